@@ -1,0 +1,51 @@
+//! The tables of a profile, as plain data.
+//!
+//! Everything between recording and reporting passes through [`Profile`]: `record` fills it, `profile-store` writes
+//! and reads it as a folder of Parquet tables, `analyze` turns it into views. Times are signed nanoseconds
+//! (Parquet INT64, no unsigned types), as everywhere in Transect.
+#![forbid(unsafe_code)]
+
+mod flow;
+mod loss;
+mod meta;
+mod thread;
+mod wait;
+
+pub use flow::{ApiClass, Component, Flow, TraceEvent};
+pub use loss::{Loss, LossKind};
+pub use meta::{Clock, Machine, Meta, Timing};
+pub use thread::{Process, Thread};
+pub use wait::{Lock, Wait};
+
+/// Version of the table layout; raised whenever a reader of the older one would misread the newer one.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Index of a row in [`Profile::components`].
+pub type ComponentId = u32;
+/// Index of a row in [`Profile::processes`].
+pub type ProcessId = u32;
+/// Index of a row in [`Profile::threads`].
+pub type ThreadId = u32;
+
+/// One recorded run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Profile {
+    /// Facts about the recording as a whole.
+    pub meta: Meta,
+    /// ELF objects seen in any process, unique by path and build-id.
+    pub components: Vec<Component>,
+    /// Processes, the launched one first.
+    pub processes: Vec<Process>,
+    /// Threads of all processes.
+    pub threads: Vec<Thread>,
+    /// Call counts and times per (thread, context, calling component, API).
+    pub flows: Vec<Flow>,
+    /// Waiting inside blocking APIs per (thread, API, object, caller).
+    pub waits: Vec<Wait>,
+    /// Locks per (process, object, call path).
+    pub locks: Vec<Lock>,
+    /// Sequence of the APIs chosen with `--trace`, in order of time.
+    pub trace: Vec<TraceEvent>,
+    /// Everything that the recording knows it did not see.
+    pub loss: Vec<Loss>,
+}

@@ -1,0 +1,68 @@
+use serde::{Deserialize, Serialize};
+
+/// Something the recording knows it did not see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// What was lost.
+    pub what: LossKind,
+    /// Where: a component, a thread, a process or a file.
+    pub place: String,
+    /// How many.
+    pub count: i64,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// Kinds of loss (the contract's `loss.what`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossKind {
+    /// Linkage slots left as they were.
+    UnhookedSlots,
+    /// Calls that should have been timed and were only counted.
+    UntimedCalls,
+    /// Trace events overwritten or not written.
+    DroppedEvents,
+    /// Stacks cut short.
+    TruncatedStacks,
+    /// Sites where a patch was refused.
+    RefusedSites,
+    /// Addresses without a name.
+    UnresolvedNames,
+    /// Child processes that ran without the agent.
+    UnprofiledChildren,
+    /// Threads or processes for which no memory was left.
+    UnrecordedThreads,
+}
+
+impl LossKind {
+    /// The words in JSON and tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::UnhookedSlots => "unhooked slots",
+            Self::UntimedCalls => "untimed calls",
+            Self::DroppedEvents => "dropped events",
+            Self::TruncatedStacks => "truncated stacks",
+            Self::RefusedSites => "refused sites",
+            Self::UnresolvedNames => "unresolved names",
+            Self::UnprofiledChildren => "unprofiled children",
+            Self::UnrecordedThreads => "unrecorded threads",
+        }
+    }
+
+    /// Inverse of [`LossKind::as_str`].
+    pub fn parse(words: &str) -> Option<Self> {
+        [
+            Self::UnhookedSlots,
+            Self::UntimedCalls,
+            Self::DroppedEvents,
+            Self::TruncatedStacks,
+            Self::RefusedSites,
+            Self::UnresolvedNames,
+            Self::UnprofiledChildren,
+            Self::UnrecordedThreads,
+        ]
+        .into_iter()
+        .find(|k| k.as_str() == words)
+    }
+}

@@ -1,0 +1,75 @@
+use serde::{Deserialize, Serialize};
+
+/// Facts about a recording, kept in `meta.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// Layout version of the tables, see [`crate::SCHEMA_VERSION`].
+    pub schema: u32,
+    /// The launched command, argument by argument.
+    pub command: Vec<String>,
+    /// The machine that recorded.
+    pub machine: Machine,
+    /// How ticks became nanoseconds.
+    pub clock: Clock,
+    /// Collectors that took part; `"flow"` is the cross-flow agent.
+    pub collectors: Vec<String>,
+    /// Timing mode of the flow collector.
+    pub timing: Timing,
+    /// Estimated share of the run that the measurement itself took, 0.0–1.0: timed and counted calls times their
+    /// calibrated cost over the threads' lifetime.
+    pub overhead_estimate: f64,
+    /// Wall time from launch to the end of the recording, ns.
+    pub wall_ns: i64,
+    /// Start of the recording, nanoseconds since the Unix epoch.
+    pub started_unix_ns: i64,
+    /// Exit status of the launched process as a shell reports it (signal N as 128 + N); `None` while it runs.
+    pub exit_status: Option<i32>,
+}
+
+/// The recording machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// `uname -n`.
+    pub hostname: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// CPU model name.
+    pub cpu: String,
+    /// Processors the program was allowed to use.
+    pub cpus: u32,
+    /// Memory in bytes.
+    pub memory_bytes: i64,
+}
+
+/// Clock of the recording.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Name of the clock, `"tsc"`.
+    pub source: String,
+    /// Ticks per nanosecond, measured over the recording.
+    pub ticks_per_ns: f64,
+    /// Cost of one timed call on this machine, ns.
+    pub timed_call_ns: f64,
+    /// Cost of one counted call on this machine, ns.
+    pub counted_call_ns: f64,
+}
+
+/// Timing mode of the flow collector.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "mode")]
+pub enum Timing {
+    /// One call in *k*, steered by an overhead budget (share of run time, 0.03 = 3 %).
+    Adaptive {
+        /// Budget as a share of run time.
+        budget: f64,
+    },
+    /// Every call.
+    Full,
+    /// No call: counts only.
+    Count,
+    /// One call in `period`.
+    Every {
+        /// Calls per timed call.
+        period: u32,
+    },
+}

@@ -1,0 +1,8 @@
+//! Memory layouts shared between the agent inside a program and the recorder outside of it.
+//!
+//! Everything here is `repr(C)`, free of pointers and padding surprises, and asserted at compile time; an all-zero
+//! byte image is a valid value of every type, because the memory comes from a sparse file.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod plan;

@@ -1,0 +1,29 @@
+//! Pure functions from a [`Profile`](transect_profile_model::Profile) to the rows of its views.
+//!
+//! One function per view: `summary`, `components`, `flows` (also `apis` and `callers`), `threads`,
+//! `waits`, `locks`, `loss`; `full_report` is all of them at once. Row types serialize with exactly the JSON
+//! keys that the views promise, in a stable order. Nothing here reads files, clocks or `/proc`, and nothing prints.
+//!
+//! Times are nanoseconds. *Attributed* time is an instant divided by the number of threads that were active at it
+//! (Scaler, ASE '24, section 3.4), so that a phase run by eight threads weighs as much as the wall time it took.
+#![forbid(unsafe_code)]
+
+mod component;
+mod finding;
+mod flow;
+mod full_report;
+mod lock;
+mod loss;
+mod selection;
+mod thread;
+mod wait;
+
+pub use component::{ComponentRow, OtherRow};
+pub use finding::{FindingKind, FindingRow};
+pub use flow::{ApiGroup, ApisView, FlowRow};
+pub use full_report::{FullReport, Totals};
+pub use lock::LockRow;
+pub use loss::LossRow;
+pub use selection::{Dimensions, Selection, SelectionError, SortKey, View};
+pub use thread::{GroupRow, ThreadRow, ThreadsView};
+pub use wait::WaitRow;

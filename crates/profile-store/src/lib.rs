@@ -1,0 +1,1 @@
+//! The `NAME.transect` folder.

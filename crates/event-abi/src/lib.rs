@@ -5,4 +5,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod api_table;
+pub mod arena;
 pub mod plan;
+pub mod process;
+pub mod thread;

@@ -1,0 +1,25 @@
+//! The agent: starts interception in the program it is loaded into, nothing else.
+//!
+//! It needs no library (`-nostdlib`), is initialised before all other objects (`-z initfirst`), and finds its
+//! configuration beside its own path.
+#![no_std]
+
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    transect_intercept::arch::syscall::write_stderr(b"transect: internal error in the agent\n");
+    transect_intercept::arch::syscall::exit_group(125)
+}
+
+/// The constructor.
+#[allow(unsafe_code)]
+mod constructor {
+    extern "C" fn init() {
+        // SAFETY: the loader calls constructors once, and this one first.
+        unsafe { transect_intercept::start::start() };
+    }
+
+    // SAFETY: `.init_array` holds addresses of functions to be called at load; this one fits.
+    #[used]
+    #[unsafe(link_section = ".init_array")]
+    static INIT: extern "C" fn() = init;
+}

@@ -1,0 +1,86 @@
+//! What the recorder tells the agent about APIs by name: class, special handling, where sizes and objects stand.
+//!
+//! An open-addressed hash table (FNV-1a, linear probing) in extent 0 of the arena, filled from the wait-API data file.
+
+/// Longest API name in the table, in bytes.
+pub const API_NAME_CAPACITY: usize = 56;
+
+/// API classes, the numbers of `profile-model`'s `ApiClass`.
+pub mod class {
+    /// Ordinary code.
+    pub const COMPUTE: u8 = 0;
+    /// Input and output that may block.
+    pub const IO: u8 = 1;
+    /// Lock acquisition; blocks unless it spins.
+    pub const LOCK: u8 = 2;
+    /// Waiting for somebody.
+    pub const WAIT: u8 = 3;
+    /// Counted, never timed.
+    pub const COUNT_ONLY: u8 = 4;
+}
+
+/// Special handling in the agent.
+pub mod handler {
+    /// Nothing special.
+    pub const NONE: u8 = 0;
+    /// Never hook (foreign calling convention).
+    pub const REFUSE: u8 = 1;
+    /// `pthread_create`.
+    pub const THREAD_CREATE: u8 = 2;
+    /// `dlsym`, `dlvsym`.
+    pub const DLSYM: u8 = 3;
+    /// exec with an explicit environment in argument `size_arg`.
+    pub const EXEC_ENV: u8 = 4;
+    /// exec, system, popen: the process' own environment is used.
+    pub const EXEC_OWN: u8 = 5;
+    /// Mutex acquisition (`pthread_mutex_lock`; also try and timed).
+    pub const LOCK_ACQUIRE: u8 = 6;
+    /// Mutex release.
+    pub const LOCK_RELEASE: u8 = 7;
+    /// Spin-lock acquisition: the waiter stays active.
+    pub const SPIN_ACQUIRE: u8 = 8;
+    /// `pthread_setname_np`, `prctl`: names change.
+    pub const THREAD_NAME: u8 = 9;
+    /// `system`, `popen`: environment is lent for the duration of the call.
+    pub const EXEC_LEND: u8 = 10;
+    /// Shared acquisition of a reader-writer lock.
+    pub const READ_ACQUIRE: u8 = 11;
+    /// Exclusive acquisition of a reader-writer lock.
+    pub const WRITE_ACQUIRE: u8 = 12;
+    /// Wait on a condition variable: the mutex in the second argument is released meanwhile.
+    pub const CONDITION: u8 = 13;
+    /// `dladdr`: stubs are translated to their targets.
+    pub const DLADDR: u8 = 14;
+}
+
+/// `size_arg` value: no argument holds a size.
+pub const NO_SIZE: u8 = 0xff;
+
+/// One API.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ApiEntry {
+    /// FNV-1a of the name; 0 = empty entry.
+    pub hash: u32,
+    /// A [`class`] value.
+    pub class: u8,
+    /// A [`handler`] value.
+    pub handler: u8,
+    /// Index of the integer argument that holds a byte count (or the environment, for exec), [`NO_SIZE`] if none.
+    pub size_arg: u8,
+    /// 1: trace this API's calls.
+    pub traced: u8,
+    /// Name, zero-padded.
+    pub name: [u8; API_NAME_CAPACITY],
+}
+
+const _: () = assert!(size_of::<ApiEntry>() == 64);
+
+/// FNV-1a over the name's bytes, never 0.
+pub fn hash(name: &[u8]) -> u32 {
+    let mut h: u32 = 0x811c_9dc5;
+    for &b in name {
+        h = (h ^ b as u32).wrapping_mul(0x0100_0193);
+    }
+    if h == 0 { 1 } else { h }
+}

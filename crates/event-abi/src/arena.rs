@@ -1,0 +1,114 @@
+//! The arena: one sparse memory file, owned by the recorder and mapped by every followed process.
+//!
+//! It is cut into extents of [`EXTENT_SIZE`]. Extent 0 holds the [`ArenaHeader`] and the API table; every other extent
+//! belongs to one process ([`crate::process`]) or one thread ([`crate::thread`]). A page costs memory only once it is
+//! written, so unused parts of an extent are free. Because the recorder holds the file, whatever ends the program
+//! (SIGKILL included) loses nothing.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+/// `b"TRARENA1"` as a little-endian integer.
+pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"TRARENA1");
+/// Layout version of everything in the arena.
+pub const ARENA_VERSION: u32 = 1;
+/// Bytes per extent.
+pub const EXTENT_SIZE: usize = 8 << 20;
+/// Extents in the arena file.
+pub const EXTENT_COUNT: usize = 8192;
+/// Size of the arena file in bytes (sparse).
+pub const ARENA_SIZE: usize = EXTENT_SIZE * EXTENT_COUNT;
+/// Longest path in the header, with its terminating zero.
+pub const PATH_CAPACITY: usize = 1024;
+/// Offset of the API table in the arena.
+pub const API_TABLE_OFFSET: usize = 1 << 20;
+
+/// Extent is on no list and all zero.
+pub const EXTENT_FREE: u32 = 0;
+/// Extent holds a [`crate::process::ProcessHeader`].
+pub const EXTENT_PROCESS: u32 = 1;
+/// Extent holds a [`crate::thread::ThreadHeader`].
+pub const EXTENT_THREAD: u32 = 2;
+
+/// Time no call.
+pub const TIMING_COUNT: u32 = 0;
+/// Time every call.
+pub const TIMING_FULL: u32 = 1;
+/// Time one call in `every`.
+pub const TIMING_EVERY: u32 = 2;
+/// Time within the overhead budget.
+pub const TIMING_ADAPTIVE: u32 = 3;
+
+/// Record a histogram per flow.
+pub const OPTION_HISTOGRAM: u32 = 1;
+/// Follow child processes.
+pub const OPTION_FOLLOW: u32 = 2;
+
+/// Nobody asks.
+pub const REQUEST_IDLE: u32 = 0;
+/// A process wants the plan of [`PlanRequest::path`].
+pub const REQUEST_POSTED: u32 = 1;
+/// The recorder has put the plan file in place.
+pub const REQUEST_DONE: u32 = 2;
+/// The recorder could not make a plan.
+pub const REQUEST_FAILED: u32 = 3;
+
+/// A request for the linkage plan of an object that the recorder has not analysed yet.
+#[repr(C)]
+pub struct PlanRequest {
+    /// Thread id of the asking thread; 0 = free. Taken by compare-and-swap.
+    pub owner: AtomicU32,
+    /// One of the `REQUEST_` values; a futex.
+    pub state: AtomicU32,
+    /// Path of the object, zero-terminated, as raw bytes in words (written by the owner only).
+    pub path: [AtomicU64; PATH_CAPACITY / 8],
+}
+
+/// First bytes of the arena.
+#[repr(C)]
+pub struct ArenaHeader {
+    /// [`ARENA_MAGIC`].
+    pub magic: u64,
+    /// [`ARENA_VERSION`].
+    pub version: u32,
+    /// Extents in the file.
+    pub extent_count: u32,
+    /// Process id of the recorder.
+    pub recorder_pid: u32,
+    /// `OPTION_` bits.
+    pub options: u32,
+    /// One of the `TIMING_` values.
+    pub timing: u32,
+    /// Calls per timed call in [`TIMING_EVERY`].
+    pub every: u32,
+    /// Overhead budget in parts per million in [`TIMING_ADAPTIVE`].
+    pub budget_ppm: u32,
+    /// Time stamp counter ticks per microsecond, approximately.
+    pub ticks_per_us: u32,
+    /// Time stamp counter at the start of the recording; clocks in the arena count from it.
+    pub epoch_ticks: u64,
+    /// Extents handed out so far, ignoring the free list.
+    pub next_extent: AtomicU32,
+    /// Set by the recorder when it has gone away in good order: requests are pointless.
+    pub recorder_gone: AtomicU32,
+    /// Free list: low 32 bits = first free extent (0 = none), high 32 bits = a tag against ABA.
+    pub free_extents: AtomicU64,
+    /// Requests that found no extent left.
+    pub extents_refused: AtomicU64,
+    /// Raised by the recorder when a process or thread ended event is worth looking at; a futex for the recorder.
+    pub attention: AtomicU32,
+    /// Entries in the API table (power of two).
+    pub api_table_len: u32,
+    /// Directory of plan files, zero-terminated.
+    pub plan_dir: [u8; PATH_CAPACITY],
+    /// Path of the agent as it stands in `LD_PRELOAD`, zero-terminated.
+    pub agent_path: [u8; PATH_CAPACITY],
+    /// Mailbox for plans.
+    pub request: PlanRequest,
+    /// Kind of each extent (`EXTENT_` values).
+    pub kind: [AtomicU32; EXTENT_COUNT],
+    /// Links of the free list.
+    pub next_free: [AtomicU32; EXTENT_COUNT],
+}
+
+const _: () = assert!(size_of::<ArenaHeader>() < API_TABLE_OFFSET);
+const _: () = assert!(core::mem::offset_of!(ArenaHeader, next_extent) == 48);

@@ -1,0 +1,166 @@
+//! The extent of one process: its objects, its linkage slots and the clock of active threads.
+
+use core::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
+
+/// Linkage slots per process, slot 0 excluded.
+pub const SLOT_CAPACITY: usize = 65536;
+/// Objects per process.
+pub const OBJECT_CAPACITY: usize = 2048;
+/// Offset of the [`ObjectRecord`] array in the extent.
+pub const OBJECTS_OFFSET: usize = 64 << 10;
+/// Offset of the [`SlotRecord`] array.
+pub const SLOTS_OFFSET: usize = OBJECTS_OFFSET + OBJECT_CAPACITY * size_of::<ObjectRecord>();
+/// Offset of the pool of names asked for with dlsym (zero-terminated strings).
+pub const NAMES_OFFSET: usize = SLOTS_OFFSET + SLOT_CAPACITY * size_of::<SlotRecord>();
+/// Size of the name pool.
+pub const NAMES_CAPACITY: usize = 512 << 10;
+/// Offset of the byte sums per slot (`AtomicU64`).
+pub const BYTES_OFFSET: usize = NAMES_OFFSET + NAMES_CAPACITY;
+
+/// Process is alive, as far as it knows itself.
+pub const PROCESS_LIVE: u32 = 1;
+/// Process has replaced its program by exec.
+pub const PROCESS_EXECED: u32 = 2;
+
+/// Head of a process extent.
+#[repr(C)]
+pub struct ProcessHeader {
+    /// Process id.
+    pub pid: AtomicU32,
+    /// Parent's process id.
+    pub parent_pid: AtomicU32,
+    /// A `PROCESS_` value.
+    pub state: AtomicU32,
+    /// Objects registered.
+    pub object_count: AtomicU32,
+    /// Slots handed out; slot 0 is never used.
+    pub slot_count: AtomicU32,
+    /// Bytes used in the name pool.
+    pub names_used: AtomicU32,
+    /// Time stamp counter at start.
+    pub start_ticks: AtomicU64,
+    /// Packed state of the active-thread clock: `(ticks since epoch) << 12 | active threads`. With
+    /// [`ProcessHeader::active_integral`] one 16-byte unit, changed only by a 16-byte compare-and-swap.
+    pub active_packed: AtomicU64,
+    /// ∫ dt / max(1, n) up to the time in `active_packed`, ticks.
+    pub active_integral: AtomicU64,
+    /// Calls of exec and spawn APIs.
+    pub spawns: AtomicU32,
+    /// Children that run without the agent, by [`unprofiled`] reason.
+    pub unprofiled: [AtomicU32; 8],
+    /// Calls that found no frame.
+    pub frames_refused: AtomicU64,
+    /// Slots that found no number left.
+    pub slots_refused: AtomicU64,
+    /// Histograms handed out (see `thread::HISTOGRAMS_OFFSET`).
+    pub histogram_count: AtomicU32,
+    /// Cost of one timed call, ticks, measured at start.
+    pub timed_call_ticks: AtomicU32,
+    /// Time stamp difference that an empty timed call shows, ticks, measured at start.
+    pub empty_call_ticks: AtomicU32,
+    /// Zero.
+    pub reserved: u32,
+    /// Time stamp counter when the process was last seen alive by the recorder.
+    pub seen_ticks: AtomicU64,
+    /// Executable path, zero-terminated.
+    pub executable: [u8; 1024],
+}
+
+/// Reasons for a child without agent: indices of [`ProcessHeader::unprofiled`].
+pub mod unprofiled {
+    /// Not a 64-bit x86 ELF program.
+    pub const WRONG_CLASS: usize = 0;
+    /// Statically linked.
+    pub const STATIC: usize = 1;
+    /// Set-user-id or set-group-id.
+    pub const SETUID: usize = 2;
+    /// The agent can't be reached from there (chroot, mount namespace).
+    pub const UNREACHABLE: usize = 3;
+    /// Following is switched off.
+    pub const NOT_FOLLOWED: usize = 4;
+    /// No memory left for its records.
+    pub const NO_EXTENT: usize = 5;
+}
+
+const _: () = assert!(core::mem::offset_of!(ProcessHeader, active_packed) == 32);
+const _: () = assert!(size_of::<ProcessHeader>() <= OBJECTS_OFFSET);
+
+/// Object's code was hooked.
+pub const OBJECT_HOOKED: u32 = 1;
+/// Object has been unloaded.
+pub const OBJECT_GONE: u32 = 2;
+/// No plan could be had: only `DT_JMPREL` slots are hooked.
+pub const OBJECT_NO_PLAN: u32 = 4;
+/// The loader, the vDSO or the agent.
+pub const OBJECT_SYNTHETIC: u32 = 8;
+/// The executable.
+pub const OBJECT_EXECUTABLE: u32 = 16;
+
+/// One ELF object of the process.
+#[repr(C)]
+pub struct ObjectRecord {
+    /// Load bias.
+    pub base: AtomicU64,
+    /// First address.
+    pub start: AtomicU64,
+    /// One past the last address.
+    pub end: AtomicU64,
+    /// `OBJECT_` bits.
+    pub flags: AtomicU32,
+    /// Bytes of the build-id.
+    pub build_id_len: u32,
+    /// GNU build-id.
+    pub build_id: [u8; 32],
+    /// Slots hooked.
+    pub hooked: AtomicU32,
+    /// Slots left because their address is taken.
+    pub address_taken: AtomicU32,
+    /// Slots refused for their calling convention or capacity.
+    pub refused: AtomicU32,
+    /// Slots left for want of a plan.
+    pub unplanned: AtomicU32,
+    /// Slots whose calls stay inside the object.
+    pub internal: AtomicU32,
+    /// First slot number of the object and how many it has, for reloads.
+    pub first_slot: AtomicU32,
+    /// Number of slots.
+    pub slot_count: AtomicU32,
+    /// Zero.
+    pub reserved: u32,
+    /// Path, zero-terminated.
+    pub path: [u8; 928],
+}
+
+const _: () = assert!(size_of::<ObjectRecord>() == 1024);
+
+/// Slot was made for a dlsym result.
+pub const SLOT_DLSYM: u8 = 1;
+/// Calls stay inside the object: no longer hooked, not to be reported.
+pub const SLOT_INTERNAL: u8 = 2;
+/// A later dlsym requester shares this slot.
+pub const SLOT_SHARED: u8 = 4;
+
+/// No object: [`SlotRecord::callee`] not known yet.
+pub const NO_OBJECT: u16 = 0xffff;
+
+/// One linkage slot.
+#[repr(C)]
+pub struct SlotRecord {
+    /// Index of the calling object.
+    pub caller: AtomicU16,
+    /// Index of the object that holds the target plus one; 0 = unknown.
+    pub callee_plus_one: AtomicU16,
+    /// Index in the caller's dynamic symbol table, or offset in the name pool ([`SLOT_DLSYM`]).
+    pub symbol: AtomicU32,
+    /// Class, handler, `SLOT_` flags, size argument: one byte each, lowest first.
+    pub kind: AtomicU32,
+    /// Histogram number plus one; 0 = none.
+    pub histogram_plus_one: AtomicU32,
+    /// Address of the target once known.
+    pub target: AtomicU64,
+    /// Address of the slot itself.
+    pub address: AtomicU64,
+}
+
+const _: () = assert!(size_of::<SlotRecord>() == 32);
+const _: () = assert!(BYTES_OFFSET + SLOT_CAPACITY * 8 <= crate::arena::EXTENT_SIZE);

@@ -1,0 +1,190 @@
+//! The handful of system calls the agent makes, without libc (whose wrappers may be interposed or absent).
+
+use core::arch::asm;
+
+#[inline]
+unsafe fn call(number: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> i64 {
+    let result: i64;
+    // SAFETY: the kernel preserves all registers but rax, rcx and r11; callers answer for the arguments.
+    unsafe {
+        asm!("syscall", inlateout("rax") number as i64 => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
+            in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    result
+}
+
+/// Pages may be read.
+pub const PROT_READ: u64 = 1;
+/// Pages may be written.
+pub const PROT_WRITE: u64 = 2;
+/// Pages may be executed.
+pub const PROT_EXEC: u64 = 4;
+/// Map shared.
+pub const MAP_SHARED: u64 = 1;
+/// Map private.
+pub const MAP_PRIVATE: u64 = 2;
+/// No file.
+pub const MAP_ANONYMOUS: u64 = 0x20;
+/// No swap reservation.
+pub const MAP_NORESERVE: u64 = 0x4000;
+/// At this address or not at all.
+pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+
+/// Opens a zero-terminated path; negative errno on failure.
+pub fn open(path: *const u8, write: bool) -> i64 {
+    const O_CLOEXEC: u64 = 0o2_000_000;
+    // SAFETY: the kernel checks the pointer.
+    unsafe { call(2, path as u64, O_CLOEXEC | if write { 2 } else { 0 }, 0, 0, 0, 0) }
+}
+
+/// Closes a descriptor.
+pub fn close(fd: i64) {
+    // SAFETY: only descriptors we opened are passed.
+    unsafe { call(3, fd as u64, 0, 0, 0, 0, 0) };
+}
+
+/// Reads into `buffer` at the file's position.
+pub fn read(fd: i64, buffer: &mut [u8]) -> i64 {
+    // SAFETY: the buffer is ours for its length.
+    unsafe { call(0, fd as u64, buffer.as_mut_ptr() as u64, buffer.len() as u64, 0, 0, 0) }
+}
+
+/// Reads at an offset.
+pub fn pread(fd: i64, buffer: &mut [u8], offset: u64) -> i64 {
+    // SAFETY: the buffer is ours for its length.
+    unsafe { call(17, fd as u64, buffer.as_mut_ptr() as u64, buffer.len() as u64, offset, 0, 0) }
+}
+
+/// Reads the target of a symbolic link.
+pub fn readlink(path: *const u8, buffer: &mut [u8]) -> i64 {
+    // SAFETY: the kernel checks `path`; the buffer is ours.
+    unsafe { call(89, path as u64, buffer.as_mut_ptr() as u64, buffer.len() as u64, 0, 0, 0) }
+}
+
+/// True if the path may be read.
+pub fn readable_path(path: *const u8) -> bool {
+    // SAFETY: the kernel checks the pointer.
+    unsafe { call(21, path as u64, 4, 0, 0, 0, 0) == 0 }
+}
+
+/// Mode bits of a file; `None` if it can't be examined.
+pub fn file_mode(path: *const u8) -> Option<u32> {
+    let mut stat = [0u64; 18];
+    // SAFETY: struct stat is 144 bytes on x86-64.
+    let r = unsafe { call(4, path as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0) };
+    (r == 0).then_some(stat[3] as u32)
+}
+
+/// mmap; negative errno on failure.
+///
+/// # Safety
+/// With an address given, the caller owns that range or passes [`MAP_FIXED_NOREPLACE`].
+pub unsafe fn mmap(address: u64, length: u64, protection: u64, flags: u64, fd: i64, offset: u64) -> i64 {
+    // SAFETY: see above.
+    unsafe { call(9, address, length, protection, flags, fd as u64, offset) }
+}
+
+/// munmap.
+///
+/// # Safety
+/// Nothing refers to the range any more.
+pub unsafe fn munmap(address: u64, length: u64) {
+    // SAFETY: see above.
+    unsafe { call(11, address, length, 0, 0, 0, 0) };
+}
+
+/// mprotect; true on success.
+///
+/// # Safety
+/// The new protection suits every user of the range.
+pub unsafe fn mprotect(address: u64, length: u64, protection: u64) -> bool {
+    // SAFETY: see above.
+    unsafe { call(10, address, length, protection, 0, 0, 0) == 0 }
+}
+
+/// Keeps a range out of core dumps.
+pub fn dont_dump(address: u64, length: u64) {
+    // SAFETY: MADV_DONTDUMP changes no content.
+    unsafe { call(28, address, length, 16, 0, 0, 0) };
+}
+
+/// Kernel thread id.
+pub fn gettid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(186, 0, 0, 0, 0, 0, 0) as u32 }
+}
+
+/// Process id.
+pub fn getpid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(39, 0, 0, 0, 0, 0, 0) as u32 }
+}
+
+/// Parent's process id.
+pub fn getppid() -> u32 {
+    // SAFETY: no arguments.
+    unsafe { call(110, 0, 0, 0, 0, 0, 0) as u32 }
+}
+
+/// This thread's name, 16 bytes.
+pub fn thread_name(buffer: &mut [u8; 16]) {
+    // SAFETY: PR_GET_NAME writes 16 bytes.
+    unsafe { call(157, 16, buffer.as_mut_ptr() as u64, 0, 0, 0, 0) };
+}
+
+/// Soft limit of the stack in bytes.
+pub fn stack_limit() -> u64 {
+    let mut limit = [0u64; 2];
+    // SAFETY: struct rlimit is two words; RLIMIT_STACK is 3.
+    unsafe { call(97, 3, limit.as_mut_ptr() as u64, 0, 0, 0, 0) };
+    limit[0]
+}
+
+/// Soft limit of the address space in bytes.
+pub fn address_space_limit() -> u64 {
+    let mut limit = [0u64; 2];
+    // SAFETY: struct rlimit is two words; RLIMIT_AS is 9.
+    unsafe { call(97, 9, limit.as_mut_ptr() as u64, 0, 0, 0, 0) };
+    limit[0]
+}
+
+/// True if eight bytes at `address` can be read: the kernel is asked to read them as a signal mask under an invalid
+/// operation, which it refuses without effect after the copy.
+pub fn readable(address: u64) -> bool {
+    const EFAULT: i64 = -14;
+    // SAFETY: an invalid `how` changes no mask.
+    unsafe { call(14, !0, address, 0, 8, 0, 0) != EFAULT }
+}
+
+/// Waits on a futex word while it holds `value`, at most `millis`.
+pub fn futex_wait(word: *const u32, value: u32, millis: u64) {
+    let timeout = [millis / 1000, millis % 1000 * 1_000_000];
+    // SAFETY: the word lives in shared memory that is never unmapped.
+    unsafe { call(202, word as u64, 0, value as u64, timeout.as_ptr() as u64, 0, 0) };
+}
+
+/// Wakes all waiters of a futex word.
+pub fn futex_wake(word: *const u32) {
+    // SAFETY: as in `futex_wait`.
+    unsafe { call(202, word as u64, 1, i32::MAX as u64, 0, 0, 0) };
+}
+
+/// Gives up the processor once.
+pub fn sched_yield() {
+    // SAFETY: no arguments.
+    unsafe { call(24, 0, 0, 0, 0, 0, 0) };
+}
+
+/// Ends the process at once.
+pub fn exit_group(status: i32) -> ! {
+    loop {
+        // SAFETY: does not return.
+        unsafe { call(231, status as u64, 0, 0, 0, 0, 0) };
+    }
+}
+
+/// Writes to standard error; for fatal internal errors only.
+pub fn write_stderr(text: &[u8]) {
+    // SAFETY: the buffer is readable for its length.
+    unsafe { call(1, 2, text.as_ptr() as u64, text.len() as u64, 0, 0, 0) };
+}

@@ -1,0 +1,116 @@
+//! The recorder's shared memory as this process sees it.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use transect_event_abi::api_table::{ApiEntry, hash};
+use transect_event_abi::arena::{
+    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_FREE, EXTENT_SIZE,
+};
+
+use crate::arch::syscall as sys;
+
+static BASE: AtomicU64 = AtomicU64::new(0);
+static MAPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Maps the arena from an open descriptor and closes it. Returns false if this is not an arena of our version.
+pub fn map(fd: i64) -> bool {
+    // A program under an address-space limit gets an eighth of it.
+    let limit = sys::address_space_limit();
+    let mut size = ARENA_SIZE as u64;
+    if limit / 8 < size {
+        size = (limit / 8) & !(EXTENT_SIZE as u64 - 1);
+    }
+    if size < 4 * EXTENT_SIZE as u64 {
+        sys::close(fd);
+        return false;
+    }
+    // SAFETY: a fresh mapping of a shared file at an address of the kernel's choice.
+    let at = unsafe {
+        sys::mmap(0, size, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_SHARED | sys::MAP_NORESERVE, fd, 0)
+    };
+    sys::close(fd);
+    if at <= 0 {
+        return false;
+    }
+    sys::dont_dump(at as u64, size);
+    // SAFETY: extent 0 is within the mapping.
+    let header = unsafe { &*(at as *const ArenaHeader) };
+    if header.magic != ARENA_MAGIC || header.version != ARENA_VERSION {
+        // SAFETY: nothing refers to it yet.
+        unsafe { sys::munmap(at as u64, size) };
+        return false;
+    }
+    MAPPED.store(size / EXTENT_SIZE as u64, Ordering::Relaxed);
+    BASE.store(at as u64, Ordering::Release);
+    true
+}
+
+/// The arena's header.
+pub fn header() -> &'static ArenaHeader {
+    // SAFETY: called after `map` succeeded; never unmapped.
+    unsafe { &*(BASE.load(Ordering::Relaxed) as *const ArenaHeader) }
+}
+
+/// First byte of an extent.
+pub fn extent(index: u32) -> *mut u8 {
+    (BASE.load(Ordering::Relaxed) + index as u64 * EXTENT_SIZE as u64) as *mut u8
+}
+
+/// Index of the extent that holds an address.
+pub fn extent_of(address: *const u8) -> u32 {
+    ((address as u64 - BASE.load(Ordering::Relaxed)) / EXTENT_SIZE as u64) as u32
+}
+
+/// Takes an extent: from the free list, else from the end. `None` when the arena is used up.
+pub fn allocate(kind: u32) -> Option<u32> {
+    let h = header();
+    let mapped = MAPPED.load(Ordering::Relaxed) as u32;
+    loop {
+        let head = h.free_extents.load(Ordering::Acquire);
+        let index = head as u32;
+        if index == 0 || index >= mapped {
+            break;
+        }
+        let next = h.next_free[index as usize].load(Ordering::Relaxed);
+        let tagged = ((head >> 32).wrapping_add(1) << 32) | next as u64;
+        if h.free_extents.compare_exchange(head, tagged, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            h.kind[index as usize].store(kind, Ordering::Release);
+            return Some(index);
+        }
+    }
+    let index = h.next_extent.fetch_add(1, Ordering::AcqRel);
+    if index >= mapped {
+        h.next_extent.fetch_sub(1, Ordering::AcqRel);
+        h.extents_refused.fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    debug_assert!(h.kind[index as usize].load(Ordering::Relaxed) == EXTENT_FREE);
+    h.kind[index as usize].store(kind, Ordering::Release);
+    Some(index)
+}
+
+/// What the API table says about a name.
+pub fn api(name: &[u8]) -> Option<&'static ApiEntry> {
+    let len = header().api_table_len as usize;
+    if len == 0 || name.is_empty() {
+        return None;
+    }
+    let wanted = hash(name);
+    let mut i = wanted as usize & (len - 1);
+    for _ in 0..len {
+        // SAFETY: the recorder wrote `api_table_len` entries before it started any program.
+        let entry = unsafe { &*(extent(0).add(API_TABLE_OFFSET) as *const ApiEntry).add(i) };
+        if entry.hash == 0 {
+            return None;
+        }
+        if entry.hash == wanted
+            && name.len() <= entry.name.len()
+            && entry.name[..name.len()] == *name
+            && (name.len() == entry.name.len() || entry.name[name.len()] == 0)
+        {
+            return Some(entry);
+        }
+        i = (i + 1) & (len - 1);
+    }
+    None
+}

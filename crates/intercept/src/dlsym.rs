@@ -1,0 +1,118 @@
+//! Functions got by dlsym: one canonical stub per target, charged to the requester.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use transect_event_abi::api_table::handler;
+use transect_event_abi::process::{SLOT_DLSYM, SLOT_SHARED};
+
+use crate::arch::{self, syscall as sys};
+use crate::elf::{FUNC, IFUNC, Image, bytes_until_zero};
+use crate::enter::Registers;
+use crate::{arena, hook, loader, object, slot};
+
+/// Guards the making of stubs. Not waited for long: who can't have it passes the plain address on.
+static LOCK: AtomicU32 = AtomicU32::new(0);
+/// Slot whose target returns its first argument.
+static ANSWER: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn answer(value: u64) -> u64 {
+    value
+}
+
+/// Reserves the slot through which an answer of ours is returned.
+pub fn prepare() {
+    if let Some(s) = slot::reserve(1) {
+        slot::set_target(s, answer as *const () as u64);
+        ANSWER.store(s, Ordering::Release);
+    }
+}
+
+/// `dlsym(handle, name)` in progress: with an explicit handle the result may become a stub. Pseudo-handles depend on
+/// the caller's address and pass through untouched.
+///
+/// # Safety
+/// `r` holds the arguments of the call through `slot`.
+pub unsafe fn redirect(slot: u32, r: &mut Registers) {
+    let answer = ANSWER.load(Ordering::Acquire);
+    let (handle, name) = (r.rdi, r.rsi);
+    if handle == 0 || handle == u64::MAX || answer == 0 || name == 0 || slot::target(slot) == 0 {
+        return;
+    }
+    // SAFETY: the target is dlsym or dlvsym (or the PLT entry that will bind it), called with the program's arguments.
+    unsafe {
+        let real: extern "C" fn(u64, u64, u64) -> u64 = core::mem::transmute(slot::target(slot));
+        let result = real(handle, name, r.rdx);
+        let caller = slot::edge(slot).0;
+        r.rdi = if result == 0 { 0 } else { stub_for(result, bytes_until_zero(name as *const u8), caller) };
+        r.slot = answer as u64;
+    }
+}
+
+/// The address to hand out for a dlsym result.
+unsafe fn stub_for(address: u64, name: &[u8], requester: u16) -> u64 {
+    if arch::slot_of_stub(address).is_some() {
+        return address;
+    }
+    let Some(callee) = object::find(address) else { return address };
+    if callee == requester {
+        return address;
+    }
+    let api = arena::api(name);
+    if api.is_some_and(|a| a.handler == handler::REFUSE || a.handler == handler::DLSYM) {
+        return address;
+    }
+    // SAFETY: the object is loaded: the program has just got an address in it.
+    let function = unsafe {
+        let base = object::record(callee).base.load(Ordering::Relaxed);
+        loader::maps()
+            .find(|&m| (*m).base == base)
+            .and_then(|m| Image::read(m, None))
+            .is_some_and(|image| {
+                image.executable(address)
+                    && image.lookup(name).is_some_and(|s| matches!(s.kind(), FUNC | IFUNC))
+            })
+    };
+    if !function || hook::is_taken(address) {
+        return address;
+    }
+    for _ in 0..1000 {
+        if LOCK.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            let stub = make(address, name, requester, callee, api);
+            LOCK.store(0, Ordering::Release);
+            return stub;
+        }
+        sys::sched_yield();
+    }
+    address
+}
+
+fn make(
+    address: u64,
+    name: &[u8],
+    requester: u16,
+    callee: u16,
+    api: Option<&transect_event_abi::api_table::ApiEntry>,
+) -> u64 {
+    // One stub per target: the program may compare what it got twice.
+    let used = crate::process::header().slot_count.load(Ordering::Relaxed);
+    for s in 1..used {
+        let kind = slot::record(s).kind.load(Ordering::Relaxed);
+        if (kind >> 16) as u8 & SLOT_DLSYM != 0 && slot::target(s) == address {
+            if slot::edge(s).0 != requester {
+                slot::record(s).kind.fetch_or((SLOT_SHARED as u32) << 16, Ordering::Relaxed);
+            }
+            return arch::stub(s);
+        }
+    }
+    let Some(symbol) = slot::keep_name(name) else { return address };
+    let Some(s) = slot::reserve(1) else { return address };
+    slot::describe(s, requester, symbol, 0, api, SLOT_DLSYM);
+    slot::set_target(s, address);
+    slot::set_callee(s, callee, address);
+    arch::stub(s)
+}
+
+/// In the child of a fork nobody holds the lock.
+pub fn forked() {
+    LOCK.store(0, Ordering::Relaxed);
+}

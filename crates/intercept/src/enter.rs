@@ -1,0 +1,292 @@
+//! The slow half of a timed call's entry: first calls, sampled calls, blocking APIs, special handlers, tail calls.
+
+use core::sync::atomic::Ordering;
+
+use transect_event_abi::api_table::{class, handler};
+use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, TRACE_CAPACITY, TRACE_OFFSET, TraceRecord};
+
+use crate::frame::{self, Frame};
+use crate::slot::{self, Kind};
+use crate::thread::{self, ThreadState};
+use crate::{arch, dlsym, lock, object, spawn, wait};
+
+/// Countdown of flows that are never timed: a new lease after 2^30 calls.
+const LEASE: i64 = 1 << 30;
+
+/// The caller's argument registers as the trampoline saved them; the return address stands above them.
+#[repr(C)]
+pub struct Registers {
+    /// First integer argument.
+    pub rdi: u64,
+    /// Second.
+    pub rsi: u64,
+    /// Third.
+    pub rdx: u64,
+    /// Fourth.
+    pub rcx: u64,
+    /// Fifth.
+    pub r8: u64,
+    /// Sixth.
+    pub r9: u64,
+    /// Number of vector arguments of a variadic call, in al.
+    pub rax: u64,
+    /// Static chain.
+    pub r10: u64,
+    /// Slot whose target is entered on pass-through.
+    pub slot: u64,
+    /// Return address of the call.
+    pub ret: u64,
+}
+
+impl Registers {
+    /// Integer argument by position.
+    pub fn argument(&self, index: u8) -> u64 {
+        match index {
+            0 => self.rdi,
+            1 => self.rsi,
+            2 => self.rdx,
+            3 => self.rcx,
+            4 => self.r8,
+            _ => self.r9,
+        }
+    }
+
+    /// Address of the stack slot that holds the return address.
+    pub fn sp(&self) -> u64 {
+        &raw const self.ret as u64
+    }
+}
+
+/// Entry through Rust. Returns the frame of a call to be timed, or null: go straight to the target.
+///
+/// # Safety
+/// Called by the trampoline only, with the registers of the call in progress and the caller's rbx.
+pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u64) -> *mut Frame {
+    let none = core::ptr::null_mut();
+    // SAFETY: the registers lie on our own stack; thread state and counters belong to this thread (module `thread`).
+    unsafe {
+        let r = &mut *registers;
+        let kind = slot::kind(slot);
+        let mut state = arch::thread();
+        let unseen = state.is_null();
+        if unseen {
+            state = thread::register_unseen();
+        }
+        if state.is_null() {
+            special(slot, kind, r, core::ptr::null_mut());
+            return none;
+        }
+        let c = arch::counters().add(slot as usize);
+        if unseen {
+            // The stub counted into the boot counters.
+            add_countdown(c, -1);
+        }
+        let (mut weight, timed) = lease(c, kind);
+        if kind.traced {
+            trace(state, slot, r);
+        }
+        let tail = r.ret == arch::return_site();
+        let mut flags = special(slot, kind, r, state);
+        if !timed {
+            return none;
+        }
+        if lock::acquires(kind.handler) {
+            match lock::attempt(state, slot, kind.handler, r) {
+                lock::Attempt::Counted => return none,
+                lock::Attempt::Timed { weight: w, contended } => {
+                    weight = w;
+                    flags |= frame::LOCKING | if contended { frame::CONTENDED } else { 0 };
+                }
+            }
+        }
+        if tail {
+            tail_call(state, slot, rbx as *mut Frame);
+            return none;
+        }
+        leave_stale(state, r.sp());
+        let f = frame::take(state);
+        if f.is_null() {
+            (*(*state).header).untimed.fetch_add(1, Ordering::Relaxed);
+            crate::process::header().frames_refused.fetch_add(1, Ordering::Relaxed);
+            return none;
+        }
+        (*c).depth.store((*c).depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        if slot::edge(slot).1 >= 0xfffe {
+            flags |= frame::RESOLVE;
+        }
+        if flags != 0 || weight > 1 || kind.class != class::COMPUTE || arch::transect_flags[slot as usize].load(Ordering::Relaxed) != 0 {
+            flags |= frame::SLOW;
+        }
+        (*f).flags = flags;
+        (*f).slot = slot;
+        (*f).weight = weight;
+        (*f).record = c;
+        (*f).child = 0;
+        (*f).target = slot::target_word(slot);
+        (*f).object = r.rdi;
+        (*f).size = r.rcx;
+        (*f).inner_count = 0;
+        if kind.size_arg != 0x7f && kind.size_arg < 6 {
+            (*f).size = r.argument(kind.size_arg);
+            (*f).flags |= frame::SIZED | frame::SLOW;
+        }
+        (*f).sp = r.sp();
+        (*f).ret = r.ret;
+        (*f).rbx = rbx;
+        (*f).parent = (*state).top;
+        (*f).open = 1;
+        (*state).top = f;
+        if blocks(kind) {
+            wait::enter(state, slot);
+            (*f).flags |= frame::WAITING;
+        }
+        f
+    }
+}
+
+/// True if the thread does not count as active inside this API.
+fn blocks(kind: Kind) -> bool {
+    matches!(kind.class, class::IO | class::WAIT | class::LOCK) && kind.handler != handler::SPIN_ACQUIRE
+}
+
+unsafe fn add_countdown(c: *mut FlowCounters, by: i64) {
+    // SAFETY: only this thread writes its counters; a signal handler's nested change is complete before ours goes on.
+    unsafe {
+        (*c).countdown.fetch_add(by as u32, Ordering::Relaxed);
+    }
+}
+
+/// Ends the gap whose countdown ran out and grants the next one: (calls this one stands for, is it timed).
+unsafe fn lease(c: *mut FlowCounters, kind: Kind) -> (u32, bool) {
+    // SAFETY: as in `add_countdown`.
+    unsafe {
+        let left = (*c).countdown.load(Ordering::Relaxed) as i32 as i64;
+        let mut period = (*c).period.load(Ordering::Relaxed);
+        let first = period == 0;
+        if first {
+            period = slot::first_period(kind);
+            (*c).period.store(period, Ordering::Relaxed);
+        }
+        let grant = if period == u32::MAX { LEASE } else { period as i64 };
+        let by = grant - left;
+        if by > 0 {
+            (*c).issued.fetch_add(by as u64, Ordering::Relaxed);
+            add_countdown(c, by);
+        }
+        // The first call of a longer fixed period ends no gap: it stands for itself.
+        (if first { 1 } else { period }, period != u32::MAX)
+    }
+}
+
+/// Frees frames above which the stack has been popped.
+unsafe fn leave_stale(state: *mut ThreadState, sp: u64) {
+    // SAFETY: `top` is a frame of the pool or the sentinel, whose `sp` is the highest address.
+    unsafe {
+        let (low, high) = ((*state).stack_low, (*state).stack_high);
+        let own = |a: u64| a >= low && a < high;
+        while (*(*state).top).sp <= sp && own(sp) && own((*(*state).top).sp) {
+            let stale = (*state).top;
+            (*state).top = (*stale).parent;
+            if (*stale).open != 0 {
+                frame::abandon(state, stale, arch::ticks());
+            }
+        }
+    }
+}
+
+/// A tail call through linkage out of a timed call: its time runs to the shared return.
+unsafe fn tail_call(state: *mut ThreadState, slot: u32, outer: *mut Frame) {
+    // SAFETY: the return address on the stack is our return site, so rbx holds the frame of the call that tail-calls;
+    // it is checked to be an open frame of the pool all the same.
+    unsafe {
+        if frame::is_frame(outer) && (*outer).open != 0 && ((*outer).inner_count as usize) < frame::INNER_CAPACITY {
+            let i = (*outer).inner_count as usize;
+            (*outer).inner[i] = slot;
+            (*outer).inner_start[i] = arch::ticks();
+            (*outer).inner_count += 1;
+            (*outer).flags |= frame::SLOW;
+        } else {
+            (*(*state).header).untimed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Handlers by name; returns frame flags.
+unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadState) -> u32 {
+    // SAFETY: the registers are the call's own.
+    unsafe {
+        match kind.handler {
+            handler::THREAD_CREATE => {
+                spawn::thread_create(r);
+                frame::THREADING
+            }
+            handler::DLSYM => {
+                dlsym::redirect(slot, r);
+                0
+            }
+            handler::EXEC_ENV => {
+                spawn::exec_with_environment(kind, r);
+                0
+            }
+            handler::EXEC_OWN => {
+                spawn::exec_with_own(r);
+                0
+            }
+            handler::EXEC_LEND => {
+                if spawn::lend() { frame::LENT } else { 0 }
+            }
+            handler::LOCK_RELEASE => {
+                if !state.is_null() {
+                    lock::release(state, r.rdi);
+                }
+                0
+            }
+            handler::CONDITION => {
+                if !state.is_null() {
+                    lock::release(state, r.rsi);
+                }
+                0
+            }
+            handler::DLADDR => {
+                if let Some(slot) = arch::slot_of_stub(r.rdi) {
+                    r.rdi = slot::target(slot);
+                }
+                0
+            }
+            handler::THREAD_NAME => frame::RENAMED,
+            _ => 0,
+        }
+    }
+}
+
+unsafe fn trace(state: *mut ThreadState, slot: u32, r: &Registers) {
+    // SAFETY: the ring lies in this thread's extent.
+    unsafe {
+        let h = (*state).header;
+        let number = (*h).trace_count.load(Ordering::Relaxed);
+        let at = (h as *mut u8).add(TRACE_OFFSET) as *mut TraceRecord;
+        let t = at.add(number as usize & (TRACE_CAPACITY - 1));
+        (*t).slot.store(slot as u64, Ordering::Relaxed);
+        (*t).ticks.store(arch::ticks(), Ordering::Relaxed);
+        for (cell, value) in (*t).args.iter().zip([r.rdi, r.rsi, r.rdx, r.rcx, r.r8, r.r9]) {
+            cell.store(value, Ordering::Relaxed);
+        }
+        (*h).trace_count.store(number + 1, Ordering::Release);
+    }
+}
+
+/// After the first timed return of a slot its target is known: publish it, or take the hook out if the call stays
+/// inside the object.
+pub fn resolve(slot: u32) {
+    let address = slot::target(slot);
+    if let Some(callee) = object::find(address) {
+        let (caller, _) = slot::edge(slot);
+        if callee == caller && slot::kind(slot).flags & transect_event_abi::process::SLOT_DLSYM == 0 {
+            crate::hook::unhook(slot, address);
+        }
+        slot::set_callee(slot, callee, address);
+    }
+}
+
+/// Offset check: counters lie at a fixed place behind the thread's header.
+const _: () = assert!(COUNTERS_OFFSET >= 4096);

@@ -1,0 +1,173 @@
+//! The program's environment: the agent's entry in `LD_PRELOAD` is hidden from the program and handed on to children.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::arch::syscall as sys;
+use crate::arena;
+use crate::elf::bytes_until_zero;
+
+const NAME: &[u8] = b"LD_PRELOAD=";
+
+/// Address of libc's `environ`.
+static ENVIRON: AtomicU64 = AtomicU64::new(0);
+static LENT: AtomicU32 = AtomicU32::new(0);
+static LENT_ARRAY: AtomicU64 = AtomicU64::new(0);
+static LENT_BYTES: AtomicU64 = AtomicU64::new(0);
+static OWN_ARRAY: AtomicU64 = AtomicU64::new(0);
+
+/// Notes where libc keeps `environ`.
+pub fn know(environ: u64) {
+    ENVIRON.store(environ, Ordering::Relaxed);
+}
+
+fn own() -> *mut *const *const u8 {
+    ENVIRON.load(Ordering::Relaxed) as *mut *const *const u8
+}
+
+/// The program's environment array; null if unknown.
+pub fn current() -> *const *const u8 {
+    let at = own();
+    // SAFETY: libc's own variable.
+    if at.is_null() { core::ptr::null() } else { unsafe { *at } }
+}
+
+/// The agent's path as it stands in `LD_PRELOAD`.
+pub fn agent_path() -> &'static [u8] {
+    let path = &arena::header().agent_path;
+    &path[..path.iter().position(|&b| b == 0).unwrap_or(0)]
+}
+
+/// Entries of an environment array.
+///
+/// # Safety
+/// `array` is null or a null-terminated array of zero-terminated strings.
+pub unsafe fn entries(array: *const *const u8) -> impl Iterator<Item = &'static [u8]> {
+    let mut at = array;
+    // SAFETY: see above.
+    core::iter::from_fn(move || unsafe {
+        if at.is_null() || (*at).is_null() {
+            return None;
+        }
+        let entry = bytes_until_zero(*at);
+        at = at.add(1);
+        Some(entry)
+    })
+}
+
+/// Removes the agent from the environment the program sees. Runs before the program's first code.
+pub fn hide() {
+    let array = current().cast_mut();
+    if array.is_null() {
+        return;
+    }
+    // SAFETY: one thread, before constructors; strings and array lie on the initial stack and are the program's to
+    // change. The agent stands last in the list, put there by the recorder.
+    unsafe {
+        let mut i = 0;
+        while !(*array.add(i)).is_null() {
+            let entry = *array.add(i);
+            let text = bytes_until_zero(entry);
+            if text.starts_with(NAME) && text.ends_with(agent_path()) {
+                let keep = text.len() - agent_path().len();
+                if keep == NAME.len() {
+                    let mut j = i;
+                    while !(*array.add(j)).is_null() {
+                        *array.add(j) = *array.add(j + 1);
+                        j += 1;
+                    }
+                } else {
+                    // Without the separator before it.
+                    *entry.add(keep - 1).cast_mut() = 0;
+                }
+                return;
+            }
+            i += 1;
+        }
+    }
+}
+
+/// A copy of an environment with the agent in it. Memory comes from a fresh mapping: (array, bytes mapped).
+///
+/// # Safety
+/// As for [`entries`].
+pub unsafe fn with_agent(array: *const *const u8) -> Option<(*const *const u8, u64)> {
+    // SAFETY: see above; writes go to the fresh mapping, whose size is computed first.
+    unsafe {
+        let (mut count, mut old): (usize, &[u8]) = (0, &[]);
+        for e in entries(array) {
+            count += 1;
+            if e.starts_with(NAME) {
+                if e.ends_with(agent_path()) {
+                    return None;
+                }
+                old = &e[NAME.len()..];
+            }
+        }
+        let pointers = (count + 2) * 8;
+        let text = NAME.len() + old.len() + 1 + agent_path().len() + 1;
+        let size = (pointers + text + 4095) as u64 & !4095;
+        let at =
+            sys::mmap(0, size, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, -1, 0);
+        if at <= 0 {
+            return None;
+        }
+        let new = at as u64 as *mut *const u8;
+        let start = (at as u64 + pointers as u64) as *mut u8;
+        let mut end = start;
+        let mut push = |part: &[u8]| {
+            core::ptr::copy_nonoverlapping(part.as_ptr(), end, part.len());
+            end = end.add(part.len());
+        };
+        push(NAME);
+        if !old.is_empty() {
+            push(old);
+            push(b":");
+        }
+        push(agent_path());
+        let mut n = 0;
+        let mut placed = false;
+        for e in entries(array) {
+            if e.starts_with(NAME) {
+                *new.add(n) = start;
+                placed = true;
+            } else {
+                *new.add(n) = e.as_ptr();
+            }
+            n += 1;
+        }
+        if !placed {
+            *new.add(n) = start;
+        }
+        Some((new, size))
+    }
+}
+
+/// Lends the agent to the program's own environment, for calls inside libc that pass it on (`system`, `popen`).
+/// True if [`take_back`] is due.
+pub fn lend() -> bool {
+    if own().is_null() {
+        return false;
+    }
+    if LENT.fetch_add(1, Ordering::AcqRel) == 0 {
+        // SAFETY: libc's environment array.
+        if let Some((array, bytes)) = unsafe { with_agent(current()) } {
+            OWN_ARRAY.store(current() as u64, Ordering::Relaxed);
+            LENT_ARRAY.store(array as u64, Ordering::Relaxed);
+            LENT_BYTES.store(bytes, Ordering::Relaxed);
+            // SAFETY: one aligned store; readers see the old or the new array.
+            unsafe { own().write_volatile(array) };
+        }
+    }
+    true
+}
+
+/// Ends a loan: the program's array is back, unless the program replaced it meanwhile.
+pub fn take_back() {
+    if LENT.fetch_sub(1, Ordering::AcqRel) == 1 {
+        let array = LENT_ARRAY.swap(0, Ordering::Relaxed);
+        if array != 0 && current() as u64 == array {
+            // SAFETY: as in `lend`. The lent array stays mapped: another thread may be reading it.
+            unsafe { own().write_volatile(OWN_ARRAY.load(Ordering::Relaxed) as *const *const u8) };
+        }
+    }
+}

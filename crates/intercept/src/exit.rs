@@ -1,0 +1,202 @@
+//! The slow half of a timed call's return: folding with weights, waits, locks, the next period.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use transect_event_abi::api_table::class;
+use transect_event_abi::arena::OPTION_HISTOGRAM;
+use transect_event_abi::thread::{FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAMS_OFFSET, bucket};
+
+use crate::frame::{self, Frame};
+use crate::thread::ThreadState;
+use crate::{active, arch, arena, enter, lock, period, process, slot, spawn, wait};
+
+/// Return through Rust. Returns the thread's state, null if it has none any more.
+///
+/// # Safety
+/// Called by the trampoline only, with the frame of the call that returns.
+pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadState {
+    // SAFETY: the frame is open and belongs to the call that returns; the state is this thread's, reread here because
+    // a coroutine may have moved between threads.
+    unsafe {
+        let f = &mut *frame;
+        let state = arch::thread();
+        if state.is_null() {
+            return state;
+        }
+        let here = crate::thread::owns(state, f.record);
+        let slot = f.slot;
+        if f.flags & frame::WAITING != 0 {
+            wait::leave(state, f, now);
+        }
+        let ticks = now.saturating_sub(f.start);
+        let attributed = active::integral(now).saturating_sub(f.integral).min(ticks);
+        let c = f.record;
+        let outermost = fold(c, ticks, f.child, attributed, f.weight);
+        let charged = ticks * if outermost { f.weight as u64 } else { 1 };
+        charge(state, f, slot, charged, attributed * f.weight as u64);
+        (*state).top = f.parent;
+        if f.flags & frame::LOCKING != 0 {
+            lock::acquired(state, f, now);
+        }
+        if f.flags & frame::LENT != 0 {
+            spawn::take_back();
+        }
+        if f.flags & frame::THREADING != 0 && f.rax as u32 != 0 {
+            crate::thread::unwrap_failed(f.size);
+        }
+        if f.flags & frame::RENAMED != 0 {
+            crate::thread::note_name((*state).header);
+        }
+        if f.flags & frame::SIZED != 0 && f.size < 1 << 48 {
+            process::bytes(slot).fetch_add(f.size * f.weight as u64, Ordering::Relaxed);
+        }
+        if arena::header().options & OPTION_HISTOGRAM != 0 {
+            histogram(state, slot, ticks, f.weight);
+        }
+        if f.flags & frame::RESOLVE != 0 {
+            enter::resolve(slot);
+        }
+        inner(state, f, now);
+        if here {
+            adapt(state, c, slot, ticks, now, f.weight);
+        }
+        state
+    }
+}
+
+/// Folds one timed call; true if it was the outermost instance of its flow on the thread.
+unsafe fn fold(c: *mut FlowCounters, ticks: u64, child: u64, attributed: u64, weight: u32) -> bool {
+    // SAFETY: counters are written by one thread; relaxed read-modify-writes keep nested signal handlers' changes.
+    unsafe {
+        let k = weight as u64;
+        let depth = (*c).depth.load(Ordering::Relaxed).wrapping_sub(1);
+        (*c).depth.store(depth, Ordering::Relaxed);
+        let outermost = depth == 0;
+        if outermost {
+            add(&(*c).total, ticks * k);
+            add(&(*c).attributed, attributed * k);
+        }
+        add(&(*c).own, ticks.wrapping_sub(child).wrapping_mul(k));
+        add(&(*c).timed, 1);
+        if k > 1 {
+            // Σ k(k−1)·d² and Σ k(k−1): variance of the estimated total (Horvitz–Thompson, ratio form).
+            let word = (*c).variance.load(Ordering::Relaxed);
+            let w = (k * (k - 1)) as f32;
+            let d = ticks as f32;
+            let a = f32::from_bits(word as u32) + w * d * d;
+            let b = f32::from_bits((word >> 32) as u32) + w;
+            (*c).variance.store(a.to_bits() as u64 | (b.to_bits() as u64) << 32, Ordering::Relaxed);
+        }
+        outermost
+    }
+}
+
+fn add(cell: &core::sync::atomic::AtomicU64, by: u64) {
+    cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+}
+
+/// Charges a call's time to the enclosing frame if the callee of that frame made it, or to the thread as outermost.
+unsafe fn charge(state: *mut ThreadState, f: &Frame, slot: u32, ticks: u64, attributed: u64) {
+    // SAFETY: parents are frames of the pool or the sentinel; never unmapped.
+    unsafe {
+        let parent = f.parent;
+        if (*parent).slot == 0 {
+            add(&(*(*state).header).outermost_ticks, ticks);
+            add(&(*(*state).header).outermost_attributed, attributed);
+        } else if slot::edge((*parent).slot).1 == slot::edge(slot).0 {
+            (*parent).child = (*parent).child.wrapping_add(ticks);
+        }
+    }
+}
+
+/// Calls that were left by a tail call inside this one end with it.
+unsafe fn inner(state: *mut ThreadState, f: &Frame, now: u64) {
+    // SAFETY: as in `fold`; counters of this thread.
+    unsafe {
+        for i in 0..f.inner_count as usize {
+            let c = arch::counters().add(f.inner[i] as usize);
+            let ticks = now.saturating_sub(f.inner_start[i]);
+            let weight = (*c).period.load(Ordering::Relaxed).max(1);
+            (*c).depth.store((*c).depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            fold(c, ticks, 0, ticks, weight);
+            if slot::edge(f.inner[i]).1 >= 0xfffe {
+                enter::resolve(f.inner[i]);
+            }
+            adapt(state, c, f.inner[i], ticks, now, weight);
+        }
+    }
+}
+
+/// Chooses the next gap of a flow (see [`period`]).
+unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) {
+    if !slot::adaptive() {
+        return;
+    }
+    // SAFETY: as in `fold`.
+    unsafe {
+        let s = &mut *state;
+        let budget = period::current();
+        s.window_calls += 1;
+        if let Some(tau) = budget.steer(s.tau, now.wrapping_sub(s.window_start), s.window_calls) {
+            s.tau = tau;
+            s.window_start = now;
+            s.window_calls = 0;
+        }
+        let stamp = (now >> 8) as u32;
+        let apart = stamp.wrapping_sub((*c).last.swap(stamp, Ordering::Relaxed));
+        let class = slot::kind(slot).class;
+        let gap = if (class == class::IO || class == class::WAIT || class == class::LOCK)
+            && period::is_long(ticks, budget.ticks_per_us)
+        {
+            1
+        } else {
+            s.random = period::random(s.random);
+            period::next_gap(weight, apart, s.tau, s.random)
+        };
+        let old = (*c).period.load(Ordering::Relaxed);
+        if gap != old && old != u32::MAX && old != 0 {
+            // The lease granted at entry was for the old gap: change it by the difference, never below one call.
+            let left = (*c).countdown.load(Ordering::Relaxed) as i32 as i64;
+            let by = (gap as i64 - old as i64).max(1 - left);
+            (*c).issued.fetch_add(by as u64, Ordering::Relaxed);
+            (*c).countdown.fetch_add(by as u32, Ordering::Relaxed);
+            (*c).period.store((old as i64 + by).max(1) as u32, Ordering::Relaxed);
+        }
+    }
+}
+
+unsafe fn histogram(state: *mut ThreadState, slot: u32, ticks: u64, weight: u32) {
+    let Some(number) = slot::histogram(slot) else { return };
+    // SAFETY: the histograms lie in this thread's extent; `number` is below their capacity.
+    unsafe {
+        let base = ((*state).header as *mut u8).add(HISTOGRAMS_OFFSET) as *mut AtomicU32;
+        let cell = base.add(number as usize * HISTOGRAM_BUCKETS + bucket(ticks));
+        (*cell).store((*cell).load(Ordering::Relaxed).saturating_add(weight), Ordering::Relaxed);
+    }
+}
+
+/// Folds a call that was left without return.
+///
+/// # Safety
+/// As for [`frame::abandon`].
+pub unsafe fn fold_abandoned(state: *mut ThreadState, frame: *mut Frame, now: u64) {
+    // SAFETY: see above.
+    unsafe {
+        let f = &mut *frame;
+        if f.flags & frame::WAITING != 0 {
+            wait::leave(state, f, now);
+        }
+        if f.flags & frame::LENT != 0 {
+            spawn::take_back();
+        }
+        let ticks = now.saturating_sub(f.start);
+        let attributed = active::integral(now).saturating_sub(f.integral).min(ticks);
+        fold(f.record, ticks, f.child, attributed, f.weight);
+        charge(state, f, f.slot, ticks * f.weight as u64, attributed * f.weight as u64);
+        let left = &(*f.record).abandoned;
+        left.store(left.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        if f.flags & frame::RESOLVE != 0 {
+            enter::resolve(f.slot);
+        }
+    }
+}

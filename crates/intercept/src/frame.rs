@@ -1,0 +1,185 @@
+//! Frames of timed calls, taken from per-thread free lists so that coroutines survive.
+//!
+//! The pool is a static array (sparse in memory until used) and is never unmapped: reading a stale frame is always
+//! safe. A frame is *open* from its call to its return. Frames left by unwinding or longjmp are found when a later
+//! call on the same stack stands above their stack slot: then the stack was popped past them.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use transect_event_abi::thread::FlowCounters;
+
+use crate::arch;
+use crate::thread::ThreadState;
+
+/// Frames in the process: 65,536, deeper recursion is counted but not timed.
+pub const FRAME_CAPACITY: usize = 65536;
+/// Frames handed to a thread at once.
+const CHUNK: u32 = 32;
+/// Tail calls timed within one frame.
+pub const INNER_CAPACITY: usize = 4;
+
+/// [`Frame::flags`]: return through [`crate::exit::slow_exit`].
+pub const SLOW: u32 = 1;
+/// The thread counts as waiting until return.
+pub const WAITING: u32 = 2;
+/// The target is to be looked up after return.
+pub const RESOLVE: u32 = 4;
+/// A lock acquisition.
+pub const LOCKING: u32 = 8;
+/// The lock was found held.
+pub const CONTENDED: u32 = 16;
+/// `pthread_create` with a wrapped start in `size`.
+pub const THREADING: u32 = 32;
+/// The environment was lent.
+pub const LENT: u32 = 64;
+/// Add `size` to the slot's bytes.
+pub const SIZED: u32 = 128;
+/// Thread name may have changed.
+pub const RENAMED: u32 = 256;
+
+/// One timed call.
+#[repr(C, align(64))]
+pub struct Frame {
+    /// Next in the free list.
+    pub next: *mut Frame,
+    /// The open frame around this one.
+    pub parent: *mut Frame,
+    /// Return address of the call.
+    pub ret: u64,
+    /// Address of the stack slot the return address stood in.
+    pub sp: u64,
+    /// The caller's rbx.
+    pub rbx: u64,
+    /// The flow's counters.
+    pub record: *mut FlowCounters,
+    /// Time stamp at the call.
+    pub start: u64,
+    /// Ticks in calls that the callee made into other components.
+    pub child: u64,
+    /// Active-thread integral at the call.
+    pub integral: u64,
+    /// rax around the time stamp.
+    pub rax: u64,
+    /// rdx around the time stamp.
+    pub rdx: u64,
+    /// Address of the word that holds the target.
+    pub target: u64,
+    /// Slot; 0 in a thread's sentinel.
+    pub slot: u32,
+    /// [`SLOW`] and the others.
+    pub flags: u32,
+    /// Calls this one stands for.
+    pub weight: u32,
+    /// 1 from call to return.
+    pub open: u32,
+    /// A register for the trampoline.
+    pub scratch: u64,
+    /// First argument.
+    pub object: u64,
+    /// Bytes asked for.
+    pub size: u64,
+    /// Slots of tail calls made out of this call.
+    pub inner: [u32; INNER_CAPACITY],
+    /// Their start times.
+    pub inner_start: [u64; INNER_CAPACITY],
+    /// Number of them.
+    pub inner_count: u64,
+}
+
+const _: () = assert!(size_of::<Frame>() == 192);
+
+#[repr(C)]
+struct Pool(UnsafeCell<[core::mem::MaybeUninit<Frame>; FRAME_CAPACITY]>);
+// SAFETY: frames are handed out by an atomic counter; each then belongs to one thread's list.
+unsafe impl Sync for Pool {}
+
+static POOL: Pool = Pool(UnsafeCell::new([const { core::mem::MaybeUninit::zeroed() }; FRAME_CAPACITY]));
+static POOL_NEXT: AtomicU32 = AtomicU32::new(0);
+
+fn pool_start() -> *mut Frame {
+    POOL.0.get().cast()
+}
+
+/// True if `frame` is one of ours.
+pub fn is_frame(frame: *mut Frame) -> bool {
+    let offset = (frame as u64).wrapping_sub(pool_start() as u64);
+    offset < (FRAME_CAPACITY * size_of::<Frame>()) as u64 && offset.is_multiple_of(size_of::<Frame>() as u64)
+}
+
+/// Takes a frame for the thread, refilling or reclaiming if its list is empty; null if there is none.
+///
+/// # Safety
+/// `thread` is the calling thread's state.
+pub unsafe fn take(thread: *mut ThreadState) -> *mut Frame {
+    // SAFETY: the list is touched only by its thread; a signal handler pops and pushes back in pairs, so the state it
+    // leaves is the one it found.
+    unsafe {
+        for _ in 0..2 {
+            let frame = (*thread).free;
+            if !frame.is_null() {
+                (*thread).free = (*frame).next;
+                return frame;
+            }
+            let first = POOL_NEXT.fetch_add(CHUNK, Ordering::Relaxed);
+            if first as usize + CHUNK as usize <= FRAME_CAPACITY {
+                for i in 0..CHUNK {
+                    give(thread, pool_start().add((first + i) as usize));
+                }
+                continue;
+            }
+            POOL_NEXT.fetch_sub(CHUNK, Ordering::Relaxed);
+            reclaim(thread);
+        }
+        core::ptr::null_mut()
+    }
+}
+
+/// Returns a frame to the thread's list.
+///
+/// # Safety
+/// `thread` is the calling thread's state; nobody refers to `frame` any more.
+pub unsafe fn give(thread: *mut ThreadState, frame: *mut Frame) {
+    // SAFETY: see above.
+    unsafe {
+        (*frame).open = 0;
+        (*frame).next = (*thread).free;
+        (*thread).free = frame;
+    }
+}
+
+/// Notes that an open frame was left without return, and frees it.
+///
+/// # Safety
+/// The stack slot of `frame` has been popped; `thread` is the calling thread's.
+pub unsafe fn abandon(thread: *mut ThreadState, frame: *mut Frame, now: u64) {
+    // SAFETY: see above.
+    unsafe {
+        crate::exit::fold_abandoned(thread, frame, now);
+        give(thread, frame);
+    }
+}
+
+/// Searches the whole pool for frames of this thread that are certainly dead: their stack slot no longer holds our
+/// return site. Runs only when the pool is exhausted.
+unsafe fn reclaim(thread: *mut ThreadState) {
+    // SAFETY: frames are never unmapped; the stack slot is read only after the kernel said it is readable. A frame of
+    // another thread is left alone: its owner tag is compared first.
+    unsafe {
+        if (*thread).reclaims > 16 {
+            return;
+        }
+        (*thread).reclaims += 1;
+        let now = arch::ticks();
+        for i in 0..FRAME_CAPACITY {
+            let frame = pool_start().add(i);
+            if (*frame).open != 0
+                && crate::thread::owns(thread, (*frame).record)
+                && arch::syscall::readable((*frame).sp)
+                && *((*frame).sp as *const u64) != arch::return_site()
+            {
+                abandon(thread, frame, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Hooking an object's linkage slots: by `r_offset`, whatever the linkage kind (lazy PLT, `.plt.sec`, `-z now`,
+//! `-fno-plt`, IFUNC, weak, versioned).
+//!
+//! - A slot that is bound already: its value becomes the stub's target, the slot points at the stub.
+//! - A slot that the loader has yet to bind (lazy, or an object not relocated yet): `r_offset` in the private copy of
+//!   the relocation is pointed at the stub's target word, so the loader binds the stub. An unresolvable symbol that is
+//!   never called stays harmless, which `LD_BIND_NOW` would not allow.
+//! - A slot that is also loaded as a pointer stays as it is, for programs compare pointers; its calling instructions
+//!   are redirected to a cell of ours that holds the stub's address.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use transect_event_abi::api_table::handler;
+use transect_event_abi::plan::SlotUse;
+use transect_event_abi::process::{OBJECT_CAPACITY, SLOT_INTERNAL};
+
+use crate::arch::{self, syscall as sys};
+use crate::elf::{self, Image, Rela};
+use crate::plan::Plan;
+use crate::{arena, object, slot};
+
+/// RELRO ranges of the objects, by index.
+static RELRO: [[AtomicU64; 2]; OBJECT_CAPACITY] =
+    [const { [const { AtomicU64::new(0) }; 2] }; OBJECT_CAPACITY];
+
+/// Slots that hold function pointers programs may compare: address, object plus one.
+static TAKEN: [[AtomicU64; 2]; 1 << 16] = [const { [const { AtomicU64::new(0) }; 2] }; 1 << 16];
+static TAKEN_COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// True if some loaded object holds this function's address as a pointer.
+pub fn is_taken(address: u64) -> bool {
+    let count = (TAKEN_COUNT.load(Ordering::Acquire) as usize).min(TAKEN.len());
+    TAKEN[..count].iter().any(|[at, owner]| {
+        let owner = owner.load(Ordering::Relaxed);
+        owner != 0
+            && object::record(owner as u16 - 1).flags.load(Ordering::Acquire)
+                & transect_event_abi::process::OBJECT_GONE
+                == 0
+            // SAFETY: the slot lies in an object that is loaded (the caller holds no object open, but dlsym's handle
+            // keeps its objects, and an object being unloaded at this instant is a race of the program's own).
+            && unsafe { *(at.load(Ordering::Relaxed) as *const u64) } == address
+    })
+}
+
+fn take_note(address: u64, index: u16) {
+    let n = TAKEN_COUNT.fetch_add(1, Ordering::AcqRel) as usize;
+    if let Some([at, owner]) = TAKEN.get(n) {
+        at.store(address, Ordering::Relaxed);
+        owner.store(index as u64 + 1, Ordering::Release);
+    }
+}
+
+/// True if the loader has relocated the object already.
+unsafe fn is_relocated(image: &Image) -> bool {
+    const R_RELATIVE: u32 = 8;
+    // SAFETY: relocation targets lie in the object's writable segments.
+    unsafe {
+        if let Some(r) = image.rela.iter().find(|r| r.kind() == R_RELATIVE) {
+            return *((image.base + r.offset) as *const u64) == image.base.wrapping_add(r.addend as u64);
+        }
+        image.base == 0
+            || image.jmprel.iter().any(|r| *((image.base + r.offset) as *const u64) >= image.base)
+    }
+}
+
+/// Makes a range writable for the life of the value; then gives it its protection back.
+struct Writable {
+    start: u64,
+    length: u64,
+    protection: u64,
+}
+
+impl Writable {
+    fn new(start: u64, end: u64, protection: u64) -> Option<Writable> {
+        let (start, end) = (start & !4095, (end + 4095) & !4095);
+        // SAFETY: the range belongs to an object whose code no thread runs yet, or is data.
+        let ok = start < end && unsafe { sys::mprotect(start, end - start, sys::PROT_READ | sys::PROT_WRITE) };
+        ok.then_some(Writable { start, length: end - start, protection })
+    }
+}
+
+impl Drop for Writable {
+    fn drop(&mut self) {
+        // SAFETY: back to what the loader had set.
+        unsafe { sys::mprotect(self.start, self.length, self.protection) };
+    }
+}
+
+fn range(table: &[Rela]) -> (u64, u64) {
+    let r = table.as_ptr_range();
+    (r.start as u64, r.end as u64)
+}
+
+/// Hooks the slots of a registered object.
+///
+/// # Safety
+/// Runs in the loader's event or before any other thread and constructor: no thread runs the object's code.
+pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>) {
+    // SAFETY: see above; all addresses come from the object's own relocations.
+    unsafe {
+        let relocated = is_relocated(image);
+        let o = object::record(index);
+        RELRO[index as usize][0].store(image.relro.0, Ordering::Relaxed);
+        RELRO[index as usize][1].store(image.relro.1, Ordering::Relaxed);
+        let count = |c: &AtomicU32| {
+            c.fetch_add(1, Ordering::Relaxed);
+        };
+        let planned = plan.map_or(0, |p| p.relocs.len());
+        let want = (image.jmprel.len() + planned) as u32;
+        let first = if revived && o.slot_count.load(Ordering::Relaxed) == want {
+            o.first_slot.load(Ordering::Relaxed)
+        } else {
+            let Some(first) = slot::reserve(want) else {
+                o.refused.fetch_add(want, Ordering::Relaxed);
+                return;
+            };
+            o.first_slot.store(first, Ordering::Relaxed);
+            o.slot_count.store(want, Ordering::Relaxed);
+            first
+        };
+        if revived {
+            for c in [&o.hooked, &o.address_taken, &o.refused, &o.unplanned, &o.internal] {
+                c.store(0, Ordering::Relaxed);
+            }
+        }
+        let _relro = (relocated && image.relro.1 > image.relro.0)
+            .then(|| Writable::new(image.relro.0, image.relro.1, sys::PROT_READ))
+            .flatten();
+        let (start, end) = range(image.jmprel);
+        let _jmprel = (!image.jmprel.is_empty()).then(|| Writable::new(start, end, sys::PROT_READ)).flatten();
+        let jmprel_writable = _jmprel.is_some();
+        let mut rela_writable: Option<Writable> = None;
+        let mut cells = Cells { next: 0, end: 0 };
+
+        // Slots of DT_JMPREL are called through the PLT only, unless the plan knows better.
+        let mut number = first;
+        for (i, r) in image.jmprel.iter().enumerate() {
+            let this = number;
+            number += 1;
+            if r.kind() != elf::R_JUMP_SLOT {
+                continue;
+            }
+            let at = image.base.wrapping_add(r.offset);
+            let api = arena::api(image.symbol_name(r.symbol()));
+            let loaded = plan.is_some_and(|p| {
+                p.relocs.iter().any(|x| {
+                    x.table == 0
+                        && x.index as usize == i
+                        && (x.slot_use == SlotUse::Loaded as u32 || x.slot_use == SlotUse::CalledAndLoaded as u32)
+                })
+            });
+            if loaded {
+                count(&o.address_taken);
+                take_note(at, index);
+                continue;
+            }
+            if api.is_some_and(|a| a.handler == handler::REFUSE) {
+                count(&o.refused);
+                continue;
+            }
+            let value = *(at as *const u64);
+            if relocated && value == 0 {
+                continue;
+            }
+            let symbol = image.symbol(r.symbol());
+            if relocated && symbol.defined() && value == image.base + symbol.value() {
+                count(&o.internal);
+                continue;
+            }
+            let unbound = !relocated || (value >= image.start && value < image.end);
+            if unbound && !jmprel_writable {
+                count(&o.refused);
+                continue;
+            }
+            slot::describe(this, index, r.symbol(), at, api, 0);
+            slot::set_target(this, value);
+            if unbound {
+                let offset = (&raw const r.offset).cast_mut();
+                *offset = slot::target_word(this).wrapping_sub(image.base);
+            } else if let Some(callee) = object::find(value) {
+                slot::set_callee(this, callee, value);
+            }
+            (*(at as *const AtomicU64)).store(arch::stub(this), Ordering::Release);
+            count(&o.hooked);
+        }
+
+        let Some(plan) = plan else {
+            let unplanned = image.rela.iter().filter(|r| r.kind() == elf::R_GLOB_DAT && image.symbol(r.symbol()).kind() == elf::FUNC);
+            o.unplanned.store(unplanned.count() as u32, Ordering::Relaxed);
+            return;
+        };
+        for p in plan.relocs {
+            let this = number;
+            number += 1;
+            let Some(r) = image.rela.get(p.index as usize).filter(|_| p.table == 1) else { continue };
+            if r.kind() != elf::R_GLOB_DAT && r.kind() != elf::R_JUMP_SLOT {
+                continue;
+            }
+            let at = image.base.wrapping_add(r.offset);
+            let value = *(at as *const u64);
+            let symbol = image.symbol(r.symbol());
+            let internal = relocated && value >= image.start && value < image.end;
+            if (relocated && value == 0) || internal || p.slot_use == SlotUse::Unreferenced as u32 {
+                continue;
+            }
+            let api = arena::api(image.symbol_name(r.symbol()));
+            if p.slot_use != SlotUse::Called as u32 {
+                take_note(at, index);
+            }
+            if api.is_some_and(|a| a.handler == handler::REFUSE) {
+                count(&o.refused);
+            } else if p.slot_use == SlotUse::Called as u32 {
+                if relocated {
+                    // Data of the same name and kind NOTYPE is never called; a target outside of code is left alone.
+                    let Some(callee) = object::find(value) else { continue };
+                    slot::describe(this, index, r.symbol(), at, api, 0);
+                    slot::set_target(this, value);
+                    slot::set_callee(this, callee, value);
+                } else {
+                    if symbol.defined() {
+                        // Bound at load time, most likely to itself: not worth the hook.
+                        count(&o.internal);
+                        continue;
+                    }
+                    if rela_writable.is_none() {
+                        let (start, end) = range(image.rela);
+                        rela_writable = Writable::new(start, end, sys::PROT_READ);
+                    }
+                    if rela_writable.is_none() {
+                        count(&o.refused);
+                        continue;
+                    }
+                    slot::describe(this, index, r.symbol(), at, api, 0);
+                    slot::set_target(this, 0);
+                    *(&raw const r.offset).cast_mut() = slot::target_word(this).wrapping_sub(image.base);
+                }
+                (*(at as *const AtomicU64)).store(arch::stub(this), Ordering::Release);
+                count(&o.hooked);
+            } else if p.slot_use == SlotUse::CalledAndLoaded as u32 && relocated && !symbol.defined() {
+                let sites = plan.sites.get(p.first_site as usize..(p.first_site + p.site_count) as usize).unwrap_or(&[]);
+                let Some(callee) = object::find(value) else { continue };
+                let Some(cell) = cells.take(image) else {
+                    count(&o.refused);
+                    continue;
+                };
+                slot::describe(this, index, r.symbol(), cell, api, 0);
+                slot::set_target(this, value);
+                slot::set_callee(this, callee, value);
+                *(cell as *mut u64) = arch::stub(this);
+                let mut redirected = 0;
+                for s in sites {
+                    redirected += redirect(image, at, s.displacement_vaddr, cell) as u32;
+                }
+                if redirected == 0 {
+                    count(&o.address_taken);
+                } else {
+                    count(&o.hooked);
+                }
+            } else {
+                count(&o.address_taken);
+            }
+        }
+        drop(rela_writable);
+        // Pointers in data (tables of functions) can be compared too.
+        for r in image.rela {
+            if r.kind() == elf::R_64 {
+                let s = image.symbol(r.symbol());
+                if !s.defined() && (s.kind() == elf::FUNC || s.kind() == elf::IFUNC) {
+                    take_note(image.base.wrapping_add(r.offset), index);
+                }
+            }
+        }
+    }
+}
+
+/// Points one `call *slot(%rip)` or `jmp *slot(%rip)` at a cell.
+unsafe fn redirect(image: &Image, slot_at: u64, vaddr: u64, cell: u64) -> bool {
+    let at = image.base.wrapping_add(vaddr);
+    if at < image.start || at + 4 > image.end {
+        return false;
+    }
+    // SAFETY: `at` is a displacement inside the object's text, found by disassembly of this very file (by build-id);
+    // it is checked to refer to the slot before it is changed. No thread runs this object yet.
+    unsafe {
+        let old = (at as *const i32).read_unaligned();
+        if (at + 4).wrapping_add(old as i64 as u64) != slot_at {
+            return false;
+        }
+        let Ok(new) = i32::try_from(cell.wrapping_sub(at + 4) as i64) else { return false };
+        let Some(_text) = Writable::new(at, at + 4, sys::PROT_READ | sys::PROT_EXEC) else { return false };
+        (at as *mut i32).write_unaligned(new);
+        true
+    }
+}
+
+/// Cells within reach of an object's text, in pages next to it.
+struct Cells {
+    next: u64,
+    end: u64,
+}
+
+impl Cells {
+    fn take(&mut self, image: &Image) -> Option<u64> {
+        if self.next == self.end {
+            const SIZE: u64 = 4096;
+            let mut found = 0;
+            for step in 0..4096u64 {
+                let hint = image.end + step * 0x1_0000;
+                // SAFETY: a new mapping where nothing is.
+                let at = unsafe {
+                    sys::mmap(
+                        hint,
+                        SIZE,
+                        sys::PROT_READ | sys::PROT_WRITE,
+                        sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_FIXED_NOREPLACE,
+                        -1,
+                        0,
+                    )
+                };
+                if at as u64 == hint {
+                    found = hint;
+                    break;
+                }
+                if at > 0 {
+                    // A kernel without MAP_FIXED_NOREPLACE took it as a hint.
+                    // SAFETY: just mapped.
+                    unsafe { sys::munmap(at as u64, SIZE) };
+                }
+            }
+            if found == 0 {
+                return None;
+            }
+            self.next = found;
+            self.end = found + SIZE;
+        }
+        let cell = self.next;
+        self.next += 8;
+        Some(cell)
+    }
+}
+
+/// Takes the hook out of a slot whose calls turned out to stay inside the object.
+pub fn unhook(slot: u32, address: u64) {
+    let r = slot::record(slot);
+    let at = r.address.load(Ordering::Relaxed);
+    let caller = slot::edge(slot).0;
+    if at == 0 || caller as usize >= OBJECT_CAPACITY {
+        return;
+    }
+    r.kind.fetch_or((SLOT_INTERNAL as u32) << 16, Ordering::Relaxed);
+    let (start, end) = (
+        RELRO[caller as usize][0].load(Ordering::Relaxed),
+        RELRO[caller as usize][1].load(Ordering::Relaxed),
+    );
+    let _relro = (at >= start && at < end).then(|| Writable::new(at, at + 8, sys::PROT_READ)).flatten();
+    // SAFETY: the slot of a loaded object whose code just called through it; one aligned store.
+    unsafe { (*(at as *const AtomicU64)).store(address, Ordering::Release) };
+    let o = object::record(caller);
+    o.hooked.fetch_sub(1, Ordering::Relaxed);
+    o.internal.fetch_add(1, Ordering::Relaxed);
+}

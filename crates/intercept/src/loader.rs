@@ -1,0 +1,144 @@
+//! The loader's events: new objects are hooked before their constructors run, unloaded ones forgotten.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use transect_event_abi::process::{OBJECT_EXECUTABLE, OBJECT_HOOKED, OBJECT_NO_PLAN, OBJECT_SYNTHETIC};
+
+use crate::arch::{self, syscall as sys};
+use crate::elf::{Image, LinkMap, Rendezvous, Segment, bytes_until_zero};
+use crate::{hook, object, plan};
+
+static RENDEZVOUS: AtomicU64 = AtomicU64::new(0);
+/// Set while an event is handled, so that our own doings don't recurse.
+static BUSY: AtomicU32 = AtomicU32::new(0);
+
+/// Notes where the loader keeps its list.
+pub fn know(rendezvous: *const Rendezvous) {
+    RENDEZVOUS.store(rendezvous as u64, Ordering::Release);
+}
+
+/// The loader's list.
+pub fn maps() -> impl Iterator<Item = *const LinkMap> {
+    let r = RENDEZVOUS.load(Ordering::Acquire) as *const Rendezvous;
+    // SAFETY: the list is stable under the loader's lock, which its events hold; at start there is one thread.
+    let mut at = if r.is_null() { core::ptr::null() } else { unsafe { (*r).map } };
+    core::iter::from_fn(move || {
+        if at.is_null() {
+            return None;
+        }
+        let this = at;
+        // SAFETY: as above.
+        at = unsafe { (*this).next };
+        Some(this)
+    })
+}
+
+/// Registers and hooks every object that is new in the loader's list. `executable` is the path and headers of the
+/// executable at the first call.
+///
+/// # Safety
+/// At start before other threads, or in the loader's event.
+pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
+    // SAFETY: see above.
+    unsafe {
+        // Two passes: first all objects become known, so that targets are found whatever the order.
+        for pass in 0..2 {
+            let mut position = 0;
+            for map in maps() {
+                position += 1;
+                let name = bytes_until_zero((*map).name);
+                let is_executable = position == 1;
+                let Some(image) =
+                    Image::read(map, executable.filter(|_| is_executable).map(|(_, segments)| segments))
+                else {
+                    continue;
+                };
+                let known = object::loaded().find(|&i| {
+                    let o = object::record(i);
+                    o.start.load(Ordering::Relaxed) == image.start && o.end.load(Ordering::Relaxed) == image.end
+                });
+                if pass == 0 {
+                    if known.is_some() {
+                        continue;
+                    }
+                    let mut flags = 0;
+                    let mut path = name;
+                    if let Some((p, _)) = executable.filter(|_| is_executable) {
+                        flags |= OBJECT_EXECUTABLE;
+                        path = p;
+                    }
+                    let file = path.rsplit(|&b| b == b'/').next().unwrap_or(path);
+                    let own = (*map).dynamic as u64 == arch::own_dynamic();
+                    if own || file.starts_with(b"ld-") || file.starts_with(b"linux-vdso") || path.is_empty() {
+                        flags |= OBJECT_SYNTHETIC;
+                    }
+                    object::add(&image, path, flags);
+                } else if let Some(i) = known {
+                    let o = object::record(i);
+                    if o.flags.load(Ordering::Relaxed) & (OBJECT_HOOKED | OBJECT_SYNTHETIC) != 0 {
+                        continue;
+                    }
+                    let path = &o.path[..o.path.iter().position(|&b| b == 0).unwrap_or(0)];
+                    let plan = plan::get(path, image.build_id);
+                    let mut flags = OBJECT_HOOKED;
+                    if plan.is_none() {
+                        flags |= OBJECT_NO_PLAN;
+                    }
+                    let revived = o.slot_count.load(Ordering::Relaxed) != 0;
+                    hook::hook(&image, i, revived, plan.as_ref());
+                    o.flags.fetch_or(flags, Ordering::Release);
+                }
+            }
+        }
+    }
+}
+
+/// Called by the loader in place of its empty event function.
+pub extern "C" fn loader_event() {
+    let r = RENDEZVOUS.load(Ordering::Acquire) as *const Rendezvous;
+    // SAFETY: the loader calls this under its lock; `state` is its own.
+    unsafe {
+        if r.is_null() || (*r).state != 0 || crate::process::base().is_null() {
+            return;
+        }
+        if BUSY.swap(1, Ordering::Acquire) != 0 {
+            return;
+        }
+        for i in object::loaded() {
+            let start = object::record(i).start.load(Ordering::Relaxed);
+            let base = object::record(i).base.load(Ordering::Relaxed);
+            if !maps().any(|m| (*m).base == base && ((*m).dynamic as u64) >= start) {
+                object::gone(i);
+            }
+        }
+        scan(None);
+        BUSY.store(0, Ordering::Release);
+    }
+}
+
+/// Puts a jump to our handler over the loader's event function. False if its shape is unknown: then objects loaded
+/// later are not hooked.
+///
+/// # Safety
+/// One thread; nobody is inside the function.
+pub unsafe fn take_event(at: u64) -> bool {
+    // SAFETY: the address comes from the loader's rendezvous structure; the function is empty (`ret`, after an
+    // `endbr64` perhaps) and aligned to 16, so that five bytes are its own.
+    unsafe {
+        if at == 0 || !at.is_multiple_of(16) {
+            return false;
+        }
+        let bytes = &*(at as *const [u8; 5]);
+        let empty = bytes[0] == 0xc3 || *bytes == [0xf3, 0x0f, 0x1e, 0xfa, 0xc3] || bytes[..2] == [0xf3, 0xc3];
+        let to = arch::transect_loader_event as *const () as u64;
+        let Ok(distance) = i32::try_from(to.wrapping_sub(at + 5) as i64) else { return false };
+        let page = at & !4095;
+        if !empty || !sys::mprotect(page, 4096, sys::PROT_READ | sys::PROT_WRITE) {
+            return false;
+        }
+        let d = distance.to_le_bytes();
+        (at as *mut [u8; 5]).write([0xe9, d[0], d[1], d[2], d[3]]);
+        sys::mprotect(page, 4096, sys::PROT_READ | sys::PROT_EXEC);
+        true
+    }
+}

@@ -1,0 +1,134 @@
+//! How often a hot flow is timed: adaptive sampling within an overhead budget.
+//!
+//! Each thread has a time τ: a flow whose timed calls come closer together than τ gets a longer period, so every hot
+//! flow costs at most one timed call per τ, whatever its rate; long and rare calls are all timed. τ itself is steered
+//! so that the thread's timed calls cost no more than the budget. The gap to the next timed call is random around the
+//! period, so that no rhythm of the program is in step with it; each timed call stands for the gap it ended.
+
+/// Assumed cost of a timed call that goes through Rust, ticks per microsecond × this / 1024 (about 100 ns).
+const SLOW_CALL_SHARE: u64 = 102;
+/// Longest gap.
+const GAP_MAX: u64 = 1 << 20;
+/// A gap grows by at most this factor at once, for the first calls of a flow tell little about its rate.
+const GROWTH: u64 = 8;
+/// Window in which cost is held against the budget, microseconds.
+const WINDOW_US: u64 = 1000;
+/// A blocking API at least this long on its last call is timed every time, microseconds.
+const LONG_US: u64 = 2;
+
+/// The fixed facts of a recording.
+#[derive(Clone, Copy)]
+pub struct Budget {
+    /// Ticks per microsecond.
+    pub ticks_per_us: u64,
+    /// Share of run time, parts per million.
+    pub ppm: u64,
+}
+
+impl Budget {
+    /// Cost of one timed call, ticks.
+    fn cost(self) -> u64 {
+        (self.ticks_per_us * SLOW_CALL_SHARE / 1024).max(1)
+    }
+
+    /// Shortest sensible τ: one hot flow alone uses half of the budget, in 256 ticks.
+    pub fn tau_floor(self) -> u32 {
+        ((self.cost() * 2_000_000 / self.ppm.max(1)) >> 8).clamp(1, 1 << 24) as u32
+    }
+
+    /// τ after a window of `elapsed` ticks with `calls` timed calls; `None` while the window is too short to tell.
+    pub fn steer(self, tau: u32, elapsed: u64, calls: u32) -> Option<u32> {
+        if elapsed < WINDOW_US * self.ticks_per_us {
+            return None;
+        }
+        let spent = calls as u64 * self.cost() * 1_000_000 / elapsed.max(1);
+        let floor = self.tau_floor();
+        let next = if spent > self.ppm {
+            // Straight to where the measured rate would have met the budget, at most 16-fold.
+            (tau as u64 * spent / self.ppm.max(1)).min(tau as u64 * 16).max(tau as u64 + 1)
+        } else if spent < self.ppm / 2 {
+            tau as u64 * 7 / 8
+        } else {
+            tau as u64
+        };
+        Some(next.clamp(floor as u64, 1 << 24) as u32)
+    }
+}
+
+/// The gap after a timed call that ended a gap of `gap` calls, `apart` (256 ticks) after the one before.
+pub fn next_gap(gap: u32, apart: u32, tau: u32, random: u32) -> u32 {
+    // Calls that fit in tau at the rate seen.
+    let wanted = (gap as u64 * tau as u64 / (apart as u64).max(1)).min(gap as u64 * GROWTH).clamp(1, GAP_MAX);
+    if wanted == 1 {
+        return 1;
+    }
+    // Uniform in [1, 2·wanted − 1], mean `wanted`.
+    1 + ((random as u64 * (2 * wanted - 1)) >> 32) as u32
+}
+
+/// True if a blocking call of this length keeps its flow fully timed.
+pub fn is_long(ticks: u64, ticks_per_us: u64) -> bool {
+    ticks > LONG_US * ticks_per_us
+}
+
+/// Next state of a 32-bit xorshift generator (Marsaglia 2003).
+pub fn random(state: u32) -> u32 {
+    let mut x = state | 1;
+    x ^= x << 13;
+    x ^= x >> 17;
+    x ^ (x << 5)
+}
+
+fn budget() -> Budget {
+    let h = crate::arena::header();
+    Budget { ticks_per_us: h.ticks_per_us as u64, ppm: h.budget_ppm as u64 }
+}
+
+/// τ of a new thread.
+pub fn first_tau() -> u32 {
+    if crate::slot::adaptive() { budget().tau_floor() * 4 } else { 0 }
+}
+
+/// The recording's budget.
+pub fn current() -> Budget {
+    budget()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: Budget = Budget { ticks_per_us: 2100, ppm: 30_000 };
+
+    #[test]
+    fn gaps_have_the_wanted_mean() {
+        let (mut state, mut sum) = (12345u32, 0u64);
+        for _ in 0..100_000 {
+            state = random(state);
+            sum += next_gap(100, 50, 100, state) as u64;
+        }
+        let mean = sum as f64 / 100_000.0;
+        assert!((mean - 200.0).abs() < 2.0, "{mean}");
+    }
+
+    #[test]
+    fn rare_calls_are_all_timed() {
+        assert_eq!(next_gap(1, 5000, 4000, u32::MAX), 1);
+    }
+
+    #[test]
+    fn tau_settles_where_the_cost_meets_the_budget() {
+        // Twenty hot flows, each timed once per tau.
+        let mut tau = BUDGET.tau_floor();
+        for _ in 0..200 {
+            let window = 2_100_000 * 2;
+            let calls = (20 * window / ((tau as u64) << 8)) as u32;
+            if let Some(t) = BUDGET.steer(tau, window, calls) {
+                tau = t;
+            }
+        }
+        let window = 1_000_000_000u64;
+        let spent = 20.0 * (window as f64 / ((tau as u64) << 8) as f64) * BUDGET.cost() as f64 / window as f64;
+        assert!(spent < 0.031 && spent > 0.012, "{spent}");
+    }
+}

@@ -1,0 +1,173 @@
+//! The shadow table: one stub, one target word and one record per hooked linkage slot.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use transect_event_abi::api_table::{ApiEntry, NO_SIZE, class, handler};
+use transect_event_abi::arena::{OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY};
+use transect_event_abi::process::{NAMES_CAPACITY, NAMES_OFFSET, SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord};
+use transect_event_abi::thread::HISTOGRAM_CAPACITY;
+
+use crate::{arch, arena, process};
+
+/// Private copy of class, handler, flags and size argument of each slot, one byte each, lowest first.
+static KINDS: [AtomicU32; SLOT_CAPACITY] = [const { AtomicU32::new(0) }; SLOT_CAPACITY];
+/// Highest bit of the size byte: the slot's calls are traced.
+const TRACED: u32 = 1 << 31;
+
+/// What the agent does with a slot's calls.
+#[derive(Clone, Copy)]
+pub struct Kind {
+    /// A [`class`] value.
+    pub class: u8,
+    /// A [`handler`] value.
+    pub handler: u8,
+    /// `SLOT_` flags.
+    pub flags: u8,
+    /// Argument that holds a size, [`NO_SIZE`] (without its highest bit) if none.
+    pub size_arg: u8,
+    /// Trace its calls.
+    pub traced: bool,
+}
+
+/// The slot's record in the process extent.
+pub fn record(slot: u32) -> &'static SlotRecord {
+    // SAFETY: the table lies within the process extent, which is never unmapped.
+    unsafe { &*(process::base().add(SLOTS_OFFSET) as *const SlotRecord).add(slot as usize) }
+}
+
+/// The slot's kind.
+pub fn kind(slot: u32) -> Kind {
+    let word = KINDS[slot as usize].load(Ordering::Relaxed);
+    let [class, handler, flags, size] = word.to_le_bytes();
+    Kind { class, handler, flags, size_arg: size & 0x7f, traced: word & TRACED != 0 }
+}
+
+/// Reserves `count` slot numbers; `None` if there are not so many left.
+pub fn reserve(count: u32) -> Option<u32> {
+    let used = &process::header().slot_count;
+    let first = used.fetch_add(count, Ordering::Relaxed);
+    if first as usize + count as usize > SLOT_CAPACITY {
+        used.fetch_sub(count, Ordering::Relaxed);
+        process::header().slots_refused.fetch_add(count as u64, Ordering::Relaxed);
+        return None;
+    }
+    Some(first)
+}
+
+/// Describes a slot before its stub can be called.
+pub fn describe(slot: u32, caller: u16, symbol: u32, address: u64, api: Option<&ApiEntry>, flags: u8) {
+    let r = record(slot);
+    let (class, handler, size_arg, traced) =
+        api.map_or((class::COMPUTE, handler::NONE, NO_SIZE, 0), |a| (a.class, a.handler, a.size_arg, a.traced));
+    let mut word = u32::from_le_bytes([class, handler, flags, size_arg & 0x7f]);
+    if traced != 0 {
+        word |= TRACED;
+    }
+    r.caller.store(caller, Ordering::Relaxed);
+    r.symbol.store(symbol, Ordering::Relaxed);
+    r.address.store(address, Ordering::Relaxed);
+    r.kind.store(word & !TRACED, Ordering::Release);
+    KINDS[slot as usize].store(word, Ordering::Release);
+    set_edge(slot, caller, 0xfffe);
+    // SAFETY: a static of the agent.
+    unsafe { arch::transect_flags[slot as usize].store(needs_rust(kind(slot)) as u8, Ordering::Release) };
+}
+
+/// Everything but plain timing goes through Rust.
+fn needs_rust(kind: Kind) -> bool {
+    kind.class != class::COMPUTE
+        || kind.handler != handler::NONE
+        || kind.size_arg != NO_SIZE & 0x7f
+        || kind.traced
+        || arena::header().options & OPTION_HISTOGRAM != 0
+}
+
+fn set_edge(slot: u32, caller: u16, callee: u16) {
+    // SAFETY: a static of the agent.
+    unsafe { arch::transect_edges[slot as usize].store(caller as u32 | (callee as u32) << 16, Ordering::Relaxed) };
+}
+
+/// Calling and called object; the latter is 0xfffe while unknown.
+pub fn edge(slot: u32) -> (u16, u16) {
+    // SAFETY: a static of the agent.
+    let e = unsafe { arch::transect_edges[slot as usize].load(Ordering::Relaxed) };
+    (e as u16, (e >> 16) as u16)
+}
+
+/// The word the stub jumps through.
+pub fn target_word(slot: u32) -> u64 {
+    // SAFETY: a static of the agent.
+    unsafe { &raw const arch::transect_targets[slot as usize] as u64 }
+}
+
+/// Where the stub goes now.
+pub fn target(slot: u32) -> u64 {
+    // SAFETY: a static of the agent.
+    unsafe { arch::transect_targets[slot as usize].load(Ordering::Relaxed) }
+}
+
+/// Sets where the stub goes.
+pub fn set_target(slot: u32, address: u64) {
+    // SAFETY: a static of the agent.
+    unsafe { arch::transect_targets[slot as usize].store(address, Ordering::Release) };
+}
+
+/// Publishes the object that holds the slot's target, once known.
+pub fn set_callee(slot: u32, object: u16, address: u64) {
+    let r = record(slot);
+    r.target.store(address, Ordering::Relaxed);
+    r.callee_plus_one.store(object + 1, Ordering::Release);
+    set_edge(slot, edge(slot).0, object);
+}
+
+/// First period of a slot in the timing mode of this recording; `u32::MAX` = never timed.
+pub fn first_period(kind: Kind) -> u32 {
+    let h = arena::header();
+    if kind.class == class::COUNT_ONLY || h.timing == TIMING_COUNT {
+        return u32::MAX;
+    }
+    match h.timing {
+        TIMING_EVERY => h.every.max(1),
+        _ => 1,
+    }
+}
+
+/// True if periods follow the overhead budget.
+pub fn adaptive() -> bool {
+    arena::header().timing == TIMING_ADAPTIVE
+}
+
+/// Keeps a name asked for with dlsym; `None` if the pool is full.
+pub fn keep_name(name: &[u8]) -> Option<u32> {
+    let used = &process::header().names_used;
+    let at = used.fetch_add(name.len() as u32 + 1, Ordering::Relaxed);
+    if at as usize + name.len() + 1 > NAMES_CAPACITY {
+        used.fetch_sub(name.len() as u32 + 1, Ordering::Relaxed);
+        return None;
+    }
+    // SAFETY: the range was reserved above and lies within the pool; fresh memory is zero, so the name is terminated.
+    unsafe {
+        core::ptr::copy_nonoverlapping(name.as_ptr(), process::base().add(NAMES_OFFSET + at as usize), name.len());
+    }
+    Some(at)
+}
+
+/// The slot's histogram number, handed out at first use.
+pub fn histogram(slot: u32) -> Option<u32> {
+    let cell = &record(slot).histogram_plus_one;
+    match cell.load(Ordering::Relaxed) {
+        0 => {
+            let number = process::header().histogram_count.fetch_add(1, Ordering::Relaxed) + 1;
+            if number as usize > HISTOGRAM_CAPACITY {
+                cell.store(u32::MAX, Ordering::Relaxed);
+                return None;
+            }
+            match cell.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => Some(number - 1),
+                Err(other) => Some(other - 1),
+            }
+        }
+        u32::MAX => None,
+        n => Some(n - 1),
+    }
+}

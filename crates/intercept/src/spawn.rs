@@ -1,0 +1,207 @@
+//! Threads and programs that the program starts.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use transect_event_abi::arena::OPTION_FOLLOW;
+use transect_event_abi::process::unprofiled;
+
+use crate::arch::{self, syscall as sys};
+use crate::elf::bytes_until_zero;
+use crate::enter::Registers;
+use crate::slot::Kind;
+use crate::{active, arena, environment, process, thread};
+
+static GET_STACK_SIZE: AtomicU64 = AtomicU64::new(0);
+
+/// Notes `pthread_attr_getstacksize`.
+pub fn know_stack_size(address: u64) {
+    GET_STACK_SIZE.store(address, Ordering::Relaxed);
+}
+
+/// `pthread_create(thread, attr, routine, argument)`: the routine is wrapped, so that the thread is known from its
+/// first instruction.
+pub fn thread_create(r: &mut Registers) {
+    let mut size = sys::stack_limit().min(8 << 20);
+    let get = GET_STACK_SIZE.load(Ordering::Relaxed);
+    if r.rsi != 0 && get != 0 {
+        let mut given = 0usize;
+        // SAFETY: the address of pthread_attr_getstacksize in the program's libc; rsi is the program's attribute.
+        let get: extern "C" fn(u64, *mut usize) -> i32 = unsafe { core::mem::transmute(get) };
+        if get(r.rsi, &mut given) == 0 && given != 0 {
+            size = given as u64;
+        }
+    }
+    if let Some(start) = thread::wrap(r.rdx, r.rcx, size) {
+        active::start_parallel();
+        r.rdx = arch::transect_thread_start as *const () as u64;
+        r.rcx = start as u64;
+    }
+}
+
+fn follows() -> bool {
+    arena::header().options & OPTION_FOLLOW != 0
+}
+
+fn left_behind(reason: usize) {
+    process::header().unprofiled[reason].fetch_add(1, Ordering::Relaxed);
+}
+
+/// exec and spawn with an explicit environment: the copy that is passed on has the agent in it, if it can work there.
+///
+/// # Safety
+/// `r` holds the arguments of the call that `kind` describes.
+pub unsafe fn exec_with_environment(kind: Kind, r: &mut Registers) {
+    process::header().spawns.fetch_add(1, Ordering::Relaxed);
+    // posix_spawn(pid, path, actions, attr, argv, envp), execve(path, argv, envp)
+    let path = if kind.size_arg == 5 { r.rsi } else { r.rdi };
+    // SAFETY: paths and environments are what the program passes to the system call.
+    unsafe {
+        if !may_follow(path as *const u8) {
+            return;
+        }
+        let given = r.argument(kind.size_arg) as *const *const u8;
+        if let Some((array, _)) = environment::with_agent(given) {
+            match kind.size_arg {
+                2 => r.rdx = array as u64,
+                3 => r.rcx = array as u64,
+                _ => r.r9 = array as u64,
+            }
+        }
+    }
+}
+
+/// exec with the program's own environment: the agent is put back into it. If exec fails it is taken back by the next
+/// loan's end at the latest.
+///
+/// # Safety
+/// As for [`exec_with_environment`].
+pub unsafe fn exec_with_own(r: &mut Registers) {
+    process::header().spawns.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the path argument of the call.
+    if unsafe { may_follow(r.rdi as *const u8) } {
+        environment::lend();
+    }
+}
+
+/// `system` and `popen`.
+pub fn lend() -> bool {
+    process::header().spawns.fetch_add(1, Ordering::Relaxed);
+    if !follows() {
+        left_behind(unprofiled::NOT_FOLLOWED);
+        return false;
+    }
+    environment::lend()
+}
+
+/// Ends [`lend`].
+pub fn take_back() {
+    environment::take_back();
+}
+
+/// Whether the agent can work in the program at `path`; counts the reason if not.
+unsafe fn may_follow(path: *const u8) -> bool {
+    // SAFETY: a zero-terminated string of the program, or null.
+    unsafe {
+        if !follows() {
+            left_behind(unprofiled::NOT_FOLLOWED);
+            return false;
+        }
+        if !sys::readable_path(arena::header().agent_path.as_ptr()) {
+            left_behind(unprofiled::UNREACHABLE);
+            return false;
+        }
+        if path.is_null() || !sys::readable(path as u64 & !7) {
+            return true;
+        }
+        let name = bytes_until_zero(path);
+        let verdict = if name.contains(&b'/') { examine(name, 0) } else { in_path(name) };
+        match verdict {
+            Some(reason) => {
+                left_behind(reason);
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+/// A fixed buffer for one path.
+fn with_path<T>(parts: &[&[u8]], then: impl FnOnce(*const u8) -> T) -> Option<T> {
+    let mut buffer = [0u8; 4096];
+    let mut n = 0;
+    for part in parts {
+        let to = buffer.get_mut(n..n + part.len())?;
+        to.copy_from_slice(part);
+        n += part.len();
+    }
+    (n < buffer.len()).then(|| then(buffer.as_ptr()))
+}
+
+/// Searches PATH as execvp does and examines what it finds.
+unsafe fn in_path(name: &[u8]) -> Option<usize> {
+    // SAFETY: libc's environment array.
+    let path = unsafe { environment::entries(environment::current()) }
+        .find_map(|e| e.strip_prefix(b"PATH="))
+        .unwrap_or(b"/bin:/usr/bin");
+    for dir in path.split(|&b| b == b':') {
+        let dir = if dir.is_empty() { b"." } else { dir };
+        if with_path(&[dir, b"/", name], sys::file_mode).flatten().is_some() {
+            let mut whole = [0u8; 4096];
+            let length = dir.len() + 1 + name.len();
+            if length >= whole.len() {
+                return None;
+            }
+            whole[..dir.len()].copy_from_slice(dir);
+            whole[dir.len()] = b'/';
+            whole[dir.len() + 1..length].copy_from_slice(name);
+            return examine(&whole[..length], 0);
+        }
+    }
+    None
+}
+
+/// Why the agent can't work in a program file; `None` if it can, or if the file can't be examined.
+fn examine(path: &[u8], depth: u32) -> Option<usize> {
+    const S_ISUID_ISGID: u32 = 0o6000;
+    const PT_INTERP: u32 = 3;
+    let mut head = [0u8; 4096];
+    let (mode, read) = with_path(&[path], |p| {
+        let mode = sys::file_mode(p);
+        let fd = sys::open(p, false);
+        let mut n = -1;
+        if fd >= 0 {
+            n = sys::pread(fd, &mut head, 0);
+            sys::close(fd);
+        }
+        (mode, n)
+    })?;
+    if mode? & S_ISUID_ISGID != 0 {
+        return Some(unprofiled::SETUID);
+    }
+    if read < 64 {
+        return None;
+    }
+    let head = &head[..read as usize];
+    if head.starts_with(b"#!") && depth < 4 {
+        let line = head[2..].split(|&b| b == b'\n').next()?;
+        let line = line.trim_ascii_start();
+        let interpreter = line.split(|b| b.is_ascii_whitespace()).next()?;
+        return examine(interpreter, depth + 1);
+    }
+    if !head.starts_with(b"\x7fELF") {
+        return None;
+    }
+    // 64-bit, little-endian, x86-64
+    if head[4] != 2 || head[5] != 1 || head[18] != 62 || head[19] != 0 {
+        return Some(unprofiled::WRONG_CLASS);
+    }
+    let u16_at = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]) as usize;
+    let table = u16_at(32);
+    let (size, count) = (u16_at(54), u16_at(56));
+    let dynamic = (0..count).any(|i| {
+        let at = table + i * size;
+        head.get(at..at + 4).is_some_and(|b| b == PT_INTERP.to_le_bytes())
+    });
+    // Headers beyond the first page: assume the usual.
+    (!dynamic && table + count * size <= head.len()).then_some(unprofiled::STATIC)
+}

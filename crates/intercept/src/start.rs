@@ -1,0 +1,218 @@
+//! The agent's start: before any other constructor of the program.
+
+use core::sync::atomic::Ordering;
+
+use crate::arch::{self, syscall as sys};
+use crate::elf::{self, Dynamic, Image, LinkMap, Rendezvous, Segment, bytes_until_zero};
+use crate::{active, arena, dlsym, environment, loader, lock, process, slot, spawn, thread};
+
+const AT_PHDR: u64 = 3;
+const AT_PHNUM: u64 = 5;
+const AT_SECURE: u64 = 23;
+const PT_DYNAMIC: u32 = 2;
+const PT_PHDR: u32 = 6;
+
+/// What the kernel told the program about itself.
+struct Auxiliary {
+    headers: u64,
+    header_count: u64,
+    secure: bool,
+}
+
+fn auxiliary() -> Option<Auxiliary> {
+    let fd = sys::open(c"/proc/self/auxv".as_ptr().cast(), false);
+    if fd < 0 {
+        return None;
+    }
+    let mut buffer = [0u8; 1024];
+    let n = sys::read(fd, &mut buffer);
+    sys::close(fd);
+    let mut a = Auxiliary { headers: 0, header_count: 0, secure: false };
+    for pair in buffer.get(..n.max(0) as usize)?.chunks_exact(16) {
+        let word = |at: usize| pair[at..at + 8].iter().rev().fold(0u64, |w, &b| w << 8 | b as u64);
+        match word(0) {
+            AT_PHDR => a.headers = word(8),
+            AT_PHNUM => a.header_count = word(8),
+            AT_SECURE => a.secure = word(8) != 0,
+            _ => {}
+        }
+    }
+    Some(a)
+}
+
+/// Starts interception. Does nothing where it can't work: the program runs as if the agent were not there.
+///
+/// # Safety
+/// Called once, from the agent's constructor, before any other thread.
+pub unsafe fn start() {
+    // SAFETY: one thread; addresses come from the kernel and the loader.
+    unsafe {
+        let Some(aux) = auxiliary() else { return };
+        if aux.secure || aux.headers == 0 {
+            return;
+        }
+        let headers = core::slice::from_raw_parts(aux.headers as *const Segment, aux.header_count as usize);
+        let base = headers.iter().find(|s| s.kind == PT_PHDR).map_or(0, |s| aux.headers - s.address);
+        let Some(dynamic) = headers.iter().find(|s| s.kind == PT_DYNAMIC) else { return };
+        let dynamic = (base + dynamic.address) as *const Dynamic;
+        let rendezvous = elf::dynamic_value(dynamic, elf::DT_DEBUG).unwrap_or(0) as *const Rendezvous;
+        if rendezvous.is_null() {
+            return;
+        }
+        loader::know(rendezvous);
+        let Some(own) = loader::maps().find(|&m| (*m).dynamic as u64 == arch::own_dynamic()) else { return };
+        if !open_arena(own) || !process::register() {
+            return;
+        }
+        active::prepare();
+        dlsym::prepare();
+        let executable = &process::header().executable;
+        let executable = &executable[..executable.iter().position(|&b| b == 0).unwrap_or(0)];
+        let libc = Libc::find();
+        if libc.glibc {
+            lock::know_glibc();
+        }
+        if let Some(at) = libc.environ {
+            environment::know(at);
+            environment::hide();
+        }
+        if let Some(at) = libc.attr_getstacksize {
+            spawn::know_stack_size(at);
+        }
+        let top = environment::current() as u64;
+        let stack = sys::stack_limit().min(1 << 30);
+        thread::register(0, true, if top != 0 { top } else { arch::stack_pointer() + 8192 }, stack);
+        calibrate();
+        loader::scan(Some((executable, headers)));
+        loader::take_event((*rendezvous).hook);
+        libc.announce();
+    }
+}
+
+/// The arena stands beside the agent.
+unsafe fn open_arena(own: *const LinkMap) -> bool {
+    // SAFETY: the loader's own string.
+    let name = unsafe { bytes_until_zero((*own).name) };
+    let Some(slash) = name.iter().rposition(|&b| b == b'/') else { return false };
+    const FILE: &[u8] = b"/arena\0";
+    let mut path = [0u8; 1024];
+    if slash + FILE.len() > path.len() {
+        return false;
+    }
+    path[..slash].copy_from_slice(&name[..slash]);
+    path[slash..slash + FILE.len()].copy_from_slice(FILE);
+    let fd = sys::open(path.as_ptr(), true);
+    fd >= 0 && arena::map(fd)
+}
+
+/// What the agent needs of the program's libc, by name; everything may be missing.
+struct Libc {
+    glibc: bool,
+    environ: Option<u64>,
+    attr_getstacksize: Option<u64>,
+    key_create: Option<u64>,
+    setspecific: Option<u64>,
+    register_atfork: Option<u64>,
+    pthread_atfork: Option<u64>,
+}
+
+impl Libc {
+    unsafe fn find() -> Libc {
+        let mut found = Libc {
+            glibc: false,
+            environ: None,
+            attr_getstacksize: None,
+            key_create: None,
+            setspecific: None,
+            register_atfork: None,
+            pthread_atfork: None,
+        };
+        for map in loader::maps() {
+            // SAFETY: the loader's list at start.
+            let (image, name) = unsafe { (Image::read(map, None), bytes_until_zero((*map).name)) };
+            let file = name.rsplit(|&b| b == b'/').next().unwrap_or(name);
+            let Some(image) = image else { continue };
+            if !(file.starts_with(b"libc.") || file.starts_with(b"libc-") || file.starts_with(b"ld-musl")
+                || file.starts_with(b"libpthread"))
+            {
+                continue;
+            }
+            let at = |name: &[u8]| image.lookup(name).map(|s| image.base + s.value());
+            found.glibc |= at(b"gnu_get_libc_version").is_some();
+            found.environ = found.environ.or_else(|| at(b"environ"));
+            found.attr_getstacksize = found.attr_getstacksize.or_else(|| at(b"pthread_attr_getstacksize"));
+            found.key_create = found.key_create.or_else(|| at(b"pthread_key_create"));
+            found.setspecific = found.setspecific.or_else(|| at(b"pthread_setspecific"));
+            found.register_atfork = found.register_atfork.or_else(|| at(b"__register_atfork"));
+            found.pthread_atfork = found.pthread_atfork.or_else(|| at(b"pthread_atfork"));
+        }
+        // `environ` may live in the executable by a copy relocation: the first definition in the list is the one in
+        // force.
+        for map in loader::maps() {
+            // SAFETY: as above.
+            if let Some(image) = unsafe { Image::read(map, None) }
+                && let Some(s) = image.lookup(b"environ")
+            {
+                found.environ = Some(image.base + s.value());
+                break;
+            }
+        }
+        found
+    }
+
+    /// Registers for forks and for the end of threads.
+    unsafe fn announce(&self) {
+        // SAFETY: functions of the program's libc, called with their documented arguments, after the loader has
+        // relocated everything.
+        unsafe {
+            if let Some(register) = self.register_atfork {
+                let register: extern "C" fn(u64, u64, extern "C" fn(), u64) -> i32 = core::mem::transmute(register);
+                register(0, 0, process::forked, 0);
+            } else if let Some(register) = self.pthread_atfork {
+                let register: extern "C" fn(u64, u64, extern "C" fn()) -> i32 = core::mem::transmute(register);
+                register(0, 0, process::forked);
+            }
+            if let (Some(create), Some(set)) = (self.key_create, self.setspecific) {
+                let create: extern "C" fn(*mut u32, extern "C" fn(*mut thread::ThreadState)) -> i32 =
+                    core::mem::transmute(create);
+                let mut key = 0;
+                if create(&mut key, thread::thread_ending) == 0 {
+                    thread::set_end_key(key, set);
+                }
+            }
+        }
+    }
+}
+
+extern "C" fn nothing() {}
+
+/// Measures what a timed call costs and shows here, on a slot of our own that no report lists.
+fn calibrate() {
+    const ROUNDS: u64 = 64;
+    let Some(s) = slot::reserve(1) else { return };
+    slot::describe(s, u16::MAX, 0, 0, None, transect_event_abi::process::SLOT_INTERNAL);
+    slot::set_target(s, nothing as *const () as u64);
+    // SAFETY: the stub of our own slot enters `nothing`.
+    let call: extern "C" fn() = unsafe { core::mem::transmute(arch::stub(s)) };
+    let h = process::header();
+    call();
+    let start = arch::ticks();
+    for _ in 0..ROUNDS {
+        call();
+    }
+    let spent = arch::ticks() - start;
+    h.timed_call_ticks.store((spent / ROUNDS) as u32, Ordering::Relaxed);
+    if arch::thread().is_null() {
+        return;
+    }
+    // SAFETY: this thread's own counters.
+    let c = unsafe { &*arch::counters().add(s as usize) };
+    let timed = c.timed.load(Ordering::Relaxed).max(1);
+    h.empty_call_ticks.store((c.total.load(Ordering::Relaxed) / timed) as u32, Ordering::Relaxed);
+    // SAFETY: this thread's own record: its outermost time starts at zero.
+    unsafe {
+        let header = (*arch::thread()).header;
+        (*header).outermost_ticks.store(0, Ordering::Relaxed);
+        (*header).outermost_attributed.store(0, Ordering::Relaxed);
+    }
+}

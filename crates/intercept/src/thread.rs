@@ -1,0 +1,346 @@
+//! Threads: registration at first call or start, the private state behind the TLS words, the end.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use transect_event_abi::arena::EXTENT_THREAD;
+use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, THREAD_ENDED, THREAD_LIVE, ThreadHeader};
+
+use crate::arch::syscall as sys;
+use crate::frame::{self, Frame};
+use crate::lock::Held;
+use crate::{active, arch, arena, process};
+
+/// Threads alive at once; more run uncounted.
+const THREAD_CAPACITY: usize = 16384;
+/// Rounds of destructors after which a thread is taken to be at its end (PTHREAD_DESTRUCTOR_ITERATIONS).
+const DESTRUCTOR_ROUNDS: u32 = 4;
+
+/// A thread's private state; never shared with the recorder, copied by fork.
+#[repr(C)]
+pub struct ThreadState {
+    /// Free frames.
+    pub free: *mut Frame,
+    /// Innermost open frame; the sentinel if there is none.
+    pub top: *mut Frame,
+    /// The thread's extent.
+    pub header: *mut ThreadHeader,
+    /// Shortest time between two timed calls of a flow that needs no longer period, in 256 ticks.
+    pub tau: u32,
+    /// Destructor rounds left.
+    pub rounds: u32,
+    /// Own stack, lowest address.
+    pub stack_low: u64,
+    /// Own stack, highest address.
+    pub stack_high: u64,
+    /// Start of the window in which the cost of timing is held against the budget.
+    pub window_start: u64,
+    /// Timed calls in the window.
+    pub window_calls: u32,
+    /// State of the random generator.
+    pub random: u32,
+    /// Searches of the frame pool.
+    pub reclaims: u32,
+    /// 1 while in use.
+    pub used: AtomicU32,
+    /// Uncontended acquisitions until the next one whose hold time is taken.
+    pub hold_countdown: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Locks held whose acquisition time was taken.
+    pub held: [Held; 8],
+    /// Bottom of the open frames.
+    pub sentinel: Frame,
+}
+
+#[repr(C)]
+struct Pool(UnsafeCell<[MaybeUninit<ThreadState>; THREAD_CAPACITY]>);
+// SAFETY: an entry belongs to the thread that set its `used` word.
+unsafe impl Sync for Pool {}
+
+static POOL: Pool = Pool(UnsafeCell::new([const { MaybeUninit::zeroed() }; THREAD_CAPACITY]));
+static POOL_HINT: AtomicU32 = AtomicU32::new(0);
+static REFUSED: AtomicU32 = AtomicU32::new(0);
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+static SET_SPECIFIC: AtomicU64 = AtomicU64::new(0);
+
+/// Notes the key whose destructor tells us of a thread's end, and `pthread_setspecific`.
+pub fn set_end_key(key: u32, set_specific: u64) {
+    SET_SPECIFIC.store(set_specific, Ordering::Relaxed);
+    KEY.store(key, Ordering::Release);
+}
+
+fn arm_destructor(state: *mut ThreadState) {
+    let key = KEY.load(Ordering::Acquire);
+    let set = SET_SPECIFIC.load(Ordering::Relaxed);
+    if key != u32::MAX && set != 0 {
+        // SAFETY: the address of pthread_setspecific in the program's own libc.
+        let set: extern "C" fn(u32, *mut ThreadState) -> i32 = unsafe { core::mem::transmute(set) };
+        set(key, state);
+    }
+}
+
+/// True if `record` lies in this thread's counters.
+pub fn owns(state: *mut ThreadState, record: *const FlowCounters) -> bool {
+    // SAFETY: `state` is the caller's own.
+    let header = unsafe { (*state).header } as u64;
+    (record as u64).wrapping_sub(header) < transect_event_abi::arena::EXTENT_SIZE as u64
+}
+
+fn take_state() -> Option<*mut ThreadState> {
+    let first = POOL_HINT.load(Ordering::Relaxed) as usize;
+    for i in 0..THREAD_CAPACITY {
+        let index = (first + i) % THREAD_CAPACITY;
+        // SAFETY: the pool is static; `used` decides who owns the entry.
+        let state = unsafe { POOL.0.get().cast::<ThreadState>().add(index) };
+        // SAFETY: `used` is an atomic at a fixed place; all-zero memory is a valid state.
+        if unsafe { (*state).used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed) }.is_ok() {
+            POOL_HINT.store(index as u32 + 1, Ordering::Relaxed);
+            return Some(state);
+        }
+    }
+    None
+}
+
+/// Gives the calling thread a record. `start_routine` is 0 for main and unknown threads. Null if there is no memory.
+pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64) -> *mut ThreadState {
+    if REFUSED.load(Ordering::Relaxed) != 0 || process::base().is_null() {
+        return core::ptr::null_mut();
+    }
+    let Some(state) = take_state() else { return core::ptr::null_mut() };
+    let Some(index) = arena::allocate(EXTENT_THREAD) else {
+        // SAFETY: ours since `take_state`.
+        unsafe { (*state).used.store(0, Ordering::Release) };
+        return core::ptr::null_mut();
+    };
+    let base = arena::extent(index);
+    let now = arch::ticks();
+    // SAFETY: the state and the extent belong to this thread alone until it ends.
+    unsafe {
+        let h = base as *mut ThreadHeader;
+        let sentinel = &raw mut (*state).sentinel;
+        (*sentinel).sp = u64::MAX;
+        (*sentinel).slot = 0;
+        (*sentinel).parent = sentinel;
+        (*state).top = sentinel;
+        (*state).header = h;
+        (*state).tau = crate::period::first_tau();
+        (*state).rounds = DESTRUCTOR_ROUNDS;
+        (*state).stack_high = stack_high;
+        (*state).stack_low = stack_high.saturating_sub(stack_size);
+        (*state).window_start = now;
+        (*state).window_calls = 0;
+        (*state).random = (now as u32) | 1;
+        (*state).held = [const { Held::none() }; 8];
+        (*h).process.store(process::extent(), Ordering::Relaxed);
+        (*h).start_ticks.store(if main { process::header().start_ticks.load(Ordering::Relaxed) } else { now }, Ordering::Relaxed);
+        (*h).start_routine.store(start_routine, Ordering::Relaxed);
+        note_name(h);
+        if !main {
+            active::start_parallel();
+            active::change(1);
+        }
+        (*h).start_integral.store(active::integral(now), Ordering::Relaxed);
+        (*h).tid.store(sys::gettid(), Ordering::Relaxed);
+        (*h).state.store(THREAD_LIVE, Ordering::Release);
+        // A signal between these two stores still counts into the boot counters: its calls are the only ones lost.
+        arch::set_thread(state);
+        arch::set_counters(base.add(COUNTERS_OFFSET).cast());
+    }
+    state
+}
+
+/// Registers a thread whose start was not seen.
+pub fn register_unseen() -> *mut ThreadState {
+    let state = {
+        let tp = arch::thread_pointer();
+        let sp = arch::stack_pointer();
+        let near = tp > sp && tp - sp < 64 << 20;
+        register(0, false, if near { tp } else { 0 }, if near { sys::stack_limit().min(8 << 20) } else { 0 })
+    };
+    if !state.is_null() {
+        arm_destructor(state);
+    }
+    state
+}
+
+/// Copies the kernel's name of the calling thread into its record.
+///
+/// # Safety
+/// `header` is the calling thread's.
+pub unsafe fn note_name(header: *mut ThreadHeader) {
+    let mut name = [0u8; 16];
+    sys::thread_name(&mut name);
+    let (low, high) = name.split_at(8);
+    // SAFETY: see above.
+    unsafe {
+        (*header).name[0].store(word(low), Ordering::Relaxed);
+        (*header).name[1].store(word(high), Ordering::Relaxed);
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |w, &b| w << 8 | b as u64)
+}
+
+/// A start routine with its argument, between `pthread_create` and the new thread.
+#[repr(C)]
+pub struct Start {
+    routine: AtomicU64,
+    argument: AtomicU64,
+    stack_size: AtomicU64,
+    used: AtomicU32,
+}
+
+static STARTS: [Start; 4096] = [const {
+    Start { routine: AtomicU64::new(0), argument: AtomicU64::new(0), stack_size: AtomicU64::new(0), used: AtomicU32::new(0) }
+}; 4096];
+
+/// Wraps a start routine: the pair to pass to the wrapper, or `None` if too many threads are being started.
+pub fn wrap(routine: u64, argument: u64, stack_size: u64) -> Option<*const Start> {
+    let start = STARTS
+        .iter()
+        .find(|s| s.used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok())?;
+    start.routine.store(routine, Ordering::Relaxed);
+    start.argument.store(argument, Ordering::Relaxed);
+    start.stack_size.store(stack_size, Ordering::Release);
+    Some(start)
+}
+
+/// Frees a wrapped start that no thread took because pthread_create failed. Other addresses are ignored.
+pub fn unwrap_failed(argument: u64) {
+    let offset = argument.wrapping_sub(STARTS.as_ptr() as u64);
+    if let Some(start) = STARTS.get(offset as usize / size_of::<Start>())
+        && offset.is_multiple_of(size_of::<Start>() as u64)
+    {
+        start.used.store(0, Ordering::Release);
+    }
+}
+
+/// First code of a wrapped thread, on its own stack: registers it and hands out `[routine, argument]`.
+pub unsafe extern "C" fn thread_started(start: *const Start, out: *mut [u64; 2]) {
+    // SAFETY: `start` came through pthread_create from `wrap`; `out` is on the wrapper's stack.
+    unsafe {
+        let routine = (*start).routine.load(Ordering::Acquire);
+        *out = [routine, (*start).argument.load(Ordering::Relaxed)];
+        let size = (*start).stack_size.load(Ordering::Relaxed);
+        (*start).used.store(0, Ordering::Release);
+        if arch::thread().is_null() {
+            let state = register(routine, false, out as u64 + 4096, size);
+            if !state.is_null() {
+                arm_destructor(state);
+            }
+        }
+    }
+}
+
+/// Destructor of our key: ends the record in the last round, so that other destructors are still counted.
+pub extern "C" fn thread_ending(state: *mut ThreadState) {
+    if state.is_null() || state != arch::thread() {
+        return;
+    }
+    // SAFETY: the calling thread's own state.
+    unsafe {
+        if (*state).rounds > 1 {
+            (*state).rounds -= 1;
+            arm_destructor(state);
+            return;
+        }
+        end(state);
+    }
+}
+
+/// Ends the calling thread's record.
+unsafe fn end(state: *mut ThreadState) {
+    // SAFETY: the caller's own state; the TLS words are cleared before the state is given back.
+    unsafe {
+        let now = arch::ticks();
+        let h = (*state).header;
+        let mut bound = frame::FRAME_CAPACITY;
+        while frame::is_frame((*state).top) && bound > 0 {
+            bound -= 1;
+            let top = (*state).top;
+            (*state).top = (*top).parent;
+            if (*top).open != 0 {
+                frame::abandon(state, top, now);
+            }
+        }
+        note_name(h);
+        crate::wait::leave_all(state, now);
+        (*h).end_integral.store(active::integral(now), Ordering::Relaxed);
+        (*h).end_ticks.store(now, Ordering::Relaxed);
+        active::change(-1);
+        arch::set_counters((&raw const arch::transect_boot_counters).cast_mut().cast());
+        arch::set_thread(core::ptr::null_mut());
+        (*h).state.store(THREAD_ENDED, Ordering::Release);
+        (*state).used.store(0, Ordering::Release);
+    }
+}
+
+/// Where calls are folded that were entered in the parent of a fork and return in the child.
+static SINK: FlowCounters = FlowCounters {
+    countdown: AtomicU32::new(0),
+    last: AtomicU32::new(0),
+    issued: AtomicU64::new(0),
+    timed: AtomicU64::new(0),
+    total: AtomicU64::new(0),
+    own: AtomicU64::new(0),
+    attributed: AtomicU64::new(0),
+    variance: AtomicU64::new(0),
+    period: AtomicU32::new(1),
+    depth: core::sync::atomic::AtomicU16::new(0),
+    abandoned: core::sync::atomic::AtomicU16::new(0),
+};
+
+/// In the child of a fork: takes the calling thread away from its parent's record. Returns its state.
+pub fn detach() -> *mut ThreadState {
+    let state = arch::thread();
+    arch::set_counters((&raw const arch::transect_boot_counters).cast_mut().cast());
+    arch::set_thread(core::ptr::null_mut());
+    for s in &STARTS {
+        s.used.store(0, Ordering::Relaxed);
+    }
+    if state.is_null() {
+        return state;
+    }
+    // SAFETY: the child has this one thread; `state` and the frames are its private copies.
+    unsafe {
+        let mut open = (*state).top;
+        let mut bound = frame::FRAME_CAPACITY;
+        while frame::is_frame(open) && bound > 0 {
+            (*open).record = (&raw const SINK).cast_mut();
+            (*open).flags = 0;
+            (*open).inner_count = 0;
+            open = (*open).parent;
+            bound -= 1;
+        }
+    }
+    state
+}
+
+/// In the child of a fork: gives a detached thread a record in the child's process.
+pub fn attach(state: *mut ThreadState) {
+    let Some(index) = (!state.is_null()).then(|| arena::allocate(EXTENT_THREAD)).flatten() else { return };
+    let base = arena::extent(index);
+    // SAFETY: as in `register`.
+    unsafe {
+        let h = base as *mut ThreadHeader;
+        let start = process::header().start_ticks.load(Ordering::Relaxed);
+        (*state).header = h;
+        (*state).held = [const { Held::none() }; 8];
+        (*h).process.store(process::extent(), Ordering::Relaxed);
+        (*h).start_ticks.store(start, Ordering::Relaxed);
+        (*h).start_integral.store(active::integral(start), Ordering::Relaxed);
+        note_name(h);
+        (*h).tid.store(sys::gettid(), Ordering::Relaxed);
+        (*h).state.store(THREAD_LIVE, Ordering::Release);
+        arch::set_thread(state);
+        arch::set_counters(base.add(COUNTERS_OFFSET).cast());
+    }
+}
+
+/// No thread of this process gets a record any more.
+pub fn refuse_all() {
+    REFUSED.store(1, Ordering::Relaxed);
+}

@@ -1,5 +1,14 @@
 //! Renders the views of a profile for people and programs: terminal tables, JSON, CSV and one self-contained HTML page.
 //!
-//! Every renderer takes the rows that `transect-analyze` computed and writes them; none computes a number of its own
-//! beyond percentages and units.
+//! Every renderer takes the rows that `transect-analyze` computed, as a [`Content`]; no number is computed here beyond
+//! percentages, means and units.
 #![forbid(unsafe_code)]
+
+mod content;
+pub mod csv;
+mod error;
+pub mod json;
+pub mod terminal;
+
+pub use content::{Content, Rows};
+pub use error::ReportError;

@@ -1,0 +1,74 @@
+//! Chrome trace events, JSON object format.
+//!
+//! Each thread is one complete event over its lifetime, each traced call an instant event on its thread; folded flows
+//! have no point in time and are not in it.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+use transect_profile_model::{Profile, TraceEvent};
+
+use crate::stack::Stacks;
+use crate::{ExportError, Format};
+
+pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
+    let fail = |e| ExportError::json(Format::Chrome, e);
+    // Written event by event: a trace may hold millions.
+    out.write_all(b"{\"displayTimeUnit\":\"ns\",\"otherData\":")?;
+    serde_json::to_writer(&mut *out, &json!({ "command": profile.meta.command, "exporter": "transect" }))
+        .map_err(fail)?;
+    out.write_all(b",\"traceEvents\":[")?;
+    let stacks = Stacks::collect(profile);
+    let metadata = metadata_events(profile);
+    let spans = thread_spans(profile);
+    let calls = profile.trace.iter().filter_map(|event| traced_call(profile, &stacks, event));
+    for (n, event) in metadata.into_iter().chain(spans).chain(calls).enumerate() {
+        out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
+        serde_json::to_writer(&mut *out, &event).map_err(fail)?;
+    }
+    out.write_all(b"\n]}\n")?;
+    Ok(())
+}
+
+/// The format's unit is the microsecond; fractions keep the nanoseconds.
+fn microseconds(ns: i64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+fn metadata_events(profile: &Profile) -> Vec<Value> {
+    let processes = profile.processes.iter().map(
+        |p| json!({ "ph": "M", "name": "process_name", "pid": p.pid, "tid": p.pid, "args": { "name": p.executable } }),
+    );
+    let threads = profile.threads.iter().filter_map(|t| {
+        let pid = profile.processes.get(t.process as usize)?.pid;
+        Some(json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": t.tid, "args": { "name": t.name } }))
+    });
+    processes.chain(threads).collect()
+}
+
+fn thread_spans(profile: &Profile) -> Vec<Value> {
+    let span = |t: &transect_profile_model::Thread| {
+        let pid = profile.processes.get(t.process as usize)?.pid;
+        Some(json!({
+            "ph": "X", "cat": "thread", "name": t.name, "pid": pid, "tid": t.tid,
+            "ts": microseconds(t.start_ns), "dur": microseconds(t.wall_ns),
+            "args": {
+                "group": t.group, "start_routine": t.start_routine,
+                "busy_ns": t.busy_ns, "wait_ns": t.wait_ns, "calls": t.calls,
+            },
+        }))
+    };
+    profile.threads.iter().filter_map(span).collect()
+}
+
+fn traced_call(profile: &Profile, stacks: &Stacks<'_>, event: &TraceEvent) -> Option<Value> {
+    let thread = profile.threads.get(event.thread as usize)?;
+    let pid = profile.processes.get(thread.process as usize)?.pid;
+    // Numbers of JavaScript readers end at 2^53: arguments go as text.
+    let args: Vec<String> = event.args.iter().map(|a| format!("{a:#x}")).collect();
+    Some(json!({
+        "ph": "i", "s": "t", "cat": "call", "name": event.api, "pid": pid, "tid": thread.tid,
+        "ts": microseconds(event.time_ns),
+        "args": { "caller": stacks.component(event.caller), "registers": args },
+    }))
+}

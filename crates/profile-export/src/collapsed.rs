@@ -1,0 +1,51 @@
+//! Folded stacks, as `flamegraph.pl` and inferno read them.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use transect_profile_model::Profile;
+
+use crate::stack::Stacks;
+use crate::{ExportError, Format};
+
+pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
+    let stacks = Stacks::collect(profile);
+    if !stacks.has_times {
+        return Err(ExportError::NoTimes { format: Format::Collapsed });
+    }
+    let mut lines: BTreeMap<String, i64> = BTreeMap::new();
+    for stack in stacks.rows.iter().filter(|s| s.self_ns > 0) {
+        let frames: Vec<String> = stack.frames.iter().map(|f| plain(&stacks.text(f))).collect();
+        *lines.entry(frames.join(";")).or_default() += stack.self_ns;
+    }
+    for (stack, ns) in lines {
+        writeln!(out, "{stack} {ns}")?;
+    }
+    Ok(())
+}
+
+/// The format has no quoting: `;` separates frames and a newline ends the stack. `;` becomes `:` as in
+/// `stackcollapse-perf.pl`, control characters become U+FFFD, and an empty name would vanish.
+fn plain(name: &str) -> String {
+    if name.is_empty() {
+        return "[unnamed]".to_owned();
+    }
+    name.chars()
+        .map(|c| match c {
+            ';' => ':',
+            c if c.is_control() || c == '\u{2028}' || c == '\u{2029}' => '\u{fffd}',
+            c => c,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn separators_cannot_be_forged() {
+        assert_eq!(plain("f<[u8; 4]>\n99"), "f<[u8: 4]>\u{fffd}99");
+        assert_eq!(plain(""), "[unnamed]");
+    }
+}

@@ -1,0 +1,116 @@
+//! Comma-separated values (RFC 4180), safe to open in a spreadsheet.
+//!
+//! A cell that a spreadsheet would take for a formula is prefixed with `'`, as the Open Worldwide Application Security
+//! Project advises (<https://owasp.org/www-community/attacks/CSV_Injection>): symbol names are foreign input.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+use serde::Serialize;
+use serde_json::Value;
+use transect_analyze::Selection;
+use transect_profile_model::Profile;
+
+use crate::{ExportError, Format};
+
+/// Columns of flow rows, in order. Every column is in every file: one that a profile has no value for is empty.
+pub const FLOW_COLUMNS: [&str; 26] = [
+    "caller",
+    "callee",
+    "api",
+    "symbol",
+    "version",
+    "class",
+    "wait",
+    "calls",
+    "timed_calls",
+    "abandoned_calls",
+    "total_ns",
+    "self_ns",
+    "attributed_ns",
+    "total_ns_low",
+    "total_ns_high",
+    "self_ns_low",
+    "self_ns_high",
+    "p50_ns",
+    "p99_ns",
+    "max_ns",
+    "bytes",
+    "dlsym",
+    "thread",
+    "tid",
+    "process",
+    "feature",
+];
+
+pub(crate) fn write_flows(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
+    write_rows(&FLOW_COLUMNS, &flows_stub(profile, &Selection::default()), out)
+}
+
+/// Writes a header line of `columns` and one record a row: the row's fields of these names, empty where a field is
+/// absent or null, compact JSON where it is a list. Strings pass through [`cell`].
+///
+/// # Errors
+/// [`ExportError::Write`] if `out` fails, [`ExportError::Encode`] if a row does not serialize.
+pub fn write_rows<R: Serialize>(columns: &[&str], rows: &[R], out: &mut dyn Write) -> Result<(), ExportError> {
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
+    let fail = |e: csv::Error| match e.into_kind() {
+        csv::ErrorKind::Io(e) => ExportError::Write(e),
+        kind => ExportError::Encode { format: Format::Csv, reason: format!("{kind:?}") },
+    };
+    writer.write_record(columns).map_err(fail)?;
+    for row in rows {
+        let row = serde_json::to_value(row).map_err(|e| ExportError::json(Format::Csv, e))?;
+        writer.write_record(columns.iter().map(|column| text(row.get(column)))).map_err(fail)?;
+    }
+    writer.flush()?;
+    Ok(())
+}
+
+fn text(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => cell(text).into_owned(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// `text` as a cell: prefixed with `'` if its first character is one of `=`, `+`, `-`, `@`, tab, carriage return
+/// (or the full-width forms that spreadsheets fold into them).
+pub fn cell(text: &str) -> Cow<'_, str> {
+    match text.chars().next() {
+        Some('=' | '+' | '-' | '@' | '\t' | '\r' | '\n' | '＝' | '＋' | '－' | '＠') => {
+            Cow::Owned(format!("'{text}"))
+        }
+        _ => Cow::Borrowed(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_become_text() {
+        for bad in ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"] {
+            assert_eq!(cell(bad), format!("'{bad}"));
+        }
+        assert_eq!(cell("operator=(T const&)"), "operator=(T const&)");
+        assert_eq!(cell(""), "");
+    }
+
+    #[test]
+    fn absent_fields_are_empty_and_quotes_are_doubled() {
+        #[derive(Serialize)]
+        struct Row {
+            name: &'static str,
+            bytes: Option<i64>,
+        }
+        let mut out = Vec::new();
+        write_rows(&["name", "bytes", "tid"], &[Row { name: "a \"b\", c", bytes: None }], &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "name,bytes,tid\r\n\"a \"\"b\"\", c\",,\r\n");
+    }
+}
+fn flows_stub(_: &Profile, _: &Selection) -> Vec<transect_analyze::FlowRow> {
+    Vec::new()
+}

@@ -1,0 +1,38 @@
+use std::io;
+
+use crate::Format;
+
+/// Why an export failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The output refused bytes (disk full, closed pipe).
+    #[error("cannot write the export: {0}")]
+    Write(#[from] io::Error),
+    /// The format shows times, and the profile holds only counts.
+    #[error(
+        "the profile holds call counts but no times, and {format} shows times: export pprof, speedscope or csv instead, \
+         or record again without `--timing count`"
+    )]
+    NoTimes {
+        /// The format asked for.
+        format: Format,
+    },
+    /// An encoder of another crate refused the data.
+    #[error("cannot encode the profile as {format}: {reason}")]
+    Encode {
+        /// The format asked for.
+        format: Format,
+        /// The encoder's words.
+        reason: String,
+    },
+}
+
+impl ExportError {
+    /// Tells a failed write inside a JSON encoder from refused data.
+    pub(crate) fn json(format: Format, error: serde_json::Error) -> Self {
+        match error.io_error_kind() {
+            Some(kind) => Self::Write(io::Error::new(kind, error)),
+            None => Self::Encode { format, reason: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! pprof's `profile.proto`, gzip-compressed.
+//!
+//! Four values a sample: `calls/count`, `total/nanoseconds`, `self/nanoseconds`, `attributed/nanoseconds`. Only `self`
+//! may be summed over stacks; totals of nested flows overlap.
+
+mod message;
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use flate2::{Compression, GzBuilder};
+use prost::Message as _;
+use transect_profile_model::{ComponentId, Profile, Timing};
+
+use crate::ExportError;
+use crate::stack::{Frame, Stack, Stacks};
+use message::{Function, Label, Line, Location, Mapping, Sample, ValueType};
+
+const NANOSECONDS: &str = "nanoseconds";
+
+pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
+    let bytes = encode(profile).encode_to_vec();
+    // No file name and no time in the gzip header: equal profiles give equal files.
+    let mut gzip = GzBuilder::new().write(out, Compression::default());
+    gzip.write_all(&bytes)?;
+    gzip.finish()?;
+    Ok(())
+}
+
+fn encode(profile: &Profile) -> message::Profile {
+    let stacks = Stacks::collect(profile);
+    let mut tables = Tables::default();
+    tables.strings.index("");
+    let mut encoded = message::Profile {
+        sample_type: [("calls", "count"), ("total", NANOSECONDS), ("self", NANOSECONDS), ("attributed", NANOSECONDS)]
+            .map(|(kind, unit)| ValueType { kind: tables.strings.index(kind), unit: tables.strings.index(unit) })
+            .to_vec(),
+        default_sample_type: tables.strings.index(if stacks.has_times { "self" } else { "calls" }),
+        time_nanos: profile.meta.started_unix_ns,
+        duration_nanos: profile.meta.wall_ns,
+        comment: comments(profile).iter().map(|text| tables.strings.index(text)).collect(),
+        ..Default::default()
+    };
+    encoded.mapping = profile
+        .components
+        .iter()
+        .zip(1..)
+        .map(|(component, id)| Mapping {
+            id,
+            // pprof tells mappings apart by their range: an empty one at address 0 would be merged with its neighbour.
+            memory_start: id << 32,
+            memory_limit: (id + 1) << 32,
+            filename: tables.strings.index(&component.path),
+            build_id: tables.strings.index(&component.build_id),
+            has_functions: true,
+        })
+        .collect();
+    for stack in &stacks.rows {
+        let location_id = stack.frames.iter().rev().map(|frame| tables.location(profile, &stacks, frame)).collect();
+        encoded.sample.push(Sample {
+            location_id,
+            value: vec![stack.calls, stack.total_ns, stack.self_ns, stack.attributed_ns],
+            label: labels(profile, stack, &mut tables.strings),
+        });
+    }
+    encoded.location = tables.locations;
+    encoded.function = tables.functions;
+    encoded.string_table = tables.strings.list;
+    encoded
+}
+
+fn comments(profile: &Profile) -> Vec<String> {
+    let mode = match profile.meta.timing {
+        Timing::Adaptive { budget } => format!("adaptive, budget {:.1} %", budget * 100.0),
+        Timing::Full => "full".to_owned(),
+        Timing::Count => "count".to_owned(),
+        Timing::Every { period } => format!("every {period} calls"),
+    };
+    let lost: i64 = profile.loss.iter().map(|l| l.count).sum();
+    vec![
+        format!("command: {}", profile.meta.command.join(" ")),
+        format!("timing: {mode}; estimated overhead {:.2} %", profile.meta.overhead_estimate * 100.0),
+        format!("losses counted: {lost}"),
+    ]
+}
+
+fn labels(profile: &Profile, stack: &Stack<'_>, strings: &mut Strings) -> Vec<Label> {
+    let mut labels =
+        vec![Label { key: strings.index("class"), str: strings.index(stack.class.as_str()), ..Default::default() }];
+    if let Some(thread) = profile.threads.get(stack.thread as usize) {
+        labels.push(Label { key: strings.index("thread"), str: strings.index(&thread.name), ..Default::default() });
+        labels.push(Label { key: strings.index("tid"), num: thread.tid.into(), ..Default::default() });
+        if let Some(process) = profile.processes.get(thread.process as usize) {
+            labels.push(Label { key: strings.index("pid"), num: process.pid.into(), ..Default::default() });
+        }
+    }
+    // A label with neither text nor number is not valid.
+    labels.retain(|l| l.str != 0 || l.num != 0);
+    labels
+}
+
+/// Interned strings; index 0 is the empty one, as the format demands.
+#[derive(Default)]
+struct Strings {
+    list: Vec<String>,
+    index: HashMap<String, i64>,
+}
+
+impl Strings {
+    fn index(&mut self, text: &str) -> i64 {
+        if let Some(&at) = self.index.get(text) {
+            return at;
+        }
+        let at = self.list.len() as i64;
+        self.list.push(text.to_owned());
+        self.index.insert(text.to_owned(), at);
+        at
+    }
+}
+
+#[derive(Default)]
+struct Tables {
+    strings: Strings,
+    functions: Vec<Function>,
+    locations: Vec<Location>,
+    /// Location by (mapping or 0, frame text, raw symbol).
+    known: HashMap<(u64, String, String), u64>,
+}
+
+impl Tables {
+    fn location(&mut self, profile: &Profile, stacks: &Stacks<'_>, frame: &Frame<'_>) -> u64 {
+        let mapping = |id: ComponentId| u64::from(id) + 1;
+        let (mapping_id, symbol) = match frame {
+            Frame::Program(_) | Frame::Group(_) => (0, String::new()),
+            Frame::Component(id) => (mapping(*id), String::new()),
+            Frame::Api(id, flow) => (mapping(*id), flow.symbol.clone()),
+        };
+        let mapping_id = if mapping_id as usize <= profile.components.len() { mapping_id } else { 0 };
+        let name = stacks.text(frame);
+        let next = self.locations.len() as u64 + 1;
+        let id = *self.known.entry((mapping_id, name.clone(), symbol.clone())).or_insert(next);
+        if id == next {
+            let path = mapping_id.checked_sub(1).map_or("", |c| profile.components[c as usize].path.as_str());
+            // pprof takes a system name that differs from the name as a sign that it is demangled already.
+            let function = Function {
+                id,
+                name: self.strings.index(&name),
+                system_name: self.strings.index(if symbol.is_empty() { &name } else { &symbol }),
+                filename: self.strings.index(path),
+            };
+            self.functions.push(function);
+            let address = if mapping_id == 0 { 0 } else { (mapping_id << 32) + id };
+            self.locations.push(Location { id, mapping_id, address, line: vec![Line { function_id: id }] });
+        }
+        id
+    }
+}

@@ -1,0 +1,99 @@
+//! speedscope's file format, <https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources>.
+//!
+//! One sampled profile for self time and one for calls, over the same stacks.
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use serde::Serialize;
+use transect_profile_model::Profile;
+
+use crate::stack::{Stack, Stacks};
+use crate::{ExportError, Format};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    #[serde(rename = "$schema")]
+    schema: &'static str,
+    exporter: String,
+    name: String,
+    active_profile_index: usize,
+    shared: Shared,
+    profiles: Vec<Sampled>,
+}
+
+#[derive(Serialize)]
+struct Shared {
+    frames: Vec<NamedFrame>,
+}
+
+#[derive(Serialize)]
+struct NamedFrame {
+    name: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Sampled {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    name: String,
+    unit: &'static str,
+    start_value: i64,
+    end_value: i64,
+    samples: Vec<Vec<usize>>,
+    weights: Vec<i64>,
+}
+
+pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
+    let stacks = Stacks::collect(profile);
+    let mut frames = Frames::default();
+    let mut profiles = Vec::new();
+    if stacks.has_times {
+        profiles.push(sampled("self time", "nanoseconds", &stacks, &mut frames, |s| s.self_ns));
+    }
+    profiles.push(sampled("calls", "none", &stacks, &mut frames, |s| s.calls));
+    let file = File {
+        schema: "https://www.speedscope.app/file-format-schema.json",
+        exporter: concat!("transect ", env!("CARGO_PKG_VERSION")).to_owned(),
+        name: profile.meta.command.join(" "),
+        active_profile_index: 0,
+        shared: Shared { frames: frames.list },
+        profiles,
+    };
+    serde_json::to_writer(out, &file).map_err(|e| ExportError::json(Format::Speedscope, e))
+}
+
+#[derive(Default)]
+struct Frames {
+    list: Vec<NamedFrame>,
+    index: HashMap<String, usize>,
+}
+
+impl Frames {
+    fn index(&mut self, name: String) -> usize {
+        let next = self.list.len();
+        let at = *self.index.entry(name.clone()).or_insert(next);
+        if at == next {
+            self.list.push(NamedFrame { name });
+        }
+        at
+    }
+}
+
+fn sampled(
+    name: &str,
+    unit: &'static str,
+    stacks: &Stacks<'_>,
+    frames: &mut Frames,
+    weight: impl Fn(&Stack<'_>) -> i64,
+) -> Sampled {
+    let (mut samples, mut weights) = (Vec::new(), Vec::new());
+    for stack in stacks.rows.iter().filter(|s| weight(s) > 0) {
+        samples.push(stack.frames.iter().map(|f| frames.index(stacks.text(f))).collect());
+        weights.push(weight(stack));
+    }
+    let end_value = weights.iter().sum();
+    Sampled { kind: "sampled", name: name.to_owned(), unit, start_value: 0, end_value, samples, weights }
+}

@@ -1,0 +1,123 @@
+//! A profile's flows as weighted stacks: the form that all stack formats share.
+
+use transect_profile_model::{ApiClass, ComponentId, Flow, Profile, ThreadId};
+
+use crate::naming::{component_names, file_name};
+
+/// One frame of a stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Frame<'a> {
+    /// File name of a process' executable. Processes of the same program share it, so that a build with a hundred
+    /// compiler processes is one tree.
+    Program(&'a str),
+    /// Name of a thread group.
+    Group(&'a str),
+    /// Code of a component as a whole.
+    Component(ComponentId),
+    /// An API of a component.
+    Api(ComponentId, &'a Flow),
+}
+
+/// One stack with what was measured at its leaf.
+#[derive(Debug, Clone)]
+pub(crate) struct Stack<'a> {
+    /// Thread that was measured.
+    pub thread: ThreadId,
+    /// Frames, root first.
+    pub frames: Vec<Frame<'a>>,
+    /// Calls entered; 0 for a program's own code.
+    pub calls: i64,
+    /// Wall time from entry to return, ns.
+    pub total_ns: i64,
+    /// The same less calls made meanwhile into other components, ns.
+    pub self_ns: i64,
+    /// Total, each instant divided by the number of active threads, ns.
+    pub attributed_ns: i64,
+    /// Kind of time.
+    pub class: ApiClass,
+}
+
+/// A profile's stacks and the display names of its components.
+pub(crate) struct Stacks<'a> {
+    /// In the order of [`Profile::flows`], then one for each thread's own code.
+    pub rows: Vec<Stack<'a>>,
+    /// Indexed by [`ComponentId`].
+    pub component_names: Vec<String>,
+    /// False if the profile holds counts only.
+    pub has_times: bool,
+}
+
+impl<'a> Stacks<'a> {
+    /// Collects the stacks of `profile`.
+    pub(crate) fn collect(profile: &'a Profile) -> Self {
+        let component_names = component_names(&profile.components);
+        let has_times = profile.flows.iter().any(|f| f.self_ns.is_some()) || profile.flows.is_empty();
+        let mut rows: Vec<Stack<'a>> = profile
+            .flows
+            .iter()
+            .map(|flow| Stack {
+                thread: flow.thread,
+                frames: {
+                    let mut frames = thread_frames(profile, flow.thread);
+                    frames.push(Frame::Component(flow.caller));
+                    frames.push(Frame::Api(flow.callee, flow));
+                    frames
+                },
+                calls: flow.calls,
+                total_ns: flow.total_ns.unwrap_or(0),
+                self_ns: flow.self_ns.unwrap_or(0),
+                attributed_ns: flow.attributed_ns.unwrap_or(0),
+                class: flow.class,
+            })
+            .collect();
+        // Without times, a thread's lifetime less its (untimed) calls would charge everything to the executable.
+        if has_times {
+            rows.extend(own_code(profile));
+        }
+        Self { rows, component_names, has_times }
+    }
+
+    /// Text of a frame.
+    pub(crate) fn text(&self, frame: &Frame<'_>) -> String {
+        match frame {
+            Frame::Program(name) => (*name).to_owned(),
+            Frame::Group(name) => (*name).to_owned(),
+            Frame::Component(id) => self.component(*id).to_owned(),
+            Frame::Api(id, flow) => format!("{}!{}", self.component(*id), flow.api),
+        }
+    }
+
+    /// Display name of a component; `[unknown]` for an index out of range (a damaged profile).
+    pub(crate) fn component(&self, id: ComponentId) -> &str {
+        self.component_names.get(id as usize).map_or("[unknown]", String::as_str)
+    }
+}
+
+fn thread_frames(profile: &Profile, thread: ThreadId) -> Vec<Frame<'_>> {
+    let thread = profile.threads.get(thread as usize);
+    let process = thread.and_then(|t| profile.processes.get(t.process as usize));
+    vec![
+        Frame::Program(process.map_or("[unknown]", |p| file_name(&p.executable))),
+        Frame::Group(thread.map_or("[unknown]", |t| t.group.as_str())),
+    ]
+}
+
+/// Time that threads spent outside of all timed calls: the executable's own code (Scaler, ASE '24, section 3.5).
+fn own_code(profile: &Profile) -> impl Iterator<Item = Stack<'_>> {
+    profile.threads.iter().enumerate().filter_map(|(id, thread)| {
+        let process = profile.processes.get(thread.process as usize)?;
+        let executable = profile.components.iter().position(|c| c.executable && c.path == process.executable)?;
+        let own_ns = (thread.wall_ns - thread.outermost_ns).max(0);
+        let mut frames = thread_frames(profile, id as ThreadId);
+        frames.push(Frame::Component(executable as ComponentId));
+        (own_ns > 0).then_some(Stack {
+            thread: id as ThreadId,
+            frames,
+            calls: 0,
+            total_ns: own_ns,
+            self_ns: own_ns,
+            attributed_ns: (thread.attributed_ns - thread.outermost_attributed_ns).max(0),
+            class: ApiClass::Compute,
+        })
+    })
+}

@@ -1,0 +1,45 @@
+//! Chrome trace events are read by Python's json module and, where Node.js has it, by a trace-event reader.
+
+use crate::foreign_tool::read_with;
+use crate::sample_profile;
+use transect_profile_export::{Format, export};
+
+/// Holds every event against the rules of the Trace Event Format document.
+const READER: &str = r#"
+import json, sys
+trace = json.load(sys.stdin)
+assert set(trace) == {"traceEvents", "displayTimeUnit", "otherData"}
+assert trace["displayTimeUnit"] in ("ms", "ns")
+for e in trace["traceEvents"]:
+    assert isinstance(e["name"], str) and isinstance(e["pid"], int) and isinstance(e["tid"], int), e
+    if e["ph"] == "M":
+        assert e["name"] in ("process_name", "thread_name") and isinstance(e["args"]["name"], str), e
+        print("M", e["name"], e["pid"], e["tid"], e["args"]["name"])
+    elif e["ph"] == "X":
+        assert e["ts"] >= 0 and e["dur"] >= 0 and isinstance(e["cat"], str), e
+        print("X", e["name"], e["pid"], e["tid"], e["ts"], e["dur"])
+    elif e["ph"] == "i":
+        assert e["s"] in ("g", "p", "t") and e["ts"] >= 0, e
+        print("i", e["name"], e["tid"], e["ts"], e["args"]["registers"][0])
+    else:
+        raise AssertionError(e)
+"#;
+
+fn exported() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    export(&sample_profile::profile(), Format::Chrome, &mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn events_follow_the_format_document() {
+    let Some(read) = read_with("python3", &["-c", READER], &exported()) else { return };
+    for line in [
+        "M process_name 100 100 /opt/app",
+        "M thread_name 100 101 worker-1",
+        "X worker-1 100 101 1000.0 500000.0",
+        "i deflate 100 2.5 0xffffffffffffffff",
+    ] {
+        assert!(read.lines().any(|l| l == line), "{line}\n{read}");
+    }
+}

@@ -1,0 +1,34 @@
+//! CSV is read by Python's csv module.
+
+use crate::foreign_tool::read_with;
+use crate::sample_profile;
+use transect_profile_export::{Format, csv::FLOW_COLUMNS, export};
+
+const READER: &str = r#"
+import csv, io, sys
+text = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", newline="")
+rows = list(csv.reader(text, strict=True))
+header = rows[0]
+assert all(len(r) == len(header) for r in rows), "ragged"
+print(",".join(header))
+for r in rows[1:]:
+    r = dict(zip(header, r))
+    for key, value in r.items():
+        assert not value.startswith(("=", "+", "-", "@", "\t", "\r")), (key, value)
+    print(r["caller"], r["callee"], ascii(r["api"]), r["calls"], r["total_ns"], r["bytes"], sep="|")
+"#;
+
+#[test]
+fn python_reads_the_flows() {
+    let mut bytes = Vec::new();
+    export(&sample_profile::profile(), Format::Csv, &mut bytes).unwrap();
+    let Some(read) = read_with("python3", &["-c", READER], &bytes) else { return };
+    let mut lines = read.lines();
+    assert_eq!(lines.next().unwrap(), FLOW_COLUMNS.join(","));
+    let rows: Vec<&str> = lines.collect();
+    // Threads are summed.
+    assert!(rows.contains(&"app|libz.so.1|'deflate'|120|1200000000|1048576"), "{read}");
+    assert!(rows.contains(&"app|libc.so.6|'setjmp'|3||"), "{read}");
+    assert!(rows.iter().any(|r| r.contains("\"'=cmd|")), "{read}");
+    assert_eq!(rows.len(), 5, "{read}");
+}

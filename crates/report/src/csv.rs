@@ -1,0 +1,73 @@
+//! One view as comma-separated values: the rows' JSON keys as columns, times in ns, safe to open in a spreadsheet.
+
+use std::io::Write;
+
+use serde_json::Value;
+use transect_analyze::View;
+use transect_profile_export::{ExportError, csv};
+
+use crate::{Content, ReportError, json};
+
+/// Columns of each view.
+fn columns(view: View) -> Result<&'static [&'static str], ReportError> {
+    Ok(match view {
+        View::Summary => &["finding", "evidence", "view", "next", "kind", "percent"],
+        View::Components => &[
+            "component",
+            "path",
+            "build_id",
+            "self_ns",
+            "wait_ns",
+            "calls_in",
+            "calls_out",
+            "others",
+            "self_attributed_ns",
+            "wait_attributed_ns",
+            "self_percent",
+            "wait_percent",
+            "self_raw_percent",
+            "wait_raw_percent",
+            "executable",
+            "synthetic",
+        ],
+        View::Apis | View::Callers | View::Flows => &csv::FLOW_COLUMNS,
+        View::Threads => &[
+            "process",
+            "tid",
+            "name",
+            "group",
+            "start_routine",
+            "wall_ns",
+            "busy_ns",
+            "wait_ns",
+            "calls",
+            "attributed_ns",
+            "executable",
+            "start_ns",
+        ],
+        View::Waits => &["group", "api", "object", "count", "ns", "caller"],
+        View::Locks => &["object", "path", "acquisitions", "contended", "wait_ns", "hold_ns", "process"],
+        View::Loss => &["what", "where", "count", "reason"],
+        View::Meta => return Err(ReportError::NoTable(view)),
+    })
+}
+
+/// Writes the rows of a view: a header line, then one record a row. The list `others` of a component is one cell of
+/// JSON.
+///
+/// # Errors
+/// [`ReportError::NoView`] for the overview, [`ReportError::NoTable`] for `meta`, [`ReportError::Write`] if `out`
+/// fails.
+pub fn render(content: &Content, out: &mut dyn Write) -> Result<(), ReportError> {
+    let columns = columns(content.rows.view().ok_or(ReportError::NoView)?)?;
+    let rows = match json::rows(content)? {
+        Value::Array(rows) => rows,
+        other => vec![other],
+    };
+    csv::write_rows(columns, &rows, out).map_err(|e| match e {
+        ExportError::Write(e) => ReportError::Write(e),
+        other => ReportError::Encode(other.to_string()),
+    })?;
+    out.flush()?;
+    Ok(())
+}

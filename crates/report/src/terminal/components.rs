@@ -1,0 +1,66 @@
+//! Component view (Scaler, ASE '24, section 3.5): what each component spends itself, in the components it calls, and
+//! waiting.
+
+use transect_analyze::{ComponentRow, Totals};
+
+use super::bar::bar;
+use super::escape::escape;
+use super::page::Page;
+use super::style::Role;
+use super::table::{Cell, Column, Table};
+use super::units::{count, optional_duration, optional_percent};
+use super::{Limit, share_cell};
+
+/// Columns of the bar.
+const BAR: usize = 12;
+
+/// Prints at most `limit` components and, below each, at most `others` of the components it calls.
+pub(crate) fn components(page: &mut Page, rows: &[ComponentRow], totals: &Totals, limit: Limit, others: usize) {
+    let explanation = if totals.timed {
+        "where the time is spent: a component itself, what it calls (→), its waiting"
+    } else {
+        "call counts; this recording took no times"
+    };
+    page.section("Components", explanation);
+    let mut table = Table::new(&[
+        Column::number("SHARE"),
+        Column::text("").rank(3),
+        Column::number("TIME"),
+        Column::number("CALLS").rank(1),
+        Column::name("COMPONENT", 20),
+    ]);
+    let (shown, left) = limit.apply(rows);
+    for row in shown {
+        table.row([
+            share_cell(row.self_percent),
+            Cell::new(Role::Bar, bar(row.self_percent.unwrap_or(0.0), BAR)),
+            optional_duration(row.self_ns).into(),
+            count(row.calls_in).into(),
+            Cell::new(Role::Name, escape(&row.component)),
+        ]);
+        for other in row.others.iter().take(others) {
+            table.row([
+                Cell::new(Role::Dim, optional_percent(other.percent)),
+                Cell::new(Role::Dim, bar(other.percent.unwrap_or(0.0), BAR)),
+                Cell::new(Role::Dim, optional_duration(other.total_ns)),
+                Cell::new(Role::Dim, count(other.calls)),
+                Cell::new(Role::Dim, "  → ").then(Role::Plain, escape(&other.component)),
+            ]);
+        }
+        if row.others.len() > others {
+            let more = format!("  … {} more", row.others.len() - others);
+            table.row([Cell::default(), Cell::default(), Cell::default(), Cell::default(), Cell::new(Role::Dim, more)]);
+        }
+        if row.wait_ns.is_some_and(|ns| ns > 0) {
+            table.row([
+                Cell::new(Role::Wait, optional_percent(row.wait_percent)),
+                Cell::new(Role::Wait, bar(row.wait_percent.unwrap_or(0.0), BAR)),
+                Cell::new(Role::Wait, optional_duration(row.wait_ns)),
+                Cell::default(),
+                Cell::new(Role::Wait, "  waits"),
+            ]);
+        }
+    }
+    page.table(&table);
+    page.left_out(left, "--view components --top N");
+}

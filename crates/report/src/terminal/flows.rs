@@ -1,0 +1,212 @@
+//! Flows, and the two views that group them by API: `apis` and `callers`.
+
+use transect_analyze::{ApiGroup, ApisView, FlowRow, Totals};
+use transect_profile_model::ApiClass;
+
+use super::bar::bar;
+use super::escape::escape;
+use super::page::Page;
+use super::style::Role;
+use super::table::{Cell, Column, Table};
+use super::units::{bytes, count, duration, optional_duration, share};
+use super::{Limit, share_cell};
+
+const BAR: usize = 8;
+
+/// Mean time of a call; `–` without times.
+fn per_call(total_ns: Option<i64>, calls: i64) -> String {
+    match total_ns {
+        Some(total) if calls > 0 => duration((total as f64 / calls as f64).round() as i64),
+        _ => "–".to_owned(),
+    }
+}
+
+/// Half the width of the 95 % interval, relative to the total; empty where every call was timed.
+fn uncertainty(row: &FlowRow) -> String {
+    match (row.total_ns, row.total_ns_low, row.total_ns_high) {
+        (Some(total), Some(low), Some(high)) if total > 0 => {
+            format!("±{:.0} %", (high - low) as f64 * 50.0 / total as f64)
+        }
+        _ => String::new(),
+    }
+}
+
+/// The class where it is not plain computing.
+fn class_cell(class: ApiClass) -> Cell {
+    match class {
+        ApiClass::Compute => Cell::default(),
+        class if class.is_wait() => Cell::new(Role::Wait, class.as_str()),
+        class => Cell::new(Role::Dim, class.as_str()),
+    }
+}
+
+fn optional_bytes(n: Option<i64>) -> Cell {
+    n.map(bytes).unwrap_or_default().into()
+}
+
+/// Share of all threads' attributed lifetime.
+fn attributed_share(attributed_ns: Option<i64>, totals: &Totals) -> Option<f64> {
+    share(attributed_ns?, totals.attributed_ns)
+}
+
+/// Prints flows, one a line.
+pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: Limit) {
+    page.section("Flows", "calling component → called component and its API");
+    if rows.is_empty() {
+        return page.empty("no flow matches");
+    }
+    let mut table = Table::new(&[
+        Column::number("SHARE"),
+        Column::number("TOTAL"),
+        Column::number("±").rank(4),
+        Column::number("SELF").rank(1),
+        Column::number("CALLS"),
+        Column::number("PER CALL").rank(2),
+        Column::number("P50").rank(6),
+        Column::number("P99").rank(5),
+        Column::number("BYTES").rank(7),
+        Column::text("CLASS").rank(8),
+        Column::text("SPLIT").rank(3),
+        Column::name("FROM", 8),
+        Column::name("TO", 8),
+        Column::name("API", 16),
+    ]);
+    let (shown, left) = limit.apply(rows);
+    for row in shown {
+        table.row([
+            share_cell(attributed_share(row.attributed_ns, totals)),
+            optional_duration(row.total_ns).into(),
+            Cell::new(Role::Dim, uncertainty(row)),
+            optional_duration(row.self_ns).into(),
+            count(row.calls).into(),
+            per_call(row.total_ns, row.calls).into(),
+            row.p50_ns.map(duration).unwrap_or_default().into(),
+            row.p99_ns.map(duration).unwrap_or_default().into(),
+            optional_bytes(row.bytes),
+            class_cell(row.class),
+            split_cell(row),
+            escape(&row.caller).into_owned().into(),
+            Cell::new(Role::Dim, "→ ").then(Role::Plain, escape(&row.callee)),
+            Cell::new(Role::Name, escape(&row.api)),
+        ]);
+    }
+    page.table(&table);
+    page.left_out(left, "--top N, --component NAME, --api NAME");
+}
+
+/// What a row is split by, where the selection splits.
+fn split_cell(row: &FlowRow) -> Cell {
+    let mut parts = Vec::new();
+    if let Some(process) = row.process {
+        parts.push(format!("pid {process}"));
+    }
+    if let (Some(thread), Some(tid)) = (&row.thread, row.tid) {
+        parts.push(format!("{} {tid}", escape(thread)));
+    }
+    if let Some(feature) = row.feature.as_deref().filter(|f| !f.is_empty()) {
+        parts.push(format!("[{}]", escape(feature)));
+    }
+    Cell::new(Role::Dim, parts.join(" "))
+}
+
+/// Prints the APIs of a component: what others call in it, and what it calls itself.
+pub(crate) fn apis(page: &mut Page, view: &ApisView, component: Option<&str>, limit: Limit) {
+    let (title, explanation) = match component {
+        Some(name) => (format!("APIs of {}", escape(name)), "called by other components; all callers together"),
+        None => ("APIs".to_owned(), "all callers together"),
+    };
+    page.section(&title, explanation);
+    groups(page, &view.incoming, limit);
+    if let Some(name) = component {
+        page.section(&format!("Called by {}", escape(name)), "APIs of other components");
+        groups(page, &view.outgoing, limit);
+    }
+}
+
+fn groups(page: &mut Page, rows: &[ApiGroup], limit: Limit) {
+    if rows.is_empty() {
+        return page.empty("none");
+    }
+    let mut table = Table::new(&[
+        Column::number("SHARE"),
+        Column::text("").rank(5),
+        Column::number("TOTAL"),
+        Column::number("SELF").rank(1),
+        Column::number("CALLS"),
+        Column::number("PER CALL").rank(2),
+        Column::number("BYTES").rank(6),
+        Column::text("CLASS").rank(4),
+        Column::name("IN", 8),
+        Column::name("API", 16),
+    ]);
+    let (shown, left) = limit.apply(rows);
+    for group in shown {
+        table.row([
+            share_cell(group.percent),
+            Cell::new(Role::Bar, bar(group.percent.unwrap_or(0.0), BAR)),
+            optional_duration(group.total_ns).into(),
+            optional_duration(group.self_ns).into(),
+            count(group.calls).into(),
+            per_call(group.total_ns, group.calls).into(),
+            optional_bytes(group.bytes),
+            class_cell(group.class),
+            Cell::new(Role::Dim, escape(&group.callee)),
+            Cell::new(Role::Name, escape(&group.api)),
+        ]);
+    }
+    page.table(&table);
+    page.left_out(left, "--top N, --api NAME");
+}
+
+/// Prints each API with its callers below it.
+pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit: Limit) {
+    page.section("Callers", "each API, and below it (←) the components that call it");
+    if rows.is_empty() {
+        return page.empty("no API matches");
+    }
+    let mut table = Table::new(&[
+        Column::number("SHARE"),
+        Column::text("").rank(4),
+        Column::number("TOTAL"),
+        Column::number("SELF").rank(1),
+        Column::number("CALLS"),
+        Column::number("PER CALL").rank(2),
+        Column::number("BYTES").rank(5),
+        Column::text("CLASS").rank(3),
+        Column::name("IN", 8),
+        Column::name("API", 20),
+    ]);
+    let (shown, left) = limit.apply(rows);
+    for group in shown {
+        table.row([
+            share_cell(group.percent),
+            Cell::new(Role::Bar, bar(group.percent.unwrap_or(0.0), BAR)),
+            optional_duration(group.total_ns).into(),
+            optional_duration(group.self_ns).into(),
+            count(group.calls).into(),
+            per_call(group.total_ns, group.calls).into(),
+            optional_bytes(group.bytes),
+            class_cell(group.class),
+            Cell::new(Role::Dim, escape(&group.callee)),
+            Cell::new(Role::Name, escape(&group.api)),
+        ]);
+        for row in &group.callers {
+            let part = attributed_share(row.attributed_ns, totals);
+            let name = Cell::new(Role::Dim, "  ← ").then(Role::Plain, escape(&row.caller));
+            table.row([
+                Cell::new(Role::Dim, super::units::optional_percent(part)),
+                Cell::new(Role::Dim, bar(part.unwrap_or(0.0), BAR)),
+                Cell::new(Role::Dim, optional_duration(row.total_ns)),
+                Cell::new(Role::Dim, optional_duration(row.self_ns)),
+                Cell::new(Role::Dim, count(row.calls)),
+                Cell::new(Role::Dim, per_call(row.total_ns, row.calls)),
+                optional_bytes(row.bytes),
+                Cell::default(),
+                split_cell(row),
+                name,
+            ]);
+        }
+    }
+    page.table(&table);
+    page.left_out(left, "--top N, --api NAME");
+}

@@ -1,0 +1,91 @@
+//! First lines of every report: what ran, how it was measured, what was not seen.
+
+use transect_analyze::{LossRow, Totals};
+use transect_profile_model::{Meta, Timing};
+
+use super::escape::escape;
+use super::page::Page;
+use super::shorten::cut_middle;
+use super::style::Role;
+use super::units::{count, counted, duration, percent};
+
+/// Prints the header.
+pub(crate) fn header(page: &mut Page, meta: &Meta, totals: &Totals, loss: &[LossRow]) {
+    let command = escape(&shell_words(&meta.command)).into_owned();
+    let status = match meta.exit_status {
+        Some(0) => String::new(),
+        Some(status) => format!("  exit status {status}"),
+        None => "  still running".to_owned(),
+    };
+    let room = page.style.columns().saturating_sub("transect  ".len() + status.len());
+    page.line(&[(Role::Dim, "transect  "), (Role::Title, &cut_middle(&command, room)), (Role::Warning, &status)]);
+    let mut facts = vec![
+        format!("wall {}", duration(meta.wall_ns)),
+        counted(totals.threads, "thread", "threads"),
+        counted(totals.processes, "process", "processes"),
+        format!("{} in {}", counted(totals.calls, "call", "calls"), counted(totals.flows, "flow", "flows")),
+    ];
+    facts.push(format!("{} CPUs", meta.machine.cpus));
+    page.wrapped(10, "", Role::Plain, &facts.join(" · "));
+    page.wrapped(
+        10,
+        "",
+        Role::Plain,
+        &format!("{} · measuring cost about {}", timing(meta, totals), percent(meta.overhead_estimate * 100.0)),
+    );
+    losses(page, loss);
+}
+
+/// The timing mode in words.
+fn timing(meta: &Meta, totals: &Totals) -> String {
+    let share = if totals.calls > 0 { totals.timed_calls as f64 * 100.0 / totals.calls as f64 } else { 0.0 };
+    match meta.timing {
+        Timing::Adaptive { budget } => {
+            format!("timing adaptive (budget {}, {} of calls timed)", percent(budget * 100.0), percent(share))
+        }
+        Timing::Full => "timing full (every call)".to_owned(),
+        Timing::Count => "timing count (no times, counts only)".to_owned(),
+        Timing::Every { period } => format!("timing every {}th call", count(period.into())),
+    }
+}
+
+fn losses(page: &mut Page, loss: &[LossRow]) {
+    if loss.is_empty() {
+        page.wrapped(10, "", Role::Plain, "nothing lost");
+        return;
+    }
+    // One figure a kind: the places are in the view.
+    let mut kinds: Vec<(&str, i64)> = Vec::new();
+    for row in loss {
+        match kinds.iter_mut().find(|(what, _)| *what == row.what) {
+            Some((_, sum)) => *sum += row.count,
+            None => kinds.push((&row.what, row.count)),
+        }
+    }
+    let kinds: Vec<String> = kinds.iter().map(|(what, n)| format!("{} {}", count(*n), escape(what))).collect();
+    page.wrapped(10, "", Role::Warning, &format!("not seen: {} (--view loss)", kinds.join(", ")));
+}
+
+/// The command as one would type it.
+pub(crate) fn shell_words(words: &[String]) -> String {
+    let quoted = words.iter().map(|word| {
+        let plain = |c: char| c.is_alphanumeric() || "@%+=:,./-_".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell_words;
+
+    #[test]
+    fn words_are_quoted_where_needed() {
+        let words = ["grep", "-e", "a b", "it's", "", "x=1"].map(str::to_owned);
+        assert_eq!(shell_words(&words), r"grep -e 'a b' 'it'\''s' '' x=1");
+    }
+}

@@ -1,0 +1,44 @@
+//! Locks: how often taken, how often found held, how long.
+
+use transect_analyze::LockRow;
+
+use super::Limit;
+use super::escape::escape;
+use super::page::Page;
+use super::style::Role;
+use super::table::{Cell, Column, Table};
+use super::units::{count, duration, optional_percent, share};
+
+/// Share of contended acquisitions, 0–100, that is worth a look.
+const CONTENDED: f64 = 10.0;
+
+/// Prints the locks.
+pub(crate) fn locks(page: &mut Page, rows: &[LockRow], limit: Limit) {
+    page.section("Locks", "per lock and call path; CONTENDED: acquisitions that found it held");
+    if rows.is_empty() {
+        return page.empty("no pthread lock was taken");
+    }
+    let mut table = Table::new(&[
+        Column::number("WAITED"),
+        Column::number("HELD"),
+        Column::number("TAKEN"),
+        Column::number("CONTENDED"),
+        Column::name("LOCK", 16),
+        Column::name("CALL PATH", 16),
+    ]);
+    let (shown, left) = limit.apply(rows);
+    for row in shown {
+        let contended = share(row.contended, row.acquisitions);
+        let role = if contended.is_some_and(|c| c >= CONTENDED) { Role::Warning } else { Role::Plain };
+        table.row([
+            Cell::new(if row.wait_ns > 0 { Role::Wait } else { Role::Plain }, duration(row.wait_ns)),
+            duration(row.hold_ns).into(),
+            count(row.acquisitions).into(),
+            Cell::new(role, optional_percent(contended)),
+            Cell::new(Role::Name, escape(&row.object)),
+            Cell::new(Role::Dim, escape(&row.path)),
+        ]);
+    }
+    page.table(&table);
+    page.left_out(left, "--view locks --top N");
+}

@@ -1,0 +1,35 @@
+//! What the recording did not see.
+
+use transect_analyze::LossRow;
+
+use super::Limit;
+use super::escape::escape;
+use super::page::Page;
+use super::style::Role;
+use super::table::{Cell, Column, Table};
+use super::units::count;
+
+/// Prints the losses.
+pub(crate) fn loss(page: &mut Page, rows: &[LossRow], limit: Limit) {
+    page.section("Not seen", "what the recording knows to be missing from every number above");
+    if rows.is_empty() {
+        return page.empty("nothing was lost");
+    }
+    let mut table = Table::new(&[
+        Column::number("COUNT"),
+        Column::text("WHAT"),
+        Column::name("WHERE", 12),
+        Column::name("WHY", 12),
+    ]);
+    let (shown, left) = limit.apply(rows);
+    for row in shown {
+        table.row([
+            count(row.count).into(),
+            Cell::new(Role::Warning, escape(&row.what)),
+            Cell::new(Role::Name, escape(&row.place)),
+            escape(&row.reason).into_owned().into(),
+        ]);
+    }
+    page.table(&table);
+    page.left_out(left, "--view loss --top N");
+}

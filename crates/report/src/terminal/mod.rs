@@ -1,0 +1,113 @@
+//! The views as text for a terminal: tables with colour and width, numbers with units, every foreign string escaped.
+
+mod bar;
+mod components;
+mod escape;
+mod flows;
+mod header;
+mod locks;
+mod loss;
+mod page;
+mod recording;
+mod shorten;
+mod style;
+mod summary;
+mod table;
+mod threads;
+mod units;
+mod waits;
+
+use std::io::Write;
+
+use transect_analyze::{FullReport, Selection, View};
+
+pub use escape::escape;
+pub(crate) use escape::is_hazard;
+pub use style::{ColorChoice, DEFAULT_WIDTH, Style};
+
+use crate::{Content, ReportError, Rows};
+use page::Page;
+use style::Role;
+use table::Cell;
+
+/// Rows of one view without `--top`: a screen or two, not a flood.
+const ROWS: usize = 40;
+
+/// How many rows a table shows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limit(usize);
+
+impl Limit {
+    /// The rows that are shown and how many are not.
+    pub(crate) fn apply<T>(self, rows: &[T]) -> (&[T], usize) {
+        let shown = rows.len().min(self.0);
+        (&rows[..shown], rows.len() - shown)
+    }
+}
+
+/// A share as a cell: striking from a tenth on.
+pub(crate) fn share_cell(share: Option<f64>) -> Cell {
+    let role = if share.is_some_and(|s| s >= 10.0) { Role::Large } else { Role::Plain };
+    Cell::new(role, units::optional_percent(share))
+}
+
+/// Writes `content` as text: the header (command, wall time, timing mode, estimated cost of measuring, losses), then
+/// the view, or the overview of all views.
+///
+/// # Errors
+/// [`ReportError::Write`] if `out` fails.
+pub fn render(content: &Content, style: Style, out: &mut dyn Write) -> Result<(), ReportError> {
+    out.write_all(page(content, style).as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+fn page(content: &Content, style: Style) -> String {
+    let Content { meta, totals, loss, selection, rows } = content;
+    let mut page = Page::new(style);
+    header::header(&mut page, meta, totals, loss);
+    let limit = Limit(selection.top.unwrap_or(ROWS));
+    match rows {
+        Rows::Overview(full) => overview(&mut page, full, selection),
+        Rows::Summary(rows) => summary::summary(&mut page, rows),
+        Rows::Components(rows) => components::components(&mut page, rows, totals, limit, usize::MAX),
+        Rows::Apis(view) => flows::apis(&mut page, view, selection.component.as_deref(), limit),
+        Rows::Callers(groups) => flows::callers(&mut page, groups, totals, limit),
+        Rows::Flows(rows) => flows::flows(&mut page, rows, totals, limit),
+        Rows::Threads(view) => {
+            threads::groups(&mut page, &view.groups, totals, limit);
+            threads::threads(&mut page, &view.threads, limit);
+        }
+        Rows::Waits(rows) => waits::waits(&mut page, rows, totals, limit),
+        Rows::Locks(rows) => locks::locks(&mut page, rows, limit),
+        Rows::Meta => recording::recording(&mut page, meta),
+        Rows::Loss(rows) => loss::loss(&mut page, rows, limit),
+    }
+    page.into_text()
+}
+
+/// The first report of a profile: findings first, then the head of each table, then where to look next.
+fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
+    let few = |n: usize| Limit(selection.top.unwrap_or(n));
+    summary::summary(page, &full.summary);
+    components::components(page, &full.components, &full.totals, few(8), 3);
+    flows::flows(page, &full.flows, &full.totals, few(12));
+    if full.threads.len() > 1 {
+        threads::groups(page, &full.groups, &full.totals, few(8));
+    }
+    if !full.waits.is_empty() {
+        waits::waits(page, &full.waits, &full.totals, few(6));
+    }
+    if !full.locks.is_empty() {
+        locks::locks(page, &full.locks, few(6));
+    }
+    page.section("More", "");
+    let views = View::ALL.map(View::as_str).join("|");
+    page.wrapped(2, "", Role::Plain, &format!("--view {views}"));
+    page.wrapped(
+        2,
+        "",
+        Role::Plain,
+        "--component NAME, --api NAME: who calls what; --html FILE: all of it as one page",
+    );
+}

@@ -1,0 +1,87 @@
+//! A page of sections, built in memory and written at once.
+
+use super::shorten::{cut_middle, width};
+use super::style::{Role, Style};
+use super::table::Table;
+
+/// Text of a report under construction.
+pub(crate) struct Page {
+    out: String,
+    /// Colours and width.
+    pub style: Style,
+}
+
+impl Page {
+    pub(crate) fn new(style: Style) -> Self {
+        Self { out: String::new(), style }
+    }
+
+    pub(crate) fn into_text(self) -> String {
+        self.out
+    }
+
+    /// A section's title after an empty line, with an explanation behind it where it fits, else below it.
+    pub(crate) fn section(&mut self, title: &str, explanation: &str) {
+        if !self.out.is_empty() {
+            self.out.push('\n');
+        }
+        let fits = width(title) + 3 + width(explanation) <= self.style.columns();
+        let title = self.style.paint(Role::Title, title);
+        if explanation.is_empty() {
+            self.out.push_str(&format!("{title}\n"));
+        } else if fits {
+            self.out.push_str(&format!("{title}   {}\n", self.style.paint(Role::Dim, explanation)));
+        } else {
+            self.out.push_str(&format!("{title}\n"));
+            self.wrapped(0, "", Role::Dim, explanation);
+        }
+    }
+
+    /// A table, indented by two columns.
+    pub(crate) fn table(&mut self, table: &Table) {
+        table.render(2, self.style, &mut self.out);
+    }
+
+    /// A line of painted pieces.
+    pub(crate) fn line(&mut self, pieces: &[(Role, &str)]) {
+        for (role, text) in pieces {
+            self.out.push_str(&self.style.paint(*role, text));
+        }
+        self.out.push('\n');
+    }
+
+    /// Escaped `text` broken at spaces, indented by `indent`; `bullet` stands before the first line, inside the
+    /// indentation's last columns. A word wider than the page is cut in the middle.
+    pub(crate) fn wrapped(&mut self, indent: usize, bullet: &str, role: Role, text: &str) {
+        let room = self.style.columns().saturating_sub(indent).max(10);
+        let mut lines: Vec<String> = Vec::new();
+        for word in text.split(' ').filter(|w| !w.is_empty()) {
+            let word = cut_middle(word, room);
+            match lines.last_mut() {
+                Some(line) if width(line) + 1 + width(&word) <= room => {
+                    line.push(' ');
+                    line.push_str(&word);
+                }
+                _ => lines.push(word),
+            }
+        }
+        for (i, line) in lines.iter().enumerate() {
+            let lead = if i == 0 { bullet } else { "" };
+            let pad = " ".repeat(indent.saturating_sub(width(lead)));
+            self.out.push_str(&format!("{pad}{}{}\n", self.style.paint(Role::Dim, lead), self.style.paint(role, line)));
+        }
+    }
+
+    /// "… 12 more: HINT" if rows were left out.
+    pub(crate) fn left_out(&mut self, left: usize, hint: &str) {
+        if left > 0 {
+            let n = super::units::count(left as i64);
+            self.wrapped(2, "", Role::Dim, &format!("… {n} more: {hint}"));
+        }
+    }
+
+    /// "nothing to show" with its reason.
+    pub(crate) fn empty(&mut self, reason: &str) {
+        self.wrapped(2, "", Role::Dim, reason);
+    }
+}

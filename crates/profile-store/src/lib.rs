@@ -1,1 +1,21 @@
-//! The `NAME.transect` folder.
+//! The `NAME.transect` folder: `meta.json` and one Parquet table per kind of row, documented in `FILE_FORMAT.md`.
+//!
+//! [`write()`] replaces a folder as a whole, [`read()`] returns what was written. The tables hold no unsigned integers
+//! and no nanosecond time stamps, and repeat readable names beside row numbers, so that DuckDB, pandas, ClickHouse
+//! and Spark can query each file without this crate.
+//!
+//! Not for data that anybody else wrote: tables are checked against `meta.json` to find damage, not malice.
+#![forbid(unsafe_code)]
+
+mod column;
+mod error;
+mod folder;
+mod metadata;
+mod read;
+mod tables;
+mod write;
+
+pub use error::StoreError;
+pub use read::read;
+pub use tables::TABLES;
+pub use write::{check_writable, write};

@@ -1,0 +1,185 @@
+//! Replacing a profile folder as a whole, so that a reader sees the old one or the new one, never a mixture.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use crate::metadata::{META_FILE, listed_tables};
+use crate::{StoreError, TABLES};
+
+/// Part of the name of folders that are being written or removed: `.NAME.transect-tmp.PID.N`.
+const TEMPORARY: &str = "transect-tmp";
+
+/// Where a profile goes: its final path (symbolic links resolved) and the folder around it.
+pub(crate) struct Target {
+    pub path: PathBuf,
+    parent: PathBuf,
+    name: String,
+}
+
+impl Target {
+    /// Resolves `dir` and refuses what must not be overwritten. Missing parent folders are created.
+    pub(crate) fn prepare(dir: &Path) -> Result<Self, StoreError> {
+        let path = match fs::canonicalize(dir) {
+            Ok(path) => path,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => dir.to_owned(),
+            Err(error) => return Err(StoreError::from_io(dir, error)),
+        };
+        let refuse = |why: &str| StoreError::WouldOverwrite { path: dir.to_owned(), why: why.to_owned() };
+        let name = path.file_name().ok_or_else(|| refuse("it has no name of its own"))?.to_string_lossy().into_owned();
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        refuse_foreign(&path)?;
+        fs::create_dir_all(&parent).map_err(|error| StoreError::from_io(&parent, error))?;
+        Ok(Self { path, parent, name })
+    }
+
+    /// Makes an empty folder beside the target, readable only by the user, and removes those of dead writers.
+    pub(crate) fn temporary(&self) -> Result<Temporary, StoreError> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let prefix = format!(".{}.{TEMPORARY}.", self.name);
+        self.remove_abandoned(&prefix);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = self.parent.join(format!("{prefix}{}.{number}", std::process::id()));
+        DirBuilder::new().mode(0o700).create(&path).map_err(|error| StoreError::from_io(&path, error))?;
+        Ok(Temporary { path })
+    }
+
+    fn remove_abandoned(&self, prefix: &str) {
+        let Ok(entries) = fs::read_dir(&self.parent) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let writer =
+                name.to_str().and_then(|name| name.strip_prefix(prefix)?.split('.').next()?.parse::<u32>().ok());
+            if writer.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+                remove_profile(&entry.path());
+            }
+        }
+    }
+
+    /// Puts the finished folder in the target's place in one step and removes what stood there.
+    pub(crate) fn replace_by(&self, finished: &Temporary) -> Result<(), StoreError> {
+        let failed = |error: io::Error| StoreError::from_io(&self.path, error);
+        // Asked again: the recording may have taken hours.
+        refuse_foreign(&self.path)?;
+        sync_folder(&finished.path)?;
+        if self.path.exists() {
+            match renameat_with(CWD, &finished.path, CWD, &self.path, RenameFlags::EXCHANGE) {
+                Ok(()) => {}
+                // File systems without an atomic exchange: readers retry while the name is briefly missing.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+                    let aside = finished.path.with_extension("old");
+                    fs::rename(&self.path, &aside).map_err(failed)?;
+                    let moved = fs::rename(&finished.path, &self.path);
+                    if moved.is_err() {
+                        let _ = fs::rename(&aside, &self.path);
+                    } else {
+                        remove_profile(&aside);
+                    }
+                    moved.map_err(failed)?;
+                }
+                Err(error) => return Err(failed(error.into())),
+            }
+        } else {
+            fs::rename(&finished.path, &self.path).map_err(failed)?;
+        }
+        sync_folder(&self.parent)
+        // Dropping `finished` removes what now stands under the temporary name: the old profile, or nothing.
+    }
+}
+
+/// A folder under a temporary name; removed when dropped.
+pub(crate) struct Temporary {
+    path: PathBuf,
+}
+
+impl Temporary {
+    /// Writes a file readable only by the user, through to the disk.
+    pub(crate) fn write_file(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        let write = || -> io::Result<()> {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            file.write_all(content)?;
+            file.sync_all()
+        };
+        write().map_err(|error| StoreError::from_io(&path, error))
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        remove_profile(&self.path);
+    }
+}
+
+/// Removes a folder's profile files and then the folder; files that are not ours stay, and the folder with them.
+fn remove_profile(path: &Path) {
+    for name in profile_files(path) {
+        let _ = fs::remove_file(path.join(name));
+    }
+    let _ = fs::remove_dir(path);
+}
+
+/// Files that a profile in this folder consists of; `meta.json` last, since it is what marks the folder as ours.
+fn profile_files(path: &Path) -> Vec<String> {
+    let listed = fs::read(path.join(META_FILE)).ok().and_then(|content| listed_tables(&content)).unwrap_or_default();
+    let plain = |name: &String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    let mut names: Vec<String> = listed.into_iter().filter(plain).chain(TABLES.map(str::to_owned)).collect();
+    names.sort();
+    names.dedup();
+    names.into_iter().map(|name| format!("{name}.parquet")).chain([META_FILE.to_owned()]).collect()
+}
+
+/// Refuses a path that holds anything but a profile or an empty folder.
+fn refuse_foreign(path: &Path) -> Result<(), StoreError> {
+    let refuse = |why: String| Err(StoreError::WouldOverwrite { path: path.to_owned(), why });
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound => return Ok(()),
+            io::ErrorKind::NotADirectory => return refuse("a file, not a profile folder".to_owned()),
+            _ => return Err(StoreError::from_io(path, error)),
+        },
+    };
+    let names = entries
+        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .collect::<io::Result<Vec<_>>>()
+        .map_err(|error| StoreError::from_io(path, error))?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let marked = fs::read(path.join(META_FILE)).ok().and_then(|content| listed_tables(&content)).is_some();
+    if !marked {
+        return refuse("a folder that is not a Transect profile".to_owned());
+    }
+    let ours = profile_files(path);
+    match names.iter().find(|name| !ours.contains(name)) {
+        Some(name) => refuse(format!("the profile there also holds a file that is not Transect's: {name}")),
+        None => Ok(()),
+    }
+}
+
+fn sync_folder(path: &Path) -> Result<(), StoreError> {
+    let sync = || match File::open(path)?.sync_all() {
+        // Some network and FUSE file systems cannot sync a folder.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        other => other,
+    };
+    sync().map_err(|error| StoreError::from_io(path, error))
+}
+
+/// True while a writer is replacing the profile at `path` without an atomic exchange.
+pub(crate) fn being_replaced(path: &Path) -> bool {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Some(name) = path.file_name() else { return false };
+    let prefix = format!(".{}.{TEMPORARY}.", name.to_string_lossy());
+    fs::read_dir(parent)
+        .is_ok_and(|entries| entries.flatten().any(|e| e.file_name().to_string_lossy().starts_with(&prefix)))
+}

@@ -1,0 +1,112 @@
+//! Each table of the folder: its columns to write, its rows from what was read.
+//!
+//! Tables repeat readable names beside row numbers, so that one file can be queried without the others; dictionary
+//! encoding makes the repetition nearly free. Reading goes by the row numbers only.
+
+mod components;
+mod events;
+mod flows;
+mod locks;
+mod processes;
+mod threads;
+mod waits;
+
+use std::path::Path;
+
+use transect_profile_model::{Component, Process, Profile, Thread};
+
+use crate::column::{Column, Values};
+
+pub(crate) use components::read as read_components;
+pub(crate) use events::read as read_events;
+pub(crate) use flows::read as read_flows;
+pub(crate) use locks::read as read_locks;
+pub(crate) use processes::read as read_processes;
+pub(crate) use threads::read as read_threads;
+pub(crate) use waits::read as read_waits;
+
+/// Tables of a profile, in the order in which they are written. The file of table `T` is `T.parquet`.
+pub const TABLES: [&str; 7] = ["components", "processes", "threads", "flows", "waits", "locks", "events"];
+
+/// Columns of the table called `name`.
+pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
+    match name {
+        "components" => components::columns(profile),
+        "processes" => processes::columns(profile),
+        "threads" => threads::columns(profile),
+        "flows" => flows::columns(profile),
+        "waits" => waits::columns(profile),
+        "locks" => locks::columns(profile),
+        "events" => events::columns(profile),
+        other => unreachable!("no table {other}"),
+    }
+}
+
+/// First row that points to a row which does not exist, in words.
+pub(crate) fn dangling(profile: &Profile) -> Option<String> {
+    let (components, threads) = (profile.components.len(), profile.threads.len());
+    let component = |id: u32| (id as usize) < components;
+    let thread = |id: u32| (id as usize) < threads;
+    let process = |id: u32| (id as usize) < profile.processes.len();
+    let find = |table: &str, bad: Option<usize>| bad.map(|row| format!("{table} row {row} points to a missing row"));
+    find("threads", profile.threads.iter().position(|t| !process(t.process)))
+        .or_else(|| {
+            let bad = |f: &transect_profile_model::Flow| {
+                !(thread(f.thread) && component(f.caller) && component(f.callee)) || i32::try_from(f.context).is_err()
+            };
+            find("flows", profile.flows.iter().position(bad))
+        })
+        .or_else(|| find("waits", profile.waits.iter().position(|w| !(thread(w.thread) && component(w.caller)))))
+        .or_else(|| find("locks", profile.locks.iter().position(|l| !process(l.process))))
+        .or_else(|| find("events", profile.trace.iter().position(|e| !(thread(e.thread) && component(e.caller)))))
+}
+
+fn int32<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> i32) -> Column<'a> {
+    Column { name, values: Values::Int32(rows.iter().map(get).collect()) }
+}
+
+/// A row number; the tables hold it as a signed integer.
+fn id<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> u32) -> Column<'a> {
+    int32(name, rows, |row| i32::try_from(get(row)).unwrap_or(i32::MAX))
+}
+
+/// The table's own row numbers.
+fn own_id<'a, R>(rows: &'a [R]) -> Column<'a> {
+    Column {
+        name: "id",
+        values: Values::Int32((0..rows.len()).map(|id| i32::try_from(id).unwrap_or(i32::MAX)).collect()),
+    }
+}
+
+fn int64<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> i64) -> Column<'a> {
+    Column { name, values: Values::Int64(rows.iter().map(get).collect()) }
+}
+
+fn optional_int64<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> Option<i64>) -> Column<'a> {
+    Column { name, values: Values::OptionalInt64(rows.iter().map(get).collect()) }
+}
+
+fn boolean<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> bool) -> Column<'a> {
+    Column { name, values: Values::Boolean(rows.iter().map(get).collect()) }
+}
+
+fn text<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> &'a str) -> Column<'a> {
+    Column { name, values: Values::Text(rows.iter().map(get).collect()) }
+}
+
+/// File name of a path; the whole text if it has none.
+fn file_name(path: &str) -> &str {
+    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or(path)
+}
+
+fn component(profile: &Profile, id: u32) -> &Component {
+    &profile.components[id as usize]
+}
+
+fn thread(profile: &Profile, id: u32) -> &Thread {
+    &profile.threads[id as usize]
+}
+
+fn process(profile: &Profile, id: u32) -> &Process {
+    &profile.processes[id as usize]
+}

@@ -7,6 +7,7 @@
 mod content;
 pub mod csv;
 mod error;
+pub mod html;
 pub mod json;
 pub mod terminal;
 

@@ -1,0 +1,91 @@
+//! One self-contained page: findings, component graph, flow table, drill-down, threads, waits, locks and losses.
+//!
+//! The page carries the same JSON object that `--format json` prints (`id="report-data"`), and one script that builds
+//! everything else from it. Nothing is loaded from anywhere: a content security policy allows this script and this
+//! style by their hashes and no connection, image, frame or form. Strings of the profile, which the profiled program
+//! chose, cannot leave the JSON ([`embed`]) and reach the document as text nodes only.
+//!
+//! Script and style are bundled from `crates/report/web/`, see the README there; the bundle is committed, so building
+//! needs no Node.js.
+
+use std::io::Write;
+
+use serde::Serialize;
+
+use crate::ReportError;
+
+mod embed;
+mod policy;
+
+const SCRIPT: &str = include_str!("../web/dist/report.js");
+const STYLE: &str = include_str!("../web/dist/page.css");
+
+/// Writes the page for `report`: [`FullReport`](transect_analyze::FullReport), or a value with the same keys.
+///
+/// A key that is missing shows as an empty table.
+///
+/// # Errors
+/// [`ReportError::Write`] if `out` fails, [`ReportError::Encode`] if `report` does not serialize.
+///
+/// # Examples
+/// ```
+/// let report = serde_json::json!({ "meta": { "command": ["xz", "-9"] }, "flows": [] });
+/// let mut page = Vec::new();
+/// transect_report::html::render(&report, &mut page)?;
+/// assert!(page.starts_with(b"<!doctype html>"));
+/// # Ok::<(), transect_report::ReportError>(())
+/// ```
+pub fn render<R: Serialize + ?Sized>(report: &R, out: &mut dyn Write) -> Result<(), ReportError> {
+    let policy = policy::content_security_policy(SCRIPT, STYLE);
+    // `data:,` keeps browsers from asking a server for an icon.
+    write!(
+        out,
+        concat!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
+            "<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n",
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+            "<meta name=\"referrer\" content=\"no-referrer\">\n",
+            "<link rel=\"icon\" href=\"data:,\">\n<title>Transect</title>\n",
+            "<style>{style}</style>\n</head>\n<body>\n",
+            "<noscript><p>This page builds its tables with JavaScript, which is switched off here. ",
+            "<code>transect report</code> prints the same views in a terminal.</p></noscript>\n",
+            "<script type=\"application/json\" id=\"report-data\">"
+        ),
+        policy = policy,
+        style = STYLE,
+    )?;
+    embed::write_json(report, out)?;
+    write!(out, "</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n")?;
+    out.flush()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundle_cannot_end_its_own_element() {
+        for text in [SCRIPT, STYLE] {
+            let lower = text.to_ascii_lowercase();
+            for end in ["</script", "</style", "<!--", "<script"] {
+                assert!(!lower.contains(end), "the bundle contains {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn failing_output_is_an_error() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::Error::from(std::io::ErrorKind::StorageFull))
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let error = render(&serde_json::json!({}), &mut Full).unwrap_err();
+        assert!(matches!(error, ReportError::Write(_)), "{error}");
+    }
+}

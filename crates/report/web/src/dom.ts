@@ -1,0 +1,48 @@
+// Elements are built from text nodes and attributes only: no string of the profile is ever parsed as markup.
+
+type Child = Node | string | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | null | undefined>;
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element: Element, attributes: Attributes, children: Child[]): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child);
+  }
+}
+
+/** An HTML element. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+/** An SVG element. */
+export function s<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
+  const element = document.createElementNS(SVG, tag) as SVGElementTagNameMap[K];
+  fill(element, attributes, children);
+  return element;
+}
+
+// Controls, bidirectional overrides and invisible characters: a name must look like what it is.
+// eslint-disable-next-line no-control-regex
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** `name` with every character that would hide or reorder its neighbours written as `\u{…}`. */
+export function printable(name: string): string {
+  return name.replace(UNPRINTABLE, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+}

@@ -1,0 +1,193 @@
+// The component graph: boxes by self time, arrows by the time that flows from caller to callee.
+
+import { h, printable, s } from "../dom";
+import { count, duration, exact, exactNs, percent } from "../format";
+import type { Model } from "../model";
+import { foldComponents, OTHERS } from "./fold";
+import { layOut, type PlacedEdge, type PlacedNode, type Point } from "./layout";
+
+export interface GraphView {
+  element: HTMLElement;
+  /** Marks the component that the drill-down shows. */
+  select(component: string | undefined): void;
+}
+
+const SIZES = [8, 12, 20, 40];
+
+export function graphView(model: Model, open: (component: string) => void): GraphView {
+  const frame = h("div", { class: "graph-frame", id: "graph" });
+  const note = h("p", { class: "graph-note" });
+  const size = h(
+    "select",
+    { id: "graph-size", "aria-label": "Boxes shown" },
+    ...SIZES.map((n) => h("option", { value: n, selected: n === 12 }, String(n))),
+  );
+  let boxes = new Map<string, SVGGElement>();
+  let selected: string | undefined;
+
+  const mark = (): void => {
+    for (const [id, box] of boxes) {
+      box.classList.toggle("selected", id === selected);
+      if (id === selected) box.setAttribute("aria-current", "true");
+      else box.removeAttribute("aria-current");
+    }
+  };
+  const draw = (): void => {
+    const graph = foldComponents(model, Number(size.value));
+    const layout = layOut(graph);
+    const drawing = s("svg", {
+      viewBox: `0 0 ${Math.ceil(layout.width)} ${Math.ceil(layout.height)}`,
+      role: "group",
+      "aria-label": `Component graph: ${layout.nodes.length} boxes, ${layout.edges.length} arrows`,
+    });
+    drawing.style.minWidth = `${Math.ceil(layout.width * 0.72)}px`;
+    drawing.style.maxWidth = `${Math.ceil(layout.width * 1.15)}px`;
+    boxes = new Map();
+    const arrows = layout.edges.map((edge) => ({ edge, element: arrow(edge, layout.nodes, graph.timed) }));
+    drawing.append(...arrows.map((each) => each.element), ...layout.edges.map(figure).filter((label) => label !== null));
+    const emphasise = (id: string | null): void => {
+      drawing.classList.toggle("emphasis", id !== null);
+      const near = new Set<string>();
+      for (const { edge, element } of arrows) {
+        const on = id !== null && (edge.from === id || edge.to === id);
+        element.classList.toggle("near", on);
+        if (on) near.add(edge.from).add(edge.to);
+      }
+      for (const [name, box] of boxes) box.classList.toggle("near", name === id || near.has(name));
+    };
+    for (const node of layout.nodes) {
+      const box = boxOf(node);
+      boxes.set(node.id, box);
+      const choose = (): void => {
+        if (node.id === OTHERS) growTo(node.folded.length + Number(size.value));
+        else open(node.id);
+      };
+      box.addEventListener("click", choose);
+      box.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        choose();
+      });
+      for (const name of ["pointerenter", "focus"]) box.addEventListener(name, () => emphasise(node.id));
+      for (const name of ["pointerleave", "blur"]) box.addEventListener(name, () => emphasise(null));
+      drawing.append(box);
+    }
+    frame.replaceChildren(drawing);
+    const folded = layout.nodes.find((node) => node.id === OTHERS)?.folded.length ?? 0;
+    const parts: string[] = [];
+    if (folded > 0) parts.push(`${exact(folded)} components that take little are folded into one box.`);
+    if (graph.hiddenEdges > 0) parts.push(`${exact(graph.hiddenEdges)} arrows that carry little are not drawn.`);
+    if (!graph.timed) parts.push("No times were taken: arrows go by calls.");
+    note.textContent = parts.join(" ");
+    mark();
+  };
+  const growTo = (n: number): void => {
+    size.value = String(SIZES.find((step) => step >= n) ?? SIZES[SIZES.length - 1]);
+    draw();
+  };
+  size.addEventListener("change", draw);
+  draw();
+
+  const legend = h(
+    "p",
+    { class: "legend" },
+    h("span", { class: "swatch heat", "aria-hidden": "true" }),
+    "darker and taller: more time in its own code ",
+    h("span", { class: "swatch flow", "aria-hidden": "true" }),
+    "wider: more time flows from caller to callee ",
+    h("span", { class: "swatch flow-wait", "aria-hidden": "true" }),
+    "mostly waiting",
+  );
+  return {
+    element: h("div", { class: "graph" }, h("div", { class: "graph-bar" }, legend, h("label", { class: "select" }, "Boxes ", size)), frame, note),
+    select(component) {
+      selected = component;
+      mark();
+    },
+  };
+}
+
+function boxOf(node: PlacedNode): SVGGElement {
+  const { width, height } = node;
+  const others = node.id === OTHERS;
+  const lines = [
+    others ? `${node.label}: ${node.folded.map(printable).join(", ")}` : printable(node.label),
+    `own code ${percent(node.self)}, ${exactNs(node.selfNs)}`,
+    `waiting in calls it made ${percent(node.wait)}, ${exactNs(node.waitNs)}`,
+    `calls in ${exact(node.callsIn)}, out ${exact(node.callsOut)}`,
+    others ? "Click to show more boxes" : "Click for its APIs",
+  ];
+  const body = s("rect", { class: "body", x: 0, y: 0, width, height, rx: 7 });
+  const heat = s("rect", { class: "heat", x: 0, y: 0, width, height, rx: 7 });
+  heat.style.fillOpacity = String(0.06 + 0.62 * Math.sqrt(Math.min(1, node.self)));
+  const waitWidth = Math.min(1, node.wait) * (width - 12);
+  const selfText = node.selfNs === null ? `${count(node.callsIn)} calls in` : `${percent(node.self)} · ${duration(node.selfNs)}`;
+  return s(
+    "g",
+    {
+      class: `box${others ? " others" : ""}${node.executable ? " executable" : ""}`,
+      transform: `translate(${node.x - width / 2} ${node.y - height / 2})`,
+      tabindex: 0,
+      role: "button",
+      "aria-label": lines.join(". "),
+      "data-component": others ? "(others)" : node.id,
+    },
+    s("title", {}, lines.join("\n")),
+    body,
+    heat,
+    s("text", { class: "name", x: width / 2, y: height / 2 - 4, "text-anchor": "middle" }, node.name),
+    s("text", { class: "figure", x: width / 2, y: height / 2 + 14, "text-anchor": "middle" }, selfText),
+    waitWidth >= 1 ? s("rect", { class: "wait", x: 6, y: height - 6, width: waitWidth, height: 3, rx: 1.5 }) : null,
+  );
+}
+
+function arrow(edge: PlacedEdge, nodes: PlacedNode[], timed: boolean): SVGGElement {
+  const label = (id: string): string => printable(nodes.find((node) => node.id === id)?.label ?? id);
+  const waiting = edge.share > 0 && edge.waitShare > edge.share / 2;
+  const head = 5 + edge.thickness * 0.9;
+  const { line, tip } = curve(edge.points, head);
+  const path = s("path", { class: "line", d: line });
+  path.style.strokeWidth = `${edge.thickness}px`;
+  const lines = [
+    `${label(edge.from)} → ${label(edge.to)}`,
+    timed ? `${percent(edge.share)} of the program's time, ${exactNs(edge.totalNs)} summed over threads` : `${percent(edge.share)} of all calls`,
+    `${exact(edge.calls)} calls`,
+    ...(edge.waitShare > 0 ? [`waiting ${percent(edge.waitShare)}`] : []),
+  ];
+  return s(
+    "g",
+    { class: `edge${waiting ? " waiting" : ""}` },
+    s("title", {}, lines.join("\n")),
+    path,
+    s("path", { class: "tip", d: tip }),
+  );
+}
+
+function figure(edge: PlacedEdge): SVGTextElement | null {
+  if (edge.label === null) return null;
+  return s("text", { class: "edge-figure", x: edge.label.x, y: edge.label.y + 4, "text-anchor": "middle" }, edge.label.text);
+}
+
+/** A smooth path through the points that stops short of the tip, and the tip's triangle. */
+function curve(points: Point[], head: number): { line: string; tip: string } {
+  const last = points[points.length - 1] as Point;
+  const before = points[points.length - 2] ?? last;
+  const length = Math.hypot(last.x - before.x, last.y - before.y) || 1;
+  const ux = (last.x - before.x) / length;
+  const uy = (last.y - before.y) / length;
+  const end = { x: last.x - ux * head, y: last.y - uy * head };
+  const path = [...points.slice(0, -1), end];
+  const at = (p: Point): string => `${p.x.toFixed(1)} ${p.y.toFixed(1)}`;
+  const middle = (a: Point, b: Point): Point => ({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 });
+  let line = `M${at(path[0] as Point)}`;
+  for (let i = 1; i < path.length - 1; i += 1) {
+    const here = path[i] as Point;
+    const next = path[i + 1] as Point;
+    line += ` Q${at(here)} ${at(i === path.length - 2 ? next : middle(here, next))}`;
+  }
+  if (path.length === 2) line += ` L${at(end)}`;
+  const half = head * 0.62;
+  const left = { x: end.x - uy * half, y: end.y + ux * half };
+  const right = { x: end.x + uy * half, y: end.y - ux * half };
+  return { line, tip: `M${at(left)} L${at(last)} L${at(right)}Z` };
+}

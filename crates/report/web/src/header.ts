@@ -1,0 +1,104 @@
+// What ran, how it was measured and what is missing: above everything else, since every figure depends on it.
+
+import { h, printable } from "./dom";
+import { bytes, count, duration, exact, exactNs, percent, plural } from "./format";
+import type { Model } from "./model";
+import type { Meta } from "./report";
+import { themeToggle } from "./theme";
+
+export const sections = [
+  ["findings", "Findings"],
+  ["components", "Components"],
+  ["flows", "Flows"],
+  ["threads", "Threads"],
+  ["waits", "Waits"],
+  ["locks", "Locks"],
+  ["loss", "Losses"],
+] as const;
+
+export function commandLine(meta: Meta): string {
+  const words = typeof meta.command === "string" ? [meta.command] : (meta.command ?? []);
+  return words.map(printable).join(" ");
+}
+
+function timing(meta: Meta): { text: string; help: string } {
+  const mode = typeof meta.timing === "string" ? { mode: meta.timing } : (meta.timing ?? {});
+  switch (mode.mode) {
+    case "adaptive": {
+      const budget = mode.budget === undefined ? "" : `, budget ${percent(mode.budget)}`;
+      return {
+        text: `adaptive${budget}`,
+        help: "Counts are exact. Long and blocking calls are all timed; hot short ones are timed one in k and their times are estimates with an interval.",
+      };
+    }
+    case "full":
+      return { text: "every call", help: "Every call was timed; counts and times are exact." };
+    case "count":
+      return { text: "counts only", help: "Calls were counted, not timed." };
+    case "every":
+      return {
+        text: mode.period === undefined ? "one call in n" : `one call in ${exact(mode.period)}`,
+        help: "Counts are exact; times are estimates with an interval.",
+      };
+    default:
+      return { text: printable(mode.mode ?? "unknown"), help: "How calls were timed." };
+  }
+}
+
+function fact(name: string, value: string, title: string, tone = "", href?: string): HTMLElement {
+  const content = href ? h("a", { href }, value) : value;
+  return h("div", { class: `fact ${tone}`, title }, h("dt", {}, name), h("dd", {}, content));
+}
+
+export function pageHeader(model: Model): HTMLElement {
+  const { meta, threads, flows, loss } = model.report;
+  const command = commandLine(meta);
+  document.title = `${command === "" ? "Profile" : command} · Transect`;
+  const mode = timing(meta);
+  const processes = new Set(threads.map((thread) => thread.process)).size;
+  const calls = flows.reduce((sum, flow) => sum + flow.calls, 0);
+  const lost = loss.reduce((sum, row) => sum + row.count, 0);
+  const facts = [
+    fact("Wall time", duration(meta.wall_ns), `${exactNs(meta.wall_ns)} from launch to the end of the recording`),
+    fact("Threads", exact(threads.length), `${plural(threads.length, "thread")} in ${plural(processes, "process").replace("processs", "processes")}`),
+    fact("Calls across components", count(calls), `${exact(calls)} calls in ${plural(flows.length, "flow")}`),
+    fact("Timing", mode.text, mode.help),
+    fact(
+      "Overhead",
+      meta.overhead_estimate === null || meta.overhead_estimate === undefined ? "–" : `≈ ${percent(meta.overhead_estimate)}`,
+      "Estimated share of the run that the measurement itself took: calls times their calibrated cost over the threads' lifetime",
+    ),
+    lost > 0
+      ? fact("Not seen", count(lost), `${exact(lost)} things that the recording knows it did not see; the table of losses names each`, "warn", "#loss")
+      : fact("Not seen", "nothing lost", "The recording reports no losses", "good", "#loss"),
+  ];
+  if (meta.exit_status !== null && meta.exit_status !== undefined && meta.exit_status !== 0) {
+    facts.push(fact("Exit status", String(meta.exit_status), "Exit status of the program as a shell reports it (signal N as 128 + N)", "warn"));
+  }
+  return h(
+    "header",
+    {},
+    h("div", { class: "title-row" }, h("p", { class: "brand" }, "Transect ", h("span", {}, "cross-flow profile")), themeToggle()),
+    h("h1", {}, h("code", { title: command, dir: "ltr" }, command === "" ? "unknown command" : command)),
+    h("dl", { class: "facts" }, ...facts),
+  );
+}
+
+export function navigation(): HTMLElement {
+  const links = sections.map(([id, title]) => h("a", { href: `#${id}` }, title));
+  return h("nav", { "aria-label": "Sections" }, ...links);
+}
+
+export function pageFooter(model: Model): HTMLElement {
+  const { meta } = model.report;
+  const machine = meta.machine ?? {};
+  const parts: string[] = [];
+  if (machine.hostname) parts.push(machine.hostname);
+  if (machine.cpu) parts.push(machine.cpu);
+  if (machine.cpus) parts.push(plural(machine.cpus, "CPU"));
+  if (machine.memory_bytes) parts.push(bytes(machine.memory_bytes));
+  if (machine.kernel) parts.push(`Linux ${machine.kernel}`);
+  if (meta.started_unix_ns) parts.push(`recorded ${new Date(meta.started_unix_ns / 1e6).toISOString().slice(0, 19).replace("T", " ")} UTC`);
+  if (meta.schema !== undefined) parts.push(`schema ${meta.schema}`);
+  return h("footer", {}, h("p", {}, parts.map(printable).join(" · ")));
+}

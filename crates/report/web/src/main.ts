@@ -1,0 +1,68 @@
+import { drillDown } from "./drill_down";
+import { h } from "./dom";
+import { flowSection } from "./flows";
+import { graphView } from "./graph/view";
+import { navigation, pageFooter, pageHeader } from "./header";
+import { modelOf } from "./model";
+import { embeddedReport } from "./report";
+import { hrefOf, type Place, placeOf } from "./route";
+import { section } from "./section";
+import { findings } from "./summary";
+import { threadSection } from "./threads";
+import { lockSection, lossSection, waitSection } from "./waiting";
+
+function start(): void {
+  const model = modelOf(embeddedReport());
+  const flows = flowSection(model);
+  const drill = drillDown(model, (filter) => flows.show(filter));
+  const graph = graphView(model, (component) => {
+    location.hash = hrefOf({ component });
+  });
+
+  const components = section(
+    "components",
+    "Components",
+    "The executable and its libraries, and the calls between them. Click a box to see which of its APIs take the time and who calls them. Percentages share each instant among the threads active in it; the raw sum over threads stands beside.",
+    h("div", { class: "components" }, graph.element, drill.element),
+  );
+  document.body.replaceChildren(
+    h("a", { class: "skip", href: "#findings" }, "Skip to the findings"),
+    pageHeader(model),
+    navigation(),
+    h(
+      "main",
+      {},
+      findings(model.report.summary),
+      components,
+      flows.element,
+      threadSection(model),
+      waitSection(model),
+      lockSection(model),
+      lossSection(model),
+    ),
+    pageFooter(model),
+  );
+
+  const follow = (scroll: boolean): void => {
+    const place: Place | null = placeOf(location.hash);
+    if (place === null) return;
+    drill.show(place);
+    graph.select(place.component);
+    if (scroll) document.getElementById("drill")?.scrollIntoView({ block: "nearest" });
+  };
+  drill.show({});
+  follow(location.hash !== "");
+  addEventListener("hashchange", () => follow(true));
+  // The sections did not exist when the browser looked for the fragment.
+  if (placeOf(location.hash) === null && location.hash.length > 1) {
+    document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  }
+  addEventListener("keydown", (event) => {
+    const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+    if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    flows.focusFilter();
+  });
+}
+
+start();

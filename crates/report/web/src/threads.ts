@@ -1,0 +1,133 @@
+// Thread groups as bars of busy time and waiting: a pipeline's bottleneck is the group that is busy while others wait.
+
+import { h, printable } from "./dom";
+import { count, duration, exact, exactNs, percent, plural } from "./format";
+import type { Model } from "./model";
+import type { ThreadRow } from "./report";
+import { section } from "./section";
+
+/** Busy times that differ by more than this factor are marked. */
+const IMBALANCE = 4;
+/** Threads listed of one group; the rest are said to be left out. */
+const LISTED = 100;
+
+interface Group {
+  name: string;
+  threads: ThreadRow[];
+  wall: number;
+  busy: number;
+  wait: number;
+  /** Busy share of the mean thread's lifetime. */
+  share: number;
+}
+
+function groupsOf(rows: ThreadRow[]): Group[] {
+  const several = new Set(rows.map((row) => row.process)).size > 1;
+  const groups = new Map<string, ThreadRow[]>();
+  for (const row of rows) {
+    const owner = row.executable ?? String(row.process);
+    const key = several ? `${row.group} · ${owner}` : row.group;
+    const known = groups.get(key);
+    if (known) known.push(row);
+    else groups.set(key, [row]);
+  }
+  const sum = (threads: ThreadRow[], key: "wall_ns" | "busy_ns" | "wait_ns"): number =>
+    threads.reduce((total, thread) => total + thread[key], 0);
+  return [...groups]
+    .map(([name, threads]) => {
+      const wall = sum(threads, "wall_ns");
+      const busy = sum(threads, "busy_ns");
+      const sorted = [...threads].sort((a, b) => b.busy_ns - a.busy_ns);
+      return { name, threads: sorted, wall, busy, wait: sum(threads, "wait_ns"), share: wall > 0 ? busy / wall : 0 };
+    })
+    .sort((a, b) => b.busy / b.threads.length - a.busy / a.threads.length);
+}
+
+/** A bar whose full width is `scale` nanoseconds. */
+function bar(busy: number, wait: number, scale: number): HTMLElement {
+  const part = (tone: string, ns: number, label: string): HTMLElement => {
+    const span = h("span", { class: tone, title: `${label} ${exactNs(Math.round(ns))}` });
+    span.style.width = `${scale > 0 ? Math.min(100, (ns / scale) * 100) : 0}%`;
+    return span;
+  };
+  return h("span", { class: "busy-bar", "aria-hidden": "true" }, part("busy", busy, "busy"), part("waiting", wait, "waiting"));
+}
+
+function remarks(group: Group, groups: Group[]): string[] {
+  const notes: string[] = [];
+  const mean = group.busy / group.threads.length;
+  const most = group.threads[0]?.busy_ns ?? 0;
+  const least = group.threads[group.threads.length - 1]?.busy_ns ?? 0;
+  if (group.threads.length > 1 && most > IMBALANCE * least) {
+    notes.push(least > 0 ? `busiest thread ${(most / least).toFixed(1)} × its least busy` : "some threads never busy");
+  }
+  const means = groups.map((other) => other.busy / other.threads.length);
+  const lowest = Math.min(...means);
+  if (groups.length > 1 && mean === Math.max(...means) && mean > IMBALANCE * lowest) {
+    notes.push(lowest > 0 ? `${(mean / lowest).toFixed(1)} × the least busy group` : "busiest group; another is idle");
+  }
+  return notes;
+}
+
+export function threadSection(model: Model): HTMLElement {
+  const groups = groupsOf(model.report.threads);
+  const scale = Math.max(1, ...model.report.threads.map((thread) => thread.wall_ns));
+  const items = groups.map((group) => {
+    const n = group.threads.length;
+    const notes = remarks(group, groups);
+    const head = h(
+      "summary",
+      { class: "thread-row" },
+      h("span", { class: "thread-name", title: startOf(group) }, h("b", { dir: "ltr" }, printable(group.name)), h("small", {}, n === 1 ? "1 thread" : `${exact(n)} threads, mean`)),
+      bar(group.busy / n, group.wait / n, scale),
+      h("span", { class: "thread-figure", title: `busy ${exactNs(group.busy)} of ${exactNs(group.wall)}, over ${plural(n, "thread")}` }, `${percent(group.share)} busy`),
+      h("span", { class: "thread-figure raw" }, duration(group.busy / n)),
+      h("span", { class: "thread-notes" }, ...notes.map((note) => h("span", { class: "badge" }, note))),
+    );
+    const body = h("div", { class: "thread-list" });
+    const details = h("details", { class: "thread-group" }, head, body);
+    // Built when first opened: a group may hold thousands of threads.
+    details.addEventListener("toggle", () => {
+      if (details.open && body.childElementCount === 0) body.append(...threadRows(group, scale));
+    });
+    return details;
+  });
+  const key = h(
+    "p",
+    { class: "legend" },
+    h("span", { class: "swatch busy" }),
+    "busy ",
+    h("span", { class: "swatch waiting" }),
+    "waiting: sleep, join, lock, I/O ",
+    `· full width is ${duration(scale)}`,
+  );
+  return section(
+    "threads",
+    "Threads",
+    "Threads that run the same start routine form a group. Open a group to see each thread.",
+    groups.length > 0 ? key : null,
+    groups.length > 0 ? h("div", { class: "thread-groups" }, ...items) : h("p", { class: "empty" }, "The report has no threads."),
+  );
+}
+
+function startOf(group: Group): string {
+  const starts = new Set(group.threads.map((thread) => thread.start_routine).filter(Boolean) as string[]);
+  return starts.size > 0 ? `start routine ${[...starts].map(printable).join(", ")}` : printable(group.name);
+}
+
+function threadRows(group: Group, scale: number): HTMLElement[] {
+  const rows = group.threads.slice(0, LISTED).map((thread) =>
+    h(
+      "div",
+      { class: "thread-row" },
+      h("span", { class: "thread-name" }, h("span", { dir: "ltr" }, printable(thread.name)), h("small", {}, ` tid ${thread.tid}`)),
+      bar(thread.busy_ns, thread.wait_ns, scale),
+      h("span", { class: "thread-figure", title: exactNs(thread.busy_ns) }, `${percent(thread.wall_ns > 0 ? thread.busy_ns / thread.wall_ns : 0)} busy`),
+      h("span", { class: "thread-figure raw" }, duration(thread.busy_ns)),
+      h("span", { class: "thread-notes", title: `${exact(thread.calls)} calls` }, `${count(thread.calls)} calls`),
+    ),
+  );
+  const left = group.threads.length - rows.length;
+  if (left > 0) rows.push(h("p", { class: "empty" }, `${exact(left)} less busy threads are left out here; transect report --view threads lists them.`));
+  return rows;
+}

@@ -1,0 +1,51 @@
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use object::LittleEndian as LE;
+use object::elf::FileHeader64;
+use object::read::elf::{NoteIterator, SectionHeader};
+
+use crate::Object;
+use crate::file_map::FileMap;
+use crate::symbols::SymbolTable;
+
+/// Where separate debug files lie (gdb's `debug-file-directory`).
+const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
+
+/// The GNU build-id among the notes in `bytes`.
+pub(crate) fn build_id_note(bytes: &[u8], align: u64) -> Option<Vec<u8>> {
+    let mut notes = NoteIterator::<FileHeader64<LE>>::new(LE, align, bytes).ok()?;
+    while let Ok(Some(note)) = notes.next() {
+        if note.name() == b"GNU" && note.n_type(LE) == object::elf::NT_GNU_BUILD_ID {
+            return Some(note.desc().to_vec()).filter(|id| !id.is_empty());
+        }
+    }
+    None
+}
+
+/// Symbols of the object's separate debug file, else of its compressed mini symbol table; empty if it has neither.
+pub(crate) fn symbols(object: &Object) -> SymbolTable {
+    separate(object).or_else(|| mini(object)).map(|o| SymbolTable::of_debug_object(&o)).unwrap_or_default()
+}
+
+fn separate(object: &Object) -> Option<Object> {
+    let id = object.build_id()?;
+    let (folder, rest) = id.split_at_checked(2)?;
+    let mut path = PathBuf::from(DEBUG_FOLDER);
+    let mut name = String::new();
+    let _ = write!(name, "{rest}.debug");
+    path.push(folder);
+    path.push(name);
+    let debug = Object::open(path).ok()?;
+    (debug.build_id() == Some(id)).then_some(debug)
+}
+
+/// `.gnu_debugdata`: an ELF file with the function symbols that stripping removed, packed with xz.
+fn mini(object: &Object) -> Option<Object> {
+    let sections = object.sections();
+    let (_, section) = sections.section_by_name(LE, b".gnu_debugdata")?;
+    let mut packed = section.data(LE, &object.map[..]).ok()?;
+    let mut unpacked = Vec::new();
+    lzma_rs::xz_decompress(&mut packed, &mut unpacked).ok()?;
+    Object::from_map(object.path().to_path_buf(), FileMap::Owned(unpacked), 0).ok()
+}

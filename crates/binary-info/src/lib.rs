@@ -1,0 +1,37 @@
+//! What Transect knows about ELF objects: names of addresses, how code uses its linkage slots, what can be launched.
+//!
+//! - [`Object`] maps one x86-64 ELF file and answers questions about it lazily: opening a library of 100 MB touches
+//!   a few of its pages.
+//! - [`plan`] finds out, by disassembly, which linkage slots are only ever called (and may be hooked) and which are
+//!   also read as function pointers; [`PlanCache`] keeps the answer by build-id.
+//! - [`launch`] says before a launch whether a command can be profiled, and what to do if not.
+//! - [`demangle`] turns raw symbol names into what people write.
+//!
+//! The caller's duty: a file must not be truncated while it is mapped (the kernel answers reads beyond its new end
+//! with SIGBUS). Replacing a file by rename, as package managers do, is harmless.
+
+mod cache;
+mod code;
+mod debug_file;
+mod demangle;
+mod dynamic;
+mod error;
+mod file_map;
+mod identity;
+pub mod launch;
+mod linkage;
+mod object_file;
+pub mod plan;
+mod scan;
+mod symbols;
+
+pub use cache::PlanCache;
+pub use demangle::demangle;
+pub use dynamic::{DynamicSymbol, LibcKind};
+pub use error::BinaryError;
+pub use identity::{ElfClass, Identity, ObjectType};
+pub use launch::{LaunchError, LaunchTarget, inspect_launch};
+pub use linkage::{LinkageSlot, RelocationTable};
+pub use object_file::Object;
+pub use plan::Plan;
+pub use symbols::{Symbol, SymbolKind};

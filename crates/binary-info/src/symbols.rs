@@ -1,0 +1,161 @@
+use object::LittleEndian as LE;
+use object::elf::{self, Sym64};
+use object::read::elf::SymbolTable as ElfSymbolTable;
+
+use crate::Object;
+use crate::dynamic::text;
+
+/// What a symbol names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SymbolKind {
+    /// A function.
+    Function,
+    /// A function chosen by a resolver at load time (`STT_GNU_IFUNC`).
+    IndirectFunction,
+    /// A variable.
+    Data,
+    /// A thread-local variable.
+    ThreadLocal,
+    /// Untyped: assembly, or not resolved when the object was linked.
+    Unknown,
+}
+
+impl SymbolKind {
+    pub(crate) fn from_elf(kind: elf::SymbolType) -> Self {
+        match kind {
+            elf::STT_FUNC => Self::Function,
+            elf::STT_GNU_IFUNC => Self::IndirectFunction,
+            elf::STT_OBJECT | elf::STT_COMMON => Self::Data,
+            elf::STT_TLS => Self::ThreadLocal,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// True for both kinds of functions.
+    pub fn is_function(self) -> bool {
+        matches!(self, Self::Function | Self::IndirectFunction)
+    }
+}
+
+/// A symbol found by address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// Raw name, without version.
+    pub name: &'a str,
+    /// Unrelocated virtual address.
+    pub address: u64,
+    /// Size in bytes; 0 if the object does not say.
+    pub size: u64,
+    /// What it names.
+    pub kind: SymbolKind,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    address: u64,
+    size: u64,
+    name: Box<str>,
+    kind: SymbolKind,
+}
+
+/// Symbols with addresses, sorted, one name per address.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolTable {
+    entries: Vec<Entry>,
+    /// Where the longest entry up to here ends, so that enclosing symbols are found.
+    ends: Vec<u64>,
+    /// True if there is no other file that could know more.
+    pub complete: bool,
+}
+
+impl SymbolTable {
+    /// Names from the static symbol table, if there is one, and from the dynamic one.
+    pub(crate) fn of_object(object: &Object) -> Self {
+        let mut ranked = Vec::new();
+        if let Some(dynamic) = &object.dynamic {
+            for index in 0..dynamic.symbol_count {
+                let Some(raw) = dynamic.raw_symbol(object, index) else { break };
+                push(&mut ranked, raw, || dynamic.string(object, u64::from(raw.st_name.get(LE))));
+            }
+        }
+        let complete = Self::push_static(object, &mut ranked);
+        Self::from_ranked(ranked, complete)
+    }
+
+    /// Names from the static symbol table alone (of a debug file).
+    pub(crate) fn of_debug_object(object: &Object) -> Self {
+        let mut ranked = Vec::new();
+        Self::push_static(object, &mut ranked);
+        Self::from_ranked(ranked, true)
+    }
+
+    fn push_static(object: &Object, ranked: &mut Vec<Entry>) -> bool {
+        let data = &object.map[..];
+        let sections = object.sections();
+        let table: ElfSymbolTable<'_, _> = sections.symbols(LE, data, elf::SHT_SYMTAB).unwrap_or_default();
+        for raw in table.iter() {
+            push(ranked, raw, || text(table.symbol_name(LE, raw).unwrap_or(b"")));
+        }
+        // A file stripped of everything but its mini symbol table has a section for the compressed rest.
+        let mini = sections.iter().any(|s| sections.section_name(LE, s) == Ok(b".gnu_debugdata"));
+        !table.is_empty() && !mini
+    }
+
+    fn from_ranked(mut entries: Vec<Entry>, complete: bool) -> Self {
+        entries.sort_by(|a, b| a.address.cmp(&b.address).then_with(|| preference(a).cmp(&preference(b))));
+        entries.dedup_by(|later, first| {
+            let same = later.address == first.address;
+            if same {
+                first.size = first.size.max(later.size);
+            }
+            same
+        });
+        let mut end = 0;
+        let ends = entries
+            .iter()
+            .map(|e| {
+                end = end.max(e.address.saturating_add(e.size.max(1)));
+                end
+            })
+            .collect();
+        Self { entries, ends, complete }
+    }
+
+    /// The innermost symbol that covers `vaddr`; one without size reaches to the next symbol.
+    pub(crate) fn covering(&self, vaddr: u64) -> Option<Symbol<'_>> {
+        let mut index = self.entries.partition_point(|e| e.address <= vaddr).checked_sub(1)?;
+        let nearest = index;
+        loop {
+            let e = &self.entries[index];
+            let covers = if e.size == 0 { index == nearest } else { vaddr - e.address < e.size };
+            if covers {
+                return Some(Symbol { name: &e.name, address: e.address, size: e.size, kind: e.kind });
+            }
+            if self.ends[index] <= vaddr {
+                return None;
+            }
+            index = index.checked_sub(1)?;
+        }
+    }
+}
+
+fn push<'a>(entries: &mut Vec<Entry>, raw: &Sym64<LE>, name: impl FnOnce() -> &'a str) {
+    let kind = SymbolKind::from_elf(raw.st_type());
+    let named = !matches!(raw.st_type(), elf::STT_SECTION | elf::STT_FILE) && kind != SymbolKind::ThreadLocal;
+    if !named || raw.st_shndx.get(LE) == elf::SHN_UNDEF || raw.st_shndx.get(LE) == elf::SHN_ABS {
+        return;
+    }
+    let name = name();
+    if !name.is_empty() {
+        entries.push(Entry { address: raw.st_value.get(LE), size: raw.st_size.get(LE), name: name.into(), kind });
+    }
+}
+
+/// Smaller is better: typed before untyped, then the public spelling (`read` before `__read`, `_IO_puts` after
+/// `puts`), then the shorter.
+fn preference(entry: &Entry) -> (bool, usize, usize) {
+    let underscores = entry.name.bytes().take_while(|&b| b == b'_').count();
+    // Mangled names start with `_Z` or `_R`: that underscore is not the mark of a private alias.
+    let mangled = entry.name.starts_with("_Z") || entry.name.starts_with("_R");
+    (entry.kind == SymbolKind::Unknown, if mangled { 0 } else { underscores }, entry.name.len())
+}

@@ -1,4 +1,10 @@
+use rustc_hash::FxHashMap;
 use serde::Serialize;
+use transect_profile_model::{Component, Profile, Timing};
+
+use crate::matching::chosen_components;
+use crate::names::executable_of;
+use crate::{Names, Selection, SortKey, Totals, totals};
 
 /// One component: what it spends itself, what it waits for, and what it spends in each component it calls (the
 /// component view of Scaler, ASE '24, section 3.5).
@@ -55,4 +61,175 @@ pub struct OtherRow {
     pub calls: i64,
     /// Share of all threads' attributed lifetime, 0–100.
     pub percent: Option<f64>,
+}
+
+/// The component view. `selection.component` keeps the rows of that component, `sort`, `top` and `min_percent` work
+/// on whole rows; `api` and `by` have no meaning here.
+pub fn components(profile: &Profile, selection: &Selection) -> Vec<ComponentRow> {
+    let names = Names::new(profile);
+    let totals = totals(profile);
+    let chosen = chosen_components(profile, &names, selection.component.as_deref());
+    let mut rows: Vec<ComponentRow> = gather(profile)
+        .into_iter()
+        .zip(&profile.components)
+        .enumerate()
+        .filter(|(id, _)| chosen.as_ref().is_none_or(|chosen| chosen[*id]))
+        .map(|(id, (sum, component))| sum.row(id, component, profile, &names, &totals))
+        .collect();
+    if let Some(least) = selection.min_percent {
+        rows.retain(|row| row.weight(&totals) >= least);
+    }
+    sort(&mut rows, selection.sort);
+    rows.truncate(selection.top.unwrap_or(usize::MAX));
+    rows
+}
+
+/// Sums of one component.
+#[derive(Default)]
+struct Sum {
+    self_ns: i64,
+    self_attributed_ns: f64,
+    wait_ns: i64,
+    wait_attributed_ns: f64,
+    calls_in: i64,
+    calls_out: i64,
+    others: FxHashMap<u32, Other>,
+}
+
+#[derive(Default)]
+struct Other {
+    total_ns: Option<i64>,
+    attributed_ns: Option<i64>,
+    calls: i64,
+}
+
+/// How a thread's self times become attributed ones.
+///
+/// A flow's attributed time is known for its whole duration only, so the self part is taken in proportion, and then
+/// scaled so that the thread's flows add up to what its outermost calls were attributed, which is known exactly.
+fn attribution_scale(profile: &Profile) -> Vec<f64> {
+    let mut own = vec![0.0; profile.threads.len()];
+    let mut estimated = vec![0.0; profile.threads.len()];
+    for flow in &profile.flows {
+        own[flow.thread as usize] += flow.self_ns.unwrap_or(0) as f64;
+        estimated[flow.thread as usize] += proportional(flow);
+    }
+    let scale = |(thread, (own, estimated)): (&transect_profile_model::Thread, (f64, f64))| {
+        if estimated > 0.0 && thread.outermost_ns > 0 && thread.outermost_attributed_ns > 0 {
+            own * thread.outermost_attributed_ns as f64 / thread.outermost_ns as f64 / estimated
+        } else {
+            1.0
+        }
+    };
+    profile.threads.iter().zip(own.into_iter().zip(estimated)).map(scale).collect()
+}
+
+fn proportional(flow: &transect_profile_model::Flow) -> f64 {
+    match (flow.self_ns, flow.total_ns, flow.attributed_ns) {
+        (Some(own), Some(total), Some(attributed)) if total > 0 => attributed as f64 * own as f64 / total as f64,
+        _ => 0.0,
+    }
+}
+
+fn gather(profile: &Profile) -> Vec<Sum> {
+    let mut sums: Vec<Sum> = profile.components.iter().map(|_| Sum::default()).collect();
+    let scale = attribution_scale(profile);
+    for flow in &profile.flows {
+        let own = flow.self_ns.unwrap_or(0);
+        let attributed = proportional(flow) * scale[flow.thread as usize];
+        let caller = &mut sums[flow.caller as usize];
+        caller.calls_out += flow.calls;
+        let other = caller.others.entry(flow.callee).or_default();
+        other.calls += flow.calls;
+        if flow.class.is_wait() {
+            caller.wait_ns += own;
+            caller.wait_attributed_ns += attributed;
+        } else if let Some(total) = flow.total_ns {
+            *other.total_ns.get_or_insert(0) += total;
+            *other.attributed_ns.get_or_insert(0) += flow.attributed_ns.unwrap_or(0);
+        }
+        let callee = &mut sums[flow.callee as usize];
+        callee.calls_in += flow.calls;
+        if !flow.class.is_wait() {
+            callee.self_ns += own;
+            callee.self_attributed_ns += attributed;
+        }
+    }
+    let executables: Vec<_> = profile.processes.iter().map(|process| executable_of(profile, process)).collect();
+    for thread in &profile.threads {
+        if let Some(id) = executables[thread.process as usize] {
+            let sum = &mut sums[id as usize];
+            sum.self_ns += thread.wall_ns - thread.outermost_ns;
+            sum.self_attributed_ns += (thread.attributed_ns - thread.outermost_attributed_ns) as f64;
+        }
+    }
+    sums
+}
+
+impl Sum {
+    fn row(self, id: usize, component: &Component, profile: &Profile, names: &Names, totals: &Totals) -> ComponentRow {
+        let timed = profile.meta.timing != Timing::Count;
+        let time = |ns: i64| timed.then_some(ns.max(0));
+        let (self_ns, wait_ns) = (time(self.self_ns), time(self.wait_ns));
+        let self_attributed_ns = time(self.self_attributed_ns.round() as i64);
+        let wait_attributed_ns = time(self.wait_attributed_ns.round() as i64);
+        let mut others: Vec<OtherRow> = self
+            .others
+            .into_iter()
+            .map(|(id, other)| OtherRow {
+                component: names.get(id).to_owned(),
+                total_ns: other.total_ns,
+                attributed_ns: other.attributed_ns,
+                calls: other.calls,
+                percent: other.attributed_ns.and_then(|ns| totals.attributed_percent(ns)),
+            })
+            .collect();
+        others.sort_by(|a, b| {
+            (b.total_ns, b.calls).cmp(&(a.total_ns, a.calls)).then_with(|| a.component.cmp(&b.component))
+        });
+        ComponentRow {
+            component: names.get(id as u32).to_owned(),
+            path: component.path.clone(),
+            build_id: component.build_id.clone(),
+            self_ns,
+            wait_ns,
+            calls_in: self.calls_in,
+            calls_out: self.calls_out,
+            others,
+            self_attributed_ns,
+            wait_attributed_ns,
+            self_percent: self_attributed_ns.and_then(|ns| totals.attributed_percent(ns)),
+            wait_percent: wait_attributed_ns.and_then(|ns| totals.attributed_percent(ns)),
+            self_raw_percent: self_ns.and_then(|ns| totals.raw_percent(ns)),
+            wait_raw_percent: wait_ns.and_then(|ns| totals.raw_percent(ns)),
+            executable: component.executable,
+            synthetic: component.synthetic,
+        }
+    }
+}
+
+impl ComponentRow {
+    /// Self and waiting together: a component that only waits is not left out.
+    fn weight(&self, totals: &Totals) -> f64 {
+        let sum = |a: Option<i64>, b: Option<i64>| a.map(|a| a + b.unwrap_or(0));
+        let attributed = sum(self.self_attributed_ns, self.wait_attributed_ns);
+        totals.weight(attributed, sum(self.self_ns, self.wait_ns), self.calls_in + self.calls_out)
+    }
+}
+
+fn sort(rows: &mut [ComponentRow], key: Option<SortKey>) {
+    let value = |row: &ComponentRow| match key {
+        // The order of the percentages that the view prints first.
+        None | Some(SortKey::Attributed | SortKey::Total) => row.self_attributed_ns,
+        Some(SortKey::SelfTime) => row.self_ns,
+        Some(SortKey::Wait) => row.wait_ns,
+        Some(SortKey::Calls | SortKey::Bytes) => Some(row.calls_in + row.calls_out),
+        Some(SortKey::Name) => None,
+    };
+    let calls = |row: &ComponentRow| if key == Some(SortKey::Name) { 0 } else { row.calls_in + row.calls_out };
+    rows.sort_by(|a, b| {
+        (value(b), calls(b))
+            .cmp(&(value(a), calls(a)))
+            .then_with(|| (&a.component, &a.path).cmp(&(&b.component, &b.path)))
+    });
 }

@@ -1,4 +1,5 @@
 use serde::Serialize;
+use transect_profile_model::Profile;
 
 /// What kind of thing stands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -41,4 +42,9 @@ pub struct FindingRow {
     pub kind: FindingKind,
     /// Estimated share of the run's time that it concerns, 0–100; findings are ranked by it.
     pub percent: f64,
+}
+
+/// What stands out in the run, weightiest first.
+pub fn summary(_profile: &Profile) -> Vec<FindingRow> {
+    Vec::new()
 }

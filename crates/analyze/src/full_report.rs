@@ -1,7 +1,7 @@
 use serde::Serialize;
-use transect_profile_model::Meta;
+use transect_profile_model::{Meta, Profile};
 
-use crate::{ComponentRow, FindingRow, FlowRow, GroupRow, LockRow, LossRow, ThreadRow, WaitRow};
+use crate::{ComponentRow, FindingRow, FlowRow, GroupRow, LockRow, LossRow, Selection, ThreadRow, Totals, WaitRow};
 
 /// Every view at once: what `--format json` prints without `--view`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,29 +30,19 @@ pub struct FullReport {
     pub totals: Totals,
 }
 
-/// Sums over the whole profile: the denominators of every percentage.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Totals {
-    /// Wall time of the recording, ns.
-    pub wall_ns: i64,
-    /// Sum of all threads' lifetimes, ns.
-    pub lifetime_ns: i64,
-    /// Sum of all threads' attributed lifetimes, ns.
-    pub attributed_ns: i64,
-    /// Sum of all threads' busy time, ns.
-    pub busy_ns: i64,
-    /// Time in APIs of class `lock` and `wait`, ns.
-    pub wait_ns: i64,
-    /// Calls of all flows.
-    pub calls: i64,
-    /// Calls of all flows that were timed.
-    pub timed_calls: i64,
-    /// Number of threads.
-    pub threads: i64,
-    /// Number of processes.
-    pub processes: i64,
-    /// Number of flows (caller, callee, API).
-    pub flows: i64,
-    /// False where the recording took no times (`--timing count`).
-    pub timed: bool,
+/// Every view of `profile`, each narrowed by `selection` (its `view` is ignored).
+pub fn full_report(profile: &Profile, selection: &Selection) -> FullReport {
+    let threads = crate::threads(profile, selection);
+    FullReport {
+        meta: profile.meta.clone(),
+        summary: crate::summary(profile),
+        components: crate::components(profile, selection),
+        flows: crate::flows(profile, selection),
+        threads: threads.threads,
+        waits: crate::waits(profile, selection),
+        locks: crate::locks(profile, selection),
+        loss: crate::loss(profile),
+        groups: threads.groups,
+        totals: crate::totals(profile),
+    }
 }

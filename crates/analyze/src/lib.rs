@@ -1,7 +1,7 @@
 //! Pure functions from a [`Profile`](transect_profile_model::Profile) to the rows of its views.
 //!
-//! One function per view: `summary`, `components`, `flows` (also `apis` and `callers`), `threads`,
-//! `waits`, `locks`, `loss`; `full_report` is all of them at once. Row types serialize with exactly the JSON
+//! One function per view: [`summary`], [`components`], [`flows`] (also [`apis`] and [`callers`]), [`threads`],
+//! [`waits`], [`locks`], [`loss`]; [`full_report`] is all of them at once. Row types serialize with exactly the JSON
 //! keys that the views promise, in a stable order. Nothing here reads files, clocks or `/proc`, and nothing prints.
 //!
 //! Times are nanoseconds. *Attributed* time is an instant divided by the number of threads that were active at it
@@ -14,16 +14,25 @@ mod flow;
 mod full_report;
 mod lock;
 mod loss;
+mod matching;
+mod names;
+mod quantile;
 mod selection;
 mod thread;
+mod totals;
 mod wait;
 
-pub use component::{ComponentRow, OtherRow};
-pub use finding::{FindingKind, FindingRow};
-pub use flow::{ApiGroup, ApisView, FlowRow};
-pub use full_report::{FullReport, Totals};
-pub use lock::LockRow;
-pub use loss::LossRow;
+#[cfg(any(test, feature = "testing"))]
+pub mod synthetic;
+
+pub use component::{ComponentRow, OtherRow, components};
+pub use finding::{FindingKind, FindingRow, summary};
+pub use flow::{ApiGroup, ApisView, FlowRow, apis, callers, flows};
+pub use full_report::{FullReport, full_report};
+pub use lock::{LockRow, locks};
+pub use loss::{LossRow, loss};
+pub use names::Names;
 pub use selection::{Dimensions, Selection, SelectionError, SortKey, View};
-pub use thread::{GroupRow, ThreadRow, ThreadsView};
-pub use wait::WaitRow;
+pub use thread::{GroupRow, ThreadRow, ThreadsView, threads};
+pub use totals::{Totals, totals};
+pub use wait::{WaitRow, waits};

@@ -1,6 +1,11 @@
+use rustc_hash::FxHashMap;
 use serde::Serialize;
+use transect_profile_model::Profile;
 
-/// One lock on one call path, summed over processes of the same object name.
+use crate::matching::Pattern;
+use crate::{Selection, SortKey, totals};
+
+/// One lock of one process on one call path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LockRow {
     /// Kind, address and symbol of the lock.
@@ -17,4 +22,54 @@ pub struct LockRow {
     pub hold_ns: i64,
     /// Process whose memory holds the lock.
     pub process: i32,
+}
+
+/// Locks, longest wait first. `selection.component` and `selection.api` keep paths through them; shares are of the
+/// threads' raw lifetime.
+pub fn locks(profile: &Profile, selection: &Selection) -> Vec<LockRow> {
+    let component = selection.component.as_deref().map(Pattern::new);
+    let api = selection.api.as_deref().map(Pattern::new);
+    let mut index: FxHashMap<(u32, &str, &str), usize> = FxHashMap::default();
+    let mut rows: Vec<LockRow> = Vec::new();
+    for lock in &profile.locks {
+        let step = |hit: &dyn Fn(&str, &str) -> bool| {
+            lock.path.split(" > ").any(|step| step.split_once('!').is_some_and(|(c, function)| hit(c, function)))
+        };
+        if component.as_ref().is_some_and(|pattern| !step(&|c, _| pattern.matches_component(c, c)))
+            || api.as_ref().is_some_and(|pattern| !step(&|_, f| pattern.matches_api(f, f)))
+        {
+            continue;
+        }
+        let position = *index.entry((lock.process, &lock.object, &lock.path)).or_insert_with(|| {
+            rows.push(LockRow {
+                object: lock.object.clone(),
+                path: lock.path.clone(),
+                acquisitions: 0,
+                contended: 0,
+                wait_ns: 0,
+                hold_ns: 0,
+                process: profile.processes[lock.process as usize].pid,
+            });
+            rows.len() - 1
+        });
+        let row = &mut rows[position];
+        row.acquisitions += lock.acquisitions;
+        row.contended += lock.contended;
+        row.wait_ns += lock.wait_ns;
+        row.hold_ns += lock.hold_ns;
+    }
+    if let Some(least) = selection.min_percent {
+        let totals = totals(profile);
+        rows.retain(|row| totals.raw_percent(row.wait_ns + row.hold_ns).is_some_and(|percent| percent >= least));
+    }
+    rows.sort_by(|a, b| {
+        let value = |row: &LockRow| match selection.sort {
+            Some(SortKey::Calls) => (row.acquisitions, row.wait_ns),
+            Some(SortKey::Name) => (0, 0),
+            _ => (row.wait_ns, row.acquisitions),
+        };
+        value(b).cmp(&value(a)).then_with(|| (&a.object, &a.path, a.process).cmp(&(&b.object, &b.path, b.process)))
+    });
+    rows.truncate(selection.top.unwrap_or(usize::MAX));
+    rows
 }

@@ -1,0 +1,89 @@
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+use transect_profile_model::{ApiClass, Profile};
+
+/// Sums over the whole profile: the denominators of every percentage.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    /// Wall time of the recording, ns.
+    pub wall_ns: i64,
+    /// Sum of all threads' lifetimes, ns.
+    pub lifetime_ns: i64,
+    /// Sum of all threads' attributed lifetimes, ns.
+    pub attributed_ns: i64,
+    /// Sum of all threads' busy time, ns.
+    pub busy_ns: i64,
+    /// Time in APIs of class `lock` and `wait`, ns.
+    pub wait_ns: i64,
+    /// Calls of all flows.
+    pub calls: i64,
+    /// Calls of all flows that were timed.
+    pub timed_calls: i64,
+    /// Number of threads.
+    pub threads: i64,
+    /// Number of processes.
+    pub processes: i64,
+    /// Number of flows (caller, callee, API).
+    pub flows: i64,
+    /// False where the recording took no times (`--timing count`).
+    pub timed: bool,
+}
+
+/// Sums over the whole profile.
+pub fn totals(profile: &Profile) -> Totals {
+    let mut totals = Totals {
+        wall_ns: profile.meta.wall_ns,
+        threads: profile.threads.len() as i64,
+        processes: profile.processes.len() as i64,
+        ..Totals::default()
+    };
+    for thread in &profile.threads {
+        totals.lifetime_ns += thread.wall_ns;
+        totals.attributed_ns += thread.attributed_ns;
+        totals.busy_ns += thread.busy_ns;
+    }
+    let mut distinct = FxHashSet::default();
+    let mut timeable = false;
+    for flow in &profile.flows {
+        totals.calls += flow.calls;
+        totals.timed_calls += flow.timed_calls;
+        if flow.class.is_wait() {
+            totals.wait_ns += flow.self_ns.or(flow.total_ns).unwrap_or(0);
+        }
+        timeable |= flow.class != ApiClass::CountOnly;
+        totals.timed |= flow.total_ns.is_some();
+        distinct.insert((flow.caller, flow.callee, flow.symbol.as_str(), flow.version.as_str(), flow.api.as_str()));
+    }
+    totals.flows = distinct.len() as i64;
+    // A program without a call that can be timed has its executable's time at least.
+    totals.timed |= !timeable && profile.meta.timing != transect_profile_model::Timing::Count;
+    totals
+}
+
+impl Totals {
+    /// Share of the attributed lifetime, 0–100; `None` without times.
+    pub(crate) fn attributed_percent(&self, ns: i64) -> Option<f64> {
+        percent(ns, self.attributed_ns)
+    }
+
+    /// Share of the raw lifetime, 0–100; `None` without times.
+    pub(crate) fn raw_percent(&self, ns: i64) -> Option<f64> {
+        percent(ns, self.lifetime_ns)
+    }
+
+    /// What `--min-percent` compares: the attributed share, else the raw one, else the share of the calls.
+    pub(crate) fn weight(&self, attributed_ns: Option<i64>, total_ns: Option<i64>, calls: i64) -> f64 {
+        let share = if self.timed {
+            attributed_ns
+                .and_then(|ns| percent(ns, self.attributed_ns))
+                .or(total_ns.and_then(|ns| self.raw_percent(ns)))
+        } else {
+            percent(calls, self.calls)
+        };
+        share.unwrap_or(0.0)
+    }
+}
+
+fn percent(part: i64, whole: i64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
+}

@@ -68,8 +68,8 @@ pub struct ApiEntry {
     pub handler: u8,
     /// Index of the integer argument that holds a byte count (or the environment, for exec), [`NO_SIZE`] if none.
     pub size_arg: u8,
-    /// 1: trace this API's calls.
-    pub traced: u8,
+    /// Zero.
+    pub reserved: u8,
     /// Name, zero-padded.
     pub name: [u8; API_NAME_CAPACITY],
 }

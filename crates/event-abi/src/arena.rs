@@ -102,6 +102,8 @@ pub struct ArenaHeader {
     pub plan_dir: [u8; PATH_CAPACITY],
     /// Path of the agent as it stands in `LD_PRELOAD`, zero-terminated.
     pub agent_path: [u8; PATH_CAPACITY],
+    /// Globs (`*`, `?`) of symbols to trace, separated by newlines, zero-terminated.
+    pub trace: [u8; PATH_CAPACITY],
     /// Mailbox for plans.
     pub request: PlanRequest,
     /// Kind of each extent (`EXTENT_` values).

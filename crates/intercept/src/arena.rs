@@ -114,3 +114,58 @@ pub fn api(name: &[u8]) -> Option<&'static ApiEntry> {
     }
     None
 }
+
+/// True if a symbol is to be traced.
+pub fn is_traced(name: &[u8]) -> bool {
+    let patterns = &header().trace;
+    let patterns = &patterns[..patterns.iter().position(|&b| b == 0).unwrap_or(0)];
+    !patterns.is_empty() && patterns.split(|&b| b == b'\n').any(|p| glob(p, name))
+}
+
+/// Matches `*` (any run) and `?` (one byte).
+fn glob(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                retry = Some((p + 1, t));
+                p += 1;
+            }
+            Some(&b) if b == b'?' || b == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => match retry {
+                Some((after, from)) => {
+                    p = after;
+                    t = from + 1;
+                    retry = Some((after, from + 1));
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&b| b == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn globs_match_as_in_a_shell() {
+        for (pattern, text, expected) in [
+            ("read", "read", true),
+            ("read", "readv", false),
+            ("str*", "strlen", true),
+            ("*mutex*lock", "pthread_mutex_unlock", true),
+            ("*mutex_lock", "pthread_mutex_unlock", false),
+            ("?ead", "read", true),
+            ("", "x", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(glob(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -106,7 +106,7 @@ fn make(
     }
     let Some(symbol) = slot::keep_name(name) else { return address };
     let Some(s) = slot::reserve(1) else { return address };
-    slot::describe(s, requester, symbol, 0, api, SLOT_DLSYM);
+    slot::describe(s, requester, symbol, 0, api, name, SLOT_DLSYM);
     slot::set_target(s, address);
     slot::set_callee(s, callee, address);
     arch::stub(s)

@@ -141,7 +141,8 @@ pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>
                 continue;
             }
             let at = image.base.wrapping_add(r.offset);
-            let api = arena::api(image.symbol_name(r.symbol()));
+            let name = image.symbol_name(r.symbol());
+            let api = arena::api(name);
             let loaded = plan.is_some_and(|p| {
                 p.relocs.iter().any(|x| {
                     x.table == 0
@@ -172,7 +173,7 @@ pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>
                 count(&o.refused);
                 continue;
             }
-            slot::describe(this, index, r.symbol(), at, api, 0);
+            slot::describe(this, index, r.symbol(), at, api, name, 0);
             slot::set_target(this, value);
             if unbound {
                 let offset = (&raw const r.offset).cast_mut();
@@ -203,7 +204,8 @@ pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>
             if (relocated && value == 0) || internal || p.slot_use == SlotUse::Unreferenced as u32 {
                 continue;
             }
-            let api = arena::api(image.symbol_name(r.symbol()));
+            let name = image.symbol_name(r.symbol());
+            let api = arena::api(name);
             if p.slot_use != SlotUse::Called as u32 {
                 take_note(at, index);
             }
@@ -213,7 +215,7 @@ pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>
                 if relocated {
                     // Data of the same name and kind NOTYPE is never called; a target outside of code is left alone.
                     let Some(callee) = object::find(value) else { continue };
-                    slot::describe(this, index, r.symbol(), at, api, 0);
+                    slot::describe(this, index, r.symbol(), at, api, name, 0);
                     slot::set_target(this, value);
                     slot::set_callee(this, callee, value);
                 } else {
@@ -230,7 +232,7 @@ pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>
                         count(&o.refused);
                         continue;
                     }
-                    slot::describe(this, index, r.symbol(), at, api, 0);
+                    slot::describe(this, index, r.symbol(), at, api, name, 0);
                     slot::set_target(this, 0);
                     *(&raw const r.offset).cast_mut() = slot::target_word(this).wrapping_sub(image.base);
                 }
@@ -243,7 +245,7 @@ pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>
                     count(&o.refused);
                     continue;
                 };
-                slot::describe(this, index, r.symbol(), cell, api, 0);
+                slot::describe(this, index, r.symbol(), cell, api, name, 0);
                 slot::set_target(this, value);
                 slot::set_callee(this, callee, value);
                 *(cell as *mut u64) = arch::stub(this);

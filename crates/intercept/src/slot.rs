@@ -55,12 +55,12 @@ pub fn reserve(count: u32) -> Option<u32> {
 }
 
 /// Describes a slot before its stub can be called.
-pub fn describe(slot: u32, caller: u16, symbol: u32, address: u64, api: Option<&ApiEntry>, flags: u8) {
+pub fn describe(slot: u32, caller: u16, symbol: u32, address: u64, api: Option<&ApiEntry>, name: &[u8], flags: u8) {
     let r = record(slot);
-    let (class, handler, size_arg, traced) =
-        api.map_or((class::COMPUTE, handler::NONE, NO_SIZE, 0), |a| (a.class, a.handler, a.size_arg, a.traced));
+    let (class, handler, size_arg) =
+        api.map_or((class::COMPUTE, handler::NONE, NO_SIZE), |a| (a.class, a.handler, a.size_arg));
     let mut word = u32::from_le_bytes([class, handler, flags, size_arg & 0x7f]);
-    if traced != 0 {
+    if arena::is_traced(name) {
         word |= TRACED;
     }
     r.caller.store(caller, Ordering::Relaxed);

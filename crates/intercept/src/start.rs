@@ -190,7 +190,7 @@ extern "C" fn nothing() {}
 fn calibrate() {
     const ROUNDS: u64 = 64;
     let Some(s) = slot::reserve(1) else { return };
-    slot::describe(s, u16::MAX, 0, 0, None, transect_event_abi::process::SLOT_INTERNAL);
+    slot::describe(s, u16::MAX, 0, 0, None, b"", transect_event_abi::process::SLOT_INTERNAL);
     slot::set_target(s, nothing as *const () as u64);
     // SAFETY: the stub of our own slot enters `nothing`.
     let call: extern "C" fn() = unsafe { core::mem::transmute(arch::stub(s)) };

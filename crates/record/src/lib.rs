@@ -1,1 +1,73 @@
-//! Recording.
+//! Recording: launches a program under the agent, answers the agent's requests, and turns what it folded into a
+//! [`Profile`].
+//!
+//! The recorder owns the memory the agent writes to; when the program ends, however it ends, everything up to its last
+//! call is here. It never runs code of the program and needs no privilege.
+
+#[allow(unsafe_code)]
+mod arena;
+mod api_data;
+mod assemble;
+#[allow(unsafe_code)]
+mod clock;
+mod error;
+mod extent;
+mod harvest;
+mod launch;
+mod liveness;
+mod machine;
+mod names;
+mod plans;
+mod session;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use error::RecordError;
+use transect_profile_model::{Profile, Timing};
+
+/// What to record, and how.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Timing mode.
+    pub timing: Timing,
+    /// Take a histogram per flow.
+    pub histogram: bool,
+    /// Glob patterns of APIs whose calls are traced.
+    pub trace: Vec<String>,
+    /// Follow child processes.
+    pub follow: bool,
+    /// Record until the last descendant has ended, not only the launched process.
+    pub wait_all: bool,
+    /// Hand out a snapshot this often.
+    pub interval: Option<Duration>,
+    /// Files that extend the wait-API data.
+    pub wait_apis: Vec<PathBuf>,
+    /// The agent; `None`: beside the running executable or in `../lib/transect`.
+    pub agent: Option<PathBuf>,
+    /// Directory of the linkage-plan cache; `None`: the user's cache directory.
+    pub plan_cache: Option<PathBuf>,
+}
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Recorded {
+    /// What was recorded.
+    pub profile: Profile,
+    /// Exit status of the launched process as a shell gives it (signal N: 128 + N).
+    pub exit_status: i32,
+}
+
+/// Runs the command to its end and returns its profile.
+///
+/// `snapshot` is called with the profile so far at every interval and on SIGUSR2 to this process.
+///
+/// # Errors
+/// If the program can't be launched or profiled (statically linked, set-user-id, 32 bit, not found), the agent is
+/// missing, or the recorder's memory can't be had. The program has not been started then.
+pub fn record(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Recorded, RecordError> {
+    session::run(options, snapshot)
+}

@@ -1,0 +1,479 @@
+//! From extents to the tables of a profile.
+
+use std::collections::HashMap;
+
+use transect_event_abi::process::{
+    OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, unprofiled,
+};
+use transect_event_abi::thread::bucket_floor;
+use transect_profile_model::{
+    ApiClass, Component, ComponentId, Flow, Lock, Loss, LossKind, Process, ProcessId, Profile, Thread, ThreadId,
+    TraceEvent, Wait,
+};
+
+use crate::api_data::{ApiData, WaitObject};
+use crate::extent;
+use crate::names::Names;
+
+/// Turns ticks of the arena into nanoseconds of the recording.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    /// Time stamp at the recording's start.
+    pub epoch: u64,
+    /// Ticks per nanosecond.
+    pub rate: f64,
+}
+
+impl Scale {
+    fn ns(self, ticks: f64) -> i64 {
+        (ticks / self.rate).round() as i64
+    }
+    fn since_start(self, ticks: u64) -> i64 {
+        self.ns(ticks.saturating_sub(self.epoch) as f64)
+    }
+}
+
+/// Builds a profile process by process.
+pub struct Assembler<'a> {
+    profile: Profile,
+    scale: Scale,
+    apis: &'a ApiData,
+    components: HashMap<(String, String), ComponentId>,
+}
+
+/// One slot's names, looked up once per process.
+#[derive(Clone)]
+struct Named {
+    caller: ComponentId,
+    callee: ComponentId,
+    symbol: String,
+    version: String,
+    api: String,
+    class: ApiClass,
+    dlsym: bool,
+}
+
+fn class_of(number: u8) -> ApiClass {
+    match number {
+        1 => ApiClass::Io,
+        2 => ApiClass::Lock,
+        3 => ApiClass::Wait,
+        4 => ApiClass::CountOnly,
+        _ => ApiClass::Compute,
+    }
+}
+
+impl<'a> Assembler<'a> {
+    /// Continues a profile.
+    pub fn new(profile: Profile, scale: Scale, apis: &'a ApiData) -> Self {
+        let components = profile
+            .components
+            .iter()
+            .enumerate()
+            .map(|(i, c)| ((c.path.clone(), c.build_id.clone()), i as ComponentId))
+            .collect();
+        Assembler { profile, scale, apis, components }
+    }
+
+    /// The profile so far.
+    pub fn finish(self) -> Profile {
+        self.profile
+    }
+
+    fn component(&mut self, object: &extent::Object) -> ComponentId {
+        let key = (object.path.clone(), object.build_id.clone());
+        *self.components.entry(key).or_insert_with(|| {
+            let path = if object.path.is_empty() { "[vdso]".to_owned() } else { object.path.clone() };
+            self.profile.components.push(Component {
+                path,
+                build_id: object.build_id.clone(),
+                executable: object.flags & OBJECT_EXECUTABLE != 0,
+                synthetic: object.flags & OBJECT_SYNTHETIC != 0,
+            });
+            self.profile.components.len() as ComponentId - 1
+        })
+    }
+
+    fn unknown_component(&mut self) -> ComponentId {
+        let object = extent::Object {
+            base: 0,
+            start: 0,
+            end: 0,
+            flags: OBJECT_SYNTHETIC,
+            build_id: String::new(),
+            address_taken: 0,
+            refused: 0,
+            unplanned: 0,
+            path: "[unknown]".to_owned(),
+        };
+        self.component(&object)
+    }
+
+    fn loss(&mut self, what: LossKind, place: &str, count: i64, reason: &str) {
+        if count <= 0 {
+            return;
+        }
+        let known = self
+            .profile
+            .loss
+            .iter_mut()
+            .find(|l| l.what == what && l.place == place && l.reason == reason);
+        match known {
+            Some(l) => l.count += count,
+            None => self.profile.loss.push(Loss {
+                what,
+                place: place.to_owned(),
+                count,
+                reason: reason.to_owned(),
+            }),
+        }
+    }
+
+    fn named(&mut self, p: &extent::Process, names: &mut Names, slot: u32) -> Option<Named> {
+        let s = p.slots.get(slot as usize)?;
+        let caller_object = p.objects.get(s.caller as usize)?;
+        if s.flags & SLOT_INTERNAL != 0 {
+            return None;
+        }
+        let dlsym = s.flags & SLOT_DLSYM != 0;
+        let (symbol, version) =
+            if dlsym { (p.name(s.symbol), String::new()) } else { names.dynamic(caller_object, s.symbol) };
+        let caller = self.component(caller_object);
+        let callee_object = match s.callee {
+            Some(i) => p.objects.get(i as usize),
+            None => p
+                .objects
+                .iter()
+                .find(|o| o.flags & OBJECT_GONE == 0 && !o.path.is_empty() && names.defines(o, &symbol)),
+        };
+        let callee = match callee_object {
+            Some(o) => self.component(o),
+            None => {
+                names.unresolved += 1;
+                self.unknown_component()
+            }
+        };
+        if callee == caller && !dlsym {
+            return None;
+        }
+        let api = names.demangle(&symbol);
+        Some(Named { caller, callee, symbol, version, api, class: class_of(s.class), dlsym })
+    }
+
+    /// Adds a process with its threads. `end` is when it ended or the time of the snapshot, in ticks.
+    pub fn add(&mut self, p: &extent::Process, threads: &[extent::Thread], end: u64, names: &mut Names) {
+        let process = self.profile.processes.len() as ProcessId;
+        self.profile.processes.push(Process {
+            pid: p.pid as i32,
+            parent_pid: p.parent_pid as i32,
+            executable: p.executable.clone(),
+            start_ns: self.scale.since_start(p.start),
+            wall_ns: self.scale.ns(end.saturating_sub(p.start) as f64),
+        });
+        let mut slots: HashMap<u32, Option<Named>> = HashMap::new();
+        let comm: String = p.executable.rsplit('/').next().unwrap_or("").chars().take(15).collect();
+        let mut used: HashMap<u32, i64> = HashMap::new();
+        for t in threads {
+            for (slot, c) in &t.flows {
+                slots.entry(*slot).or_insert_with(|| self.named(p, names, *slot));
+                *used.entry(*slot).or_default() += c.calls;
+            }
+        }
+        for t in threads {
+            self.add_thread(p, process, t, end, names, &slots, &comm, &used);
+        }
+        self.add_locks(p, process, threads, names, &slots);
+        self.add_losses(p, threads);
+    }
+
+    #[allow(clippy::too_many_arguments)] // one process' context, used in one place
+    fn add_thread(
+        &mut self,
+        p: &extent::Process,
+        process: ProcessId,
+        t: &extent::Thread,
+        end: u64,
+        names: &mut Names,
+        slots: &HashMap<u32, Option<Named>>,
+        comm: &str,
+        used: &HashMap<u32, i64>,
+    ) {
+        let id = self.profile.threads.len() as ThreadId;
+        let ended = if t.end != 0 { t.end } else { end };
+        let wall = ended.saturating_sub(t.start);
+        let open_wait = if t.waiting_since != 0 { ended.saturating_sub(t.waiting_since) } else { 0 };
+        let wait = (t.wait + open_wait).min(wall);
+        let last_integral = if t.end != 0 { t.integral.1 } else { p.integral(self.scale.epoch, ended) };
+        let attributed = last_integral.saturating_sub(t.integral.0).min(wall);
+        let start_routine = p
+            .object_at(t.start_routine)
+            .filter(|_| t.start_routine != 0)
+            .and_then(|o| names.at(&p.objects[o], t.start_routine))
+            .unwrap_or_default();
+        let mut calls = 0;
+        for (slot, c) in &t.flows {
+            let Some(Some(n)) = slots.get(slot) else { continue };
+            calls += c.calls;
+            let share = c.calls as f64 / used.get(slot).copied().unwrap_or(c.calls).max(1) as f64;
+            let open = if t.waiting_since != 0 && t.waiting_slot == *slot { open_wait } else { 0 };
+            let flow = self.flow(p, id, n, *slot, c, share, open);
+            self.profile.flows.push(flow);
+        }
+        for w in &t.waits {
+            let Some(Some(n)) = slots.get(&(w[0] as u32)) else { continue };
+            let row = Wait {
+                thread: id,
+                api: n.api.clone(),
+                object: self.object_label(p, names, &n.symbol, w[1]),
+                count: w[2] as i64,
+                ns: self.scale.ns(w[3] as f64),
+                caller: n.caller,
+            };
+            self.profile.waits.push(row);
+        }
+        if open_wait != 0
+            && let Some(Some(n)) = slots.get(&t.waiting_slot)
+        {
+            let (api, caller, ns) = (n.api.clone(), n.caller, self.scale.ns(open_wait as f64));
+            self.profile.waits.push(Wait { thread: id, api, object: String::new(), count: 1, ns, caller });
+        }
+        for e in &t.trace {
+            let Some(n) = self.named(p, names, e[1] as u32) else { continue };
+            self.profile.trace.push(TraceEvent {
+                time_ns: self.scale.since_start(e[0]),
+                thread: id,
+                caller: n.caller,
+                api: n.api,
+                args: std::array::from_fn(|i| e[2 + i] as i64),
+            });
+        }
+        let main = t.tid == p.pid || (t.start_routine == 0 && start_routine.is_empty() && t.name == *comm);
+        let group = if main { "main".to_owned() } else { group(&t.name, &start_routine, comm) };
+        self.profile.threads.push(Thread {
+            process,
+            tid: t.tid as i32,
+            name: t.name.clone(),
+            group,
+            start_routine,
+            start_ns: self.scale.since_start(t.start),
+            wall_ns: self.scale.ns(wall as f64),
+            busy_ns: self.scale.ns((wall - wait) as f64),
+            wait_ns: self.scale.ns(wait as f64),
+            calls,
+            outermost_ns: self.scale.ns(t.outermost.0.min(wall) as f64),
+            outermost_attributed_ns: self.scale.ns(t.outermost.1.min(attributed) as f64),
+            attributed_ns: self.scale.ns(attributed as f64),
+        });
+    }
+
+    #[allow(clippy::too_many_arguments)] // as above
+    fn flow(
+        &self,
+        p: &extent::Process,
+        thread: ThreadId,
+        n: &Named,
+        slot: u32,
+        c: &extent::Counters,
+        share: f64,
+        open: u64,
+    ) -> Flow {
+        let timed = (c.timed > 0 || open > 0) && !c.count_only;
+        // Each timed call shows its own clock reads: what an empty call shows is not the callee's.
+        let represented = if c.timed > 0 { c.calls as f64 } else { 0.0 };
+        let offset = (p.empty_call as f64 * represented).min(c.total as f64);
+        let total = c.total as f64 - offset + open as f64;
+        let own = (c.own as f64 - offset).clamp(0.0, total) + if c.own >= 0 { 0.0 } else { open as f64 };
+        let scale_attributed = if c.total > 0 { c.attributed as f64 / c.total as f64 } else { 1.0 };
+        let sampled = c.variance.1 > 0.0;
+        let half = if sampled {
+            let mean = total / (c.calls as f64).max(1.0) + p.empty_call as f64;
+            1.96 * ((c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0)).sqrt()
+        } else {
+            0.0
+        };
+        let some = |ticks: f64| timed.then(|| self.scale.ns(ticks.max(0.0)));
+        let interval = |ticks: f64, sign: f64| {
+            (timed && sampled).then(|| self.scale.ns((ticks + sign * half).max(0.0)))
+        };
+        let quantile = |q: f64| quantile(&c.histogram, q).map(|t| self.scale.ns(t));
+        let bytes = p.slots.get(slot as usize).map_or(0, |s| s.bytes);
+        Flow {
+            thread,
+            context: 0,
+            caller: n.caller,
+            callee: n.callee,
+            api: n.api.clone(),
+            symbol: n.symbol.clone(),
+            version: n.version.clone(),
+            class: n.class,
+            calls: c.calls,
+            timed_calls: c.timed as i64,
+            abandoned_calls: c.abandoned as i64,
+            total_ns: some(total),
+            total_ns_low: interval(total, -1.0),
+            total_ns_high: interval(total, 1.0),
+            self_ns: some(own),
+            self_ns_low: interval(own, -1.0),
+            self_ns_high: interval(own, 1.0),
+            attributed_ns: some(total * scale_attributed),
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            max_ns: quantile(1.0),
+            bytes: (bytes > 0).then(|| (bytes as f64 * share) as i64),
+            dlsym: n.dlsym,
+        }
+    }
+
+    fn object_label(&self, p: &extent::Process, names: &mut Names, symbol: &str, object: u64) -> String {
+        match self.apis.get(symbol).map_or(WaitObject::Address, |a| a.object) {
+            WaitObject::None => String::new(),
+            WaitObject::Descriptor => format!("fd {}", object as i32),
+            WaitObject::Address => address_label(p, names, object),
+        }
+    }
+
+    fn add_locks(
+        &mut self,
+        p: &extent::Process,
+        process: ProcessId,
+        threads: &[extent::Thread],
+        names: &mut Names,
+        slots: &HashMap<u32, Option<Named>>,
+    ) {
+        let mut rows: HashMap<(u64, u64), [f64; 6]> = HashMap::new();
+        let mut around: HashMap<(u64, u64), u64> = HashMap::new();
+        for l in threads.iter().flat_map(|t| &t.locks) {
+            let row = rows.entry((l[0], l[1])).or_default();
+            for (sum, value) in row.iter_mut().zip(&l[2..7]) {
+                *sum += *value as f64;
+            }
+            around.entry((l[0], l[1])).or_insert(l[7]);
+        }
+        for ((object, caller), [acquisitions, contended, wait, held, samples, _]) in rows {
+            let slots_word = around[&(object, caller)];
+            let api = slots.get(&(slots_word as u32)).and_then(|n| n.as_ref());
+            let kind = match api.map(|n| n.symbol.as_str()) {
+                Some(s) if s.contains("rwlock") => "rwlock",
+                Some(s) if s.contains("spin") => "spin",
+                _ => "mutex",
+            };
+            let place = match p.object_at(caller) {
+                Some(o) => {
+                    let object = &p.objects[o];
+                    let file = object.path.rsplit('/').next().unwrap_or("").to_owned();
+                    match names.at(object, caller - 1) {
+                        Some(function) => format!("{file}!{function}"),
+                        None => format!("{file}+{:#x}", caller - object.base),
+                    }
+                }
+                None => format!("{caller:#x}"),
+            };
+            let enclosing = match slots.get(&((slots_word >> 32) as u32)) {
+                Some(Some(n)) if slots_word >> 32 != 0 => {
+                    let file = self.profile.components[n.callee as usize].path.rsplit('/').next().unwrap_or("").to_owned();
+                    format!("{file}!{} > ", n.api)
+                }
+                _ => String::new(),
+            };
+            let hold = if samples > 0.0 { held * acquisitions / samples } else { 0.0 };
+            self.profile.locks.push(Lock {
+                process,
+                object: format!("{kind} {}", address_label(p, names, object)),
+                path: format!("{enclosing}{place}"),
+                acquisitions: acquisitions as i64,
+                contended: contended as i64,
+                wait_ns: self.scale.ns(wait),
+                hold_ns: self.scale.ns(hold),
+            });
+        }
+    }
+
+    fn add_losses(&mut self, p: &extent::Process, threads: &[extent::Thread]) {
+        for o in &p.objects {
+            self.loss(LossKind::UnhookedSlots, &o.path, o.address_taken.into(), "address taken: programs compare it");
+            self.loss(LossKind::UnhookedSlots, &o.path, o.refused.into(), "calling convention or capacity");
+            self.loss(LossKind::UnhookedSlots, &o.path, o.unplanned.into(), "no linkage plan");
+        }
+        let exe = &p.executable;
+        self.loss(LossKind::UnhookedSlots, exe, p.slots_refused as i64, "shadow table full");
+        self.loss(LossKind::UntimedCalls, exe, p.frames_refused as i64, "no frame left (deep recursion)");
+        for (i, reason) in [
+            (unprofiled::WRONG_CLASS, "not a 64-bit x86 program"),
+            (unprofiled::STATIC, "statically linked"),
+            (unprofiled::SETUID, "set-user-id"),
+            (unprofiled::UNREACHABLE, "agent not reachable from there"),
+            (unprofiled::NOT_FOLLOWED, "following switched off"),
+            (unprofiled::NO_EXTENT, "recording memory used up"),
+        ] {
+            self.loss(LossKind::UnprofiledChildren, exe, p.unprofiled[i].into(), reason);
+        }
+        for t in threads {
+            let who = format!("{} ({})", t.name, t.tid);
+            self.loss(LossKind::DroppedEvents, &who, t.trace_lost as i64, "trace ring overwritten");
+            self.loss(LossKind::DroppedEvents, &who, t.refused.0 as i64, "lock table full");
+            self.loss(LossKind::DroppedEvents, &who, t.refused.1 as i64, "wait table full");
+            let tail = t.untimed.saturating_sub(p.frames_refused) as i64;
+            self.loss(LossKind::UntimedCalls, &who, tail, "chain of tail calls");
+        }
+    }
+}
+
+fn address_label(p: &extent::Process, names: &mut Names, address: u64) -> String {
+    let symbol = p.object_at(address).and_then(|o| names.at(&p.objects[o], address));
+    match symbol {
+        Some(name) => format!("{address:#x} ({name})"),
+        None => format!("{address:#x}"),
+    }
+}
+
+/// Thread group: the name's stem if the thread was given a name of its own, else its start routine.
+fn group(name: &str, start_routine: &str, comm: &str) -> String {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '_' | ' ' | '#' | ':' | '/' | '.'));
+    if name != comm && !stem.is_empty() {
+        stem.to_owned()
+    } else if !start_routine.is_empty() {
+        start_routine.to_owned()
+    } else {
+        name.to_owned()
+    }
+}
+
+fn quantile(buckets: &[u32], q: f64) -> Option<f64> {
+    let count: u64 = buckets.iter().map(|&n| u64::from(n)).sum();
+    if count == 0 {
+        return None;
+    }
+    let rank = ((count as f64 * q).ceil() as u64).clamp(1, count);
+    let mut seen = 0;
+    for (i, &n) in buckets.iter().enumerate() {
+        seen += u64::from(n);
+        if seen >= rank {
+            let (low, high) = (bucket_floor(i), bucket_floor(i + 1));
+            return Some((low + high.saturating_sub(1).max(low)) as f64 / 2.0);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_follow_names_then_start_routines() {
+        assert_eq!(group("worker-12", "run", "app"), "worker");
+        assert_eq!(group("app", "consume(void*)", "app"), "consume(void*)");
+        assert_eq!(group("7", "run", "app"), "run");
+    }
+
+    #[test]
+    fn quantiles_lie_in_their_bucket() {
+        let mut buckets = vec![0; transect_event_abi::thread::HISTOGRAM_BUCKETS];
+        buckets[transect_event_abi::thread::bucket(1000)] = 99;
+        buckets[transect_event_abi::thread::bucket(50_000)] = 1;
+        let p50 = quantile(&buckets, 0.5).unwrap();
+        assert!((p50 / 1000.0 - 1.0).abs() < 0.13, "{p50}");
+        let max = quantile(&buckets, 1.0).unwrap();
+        assert!((max / 50_000.0 - 1.0).abs() < 0.13, "{max}");
+    }
+}

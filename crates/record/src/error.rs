@@ -1,0 +1,65 @@
+use std::io;
+use std::path::PathBuf;
+
+/// Why a recording could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The command is empty.
+    #[error("no command given; write it after `--`: transect run -- COMMAND")]
+    NoCommand,
+    /// The program can't be profiled.
+    #[error(transparent)]
+    Binary(#[from] transect_binary_info::BinaryError),
+    /// The program is of a kind that has no calls between components to intercept.
+    #[error(transparent)]
+    Launch(#[from] transect_binary_info::LaunchError),
+    /// The program can't be started.
+    #[error("cannot start {program}: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The agent is not where it should be.
+    #[error(
+        "the agent libtransect_agent.so is missing; looked in {looked}; reinstall Transect or run `make build` in its \
+         source tree"
+    )]
+    AgentMissing {
+        /// Places looked at.
+        looked: String,
+    },
+    /// A data file has a mistake.
+    #[error("{path}:{line}: {problem}")]
+    ApiData {
+        /// The file.
+        path: PathBuf,
+        /// Line number.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A file can't be read.
+    #[error("cannot read {path}: {source}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Memory or files of the recorder's own.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl RecordError {
+    pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> RecordError {
+        move |source| RecordError::System { what, source }
+    }
+}

@@ -1,0 +1,383 @@
+//! Extents as plain data: what the agent wrote, read through the file without disturbing it.
+
+use std::mem::offset_of;
+
+use transect_event_abi::process::{
+    BYTES_OFFSET, NAMES_CAPACITY, NAMES_OFFSET, OBJECT_CAPACITY, OBJECTS_OFFSET, ObjectRecord, ProcessHeader,
+    SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord,
+};
+use transect_event_abi::thread::{
+    COUNTERS_OFFSET, FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAM_CAPACITY, HISTOGRAMS_OFFSET, LOCK_CAPACITY,
+    LOCKS_OFFSET, LockRecord, TRACE_CAPACITY, TRACE_OFFSET, ThreadHeader, TraceRecord, WAIT_CAPACITY, WAITS_OFFSET,
+    WaitRecord,
+};
+
+use crate::arena::Arena;
+
+/// Little-endian fields at known offsets.
+pub struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn u16(&self, at: usize) -> u16 {
+        u16::from_le_bytes(self.0[at..at + 2].try_into().unwrap_or_default())
+    }
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.0[at..at + 4].try_into().unwrap_or_default())
+    }
+    fn u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.0[at..at + 8].try_into().unwrap_or_default())
+    }
+    fn text(&self, at: usize, capacity: usize) -> String {
+        let field = &self.0[at..at + capacity];
+        let end = field.iter().position(|&b| b == 0).unwrap_or(capacity);
+        String::from_utf8_lossy(&field[..end]).into_owned()
+    }
+}
+
+/// One object of a process.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// Load bias.
+    pub base: u64,
+    /// First address.
+    pub start: u64,
+    /// One past the last address.
+    pub end: u64,
+    /// `OBJECT_` bits.
+    pub flags: u32,
+    /// Build-id, hexadecimal.
+    pub build_id: String,
+    /// Slots left because their address is taken.
+    pub address_taken: u32,
+    /// Slots refused.
+    pub refused: u32,
+    /// Slots left for want of a plan.
+    pub unplanned: u32,
+    /// Path.
+    pub path: String,
+}
+
+/// One slot of a process.
+#[derive(Debug, Clone)]
+pub struct Slot {
+    /// Calling object.
+    pub caller: u16,
+    /// Called object, if known.
+    pub callee: Option<u16>,
+    /// Symbol index or name offset.
+    pub symbol: u32,
+    /// Class number.
+    pub class: u8,
+    /// `SLOT_` flags.
+    pub flags: u8,
+    /// Histogram number.
+    pub histogram: Option<u32>,
+    /// Bytes summed.
+    pub bytes: u64,
+}
+
+/// A process extent.
+#[derive(Debug, Clone)]
+pub struct Process {
+    /// Index of the extent.
+    pub extent: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Parent's process id.
+    pub parent_pid: u32,
+    /// Start, ticks.
+    pub start: u64,
+    /// Active-thread clock: packed time and count, integral.
+    pub active: (u64, u64),
+    /// Children without agent, by reason.
+    pub unprofiled: [u32; 8],
+    /// Calls that found no frame.
+    pub frames_refused: u64,
+    /// Slots that found no number.
+    pub slots_refused: u64,
+    /// Cost of a timed call, ticks.
+    pub timed_call: u32,
+    /// What an empty timed call shows, ticks.
+    pub empty_call: u32,
+    /// Executable.
+    pub executable: String,
+    /// Objects.
+    pub objects: Vec<Object>,
+    /// Slots.
+    pub slots: Vec<Slot>,
+    names: Vec<u8>,
+}
+
+impl Process {
+    /// Reads a process extent.
+    pub fn read(arena: &Arena, extent: u32) -> Process {
+        let raw = arena.read(extent, 0, size_of::<ProcessHeader>());
+        let h = Bytes(&raw);
+        let objects = (h.u32(offset_of!(ProcessHeader, object_count)) as usize).min(OBJECT_CAPACITY);
+        let slots = (h.u32(offset_of!(ProcessHeader, slot_count)) as usize).min(SLOT_CAPACITY);
+        let names = (h.u32(offset_of!(ProcessHeader, names_used)) as usize).min(NAMES_CAPACITY);
+        let object_bytes = arena.read(extent, OBJECTS_OFFSET, objects * size_of::<ObjectRecord>());
+        let slot_bytes = arena.read(extent, SLOTS_OFFSET, slots * size_of::<SlotRecord>());
+        let byte_sums = arena.read(extent, BYTES_OFFSET, slots * 8);
+        let unprofiled = std::array::from_fn(|i| h.u32(offset_of!(ProcessHeader, unprofiled) + 4 * i));
+        Process {
+            extent,
+            pid: h.u32(offset_of!(ProcessHeader, pid)),
+            parent_pid: h.u32(offset_of!(ProcessHeader, parent_pid)),
+            start: h.u64(offset_of!(ProcessHeader, start_ticks)),
+            active: (
+                h.u64(offset_of!(ProcessHeader, active_packed)),
+                h.u64(offset_of!(ProcessHeader, active_integral)),
+            ),
+            unprofiled,
+            frames_refused: h.u64(offset_of!(ProcessHeader, frames_refused)),
+            slots_refused: h.u64(offset_of!(ProcessHeader, slots_refused)),
+            timed_call: h.u32(offset_of!(ProcessHeader, timed_call_ticks)),
+            empty_call: h.u32(offset_of!(ProcessHeader, empty_call_ticks)),
+            executable: h.text(offset_of!(ProcessHeader, executable), 1024),
+            objects: object_bytes.chunks_exact(size_of::<ObjectRecord>()).map(|b| object(&Bytes(b))).collect(),
+            slots: slot_bytes
+                .chunks_exact(size_of::<SlotRecord>())
+                .zip(byte_sums.chunks_exact(8))
+                .map(|(b, sum)| slot(&Bytes(b), Bytes(sum).u64(0)))
+                .collect(),
+            names: arena.read(extent, NAMES_OFFSET, names),
+        }
+    }
+
+    /// Name asked for with dlsym.
+    pub fn name(&self, offset: u32) -> String {
+        let rest = self.names.get(offset as usize..).unwrap_or(&[]);
+        let end = rest.iter().position(|&b| b == 0).unwrap_or(rest.len());
+        String::from_utf8_lossy(&rest[..end]).into_owned()
+    }
+
+    /// Index of the loaded object that holds an address.
+    pub fn object_at(&self, address: u64) -> Option<usize> {
+        self.objects.iter().position(|o| address >= o.start && address < o.end)
+    }
+
+    /// The active-thread integral at a time stamp.
+    pub fn integral(&self, epoch: u64, ticks: u64) -> u64 {
+        let now = ticks.saturating_sub(epoch);
+        let (packed, sum) = self.active;
+        if packed == 0 {
+            return now;
+        }
+        sum + now.saturating_sub(packed >> 12) / (packed & 0xfff).max(1)
+    }
+}
+
+fn object(b: &Bytes<'_>) -> Object {
+    let len = (b.u32(offset_of!(ObjectRecord, build_id_len)) as usize).min(32);
+    let at = offset_of!(ObjectRecord, build_id);
+    Object {
+        base: b.u64(offset_of!(ObjectRecord, base)),
+        start: b.u64(offset_of!(ObjectRecord, start)),
+        end: b.u64(offset_of!(ObjectRecord, end)),
+        flags: b.u32(offset_of!(ObjectRecord, flags)),
+        build_id: b.0[at..at + len].iter().map(|x| format!("{x:02x}")).collect(),
+        address_taken: b.u32(offset_of!(ObjectRecord, address_taken)),
+        refused: b.u32(offset_of!(ObjectRecord, refused)),
+        unplanned: b.u32(offset_of!(ObjectRecord, unplanned)),
+        path: b.text(offset_of!(ObjectRecord, path), 928),
+    }
+}
+
+fn slot(b: &Bytes<'_>, bytes: u64) -> Slot {
+    let [class, _, flags, _] = b.u32(offset_of!(SlotRecord, kind)).to_le_bytes();
+    let histogram = b.u32(offset_of!(SlotRecord, histogram_plus_one));
+    Slot {
+        caller: b.u16(offset_of!(SlotRecord, caller)),
+        callee: b.u16(offset_of!(SlotRecord, callee_plus_one)).checked_sub(1),
+        symbol: b.u32(offset_of!(SlotRecord, symbol)),
+        class,
+        flags,
+        histogram: histogram.checked_sub(1).filter(|&n| (n as usize) < HISTOGRAM_CAPACITY),
+        bytes,
+    }
+}
+
+/// Counters of one flow on one thread.
+#[derive(Debug, Clone, Default)]
+pub struct Counters {
+    /// Calls entered.
+    pub calls: i64,
+    /// Timed calls.
+    pub timed: u64,
+    /// Ticks, entry to return.
+    pub total: u64,
+    /// Ticks less calls into other components.
+    pub own: i64,
+    /// Attributed ticks.
+    pub attributed: u64,
+    /// Σ k(k−1)·d², Σ k(k−1).
+    pub variance: (f32, f32),
+    /// Never timed.
+    pub count_only: bool,
+    /// Left by unwinding.
+    pub abandoned: u16,
+    /// Buckets of the histogram.
+    pub histogram: Vec<u32>,
+}
+
+/// A thread extent.
+#[derive(Debug, Clone)]
+pub struct Thread {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Start, ticks.
+    pub start: u64,
+    /// End, ticks; 0 while it lives.
+    pub end: u64,
+    /// Integral at start and end.
+    pub integral: (u64, u64),
+    /// Start routine.
+    pub start_routine: u64,
+    /// Ticks waited.
+    pub wait: u64,
+    /// Waiting since, ticks; 0 = not.
+    pub waiting_since: u64,
+    /// Slot it waits in.
+    pub waiting_slot: u32,
+    /// Ticks in outermost timed calls, raw and attributed.
+    pub outermost: (u64, u64),
+    /// Calls not timed for want of frames.
+    pub untimed: u64,
+    /// Locks and waits that found no room.
+    pub refused: (u64, u64),
+    /// Name.
+    pub name: String,
+    /// Counters by slot.
+    pub flows: Vec<(u32, Counters)>,
+    /// Locks: object, return address, acquisitions, contended, wait, held, samples, slots.
+    pub locks: Vec<[u64; 8]>,
+    /// Waits: slot, object, count, ticks.
+    pub waits: Vec<[u64; 4]>,
+    /// Traced calls: ticks, slot, arguments.
+    pub trace: Vec<[u64; 8]>,
+    /// Events that the ring lost.
+    pub trace_lost: u64,
+}
+
+impl Thread {
+    /// Reads a thread extent.
+    pub fn read(arena: &Arena, extent: u32, process: &Process) -> Thread {
+        let raw = arena.read(extent, 0, size_of::<ThreadHeader>());
+        let h = Bytes(&raw);
+        let name_at = offset_of!(ThreadHeader, name);
+        let written = h.u64(offset_of!(ThreadHeader, trace_count));
+        Thread {
+            tid: h.u32(offset_of!(ThreadHeader, tid)),
+            start: h.u64(offset_of!(ThreadHeader, start_ticks)),
+            end: h.u64(offset_of!(ThreadHeader, end_ticks)),
+            integral: (
+                h.u64(offset_of!(ThreadHeader, start_integral)),
+                h.u64(offset_of!(ThreadHeader, end_integral)),
+            ),
+            start_routine: h.u64(offset_of!(ThreadHeader, start_routine)),
+            wait: h.u64(offset_of!(ThreadHeader, wait_ticks)),
+            waiting_since: h.u64(offset_of!(ThreadHeader, waiting_since)),
+            waiting_slot: h.u32(offset_of!(ThreadHeader, waiting_slot)),
+            outermost: (
+                h.u64(offset_of!(ThreadHeader, outermost_ticks)),
+                h.u64(offset_of!(ThreadHeader, outermost_attributed)),
+            ),
+            untimed: h.u64(offset_of!(ThreadHeader, untimed)),
+            refused: (
+                h.u64(offset_of!(ThreadHeader, locks_refused)),
+                h.u64(offset_of!(ThreadHeader, waits_refused)),
+            ),
+            name: h.text(name_at, 16),
+            flows: flows(arena, extent, process),
+            locks: table::<8>(arena, extent, LOCKS_OFFSET, LOCK_CAPACITY * size_of::<LockRecord>()),
+            waits: table::<4>(arena, extent, WAITS_OFFSET, WAIT_CAPACITY * size_of::<WaitRecord>()),
+            trace: trace(arena, extent, written),
+            trace_lost: written.saturating_sub(TRACE_CAPACITY as u64),
+        }
+    }
+}
+
+/// Reads only the pages of a table that hold data.
+fn data(arena: &Arena, extent: u32, offset: usize, length: usize) -> Vec<(usize, Vec<u8>)> {
+    const PAGE: usize = 4096;
+    let mut parts = Vec::new();
+    let mut at = offset;
+    while let Some(start) = arena.next_data(extent, at, offset + length) {
+        let start = start.max(offset) & !(PAGE - 1);
+        let n = PAGE.min(offset + length - start);
+        parts.push((start - offset, arena.read(extent, start, n)));
+        at = start + PAGE;
+    }
+    parts
+}
+
+fn table<const N: usize>(arena: &Arena, extent: u32, offset: usize, length: usize) -> Vec<[u64; N]> {
+    let mut rows = Vec::new();
+    for (_, part) in data(arena, extent, offset, length) {
+        for row in part.chunks_exact(8 * N) {
+            let row: [u64; N] = std::array::from_fn(|i| Bytes(row).u64(8 * i));
+            if row[0] != 0 {
+                rows.push(row);
+            }
+        }
+    }
+    rows
+}
+
+fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> {
+    let length = process.slots.len() * size_of::<FlowCounters>();
+    let mut found = Vec::new();
+    for (at, part) in data(arena, extent, COUNTERS_OFFSET, length) {
+        for (i, raw) in part.chunks_exact(size_of::<FlowCounters>()).enumerate() {
+            let b = Bytes(raw);
+            let left = b.u32(offset_of!(FlowCounters, countdown)) as i32 as i64;
+            let calls = b.u64(offset_of!(FlowCounters, issued)) as i64 - left;
+            if calls <= 0 {
+                continue;
+            }
+            let slot = (at / size_of::<FlowCounters>() + i) as u32;
+            let v = b.u64(offset_of!(FlowCounters, variance));
+            found.push((
+                slot,
+                Counters {
+                    calls,
+                    timed: b.u64(offset_of!(FlowCounters, timed)),
+                    total: b.u64(offset_of!(FlowCounters, total)),
+                    own: b.u64(offset_of!(FlowCounters, own)) as i64,
+                    attributed: b.u64(offset_of!(FlowCounters, attributed)),
+                    variance: (f32::from_bits(v as u32), f32::from_bits((v >> 32) as u32)),
+                    count_only: b.u32(offset_of!(FlowCounters, period)) == u32::MAX,
+                    abandoned: b.u16(offset_of!(FlowCounters, abandoned)),
+                    histogram: process
+                        .slots
+                        .get(slot as usize)
+                        .and_then(|s| s.histogram)
+                        .map(|n| histogram(arena, extent, n))
+                        .unwrap_or_default(),
+                },
+            ));
+        }
+    }
+    found
+}
+
+fn histogram(arena: &Arena, extent: u32, number: u32) -> Vec<u32> {
+    let at = HISTOGRAMS_OFFSET + number as usize * HISTOGRAM_BUCKETS * 4;
+    arena.read(extent, at, HISTOGRAM_BUCKETS * 4).chunks_exact(4).map(|b| Bytes(b).u32(0)).collect()
+}
+
+fn trace(arena: &Arena, extent: u32, written: u64) -> Vec<[u64; 8]> {
+    if written == 0 {
+        return Vec::new();
+    }
+    let size = size_of::<TraceRecord>();
+    let kept = written.min(TRACE_CAPACITY as u64);
+    let raw = arena.read(extent, TRACE_OFFSET, TRACE_CAPACITY * size);
+    (written - kept..written)
+        .map(|n| {
+            let at = (n as usize & (TRACE_CAPACITY - 1)) * size;
+            std::array::from_fn(|i| Bytes(&raw).u64(at + 8 * i))
+        })
+        .collect()
+}

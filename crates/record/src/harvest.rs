@@ -1,0 +1,129 @@
+//! Collecting extents: those of ended threads and processes are read and given back, so that memory is bounded by
+//! what is alive.
+
+use std::collections::HashMap;
+
+use transect_event_abi::arena::{EXTENT_PROCESS, EXTENT_THREAD};
+use transect_event_abi::thread::THREAD_ENDED;
+use transect_profile_model::Profile;
+
+use crate::api_data::ApiData;
+use crate::arena::Arena;
+use crate::assemble::{Assembler, Scale};
+use crate::extent::{Process, Thread};
+use crate::liveness::is_alive;
+use crate::names::Names;
+use crate::clock;
+
+/// What has been collected so far.
+#[derive(Default)]
+pub struct Harvest {
+    names: Names,
+    /// Threads that ended in processes that live, by process extent.
+    threads: HashMap<u32, Vec<Thread>>,
+    /// Ended processes with their threads and end times.
+    ended: Vec<(Process, Vec<Thread>, u64)>,
+}
+
+impl Harvest {
+    /// Reads and frees what has ended. `launched` (pid, end) tells when the launched process was reaped.
+    pub fn collect(&mut self, arena: &Arena, launched: Option<(u32, u64)>) {
+        let extents = arena.extents();
+        let mut processes: Vec<Process> = extents
+            .iter()
+            .filter(|e| e.1 == EXTENT_PROCESS)
+            .map(|e| Process::read(arena, e.0))
+            .filter(|p| p.pid != 0)
+            .collect();
+        processes.sort_by_key(|p| p.start);
+        let now = clock::ticks();
+        let mut ended: HashMap<u32, u64> = HashMap::new();
+        for (i, p) in processes.iter().enumerate() {
+            if let Some(next) = processes[i + 1..].iter().find(|q| q.pid == p.pid) {
+                // Replaced by exec.
+                ended.insert(p.extent, next.start);
+            } else if let Some((_, end)) = launched.filter(|l| l.0 == p.pid) {
+                ended.insert(p.extent, end);
+            } else if !is_alive(p.pid) {
+                ended.insert(p.extent, now);
+            }
+        }
+        let by_extent: HashMap<u32, &Process> = processes.iter().map(|p| (p.extent, p)).collect();
+        for &(extent, kind) in &extents {
+            if kind != EXTENT_THREAD {
+                continue;
+            }
+            let head = arena.read(extent, 0, 16);
+            let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+            let (process, state) = (word(0), word(8));
+            let Some(owner) = by_extent.get(&process) else { continue };
+            if state == THREAD_ENDED || ended.contains_key(&process) {
+                let thread = Thread::read(arena, extent, owner);
+                if thread.tid != 0 {
+                    self.threads.entry(process).or_default().push(thread);
+                }
+                arena.free(extent);
+            }
+        }
+        for p in processes {
+            if let Some(&end) = ended.get(&p.extent) {
+                arena.free(p.extent);
+                let threads = self.threads.remove(&p.extent).unwrap_or_default();
+                self.ended.push((p, threads, end));
+            }
+        }
+    }
+
+    /// True if no process is left.
+    pub fn is_all_over(&self, arena: &Arena) -> bool {
+        !arena.extents().iter().any(|e| e.1 == EXTENT_PROCESS)
+    }
+
+    /// The profile of everything collected and of what is alive now.
+    pub fn profile(&mut self, arena: &Arena, start: &Profile, scale: Scale, apis: &ApiData) -> Profile {
+        let mut assembler = Assembler::new(start.clone(), scale, apis);
+        let now = clock::ticks();
+        let extents = arena.extents();
+        let mut all: Vec<(Process, Vec<Thread>, u64)> = self.ended.clone();
+        for p in extents.iter().filter(|e| e.1 == EXTENT_PROCESS).map(|e| Process::read(arena, e.0)) {
+            if p.pid == 0 {
+                continue;
+            }
+            let mut threads = self.threads.get(&p.extent).cloned().unwrap_or_default();
+            for e in extents.iter().filter(|e| e.1 == EXTENT_THREAD) {
+                let head = arena.read(e.0, 0, 4);
+                if u32::from_le_bytes([head[0], head[1], head[2], head[3]]) == p.extent {
+                    let thread = Thread::read(arena, e.0, &p);
+                    if thread.tid != 0 {
+                        threads.push(thread);
+                    }
+                }
+            }
+            all.push((p, threads, now));
+        }
+        all.sort_by_key(|(p, ..)| p.start);
+        for (p, threads, end) in &mut all {
+            threads.sort_by_key(|t| t.start);
+            assembler.add(p, threads, *end, &mut self.names);
+        }
+        let mut profile = assembler.finish();
+        if self.names.unresolved > 0 {
+            profile.loss.push(transect_profile_model::Loss {
+                what: transect_profile_model::LossKind::UnresolvedNames,
+                place: String::new(),
+                count: self.names.unresolved,
+                reason: "file gone or replaced, or no symbol".to_owned(),
+            });
+            self.names.unresolved = 0;
+        }
+        profile
+    }
+}
+
+impl Harvest {
+    /// Mean cost of a timed call over the processes that ended, ticks.
+    pub fn timed_call_ticks(&self) -> f64 {
+        let costs: Vec<f64> = self.ended.iter().map(|(p, ..)| f64::from(p.timed_call)).filter(|&c| c > 0.0).collect();
+        if costs.is_empty() { 0.0 } else { costs.iter().sum::<f64>() / costs.len() as f64 }
+    }
+}

@@ -1,0 +1,84 @@
+//! Launching the program with the agent in it.
+
+use std::ffi::OsString;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+
+use tempfile::TempDir;
+
+use crate::error::RecordError;
+
+/// File name of the agent.
+pub const AGENT_FILE: &str = "libtransect_agent.so";
+const AGENT_LINK: &str = "libtransect.so";
+
+/// Where the agent is.
+pub fn find_agent(given: Option<&Path>) -> Result<PathBuf, RecordError> {
+    let candidates: Vec<PathBuf> = match given {
+        Some(path) => vec![path.to_owned()],
+        None => {
+            let exe = std::env::current_exe().unwrap_or_default();
+            let dir = exe.parent().unwrap_or(Path::new("."));
+            vec![dir.join(AGENT_FILE), dir.join("../lib/transect").join(AGENT_FILE), dir.join("..").join(AGENT_FILE)]
+        }
+    };
+    match candidates.iter().find(|p| p.is_file()) {
+        Some(p) => p.canonicalize().map_err(|source| RecordError::Read { path: p.clone(), source }),
+        None => {
+            let looked = candidates.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+            Err(RecordError::AgentMissing { looked })
+        }
+    }
+}
+
+/// A directory only its user can enter, where the agent finds its configuration.
+pub struct SessionDir {
+    dir: TempDir,
+}
+
+impl SessionDir {
+    /// Makes it, with the link to the agent.
+    pub fn create(agent: &Path) -> Result<SessionDir, RecordError> {
+        let what = "create a directory for the recording";
+        let dir = tempfile::Builder::new().prefix("transect-").tempdir().map_err(RecordError::system(what))?;
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700))
+            .map_err(RecordError::system(what))?;
+        symlink(agent, dir.path().join(AGENT_LINK)).map_err(RecordError::system(what))?;
+        Ok(SessionDir { dir })
+    }
+
+    /// The agent's path for `LD_PRELOAD`.
+    pub fn agent(&self) -> PathBuf {
+        self.dir.path().join(AGENT_LINK)
+    }
+
+    /// Links the memory file beside the agent.
+    pub fn link_arena(&self, descriptor: i32) -> Result<(), RecordError> {
+        let target = format!("/proc/{}/fd/{descriptor}", std::process::id());
+        symlink(target, self.dir.path().join("arena"))
+            .map_err(RecordError::system("link the recording's memory file"))
+    }
+}
+
+/// Starts the program.
+pub fn spawn(command: &[OsString], agent: &Path) -> Result<Child, RecordError> {
+    let (program, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
+    let mut preload = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()).unwrap_or_default();
+    if !preload.is_empty() {
+        // Last, so that sanitizer runtimes stay first.
+        preload.push(":");
+    }
+    preload.push(agent);
+    Command::new(program)
+        .args(arguments)
+        .env("LD_PRELOAD", preload)
+        .spawn()
+        .map_err(|source| RecordError::Spawn { program: program.to_string_lossy().into_owned(), source })
+}
+
+/// Exit status as a shell gives it.
+pub fn shell_status(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}

@@ -1,0 +1,78 @@
+//! Names of addresses and symbols, from the ELF files, while they are still there.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use transect_binary_info::{Object, demangle};
+
+use crate::extent;
+
+/// Objects opened so far, by path and build-id.
+#[derive(Default)]
+pub struct Names {
+    objects: HashMap<(String, String), Option<Rc<Object>>>,
+    demangled: HashMap<String, Rc<str>>,
+    definitions: HashMap<(String, String), Rc<HashMap<String, ()>>>,
+    /// Addresses and symbols without a name so far.
+    pub unresolved: i64,
+}
+
+impl Names {
+    fn open(&mut self, object: &extent::Object) -> Option<Rc<Object>> {
+        let key = (object.path.clone(), object.build_id.clone());
+        self.objects
+            .entry(key)
+            .or_insert_with(|| {
+                let file = Object::open(&object.path).ok()?;
+                // A file replaced since it was loaded would give wrong names: better none.
+                let same = file.build_id().unwrap_or_default() == object.build_id;
+                same.then(|| Rc::new(file))
+            })
+            .clone()
+    }
+
+    /// Raw name and version of a dynamic symbol.
+    pub fn dynamic(&mut self, object: &extent::Object, index: u32) -> (String, String) {
+        let found = self.open(object).and_then(|o| {
+            o.dynamic_symbol(index).map(|s| (s.name.to_owned(), s.version.to_owned()))
+        });
+        found.unwrap_or_else(|| {
+            self.unresolved += 1;
+            (format!("symbol#{index}"), String::new())
+        })
+    }
+
+    /// Demangled name.
+    pub fn demangle(&mut self, raw: &str) -> String {
+        if let Some(known) = self.demangled.get(raw) {
+            return known.to_string();
+        }
+        let name = demangle(raw);
+        self.demangled.insert(raw.to_owned(), name.as_str().into());
+        name
+    }
+
+    /// Demangled name of the function or variable at an address of an object.
+    pub fn at(&mut self, object: &extent::Object, address: u64) -> Option<String> {
+        let file = self.open(object)?;
+        let raw = file.symbol_at(address.wrapping_sub(object.base))?.name.to_owned();
+        Some(self.demangle(&raw))
+    }
+
+    /// True if the object defines a dynamic symbol of this name.
+    pub fn defines(&mut self, object: &extent::Object, name: &str) -> bool {
+        let key = (object.path.clone(), object.build_id.clone());
+        if !self.definitions.contains_key(&key) {
+            let mut names = HashMap::new();
+            if let Some(file) = self.open(object) {
+                for i in 0..file.dynamic_symbol_count() {
+                    if let Some(s) = file.dynamic_symbol(i).filter(|s| s.defined) {
+                        names.insert(s.name.to_owned(), ());
+                    }
+                }
+            }
+            self.definitions.insert(key.clone(), Rc::new(names));
+        }
+        self.definitions[&key].contains_key(name)
+    }
+}

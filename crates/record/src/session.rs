@@ -1,0 +1,247 @@
+//! One recording from launch to profile.
+
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+use rustix::thread::futex;
+use transect_binary_info::{LaunchTarget, PlanCache, inspect_launch};
+use transect_event_abi::arena::{
+    OPTION_FOLLOW, OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY, TIMING_FULL,
+};
+use transect_profile_model::{Clock as ClockFacts, Meta, Profile, SCHEMA_VERSION, Timing};
+
+use crate::api_data::ApiData;
+use crate::arena::{Arena, Settings};
+use crate::assemble::Scale;
+use crate::clock::{self, Clock};
+use crate::error::RecordError;
+use crate::harvest::Harvest;
+use crate::plans::Plans;
+use crate::{Options, Recorded, launch, machine};
+
+/// How often ended threads and processes are looked for.
+const COLLECT_EVERY: Duration = Duration::from_millis(50);
+/// Signals that are passed on to the program.
+const FORWARDED: [(i32, Signal); 3] = [(1, Signal::HUP), (2, Signal::INT), (15, Signal::TERM)];
+
+/// Signals to the recorder.
+struct Signals {
+    snapshot: Arc<AtomicBool>,
+    forward: Vec<(Arc<AtomicBool>, Signal)>,
+}
+
+impl Signals {
+    fn watch() -> Result<Signals, RecordError> {
+        let register = |number: i32| {
+            let flag = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register(number, flag.clone()).map_err(RecordError::system("watch signals"))?;
+            Ok::<_, RecordError>(flag)
+        };
+        let ignored = ignored_signals();
+        let mut forward = Vec::new();
+        for (number, signal) in FORWARDED {
+            if ignored & 1 << (number - 1) == 0 {
+                forward.push((register(number)?, signal));
+            }
+        }
+        Ok(Signals { snapshot: register(12)?, forward })
+    }
+}
+
+/// Signals this process was started with as ignored (nohup): they stay so for the program.
+fn ignored_signals() -> u64 {
+    std::fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|s| s.lines().find_map(|l| l.strip_prefix("SigIgn:").map(|v| v.trim().to_owned())))
+        .and_then(|v| u64::from_str_radix(&v, 16).ok())
+        .unwrap_or(0)
+}
+
+fn timing(options: &Options) -> (u32, u32, u32) {
+    match options.timing {
+        Timing::Count => (TIMING_COUNT, 0, 0),
+        Timing::Full => (TIMING_FULL, 0, 0),
+        Timing::Every { period } => (TIMING_EVERY, period.max(1), 0),
+        Timing::Adaptive { budget } => (TIMING_ADAPTIVE, 0, (budget * 1e6).clamp(100.0, 1e6) as u32),
+    }
+}
+
+/// See [`crate::record`].
+pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Recorded, RecordError> {
+    let program = options.command.first().ok_or(RecordError::NoCommand)?;
+    let _: LaunchTarget = inspect_launch(program)?;
+    let agent = launch::find_agent(options.agent.as_deref())?;
+    let apis = ApiData::load(&options.wait_apis)?;
+    let cache = match &options.plan_cache {
+        Some(dir) => PlanCache::new(dir),
+        None => PlanCache::open_default(),
+    }?;
+    let dir = launch::SessionDir::create(&agent)?;
+    let clock = Clock::start();
+    let (mode, every, budget_ppm) = timing(options);
+    let arena = Arena::create(&Settings {
+        options: if options.histogram { OPTION_HISTOGRAM } else { 0 } | if options.follow { OPTION_FOLLOW } else { 0 },
+        timing: mode,
+        every,
+        budget_ppm,
+        ticks_per_us: (clock.rate() * 1000.0) as u32,
+        epoch_ticks: clock.epoch,
+        plan_dir: cache.folder().as_os_str().as_bytes(),
+        agent_path: dir.agent().as_os_str().as_bytes(),
+        trace: options.trace.join("\n").as_bytes(),
+        apis: &apis.table(),
+    })?;
+    dir.link_arena(arena.descriptor())?;
+    let signals = Signals::watch()?;
+    let mut child = launch::spawn(&options.command, &dir.agent())?;
+    let pid = child.id();
+
+    let mut session = Session { options, arena: &arena, clock: &clock, apis: &apis, harvest: Harvest::default() };
+    let plans = Plans::new(cache);
+    let status = std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| {
+            let status = child.wait();
+            let end = clock::ticks();
+            arena.header().attention.fetch_add(1, Ordering::AcqRel);
+            let _ = futex::wake(&arena.header().attention, futex::Flags::empty(), 1);
+            (status, end)
+        });
+        session.serve(&plans, &signals, pid, || waiter.is_finished(), snapshot);
+        waiter.join()
+    });
+    let (status, end) = status.unwrap_or_else(|_| (Err(std::io::Error::other("waiter failed")), clock::ticks()));
+    let status = status.map_err(RecordError::system("wait for the program"))?;
+    session.harvest.collect(&arena, Some((pid, end)));
+    if options.wait_all {
+        while !session.harvest.is_all_over(&arena) {
+            session.round(&plans, &signals, None, snapshot);
+            session.harvest.collect(&arena, None);
+        }
+    }
+    arena.header().recorder_gone.store(1, Ordering::Release);
+    let exit_status = launch::shell_status(status);
+    let profile = session.profile(Some(exit_status));
+    Ok(Recorded { profile, exit_status })
+}
+
+struct Session<'a> {
+    options: &'a Options,
+    arena: &'a Arena,
+    clock: &'a Clock,
+    apis: &'a ApiData,
+    harvest: Harvest,
+}
+
+impl Session<'_> {
+    /// Serves requests until the launched process has ended.
+    fn serve(
+        &mut self,
+        plans: &Plans,
+        signals: &Signals,
+        pid: u32,
+        is_over: impl Fn() -> bool,
+        snapshot: &mut dyn FnMut(&Profile),
+    ) {
+        let mut next_collect = Instant::now() + COLLECT_EVERY;
+        let mut next_snapshot = self.options.interval.map(|i| Instant::now() + i);
+        while !is_over() {
+            self.round(plans, signals, Some(pid), snapshot);
+            let now = Instant::now();
+            if now >= next_collect {
+                self.harvest.collect(self.arena, None);
+                next_collect = now + COLLECT_EVERY;
+            }
+            if let (Some(at), Some(interval)) = (next_snapshot, self.options.interval)
+                && now >= at
+            {
+                snapshot(&self.profile(None));
+                next_snapshot = Some(at.max(now - interval) + interval);
+            }
+        }
+    }
+
+    /// Waits a little for attention, then answers requests and signals.
+    fn round(&mut self, plans: &Plans, signals: &Signals, pid: Option<u32>, snapshot: &mut dyn FnMut(&Profile)) {
+        let attention = &self.arena.header().attention;
+        let seen = attention.load(Ordering::Acquire);
+        plans.answer(self.arena);
+        let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        let _ = futex::wait(attention, futex::Flags::empty(), seen, Some(&timeout));
+        plans.answer(self.arena);
+        for (flag, signal) in &signals.forward {
+            // From a terminal the program has had it already; sending it twice would hurt shells, so only signals
+            // sent to us alone are passed on: those that come while the program is not in our process group's
+            // foreground.
+            if flag.swap(false, Ordering::AcqRel)
+                && (*signal != Signal::INT || !std::io::IsTerminal::is_terminal(&std::io::stdin()))
+                && let Some(pid) = pid.and_then(|p| Pid::from_raw(p as i32))
+            {
+                let _ = rustix::process::kill_process(pid, *signal);
+            }
+        }
+        if signals.snapshot.swap(false, Ordering::AcqRel) {
+            snapshot(&self.profile(None));
+        }
+    }
+
+    fn profile(&mut self, exit_status: Option<i32>) -> Profile {
+        let rate = self.clock.rate();
+        let wall_ns = self.clock.elapsed_ns();
+        let start = Profile {
+            meta: Meta {
+                schema: SCHEMA_VERSION,
+                command: self.options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+                machine: machine::here(),
+                clock: ClockFacts {
+                    source: "tsc".into(),
+                    ticks_per_ns: rate,
+                    timed_call_ns: 0.0,
+                    counted_call_ns: 0.5,
+                },
+                collectors: vec!["flow".into()],
+                timing: self.options.timing.clone(),
+                overhead_estimate: 0.0,
+                wall_ns,
+                started_unix_ns: self.clock.started_unix_ns,
+                exit_status,
+            },
+            components: Vec::new(),
+            processes: Vec::new(),
+            threads: Vec::new(),
+            flows: Vec::new(),
+            waits: Vec::new(),
+            locks: Vec::new(),
+            trace: Vec::new(),
+            loss: Vec::new(),
+        };
+        let scale = Scale { epoch: self.clock.epoch, rate };
+        let mut profile = self.harvest.profile(self.arena, &start, scale, self.apis);
+        profile.trace.sort_by_key(|e| e.time_ns);
+        profile.meta.clock.timed_call_ns = self.harvest.timed_call_ticks() / rate;
+        profile.meta.overhead_estimate = overhead(&profile);
+        let refused = self.arena.header().extents_refused.load(Ordering::Relaxed);
+        if refused > 0 {
+            profile.loss.push(transect_profile_model::Loss {
+                what: transect_profile_model::LossKind::UnrecordedThreads,
+                place: String::new(),
+                count: refused as i64,
+                reason: "recording memory used up".into(),
+            });
+        }
+        profile
+    }
+}
+
+/// Calls times their calibrated cost over the threads' lifetime.
+fn overhead(p: &Profile) -> f64 {
+    let lifetime: f64 = p.threads.iter().map(|t| t.busy_ns as f64).sum();
+    let cost: f64 = p
+        .flows
+        .iter()
+        .map(|f| f.timed_calls as f64 * p.meta.clock.timed_call_ns + f.calls as f64 * p.meta.clock.counted_call_ns)
+        .sum();
+    if lifetime > 0.0 { (cost / lifetime).min(1.0) } else { 0.0 }
+}

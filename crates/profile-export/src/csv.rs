@@ -44,7 +44,7 @@ pub const FLOW_COLUMNS: [&str; 26] = [
 ];
 
 pub(crate) fn write_flows(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
-    write_rows(&FLOW_COLUMNS, &flows_stub(profile, &Selection::default()), out)
+    write_rows(&FLOW_COLUMNS, &transect_analyze::flows(profile, &Selection::default()), out)
 }
 
 /// Writes a header line of `columns` and one record a row: the row's fields of these names, empty where a field is
@@ -110,7 +110,4 @@ mod tests {
         write_rows(&["name", "bytes", "tid"], &[Row { name: "a \"b\", c", bytes: None }], &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "name,bytes,tid\r\n\"a \"\"b\"\", c\",,\r\n");
     }
-}
-fn flows_stub(_: &Profile, _: &Selection) -> Vec<transect_analyze::FlowRow> {
-    Vec::new()
 }

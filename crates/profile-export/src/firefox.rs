@@ -16,8 +16,7 @@ use fxprof_processed_profile::{
 use serde_json::Value;
 use transect_profile_model::{ApiClass, Profile, ThreadId, TraceEvent};
 
-use crate::naming::file_name;
-use crate::stack::{Stack, Stacks};
+use crate::stack::{Stack, Stacks, file_name};
 use crate::{ExportError, Format};
 
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {

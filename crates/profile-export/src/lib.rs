@@ -15,7 +15,6 @@ pub mod csv;
 mod error;
 mod firefox;
 mod format;
-mod naming;
 mod pprof;
 mod speedscope;
 mod stack;

@@ -1,8 +1,7 @@
 //! A profile's flows as weighted stacks: the form that all stack formats share.
 
+use transect_analyze::Names;
 use transect_profile_model::{ApiClass, ComponentId, Flow, Profile, ThreadId};
-
-use crate::naming::{component_names, file_name};
 
 /// One frame of a stack.
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +40,8 @@ pub(crate) struct Stack<'a> {
 pub(crate) struct Stacks<'a> {
     /// In the order of [`Profile::flows`], then one for each thread's own code.
     pub rows: Vec<Stack<'a>>,
-    /// Indexed by [`ComponentId`].
-    pub component_names: Vec<String>,
+    /// Display names, as in the views.
+    pub names: Names,
     /// False if the profile holds counts only.
     pub has_times: bool,
 }
@@ -50,7 +49,7 @@ pub(crate) struct Stacks<'a> {
 impl<'a> Stacks<'a> {
     /// Collects the stacks of `profile`.
     pub(crate) fn collect(profile: &'a Profile) -> Self {
-        let component_names = component_names(&profile.components);
+        let names = Names::new(profile);
         let has_times = profile.flows.iter().any(|f| f.self_ns.is_some()) || profile.flows.is_empty();
         let mut rows: Vec<Stack<'a>> = profile
             .flows
@@ -74,7 +73,7 @@ impl<'a> Stacks<'a> {
         if has_times {
             rows.extend(own_code(profile));
         }
-        Self { rows, component_names, has_times }
+        Self { rows, names, has_times }
     }
 
     /// Text of a frame.
@@ -87,10 +86,15 @@ impl<'a> Stacks<'a> {
         }
     }
 
-    /// Display name of a component; `[unknown]` for an index out of range (a damaged profile).
+    /// Display name of a component; `?` for an index out of range (a damaged profile).
     pub(crate) fn component(&self, id: ComponentId) -> &str {
-        self.component_names.get(id as usize).map_or("[unknown]", String::as_str)
+        self.names.get(id)
     }
+}
+
+/// Last part of a path.
+pub(crate) fn file_name(path: &str) -> &str {
+    path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
 }
 
 fn thread_frames(profile: &Profile, thread: ThreadId) -> Vec<Frame<'_>> {

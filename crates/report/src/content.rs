@@ -4,7 +4,7 @@ use transect_analyze::{
     ApiGroup, ApisView, ComponentRow, FindingRow, FlowRow, FullReport, LockRow, LossRow, Selection, ThreadsView,
     Totals, View, WaitRow,
 };
-use transect_profile_model::Meta;
+use transect_profile_model::{Meta, Profile};
 
 /// A view that is ready to be rendered as text, JSON or CSV.
 #[derive(Debug, Clone)]
@@ -32,8 +32,13 @@ pub enum Rows {
     Components(Vec<ComponentRow>),
     /// APIs of a component, both directions.
     Apis(ApisView),
-    /// APIs with their callers.
-    Callers(Vec<ApiGroup>),
+    /// Who calls an API.
+    Callers {
+        /// By API, for people; as many APIs as are asked for.
+        groups: Vec<ApiGroup>,
+        /// By flow, for programs; as many flows as are asked for.
+        rows: Vec<FlowRow>,
+    },
     /// Flows.
     Flows(Vec<FlowRow>),
     /// Threads and groups.
@@ -48,7 +53,39 @@ pub enum Rows {
     Loss(Vec<LossRow>),
 }
 
+impl Content {
+    /// Computes what `selection` asks for.
+    pub fn new(profile: &Profile, selection: &Selection) -> Self {
+        Self {
+            meta: profile.meta.clone(),
+            totals: transect_analyze::totals(profile),
+            loss: transect_analyze::loss(profile),
+            selection: selection.clone(),
+            rows: Rows::new(profile, selection),
+        }
+    }
+}
+
 impl Rows {
+    fn new(profile: &Profile, selection: &Selection) -> Self {
+        match selection.view {
+            None => Self::Overview(Box::new(transect_analyze::full_report(profile, selection))),
+            Some(View::Summary) => Self::Summary(transect_analyze::summary(profile)),
+            Some(View::Components) => Self::Components(transect_analyze::components(profile, selection)),
+            Some(View::Apis) => Self::Apis(transect_analyze::apis(profile, selection)),
+            Some(View::Callers) => Self::Callers {
+                groups: transect_analyze::apis(profile, selection).incoming,
+                rows: transect_analyze::callers(profile, selection),
+            },
+            Some(View::Flows) => Self::Flows(transect_analyze::flows(profile, selection)),
+            Some(View::Threads) => Self::Threads(transect_analyze::threads(profile, selection)),
+            Some(View::Waits) => Self::Waits(transect_analyze::waits(profile, selection)),
+            Some(View::Locks) => Self::Locks(transect_analyze::locks(profile, selection)),
+            Some(View::Meta) => Self::Meta,
+            Some(View::Loss) => Self::Loss(transect_analyze::loss(profile)),
+        }
+    }
+
     /// The view that the rows belong to; `None` for the overview.
     pub fn view(&self) -> Option<View> {
         Some(match self {
@@ -56,7 +93,7 @@ impl Rows {
             Self::Summary(_) => View::Summary,
             Self::Components(_) => View::Components,
             Self::Apis(_) => View::Apis,
-            Self::Callers(_) => View::Callers,
+            Self::Callers { .. } => View::Callers,
             Self::Flows(_) => View::Flows,
             Self::Threads(_) => View::Threads,
             Self::Waits(_) => View::Waits,

@@ -35,7 +35,7 @@ pub(crate) fn rows(content: &Content) -> Result<Value, ReportError> {
         Rows::Summary(rows) => value(rows),
         Rows::Components(rows) => value(rows),
         Rows::Apis(view) => value(view.rows()),
-        Rows::Callers(groups) => value(groups.iter().flat_map(|g| &g.callers).collect::<Vec<_>>()),
+        Rows::Callers { rows, .. } => value(rows),
         Rows::Flows(rows) => value(rows),
         Rows::Threads(view) => value(&view.threads),
         Rows::Waits(rows) => value(rows),

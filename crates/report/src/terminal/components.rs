@@ -6,6 +6,7 @@ use transect_analyze::{ComponentRow, Totals};
 use super::bar::bar;
 use super::escape::escape;
 use super::page::Page;
+use super::shorten::Kind;
 use super::style::Role;
 use super::table::{Cell, Column, Table};
 use super::units::{count, optional_duration, optional_percent};
@@ -17,17 +18,17 @@ const BAR: usize = 12;
 /// Prints at most `limit` components and, below each, at most `others` of the components it calls.
 pub(crate) fn components(page: &mut Page, rows: &[ComponentRow], totals: &Totals, limit: Limit, others: usize) {
     let explanation = if totals.timed {
-        "where the time is spent: a component itself, what it calls (→), its waiting"
+        "its own time, → time in what it calls (callees included), waiting"
     } else {
         "call counts; this recording took no times"
     };
     page.section("Components", explanation);
     let mut table = Table::new(&[
         Column::number("SHARE"),
-        Column::text("").rank(3),
+        Column::text("").rank(4),
         Column::number("TIME"),
-        Column::number("CALLS").rank(1),
-        Column::name("COMPONENT", 20),
+        Column::number("CALLS").rank(2),
+        Column::name("COMPONENT", Kind::Component, 20),
     ]);
     let (shown, left) = limit.apply(rows);
     for row in shown {

@@ -6,8 +6,9 @@ use transect_profile_model::ApiClass;
 use super::bar::bar;
 use super::escape::escape;
 use super::page::Page;
+use super::shorten::Kind;
 use super::style::Role;
-use super::table::{Cell, Column, Table};
+use super::table::{Cell, Column, LAST_RESORT, Table};
 use super::units::{bytes, count, duration, optional_duration, share};
 use super::{Limit, share_cell};
 
@@ -51,25 +52,25 @@ fn attributed_share(attributed_ns: Option<i64>, totals: &Totals) -> Option<f64> 
 
 /// Prints flows, one a line.
 pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: Limit) {
-    page.section("Flows", "calling component → called component and its API");
+    page.section("Flows", "calling component → called component and its API; TOTAL includes callees");
     if rows.is_empty() {
         return page.empty("no flow matches");
     }
     let mut table = Table::new(&[
         Column::number("SHARE"),
         Column::number("TOTAL"),
-        Column::number("±").rank(4),
-        Column::number("SELF").rank(1),
-        Column::number("CALLS"),
-        Column::number("PER CALL").rank(2),
-        Column::number("P50").rank(6),
-        Column::number("P99").rank(5),
-        Column::number("BYTES").rank(7),
-        Column::text("CLASS").rank(8),
-        Column::text("SPLIT").rank(3),
-        Column::name("FROM", 8),
-        Column::name("TO", 8),
-        Column::name("API", 16),
+        Column::number("±").rank(5),
+        Column::number("SELF").rank(2),
+        Column::number("CALLS").rank(LAST_RESORT),
+        Column::number("PER CALL").rank(3),
+        Column::number("P50").rank(7),
+        Column::number("P99").rank(6),
+        Column::number("BYTES").rank(8),
+        Column::text("CLASS").rank(9),
+        Column::text("SPLIT").rank(4),
+        Column::name("FROM", Kind::Component, 9),
+        Column::name("TO", Kind::Component, 11),
+        Column::name("API", Kind::Function, 26),
     ]);
     let (shown, left) = limit.apply(rows);
     for row in shown {
@@ -129,15 +130,15 @@ fn groups(page: &mut Page, rows: &[ApiGroup], limit: Limit) {
     }
     let mut table = Table::new(&[
         Column::number("SHARE"),
-        Column::text("").rank(5),
+        Column::text("").rank(6),
         Column::number("TOTAL"),
-        Column::number("SELF").rank(1),
-        Column::number("CALLS"),
-        Column::number("PER CALL").rank(2),
-        Column::number("BYTES").rank(6),
-        Column::text("CLASS").rank(4),
-        Column::name("IN", 8),
-        Column::name("API", 16),
+        Column::number("SELF").rank(2),
+        Column::number("CALLS").rank(LAST_RESORT),
+        Column::number("PER CALL").rank(3),
+        Column::number("BYTES").rank(7),
+        Column::text("CLASS").rank(5),
+        Column::name("IN", Kind::Component, 9),
+        Column::name("API", Kind::Function, 26),
     ]);
     let (shown, left) = limit.apply(rows);
     for group in shown {
@@ -166,15 +167,15 @@ pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit
     }
     let mut table = Table::new(&[
         Column::number("SHARE"),
-        Column::text("").rank(4),
+        Column::text("").rank(5),
         Column::number("TOTAL"),
-        Column::number("SELF").rank(1),
-        Column::number("CALLS"),
-        Column::number("PER CALL").rank(2),
-        Column::number("BYTES").rank(5),
-        Column::text("CLASS").rank(3),
-        Column::name("IN", 8),
-        Column::name("API", 20),
+        Column::number("SELF").rank(2),
+        Column::number("CALLS").rank(LAST_RESORT),
+        Column::number("PER CALL").rank(3),
+        Column::number("BYTES").rank(6),
+        Column::text("CLASS").rank(4),
+        Column::name("IN", Kind::Component, 9),
+        Column::name("API", Kind::Function, 26),
     ]);
     let (shown, left) = limit.apply(rows);
     for group in shown {

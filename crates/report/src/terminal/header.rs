@@ -19,20 +19,20 @@ pub(crate) fn header(page: &mut Page, meta: &Meta, totals: &Totals, loss: &[Loss
     };
     let room = page.style.columns().saturating_sub("transect  ".len() + status.len());
     page.line(&[(Role::Dim, "transect  "), (Role::Title, &cut_middle(&command, room)), (Role::Warning, &status)]);
-    let mut facts = vec![
-        format!("wall {}", duration(meta.wall_ns)),
-        counted(totals.threads, "thread", "threads"),
-        counted(totals.processes, "process", "processes"),
-        format!("{} in {}", counted(totals.calls, "call", "calls"), counted(totals.flows, "flow", "flows")),
-    ];
-    facts.push(format!("{} CPUs", meta.machine.cpus));
-    page.wrapped(10, "", Role::Plain, &facts.join(" · "));
-    page.wrapped(
+    page.items(
         10,
-        "",
-        Role::Plain,
-        &format!("{} · measuring cost about {}", timing(meta, totals), percent(meta.overhead_estimate * 100.0)),
+        &[
+            format!("wall {}", duration(meta.wall_ns)),
+            format!(
+                "{} in {} on {}",
+                counted(totals.threads, "thread", "threads"),
+                counted(totals.processes, "process", "processes"),
+                counted(meta.machine.cpus.into(), "CPU", "CPUs")
+            ),
+            format!("{} in {}", counted(totals.calls, "call", "calls"), counted(totals.flows, "flow", "flows")),
+        ],
     );
+    page.items(10, &[timing(meta, totals), format!("overhead about {}", percent(meta.overhead_estimate * 100.0))]);
     losses(page, loss);
 }
 
@@ -51,7 +51,7 @@ fn timing(meta: &Meta, totals: &Totals) -> String {
 
 fn losses(page: &mut Page, loss: &[LossRow]) {
     if loss.is_empty() {
-        page.wrapped(10, "", Role::Plain, "nothing lost");
+        page.wrapped(10, Role::Plain, "nothing lost");
         return;
     }
     // One figure a kind: the places are in the view.
@@ -63,7 +63,7 @@ fn losses(page: &mut Page, loss: &[LossRow]) {
         }
     }
     let kinds: Vec<String> = kinds.iter().map(|(what, n)| format!("{} {}", count(*n), escape(what))).collect();
-    page.wrapped(10, "", Role::Warning, &format!("not seen: {} (--view loss)", kinds.join(", ")));
+    page.wrapped(10, Role::Warning, &format!("not seen: {} (--view loss)", kinds.join(", ")));
 }
 
 /// The command as one would type it.

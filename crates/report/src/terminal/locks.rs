@@ -5,8 +5,9 @@ use transect_analyze::LockRow;
 use super::Limit;
 use super::escape::escape;
 use super::page::Page;
+use super::shorten::Kind;
 use super::style::Role;
-use super::table::{Cell, Column, Table};
+use super::table::{Cell, Column, LAST_RESORT, Table};
 use super::units::{count, duration, optional_percent, share};
 
 /// Share of contended acquisitions, 0–100, that is worth a look.
@@ -20,11 +21,10 @@ pub(crate) fn locks(page: &mut Page, rows: &[LockRow], limit: Limit) {
     }
     let mut table = Table::new(&[
         Column::number("WAITED"),
-        Column::number("HELD"),
-        Column::number("TAKEN"),
+        Column::number("HELD").rank(2),
+        Column::number("TAKEN").rank(LAST_RESORT),
         Column::number("CONTENDED"),
-        Column::name("LOCK", 16),
-        Column::name("CALL PATH", 16),
+        Column::name("LOCK, TAKEN AT", Kind::Text, 16),
     ]);
     let (shown, left) = limit.apply(rows);
     for row in shown {
@@ -36,8 +36,11 @@ pub(crate) fn locks(page: &mut Page, rows: &[LockRow], limit: Limit) {
             count(row.acquisitions).into(),
             Cell::new(role, optional_percent(contended)),
             Cell::new(Role::Name, escape(&row.object)),
-            Cell::new(Role::Dim, escape(&row.path)),
         ]);
+        if !row.path.is_empty() {
+            let path = Cell::new(Role::Dim, "  ").then(Role::Dim, escape(&row.path)).of(Kind::Path);
+            table.row([Cell::default(), Cell::default(), Cell::default(), Cell::default(), path]);
+        }
     }
     page.table(&table);
     page.left_out(left, "--view locks --top N");

@@ -5,6 +5,7 @@ use transect_analyze::LossRow;
 use super::Limit;
 use super::escape::escape;
 use super::page::Page;
+use super::shorten::Kind;
 use super::style::Role;
 use super::table::{Cell, Column, Table};
 use super::units::count;
@@ -18,8 +19,8 @@ pub(crate) fn loss(page: &mut Page, rows: &[LossRow], limit: Limit) {
     let mut table = Table::new(&[
         Column::number("COUNT"),
         Column::text("WHAT"),
-        Column::name("WHERE", 12),
-        Column::name("WHY", 12),
+        Column::name("WHERE", Kind::Text, 12),
+        Column::name("WHY", Kind::Text, 12),
     ]);
     let (shown, left) = limit.apply(rows);
     for row in shown {

@@ -72,7 +72,7 @@ fn page(content: &Content, style: Style) -> String {
         Rows::Summary(rows) => summary::summary(&mut page, rows),
         Rows::Components(rows) => components::components(&mut page, rows, totals, limit, usize::MAX),
         Rows::Apis(view) => flows::apis(&mut page, view, selection.component.as_deref(), limit),
-        Rows::Callers(groups) => flows::callers(&mut page, groups, totals, limit),
+        Rows::Callers { groups, .. } => flows::callers(&mut page, groups, totals, limit),
         Rows::Flows(rows) => flows::flows(&mut page, rows, totals, limit),
         Rows::Threads(view) => {
             threads::groups(&mut page, &view.groups, totals, limit);
@@ -103,11 +103,6 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
     }
     page.section("More", "");
     let views = View::ALL.map(View::as_str).join("|");
-    page.wrapped(2, "", Role::Plain, &format!("--view {views}"));
-    page.wrapped(
-        2,
-        "",
-        Role::Plain,
-        "--component NAME, --api NAME: who calls what; --html FILE: all of it as one page",
-    );
+    page.wrapped(2, Role::Plain, &format!("--view {views}"));
+    page.wrapped(2, Role::Plain, "--component NAME, --api NAME: who calls what; --html FILE: all of it as one page");
 }

@@ -33,7 +33,7 @@ impl Page {
             self.out.push_str(&format!("{title}   {}\n", self.style.paint(Role::Dim, explanation)));
         } else {
             self.out.push_str(&format!("{title}\n"));
-            self.wrapped(0, "", Role::Dim, explanation);
+            self.wrapped(0, Role::Dim, explanation);
         }
     }
 
@@ -50,9 +50,14 @@ impl Page {
         self.out.push('\n');
     }
 
-    /// Escaped `text` broken at spaces, indented by `indent`; `bullet` stands before the first line, inside the
-    /// indentation's last columns. A word wider than the page is cut in the middle.
-    pub(crate) fn wrapped(&mut self, indent: usize, bullet: &str, role: Role, text: &str) {
+    /// `text` broken at spaces, indented by `indent`.
+    pub(crate) fn wrapped(&mut self, indent: usize, role: Role, text: &str) {
+        self.bulleted(indent, (Role::Plain, ""), role, text);
+    }
+
+    /// `text` broken at spaces, indented by `indent`; `bullet` stands before the first line, in the last columns of its
+    /// indentation. A word wider than the page is cut in the middle.
+    pub(crate) fn bulleted(&mut self, indent: usize, bullet: (Role, &str), role: Role, text: &str) {
         let room = self.style.columns().saturating_sub(indent).max(10);
         let mut lines: Vec<String> = Vec::new();
         for word in text.split(' ').filter(|w| !w.is_empty()) {
@@ -66,22 +71,39 @@ impl Page {
             }
         }
         for (i, line) in lines.iter().enumerate() {
-            let lead = if i == 0 { bullet } else { "" };
+            let lead = if i == 0 { bullet.1 } else { "" };
             let pad = " ".repeat(indent.saturating_sub(width(lead)));
-            self.out.push_str(&format!("{pad}{}{}\n", self.style.paint(Role::Dim, lead), self.style.paint(role, line)));
+            self.out.push_str(&format!("{pad}{}{}\n", self.style.paint(bullet.0, lead), self.style.paint(role, line)));
         }
+    }
+
+    /// Facts joined by ` · `, broken between facts where the page is narrow.
+    pub(crate) fn items(&mut self, indent: usize, facts: &[String]) {
+        let room = self.style.columns().saturating_sub(indent);
+        let mut line = String::new();
+        for fact in facts {
+            if !line.is_empty() && width(&line) + 3 + width(fact) > room {
+                self.wrapped(indent, Role::Plain, &line);
+                line.clear();
+            }
+            if !line.is_empty() {
+                line.push_str(" · ");
+            }
+            line.push_str(fact);
+        }
+        self.wrapped(indent, Role::Plain, &line);
     }
 
     /// "… 12 more: HINT" if rows were left out.
     pub(crate) fn left_out(&mut self, left: usize, hint: &str) {
         if left > 0 {
             let n = super::units::count(left as i64);
-            self.wrapped(2, "", Role::Dim, &format!("… {n} more: {hint}"));
+            self.wrapped(2, Role::Dim, &format!("… {n} more: {hint}"));
         }
     }
 
     /// "nothing to show" with its reason.
     pub(crate) fn empty(&mut self, reason: &str) {
-        self.wrapped(2, "", Role::Dim, reason);
+        self.wrapped(2, Role::Dim, reason);
     }
 }

@@ -4,6 +4,7 @@ use transect_profile_model::Meta;
 
 use super::escape::escape;
 use super::page::Page;
+use super::shorten::Kind;
 use super::style::Role;
 use super::table::{Cell, Column, Table};
 use super::units::{bytes, count};
@@ -13,7 +14,7 @@ pub(crate) fn recording(page: &mut Page, meta: &Meta) {
     page.section("Recording", "");
     let machine = &meta.machine;
     let clock = &meta.clock;
-    let mut table = Table::new(&[Column::text("FACT"), Column::name("VALUE", 20)]);
+    let mut table = Table::new(&[Column::text("FACT"), Column::name("VALUE", Kind::Text, 20)]);
     for (fact, value) in [
         ("host", escape(&machine.hostname).into_owned()),
         ("kernel", escape(&machine.kernel).into_owned()),

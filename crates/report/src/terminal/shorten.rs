@@ -1,7 +1,4 @@
-//! Names made to fit: what tells a C++ or Rust name apart goes last.
-//!
-//! Steps, each only if the one before was not enough: well-known long spellings, parameter lists, template arguments
-//! (innermost first), leading namespaces, and at last the middle of what is left.
+//! Names made to fit: what tells them apart goes last.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -22,12 +19,38 @@ pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// `name` in at most `columns` columns.
-pub(crate) fn shorten(name: &str, columns: usize) -> String {
-    let fits = |text: &str| width(text) <= columns;
-    if fits(name) {
-        return name.to_owned();
+/// What a text is; decides which part of it says least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A demangled function. Left out, each only if the step before was not enough: well-known long spellings,
+    /// parameter types, template arguments (innermost first), the return type, leading scopes, the middle.
+    Function,
+    /// File name of a component: left out from `.so` on, then the middle.
+    Component,
+    /// A call path joined by ` > `: left out from the root, then as a function.
+    Path,
+    /// Anything else: the middle is left out.
+    Text,
+}
+
+/// `text` in at most `columns` columns.
+pub(crate) fn shorten(text: &str, kind: Kind, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
     }
+    match kind {
+        Kind::Function => shorten_function(text, columns),
+        Kind::Component => match text.split_once(".so") {
+            Some((stem, _)) if !stem.is_empty() => cut_middle(stem, columns),
+            _ => cut_middle(text, columns),
+        },
+        Kind::Path => shorten_path(text, columns),
+        Kind::Text => cut_middle(text, columns),
+    }
+}
+
+fn shorten_function(name: &str, columns: usize) -> String {
+    let fits = |text: &str| width(text) <= columns;
     let mut text = name.to_owned();
     for (long, short) in ABBREVIATIONS {
         text = text.replace(long, short);
@@ -45,13 +68,48 @@ pub(crate) fn shorten(name: &str, columns: usize) -> String {
             return text;
         }
     }
+    text = without_return_type(&text).to_owned();
+    if fits(&text) {
+        return text;
+    }
     while let Some(rest) = without_first_scope(&text) {
         text = rest;
         if fits(&text) {
             return text;
         }
     }
-    cut_middle(&text, columns)
+    cut_middle(text.strip_suffix("(…)").unwrap_or(&text), columns)
+}
+
+/// Drops frames from the root of a path; of the last one, its component too.
+fn shorten_path(path: &str, columns: usize) -> String {
+    let frames: Vec<String> = frames(path).iter().map(|frame| shorten_function(frame, columns.max(24))).collect();
+    for first in 0..frames.len() {
+        let lead = if first == 0 { "" } else { "… > " };
+        let text = format!("{lead}{}", frames[first..].join(" > "));
+        if width(&text) <= columns {
+            return text;
+        }
+    }
+    shorten_function(frames.last().map_or("", String::as_str), columns)
+}
+
+/// The frames of a path; a ` > ` that closes template arguments separates nothing.
+fn frames(path: &str) -> Vec<&str> {
+    let (mut frames, mut start, mut level) = (Vec::new(), 0, 0usize);
+    for (at, c) in path.char_indices() {
+        match c {
+            '<' if !path[..at].ends_with("operator") && !path[..at].ends_with("operator<") => level += 1,
+            '>' if level > 0 => level -= 1,
+            '>' if path[..at].ends_with(' ') && path[at + 1..].starts_with(' ') => {
+                frames.push(&path[start..at - 1]);
+                start = at + 2;
+            }
+            _ => {}
+        }
+    }
+    frames.push(&path[start..]);
+    frames
 }
 
 /// Replaces the inside of bracket groups nested `depth` deep by `…`; operators such as `operator<<` and `->` are left
@@ -89,6 +147,25 @@ fn without_groups(text: &str, open: char, close: char, depth: usize) -> String {
         before = c;
     }
     if level == 0 { out } else { text.to_owned() }
+}
+
+/// `T const& a::f(…)` as `a::f(…)`: demangled template functions start with their return type.
+fn without_return_type(text: &str) -> &str {
+    let mut level = 0i32;
+    let mut name = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' if level == 0 => break,
+            '<' | '(' | '{' | '[' => level += 1,
+            '>' | ')' | '}' | ']' => level -= 1,
+            ' ' if level == 0 => name = at + 1,
+            _ => {}
+        }
+        if text[at..].starts_with("operator") {
+            break;
+        }
+    }
+    &text[name..]
 }
 
 /// `a::b::f` as `…b::f`, `…b::f` as `…f`; `None` if there is no scope to drop.
@@ -147,21 +224,49 @@ mod tests {
 
     #[test]
     fn steps_in_order() {
-        assert_eq!(shorten(FIND, 200), FIND);
-        assert_eq!(shorten(FIND, 100), "std::_Rb_tree<std::string, int>::find(std::string const&)");
-        assert_eq!(shorten(FIND, 50), "std::_Rb_tree<std::string, int>::find(…)");
-        assert_eq!(shorten(FIND, 30), "std::_Rb_tree<…>::find(…)");
-        assert_eq!(shorten(FIND, 20), "…_Rb_tree<…>::find(…)".chars().take(0).collect::<String>() + "…find(…)");
-        assert_eq!(shorten(FIND, 5), "…d(…)".chars().take(0).collect::<String>() + &cut_middle("…find(…)", 5));
+        let function = |columns| shorten(FIND, Kind::Function, columns);
+        assert_eq!(function(200), FIND);
+        assert_eq!(function(100), "std::_Rb_tree<std::string, int>::find(std::string const&)");
+        assert_eq!(function(50), "std::_Rb_tree<std::string, int>::find(…)");
+        assert_eq!(function(30), "std::_Rb_tree<…>::find(…)");
+        assert_eq!(function(24), "…_Rb_tree<…>::find(…)");
+        assert_eq!(function(20), "…find(…)");
+        assert_eq!(function(5), "…find");
+    }
+
+    #[test]
+    fn return_types_go() {
+        assert_eq!(without_return_type("void a::f<…>(…)"), "a::f<…>(…)");
+        assert_eq!(without_return_type("T<…> const& std::operator<< <…>(…)"), "std::operator<< <…>(…)");
+        assert_eq!(without_return_type("<T as core::fmt::Debug>::fmt"), "<T as core::fmt::Debug>::fmt");
+        assert_eq!(without_return_type("memcmp"), "memcmp");
+    }
+
+    #[test]
+    fn components_lose_their_version_first() {
+        assert_eq!(shorten("libstdc++.so.6", Kind::Component, 12), "libstdc++");
+        assert_eq!(shorten("libcrypto.so.3", Kind::Component, 6), "li…pto");
+        assert_eq!(shorten("wordcount", Kind::Component, 5), "w…unt");
+    }
+
+    #[test]
+    fn paths_lose_their_root_first() {
+        let path = "app!main > app!work(int) > libq.so!Queue<int>::pop()";
+        assert_eq!(shorten(path, Kind::Path, 60), path);
+        assert_eq!(shorten(path, Kind::Path, 45), "… > app!work(int) > libq.so!Queue<int>::pop()");
+        assert_eq!(shorten(path, Kind::Path, 30), "… > libq.so!Queue<int>::pop()");
+        assert_eq!(shorten(path, Kind::Path, 20), "libq.so!…pop()");
+        assert_eq!(frames("a!f<X<int> > > b!g"), ["a!f<X<int> >", "b!g"]);
+        assert_eq!(frames("a!operator<< > b!operator> > c!h"), ["a!operator<<", "b!operator>", "c!h"]);
     }
 
     #[test]
     fn operators_are_not_templates() {
         let shift = "std::basic_ostream<char>& std::operator<< <std::char_traits<char> >(std::basic_ostream<char>&, char const*)";
         for columns in 1..120 {
-            assert!(width(&shorten(shift, columns)) <= columns, "{columns}");
+            assert!(width(&shorten(shift, Kind::Function, columns)) <= columns, "{columns}");
         }
-        assert!(shorten(shift, 60).contains("operator<<"), "{}", shorten(shift, 60));
+        assert!(shorten(shift, Kind::Function, 60).contains("operator<<"), "{}", shorten(shift, Kind::Function, 60));
         assert_eq!(without_groups("Foo::operator->(int)", '<', '>', 1), "Foo::operator->(int)");
         assert_eq!(without_groups("a < b", '<', '>', 1), "a < b");
         assert_eq!(without_groups("Foo::operator()(int)", '(', ')', 1), "Foo::operator()(…)");
@@ -169,9 +274,9 @@ mod tests {
 
     #[test]
     fn plain_names_keep_both_ends() {
-        assert_eq!(shorten("gst_video_converter_frame_finish", 20), "gst_vid…frame_finish");
-        assert_eq!(shorten("abc", 1), "…");
-        assert_eq!(shorten("abc", 0), "");
+        assert_eq!(shorten("gst_video_converter_frame_finish", Kind::Function, 20), "gst_vid…frame_finish");
+        assert_eq!(shorten("abc", Kind::Text, 1), "…");
+        assert_eq!(shorten("abc", Kind::Text, 0), "");
     }
 
     #[test]

@@ -14,14 +14,14 @@ pub(crate) fn summary(page: &mut Page, findings: &[FindingRow]) {
         page.empty("nothing: no component, API, lock or thread group takes an unusual share");
     }
     for finding in findings {
-        let bullet = match finding.kind {
-            FindingKind::Nothing => "–  ".to_owned(),
-            _ => format!("{}  ", percent(finding.percent)),
+        let (bullet, role) = match finding.kind {
+            FindingKind::Nothing => ("–  ".to_owned(), Role::Dim),
+            _ => (format!("{}  ", percent(finding.percent)), Role::Large),
         };
-        page.wrapped(11, &bullet, Role::Title, &escape(&finding.finding));
-        page.wrapped(11, "", Role::Plain, &escape(&finding.evidence));
+        page.bulleted(11, (role, &bullet), Role::Title, &escape(&finding.finding));
+        page.wrapped(11, Role::Plain, &escape(&finding.evidence));
         if !finding.next.is_empty() {
-            page.wrapped(11, "→ ", Role::Command, &escape(&finding.next));
+            page.bulleted(11, (Role::Dim, "→ "), Role::Command, &escape(&finding.next));
         }
     }
 }

@@ -1,11 +1,17 @@
 //! Tables that fit: numbers to the left, names to the right, names shortened and the least columns dropped where the
 //! terminal is narrow.
 
-use super::shorten::{shorten, width};
+use super::shorten::{Kind, shorten, width};
 use super::style::{Role, Style};
 
 /// Columns between two columns.
 const GAP: usize = 2;
+
+/// Rank of columns that only a very narrow terminal goes without.
+pub(crate) const LAST_RESORT: u8 = 1;
+
+/// Columns of a name that still tell something.
+const SCRAP: usize = 6;
 
 /// One column.
 #[derive(Debug, Clone, Copy)]
@@ -14,26 +20,27 @@ pub(crate) struct Column {
     pub title: &'static str,
     /// Numbers are right-aligned, text left-aligned.
     pub number: bool,
-    /// Least columns to which its cells may be shortened; `None` for cells that may not.
-    pub least: Option<usize>,
-    /// Dropped where the table does not fit; the highest rank goes first, 0 stays.
+    /// What its cells are and the columns that they should keep; `None` for cells that are never shortened.
+    pub shape: Option<(Kind, usize)>,
+    /// Dropped where the table does not fit; the highest rank goes first, 0 stays, [`LAST_RESORT`] goes only where
+    /// names would be left with less than [`SCRAP`] columns.
     pub rank: u8,
 }
 
 impl Column {
     /// A right-aligned column that stays.
     pub(crate) const fn number(title: &'static str) -> Self {
-        Self { title, number: true, least: None, rank: 0 }
+        Self { title, number: true, shape: None, rank: 0 }
     }
 
     /// A left-aligned column that stays as wide as its cells.
     pub(crate) const fn text(title: &'static str) -> Self {
-        Self { title, number: false, least: None, rank: 0 }
+        Self { title, number: false, shape: None, rank: 0 }
     }
 
-    /// A left-aligned column of names that may be shortened to `least` columns.
-    pub(crate) const fn name(title: &'static str, least: usize) -> Self {
-        Self { title, number: false, least: Some(least), rank: 0 }
+    /// A left-aligned column of names that should keep `least` columns.
+    pub(crate) const fn name(title: &'static str, kind: Kind, least: usize) -> Self {
+        Self { title, number: false, shape: Some((kind, least)), rank: 0 }
     }
 
     /// The same column, dropped on narrow terminals, highest `rank` first.
@@ -44,31 +51,41 @@ impl Column {
 
 /// One cell: pieces of text, each with its role. Only the last piece is shortened.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Cell(Vec<(Role, String)>);
+pub(crate) struct Cell {
+    pieces: Vec<(Role, String)>,
+    /// What the last piece is, if not what its column says.
+    kind: Option<Kind>,
+}
 
 impl Cell {
     /// One piece.
     pub(crate) fn new(role: Role, text: impl Into<String>) -> Self {
-        Self(vec![(role, text.into())])
+        Self { pieces: vec![(role, text.into())], kind: None }
     }
 
     /// One more piece.
     pub(crate) fn then(mut self, role: Role, text: impl Into<String>) -> Self {
-        self.0.push((role, text.into()));
+        self.pieces.push((role, text.into()));
         self
     }
 
-    fn width(&self) -> usize {
-        self.0.iter().map(|(_, text)| width(text)).sum()
+    /// The cell, shortened as a `kind`.
+    pub(crate) fn of(self, kind: Kind) -> Self {
+        Self { kind: Some(kind), ..self }
     }
 
-    fn fit(&self, columns: usize, style: Style) -> (String, usize) {
+    fn width(&self) -> usize {
+        self.pieces.iter().map(|(_, text)| width(text)).sum()
+    }
+
+    fn fit(&self, columns: usize, kind: Kind, style: Style) -> (String, usize) {
+        let kind = self.kind.unwrap_or(kind);
         let mut painted = String::new();
         let mut left = columns;
-        let fixed: usize = self.0.iter().rev().skip(1).map(|(_, text)| width(text)).sum();
-        for (i, (role, text)) in self.0.iter().enumerate() {
-            let room = if i + 1 == self.0.len() || fixed >= columns { left } else { left.min(width(text)) };
-            let text = shorten(text, room);
+        let fixed: usize = self.pieces.iter().rev().skip(1).map(|(_, text)| width(text)).sum();
+        for (i, (role, text)) in self.pieces.iter().enumerate() {
+            let room = if i + 1 == self.pieces.len() || fixed >= columns { left } else { left.min(width(text)) };
+            let text = shorten(text, kind, room);
             left -= width(&text).min(left);
             painted.push_str(&style.paint(*role, &text));
         }
@@ -115,7 +132,8 @@ impl Table {
             let mut line = " ".repeat(indent);
             let mut pending = 0;
             for (&i, &columns) in shown.iter().zip(&widths) {
-                let (text, used) = row[i].fit(columns, style);
+                let (text, used) =
+                    row[i].fit(columns, self.columns[i].shape.map_or(Kind::Text, |(kind, _)| kind), style);
                 let padding = columns - used;
                 let (before, after) = if self.columns[i].number { (padding, 0) } else { (0, padding) };
                 if used > 0 {
@@ -137,29 +155,32 @@ impl Table {
         let has_content = |i: usize| self.rows.is_empty() || self.rows.iter().any(|r| r[i].width() > 0);
         let mut shown: Vec<usize> =
             (0..self.columns.len()).filter(|&i| self.columns[i].rank == 0 || has_content(i)).collect();
-        let least = |i: usize| self.columns[i].least.map_or(natural[i], |l| l.min(natural[i]));
-        loop {
-            let needed: usize = shown.iter().map(|&i| least(i) + GAP).sum::<usize>().saturating_sub(GAP);
-            let droppable = shown.iter().copied().filter(|&i| self.columns[i].rank > 0);
-            match droppable.max_by_key(|&i| self.columns[i].rank) {
-                Some(drop) if needed > room => shown.retain(|&i| i != drop),
-                _ => return shown,
+        for (lowest, most) in [(LAST_RESORT + 1, usize::MAX), (LAST_RESORT, SCRAP)] {
+            let least = |i: usize| self.columns[i].shape.map_or(natural[i], |(_, l)| l.min(natural[i]).min(most));
+            while shown.iter().map(|&i| least(i) + GAP).sum::<usize>() > room + GAP {
+                let droppable = shown.iter().copied().filter(|&i| self.columns[i].rank >= lowest);
+                match droppable.max_by_key(|&i| self.columns[i].rank) {
+                    Some(drop) => shown.retain(|&i| i != drop),
+                    None => break,
+                }
             }
         }
+        shown
     }
 
-    /// Width of each shown column: names give way, the widest first.
+    /// Width of each shown column: names give way, the widest first; below their least widths only if nothing else is
+    /// left to give.
     fn distribute(&self, natural: &[usize], shown: &[usize], room: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = shown.iter().map(|&i| natural[i]).collect();
         let gaps = GAP * shown.len().saturating_sub(1);
-        while widths.iter().sum::<usize>() + gaps > room {
-            let candidates = shown
-                .iter()
-                .enumerate()
-                .filter(|&(at, &i)| self.columns[i].least.is_some_and(|least| widths[at] > least.max(1)));
-            match candidates.max_by_key(|&(at, _)| widths[at]) {
-                Some((at, _)) => widths[at] -= 1,
-                None => break,
+        for strict in [true, false] {
+            let floor = |i: usize| self.columns[i].shape.map(|(_, least)| if strict { least.max(1) } else { 1 });
+            while widths.iter().sum::<usize>() + gaps > room {
+                let candidates = shown.iter().enumerate().filter(|&(at, &i)| floor(i).is_some_and(|f| widths[at] > f));
+                match candidates.max_by_key(|&(at, _)| widths[at]) {
+                    Some((at, _)) => widths[at] -= 1,
+                    None => break,
+                }
             }
         }
         widths
@@ -184,7 +205,7 @@ mod tests {
             Column::number("SHARE"),
             Column::number("CALLS").rank(1),
             Column::number("BYTES").rank(2),
-            Column::name("API", 20),
+            Column::name("API", Kind::Function, 20),
         ]);
         table.row(
             ["61.0 %", "1,234,567", "12.0 MiB", "a_rather_long_name_of_a_function"].map(|t| Cell::from(t.to_owned())),
@@ -196,7 +217,8 @@ mod tests {
 
     #[test]
     fn no_line_is_wider_than_the_terminal_or_ends_in_blanks() {
-        let mut table = Table::new(&[Column::number("N"), Column::name("A", 8), Column::name("B", 8)]);
+        let mut table =
+            Table::new(&[Column::number("N"), Column::name("A", Kind::Text, 8), Column::name("B", Kind::Text, 8)]);
         for n in 0..60 {
             table.row([n.to_string().into(), "x".repeat(n).into(), "y".repeat(60 - n).into()]);
         }

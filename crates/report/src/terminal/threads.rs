@@ -5,8 +5,9 @@ use transect_analyze::{GroupRow, ThreadRow, Totals};
 use super::bar::split_bar;
 use super::escape::escape;
 use super::page::Page;
+use super::shorten::Kind;
 use super::style::Role;
-use super::table::{Cell, Column, Table};
+use super::table::{Cell, Column, LAST_RESORT, Table};
 use super::units::{count, duration, optional_percent, share};
 use super::{Limit, share_cell};
 
@@ -22,14 +23,14 @@ pub(crate) fn groups(page: &mut Page, rows: &[GroupRow], totals: &Totals, limit:
     let several = rows.iter().any(|r| r.executable != rows[0].executable);
     let mut table = Table::new(&[
         Column::number("SHARE"),
-        Column::text("BUSY").rank(2),
+        Column::text("BUSY").rank(3),
         Column::number("BUSY TIME"),
-        Column::number("WAITING"),
-        Column::number("THREADS"),
-        Column::number("IMBALANCE").rank(1),
-        Column::number("CALLS").rank(4),
-        Column::name("PROGRAM", 8).rank(3),
-        Column::name("GROUP", 12),
+        Column::number("WAITING").rank(LAST_RESORT),
+        Column::number("THREADS").rank(LAST_RESORT),
+        Column::number("IMBALANCE").rank(2),
+        Column::number("CALLS").rank(5),
+        Column::name("PROGRAM", Kind::Text, 8).rank(4),
+        Column::name("GROUP", Kind::Text, 12),
     ]);
     let (shown, left) = limit.apply(rows);
     for row in shown {
@@ -65,15 +66,15 @@ pub(crate) fn threads(page: &mut Page, rows: &[ThreadRow], limit: Limit) {
     let several = rows.iter().any(|r| r.process != rows[0].process);
     let mut table = Table::new(&[
         Column::number("BUSY"),
-        Column::text("").rank(3),
+        Column::text("").rank(4),
         Column::number("BUSY TIME"),
-        Column::number("WAITING"),
-        Column::number("CALLS").rank(2),
-        Column::number("PID").rank(5),
-        Column::number("TID").rank(1),
-        Column::name("GROUP", 8),
-        Column::name("NAME", 12),
-        Column::name("START ROUTINE", 16).rank(4),
+        Column::number("WAITING").rank(LAST_RESORT),
+        Column::number("CALLS").rank(3),
+        Column::number("PID").rank(6),
+        Column::number("TID").rank(2),
+        Column::name("GROUP", Kind::Text, 8),
+        Column::name("NAME", Kind::Text, 12),
+        Column::name("START ROUTINE", Kind::Function, 16).rank(5),
     ]);
     let (shown, left) = limit.apply(rows);
     for row in shown {

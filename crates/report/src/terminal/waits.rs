@@ -4,8 +4,9 @@ use transect_analyze::{Totals, WaitRow};
 
 use super::escape::escape;
 use super::page::Page;
+use super::shorten::Kind;
 use super::style::Role;
-use super::table::{Cell, Column, Table};
+use super::table::{Cell, Column, LAST_RESORT, Table};
 use super::units::{count, duration, share};
 use super::{Limit, share_cell};
 
@@ -18,12 +19,12 @@ pub(crate) fn waits(page: &mut Page, rows: &[WaitRow], totals: &Totals, limit: L
     let mut table = Table::new(&[
         Column::number("SHARE"),
         Column::number("TIME"),
-        Column::number("COUNT"),
-        Column::number("MEAN").rank(2),
-        Column::name("GROUP", 8),
-        Column::name("CALLER", 8).rank(1),
-        Column::name("API", 12),
-        Column::name("FOR", 12),
+        Column::number("COUNT").rank(LAST_RESORT),
+        Column::number("MEAN").rank(3),
+        Column::name("GROUP", Kind::Text, 8),
+        Column::name("CALLER", Kind::Component, 8).rank(2),
+        Column::name("API", Kind::Function, 16),
+        Column::name("FOR", Kind::Text, 16),
     ]);
     let (shown, left) = limit.apply(rows);
     for row in shown {

@@ -1,0 +1,6 @@
+//! The views as text, JSON and CSV.
+
+mod csv;
+mod json;
+mod sample_rows;
+mod terminal;

@@ -17,6 +17,7 @@ int main(void) {
     for (int i = 0; i < 1000; i++) source[i] = (unsigned char)(i % 7);
     uLongf size = sizeof packed, back_size = sizeof back;
     printf("%d ", compress(packed, &size, source, sizeof source));
-    printf("%d %lu %d\n", uncompress(back, &back_size, packed, size), size, memcmp(source, back, 1000));
+    printf("%d ", uncompress(back, &back_size, packed, size));
+    printf("%lu %d\n", size, memcmp(source, back, 1000));
     return 0;
 }

@@ -242,6 +242,18 @@ impl Image {
         unsafe { bytes_until_zero((self.strings + self.symbol(index).name as u64) as *const u8) }
     }
 
+    /// Protection of the segment that holds an address, as the loader set it.
+    pub fn protection(&self, address: u64) -> u64 {
+        let (x, w, r) = (1, 2, 4);
+        let segment = self
+            .segments
+            .iter()
+            .find(|s| s.kind == PT_LOAD && address.wrapping_sub(self.base + s.address) < s.memory_size);
+        let flags = segment.map_or(r, |s| s.flags);
+        let bit = |flag: u32, protection: u64| if flags & flag != 0 { protection } else { 0 };
+        bit(r, sys::PROT_READ) | bit(w, sys::PROT_WRITE) | bit(x, sys::PROT_EXEC)
+    }
+
     /// True if the address lies in an executable segment.
     pub fn executable(&self, address: u64) -> bool {
         self.segments.iter().any(|s| {

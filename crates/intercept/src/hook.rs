@@ -58,8 +58,10 @@ unsafe fn is_relocated(image: &Image) -> bool {
         if let Some(r) = image.rela.iter().find(|r| r.kind() == R_RELATIVE) {
             return *((image.base + r.offset) as *const u64) == image.base.wrapping_add(r.addend as u64);
         }
+        let word = |r: &Rela| *((image.base.wrapping_add(r.offset)) as *const u64);
         image.base == 0
-            || image.jmprel.iter().any(|r| *((image.base + r.offset) as *const u64) >= image.base)
+            || image.jmprel.iter().any(|r| word(r) >= image.base)
+            || image.rela.iter().any(|r| r.kind() == elf::R_GLOB_DAT && word(r) != 0)
     }
 }
 
@@ -95,10 +97,10 @@ fn range(table: &[Rela]) -> (u64, u64) {
 ///
 /// # Safety
 /// Runs in the loader's event or before any other thread and constructor: no thread runs the object's code.
-pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>) {
+pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, plan: Option<&Plan>) {
     // SAFETY: see above; all addresses come from the object's own relocations.
     unsafe {
-        let relocated = is_relocated(image);
+        let relocated = at_start || is_relocated(image);
         let o = object::record(index);
         RELRO[index as usize][0].store(image.relro.0, Ordering::Relaxed);
         RELRO[index as usize][1].store(image.relro.1, Ordering::Relaxed);
@@ -127,7 +129,7 @@ pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>
             .then(|| Writable::new(image.relro.0, image.relro.1, sys::PROT_READ))
             .flatten();
         let (start, end) = range(image.jmprel);
-        let _jmprel = (!image.jmprel.is_empty()).then(|| Writable::new(start, end, sys::PROT_READ)).flatten();
+        let _jmprel = (!image.jmprel.is_empty()).then(|| Writable::new(start, end, image.protection(start))).flatten();
         let jmprel_writable = _jmprel.is_some();
         let mut rela_writable: Option<Writable> = None;
         let mut cells = Cells { next: 0, end: 0 };
@@ -226,7 +228,7 @@ pub unsafe fn hook(image: &Image, index: u16, revived: bool, plan: Option<&Plan>
                     }
                     if rela_writable.is_none() {
                         let (start, end) = range(image.rela);
-                        rela_writable = Writable::new(start, end, sys::PROT_READ);
+                        rela_writable = Writable::new(start, end, image.protection(start));
                     }
                     if rela_writable.is_none() {
                         count(&o.refused);

@@ -85,7 +85,7 @@ pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
                         flags |= OBJECT_NO_PLAN;
                     }
                     let revived = o.slot_count.load(Ordering::Relaxed) != 0;
-                    hook::hook(&image, i, revived, plan.as_ref());
+                    hook::hook(&image, i, executable.is_some(), revived, plan.as_ref());
                     o.flags.fetch_or(flags, Ordering::Release);
                 }
             }

@@ -68,7 +68,7 @@ pub unsafe fn start() {
         dlsym::prepare();
         let executable = &process::header().executable;
         let executable = &executable[..executable.iter().position(|&b| b == 0).unwrap_or(0)];
-        let libc = Libc::find();
+        let libc = Libc::find(headers);
         if libc.glibc {
             lock::know_glibc();
         }
@@ -117,7 +117,7 @@ struct Libc {
 }
 
 impl Libc {
-    unsafe fn find() -> Libc {
+    unsafe fn find(executable: &'static [Segment]) -> Libc {
         let mut found = Libc {
             glibc: false,
             environ: None,
@@ -148,9 +148,9 @@ impl Libc {
         }
         // `environ` may live in the executable by a copy relocation: the first definition in the list is the one in
         // force.
-        for map in loader::maps() {
+        for (i, map) in loader::maps().enumerate() {
             // SAFETY: as above.
-            if let Some(image) = unsafe { Image::read(map, None) }
+            if let Some(image) = unsafe { Image::read(map, (i == 0).then_some(executable)) }
                 && let Some(s) = image.lookup(b"environ")
             {
                 found.environ = Some(image.base + s.value());

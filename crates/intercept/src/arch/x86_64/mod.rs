@@ -187,13 +187,13 @@ pub unsafe fn compare_exchange_16(at: *mut u64, old: (u64, u64), new: (u64, u64)
     // x86-64 processor since 2006.
     unsafe {
         asm!(
-            "xchg {lo}, rbx",
-            "lock cmpxchg16b xmmword ptr [{at}]",
-            "setz {ok}",
-            "mov rbx, {lo}",
-            lo = inout(reg) new.0 => _,
-            at = in(reg) at,
-            ok = out(reg_byte) ok,
+            "xchg rsi, rbx",
+            "lock cmpxchg16b xmmword ptr [rdi]",
+            "setz r8b",
+            "mov rbx, rsi",
+            inout("rsi") new.0 => _,
+            in("rdi") at,
+            out("r8b") ok,
             in("rcx") new.1,
             inout("rax") old.0 => _,
             inout("rdx") old.1 => _,

@@ -153,7 +153,7 @@ pub fn address_space_limit() -> u64 {
 pub fn readable(address: u64) -> bool {
     const EFAULT: i64 = -14;
     // SAFETY: an invalid `how` changes no mask.
-    unsafe { call(14, !0, address, 0, 8, 0, 0) != EFAULT }
+    address != 0 && unsafe { call(14, !0, address, 0, 8, 0, 0) != EFAULT }
 }
 
 /// Waits on a futex word while it holds `value`, at most `millis`.

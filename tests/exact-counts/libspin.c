@@ -1,0 +1,22 @@
+/* Spins by the time stamp counter, whose rate is measured once against the clock, and sums what it really took. */
+#include <time.h>
+#include <x86intrin.h>
+static double ticks_per_ns;
+static unsigned long spent;
+static long now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+__attribute__((constructor)) static void calibrate(void) {
+    long start = now();
+    unsigned long ticks = __rdtsc();
+    while (now() < start + 50000000) {}
+    ticks_per_ns = (double)(__rdtsc() - ticks) / (double)(now() - start);
+}
+void spin_known(long ns) {
+    unsigned long start = __rdtsc(), end = start + (unsigned long)(ns * ticks_per_ns), t;
+    while ((t = __rdtsc()) < end) {}
+    spent += t - start;
+}
+long spin_truth(void) { return (long)(spent / ticks_per_ns); }

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Compares a profile's counts and times with what the programs themselves know.
+
+usage: run.py --transect PATH [--programs N] [--seed N] [--work DIR] [--timing MODE]... [--only counts|spin|killed] [--keep]
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+from generate import Program, run as compile_step  # noqa: E402
+
+
+def flows_of(transect, profile):
+    shown = subprocess.run([transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)
+    if shown.returncode:
+        raise RuntimeError(f"report: {shown.stderr[-300:]}")
+    report = json.loads(shown.stdout)
+    return report["flows"], report["loss"]
+
+
+def record(transect, timing, profile, argv, timeout=120):
+    return subprocess.run([transect, "record", "--quiet", "--timing", timing, "-o", profile, "--"] + argv, capture_output=True, text=True, timeout=timeout)
+
+
+def sums(flows):
+    table = {}
+    for row in flows:
+        key = (row["caller"], row["callee"], row["api"])
+        table[key] = table.get(key, 0) + row["calls"]
+    return table
+
+
+def check_counts(options, seed, folder):
+    """One random program under each timing mode."""
+    program = Program(seed)
+    where = os.path.join(folder, f"seed-{seed}")
+    path = program.build(where)
+    outcomes = []
+    native = subprocess.run([path, os.path.join(where, "native.json")], capture_output=True, text=True, timeout=60)
+    for timing in options.timing or ["adaptive", "full", "count"]:
+        truth_file, profile = os.path.join(where, f"truth-{timing}.json"), os.path.join(where, f"profile-{timing}")
+        complaints = []
+        try:
+            done = record(options.transect, timing, profile, [path, truth_file])
+            expected = 128 - native.returncode if native.returncode < 0 else native.returncode
+            if done.returncode != expected:
+                complaints.append(f"status {done.returncode}, natively {expected}; {done.stderr[-200:]}")
+            if os.path.exists(truth_file):
+                truth = {(c, e, a): n for c, e, a, n in (row for row in json.load(open(truth_file)) if row)}
+                flows, loss = flows_of(options.transect, profile)
+                got = sums(flows)
+                ours = {program.object_name(i) for i in range(program.libraries + 1)}
+                for key, count in sorted(truth.items()):
+                    if got.get(key, 0) != count:
+                        complaints.append(f"{' -> '.join(key)}: {got.get(key, 0)} calls, the program counted {count}")
+                for key in got:
+                    if re.match(r"f\d+_\d+$", key[2]) and key not in truth:
+                        complaints.append(f"{' -> '.join(key)}: {got[key]} calls that nobody made")
+                if complaints:
+                    complaints.append(f"loss: {json.dumps([l for l in loss if any(o in l['where'] for o in ours)])[:400]}")
+            else:
+                complaints.append("the program did not get as far as its counters")
+        except (RuntimeError, subprocess.TimeoutExpired, KeyError, json.JSONDecodeError) as error:
+            complaints.append(f"{type(error).__name__}: {error}"[:500])
+        outcomes.append((f"seed {seed} [{timing}]: {program.describe()}", complaints))
+    if not options.keep and not any(c for _, c in outcomes):
+        shutil.rmtree(where, ignore_errors=True)
+    return outcomes
+
+
+def check_spin(options, folder):
+    """A callee's reported time against its own measure of it, every call timed."""
+    cc = ["cc", "-O2", "-g", "-pthread"]
+    compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libspin.c", "-o", f"{folder}/libspin.so"])
+    compile_step(cc + [f"{HERE}/spin.c", "-o", f"{folder}/spin", f"-L{folder}", "-lspin", "-Wl,-rpath,$ORIGIN"])
+    for timing in ("full", "adaptive"):
+        for ns, calls in ((1000, 200000), (10000, 30000), (1000000, 300)):
+            worst = []
+            for attempt in range(3):  # a preemption between the two clocks is the machine's, not ours: best of three
+                profile = os.path.join(folder, f"spin-{timing}-{ns}-{attempt}")
+                done = record(options.transect, timing, profile, [f"{folder}/spin", str(calls), str(ns)])
+                if done.returncode:
+                    worst = [f"status {done.returncode}: {done.stderr[-200:]}"]
+                    break
+                truth = int(done.stdout)
+                row = next((r for r in flows_of(options.transect, profile)[0] if r["api"] == "spin_known"), None)
+                if not row:
+                    worst = ["no flow spin_known"]
+                    break
+                error = row["total_ns"] / truth - 1
+                worst = [] if row["calls"] == calls and abs(error) <= 0.02 else [f"{row['total_ns']} ns reported, {truth} ns spun ({error:+.2%}); {row['calls']} of {calls} calls"]
+                if not worst:
+                    break
+            yield f"callee of {ns} ns [{timing}]", worst
+
+
+def check_killed(options, folder):
+    """SIGKILL in the middle: the counts are the program's own, give or take the call in flight of each thread."""
+    cc = ["cc", "-O2", "-g", "-pthread"]
+    compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libcalled.c", "-o", f"{folder}/libcalled.so"])
+    compile_step(cc + [f"{HERE}/killed.c", "-o", f"{folder}/killed", f"-L{folder}", "-lcalled", "-Wl,-rpath,$ORIGIN"])
+    for timing in ("adaptive", "full", "count"):
+        for threads in (1, 8):
+            profile, counters = os.path.join(folder, f"killed-{timing}-{threads}"), os.path.join(folder, f"counters-{timing}-{threads}")
+            command = [options.transect, "record", "--quiet", "--timing", timing, "-o", profile, "--", f"{folder}/killed", counters, str(threads)]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            process.stdout.readline()
+            time.sleep(0.4)
+            complaints = []
+            # The program is the child of the recorder.
+            children = open(f"/proc/{process.pid}/task/{process.pid}/children").read().split()
+            for child in children:
+                if os.path.realpath(f"/proc/{child}/exe") == os.path.realpath(f"{folder}/killed"):
+                    os.kill(int(child), signal.SIGKILL)
+            try:
+                _, errors = process.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()
+                yield f"SIGKILL with {threads} threads [{timing}]", ["the recorder did not end"]
+                continue
+            if process.returncode != 137:
+                complaints.append(f"status {process.returncode}; {errors[-200:]}")
+            words = struct.iter_unpack("8q", open(counters, "rb").read())
+            totals = [sum(column) for column in zip(*words)]
+            try:
+                got = sums(flows_of(options.transect, profile)[0])
+                for api, entered, left in (("called_often", totals[0], totals[1]), ("called_rarely", totals[2], totals[3])):
+                    calls = got.get(("killed", "libcalled.so", api), 0)
+                    if not left <= calls <= entered:
+                        complaints.append(f"{api}: {calls} calls, the program counted {left} left, {entered} entered")
+            except (RuntimeError, KeyError) as error:
+                complaints.append(str(error))
+            yield f"SIGKILL with {threads} threads [{timing}]", complaints
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--transect", default=os.path.join(HERE, "../../target/release/transect"))
+    parser.add_argument("--programs", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--work", help="folder for generated programs (default: a temporary one)")
+    parser.add_argument("--timing", action="append")
+    parser.add_argument("--only", choices=["counts", "spin", "killed"])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--native", action="store_true", help="only build and run the programs")
+    options = parser.parse_args()
+    options.transect = os.path.realpath(options.transect)
+    folder = options.work or tempfile.mkdtemp(prefix="transect-counts-")
+    os.makedirs(folder, exist_ok=True)
+    if options.native:
+        for seed in range(options.seed, options.seed + options.programs):
+            program = Program(seed)
+            path = program.build(os.path.join(folder, f"seed-{seed}"))
+            truth = os.path.join(folder, "truth.json")
+            start = time.monotonic()
+            done = subprocess.run([path, truth], capture_output=True, text=True)
+            calls = sum(row[3] for row in json.load(open(truth)) if row)
+            print(f"seed {seed}: status {done.returncode}, {calls} calls, {time.monotonic() - start:.2f} s, {program.describe()} {done.stderr}")
+        return
+    passed, failed = 0, 0
+
+    def note(name, complaints):
+        nonlocal passed, failed
+        if complaints:
+            failed += 1
+            print(f"FAILED: {name}: " + "; ".join(complaints[:6]) + (f"; and {len(complaints) - 6} more" if len(complaints) > 6 else ""), flush=True)
+        else:
+            passed += 1
+
+    if options.only in (None, "counts"):
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            for outcomes in pool.map(lambda seed: check_counts(options, seed, folder), range(options.seed, options.seed + options.programs)):
+                for name, complaints in outcomes:
+                    note(name, complaints)
+    if options.only in (None, "spin"):
+        for name, complaints in check_spin(options, folder):
+            note(name, complaints)
+    if options.only in (None, "killed"):
+        for name, complaints in check_killed(options, folder):
+            note(name, complaints)
+    if not options.keep and not options.work:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -88,6 +88,10 @@ impl Symbol {
     pub fn kind(&self) -> u8 {
         self.info & 15
     }
+    /// True if it may stay unresolved (`STB_WEAK`).
+    pub fn weak(&self) -> bool {
+        self.info >> 4 == 2
+    }
     /// True if the object defines it.
     pub fn defined(&self) -> bool {
         self.section != 0

@@ -226,6 +226,11 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                         count(&o.internal);
                         continue;
                     }
+                    if symbol.weak() {
+                        // Whether it exists is not known yet, and a stub in its slot would say that it does.
+                        count(&o.address_taken);
+                        continue;
+                    }
                     if rela_writable.is_none() {
                         let (start, end) = range(image.rela);
                         rela_writable = Writable::new(start, end, image.protection(start));

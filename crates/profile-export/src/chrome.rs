@@ -36,12 +36,17 @@ fn microseconds(ns: i64) -> f64 {
 }
 
 fn metadata_events(profile: &Profile) -> Vec<Value> {
-    let processes = profile.processes.iter().map(
-        |p| json!({ "ph": "M", "name": "process_name", "pid": p.pid, "tid": p.pid, "args": { "name": p.executable } }),
-    );
+    // Category and time say nothing here, but strict readers take no event without.
+    let event = |name: &str, pid: i32, tid: i32, value: &str| {
+        json!({
+            "ph": "M", "cat": "__metadata", "name": name, "pid": pid, "tid": tid, "ts": 0,
+            "args": { "name": value },
+        })
+    };
+    let processes = profile.processes.iter().map(|p| event("process_name", p.pid, p.pid, &p.executable));
     let threads = profile.threads.iter().filter_map(|t| {
         let pid = profile.processes.get(t.process as usize)?.pid;
-        Some(json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": t.tid, "args": { "name": t.name } }))
+        Some(event("thread_name", pid, t.tid, &t.name))
     });
     processes.chain(threads).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! One sampled profile for self time and one for calls, over the same stacks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
 use serde::Serialize;
@@ -89,11 +89,13 @@ fn sampled(
     frames: &mut Frames,
     weight: impl Fn(&Stack<'_>) -> i64,
 ) -> Sampled {
-    let (mut samples, mut weights) = (Vec::new(), Vec::new());
+    // Threads are not told apart here: equal stacks become one.
+    let mut sums: BTreeMap<Vec<usize>, i64> = BTreeMap::new();
     for stack in stacks.rows.iter().filter(|s| weight(s) > 0) {
-        samples.push(stack.frames.iter().map(|f| frames.index(stacks.text(f))).collect());
-        weights.push(weight(stack));
+        let frames = stack.frames.iter().map(|f| frames.index(stacks.text(f))).collect();
+        *sums.entry(frames).or_default() += weight(stack);
     }
+    let (samples, weights): (Vec<_>, Vec<_>) = sums.into_iter().unzip();
     let end_value = weights.iter().sum();
     Sampled { kind: "sampled", name: name.to_owned(), unit, start_value: 0, end_value, samples, weights }
 }

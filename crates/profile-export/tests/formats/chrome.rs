@@ -1,6 +1,6 @@
-//! Chrome trace events are read by Python's json module and, where Node.js has it, by a trace-event reader.
+//! Chrome trace events are held against the format document and read by TracerBench.
 
-use crate::foreign_tool::read_with;
+use crate::foreign_tool::{npm_package, read_with};
 use crate::sample_profile;
 use transect_profile_export::{Format, export};
 
@@ -39,6 +39,30 @@ fn events_follow_the_format_document() {
         "M thread_name 100 101 worker-1",
         "X worker-1 100 101 1000.0 500000.0",
         "i deflate 100 2.5 0xffffffffffffffff",
+    ] {
+        assert!(read.lines().any(|l| l == line), "{line}\n{read}");
+    }
+}
+
+/// TracerBench builds its model of processes and threads and prints it.
+const TRACER_BENCH: &str = r#"
+const { buildModel } = require(process.argv[1] + "/node_modules/@tracerbench/trace-model");
+const trace = JSON.parse(require("fs").readFileSync(0, "utf8"));
+for (const p of buildModel(trace.traceEvents).processes)
+  for (const t of p.threads)
+    for (const e of t.events) if (e.ph !== "M") console.log([p.name, t.name, e.ph, e.name, e.start, e.duration].join("|"));
+"#;
+
+#[test]
+fn tracer_bench_models_the_threads() {
+    let Some(folder) = npm_package("@tracerbench/trace-model", "8.0.0") else { return };
+    let folder = folder.to_str().unwrap();
+    let Some(read) = read_with("node", &["-e", TRACER_BENCH, folder], &exported()) else { return };
+    for line in [
+        "/opt/app|app|X|app|1000|1500000",
+        "/opt/app|app|i|deflate|2.5|0",
+        "/opt/app|worker-1|X|worker-1|1000|500000",
+        "/opt/helper|helper|X|helper|1000|500000",
     ] {
         assert!(read.lines().any(|l| l == line), "{line}\n{read}");
     }

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Standard output of `program args`, fed with `input`; `None`, after a line `NOT RUN: …` on standard error, if the
@@ -33,4 +34,31 @@ pub fn not_run(what: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "NOT RUN: {what}: {why}");
     let required = std::env::var_os("TRANSECT_REQUIRE_TOOLS").is_some_and(|v| v == "1");
     assert!(!required, "{what} is required here: {why}");
+}
+
+/// Folder that holds `node_modules` with the npm package `name` at `version`, installed once under `target/`; `None`,
+/// after a line `NOT RUN: …`, if npm or its registry cannot be had here.
+pub fn npm_package(name: &str, version: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("npm");
+    if folder.join("node_modules").join(name).join("package.json").is_file() {
+        return Some(folder);
+    }
+    let installed = Command::new("npm")
+        .args(["install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=0"])
+        .args(["--fetch-timeout=20000", "--prefix"])
+        .arg(&folder)
+        .arg(format!("{name}@{version}"))
+        .stdin(Stdio::null())
+        .output();
+    match installed {
+        Ok(output) if output.status.success() => Some(folder),
+        Ok(output) => {
+            not_run(name, &format!("npm install: {}", String::from_utf8_lossy(&output.stderr).trim()));
+            None
+        }
+        Err(error) => {
+            not_run(name, &format!("npm: {error}"));
+            None
+        }
+    }
 }

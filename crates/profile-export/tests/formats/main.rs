@@ -2,6 +2,7 @@
 //!
 //! A check whose reader is not installed prints `NOT RUN: …`; with `TRANSECT_REQUIRE_TOOLS=1` it fails.
 
+mod any_name;
 mod chrome;
 mod collapsed;
 mod csv;

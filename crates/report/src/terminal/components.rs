@@ -23,6 +23,9 @@ pub(crate) fn components(page: &mut Page, rows: &[ComponentRow], totals: &Totals
         "call counts; this recording took no times"
     };
     page.section("Components", explanation);
+    if rows.is_empty() {
+        return page.empty("no component matches");
+    }
     let mut table = Table::new(&[
         Column::number("SHARE"),
         Column::text("").rank(4),

@@ -37,6 +37,8 @@ pub(crate) fn is_hazard(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -54,5 +56,18 @@ mod tests {
         assert_eq!(escape("\u{202e}tpircs\u{2066}x\u{2069}"), "\\u{202e}tpircs\\u{2066}x\\u{2069}");
         assert_eq!(escape("a\u{200b}b\u{feff}"), "a\\u{200b}b\\u{feff}");
         assert_eq!(escape("\u{1b}]0;title\u{7}"), "\\u{1b}]0;title\\u{7}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_hazard_is_left(text in any::<String>()) {
+            let safe = escape(&text);
+            prop_assert!(!safe.contains(is_hazard));
+            if !text.contains(is_hazard) {
+                prop_assert_eq!(&safe, &text);
+            }
+        }
     }
 }

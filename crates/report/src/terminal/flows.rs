@@ -52,14 +52,19 @@ fn attributed_share(attributed_ns: Option<i64>, totals: &Totals) -> Option<f64> 
 
 /// Prints flows, one a line.
 pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: Limit) {
-    page.section("Flows", "calling component → called component and its API; TOTAL includes callees");
+    let explanation = if totals.timed {
+        "calling component → called component and its API; TOTAL includes callees"
+    } else {
+        "calling component → called component and its API"
+    };
+    page.section("Flows", explanation);
     if rows.is_empty() {
         return page.empty("no flow matches");
     }
     let mut table = Table::new(&[
         Column::number("SHARE"),
         Column::number("TOTAL"),
-        Column::number("±").rank(5),
+        Column::number("±").rank(4),
         Column::number("SELF").rank(2),
         Column::number("CALLS").rank(LAST_RESORT),
         Column::number("PER CALL").rank(3),
@@ -67,10 +72,10 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
         Column::number("P99").rank(6),
         Column::number("BYTES").rank(8),
         Column::text("CLASS").rank(9),
-        Column::text("SPLIT").rank(4),
-        Column::name("FROM", Kind::Component, 9),
-        Column::name("TO", Kind::Component, 11),
-        Column::name("API", Kind::Function, 26),
+        Column::text("SPLIT").rank(3),
+        Column::name("FROM", Kind::Component, 10),
+        Column::name("TO", Kind::Component, 12),
+        Column::name("API", Kind::Function, 20),
     ]);
     let (shown, left) = limit.apply(rows);
     for row in shown {
@@ -137,7 +142,7 @@ fn groups(page: &mut Page, rows: &[ApiGroup], limit: Limit) {
         Column::number("PER CALL").rank(3),
         Column::number("BYTES").rank(7),
         Column::text("CLASS").rank(5),
-        Column::name("IN", Kind::Component, 9),
+        Column::name("IN", Kind::Component, 10),
         Column::name("API", Kind::Function, 26),
     ]);
     let (shown, left) = limit.apply(rows);
@@ -174,7 +179,7 @@ pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit
         Column::number("PER CALL").rank(3),
         Column::number("BYTES").rank(6),
         Column::text("CLASS").rank(4),
-        Column::name("IN", Kind::Component, 9),
+        Column::name("IN", Kind::Component, 10),
         Column::name("API", Kind::Function, 26),
     ]);
     let (shown, left) = limit.apply(rows);

@@ -14,6 +14,7 @@ pub(crate) fn header(page: &mut Page, meta: &Meta, totals: &Totals, loss: &[Loss
     let command = escape(&shell_words(&meta.command)).into_owned();
     let status = match meta.exit_status {
         Some(0) => String::new(),
+        Some(status @ 129..=192) => format!("  exit status {status} (signal {})", status - 128),
         Some(status) => format!("  exit status {status}"),
         None => "  still running".to_owned(),
     };

@@ -16,20 +16,19 @@ pub(crate) fn loss(page: &mut Page, rows: &[LossRow], limit: Limit) {
     if rows.is_empty() {
         return page.empty("nothing was lost");
     }
-    let mut table = Table::new(&[
-        Column::number("COUNT"),
-        Column::text("WHAT"),
-        Column::name("WHERE", Kind::Text, 12),
-        Column::name("WHY", Kind::Text, 12),
-    ]);
+    let mut table =
+        Table::new(&[Column::number("COUNT"), Column::text("WHAT"), Column::name("WHERE, WHY", Kind::Text, 16)]);
     let (shown, left) = limit.apply(rows);
     for row in shown {
         table.row([
             count(row.count).into(),
             Cell::new(Role::Warning, escape(&row.what)),
             Cell::new(Role::Name, escape(&row.place)),
-            escape(&row.reason).into_owned().into(),
         ]);
+        if !row.reason.is_empty() {
+            let reason = Cell::new(Role::Dim, "  ").then(Role::Plain, escape(&row.reason));
+            table.row([Cell::default(), Cell::default(), reason]);
+        }
     }
     page.table(&table);
     page.left_out(left, "--view loss --top N");

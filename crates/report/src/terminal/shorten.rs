@@ -1,6 +1,6 @@
 //! Names made to fit: what tells them apart goes last.
 
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+use unicode_width::UnicodeWidthChar;
 
 /// Long spellings that say no more than the short one.
 const ABBREVIATIONS: [(&str, &str); 8] = [
@@ -14,9 +14,13 @@ const ABBREVIATIONS: [(&str, &str); 8] = [
     ("unsigned long", "ulong"),
 ];
 
-/// Columns that `text` takes on a terminal.
+/// Columns that `text` takes on a terminal, character by character: sequences that some terminals join are not.
 pub(crate) fn width(text: &str) -> usize {
-    text.width()
+    text.chars().map(columns_of).sum()
+}
+
+fn columns_of(c: char) -> usize {
+    c.width().unwrap_or(1)
 }
 
 /// What a text is; decides which part of it says least.
@@ -165,7 +169,8 @@ fn without_return_type(text: &str) -> &str {
             break;
         }
     }
-    &text[name..]
+    let is_type = |c: char| c.is_alphanumeric() || "_:<>,*&[]{}() ….".contains(c);
+    if text[..name].chars().all(is_type) { &text[name..] } else { text }
 }
 
 /// `a::b::f` as `…b::f`, `…b::f` as `…f`; `None` if there is no scope to drop.
@@ -209,7 +214,7 @@ fn take(chars: impl Iterator<Item = char>, columns: usize) -> String {
     let mut used = 0;
     chars
         .take_while(|c| {
-            used += c.width().unwrap_or(0);
+            used += columns_of(*c);
             used <= columns
         })
         .collect()
@@ -217,6 +222,8 @@ fn take(chars: impl Iterator<Item = char>, columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const FIND: &str = "std::_Rb_tree<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, \
@@ -283,5 +290,20 @@ mod tests {
     fn wide_characters_count_double() {
         assert_eq!(width("関数"), 4);
         assert!(width(&cut_middle("関数関数関数", 7)) <= 7);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn fits_whatever_it_is(text in "[a-z:<>(), *&>!~]{0,60}|.{0,40}", columns in 0usize..50) {
+            for kind in [Kind::Function, Kind::Component, Kind::Path, Kind::Text] {
+                let short = shorten(&text, kind, columns);
+                prop_assert!(width(&short) <= columns, "{:?} {:?}: {:?}", kind, text, short);
+                if width(&text) <= columns {
+                    prop_assert_eq!(&short, &text);
+                }
+            }
+        }
     }
 }

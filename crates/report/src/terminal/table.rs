@@ -10,6 +10,9 @@ const GAP: usize = 2;
 /// Rank of columns that only a very narrow terminal goes without.
 pub(crate) const LAST_RESORT: u8 = 1;
 
+/// From this rank on, columns go before names get less than ample room.
+const EXTRA: u8 = 5;
+
 /// Columns of a name that still tell something.
 const SCRAP: usize = 6;
 
@@ -72,6 +75,11 @@ impl Cell {
     /// The cell, shortened as a `kind`.
     pub(crate) fn of(self, kind: Kind) -> Self {
         Self { kind: Some(kind), ..self }
+    }
+
+    /// False for an empty cell and for `–`.
+    fn tells(&self) -> bool {
+        self.pieces.iter().any(|(_, text)| !text.is_empty() && text != "–")
     }
 
     fn width(&self) -> usize {
@@ -149,14 +157,16 @@ impl Table {
         }
     }
 
-    /// Indices of the columns that are shown: all that fit at their least widths. A column without any content is not
-    /// shown at all.
+    /// Indices of the columns that are shown: all that fit at their least widths. A column that tells
+    /// nothing in any row is not shown at all.
     fn choose(&self, natural: &[usize], room: usize) -> Vec<usize> {
-        let has_content = |i: usize| self.rows.is_empty() || self.rows.iter().any(|r| r[i].width() > 0);
-        let mut shown: Vec<usize> =
-            (0..self.columns.len()).filter(|&i| self.columns[i].rank == 0 || has_content(i)).collect();
-        for (lowest, most) in [(LAST_RESORT + 1, usize::MAX), (LAST_RESORT, SCRAP)] {
-            let least = |i: usize| self.columns[i].shape.map_or(natural[i], |(_, l)| l.min(natural[i]).min(most));
+        let has_content = |i: usize| self.rows.is_empty() || self.rows.iter().any(|r| r[i].tells());
+        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&i| has_content(i)).collect();
+        // What names should have: ample room before extras, their least before ordinary columns, scraps before the last.
+        let stages: [(u8, fn(usize) -> usize); 3] =
+            [(EXTRA, |least| least * 3 / 2), (LAST_RESORT + 1, |least| least), (LAST_RESORT, |least| least.min(SCRAP))];
+        for (lowest, room_for_names) in stages {
+            let least = |i: usize| self.columns[i].shape.map_or(natural[i], |(_, l)| room_for_names(l).min(natural[i]));
             while shown.iter().map(|&i| least(i) + GAP).sum::<usize>() > room + GAP {
                 let droppable = shown.iter().copied().filter(|&i| self.columns[i].rank >= lowest);
                 match droppable.max_by_key(|&i| self.columns[i].rank) {
@@ -168,16 +178,18 @@ impl Table {
         shown
     }
 
-    /// Width of each shown column: names give way, the widest first; below their least widths only if nothing else is
+    /// Width of each shown column: names give way, first the one that has most of what it should keep; below their least widths only if nothing else is
     /// left to give.
     fn distribute(&self, natural: &[usize], shown: &[usize], room: usize) -> Vec<usize> {
         let mut widths: Vec<usize> = shown.iter().map(|&i| natural[i]).collect();
         let gaps = GAP * shown.len().saturating_sub(1);
+        let relative =
+            |width: usize, i: usize| self.columns[i].shape.map_or(0, |(_, least)| width * 100 / least.max(1));
         for strict in [true, false] {
             let floor = |i: usize| self.columns[i].shape.map(|(_, least)| if strict { least.max(1) } else { 1 });
             while widths.iter().sum::<usize>() + gaps > room {
                 let candidates = shown.iter().enumerate().filter(|&(at, &i)| floor(i).is_some_and(|f| widths[at] > f));
-                match candidates.max_by_key(|&(at, _)| widths[at]) {
+                match candidates.max_by_key(|&(at, &i)| relative(widths[at], i)) {
                     Some((at, _)) => widths[at] -= 1,
                     None => break,
                 }

@@ -10,7 +10,7 @@ use crate::sample_rows::{content, flows, full_report, views};
 #[test]
 fn columns_cover_every_key() {
     for (name, content) in views() {
-        if matches!(name, "overview" | "meta") {
+        if name.starts_with("overview") || name == "meta" {
             continue;
         }
         let (mut text, mut object) = (Vec::new(), Vec::new());

@@ -365,5 +365,54 @@ pub fn views() -> Vec<(&'static str, Content)> {
         ("loss", Rows::Loss(loss())),
     ]
     .map(|(name, rows)| (name, content(rows)))
-    .to_vec()
+    .into_iter()
+    .chain([("overview-counts-only", counts_only()), ("overview-empty", empty())])
+    .collect()
+}
+
+/// The overview of the same run recorded with `--timing count`.
+pub fn counts_only() -> Content {
+    let mut full = full_report();
+    full.meta.timing = Timing::Count;
+    full.meta.exit_status = Some(139);
+    full.totals.timed = false;
+    full.totals.timed_calls = 0;
+    full.summary.clear();
+    full.waits.clear();
+    full.locks.clear();
+    for row in &mut full.components {
+        row.self_ns = None;
+        row.wait_ns = None;
+        row.self_percent = None;
+        for other in &mut row.others {
+            other.total_ns = None;
+            other.percent = None;
+        }
+    }
+    for row in &mut full.flows {
+        row.total_ns = None;
+        row.total_ns_low = None;
+        row.self_ns = None;
+        row.attributed_ns = None;
+    }
+    let (meta, totals) = (full.meta.clone(), full.totals);
+    Content { meta, totals, loss: Vec::new(), ..content(Rows::Overview(Box::new(full))) }
+}
+
+/// A program that called nothing.
+pub fn empty() -> Content {
+    let full = FullReport {
+        summary: Vec::new(),
+        components: Vec::new(),
+        flows: Vec::new(),
+        threads: Vec::new(),
+        waits: Vec::new(),
+        locks: Vec::new(),
+        loss: Vec::new(),
+        groups: Vec::new(),
+        totals: Totals { timed: true, ..Totals::default() },
+        meta: Meta { wall_ns: 0, exit_status: None, command: Vec::new(), ..meta() },
+    };
+    let (meta, totals) = (full.meta.clone(), full.totals);
+    Content { meta, totals, loss: Vec::new(), ..content(Rows::Overview(Box::new(full))) }
 }

@@ -81,7 +81,7 @@ fn no_foreign_character_reaches_the_terminal() {
 
 #[test]
 fn header_comes_first() {
-    for (name, content) in views() {
+    for (name, content) in views().into_iter().filter(|(name, _)| !name.starts_with("overview-")) {
         let text = text(&content, Style { width: 80, color: false });
         let first_screen: String = text.lines().take(6).collect::<Vec<_>>().join("\n");
         for fact in

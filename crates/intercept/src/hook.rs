@@ -136,6 +136,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
 
         // Slots of DT_JMPREL are called through the PLT only, unless the plan knows better.
         let mut number = first;
+        let mut planned_at = 0;
         for (i, r) in image.jmprel.iter().enumerate() {
             let this = number;
             number += 1;
@@ -145,12 +146,16 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
             let at = image.base.wrapping_add(r.offset);
             let name = image.symbol_name(r.symbol());
             let api = arena::api(name);
-            let loaded = plan.is_some_and(|p| {
-                p.relocs.iter().any(|x| {
-                    x.table == 0
-                        && x.index as usize == i
-                        && (x.slot_use == SlotUse::Loaded as u32 || x.slot_use == SlotUse::CalledAndLoaded as u32)
-                })
+            // The plan lists relocations in the order of their tables.
+            while planned_at < planned
+                && plan.is_some_and(|p| p.relocs[planned_at].table == 0 && (p.relocs[planned_at].index as usize) < i)
+            {
+                planned_at += 1;
+            }
+            let loaded = plan.and_then(|p| p.relocs.get(planned_at)).is_some_and(|x| {
+                x.table == 0
+                    && x.index as usize == i
+                    && (x.slot_use == SlotUse::Loaded as u32 || x.slot_use == SlotUse::CalledAndLoaded as u32)
             });
             if loaded {
                 count(&o.address_taken);

@@ -101,15 +101,17 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
 
     let mut session = Session { options, arena: &arena, clock: &clock, apis: &apis, harvest: Harvest::default() };
     let plans = Plans::new(cache);
+    let over = AtomicBool::new(false);
     let status = std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
             let status = child.wait();
             let end = clock::ticks();
+            over.store(true, Ordering::Release);
             arena.header().attention.fetch_add(1, Ordering::AcqRel);
             let _ = futex::wake(&arena.header().attention, futex::Flags::empty(), 1);
             (status, end)
         });
-        session.serve(&plans, &signals, pid, || waiter.is_finished(), snapshot);
+        session.serve(&plans, &signals, pid, || over.load(Ordering::Acquire), snapshot);
         waiter.join()
     });
     let (status, end) = status.unwrap_or_else(|_| (Err(std::io::Error::other("waiter failed")), clock::ticks()));

@@ -1,0 +1,57 @@
+# Transect: build, test, demonstrate, install.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+BIN := target/release/transect
+AGENT := target/release/libtransect_agent.so
+PACKAGES := gcc g++ make python3 xz-utils zstd sqlite3 curl
+
+.PHONY: all build demo test bench install packages test-packages fmt lint doc web clean
+
+all: build
+
+## Compilers and the programs that the demo profiles; does nothing where they are present.
+packages:
+	@dev/install-packages.sh $(PACKAGES)
+
+test-packages:
+	@dev/install-packages.sh $(PACKAGES) $$(dev/package-list.sh tests/packages.txt)
+
+bench-packages:
+	@dev/install-packages.sh $(PACKAGES) $$(dev/package-list.sh benches/packages.txt)
+
+toolchain:
+	@dev/install-toolchain.sh
+
+build: packages toolchain
+	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent
+
+## Profiles a real program and a bundled workload, prints the views, writes demo.html.
+demo: build
+	@dev/demo.sh
+
+## Everything that can fail, tests of the real programs included.
+test: test-packages build
+	@dev/test.sh
+
+bench: bench-packages build
+	@. dev/toolchain.env.sh; python3 benches/run.py --transect $(BIN)
+
+install: build
+	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/transect
+	install -D -m 755 $(AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_agent.so
+	@mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	$(BIN) man $(DESTDIR)$(PREFIX)/share/man/man1
+	$(BIN) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/transect
+
+fmt:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,381 @@
+//! Every subcommand and flag. Help, man pages and completions are made from these declarations alone.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use transect_analyze::{Dimensions, SortKey, View};
+use transect_profile_export::Format;
+use transect_profile_model::Timing;
+
+/// Share of run time that adaptive timing may take unless told otherwise.
+pub const DEFAULT_BUDGET: f64 = 0.03;
+
+/// Shows which component of a program pays for which API of which other component.
+#[derive(Debug, Parser)]
+#[command(
+    name = "transect",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Examples:
+  transect run -- xz -9k file              profile a command, then print what stands out
+  transect record -o p.transect -- ./app   only record
+  transect report p.transect               print it again, or:
+  transect report p.transect --html p.html one page for the browser
+  transect doctor                          what works on this machine
+
+Exit status: of the profiled program (128 + N if signal N killed it); 125 if recording failed, 126 if the command
+cannot be executed, 127 if it was not found, 2 for wrong usage, 1 for other errors."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Profile a command and report on it.
+    Run(RunArguments),
+    /// Profile a command.
+    Record(RecordArguments),
+    /// Print the views of a profile, or write them as one HTML page.
+    Report(ReportArguments),
+    /// Convert a profile for other tools.
+    Export(ExportArguments),
+    /// Watch a recording while it runs.
+    Top(TopArguments),
+    /// Say what works on this machine, and what mends the rest.
+    Doctor(DoctorArguments),
+    /// Print a completion script for a shell.
+    Completions(CompletionsArguments),
+    /// Write the man pages into a folder.
+    Man(ManArguments),
+}
+
+/// How to record.
+#[derive(Debug, Args)]
+pub struct Recording {
+    /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
+    #[arg(short = 'o', value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Which calls are timed: adaptive (one in k, steered by --overhead), full, count (none) or every=N [default: adaptive]
+    #[arg(long, value_name = "MODE", value_parser = parse_timing)]
+    pub timing: Option<TimingMode>,
+    /// Share of run time that adaptive timing may take [default: 3%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub overhead: Option<f64>,
+    /// Keep median, 99th percentile and maximum of each flow
+    #[arg(long)]
+    pub histogram: bool,
+    /// Keep the sequence of the calls whose API matches the pattern, with their integer arguments (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub trace: Vec<String>,
+    /// Leave child processes alone
+    #[arg(long)]
+    pub no_follow: bool,
+    /// Record until the last descendant has ended
+    #[arg(long)]
+    pub wait_all: bool,
+    /// Write the profile so far this often (also on SIGUSR2)
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub interval: Option<Duration>,
+    /// File that adds to the table of blocking APIs (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub wait_apis: Vec<PathBuf>,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// `transect record`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  transect record -- ./server --port 8080
+  transect record -o p.transect --timing full --histogram -- ./app
+  transect record --trace 'pthread_*' --trace read -- ./app
+  transect record --interval 5s -o p.transect -- ./server & transect top p.transect")]
+pub struct RecordArguments {
+    /// How to record.
+    #[command(flatten)]
+    pub recording: Recording,
+}
+
+/// `transect run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The report goes to stderr, so that the program's own output stays as it is; with --output it goes to a file.
+
+Examples:
+  transect run -- python3 script.py
+  transect run --view threads -- ./app
+  transect run --html app.html -- ./app
+  transect run --format json --output app.json -- ./app > app.out")]
+pub struct RunArguments {
+    /// How to record.
+    #[command(flatten)]
+    pub recording: Recording,
+    /// What to show.
+    #[command(flatten)]
+    pub view: ViewArguments,
+}
+
+/// `transect report`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  transect report p.transect
+  transect report p.transect --view components
+  transect report p.transect --component libz.so.1          APIs of a component
+  transect report p.transect --api 'mem*' --sort calls      callers of an API
+  transect report p.transect --view flows --by thread --format csv
+  transect report p.transect --format json | jq '.components'
+  transect report p.transect --html p.html")]
+pub struct ReportArguments {
+    /// Profile folder
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// What to show.
+    #[command(flatten)]
+    pub view: ViewArguments,
+}
+
+/// Which rows to show, and how.
+#[derive(Debug, Args, Default)]
+#[command(next_help_heading = "View")]
+pub struct ViewArguments {
+    /// View [default: all of them, in short]
+    #[arg(long, value_name = "VIEW", value_parser = parse_view(), hide_possible_values = false)]
+    pub view: Option<String>,
+    /// Only flows, waits and locks of this component: a name or glob
+    #[arg(long, value_name = "NAME")]
+    pub component: Option<String>,
+    /// Only this API: a name or glob
+    #[arg(long, value_name = "NAME")]
+    pub api: Option<String>,
+    /// Sort by this column, largest first
+    #[arg(long, value_name = "COLUMN", value_parser = SortKey::ALL.map(SortKey::as_str))]
+    pub sort: Option<String>,
+    /// At most so many rows
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Leave out rows below this share of the time
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub min_percent: Option<f64>,
+    /// Split flows by thread, process, feature (comma-separated)
+    #[arg(long, value_name = "DIMENSIONS")]
+    pub by: Option<Dimensions>,
+    /// Format [default: text]
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Write the view to a file
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write all views to one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Colour [default: auto]
+    #[arg(long, value_enum)]
+    pub color: Option<Color>,
+}
+
+/// `transect export`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  transect export p.transect --format pprof --output p.pb.gz && go tool pprof -http=: p.pb.gz
+  transect export p.transect --format collapsed | inferno-flamegraph > p.svg
+  transect export p.transect --format firefox --output p.json        open at profiler.firefox.com
+  transect export p.transect --format speedscope --output p.speedscope.json
+  transect export p.transect --format chrome --output p.trace.json   open at ui.perfetto.dev
+  transect export p.transect --format csv > flows.csv")]
+pub struct ExportArguments {
+    /// Profile folder
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Format
+    #[arg(long, value_name = "FORMAT", value_parser = export_formats())]
+    pub format: String,
+    /// Write to a file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// `transect top`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  transect record -o p.transect -- ./server &
+  transect top p.transect
+  transect top 4711                 by the pid of the recorder or of the recorded program
+  transect top -n 1 p.transect      once, without clearing the screen")]
+pub struct TopArguments {
+    /// Profile folder of the running recording, or pid of the recorder or of its program
+    #[arg(value_name = "DIR|PID")]
+    pub recording: PathBuf,
+    /// Redraw this often
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2s")]
+    pub delay: Duration,
+    /// Redraw so many times, then end
+    #[arg(short = 'n', value_name = "N")]
+    pub iterations: Option<u64>,
+    /// View
+    #[arg(long, value_name = "VIEW", value_parser = parse_view(), default_value = "flows")]
+    pub view: String,
+    /// Sort by this column, largest first
+    #[arg(long, value_name = "COLUMN", value_parser = SortKey::ALL.map(SortKey::as_str))]
+    pub sort: Option<String>,
+    /// Show what happened since the last redraw instead of since the start
+    #[arg(long)]
+    pub delta: bool,
+    /// Colour [default: auto]
+    #[arg(long, value_enum)]
+    pub color: Option<Color>,
+}
+
+/// `transect doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  transect doctor
+  transect doctor --format json | jq '.doctor[] | select(.status != \"ok\")'
+
+Exit status: 0 if programs can be profiled here, 1 if not.")]
+pub struct DoctorArguments {
+    /// Format
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: DoctorFormat,
+    /// Colour [default: auto]
+    #[arg(long, value_enum)]
+    pub color: Option<Color>,
+}
+
+/// `transect completions`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  transect completions bash > ~/.local/share/bash-completion/completions/transect
+  transect completions zsh > ~/.zfunc/_transect
+  transect completions fish > ~/.config/fish/completions/transect.fish")]
+pub struct CompletionsArguments {
+    /// Shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// `transect man`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  transect man ~/.local/share/man/man1 && man transect-run")]
+pub struct ManArguments {
+    /// Folder for the pages (made if missing)
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+}
+
+/// Format of a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReportFormat {
+    /// Tables for people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// One table of comma-separated values.
+    Csv,
+}
+
+/// Format of `doctor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DoctorFormat {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// When to use colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Color {
+    /// If the output is a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// `--timing`, before the budget of `--overhead` is put in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimingMode {
+    /// One in k, steered.
+    Adaptive,
+    /// All.
+    Full,
+    /// None.
+    Count,
+    /// One in N.
+    Every(u32),
+}
+
+impl TimingMode {
+    /// The timing mode of a recording whose adaptive budget is `budget`.
+    pub fn with_budget(self, budget: f64) -> Timing {
+        match self {
+            Self::Adaptive => Timing::Adaptive { budget },
+            Self::Full => Timing::Full,
+            Self::Count => Timing::Count,
+            Self::Every(period) => Timing::Every { period },
+        }
+    }
+}
+
+/// Parses `adaptive`, `full`, `count` or `every=N`.
+pub fn parse_timing(word: &str) -> Result<TimingMode, String> {
+    match word {
+        "adaptive" => Ok(TimingMode::Adaptive),
+        "full" => Ok(TimingMode::Full),
+        "count" => Ok(TimingMode::Count),
+        _ => word
+            .strip_prefix("every=")
+            .and_then(|n| n.parse().ok())
+            .filter(|&n| n > 0)
+            .map(TimingMode::Every)
+            .ok_or_else(|| "use adaptive, full, count or every=N (N at least 1)".to_owned()),
+    }
+}
+
+/// Parses a share of run time, `3%` or `0.03`.
+pub fn parse_share(word: &str) -> Result<f64, String> {
+    let share = match word.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|p| p / 100.0),
+        None => word.parse(),
+    };
+    share
+        .ok()
+        .filter(|share| *share > 0.0 && *share <= 1.0)
+        .ok_or_else(|| "use a share above 0 and up to 100%, such as 3% or 0.03".to_owned())
+}
+
+fn parse_percent(word: &str) -> Result<f64, String> {
+    let percent = word.strip_suffix('%').unwrap_or(word).trim().parse::<f64>();
+    percent.ok().filter(|p| (0.0..=100.0).contains(p)).ok_or_else(|| "use a number from 0 to 100".to_owned())
+}
+
+fn parse_view() -> clap::builder::PossibleValuesParser {
+    View::ALL.map(View::as_str).into()
+}
+
+fn export_formats() -> clap::builder::PossibleValuesParser {
+    Format::ALL.map(Format::as_str).into()
+}

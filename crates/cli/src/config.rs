@@ -1,0 +1,97 @@
+//! Defaults for flags, from `$XDG_CONFIG_HOME/transect/config.toml` (else `~/.config/transect/config.toml`).
+//!
+//! ```toml
+//! [record]
+//! timing = "full"            # as --timing
+//! overhead = "5%"            # as --overhead
+//! histogram = true
+//! follow = false             # as --no-follow
+//! interval = "10s"
+//! trace = ["pthread_*"]
+//! wait-apis = ["/home/me/apis.txt"]
+//!
+//! [report]
+//! format = "text"
+//! color = "always"
+//! top = 20
+//! min-percent = 0.5
+//! sort = "self"
+//! ```
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::arguments::{Color, ReportFormat};
+use crate::failure::Failure;
+
+/// The file's contents; everything is optional.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Defaults of `run` and `record`.
+    #[serde(default)]
+    pub record: RecordDefaults,
+    /// Defaults of `run` and `report`.
+    #[serde(default)]
+    pub report: ReportDefaults,
+}
+
+/// Defaults of `run` and `record`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct RecordDefaults {
+    /// `--timing`.
+    pub timing: Option<String>,
+    /// `--overhead`.
+    pub overhead: Option<String>,
+    /// `--histogram`.
+    #[serde(default)]
+    pub histogram: bool,
+    /// The opposite of `--no-follow`.
+    pub follow: Option<bool>,
+    /// `--interval`.
+    pub interval: Option<String>,
+    /// `--trace`.
+    #[serde(default)]
+    pub trace: Vec<String>,
+    /// `--wait-apis`.
+    #[serde(default)]
+    pub wait_apis: Vec<PathBuf>,
+}
+
+/// Defaults of `run` and `report`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ReportDefaults {
+    /// `--format`.
+    pub format: Option<ReportFormat>,
+    /// `--color`.
+    pub color: Option<Color>,
+    /// `--top`.
+    pub top: Option<usize>,
+    /// `--min-percent`.
+    pub min_percent: Option<f64>,
+    /// `--sort`.
+    pub sort: Option<String>,
+}
+
+/// Reads the file, if there is one.
+pub fn load() -> Result<Config, Failure> {
+    let Some(path) = path() else { return Ok(Config::default()) };
+    let config = |problem: String| Failure::Config { path: path.clone(), problem };
+    match std::fs::read_to_string(&path) {
+        Ok(text) => toml::from_str(&text).map_err(|error| config(error.to_string())),
+        Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            Ok(Config::default())
+        }
+        Err(error) => Err(config(error.to_string())),
+    }
+}
+
+/// Where the file belongs.
+pub fn path() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = absolute("XDG_CONFIG_HOME").or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
+    Some(base.join("transect").join("config.toml"))
+}

@@ -1,0 +1,82 @@
+//! What can go wrong in a subcommand, and the exit status that says so.
+
+use std::io;
+use std::path::PathBuf;
+
+use transect_profile_export::ExportError;
+use transect_profile_store::StoreError;
+use transect_record::RecordError;
+use transect_report::ReportError;
+
+/// Exit status if recording failed, as env(1) and timeout(1) use it.
+const RECORDING_FAILED: u8 = 125;
+
+/// Why a subcommand failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The arguments contradict each other.
+    #[error("{0}")]
+    Usage(String),
+    /// The configuration file has a mistake.
+    #[error("{path}: {problem}; mend the file or remove it", path = .path.display())]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The program could not be recorded.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The recorded profile could not be kept.
+    #[error(transparent)]
+    Keep(StoreError),
+    /// A profile could not be read.
+    #[error(transparent)]
+    Read(StoreError),
+    /// A view could not be rendered.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+    /// A profile could not be converted.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// An output file or stream could not be written.
+    #[error("cannot write {place}: {source}")]
+    Write {
+        /// The file, or `standard output`.
+        place: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// `top` found no recording.
+    #[error("{0}")]
+    NoRecording(String),
+}
+
+impl Failure {
+    /// 125, 126, 127 for a recording that did not come about, 2 for usage, else 1.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Config { .. } => 2,
+            Self::Record(RecordError::Launch(error)) => error.exit_status(),
+            Self::Record(RecordError::Spawn { source, .. }) => match source.kind() {
+                io::ErrorKind::NotFound => 127,
+                _ => 126,
+            },
+            Self::Record(_) | Self::Keep(_) => RECORDING_FAILED,
+            _ if self.is_closed_pipe() => 0,
+            _ => 1,
+        }
+    }
+
+    /// True if the reader of the output has gone (`transect report … | head`): not worth a message.
+    pub fn is_closed_pipe(&self) -> bool {
+        let (Self::Write { source, .. }
+        | Self::Report(ReportError::Write(source))
+        | Self::Export(ExportError::Write(source))) = self
+        else {
+            return false;
+        };
+        source.kind() == io::ErrorKind::BrokenPipe
+    }
+}

@@ -1,0 +1,51 @@
+//! The `transect` command: parses its arguments, calls the crates that do the work, and is the only place that prints
+//! errors and decides exit statuses.
+
+mod arguments;
+mod completions;
+mod config;
+mod doctor;
+mod export;
+mod failure;
+mod manual;
+mod output;
+mod progress;
+mod record;
+mod report;
+mod running;
+mod top;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Cli, Command};
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match dispatch(cli) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            if !failure.is_closed_pipe() {
+                eprintln!("transect: {}", transect_report::terminal::escape(&failure.to_string()));
+            }
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+/// Runs the subcommand and gives the exit status: the profiled program's own for `run` and `record`, else 0.
+fn dispatch(cli: Cli) -> Result<u8, Failure> {
+    let config = config::load()?;
+    match cli.command {
+        Command::Run(arguments) => record::run(&arguments, &config),
+        Command::Record(arguments) => record::record(&arguments, &config),
+        Command::Report(arguments) => report::report(&arguments, &config),
+        Command::Export(arguments) => export::export(&arguments),
+        Command::Top(arguments) => top::top(&arguments, &config),
+        Command::Doctor(arguments) => doctor::doctor(&arguments, &config),
+        Command::Completions(arguments) => completions::completions(&arguments),
+        Command::Man(arguments) => manual::manual(&arguments),
+    }
+}

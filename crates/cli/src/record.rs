@@ -1,0 +1,132 @@
+//! `transect record` and `transect run`.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use transect_profile_model::Profile;
+use transect_record::{Options, Recorded};
+
+use crate::arguments::{
+    DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share, parse_timing,
+};
+use crate::config::{self, Config};
+use crate::failure::Failure;
+use crate::output::Stream;
+use crate::progress::Progress;
+use crate::{report, running};
+
+/// Records, and says where the profile is.
+pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
+    let (folder, recorded) = keep(&arguments.recording, config)?;
+    if !arguments.recording.quiet {
+        let calls: i64 = recorded.profile.flows.iter().map(|flow| flow.calls).sum();
+        let folder = transect_report::terminal::escape(&folder.display().to_string()).into_owned();
+        eprintln!("transect: {calls} calls between components recorded; see: transect report {folder}");
+    }
+    Ok(status(&recorded))
+}
+
+/// Records, then reports on standard error or into files.
+pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
+    let view = &arguments.view;
+    let selection = report::selection(view, config)?;
+    let format = report::format(view, config);
+    if format != ReportFormat::Text && view.output.is_none() {
+        return Err(Failure::Usage(
+            "the standard streams belong to the program: give --output FILE with --format json or csv".to_owned(),
+        ));
+    }
+    let (folder, recorded) = keep(&arguments.recording, config)?;
+    let stream = Stream::Stderr;
+    if arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
+        return Ok(status(&recorded));
+    }
+    report::show(&recorded.profile, view, &selection, config, stream)?;
+    if !arguments.recording.quiet {
+        let folder = transect_report::terminal::escape(&folder.display().to_string()).into_owned();
+        eprintln!("transect: the profile is {folder}");
+    }
+    Ok(status(&recorded))
+}
+
+/// Records and writes the profile; gives its folder.
+fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), Failure> {
+    let options = options(recording, config)?;
+    let program = Path::new(&recording.command[0]);
+    // A command that can't be profiled is reported before anything is said about folders.
+    transect_binary_info::inspect_launch(program).map_err(transect_record::RecordError::from)?;
+    let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
+    transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
+    let _running = running::announce(&folder);
+    let mut snapshot_failure = None;
+    let mut snapshot = |profile: &Profile| {
+        snapshot_failure = transect_profile_store::write(&folder, profile).err();
+    };
+    let recorded = transect_record::record(&options, &mut snapshot)?;
+    let _progress = Progress::start(format!("writing {}", folder.display()));
+    transect_profile_store::write(&folder, &recorded.profile).map_err(Failure::Keep)?;
+    Ok((folder, recorded))
+}
+
+/// The program's exit status; recorders give it as a shell would, so it fits.
+fn status(recorded: &Recorded) -> u8 {
+    u8::try_from(recorded.exit_status & 0xff).unwrap_or(u8::MAX)
+}
+
+/// Flags over configuration over built-in defaults.
+fn options(recording: &Recording, config: &Config) -> Result<Options, Failure> {
+    let defaults = &config.record;
+    let wrong = |key: &str, problem: String| Failure::Config {
+        path: config::path().unwrap_or_default(),
+        problem: format!("record.{key}: {problem}"),
+    };
+    let budget = match (recording.overhead, &defaults.overhead) {
+        (Some(share), _) => share,
+        (None, Some(word)) => parse_share(word).map_err(|problem| wrong("overhead", problem))?,
+        (None, None) => DEFAULT_BUDGET,
+    };
+    let mode = match (recording.timing, &defaults.timing) {
+        (Some(mode), _) => mode,
+        (None, Some(word)) => parse_timing(word).map_err(|problem| wrong("timing", problem))?,
+        (None, None) => TimingMode::Adaptive,
+    };
+    if recording.overhead.is_some() && mode != TimingMode::Adaptive {
+        return Err(Failure::Usage(
+            "--overhead steers adaptive timing; leave one of --overhead and --timing out".into(),
+        ));
+    }
+    let interval = match (recording.interval, &defaults.interval) {
+        (Some(interval), _) => Some(interval),
+        (None, Some(word)) => {
+            Some(humantime::parse_duration(word).map_err(|error| wrong("interval", error.to_string()))?)
+        }
+        (None, None) => None,
+    };
+    Ok(Options {
+        command: recording.command.clone(),
+        timing: mode.with_budget(budget),
+        histogram: recording.histogram || defaults.histogram,
+        trace: recording.trace.iter().chain(&defaults.trace).cloned().collect(),
+        follow: !recording.no_follow && defaults.follow.unwrap_or(true),
+        wait_all: recording.wait_all,
+        interval,
+        wait_apis: defaults.wait_apis.iter().chain(&recording.wait_apis).cloned().collect(),
+        agent: std::env::var_os("TRANSECT_AGENT").map(PathBuf::from),
+        plan_cache: None,
+    })
+}
+
+/// `transect-PROGRAM-TIME.transect` in the current folder, numbered if several begin in one second.
+fn default_folder(program: &Path) -> PathBuf {
+    let program = program.file_name().unwrap_or(OsStr::new("program")).to_string_lossy();
+    let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let named = |suffix: &str| PathBuf::from(format!("transect-{program}-{time}{suffix}.transect"));
+    let mut folder = named("");
+    for number in 2..1000 {
+        if !folder.exists() {
+            break;
+        }
+        folder = named(&format!("-{number}"));
+    }
+    folder
+}

@@ -1,0 +1,95 @@
+//! `transect report`, and the report at the end of `transect run`.
+
+use std::io::Write;
+
+use transect_analyze::{Selection, View};
+use transect_profile_model::Profile;
+use transect_report::terminal::Style;
+use transect_report::{Content, ReportError, csv, html, json, terminal};
+
+use crate::arguments::{ReportArguments, ReportFormat, ViewArguments};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output::{self, Stream};
+use crate::progress::Progress;
+
+/// Reads the profile and prints the view.
+pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failure> {
+    let selection = selection(&arguments.view, config)?;
+    let profile = {
+        let _progress = Progress::start(format!("reading {}", arguments.folder.display()));
+        transect_profile_store::read(&arguments.folder).map_err(Failure::Read)?
+    };
+    show(&profile, &arguments.view, &selection, config, Stream::Stdout)?;
+    Ok(0)
+}
+
+/// What the flags and the configuration select.
+pub fn selection(view: &ViewArguments, config: &Config) -> Result<Selection, Failure> {
+    let usage = |error: transect_analyze::SelectionError| Failure::Usage(error.to_string());
+    let sort = view.sort.as_deref().or(config.report.sort.as_deref());
+    Ok(Selection {
+        view: view.view.as_deref().map(str::parse).transpose().map_err(usage)?,
+        component: view.component.clone(),
+        api: view.api.clone(),
+        sort: sort.map(str::parse).transpose().map_err(usage)?,
+        top: view.top.or(config.report.top),
+        min_percent: view.min_percent.or(config.report.min_percent),
+        by: view.by.unwrap_or_default(),
+    })
+}
+
+/// The format that the flags and the configuration ask for.
+pub fn format(view: &ViewArguments, config: &Config) -> ReportFormat {
+    view.format.or(config.report.format).unwrap_or(ReportFormat::Text)
+}
+
+/// Writes the page if one is asked for, and the view: to a file, or to `stream`.
+pub fn show(
+    profile: &Profile,
+    view: &ViewArguments,
+    selection: &Selection,
+    config: &Config,
+    stream: Stream,
+) -> Result<(), Failure> {
+    if let Some(path) = &view.html {
+        let _progress = Progress::start(format!("writing {}", path.display()));
+        let full = transect_analyze::full_report(profile, &Selection::default());
+        output::write_file(path, |out| html::render(&full, out))?;
+        // The page is what was asked for; text beside it only if something more was.
+        if view.output.is_none() && view.view.is_none() && view.format.is_none() && stream == Stream::Stdout {
+            return Ok(());
+        }
+    }
+    let format = format(view, config);
+    let mut selection = selection.clone();
+    if format == ReportFormat::Text && selection.view.is_none() {
+        selection.view = implied_view(&selection);
+    }
+    let content = {
+        let _progress = Progress::start("computing the views");
+        Content::new(profile, &selection)
+    };
+    let color = view.color.or(config.report.color);
+    match &view.output {
+        Some(path) => output::write_file(path, |out| render(&content, format, output::file_style(color), out)),
+        None => stream.write(|out| render(&content, format, stream.style(color), out)),
+    }
+}
+
+/// The view that a question implies: who calls this API, which APIs has this component.
+fn implied_view(selection: &Selection) -> Option<View> {
+    match selection {
+        Selection { api: Some(_), .. } => Some(View::Callers),
+        Selection { component: Some(_), .. } => Some(View::Apis),
+        _ => None,
+    }
+}
+
+fn render(content: &Content, format: ReportFormat, style: Style, out: &mut dyn Write) -> Result<(), ReportError> {
+    match format {
+        ReportFormat::Text => terminal::render(content, style, out),
+        ReportFormat::Json => json::render(content, out),
+        ReportFormat::Csv => csv::render(content, out),
+    }
+}

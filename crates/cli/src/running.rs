@@ -1,0 +1,70 @@
+//! Which recordings run on this machine: one small file for each in the user's cache, so that `top` finds them.
+
+use std::fs;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// A recording that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// Process id of the recorder.
+    pub recorder: i32,
+    /// Its profile folder, absolute.
+    pub folder: PathBuf,
+}
+
+/// Removes the announcement when the recording ends.
+#[derive(Debug)]
+pub struct Announcement {
+    file: Option<PathBuf>,
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            let _ = fs::remove_file(file);
+        }
+    }
+}
+
+/// Announces that this process records into `folder`. Without a cache to write to, `top` still works by folder.
+pub fn announce(folder: &Path) -> Announcement {
+    let announced = registry().and_then(|registry| {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&registry).ok()?;
+        let file = registry.join(std::process::id().to_string());
+        fs::write(&file, std::path::absolute(folder).ok()?.as_os_str().as_bytes()).ok()?;
+        Some(file)
+    });
+    Announcement { file: announced }
+}
+
+/// All recordings of this user whose recorder lives.
+pub fn list() -> Vec<Running> {
+    let Some(entries) = registry().and_then(|registry| fs::read_dir(registry).ok()) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| {
+            let recorder = entry.file_name().to_str()?.parse().ok()?;
+            if !is_recorder(recorder) {
+                // Left over from a recorder that was killed.
+                let _ = fs::remove_file(entry.path());
+                return None;
+            }
+            let folder = PathBuf::from(std::ffi::OsString::from_vec(fs::read(entry.path()).ok()?));
+            Some(Running { recorder, folder })
+        })
+        .collect()
+}
+
+/// True if the process lives and runs this program (pids are reused).
+fn is_recorder(pid: i32) -> bool {
+    let executable = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let name = |path: Option<PathBuf>| path.and_then(|p| p.file_name().map(|n| n.to_owned()));
+    let other = name(executable(&pid.to_string()));
+    other.is_some() && other == name(executable("self"))
+}
+
+fn registry() -> Option<PathBuf> {
+    Some(transect_binary_info::PlanCache::default_folder()?.parent()?.join("running"))
+}

@@ -1,0 +1,140 @@
+//! `transect top`: a recording while it runs.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::process::{Pid, Signal};
+use transect_analyze::Selection;
+use transect_profile_model::{Flow, Profile};
+use transect_report::{Content, terminal};
+
+use crate::arguments::TopArguments;
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output::Stream;
+use crate::running::{self, Running};
+
+/// Lines above the rows: what was recorded, totals, column names.
+const HEADER_ROWS: usize = 10;
+/// Rows where the output is no terminal.
+const PLAIN_ROWS: usize = 20;
+/// How long a recorder may take to answer with a snapshot.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// Redraws the view until the recording ends or the iterations are used up.
+pub fn top(arguments: &TopArguments, config: &Config) -> Result<u8, Failure> {
+    let (folder, recorder) = find(&arguments.recording)?;
+    let usage = |error: transect_analyze::SelectionError| Failure::Usage(error.to_string());
+    let screen = Stream::Stdout.is_terminal() && arguments.iterations != Some(1);
+    let mut selection = Selection {
+        view: Some(arguments.view.parse().map_err(usage)?),
+        sort: arguments.sort.as_deref().map(str::parse).transpose().map_err(usage)?,
+        ..Selection::default()
+    };
+    let style = Stream::Stdout.style(arguments.color.or(config.report.color));
+    let mut before: Option<Profile> = None;
+    let mut drawn = 0;
+    loop {
+        let begin = Instant::now();
+        let profile = snapshot(&folder, recorder)?;
+        let rows = Stream::Stdout.rows().map_or(PLAIN_ROWS, |rows| rows.saturating_sub(HEADER_ROWS).max(3));
+        selection.top = Some(rows);
+        let shown = match (&before, arguments.delta) {
+            (Some(before), true) => since(before, &profile),
+            _ => profile.clone(),
+        };
+        let content = Content::new(&shown, &selection);
+        Stream::Stdout.write::<Failure>(|out| {
+            let failure = |source| Failure::Write { place: "standard output".to_owned(), source };
+            if screen {
+                // Home, draw, and clear what is left below: no flicker.
+                out.write_all(b"\x1b[H\x1b[2J").map_err(failure)?;
+            } else if drawn > 0 {
+                out.write_all(b"\n").map_err(failure)?;
+            }
+            Ok(terminal::render(&content, style, out)?)
+        })?;
+        drawn += 1;
+        let over = profile.meta.exit_status.is_some() || arguments.iterations.is_some_and(|n| drawn >= n);
+        if over {
+            return Ok(0);
+        }
+        before = Some(profile);
+        std::thread::sleep(arguments.delay.saturating_sub(begin.elapsed()));
+    }
+}
+
+/// The profile folder that is meant, and its recorder if it runs.
+fn find(recording: &Path) -> Result<(PathBuf, Option<Pid>), Failure> {
+    let recordings = running::list();
+    let pid = recording.to_str().and_then(|word| word.parse::<i32>().ok()).filter(|_| !recording.exists());
+    let found = match pid {
+        Some(pid) => recordings.iter().find(|r| r.recorder == pid || parent(pid) == Some(r.recorder)),
+        None => {
+            let absolute = std::path::absolute(recording).unwrap_or_else(|_| recording.to_path_buf());
+            recordings.iter().find(|r| r.folder == absolute)
+        }
+    };
+    match (found, pid) {
+        (Some(Running { recorder, folder }), _) => Ok((folder.clone(), Pid::from_raw(*recorder))),
+        (None, None) => Ok((recording.to_path_buf(), None)),
+        (None, Some(pid)) => Err(Failure::NoRecording(format!(
+            "process {pid} is neither a recorder of yours nor a program that one launched; start it with: transect \
+             record -- COMMAND"
+        ))),
+    }
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
+}
+
+/// Asks the recorder for a snapshot and reads it.
+fn snapshot(folder: &Path, recorder: Option<Pid>) -> Result<Profile, Failure> {
+    let written = || -> Option<SystemTime> { std::fs::metadata(folder.join("meta.json")).ok()?.modified().ok() };
+    if let Some(pid) = recorder {
+        let before = written();
+        if rustix::process::kill_process(pid, Signal::USR2).is_ok() {
+            let asked = Instant::now();
+            while written() == before && asked.elapsed() < ANSWER && rustix::process::test_kill_process(pid).is_ok() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    transect_profile_store::read(folder).map_err(Failure::Read)
+}
+
+/// What was added between two snapshots of one recording.
+fn since(before: &Profile, now: &Profile) -> Profile {
+    // Rows are looked up by what they name: indices may differ from snapshot to snapshot.
+    fn key<'a>(profile: &'a Profile, flow: &'a Flow) -> (i32, u32, &'a str, &'a str, &'a str, &'a str, bool) {
+        let path = |id: u32| profile.components.get(id as usize).map_or("", |c| &c.path);
+        let tid = profile.threads.get(flow.thread as usize).map_or(0, |t| t.tid);
+        (tid, flow.context, path(flow.caller), path(flow.callee), &flow.symbol, &flow.version, flow.dlsym)
+    }
+    let old: HashMap<_, &Flow> = before.flows.iter().map(|flow| (key(before, flow), flow)).collect();
+    let less = |now: Option<i64>, old: Option<i64>| now.map(|n| (n - old.unwrap_or(0)).max(0));
+    let mut profile = now.clone();
+    profile.meta.wall_ns = (now.meta.wall_ns - before.meta.wall_ns).max(1);
+    profile.flows = now
+        .flows
+        .iter()
+        .filter_map(|flow| {
+            let Some(old) = old.get(&key(now, flow)) else { return Some(flow.clone()) };
+            let mut flow = flow.clone();
+            flow.calls -= old.calls;
+            flow.timed_calls -= old.timed_calls;
+            flow.abandoned_calls -= old.abandoned_calls;
+            flow.total_ns = less(flow.total_ns, old.total_ns);
+            flow.self_ns = less(flow.self_ns, old.self_ns);
+            flow.attributed_ns = less(flow.attributed_ns, old.attributed_ns);
+            flow.bytes = less(flow.bytes, old.bytes);
+            // Intervals and percentiles of a difference are not the differences of them.
+            (flow.total_ns_low, flow.total_ns_high, flow.self_ns_low, flow.self_ns_high) = (None, None, None, None);
+            (flow.calls > 0).then_some(flow)
+        })
+        .collect();
+    profile
+}

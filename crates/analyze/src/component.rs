@@ -107,7 +107,7 @@ struct Other {
 ///
 /// A flow's attributed time is known for its whole duration only, so the self part is taken in proportion, and then
 /// scaled so that the thread's flows add up to what its outermost calls were attributed, which is known exactly.
-fn attribution_scale(profile: &Profile) -> Vec<f64> {
+pub(crate) fn attribution_scale(profile: &Profile) -> Vec<f64> {
     let mut own = vec![0.0; profile.threads.len()];
     let mut estimated = vec![0.0; profile.threads.len()];
     for flow in &profile.flows {
@@ -124,7 +124,7 @@ fn attribution_scale(profile: &Profile) -> Vec<f64> {
     profile.threads.iter().zip(own.into_iter().zip(estimated)).map(scale).collect()
 }
 
-fn proportional(flow: &transect_profile_model::Flow) -> f64 {
+pub(crate) fn proportional(flow: &transect_profile_model::Flow) -> f64 {
     match (flow.self_ns, flow.total_ns, flow.attributed_ns) {
         (Some(own), Some(total), Some(attributed)) if total > 0 => attributed as f64 * own as f64 / total as f64,
         _ => 0.0,

@@ -1,3 +1,18 @@
+//! What stands out in a run, in plain words.
+//!
+//! One file per kind of finding; each holds its thresholds as named constants with the reason for the number. A
+//! finding needs two things: a pattern (how often, how small, how unequal) and a cost that would be worth having
+//! back. Patterns alone are not reported.
+
+mod api;
+mod component;
+mod facts;
+mod imbalance;
+mod lock;
+mod memory;
+mod waiting;
+mod words;
+
 use serde::Serialize;
 use transect_profile_model::Profile;
 
@@ -44,7 +59,48 @@ pub struct FindingRow {
     pub percent: f64,
 }
 
-/// What stands out in the run, weightiest first.
-pub fn summary(_profile: &Profile) -> Vec<FindingRow> {
-    Vec::new()
+/// More findings than this are not read.
+const MOST_FINDINGS: usize = 12;
+
+/// What stands out in the run, weightiest first; one row of kind [`FindingKind::Nothing`] if nothing does.
+pub fn summary(profile: &Profile) -> Vec<FindingRow> {
+    let facts = facts::Facts::new(profile);
+    let mut findings = Vec::new();
+    let mut explained = Vec::new();
+    memory::find(&facts, &mut findings, &mut explained);
+    lock::find(&facts, &mut findings, &mut explained);
+    api::find(&facts, &mut findings, &mut explained);
+    component::find(&facts, &mut findings, &explained);
+    waiting::find(&facts, &mut findings);
+    imbalance::find(&facts, &mut findings);
+    findings.sort_by(|a, b| b.percent.total_cmp(&a.percent).then_with(|| a.finding.cmp(&b.finding)));
+    findings.truncate(MOST_FINDINGS);
+    if findings.is_empty() {
+        findings.push(nothing(&facts));
+    }
+    findings
+}
+
+fn nothing(facts: &facts::Facts<'_>) -> FindingRow {
+    let evidence = match facts.busiest_component() {
+        _ if !facts.totals.timed => {
+            let calls = words::count(facts.totals.calls);
+            format!("{calls} calls were counted; no times were taken (--timing count), so only counts were examined")
+        }
+        Some((name, percent)) => format!(
+            "{} of threads' lifetime examined; the busiest component, {name}, has {}; waiting has {}",
+            words::time(facts.totals.lifetime_ns),
+            words::percent(percent),
+            words::percent(facts.raw_percent(facts.totals.wait_ns)),
+        ),
+        None => "no calls between components were recorded".to_owned(),
+    };
+    FindingRow {
+        finding: "Nothing stands out".to_owned(),
+        evidence,
+        view: "components".to_owned(),
+        next: "Compare the components: --view components".to_owned(),
+        kind: FindingKind::Nothing,
+        percent: 0.0,
+    }
 }

@@ -1,0 +1,145 @@
+use rustc_hash::FxHashMap;
+use transect_profile_model::{ApiClass, ComponentId, Profile};
+
+use crate::component::{attribution_scale, proportional};
+use crate::{ComponentRow, GroupRow, Names, Selection, Totals};
+
+/// What the finders look at, computed once.
+pub(super) struct Facts<'a> {
+    pub profile: &'a Profile,
+    pub names: Names,
+    pub totals: Totals,
+    /// One per (component, API), callers together.
+    pub apis: Vec<ApiFact<'a>>,
+    pub components: Vec<ComponentRow>,
+    pub groups: Vec<GroupRow>,
+    /// Attributed self time of class `compute` per component, by id.
+    pub compute_ns: Vec<f64>,
+    /// Attributed time that is not waiting: the denominator of shares of running time.
+    pub running_ns: f64,
+}
+
+/// All calls of one API.
+pub(super) struct ApiFact<'a> {
+    pub callee: ComponentId,
+    pub api: &'a str,
+    pub class: ApiClass,
+    pub calls: i64,
+    pub self_ns: i64,
+    pub self_attributed_ns: f64,
+    /// Calls whose size is known, and their bytes.
+    pub sized_calls: i64,
+    pub bytes: i64,
+    /// Calling components with calls and attributed self time.
+    pub callers: FxHashMap<ComponentId, (i64, f64)>,
+}
+
+impl ApiFact<'_> {
+    /// Self time of the mean call, ns.
+    pub fn mean_ns(&self) -> i64 {
+        self.self_ns / self.calls.max(1)
+    }
+
+    /// Size of the mean call, where known.
+    pub fn mean_bytes(&self) -> Option<f64> {
+        (self.sized_calls > 0).then(|| self.bytes as f64 / self.sized_calls as f64)
+    }
+
+    /// The component that makes most of the calls, and its share of them, 0–100.
+    pub fn main_caller(&self) -> Option<(ComponentId, f64)> {
+        let (&id, &(calls, _)) =
+            self.callers.iter().max_by_key(|&(&id, &(calls, _))| (calls, std::cmp::Reverse(id)))?;
+        Some((id, calls as f64 * 100.0 / self.calls.max(1) as f64))
+    }
+
+    /// Name without the parameter list.
+    pub fn bare_name(&self) -> &str {
+        self.api.split_once('(').map_or(self.api, |(bare, _)| bare)
+    }
+}
+
+impl<'a> Facts<'a> {
+    pub fn new(profile: &'a Profile) -> Self {
+        let scale = attribution_scale(profile);
+        let mut index: FxHashMap<(ComponentId, &str), usize> = FxHashMap::default();
+        let mut apis: Vec<ApiFact<'a>> = Vec::new();
+        let mut compute_ns = vec![0.0; profile.components.len()];
+        let mut not_compute_ns = 0.0;
+        for flow in &profile.flows {
+            let position = *index.entry((flow.callee, &flow.api)).or_insert_with(|| {
+                apis.push(ApiFact {
+                    callee: flow.callee,
+                    api: &flow.api,
+                    class: flow.class,
+                    calls: 0,
+                    self_ns: 0,
+                    self_attributed_ns: 0.0,
+                    sized_calls: 0,
+                    bytes: 0,
+                    callers: FxHashMap::default(),
+                });
+                apis.len() - 1
+            });
+            let fact = &mut apis[position];
+            let attributed = proportional(flow) * scale[flow.thread as usize];
+            fact.calls += flow.calls;
+            fact.self_ns += flow.self_ns.unwrap_or(0);
+            fact.self_attributed_ns += attributed;
+            if let Some(bytes) = flow.bytes {
+                fact.sized_calls += flow.calls;
+                fact.bytes += bytes;
+            }
+            let caller = fact.callers.entry(flow.caller).or_default();
+            caller.0 += flow.calls;
+            caller.1 += attributed;
+            if flow.class == ApiClass::Compute {
+                compute_ns[flow.callee as usize] += attributed;
+            } else if flow.class.is_wait() {
+                not_compute_ns += attributed;
+            }
+        }
+        let everything = Selection::default();
+        let totals = crate::totals(profile);
+        Self {
+            profile,
+            names: Names::new(profile),
+            running_ns: (totals.attributed_ns as f64 - not_compute_ns).max(0.0),
+            totals,
+            apis,
+            components: crate::components(profile, &everything),
+            groups: crate::threads(profile, &everything).groups,
+            compute_ns,
+        }
+    }
+
+    /// Share of the time in which threads were not waiting, 0–100.
+    pub fn running_percent(&self, attributed_ns: f64) -> f64 {
+        share(attributed_ns, self.running_ns)
+    }
+
+    /// Share of all threads' attributed lifetime, 0–100.
+    pub fn percent(&self, attributed_ns: f64) -> f64 {
+        share(attributed_ns, self.totals.attributed_ns as f64)
+    }
+
+    /// Share of all threads' lifetime, 0–100.
+    pub fn raw_percent(&self, ns: i64) -> f64 {
+        share(ns as f64, self.totals.lifetime_ns as f64)
+    }
+
+    /// Name and share of lifetime of the component with the most self time.
+    pub fn busiest_component(&self) -> Option<(&str, f64)> {
+        let row = self.components.first()?;
+        Some((row.component.as_str(), row.self_percent.unwrap_or(0.0)))
+    }
+
+    /// `--component … --api …` for an API, quoted for a shell.
+    pub fn options(&self, fact: &ApiFact<'_>) -> String {
+        let component = super::words::shell(self.names.get(fact.callee));
+        format!("--component {component} --api {}", super::words::shell(fact.api))
+    }
+}
+
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part * 100.0 / whole).clamp(0.0, 100.0) } else { 0.0 }
+}

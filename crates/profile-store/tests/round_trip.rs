@@ -1,0 +1,146 @@
+//! What is written is what is read, for every value that a profile can hold.
+
+use std::os::unix::fs::PermissionsExt;
+
+use proptest::prelude::*;
+use transect_analyze::synthetic::{empty, image_server, large};
+use transect_profile_model::{
+    ApiClass, Component, Flow, Lock, Loss, LossKind, Process, Profile, Thread, Timing, TraceEvent, Wait,
+};
+use transect_profile_store::{TABLES, read, write};
+
+fn round_trip(profile: &Profile) -> Profile {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.transect");
+    write(&path, profile).unwrap();
+    read(&path).unwrap()
+}
+
+#[test]
+fn realistic_profiles_come_back_unchanged() {
+    for profile in [empty(), image_server(), large(500, 3)] {
+        assert_eq!(round_trip(&profile), profile);
+    }
+}
+
+#[test]
+fn every_timing_mode_comes_back() {
+    let modes = [Timing::Adaptive { budget: 0.03 }, Timing::Full, Timing::Count, Timing::Every { period: 64 }];
+    for timing in modes {
+        let mut profile = empty();
+        profile.meta.timing = timing;
+        profile.meta.exit_status = None;
+        assert_eq!(round_trip(&profile), profile);
+    }
+}
+
+#[test]
+fn numbers_that_json_cannot_hold_become_zero_instead_of_breaking_the_profile() {
+    let mut profile = empty();
+    profile.meta.overhead_estimate = f64::NAN;
+    profile.meta.clock.ticks_per_ns = f64::INFINITY;
+    let read = round_trip(&profile);
+    assert_eq!((read.meta.overhead_estimate, read.meta.clock.ticks_per_ns), (0.0, 0.0));
+}
+
+#[test]
+fn only_the_user_may_read_a_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.transect");
+    write(&path, &image_server()).unwrap();
+    let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&path), 0o700);
+    let mut names: Vec<String> = Vec::new();
+    for entry in std::fs::read_dir(&path).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(mode(&entry.path()), 0o600, "{:?}", entry.path());
+        names.push(entry.file_name().into_string().unwrap());
+    }
+    names.sort();
+    let mut expected: Vec<String> = TABLES.iter().map(|table| format!("{table}.parquet")).collect();
+    expected.push("meta.json".into());
+    expected.sort();
+    assert_eq!(names, expected);
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![Just(String::new()), "\\PC{0,12}", Just("a\0b\n\u{1b}[31m\u{202e}<script>".to_owned())]
+}
+
+fn class() -> impl Strategy<Value = ApiClass> {
+    prop::sample::select(vec![ApiClass::Compute, ApiClass::Io, ApiClass::Lock, ApiClass::Wait, ApiClass::CountOnly])
+}
+
+fn flow() -> impl Strategy<Value = Flow> {
+    let ids = (0_u32..2, 0_u32..1000, 0_u32..3, 0_u32..3);
+    let times = prop::collection::vec(any::<Option<i64>>(), 11);
+    (ids, (text(), text(), text()), class(), any::<[i64; 3]>(), times, any::<bool>()).prop_map(
+        |((thread, context, caller, callee), (api, symbol, version), class, calls, times, dlsym)| Flow {
+            thread,
+            context,
+            caller,
+            callee,
+            api,
+            symbol,
+            version,
+            class,
+            calls: calls[0],
+            timed_calls: calls[1],
+            abandoned_calls: calls[2],
+            total_ns: times[0],
+            total_ns_low: times[1],
+            total_ns_high: times[2],
+            self_ns: times[3],
+            self_ns_low: times[4],
+            self_ns_high: times[5],
+            attributed_ns: times[6],
+            p50_ns: times[7],
+            p99_ns: times[8],
+            max_ns: times[9],
+            bytes: times[10],
+            dlsym,
+        },
+    )
+}
+
+prop_compose! {
+    fn profile()(
+        components in prop::collection::vec((text(), text(), any::<bool>(), any::<bool>()), 3),
+        threads in prop::collection::vec((any::<i32>(), text(), text(), text(), any::<[i64; 8]>()), 2),
+        executable in text(),
+        flows in prop::collection::vec(flow(), 0..20),
+        waits in prop::collection::vec((0_u32..2, text(), text(), any::<[i64; 2]>(), 0_u32..3), 0..4),
+        locks in prop::collection::vec((text(), text(), any::<[i64; 4]>()), 0..4),
+        trace in prop::collection::vec((any::<i64>(), 0_u32..2, 0_u32..3, text(), any::<[i64; 6]>()), 0..4),
+        loss in prop::collection::vec((text(), any::<i64>(), text()), 0..3),
+    ) -> Profile {
+        let mut profile = empty();
+        profile.components = components.into_iter()
+            .map(|(path, build_id, executable, synthetic)| Component { path, build_id, executable, synthetic }).collect();
+        profile.processes = vec![Process { pid: 7, parent_pid: 1, executable, start_ns: -1, wall_ns: i64::MAX }];
+        profile.threads = threads.into_iter().map(|(tid, name, group, start_routine, n)| Thread {
+            process: 0, tid, name, group, start_routine, start_ns: n[0], wall_ns: n[1], busy_ns: n[2], wait_ns: n[3],
+            calls: n[4], outermost_ns: n[5], outermost_attributed_ns: n[6], attributed_ns: n[7],
+        }).collect();
+        profile.flows = flows;
+        profile.waits = waits.into_iter()
+            .map(|(thread, api, object, n, caller)| Wait { thread, api, object, count: n[0], ns: n[1], caller }).collect();
+        profile.locks = locks.into_iter().map(|(object, path, n)| Lock {
+            process: 0, object, path, acquisitions: n[0], contended: n[1], wait_ns: n[2], hold_ns: n[3],
+        }).collect();
+        profile.trace = trace.into_iter()
+            .map(|(time_ns, thread, caller, api, args)| TraceEvent { time_ns, thread, caller, api, args }).collect();
+        profile.loss = loss.into_iter()
+            .map(|(place, count, reason)| Loss { what: LossKind::RefusedSites, place, count, reason }).collect();
+        profile
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_profile_comes_back_unchanged(profile in profile()) {
+        prop_assert_eq!(round_trip(&profile), profile);
+    }
+}

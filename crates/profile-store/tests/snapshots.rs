@@ -1,0 +1,60 @@
+//! A profile that is rewritten all the time can be read all the time, by us and file by file.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use transect_analyze::synthetic::large;
+use transect_profile_store::{read, write};
+
+#[test]
+fn readers_see_one_snapshot_or_the_next_never_a_mixture() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.transect");
+    // Snapshots differ in every table's number of rows, so that a mixture is inconsistent.
+    let snapshots = [large(40, 1), large(60, 2), large(80, 3)];
+    write(&path, &snapshots[0]).unwrap();
+    let stop = AtomicBool::new(false);
+    let until = Instant::now() + Duration::from_millis(1500);
+    let (reads, writes) = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut reads = 0;
+                    while !stop.load(Ordering::Relaxed) {
+                        let profile = read(&path).unwrap();
+                        assert!(snapshots.contains(&profile), "a mixture was read");
+                        reads += 1;
+                    }
+                    reads
+                })
+            })
+            .collect();
+        let mut writes = 0;
+        while Instant::now() < until {
+            writes += 1;
+            write(&path, &snapshots[writes % 3]).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        let reads: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+        (reads, writes)
+    });
+    assert!(reads > 1 && writes > 1, "{reads} reads during {writes} writes");
+    let left = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(left, 1, "temporary folders are gone");
+}
+
+#[test]
+fn what_a_killed_writer_left_is_removed_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.transect");
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let dead = child.id();
+    child.wait().unwrap();
+    let left = folder.path().join(format!(".run.transect.transect-tmp.{dead}.0"));
+    std::fs::create_dir(&left).unwrap();
+    std::fs::write(left.join("flows.parquet"), "half").unwrap();
+    let alive = folder.path().join(".run.transect.transect-tmp.1.0");
+    std::fs::create_dir(&alive).unwrap();
+    write(&path, &large(10, 1)).unwrap();
+    assert!(!left.exists() && alive.exists());
+}

@@ -22,13 +22,19 @@ fn per_call(total_ns: Option<i64>, calls: i64) -> String {
     }
 }
 
-/// Half the width of the 95 % interval, relative to the total; empty where every call was timed.
-fn uncertainty(row: &FlowRow) -> String {
+/// Interval, relative to the total and in percent, from which an estimate is only an order of magnitude.
+const VAGUE: f64 = 50.0;
+
+/// Half the width of the 95 % interval, relative to the total; empty where every call was timed or the interval does
+/// not show.
+fn uncertainty(row: &FlowRow) -> Cell {
     match (row.total_ns, row.total_ns_low, row.total_ns_high) {
         (Some(total), Some(low), Some(high)) if total > 0 => {
-            format!("±{:.0} %", (high - low) as f64 * 50.0 / total as f64)
+            let half = (high - low) as f64 * 50.0 / total as f64;
+            let role = if half >= VAGUE { Role::Warning } else { Role::Dim };
+            if half < 0.5 { Cell::default() } else { Cell::new(role, format!("±{half:.0} %")) }
         }
-        _ => String::new(),
+        _ => Cell::default(),
     }
 }
 
@@ -50,8 +56,8 @@ fn attributed_share(attributed_ns: Option<i64>, totals: &Totals) -> Option<f64> 
     share(attributed_ns?, totals.attributed_ns)
 }
 
-/// Prints flows, one a line.
-pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: Limit) {
+/// Prints flows, one a line; `hint` says how to see those left out.
+pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: Limit, hint: &str) {
     let explanation = if totals.timed {
         "calling component → called component and its API; TOTAL includes callees"
     } else {
@@ -82,7 +88,7 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
         table.row([
             share_cell(attributed_share(row.attributed_ns, totals)),
             optional_duration(row.total_ns).into(),
-            Cell::new(Role::Dim, uncertainty(row)),
+            uncertainty(row),
             optional_duration(row.self_ns).into(),
             count(row.calls).into(),
             per_call(row.total_ns, row.calls).into(),
@@ -97,7 +103,7 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
         ]);
     }
     page.table(&table);
-    page.left_out(left, "--top N, --component NAME, --api NAME");
+    page.left_out(left, hint);
 }
 
 /// What a row is split by, where the selection splits.

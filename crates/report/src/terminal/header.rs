@@ -33,8 +33,13 @@ pub(crate) fn header(page: &mut Page, meta: &Meta, totals: &Totals, loss: &[Loss
             format!("{} in {}", counted(totals.calls, "call", "calls"), counted(totals.flows, "flow", "flows")),
         ],
     );
-    page.items(10, &[timing(meta, totals), format!("overhead about {}", percent(meta.overhead_estimate * 100.0))]);
+    page.items(10, &[timing(meta, totals), overhead(meta.overhead_estimate * 100.0)]);
     losses(page, loss);
+}
+
+/// The estimated cost of measuring, in words.
+fn overhead(share: f64) -> String {
+    if share < 0.05 { "overhead below 0.1 %".to_owned() } else { format!("overhead about {}", percent(share)) }
 }
 
 /// The timing mode in words.

@@ -73,7 +73,7 @@ fn page(content: &Content, style: Style) -> String {
         Rows::Components(rows) => components::components(&mut page, rows, totals, limit, usize::MAX),
         Rows::Apis(view) => flows::apis(&mut page, view, selection.component.as_deref(), limit),
         Rows::Callers { groups, .. } => flows::callers(&mut page, groups, totals, limit),
-        Rows::Flows(rows) => flows::flows(&mut page, rows, totals, limit),
+        Rows::Flows(rows) => flows::flows(&mut page, rows, totals, limit, "--top N, --component NAME, --api NAME"),
         Rows::Threads(view) => {
             threads::groups(&mut page, &view.groups, totals, limit);
             threads::threads(&mut page, &view.threads, limit);
@@ -91,7 +91,7 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
     let few = |n: usize| Limit(selection.top.unwrap_or(n));
     summary::summary(page, &full.summary);
     components::components(page, &full.components, &full.totals, few(8), 3);
-    flows::flows(page, &full.flows, &full.totals, few(12));
+    flows::flows(page, &full.flows, &full.totals, few(12), "--view flows");
     if full.threads.len() > 1 {
         threads::groups(page, &full.groups, &full.totals, few(8));
     }

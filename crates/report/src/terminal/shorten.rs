@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     /// A demangled function. Left out, each only if the step before was not enough: well-known long spellings,
     /// parameter types, template arguments (innermost first), the return type, leading scopes, the middle.
     Function,
-    /// File name of a component: left out from `.so` on, then the middle.
+    /// File name of a component: left out from `.so` (of CPython's modules, `.cpython-`) on, then the middle.
     Component,
     /// A call path joined by ` > `: left out from the root, then as a function.
     Path,
@@ -44,10 +44,10 @@ pub(crate) fn shorten(text: &str, kind: Kind, columns: usize) -> String {
     }
     match kind {
         Kind::Function => shorten_function(text, columns),
-        Kind::Component => match text.split_once(".so") {
-            Some((stem, _)) if !stem.is_empty() => cut_middle(stem, columns),
-            _ => cut_middle(text, columns),
-        },
+        Kind::Component => {
+            let stem = [".cpython-", ".so"].iter().find_map(|end| text.split_once(end)).map_or(text, |(stem, _)| stem);
+            cut_middle(if stem.is_empty() { text } else { stem }, columns)
+        }
         Kind::Path => shorten_path(text, columns),
         Kind::Text => cut_middle(text, columns),
     }
@@ -254,6 +254,7 @@ mod tests {
         assert_eq!(shorten("libstdc++.so.6", Kind::Component, 12), "libstdc++");
         assert_eq!(shorten("libcrypto.so.3", Kind::Component, 6), "li…pto");
         assert_eq!(shorten("wordcount", Kind::Component, 5), "w…unt");
+        assert_eq!(shorten("zlib.cpython-311-x86_64-linux-gnu.so", Kind::Component, 12), "zlib");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(crate) fn waits(page: &mut Page, rows: &[WaitRow], totals: &Totals, limit: L
         Column::number("COUNT").rank(LAST_RESORT),
         Column::number("MEAN").rank(3),
         Column::name("GROUP", Kind::Text, 8),
-        Column::name("CALLER", Kind::Component, 8).rank(2),
+        Column::name("CALLER", Kind::Component, 13).rank(2),
         Column::name("API", Kind::Function, 16),
         Column::name("FOR", Kind::Text, 16),
     ]);

@@ -25,8 +25,8 @@ pub(crate) struct Stretch {
     pub range: Range<u64>,
     /// True if a frame description says that a function starts here; else the start is likely but not certain.
     pub certain: bool,
-    /// True if the function has landing pads.
-    pub landing_pads: bool,
+    /// Address of the function's exception table.
+    pub exceptions: Option<u64>,
 }
 
 impl Functions {
@@ -51,12 +51,12 @@ impl Functions {
         let next = self.ranges.partition_point(|(range, _)| range.start <= vaddr);
         let previous = next.checked_sub(1).map(|index| &self.ranges[index]);
         if let Some((range, lsda)) = previous.filter(|(range, _)| range.contains(&vaddr)) {
-            return Some(Stretch { range: range.clone(), certain: true, landing_pads: lsda.is_some() });
+            return Some(Stretch { range: range.clone(), certain: true, exceptions: *lsda });
         }
         let section = self.sections.iter().find(|range| range.contains(&vaddr))?;
         let start = previous.map_or(section.start, |(range, _)| range.end.max(section.start));
         let end = self.ranges.get(next).map_or(section.end, |(range, _)| range.start.min(section.end));
-        Some(Stretch { range: start..end, certain: false, landing_pads: false })
+        Some(Stretch { range: start..end, certain: false, exceptions: None })
     }
 }
 

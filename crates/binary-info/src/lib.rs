@@ -11,6 +11,7 @@
 //! with SIGBUS). Replacing a file by rename, as package managers do, is harmless.
 
 mod cache;
+mod call_target;
 mod code;
 mod debug_file;
 mod demangle;
@@ -18,6 +19,7 @@ mod dynamic;
 mod error;
 mod file_map;
 mod identity;
+mod landing_pad;
 pub mod launch;
 mod linkage;
 mod object_file;

@@ -6,13 +6,15 @@
 //!
 //! The analysis scans all executable bytes for displacements that lead to a slot. `call *slot(%rip)` and
 //! `jmp *slot(%rip)` are recognised by their bytes; the other candidates are decoded from the start of their function,
-//! since only there are instruction boundaries known. Where boundaries are unclear the slot counts as loaded: a slot
+//! since only there are instruction boundaries known; a load whose value is only called counts as a call. Where boundaries are unclear the slot counts as loaded: a slot
 //! wrongly hooked changes the program, one wrongly left alone is merely counted as unhooked.
 
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind};
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite, SlotUse};
 
+use crate::call_target::Function;
 use crate::code::{Functions, Stretch};
+use crate::landing_pad::landing_pads;
 use crate::linkage::{LinkageSlot, RelocationTable};
 use crate::{BinaryError, Object, scan};
 
@@ -47,6 +49,8 @@ enum Reference {
     Call,
     /// Compares it with zero: tells whether a weak function exists, not which one it is.
     NullTest,
+    /// Loads it into a register.
+    Register(Register),
     /// Reads or computes its address.
     Load,
 }
@@ -180,6 +184,7 @@ fn verify_stretch(object: &Object, stretch: &Stretch, candidates: &[Candidate], 
     let code = &code[..code.len().min(size)];
     let mut decoder = Decoder::with_ip(64, code, stretch.range.start, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
+    let mut function = None;
     let mut rest = candidates;
     while let Some(candidate) = rest.first() {
         if !decoder.can_decode() || decoder.ip() > candidate.at {
@@ -189,11 +194,24 @@ fn verify_stretch(object: &Object, stretch: &Stretch, candidates: &[Candidate], 
         }
         decoder.decode_out(&mut instruction);
         while let Some(candidate) = rest.first().filter(|c| c.at < instruction.next_ip()) {
-            let reference = reference(&decoder, &instruction, candidate, addresses[candidate.slot]);
+            let mut reference = reference(&decoder, &instruction, candidate, addresses[candidate.slot]);
+            if let Reference::Register(register) = reference {
+                let function = function.get_or_insert_with(|| decode_function(object, code, stretch));
+                let called = stretch.certain && function.only_called(instruction.ip(), register);
+                reference = if called { Reference::Call } else { Reference::Load };
+            }
             book(candidate, reference, stretch, uses);
             rest = &rest[1..];
         }
     }
+}
+
+fn decode_function(object: &Object, code: &[u8], stretch: &Stretch) -> Function {
+    let pads = match stretch.exceptions {
+        None => Some(Vec::new()),
+        Some(at) => object.bytes_at(at).and_then(|bytes| landing_pads(bytes, stretch.range.start)),
+    };
+    Function::decode(code, stretch, pads)
 }
 
 fn book(candidate: &Candidate, reference: Reference, stretch: &Stretch, uses: &mut [Uses]) {
@@ -208,7 +226,7 @@ fn book(candidate: &Candidate, reference: Reference, stretch: &Stretch, uses: &m
             uses.sites.push(candidate.at);
         }
         Reference::NullTest => {}
-        Reference::Load => uses.loads += 1,
+        Reference::Load | Reference::Register(_) => uses.loads += 1,
         // Outside of described functions the decoding may have started at the wrong byte.
         Reference::None if !stretch.certain => uses.loads += 1,
         Reference::None => {}
@@ -240,6 +258,7 @@ fn reference(decoder: &Decoder<'_>, instruction: &Instruction, candidate: &Candi
         {
             Reference::NullTest
         }
+        Code::Mov_r64_rm64 => Reference::Register(instruction.op0_register()),
         _ => Reference::Load,
     }
 }

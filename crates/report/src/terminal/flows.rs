@@ -14,6 +14,35 @@ use super::{Limit, share_cell};
 
 const BAR: usize = 8;
 
+/// An estimate of `ns`; `None` where no call was timed: adaptive timing then knows nothing, and zero would be wrong.
+fn known(ns: Option<i64>, timed_calls: i64) -> Option<i64> {
+    ns.filter(|&ns| ns != 0 || timed_calls > 0)
+}
+
+/// Times of a row or a group, as shown.
+struct Times {
+    total_ns: Option<i64>,
+    self_ns: Option<i64>,
+    attributed_ns: Option<i64>,
+}
+
+impl Times {
+    fn of_row(row: &FlowRow) -> Self {
+        let known = |ns| known(ns, row.timed_calls);
+        Self { total_ns: known(row.total_ns), self_ns: known(row.self_ns), attributed_ns: known(row.attributed_ns) }
+    }
+
+    fn of_group(group: &ApiGroup) -> Self {
+        let timed = group.callers.iter().map(|row| row.timed_calls).sum();
+        let known = |ns| known(ns, timed);
+        Self {
+            total_ns: known(group.total_ns),
+            self_ns: known(group.self_ns),
+            attributed_ns: known(group.attributed_ns),
+        }
+    }
+}
+
 /// Mean time of a call; `–` without times.
 fn per_call(total_ns: Option<i64>, calls: i64) -> String {
     match total_ns {
@@ -85,13 +114,14 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
     ]);
     let (shown, left) = limit.apply(rows);
     for row in shown {
+        let times = Times::of_row(row);
         table.row([
-            share_cell(attributed_share(row.attributed_ns, totals)),
-            optional_duration(row.total_ns).into(),
+            share_cell(attributed_share(times.attributed_ns, totals)),
+            optional_duration(times.total_ns).into(),
             uncertainty(row),
-            optional_duration(row.self_ns).into(),
+            optional_duration(times.self_ns).into(),
             count(row.calls).into(),
-            per_call(row.total_ns, row.calls).into(),
+            per_call(times.total_ns, row.calls).into(),
             row.p50_ns.map(duration).unwrap_or_default().into(),
             row.p99_ns.map(duration).unwrap_or_default().into(),
             optional_bytes(row.bytes),
@@ -153,13 +183,15 @@ fn groups(page: &mut Page, rows: &[ApiGroup], limit: Limit) {
     ]);
     let (shown, left) = limit.apply(rows);
     for group in shown {
+        let times = Times::of_group(group);
+        let percent = group.percent.filter(|_| times.attributed_ns.is_some());
         table.row([
-            share_cell(group.percent),
-            Cell::new(Role::Bar, bar(group.percent.unwrap_or(0.0), BAR)),
-            optional_duration(group.total_ns).into(),
-            optional_duration(group.self_ns).into(),
+            share_cell(percent),
+            Cell::new(Role::Bar, bar(percent.unwrap_or(0.0), BAR)),
+            optional_duration(times.total_ns).into(),
+            optional_duration(times.self_ns).into(),
             count(group.calls).into(),
-            per_call(group.total_ns, group.calls).into(),
+            per_call(times.total_ns, group.calls).into(),
             optional_bytes(group.bytes),
             class_cell(group.class),
             Cell::new(Role::Dim, escape(&group.callee)),
@@ -190,28 +222,31 @@ pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit
     ]);
     let (shown, left) = limit.apply(rows);
     for group in shown {
+        let times = Times::of_group(group);
+        let percent = group.percent.filter(|_| times.attributed_ns.is_some());
         table.row([
-            share_cell(group.percent),
-            Cell::new(Role::Bar, bar(group.percent.unwrap_or(0.0), BAR)),
-            optional_duration(group.total_ns).into(),
-            optional_duration(group.self_ns).into(),
+            share_cell(percent),
+            Cell::new(Role::Bar, bar(percent.unwrap_or(0.0), BAR)),
+            optional_duration(times.total_ns).into(),
+            optional_duration(times.self_ns).into(),
             count(group.calls).into(),
-            per_call(group.total_ns, group.calls).into(),
+            per_call(times.total_ns, group.calls).into(),
             optional_bytes(group.bytes),
             class_cell(group.class),
             Cell::new(Role::Dim, escape(&group.callee)),
             Cell::new(Role::Name, escape(&group.api)),
         ]);
         for row in &group.callers {
-            let part = attributed_share(row.attributed_ns, totals);
+            let times = Times::of_row(row);
+            let part = attributed_share(times.attributed_ns, totals);
             let name = Cell::new(Role::Dim, "  ← ").then(Role::Plain, escape(&row.caller));
             table.row([
                 Cell::new(Role::Dim, super::units::optional_percent(part)),
                 Cell::new(Role::Dim, bar(part.unwrap_or(0.0), BAR)),
-                Cell::new(Role::Dim, optional_duration(row.total_ns)),
-                Cell::new(Role::Dim, optional_duration(row.self_ns)),
+                Cell::new(Role::Dim, optional_duration(times.total_ns)),
+                Cell::new(Role::Dim, optional_duration(times.self_ns)),
                 Cell::new(Role::Dim, count(row.calls)),
-                Cell::new(Role::Dim, per_call(row.total_ns, row.calls)),
+                Cell::new(Role::Dim, per_call(times.total_ns, row.calls)),
                 optional_bytes(row.bytes),
                 Cell::default(),
                 split_cell(row),

@@ -17,19 +17,31 @@ pub(crate) fn loss(page: &mut Page, rows: &[LossRow], limit: Limit) {
         return page.empty("nothing was lost");
     }
     let mut table =
-        Table::new(&[Column::number("COUNT"), Column::text("WHAT"), Column::name("WHERE, WHY", Kind::Text, 16)]);
+        Table::new(&[Column::number("COUNT"), Column::text("WHAT"), Column::name("WHY, WHERE", Kind::Text, 16)]);
     let (shown, left) = limit.apply(rows);
-    for row in shown {
+    for kind in by_reason(shown) {
         table.row([
-            count(row.count).into(),
-            Cell::new(Role::Warning, escape(&row.what)),
-            Cell::new(Role::Name, escape(&row.place)),
+            count(kind.iter().map(|row| row.count).sum()).into(),
+            Cell::new(Role::Warning, escape(&kind[0].what)),
+            escape(&kind[0].reason).into_owned().into(),
         ]);
-        if !row.reason.is_empty() {
-            let reason = Cell::new(Role::Dim, "  ").then(Role::Plain, escape(&row.reason));
-            table.row([Cell::default(), Cell::default(), reason]);
+        for row in kind {
+            let place = Cell::new(Role::Dim, "  ").then(Role::Dim, escape(&row.place)).of(Kind::File);
+            table.row([Cell::new(Role::Dim, count(row.count)), Cell::default(), place]);
         }
     }
     page.table(&table);
     page.left_out(left, "--view loss --top N");
+}
+
+/// The rows of the same kind and reason together, in the order of their first.
+fn by_reason(rows: &[LossRow]) -> Vec<Vec<&LossRow>> {
+    let mut kinds: Vec<Vec<&LossRow>> = Vec::new();
+    for row in rows {
+        match kinds.iter_mut().find(|kind| kind[0].what == row.what && kind[0].reason == row.reason) {
+            Some(kind) => kind.push(row),
+            None => kinds.push(vec![row]),
+        }
+    }
+    kinds
 }

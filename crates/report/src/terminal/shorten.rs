@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Function,
     /// File name of a component: left out from `.so` (of CPython's modules, `.cpython-`) on, then the middle.
     Component,
+    /// A file: leading folders are left out, then as a component.
+    File,
     /// A call path joined by ` > `: left out from the root, then as a function.
     Path,
     /// Anything else: the middle is left out.
@@ -48,6 +50,7 @@ pub(crate) fn shorten(text: &str, kind: Kind, columns: usize) -> String {
             let stem = [".cpython-", ".so"].iter().find_map(|end| text.split_once(end)).map_or(text, |(stem, _)| stem);
             cut_middle(if stem.is_empty() { text } else { stem }, columns)
         }
+        Kind::File => shorten_file(text, columns),
         Kind::Path => shorten_path(text, columns),
         Kind::Text => cut_middle(text, columns),
     }
@@ -83,6 +86,16 @@ fn shorten_function(name: &str, columns: usize) -> String {
         }
     }
     cut_middle(text.strip_suffix("(…)").unwrap_or(&text), columns)
+}
+
+/// `/usr/lib/x.so` as `…/lib/x.so`, `…/x.so`, `x`.
+fn shorten_file(path: &str, columns: usize) -> String {
+    let starts = path.match_indices('/').map(|(at, _)| &path[at..]);
+    let fitting = starts.map(|rest| format!("…{rest}")).find(|text| width(text) <= columns);
+    fitting.unwrap_or_else(|| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        shorten(name, Kind::Component, columns)
+    })
 }
 
 /// Drops frames from the root of a path; of the last one, its component too.
@@ -258,6 +271,14 @@ mod tests {
     }
 
     #[test]
+    fn files_lose_their_folders_first() {
+        let path = "/usr/lib/x86_64-linux-gnu/libssl.so.3";
+        assert_eq!(shorten(path, Kind::File, 36), "…/lib/x86_64-linux-gnu/libssl.so.3");
+        assert_eq!(shorten(path, Kind::File, 20), "…/libssl.so.3");
+        assert_eq!(shorten(path, Kind::File, 8), "libssl");
+    }
+
+    #[test]
     fn paths_lose_their_root_first() {
         let path = "app!main > app!work(int) > libq.so!Queue<int>::pop()";
         assert_eq!(shorten(path, Kind::Path, 60), path);
@@ -298,7 +319,7 @@ mod tests {
 
         #[test]
         fn fits_whatever_it_is(text in "[a-z:<>(), *&>!~]{0,60}|.{0,40}", columns in 0usize..50) {
-            for kind in [Kind::Function, Kind::Component, Kind::Path, Kind::Text] {
+            for kind in [Kind::Function, Kind::Component, Kind::File, Kind::Path, Kind::Text] {
                 let short = shorten(&text, kind, columns);
                 prop_assert!(width(&short) <= columns, "{:?} {:?}: {:?}", kind, text, short);
                 if width(&text) <= columns {

@@ -107,6 +107,9 @@ impl From<String> for Cell {
     }
 }
 
+/// From which rank on columns are dropped, and what names have room for, given their least.
+type Stage = (u8, fn(usize) -> usize);
+
 /// Rows under their columns.
 pub(crate) struct Table {
     columns: Vec<Column>,
@@ -163,7 +166,7 @@ impl Table {
         let has_content = |i: usize| self.rows.is_empty() || self.rows.iter().any(|r| r[i].tells());
         let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&i| has_content(i)).collect();
         // What names should have: ample room before extras, their least before ordinary columns, scraps before the last.
-        let stages: [(u8, fn(usize) -> usize); 3] =
+        let stages: [Stage; 3] =
             [(EXTRA, |least| least * 3 / 2), (LAST_RESORT + 1, |least| least), (LAST_RESORT, |least| least.min(SCRAP))];
         for (lowest, room_for_names) in stages {
             let least = |i: usize| self.columns[i].shape.map_or(natural[i], |(_, l)| room_for_names(l).min(natural[i]));

@@ -11,7 +11,7 @@ use super::table::{Cell, Column, LAST_RESORT, Table};
 use super::units::{count, duration, optional_percent, share};
 use super::{Limit, share_cell};
 
-const BAR: usize = 16;
+const BAR: usize = 10;
 
 /// Busiest against mean thread from which a group counts as unbalanced, and busiest against idlest group; the
 /// summary's own threshold.
@@ -29,7 +29,7 @@ pub(crate) fn groups(page: &mut Page, rows: &[GroupRow], totals: &Totals, limit:
         Column::number("THREADS").rank(LAST_RESORT),
         Column::number("IMBALANCE").rank(2),
         Column::number("CALLS").rank(5),
-        Column::name("PROGRAM", Kind::Text, 8).rank(4),
+        Column::name("PROGRAM", Kind::Text, 8).rank(2),
         Column::name("GROUP", Kind::Text, 12),
     ]);
     let (shown, left) = limit.apply(rows);

@@ -219,6 +219,7 @@ pub fn flows() -> Vec<FlowRow> {
             2,
             Some(55),
         ),
+        flow("wordcount", "libc.so.6", "strlen", Compute, 77, Some(0)),
         flow("wordcount", "libc.so.6", "_setjmp", CountOnly, 17, None),
     ]
 }

@@ -90,16 +90,16 @@ fn page(content: &Content, style: Style) -> String {
 fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
     let few = |n: usize| Limit(selection.top.unwrap_or(n));
     summary::summary(page, &full.summary);
-    components::components(page, &full.components, &full.totals, few(8), 3);
-    flows::flows(page, &full.flows, &full.totals, few(12), "--view flows");
+    components::components(page, &full.components, &full.totals, few(6), 2);
+    flows::flows(page, &full.flows, &full.totals, few(8), "--view flows");
     if full.threads.len() > 1 {
-        threads::groups(page, &full.groups, &full.totals, few(8));
+        threads::groups(page, &full.groups, &full.totals, few(5));
     }
     if !full.waits.is_empty() {
-        waits::waits(page, &full.waits, &full.totals, few(6));
+        waits::waits(page, &full.waits, &full.totals, few(4));
     }
     if !full.locks.is_empty() {
-        locks::locks(page, &full.locks, few(6));
+        locks::locks(page, &full.locks, few(3));
     }
     page.section("More", "");
     let views = View::ALL.map(View::as_str).join("|");

@@ -24,7 +24,7 @@ export interface DrillDown {
 }
 
 export function drillDown(model: Model, showFlows: (filter: { caller?: string; callee?: string; text?: string }) => void): DrillDown {
-  const crumbs = h("nav", { class: "crumbs", "aria-label": "Drill-down" });
+  const crumbs = h("nav", { class: "crumbs", "aria-label": "Drill-down", title: "Esc goes one step up" });
   const content = h("div", { class: "drill-content" });
   const go = (place: Place): void => {
     location.hash = hrefOf(place);
@@ -74,9 +74,18 @@ export function drillDown(model: Model, showFlows: (filter: { caller?: string; c
     ];
   };
 
+  const element = h("div", { class: "drill", id: "drill" }, crumbs, content);
+  let shown: Place = {};
+  element.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || shown.component === undefined) return;
+    event.preventDefault();
+    go(shown.api === undefined ? {} : { component: shown.component });
+  });
   return {
-    element: h("div", { class: "drill", id: "drill", "aria-live": "polite" }, crumbs, content),
+    element,
     show(place) {
+      shown = place;
+      const focused = element.contains(document.activeElement);
       const steps: Node[] = [step("All components", {}, place.component === undefined)];
       if (place.component !== undefined) {
         steps.push(step(printable(place.component), { component: place.component }, place.api === undefined));
@@ -86,6 +95,8 @@ export function drillDown(model: Model, showFlows: (filter: { caller?: string; c
       if (place.component === undefined) content.replaceChildren(...overview());
       else if (place.api === undefined) content.replaceChildren(...component(place.component));
       else content.replaceChildren(...api(place.component, place.api));
+      // What had the focus is gone; whoever came by keyboard goes on from the new table.
+      if (focused) content.querySelector<HTMLElement>(".table-scroll")?.focus({ preventScroll: true });
     },
   };
 }
@@ -134,7 +145,8 @@ function calleesOf(model: Model, name: string): Callee[] {
   return [...callees.values()];
 }
 
-function shareColumn<Row>(model: Model, label: string, help: string, value: (row: Row) => number | null, tone: (row: Row) => string): Column<Row> {
+function shareColumn<Row>(model: Model, rows: Row[], label: string, help: string, value: (row: Row) => number | null, tone: (row: Row) => string): Column<Row> {
+  const most = rows.reduce((max, row) => Math.max(max, value(row) ?? 0), 1);
   return {
     key: "share",
     label,
@@ -144,7 +156,7 @@ function shareColumn<Row>(model: Model, label: string, help: string, value: (row
     sort: value,
     text: (row) => percent(shareOf(model, value(row))),
     title: (row) => `${exactNs(value(row))} attributed`,
-    bar: (row) => shareOf(model, value(row)) ?? 0,
+    bar: (row) => (value(row) ?? 0) / most,
     tone,
   };
 }
@@ -158,11 +170,12 @@ function callsColumn<Row>(key: string, label: string, value: (row: Row) => numbe
 }
 
 function componentTable(model: Model, onOpen: (row: ComponentRow) => void): DataTable<ComponentRow> {
-  const timed = [...model.components.values()].some((row) => row.self_ns !== null);
+  const rows = [...model.components.values()];
+  const timed = rows.some((row) => row.self_ns !== null);
   return new DataTable<ComponentRow>({
     id: "component-table",
     label: "Components",
-    rows: [...model.components.values()],
+    rows,
     sortBy: timed ? "share" : "calls_in",
     empty: "No components.",
     height: 14,
@@ -176,9 +189,9 @@ function componentTable(model: Model, onOpen: (row: ComponentRow) => void): Data
         text: (row) => printable(row.component),
         title: (row) => printable(row.path ?? row.component),
       },
-      shareColumn(model, "Self", "Share of the program's time in its own code", selfAttributed, () => "tone-compute"),
-      nsColumn("self_ns", "Raw", "Self time, summed over threads", (row) => row.self_ns),
-      nsColumn("wait_ns", "Waits", "Time waiting in blocking calls that it made, summed over threads", (row) => row.wait_ns),
+      shareColumn(model, rows, "Self", "Share of the program's time in its own code", selfAttributed, () => "tone-compute"),
+      nsColumn("self_ns", "Self time", "Time in its own code, summed over threads", (row) => row.self_ns),
+      nsColumn("wait_ns", "Waiting", "Time waiting in blocking calls that it made, summed over threads", (row) => row.wait_ns),
       callsColumn("calls_in", "Calls in", (row) => row.calls_in),
     ],
   });
@@ -195,7 +208,7 @@ function apiTable(model: Model, rows: Api[], onOpen: (row: Api) => void): DataTa
     onOpen,
     columns: [
       { key: "api", label: "API", help: "Function that others call", code: true, sort: (row) => row.api.toLowerCase(), text: (row) => printable(row.api) },
-      shareColumn(model, "Share", "Share of the program's time, from entry to return", (row) => row.attributed, (row) => classTone(row.class)),
+      shareColumn(model, rows, "Share", "Share of the program's time, from entry to return", (row) => row.attributed, (row) => classTone(row.class)),
       nsColumn("total_ns", "Total", "Wall time from entry to return, over all threads and callers", (row) => row.total),
       callsColumn("calls", "Calls", (row) => row.calls),
     ],
@@ -213,7 +226,7 @@ function calleeTable(model: Model, name: string, rows: Callee[], onOpen: (row: C
     onOpen,
     columns: [
       { key: "component", label: "Component", help: "Component called; click for the flows", sort: (row) => row.component.toLowerCase(), text: (row) => printable(row.component) },
-      shareColumn(model, "Share", "Share of the program's time, waiting included", (row) => row.attributed, (row) => (row.waiting > (row.attributed ?? 0) / 2 ? "tone-wait" : "tone-compute")),
+      shareColumn(model, rows, "Share", "Share of the program's time, waiting included", (row) => row.attributed, (row) => (row.waiting > (row.attributed ?? 0) / 2 ? "tone-wait" : "tone-compute")),
       nsColumn("total_ns", "Total", "Wall time from entry to return, over all threads", (row) => row.total),
       callsColumn("calls", "Calls", (row) => row.calls),
     ],

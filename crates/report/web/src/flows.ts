@@ -35,6 +35,7 @@ function mean(row: FlowRow): number | null {
 
 /** The columns of flows; what the recording did not take (percentiles, sizes, splits) has no column. */
 export function flowColumns(model: Model, rows: FlowRow[]): Column<FlowRow>[] {
+  const most = rows.reduce((max, row) => Math.max(max, row.attributed_ns ?? 0), 1);
   const columns: Column<FlowRow>[] = [
     name("caller", "Caller", "Component that calls", "13%"),
     name("callee", "Callee", "Component that holds the API", "13%"),
@@ -43,7 +44,7 @@ export function flowColumns(model: Model, rows: FlowRow[]): Column<FlowRow>[] {
       key: "class",
       label: "Kind",
       help: "Kind of time the calls take",
-      width: "84px",
+      width: "106px",
       sort: (row) => row.class,
       text: (row) => classLabel(row.class),
       title: (row) => API_CLASSES.find((known) => known.value === row.class)?.help ?? row.class,
@@ -70,7 +71,7 @@ export function flowColumns(model: Model, rows: FlowRow[]): Column<FlowRow>[] {
       sort: (row) => row.attributed_ns,
       text: (row) => percent(shareOf(model, row.attributed_ns)),
       title: (row) => `${exactNs(row.attributed_ns)} attributed (each instant divided by the number of active threads)`,
-      bar: (row) => shareOf(model, row.attributed_ns) ?? 0,
+      bar: (row) => (row.attributed_ns ?? 0) / most,
       tone: (row) => classTone(row.class),
     },
     {
@@ -168,7 +169,7 @@ export function flowSection(model: Model): FlowSection {
     sortBy: "attributed_ns",
     empty: "No flow passes the filter.",
     height: 18,
-    minWidth: "980px",
+    minWidth: "1180px",
     onOpen: (row) => {
       location.hash = hrefOf({ component: row.callee, api: row.api });
     },

@@ -2,7 +2,7 @@
 
 import { h, printable } from "./dom";
 import { bytes, count, duration, exact, exactNs, percent, plural } from "./format";
-import type { Model } from "./model";
+import { type Model, shareOf, waitAttributed } from "./model";
 import type { Meta } from "./report";
 import { themeToggle } from "./theme";
 
@@ -57,11 +57,13 @@ export function pageHeader(model: Model): HTMLElement {
   const mode = timing(meta);
   const processes = new Set(threads.map((thread) => thread.process)).size;
   const calls = flows.reduce((sum, flow) => sum + flow.calls, 0);
+  const waiting = [...model.components.values()].reduce((sum, row) => sum + (shareOf(model, waitAttributed(row)) ?? 0), 0);
   const lost = loss.reduce((sum, row) => sum + row.count, 0);
   const facts = [
     fact("Wall time", duration(meta.wall_ns), `${exactNs(meta.wall_ns)} from launch to the end of the recording`),
     fact("Threads", exact(threads.length), `${plural(threads.length, "thread")} in ${plural(processes, "process").replace("processs", "processes")}`),
     fact("Calls across components", count(calls), `${exact(calls)} calls in ${plural(flows.length, "flow")}`),
+    ...(waiting > 0 ? [fact("Waiting", percent(waiting), "Share of the time of all threads, each instant divided among the threads active in it, that they waited: sleep, join, lock, condition, poll", "", "#waits")] : []),
     fact("Timing", mode.text, mode.help),
     fact(
       "Overhead",
@@ -69,8 +71,8 @@ export function pageHeader(model: Model): HTMLElement {
       "Estimated share of the run that the measurement itself took: calls times their calibrated cost over the threads' lifetime",
     ),
     lost > 0
-      ? fact("Not seen", count(lost), `${exact(lost)} things that the recording knows it did not see; the table of losses names each`, "warn", "#loss")
-      : fact("Not seen", "nothing lost", "The recording reports no losses", "good", "#loss"),
+      ? fact("Losses", `${count(lost)} (${plural(new Set(loss.map((row) => row.what)).size, "kind")})`, `${exact(lost)} things that the recording knows it did not see; the table of losses names each`, "warn", "#loss")
+      : fact("Losses", "none", "The recording reports no losses", "good", "#loss"),
   ];
   if (meta.exit_status !== null && meta.exit_status !== undefined && meta.exit_status !== 0) {
     facts.push(fact("Exit status", String(meta.exit_status), "Exit status of the program as a shell reports it (signal N as 128 + N)", "warn"));

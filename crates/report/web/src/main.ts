@@ -7,6 +7,7 @@ import { modelOf } from "./model";
 import { embeddedReport } from "./report";
 import { hrefOf, type Place, placeOf } from "./route";
 import { section } from "./section";
+import { timeStrip } from "./time_strip";
 import { findings } from "./summary";
 import { threadSection } from "./threads";
 import { lockSection, lossSection, waitSection } from "./waiting";
@@ -22,7 +23,8 @@ function start(): void {
   const components = section(
     "components",
     "Components",
-    "The executable and its libraries, and the calls between them. Click a box to see which of its APIs take the time and who calls them. Percentages share each instant among the threads active in it; the raw sum over threads stands beside.",
+    "The executable and its libraries. Click a box to see which of its APIs take the time, and who calls them.",
+    timeStrip(model),
     h("div", { class: "components" }, graph.element, drill.element),
   );
   document.body.replaceChildren(

@@ -3,7 +3,7 @@ import { section } from "./section";
 import type { Finding } from "./report";
 
 /** Where the page shows what a finding's view shows. */
-const PLACES: Record<string, [string, string]> = {
+const PLACES = new Map<string, [string, string]>(Object.entries({
   components: ["#components", "components"],
   apis: ["#flows", "flows"],
   callers: ["#flows", "flows"],
@@ -12,11 +12,11 @@ const PLACES: Record<string, [string, string]> = {
   waits: ["#waits", "waits"],
   locks: ["#locks", "locks"],
   loss: ["#loss", "losses"],
-};
+}));
 
 export function findings(rows: Finding[]): HTMLElement {
   const items = rows.map((row) => {
-    const place = PLACES[(row.view ?? "").split(/[\s:]/)[0] ?? ""];
+    const place = PLACES.get((row.view ?? "").split(/[\s:]/)[0] ?? "");
     return h(
       "li",
       {},

@@ -63,8 +63,9 @@ function remarks(group: Group, groups: Group[]): string[] {
   }
   const means = groups.map((other) => other.busy / other.threads.length);
   const lowest = Math.min(...means);
+  const laziest = printable(groups[means.indexOf(lowest)]?.name ?? "");
   if (groups.length > 1 && mean === Math.max(...means) && mean > IMBALANCE * lowest) {
-    notes.push(lowest > 0 ? `${(mean / lowest).toFixed(1)} × the least busy group` : "busiest group; another is idle");
+    notes.push(lowest > 0 ? `${(mean / lowest).toFixed(1)} × as busy as ${laziest}` : `${laziest} is idle`);
   }
   return notes;
 }
@@ -95,11 +96,9 @@ export function threadSection(model: Model): HTMLElement {
   const key = h(
     "p",
     { class: "legend" },
-    h("span", { class: "swatch busy" }),
-    "busy ",
-    h("span", { class: "swatch waiting" }),
-    "waiting: sleep, join, lock, I/O ",
-    `· full width is ${duration(scale)}`,
+    h("span", { class: "entry" }, h("span", { class: "swatch busy" }), "busy"),
+    h("span", { class: "entry" }, h("span", { class: "swatch waiting" }), "waiting: sleep, join, lock, I/O"),
+    `Full width is ${duration(scale)}`,
   );
   return section(
     "threads",

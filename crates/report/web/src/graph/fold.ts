@@ -21,8 +21,10 @@ export interface GraphNode {
 export interface GraphEdge {
   from: string;
   to: string;
-  /** Share of the whole, or of all calls where no times were taken. */
+  /** Share of the whole that calls worked, or of all calls where no times were taken. Waiting is apart: it costs no
+   * processor, and one sleeping pool of threads would make every other arrow a hair. */
   share: number;
+  /** Share of the whole that calls waited. */
   waitShare: number;
   totalNs: number;
   calls: number;
@@ -42,12 +44,13 @@ export const OTHERS = "\0others";
 
 const MOST_EDGES = 36;
 const LEAST_SHARE = 0.001;
+const LEAST_WAIT = 0.01;
 
 export function foldComponents(model: Model, most: number): ComponentGraph {
   const timed = model.edges.some((edge) => edge.attributed > 0);
   const allCalls = model.edges.reduce((sum, edge) => sum + edge.calls, 0) || 1;
   const whole = model.whole || 1;
-  const shareOfEdge = (edge: Edge): number => (timed ? edge.attributed / whole : edge.calls / allCalls);
+  const shareOfEdge = (edge: Edge): number => (timed ? (edge.attributed - edge.waiting) / whole : edge.calls / allCalls);
 
   const weights = new Map<string, number>();
   const raise = (name: string, weight: number): void => {
@@ -84,13 +87,13 @@ export function foldComponents(model: Model, most: number): ComponentGraph {
     known.calls += edge.calls;
     merged.set(key, known);
   }
-  const edges = [...merged.values()].sort((a, b) => b.share - a.share);
+  const edges = [...merged.values()].sort((a, b) => b.share - a.share || b.waitShare - a.waitShare);
   // Each box keeps its heaviest incoming arrow, so that none looks unreachable.
   const reached = new Set<string>();
   const shown = edges.filter((edge, rank) => {
     const first = !reached.has(edge.to);
     reached.add(edge.to);
-    return first || (rank < MOST_EDGES && edge.share >= LEAST_SHARE);
+    return first || (rank < MOST_EDGES && edge.share >= LEAST_SHARE) || edge.waitShare >= LEAST_WAIT;
   });
   return { nodes, edges: shown, hiddenEdges: edges.length - shown.length, timed };
 }

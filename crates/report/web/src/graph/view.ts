@@ -4,7 +4,7 @@ import { h, printable, s } from "../dom";
 import { count, duration, exact, exactNs, percent } from "../format";
 import type { Model } from "../model";
 import { foldComponents, OTHERS } from "./fold";
-import { layOut, type PlacedEdge, type PlacedNode, type Point } from "./layout";
+import { type Layout, layOut, type PlacedEdge, type PlacedNode, type Point } from "./layout";
 
 export interface GraphView {
   element: HTMLElement;
@@ -34,13 +34,26 @@ export function graphView(model: Model, open: (component: string) => void): Grap
   };
   const draw = (): void => {
     const graph = foldComponents(model, Number(size.value));
-    const layout = layOut(graph);
+    if (graph.nodes.length === 0) {
+      frame.replaceChildren();
+      note.textContent = "No component called another.";
+      return;
+    }
+    let layout: Layout;
+    try {
+      layout = layOut(graph);
+    } catch (error) {
+      // The tables say the same; a layout that fails must not take them along.
+      frame.replaceChildren();
+      note.textContent = `The graph could not be laid out (${String(error)}). The table beside it lists the components.`;
+      return;
+    }
     const drawing = s("svg", {
       viewBox: `0 0 ${Math.ceil(layout.width)} ${Math.ceil(layout.height)}`,
       role: "group",
       "aria-label": `Component graph: ${layout.nodes.length} boxes, ${layout.edges.length} arrows`,
     });
-    drawing.style.minWidth = `${Math.ceil(layout.width * 0.72)}px`;
+    drawing.style.minWidth = `${Math.ceil(layout.width * 0.66)}px`;
     drawing.style.maxWidth = `${Math.ceil(layout.width * 1.15)}px`;
     boxes = new Map();
     const arrows = layout.edges.map((edge) => ({ edge, element: arrow(edge, layout.nodes, graph.timed) }));
@@ -55,8 +68,9 @@ export function graphView(model: Model, open: (component: string) => void): Grap
       }
       for (const [name, box] of boxes) box.classList.toggle("near", name === id || near.has(name));
     };
+    const heaviest = Math.max(...layout.nodes.map((node) => node.self), 1e-9);
     for (const node of layout.nodes) {
-      const box = boxOf(node);
+      const box = boxOf(node, heaviest);
       boxes.set(node.id, box);
       const choose = (): void => {
         if (node.id === OTHERS) growTo(node.folded.length + Number(size.value));
@@ -88,15 +102,15 @@ export function graphView(model: Model, open: (component: string) => void): Grap
   size.addEventListener("change", draw);
   draw();
 
+  const entry = (swatch: string, text: string): HTMLElement =>
+    h("span", { class: "entry" }, h("span", { class: `swatch ${swatch}`, "aria-hidden": "true" }), text);
   const legend = h(
     "p",
     { class: "legend" },
-    h("span", { class: "swatch heat", "aria-hidden": "true" }),
-    "darker and taller: more time in its own code ",
-    h("span", { class: "swatch flow", "aria-hidden": "true" }),
-    "wider: more time flows from caller to callee ",
-    h("span", { class: "swatch flow-wait", "aria-hidden": "true" }),
-    "mostly waiting",
+    entry("heat", "box: time in its own code"),
+    entry("flow", "arrow: time flowing to the callee"),
+    entry("flow-wait", "waiting"),
+    entry("frame", "executable"),
   );
   return {
     element: h("div", { class: "graph" }, h("div", { class: "graph-bar" }, legend, h("label", { class: "select" }, "Boxes ", size)), frame, note),
@@ -107,7 +121,7 @@ export function graphView(model: Model, open: (component: string) => void): Grap
   };
 }
 
-function boxOf(node: PlacedNode): SVGGElement {
+function boxOf(node: PlacedNode, heaviest: number): SVGGElement {
   const { width, height } = node;
   const others = node.id === OTHERS;
   const lines = [
@@ -119,7 +133,7 @@ function boxOf(node: PlacedNode): SVGGElement {
   ];
   const body = s("rect", { class: "body", x: 0, y: 0, width, height, rx: 7 });
   const heat = s("rect", { class: "heat", x: 0, y: 0, width, height, rx: 7 });
-  heat.style.fillOpacity = String(0.06 + 0.62 * Math.sqrt(Math.min(1, node.self)));
+  heat.style.fillOpacity = String(0.05 + 0.6 * Math.sqrt(node.self / heaviest));
   const waitWidth = Math.min(1, node.wait) * (width - 12);
   const selfText = node.selfNs === null ? `${count(node.callsIn)} calls in` : `${percent(node.self)} · ${duration(node.selfNs)}`;
   return s(
@@ -137,26 +151,26 @@ function boxOf(node: PlacedNode): SVGGElement {
     heat,
     s("text", { class: "name", x: width / 2, y: height / 2 - 4, "text-anchor": "middle" }, node.name),
     s("text", { class: "figure", x: width / 2, y: height / 2 + 14, "text-anchor": "middle" }, selfText),
-    waitWidth >= 1 ? s("rect", { class: "wait", x: 6, y: height - 6, width: waitWidth, height: 3, rx: 1.5 }) : null,
+    waitWidth >= 4 ? s("rect", { class: "wait", x: 6, y: height - 6, width: waitWidth, height: 3, rx: 1.5 }) : null,
   );
 }
 
 function arrow(edge: PlacedEdge, nodes: PlacedNode[], timed: boolean): SVGGElement {
   const label = (id: string): string => printable(nodes.find((node) => node.id === id)?.label ?? id);
-  const waiting = edge.share > 0 && edge.waitShare > edge.share / 2;
-  const head = 5 + edge.thickness * 0.9;
+  const head = 5 + edge.thickness * 0.8;
   const { line, tip } = curve(edge.points, head);
   const path = s("path", { class: "line", d: line });
   path.style.strokeWidth = `${edge.thickness}px`;
   const lines = [
     `${label(edge.from)} → ${label(edge.to)}`,
-    timed ? `${percent(edge.share)} of the program's time, ${exactNs(edge.totalNs)} summed over threads` : `${percent(edge.share)} of all calls`,
+    timed ? `working ${percent(edge.share)} of the program's time` : `${percent(edge.share)} of all calls`,
     `${exact(edge.calls)} calls`,
-    ...(edge.waitShare > 0 ? [`waiting ${percent(edge.waitShare)}`] : []),
+    ...(edge.waitShare > 0 ? [`waiting ${percent(edge.waitShare)} of the program's time`] : []),
+    ...(timed ? [`${exactNs(edge.totalNs)} from entry to return, summed over threads`] : []),
   ];
   return s(
     "g",
-    { class: `edge${waiting ? " waiting" : ""}` },
+    { class: `edge${edge.waiting ? " waiting" : ""}` },
     s("title", {}, lines.join("\n")),
     path,
     s("path", { class: "tip", d: tip }),
@@ -165,29 +179,27 @@ function arrow(edge: PlacedEdge, nodes: PlacedNode[], timed: boolean): SVGGEleme
 
 function figure(edge: PlacedEdge): SVGTextElement | null {
   if (edge.label === null) return null;
-  return s("text", { class: "edge-figure", x: edge.label.x, y: edge.label.y + 4, "text-anchor": "middle" }, edge.label.text);
+  return s("text", { class: `edge-figure${edge.waiting ? " waiting-figure" : ""}`, x: edge.label.x, y: edge.label.y + 4, "text-anchor": "middle" }, edge.label.text);
 }
 
 /** A smooth path through the points that stops short of the tip, and the tip's triangle. */
 function curve(points: Point[], head: number): { line: string; tip: string } {
   const last = points[points.length - 1] as Point;
   const before = points[points.length - 2] ?? last;
-  const length = Math.hypot(last.x - before.x, last.y - before.y) || 1;
-  const ux = (last.x - before.x) / length;
-  const uy = (last.y - before.y) / length;
-  const end = { x: last.x - ux * head, y: last.y - uy * head };
+  // Level at every point, so that the path passes through each and enters the box straight.
+  const side = last.x >= before.x ? 1 : -1;
+  const end = { x: last.x - side * head, y: last.y };
   const path = [...points.slice(0, -1), end];
-  const at = (p: Point): string => `${p.x.toFixed(1)} ${p.y.toFixed(1)}`;
-  const middle = (a: Point, b: Point): Point => ({ x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 });
-  let line = `M${at(path[0] as Point)}`;
-  for (let i = 1; i < path.length - 1; i += 1) {
-    const here = path[i] as Point;
-    const next = path[i + 1] as Point;
-    line += ` Q${at(here)} ${at(i === path.length - 2 ? next : middle(here, next))}`;
-  }
-  if (path.length === 2) line += ` L${at(end)}`;
+  const at = (x: number, y: number): string => `${x.toFixed(1)} ${y.toFixed(1)}`;
+  let line = "";
+  path.forEach((here, i) => {
+    const from = path[i - 1];
+    if (from === undefined) line = `M${at(here.x, here.y)}`;
+    else {
+      const middle = (from.x + here.x) / 2;
+      line += ` C${at(middle, from.y)} ${at(middle, here.y)} ${at(here.x, here.y)}`;
+    }
+  });
   const half = head * 0.62;
-  const left = { x: end.x - uy * half, y: end.y + ux * half };
-  const right = { x: end.x + uy * half, y: end.y - ux * half };
-  return { line, tip: `M${at(left)} L${at(last)} L${at(right)}Z` };
+  return { line, tip: `M${at(end.x, end.y - half)} L${at(last.x, last.y)} L${at(end.x, end.y + half)}Z` };
 }

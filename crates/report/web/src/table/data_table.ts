@@ -5,7 +5,9 @@ import { type Column, order } from "./column";
 
 const ROW_HEIGHT = 30;
 /** Rows kept beyond each end of the sight, so that a fast scroll does not show a gap. */
-const OVERSCAN = 8;
+const OVERSCAN = 10;
+/** Rows come and go by so many at a time. */
+const STEP = 4;
 /** Tables up to this length are built whole and need no scroll box of their own. */
 const WHOLE = 14;
 
@@ -19,6 +21,9 @@ interface PooledCell {
 interface PooledRow {
   row: HTMLTableRowElement;
   cells: PooledCell[];
+  /** What it was filled with, so that it is not filled with the same again. */
+  shows: unknown;
+  index: number;
 }
 
 export interface DataTableOptions<Row> {
@@ -138,7 +143,8 @@ export class DataTable<Row> {
     this.table.setAttribute("aria-rowcount", String(this.shown.length + 1));
     const rows = Math.min(this.shown.length, this.options.height ?? WHOLE);
     // Header, rows, and room for a sideways scroll bar.
-    this.element.style.maxHeight = `${(rows + 1) * ROW_HEIGHT + 24}px`;
+    const height = `${(rows + 1) * ROW_HEIGHT + 24}px`;
+    if (this.element.style.maxHeight !== height) this.element.style.maxHeight = height;
   }
 
   private request(): void {
@@ -160,17 +166,35 @@ export class DataTable<Row> {
     const height = this.element.clientHeight || (this.options.height ?? WHOLE) * ROW_HEIGHT;
     const wanted = Math.min(this.shown.length, Math.ceil(height / ROW_HEIGHT) + 2 * OVERSCAN);
     const last = Math.max(0, this.shown.length - wanted);
-    this.first = Math.min(last, Math.max(0, Math.floor(this.element.scrollTop / ROW_HEIGHT) - OVERSCAN));
-    if (this.pool.length !== wanted) {
+    const sight = Math.floor(this.element.scrollTop / ROW_HEIGHT) - OVERSCAN;
+    const first = Math.min(last, Math.max(0, sight - (sight % STEP)));
+    if (this.pool.length !== wanted || this.before.parentElement === null) {
       while (this.pool.length < wanted) this.pool.push(this.pooledRow());
       this.pool.length = wanted;
       this.body.replaceChildren(this.before, ...this.pool.map((pooled) => pooled.row), this.after);
+    } else {
+      this.rotate(first - this.first);
     }
-    setHeight(this.before, this.first * ROW_HEIGHT);
-    setHeight(this.after, (this.shown.length - this.first - wanted) * ROW_HEIGHT);
-    this.pool.forEach((pooled, offset) => this.fillRow(pooled, this.first + offset));
+    this.first = first;
+    setHeight(this.before, first * ROW_HEIGHT);
+    setHeight(this.after, (this.shown.length - first - wanted) * ROW_HEIGHT);
+    this.pool.forEach((pooled, offset) => this.fillRow(pooled, first + offset));
     if (this.active >= 0) this.element.setAttribute("aria-activedescendant", this.prefix + this.active);
     else this.element.removeAttribute("aria-activedescendant");
+  }
+
+  /** Moves the rows that left one end of the sight to the other end; those that stay in sight keep their content. */
+  private rotate(by: number): void {
+    if (Math.abs(by) >= this.pool.length) return;
+    if (by > 0) {
+      const moved = this.pool.splice(0, by);
+      this.after.before(...moved.map((pooled) => pooled.row));
+      this.pool.push(...moved);
+    } else if (by < 0) {
+      const moved = this.pool.splice(by);
+      this.before.after(...moved.map((pooled) => pooled.row));
+      this.pool.unshift(...moved);
+    }
   }
 
   private pooledRow(): PooledRow {
@@ -187,16 +211,21 @@ export class DataTable<Row> {
       row.append(cell);
       return { cell, text, note, bar };
     });
-    return { row, cells };
+    return { row, cells, shows: null, index: -1 };
   }
 
   private fillRow(pooled: PooledRow, index: number): void {
     const row = this.shown[index] as Row;
-    pooled.row.id = this.prefix + index;
-    pooled.row.setAttribute("aria-rowindex", String(index + 2));
-    pooled.row.dataset.index = String(index);
     pooled.row.classList.toggle("active", index === this.active);
-    pooled.row.classList.toggle("odd", index % 2 === 1);
+    if (pooled.index !== index) {
+      pooled.index = index;
+      pooled.row.id = this.prefix + index;
+      pooled.row.setAttribute("aria-rowindex", String(index + 2));
+      pooled.row.dataset.index = String(index);
+      pooled.row.classList.toggle("odd", index % 2 === 1);
+    }
+    if (pooled.shows === row) return;
+    pooled.shows = row;
     this.options.columns.forEach((column, at) => {
       const cell = pooled.cells[at] as PooledCell;
       cell.text.data = column.text(row);
@@ -204,7 +233,8 @@ export class DataTable<Row> {
       if (cell.note && column.note) cell.note.textContent = column.note(row);
       if (cell.bar && column.bar) cell.bar.style.width = `${Math.max(0, Math.min(1, column.bar(row))) * 100}%`;
       const tone = column.tone ? column.tone(row) : "";
-      cell.cell.className = `${column.numeric ? "numeric " : ""}${column.code ? "code " : ""}${tone}`;
+      const wanted = `${column.numeric ? "numeric " : ""}${column.code ? "code " : ""}${tone}`;
+      if (cell.cell.className !== wanted) cell.cell.className = wanted;
     });
   }
 

@@ -21,7 +21,8 @@ int main(void) {
     dl_iterate_phdr(count, &n);
     printf("objects %d\n", n);
     Dl_info info;
-    printf("%d %s\n", dladdr((void *)main, &info) != 0, strrchr(info.dli_fname, '/'));
+    int found = dladdr((void *)main, &info);
+    printf("%d %s\n", found != 0, strrchr(info.dli_fname, '/'));
     struct link_map *map;
     void *self = dlopen(0, RTLD_NOW);
     printf("%d\n", dlinfo(self, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] == 0);

@@ -109,7 +109,7 @@ int main(int argc, char **argv) {
         struct rlimit limit = {8, 8};
         setrlimit(RLIMIT_NOFILE, &limit);
         int last = -1, fd;
-        while ((fd = open("/dev/null", O_RDONLY)) >= 0) last = fd;
+        while ((fd = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0) last = fd;
         say("last descriptor", last), say("errno", errno == EMFILE);
         pthread_create(&thread, 0, on_thread, &result), pthread_join(thread, 0);
         say("work", work() + result);

@@ -1,0 +1,7 @@
+//! Objects, plans and launches, against compilers, objdump and damaged files.
+
+mod launch_check;
+mod linkage_kinds;
+mod objdump_agreement;
+mod plan_file;
+mod toolchain;

@@ -1,0 +1,107 @@
+//! Plan files: their layout, damaged ones, and the cache.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::toolchain::Toolchain;
+use proptest::prelude::*;
+use transect_binary_info::{Object, Plan, PlanCache, plan};
+use transect_event_abi::plan::{PlanReloc, PlanSite, SlotUse};
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let site = any::<u64>().prop_map(|displacement_vaddr| PlanSite { displacement_vaddr });
+    prop::collection::vec(site, 0..20).prop_flat_map(|sites| {
+        let count = sites.len() as u32;
+        let reloc =
+            (0..2u32, any::<u32>(), 1..=4u32, 0..=count).prop_map(move |(table, index, slot_use, first_site)| {
+                PlanReloc { table, index, slot_use, first_site, site_count: count - first_site, reserved: 0 }
+            });
+        prop::collection::vec(reloc, 0..20).prop_map(move |relocs| Plan { relocs, sites: sites.clone() })
+    })
+}
+
+proptest! {
+    #[test]
+    fn bytes_and_back(plan in plans()) {
+        prop_assert_eq!(Plan::from_bytes(&plan.to_bytes()).unwrap(), plan);
+    }
+
+    #[test]
+    fn damage_is_an_error_or_another_plan(plan in plans(), at in any::<prop::sample::Index>(), bit in 0..8u8) {
+        let mut bytes = plan.to_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        if let Ok(other) = Plan::from_bytes(&bytes) {
+            prop_assert_ne!(other, plan);
+        }
+        bytes.pop();
+        prop_assert!(Plan::from_bytes(&bytes).is_err());
+    }
+}
+
+#[test]
+fn layout() {
+    let plan = Plan {
+        relocs: vec![PlanReloc {
+            table: 1,
+            index: 7,
+            slot_use: SlotUse::CalledAndLoaded as u32,
+            first_site: 0,
+            site_count: 1,
+            reserved: 0,
+        }],
+        sites: vec![PlanSite { displacement_vaddr: 0x1122_3344_5566 }],
+    };
+    let mut expected = b"TRPLAN01".to_vec();
+    expected.extend([1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    expected.extend([1, 0, 0, 0, 7, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    expected.extend([0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 0]);
+    assert_eq!(plan.to_bytes(), expected);
+}
+
+#[test]
+fn cache_keeps_sound_plans_and_replaces_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = PlanCache::new(folder.path().join("a/linkage")).unwrap();
+    let mode = fs::metadata(cache.folder()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+
+    let path = "/bin/bash";
+    let object = Object::open(path).unwrap();
+    let file = cache.ensure(path).unwrap();
+    assert_eq!(file.file_name().unwrap().to_str().unwrap(), format!("{}.plan", object.build_id().unwrap()));
+    assert_eq!(Plan::from_bytes(&fs::read(&file).unwrap()).unwrap(), plan::analyze(&object));
+
+    // A sound plan stays, even a different one.
+    let other = Plan::default().to_bytes();
+    fs::write(&file, &other).unwrap();
+    assert_eq!(fs::read(cache.ensure(path).unwrap()).unwrap(), other);
+
+    for damaged in [&b""[..], b"TRPLAN01", b"TRPLAN99________________", &other[..20]] {
+        fs::write(&file, damaged).unwrap();
+        cache.ensure(path).unwrap();
+        assert_eq!(Plan::from_bytes(&fs::read(&file).unwrap()).unwrap(), plan::analyze(&object));
+    }
+    let left: Vec<_> = fs::read_dir(cache.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, [file.file_name().unwrap()], "drafts stay behind");
+}
+
+#[test]
+fn plans_by_path_are_made_anew_in_each_run() {
+    let Some(toolchain) = Toolchain::new("gcc") else { return };
+    let object = toolchain.caller("anonymous", &["-Wl,--build-id=none"]).unwrap();
+    assert_eq!(object.build_id(), None);
+    let folder = tempfile::tempdir().unwrap();
+    let file = PlanCache::new(folder.path()).unwrap().ensure(object.path()).unwrap();
+    assert!(file.file_name().unwrap().to_str().unwrap().starts_with("path-"));
+    fs::write(&file, Plan::default().to_bytes()).unwrap();
+    let again = PlanCache::new(folder.path()).unwrap().ensure(object.path()).unwrap();
+    assert_eq!(again, file);
+    assert_eq!(Plan::from_bytes(&fs::read(&file).unwrap()).unwrap(), plan::analyze(&object));
+}
+
+#[test]
+fn unwritable_cache_is_an_error() {
+    let error = PlanCache::new("/proc/transect/linkage").unwrap_err().to_string();
+    assert!(error.contains("/proc/transect/linkage") && error.contains("XDG_CACHE_HOME"), "{error}");
+}

@@ -1,10 +1,10 @@
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 use transect_profile_model::{Component, Profile, Timing};
 
 use crate::matching::chosen_components;
 use crate::names::executable_of;
-use crate::{Names, Selection, SortKey, Totals, totals};
+use crate::prepared::Prepared;
+use crate::{Names, Selection, SortKey, Totals};
 
 /// One component: what it spends itself, what it waits for, and what it spends in each component it calls (the
 /// component view of Scaler, ASE '24, section 3.5).
@@ -66,18 +66,21 @@ pub struct OtherRow {
 /// The component view. `selection.component` keeps the rows of that component, `sort`, `top` and `min_percent` work
 /// on whole rows; `api` and `by` have no meaning here.
 pub fn components(profile: &Profile, selection: &Selection) -> Vec<ComponentRow> {
-    let names = Names::new(profile);
-    let totals = totals(profile);
-    let chosen = chosen_components(profile, &names, selection.component.as_deref());
+    of(&Prepared::new(profile), selection)
+}
+
+pub(crate) fn of(prepared: &Prepared<'_>, selection: &Selection) -> Vec<ComponentRow> {
+    let Prepared { profile, names, totals, .. } = prepared;
+    let chosen = chosen_components(profile, names, selection.component.as_deref());
     let mut rows: Vec<ComponentRow> = gather(profile)
         .into_iter()
         .zip(&profile.components)
         .enumerate()
         .filter(|(id, _)| chosen.as_ref().is_none_or(|chosen| chosen[*id]))
-        .map(|(id, (sum, component))| sum.row(id, component, profile, &names, &totals))
+        .map(|(id, (sum, component))| sum.row(id, component, profile, names, totals))
         .collect();
     if let Some(least) = selection.min_percent {
-        rows.retain(|row| row.weight(&totals) >= least);
+        rows.retain(|row| row.weight(totals) >= least);
     }
     sort(&mut rows, selection.sort);
     rows.truncate(selection.top.unwrap_or(usize::MAX));
@@ -93,7 +96,8 @@ struct Sum {
     wait_attributed_ns: f64,
     calls_in: i64,
     calls_out: i64,
-    others: FxHashMap<u32, Other>,
+    /// By id of the called component; few, so that a search is faster than hashing.
+    others: Vec<(u32, Other)>,
 }
 
 #[derive(Default)]
@@ -139,7 +143,7 @@ fn gather(profile: &Profile) -> Vec<Sum> {
         let attributed = proportional(flow) * scale[flow.thread as usize];
         let caller = &mut sums[flow.caller as usize];
         caller.calls_out += flow.calls;
-        let other = caller.others.entry(flow.callee).or_default();
+        let other = caller.other(flow.callee);
         other.calls += flow.calls;
         if flow.class.is_wait() {
             caller.wait_ns += own;
@@ -167,6 +171,14 @@ fn gather(profile: &Profile) -> Vec<Sum> {
 }
 
 impl Sum {
+    fn other(&mut self, id: u32) -> &mut Other {
+        let position = self.others.iter().position(|(other, _)| *other == id).unwrap_or_else(|| {
+            self.others.push((id, Other::default()));
+            self.others.len() - 1
+        });
+        &mut self.others[position].1
+    }
+
     fn row(self, id: usize, component: &Component, profile: &Profile, names: &Names, totals: &Totals) -> ComponentRow {
         let timed = profile.meta.timing != Timing::Count;
         let time = |ns: i64| timed.then_some(ns.max(0));

@@ -1,6 +1,7 @@
 use serde::Serialize;
 use transect_profile_model::{Meta, Profile};
 
+use crate::prepared::Prepared;
 use crate::{ComponentRow, FindingRow, FlowRow, GroupRow, LockRow, LossRow, Selection, ThreadRow, Totals, WaitRow};
 
 /// Every view at once: what `--format json` prints without `--view`.
@@ -32,17 +33,18 @@ pub struct FullReport {
 
 /// Every view of `profile`, each narrowed by `selection` (its `view` is ignored).
 pub fn full_report(profile: &Profile, selection: &Selection) -> FullReport {
+    let prepared = Prepared::new(profile);
     let threads = crate::threads(profile, selection);
     FullReport {
         meta: profile.meta.clone(),
-        summary: crate::summary(profile),
-        components: crate::components(profile, selection),
-        flows: crate::flows(profile, selection),
+        summary: crate::finding::of(&prepared),
+        components: crate::component::of(&prepared, selection),
+        flows: crate::flow::of(&prepared, selection),
         threads: threads.threads,
         waits: crate::waits(profile, selection),
         locks: crate::locks(profile, selection),
         loss: crate::loss(profile),
         groups: threads.groups,
-        totals: crate::totals(profile),
+        totals: prepared.totals,
     }
 }

@@ -16,6 +16,7 @@ mod lock;
 mod loss;
 mod matching;
 mod names;
+mod prepared;
 mod quantile;
 mod selection;
 mod thread;

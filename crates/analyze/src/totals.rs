@@ -1,6 +1,7 @@
-use rustc_hash::FxHashSet;
 use serde::Serialize;
-use transect_profile_model::{ApiClass, Profile};
+use transect_profile_model::{ApiClass, Profile, Timing};
+
+use crate::prepared::number_flows;
 
 /// Sums over the whole profile: the denominators of every percentage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -31,36 +32,39 @@ pub struct Totals {
 
 /// Sums over the whole profile.
 pub fn totals(profile: &Profile) -> Totals {
-    let mut totals = Totals {
-        wall_ns: profile.meta.wall_ns,
-        threads: profile.threads.len() as i64,
-        processes: profile.processes.len() as i64,
-        ..Totals::default()
-    };
-    for thread in &profile.threads {
-        totals.lifetime_ns += thread.wall_ns;
-        totals.attributed_ns += thread.attributed_ns;
-        totals.busy_ns += thread.busy_ns;
-    }
-    let mut distinct = FxHashSet::default();
-    let mut timeable = false;
-    for flow in &profile.flows {
-        totals.calls += flow.calls;
-        totals.timed_calls += flow.timed_calls;
-        if flow.class.is_wait() {
-            totals.wait_ns += flow.self_ns.or(flow.total_ns).unwrap_or(0);
-        }
-        timeable |= flow.class != ApiClass::CountOnly;
-        totals.timed |= flow.total_ns.is_some();
-        distinct.insert((flow.caller, flow.callee, flow.symbol.as_str(), flow.version.as_str(), flow.api.as_str()));
-    }
-    totals.flows = distinct.len() as i64;
-    // A program without a call that can be timed has its executable's time at least.
-    totals.timed |= !timeable && profile.meta.timing != transect_profile_model::Timing::Count;
-    totals
+    Totals::new(profile, number_flows(profile).1)
 }
 
 impl Totals {
+    /// Sums, given the number of distinct flows.
+    pub(crate) fn new(profile: &Profile, flows: usize) -> Self {
+        let mut totals = Self {
+            wall_ns: profile.meta.wall_ns,
+            threads: profile.threads.len() as i64,
+            processes: profile.processes.len() as i64,
+            flows: flows as i64,
+            ..Self::default()
+        };
+        for thread in &profile.threads {
+            totals.lifetime_ns += thread.wall_ns;
+            totals.attributed_ns += thread.attributed_ns;
+            totals.busy_ns += thread.busy_ns;
+        }
+        let mut timeable = false;
+        for flow in &profile.flows {
+            totals.calls += flow.calls;
+            totals.timed_calls += flow.timed_calls;
+            if flow.class.is_wait() {
+                totals.wait_ns += flow.self_ns.or(flow.total_ns).unwrap_or(0);
+            }
+            timeable |= flow.class != ApiClass::CountOnly;
+            totals.timed |= flow.total_ns.is_some();
+        }
+        // A program without a call that can be timed has its executable's time at least.
+        totals.timed |= !timeable && profile.meta.timing != Timing::Count;
+        totals
+    }
+
     /// Share of the attributed lifetime, 0–100; `None` without times.
     pub(crate) fn attributed_percent(&self, ns: i64) -> Option<f64> {
         percent(ns, self.attributed_ns)

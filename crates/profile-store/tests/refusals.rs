@@ -1,6 +1,7 @@
 //! Each way in which a folder can be wrong has its own error, which names the path and says what to do.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,6 +37,11 @@ impl Scratch {
         names.sort();
         names
     }
+}
+
+/// Says so past the test harness, which keeps what tests print.
+fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {why}");
 }
 
 fn assert_names(error: &StoreError, path: &Path) {
@@ -214,11 +220,11 @@ fn in_mount_namespace(script: &str) -> bool {
         Ok(output) => {
             let error = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(error.contains("not permitted") || error.contains("denied"), "{error}");
-            println!("SKIPPED: this machine allows no mount namespace: {}", error.trim());
+            skipped(&format!("this machine allows no mount namespace: {}", error.trim()));
             false
         }
         Err(error) => {
-            println!("SKIPPED: cannot run unshare: {error}");
+            skipped(&format!("cannot run unshare: {error}"));
             false
         }
     }
@@ -278,7 +284,7 @@ fn read_only_file_system_needs_mount_namespace() {
 #[test]
 fn permission_denied_unless_root() {
     if rustix::process::geteuid().is_root() {
-        println!("SKIPPED: root may write everywhere");
+        skipped("permission_denied: root may write everywhere");
         return;
     }
     let scratch = Scratch::new();

@@ -2,12 +2,13 @@ use rustc_hash::FxHashMap;
 use transect_profile_model::{ApiClass, ComponentId, Profile};
 
 use crate::component::{attribution_scale, proportional};
+use crate::prepared::Prepared;
 use crate::{ComponentRow, GroupRow, Names, Selection, Totals};
 
 /// What the finders look at, computed once.
 pub(super) struct Facts<'a> {
     pub profile: &'a Profile,
-    pub names: Names,
+    pub names: &'a Names,
     pub totals: Totals,
     /// One per (component, API), callers together.
     pub apis: Vec<ApiFact<'a>>,
@@ -31,7 +32,7 @@ pub(super) struct ApiFact<'a> {
     pub sized_calls: i64,
     pub bytes: i64,
     /// Calling components with calls and attributed self time.
-    pub callers: FxHashMap<ComponentId, (i64, f64)>,
+    pub callers: Vec<(ComponentId, (i64, f64))>,
 }
 
 impl ApiFact<'_> {
@@ -47,8 +48,7 @@ impl ApiFact<'_> {
 
     /// The component that makes most of the calls, and its share of them, 0–100.
     pub fn main_caller(&self) -> Option<(ComponentId, f64)> {
-        let (&id, &(calls, _)) =
-            self.callers.iter().max_by_key(|&(&id, &(calls, _))| (calls, std::cmp::Reverse(id)))?;
+        let &(id, (calls, _)) = self.callers.iter().max_by_key(|&&(id, (calls, _))| (calls, std::cmp::Reverse(id)))?;
         Some((id, calls as f64 * 100.0 / self.calls.max(1) as f64))
     }
 
@@ -59,27 +59,33 @@ impl ApiFact<'_> {
 }
 
 impl<'a> Facts<'a> {
-    pub fn new(profile: &'a Profile) -> Self {
+    pub fn new(prepared: &'a Prepared<'a>) -> Self {
+        let profile = prepared.profile;
         let scale = attribution_scale(profile);
         let mut index: FxHashMap<(ComponentId, &str), usize> = FxHashMap::default();
         let mut apis: Vec<ApiFact<'a>> = Vec::new();
+        // Position in `apis` by number of the flow: names are hashed once per flow, not once per row.
+        let mut position_of_flow: Vec<Option<usize>> = vec![None; prepared.totals.flows as usize];
         let mut compute_ns = vec![0.0; profile.components.len()];
         let mut not_compute_ns = 0.0;
-        for flow in &profile.flows {
-            let position = *index.entry((flow.callee, &flow.api)).or_insert_with(|| {
-                apis.push(ApiFact {
-                    callee: flow.callee,
-                    api: &flow.api,
-                    class: flow.class,
-                    calls: 0,
-                    self_ns: 0,
-                    self_attributed_ns: 0.0,
-                    sized_calls: 0,
-                    bytes: 0,
-                    callers: FxHashMap::default(),
-                });
-                apis.len() - 1
-            });
+        for (flow, &number) in profile.flows.iter().zip(&prepared.flow_of_row) {
+            let find = || {
+                *index.entry((flow.callee, &flow.api)).or_insert_with(|| {
+                    apis.push(ApiFact {
+                        callee: flow.callee,
+                        api: &flow.api,
+                        class: flow.class,
+                        calls: 0,
+                        self_ns: 0,
+                        self_attributed_ns: 0.0,
+                        sized_calls: 0,
+                        bytes: 0,
+                        callers: Vec::new(),
+                    });
+                    apis.len() - 1
+                })
+            };
+            let position = *position_of_flow[number as usize].get_or_insert_with(find);
             let fact = &mut apis[position];
             let attributed = proportional(flow) * scale[flow.thread as usize];
             fact.calls += flow.calls;
@@ -89,9 +95,10 @@ impl<'a> Facts<'a> {
                 fact.sized_calls += flow.calls;
                 fact.bytes += bytes;
             }
-            let caller = fact.callers.entry(flow.caller).or_default();
-            caller.0 += flow.calls;
-            caller.1 += attributed;
+            match fact.callers.iter_mut().find(|(id, _)| *id == flow.caller) {
+                Some((_, sums)) => *sums = (sums.0 + flow.calls, sums.1 + attributed),
+                None => fact.callers.push((flow.caller, (flow.calls, attributed))),
+            }
             if flow.class == ApiClass::Compute {
                 compute_ns[flow.callee as usize] += attributed;
             } else if flow.class.is_wait() {
@@ -99,14 +106,14 @@ impl<'a> Facts<'a> {
             }
         }
         let everything = Selection::default();
-        let totals = crate::totals(profile);
+        let totals = prepared.totals;
         Self {
             profile,
-            names: Names::new(profile),
+            names: &prepared.names,
             running_ns: (totals.attributed_ns as f64 - not_compute_ns).max(0.0),
             totals,
             apis,
-            components: crate::components(profile, &everything),
+            components: crate::component::of(prepared, &everything),
             groups: crate::threads(profile, &everything).groups,
             compute_ns,
         }

@@ -16,6 +16,8 @@ mod words;
 use serde::Serialize;
 use transect_profile_model::Profile;
 
+use crate::prepared::Prepared;
+
 /// What kind of thing stands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -64,7 +66,11 @@ const MOST_FINDINGS: usize = 12;
 
 /// What stands out in the run, weightiest first; one row of kind [`FindingKind::Nothing`] if nothing does.
 pub fn summary(profile: &Profile) -> Vec<FindingRow> {
-    let facts = facts::Facts::new(profile);
+    of(&Prepared::new(profile))
+}
+
+pub(crate) fn of(prepared: &Prepared<'_>) -> Vec<FindingRow> {
+    let facts = facts::Facts::new(prepared);
     let mut findings = Vec::new();
     let mut explained = Vec::new();
     memory::find(&facts, &mut findings, &mut explained);

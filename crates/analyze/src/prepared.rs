@@ -1,0 +1,32 @@
+use rustc_hash::FxHashMap;
+use transect_profile_model::Profile;
+
+use crate::{Names, Totals};
+
+/// What several views need of a profile, computed once.
+pub(crate) struct Prepared<'a> {
+    pub profile: &'a Profile,
+    pub names: Names,
+    pub totals: Totals,
+    /// For each recorded flow row the number of its (caller, callee, symbol, version, API), in order of appearance.
+    pub flow_of_row: Vec<u32>,
+}
+
+impl<'a> Prepared<'a> {
+    pub fn new(profile: &'a Profile) -> Self {
+        let (flow_of_row, distinct) = number_flows(profile);
+        Self { profile, names: Names::new(profile), totals: Totals::new(profile, distinct), flow_of_row }
+    }
+}
+
+/// Numbers the distinct flows, so that views sum by a small integer instead of hashing names again.
+pub(crate) fn number_flows(profile: &Profile) -> (Vec<u32>, usize) {
+    let mut numbers = FxHashMap::default();
+    let mut rows = Vec::with_capacity(profile.flows.len());
+    for flow in &profile.flows {
+        let next = numbers.len() as u32;
+        let key = (flow.caller, flow.callee, flow.symbol.as_str(), flow.version.as_str(), flow.api.as_str());
+        rows.push(*numbers.entry(key).or_insert(next));
+    }
+    (rows, numbers.len())
+}

@@ -1,0 +1,113 @@
+//! Other people's readers find in the tables what was put in.
+//!
+//! They need Python with the packages duckdb, pandas and pyarrow (`TRANSECT_PYTHON` names the interpreter, default
+//! `python3`). Where one is missing, the test says `SKIPPED` with the reason on standard error and passes;
+//! `TRANSECT_REQUIRE_READERS=1` makes it fail instead.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use transect_analyze::synthetic::image_server;
+use transect_profile_model::Profile;
+use transect_profile_store::write;
+
+fn python() -> String {
+    std::env::var("TRANSECT_PYTHON").unwrap_or_else(|_| "python3".to_owned())
+}
+
+/// What the script found in the profile; `None` if Python or a package is missing.
+fn found_by(script: &str, modules: &[&str], profile: &Profile) -> Option<Value> {
+    let imports = format!("import {}", modules.join(", "));
+    let ready = Command::new(python()).args(["-c", &imports]).output();
+    if !ready.as_ref().is_ok_and(|output| output.status.success()) {
+        let why = format!("{} with the packages {} is not installed", python(), modules.join(", "));
+        assert!(std::env::var_os("TRANSECT_REQUIRE_READERS").is_none(), "{why}");
+        // Not eprintln!: the test harness would keep it to itself.
+        let _ = writeln!(std::io::stderr(), "SKIPPED {script}: {why}");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.transect");
+    write(&path, profile).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/readers").join(script);
+    let output = Command::new(python()).arg(script).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn check(found: &Value, profile: &Profile, allowed_types: &[&str]) {
+    let rows = [
+        ("components", profile.components.len()),
+        ("processes", profile.processes.len()),
+        ("threads", profile.threads.len()),
+        ("flows", profile.flows.len()),
+        ("waits", profile.waits.len()),
+        ("locks", profile.locks.len()),
+        ("events", profile.trace.len()),
+    ];
+    for (table, rows) in rows {
+        assert_eq!(found["tables"][table]["rows"], json!(rows), "{table}");
+        for kind in found["tables"][table]["types"].as_array().unwrap() {
+            assert!(allowed_types.contains(&kind.as_str().unwrap()), "{table}: {kind}");
+        }
+    }
+    let mut sums: BTreeMap<(&str, &str, &str), (i64, Option<i64>)> = BTreeMap::new();
+    for flow in &profile.flows {
+        let name = |id: u32| file_name(&profile.components[id as usize].path);
+        let sum = sums.entry((name(flow.caller), name(flow.callee), &flow.api)).or_default();
+        sum.0 += flow.calls;
+        sum.1 = flow.total_ns.map_or(sum.1, |ns| Some(sum.1.unwrap_or(0) + ns));
+    }
+    let expected: Vec<Value> =
+        sums.iter().map(|((caller, callee, api), (calls, ns))| json!([caller, callee, api, calls, ns])).collect();
+    assert_eq!(found["flows"], json!(expected));
+    let nulls = profile.flows.iter().filter(|flow| flow.total_ns.is_none()).count();
+    assert!(nulls > 0);
+    assert_eq!(found["null_totals"], json!(nulls));
+    assert_eq!(found["joined"], json!(profile.flows.len()), "ids and names agree");
+    assert_eq!(found["arguments"], json!([i64::MIN, i64::MAX, -1]), "arguments keep all 64 bits");
+}
+
+#[test]
+fn reads_in_duckdb_needs_python() {
+    let profile = image_server();
+    if let Some(found) = found_by("duckdb_reader.py", &["duckdb"], &profile) {
+        check(&found, &profile, &["INTEGER", "BIGINT", "BOOLEAN", "VARCHAR"]);
+    }
+}
+
+#[test]
+fn reads_in_pandas_needs_python() {
+    let profile = image_server();
+    if let Some(found) = found_by("pandas_reader.py", &["pandas", "pyarrow"], &profile) {
+        check(&found, &profile, &["int32", "int64", "bool", "string"]);
+    }
+}
+
+/// FILE_FORMAT.md names every column of every table, in order, and no other.
+#[test]
+fn every_column_is_documented_needs_python() {
+    let Some(found) = found_by("duckdb_reader.py", &["duckdb"], &image_server()) else { return };
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../FILE_FORMAT.md");
+    let document = std::fs::read_to_string(document).unwrap();
+    for table in transect_profile_store::TABLES {
+        let heading = format!("\n### `{table}.parquet`");
+        let section = document.split(&heading).nth(1).unwrap_or_else(|| panic!("no section on {table}"));
+        let section = section.split("\n##").next().unwrap();
+        let documented: Vec<&str> = section
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once('|').map(|(names, _)| names))
+            .flat_map(|names| names.split(['`', ',', ' ']).filter(|name| !name.is_empty()))
+            .collect();
+        let columns: Vec<&str> =
+            found["tables"][table]["columns"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        assert_eq!(documented, columns, "{table}");
+    }
+}

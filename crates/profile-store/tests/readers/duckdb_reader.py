@@ -1,0 +1,36 @@
+"""Reads a profile with DuckDB alone and prints what it finds as JSON. Usage: duckdb_reader.py FOLDER"""
+
+import json
+import sys
+
+import duckdb
+
+folder = sys.argv[1]
+found = {"tables": {}}
+for table in ["components", "processes", "threads", "flows", "waits", "locks", "events"]:
+    file = f"{folder}/{table}.parquet"
+    columns = duckdb.sql(f"describe from '{file}'").fetchall()
+    found["tables"][table] = {
+        "rows": duckdb.sql(f"select count(*) from '{file}'").fetchall()[0][0],
+        "types": sorted({column[1] for column in columns}),
+        "columns": [column[0] for column in columns],
+    }
+found["flows"] = duckdb.sql(
+    f"""select caller, callee, api, sum(calls)::bigint, sum(total_ns)::bigint
+        from '{folder}/flows.parquet' group by all order by all"""
+).fetchall()
+found["null_totals"] = duckdb.sql(
+    f"select count(*) from '{folder}/flows.parquet' where total_ns is null"
+).fetchall()[0][0]
+# Row numbers and readable names must say the same.
+found["joined"] = duckdb.sql(
+    f"""select count(*) from '{folder}/flows.parquet' f
+        join '{folder}/components.parquet' c on c.id = f.caller_id
+        join '{folder}/components.parquet' d on d.id = f.callee_id
+        join '{folder}/threads.parquet' t on t.id = f.thread_id
+        where c.path = f.caller_path and d.name = f.callee and t.tid = f.tid and t.name = f.thread"""
+).fetchall()[0][0]
+found["arguments"] = duckdb.sql(
+    f"select min(arg4), max(arg5), min(arg3) from '{folder}/events.parquet'"
+).fetchall()[0]
+json.dump(found, sys.stdout)

@@ -49,6 +49,12 @@ pub mod handler {
     pub const WRITE_ACQUIRE: u8 = 12;
     /// Wait on a condition variable: the mutex in the second argument is released meanwhile.
     pub const CONDITION: u8 = 13;
+    /// `prctl`: names, and calls that switch the time stamp counter off.
+    pub const PRCTL: u8 = 15;
+    /// `mlockall`: the sparse arena must not be populated.
+    pub const LOCK_MEMORY: u8 = 16;
+    /// `setrlimit`, `prlimit`: an address-space limit must not meet the reservation of the arena.
+    pub const LIMIT: u8 = 17;
     /// `dladdr`: stubs are translated to their targets.
     pub const DLADDR: u8 = 14;
 }

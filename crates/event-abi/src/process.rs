@@ -58,8 +58,8 @@ pub struct ProcessHeader {
     pub timed_call_ticks: AtomicU32,
     /// Time stamp difference that an empty timed call shows, ticks, measured at start.
     pub empty_call_ticks: AtomicU32,
-    /// Zero.
-    pub reserved: u32,
+    /// Cost of one timed call that goes through Rust, ticks, measured at start.
+    pub sampled_call_ticks: AtomicU32,
     /// Time stamp counter when the process was last seen alive by the recorder.
     pub seen_ticks: AtomicU64,
     /// Executable path, zero-terminated.

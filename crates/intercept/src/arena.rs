@@ -1,10 +1,10 @@
 //! The recorder's shared memory as this process sees it.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::api_table::{ApiEntry, hash};
 use transect_event_abi::arena::{
-    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_FREE, EXTENT_SIZE,
+    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_FREE, EXTENT_SIZE, EXTENT_THREAD,
 };
 
 use crate::arch::syscall as sys;
@@ -61,8 +61,53 @@ pub fn extent_of(address: *const u8) -> u32 {
     ((address as u64 - BASE.load(Ordering::Relaxed)) / EXTENT_SIZE as u64) as u32
 }
 
-/// Takes an extent: from the free list, else from the end. `None` when the arena is used up.
+/// Extents kept for threads to come once the reserve is given up.
+const SPARES: usize = 4;
+static SPARE: [AtomicU64; SPARES] = [const { AtomicU64::new(0) }; SPARES];
+static LIMITED: AtomicU64 = AtomicU64::new(0);
+
+/// Unmaps all of the arena but this process' own extents and a few spares.
+pub fn give_up_reserve() {
+    if LIMITED.swap(1, Ordering::AcqRel) != 0 {
+        return;
+    }
+    for cell in &SPARE {
+        cell.store(allocate_shared(EXTENT_THREAD).unwrap_or(0) as u64, Ordering::Relaxed);
+    }
+    let own = |index: u32| {
+        index == crate::process::extent()
+            || SPARE.iter().any(|c| c.load(Ordering::Relaxed) == index as u64)
+            || header().kind[index as usize].load(Ordering::Acquire) == EXTENT_THREAD
+                // SAFETY: the first word of a thread extent is its process.
+                && unsafe { (*(extent(index) as *const AtomicU32)).load(Ordering::Relaxed) } == crate::process::extent()
+    };
+    let mapped = MAPPED.load(Ordering::Relaxed) as u32;
+    let used = header().next_extent.load(Ordering::Acquire).min(mapped);
+    for index in (1..used).filter(|&i| !own(i)) {
+        // SAFETY: an extent of another process or of nobody: this process has no pointer into it.
+        unsafe { sys::munmap(extent(index) as u64, EXTENT_SIZE as u64) };
+    }
+    // SAFETY: as above.
+    unsafe { sys::munmap(extent(used) as u64, (mapped - used) as u64 * EXTENT_SIZE as u64) };
+}
+
+/// Takes an extent for this process. `None` when there is none left for it.
 pub fn allocate(kind: u32) -> Option<u32> {
+    if LIMITED.load(Ordering::Acquire) == 0 {
+        return allocate_shared(kind);
+    }
+    let spare = SPARE.iter().find_map(|c| Some(c.swap(0, Ordering::AcqRel) as u32).filter(|&i| i != 0));
+    match spare {
+        Some(index) => header().kind[index as usize].store(kind, Ordering::Release),
+        None => {
+            header().extents_refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    spare
+}
+
+/// Takes an extent: from the free list, else from the end. `None` when the arena is used up.
+fn allocate_shared(kind: u32) -> Option<u32> {
     let h = header();
     let mapped = MAPPED.load(Ordering::Relaxed) as u32;
     loop {

@@ -267,6 +267,16 @@ impl Image {
 
     /// Defined dynamic symbol by name, through the GNU hash table.
     pub fn lookup(&self, name: &[u8]) -> Option<&'static Symbol> {
+        self.lookup_any(name).filter(|s| s.defined())
+    }
+
+    /// Address that a fixed-position executable gives to a function it does not define: that of its own PLT entry,
+    /// for all objects alike.
+    pub fn canonical_plt(&self, name: &[u8]) -> Option<u64> {
+        self.lookup_any(name).filter(|s| !s.defined() && s.value() != 0).map(|s| self.base + s.value())
+    }
+
+    fn lookup_any(&self, name: &[u8]) -> Option<&'static Symbol> {
         if self.gnu_hash == 0 {
             return None;
         }
@@ -286,7 +296,7 @@ impl Image {
             }
             loop {
                 let entry = *chain.add((i - first) as usize);
-                if entry | 1 == wanted | 1 && self.symbol_name(i) == name && self.symbol(i).defined() {
+                if entry | 1 == wanted | 1 && self.symbol_name(i) == name {
                     return Some(self.symbol(i));
                 }
                 if entry & 1 != 0 {

@@ -81,13 +81,17 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             // The stub counted into the boot counters.
             add_countdown(c, -1);
         }
-        let (mut weight, timed) = lease(c, kind);
+        let (mut weight, mut timed) = lease(c, kind, (*state).stopped != 0);
+        timed &= (*state).stopped == 0;
         if kind.traced {
             trace(state, slot, r);
         }
         let tail = r.ret == arch::return_site();
         let mut flags = special(slot, kind, r, state);
         if !timed {
+            if slot::edge(slot).1 >= 0xfffe {
+                resolve(slot);
+            }
             return none;
         }
         if lock::acquires(kind.handler) {
@@ -97,6 +101,12 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
                     weight = w;
                     flags |= frame::LOCKING | if contended { frame::CONTENDED } else { 0 };
                 }
+            }
+        }
+        if kind.handler == handler::LOCK_RELEASE {
+            match lock::sample_release(state) {
+                Some(w) => weight = w,
+                None => return none,
             }
         }
         if tail {
@@ -136,7 +146,8 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         (*f).parent = (*state).top;
         (*f).open = 1;
         (*state).top = f;
-        if blocks(kind) {
+        let free = flags & (frame::LOCKING | frame::CONTENDED) == frame::LOCKING && lock::knows();
+        if blocks(kind) && !free {
             wait::enter(state, slot);
             (*f).flags |= frame::WAITING;
         }
@@ -157,24 +168,31 @@ unsafe fn add_countdown(c: *mut FlowCounters, by: i64) {
 }
 
 /// Ends the gap whose countdown ran out and grants the next one: (calls this one stands for, is it timed).
-unsafe fn lease(c: *mut FlowCounters, kind: Kind) -> (u32, bool) {
+unsafe fn lease(c: *mut FlowCounters, kind: Kind, stopped: bool) -> (u32, bool) {
     // SAFETY: as in `add_countdown`.
     unsafe {
         let left = (*c).countdown.load(Ordering::Relaxed) as i32 as i64;
         let mut period = (*c).period.load(Ordering::Relaxed);
         let first = period == 0;
         if first {
-            period = slot::first_period(kind);
+            period = if stopped { u32::MAX } else { slot::first_period(kind) };
             (*c).period.store(period, Ordering::Relaxed);
         }
-        let grant = if period == u32::MAX { LEASE } else { period as i64 };
+        // Never timed: the second call comes back here, when the target is bound and can be looked up.
+        let grant = if period != u32::MAX {
+            period as i64
+        } else if first {
+            1
+        } else {
+            LEASE
+        };
         let by = grant - left;
         if by > 0 {
             (*c).issued.fetch_add(by as u64, Ordering::Relaxed);
             add_countdown(c, by);
         }
         // The first call of a longer fixed period ends no gap: it stands for itself.
-        (if first { 1 } else { period }, period != u32::MAX)
+        (if first { 1 } else { period }, kind.is_timed())
     }
 }
 
@@ -253,8 +271,60 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
                 }
                 0
             }
-            handler::THREAD_NAME => frame::RENAMED,
+            handler::THREAD_NAME => thread::renaming(r),
+            handler::PRCTL => process_control(state, r),
+            handler::LOCK_MEMORY => {
+                // The arena is far larger than what is used of it: locking must not populate it.
+                const MCL_ONFAULT: u64 = 4;
+                r.rdi |= MCL_ONFAULT;
+                0
+            }
+            handler::LIMIT => {
+                spawn::limiting(kind, r);
+                0
+            }
             _ => 0,
+        }
+    }
+}
+
+/// `prctl`: names, and two calls after which the time stamp counter may no longer be read.
+unsafe fn process_control(state: *mut ThreadState, r: &Registers) -> u32 {
+    const PR_SET_NAME: u64 = 15;
+    const PR_SET_SECCOMP: u64 = 22;
+    const PR_SET_TSC: u64 = 26;
+    const STRICT: u64 = 1;
+    const TSC_SIGSEGV: u64 = 2;
+    // SAFETY: `state` is the calling thread's or null; the name is the program's string.
+    unsafe {
+        match (r.rdi, r.rsi) {
+            (PR_SET_NAME, name) if !state.is_null() => thread::set_name(state, name),
+            (PR_SET_SECCOMP, STRICT) | (PR_SET_TSC, TSC_SIGSEGV) if !state.is_null() => stop_timing(state),
+            _ => {}
+        }
+    }
+    0
+}
+
+/// From here on the thread's calls are counted only; open calls return without reading the clock.
+unsafe fn stop_timing(state: *mut ThreadState) {
+    // SAFETY: the thread's own records and frames; an open frame's stack slot holds our return site.
+    unsafe {
+        (*state).stopped = 1;
+        for slot in 0..crate::process::header().slot_count.load(Ordering::Relaxed) {
+            let c = arch::counters().add(slot as usize);
+            if (*c).period.load(Ordering::Relaxed) != 0 {
+                (*c).period.store(u32::MAX, Ordering::Relaxed);
+            }
+        }
+        let mut f = (*state).top;
+        let mut bound = frame::FRAME_CAPACITY;
+        while frame::is_frame(f) && bound > 0 {
+            if (*f).open != 0 && *((*f).sp as *const u64) == arch::return_site() {
+                *((*f).sp as *mut u64) = arch::quiet_return_site();
+            }
+            f = (*f).parent;
+            bound -= 1;
         }
     }
 }
@@ -279,6 +349,10 @@ unsafe fn trace(state: *mut ThreadState, slot: u32, r: &Registers) {
 /// inside the object.
 pub fn resolve(slot: u32) {
     let address = slot::target(slot);
+    // Lazy slots start out at their own PLT entry: not bound yet.
+    if address == slot::record(slot).target.load(Ordering::Relaxed) {
+        return;
+    }
     if let Some(callee) = object::find(address) {
         let (caller, _) = slot::edge(slot);
         if callee == caller && slot::kind(slot).flags & transect_event_abi::process::SLOT_DLSYM == 0 {

@@ -55,8 +55,7 @@ pub unsafe fn entries(array: *const *const u8) -> impl Iterator<Item = &'static 
 }
 
 /// Removes the agent from the environment the program sees. Runs before the program's first code.
-pub fn hide() {
-    let array = current().cast_mut();
+pub fn hide(array: *mut *const u8) {
     if array.is_null() {
         return;
     }
@@ -69,7 +68,11 @@ pub fn hide() {
             let text = bytes_until_zero(entry);
             if text.starts_with(NAME) && text.ends_with(agent_path()) {
                 let keep = text.len() - agent_path().len();
-                if keep == NAME.len() {
+                // A sanitizer runtime that the recorder put first goes with it.
+                let alone = text[NAME.len()..keep].strip_suffix(b":").is_some_and(|rest| {
+                    is_runtime(rest)
+                });
+                if keep == NAME.len() || alone {
                     let mut j = i;
                     while !(*array.add(j)).is_null() {
                         *array.add(j) = *array.add(j + 1);
@@ -84,6 +87,13 @@ pub fn hide() {
             i += 1;
         }
     }
+}
+
+/// `libasan.so.8` and its like, by file name alone, as the recorder writes it.
+fn is_runtime(entry: &[u8]) -> bool {
+    [&b"libasan.so."[..], b"libtsan.so.", b"libhwasan.so."]
+        .iter()
+        .any(|p| entry.strip_prefix(*p).is_some_and(|rest| !rest.is_empty() && rest.iter().all(u8::is_ascii_digit)))
 }
 
 /// A copy of an environment with the agent in it. Memory comes from a fresh mapping: (array, bytes mapped).

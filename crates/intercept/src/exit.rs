@@ -10,6 +10,21 @@ use crate::frame::{self, Frame};
 use crate::thread::ThreadState;
 use crate::{active, arch, arena, enter, lock, period, process, slot, spawn, wait};
 
+/// What a sampled empty call shows beyond a call timed every time, ticks.
+static SAMPLED: AtomicU32 = AtomicU32::new(0);
+
+/// Notes the calibrated value.
+pub fn know_sampled(ticks: u64) {
+    SAMPLED.store(ticks as u32, Ordering::Relaxed);
+}
+
+/// Ticks that an empty call shows: taken off every duration.
+fn empty(weight: u32) -> u64 {
+    // SAFETY: a static of the agent.
+    let base = unsafe { arch::transect_empty.load(Ordering::Relaxed) };
+    if weight > 1 { base + SAMPLED.load(Ordering::Relaxed) as u64 } else { base }
+}
+
 /// Return through Rust. Returns the thread's state, null if it has none any more.
 ///
 /// # Safety
@@ -28,7 +43,7 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if f.flags & frame::WAITING != 0 {
             wait::leave(state, f, now);
         }
-        let ticks = now.saturating_sub(f.start);
+        let ticks = now.saturating_sub(f.start).saturating_sub(empty(f.weight));
         let attributed = active::integral(now).saturating_sub(f.integral).min(ticks);
         let c = f.record;
         let outermost = fold(c, ticks, f.child, attributed, f.weight);
@@ -43,9 +58,6 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         }
         if f.flags & frame::THREADING != 0 && f.rax as u32 != 0 {
             crate::thread::unwrap_failed(f.size);
-        }
-        if f.flags & frame::RENAMED != 0 {
-            crate::thread::note_name((*state).header);
         }
         if f.flags & frame::SIZED != 0 && f.size < 1 << 48 {
             process::bytes(slot).fetch_add(f.size * f.weight as u64, Ordering::Relaxed);
@@ -103,7 +115,13 @@ unsafe fn charge(state: *mut ThreadState, f: &Frame, slot: u32, ticks: u64, attr
         if (*parent).slot == 0 {
             add(&(*(*state).header).outermost_ticks, ticks);
             add(&(*(*state).header).outermost_attributed, attributed);
-        } else if slot::edge((*parent).slot).1 == slot::edge(slot).0 {
+            return;
+        }
+        if slot::edge((*parent).slot).1 >= 0xfffe {
+            // Its callee runs, so its target is bound.
+            enter::resolve((*parent).slot);
+        }
+        if slot::edge((*parent).slot).1 == slot::edge(slot).0 {
             (*parent).child = (*parent).child.wrapping_add(ticks);
         }
     }
@@ -129,7 +147,7 @@ unsafe fn inner(state: *mut ThreadState, f: &Frame, now: u64) {
 
 /// Chooses the next gap of a flow (see [`period`]).
 unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) {
-    if !slot::adaptive() {
+    if !slot::adaptive() || slot::kind(slot).always_enters() {
         return;
     }
     // SAFETY: as in `fold`.

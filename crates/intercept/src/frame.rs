@@ -35,8 +35,6 @@ pub const THREADING: u32 = 32;
 pub const LENT: u32 = 64;
 /// Add `size` to the slot's bytes.
 pub const SIZED: u32 = 128;
-/// Thread name may have changed.
-pub const RENAMED: u32 = 256;
 
 /// One timed call.
 #[repr(C, align(64))]

@@ -133,6 +133,12 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
         let jmprel_writable = _jmprel.is_some();
         let mut rela_writable: Option<Writable> = None;
         let mut cells = Cells { next: 0, end: 0 };
+        // In a fixed-position program other objects' calls may be bound to its PLT entries, of which their count would
+        // be taken twice: such stubs go to the definition.
+        let fixed = crate::loader::executable().filter(|e| e.base == 0 && e.start != image.start);
+        let behind_plt = |name: &[u8]| {
+            fixed.as_ref().and_then(|e| e.canonical_plt(name)).and_then(|_| crate::loader::definition(name))
+        };
 
         // Slots of DT_JMPREL are called through the PLT only, unless the plan knows better.
         let mut number = first;
@@ -182,7 +188,14 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
             }
             slot::describe(this, index, r.symbol(), at, api, name, 0);
             slot::set_target(this, value);
-            if unbound {
+            if let Some(definition) = behind_plt(name)
+                && let Some(callee) = object::find(definition)
+            {
+                slot::set_target(this, definition);
+                slot::set_callee(this, callee, definition);
+            } else if unbound {
+                let bound_later = if value < image.base { value + image.base } else { value };
+                slot::record(this).target.store(bound_later, Ordering::Relaxed);
                 let offset = (&raw const r.offset).cast_mut();
                 *offset = slot::target_word(this).wrapping_sub(image.base);
             } else if let Some(callee) = object::find(value) {
@@ -220,6 +233,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 count(&o.refused);
             } else if p.slot_use == SlotUse::Called as u32 {
                 if relocated {
+                    let value = behind_plt(name).unwrap_or(value);
                     // Data of the same name and kind NOTYPE is never called; a target outside of code is left alone.
                     let Some(callee) = object::find(value) else { continue };
                     slot::describe(this, index, r.symbol(), at, api, name, 0);
@@ -231,7 +245,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                         count(&o.internal);
                         continue;
                     }
-                    if symbol.weak() {
+                    if symbol.weak() && crate::loader::definition(name).is_none() {
                         // Whether it exists is not known yet, and a stub in its slot would say that it does.
                         count(&o.address_taken);
                         continue;

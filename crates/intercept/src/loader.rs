@@ -33,12 +33,42 @@ pub fn maps() -> impl Iterator<Item = *const LinkMap> {
     })
 }
 
+static EXECUTABLE_HEADERS: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// The executable's program headers, which for a fixed-position one can't be found from its load bias.
+fn executable_headers() -> Option<&'static [Segment]> {
+    let (at, n) = (EXECUTABLE_HEADERS[0].load(Ordering::Relaxed), EXECUTABLE_HEADERS[1].load(Ordering::Relaxed));
+    // SAFETY: noted at start from the kernel's auxiliary vector.
+    (at != 0).then(|| unsafe { core::slice::from_raw_parts(at as *const Segment, n as usize) })
+}
+
+/// The executable.
+pub fn executable() -> Option<Image> {
+    // SAFETY: the first entry of the loader's list.
+    maps().next().and_then(|m| unsafe { Image::read(m, executable_headers()) })
+}
+
+/// First definition of a function in the loader's list, the executable included: its address, if the symbol is plain
+/// (an IFUNC's address is its resolver's business).
+pub fn definition(name: &[u8]) -> Option<u64> {
+    maps().enumerate().find_map(|(i, m)| {
+        // SAFETY: entries of the loader's list, under its lock or at start.
+        let image = unsafe { Image::read(m, if i == 0 { executable_headers() } else { None }) }?;
+        let s = image.lookup(name)?;
+        (s.kind() == crate::elf::FUNC).then(|| image.base + s.value())
+    })
+}
+
 /// Registers and hooks every object that is new in the loader's list. `executable` is the path and headers of the
 /// executable at the first call.
 ///
 /// # Safety
 /// At start before other threads, or in the loader's event.
 pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
+    if let Some((_, headers)) = executable {
+        EXECUTABLE_HEADERS[1].store(headers.len() as u64, Ordering::Relaxed);
+        EXECUTABLE_HEADERS[0].store(headers.as_ptr() as u64, Ordering::Relaxed);
+    }
     // SAFETY: see above.
     unsafe {
         // Two passes: first all objects become known, so that targets are found whatever the order.

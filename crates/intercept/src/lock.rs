@@ -24,6 +24,27 @@ pub fn know_glibc() {
     GLIBC.store(1, Ordering::Relaxed);
 }
 
+/// True if contention is read from the locks themselves.
+pub fn knows() -> bool {
+    GLIBC.load(Ordering::Relaxed) != 0
+}
+
+/// One release in 64 is timed: what it stands for, or `None` to count it only.
+///
+/// # Safety
+/// `state` is the calling thread's.
+pub unsafe fn sample_release(state: *mut ThreadState) -> Option<u32> {
+    // SAFETY: see above.
+    unsafe {
+        if (*state).release_countdown == 0 {
+            (*state).release_countdown = SAMPLE - 1;
+            return Some(SAMPLE);
+        }
+        (*state).release_countdown -= 1;
+        None
+    }
+}
+
 /// A lock whose acquisition time was taken.
 #[repr(C)]
 pub struct Held {
@@ -36,6 +57,25 @@ impl Held {
     /// An empty entry.
     pub const fn none() -> Self {
         Held { object: 0, record: core::ptr::null(), since: 0 }
+    }
+}
+
+/// Entries of the cache through which the trampoline counts uncontended acquisitions.
+pub const QUICK_ENTRIES: usize = 16;
+
+/// Cached place of a lock's record.
+#[repr(C)]
+pub struct Quick {
+    object: u64,
+    caller: u64,
+    record: *const LockRecord,
+    reserved: u64,
+}
+
+impl Quick {
+    /// An empty entry.
+    pub const fn none() -> Self {
+        Quick { object: 0, caller: 0, record: core::ptr::null(), reserved: 0 }
     }
 }
 
@@ -100,6 +140,8 @@ pub unsafe fn attempt(state: *mut ThreadState, slot: u32, handler: u8, r: &Regis
         }
         (*state).hold_countdown -= 1;
         if let Some(l) = find(state, r.rdi, r.ret, slot) {
+            let i = (r.rdi >> 4 ^ r.rdi >> 9 ^ r.ret) as usize & (QUICK_ENTRIES - 1);
+            (*state).quick[i] = Quick { object: r.rdi, caller: r.ret, record: l, reserved: 0 };
             l.acquisitions.store(l.acquisitions.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         Attempt::Counted

@@ -102,6 +102,7 @@ pub extern "C" fn forked() {
     h.names_used.store(names as u32, Ordering::Relaxed);
     h.histogram_count.store(parent.histogram_count.load(Ordering::Relaxed), Ordering::Relaxed);
     h.timed_call_ticks.store(parent.timed_call_ticks.load(Ordering::Relaxed), Ordering::Relaxed);
+    h.sampled_call_ticks.store(parent.sampled_call_ticks.load(Ordering::Relaxed), Ordering::Relaxed);
     h.empty_call_ticks.store(parent.empty_call_ticks.load(Ordering::Relaxed), Ordering::Relaxed);
     // SAFETY: a static of the agent.
     unsafe { arch::transect_active.store(&raw const h.active_packed as u64, Ordering::Relaxed) };

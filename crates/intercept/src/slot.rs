@@ -29,6 +29,17 @@ pub struct Kind {
     pub traced: bool,
 }
 
+impl Kind {
+    /// True if every call is to pass through [`crate::enter::slow_enter`], whatever the timing mode.
+    pub fn always_enters(self) -> bool {
+        self.traced || !matches!(self.handler, handler::NONE | handler::REFUSE)
+    }
+    /// True if its calls are timed in this recording.
+    pub fn is_timed(self) -> bool {
+        self.class != class::COUNT_ONLY && arena::header().timing != TIMING_COUNT
+    }
+}
+
 /// The slot's record in the process extent.
 pub fn record(slot: u32) -> &'static SlotRecord {
     // SAFETY: the table lies within the process extent, which is never unmapped.
@@ -57,8 +68,9 @@ pub fn reserve(count: u32) -> Option<u32> {
 /// Describes a slot before its stub can be called.
 pub fn describe(slot: u32, caller: u16, symbol: u32, address: u64, api: Option<&ApiEntry>, name: &[u8], flags: u8) {
     let r = record(slot);
+    let default = if is_sanitizer(name) { class::COUNT_ONLY } else { class::COMPUTE };
     let (class, handler, size_arg) =
-        api.map_or((class::COMPUTE, handler::NONE, NO_SIZE), |a| (a.class, a.handler, a.size_arg));
+        api.map_or((default, handler::NONE, NO_SIZE), |a| (a.class, a.handler, a.size_arg));
     let mut word = u32::from_le_bytes([class, handler, flags, size_arg & 0x7f]);
     if arena::is_traced(name) {
         word |= TRACED;
@@ -70,16 +82,32 @@ pub fn describe(slot: u32, caller: u16, symbol: u32, address: u64, api: Option<&
     KINDS[slot as usize].store(word, Ordering::Release);
     set_edge(slot, caller, 0xfffe);
     // SAFETY: a static of the agent.
-    unsafe { arch::transect_flags[slot as usize].store(needs_rust(kind(slot)) as u8, Ordering::Release) };
+    unsafe { arch::transect_flags[slot as usize].store(entry(kind(slot)), Ordering::Release) };
 }
 
-/// Everything but plain timing goes through Rust.
-fn needs_rust(kind: Kind) -> bool {
-    kind.class != class::COMPUTE
-        || kind.handler != handler::NONE
-        || kind.size_arg != NO_SIZE & 0x7f
-        || kind.traced
-        || arena::header().options & OPTION_HISTOGRAM != 0
+/// Entry points of sanitizer runtimes take their return address as the place of the access.
+fn is_sanitizer(name: &[u8]) -> bool {
+    name.strip_prefix(b"__").is_some_and(|n| {
+        [&b"tsan_"[..], b"asan_", b"ubsan_", b"sanitizer_", b"msan_", b"lsan_", b"hwasan_", b"sanitizer_cov_"]
+            .iter()
+            .any(|p| n.starts_with(p))
+    })
+}
+
+/// How the trampoline enters a slot: 0 plain timing, 1 through Rust, 2 and 3 the quick paths of mutexes, which fall
+/// back to Rust when there is more to do than to count.
+fn entry(kind: Kind) -> u8 {
+    let plain = kind.class == class::COMPUTE
+        && kind.handler == handler::NONE
+        && kind.size_arg == NO_SIZE & 0x7f
+        && !kind.traced
+        && arena::header().options & OPTION_HISTOGRAM == 0;
+    match kind.handler {
+        _ if plain => 0,
+        handler::LOCK_ACQUIRE if crate::lock::knows() && !kind.traced => 2,
+        handler::LOCK_RELEASE if crate::lock::knows() && !kind.traced => 3,
+        _ => 1,
+    }
 }
 
 fn set_edge(slot: u32, caller: u16, callee: u16) {
@@ -120,13 +148,14 @@ pub fn set_callee(slot: u32, object: u16, address: u64) {
     set_edge(slot, edge(slot).0, object);
 }
 
-/// First period of a slot in the timing mode of this recording; `u32::MAX` = never timed.
+/// First period of a slot in the timing mode of this recording; `u32::MAX` = it need not be entered at all.
 pub fn first_period(kind: Kind) -> u32 {
     let h = arena::header();
-    if kind.class == class::COUNT_ONLY || h.timing == TIMING_COUNT {
-        return u32::MAX;
+    if kind.always_enters() {
+        return 1;
     }
     match h.timing {
+        _ if !kind.is_timed() => u32::MAX,
         TIMING_EVERY => h.every.max(1),
         _ => 1,
     }

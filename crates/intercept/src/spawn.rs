@@ -38,6 +38,14 @@ pub fn thread_create(r: &mut Registers) {
     }
 }
 
+/// `setrlimit(RLIMIT_AS, …)` and `prlimit`: what the arena has reserved and not used is given up first.
+pub fn limiting(kind: Kind, r: &Registers) {
+    const RLIMIT_AS: u64 = 9;
+    if r.argument(kind.size_arg) == RLIMIT_AS {
+        arena::give_up_reserve();
+    }
+}
+
 fn follows() -> bool {
     arena::header().options & OPTION_FOLLOW != 0
 }

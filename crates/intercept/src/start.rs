@@ -74,12 +74,13 @@ pub unsafe fn start() {
         }
         if let Some(at) = libc.environ {
             environment::know(at);
-            environment::hide();
         }
+        let initial = initial_environment();
+        environment::hide(initial);
         if let Some(at) = libc.attr_getstacksize {
             spawn::know_stack_size(at);
         }
-        let top = environment::current() as u64;
+        let top = initial as u64;
         let stack = sys::stack_limit().min(1 << 30);
         thread::register(0, true, if top != 0 { top } else { arch::stack_pointer() + 8192 }, stack);
         calibrate();
@@ -87,6 +88,30 @@ pub unsafe fn start() {
         loader::take_event((*rendezvous).hook);
         libc.announce();
     }
+}
+
+/// The environment array on the initial stack: from libc's `environ` if that is set already (musl), else from where
+/// glibc's loader says the stack began: argument count, arguments, null, environment.
+unsafe fn initial_environment() -> *mut *const u8 {
+    let current = environment::current();
+    if !current.is_null() {
+        return current.cast_mut();
+    }
+    // SAFETY: `__libc_stack_end` is the loader's own record of the initial stack pointer.
+    unsafe {
+        for map in loader::maps() {
+            if let Some(image) = Image::read(map, None)
+                && let Some(s) = image.lookup(b"__libc_stack_end")
+            {
+                let stack = *((image.base + s.value()) as *const u64) as *const u64;
+                if stack.is_null() {
+                    continue;
+                }
+                return stack.add(1 + *stack as usize + 1) as *mut *const u8;
+            }
+        }
+    }
+    core::ptr::null_mut()
 }
 
 /// The arena stands beside the agent.
@@ -184,35 +209,69 @@ impl Libc {
     }
 }
 
-extern "C" fn nothing() {}
-
-/// Measures what a timed call costs and shows here, on a slot of our own that no report lists.
+/// Measures what a timed call costs and shows here, on slots of our own that no report lists.
 fn calibrate() {
     const ROUNDS: u64 = 64;
-    let Some(s) = slot::reserve(1) else { return };
-    slot::describe(s, u16::MAX, 0, 0, None, b"", transect_event_abi::process::SLOT_INTERNAL);
-    slot::set_target(s, nothing as *const () as u64);
-    // SAFETY: the stub of our own slot enters `nothing`.
-    let call: extern "C" fn() = unsafe { core::mem::transmute(arch::stub(s)) };
-    let h = process::header();
-    call();
-    let start = arch::ticks();
-    for _ in 0..ROUNDS {
-        call();
-    }
-    let spent = arch::ticks() - start;
-    h.timed_call_ticks.store((spent / ROUNDS) as u32, Ordering::Relaxed);
-    if arch::thread().is_null() {
+    const TARGETS: [extern "C" fn(); 4] = [nothing, nothing_1, nothing_2, nothing_3];
+    let Some(first) = slot::reserve(TARGETS.len() as u32) else { return };
+    let state = arch::thread();
+    if state.is_null() {
         return;
     }
-    // SAFETY: this thread's own counters.
-    let c = unsafe { &*arch::counters().add(s as usize) };
-    let timed = c.timed.load(Ordering::Relaxed).max(1);
-    h.empty_call_ticks.store((c.total.load(Ordering::Relaxed) / timed) as u32, Ordering::Relaxed);
-    // SAFETY: this thread's own record: its outermost time starts at zero.
+    for (i, target) in TARGETS.iter().enumerate() {
+        let s = first + i as u32;
+        slot::describe(s, u16::MAX, 0, 0, None, b"", transect_event_abi::process::SLOT_INTERNAL);
+        slot::set_target(s, *target as *const () as u64);
+    }
+    // SAFETY: the stubs of our own slots enter the functions above; state and counters are this thread's.
     unsafe {
-        let header = (*arch::thread()).header;
+        let call = |s: u32| core::mem::transmute::<u64, extern "C" fn()>(arch::stub(s))();
+        let total = |s: u32| (*arch::counters().add(s as usize)).total.load(Ordering::Relaxed);
+        let tau = core::mem::replace(&mut (*state).tau, 0);
+        // The first calls meet cold caches.
+        for i in 0..16 {
+            call(first + i % 4);
+        }
+        let h = process::header();
+        let before = total(first);
+        let start = arch::ticks();
+        for _ in 0..ROUNDS {
+            call(first);
+        }
+        h.timed_call_ticks.store(((arch::ticks() - start) / ROUNDS) as u32, Ordering::Relaxed);
+        let empty = (total(first) - before) / ROUNDS;
+        // A sampled call goes through Rust and finds the branch predictor trained for others.
+        let sum = |f: &dyn Fn(u32) -> u64| (0..4).map(|i| f(first + i)).sum::<u64>();
+        let before = sum(&total);
+        let mut random = 0x1234_5678;
+        for i in 0..4 {
+            arch::transect_flags[(first + i) as usize].store(1, Ordering::Relaxed);
+        }
+        let start = arch::ticks();
+        for _ in 0..ROUNDS {
+            random = crate::period::random(random);
+            call(first + random % 4);
+        }
+        h.sampled_call_ticks.store(((arch::ticks() - start) / ROUNDS) as u32, Ordering::Relaxed);
+        let sampled = (sum(&total) - before) / ROUNDS;
+        (*state).tau = tau;
+        let header = (*state).header;
         (*header).outermost_ticks.store(0, Ordering::Relaxed);
         (*header).outermost_attributed.store(0, Ordering::Relaxed);
+        h.empty_call_ticks.store(empty as u32, Ordering::Relaxed);
+        // Under every=N not all of the rounds are timed: the sums then say too little, never too much.
+        arch::transect_empty.store(empty, Ordering::Relaxed);
+        crate::exit::know_sampled(sampled.saturating_sub(empty));
     }
+}
+
+extern "C" fn nothing() {}
+extern "C" fn nothing_1() {
+    core::hint::black_box(1);
+}
+extern "C" fn nothing_2() {
+    core::hint::black_box(2);
+}
+extern "C" fn nothing_3() {
+    core::hint::black_box(3);
 }

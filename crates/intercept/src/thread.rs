@@ -9,7 +9,7 @@ use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, THREAD_ENDED, TH
 
 use crate::arch::syscall as sys;
 use crate::frame::{self, Frame};
-use crate::lock::Held;
+use crate::lock::{Held, QUICK_ENTRIES, Quick};
 use crate::{active, arch, arena, process};
 
 /// Threads alive at once; more run uncounted.
@@ -42,14 +42,20 @@ pub struct ThreadState {
     pub random: u32,
     /// Searches of the frame pool.
     pub reclaims: u32,
+    /// 1: the clock may no longer be read on this thread.
+    pub stopped: u32,
+    /// Its thread control block (a `pthread_t`, with glibc).
+    pub control_block: u64,
     /// 1 while in use.
     pub used: AtomicU32,
     /// Uncontended acquisitions until the next one whose hold time is taken.
     pub hold_countdown: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Releases until the next one that is timed.
+    pub release_countdown: u32,
     /// Locks held whose acquisition time was taken.
     pub held: [Held; 8],
+    /// Cache of lock records.
+    pub quick: [Quick; QUICK_ENTRIES],
     /// Bottom of the open frames.
     pub sentinel: Frame,
 }
@@ -133,10 +139,19 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         (*state).window_calls = 0;
         (*state).random = (now as u32) | 1;
         (*state).held = [const { Held::none() }; 8];
+        (*state).quick = [const { Quick::none() }; QUICK_ENTRIES];
         (*h).process.store(process::extent(), Ordering::Relaxed);
         (*h).start_ticks.store(if main { process::header().start_ticks.load(Ordering::Relaxed) } else { now }, Ordering::Relaxed);
         (*h).start_routine.store(start_routine, Ordering::Relaxed);
-        note_name(h);
+        (*state).stopped = 0;
+        (*state).control_block = arch::thread_pointer();
+        if main {
+            note_name(h);
+        } else {
+            // A new thread has its creator's name; asking the kernel might offend a system call filter.
+            (*h).name[0].store(MAIN_NAME[0].load(Ordering::Relaxed), Ordering::Relaxed);
+            (*h).name[1].store(MAIN_NAME[1].load(Ordering::Relaxed), Ordering::Relaxed);
+        }
         if !main {
             active::start_parallel();
             active::change(1);
@@ -165,19 +180,59 @@ pub fn register_unseen() -> *mut ThreadState {
     state
 }
 
-/// Copies the kernel's name of the calling thread into its record.
-///
-/// # Safety
-/// `header` is the calling thread's.
-pub unsafe fn note_name(header: *mut ThreadHeader) {
+/// The process' name as of its start.
+static MAIN_NAME: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+
+/// Copies the kernel's name of the calling main thread into its record.
+unsafe fn note_name(header: *mut ThreadHeader) {
     let mut name = [0u8; 16];
     sys::thread_name(&mut name);
     let (low, high) = name.split_at(8);
-    // SAFETY: see above.
-    unsafe {
-        (*header).name[0].store(word(low), Ordering::Relaxed);
-        (*header).name[1].store(word(high), Ordering::Relaxed);
+    for (i, part) in [low, high].into_iter().enumerate() {
+        MAIN_NAME[i].store(word(part), Ordering::Relaxed);
+        // SAFETY: the calling thread's header.
+        unsafe { (*header).name[i].store(word(part), Ordering::Relaxed) };
     }
+}
+
+/// Sets the name in a thread's record from a zero-terminated string of the program.
+///
+/// # Safety
+/// `name` is what the program passes to the kernel as a name; `state` is in use.
+pub unsafe fn set_name(state: *mut ThreadState, name: u64) {
+    if name < 4096 {
+        return;
+    }
+    let mut bytes = [0u8; 16];
+    // SAFETY: see above; reading stops at the end of the string or after 15 bytes, as the kernel's does.
+    unsafe {
+        for (i, b) in bytes.iter_mut().take(15).enumerate() {
+            *b = *((name + i as u64) as *const u8);
+            if *b == 0 {
+                break;
+            }
+        }
+        let (low, high) = bytes.split_at(8);
+        (*(*state).header).name[0].store(word(low), Ordering::Relaxed);
+        (*(*state).header).name[1].store(word(high), Ordering::Relaxed);
+    }
+}
+
+/// `pthread_setname_np(thread, name)`: the thread may be another one. Returns no flags.
+pub fn renaming(r: &crate::enter::Registers) -> u32 {
+    let used = (POOL_HINT.load(Ordering::Relaxed) as usize).min(THREAD_CAPACITY);
+    for i in 0..used.max(1) {
+        // SAFETY: entries of the static pool; a state in use has a header until it ends, and a thread that is being
+        // named has not ended.
+        unsafe {
+            let state = POOL.0.get().cast::<ThreadState>().add(i);
+            if (*state).used.load(Ordering::Acquire) != 0 && (*state).control_block == r.rdi {
+                set_name(state, r.rsi);
+                return 0;
+            }
+        }
+    }
+    0
 }
 
 fn word(bytes: &[u8]) -> u64 {
@@ -266,7 +321,6 @@ unsafe fn end(state: *mut ThreadState) {
                 frame::abandon(state, top, now);
             }
         }
-        note_name(h);
         crate::wait::leave_all(state, now);
         (*h).end_integral.store(active::integral(now), Ordering::Relaxed);
         (*h).end_ticks.store(now, Ordering::Relaxed);
@@ -329,6 +383,7 @@ pub fn attach(state: *mut ThreadState) {
         let start = process::header().start_ticks.load(Ordering::Relaxed);
         (*state).header = h;
         (*state).held = [const { Held::none() }; 8];
+        (*state).quick = [const { Quick::none() }; QUICK_ENTRIES];
         (*h).process.store(process::extent(), Ordering::Relaxed);
         (*h).start_ticks.store(start, Ordering::Relaxed);
         (*h).start_integral.store(active::integral(start), Ordering::Relaxed);

@@ -152,6 +152,9 @@ fn handler_named(word: &str) -> Option<u8> {
         "read-lock" => handler::READ_ACQUIRE,
         "write-lock" => handler::WRITE_ACQUIRE,
         "unlock" => handler::LOCK_RELEASE,
+        "prctl" => handler::PRCTL,
+        "lock-memory" => handler::LOCK_MEMORY,
+        "limit" => handler::LIMIT,
         "condition" => handler::CONDITION,
         _ => return None,
     })

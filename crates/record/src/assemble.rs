@@ -278,15 +278,12 @@ impl<'a> Assembler<'a> {
         open: u64,
     ) -> Flow {
         let timed = (c.timed > 0 || open > 0) && !c.count_only;
-        // Each timed call shows its own clock reads: what an empty call shows is not the callee's.
-        let represented = if c.timed > 0 { c.calls as f64 } else { 0.0 };
-        let offset = (p.empty_call as f64 * represented).min(c.total as f64);
-        let total = c.total as f64 - offset + open as f64;
-        let own = (c.own as f64 - offset).clamp(0.0, total) + if c.own >= 0 { 0.0 } else { open as f64 };
+        let total = c.total as f64 + open as f64;
+        let own = (c.own as f64).max(0.0) + open as f64;
         let scale_attributed = if c.total > 0 { c.attributed as f64 / c.total as f64 } else { 1.0 };
         let sampled = c.variance.1 > 0.0;
         let half = if sampled {
-            let mean = total / (c.calls as f64).max(1.0) + p.empty_call as f64;
+            let mean = total / (c.calls as f64).max(1.0);
             1.96 * ((c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0)).sqrt()
         } else {
             0.0

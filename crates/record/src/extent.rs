@@ -97,8 +97,8 @@ pub struct Process {
     pub slots_refused: u64,
     /// Cost of a timed call, ticks.
     pub timed_call: u32,
-    /// What an empty timed call shows, ticks.
-    pub empty_call: u32,
+    /// Cost of a timed call through Rust, ticks.
+    pub sampled_call: u32,
     /// Executable.
     pub executable: String,
     /// Objects.
@@ -133,7 +133,7 @@ impl Process {
             frames_refused: h.u64(offset_of!(ProcessHeader, frames_refused)),
             slots_refused: h.u64(offset_of!(ProcessHeader, slots_refused)),
             timed_call: h.u32(offset_of!(ProcessHeader, timed_call_ticks)),
-            empty_call: h.u32(offset_of!(ProcessHeader, empty_call_ticks)),
+            sampled_call: h.u32(offset_of!(ProcessHeader, sampled_call_ticks)),
             executable: h.text(offset_of!(ProcessHeader, executable), 1024),
             objects: object_bytes.chunks_exact(size_of::<ObjectRecord>()).map(|b| object(&Bytes(b))).collect(),
             slots: slot_bytes

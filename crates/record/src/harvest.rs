@@ -121,9 +121,12 @@ impl Harvest {
 }
 
 impl Harvest {
-    /// Mean cost of a timed call over the processes that ended, ticks.
-    pub fn timed_call_ticks(&self) -> f64 {
-        let costs: Vec<f64> = self.ended.iter().map(|(p, ..)| f64::from(p.timed_call)).filter(|&c| c > 0.0).collect();
-        if costs.is_empty() { 0.0 } else { costs.iter().sum::<f64>() / costs.len() as f64 }
+    /// Mean cost of a timed call in the trampoline and of one through Rust, over the processes that ended, ticks.
+    pub fn call_ticks(&self) -> (f64, f64) {
+        let mean = |cost: fn(&Process) -> u32| {
+            let costs: Vec<f64> = self.ended.iter().map(|(p, ..)| f64::from(cost(p))).filter(|&c| c > 0.0).collect();
+            if costs.is_empty() { 0.0 } else { costs.iter().sum::<f64>() / costs.len() as f64 }
+        };
+        (mean(|p| p.timed_call), mean(|p| p.sampled_call))
     }
 }

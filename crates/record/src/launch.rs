@@ -62,18 +62,39 @@ impl SessionDir {
     }
 }
 
-/// Starts the program.
-pub fn spawn(command: &[OsString], agent: &Path) -> Result<Child, RecordError> {
+/// posix_spawn, which the standard library prefers, leaves glibc's two internal signals ignored in the child, which a
+/// program could notice; a closure before exec makes it fork.
+#[allow(unsafe_code)]
+fn plain_fork(command: &mut Command) {
+    // SAFETY: the closure does nothing.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, || Ok(())) };
+}
+
+/// Sanitizer runtimes that insist on coming first among the preloaded.
+const FIRST: [&str; 3] = ["libasan.so", "libtsan.so", "libhwasan.so"];
+
+/// Starts the program. `object` is the ELF file that will run.
+pub fn spawn(command: &[OsString], object: &Path, agent: &Path) -> Result<Child, RecordError> {
     let (program, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
     let mut preload = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()).unwrap_or_default();
+    let needed = transect_binary_info::Object::open(object).map(|o| o.needed().to_vec()).unwrap_or_default();
+    if let Some(runtime) = needed.iter().find(|n| FIRST.iter().any(|f| n.starts_with(f))) {
+        let mut first = OsString::from(runtime);
+        if !preload.is_empty() {
+            first.push(":");
+            first.push(&preload);
+        }
+        preload = first;
+    }
     if !preload.is_empty() {
         // Last, so that sanitizer runtimes stay first.
         preload.push(":");
     }
     preload.push(agent);
-    Command::new(program)
-        .args(arguments)
-        .env("LD_PRELOAD", preload)
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_PRELOAD", preload);
+    plain_fork(&mut command);
+    command
         .spawn()
         .map_err(|source| RecordError::Spawn { program: program.to_string_lossy().into_owned(), source })
 }

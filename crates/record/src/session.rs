@@ -11,7 +11,7 @@ use transect_binary_info::{LaunchTarget, PlanCache, inspect_launch};
 use transect_event_abi::arena::{
     OPTION_FOLLOW, OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY, TIMING_FULL,
 };
-use transect_profile_model::{Clock as ClockFacts, Meta, Profile, SCHEMA_VERSION, Timing};
+use transect_profile_model::{ApiClass, Clock as ClockFacts, Flow, Meta, Profile, SCHEMA_VERSION, Timing};
 
 use crate::api_data::ApiData;
 use crate::arena::{Arena, Settings};
@@ -72,7 +72,7 @@ fn timing(options: &Options) -> (u32, u32, u32) {
 /// See [`crate::record`].
 pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Recorded, RecordError> {
     let program = options.command.first().ok_or(RecordError::NoCommand)?;
-    let _: LaunchTarget = inspect_launch(program)?;
+    let target: LaunchTarget = inspect_launch(program)?;
     let agent = launch::find_agent(options.agent.as_deref())?;
     let apis = ApiData::load(&options.wait_apis)?;
     let cache = match &options.plan_cache {
@@ -96,7 +96,7 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
     })?;
     dir.link_arena(arena.descriptor())?;
     let signals = Signals::watch()?;
-    let mut child = launch::spawn(&options.command, &dir.agent())?;
+    let mut child = launch::spawn(&options.command, &target.object, &dir.agent())?;
     let pid = child.id();
 
     let mut session = Session { options, arena: &arena, clock: &clock, apis: &apis, harvest: Harvest::default() };
@@ -222,8 +222,9 @@ impl Session<'_> {
         let scale = Scale { epoch: self.clock.epoch, rate };
         let mut profile = self.harvest.profile(self.arena, &start, scale, self.apis);
         profile.trace.sort_by_key(|e| e.time_ns);
-        profile.meta.clock.timed_call_ns = self.harvest.timed_call_ticks() / rate;
-        profile.meta.overhead_estimate = overhead(&profile);
+        let (timed, sampled) = self.harvest.call_ticks();
+        profile.meta.clock.timed_call_ns = timed / rate;
+        profile.meta.overhead_estimate = overhead(&profile, sampled / rate);
         let refused = self.arena.header().extents_refused.load(Ordering::Relaxed);
         if refused > 0 {
             profile.loss.push(transect_profile_model::Loss {
@@ -237,13 +238,14 @@ impl Session<'_> {
     }
 }
 
-/// Calls times their calibrated cost over the threads' lifetime.
-fn overhead(p: &Profile) -> f64 {
+/// Calls times their calibrated cost over the threads' lifetime. `sampled_ns`: a timed call through Rust.
+fn overhead(p: &Profile, sampled_ns: f64) -> f64 {
     let lifetime: f64 = p.threads.iter().map(|t| t.busy_ns as f64).sum();
-    let cost: f64 = p
-        .flows
-        .iter()
-        .map(|f| f.timed_calls as f64 * p.meta.clock.timed_call_ns + f.calls as f64 * p.meta.clock.counted_call_ns)
-        .sum();
-    if lifetime > 0.0 { (cost / lifetime).min(1.0) } else { 0.0 }
+    let cost = |f: &Flow| {
+        let plain = f.timed_calls == f.calls && f.class == ApiClass::Compute && f.bytes.is_none();
+        let timed = if plain { p.meta.clock.timed_call_ns } else { sampled_ns };
+        f.timed_calls as f64 * timed + f.calls as f64 * p.meta.clock.counted_call_ns
+    };
+    let spent: f64 = p.flows.iter().map(cost).sum();
+    if lifetime > 0.0 { (spent.max(0.0) / lifetime).min(1.0) } else { 0.0 }
 }

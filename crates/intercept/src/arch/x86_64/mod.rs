@@ -5,7 +5,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use transect_event_abi::process::SLOT_CAPACITY;
-use transect_event_abi::thread::{FlowCounters, ThreadHeader};
+use transect_event_abi::thread::{FlowCounters, LockRecord, ThreadHeader};
 
 use crate::frame::Frame;
 use crate::thread::ThreadState;
@@ -43,6 +43,12 @@ global_asm!(
     T_FREE = const offset_of!(ThreadState, free),
     T_TOP = const offset_of!(ThreadState, top),
     T_TAU = const offset_of!(ThreadState, tau),
+    T_HOLD = const offset_of!(ThreadState, hold_countdown),
+    T_RELEASE = const offset_of!(ThreadState, release_countdown),
+    T_HELD = const offset_of!(ThreadState, held),
+    T_QUICK = const offset_of!(ThreadState, quick),
+    Q_MASK = const crate::lock::QUICK_ENTRIES - 1,
+    L_ACQUISITIONS = const offset_of!(LockRecord, acquisitions),
     T_HEADER = const offset_of!(ThreadState, header),
     H_OUTERMOST = const offset_of!(ThreadHeader, outermost_ticks),
     H_OUTERMOST_ATTRIBUTED = const offset_of!(ThreadHeader, outermost_attributed),
@@ -55,6 +61,8 @@ global_asm!(
 // The expressions of the unwind information hold these two in one byte, and `slot` with `flags` is one store.
 const _: () = assert!(offset_of!(Frame, ret) < 64 && offset_of!(Frame, rbx) < 64);
 const _: () = assert!(offset_of!(Frame, flags) == offset_of!(Frame, slot) + 4);
+// The quick paths of locks scale by these sizes.
+const _: () = assert!(size_of::<crate::lock::Held>() == 24 && size_of::<crate::lock::Quick>() == 32);
 
 /// Distance between two stubs in bytes; the assembler aligns each to 16.
 pub const STUB_SIZE: usize = 48;
@@ -76,10 +84,14 @@ unsafe extern "C" {
     pub static transect_active: AtomicU64;
     /// Time stamp at the start of the recording.
     pub static transect_epoch: AtomicU64;
+    /// Ticks that an empty timed call shows; taken off every duration.
+    pub static transect_empty: AtomicU64;
     /// Non-zero once a second thread exists.
     pub static transect_parallel: AtomicU64;
     /// Where timed calls return to.
     pub static transect_return_site: u8;
+    /// Where open calls return once the clock may not be read.
+    pub static transect_quiet_return_site: u8;
     /// Replacement of the loader's event hook.
     pub fn transect_loader_event();
     /// Start routine of wrapped threads.
@@ -106,6 +118,11 @@ pub fn slot_of_stub(address: u64) -> Option<u32> {
 /// Address of the return site.
 pub fn return_site() -> u64 {
     &raw const transect_return_site as u64
+}
+
+/// Address of the return site that reads no clock.
+pub fn quiet_return_site() -> u64 {
+    &raw const transect_quiet_return_site as u64
 }
 
 /// Time stamp counter.

@@ -63,6 +63,10 @@ transect_active:                 # address of the process' active-thread clock
     .globl transect_epoch
 transect_epoch:                  # time stamp at the start of the recording
     .skip 8
+    .hidden transect_empty
+    .globl transect_empty
+transect_empty:                  # ticks that an empty timed call shows
+    .skip 8
     .hidden transect_parallel
     .globl transect_parallel
 transect_parallel:               # non-zero once a second thread exists
@@ -138,8 +142,9 @@ transect_enter:
     test rbx, rbx
     jz 9f
     lea rdx, [rip + transect_flags]
-    cmp byte ptr [rdx + r11], 0
-    jne 9f
+    movzx edx, byte ptr [rdx + r11]
+    test edx, edx
+    jnz 10f
     lea rdx, [rip + transect_return_site]
     cmp qword ptr [rsp + 32], rdx
     je 9f
@@ -221,6 +226,12 @@ transect_return_site:
     jz 7f
     cmp dword ptr [rbx + {F_FLAGS}], 0
     jne 7f
+    # the enclosing call's callee is not known yet: Rust finds out
+    mov rdx, qword ptr [rbx + {F_PARENT}]
+    mov edx, dword ptr [rdx + {F_SLOT}]
+    lea rcx, [rip + transect_edges]
+    cmp word ptr [rcx + rdx * 4 + 2], -2
+    je 7f
     mov r8, qword ptr [rbx + {F_RECORD}]
     # last timed call closer than tau: hot, a longer period may be due
     mov r9, rax
@@ -233,12 +244,16 @@ transect_return_site:
     mov dword ptr [r8 + {C_LAST}], r9d
     mov rsi, rax
     sub rsi, qword ptr [rbx + {F_START}]
+    xor edi, edi
+    sub rsi, qword ptr [rip + transect_empty]
+    cmovb rsi, rdi
     mov rdi, rsi
     cmp byte ptr [rip + transect_parallel], 0
     je 3f
     INTEGRAL
     sub rdx, qword ptr [rbx + {F_INTEGRAL}]
-    mov rdi, rdx
+    cmp rdx, rdi
+    cmovb rdi, rdx
 3:  # rsi = ticks, rdi = attributed ticks
     dec word ptr [r8 + {C_DEPTH}]
     jnz 4f
@@ -303,6 +318,20 @@ transect_return_site:
     mov rbx, qword ptr [rbx + {F_RBX}]
     ret
     .cfi_restore_state
+# Where open calls return once the clock may not be read.
+    .cfi_remember_state
+    .hidden transect_quiet_return_site
+    .globl transect_quiet_return_site
+    nop
+transect_quiet_return_site:
+    push qword ptr [rbx + {F_RET}]
+    .cfi_restore 16
+    .cfi_restore rsp
+    .cfi_def_cfa rsp, 8
+    mov rbx, qword ptr [rbx + {F_RBX}]
+    .cfi_restore rbx
+    ret
+    .cfi_restore_state
 8:  # parallel: note the active-thread integral at the start (rcx may hold the fourth argument)
     mov qword ptr [rbx + {F_SCRATCH}], rcx
     INTEGRAL
@@ -312,10 +341,75 @@ transect_return_site:
     .cfi_endproc
 
     .cfi_startproc
-9:  pop rcx
+    .cfi_def_cfa_offset 40
+    .cfi_rel_offset rbx, 8
+10: # rbx = thread; edx = 2: mutex acquisition, 3: release, else slow. Uncontended and not sampled: count, go on.
+    cmp edx, 2
+    jb 9f
+    mov rcx, rdi
+    shr rcx, 4
+    mov rax, rdi
+    shr rax, 9
+    xor rcx, rax
+    cmp edx, 3
+    je 12f
+    cmp dword ptr [rdi], 0
+    jne 9f
+    xor rcx, qword ptr [rsp + 32]
+    and ecx, {Q_MASK}
+    shl ecx, 5
+    lea rcx, [rbx + rcx + {T_QUICK}]
+    cmp qword ptr [rcx], rdi
+    jne 9f
+    mov rax, qword ptr [rsp + 32]
+    cmp qword ptr [rcx + 8], rax
+    jne 9f
+    mov eax, dword ptr [rbx + {T_HOLD}]
+    sub eax, 1
+    jb 9f
+    mov dword ptr [rbx + {T_HOLD}], eax
+    mov rcx, qword ptr [rcx + 16]
+    inc qword ptr [rcx + {L_ACQUISITIONS}]
+11: mov rcx, qword ptr [rip + transect_tls_counters@GOTTPOFF]
+    mov rcx, qword ptr fs:[rcx]
+    mov edx, r11d
+    shl rdx, 6
+    cmp dword ptr [rcx + rdx + {C_PERIOD}], 1
+    jne 9f
+    inc dword ptr [rcx + rdx]
+    inc qword ptr [rcx + rdx + {C_ISSUED}]
+    lea rdx, [rip + transect_targets]
+    mov r11, qword ptr [rdx + r11 * 8]
+    pop rcx
+    .cfi_adjust_cfa_offset -8
     pop rbx
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore rbx
     pop rdx
+    .cfi_adjust_cfa_offset -8
     pop rax
+    .cfi_adjust_cfa_offset -8
+    jmp r11
+    .cfi_def_cfa_offset 40
+    .cfi_rel_offset rbx, 8
+12: and ecx, 7
+    lea ecx, [rcx + rcx * 2]
+    cmp qword ptr [rbx + rcx * 8 + {T_HELD}], rdi
+    je 9f
+    mov eax, dword ptr [rbx + {T_RELEASE}]
+    sub eax, 1
+    jb 9f
+    mov dword ptr [rbx + {T_RELEASE}], eax
+    jmp 11b
+9:  pop rcx
+    .cfi_adjust_cfa_offset -8
+    pop rbx
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore rbx
+    pop rdx
+    .cfi_adjust_cfa_offset -8
+    pop rax
+    .cfi_adjust_cfa_offset -8
     .hidden transect_enter_slow
     .globl transect_enter_slow
 transect_enter_slow:

@@ -63,7 +63,8 @@ pub struct Recording {
     /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
     #[arg(short = 'o', value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Which calls are timed: adaptive (one in k, steered by --overhead), full, count (none) or every=N [default: adaptive]
+    /// Which calls are timed: adaptive (one in k, steered by --overhead), full, count (none) or
+    /// every=N [default: adaptive]
     #[arg(long, value_name = "MODE", value_parser = parse_timing)]
     pub timing: Option<TimingMode>,
     /// Share of run time that adaptive timing may take [default: 3%]
@@ -91,7 +92,7 @@ pub struct Recording {
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
 
@@ -102,7 +103,14 @@ Examples:
   transect record -- ./server --port 8080
   transect record -o p.transect --timing full --histogram -- ./app
   transect record --trace 'pthread_*' --trace read -- ./app
-  transect record --interval 5s -o p.transect -- ./server & transect top p.transect")]
+  transect record -o p.transect -- ./server & transect top p.transect
+
+Defaults for flags may stand in $XDG_CONFIG_HOME/transect/config.toml:
+  [record]
+  timing = \"adaptive\"        # also: overhead, histogram, follow, interval, trace, wait-apis
+  overhead = \"5%\"
+  [report]
+  color = \"always\"           # also: format, top, min-percent, sort")]
 pub struct RecordArguments {
     /// How to record.
     #[command(flatten)]
@@ -153,7 +161,7 @@ pub struct ReportArguments {
 #[command(next_help_heading = "View")]
 pub struct ViewArguments {
     /// View [default: all of them, in short]
-    #[arg(long, value_name = "VIEW", value_parser = parse_view(), hide_possible_values = false)]
+    #[arg(long, value_name = "VIEW", value_parser = parse_view())]
     pub view: Option<String>,
     /// Only flows, waits and locks of this component: a name or glob
     #[arg(long, value_name = "NAME")]
@@ -213,9 +221,9 @@ pub struct ExportArguments {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  transect record -o p.transect -- ./server &
-  transect top p.transect
+  transect top p.transect           while transect record -o p.transect -- ./server runs
   transect top 4711                 by the pid of the recorder or of the recorded program
+  transect top --delta --delay 1s p.transect
   transect top -n 1 p.transect      once, without clearing the screen")]
 pub struct TopArguments {
     /// Profile folder of the running recording, or pid of the recorder or of its program

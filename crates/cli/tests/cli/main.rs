@@ -1,0 +1,7 @@
+//! The command's manners, as a user meets them: streams, statuses, files, messages.
+
+mod command;
+mod help;
+mod reading;
+mod recording;
+mod refusals;

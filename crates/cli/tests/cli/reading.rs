@@ -1,0 +1,144 @@
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::command::Sandbox;
+
+#[test]
+fn report_prints_text_to_stdout_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    let text = predicate::str::contains("Components").and(predicate::str::contains("\x1b").not());
+    sandbox.transect(&["report", "p.transect"]).assert().success().stdout(text).stderr("");
+    let colored = predicate::str::contains("\x1b[");
+    sandbox.transect(&["report", "p.transect", "--color", "always"]).assert().success().stdout(colored);
+}
+
+#[test]
+fn json_has_the_promised_keys() {
+    let sandbox = Sandbox::new();
+    let profile = sandbox.profile("p.transect");
+    let json = |arguments: &[&str]| -> Value {
+        let all = [&["report", "p.transect", "--format", "json"], arguments].concat();
+        let output = sandbox.transect(&all).assert().success().stderr("").get_output().stdout.clone();
+        serde_json::from_slice(&output).unwrap()
+    };
+    let full = json(&[]);
+    for key in ["meta", "summary", "components", "flows", "threads", "waits", "locks", "loss"] {
+        assert!(!full[key].is_null(), "{key}");
+    }
+    // The same rows are there however the question narrows them.
+    assert!(json(&["--api", "*"])["components"].is_array());
+    for (view, key) in [("components", "components"), ("apis", "flows"), ("callers", "flows"), ("threads", "threads")] {
+        let object = json(&["--view", view]);
+        assert!(object[key].is_array(), "{view}");
+        assert_eq!(object["locks"].is_null(), view != "locks", "{view}");
+    }
+    let calls: i64 = full["flows"].as_array().unwrap().iter().map(|row| row["calls"].as_i64().unwrap()).sum();
+    assert_eq!(calls, profile.flows.iter().map(|flow| flow.calls).sum::<i64>());
+    assert_eq!(json(&["--view", "flows", "--top", "2"])["flows"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn files_appear_as_a_whole_and_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    for arguments in [
+        &["report", "p.transect", "--format", "json", "--output", "out"][..],
+        &["report", "p.transect", "--view", "flows", "--format", "csv", "--output", "out"],
+        &["report", "p.transect", "--output", "out"],
+        &["report", "p.transect", "--html", "out"],
+        &["export", "p.transect", "--format", "pprof", "--output", "out"],
+        &["export", "p.transect", "--format", "collapsed", "--output", "out"],
+    ] {
+        sandbox.transect(arguments).assert().success().stdout("").stderr("");
+        let metadata = std::fs::metadata(sandbox.path("out")).unwrap();
+        assert!(metadata.len() > 100, "{arguments:?}");
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{arguments:?}");
+        assert_eq!(sandbox.names(), ["out", "p.transect"], "{arguments:?}");
+    }
+    let page = sandbox.transect(&["report", "p.transect", "--html", "/dev/stdout"]).output().unwrap().stdout;
+    assert!(page.starts_with(b"<!doctype html>"));
+}
+
+#[test]
+fn failed_output_leaves_what_was_there() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    let before = sandbox.write("out.csv", "precious");
+    // CSV is one table: without a view there is nothing to write.
+    sandbox.transect(&["report", "p.transect", "--format", "csv", "--output", "out.csv"]).assert().code(1);
+    assert_eq!(std::fs::read_to_string(before).unwrap(), "precious");
+    let message = predicate::str::contains("/proc/out");
+    sandbox.transect(&["report", "p.transect", "--output", "/proc/out"]).assert().code(1).stdout("").stderr(message);
+    sandbox.transect(&["report", "p.transect", "--output", "no/such/out"]).assert().code(1).stdout("");
+    let full = predicate::str::contains("No space left");
+    sandbox.transect(&["report", "p.transect", "--output", "/dev/full"]).assert().code(1).stderr(full);
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    let transect = assert_cmd::cargo::cargo_bin("transect");
+    let line = format!("{} report p.transect --format json | true; echo ${{PIPESTATUS[0]}}", transect.display());
+    let output = std::process::Command::new("bash")
+        .args(["-c", &line])
+        .current_dir(sandbox.folder.path())
+        .env("HOME", sandbox.folder.path())
+        .output()
+        .unwrap();
+    assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"0\n"[..], &b""[..]));
+}
+
+#[test]
+fn a_component_implies_its_apis_and_an_api_its_callers() {
+    let sandbox = Sandbox::new();
+    let profile = sandbox.profile("p.transect");
+    let api = &profile.flows[0].api;
+    let callers = sandbox.transect(&["report", "p.transect", "--api", api]).output().unwrap().stdout;
+    let explicit = sandbox.transect(&["report", "p.transect", "--api", api, "--view", "callers"]).output().unwrap();
+    assert_eq!(callers, explicit.stdout);
+    assert_ne!(callers, sandbox.transect(&["report", "p.transect"]).output().unwrap().stdout);
+}
+
+#[test]
+fn configuration_gives_defaults_and_flags_win() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    sandbox.write(".config/transect/config.toml", "[report]\nformat = \"json\"\ntop = 1\n");
+    let output = sandbox.transect(&["report", "p.transect", "--view", "flows"]).output().unwrap().stdout;
+    let rows: Value = serde_json::from_slice(&output).unwrap();
+    assert_eq!(rows["flows"].as_array().unwrap().len(), 1);
+    let arguments = ["report", "p.transect", "--view", "flows", "--format", "csv", "--top", "3"];
+    let output = sandbox.transect(&arguments).output().unwrap().stdout;
+    assert_eq!(String::from_utf8(output).unwrap().lines().count(), 4);
+
+    let path = sandbox.write("elsewhere/transect/config.toml", "[report]\ncolour = \"always\"\n");
+    let message = predicate::str::contains("config.toml").and(predicate::str::contains("colour"));
+    sandbox
+        .transect(&["report", "p.transect"])
+        .env("XDG_CONFIG_HOME", path.ancestors().nth(2).unwrap())
+        .assert()
+        .code(2)
+        .stdout("")
+        .stderr(message);
+}
+
+#[test]
+fn exports_go_to_stdout() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    for format in ["pprof", "collapsed", "firefox", "speedscope", "chrome", "csv"] {
+        let output = sandbox.transect(&["export", "p.transect", "--format", format]).assert().success().stderr("");
+        assert!(!output.get_output().stdout.is_empty(), "{format}");
+    }
+}
+
+#[test]
+fn top_shows_a_finished_recording_once() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    let text = predicate::str::contains("Flows").and(predicate::str::contains("\x1b").not());
+    sandbox.transect(&["top", "p.transect"]).assert().success().stdout(text).stderr("");
+}

@@ -1,0 +1,123 @@
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use predicates::prelude::*;
+use serde_json::Value;
+
+use crate::command::Sandbox;
+
+#[test]
+fn streams_and_statuses_are_the_programs_own() {
+    let sandbox = Sandbox::new();
+    for (script, status) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 143), ("kill -KILL $$", 137)] {
+        let script = format!("read word; echo \"out $word\"; echo err >&2; {script}");
+        let command = ["record", "--quiet", "-o", "p.transect", "--", "sh", "-c", &script];
+        let assert = sandbox.with_agent(&command).write_stdin("hello\n").assert();
+        assert.code(status).stdout("out hello\n").stderr("err\n");
+        let profile = transect_profile_store::read(&sandbox.path("p.transect")).unwrap();
+        assert_eq!(profile.meta.exit_status, Some(status));
+    }
+}
+
+#[test]
+fn run_reports_on_stderr() {
+    let sandbox = Sandbox::new();
+    let text = predicate::str::contains("Components").and(predicate::str::contains("the profile is transect-sh-"));
+    sandbox.with_agent(&["run", "sh", "-c", "echo out"]).assert().code(0).stdout("out\n").stderr(text);
+    let names = sandbox.names();
+    assert_eq!(names.len(), 1);
+    assert!(names[0].starts_with("transect-sh-") && names[0].ends_with(".transect"), "{names:?}");
+}
+
+#[test]
+fn run_writes_the_view_to_a_file() {
+    let sandbox = Sandbox::new();
+    let command =
+        ["run", "-q", "-o", "p.transect", "--format", "json", "--output", "p.json", "--html", "p.html", "true"];
+    sandbox.with_agent(&command).assert().code(0).stdout("").stderr("");
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(sandbox.path("p.json")).unwrap()).unwrap();
+    assert_eq!(report["meta"]["command"][0], "true");
+    assert!(!report["flows"].as_array().unwrap().is_empty());
+    assert!(std::fs::read(sandbox.path("p.html")).unwrap().starts_with(b"<!doctype html>"));
+}
+
+#[test]
+fn options_reach_the_recording() {
+    let sandbox = Sandbox::new();
+    let timing = |arguments: &[&str]| {
+        let all = [&["record", "-q", "-o", "p.transect"], arguments, &["--", "true"]].concat();
+        sandbox.with_agent(&all).assert().code(0);
+        let meta = std::fs::read_to_string(sandbox.path("p.transect/meta.json")).unwrap();
+        let meta: Value = serde_json::from_str(&meta).unwrap();
+        meta["timing"].clone()
+    };
+    assert_eq!(timing(&[])["mode"], "adaptive");
+    assert_eq!(timing(&["--overhead", "5%"])["budget"], 0.05);
+    assert_eq!(timing(&["--timing", "full"])["mode"], "full");
+    assert_eq!(timing(&["--timing", "count"])["mode"], "count");
+    assert_eq!(timing(&["--timing", "every=10"])["period"], 10);
+    sandbox.write(".config/transect/config.toml", "[record]\ntiming = \"every=3\"\n");
+    assert_eq!(timing(&[])["period"], 3);
+    assert_eq!(timing(&["--timing", "full"])["mode"], "full");
+    sandbox.write(".config/transect/config.toml", "[record]\ntiming = \"often\"\n");
+    let message = predicate::str::contains("record.timing").and(predicate::str::contains("config.toml"));
+    sandbox.with_agent(&["record", "--", "true"]).assert().code(2).stdout("").stderr(message);
+}
+
+#[test]
+fn doctor_tries_a_recording() {
+    let sandbox = Sandbox::new();
+    let output = sandbox.with_agent(&["doctor", "--format", "json"]).assert().code(0).stderr("").get_output().clone();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["doctor"].as_array().unwrap();
+    let recording = checks.iter().find(|c| c["check"] == "recording").unwrap();
+    assert_eq!((&recording["status"], &recording["required"]), (&Value::from("ok"), &Value::from(true)));
+    for check in checks {
+        assert!(check["meaning"].as_str().unwrap().len() > 20, "{check}");
+        assert!(check["status"] != "ok" || check["fix"].is_null(), "{check}");
+    }
+    let text = predicate::str::contains("ok       recording");
+    sandbox.with_agent(&["doctor"]).assert().code(0).stdout(text);
+}
+
+#[test]
+fn doctor_says_what_is_missing() {
+    let sandbox = Sandbox::new();
+    let text = predicate::str::contains("missing  recording").and(predicate::str::contains("mend it: make build"));
+    sandbox.transect(&["doctor"]).env("TRANSECT_AGENT", "/no/such/agent.so").assert().code(1).stdout(text);
+}
+
+#[test]
+fn top_follows_a_running_recording() {
+    let sandbox = Sandbox::new();
+    let script = "while [ ! -e stop ]; do /bin/true; read x < /dev/null; done; true";
+    // The builder of assert_cmd only waits for its commands; this one is to run meanwhile.
+    let prepared = sandbox.with_agent(&[]);
+    let mut command = std::process::Command::new(prepared.get_program());
+    command.current_dir(sandbox.folder.path()).stdout(Stdio::null()).stderr(Stdio::null());
+    for (name, value) in prepared.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let mut recorder = command.args(["record", "-q", "-o", "p.transect", "--", "sh", "-c", script]).spawn().unwrap();
+    let pid = recorder.id().to_string();
+    let begin = Instant::now();
+    let registered = sandbox.path(&format!(".cache/transect/running/{pid}"));
+    while !registered.exists() && begin.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The recorder takes the signal once it has started the program.
+    std::thread::sleep(Duration::from_millis(500));
+    let by_folder = sandbox.transect(&["top", "-n", "2", "--delay", "100ms", "p.transect"]).output().unwrap();
+    let by_pid = sandbox.transect(&["top", "-n", "2", "--delay", "100ms", "--delta", &pid]).output().unwrap();
+    sandbox.write("stop", "");
+    assert!(recorder.wait().unwrap().success());
+    for output in [by_folder, by_pid] {
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(text.matches("\nFlows").count(), 2, "{text}");
+    }
+    assert!(!registered.exists(), "the announcement outlives the recording");
+}

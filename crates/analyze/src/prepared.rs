@@ -1,4 +1,4 @@
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use transect_profile_model::Profile;
 
 use crate::{Names, Totals};
@@ -21,7 +21,7 @@ impl<'a> Prepared<'a> {
 
 /// Numbers the distinct flows, so that views sum by a small integer instead of hashing names again.
 pub(crate) fn number_flows(profile: &Profile) -> (Vec<u32>, usize) {
-    let mut numbers = FxHashMap::default();
+    let mut numbers = FxHashMap::with_capacity_and_hasher(profile.flows.len().min(1 << 16), FxBuildHasher);
     let mut rows = Vec::with_capacity(profile.flows.len());
     for flow in &profile.flows {
         let next = numbers.len() as u32;

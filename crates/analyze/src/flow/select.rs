@@ -1,6 +1,6 @@
 use std::cmp::Ordering;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::sum::{Split, Sum};
 use super::{FlowRow, sort_value};
@@ -33,12 +33,7 @@ pub(super) fn select(prepared: &Prepared<'_>, selection: &Selection, direction: 
         order.truncate(selection.top.unwrap_or(usize::MAX));
     }
     // Rows own their names: only those that are shown are made.
-    let mut sums: Vec<Option<Sum<'_>>> = sums.into_iter().map(Some).collect();
-    order
-        .into_iter()
-        .filter_map(|position| sums[position].take())
-        .map(|sum| sum.row(prepared.profile, &prepared.names))
-        .collect()
+    order.into_iter().map(|position| sums[position].row(prepared.profile, &prepared.names)).collect()
 }
 
 fn sum<'a>(prepared: &Prepared<'a>, selection: &Selection, direction: Direction) -> Vec<Sum<'a>> {
@@ -50,8 +45,9 @@ fn sum<'a>(prepared: &Prepared<'a>, selection: &Selection, direction: Direction)
         process: (by.process || by.thread).then(|| profile.threads[thread as usize].process),
         context: by.feature.then_some(context),
     };
-    let mut positions: FxHashMap<(u32, Split), usize> = FxHashMap::default();
-    let mut sums: Vec<Sum<'_>> = Vec::new();
+    let most = if chosen.is_none() && api.is_none() { prepared.totals.flows as usize } else { 0 };
+    let mut positions: FxHashMap<(u32, Split), usize> = FxHashMap::with_capacity_and_hasher(most, FxBuildHasher);
+    let mut sums: Vec<Sum<'_>> = Vec::with_capacity(most);
     for (flow, &number) in profile.flows.iter().zip(&prepared.flow_of_row) {
         if let Some(chosen) = &chosen {
             let (from, into) = (chosen[flow.caller as usize], chosen[flow.callee as usize]);

@@ -91,8 +91,8 @@ impl<'a> Sum<'a> {
         self.dlsym |= flow.dlsym;
     }
 
-    pub fn row(self, profile: &Profile, names: &Names) -> FlowRow {
-        let Self { first, split, total_width, self_width, total_ns, self_ns, .. } = self;
+    pub fn row(&self, profile: &Profile, names: &Names) -> FlowRow {
+        let &Self { first, split, ref total_width, ref self_width, total_ns, self_ns, .. } = self;
         let thread = split.thread.map(|id| &profile.threads[id as usize]);
         FlowRow {
             caller: names.get(first.caller).to_owned(),

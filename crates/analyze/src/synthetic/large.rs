@@ -4,26 +4,28 @@ use super::{Call, ProfileBuilder, ThreadSpec};
 
 const COMPONENTS: usize = 60;
 
-/// A profile with `flows` distinct (caller, callee, API) flows on each of `threads` threads: `flows × threads` rows.
-/// The same arguments give the same profile.
+/// A profile with `flows` distinct (caller, callee, API) flows, called on each of `threads` threads: `flows × threads`
+/// recorded rows. The same arguments give the same profile.
 pub fn large(flows: usize, threads: usize) -> Profile {
     let paths: Vec<String> =
         (1..COMPONENTS).map(|n| format!("/usr/lib/x86_64-linux-gnu/libpart{n:02}.so.{n}")).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
     let mut builder = ProfileBuilder::new("/opt/large/bin/large", &paths);
     for thread in 0..threads {
-        let mut random = Random(0x5eed_0000 + thread as u64);
+        // The same program runs on every thread: one shape, other times.
+        let mut random = Random(0x5eed);
+        let pace = 20 + (thread * 7 % 13) as i64;
         let mut calls = Vec::new();
         let mut left = flows;
         let mut number = 0;
         while left > 0 {
-            calls.push(tree(&mut random, &mut left, &mut number, 0, 0));
+            calls.push(tree(&mut random, pace, &mut left, &mut number, 0, 0));
         }
         let group = if thread == 0 { "main" } else { ["parse", "render", "store"][thread % 3] };
         builder = builder.thread(ThreadSpec {
             name: format!("{group}-{thread}"),
             group: group.into(),
-            own_ns: 1_000_000 + random.below(900_000_000) as i64,
+            own_ns: pace * (1_000_000 + random.below(30_000_000) as i64),
             active: threads.max(1) as i64,
             calls,
         });
@@ -32,7 +34,7 @@ pub fn large(flows: usize, threads: usize) -> Profile {
 }
 
 /// A subtree that uses up at least one of the `left` flows; API names count, so that flows are distinct.
-fn tree(random: &mut Random, left: &mut usize, number: &mut usize, caller: u32, depth: u32) -> Call {
+fn tree(random: &mut Random, pace: i64, left: &mut usize, number: &mut usize, caller: u32, depth: u32) -> Call {
     *left -= 1;
     *number += 1;
     let callee = 1 + (caller + 1 + (*number % (COMPONENTS - 3)) as u32) % (COMPONENTS as u32 - 1);
@@ -47,11 +49,12 @@ fn tree(random: &mut Random, left: &mut usize, number: &mut usize, caller: u32, 
     let name = format!("part::Stage{:03}::step_{number}(Buffer const&, unsigned long)", *number % 97);
     let timed = class != ApiClass::CountOnly;
     let mut call =
-        Call::new(callee, &name, calls, if timed { calls * (5 + random.below(400) as i64) } else { 0 }).class(class);
+        Call::new(callee, &name, calls, if timed { calls * (5 + random.below(400) as i64) * pace / 20 } else { 0 })
+            .class(class);
     let inner = if depth < 4 && timed { random.below(4) } else { 0 };
     for _ in 0..inner {
         if *left > 0 {
-            call = call.inner([tree(random, left, number, callee, depth + 1)]);
+            call = call.inner([tree(random, pace, left, number, callee, depth + 1)]);
         }
     }
     call

@@ -94,10 +94,10 @@ def check_convoy(kind):
 
 
 WORKLOADS = [
-    Workload("string-count", ["string-count"], expect_top_flow(["strcmp"], "string-count"), ["strcmp"], r"strcmp", ["500"]),
+    Workload("string-count", ["string-count"], expect_top_flow(["strcmp"], "string-count"), ["strcmp"], r"strcmp", ["1500"]),
     Workload("tiny-writes", ["tiny-writes"], expect_top_flow(["write", "read"], "tiny-writes"), ["write", "read"], r"^(__)?(GI_)?(__libc_)?(write|read)$", ["200"]),
     Workload("eager-allocator", ["eager-allocator"], expect_top_flow(["madvise"], "libeager.so", "self_ns"), ["madvise"], r"madvise", ["6"]),
-    Workload("pipeline", ["pipeline"], check_pipeline, ["transform"], r"stage_transform", ["3000"]),
+    Workload("pipeline", ["pipeline"], check_pipeline, ["transform"], r"stage_transform", ["2000"]),
     Workload("lock-convoy", ["lock-convoy"], check_convoy("mutex"), ["mutex", "lock"], r"pthread_mutex_(lock|unlock)|lll_lock", ["200"]),
     Workload("lock-convoy (spin)", ["lock-convoy", "--spin"], check_convoy("spin"), ["spin"], r"pthread_spin_lock", ["200"]),
 ]

@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     bool fixed = false;
     size_t total = 4000000;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--fixed")) fixed = true;
+        if (!compare(argv[i], "--fixed")) fixed = true;
         else total = strtoul(argv[i], nullptr, 10) * 1000;
     }
     auto words = make_words(200000);

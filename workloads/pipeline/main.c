@@ -1,7 +1,7 @@
-/* Four stages joined by bounded queues, one thread each: `transform` takes ten times as long as the others, which wait.
+/* Four stages joined by bounded queues, one thread each: `transform` takes thirty times as long as the next, which wait.
  * Fix: as many transform threads as there are processors.
  *
- * usage: pipeline [--fixed] [items, default 8000]
+ * usage: pipeline [--fixed] [items, default 5000]
  */
 #define _GNU_SOURCE
 #include "stages.h"
@@ -20,7 +20,7 @@ typedef struct {
     int first, count, writers;
 } Queue;
 static Queue queues[3];
-static long item_count = 8000;
+static long item_count = 5000;
 static int transform_threads = 1;
 static long locked, unlocked, waited; /* the truth that a profile is checked against */
 #define COUNT(counter) __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED)

@@ -4,6 +4,6 @@ static unsigned long mix(unsigned long x, int rounds) {
     return x;
 }
 unsigned long stage_read(unsigned long item) { return mix(item, 2000); }
-unsigned long stage_transform(unsigned long item) { return mix(item, 60000); }
+unsigned long stage_transform(unsigned long item) { return mix(item, 120000); }
 unsigned long stage_check(unsigned long item) { return mix(item, 4000); }
 unsigned long stage_store(unsigned long item) { return mix(item, 1000); }

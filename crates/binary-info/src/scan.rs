@@ -89,3 +89,43 @@ pub(crate) fn wide_immediates(code: &[u8], mut hit: impl FnMut(usize)) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn code() -> impl Strategy<Value = Vec<u8>> {
+        // Few distinct bytes, so that hits are common.
+        prop::collection::vec(prop::sample::select(vec![0u8, 1, 2, 0x48, 0x49, 0xb8, 0xbf, 0xff]), 0..400)
+    }
+
+    fn word(code: &[u8], p: usize) -> u32 {
+        u32::from_le_bytes([code[p], code[p + 1], code[p + 2], code[p + 3]])
+    }
+
+    proptest! {
+        #[test]
+        fn finds_what_a_plain_loop_finds(code in code(), start in 0..0x1_0000u64, low in 0..0x1_0000u64, width in 1..0x800u64) {
+            let targets = low..low + width;
+            let mut found = Vec::new();
+            displacements(&code, start, targets.clone(), |p| found.push(p));
+            let reaches = |p: &usize| {
+                let at = (start as u32).wrapping_add(*p as u32);
+                targets.contains(&u64::from(at.wrapping_add(word(&code, *p))))
+            };
+            let last = code.len().saturating_sub(3);
+            prop_assert_eq!(found, (0..last).filter(reaches).collect::<Vec<_>>());
+
+            let mut found = Vec::new();
+            addresses(&code, targets.clone(), |p| found.push(p));
+            let is_address = |p: &usize| targets.contains(&u64::from(word(&code, *p)));
+            prop_assert_eq!(found, (0..last).filter(is_address).collect::<Vec<_>>());
+
+            let mut found = Vec::new();
+            wide_immediates(&code, |p| found.push(p));
+            let movabs = |p: &usize| matches!(code[p - 2], 0x48 | 0x49) && (0xb8..=0xbf).contains(&code[p - 1]);
+            prop_assert_eq!(found, (2..=code.len().max(1)).filter(movabs).collect::<Vec<_>>());
+        }
+    }
+}

@@ -110,7 +110,9 @@ Defaults for flags may stand in $XDG_CONFIG_HOME/transect/config.toml:
   timing = \"adaptive\"        # also: overhead, histogram, follow, interval, trace, wait-apis
   overhead = \"5%\"
   [report]
-  color = \"always\"           # also: format, top, min-percent, sort")]
+  color = \"always\"           # also: format, top, min-percent, sort
+
+TRANSECT_AGENT names the agent to load, if not the one installed with this command.")]
 pub struct RecordArguments {
     /// How to record.
     #[command(flatten)]

@@ -58,10 +58,8 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
     transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
     let _running = running::announce(&folder);
-    let mut snapshot_failure = None;
-    let mut snapshot = |profile: &Profile| {
-        snapshot_failure = transect_profile_store::write(&folder, profile).err();
-    };
+    // A snapshot that can't be kept costs its readers an update; whether the profile can be kept shows at the end.
+    let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
     let recorded = transect_record::record(&options, &mut snapshot)?;
     let _progress = Progress::start(format!("writing {}", folder.display()));
     transect_profile_store::write(&folder, &recorded.profile).map_err(Failure::Keep)?;

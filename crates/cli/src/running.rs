@@ -57,12 +57,24 @@ pub fn list() -> Vec<Running> {
         .collect()
 }
 
-/// True if the process lives and runs this program (pids are reused).
+/// True if the process lives and is one of this command (pids are reused). Its name is compared, not its file: an
+/// upgrade replaces the file under a running recorder.
 fn is_recorder(pid: i32) -> bool {
-    let executable = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
-    let name = |path: Option<PathBuf>| path.and_then(|p| p.file_name().map(|n| n.to_owned()));
-    let other = name(executable(&pid.to_string()));
-    other.is_some() && other == name(executable("self"))
+    let name = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    let other = name(&pid.to_string());
+    other.is_some() && other == name("self")
+}
+
+/// True if the process handles SIGUSR2; sent to one that does not (yet), the signal would end it.
+pub fn takes_snapshots(pid: i32) -> bool {
+    const SIGUSR2: u32 = 12;
+    fs::read_to_string(format!("/proc/{pid}/status"))
+        .ok()
+        .and_then(|status| {
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+            u64::from_str_radix(caught.trim(), 16).ok()
+        })
+        .is_some_and(|caught| caught & 1 << (SIGUSR2 - 1) != 0)
 }
 
 fn registry() -> Option<PathBuf> {

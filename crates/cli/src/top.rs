@@ -45,16 +45,9 @@ pub fn top(arguments: &TopArguments, config: &Config) -> Result<u8, Failure> {
             _ => profile.clone(),
         };
         let content = Content::new(&shown, &selection);
-        Stream::Stdout.write::<Failure>(|out| {
-            let failure = |source| Failure::Write { place: "standard output".to_owned(), source };
-            if screen {
-                // Home, draw, and clear what is left below: no flicker.
-                out.write_all(b"\x1b[H\x1b[2J").map_err(failure)?;
-            } else if drawn > 0 {
-                out.write_all(b"\n").map_err(failure)?;
-            }
-            Ok(terminal::render(&content, style, out)?)
-        })?;
+        let mut page = Vec::new();
+        terminal::render(&content, style, &mut page)?;
+        draw(&page, screen, drawn > 0)?;
         drawn += 1;
         let over = profile.meta.exit_status.is_some() || arguments.iterations.is_some_and(|n| drawn >= n);
         if over {
@@ -63,6 +56,26 @@ pub fn top(arguments: &TopArguments, config: &Config) -> Result<u8, Failure> {
         before = Some(profile);
         std::thread::sleep(arguments.delay.saturating_sub(begin.elapsed()));
     }
+}
+
+/// Overwrites the last page on a terminal; elsewhere the pages follow one another, an empty line between.
+fn draw(page: &[u8], screen: bool, again: bool) -> Result<(), Failure> {
+    Stream::Stdout.write::<Failure>(|out| {
+        let mut draw = || {
+            if !screen {
+                out.write_all(if again { b"\n" } else { b"" })?;
+                return out.write_all(page);
+            }
+            // Each line is written over the old one and its rest cleared, which does not flicker as clearing first does.
+            out.write_all(if again { b"\x1b[H" } else { b"\x1b[H\x1b[2J" })?;
+            for line in page.split_inclusive(|&byte| byte == b'\n') {
+                out.write_all(line.strip_suffix(b"\n").unwrap_or(line))?;
+                out.write_all(b"\x1b[K\n")?;
+            }
+            out.write_all(b"\x1b[J")
+        };
+        draw().map_err(|source| Failure::Write { place: "standard output".to_owned(), source })
+    })
 }
 
 /// The profile folder that is meant, and its recorder if it runs.
@@ -95,12 +108,18 @@ fn parent(pid: i32) -> Option<i32> {
 fn snapshot(folder: &Path, recorder: Option<Pid>) -> Result<Profile, Failure> {
     let written = || -> Option<SystemTime> { std::fs::metadata(folder.join("meta.json")).ok()?.modified().ok() };
     if let Some(pid) = recorder {
-        let before = written();
-        if rustix::process::kill_process(pid, Signal::USR2).is_ok() {
-            let asked = Instant::now();
-            while written() == before && asked.elapsed() < ANSWER && rustix::process::test_kill_process(pid).is_ok() {
+        let lives = || rustix::process::test_kill_process(pid).is_ok();
+        let asked = Instant::now();
+        let wait = |goes_on: &dyn Fn() -> bool| {
+            while goes_on() && asked.elapsed() < ANSWER && lives() {
                 std::thread::sleep(Duration::from_millis(20));
             }
+        };
+        let ready = || running::takes_snapshots(pid.as_raw_nonzero().get());
+        wait(&|| !ready());
+        let before = written();
+        if ready() && rustix::process::kill_process(pid, Signal::USR2).is_ok() {
+            wait(&|| written() == before);
         }
     }
     transect_profile_store::read(folder).map_err(Failure::Read)

@@ -1,5 +1,6 @@
 //! Objects, plans and launches, against compilers, objdump and damaged files.
 
+mod debug_symbols;
 mod launch_check;
 mod linkage_kinds;
 mod objdump_agreement;

@@ -108,8 +108,6 @@ fn top_follows_a_running_recording() {
     while !registered.exists() && begin.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The recorder takes the signal once it has started the program.
-    std::thread::sleep(Duration::from_millis(500));
     let by_folder = sandbox.transect(&["top", "-n", "2", "--delay", "100ms", "p.transect"]).output().unwrap();
     let by_pid = sandbox.transect(&["top", "-n", "2", "--delay", "100ms", "--delta", &pid]).output().unwrap();
     sandbox.write("stop", "");

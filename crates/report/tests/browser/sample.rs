@@ -108,7 +108,7 @@ pub fn realistic() -> Value {
         },
         "summary": [
             {"finding": "Thread group resize is busy 90 % of the time while others wait", "evidence": "resize: 11.2 s of 12.4 s busy per thread; upload: 690 ms, 16 × less", "view": "threads", "next": "give resize more threads, or make it cheaper", "kind": "imbalance", "percent": 66.0},
-            {"finding": "liborc-0.4.so.0 takes 27 % of the busy time through one API", "evidence": "orc_executor_run: 2.89 M calls from libvips.so.42, 16.4 s, 5.68 µs each", "view": "apis", "next": "transect report --view callers --api orc_executor_run", "kind": "heavy-api", "percent": 24.3},
+            {"finding": "liborc-0.4.so.0 takes 27 % of the busy time through one API", "evidence": "orc_executor_run: 2.89 M calls from libvips.so.42, 16.4 s, 5.68 µs each", "view": "apis", "next": "See who calls it: --view callers --component liborc-0.4.so.0 --api orc_executor_run", "kind": "heavy-api", "percent": 24.3},
             {"finding": "read is called 1.21 M times for 16 KiB each", "evidence": "thumbd → libc.so.6 read: 1.29 s for 18.3 GiB", "view": "flows", "next": "read whole files or map them", "kind": "tiny-io", "percent": 1.9},
             {"finding": "A mutex of libvips.so.42 is contended", "evidence": "12.4 M acquisitions, 21 % found it held, 1.98 s waited", "view": "locks", "next": "transect report --view locks", "kind": "contended-lock", "percent": 2.9},
         ],

@@ -39,10 +39,15 @@ export function s<K extends keyof SVGElementTagNameMap>(
 }
 
 // Controls, bidirectional overrides and invisible characters: a name must look like what it is.
-// eslint-disable-next-line no-control-regex
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+const ESCAPES = new Map([
+  ["\n", "\\n"],
+  ["\t", "\\t"],
+  ["\r", "\\r"],
+]);
 
 /** `name` with every character that would hide or reorder its neighbours written as `\u{…}`. */
 export function printable(name: string): string {
-  return name.replace(UNPRINTABLE, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+  return name.replace(UNPRINTABLE, (c) => ESCAPES.get(c) ?? `\\u{${c.charCodeAt(0).toString(16)}}`);
 }

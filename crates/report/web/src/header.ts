@@ -18,7 +18,12 @@ export const sections = [
 
 export function commandLine(meta: Meta): string {
   const words = typeof meta.command === "string" ? [meta.command] : (meta.command ?? []);
-  return words.map(printable).join(" ");
+  return words.map((word) => printable(shellWord(word))).join(" ");
+}
+
+/** Quoted as a shell would need it. */
+function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
 function timing(meta: Meta): { text: string; help: string } {

@@ -34,7 +34,7 @@ function start(): void {
     h(
       "main",
       {},
-      findings(model.report.summary),
+      findings(model),
       components,
       flows.element,
       threadSection(model),

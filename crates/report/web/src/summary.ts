@@ -1,6 +1,8 @@
 import { h, printable } from "./dom";
-import { section } from "./section";
+import type { Model } from "./model";
 import type { Finding } from "./report";
+import { hrefOf } from "./route";
+import { section } from "./section";
 
 /** Where the page shows what a finding's view shows. */
 const PLACES = new Map<string, [string, string]>(Object.entries({
@@ -14,9 +16,25 @@ const PLACES = new Map<string, [string, string]>(Object.entries({
   loss: ["#loss", "losses"],
 }));
 
-export function findings(rows: Finding[]): HTMLElement {
+/** The place in the drill-down that a finding's advice names on the command line, if the report has it. */
+function drillPlace(model: Model, row: Finding): [string, string] | undefined {
+  const option = (name: string): string | undefined => {
+    const match = new RegExp(`--${name} (?:'([^']*)'|"([^"]*)"|(\\S+))`).exec(row.next ?? "");
+    return match?.[1] ?? match?.[2] ?? match?.[3];
+  };
+  const component = option("component");
+  if (component === undefined || !model.components.has(component)) return undefined;
+  const api = option("api");
+  if (api !== undefined && model.apis.get(component)?.some((known) => known.api === api)) {
+    return [hrefOf({ component, api }), api];
+  }
+  return [hrefOf({ component }), component];
+}
+
+export function findings(model: Model): HTMLElement {
+  const rows = model.report.summary;
   const items = rows.map((row) => {
-    const place = PLACES.get((row.view ?? "").split(/[\s:]/)[0] ?? "");
+    const place = drillPlace(model, row) ?? PLACES.get((row.view ?? "").split(/[\s:]/)[0] ?? "");
     return h(
       "li",
       {},
@@ -27,7 +45,7 @@ export function findings(rows: Finding[]): HTMLElement {
             "p",
             { class: "next" },
             row.next ? h("span", {}, "Next: ", printable(row.next)) : null,
-            place ? h("a", { href: place[0] }, `Show ${place[1]}`) : null,
+            place ? h("a", { href: place[0] }, `Show ${printable(place[1])}`) : null,
           )
         : null,
     );

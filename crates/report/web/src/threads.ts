@@ -6,13 +6,18 @@ import type { Model } from "./model";
 import type { ThreadRow } from "./report";
 import { section } from "./section";
 
-/** Busy times that differ by more than this factor are marked. */
-const IMBALANCE = 4;
+/** Groups whose mean busy times differ by more than this factor are marked. */
+const GROUP_IMBALANCE = 4;
+/** A thread that is busy this many times the mean of its group is marked. */
+const THREAD_IMBALANCE = 1.5;
+/** What is busy for less than this part of the longest lifetime is not worth a mark. */
+const NOTABLE = 0.1;
 /** Threads listed of one group; the rest are said to be left out. */
 const LISTED = 100;
 
 interface Group {
   name: string;
+  executable: string;
   threads: ThreadRow[];
   wall: number;
   busy: number;
@@ -38,7 +43,8 @@ function groupsOf(rows: ThreadRow[]): Group[] {
       const wall = sum(threads, "wall_ns");
       const busy = sum(threads, "busy_ns");
       const sorted = [...threads].sort((a, b) => b.busy_ns - a.busy_ns);
-      return { name, threads: sorted, wall, busy, wait: sum(threads, "wait_ns"), share: wall > 0 ? busy / wall : 0 };
+      const executable = threads[0]?.executable ?? "";
+      return { name, executable, threads: sorted, wall, busy, wait: sum(threads, "wait_ns"), share: wall > 0 ? busy / wall : 0 };
     })
     .sort((a, b) => b.busy / b.threads.length - a.busy / a.threads.length);
 }
@@ -53,21 +59,28 @@ function bar(busy: number, wait: number, scale: number): HTMLElement {
   return h("span", { class: "busy-bar", "aria-hidden": "true" }, part("busy", busy, "busy"), part("waiting", wait, "waiting"));
 }
 
-function remarks(group: Group, groups: Group[]): string[] {
+function remarks(group: Group, groups: Group[], scale: number): string[] {
   const notes: string[] = [];
   const mean = group.busy / group.threads.length;
-  const most = group.threads[0]?.busy_ns ?? 0;
-  const least = group.threads[group.threads.length - 1]?.busy_ns ?? 0;
-  if (group.threads.length > 1 && most > IMBALANCE * least) {
-    notes.push(least > 0 ? `busiest thread ${(most / least).toFixed(1)} × its least busy` : "some threads never busy");
+  // Threads can be balanced against each other within one process only.
+  const peers = group.threads.filter((thread) => thread.process === group.threads[0]?.process);
+  const ofPeers = peers.reduce((sum, thread) => sum + thread.busy_ns, 0) / peers.length;
+  const most = peers[0]?.busy_ns ?? 0;
+  if (peers.length > 1 && most >= THREAD_IMBALANCE * ofPeers && most >= NOTABLE * scale) {
+    notes.push(`busiest thread ${factor(most / ofPeers)} the mean`);
   }
-  const means = groups.map((other) => other.busy / other.threads.length);
+  const rivals = groups.filter((other) => other.executable === group.executable);
+  const means = rivals.map((other) => other.busy / other.threads.length);
   const lowest = Math.min(...means);
-  const laziest = printable(groups[means.indexOf(lowest)]?.name ?? "");
-  if (groups.length > 1 && mean === Math.max(...means) && mean > IMBALANCE * lowest) {
-    notes.push(lowest > 0 ? `${(mean / lowest).toFixed(1)} × as busy as ${laziest}` : `${laziest} is idle`);
+  const laziest = printable(rivals[means.indexOf(lowest)]?.name ?? "");
+  if (rivals.length > 1 && mean === Math.max(...means) && mean > GROUP_IMBALANCE * lowest && mean >= NOTABLE * scale) {
+    notes.push(lowest > 0 ? `${factor(mean / lowest)} as busy as ${laziest}` : `${laziest} is idle`);
   }
   return notes;
+}
+
+function factor(ratio: number): string {
+  return ratio >= 100 ? "over 100 ×" : `${ratio.toFixed(1)} ×`;
 }
 
 export function threadSection(model: Model): HTMLElement {
@@ -75,7 +88,7 @@ export function threadSection(model: Model): HTMLElement {
   const scale = Math.max(1, ...model.report.threads.map((thread) => thread.wall_ns));
   const items = groups.map((group) => {
     const n = group.threads.length;
-    const notes = remarks(group, groups);
+    const notes = remarks(group, groups, scale);
     const head = h(
       "summary",
       { class: "thread-row" },

@@ -43,6 +43,7 @@ export interface ComponentGraph {
 export const OTHERS = "\0others";
 
 const MOST_EDGES = 36;
+const ALWAYS_DRAWN = 14;
 const LEAST_SHARE = 0.001;
 const LEAST_WAIT = 0.01;
 
@@ -58,11 +59,12 @@ export function foldComponents(model: Model, most: number): ComponentGraph {
   };
   for (const [name, row] of model.components) {
     raise(name, ((selfAttributed(row) ?? 0) + (waitAttributed(row) ?? 0)) / whole);
-    // A process' executable is where its reader starts.
-    if (row.executable) raise(name, 2 + (selfAttributed(row) ?? 0) / whole);
   }
   for (const edge of model.edges) raise(edge.callee, shareOfEdge(edge));
   for (const edge of model.edges) raise(edge.caller, shareOfEdge(edge) / 2);
+  // The executable that calls most is where a reader starts, however little it does itself.
+  const [main] = [...model.components.values()].filter((row) => row.executable).sort((a, b) => b.calls_out - a.calls_out);
+  if (main) raise(main.component, Number.MAX_VALUE);
   // Components that took part in no flow and no time would be boxes without arrows.
   const linked = new Set(model.edges.flatMap((edge) => [edge.caller, edge.callee]));
   const ranked = [...weights].filter(([name, weight]) => linked.has(name) || weight > 0).sort((a, b) => b[1] - a[1]);
@@ -93,7 +95,7 @@ export function foldComponents(model: Model, most: number): ComponentGraph {
   const shown = edges.filter((edge, rank) => {
     const first = !reached.has(edge.to);
     reached.add(edge.to);
-    return first || (rank < MOST_EDGES && edge.share >= LEAST_SHARE) || edge.waitShare >= LEAST_WAIT;
+    return first || rank < ALWAYS_DRAWN || (rank < MOST_EDGES && edge.share >= LEAST_SHARE) || edge.waitShare >= LEAST_WAIT;
   });
   return { nodes, edges: shown, hiddenEdges: edges.length - shown.length, timed };
 }
@@ -120,7 +122,7 @@ function node(model: Model, id: string, label: string, names: string[], whole: n
     if (row.wait_ns !== null) result.waitNs = (result.waitNs ?? 0) + row.wait_ns;
     result.callsIn += row.calls_in;
     result.callsOut += row.calls_out;
-    result.executable ||= row.executable === true;
+    result.executable ||= row.executable === true && folded.length === 0;
   }
   return result;
 }

@@ -93,7 +93,7 @@ export function layOut(graph: ComponentGraph): Layout {
       let points = routes.get(edge) as Point[];
       let label = at.x !== undefined && at.y !== undefined ? { x: at.x, y: at.y } : null;
       const [first, , last] = points;
-      if (points.length === 3 && first !== undefined && last !== undefined && first.x < last.x) {
+      if (points.length === 3 && first !== undefined && last !== undefined) {
         // Nothing stands between neighbouring layers: one curve, its figure in the middle.
         points = [first, last];
         label = { x: (first.x + last.x) / 2, y: (first.y + last.y) / 2 };
@@ -103,7 +103,7 @@ export function layOut(graph: ComponentGraph): Layout {
         points,
         waiting: waitsMostly(edge),
         label: text !== "" && label !== null ? { ...label, text } : null,
-        thickness: 1.2 + 11 * Math.sqrt(edge.share / most),
+        thickness: waitsMostly(edge) ? 2 : 1.2 + 11 * Math.sqrt(edge.share / most),
       };
     }),
     width: size.width ?? 0,
@@ -120,30 +120,36 @@ interface Box extends Point {
 const CORNER = 9;
 
 /**
- * Moves the ends of arrows that run with the layers to the right side of the caller and the left side of the callee,
- * spread so that they neither start in one point nor cross on the way. Arrows against the layers stay.
+ * Moves the ends of arrows to those sides of their boxes that face each other, spread so that they neither start in
+ * one point nor cross on the way.
  */
 function spreadPorts(edges: GraphEdge[], boxes: Map<string, Box>, pointsOf: (edge: GraphEdge) => Point[]): Map<GraphEdge, Point[]> {
   const routes = new Map(edges.map((edge) => [edge, pointsOf(edge).map((point) => ({ ...point }))]));
-  const forward = edges.filter((edge) => (boxes.get(edge.from)?.x ?? 0) < (boxes.get(edge.to)?.x ?? 0));
-  const spread = (box: Box, x: number, ends: { end: Point; next: Point }[]): void => {
-    ends.sort((a, b) => a.next.y - b.next.y);
-    ends.forEach(({ end }, rank) => {
-      end.x = x;
-      end.y = box.y + ((rank + 1) / (ends.length + 1) - 0.5) * (box.height - CORNER);
-    });
-  };
-  for (const [id, box] of boxes) {
-    const ends = (key: "from" | "to"): { end: Point; next: Point }[] =>
-      forward
-        .filter((edge) => edge[key] === id)
-        .map((edge) => {
-          const points = routes.get(edge) as Point[];
-          const at = key === "from" ? [0, 1] : [points.length - 1, points.length - 2];
-          return { end: points[at[0] as number] as Point, next: points[at[1] as number] as Point };
-        });
-    spread(box, box.x + box.width / 2, ends("from"));
-    spread(box, box.x - box.width / 2, ends("to"));
+  const sides = new Map<string, { left: End[]; right: End[] }>([...boxes.keys()].map((id) => [id, { left: [], right: [] }]));
+  for (const [edge, points] of routes) {
+    const forward = (boxes.get(edge.from)?.x ?? 0) <= (boxes.get(edge.to)?.x ?? 0);
+    const last = points.length - 1;
+    sides.get(edge.from)?.[forward ? "right" : "left"].push({ end: points[0] as Point, next: points[1] as Point });
+    sides.get(edge.to)?.[forward ? "left" : "right"].push({ end: points[last] as Point, next: points[last - 1] as Point });
+  }
+  for (const [id, { left, right }] of sides) {
+    const box = boxes.get(id) as Box;
+    spread(box, box.x - box.width / 2, left);
+    spread(box, box.x + box.width / 2, right);
   }
   return routes;
+}
+
+interface End {
+  end: Point;
+  next: Point;
+}
+
+function spread(box: Box, x: number, ends: End[]): void {
+  // The neighbour's height decides before any end moves.
+  ends.sort((a, b) => a.next.y - b.next.y);
+  ends.forEach(({ end }, rank) => {
+    end.x = x;
+    end.y = box.y + ((rank + 1) / (ends.length + 1) - 0.5) * (box.height - CORNER);
+  });
 }

@@ -1,7 +1,7 @@
 // The component graph: boxes by self time, arrows by the time that flows from caller to callee.
 
 import { h, printable, s } from "../dom";
-import { count, duration, exact, exactNs, percent } from "../format";
+import { count, duration, exact, exactNs, percent, plural } from "../format";
 import type { Model } from "../model";
 import { foldComponents, OTHERS } from "./fold";
 import { type Layout, layOut, type PlacedEdge, type PlacedNode, type Point } from "./layout";
@@ -90,7 +90,7 @@ export function graphView(model: Model, open: (component: string) => void): Grap
     const folded = layout.nodes.find((node) => node.id === OTHERS)?.folded.length ?? 0;
     const parts: string[] = [];
     if (folded > 0) parts.push(`${exact(folded)} components that take little are folded into one box.`);
-    if (graph.hiddenEdges > 0) parts.push(`${exact(graph.hiddenEdges)} arrows that carry little are not drawn.`);
+    if (graph.hiddenEdges > 0) parts.push(`Not drawn: ${plural(graph.hiddenEdges, "arrow")} of little time.`);
     if (!graph.timed) parts.push("No times were taken: arrows go by calls.");
     note.textContent = parts.join(" ");
     mark();

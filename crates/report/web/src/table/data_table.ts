@@ -231,7 +231,11 @@ export class DataTable<Row> {
       cell.text.data = column.text(row);
       cell.cell.title = column.title ? column.title(row) : cell.text.data;
       if (cell.note && column.note) cell.note.textContent = column.note(row);
-      if (cell.bar && column.bar) cell.bar.style.width = `${Math.max(0, Math.min(1, column.bar(row))) * 100}%`;
+      if (cell.bar && column.bar) {
+        const length = Math.max(0, Math.min(1, column.bar(row)));
+        cell.bar.hidden = length === 0;
+        cell.bar.style.width = `${length * 100}%`;
+      }
       const tone = column.tone ? column.tone(row) : "";
       const wanted = `${column.numeric ? "numeric " : ""}${column.code ? "code " : ""}${tone}`;
       if (cell.cell.className !== wanted) cell.cell.className = wanted;

@@ -3,7 +3,7 @@
 //! The page carries the same JSON object that `--format json` prints (`id="report-data"`), and one script that builds
 //! everything else from it. Nothing is loaded from anywhere: a content security policy allows this script and this
 //! style by their hashes and no connection, image, frame or form. Strings of the profile, which the profiled program
-//! chose, cannot leave the JSON ([`embed`]) and reach the document as text nodes only.
+//! chose, cannot leave the JSON (`html/embed.rs`) and reach the document as text nodes only.
 //!
 //! Script and style are bundled from `crates/report/web/`, see the README there; the bundle is committed, so building
 //! needs no Node.js.

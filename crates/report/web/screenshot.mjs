@@ -43,7 +43,7 @@ const result = spawnSync(
     `--screenshot=${resolve(picture)}`,
     // Lets timers and animation frames run out before the picture is taken.
     "--virtual-time-budget=3000",
-    `${pathToFileURL(resolve(page))}?theme=${values.dark ? "dark" : "light"}${values.place}`,
+    `${pathToFileURL(resolve(page))}?scroll=no&theme=${values.dark ? "dark" : "light"}${values.place}`,
   ],
   { stdio: ["ignore", "ignore", "pipe"] },
 );

@@ -53,7 +53,8 @@ function start(): void {
     if (scroll) document.getElementById("drill")?.scrollIntoView({ block: "nearest" });
   };
   drill.show({});
-  follow(location.hash !== "");
+  // Headless browsers take pictures from the top of the page only: `?scroll=no`, as screenshot.mjs asks.
+  follow(new URLSearchParams(location.search).get("scroll") !== "no");
   addEventListener("hashchange", () => follow(true));
   // The sections did not exist when the browser looked for the fragment.
   if (placeOf(location.hash) === null && location.hash.length > 1) {

@@ -16,6 +16,13 @@ const PLACES = new Map<string, [string, string]>(Object.entries({
   loss: ["#loss", "losses"],
 }));
 
+/** Command-line options must not break after their hyphens. */
+function unbroken(text: string): (Node | string)[] {
+  return printable(text)
+    .split(/(--[\w-]{1,30})/)
+    .map((part) => (part.startsWith("--") ? h("span", { class: "option" }, part) : part));
+}
+
 /** The place in the drill-down that a finding's advice names on the command line, if the report has it. */
 function drillPlace(model: Model, row: Finding): [string, string] | undefined {
   const option = (name: string): string | undefined => {
@@ -44,7 +51,7 @@ export function findings(model: Model): HTMLElement {
         ? h(
             "p",
             { class: "next" },
-            row.next ? h("span", {}, "Next: ", printable(row.next)) : null,
+            row.next ? h("span", {}, "Next: ", ...unbroken(row.next)) : null,
             place ? h("a", { href: place[0] }, `Show ${printable(place[1])}`) : null,
           )
         : null,

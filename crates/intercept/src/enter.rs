@@ -127,6 +127,9 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         if flags != 0 || weight > 1 || kind.class != class::COMPUTE || arch::transect_flags[slot as usize].load(Ordering::Relaxed) != 0 {
             flags |= frame::SLOW;
         }
+        if !slot::is_full() {
+            flags |= frame::FENCED;
+        }
         (*f).flags = flags;
         (*f).slot = slot;
         (*f).weight = weight;

@@ -10,7 +10,7 @@ use crate::frame::{self, Frame};
 use crate::thread::ThreadState;
 use crate::{active, arch, arena, enter, lock, period, process, slot, spawn, wait};
 
-/// What a sampled empty call shows beyond a call timed every time, ticks.
+/// What an empty fenced call shows, ticks.
 static SAMPLED: AtomicU32 = AtomicU32::new(0);
 
 /// Notes the calibrated value.
@@ -19,10 +19,10 @@ pub fn know_sampled(ticks: u64) {
 }
 
 /// Ticks that an empty call shows: taken off every duration.
-fn empty(weight: u32) -> u64 {
+fn empty(flags: u32) -> u64 {
     // SAFETY: a static of the agent.
     let base = unsafe { arch::transect_empty.load(Ordering::Relaxed) };
-    if weight > 1 { base + SAMPLED.load(Ordering::Relaxed) as u64 } else { base }
+    if flags & frame::FENCED != 0 { SAMPLED.load(Ordering::Relaxed) as u64 } else { base }
 }
 
 /// Return through Rust. Returns the thread's state, null if it has none any more.
@@ -43,12 +43,13 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if f.flags & frame::WAITING != 0 {
             wait::leave(state, f, now);
         }
-        let ticks = now.saturating_sub(f.start).saturating_sub(empty(f.weight));
+        let ticks = now.saturating_sub(f.start).saturating_sub(empty(f.flags));
         let attributed = active::integral(now).saturating_sub(f.integral).min(ticks);
         let c = f.record;
         let outermost = fold(c, ticks, f.child, attributed, f.weight);
-        let charged = ticks * if outermost { f.weight as u64 } else { 1 };
-        charge(state, f, slot, charged, attributed * f.weight as u64);
+        let k = if outermost { f.weight as u64 } else { 1 };
+        let charged = if k > 1 { ticks + usual(c, ticks) * (k - 1) } else { ticks };
+        charge(state, f, slot, charged, (attributed * k).min(charged));
         (*state).top = f.parent;
         if f.flags & frame::LOCKING != 0 {
             lock::acquired(state, f, now);
@@ -76,25 +77,42 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
     }
 }
 
+/// A sampled call this many times longer than its flow's mean, and [`OUTLIER_US`] longer, is an outlier.
+const OUTLIER_FACTOR: u64 = 16;
+/// See [`OUTLIER_FACTOR`]; microseconds.
+const OUTLIER_US: u64 = 20;
+
+/// The duration that the calls between are given: a sampled short call that was interrupted, preempted or met a page
+/// fault says nothing about its neighbours, so what is beyond the usual counts once, not `k` times.
+unsafe fn usual(c: *const FlowCounters, ticks: u64) -> u64 {
+    // SAFETY: as in `fold`.
+    let (total, calls) = unsafe { ((*c).total.load(Ordering::Relaxed), (*c).issued.load(Ordering::Relaxed).max(1)) };
+    let mean = total / calls;
+    let limit = mean * OUTLIER_FACTOR + OUTLIER_US * arena::header().ticks_per_us as u64;
+    if ticks > limit { mean } else { ticks }
+}
+
 /// Folds one timed call; true if it was the outermost instance of its flow on the thread.
 unsafe fn fold(c: *mut FlowCounters, ticks: u64, child: u64, attributed: u64, weight: u32) -> bool {
     // SAFETY: counters are written by one thread; relaxed read-modify-writes keep nested signal handlers' changes.
     unsafe {
         let k = weight as u64;
+        let between = if k > 1 { usual(c, ticks) } else { 0 };
         let depth = (*c).depth.load(Ordering::Relaxed).wrapping_sub(1);
         (*c).depth.store(depth, Ordering::Relaxed);
         let outermost = depth == 0;
         if outermost {
-            add(&(*c).total, ticks * k);
-            add(&(*c).attributed, attributed * k);
+            add(&(*c).total, ticks + between * (k - 1));
+            let share = if ticks > between && k > 1 { between as f64 / ticks as f64 } else { 1.0 };
+            add(&(*c).attributed, attributed + (attributed as f64 * share) as u64 * (k - 1));
         }
-        add(&(*c).own, ticks.wrapping_sub(child).wrapping_mul(k));
+        add(&(*c).own, ticks.wrapping_sub(child).wrapping_add(between.saturating_sub(child).wrapping_mul(k - 1)));
         add(&(*c).timed, 1);
         if k > 1 {
             // Σ k(k−1)·d² and Σ k(k−1): variance of the estimated total (Horvitz–Thompson, ratio form).
             let word = (*c).variance.load(Ordering::Relaxed);
             let w = (k * (k - 1)) as f32;
-            let d = ticks as f32;
+            let d = between as f32;
             let a = f32::from_bits(word as u32) + w * d * d;
             let b = f32::from_bits((word >> 32) as u32) + w;
             (*c).variance.store(a.to_bits() as u64 | (b.to_bits() as u64) << 32, Ordering::Relaxed);

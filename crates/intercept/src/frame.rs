@@ -35,6 +35,8 @@ pub const THREADING: u32 = 32;
 pub const LENT: u32 = 64;
 /// Add `size` to the slot's bytes.
 pub const SIZED: u32 = 128;
+/// The clock is read behind a fence: a sampled call, whose cost is paid once in `weight` calls.
+pub const FENCED: u32 = 256;
 
 /// One timed call.
 #[repr(C, align(64))]

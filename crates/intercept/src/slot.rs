@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use transect_event_abi::api_table::{ApiEntry, NO_SIZE, class, handler};
-use transect_event_abi::arena::{OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY};
+use transect_event_abi::arena::{OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY, TIMING_FULL};
 use transect_event_abi::process::{NAMES_CAPACITY, NAMES_OFFSET, SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord};
 use transect_event_abi::thread::HISTOGRAM_CAPACITY;
 
@@ -159,6 +159,11 @@ pub fn first_period(kind: Kind) -> u32 {
         TIMING_EVERY => h.every.max(1),
         _ => 1,
     }
+}
+
+/// True if every call is timed.
+pub fn is_full() -> bool {
+    arena::header().timing == TIMING_FULL
 }
 
 /// True if periods follow the overhead budget.

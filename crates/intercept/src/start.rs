@@ -211,7 +211,7 @@ impl Libc {
 
 /// Measures what a timed call costs and shows here, on slots of our own that no report lists.
 fn calibrate() {
-    const ROUNDS: u64 = 64;
+    const ROUNDS: u64 = 16;
     const TARGETS: [extern "C" fn(); 4] = [nothing, nothing_1, nothing_2, nothing_3];
     let Some(first) = slot::reserve(TARGETS.len() as u32) else { return };
     let state = arch::thread();
@@ -233,27 +233,29 @@ fn calibrate() {
             call(first + i % 4);
         }
         let h = process::header();
-        let before = total(first);
-        let start = arch::ticks();
-        for _ in 0..ROUNDS {
-            call(first);
-        }
-        h.timed_call_ticks.store(((arch::ticks() - start) / ROUNDS) as u32, Ordering::Relaxed);
-        let empty = (total(first) - before) / ROUNDS;
+        let (cost, empty) = median(|| {
+            let (before, start) = (total(first), arch::ticks());
+            for _ in 0..ROUNDS {
+                call(first);
+            }
+            ((arch::ticks() - start) / ROUNDS, (total(first) - before) / ROUNDS)
+        });
+        h.timed_call_ticks.store(cost as u32, Ordering::Relaxed);
         // A sampled call goes through Rust and finds the branch predictor trained for others.
-        let sum = |f: &dyn Fn(u32) -> u64| (0..4).map(|i| f(first + i)).sum::<u64>();
-        let before = sum(&total);
+        let sum = || (0..4).map(|i| total(first + i)).sum::<u64>();
         let mut random = 0x1234_5678;
         for i in 0..4 {
             arch::transect_flags[(first + i) as usize].store(1, Ordering::Relaxed);
         }
-        let start = arch::ticks();
-        for _ in 0..ROUNDS {
-            random = crate::period::random(random);
-            call(first + random % 4);
-        }
-        h.sampled_call_ticks.store(((arch::ticks() - start) / ROUNDS) as u32, Ordering::Relaxed);
-        let sampled = (sum(&total) - before) / ROUNDS;
+        let (cost, sampled) = median(|| {
+            let (before, start) = (sum(), arch::ticks());
+            for _ in 0..ROUNDS {
+                random = crate::period::random(random);
+                call(first + random % 4);
+            }
+            ((arch::ticks() - start) / ROUNDS, (sum() - before) / ROUNDS)
+        });
+        h.sampled_call_ticks.store(cost as u32, Ordering::Relaxed);
         (*state).tau = tau;
         let header = (*state).header;
         (*header).outermost_ticks.store(0, Ordering::Relaxed);
@@ -261,8 +263,19 @@ fn calibrate() {
         h.empty_call_ticks.store(empty as u32, Ordering::Relaxed);
         // Under every=N not all of the rounds are timed: the sums then say too little, never too much.
         arch::transect_empty.store(empty, Ordering::Relaxed);
-        crate::exit::know_sampled(sampled.saturating_sub(empty));
+        crate::exit::know_sampled(sampled);
     }
+}
+
+/// Medians of both figures over fifteen batches: an interrupt spoils one of them at most.
+fn median(mut batch: impl FnMut() -> (u64, u64)) -> (u64, u64) {
+    let (mut first, mut second) = ([0; 15], [0; 15]);
+    for (a, b) in first.iter_mut().zip(&mut second) {
+        (*a, *b) = batch();
+    }
+    first.sort_unstable();
+    second.sort_unstable();
+    (first[7], second[7])
 }
 
 extern "C" fn nothing() {}

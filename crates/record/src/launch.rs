@@ -1,6 +1,6 @@
 //! Launching the program with the agent in it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -70,13 +70,27 @@ fn plain_fork(command: &mut Command) {
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, || Ok(())) };
 }
 
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Sets our own `LD_PRELOAD` for a child to inherit: `Command::env` would sort the child's whole environment.
+#[allow(unsafe_code)]
+fn set_preload(value: Option<&OsStr>) {
+    // SAFETY: called before the recorder starts threads of its own.
+    unsafe {
+        match value {
+            Some(v) => std::env::set_var(PRELOAD, v),
+            None => std::env::remove_var(PRELOAD),
+        }
+    }
+}
+
 /// Sanitizer runtimes that insist on coming first among the preloaded.
 const FIRST: [&str; 3] = ["libasan.so", "libtsan.so", "libhwasan.so"];
 
 /// Starts the program. `object` is the ELF file that will run.
 pub fn spawn(command: &[OsString], object: &Path, agent: &Path) -> Result<Child, RecordError> {
     let (program, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
-    let mut preload = std::env::var_os("LD_PRELOAD").filter(|v| !v.is_empty()).unwrap_or_default();
+    let mut preload = std::env::var_os(PRELOAD).filter(|v| !v.is_empty()).unwrap_or_default();
     let needed = transect_binary_info::Object::open(object).map(|o| o.needed().to_vec()).unwrap_or_default();
     if let Some(runtime) = needed.iter().find(|n| FIRST.iter().any(|f| n.starts_with(f))) {
         let mut first = OsString::from(runtime);
@@ -92,10 +106,13 @@ pub fn spawn(command: &[OsString], object: &Path, agent: &Path) -> Result<Child,
     }
     preload.push(agent);
     let mut command = Command::new(program);
-    command.args(arguments).env("LD_PRELOAD", preload);
+    command.args(arguments);
     plain_fork(&mut command);
-    command
-        .spawn()
+    let before = std::env::var_os(PRELOAD);
+    set_preload(Some(&preload));
+    let child = command.spawn();
+    set_preload(before.as_deref());
+    child
         .map_err(|source| RecordError::Spawn { program: program.to_string_lossy().into_owned(), source })
 }
 

@@ -29,6 +29,7 @@ global_asm!(
     F_TARGET = const offset_of!(Frame, target),
     F_SLOT = const offset_of!(Frame, slot),
     F_FLAGS = const offset_of!(Frame, flags),
+    FENCE = const crate::frame::FENCED,
     F_WEIGHT = const offset_of!(Frame, weight),
     F_OPEN = const offset_of!(Frame, open),
     F_SCRATCH = const offset_of!(Frame, scratch),

@@ -212,7 +212,9 @@ transect_call:
 transect_return_site:
     mov qword ptr [rbx + {F_RAX}], rax
     mov qword ptr [rbx + {F_RDX}], rdx
-    rdtsc
+    test dword ptr [rbx + {F_FLAGS}], {FENCE}
+    jnz 99f
+33: rdtsc
     .cfi_remember_state
     push qword ptr [rbx + {F_RET}]
     .cfi_restore 16
@@ -338,6 +340,10 @@ transect_quiet_return_site:
     mov qword ptr [rbx + {F_INTEGRAL}], rdx
     mov rcx, qword ptr [rbx + {F_SCRATCH}]
     jmp 2b
+    # Sampled calls: rdtsc does not wait for earlier loads; without a fence the callee's cache misses would be its
+    # caller's.
+99: lfence
+    jmp 33b
     .cfi_endproc
 
     .cfi_startproc

@@ -21,13 +21,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MODES = ["adaptive", "full", "count", "every=7"]
 
 
-def launch(argv, env, stdin, timeout, folder):
+def launch(argv, env, stdin, timeout, folder, cwd):
     """Runs argv in a session of its own; returns (stdout, stderr, status as a shell reports it) or None at timeout."""
     with open(os.path.join(folder, "out"), "wb") as out, open(os.path.join(folder, "err"), "wb") as err:
         with tempfile.TemporaryFile() as given:
             given.write(stdin)
             given.seek(0)
-            process = subprocess.Popen(argv, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True, cwd=folder)
+            process = subprocess.Popen(argv, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True, cwd=cwd)
     try:
         status = process.wait(timeout)
     except subprocess.TimeoutExpired:
@@ -84,8 +84,7 @@ def run_case(case, mode, options, native_results, folder):
     env = environment(case)
     profile = os.path.join(scratch, "profile")
     record = [options.transect, "record", "--quiet", "--timing", mode, "-o", profile, "--"] + argv
-    # The program itself is started from the scratch folder in both runs.
-    result = launch(record, env, case.stdin, case.timeout * 2, scratch)
+    result = launch(record, env, case.stdin, case.timeout * 2, scratch, folder)
     if case.refused is not None:
         problems = []
         if result[2] in (0, None):
@@ -139,13 +138,13 @@ def main():
         native = None
         outcomes = []
         if case.refused is None:
-            native = launch(argv_of(case, options.build, folder), environment(case), case.stdin, case.timeout, scratch)
+            native = launch(argv_of(case, options.build, folder), environment(case), case.stdin, case.timeout, scratch, folder)
             if native[2] is None:
                 return [("native", ["the program itself timed out"])]
         if options.native:
             if case.refused is not None:
                 return []
-            again = launch(argv_of(case, options.build, folder), environment(case), case.stdin, case.timeout, scratch)
+            again = launch(argv_of(case, options.build, folder), environment(case), case.stdin, case.timeout, scratch, folder)
             return [("native", compare(case, native, again))]
         for mode in options.timing or case.modes or MODES:
             for _ in range(options.repeat):

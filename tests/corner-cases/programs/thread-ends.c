@@ -10,7 +10,7 @@
 static pthread_key_t key;
 static char trail[4096];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static sem_t ready;
+static sem_t ready, cancelled;
 static void mark(const char *text) {
     pthread_mutex_lock(&lock);
     strcat(trail, text);
@@ -79,7 +79,7 @@ static void *by_condition(void *argument) {
 static void *by_test(void *argument) {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, 0);
     sem_post(&ready);
-    usleep(20000);
+    sem_wait(&cancelled);
     pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, 0);
     pthread_testcancel();
     return argument;
@@ -90,6 +90,7 @@ static void *try_cancelled(void *(*routine)(void *)) {
     sem_wait(&ready);
     usleep(1000);
     pthread_cancel(thread);
+    if (routine == by_test) sem_post(&cancelled);
     void *result;
     pthread_join(thread, &result);
     return result;
@@ -102,6 +103,7 @@ static void *leaves_last(void *argument) {
 }
 int main(void) {
     sem_init(&ready, 0, 0);
+    sem_init(&cancelled, 0, 0);
     pthread_key_create(&key, at_key);
     void *result;
     pthread_t thread;

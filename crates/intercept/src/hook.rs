@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::api_table::handler;
 use transect_event_abi::plan::SlotUse;
-use transect_event_abi::process::{OBJECT_CAPACITY, SLOT_INTERNAL};
+use transect_event_abi::process::{OBJECT_CAPACITY, ObjectRecord, SLOT_CAPACITY, SLOT_INTERNAL};
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::{self, Image, Rela};
@@ -108,18 +108,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
             c.fetch_add(1, Ordering::Relaxed);
         };
         let planned = plan.map_or(0, |p| p.relocs.len());
-        let want = (image.jmprel.len() + planned) as u32;
-        let first = if revived && o.slot_count.load(Ordering::Relaxed) == want {
-            o.first_slot.load(Ordering::Relaxed)
-        } else {
-            let Some(first) = slot::reserve(want) else {
-                o.refused.fetch_add(want, Ordering::Relaxed);
-                return;
-            };
-            o.first_slot.store(first, Ordering::Relaxed);
-            o.slot_count.store(want, Ordering::Relaxed);
-            first
-        };
+        let mut numbers = Numbers::new(o, revived);
         if revived {
             for c in [&o.hooked, &o.address_taken, &o.refused, &o.unplanned, &o.internal] {
                 c.store(0, Ordering::Relaxed);
@@ -133,6 +122,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
         let jmprel_writable = _jmprel.is_some();
         let mut rela_writable: Option<Writable> = None;
         let mut cells = Cells { next: 0, end: 0 };
+        let mut text: Option<Writable> = None;
         // In a fixed-position program other objects' calls may be bound to its PLT entries, of which their count would
         // be taken twice: such stubs go to the definition.
         let fixed = crate::loader::executable().filter(|e| e.base == 0 && e.start != image.start);
@@ -141,11 +131,8 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
         };
 
         // Slots of DT_JMPREL are called through the PLT only, unless the plan knows better.
-        let mut number = first;
         let mut planned_at = 0;
         for (i, r) in image.jmprel.iter().enumerate() {
-            let this = number;
-            number += 1;
             if r.kind() != elf::R_JUMP_SLOT {
                 continue;
             }
@@ -186,6 +173,10 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 count(&o.refused);
                 continue;
             }
+            let Some(this) = numbers.next(r.symbol()) else {
+                count(&o.refused);
+                continue;
+            };
             slot::describe(this, index, r.symbol(), at, api, name, 0);
             slot::set_target(this, value);
             if let Some(definition) = behind_plt(name)
@@ -211,8 +202,6 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
             return;
         };
         for p in plan.relocs {
-            let this = number;
-            number += 1;
             let Some(r) = image.rela.get(p.index as usize).filter(|_| p.table == 1) else { continue };
             if r.kind() != elf::R_GLOB_DAT && r.kind() != elf::R_JUMP_SLOT {
                 continue;
@@ -236,9 +225,14 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                     let value = behind_plt(name).unwrap_or(value);
                     // Data of the same name and kind NOTYPE is never called; a target outside of code is left alone.
                     let Some(callee) = object::find(value) else { continue };
+                    let Some(this) = numbers.next(r.symbol()) else {
+                        count(&o.refused);
+                        continue;
+                    };
                     slot::describe(this, index, r.symbol(), at, api, name, 0);
                     slot::set_target(this, value);
                     slot::set_callee(this, callee, value);
+                    (*(at as *const AtomicU64)).store(arch::stub(this), Ordering::Release);
                 } else {
                     if symbol.defined() {
                         // Bound at load time, most likely to itself: not worth the hook.
@@ -258,25 +252,40 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                         count(&o.refused);
                         continue;
                     }
+                    let Some(this) = numbers.next(r.symbol()) else {
+                        count(&o.refused);
+                        continue;
+                    };
                     slot::describe(this, index, r.symbol(), at, api, name, 0);
                     slot::set_target(this, 0);
                     *(&raw const r.offset).cast_mut() = slot::target_word(this).wrapping_sub(image.base);
+                    (*(at as *const AtomicU64)).store(arch::stub(this), Ordering::Release);
                 }
-                (*(at as *const AtomicU64)).store(arch::stub(this), Ordering::Release);
                 count(&o.hooked);
             } else if p.slot_use == SlotUse::CalledAndLoaded as u32 && relocated && !symbol.defined() {
                 let sites = plan.sites.get(p.first_site as usize..(p.first_site + p.site_count) as usize).unwrap_or(&[]);
                 let Some(callee) = object::find(value) else { continue };
-                let Some(cell) = cells.take(image) else {
+                let Some(this) = numbers.next(r.symbol()) else {
+                    count(&o.refused);
+                    continue;
+                };
+                let reach = |cell: u64| {
+                    [image.start, image.end].iter().all(|&e| i32::try_from(cell.wrapping_sub(e) as i64).is_ok())
+                };
+                let own = CELLS[this as usize].as_ptr() as u64;
+                let Some(cell) = Some(own).filter(|&c| reach(c)).or_else(|| cells.take(image)) else {
                     count(&o.refused);
                     continue;
                 };
                 slot::describe(this, index, r.symbol(), cell, api, name, 0);
                 slot::set_target(this, value);
                 slot::set_callee(this, callee, value);
-                *(cell as *mut u64) = arch::stub(this);
+                (*(cell as *const AtomicU64)).store(arch::stub(this), Ordering::Release);
+                if text.is_none() {
+                    text = writable_text(image, plan);
+                }
                 let mut redirected = 0;
-                for s in sites {
+                for s in sites.iter().filter(|_| text.is_some()) {
                     redirected += redirect(image, at, s.displacement_vaddr, cell) as u32;
                 }
                 if redirected == 0 {
@@ -288,6 +297,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 count(&o.address_taken);
             }
         }
+        drop(text);
         drop(rela_writable);
         // Pointers in data (tables of functions) can be compared too.
         for r in image.rela {
@@ -298,6 +308,58 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 }
             }
         }
+    }
+}
+
+/// Cells of slots whose calling instructions are redirected, for objects within reach of the agent.
+static CELLS: [AtomicU64; SLOT_CAPACITY] = [const { AtomicU64::new(0) }; SLOT_CAPACITY];
+
+/// Makes the part of an object's text that holds call sites writable.
+fn writable_text(image: &Image, plan: &Plan) -> Option<Writable> {
+    let first = plan.sites.iter().map(|s| s.displacement_vaddr).min()?;
+    let last = plan.sites.iter().map(|s| s.displacement_vaddr).max()?;
+    let protection = image.protection(image.base + first);
+    // Sites in more than one segment would get the first one's protection back.
+    (protection == image.protection(image.base + last))
+        .then(|| Writable::new(image.base + first, image.base + last + 4, protection))
+        .flatten()
+}
+
+/// Numbers for an object's slots, in the order of its relocations. An object loaded again gets those it had, so that
+/// its flows go on; a number whose symbol differs is not taken.
+struct Numbers {
+    first: u32,
+    known: u32,
+    used: u32,
+    record: &'static ObjectRecord,
+}
+
+impl Numbers {
+    fn new(record: &'static ObjectRecord, revived: bool) -> Numbers {
+        let first = record.first_slot.load(Ordering::Relaxed);
+        Numbers { first, known: if revived { record.slot_count.load(Ordering::Relaxed) } else { 0 }, used: 0, record }
+    }
+
+    fn next(&mut self, symbol: u32) -> Option<u32> {
+        while self.used < self.known {
+            let number = self.first + self.used;
+            self.used += 1;
+            let had = slot::record(number).symbol.load(Ordering::Relaxed);
+            if had == symbol {
+                return Some(number);
+            }
+        }
+        let number = slot::reserve(1)?;
+        let count = self.record.slot_count.load(Ordering::Relaxed);
+        if count == 0 {
+            self.first = number;
+            self.record.first_slot.store(number, Ordering::Relaxed);
+        }
+        // A number taken by dlsym in between ends the range that is found again.
+        if number == self.first + count {
+            self.record.slot_count.store(count + 1, Ordering::Relaxed);
+        }
+        Some(number)
     }
 }
 
@@ -315,7 +377,6 @@ unsafe fn redirect(image: &Image, slot_at: u64, vaddr: u64, cell: u64) -> bool {
             return false;
         }
         let Ok(new) = i32::try_from(cell.wrapping_sub(at + 4) as i64) else { return false };
-        let Some(_text) = Writable::new(at, at + 4, sys::PROT_READ | sys::PROT_EXEC) else { return false };
         (at as *mut i32).write_unaligned(new);
         true
     }
@@ -332,8 +393,8 @@ impl Cells {
         if self.next == self.end {
             const SIZE: u64 = 4096;
             let mut found = 0;
-            for step in 0..4096u64 {
-                let hint = image.end + step * 0x1_0000;
+            let mut hint = image.end;
+            for _ in 0..512 {
                 // SAFETY: a new mapping where nothing is.
                 let at = unsafe {
                     sys::mmap(
@@ -354,6 +415,10 @@ impl Cells {
                     // SAFETY: just mapped.
                     unsafe { sys::munmap(at as u64, SIZE) };
                 }
+                hint = match object::find(hint) {
+                    Some(i) => object::record(i).end.load(Ordering::Relaxed),
+                    None => hint + (1 << 20),
+                };
             }
             if found == 0 {
                 return None;

@@ -2,7 +2,7 @@
 #include <time.h>
 #include <x86intrin.h>
 static double ticks_per_ns;
-static unsigned long spent;
+static unsigned long spent, undisturbed;
 static long now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -18,5 +18,7 @@ void spin_known(long ns) {
     unsigned long start = __rdtsc(), end = start + (unsigned long)(ns * ticks_per_ns), t;
     while ((t = __rdtsc()) < end) {}
     spent += t - start;
+    undisturbed += t - start < 2 * (end - start) ? t - start : end - start; /* without what a preemption took */
 }
 long spin_truth(void) { return (long)(spent / ticks_per_ns); }
+long spin_undisturbed(void) { return (long)(undisturbed / ticks_per_ns); }

@@ -68,8 +68,10 @@ class Python(Suite):
         if unit == "test_sqlite3":  # not in Debian's testsuite package: taken from the source package
             if self.without_sqlite:
                 return {"status": "NOT RUN"}, self.without_sqlite
-            start = "import sys, test; test.__path__.append(sys.argv[1]); sys.argv[1:2] = []; from test.libregrtest.main import main; main()"
-            argv = [PYTHON, "-c", start, os.path.join(self.options.work, "python3.11", "Lib", "test"), "-v", "-u", "none", unit]
+            where = os.path.join(self.options.work, "python3.11", "Lib", "test")
+            modules = sorted(f"test.test_sqlite3.{os.path.basename(p)[:-3]}" for p in glob.glob(f"{where}/test_sqlite3/test_*.py"))
+            start = "import sys, test, unittest; test.__path__.append(sys.argv[1]); unittest.main(module=None, argv=sys.argv[1:])"
+            argv = [PYTHON, "-c", start, where, "-v"] + modules
         status, out = self.run(argv, prefix, folder)
         # A verbose line may be cut in two by the test's own output: outcomes are taken from the summary and the names that fail.
         bad = sorted(set(re.findall(r"^(?:FAIL|ERROR): (\S+ \(\S+\))", out, re.M)))

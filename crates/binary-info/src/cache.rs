@@ -2,7 +2,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -79,13 +79,21 @@ impl PlanCache {
         let file = self.plan_path(object);
         let by_path = object.build_id().is_none();
         let known = |set: &Mutex<HashSet<PathBuf>>| set.lock().unwrap_or_else(PoisonError::into_inner).contains(&file);
-        let trusted = !by_path || known(&self.fresh);
+        // Without a build-id the plan is that of one very file: its stamp must be the one it was made from.
+        let stamp = if by_path { stamp(object.path()) } else { None };
+        let stamp_file = file.with_extension("stamp");
+        let same = || stamp.is_some() && fs::read_to_string(&stamp_file).ok() == stamp;
+        let trusted = !by_path || known(&self.fresh) || same();
         if trusted && fs::read(&file).is_ok_and(|bytes| Plan::from_bytes(&bytes).is_ok()) {
             return Ok(file);
         }
         self.write(&file, &plan::analyze(object).to_bytes())
             .map_err(|source| BinaryError::WriteCache { path: file.clone(), source })?;
         if by_path {
+            match &stamp {
+                Some(text) => _ = self.write(&stamp_file, text.as_bytes()),
+                None => _ = fs::remove_file(&stamp_file),
+            }
             self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(file.clone());
         }
         Ok(file)
@@ -110,6 +118,12 @@ impl PlanCache {
         }
         result
     }
+}
+
+/// What tells one version of a file from the next: device, inode, size, change time.
+fn stamp(path: &Path) -> Option<String> {
+    let m = fs::metadata(path).ok()?;
+    Some(format!("{} {} {} {}.{:09}", m.dev(), m.ino(), m.size(), m.ctime(), m.ctime_nsec()))
 }
 
 /// FNV-1a, 64 bits.

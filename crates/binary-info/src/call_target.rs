@@ -42,6 +42,9 @@ enum Flow {
     Jump(u64),
     /// Jump through a register or memory.
     IndirectJump,
+    /// Call of a fixed address.
+    DirectCall,
+    /// Call through a register or memory.
     Call,
     Return,
     /// Never goes on (`ud2`, `hlt`, `int3`).
@@ -112,7 +115,7 @@ impl Function {
                     let Some(target) = self.position(target) else { return false };
                     open.push((target, left));
                 }
-                Flow::Call => {
+                Flow::DirectCall | Flow::Call => {
                     open.push((index + 1, left));
                     let Some(pads) = &self.pads else { return false };
                     for pad in pads.iter().filter(|pad| pad.calls.contains(&step.address)) {
@@ -138,7 +141,7 @@ impl Step {
         }
         let tail_call = self.flow == Flow::IndirectJump && self.target & holding != 0;
         let leaves = match self.flow {
-            Flow::Call => ARGUMENTS,
+            Flow::DirectCall | Flow::Call => ARGUMENTS,
             // Who jumps to a function passes arguments; a value in a preserved register would be the caller's.
             Flow::IndirectJump if tail_call => ARGUMENTS & !self.target | PRESERVED & !self.target,
             Flow::Return => RESULTS,
@@ -148,6 +151,7 @@ impl Step {
             return None;
         }
         let mut left = holding & !self.kills;
+        // A compiler that knows the callee's code (gcc -fipa-ra) keeps values even in registers that it may overwrite.
         if self.flow == Flow::Call {
             left &= PRESERVED;
         }
@@ -177,14 +181,14 @@ fn step(instruction: &Instruction, infos: &mut InstructionInfoFactory) -> Step {
         FlowControl::UnconditionalBranch => (Flow::Jump(target()), 0),
         FlowControl::IndirectBranch => (Flow::IndirectJump, register(0).unwrap_or(0)),
         // A system call reads arguments and keeps most registers; as a call it is stricter than need be.
-        FlowControl::Call | FlowControl::Interrupt => (Flow::Call, 0),
+        FlowControl::Call | FlowControl::Interrupt => (Flow::DirectCall, 0),
         FlowControl::IndirectCall => (Flow::Call, register(0).unwrap_or(0)),
         FlowControl::Return => (Flow::Return, 0),
         FlowControl::Exception => (Flow::End, 0),
     };
     let flow = match instruction.code() {
         Code::Int3 | Code::Hlt | Code::INVALID => Flow::End,
-        Code::Syscall => Flow::Call,
+        Code::Syscall => Flow::DirectCall,
         _ => flow,
     };
     let copy = match instruction.code() {
@@ -212,7 +216,7 @@ fn step(instruction: &Instruction, infos: &mut InstructionInfoFactory) -> Step {
     if let Some((from, _)) = copy {
         reads &= !from;
     }
-    if matches!(flow, Flow::Call | Flow::IndirectJump) {
+    if matches!(flow, Flow::DirectCall | Flow::Call | Flow::IndirectJump) {
         reads &= !goes_through;
     }
     Step { address: instruction.ip(), reads, kills, copy, target: goes_through, flow }
@@ -257,6 +261,8 @@ mod tests {
         assert!(!rbx_only_called(&[0x48, 0x39, 0xd8, 0x5b, 0xc3]));
         // jmp *%rax: a jump table, perhaps
         assert!(!rbx_only_called(&[0xff, 0xe0]));
+        // mov %rbx,%r10; call nearby; mov %r10,(%rsp): the callee may be known not to touch r10
+        assert!(!rbx_only_called(&[0x49, 0x89, 0xda, 0xe8, 0, 0, 0, 0, 0x4c, 0x89, 0x14, 0x24, 0x5b, 0xc3]));
         // jmp far outside
         assert!(!rbx_only_called(&[0xe9, 0, 0, 1, 0]));
         // je +2; call *%rbx; push %rbx; pop %rbx; ret: on one path pushed

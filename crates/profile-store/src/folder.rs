@@ -69,7 +69,6 @@ impl Target {
         let failed = |error: io::Error| StoreError::from_io(&self.path, error);
         // Asked again: the recording may have taken hours.
         refuse_foreign(&self.path)?;
-        sync_folder(&finished.path)?;
         if self.path.exists() {
             match renameat_with(CWD, &finished.path, CWD, &self.path, RenameFlags::EXCHANGE) {
                 Ok(()) => {}
@@ -90,7 +89,7 @@ impl Target {
         } else {
             fs::rename(&finished.path, &self.path).map_err(failed)?;
         }
-        sync_folder(&self.parent)
+        Ok(())
         // Dropping `finished` removes what now stands under the temporary name: the old profile, or nothing.
     }
 }
@@ -101,13 +100,13 @@ pub(crate) struct Temporary {
 }
 
 impl Temporary {
-    /// Writes a file readable only by the user, through to the disk.
+    /// Writes a file readable only by the user.
     pub(crate) fn write_file(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
         let path = self.path.join(name);
         let write = || -> io::Result<()> {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-            file.write_all(content)?;
-            file.sync_all()
+            // Not synced to the disk: a crash of the machine may lose a recording, one of the program does not.
+            file.write_all(content)
         };
         write().map_err(|error| StoreError::from_io(&path, error))
     }
@@ -164,15 +163,6 @@ fn refuse_foreign(path: &Path) -> Result<(), StoreError> {
         Some(name) => refuse(format!("the profile there also holds a file that is not Transect's: {name}")),
         None => Ok(()),
     }
-}
-
-fn sync_folder(path: &Path) -> Result<(), StoreError> {
-    let sync = || match File::open(path)?.sync_all() {
-        // Some network and FUSE file systems cannot sync a folder.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-        other => other,
-    };
-    sync().map_err(|error| StoreError::from_io(path, error))
 }
 
 /// True while a writer is replacing the profile at `path` without an atomic exchange.

@@ -11,7 +11,7 @@ use crate::{StoreError, TABLES};
 
 /// Writes `profile` as the folder `dir` (mode 0700, files 0600), creating missing parents.
 ///
-/// The folder appears as a whole: it is written beside `dir`, synced, and then put in its place in one step. A
+/// The folder appears as a whole: it is written beside `dir` and then put in its place in one step. A
 /// profile that stands there is replaced, so snapshots of a running recording may go to one path while others read
 /// it. Nothing is left behind on failure.
 ///

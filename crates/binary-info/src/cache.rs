@@ -11,8 +11,7 @@ use crate::{BinaryError, Object, Plan, plan};
 /// The folder in which linkage plans are kept from run to run.
 ///
 /// An object with a build-id has `<build-id>.plan`, good for every later run; one without has
-/// `path-<hash of its path>.plan`, which is made afresh by each `PlanCache`, since nothing says whether the file at
-/// that path is still the same.
+/// `path-<hash of its path>.plan` and beside it a stamp of the file, good until the file at that path changes.
 #[derive(Debug)]
 pub struct PlanCache {
     folder: PathBuf,

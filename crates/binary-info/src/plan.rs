@@ -18,6 +18,9 @@ use crate::landing_pad::landing_pads;
 use crate::linkage::{LinkageSlot, RelocationTable};
 use crate::{BinaryError, Object, scan};
 
+/// Within this distance of the slots the start of the global offset table is searched for along with them.
+const NEAR: u64 = 1 << 20;
+
 /// The use that an object's code makes of its function slots; the contents of a plan file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
@@ -122,8 +125,11 @@ fn collect(
 ) {
     let (Some(&first), Some(&last)) = (addresses.first(), addresses.last()) else { return };
     let before = |p: usize, back: usize| p.checked_sub(back).map_or(0, |q| code[q]);
+    let table = object.dynamic.as_ref().map_or(0, |d| d.global_offset_table);
+    let mut table_taken = false;
     // The displacement counts from the end of the instruction: 4 bytes on, and an immediate of up to 4 bytes.
-    scan::displacements(code, start, first.saturating_sub(8)..last - 3, |p| {
+    let low = if table < first && first - table < NEAR { table } else { first };
+    scan::displacements(code, start, low.saturating_sub(8)..last - 3, |p| {
         // ModRM with mode 0 and base 5: relative to the instruction pointer.
         let modrm = before(p, 1);
         if modrm & 0xc7 != 0x05 {
@@ -133,6 +139,8 @@ fn collect(
         let displacement = i32::from_le_bytes([code[p], code[p + 1], code[p + 2], code[p + 3]]);
         let target = at.wrapping_add(4).wrapping_add_signed(i64::from(displacement));
         let call = before(p, 2) == 0xff && matches!(modrm, 0x15 | 0x25);
+        // lea _GLOBAL_OFFSET_TABLE_(%rip),%reg
+        table_taken |= before(p, 2) == 0x8d && target == table;
         for immediate in [0, 1, 2, 4] {
             if let Ok(slot) = addresses.binary_search(&target.wrapping_add(immediate)) {
                 candidates.push(Candidate { at, slot, call: call && immediate == 0, absolute: false });
@@ -148,8 +156,10 @@ fn collect(
             }
         });
     }
+    if table_taken {
+        collect_by_distance(code, table, addresses, unclear);
+    }
     // Large code models reach slots by 64-bit constants: the address itself, or its distance from the offset table.
-    let table = object.dynamic.as_ref().map_or(0, |d| d.global_offset_table);
     scan::wide_immediates(code, |p| {
         let Some(raw) = code.get(p..).and_then(|rest| rest.first_chunk()) else { return };
         let value = u64::from_le_bytes(*raw);
@@ -157,6 +167,21 @@ fn collect(
             if let Ok(slot) = addresses.binary_search(&address) {
                 unclear[slot] = true;
             }
+        }
+    });
+}
+
+/// Marks the slots that code seems to reach by their distance from the global offset table, in a register.
+fn collect_by_distance(code: &[u8], table: u64, addresses: &[u64], unclear: &mut [bool]) {
+    let (Some(&first), Some(&last)) = (addresses.first(), addresses.last()) else { return };
+    let low = u64::from(first.wrapping_sub(table) as u32);
+    scan::addresses(code, low..low + (last - first) + 1, |p| {
+        // ModRM with mode 2: a register and a 32-bit displacement; perhaps with a scaled index between.
+        let with_displacement = |back: usize| p.checked_sub(back).is_some_and(|q| code[q] & 0xc0 == 0x80);
+        let distance = i32::from_le_bytes([code[p], code[p + 1], code[p + 2], code[p + 3]]);
+        let slot = addresses.binary_search(&table.wrapping_add_signed(i64::from(distance)));
+        if let (true, Ok(slot)) = (with_displacement(1) || with_displacement(2), slot) {
+            unclear[slot] = true;
         }
     });
 }

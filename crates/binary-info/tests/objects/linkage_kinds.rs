@@ -1,6 +1,6 @@
 //! Plans of small programs, built in every way that compilers link calls, against what their sources say.
 
-use crate::toolchain::{Toolchain, analyze, text, uses};
+use crate::toolchain::{Toolchain, analyze, program, text, uses};
 use transect_binary_info::{LibcKind, RelocationTable};
 
 /// Functions that `caller.c` only calls, whatever the compiler makes of it.
@@ -107,6 +107,19 @@ fn large_code_model_is_left_alone() {
         let found = uses(&object, &plan, symbol);
         assert!(!found.contains(&"called"), "{symbol}: {found:?}");
     }
+}
+
+#[test]
+fn slots_reached_from_the_offset_table_are_left_alone() {
+    let Some(toolchain) = Toolchain::new("gcc") else { return };
+    let (output, source) = (toolchain.path("table"), program("table_relative.s"));
+    let folder = format!("-L{}", text(toolchain.folder.path()));
+    toolchain.compile(&["-pie", "-o", text(&output), text(&source), &folder, "-lshapes"]).unwrap();
+    let object = transect_binary_info::Object::open(output).unwrap();
+    let plan = analyze(&object);
+    let found = uses(&object, &plan, "only_loaded");
+    assert!(found.contains(&"loaded") || found.contains(&"called+loaded"), "{found:?}");
+    assert_eq!(uses(&object, &plan, "only_called"), ["called"]);
 }
 
 #[test]

@@ -87,16 +87,23 @@ fn cache_keeps_sound_plans_and_replaces_others() {
 }
 
 #[test]
-fn plans_by_path_are_made_anew_in_each_run() {
+fn plans_by_path_are_made_anew_when_the_file_changes() {
     let Some(toolchain) = Toolchain::new("gcc") else { return };
     let object = toolchain.caller("anonymous", &["-Wl,--build-id=none"]).unwrap();
     assert_eq!(object.build_id(), None);
     let folder = tempfile::tempdir().unwrap();
-    let file = PlanCache::new(folder.path()).unwrap().ensure(object.path()).unwrap();
+    let ensure = || PlanCache::new(folder.path()).unwrap().ensure(object.path()).unwrap();
+    let file = ensure();
     assert!(file.file_name().unwrap().to_str().unwrap().starts_with("path-"));
-    fs::write(&file, Plan::default().to_bytes()).unwrap();
-    let again = PlanCache::new(folder.path()).unwrap().ensure(object.path()).unwrap();
-    assert_eq!(again, file);
+    // The same file has the same plan, so the one in the cache stays, even a different one.
+    let other = Plan::default().to_bytes();
+    fs::write(&file, &other).unwrap();
+    assert_eq!(fs::read(ensure()).unwrap(), other);
+    // A copy in its place is another file.
+    let copy = toolchain.path("copy");
+    fs::copy(object.path(), &copy).unwrap();
+    fs::rename(&copy, object.path()).unwrap();
+    assert_eq!(ensure(), file);
     assert_eq!(Plan::from_bytes(&fs::read(&file).unwrap()).unwrap(), plan::analyze(&object));
 }
 

@@ -1,5 +1,6 @@
 //! The command's manners, as a user meets them: streams, statuses, files, messages.
 
+mod architecture;
 mod command;
 mod help;
 mod reading;

@@ -1,0 +1,89 @@
+//! The order of the crates: dependencies point one way, and only the command prints and ends the process.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// What each crate may use of ours.
+const MAY_USE: [(&str, &[&str]); 11] = [
+    ("event-abi", &[]),
+    ("profile-model", &[]),
+    ("intercept", &["event-abi"]),
+    ("agent", &["event-abi", "intercept"]),
+    ("binary-info", &["event-abi"]),
+    ("profile-store", &["profile-model"]),
+    ("profile-export", &["profile-model", "analyze"]),
+    ("analyze", &["profile-model"]),
+    ("record", &["event-abi", "profile-model", "binary-info"]),
+    ("report", &["profile-model", "analyze", "profile-export"]),
+    ("cli", &["profile-model", "binary-info", "record", "profile-store", "profile-export", "analyze", "report"]),
+];
+
+fn workspace() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+fn short(name: &str) -> &str {
+    name.strip_prefix("transect-").unwrap_or(name)
+}
+
+#[test]
+fn dependencies_point_one_way() {
+    let allowed: BTreeMap<_, _> = MAY_USE.into_iter().collect();
+    for package in workspace() {
+        let name = package["name"].as_str().unwrap();
+        let allowed = allowed.get(short(name)).unwrap_or_else(|| panic!("{name} has no place in the order yet"));
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let used = dependency["name"].as_str().unwrap();
+            let ours = used.starts_with("transect-") && dependency["kind"].is_null();
+            assert!(!ours || allowed.contains(&short(used)), "{name} uses {used}");
+        }
+    }
+}
+
+#[test]
+fn only_the_command_has_a_main_and_prints() {
+    for package in workspace() {
+        let name = package["name"].as_str().unwrap();
+        let targets = package["targets"].as_array().unwrap();
+        let binaries = targets.iter().filter(|t| t["kind"] == serde_json::json!(["bin"])).count();
+        assert_eq!(binaries, usize::from(name == "transect-cli"), "{name}");
+        if name == "transect-cli" {
+            continue;
+        }
+        let manifest = Path::new(package["manifest_path"].as_str().unwrap());
+        for file in sources(&manifest.parent().unwrap().join("src")) {
+            let text = fs::read_to_string(&file).unwrap();
+            // Tests at a file's end may print.
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+                for word in ["println!(", "eprintln!(", "print!(", "dbg!(", "process::exit"] {
+                    assert!(!line.contains(word), "{}: {line}", file.display());
+                }
+            }
+        }
+    }
+}
+
+fn sources(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}

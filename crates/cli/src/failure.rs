@@ -48,6 +48,14 @@ pub enum Failure {
         /// The system's reason.
         source: io::Error,
     },
+    /// The program ran and its profile is kept, but the report on it failed.
+    #[error("{failure}; the profile is kept, see it with: transect report {folder}", folder = .folder.display())]
+    Unreported {
+        /// Where the profile is.
+        folder: PathBuf,
+        /// What went wrong.
+        failure: Box<Failure>,
+    },
     /// `top` found no recording.
     #[error("{0}")]
     NoRecording(String),
@@ -63,7 +71,7 @@ impl Failure {
                 io::ErrorKind::NotFound => 127,
                 _ => 126,
             },
-            Self::Record(_) | Self::Keep(_) => RECORDING_FAILED,
+            Self::Record(_) | Self::Keep(_) | Self::Unreported { .. } => RECORDING_FAILED,
             _ if self.is_closed_pipe() => 0,
             _ => 1,
         }

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             if !failure.is_closed_pipe() {
-                eprintln!("transect: {}", transect_report::terminal::escape(&failure.to_string()));
+                output::say(&failure.to_string());
             }
             ExitCode::from(failure.exit_status())
         }

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use transect_report::terminal::{ColorChoice, Style};
+use transect_report::terminal::{ColorChoice, Style, escape};
 
 use crate::arguments::Color;
 use crate::failure::Failure;
@@ -62,6 +62,11 @@ impl Stream {
         render(&mut *out)?;
         out.flush().map_err(|source| Failure::Write { place: place.to_owned(), source })
     }
+}
+
+/// A line of our own on standard error, safe for terminals. Nobody may be reading there, which is no reason to fail.
+pub fn say(message: &str) {
+    let _ = writeln!(io::stderr(), "transect: {}", escape(message));
 }
 
 /// Style for text in a file: no terminal, so colour only if it is asked for.

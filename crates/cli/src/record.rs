@@ -11,7 +11,7 @@ use crate::arguments::{
 };
 use crate::config::{self, Config};
 use crate::failure::Failure;
-use crate::output::Stream;
+use crate::output::{self, Stream};
 use crate::progress::Progress;
 use crate::{report, running};
 
@@ -20,8 +20,8 @@ pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failur
     let (folder, recorded) = keep(&arguments.recording, config)?;
     if !arguments.recording.quiet {
         let calls: i64 = recorded.profile.flows.iter().map(|flow| flow.calls).sum();
-        let folder = transect_report::terminal::escape(&folder.display().to_string()).into_owned();
-        eprintln!("transect: {calls} calls between components recorded; see: transect report {folder}");
+        let folder = folder.display();
+        output::say(&format!("{calls} calls between components recorded; see: transect report {folder}"));
     }
     Ok(status(&recorded))
 }
@@ -41,10 +41,14 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     if arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
         return Ok(status(&recorded));
     }
-    report::show(&recorded.profile, view, &selection, config, stream)?;
+    match report::show(&recorded.profile, view, &selection, config, stream) {
+        // Nobody reads standard error any more; the program's status still counts.
+        Err(failure) if failure.is_closed_pipe() => return Ok(status(&recorded)),
+        Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
+        Ok(()) => {}
+    }
     if !arguments.recording.quiet {
-        let folder = transect_report::terminal::escape(&folder.display().to_string()).into_owned();
-        eprintln!("transect: the profile is {folder}");
+        output::say(&format!("the profile is {}", folder.display()));
     }
     Ok(status(&recorded))
 }

@@ -42,6 +42,30 @@ fn run_writes_the_view_to_a_file() {
 }
 
 #[test]
+fn a_report_that_fails_keeps_the_profile() {
+    let sandbox = Sandbox::new();
+    let command = ["run", "-o", "p.transect", "--output", "no/such/file", "--", "sh", "-c", "exit 3"];
+    let message = predicate::str::contains("no/such/file").and(predicate::str::contains("transect report p.transect"));
+    sandbox.with_agent(&command).assert().code(125).stdout("").stderr(message);
+    assert!(transect_profile_store::read(&sandbox.path("p.transect")).is_ok());
+
+    // A reader of standard error that has gone away does not change the status.
+    let prepared = sandbox.with_agent(&[]);
+    let line = format!("{} run -o q.transect -- sh -c 'exit 3' 2>&1 >/dev/null | true; echo ${{PIPESTATUS[0]}}", {
+        prepared.get_program().display()
+    });
+    let mut shell = std::process::Command::new("bash");
+    shell.args(["-c", &line]).current_dir(sandbox.folder.path());
+    for (name, value) in prepared.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    assert_eq!(shell.output().unwrap().stdout, b"3\n");
+}
+
+#[test]
 fn options_reach_the_recording() {
     let sandbox = Sandbox::new();
     let timing = |arguments: &[&str]| {

@@ -81,7 +81,10 @@ pub fn load() -> Result<Config, Failure> {
     let Some(path) = path() else { return Ok(Config::default()) };
     let config = |problem: String| Failure::Config { path: path.clone(), problem };
     match std::fs::read_to_string(&path) {
-        Ok(text) => toml::from_str(&text).map_err(|error| config(error.to_string())),
+        Ok(text) => toml::from_str(&text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
+            config(format!("line {}: {}", before.matches('\n').count() + 1, error.message()))
+        }),
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             Ok(Config::default())
         }

@@ -67,6 +67,8 @@ pub const R_64: u32 = 1;
 pub const R_GLOB_DAT: u32 = 6;
 /// `R_X86_64_JUMP_SLOT`
 pub const R_JUMP_SLOT: u32 = 7;
+/// `STT_NOTYPE`
+pub const NOTYPE: u8 = 0;
 /// `STT_FUNC`
 pub const FUNC: u8 = 2;
 /// `STT_GNU_IFUNC`

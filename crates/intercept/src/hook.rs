@@ -184,6 +184,10 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
             {
                 slot::set_target(this, definition);
                 slot::set_callee(this, callee, definition);
+                if unbound {
+                    // What the loader binds is not wanted.
+                    *(&raw const r.offset).cast_mut() = (CELLS[this as usize].as_ptr() as u64).wrapping_sub(image.base);
+                }
             } else if unbound {
                 let bound_later = if value < image.base { value + image.base } else { value };
                 slot::record(this).target.store(bound_later, Ordering::Relaxed);
@@ -257,8 +261,19 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                         continue;
                     };
                     slot::describe(this, index, r.symbol(), at, api, name, 0);
-                    slot::set_target(this, 0);
-                    *(&raw const r.offset).cast_mut() = slot::target_word(this).wrapping_sub(image.base);
+                    let definition = behind_plt(name).and_then(|d| Some((d, object::find(d)?)));
+                    let bound_at = match definition {
+                        Some((definition, callee)) => {
+                            slot::set_target(this, definition);
+                            slot::set_callee(this, callee, definition);
+                            CELLS[this as usize].as_ptr() as u64
+                        }
+                        None => {
+                            slot::set_target(this, 0);
+                            slot::target_word(this)
+                        }
+                    };
+                    *(&raw const r.offset).cast_mut() = bound_at.wrapping_sub(image.base);
                     (*(at as *const AtomicU64)).store(arch::stub(this), Ordering::Release);
                 }
                 count(&o.hooked);
@@ -293,7 +308,8 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 } else {
                     count(&o.hooked);
                 }
-            } else {
+            } else if symbol.kind() != elf::NOTYPE || (relocated && object::is_code(value)) {
+                // Undefined symbols without a type are data as often as not.
                 count(&o.address_taken);
             }
         }

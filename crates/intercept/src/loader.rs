@@ -42,6 +42,11 @@ fn executable_headers() -> Option<&'static [Segment]> {
     (at != 0).then(|| unsafe { core::slice::from_raw_parts(at as *const Segment, n as usize) })
 }
 
+/// Headers for an object that has none at its load bias: a fixed-position executable.
+pub fn headers_of(base: u64) -> Option<&'static [Segment]> {
+    if base == 0 { executable_headers() } else { None }
+}
+
 /// The executable.
 pub fn executable() -> Option<Image> {
     // SAFETY: the first entry of the loader's list.

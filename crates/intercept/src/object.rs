@@ -81,3 +81,15 @@ pub fn add(image: &Image, path: &[u8], flags: u32) -> Option<u16> {
 pub fn gone(index: u16) {
     record(index).flags.fetch_or(OBJECT_GONE, Ordering::Release);
 }
+
+/// True if the address lies in an executable segment of a loaded object.
+pub fn is_code(address: u64) -> bool {
+    find(address).is_some_and(|i| {
+        let base = record(i).base.load(Ordering::Relaxed);
+        crate::loader::maps()
+            // SAFETY: the loader's list, at start or in its event.
+            .find(|&m| unsafe { (*m).base } == base)
+            .and_then(|m| unsafe { Image::read(m, crate::loader::headers_of(base)) })
+            .is_some_and(|image| image.executable(address))
+    })
+}

@@ -73,7 +73,10 @@ pub fn change(delta: i64) {
     loop {
         // SAFETY: the clock's two words; a torn read fails the compare-and-swap.
         let (packed, integral) = unsafe {
-            ((*(at as *const AtomicU64)).load(Ordering::Acquire), (*(at.add(1) as *const AtomicU64)).load(Ordering::Acquire))
+            (
+                (*(at as *const AtomicU64)).load(Ordering::Acquire),
+                (*(at.add(1) as *const AtomicU64)).load(Ordering::Acquire),
+            )
         };
         let now = arch::ticks().wrapping_sub(epoch());
         let (time, sum) = advance(packed, integral, now);

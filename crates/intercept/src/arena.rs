@@ -25,9 +25,8 @@ pub fn map(fd: i64) -> bool {
         return false;
     }
     // SAFETY: a fresh mapping of a shared file at an address of the kernel's choice.
-    let at = unsafe {
-        sys::mmap(0, size, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_SHARED | sys::MAP_NORESERVE, fd, 0)
-    };
+    let at =
+        unsafe { sys::mmap(0, size, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_SHARED | sys::MAP_NORESERVE, fd, 0) };
     sys::close(fd);
     if at <= 0 {
         return false;

@@ -64,13 +64,9 @@ unsafe fn stub_for(address: u64, name: &[u8], requester: u16) -> u64 {
     // SAFETY: the object is loaded: the program has just got an address in it.
     let function = unsafe {
         let base = object::record(callee).base.load(Ordering::Relaxed);
-        loader::maps()
-            .find(|&m| (*m).base == base)
-            .and_then(|m| Image::read(m, None))
-            .is_some_and(|image| {
-                image.executable(address)
-                    && image.lookup(name).is_some_and(|s| matches!(s.kind(), FUNC | IFUNC))
-            })
+        loader::maps().find(|&m| (*m).base == base).and_then(|m| Image::read(m, None)).is_some_and(|image| {
+            image.executable(address) && image.lookup(name).is_some_and(|s| matches!(s.kind(), FUNC | IFUNC))
+        })
     };
     if !function || hook::is_taken(address) {
         return address;

@@ -213,9 +213,7 @@ impl Image {
                 }
             }
             // glibc relocates these addresses in place, musl and the vDSO do not.
-            let at = |tag| {
-                dynamic_value((*map).dynamic, tag).map(|v| if v < base { base + v } else { v }).unwrap_or(0)
-            };
+            let at = |tag| dynamic_value((*map).dynamic, tag).map(|v| if v < base { base + v } else { v }).unwrap_or(0);
             let size = |tag| dynamic_value((*map).dynamic, tag).unwrap_or(0) as usize / size_of::<Rela>();
             let table = |address: u64, count: usize| {
                 if address == 0 { &[][..] } else { core::slice::from_raw_parts(address as *const Rela, count) }

@@ -124,7 +124,11 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         if slot::edge(slot).1 >= 0xfffe {
             flags |= frame::RESOLVE;
         }
-        if flags != 0 || weight > 1 || kind.class != class::COMPUTE || arch::transect_flags[slot as usize].load(Ordering::Relaxed) != 0 {
+        if flags != 0
+            || weight > 1
+            || kind.class != class::COMPUTE
+            || arch::transect_flags[slot as usize].load(Ordering::Relaxed) != 0
+        {
             flags |= frame::SLOW;
         }
         if !slot::is_full() {
@@ -254,7 +258,11 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
                 0
             }
             handler::EXEC_LEND => {
-                if spawn::lend() { frame::LENT } else { 0 }
+                if spawn::lend() {
+                    frame::LENT
+                } else {
+                    0
+                }
             }
             handler::LOCK_RELEASE => {
                 if !state.is_null() {

@@ -69,9 +69,7 @@ pub fn hide(array: *mut *const u8) {
             if text.starts_with(NAME) && text.ends_with(agent_path()) {
                 let keep = text.len() - agent_path().len();
                 // A sanitizer runtime that the recorder put first goes with it.
-                let alone = text[NAME.len()..keep].strip_suffix(b":").is_some_and(|rest| {
-                    is_runtime(rest)
-                });
+                let alone = text[NAME.len()..keep].strip_suffix(b":").is_some_and(|rest| is_runtime(rest));
                 if keep == NAME.len() || alone {
                     let mut j = i;
                     while !(*array.add(j)).is_null() {
@@ -116,8 +114,7 @@ pub unsafe fn with_agent(array: *const *const u8) -> Option<(*const *const u8, u
         let pointers = (count + 2) * 8;
         let text = NAME.len() + old.len() + 1 + agent_path().len() + 1;
         let size = (pointers + text + 4095) as u64 & !4095;
-        let at =
-            sys::mmap(0, size, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, -1, 0);
+        let at = sys::mmap(0, size, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, -1, 0);
         if at <= 0 {
             return None;
         }

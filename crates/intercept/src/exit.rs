@@ -43,8 +43,10 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if f.flags & frame::WAITING != 0 {
             wait::leave(state, f, now);
         }
-        let ticks = now.saturating_sub(f.start).saturating_sub(empty(f.flags));
-        let attributed = active::integral(now).saturating_sub(f.integral).min(ticks);
+        let raw = now.saturating_sub(f.start);
+        let ticks = raw.saturating_sub(empty(f.flags));
+        let shared = active::integral(now).saturating_sub(f.integral).min(raw);
+        let attributed = if raw > 0 { (shared as f64 * (ticks as f64 / raw as f64)) as u64 } else { 0 };
         let c = f.record;
         let outermost = fold(c, ticks, f.child, attributed, f.weight);
         let k = if outermost { f.weight as u64 } else { 1 };

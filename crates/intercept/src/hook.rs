@@ -20,8 +20,7 @@ use crate::plan::Plan;
 use crate::{arena, object, slot};
 
 /// RELRO ranges of the objects, by index.
-static RELRO: [[AtomicU64; 2]; OBJECT_CAPACITY] =
-    [const { [const { AtomicU64::new(0) }; 2] }; OBJECT_CAPACITY];
+static RELRO: [[AtomicU64; 2]; OBJECT_CAPACITY] = [const { [const { AtomicU64::new(0) }; 2] }; OBJECT_CAPACITY];
 
 /// Slots that hold function pointers programs may compare: address, object plus one.
 static TAKEN: [[AtomicU64; 2]; 1 << 16] = [const { [const { AtomicU64::new(0) }; 2] }; 1 << 16];
@@ -201,7 +200,10 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
         }
 
         let Some(plan) = plan else {
-            let unplanned = image.rela.iter().filter(|r| r.kind() == elf::R_GLOB_DAT && image.symbol(r.symbol()).kind() == elf::FUNC);
+            let unplanned = image
+                .rela
+                .iter()
+                .filter(|r| r.kind() == elf::R_GLOB_DAT && image.symbol(r.symbol()).kind() == elf::FUNC);
             o.unplanned.store(unplanned.count() as u32, Ordering::Relaxed);
             return;
         };
@@ -278,7 +280,8 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 }
                 count(&o.hooked);
             } else if p.slot_use == SlotUse::CalledAndLoaded as u32 && relocated && !symbol.defined() {
-                let sites = plan.sites.get(p.first_site as usize..(p.first_site + p.site_count) as usize).unwrap_or(&[]);
+                let sites =
+                    plan.sites.get(p.first_site as usize..(p.first_site + p.site_count) as usize).unwrap_or(&[]);
                 let Some(callee) = object::find(value) else { continue };
                 let Some(this) = numbers.next(r.symbol()) else {
                     count(&o.refused);
@@ -457,10 +460,8 @@ pub fn unhook(slot: u32, address: u64) {
         return;
     }
     r.kind.fetch_or((SLOT_INTERNAL as u32) << 16, Ordering::Relaxed);
-    let (start, end) = (
-        RELRO[caller as usize][0].load(Ordering::Relaxed),
-        RELRO[caller as usize][1].load(Ordering::Relaxed),
-    );
+    let (start, end) =
+        (RELRO[caller as usize][0].load(Ordering::Relaxed), RELRO[caller as usize][1].load(Ordering::Relaxed));
     let _relro = (at >= start && at < end).then(|| Writable::new(at, at + 8, sys::PROT_READ)).flatten();
     // SAFETY: the slot of a loaded object whose code just called through it; one aligned store.
     unsafe { (*(at as *const AtomicU64)).store(address, Ordering::Release) };

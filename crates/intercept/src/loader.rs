@@ -83,8 +83,7 @@ pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
                 position += 1;
                 let name = bytes_until_zero((*map).name);
                 let is_executable = position == 1;
-                let Some(image) =
-                    Image::read(map, executable.filter(|_| is_executable).map(|(_, segments)| segments))
+                let Some(image) = Image::read(map, executable.filter(|_| is_executable).map(|(_, segments)| segments))
                 else {
                     continue;
                 };

@@ -94,10 +94,7 @@ pub enum Attempt {
 
 /// True for handlers that acquire a lock.
 pub fn acquires(handler: u8) -> bool {
-    matches!(
-        handler,
-        handler::LOCK_ACQUIRE | handler::SPIN_ACQUIRE | handler::READ_ACQUIRE | handler::WRITE_ACQUIRE
-    )
+    matches!(handler, handler::LOCK_ACQUIRE | handler::SPIN_ACQUIRE | handler::READ_ACQUIRE | handler::WRITE_ACQUIRE)
 }
 
 /// Is the lock held, so that the call would wait? `None` if its layout is unknown.
@@ -181,10 +178,7 @@ pub unsafe fn release(state: *mut ThreadState, object: u64) {
         let h = &mut (*state).held[index(object)];
         if h.object == object && object != 0 {
             let l = &*h.record;
-            l.held.store(
-                l.held.load(Ordering::Relaxed) + arch::ticks().saturating_sub(h.since),
-                Ordering::Relaxed,
-            );
+            l.held.store(l.held.load(Ordering::Relaxed) + arch::ticks().saturating_sub(h.since), Ordering::Relaxed);
             l.held_samples.store(l.held_samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             h.object = 0;
         }

@@ -2,9 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use transect_event_abi::arena::{
-    PATH_CAPACITY, REQUEST_DONE, REQUEST_IDLE, REQUEST_POSTED,
-};
+use transect_event_abi::arena::{PATH_CAPACITY, REQUEST_DONE, REQUEST_IDLE, REQUEST_POSTED};
 use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite};
 
 use crate::arch::syscall as sys;

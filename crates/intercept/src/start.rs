@@ -157,7 +157,9 @@ impl Libc {
             let (image, name) = unsafe { (Image::read(map, None), bytes_until_zero((*map).name)) };
             let file = name.rsplit(|&b| b == b'/').next().unwrap_or(name);
             let Some(image) = image else { continue };
-            if !(file.starts_with(b"libc.") || file.starts_with(b"libc-") || file.starts_with(b"ld-musl")
+            if !(file.starts_with(b"libc.")
+                || file.starts_with(b"libc-")
+                || file.starts_with(b"ld-musl")
                 || file.starts_with(b"libpthread"))
             {
                 continue;

@@ -141,7 +141,8 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         (*state).held = [const { Held::none() }; 8];
         (*state).quick = [const { Quick::none() }; QUICK_ENTRIES];
         (*h).process.store(process::extent(), Ordering::Relaxed);
-        (*h).start_ticks.store(if main { process::header().start_ticks.load(Ordering::Relaxed) } else { now }, Ordering::Relaxed);
+        (*h).start_ticks
+            .store(if main { process::header().start_ticks.load(Ordering::Relaxed) } else { now }, Ordering::Relaxed);
         (*h).start_routine.store(start_routine, Ordering::Relaxed);
         (*state).stopped = 0;
         (*state).control_block = arch::thread_pointer();
@@ -249,14 +250,17 @@ pub struct Start {
 }
 
 static STARTS: [Start; 4096] = [const {
-    Start { routine: AtomicU64::new(0), argument: AtomicU64::new(0), stack_size: AtomicU64::new(0), used: AtomicU32::new(0) }
+    Start {
+        routine: AtomicU64::new(0),
+        argument: AtomicU64::new(0),
+        stack_size: AtomicU64::new(0),
+        used: AtomicU32::new(0),
+    }
 }; 4096];
 
 /// Wraps a start routine: the pair to pass to the wrapper, or `None` if too many threads are being started.
 pub fn wrap(routine: u64, argument: u64, stack_size: u64) -> Option<*const Start> {
-    let start = STARTS
-        .iter()
-        .find(|s| s.used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok())?;
+    let start = STARTS.iter().find(|s| s.used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok())?;
     start.routine.store(routine, Ordering::Relaxed);
     start.argument.store(argument, Ordering::Relaxed);
     start.stack_size.store(stack_size, Ordering::Release);

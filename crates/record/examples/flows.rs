@@ -29,7 +29,14 @@ fn main() {
             for f in flows.iter().take(60) {
                 eprintln!(
                     "{:>10} calls {:>8} timed {:>12?} total {:>12?} self  {} -> {}!{} [{:?}]",
-                    f.calls, f.timed_calls, f.total_ns, f.self_ns, file(f.caller), file(f.callee), f.api, f.class
+                    f.calls,
+                    f.timed_calls,
+                    f.total_ns,
+                    f.self_ns,
+                    file(f.caller),
+                    file(f.callee),
+                    f.api,
+                    f.class
                 );
             }
             for t in &p.threads {

@@ -42,8 +42,8 @@ impl ApiData {
         let mut data = ApiData { apis: BTreeMap::new() };
         data.parse(Path::new("built-in API data"), BUILT_IN)?;
         for path in files {
-            let text = std::fs::read_to_string(path)
-                .map_err(|source| RecordError::Read { path: path.clone(), source })?;
+            let text =
+                std::fs::read_to_string(path).map_err(|source| RecordError::Read { path: path.clone(), source })?;
             data.parse(path, &text)?;
         }
         Ok(data)
@@ -55,19 +55,14 @@ impl ApiData {
             if line.is_empty() {
                 continue;
             }
-            let fail =
-                |problem: String| RecordError::ApiData { path: path.to_owned(), line: i + 1, problem };
+            let fail = |problem: String| RecordError::ApiData { path: path.to_owned(), line: i + 1, problem };
             let mut words = line.split_whitespace();
             let name = words.next().unwrap_or_default();
             if name.len() > API_NAME_CAPACITY {
                 return Err(fail(format!("name longer than {API_NAME_CAPACITY} bytes")));
             }
-            let mut api = Api {
-                class: class::COMPUTE,
-                handler: handler::NONE,
-                size_arg: NO_SIZE,
-                object: WaitObject::Address,
-            };
+            let mut api =
+                Api { class: class::COMPUTE, handler: handler::NONE, size_arg: NO_SIZE, object: WaitObject::Address };
             match words.next() {
                 Some("compute") => {}
                 Some("io") => (api.class, api.object) = (class::IO, WaitObject::Descriptor),

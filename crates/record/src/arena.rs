@@ -85,8 +85,11 @@ impl Arena {
             h.epoch_ticks = settings.epoch_ticks;
             h.next_extent.store(1, Ordering::Relaxed);
             h.api_table_len = settings.apis.len() as u32;
-            for (to, from) in [(&mut h.plan_dir, settings.plan_dir), (&mut h.agent_path, settings.agent_path),
-                (&mut h.trace, settings.trace)] {
+            for (to, from) in [
+                (&mut h.plan_dir, settings.plan_dir),
+                (&mut h.agent_path, settings.agent_path),
+                (&mut h.trace, settings.trace),
+            ] {
                 let n = from.len().min(PATH_CAPACITY - 1);
                 to[..n].copy_from_slice(&from[..n]);
             }

@@ -113,19 +113,10 @@ impl<'a> Assembler<'a> {
         if count <= 0 {
             return;
         }
-        let known = self
-            .profile
-            .loss
-            .iter_mut()
-            .find(|l| l.what == what && l.place == place && l.reason == reason);
+        let known = self.profile.loss.iter_mut().find(|l| l.what == what && l.place == place && l.reason == reason);
         match known {
             Some(l) => l.count += count,
-            None => self.profile.loss.push(Loss {
-                what,
-                place: place.to_owned(),
-                count,
-                reason: reason.to_owned(),
-            }),
+            None => self.profile.loss.push(Loss { what, place: place.to_owned(), count, reason: reason.to_owned() }),
         }
     }
 
@@ -141,10 +132,9 @@ impl<'a> Assembler<'a> {
         let caller = self.component(caller_object);
         let callee_object = match s.callee {
             Some(i) => p.objects.get(i as usize),
-            None => p
-                .objects
-                .iter()
-                .find(|o| o.flags & OBJECT_GONE == 0 && !o.path.is_empty() && names.defines(o, &symbol)),
+            None => {
+                p.objects.iter().find(|o| o.flags & OBJECT_GONE == 0 && !o.path.is_empty() && names.defines(o, &symbol))
+            }
         };
         let callee = match callee_object {
             Some(o) => self.component(o),
@@ -289,9 +279,8 @@ impl<'a> Assembler<'a> {
             0.0
         };
         let some = |ticks: f64| timed.then(|| self.scale.ns(ticks.max(0.0)));
-        let interval = |ticks: f64, sign: f64| {
-            (timed && sampled).then(|| self.scale.ns((ticks + sign * half).max(0.0)))
-        };
+        let interval =
+            |ticks: f64, sign: f64| (timed && sampled).then(|| self.scale.ns((ticks + sign * half).max(0.0)));
         let quantile = |q: f64| quantile(&c.histogram, q).map(|t| self.scale.ns(t));
         let bytes = p.slots.get(slot as usize).map_or(0, |s| s.bytes);
         Flow {
@@ -367,7 +356,8 @@ impl<'a> Assembler<'a> {
             };
             let enclosing = match slots.get(&((slots_word >> 32) as u32)) {
                 Some(Some(n)) if slots_word >> 32 != 0 => {
-                    let file = self.profile.components[n.callee as usize].path.rsplit('/').next().unwrap_or("").to_owned();
+                    let file =
+                        self.profile.components[n.callee as usize].path.rsplit('/').next().unwrap_or("").to_owned();
                     format!("{file}!{} > ", n.api)
                 }
                 _ => String::new(),
@@ -425,7 +415,8 @@ fn address_label(p: &extent::Process, names: &mut Names, address: u64) -> String
 
 /// Thread group: the name's stem if the thread was given a name of its own, else its start routine.
 fn group(name: &str, start_routine: &str, comm: &str) -> String {
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '_' | ' ' | '#' | ':' | '/' | '.'));
+    let stem =
+        name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '_' | ' ' | '#' | ':' | '/' | '.'));
     if name != comm && !stem.is_empty() {
         stem.to_owned()
     } else if !start_routine.is_empty() {

@@ -271,10 +271,7 @@ impl Thread {
             tid: h.u32(offset_of!(ThreadHeader, tid)),
             start: h.u64(offset_of!(ThreadHeader, start_ticks)),
             end: h.u64(offset_of!(ThreadHeader, end_ticks)),
-            integral: (
-                h.u64(offset_of!(ThreadHeader, start_integral)),
-                h.u64(offset_of!(ThreadHeader, end_integral)),
-            ),
+            integral: (h.u64(offset_of!(ThreadHeader, start_integral)), h.u64(offset_of!(ThreadHeader, end_integral))),
             start_routine: h.u64(offset_of!(ThreadHeader, start_routine)),
             wait: h.u64(offset_of!(ThreadHeader, wait_ticks)),
             waiting_since: h.u64(offset_of!(ThreadHeader, waiting_since)),
@@ -284,10 +281,7 @@ impl Thread {
                 h.u64(offset_of!(ThreadHeader, outermost_attributed)),
             ),
             untimed: h.u64(offset_of!(ThreadHeader, untimed)),
-            refused: (
-                h.u64(offset_of!(ThreadHeader, locks_refused)),
-                h.u64(offset_of!(ThreadHeader, waits_refused)),
-            ),
+            refused: (h.u64(offset_of!(ThreadHeader, locks_refused)), h.u64(offset_of!(ThreadHeader, waits_refused))),
             name: h.text(name_at, 16),
             flows: flows(arena, extent, process),
             locks: table::<8>(arena, extent, LOCKS_OFFSET, LOCK_CAPACITY * size_of::<LockRecord>()),

@@ -10,10 +10,10 @@ use transect_profile_model::Profile;
 use crate::api_data::ApiData;
 use crate::arena::Arena;
 use crate::assemble::{Assembler, Scale};
+use crate::clock;
 use crate::extent::{Process, Thread};
 use crate::liveness::is_alive;
 use crate::names::Names;
-use crate::clock;
 
 /// What has been collected so far.
 #[derive(Default)]

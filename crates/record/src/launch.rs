@@ -57,8 +57,7 @@ impl SessionDir {
     /// Links the memory file beside the agent.
     pub fn link_arena(&self, descriptor: i32) -> Result<(), RecordError> {
         let target = format!("/proc/{}/fd/{descriptor}", std::process::id());
-        symlink(target, self.dir.path().join("arena"))
-            .map_err(RecordError::system("link the recording's memory file"))
+        symlink(target, self.dir.path().join("arena")).map_err(RecordError::system("link the recording's memory file"))
     }
 }
 
@@ -112,8 +111,7 @@ pub fn spawn(command: &[OsString], object: &Path, agent: &Path) -> Result<Child,
     set_preload(Some(&preload));
     let child = command.spawn();
     set_preload(before.as_deref());
-    child
-        .map_err(|source| RecordError::Spawn { program: program.to_string_lossy().into_owned(), source })
+    child.map_err(|source| RecordError::Spawn { program: program.to_string_lossy().into_owned(), source })
 }
 
 /// Exit status as a shell gives it.

@@ -4,9 +4,9 @@
 //! The recorder owns the memory the agent writes to; when the program ends, however it ends, everything up to its last
 //! call is here. It never runs code of the program and needs no privilege.
 
+mod api_data;
 #[allow(unsafe_code)]
 mod arena;
-mod api_data;
 mod assemble;
 #[allow(unsafe_code)]
 mod clock;

@@ -33,9 +33,8 @@ impl Names {
 
     /// Raw name and version of a dynamic symbol.
     pub fn dynamic(&mut self, object: &extent::Object, index: u32) -> (String, String) {
-        let found = self.open(object).and_then(|o| {
-            o.dynamic_symbol(index).map(|s| (s.name.to_owned(), s.version.to_owned()))
-        });
+        let found =
+            self.open(object).and_then(|o| o.dynamic_symbol(index).map(|s| (s.name.to_owned(), s.version.to_owned())));
         found.unwrap_or_else(|| {
             self.unresolved += 1;
             (format!("symbol#{index}"), String::new())

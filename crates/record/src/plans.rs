@@ -33,12 +33,8 @@ impl Plans {
             }
             return;
         }
-        let bytes: Vec<u8> = request
-            .path
-            .iter()
-            .flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes())
-            .take_while(|&b| b != 0)
-            .collect();
+        let bytes: Vec<u8> =
+            request.path.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).take_while(|&b| b != 0).collect();
         let path = PathBuf::from(OsStr::from_bytes(&bytes));
         let done = self.cache.ensure(&path).is_ok();
         let state = if done { REQUEST_DONE } else { REQUEST_FAILED };

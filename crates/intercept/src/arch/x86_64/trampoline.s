@@ -254,6 +254,13 @@ transect_return_site:
     je 3f
     INTEGRAL
     sub rdx, qword ptr [rbx + {F_INTEGRAL}]
+    # what was taken off the duration is taken off here too, divided by the threads active now
+    mov rax, qword ptr [rcx + r11 * 8]
+    imul rax, qword ptr [rip + transect_empty]
+    shr rax, 20
+    xor ecx, ecx
+    sub rdx, rax
+    cmovb rdx, rcx
     cmp rdx, rdi
     cmovb rdi, rdx
 3:  # rsi = ticks, rdi = attributed ticks

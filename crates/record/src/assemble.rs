@@ -305,7 +305,7 @@ impl<'a> Assembler<'a> {
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             max_ns: quantile(1.0),
-            bytes: (bytes > 0).then(|| (bytes as f64 * share) as i64),
+            bytes: (bytes > 0).then_some((bytes as f64 * share) as i64),
             dlsym: n.dlsym,
         }
     }

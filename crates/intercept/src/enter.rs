@@ -257,13 +257,7 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
                 spawn::exec_with_own(r);
                 0
             }
-            handler::EXEC_LEND => {
-                if spawn::lend() {
-                    frame::LENT
-                } else {
-                    0
-                }
-            }
+            handler::EXEC_LEND if spawn::lend() => frame::LENT,
             handler::LOCK_RELEASE => {
                 if !state.is_null() {
                     lock::release(state, r.rdi);

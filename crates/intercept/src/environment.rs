@@ -55,7 +55,10 @@ pub unsafe fn entries(array: *const *const u8) -> impl Iterator<Item = &'static 
 }
 
 /// Removes the agent from the environment the program sees. Runs before the program's first code.
-pub fn hide(array: *mut *const u8) {
+///
+/// # Safety
+/// `array` is null or the environment on the initial stack, and no other thread exists.
+pub unsafe fn hide(array: *mut *const u8) {
     if array.is_null() {
         return;
     }
@@ -69,7 +72,7 @@ pub fn hide(array: *mut *const u8) {
             if text.starts_with(NAME) && text.ends_with(agent_path()) {
                 let keep = text.len() - agent_path().len();
                 // A sanitizer runtime that the recorder put first goes with it.
-                let alone = text[NAME.len()..keep].strip_suffix(b":").is_some_and(|rest| is_runtime(rest));
+                let alone = text[NAME.len()..keep].strip_suffix(b":").is_some_and(is_runtime);
                 if keep == NAME.len() || alone {
                     let mut j = i;
                     while !(*array.add(j)).is_null() {

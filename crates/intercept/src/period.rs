@@ -5,8 +5,8 @@
 //! so that the thread's timed calls cost no more than the budget. The gap to the next timed call is random around the
 //! period, so that no rhythm of the program is in step with it; each timed call stands for the gap it ended.
 
-/// Assumed cost of a timed call that goes through Rust, ticks per microsecond × this / 1024 (about 100 ns).
-const SLOW_CALL_SHARE: u64 = 102;
+/// Assumed cost of a timed call that goes through Rust, ticks per microsecond × this / 1024 (about 200 ns, with what it displaces from the caches).
+const SLOW_CALL_SHARE: u64 = 205;
 /// Longest gap.
 const GAP_MAX: u64 = 1 << 20;
 /// A gap grows by at most this factor at once, for the first calls of a flow tell little about its rate.

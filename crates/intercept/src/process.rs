@@ -107,5 +107,6 @@ pub extern "C" fn forked() {
     // SAFETY: a static of the agent.
     unsafe { arch::transect_active.store(&raw const h.active_packed as u64, Ordering::Relaxed) };
     publish(h);
-    thread::attach(state);
+    // SAFETY: from `detach` above.
+    unsafe { thread::attach(state) };
 }

@@ -200,7 +200,7 @@ impl Libc {
                 register(0, 0, process::forked);
             }
             if let (Some(create), Some(set)) = (self.key_create, self.setspecific) {
-                let create: extern "C" fn(*mut u32, extern "C" fn(*mut thread::ThreadState)) -> i32 =
+                let create: extern "C" fn(*mut u32, unsafe extern "C" fn(*mut thread::ThreadState)) -> i32 =
                     core::mem::transmute(create);
                 let mut key = 0;
                 if create(&mut key, thread::thread_ending) == 0 {

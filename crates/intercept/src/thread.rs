@@ -88,7 +88,10 @@ fn arm_destructor(state: *mut ThreadState) {
 }
 
 /// True if `record` lies in this thread's counters.
-pub fn owns(state: *mut ThreadState, record: *const FlowCounters) -> bool {
+///
+/// # Safety
+/// `state` is the calling thread's.
+pub unsafe fn owns(state: *mut ThreadState, record: *const FlowCounters) -> bool {
     // SAFETY: `state` is the caller's own.
     let header = unsafe { (*state).header } as u64;
     (record as u64).wrapping_sub(header) < transect_event_abi::arena::EXTENT_SIZE as u64
@@ -278,6 +281,9 @@ pub fn unwrap_failed(argument: u64) {
 }
 
 /// First code of a wrapped thread, on its own stack: registers it and hands out `[routine, argument]`.
+///
+/// # Safety
+/// Called by `transect_thread_start` only: `start` came from [`wrap`], `out` is on the calling thread's stack.
 pub unsafe extern "C" fn thread_started(start: *const Start, out: *mut [u64; 2]) {
     // SAFETY: `start` came through pthread_create from `wrap`; `out` is on the wrapper's stack.
     unsafe {
@@ -295,7 +301,10 @@ pub unsafe extern "C" fn thread_started(start: *const Start, out: *mut [u64; 2])
 }
 
 /// Destructor of our key: ends the record in the last round, so that other destructors are still counted.
-pub extern "C" fn thread_ending(state: *mut ThreadState) {
+///
+/// # Safety
+/// Called by libc with the value set for our key: null or the state of the thread that ends.
+pub unsafe extern "C" fn thread_ending(state: *mut ThreadState) {
     if state.is_null() || state != arch::thread() {
         return;
     }
@@ -378,7 +387,10 @@ pub fn detach() -> *mut ThreadState {
 }
 
 /// In the child of a fork: gives a detached thread a record in the child's process.
-pub fn attach(state: *mut ThreadState) {
+///
+/// # Safety
+/// `state` is what [`detach`] returned.
+pub unsafe fn attach(state: *mut ThreadState) {
     let Some(index) = (!state.is_null()).then(|| arena::allocate(EXTENT_THREAD)).flatten() else { return };
     let base = arena::extent(index);
     // SAFETY: as in `register`.

@@ -10,6 +10,9 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     transect_intercept::arch::syscall::exit_group(125)
 }
 
+#[allow(unsafe_code)]
+mod arch;
+
 /// The constructor.
 #[allow(unsafe_code)]
 mod constructor {

@@ -12,20 +12,31 @@ import { findings } from "./summary";
 import { threadSection } from "./threads";
 import { lockSection, lossSection, waitSection } from "./waiting";
 
+/** Least scale at which the graph's text can be read. */
+const LEGIBLE = 0.8;
+
 function start(): void {
   const model = modelOf(embeddedReport());
   const flows = flowSection(model);
   const drill = drillDown(model, (filter) => flows.show(filter));
-  const graph = graphView(model, (component) => {
+  const open = (component: string): void => {
     location.hash = hrefOf({ component });
-  });
+  };
+  const beside = h("div", { class: "components" });
+  // A graph that would be too small beside the drill-down stands above it.
+  const arrange = (): void => {
+    beside.classList.toggle("stacked", graph.naturalWidth() * LEGIBLE > beside.clientWidth * 0.57);
+  };
+  const graph = graphView(model, open, arrange);
+  beside.append(graph.element, drill.element);
+  new ResizeObserver(arrange).observe(beside);
 
   const components = section(
     "components",
     "Components",
     "The executable and its libraries. Click a box to see which of its APIs take the time, and who calls them.",
     timeStrip(model),
-    h("div", { class: "components" }, graph.element, drill.element),
+    beside,
   );
   document.body.replaceChildren(
     h("a", { class: "skip", href: "#findings" }, "Skip to the findings"),

@@ -3,7 +3,9 @@
 import dagre from "@dagrejs/dagre";
 import { printable } from "../dom";
 import { percent } from "../format";
+import { FigurePlaces } from "./figures";
 import type { ComponentGraph, GraphEdge, GraphNode } from "./fold";
+import { type Box, type Point, spreadPorts } from "./ports";
 
 export interface PlacedNode extends GraphNode {
   x: number;
@@ -11,11 +13,6 @@ export interface PlacedNode extends GraphNode {
   width: number;
   height: number;
   name: string;
-}
-
-export interface Point {
-  x: number;
-  y: number;
 }
 
 export interface PlacedEdge extends GraphEdge {
@@ -28,6 +25,8 @@ export interface PlacedEdge extends GraphEdge {
 }
 
 export interface Layout {
+  x: number;
+  y: number;
   nodes: PlacedNode[];
   edges: PlacedEdge[];
   width: number;
@@ -81,75 +80,40 @@ export function layOut(graph: ComponentGraph): Layout {
   dagre.layout(g);
   const placed = new Map(graph.nodes.map((node) => [node.id, g.node(key(node.id)) as Box]));
   const routes = spreadPorts(graph.edges, placed, (edge) => (g.edge(key(edge.from), key(edge.to)) as { points: Point[] }).points);
-  const size = g.graph() as { width?: number; height?: number };
-  return {
-    nodes: graph.nodes.map((node) => {
-      const at = g.node(key(node.id)) as { x: number; y: number; width: number; height: number };
-      return { ...node, name: shortened(printable(node.label)), x: at.x, y: at.y, width: at.width, height: at.height };
-    }),
-    edges: graph.edges.map((edge) => {
-      const at = g.edge(key(edge.from), key(edge.to)) as { x?: number; y?: number };
-      const text = figureOf(edge);
-      let points = routes.get(edge) as Point[];
-      let label = at.x !== undefined && at.y !== undefined ? { x: at.x, y: at.y } : null;
-      const [first, , last] = points;
-      if (points.length === 3 && first !== undefined && last !== undefined) {
-        // Nothing stands between neighbouring layers: one curve, its figure in the middle.
-        points = [first, last];
-        label = { x: (first.x + last.x) / 2, y: (first.y + last.y) / 2 };
-      }
-      return {
-        ...edge,
-        points,
-        waiting: waitsMostly(edge),
-        label: text !== "" && label !== null ? { ...label, text } : null,
-        thickness: waitsMostly(edge) ? 2 : 1.2 + 11 * Math.sqrt(edge.share / most),
-      };
-    }),
-    width: size.width ?? 0,
-    height: size.height ?? 0,
-  };
-}
-
-interface Box extends Point {
-  width: number;
-  height: number;
-}
-
-/** Distance of an arrow from a box' corner. */
-const CORNER = 9;
-
-/**
- * Moves the ends of arrows to those sides of their boxes that face each other, spread so that they neither start in
- * one point nor cross on the way.
- */
-function spreadPorts(edges: GraphEdge[], boxes: Map<string, Box>, pointsOf: (edge: GraphEdge) => Point[]): Map<GraphEdge, Point[]> {
-  const routes = new Map(edges.map((edge) => [edge, pointsOf(edge).map((point) => ({ ...point }))]));
-  const sides = new Map<string, { left: End[]; right: End[] }>([...boxes.keys()].map((id) => [id, { left: [], right: [] }]));
-  for (const [edge, points] of routes) {
-    const forward = (boxes.get(edge.from)?.x ?? 0) <= (boxes.get(edge.to)?.x ?? 0);
-    const last = points.length - 1;
-    sides.get(edge.from)?.[forward ? "right" : "left"].push({ end: points[0] as Point, next: points[1] as Point });
-    sides.get(edge.to)?.[forward ? "left" : "right"].push({ end: points[last] as Point, next: points[last - 1] as Point });
-  }
-  for (const [id, { left, right }] of sides) {
-    const box = boxes.get(id) as Box;
-    spread(box, box.x - box.width / 2, left);
-    spread(box, box.x + box.width / 2, right);
-  }
-  return routes;
-}
-
-interface End {
-  end: Point;
-  next: Point;
-}
-
-function spread(box: Box, x: number, ends: End[]): void {
-  // The neighbour's height decides before any end moves.
-  ends.sort((a, b) => a.next.y - b.next.y);
-  ends.forEach(({ end }, rank) => {
-    end.x = x;
-    end.y = box.y + ((rank + 1) / (ends.length + 1) - 0.5) * (box.height - CORNER);
+  const figures = new FigurePlaces();
+  const nodes = graph.nodes.map((node) => {
+    const at = placed.get(node.id) as Box;
+    return { ...node, name: shortened(printable(node.label)), x: at.x, y: at.y, width: at.width, height: at.height };
   });
+  const edges = graph.edges.map((edge) => {
+    const text = figureOf(edge);
+    let points = routes.get(edge) as Point[];
+    const [first, , last] = points;
+    // Nothing stands between neighbouring layers: one curve.
+    if (points.length === 3 && first !== undefined && last !== undefined) points = [first, last];
+    const at = text === "" ? null : figures.place(points, text.length * 6.2);
+    return {
+      ...edge,
+      points,
+      waiting: waitsMostly(edge),
+      label: at === null ? null : { ...at, text },
+      thickness: waitsMostly(edge) ? 2 : 1.2 + 11 * Math.sqrt(edge.share / most),
+    };
+  });
+  return { nodes, edges, ...extent(nodes, edges) };
+}
+
+/** The drawing's bounds; dagre's own leave out arrows that run below the last box. */
+function extent(nodes: PlacedNode[], edges: PlacedEdge[]): { x: number; y: number; width: number; height: number } {
+  let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
+  const include = (x: number, y: number, dx: number, dy: number): void => {
+    left = Math.min(left, x - dx);
+    right = Math.max(right, x + dx);
+    top = Math.min(top, y - dy);
+    bottom = Math.max(bottom, y + dy);
+  };
+  for (const node of nodes) include(node.x, node.y, node.width / 2, node.height / 2);
+  for (const edge of edges) for (const point of edge.points) include(point.x, point.y, 0, edge.thickness / 2);
+  const margin = 6;
+  return { x: left - margin, y: top - margin, width: right - left + 2 * margin, height: bottom - top + 2 * margin };
 }

@@ -4,17 +4,20 @@ import { h, printable, s } from "../dom";
 import { count, duration, exact, exactNs, percent, plural } from "../format";
 import type { Model } from "../model";
 import { foldComponents, OTHERS } from "./fold";
-import { type Layout, layOut, type PlacedEdge, type PlacedNode, type Point } from "./layout";
+import { type Layout, layOut, type PlacedEdge, type PlacedNode } from "./layout";
+import type { Point } from "./ports";
 
 export interface GraphView {
   element: HTMLElement;
   /** Marks the component that the drill-down shows. */
   select(component: string | undefined): void;
+  /** Width at which its text has its intended size, in pixels. */
+  naturalWidth(): number;
 }
 
 const SIZES = [8, 12, 20, 40];
 
-export function graphView(model: Model, open: (component: string) => void): GraphView {
+export function graphView(model: Model, open: (component: string) => void, drawn: () => void): GraphView {
   const frame = h("div", { class: "graph-frame", id: "graph" });
   const note = h("p", { class: "graph-note" });
   const size = h(
@@ -24,6 +27,7 @@ export function graphView(model: Model, open: (component: string) => void): Grap
   );
   let boxes = new Map<string, SVGGElement>();
   let selected: string | undefined;
+  let naturalWidth = 0;
 
   const mark = (): void => {
     for (const [id, box] of boxes) {
@@ -49,7 +53,7 @@ export function graphView(model: Model, open: (component: string) => void): Grap
       return;
     }
     const drawing = s("svg", {
-      viewBox: `0 0 ${Math.ceil(layout.width)} ${Math.ceil(layout.height)}`,
+      viewBox: [layout.x, layout.y, layout.width, layout.height].map((n) => n.toFixed(1)).join(" "),
       role: "group",
       "aria-label": `Component graph: ${layout.nodes.length} boxes, ${layout.edges.length} arrows`,
     });
@@ -87,6 +91,7 @@ export function graphView(model: Model, open: (component: string) => void): Grap
       drawing.append(box);
     }
     frame.replaceChildren(drawing);
+    naturalWidth = layout.width;
     const folded = layout.nodes.find((node) => node.id === OTHERS)?.folded.length ?? 0;
     const parts: string[] = [];
     if (folded > 0) parts.push(`${exact(folded)} components that take little are folded into one box.`);
@@ -98,8 +103,12 @@ export function graphView(model: Model, open: (component: string) => void): Grap
   const growTo = (n: number): void => {
     size.value = String(SIZES.find((step) => step >= n) ?? SIZES[SIZES.length - 1]);
     draw();
+    drawn();
   };
-  size.addEventListener("change", draw);
+  size.addEventListener("change", () => {
+    draw();
+    drawn();
+  });
   draw();
 
   const entry = (swatch: string, text: string): HTMLElement =>
@@ -114,6 +123,7 @@ export function graphView(model: Model, open: (component: string) => void): Grap
   );
   return {
     element: h("div", { class: "graph" }, h("div", { class: "graph-bar" }, legend, h("label", { class: "select" }, "Boxes ", size)), frame, note),
+    naturalWidth: () => naturalWidth,
     select(component) {
       selected = component;
       mark();

@@ -43,6 +43,16 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if f.flags & frame::WAITING != 0 {
             wait::leave(state, f, now);
         }
+        if f.flags & frame::RESOLVE != 0 {
+            enter::resolve(slot);
+            if is_internal(slot) {
+                // Not a call between components after all: what it called was called by the caller.
+                charge(state, f, slot, f.child, f.child);
+                (*state).top = f.parent;
+                inner(state, f, now);
+                return state;
+            }
+        }
         let raw = now.saturating_sub(f.start);
         let ticks = raw.saturating_sub(empty(f.flags));
         let shared = active::integral(now).saturating_sub(f.integral).min(raw);
@@ -67,9 +77,6 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         }
         if arena::header().options & OPTION_HISTOGRAM != 0 {
             histogram(state, slot, ticks, f.weight);
-        }
-        if f.flags & frame::RESOLVE != 0 {
-            enter::resolve(slot);
         }
         inner(state, f, now);
         if here {
@@ -125,6 +132,12 @@ unsafe fn fold(c: *mut FlowCounters, ticks: u64, child: u64, attributed: u64, we
 
 fn add(cell: &core::sync::atomic::AtomicU64, by: u64) {
     cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+}
+
+/// True if a slot turned out to stay inside its object.
+fn is_internal(slot: u32) -> bool {
+    let (caller, callee) = slot::edge(slot);
+    caller == callee && slot::kind(slot).flags & transect_event_abi::process::SLOT_DLSYM == 0
 }
 
 /// Charges a call's time to the enclosing frame if the callee of that frame made it, or to the thread as outermost.

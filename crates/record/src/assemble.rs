@@ -271,16 +271,15 @@ impl<'a> Assembler<'a> {
         let total = c.total as f64 + open as f64;
         let own = (c.own as f64).max(0.0) + open as f64;
         let scale_attributed = if c.total > 0 { c.attributed as f64 / c.total as f64 } else { 1.0 };
-        let sampled = c.variance.1 > 0.0;
-        let half = if sampled {
-            let mean = total / (c.calls as f64).max(1.0);
-            1.96 * ((c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0)).sqrt()
-        } else {
-            0.0
-        };
+        // Calls since the last timed one are in no estimate; if they were like the others the upper end holds them.
+        let since = if c.timed > 0 { (c.calls - c.represented).max(0) as f64 } else { 0.0 };
+        let sampled = c.variance.1 > 0.0 || since > 0.0;
+        let mean = total / (c.calls as f64 - since).max(1.0);
+        let half = 1.96 * ((c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0)).sqrt();
+        let upper = half + since * mean;
         let some = |ticks: f64| timed.then(|| self.scale.ns(ticks.max(0.0)));
         let interval =
-            |ticks: f64, sign: f64| (timed && sampled).then(|| self.scale.ns((ticks + sign * half).max(0.0)));
+            |ticks: f64, sign: f64| (timed && sampled).then(|| self.scale.ns((ticks + if sign < 0.0 { -half } else { upper }).max(0.0)));
         let quantile = |q: f64| quantile(&c.histogram, q).map(|t| self.scale.ns(t));
         let bytes = p.slots.get(slot as usize).map_or(0, |s| s.bytes);
         Flow {

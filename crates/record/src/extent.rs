@@ -205,6 +205,8 @@ pub struct Counters {
     pub calls: i64,
     /// Timed calls.
     pub timed: u64,
+    /// Calls for which the timed ones stand: all but those since the last timed one.
+    pub represented: i64,
     /// Ticks, entry to return.
     pub total: u64,
     /// Ticks less calls into other components.
@@ -337,6 +339,8 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
                 Counters {
                     calls,
                     timed: b.u64(offset_of!(FlowCounters, timed)),
+                    represented: b.u64(offset_of!(FlowCounters, issued)) as i64
+                        - i64::from(b.u32(offset_of!(FlowCounters, period))),
                     total: b.u64(offset_of!(FlowCounters, total)),
                     own: b.u64(offset_of!(FlowCounters, own)) as i64,
                     attributed: b.u64(offset_of!(FlowCounters, attributed)),

@@ -196,8 +196,13 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
         let stamp = (now >> 8) as u32;
         let apart = stamp.wrapping_sub((*c).last.swap(stamp, Ordering::Relaxed));
         let class = slot::kind(slot).class;
-        let gap = if (class == class::IO || class == class::WAIT || class == class::LOCK)
-            && period::is_long(ticks, budget.ticks_per_us)
+        let blocks = class == class::IO || class == class::WAIT || class == class::LOCK;
+        let timed = (*c).timed.load(Ordering::Relaxed);
+        let calls = (*c).issued.load(Ordering::Relaxed).max(1);
+        let mean = (*c).total.load(Ordering::Relaxed) / calls;
+        let gap = if timed < period::LEARNING
+            || period::is_costly(mean, budget.ticks_per_us)
+            || (blocks && period::is_long(ticks, budget.ticks_per_us))
         {
             1
         } else {

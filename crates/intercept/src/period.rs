@@ -13,6 +13,10 @@ const GAP_MAX: u64 = 1 << 20;
 const GROWTH: u64 = 8;
 /// Window in which cost is held against the budget, microseconds.
 const WINDOW_US: u64 = 1000;
+/// A flow's first calls on a thread are all timed: a few calls may be few because each takes long.
+pub const LEARNING: u64 = 32;
+/// A flow whose mean call takes longer is timed every time, which costs it 2 % at most; microseconds.
+const COSTLY_US: u64 = 10;
 /// A blocking API at least this long on its last call is timed every time, microseconds.
 const LONG_US: u64 = 2;
 
@@ -69,6 +73,11 @@ pub fn next_gap(gap: u32, apart: u32, tau: u32, random: u32) -> u32 {
 /// True if a blocking call of this length keeps its flow fully timed.
 pub fn is_long(ticks: u64, ticks_per_us: u64) -> bool {
     ticks > LONG_US * ticks_per_us
+}
+
+/// True if a flow's calls are so long that timing all of them is cheap.
+pub fn is_costly(mean_ticks: u64, ticks_per_us: u64) -> bool {
+    mean_ticks > COSTLY_US * ticks_per_us
 }
 
 /// Next state of a 32-bit xorshift generator (Marsaglia 2003).

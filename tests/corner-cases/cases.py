@@ -115,6 +115,7 @@ CASES = [
     Case("symbols, packed relative relocations", ["prelinked-relr"]),
     Case("canonical PLT pointers", ["canonical-plt"]),
     Case("pointer identity", ["pointer-identity"], needs=built("pointer-identity", "zlib.h is missing")),
+    Case("code in two segments", ["two-texts"]),
     Case("constructors and destructors", ["order"]),
     Case("_exit", ["order", "_exit"]),
     Case("quick_exit", ["order", "quick"]),

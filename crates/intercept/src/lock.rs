@@ -17,6 +17,9 @@ use crate::thread::ThreadState;
 /// One in so many uncontended acquisitions is timed, and its hold time taken.
 const SAMPLE: u32 = 64;
 
+/// An acquisition of a lock that looked free waited, if it took longer; nanoseconds.
+const LOST_RACE_NS: u64 = 500;
+
 static GLIBC: AtomicU32 = AtomicU32::new(0);
 
 /// The program's libc is glibc: lock words can be read.
@@ -157,9 +160,18 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
             cell.store(cell.load(Ordering::Relaxed) + by, Ordering::Relaxed);
         };
         add(&l.acquisitions, 1);
+        let waited = now.saturating_sub(frame.start);
         if frame.flags & CONTENDED != 0 {
             add(&l.contended, 1);
-            add(&l.wait, now.saturating_sub(frame.start));
+            add(&l.wait, waited);
+        } else if waited > LOST_RACE_NS * crate::arena::header().ticks_per_us as u64 / 1000 && knows() {
+            // It was free when we looked and taken when the call came: as often among those not timed.
+            let k = frame.weight as u64;
+            let usual = waited.min(OUTLIER_US * crate::arena::header().ticks_per_us as u64);
+            let sum = waited + usual * (k - 1);
+            add(&l.contended, k);
+            add(&l.wait, sum);
+            crate::wait::note(state, frame.slot, frame.object, sum, frame.weight);
         }
         let h = &mut (*state).held[index(frame.object)];
         h.since = now;

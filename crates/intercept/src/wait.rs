@@ -70,7 +70,10 @@ pub unsafe fn leave_all(state: *mut ThreadState, now: u64) {
 }
 
 /// Folds a wait by (slot, object).
-unsafe fn note(state: *mut ThreadState, slot: u32, object: u64, ticks: u64, weight: u32) {
+///
+/// # Safety
+/// `state` is the calling thread's.
+pub unsafe fn note(state: *mut ThreadState, slot: u32, object: u64, ticks: u64, weight: u32) {
     // SAFETY: the table lies in this thread's extent.
     unsafe {
         let h = (*state).header;

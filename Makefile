@@ -6,7 +6,7 @@ BIN := target/release/transect
 AGENT := target/release/libtransect_agent.so
 PACKAGES := bc gcc g++ make python3 xz-utils zstd sqlite3 curl
 
-.PHONY: all build demo test bench install packages test-packages fmt lint doc web clean
+.PHONY: all build demo test bench install packages test-packages bench-packages toolchain fmt lint doc clean
 
 all: build
 
@@ -26,7 +26,7 @@ toolchain:
 build: packages toolchain
 	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent
 
-## Profiles a real program and a bundled workload, prints the views, writes demo.html.
+## Profiles a real program and a bundled workload, prints the views, writes target/demo/demo.html.
 demo: build
 	@dev/demo.sh
 

@@ -86,18 +86,13 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
     }
 }
 
-/// A sampled call this many times longer than its flow's mean, and [`OUTLIER_US`] longer, is an outlier.
-const OUTLIER_FACTOR: u64 = 16;
-/// See [`OUTLIER_FACTOR`]; microseconds.
-const OUTLIER_US: u64 = 20;
-
 /// The duration that the calls between are given: a sampled short call that was interrupted, preempted or met a page
 /// fault says nothing about its neighbours, so what is beyond the usual counts once, not `k` times.
 unsafe fn usual(c: *const FlowCounters, ticks: u64) -> u64 {
     // SAFETY: as in `fold`.
     let (total, calls) = unsafe { ((*c).total.load(Ordering::Relaxed), (*c).issued.load(Ordering::Relaxed).max(1)) };
     let mean = total / calls;
-    let limit = mean * OUTLIER_FACTOR + OUTLIER_US * arena::header().ticks_per_us as u64;
+    let limit = period::outlier(mean, arena::header().ticks_per_us as u64);
     if ticks > limit { mean } else { ticks }
 }
 

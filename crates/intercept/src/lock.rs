@@ -167,7 +167,7 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
         } else if waited > LOST_RACE_NS * crate::arena::header().ticks_per_us as u64 / 1000 && knows() {
             // It was free when we looked and taken when the call came: as often among those not timed.
             let k = frame.weight as u64;
-            let usual = waited.min(OUTLIER_US * crate::arena::header().ticks_per_us as u64);
+            let usual = waited.min(crate::period::outlier(0, crate::arena::header().ticks_per_us as u64));
             let sum = waited + usual * (k - 1);
             add(&l.contended, k);
             add(&l.wait, sum);
@@ -190,7 +190,14 @@ pub unsafe fn release(state: *mut ThreadState, object: u64) {
         let h = &mut (*state).held[index(object)];
         if h.object == object && object != 0 {
             let l = &*h.record;
-            l.held.store(l.held.load(Ordering::Relaxed) + arch::ticks().saturating_sub(h.since), Ordering::Relaxed);
+            let (sum, samples) = (l.held.load(Ordering::Relaxed), l.held_samples.load(Ordering::Relaxed));
+            // A holder that was preempted says nothing about the acquisitions it stands for.
+            let limit = if samples == 0 {
+                u64::MAX
+            } else {
+                crate::period::outlier(sum / samples, crate::arena::header().ticks_per_us as u64)
+            };
+            l.held.store(sum + arch::ticks().saturating_sub(h.since).min(limit), Ordering::Relaxed);
             l.held_samples.store(l.held_samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             h.object = 0;
         }

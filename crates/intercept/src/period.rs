@@ -17,6 +17,10 @@ const WINDOW_US: u64 = 1000;
 pub const LEARNING: u64 = 32;
 /// A flow whose mean call takes longer is timed every time, which costs it 2 % at most; microseconds.
 const COSTLY_US: u64 = 10;
+/// An outlier is this many times longer than the mean so far, and [`OUTLIER_US`] more.
+const OUTLIER_FACTOR: u64 = 16;
+/// See [`OUTLIER_FACTOR`]; microseconds.
+const OUTLIER_US: u64 = 20;
 /// A blocking API at least this long on its last call is timed every time, microseconds.
 const LONG_US: u64 = 2;
 
@@ -73,6 +77,11 @@ pub fn next_gap(gap: u32, apart: u32, tau: u32, random: u32) -> u32 {
 /// True if a blocking call of this length keeps its flow fully timed.
 pub fn is_long(ticks: u64, ticks_per_us: u64) -> bool {
     ticks > LONG_US * ticks_per_us
+}
+
+/// A sampled duration beyond this is an outlier: it was interrupted, preempted or met a page fault.
+pub fn outlier(mean_ticks: u64, ticks_per_us: u64) -> u64 {
+    mean_ticks * OUTLIER_FACTOR + OUTLIER_US * ticks_per_us
 }
 
 /// True if a flow's calls are so long that timing all of them is cheap.

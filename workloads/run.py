@@ -108,6 +108,18 @@ def truth(stdout):
     return [(c, e, a, int(n)) for c, e, a, n in re.findall(r"^calls: (\S+) (\S+) (\S+) (\d+)$", stdout, re.M)]
 
 
+def implausible(report):
+    """Flows that no run can have: more timed calls than calls, more time than all threads lived."""
+    lived = sum(row["wall_ns"] for row in report["threads"]) * 1.02 + 10_000_000
+    for row in report["flows"]:
+        name = f"{row['caller']} -> {row['callee']} -> {row['api']}"
+        if row["timed_calls"] > row["calls"]:
+            yield f"{name}: {row['timed_calls']} of {row['calls']} calls timed"
+        for key in ("total_ns", "self_ns", "attributed_ns"):
+            if not 0 <= (row[key] or 0) <= lived:
+                yield f"{name}: {key} {row[key]}, threads lived {lived:.0f}"
+
+
 def test(options):
     folder = tempfile.mkdtemp(prefix="transect-workloads-")
     passed, failed = 0, 0
@@ -132,7 +144,7 @@ def test(options):
                     got = sum(r["calls"] for r in views["flows"] if (r["caller"], r["callee"], r["api"]) == (caller, callee, api))
                     if got != count:
                         complaints.append(f"{caller} -> {api}: {got} calls, the program counted {count}")
-                complaints += workload.check(views)
+                complaints += workload.check(views) + list(implausible(views))
                 findings = json.dumps(views["summary"])
                 if not any(word in findings for word in workload.words):
                     complaints.append(f"the summary names none of {workload.words}: {findings[:400]}")

@@ -27,7 +27,21 @@ def flows_of(transect, profile):
     if shown.returncode:
         raise RuntimeError(f"report: {shown.stderr[-300:]}")
     report = json.loads(shown.stdout)
+    odd = list(implausible(report))
+    if odd:
+        raise RuntimeError("; ".join(odd[:4]))
     return report["flows"], report["loss"]
+
+def implausible(report):
+    """Flows that no run can have: more timed calls than calls, more time than all threads lived."""
+    lived = sum(row["wall_ns"] for row in report["threads"]) * 1.02 + 10_000_000
+    for row in report["flows"]:
+        name = f"{row['caller']} -> {row['callee']} -> {row['api']}"
+        if row["timed_calls"] > row["calls"]:
+            yield f"{name}: {row['timed_calls']} of {row['calls']} calls timed"
+        for key in ("total_ns", "self_ns", "attributed_ns"):
+            if not 0 <= (row[key] or 0) <= lived:
+                yield f"{name}: {key} {row[key]}, threads lived {lived:.0f}"
 
 
 def record(transect, timing, profile, argv, timeout=120):

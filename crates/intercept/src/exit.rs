@@ -63,9 +63,6 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         let charged = if k > 1 { ticks + usual(c, ticks) * (k - 1) } else { ticks };
         charge(state, f, slot, charged, (attributed * k).min(charged));
         (*state).top = f.parent;
-        if f.flags & frame::LOCKING != 0 {
-            lock::acquired(state, f, now);
-        }
         if f.flags & frame::LENT != 0 {
             spawn::take_back();
         }
@@ -81,6 +78,10 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         inner(state, f, now);
         if here {
             adapt(state, c, slot, ticks, now, f.weight);
+        }
+        // Last, for the lock is held from here on as the program sees it.
+        if f.flags & frame::LOCKING != 0 {
+            lock::acquired(state, f, now);
         }
         state
     }

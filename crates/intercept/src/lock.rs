@@ -14,7 +14,7 @@ use crate::enter::Registers;
 use crate::frame::{CONTENDED, Frame};
 use crate::thread::ThreadState;
 
-/// One in so many uncontended acquisitions is timed, and its hold time taken.
+/// One in so many uncontended acquisitions (on average) is timed, and its hold time taken.
 const SAMPLE: u32 = 64;
 
 /// An acquisition of a lock that looked free waited, if it took longer; nanoseconds.
@@ -25,6 +25,16 @@ static GLIBC: AtomicU32 = AtomicU32::new(0);
 /// The program's libc is glibc: lock words can be read.
 pub fn know_glibc() {
     GLIBC.store(1, Ordering::Relaxed);
+}
+
+/// Calls until the next sample: random, for lock and unlock calls come in patterns that a fixed stride would fall in
+/// step with.
+unsafe fn gap(state: *mut ThreadState) -> u32 {
+    // SAFETY: the calling thread's state.
+    unsafe {
+        (*state).random = crate::period::random((*state).random);
+        1 + (((*state).random as u64 * (2 * SAMPLE as u64 - 1)) >> 32) as u32
+    }
 }
 
 /// True if contention is read from the locks themselves.
@@ -40,8 +50,10 @@ pub unsafe fn sample_release(state: *mut ThreadState) -> Option<u32> {
     // SAFETY: see above.
     unsafe {
         if (*state).release_countdown == 0 {
-            (*state).release_countdown = SAMPLE - 1;
-            return Some(SAMPLE);
+            let ended = (*state).release_gap.max(1);
+            (*state).release_gap = gap(state);
+            (*state).release_countdown = (*state).release_gap - 1;
+            return Some(ended);
         }
         (*state).release_countdown -= 1;
         None
@@ -135,8 +147,10 @@ pub unsafe fn attempt(state: *mut ThreadState, slot: u32, handler: u8, r: &Regis
             return Attempt::Timed { weight: 1, contended };
         }
         if (*state).hold_countdown == 0 {
-            (*state).hold_countdown = SAMPLE - 1;
-            return Attempt::Timed { weight: SAMPLE, contended };
+            let ended = (*state).hold_gap.max(1);
+            (*state).hold_gap = gap(state);
+            (*state).hold_countdown = (*state).hold_gap - 1;
+            return Attempt::Timed { weight: ended, contended };
         }
         (*state).hold_countdown -= 1;
         if let Some(l) = find(state, r.rdi, r.ret, slot) {
@@ -174,9 +188,9 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
             crate::wait::note(state, frame.slot, frame.object, sum, frame.weight);
         }
         let h = &mut (*state).held[index(frame.object)];
-        h.since = now;
         h.record = l;
         h.object = frame.object;
+        h.since = arch::ticks();
     }
 }
 
@@ -185,6 +199,7 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
 /// # Safety
 /// `state` is the calling thread's.
 pub unsafe fn release(state: *mut ThreadState, object: u64) {
+    let now = arch::ticks();
     // SAFETY: see above; `record` points into this thread's extent while `object` is set.
     unsafe {
         let h = &mut (*state).held[index(object)];
@@ -197,7 +212,7 @@ pub unsafe fn release(state: *mut ThreadState, object: u64) {
             } else {
                 crate::period::outlier(sum / samples, crate::arena::header().ticks_per_us as u64)
             };
-            l.held.store(sum + arch::ticks().saturating_sub(h.since).min(limit), Ordering::Relaxed);
+            l.held.store(sum + now.saturating_sub(h.since).min(limit), Ordering::Relaxed);
             l.held_samples.store(l.held_samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             h.object = 0;
         }

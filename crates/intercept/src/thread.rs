@@ -52,6 +52,10 @@ pub struct ThreadState {
     pub hold_countdown: u32,
     /// Releases until the next one that is timed.
     pub release_countdown: u32,
+    /// The gap that `hold_countdown` counts down.
+    pub hold_gap: u32,
+    /// The gap that `release_countdown` counts down.
+    pub release_gap: u32,
     /// Locks held whose acquisition time was taken.
     pub held: [Held; 8],
     /// Cache of lock records.
@@ -148,6 +152,10 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
             .store(if main { process::header().start_ticks.load(Ordering::Relaxed) } else { now }, Ordering::Relaxed);
         (*h).start_routine.store(start_routine, Ordering::Relaxed);
         (*state).stopped = 0;
+        (*state).hold_countdown = 0;
+        (*state).release_countdown = 0;
+        (*state).hold_gap = 1;
+        (*state).release_gap = 1;
         (*state).control_block = arch::thread_pointer();
         if main {
             note_name(h);

@@ -180,12 +180,14 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
             add(&l.wait, waited);
         } else if waited > LOST_RACE_NS * crate::arena::header().ticks_per_us as u64 / 1000 && knows() {
             // It was free when we looked and taken when the call came: as often among those not timed.
-            let k = frame.weight as u64;
+            // The sample stands for acquisitions of all locks; for this one at most for those it had.
+            let room = l.acquisitions.load(Ordering::Relaxed).saturating_sub(l.contended.load(Ordering::Relaxed));
+            let k = (frame.weight as u64).min(room).max(1);
             let usual = waited.min(crate::period::outlier(0, crate::arena::header().ticks_per_us as u64));
             let sum = waited + usual * (k - 1);
             add(&l.contended, k);
             add(&l.wait, sum);
-            crate::wait::note(state, frame.slot, frame.object, sum, frame.weight);
+            crate::wait::note(state, frame.slot, frame.object, sum, k as u32);
         }
         let h = &mut (*state).held[index(frame.object)];
         h.record = l;

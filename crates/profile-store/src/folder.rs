@@ -1,6 +1,6 @@
 //! Replacing a profile folder as a whole, so that a reader sees the old one or the new one, never a mixture.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};

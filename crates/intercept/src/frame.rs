@@ -112,14 +112,18 @@ pub fn is_frame(frame: *mut Frame) -> bool {
 /// # Safety
 /// `thread` is the calling thread's state.
 pub unsafe fn take(thread: *mut ThreadState) -> *mut Frame {
-    // SAFETY: the list is touched only by its thread; a signal handler pops and pushes back in pairs, so the state it
-    // leaves is the one it found.
+    // SAFETY: the list is touched only by its thread. A signal handler between load and exchange changes the head, or
+    // has put back what it took: then the link read is still the frame's.
     unsafe {
         for _ in 0..2 {
-            let frame = (*thread).free;
-            if !frame.is_null() {
-                (*thread).free = (*frame).next;
-                return frame;
+            loop {
+                let frame = (&raw const (*thread).free).read_volatile();
+                if frame.is_null() {
+                    break;
+                }
+                if arch::compare_exchange_own(&raw mut (*thread).free, frame, (*frame).next) {
+                    return frame;
+                }
             }
             let first = POOL_NEXT.fetch_add(CHUNK, Ordering::Relaxed);
             if first as usize + CHUNK as usize <= FRAME_CAPACITY {
@@ -143,8 +147,46 @@ pub unsafe fn give(thread: *mut ThreadState, frame: *mut Frame) {
     // SAFETY: see above.
     unsafe {
         (*frame).open = 0;
-        (*frame).next = (*thread).free;
-        (*thread).free = frame;
+        loop {
+            let head = (&raw const (*thread).free).read_volatile();
+            (*frame).next = head;
+            if arch::compare_exchange_own(&raw mut (*thread).free, head, frame) {
+                return;
+            }
+        }
+    }
+}
+
+/// Frees the frames that were left by a jump to inside the call that returns now: they lie above it in the chain, and
+/// below it on the same stack. Those of coroutines stay.
+///
+/// # Safety
+/// `thread` is the calling thread's state and `returning` the frame of the call that returns on it.
+pub unsafe fn leave_above(thread: *mut ThreadState, returning: *mut Frame, now: u64) {
+    // SAFETY: the chain's links are frames of the pool or the sentinel, which is its own parent; never unmapped.
+    unsafe {
+        let found = |mut at: *mut Frame| {
+            for _ in 0..FRAME_CAPACITY {
+                if at == returning || !is_frame(at) {
+                    break;
+                }
+                at = (*at).parent;
+            }
+            at == returning
+        };
+        if (*thread).top == returning || !found((*thread).top) {
+            return;
+        }
+        while (*thread).top != returning {
+            let left = (*thread).top;
+            (*thread).top = (*left).parent;
+            let same_stack = crate::thread::on_own_stack(thread, (*returning).sp)
+                && crate::thread::on_own_stack(thread, (*left).sp)
+                && (*left).sp < (*returning).sp;
+            if (*left).open != 0 && same_stack {
+                abandon(thread, left, now);
+            }
+        }
     }
 }
 
@@ -160,26 +202,56 @@ pub unsafe fn abandon(thread: *mut ThreadState, frame: *mut Frame, now: u64) {
     }
 }
 
-/// Searches the whole pool for frames of this thread that are certainly dead: their stack slot no longer holds our
-/// return site. Runs only when the pool is exhausted.
+/// Searches the whole pool for frames of this thread that are certainly dead: popped off its own stack, or of a
+/// coroutine whose stack slot no longer holds our return site. Runs only when the pool is exhausted, and only on the
+/// thread's own stack: what a signal interrupted between taking a frame and the call stands above it there.
 unsafe fn reclaim(thread: *mut ThreadState) {
     // SAFETY: frames are never unmapped; the stack slot is read only after the kernel said it is readable. A frame of
     // another thread is left alone: its owner tag is compared first.
     unsafe {
-        if (*thread).reclaims > 16 {
+        let sp = arch::stack_pointer();
+        if (*thread).reclaims > 16 || !crate::thread::on_own_stack(thread, sp) {
             return;
         }
         (*thread).reclaims += 1;
         let now = arch::ticks();
         for i in 0..FRAME_CAPACITY {
             let frame = pool_start().add(i);
-            if (*frame).open != 0
-                && crate::thread::owns(thread, (*frame).record)
-                && arch::syscall::readable((*frame).sp)
-                && *((*frame).sp as *const u64) != arch::return_site()
-            {
+            if (*frame).open == 0 || !crate::thread::owns(thread, (*frame).record) {
+                continue;
+            }
+            let at = (*frame).sp;
+            let dead = if crate::thread::on_own_stack(thread, at) {
+                at < sp
+            } else {
+                arch::syscall::readable(at) && *(at as *const u64) != arch::return_site()
+            };
+            if dead {
+                unlink(thread, frame);
                 abandon(thread, frame, now);
             }
+        }
+    }
+}
+
+/// Takes a frame out of the chain of open frames, if it is there.
+unsafe fn unlink(thread: *mut ThreadState, frame: *mut Frame) {
+    // SAFETY: as in `leave_above`.
+    unsafe {
+        if (*thread).top == frame {
+            (*thread).top = (*frame).parent;
+            return;
+        }
+        let mut at = (*thread).top;
+        for _ in 0..FRAME_CAPACITY {
+            if !is_frame(at) {
+                return;
+            }
+            if (*at).parent == frame {
+                (*at).parent = (*frame).parent;
+                return;
+            }
+            at = (*at).parent;
         }
     }
 }

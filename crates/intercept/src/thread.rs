@@ -71,6 +71,8 @@ unsafe impl Sync for Pool {}
 
 static POOL: Pool = Pool(UnsafeCell::new([const { MaybeUninit::zeroed() }; THREAD_CAPACITY]));
 static POOL_HINT: AtomicU32 = AtomicU32::new(0);
+/// One past the highest entry ever used.
+static POOL_HIGH: AtomicU32 = AtomicU32::new(0);
 static REFUSED: AtomicU32 = AtomicU32::new(0);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 static SET_SPECIFIC: AtomicU64 = AtomicU64::new(0);
@@ -101,6 +103,15 @@ pub unsafe fn owns(state: *mut ThreadState, record: *const FlowCounters) -> bool
     (record as u64).wrapping_sub(header) < transect_event_abi::arena::EXTENT_SIZE as u64
 }
 
+/// True if an address lies on the thread's own stack (not a coroutine's, not an alternate signal stack).
+///
+/// # Safety
+/// `state` is the calling thread's.
+pub unsafe fn on_own_stack(state: *const ThreadState, address: u64) -> bool {
+    // SAFETY: see above.
+    unsafe { address >= (*state).stack_low && address < (*state).stack_high }
+}
+
 fn take_state() -> Option<*mut ThreadState> {
     let first = POOL_HINT.load(Ordering::Relaxed) as usize;
     for i in 0..THREAD_CAPACITY {
@@ -110,6 +121,7 @@ fn take_state() -> Option<*mut ThreadState> {
         // SAFETY: `used` is an atomic at a fixed place; all-zero memory is a valid state.
         if unsafe { (*state).used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed) }.is_ok() {
             POOL_HINT.store(index as u32 + 1, Ordering::Relaxed);
+            POOL_HIGH.fetch_max(index as u32 + 1, Ordering::Relaxed);
             return Some(state);
         }
     }
@@ -232,8 +244,7 @@ pub unsafe fn set_name(state: *mut ThreadState, name: u64) {
 
 /// `pthread_setname_np(thread, name)`: the thread may be another one. Returns no flags.
 pub fn renaming(r: &crate::enter::Registers) -> u32 {
-    let used = (POOL_HINT.load(Ordering::Relaxed) as usize).min(THREAD_CAPACITY);
-    for i in 0..used.max(1) {
+    for i in 0..POOL_HIGH.load(Ordering::Relaxed) as usize {
         // SAFETY: entries of the static pool; a state in use has a header until it ends, and a thread that is being
         // named has not ended.
         unsafe {
@@ -338,22 +349,47 @@ unsafe fn end(state: *mut ThreadState) {
             bound -= 1;
             let top = (*state).top;
             (*state).top = (*top).parent;
-            if (*top).open != 0 {
+            if (*top).open == 0 {
+                continue;
+            }
+            if on_own_stack(state, (*top).sp) {
                 frame::abandon(state, top, now);
+            } else {
+                // A coroutine's call may yet return, on another thread.
+                sink(top);
             }
         }
         crate::wait::leave_all(state, now);
         (*h).end_integral.store(active::integral(now), Ordering::Relaxed);
         (*h).end_ticks.store(now, Ordering::Relaxed);
         active::change(-1);
-        arch::set_counters((&raw const arch::transect_boot_counters).cast_mut().cast());
+        // What it calls from here on must neither reach the record, which the recorder may give to another thread, nor
+        // make a new one, whose end nobody would see.
+        arch::set_counters((&raw const arch::transect_ended_counters).cast_mut().cast());
         arch::set_thread(core::ptr::null_mut());
+        (*state).control_block = 0;
         (*h).state.store(THREAD_ENDED, Ordering::Release);
         (*state).used.store(0, Ordering::Release);
     }
 }
 
-/// Where calls are folded that were entered in the parent of a fork and return in the child.
+/// True if the calling thread's record has ended.
+pub fn has_ended() -> bool {
+    arch::counters().cast_const() == (&raw const arch::transect_ended_counters).cast()
+}
+
+/// Lets the return of an open call go uncounted.
+unsafe fn sink(frame: *mut Frame) {
+    // SAFETY: an open frame of the calling thread.
+    unsafe {
+        (*frame).record = (&raw const SINK).cast_mut();
+        (*frame).flags = 0;
+        (*frame).inner_count = 0;
+    }
+}
+
+/// Where calls are folded that were entered in the parent of a fork and return in the child, or on a thread that has
+/// ended and return on another.
 static SINK: FlowCounters = FlowCounters {
     countdown: AtomicU32::new(0),
     last: AtomicU32::new(0),
@@ -384,9 +420,7 @@ pub fn detach() -> *mut ThreadState {
         let mut open = (*state).top;
         let mut bound = frame::FRAME_CAPACITY;
         while frame::is_frame(open) && bound > 0 {
-            (*open).record = (&raw const SINK).cast_mut();
-            (*open).flags = 0;
-            (*open).inner_count = 0;
+            sink(open);
             open = (*open).parent;
             bound -= 1;
         }

@@ -121,7 +121,7 @@ impl<'a> Assembler<'a> {
     }
 
     fn named(&mut self, p: &extent::Process, names: &mut Names, slot: u32) -> Option<Named> {
-        let s = p.slots.get(slot as usize)?;
+        let s = p.slots.get(&slot)?;
         let caller_object = p.objects.get(s.caller as usize)?;
         if s.flags & SLOT_INTERNAL != 0 {
             return None;
@@ -278,10 +278,11 @@ impl<'a> Assembler<'a> {
         let half = 1.96 * ((c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0)).sqrt();
         let upper = half + since * mean;
         let some = |ticks: f64| timed.then(|| self.scale.ns(ticks.max(0.0)));
-        let interval =
-            |ticks: f64, sign: f64| (timed && sampled).then(|| self.scale.ns((ticks + if sign < 0.0 { -half } else { upper }).max(0.0)));
+        let interval = |ticks: f64, sign: f64| {
+            (timed && sampled).then(|| self.scale.ns((ticks + if sign < 0.0 { -half } else { upper }).max(0.0)))
+        };
         let quantile = |q: f64| quantile(&c.histogram, q).map(|t| self.scale.ns(t));
-        let bytes = p.slots.get(slot as usize).map_or(0, |s| s.bytes);
+        let bytes = p.slots.get(&slot).map_or(0, |s| s.bytes);
         Flow {
             thread,
             context: 0,

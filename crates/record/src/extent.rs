@@ -1,5 +1,6 @@
 //! Extents as plain data: what the agent wrote, read through the file without disturbing it.
 
+use std::collections::BTreeMap;
 use std::mem::offset_of;
 
 use transect_event_abi::process::{
@@ -103,12 +104,50 @@ pub struct Process {
     pub executable: String,
     /// Objects.
     pub objects: Vec<Object>,
-    /// Slots.
-    pub slots: Vec<Slot>,
+    /// Slots by number.
+    pub slots: BTreeMap<u32, Slot>,
+    slot_count: usize,
     names: Vec<u8>,
 }
 
+/// Which process an extent belongs to.
+#[derive(Debug, Clone, Copy)]
+pub struct Head {
+    /// Index of the extent.
+    pub extent: u32,
+    /// Process id; 0 while the process registers.
+    pub pid: u32,
+    /// Start, ticks.
+    pub start: u64,
+}
+
+impl Head {
+    /// Reads the first words of a process extent.
+    pub fn read(arena: &Arena, extent: u32) -> Head {
+        let raw = arena.read(extent, 0, 64);
+        let h = Bytes(&raw);
+        Head {
+            extent,
+            pid: h.u32(offset_of!(ProcessHeader, pid)),
+            start: h.u64(offset_of!(ProcessHeader, start_ticks)),
+        }
+    }
+}
+
 impl Process {
+    /// Forgets all slots that no thread used.
+    pub fn keep_used(&mut self, threads: &[Thread]) {
+        let used: std::collections::HashSet<u32> = threads
+            .iter()
+            .flat_map(|t| {
+                let locks = t.locks.iter().flat_map(|l| [l[7] as u32, (l[7] >> 32) as u32]);
+                let traced = t.trace.iter().map(|e| e[1] as u32);
+                t.flows.iter().map(|f| f.0).chain(locks).chain(traced).chain([t.waiting_slot])
+            })
+            .collect();
+        self.slots.retain(|number, _| used.contains(number));
+    }
+
     /// Reads a process extent.
     pub fn read(arena: &Arena, extent: u32) -> Process {
         let raw = arena.read(extent, 0, size_of::<ProcessHeader>());
@@ -139,8 +178,10 @@ impl Process {
             slots: slot_bytes
                 .chunks_exact(size_of::<SlotRecord>())
                 .zip(byte_sums.chunks_exact(8))
-                .map(|(b, sum)| slot(&Bytes(b), Bytes(sum).u64(0)))
+                .zip(0..)
+                .map(|((b, sum), number)| (number, slot(&Bytes(b), Bytes(sum).u64(0))))
                 .collect(),
+            slot_count: slots,
             names: arena.read(extent, NAMES_OFFSET, names),
         }
     }
@@ -322,7 +363,7 @@ fn table<const N: usize>(arena: &Arena, extent: u32, offset: usize, length: usiz
 }
 
 fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> {
-    let length = process.slots.len() * size_of::<FlowCounters>();
+    let length = process.slot_count * size_of::<FlowCounters>();
     let mut found = Vec::new();
     for (at, part) in data(arena, extent, COUNTERS_OFFSET, length) {
         for (i, raw) in part.chunks_exact(size_of::<FlowCounters>()).enumerate() {
@@ -349,7 +390,7 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
                     abandoned: b.u16(offset_of!(FlowCounters, abandoned)),
                     histogram: process
                         .slots
-                        .get(slot as usize)
+                        .get(&slot)
                         .and_then(|s| s.histogram)
                         .map(|n| histogram(arena, extent, n))
                         .unwrap_or_default(),

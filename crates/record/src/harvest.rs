@@ -11,7 +11,7 @@ use crate::api_data::ApiData;
 use crate::arena::Arena;
 use crate::assemble::{Assembler, Scale};
 use crate::clock;
-use crate::extent::{Process, Thread};
+use crate::extent::{Head, Process, Thread};
 use crate::liveness::is_alive;
 use crate::names::Names;
 
@@ -29,26 +29,26 @@ impl Harvest {
     /// Reads and frees what has ended. `launched` (pid, end) tells when the launched process was reaped.
     pub fn collect(&mut self, arena: &Arena, launched: Option<(u32, u64)>) {
         let extents = arena.extents();
-        let mut processes: Vec<Process> = extents
+        let mut heads: Vec<Head> = extents
             .iter()
             .filter(|e| e.1 == EXTENT_PROCESS)
-            .map(|e| Process::read(arena, e.0))
-            .filter(|p| p.pid != 0)
+            .map(|e| Head::read(arena, e.0))
+            .filter(|h| h.pid != 0)
             .collect();
-        processes.sort_by_key(|p| p.start);
+        heads.sort_by_key(|h| h.start);
         let now = clock::ticks();
         let mut ended: HashMap<u32, u64> = HashMap::new();
-        for (i, p) in processes.iter().enumerate() {
-            if let Some(next) = processes[i + 1..].iter().find(|q| q.pid == p.pid) {
+        for (i, h) in heads.iter().enumerate() {
+            if let Some(next) = heads[i + 1..].iter().find(|next| next.pid == h.pid) {
                 // Replaced by exec.
-                ended.insert(p.extent, next.start);
-            } else if let Some((_, end)) = launched.filter(|l| l.0 == p.pid) {
-                ended.insert(p.extent, end);
-            } else if !is_alive(p.pid) {
-                ended.insert(p.extent, now);
+                ended.insert(h.extent, next.start);
+            } else if let Some((_, end)) = launched.filter(|l| l.0 == h.pid) {
+                ended.insert(h.extent, end);
+            } else if !is_alive(h.pid) {
+                ended.insert(h.extent, now);
             }
         }
-        let by_extent: HashMap<u32, &Process> = processes.iter().map(|p| (p.extent, p)).collect();
+        let mut owners: HashMap<u32, Process> = HashMap::new();
         for &(extent, kind) in &extents {
             if kind != EXTENT_THREAD {
                 continue;
@@ -56,8 +56,9 @@ impl Harvest {
             let head = arena.read(extent, 0, 16);
             let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             let (process, state) = (word(0), word(8));
-            let Some(owner) = by_extent.get(&process) else { continue };
-            if state == THREAD_ENDED || ended.contains_key(&process) {
+            let is_known = heads.iter().any(|h| h.extent == process);
+            if is_known && (state == THREAD_ENDED || ended.contains_key(&process)) {
+                let owner = owners.entry(process).or_insert_with(|| Process::read(arena, process));
                 let thread = Thread::read(arena, extent, owner);
                 if thread.tid != 0 {
                     self.threads.entry(process).or_default().push(thread);
@@ -65,10 +66,12 @@ impl Harvest {
                 arena.free(extent);
             }
         }
-        for p in processes {
-            if let Some(&end) = ended.get(&p.extent) {
-                arena.free(p.extent);
-                let threads = self.threads.remove(&p.extent).unwrap_or_default();
+        for h in heads {
+            if let Some(&end) = ended.get(&h.extent) {
+                let mut p = owners.remove(&h.extent).unwrap_or_else(|| Process::read(arena, h.extent));
+                arena.free(h.extent);
+                let threads = self.threads.remove(&h.extent).unwrap_or_default();
+                p.keep_used(&threads);
                 self.ended.push((p, threads, end));
             }
         }

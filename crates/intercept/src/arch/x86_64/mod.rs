@@ -73,6 +73,8 @@ unsafe extern "C" {
     pub static transect_stubs: [u8; SLOT_CAPACITY * STUB_SIZE];
     /// Counters of threads that have none of their own.
     pub static transect_boot_counters: [FlowCounters; SLOT_CAPACITY];
+    /// Counters of threads that have ended and still run code.
+    pub static transect_ended_counters: [FlowCounters; SLOT_CAPACITY];
     /// Where each stub goes.
     pub static transect_targets: [AtomicU64; SLOT_CAPACITY];
     /// Non-zero: the slot enters through Rust.
@@ -193,6 +195,22 @@ pub fn stack_pointer() -> u64 {
     // SAFETY: reads a register.
     unsafe { asm!("mov {0}, rsp", out(reg) value, options(nomem, nostack, preserves_flags)) };
     value
+}
+
+/// Compares the word at `at` with `old` and, if equal, stores `new`: one instruction, so a signal handler comes before
+/// or after it, and not locked, so it costs little. Returns success.
+///
+/// # Safety
+/// `at` is aligned and written by the calling thread (and its signal handlers) alone.
+#[inline]
+pub unsafe fn compare_exchange_own<T>(at: *mut *mut T, old: *mut T, new: *mut T) -> bool {
+    let ok: u8;
+    // SAFETY: see above.
+    unsafe {
+        asm!("cmpxchg qword ptr [{at}], {new}", "setz {ok}", at = in(reg) at, new = in(reg) new, ok = lateout(reg_byte) ok,
+            inout("rax") old => _, options(nostack));
+    }
+    ok != 0
 }
 
 /// Compares the 16 bytes at `at` with `old` and, if equal, stores `new`. Returns success.

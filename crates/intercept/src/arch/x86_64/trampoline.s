@@ -38,6 +38,10 @@ transect_tls_thread:
     .globl transect_boot_counters
 transect_boot_counters:          # a thread without record counts here: countdown <= 0 leads to `enter`, which makes one
     .skip {SLOTS} * 64
+    .hidden transect_ended_counters
+    .globl transect_ended_counters
+transect_ended_counters:         # a thread past its last destructor counts here: it gets no record again
+    .skip {SLOTS} * 64
     .hidden transect_targets
     .globl transect_targets
 transect_targets:                # where stub i goes; the loader binds lazy slots here
@@ -228,6 +232,9 @@ transect_return_site:
     jz 7f
     cmp dword ptr [rbx + {F_FLAGS}], 0
     jne 7f
+    # frames above this one were left by a jump: Rust frees them
+    cmp qword ptr [r10 + {T_TOP}], rbx
+    jne 7f
     # the enclosing call's callee is not known yet: Rust finds out
     mov rdx, qword ptr [rbx + {F_PARENT}]
     mov edx, dword ptr [rdx + {F_SLOT}]
@@ -286,6 +293,8 @@ transect_return_site:
 5:  mov r8, qword ptr [rbx + {F_RAX}]
     mov r9, qword ptr [rbx + {F_RDX}]
     mov rcx, qword ptr [rbx + {F_RBX}]
+    # from here on a signal handler may take the frame
+    .cfi_register rbx, rcx
     mov dword ptr [rbx + {F_OPEN}], 0
     mov rax, qword ptr [r10 + {T_FREE}]
 55: mov qword ptr [rbx + {F_NEXT}], rax

@@ -3,7 +3,7 @@
 
 usage: run.py --transect PATH [--work DIR] [--suite python|perl|zstd|tcl]... [--quick] [--timing MODE]
 
-Suites: CPython's `test` package (Debian's python3 and libpython3.11-testsuite), Perl's core tests, zstd's playTests.sh and
+Suites: CPython's `test` package (Debian's python3 and libpython3-testsuite), Perl's core tests, zstd's playTests.sh and
 Tcl's tests. The last three come from Debian's source packages, fetched with apt-get into --work (default:
 target/real-programs) the first time; a suite whose source or program is missing is reported as NOT RUN.
 A test that fails with the agent and passes without is run a second time both ways before it counts.
@@ -53,10 +53,11 @@ class Python(Suite):
         if not os.path.exists(PYTHON):
             return f"{PYTHON} is not installed"
         if subprocess.run([PYTHON, "-c", "import test.test_json"], capture_output=True).returncode:
-            return "libpython3.11-testsuite is not installed"
+            return "libpython3-testsuite is not installed"
+        self.package = subprocess.run([PYTHON, "-c", "import sys; print('python%d.%d' % sys.version_info[:2])"], capture_output=True, text=True).stdout.strip()
         self.without_sqlite = None
         if subprocess.run([PYTHON, "-c", "import test.test_sqlite3"], capture_output=True).returncode:
-            self.without_sqlite = fetch(self.options.work, "python3.11")
+            self.without_sqlite = fetch(self.options.work, self.package)
             if self.without_sqlite:
                 print(f"NOT RUN: python: test_sqlite3: {self.without_sqlite}")
 
@@ -68,7 +69,7 @@ class Python(Suite):
         if unit == "test_sqlite3":  # not in Debian's testsuite package: taken from the source package
             if self.without_sqlite:
                 return {"status": "NOT RUN"}, self.without_sqlite
-            where = os.path.join(self.options.work, "python3.11", "Lib", "test")
+            where = os.path.join(self.options.work, self.package, "Lib", "test")
             modules = sorted(f"test.test_sqlite3.{os.path.basename(p)[:-3]}" for p in glob.glob(f"{where}/test_sqlite3/test_*.py"))
             start = "import sys, test, unittest; test.__path__.append(sys.argv[1]); unittest.main(module=None, argv=sys.argv[1:])"
             argv = [PYTHON, "-c", start, where, "-v"] + modules

@@ -36,7 +36,7 @@ class Suite:
 
     def run(self, argv, prefix, cwd, env=None, timeout=600):
         process = subprocess.Popen(prefix + argv, cwd=cwd, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.STDOUT, start_new_session=True)
+                                   stderr=subprocess.STDOUT, preexec_fn=os.setpgrp)  # not a session of its own: a leader may do less
         try:
             out, _ = process.communicate(timeout=timeout)
             return process.returncode, out.decode(errors="replace")

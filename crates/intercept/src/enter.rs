@@ -70,7 +70,13 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         let mut state = arch::thread();
         let unseen = state.is_null();
         if unseen {
-            state = thread::register_unseen();
+            // The stub counted into counters shared by all threads without a record: every call is to come here.
+            (*arch::counters().add(slot as usize)).countdown.store(0, Ordering::Relaxed);
+            if thread::has_ended() {
+                crate::process::header().late_calls.fetch_add(1, Ordering::Relaxed);
+            } else {
+                state = thread::register_unseen();
+            }
         }
         if state.is_null() {
             special(slot, kind, r, core::ptr::null_mut());
@@ -110,7 +116,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             }
         }
         if tail {
-            tail_call(state, slot, rbx as *mut Frame);
+            tail_call(state, slot, weight, rbx as *mut Frame);
             return none;
         }
         leave_stale(state, r.sp());
@@ -220,13 +226,13 @@ unsafe fn leave_stale(state: *mut ThreadState, sp: u64) {
 }
 
 /// A tail call through linkage out of a timed call: its time runs to the shared return.
-unsafe fn tail_call(state: *mut ThreadState, slot: u32, outer: *mut Frame) {
+unsafe fn tail_call(state: *mut ThreadState, slot: u32, weight: u32, outer: *mut Frame) {
     // SAFETY: the return address on the stack is our return site, so rbx holds the frame of the call that tail-calls;
     // it is checked to be an open frame of the pool all the same.
     unsafe {
         if frame::is_frame(outer) && (*outer).open != 0 && ((*outer).inner_count as usize) < frame::INNER_CAPACITY {
             let i = (*outer).inner_count as usize;
-            (*outer).inner[i] = slot;
+            (*outer).inner[i] = slot as u64 | (weight as u64) << 32;
             (*outer).inner_start[i] = arch::ticks();
             (*outer).inner_count += 1;
             (*outer).flags |= frame::SLOW;
@@ -250,11 +256,13 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
                 0
             }
             handler::EXEC_ENV => {
-                spawn::exec_with_environment(kind, r);
+                spawn::exec_with_environment(kind, r, state);
                 0
             }
-            handler::EXEC_OWN => {
-                spawn::exec_with_own(r);
+            handler::EXEC_OWN | handler::EXEC_OWN_PATH | handler::EXEC_LIST | handler::EXEC_LIST_PATH => {
+                let in_path = matches!(kind.handler, handler::EXEC_OWN_PATH | handler::EXEC_LIST_PATH);
+                let list = matches!(kind.handler, handler::EXEC_LIST | handler::EXEC_LIST_PATH);
+                spawn::exec_with_own(r, in_path, list, state);
                 0
             }
             handler::EXEC_LEND if spawn::lend() => frame::LENT,

@@ -33,11 +33,14 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
     // SAFETY: the frame is open and belongs to the call that returns; the state is this thread's, reread here because
     // a coroutine may have moved between threads.
     unsafe {
-        let f = &mut *frame;
         let state = arch::thread();
         if state.is_null() {
             return state;
         }
+        if (*state).top != frame {
+            frame::leave_above(state, frame, now);
+        }
+        let f = &mut *frame;
         let here = crate::thread::owns(state, f.record);
         let slot = f.slot;
         if f.flags & frame::WAITING != 0 {
@@ -157,19 +160,21 @@ unsafe fn charge(state: *mut ThreadState, f: &Frame, slot: u32, ticks: u64, attr
 }
 
 /// Calls that were left by a tail call inside this one end with it.
-unsafe fn inner(state: *mut ThreadState, f: &Frame, now: u64) {
+unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64) {
     // SAFETY: as in `fold`; counters of this thread.
     unsafe {
-        for i in 0..f.inner_count as usize {
-            let c = arch::counters().add(f.inner[i] as usize);
+        // The frame goes back to the trampoline, which counts on there being none.
+        let count = core::mem::take(&mut f.inner_count) as usize;
+        for i in 0..count.min(frame::INNER_CAPACITY) {
+            let (slot, weight) = (f.inner[i] as u32, (f.inner[i] >> 32) as u32);
+            let c = arch::counters().add(slot as usize);
             let ticks = now.saturating_sub(f.inner_start[i]);
-            let weight = (*c).period.load(Ordering::Relaxed).max(1);
             (*c).depth.store((*c).depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             fold(c, ticks, 0, ticks, weight);
-            if slot::edge(f.inner[i]).1 >= 0xfffe {
-                enter::resolve(f.inner[i]);
+            if slot::edge(slot).1 >= 0xfffe {
+                enter::resolve(slot);
             }
-            adapt(state, c, f.inner[i], ticks, now, weight);
+            adapt(state, c, slot, ticks, now, weight);
         }
     }
 }
@@ -247,6 +252,7 @@ pub unsafe fn fold_abandoned(state: *mut ThreadState, frame: *mut Frame, now: u6
         charge(state, f, f.slot, ticks * f.weight as u64, attributed * f.weight as u64);
         let left = &(*f.record).abandoned;
         left.store(left.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        f.inner_count = 0;
         if f.flags & frame::RESOLVE != 0 {
             enter::resolve(f.slot);
         }

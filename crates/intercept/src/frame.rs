@@ -16,6 +16,8 @@ use crate::thread::ThreadState;
 pub const FRAME_CAPACITY: usize = 65536;
 /// Frames handed to a thread at once.
 const CHUNK: u32 = 32;
+/// Frames that one jump is expected to leave at most; beyond, they are found when the pool is exhausted.
+const LEFT_MAX: usize = 1024;
 /// Tail calls timed within one frame.
 pub const INNER_CAPACITY: usize = 4;
 
@@ -39,7 +41,7 @@ pub const SIZED: u32 = 128;
 pub const FENCED: u32 = 256;
 
 /// One timed call.
-#[repr(C, align(64))]
+#[repr(C, align(16))]
 pub struct Frame {
     /// Next in the free list.
     pub next: *mut Frame,
@@ -79,15 +81,15 @@ pub struct Frame {
     pub object: u64,
     /// Bytes asked for.
     pub size: u64,
-    /// Slots of tail calls made out of this call.
-    pub inner: [u32; INNER_CAPACITY],
+    /// Tail calls made out of this call: slot in the low half, calls it stands for in the high half.
+    pub inner: [u64; INNER_CAPACITY],
     /// Their start times.
     pub inner_start: [u64; INNER_CAPACITY],
     /// Number of them.
     pub inner_count: u64,
 }
 
-const _: () = assert!(size_of::<Frame>() == 192);
+const _: () = assert!(size_of::<Frame>() == 208);
 
 #[repr(C)]
 struct Pool(UnsafeCell<[core::mem::MaybeUninit<Frame>; FRAME_CAPACITY]>);
@@ -166,7 +168,7 @@ pub unsafe fn leave_above(thread: *mut ThreadState, returning: *mut Frame, now: 
     // SAFETY: the chain's links are frames of the pool or the sentinel, which is its own parent; never unmapped.
     unsafe {
         let found = |mut at: *mut Frame| {
-            for _ in 0..FRAME_CAPACITY {
+            for _ in 0..LEFT_MAX {
                 if at == returning || !is_frame(at) {
                     break;
                 }

@@ -31,7 +31,7 @@ pub mod handler {
     pub const DLSYM: u8 = 3;
     /// exec with an explicit environment in argument `size_arg`.
     pub const EXEC_ENV: u8 = 4;
-    /// exec, system, popen: the process' own environment is used.
+    /// `execv`: the process' own environment is used.
     pub const EXEC_OWN: u8 = 5;
     /// Mutex acquisition (`pthread_mutex_lock`; also try and timed).
     pub const LOCK_ACQUIRE: u8 = 6;
@@ -55,6 +55,12 @@ pub mod handler {
     pub const LOCK_MEMORY: u8 = 16;
     /// `setrlimit`, `prlimit`: an address-space limit must not meet the reservation of the arena.
     pub const LIMIT: u8 = 17;
+    /// `execvp`.
+    pub const EXEC_OWN_PATH: u8 = 18;
+    /// `execl`: as `execv`, arguments in a list.
+    pub const EXEC_LIST: u8 = 19;
+    /// `execlp`.
+    pub const EXEC_LIST_PATH: u8 = 20;
     /// `dladdr`: stubs are translated to their targets.
     pub const DLADDR: u8 = 14;
 }

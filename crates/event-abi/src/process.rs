@@ -19,8 +19,6 @@ pub const BYTES_OFFSET: usize = NAMES_OFFSET + NAMES_CAPACITY;
 
 /// Process is alive, as far as it knows itself.
 pub const PROCESS_LIVE: u32 = 1;
-/// Process has replaced its program by exec.
-pub const PROCESS_EXECED: u32 = 2;
 
 /// Head of a process extent.
 #[repr(C)]
@@ -60,8 +58,8 @@ pub struct ProcessHeader {
     pub empty_call_ticks: AtomicU32,
     /// Cost of one timed call that goes through Rust, ticks, measured at start.
     pub sampled_call_ticks: AtomicU32,
-    /// Time stamp counter when the process was last seen alive by the recorder.
-    pub seen_ticks: AtomicU64,
+    /// Calls made by threads past their last destructor, in no flow.
+    pub late_calls: AtomicU64,
     /// Executable path, zero-terminated.
     pub executable: [u8; 1024],
 }
@@ -139,9 +137,6 @@ pub const SLOT_DLSYM: u8 = 1;
 pub const SLOT_INTERNAL: u8 = 2;
 /// A later dlsym requester shares this slot.
 pub const SLOT_SHARED: u8 = 4;
-
-/// No object: [`SlotRecord::callee`] not known yet.
-pub const NO_OBJECT: u16 = 0xffff;
 
 /// One linkage slot.
 #[repr(C)]

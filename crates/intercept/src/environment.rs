@@ -12,7 +12,6 @@ const NAME: &[u8] = b"LD_PRELOAD=";
 static ENVIRON: AtomicU64 = AtomicU64::new(0);
 static LENT: AtomicU32 = AtomicU32::new(0);
 static LENT_ARRAY: AtomicU64 = AtomicU64::new(0);
-static LENT_BYTES: AtomicU64 = AtomicU64::new(0);
 static OWN_ARRAY: AtomicU64 = AtomicU64::new(0);
 
 /// Notes where libc keeps `environ`.
@@ -97,12 +96,53 @@ fn is_runtime(entry: &[u8]) -> bool {
         .any(|p| entry.strip_prefix(*p).is_some_and(|rest| !rest.is_empty() && rest.iter().all(u8::is_ascii_digit)))
 }
 
-/// A copy of an environment with the agent in it. Memory comes from a fresh mapping: (array, bytes mapped).
+/// Memory for copies of environments, used again by the next one: its owner sees to it that nobody reads the old copy
+/// any more.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Buffer {
+    address: u64,
+    size: u64,
+}
+
+impl Buffer {
+    /// No memory yet.
+    pub const fn none() -> Self {
+        Buffer { address: 0, size: 0 }
+    }
+
+    /// Makes room for `size` bytes; null if there is no memory.
+    fn room(&mut self, size: u64) -> *mut u8 {
+        if size > self.size {
+            let size = (size + 4095) & !4095;
+            // SAFETY: a fresh mapping at an address of the kernel's choice.
+            let at = unsafe {
+                sys::mmap(0, size, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, -1, 0)
+            };
+            if at <= 0 {
+                return core::ptr::null_mut();
+            }
+            if self.address != 0 {
+                // SAFETY: see the type: nobody reads the old copy.
+                unsafe { sys::munmap(self.address, self.size) };
+            }
+            *self = Buffer { address: at as u64, size };
+        }
+        self.address as *mut u8
+    }
+}
+
+/// A copy of an environment with the agent in it, and room for `words` more words before it: (those words, the
+/// array). `None` if the agent is in it already or there is no memory.
 ///
 /// # Safety
-/// As for [`entries`].
-pub unsafe fn with_agent(array: *const *const u8) -> Option<(*const *const u8, u64)> {
-    // SAFETY: see above; writes go to the fresh mapping, whose size is computed first.
+/// As for [`entries`]; nobody reads `buffer`'s old content any more.
+pub unsafe fn with_agent(
+    array: *const *const u8,
+    buffer: &mut Buffer,
+    words: usize,
+) -> Option<(*mut u64, *const *const u8)> {
+    // SAFETY: see above; writes go to the buffer, whose size is computed first.
     unsafe {
         let (mut count, mut old): (usize, &[u8]) = (0, &[]);
         for e in entries(array) {
@@ -114,15 +154,13 @@ pub unsafe fn with_agent(array: *const *const u8) -> Option<(*const *const u8, u
                 old = &e[NAME.len()..];
             }
         }
-        let pointers = (count + 2) * 8;
         let text = NAME.len() + old.len() + 1 + agent_path().len() + 1;
-        let size = (pointers + text + 4095) as u64 & !4095;
-        let at = sys::mmap(0, size, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_PRIVATE | sys::MAP_ANONYMOUS, -1, 0);
-        if at <= 0 {
+        let at = buffer.room(((words + count + 2) * 8 + text) as u64);
+        if at.is_null() {
             return None;
         }
-        let new = at as u64 as *mut *const u8;
-        let start = (at as u64 + pointers as u64) as *mut u8;
+        let new = at.cast::<*const u8>().add(words);
+        let start = at.add((words + count + 2) * 8);
         let mut end = start;
         let mut push = |part: &[u8]| {
             core::ptr::copy_nonoverlapping(part.as_ptr(), end, part.len());
@@ -134,6 +172,7 @@ pub unsafe fn with_agent(array: *const *const u8) -> Option<(*const *const u8, u
             push(b":");
         }
         push(agent_path());
+        push(b"\0");
         let mut n = 0;
         let mut placed = false;
         for e in entries(array) {
@@ -147,10 +186,17 @@ pub unsafe fn with_agent(array: *const *const u8) -> Option<(*const *const u8, u
         }
         if !placed {
             *new.add(n) = start;
+            n += 1;
         }
-        Some((new, size))
+        *new.add(n) = core::ptr::null();
+        Some((at.cast(), new))
     }
 }
+
+/// Copies that were lent and given back, for the next loan. A reader in another thread may still be in the copy of the
+/// last loan but one, which is why there are several.
+static LOANS: [[AtomicU64; 2]; 8] = [const { [const { AtomicU64::new(0) }; 2] }; 8];
+static NEXT_LOAN: AtomicU32 = AtomicU32::new(0);
 
 /// Lends the agent to the program's own environment, for calls inside libc that pass it on (`system`, `popen`).
 /// True if [`take_back`] is due.
@@ -159,14 +205,17 @@ pub fn lend() -> bool {
         return false;
     }
     if LENT.fetch_add(1, Ordering::AcqRel) == 0 {
-        // SAFETY: libc's environment array.
-        if let Some((array, bytes)) = unsafe { with_agent(current()) } {
+        let loan = &LOANS[NEXT_LOAN.fetch_add(1, Ordering::Relaxed) as usize % LOANS.len()];
+        let mut buffer = Buffer { address: loan[0].load(Ordering::Relaxed), size: loan[1].load(Ordering::Relaxed) };
+        // SAFETY: libc's environment array; the buffer's last loan ended long ago.
+        if let Some((_, array)) = unsafe { with_agent(current(), &mut buffer, 0) } {
             OWN_ARRAY.store(current() as u64, Ordering::Relaxed);
             LENT_ARRAY.store(array as u64, Ordering::Relaxed);
-            LENT_BYTES.store(bytes, Ordering::Relaxed);
             // SAFETY: one aligned store; readers see the old or the new array.
             unsafe { own().write_volatile(array) };
         }
+        loan[0].store(buffer.address, Ordering::Relaxed);
+        loan[1].store(buffer.size, Ordering::Relaxed);
     }
     true
 }
@@ -174,10 +223,20 @@ pub fn lend() -> bool {
 /// Ends a loan: the program's array is back, unless the program replaced it meanwhile.
 pub fn take_back() {
     if LENT.fetch_sub(1, Ordering::AcqRel) == 1 {
-        let array = LENT_ARRAY.swap(0, Ordering::Relaxed);
-        if array != 0 && current() as u64 == array {
-            // SAFETY: as in `lend`. The lent array stays mapped: another thread may be reading it.
-            unsafe { own().write_volatile(OWN_ARRAY.load(Ordering::Relaxed) as *const *const u8) };
-        }
+        restore();
     }
+}
+
+fn restore() {
+    let array = LENT_ARRAY.swap(0, Ordering::Relaxed);
+    if array != 0 && current() as u64 == array {
+        // SAFETY: as in `lend`. The lent array stays mapped: another thread may be reading it.
+        unsafe { own().write_volatile(OWN_ARRAY.load(Ordering::Relaxed) as *const *const u8) };
+    }
+}
+
+/// In the child of a fork: loans of the parent's other threads end, for nobody else would end them.
+pub fn forked() {
+    LENT.store(0, Ordering::Relaxed);
+    restore();
 }

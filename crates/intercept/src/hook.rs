@@ -451,6 +451,14 @@ impl Cells {
     }
 }
 
+/// Set while a thread changes a slot in read-only memory.
+static UNHOOKING: AtomicU32 = AtomicU32::new(0);
+
+/// In the child of a fork no other thread changes a slot.
+pub fn forked() {
+    UNHOOKING.store(0, Ordering::Relaxed);
+}
+
 /// Takes the hook out of a slot whose calls turned out to stay inside the object.
 pub fn unhook(slot: u32, address: u64) {
     let r = slot::record(slot);
@@ -462,9 +470,25 @@ pub fn unhook(slot: u32, address: u64) {
     r.kind.fetch_or((SLOT_INTERNAL as u32) << 16, Ordering::Relaxed);
     let (start, end) =
         (RELRO[caller as usize][0].load(Ordering::Relaxed), RELRO[caller as usize][1].load(Ordering::Relaxed));
-    let _relro = (at >= start && at < end).then(|| Writable::new(at, at + 8, sys::PROT_READ)).flatten();
-    // SAFETY: the slot of a loaded object whose code just called through it; one aligned store.
-    unsafe { (*(at as *const AtomicU64)).store(address, Ordering::Release) };
+    let protected = at >= start && at < end;
+    // Two threads at one page would take each other's write permission away: the second leaves its hook where it is.
+    if protected && UNHOOKING.swap(1, Ordering::Acquire) != 0 {
+        return;
+    }
+    let writable = protected.then(|| Writable::new(at, at + 8, sys::PROT_READ)).flatten();
+    let stored = writable.is_some() || !protected;
+    if stored {
+        // SAFETY: the slot of a loaded object whose code just called through it; one aligned store to a page that is
+        // writable, by itself or by the lines above.
+        unsafe { (*(at as *const AtomicU64)).store(address, Ordering::Release) };
+    }
+    drop(writable);
+    if protected {
+        UNHOOKING.store(0, Ordering::Release);
+    }
+    if !stored {
+        return;
+    }
     let o = object::record(caller);
     o.hooked.fetch_sub(1, Ordering::Relaxed);
     o.internal.fetch_add(1, Ordering::Relaxed);

@@ -150,6 +150,11 @@ pub extern "C" fn loader_event() {
     }
 }
 
+/// In the child of a fork nobody handles an event.
+pub fn forked() {
+    BUSY.store(0, Ordering::Relaxed);
+}
+
 /// Puts a jump to our handler over the loader's event function. False if its shape is unknown: then objects loaded
 /// later are not hooked.
 ///

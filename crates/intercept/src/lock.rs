@@ -209,11 +209,9 @@ pub unsafe fn release(state: *mut ThreadState, object: u64) {
             let l = &*h.record;
             let (sum, samples) = (l.held.load(Ordering::Relaxed), l.held_samples.load(Ordering::Relaxed));
             // A holder that was preempted says nothing about the acquisitions it stands for.
-            let limit = if samples == 0 {
-                u64::MAX
-            } else {
-                crate::period::outlier(sum / samples, crate::arena::header().ticks_per_us as u64)
-            };
+            let limit = sum
+                .checked_div(samples)
+                .map_or(u64::MAX, |mean| crate::period::outlier(mean, crate::arena::header().ticks_per_us as u64));
             l.held.store(sum + now.saturating_sub(h.since).min(limit), Ordering::Relaxed);
             l.held_samples.store(l.held_samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             h.object = 0;

@@ -8,7 +8,7 @@ use transect_event_abi::process::{
 };
 
 use crate::arch::syscall as sys;
-use crate::{active, arch, arena, thread};
+use crate::{active, arch, arena, dlsym, environment, hook, loader, thread};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 
@@ -68,6 +68,11 @@ fn publish(h: &ProcessHeader) {
 pub extern "C" fn forked() {
     let state = thread::detach();
     active::stop_parallel();
+    // What other threads of the parent were in the middle of stays undone here.
+    dlsym::forked();
+    loader::forked();
+    hook::forked();
+    environment::forked();
     let old = base();
     let parent = header();
     let Some(index) = arena::allocate(EXTENT_PROCESS) else {

@@ -1,15 +1,17 @@
 //! Threads and programs that the program starts.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::arena::OPTION_FOLLOW;
-use transect_event_abi::process::unprofiled;
+use transect_event_abi::process::{SLOT_INTERNAL, unprofiled};
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::bytes_until_zero;
 use crate::enter::Registers;
+use crate::environment::Buffer;
 use crate::slot::Kind;
-use crate::{active, arena, environment, process, thread};
+use crate::thread::ThreadState;
+use crate::{active, arena, environment, process, slot, thread};
 
 static GET_STACK_SIZE: AtomicU64 = AtomicU64::new(0);
 
@@ -54,11 +56,34 @@ fn left_behind(reason: usize) {
     process::header().unprofiled[reason].fetch_add(1, Ordering::Relaxed);
 }
 
+/// Slots through which `execve` and `execvpe` of the program's libc are entered in place of their like.
+static EXEC: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+
+/// Notes `execve` and `execvpe`.
+pub fn know_exec(execve: Option<u64>, execvpe: Option<u64>) {
+    for (cell, address) in EXEC.iter().zip([execve, execvpe]) {
+        if let Some(address) = address
+            && let Some(s) = slot::reserve(1)
+        {
+            slot::describe(s, u16::MAX, 0, 0, None, b"", SLOT_INTERNAL);
+            slot::set_target(s, address);
+            cell.store(s, Ordering::Release);
+        }
+    }
+}
+
+/// The calling thread's memory for the environment it passes on. A thread that spawns again is done with the last
+/// one; the child of vfork that shares it has memory of its own by then.
+unsafe fn buffer(state: *mut ThreadState, fallback: &mut Buffer) -> &mut Buffer {
+    // SAFETY: `state` is null or the calling thread's.
+    unsafe { if state.is_null() { fallback } else { &mut (*state).environment } }
+}
+
 /// exec and spawn with an explicit environment: the copy that is passed on has the agent in it, if it can work there.
 ///
 /// # Safety
 /// `r` holds the arguments of the call that `kind` describes.
-pub unsafe fn exec_with_environment(kind: Kind, r: &mut Registers) {
+pub unsafe fn exec_with_environment(kind: Kind, r: &mut Registers, state: *mut ThreadState) {
     process::header().spawns.fetch_add(1, Ordering::Relaxed);
     // posix_spawn(pid, path, actions, attr, argv, envp), execve(path, argv, envp)
     let path = if kind.size_arg == 5 { r.rsi } else { r.rdi };
@@ -68,7 +93,8 @@ pub unsafe fn exec_with_environment(kind: Kind, r: &mut Registers) {
             return;
         }
         let given = r.argument(kind.size_arg) as *const *const u8;
-        if let Some((array, _)) = environment::with_agent(given) {
+        let mut fresh = Buffer::none();
+        if let Some((_, array)) = environment::with_agent(given, buffer(state, &mut fresh), 0) {
             match kind.size_arg {
                 2 => r.rdx = array as u64,
                 3 => r.rcx = array as u64,
@@ -78,16 +104,43 @@ pub unsafe fn exec_with_environment(kind: Kind, r: &mut Registers) {
     }
 }
 
-/// exec with the program's own environment: the agent is put back into it. If exec fails it is taken back by the next
-/// loan's end at the latest.
+/// exec with the program's own environment (`execv`, `execvp`, and with `list` set `execl`, `execlp`): goes on as
+/// `execve` or `execvpe` with a copy that has the agent in it, so that the program's own environment stays untouched
+/// if exec fails or this is the child of vfork.
 ///
 /// # Safety
 /// As for [`exec_with_environment`].
-pub unsafe fn exec_with_own(r: &mut Registers) {
+pub unsafe fn exec_with_own(r: &mut Registers, in_path: bool, list: bool, state: *mut ThreadState) {
     process::header().spawns.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: the path argument of the call.
-    if unsafe { may_follow(r.rdi as *const u8) } {
-        environment::lend();
+    let by = EXEC[usize::from(in_path)].load(Ordering::Acquire);
+    // SAFETY: the call's own arguments: a path, then an array or a null-terminated list, whose sixth and further words
+    // stand above the return address.
+    unsafe {
+        if !may_follow(r.rdi as *const u8) {
+            return;
+        }
+        if by == 0 {
+            left_behind(unprofiled::UNREACHABLE);
+            return;
+        }
+        let above = (r.sp() + 8) as *const u64;
+        let given = [r.rsi, r.rdx, r.rcx, r.r8, r.r9];
+        let word = |i: usize| if i < given.len() { given[i] } else { *above.add(i - given.len()) };
+        let words = if list { (0..).position(|i| word(i) == 0).unwrap_or(0) + 1 } else { 0 };
+        let mut fresh = Buffer::none();
+        let Some((arguments, array)) =
+            environment::with_agent(environment::current(), buffer(state, &mut fresh), words)
+        else {
+            return;
+        };
+        for i in 0..words {
+            *arguments.add(i) = word(i);
+        }
+        if list {
+            r.rsi = arguments as u64;
+        }
+        r.rdx = array as u64;
+        r.slot = by.into();
     }
 }
 

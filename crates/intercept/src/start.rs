@@ -75,6 +75,7 @@ pub unsafe fn start() {
         if let Some(at) = libc.environ {
             environment::know(at);
         }
+        spawn::know_exec(libc.execve, libc.execvpe);
         let initial = initial_environment();
         environment::hide(initial);
         if let Some(at) = libc.attr_getstacksize {
@@ -135,6 +136,8 @@ struct Libc {
     glibc: bool,
     environ: Option<u64>,
     attr_getstacksize: Option<u64>,
+    execve: Option<u64>,
+    execvpe: Option<u64>,
     key_create: Option<u64>,
     setspecific: Option<u64>,
     register_atfork: Option<u64>,
@@ -147,6 +150,8 @@ impl Libc {
             glibc: false,
             environ: None,
             attr_getstacksize: None,
+            execve: None,
+            execvpe: None,
             key_create: None,
             setspecific: None,
             register_atfork: None,
@@ -168,6 +173,8 @@ impl Libc {
             found.glibc |= at(b"gnu_get_libc_version").is_some();
             found.environ = found.environ.or_else(|| at(b"environ"));
             found.attr_getstacksize = found.attr_getstacksize.or_else(|| at(b"pthread_attr_getstacksize"));
+            found.execve = found.execve.or_else(|| at(b"execve"));
+            found.execvpe = found.execvpe.or_else(|| at(b"execvpe"));
             found.key_create = found.key_create.or_else(|| at(b"pthread_key_create"));
             found.setspecific = found.setspecific.or_else(|| at(b"pthread_setspecific"));
             found.register_atfork = found.register_atfork.or_else(|| at(b"__register_atfork"));

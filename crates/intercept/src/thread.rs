@@ -58,6 +58,8 @@ pub struct ThreadState {
     pub release_gap: u32,
     /// Locks held whose acquisition time was taken.
     pub held: [Held; 8],
+    /// For environments passed on to children.
+    pub environment: crate::environment::Buffer,
     /// Cache of lock records.
     pub quick: [Quick; QUICK_ENTRIES],
     /// Bottom of the open frames.

@@ -384,6 +384,7 @@ impl<'a> Assembler<'a> {
         let exe = &p.executable;
         self.loss(LossKind::UnhookedSlots, exe, p.slots_refused as i64, "shadow table full");
         self.loss(LossKind::UntimedCalls, exe, p.frames_refused as i64, "no frame left (deep recursion)");
+        self.loss(LossKind::DroppedEvents, exe, p.late_calls as i64, "calls of threads past their last destructor");
         for (i, reason) in [
             (unprofiled::WRONG_CLASS, "not a 64-bit x86 program"),
             (unprofiled::STATIC, "statically linked"),

@@ -96,6 +96,8 @@ pub struct Process {
     pub frames_refused: u64,
     /// Slots that found no number.
     pub slots_refused: u64,
+    /// Calls made by threads past their last destructor.
+    pub late_calls: u64,
     /// Cost of a timed call, ticks.
     pub timed_call: u32,
     /// Cost of a timed call through Rust, ticks.
@@ -171,6 +173,7 @@ impl Process {
             unprofiled,
             frames_refused: h.u64(offset_of!(ProcessHeader, frames_refused)),
             slots_refused: h.u64(offset_of!(ProcessHeader, slots_refused)),
+            late_calls: h.u64(offset_of!(ProcessHeader, late_calls)),
             timed_call: h.u32(offset_of!(ProcessHeader, timed_call_ticks)),
             sampled_call: h.u32(offset_of!(ProcessHeader, sampled_call_ticks)),
             executable: h.text(offset_of!(ProcessHeader, executable), 1024),

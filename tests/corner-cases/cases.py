@@ -97,6 +97,7 @@ CASES = [
     Case("tail calls", ["tail-calls"]),
     Case("processes", ["processes"]),
     Case("daemon", ["daemon"]),
+    Case("programs started", ["children"]),
     Case("environment", ["environment"]),
     Case("environment empty", ["/usr/bin/env", "-i", "{build}/environment"]),
     Case("environment of env", ["/usr/bin/env"], scrub=lambda d: b"\n".join(l for l in d.splitlines() if not l.startswith(b"_="))),

@@ -82,7 +82,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             special(slot, kind, r, core::ptr::null_mut());
             return none;
         }
-        let c = arch::counters().add(slot as usize);
+        let mut c = arch::counters().add(slot as usize);
         if unseen {
             // The stub counted into the boot counters.
             add_countdown(c, -1);
@@ -94,6 +94,15 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         }
         let tail = r.ret == arch::return_site();
         let mut flags = special(slot, kind, r, state);
+        // What was lent is taken back at the return, which only a frame sees.
+        let lent_only = !timed && flags & frame::LENT != 0 && (*state).stopped == 0;
+        if lent_only {
+            timed = true;
+            c = thread::uncounted();
+        }
+        if flags & frame::LENT != 0 && (!timed || tail) {
+            spawn::take_back();
+        }
         if !timed {
             if slot::edge(slot).1 >= 0xfffe {
                 resolve(slot);
@@ -124,6 +133,9 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         if f.is_null() {
             (*(*state).header).untimed.fetch_add(1, Ordering::Relaxed);
             crate::process::header().frames_refused.fetch_add(1, Ordering::Relaxed);
+            if flags & frame::LENT != 0 {
+                spawn::take_back();
+            }
             return none;
         }
         (*c).depth.store((*c).depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
@@ -160,7 +172,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         (*f).open = 1;
         (*state).top = f;
         let free = flags & (frame::LOCKING | frame::CONTENDED) == frame::LOCKING && lock::knows();
-        if blocks(kind) && !free {
+        if blocks(kind) && !free && !lent_only {
             wait::enter(state, slot);
             (*f).flags |= frame::WAITING;
         }

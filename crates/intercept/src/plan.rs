@@ -122,6 +122,16 @@ fn open(path: &PathBuffer) -> Option<Plan> {
     }
 }
 
+/// True while the link to the recorder's memory file leads anywhere: a recorder that was killed left it behind.
+fn recorder_lives() -> bool {
+    let agent = crate::environment::agent_path();
+    let dir = &agent[..agent.iter().rposition(|&b| b == b'/').unwrap_or(0)];
+    let mut link = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
+    link.push(dir);
+    link.push(b"/arena");
+    sys::readable_path(link.bytes.as_ptr())
+}
+
 /// Asks the recorder for a plan; true once it is in place.
 fn ask(path: &[u8]) -> bool {
     let h = arena::header();
@@ -156,6 +166,9 @@ fn ask(path: &[u8]) -> bool {
     sys::futex_wake(h.attention.as_ptr());
     let mut waited = 0;
     while request.state.load(Ordering::Acquire) == REQUEST_POSTED {
+        if !recorder_lives() {
+            break;
+        }
         if waited >= PATIENCE_MS {
             // Nobody answers: say so once, for all.
             h.recorder_gone.store(1, Ordering::Relaxed);

@@ -380,11 +380,16 @@ pub fn has_ended() -> bool {
     arch::counters().cast_const() == (&raw const arch::transect_ended_counters).cast()
 }
 
+/// Counters in no record.
+pub fn uncounted() -> *mut FlowCounters {
+    (&raw const SINK).cast_mut()
+}
+
 /// Lets the return of an open call go uncounted.
 unsafe fn sink(frame: *mut Frame) {
     // SAFETY: an open frame of the calling thread.
     unsafe {
-        (*frame).record = (&raw const SINK).cast_mut();
+        (*frame).record = uncounted();
         (*frame).flags = 0;
         (*frame).inner_count = 0;
     }

@@ -29,6 +29,9 @@ pub const EXTENT_PROCESS: u32 = 1;
 /// Extent holds a [`crate::thread::ThreadHeader`].
 pub const EXTENT_THREAD: u32 = 2;
 
+/// Extent is kept by a process that has given up the rest of the arena, and by its children.
+pub const EXTENT_SPARE: u32 = 3;
+
 /// Time no call.
 pub const TIMING_COUNT: u32 = 0;
 /// Time every call.

@@ -4,7 +4,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::api_table::{ApiEntry, hash};
 use transect_event_abi::arena::{
-    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_FREE, EXTENT_SIZE, EXTENT_THREAD,
+    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_FREE, EXTENT_SIZE, EXTENT_SPARE,
+    EXTENT_THREAD,
 };
 
 use crate::arch::syscall as sys;
@@ -71,14 +72,17 @@ pub fn give_up_reserve() {
         return;
     }
     for cell in &SPARE {
-        cell.store(allocate_shared(EXTENT_THREAD).unwrap_or(0) as u64, Ordering::Relaxed);
+        cell.store(allocate_shared(EXTENT_SPARE).unwrap_or(0) as u64, Ordering::Relaxed);
     }
     let own = |index: u32| {
         index == crate::process::extent()
             || SPARE.iter().any(|c| c.load(Ordering::Relaxed) == index as u64)
-            || header().kind[index as usize].load(Ordering::Acquire) == EXTENT_THREAD
-                // SAFETY: the first word of a thread extent is its process.
-                && unsafe { (*(extent(index) as *const AtomicU32)).load(Ordering::Relaxed) } == crate::process::extent()
+            || header().kind[index as usize].load(Ordering::Acquire) == EXTENT_THREAD && {
+                // SAFETY: the first word of a thread extent is its process; 0 while it is set up, by a thread of
+                // ours perhaps.
+                let process = unsafe { (*(extent(index) as *const AtomicU32)).load(Ordering::Relaxed) };
+                process == 0 || process == crate::process::extent()
+            }
     };
     let mapped = MAPPED.load(Ordering::Relaxed) as u32;
     let used = header().next_extent.load(Ordering::Acquire).min(mapped);
@@ -95,12 +99,12 @@ pub fn allocate(kind: u32) -> Option<u32> {
     if LIMITED.load(Ordering::Acquire) == 0 {
         return allocate_shared(kind);
     }
-    let spare = SPARE.iter().find_map(|c| Some(c.swap(0, Ordering::AcqRel) as u32).filter(|&i| i != 0));
-    match spare {
-        Some(index) => header().kind[index as usize].store(kind, Ordering::Release),
-        None => {
-            header().extents_refused.fetch_add(1, Ordering::Relaxed);
-        }
+    // Parent and children of a fork have the same list: who changes the kind, in shared memory, has the extent.
+    let spare = SPARE.iter().map(|c| c.load(Ordering::Relaxed) as u32).filter(|&i| i != 0).find(|&i| {
+        header().kind[i as usize].compare_exchange(EXTENT_SPARE, kind, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    });
+    if spare.is_none() {
+        header().extents_refused.fetch_add(1, Ordering::Relaxed);
     }
     spare
 }

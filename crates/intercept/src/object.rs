@@ -89,6 +89,7 @@ pub fn is_code(address: u64) -> bool {
         crate::loader::maps()
             // SAFETY: the loader's list, at start or in its event.
             .find(|&m| unsafe { (*m).base } == base)
+            // SAFETY: an entry of that list.
             .and_then(|m| unsafe { Image::read(m, crate::loader::headers_of(base)) })
             .is_some_and(|image| image.executable(address))
     })

@@ -258,6 +258,11 @@ impl Image {
         bit(r, sys::PROT_READ) | bit(w, sys::PROT_WRITE) | bit(x, sys::PROT_EXEC)
     }
 
+    /// Executable segments.
+    pub fn code(&self) -> impl Iterator<Item = &'static Segment> {
+        self.segments.iter().filter(|s| s.kind == PT_LOAD && s.flags & 1 != 0)
+    }
+
     /// True if the address lies in an executable segment.
     pub fn executable(&self, address: u64) -> bool {
         self.segments.iter().any(|s| {

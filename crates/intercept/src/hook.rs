@@ -121,7 +121,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
         let jmprel_writable = _jmprel.is_some();
         let mut rela_writable: Option<Writable> = None;
         let mut cells = Cells { next: 0, end: 0 };
-        let mut text: Option<Writable> = None;
+        let mut text: Option<WritableText> = None;
         // In a fixed-position program other objects' calls may be bound to its PLT entries, of which their count would
         // be taken twice: such stubs go to the definition.
         let fixed = crate::loader::executable().filter(|e| e.base == 0 && e.start != image.start);
@@ -299,11 +299,9 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 slot::set_target(this, value);
                 slot::set_callee(this, callee, value);
                 (*(cell as *const AtomicU64)).store(arch::stub(this), Ordering::Release);
-                if text.is_none() {
-                    text = writable_text(image, plan);
-                }
+                let text = text.get_or_insert_with(|| WritableText::new(image, plan));
                 let mut redirected = 0;
-                for s in sites.iter().filter(|_| text.is_some()) {
+                for s in sites.iter().filter(|s| text.covers(image.base.wrapping_add(s.displacement_vaddr))) {
                     redirected += redirect(image, at, s.displacement_vaddr, cell) as u32;
                 }
                 if redirected == 0 {
@@ -333,15 +331,30 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
 /// Cells of slots whose calling instructions are redirected, for objects within reach of the agent.
 static CELLS: [AtomicU64; SLOT_CAPACITY] = [const { AtomicU64::new(0) }; SLOT_CAPACITY];
 
-/// Makes the part of an object's text that holds call sites writable.
-fn writable_text(image: &Image, plan: &Plan) -> Option<Writable> {
-    let first = plan.sites.iter().map(|s| s.displacement_vaddr).min()?;
-    let last = plan.sites.iter().map(|s| s.displacement_vaddr).max()?;
-    let protection = image.protection(image.base + first);
-    // Sites in more than one segment would get the first one's protection back.
-    (protection == image.protection(image.base + last))
-        .then(|| Writable::new(image.base + first, image.base + last + 4, protection))
-        .flatten()
+/// Code segments of one object that can be made writable at once; post-link optimisers make two.
+const TEXT_SEGMENTS: usize = 8;
+
+/// The parts of an object's text that hold call sites, writable; one part a segment, for what lies between two code
+/// segments may be data.
+struct WritableText([Option<Writable>; TEXT_SEGMENTS]);
+
+impl WritableText {
+    fn new(image: &Image, plan: &Plan) -> WritableText {
+        let mut parts = [const { None }; TEXT_SEGMENTS];
+        for (part, segment) in parts.iter_mut().zip(image.code()) {
+            let (start, end) = (segment.address, segment.address + segment.memory_size);
+            let inside = || plan.sites.iter().map(|s| s.displacement_vaddr).filter(|v| (start..end).contains(v));
+            if let (Some(first), Some(last)) = (inside().min(), inside().max()) {
+                let protection = image.protection(image.base + first);
+                *part = Writable::new(image.base + first, image.base + last + 4, protection);
+            }
+        }
+        WritableText(parts)
+    }
+
+    fn covers(&self, address: u64) -> bool {
+        self.0.iter().flatten().any(|w| address >= w.start && address + 4 <= w.start + w.length)
+    }
 }
 
 /// Numbers for an object's slots, in the order of its relocations. An object loaded again gets those it had, so that

@@ -118,7 +118,8 @@ transect_stubs:
     add rdx, rax
     .endm
 
-# Rules while the frame in rbx holds the return address: see the top of the file.
+# Rules while the frame in rbx holds the return address: see the top of the file. Their end is spelled `.cfi_offset 16`:
+# libgcc takes `.cfi_restore` as "unsaved", not as the rule the CIE began with.
     .macro CFI_IN_FRAME
     .cfi_def_cfa rsp, 8
     .cfi_escape 0x10, 16, 2, 0x73, {F_RET}
@@ -221,7 +222,7 @@ transect_return_site:
 33: rdtsc
     .cfi_remember_state
     push qword ptr [rbx + {F_RET}]
-    .cfi_restore 16
+    .cfi_offset 16, -8
     .cfi_restore rsp
     .cfi_def_cfa rsp, 8
     shl rdx, 32
@@ -307,7 +308,7 @@ transect_return_site:
     ret
     .cfi_restore_state
     .cfi_remember_state
-    .cfi_restore 16
+    .cfi_offset 16, -8
     .cfi_restore rsp
     .cfi_def_cfa rsp, 8
 6:  # outermost
@@ -343,7 +344,7 @@ transect_return_site:
     nop
 transect_quiet_return_site:
     push qword ptr [rbx + {F_RET}]
-    .cfi_restore 16
+    .cfi_offset 16, -8
     .cfi_restore rsp
     .cfi_def_cfa rsp, 8
     mov rbx, qword ptr [rbx + {F_RBX}]

@@ -145,6 +145,7 @@ CASES = [
     Case("standard library, no PIE, no PLT", ["standard-library-nopie"]),
     Case("unwinding", ["unwinding"]),
     Case("unwinding with frame pointers", ["unwinding-fp"]),
+    Case("unwinding at every tick", ["self-profiling"]),
     Case("loader's view", ["caller-address"]),
     Case("standard streams", ["streams"], stdin=LINES),
     Case("jemalloc preloaded", ["standard-library"], env={"LD_PRELOAD": JEMALLOC}, needs=exists(JEMALLOC)),

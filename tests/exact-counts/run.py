@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares a profile's counts and times with what the programs themselves know.
 
-usage: run.py --transect PATH [--programs N] [--seed N] [--work DIR] [--timing MODE]... [--only counts|spin|killed] [--keep]
+usage: run.py --transect PATH [--programs N] [--seed N] [--work DIR] [--timing MODE]... [--only counts|spin|killed|ends] [--keep]
 """
 
 import argparse
@@ -162,6 +162,49 @@ def check_killed(options, folder):
             yield f"SIGKILL with {threads} threads [{timing}]", complaints
 
 
+def check_ends(options, folder):
+    """Threads, jumps and recorders that end where nobody expects it."""
+    cc = ["cc", "-O1", "-g", "-pthread"]
+    here = [f"-L{folder}", "-Wl,-rpath,$ORIGIN"]
+    compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libjump.c", "-o", f"{folder}/libjump.so"])
+    compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libjumping.c", "-o", f"{folder}/libjumping.so"] + here + ["-ljump"])
+    compile_step(cc + [f"{HERE}/jumping.c", "-o", f"{folder}/jumping"] + here + ["-ljumping", "-ljump"])
+    for name in ("ended", "orphan"):
+        compile_step(cc + [f"{HERE}/{name}.c", "-o", f"{folder}/{name}"])
+
+    def report(name, timing):
+        profile = os.path.join(folder, f"{name}-{timing}")
+        done = record(options.transect, timing, profile, [f"{folder}/{name}"])
+        if done.returncode:
+            raise RuntimeError(f"status {done.returncode}; {done.stderr[-200:]}")
+        shown = subprocess.run([options.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)
+        return json.loads(shown.stdout)
+
+    for timing in ("adaptive", "full"):
+        got = report("ended", timing)
+        complaints = [] if len(got["threads"]) == 51 else [f"{len(got['threads'])} threads of 51"]
+        yield f"calls past the last destructor [{timing}]", complaints
+        got = report("jumping", timing)
+        complaints = [f"{row['count']} {row['what']}: {row['reason']}" for row in got["loss"] if row["what"] == "untimed calls"]
+        calls = sum(row["calls"] for row in got["flows"] if row["api"] in ("catching", "jump", "jump_back"))
+        if calls != 4500000:
+            complaints.append(f"{calls} calls of 4500000")
+        yield f"jumps back into a call [{timing}]", complaints
+    command = [options.transect, "record", "--quiet", "-o", os.path.join(folder, "orphan-profile"), "--", f"{folder}/orphan"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    process.kill()
+    process.wait()
+    start = time.monotonic()
+    out, errors = process.communicate("\n", timeout=30)
+    complaints = []
+    if (out, errors) != ("child\ncommand\nend\n", ""):
+        complaints.append(f"wrote {out!r}, {errors!r}")
+    if time.monotonic() - start > 2:
+        complaints.append(f"took {time.monotonic() - start:.1f} s")
+    yield "recorder killed", complaints
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transect", default=os.path.join(HERE, "../../target/release/transect"))
@@ -169,7 +212,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", help="folder for generated programs (default: a temporary one)")
     parser.add_argument("--timing", action="append")
-    parser.add_argument("--only", choices=["counts", "spin", "killed"])
+    parser.add_argument("--only", choices=["counts", "spin", "killed", "ends"])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--native", action="store_true", help="only build and run the programs")
@@ -207,6 +250,9 @@ def main():
             note(name, complaints)
     if options.only in (None, "killed"):
         for name, complaints in check_killed(options, folder):
+            note(name, complaints)
+    if options.only in (None, "ends"):
+        for name, complaints in check_ends(options, folder):
             note(name, complaints)
     if not options.keep and not options.work:
         shutil.rmtree(folder, ignore_errors=True)

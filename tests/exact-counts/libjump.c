@@ -1,0 +1,2 @@
+void jump_back(void);
+void jump(void) { jump_back(); }

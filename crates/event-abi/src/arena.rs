@@ -73,10 +73,6 @@ pub struct ArenaHeader {
     pub magic: u64,
     /// [`ARENA_VERSION`].
     pub version: u32,
-    /// Extents in the file.
-    pub extent_count: u32,
-    /// Process id of the recorder.
-    pub recorder_pid: u32,
     /// `OPTION_` bits.
     pub options: u32,
     /// One of the `TIMING_` values.
@@ -116,4 +112,4 @@ pub struct ArenaHeader {
 }
 
 const _: () = assert!(size_of::<ArenaHeader>() < API_TABLE_OFFSET);
-const _: () = assert!(core::mem::offset_of!(ArenaHeader, next_extent) == 48);
+const _: () = assert!(core::mem::offset_of!(ArenaHeader, next_extent) == 40);

@@ -42,8 +42,6 @@ pub struct ProcessHeader {
     pub active_packed: AtomicU64,
     /// ∫ dt / max(1, n) up to the time in `active_packed`, ticks.
     pub active_integral: AtomicU64,
-    /// Calls of exec and spawn APIs.
-    pub spawns: AtomicU32,
     /// Children that run without the agent, by [`unprofiled`] reason.
     pub unprofiled: [AtomicU32; 8],
     /// Calls that found no frame.

@@ -84,7 +84,6 @@ unsafe fn buffer(state: *mut ThreadState, fallback: &mut Buffer) -> &mut Buffer 
 /// # Safety
 /// `r` holds the arguments of the call that `kind` describes.
 pub unsafe fn exec_with_environment(kind: Kind, r: &mut Registers, state: *mut ThreadState) {
-    process::header().spawns.fetch_add(1, Ordering::Relaxed);
     // posix_spawn(pid, path, actions, attr, argv, envp), execve(path, argv, envp)
     let path = if kind.size_arg == 5 { r.rsi } else { r.rdi };
     // SAFETY: paths and environments are what the program passes to the system call.
@@ -111,7 +110,6 @@ pub unsafe fn exec_with_environment(kind: Kind, r: &mut Registers, state: *mut T
 /// # Safety
 /// As for [`exec_with_environment`].
 pub unsafe fn exec_with_own(r: &mut Registers, in_path: bool, list: bool, state: *mut ThreadState) {
-    process::header().spawns.fetch_add(1, Ordering::Relaxed);
     let by = EXEC[usize::from(in_path)].load(Ordering::Acquire);
     // SAFETY: the call's own arguments: a path, then an array or a null-terminated list, whose sixth and further words
     // stand above the return address.
@@ -146,7 +144,6 @@ pub unsafe fn exec_with_own(r: &mut Registers, in_path: bool, list: bool, state:
 
 /// `system` and `popen`.
 pub fn lend() -> bool {
-    process::header().spawns.fetch_add(1, Ordering::Relaxed);
     if !follows() {
         left_behind(unprofiled::NOT_FOLLOWED);
         return false;

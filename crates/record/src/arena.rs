@@ -75,8 +75,6 @@ impl Arena {
             let h = &mut *header;
             h.magic = ARENA_MAGIC;
             h.version = ARENA_VERSION;
-            h.extent_count = EXTENT_COUNT as u32;
-            h.recorder_pid = std::process::id();
             h.options = settings.options;
             h.timing = settings.timing;
             h.every = settings.every;

@@ -6,9 +6,9 @@ use transect_event_abi::api_table::handler;
 use transect_event_abi::process::{SLOT_DLSYM, SLOT_SHARED};
 
 use crate::arch::{self, syscall as sys};
-use crate::elf::{FUNC, IFUNC, Image, bytes_until_zero};
+use crate::elf::{FUNC, IFUNC, bytes_until_zero};
 use crate::enter::Registers;
-use crate::{arena, hook, loader, object, slot};
+use crate::{arena, hook, object, slot};
 
 /// Guards the making of stubs. Not waited for long: who can't have it passes the plain address on.
 static LOCK: AtomicU32 = AtomicU32::new(0);
@@ -63,8 +63,7 @@ unsafe fn stub_for(address: u64, name: &[u8], requester: u16) -> u64 {
     }
     // SAFETY: the object is loaded: the program has just got an address in it.
     let function = unsafe {
-        let base = object::record(callee).base.load(Ordering::Relaxed);
-        loader::maps().find(|&m| (*m).base == base).and_then(|m| Image::read(m, None)).is_some_and(|image| {
+        object::image(callee).is_some_and(|image| {
             image.executable(address) && image.lookup(name).is_some_and(|s| matches!(s.kind(), FUNC | IFUNC))
         })
     };

@@ -106,7 +106,7 @@ pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
                     if own || file.starts_with(b"ld-") || file.starts_with(b"linux-vdso") || path.is_empty() {
                         flags |= OBJECT_SYNTHETIC;
                     }
-                    object::add(&image, path, flags);
+                    object::add(&image, map, path, flags);
                 } else if let Some(i) = known {
                     let o = object::record(i);
                     if o.flags.load(Ordering::Relaxed) & (OBJECT_HOOKED | OBJECT_SYNTHETIC) != 0 {

@@ -1,11 +1,14 @@
 //! The process' objects: records in the process extent, address ranges for lookups.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use transect_event_abi::process::{OBJECT_CAPACITY, OBJECT_GONE, OBJECTS_OFFSET, ObjectRecord};
 
-use crate::elf::Image;
+use crate::elf::{Image, LinkMap};
 use crate::process;
+
+/// The loader's entry of each object, so that nobody needs to walk the loader's list outside of its lock.
+static MAPS: [AtomicU64; OBJECT_CAPACITY] = [const { AtomicU64::new(0) }; OBJECT_CAPACITY];
 
 /// Record of an object.
 pub fn record(index: u16) -> &'static ObjectRecord {
@@ -33,7 +36,7 @@ pub fn loaded() -> impl Iterator<Item = u16> {
 }
 
 /// Registers an object, or revives the record of the same file loaded before. `None` when the table is full.
-pub fn add(image: &Image, path: &[u8], flags: u32) -> Option<u16> {
+pub fn add(image: &Image, map: *const LinkMap, path: &[u8], flags: u32) -> Option<u16> {
     let path = &path[..path.len().min(919)];
     let revived = (0..count()).find(|&i| {
         let o = record(i);
@@ -55,6 +58,7 @@ pub fn add(image: &Image, path: &[u8], flags: u32) -> Option<u16> {
         }
     };
     let o = (record(index) as *const ObjectRecord).cast_mut();
+    MAPS[index as usize].store(map as u64, Ordering::Release);
     // SAFETY: records are written under the loader's lock, before the count or the flag publishes them.
     unsafe {
         (*o).base.store(image.base, Ordering::Relaxed);
@@ -84,13 +88,19 @@ pub fn gone(index: u16) {
 
 /// True if the address lies in an executable segment of a loaded object.
 pub fn is_code(address: u64) -> bool {
-    find(address).is_some_and(|i| {
-        let base = record(i).base.load(Ordering::Relaxed);
-        crate::loader::maps()
-            // SAFETY: the loader's list, at start or in its event.
-            .find(|&m| unsafe { (*m).base } == base)
-            // SAFETY: an entry of that list.
-            .and_then(|m| unsafe { Image::read(m, crate::loader::headers_of(base)) })
-            .is_some_and(|image| image.executable(address))
-    })
+    // SAFETY: called at start or in the loader's event: no object goes away meanwhile.
+    find(address).and_then(|i| unsafe { image(i) }).is_some_and(|image| image.executable(address))
+}
+
+/// A loaded object as the loader has mapped it.
+///
+/// # Safety
+/// The object stays loaded meanwhile: its caller is the loader's event, or holds a handle to it.
+pub unsafe fn image(index: u16) -> Option<Image> {
+    let map = MAPS[index as usize].load(Ordering::Acquire) as *const LinkMap;
+    if map.is_null() {
+        return None;
+    }
+    // SAFETY: the loader's entry lives as long as its object.
+    unsafe { Image::read(map, crate::loader::headers_of((*map).base)) }
 }

@@ -366,7 +366,12 @@ impl<'a> Assembler<'a> {
             self.profile.locks.push(Lock {
                 process,
                 object: format!("{kind} {}", address_label(p, names, object)),
-                path: format!("{enclosing}{place}"),
+                // The function that takes the lock is often the API itself.
+                path: if enclosing.strip_suffix(" > ") == Some(place.as_str()) {
+                    place
+                } else {
+                    format!("{enclosing}{place}")
+                },
                 acquisitions: acquisitions as i64,
                 contended: contended as i64,
                 wait_ns: self.scale.ns(wait),

@@ -4,7 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 BIN := target/release/transect
 AGENT := target/release/libtransect_agent.so
-PACKAGES := bc gcc g++ make python3 xz-utils zstd sqlite3 curl
+PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl
 
 .PHONY: all build demo test bench install packages test-packages bench-packages toolchain fmt lint doc clean
 

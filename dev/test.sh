@@ -19,17 +19,29 @@ part() {
 }
 
 transect=$PWD/target/release/transect
+# Foreign readers of the profile's tables, in a Python of their own.
+readers=$PWD/target/readers
+if [ ! -x "$readers/bin/python" ] || ! "$readers/bin/python" -c 'import duckdb, pandas, pyarrow' 2>/dev/null; then
+    python3 -m venv "$readers" && "$readers/bin/pip" install -q duckdb pandas pyarrow ||
+        echo "NOT RUN: foreign readers of the tables: duckdb, pandas, pyarrow can't be installed" | tee -a "$log"
+fi
+[ -x "$readers/bin/python" ] && export TRANSECT_PYTHON=$readers/bin/python
 part "crates" cargo test --workspace --exclude transect-agent --locked --no-fail-fast
 [ -f crates/report/web/package.json ] && part "web bundle and browser" dev/test-web.sh
 part "corner cases" sh -c "make -s -C tests/corner-cases && python3 tests/corner-cases/run.py --transect '$transect'"
 part "exact counts" python3 tests/exact-counts/run.py --transect "$transect"
 part "workloads" sh -c "make -s -C workloads && python3 workloads/run.py test --transect '$transect'"
-part "real programs" python3 tests/real-programs/run.py --transect "$transect" ${TRANSECT_ALL_SUITES:---quick}
+# CPython's modules in full; the others' short halves unless all is asked for.
+part "real programs: python" python3 tests/real-programs/run.py --transect "$transect" --suite python
+for suite in perl zstd tcl; do
+    part "real programs: $suite" \
+        python3 tests/real-programs/run.py --transect "$transect" --suite "$suite" ${TRANSECT_ALL_SUITES---quick}
+done
 
 # Totals over all runners: cargo's "test result" lines and the runners' "N passed, N failed".
 passed=$(sed -n 's/.*test result: [a-zA-Z]*\. \([0-9]*\) passed; .*/\1/p; s/^\([0-9]*\) passed, [0-9]* failed.*/\1/p' "$log" | paste -sd+ | bc)
 bad=$(sed -n 's/.*test result: [a-zA-Z]*\. [0-9]* passed; \([0-9]*\) failed.*/\1/p; s/^[0-9]* passed, \([0-9]*\) failed.*/\1/p' "$log" | paste -sd+ | bc)
-not_run=$(grep -c 'NOT RUN:' "$log")
-grep 'NOT RUN:' "$log" | sort | uniq -c
+not_run=$(grep -cE "NOT RUN:|SKIPPED " "$log")
+grep -E "NOT RUN:|SKIPPED " "$log" | sort | uniq -c
 printf '\n%s passed, %s failed, %s skipped\n' "${passed:-0}" "$((${bad:-0}))" "$not_run"
 [ "$failed" = 0 ] && [ "${bad:-0}" = 0 ]

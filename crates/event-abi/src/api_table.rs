@@ -61,6 +61,8 @@ pub mod handler {
     pub const EXEC_LIST: u8 = 19;
     /// `execlp`.
     pub const EXEC_LIST_PATH: u8 = 20;
+    /// `execle`: a list of arguments, then the environment.
+    pub const EXEC_LIST_ENV: u8 = 21;
     /// `dladdr`: stubs are translated to their targets.
     pub const DLADDR: u8 = 14;
 }

@@ -277,6 +277,10 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
                 spawn::exec_with_own(r, in_path, list, state);
                 0
             }
+            handler::EXEC_LIST_ENV => {
+                spawn::exec_list_with_environment(r, state);
+                0
+            }
             handler::EXEC_LEND if spawn::lend() => frame::LENT,
             handler::LOCK_RELEASE => {
                 if !state.is_null() {

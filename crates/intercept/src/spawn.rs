@@ -103,6 +103,35 @@ pub unsafe fn exec_with_environment(kind: Kind, r: &mut Registers, state: *mut T
     }
 }
 
+/// `execle(path, argument…, null, environment)`: the environment is changed where it stands.
+///
+/// # Safety
+/// As for [`exec_with_environment`].
+pub unsafe fn exec_list_with_environment(r: &mut Registers, state: *mut ThreadState) {
+    // SAFETY: the call's own arguments: five registers after the path, further words above the return address; that
+    // area belongs to the call, which may change it.
+    unsafe {
+        if !may_follow(r.rdi as *const u8) {
+            return;
+        }
+        let above = (r.sp() + 8) as *mut u64;
+        let given = [r.rsi, r.rdx, r.rcx, r.r8, r.r9];
+        let word = |i: usize| if i < given.len() { given[i] } else { *above.add(i - given.len()) };
+        let at = (0..).position(|i| word(i) == 0).unwrap_or(0) + 1;
+        let mut fresh = Buffer::none();
+        let environment = word(at) as *const *const u8;
+        if let Some((_, array)) = environment::with_agent(environment, buffer(state, &mut fresh), 0) {
+            match at {
+                1 => r.rdx = array as u64,
+                2 => r.rcx = array as u64,
+                3 => r.r8 = array as u64,
+                4 => r.r9 = array as u64,
+                _ => *above.add(at - given.len()) = array as u64,
+            }
+        }
+    }
+}
+
 /// exec with the program's own environment (`execv`, `execvp`, and with `list` set `execl`, `execlp`): goes on as
 /// `execve` or `execvpe` with a copy that has the agent in it, so that the program's own environment stays untouched
 /// if exec fails or this is the child of vfork.

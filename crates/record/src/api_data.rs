@@ -143,6 +143,7 @@ fn handler_named(word: &str) -> Option<u8> {
         "exec-own" => handler::EXEC_OWN,
         "exec-own-path" => handler::EXEC_OWN_PATH,
         "exec-list" => handler::EXEC_LIST,
+        "exec-list-env" => handler::EXEC_LIST_ENV,
         "exec-list-path" => handler::EXEC_LIST_PATH,
         "exec-lend" => handler::EXEC_LEND,
         "mutex" => handler::LOCK_ACQUIRE,

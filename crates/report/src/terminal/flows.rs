@@ -165,6 +165,24 @@ pub(crate) fn apis(page: &mut Page, view: &ApisView, component: Option<&str>, li
     }
 }
 
+/// One API with the sums over its callers.
+fn group_cells(group: &ApiGroup) -> [Cell; 10] {
+    let times = Times::of_group(group);
+    let percent = group.percent.filter(|_| times.attributed_ns.is_some());
+    [
+        share_cell(percent),
+        Cell::new(Role::Bar, bar(percent.unwrap_or(0.0), BAR)),
+        optional_duration(times.total_ns).into(),
+        optional_duration(times.self_ns).into(),
+        count(group.calls).into(),
+        per_call(times.total_ns, group.calls).into(),
+        optional_bytes(group.bytes),
+        class_cell(group.class),
+        Cell::new(Role::Dim, escape(&group.callee)),
+        Cell::new(Role::Name, escape(&group.api)),
+    ]
+}
+
 fn groups(page: &mut Page, rows: &[ApiGroup], limit: Limit) {
     if rows.is_empty() {
         return page.empty("none");
@@ -183,20 +201,7 @@ fn groups(page: &mut Page, rows: &[ApiGroup], limit: Limit) {
     ]);
     let (shown, left) = limit.apply(rows);
     for group in shown {
-        let times = Times::of_group(group);
-        let percent = group.percent.filter(|_| times.attributed_ns.is_some());
-        table.row([
-            share_cell(percent),
-            Cell::new(Role::Bar, bar(percent.unwrap_or(0.0), BAR)),
-            optional_duration(times.total_ns).into(),
-            optional_duration(times.self_ns).into(),
-            count(group.calls).into(),
-            per_call(times.total_ns, group.calls).into(),
-            optional_bytes(group.bytes),
-            class_cell(group.class),
-            Cell::new(Role::Dim, escape(&group.callee)),
-            Cell::new(Role::Name, escape(&group.api)),
-        ]);
+        table.row(group_cells(group));
     }
     page.table(&table);
     page.left_out(left, "--top N, --api NAME");
@@ -222,20 +227,7 @@ pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit
     ]);
     let (shown, left) = limit.apply(rows);
     for group in shown {
-        let times = Times::of_group(group);
-        let percent = group.percent.filter(|_| times.attributed_ns.is_some());
-        table.row([
-            share_cell(percent),
-            Cell::new(Role::Bar, bar(percent.unwrap_or(0.0), BAR)),
-            optional_duration(times.total_ns).into(),
-            optional_duration(times.self_ns).into(),
-            count(group.calls).into(),
-            per_call(times.total_ns, group.calls).into(),
-            optional_bytes(group.bytes),
-            class_cell(group.class),
-            Cell::new(Role::Dim, escape(&group.callee)),
-            Cell::new(Role::Name, escape(&group.api)),
-        ]);
+        table.row(group_cells(group));
         for row in &group.callers {
             let times = Times::of_row(row);
             let part = attributed_share(times.attributed_ns, totals);

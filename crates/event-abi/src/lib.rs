@@ -8,5 +8,6 @@
 pub mod api_table;
 pub mod arena;
 pub mod plan;
+pub mod probe_arena;
 pub mod process;
 pub mod thread;

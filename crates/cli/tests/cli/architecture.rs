@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What each crate may use of ours.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("event-abi", &[]),
     ("profile-model", &[]),
     ("intercept", &["event-abi"]),
@@ -19,6 +19,13 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("analyze", &["profile-model"]),
     ("record", &["event-abi", "profile-model", "binary-info"]),
     ("report", &["profile-model", "analyze", "profile-export"]),
+    ("text-patch", &[]),
+    ("probe", &["event-abi", "text-patch"]),
+    ("probe-agent", &["probe"]),
+    ("probe-plan", &["binary-info"]),
+    ("attach", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),
+    ("calibrate", &["event-abi", "text-patch", "probe"]),
+    ("c-library", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),
     ("cli", &["profile-model", "binary-info", "record", "profile-store", "profile-export", "analyze", "report"]),
 ];
 

@@ -1,0 +1,1 @@
+//! Stopping another process, loading the probe agent into it, writing its text.

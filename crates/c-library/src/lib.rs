@@ -1,0 +1,1 @@
+//! libtransect: probes for C and C++ programs.

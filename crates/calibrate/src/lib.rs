@@ -1,0 +1,1 @@
+//! Costs of clock, probes and toggles on this machine.

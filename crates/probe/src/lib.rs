@@ -1,0 +1,2 @@
+//! What runs at a probe: trampolines, handlers, frames.
+#![no_std]

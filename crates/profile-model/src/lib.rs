@@ -6,12 +6,14 @@
 #![forbid(unsafe_code)]
 
 mod flow;
+mod latency;
 mod loss;
 mod meta;
 mod thread;
 mod wait;
 
 pub use flow::{ApiClass, Component, Flow, TraceEvent};
+pub use latency::{Latency, LatencyBucket, LatencyId, LatencySampling, LatencySession, LatencySlice};
 pub use loss::{Loss, LossKind};
 pub use meta::{Clock, Machine, Meta, Timing};
 pub use thread::{Process, Thread};
@@ -46,6 +48,10 @@ pub struct Profile {
     pub locks: Vec<Lock>,
     /// Sequence of the APIs chosen with `--trace`, in order of time.
     pub trace: Vec<TraceEvent>,
+    /// Sampled durations per (process, function).
+    pub latency: Vec<Latency>,
+    /// The same over time.
+    pub latency_slices: Vec<LatencySlice>,
     /// Everything that the recording knows it did not see.
     pub loss: Vec<Loss>,
 }

@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use crate::LatencySession;
+
 /// Facts about a recording, kept in `meta.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
@@ -11,7 +13,7 @@ pub struct Meta {
     pub machine: Machine,
     /// How ticks became nanoseconds.
     pub clock: Clock,
-    /// Collectors that took part; `"flow"` is the cross-flow agent.
+    /// Collectors that took part; `"flow"` is the cross-flow agent, `"latency"` the sampling of functions' durations.
     pub collectors: Vec<String>,
     /// Timing mode of the flow collector.
     pub timing: Timing,
@@ -24,6 +26,9 @@ pub struct Meta {
     pub started_unix_ns: i64,
     /// Exit status of the launched process as a shell reports it (signal N as 128 + N); `None` while it runs.
     pub exit_status: Option<i32>,
+    /// The latency measurement, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencySession>,
 }
 
 /// The recording machine.

@@ -127,6 +127,8 @@ fn read_once(dir: &Path) -> Result<Profile, Interrupted> {
         waits: tables::read_waits(&open("waits")?, threads.len(), components.len())?,
         locks: tables::read_locks(&open("locks")?, processes.len())?,
         trace: tables::read_events(&open("events")?, threads.len(), components.len())?,
+        latency: Vec::new(),
+        latency_slices: Vec::new(),
         loss: meta.losses(&meta_path)?,
         meta: meta.meta,
         components,

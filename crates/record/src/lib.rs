@@ -13,6 +13,7 @@ mod clock;
 mod error;
 mod extent;
 mod harvest;
+pub mod latency;
 mod launch;
 mod liveness;
 mod machine;

@@ -209,6 +209,7 @@ impl Session<'_> {
                 wall_ns,
                 started_unix_ns: self.clock.started_unix_ns,
                 exit_status,
+                latency: None,
             },
             components: Vec::new(),
             processes: Vec::new(),
@@ -217,6 +218,8 @@ impl Session<'_> {
             waits: Vec::new(),
             locks: Vec::new(),
             trace: Vec::new(),
+            latency: Vec::new(),
+            latency_slices: Vec::new(),
             loss: Vec::new(),
         };
         let scale = Scale { epoch: self.clock.epoch, rate };

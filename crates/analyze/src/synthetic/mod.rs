@@ -30,6 +30,7 @@ pub fn empty() -> Profile {
             wall_ns: 1_000_000_000,
             started_unix_ns: 1_700_000_000_000_000_000,
             exit_status: Some(0),
+            latency: None,
         },
         components: Vec::new(),
         processes: Vec::new(),
@@ -38,6 +39,8 @@ pub fn empty() -> Profile {
         waits: Vec::new(),
         locks: Vec::new(),
         trace: Vec::new(),
+        latency: Vec::new(),
+        latency_slices: Vec::new(),
         loss: Vec::new(),
     }
 }

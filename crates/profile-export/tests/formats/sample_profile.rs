@@ -93,6 +93,7 @@ pub fn profile() -> Profile {
             wall_ns: 1_500_000_000,
             started_unix_ns: 1_700_000_000_000_000_000,
             exit_status: Some(0),
+            latency: None,
         },
         components: vec![
             component("/opt/app", true),
@@ -132,6 +133,8 @@ pub fn profile() -> Profile {
             api: "deflate".into(),
             args: [-1, 1, 2, 3, 4, 5],
         }],
+        latency: Vec::new(),
+        latency_slices: Vec::new(),
         loss: vec![Loss {
             what: LossKind::UnhookedSlots,
             place: "/opt/app".into(),

@@ -34,6 +34,7 @@ pub fn meta() -> Meta {
         wall_ns: 12_345_678_901,
         started_unix_ns: 1_750_000_000_000_000_000,
         exit_status: Some(0),
+        latency: None,
     }
 }
 

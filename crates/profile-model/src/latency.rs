@@ -1,0 +1,116 @@
+use serde::{Deserialize, Serialize};
+
+use crate::{ComponentId, ProcessId};
+
+/// Row number in [`crate::Profile::latency`].
+pub type LatencyId = u32;
+
+/// Sampled durations of one function of one process (interval sampling of "Living on the Edge", PLDI '16, section 6:
+/// a probe switches itself off after its sample and is switched on again at the next epoch).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Latency {
+    /// Process that ran it.
+    pub process: ProcessId,
+    /// Component that holds it.
+    pub component: ComponentId,
+    /// Name, demangled; `fn@0x4f30` (virtual address in the object) where a stripped object names none.
+    pub function: String,
+    /// Raw symbol name; empty if there is none.
+    pub symbol: String,
+    /// Source file; empty if unknown.
+    pub file: String,
+    /// Source line, 0 if unknown.
+    pub line: i32,
+    /// Calls that met the probe switched on.
+    pub calls_seen: i64,
+    /// Calls that were timed.
+    pub samples: i64,
+    /// Sum of their durations from entry to return, ns, less what timing an empty function shows.
+    pub total_ns: i64,
+    /// The longest, ns; 0 without samples.
+    pub max_ns: i64,
+    /// Time in which the probe was switched on, ns; `calls_seen` over it is the rate of calls. `None` if unknown.
+    pub on_ns: Option<i64>,
+    /// Durations by size, ascending, buckets without samples left out.
+    pub histogram: Vec<LatencyBucket>,
+}
+
+/// Samples of one duration, to within an eighth: buckets are those of the agent (8 per power of two of clock ticks,
+/// as in HdrHistogram), their bounds converted to nanoseconds by the recorder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencyBucket {
+    /// Shortest duration, ns.
+    pub low_ns: i64,
+    /// Where the next bucket begins, ns; equal to `low_ns` in buckets of less than a nanosecond.
+    pub high_ns: i64,
+    /// Samples.
+    pub count: i64,
+}
+
+/// Samples of one function and one duration in one slice of the run: a cell of the picture of latency over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencySlice {
+    /// The function.
+    pub latency: LatencyId,
+    /// Start of the slice since the recording's start, ns.
+    pub start_ns: i64,
+    /// Its end, ns.
+    pub end_ns: i64,
+    /// The samples that ended in it.
+    pub bucket: LatencyBucket,
+}
+
+/// How often functions are sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "mode")]
+pub enum LatencySampling {
+    /// So many calls per epoch and function.
+    Fixed {
+        /// Calls.
+        sample_size: u32,
+    },
+    /// As many as an overhead budget allows, function by function.
+    Budget {
+        /// Share of run time, 0.02 = 2 %.
+        share: f64,
+    },
+}
+
+/// Facts about a latency measurement as a whole; counts are sums over its processes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LatencySession {
+    /// How often functions were sampled.
+    pub sampling: LatencySampling,
+    /// Time between two switchings on, ns.
+    pub epoch_ns: i64,
+    /// From the first switching on to the last switching off, ns: what the rates below refer to.
+    pub measured_ns: i64,
+    /// Functions that got a probe.
+    pub probes_installed: i64,
+    /// Functions of them that were called while their probe was on.
+    pub probes_active: i64,
+    /// Functions that got none; the reasons are among the losses.
+    pub sites_refused: i64,
+    /// Probes switched on or off.
+    pub toggles: i64,
+    /// The same per second of `measured_ns`.
+    pub toggles_per_second: f64,
+    /// Calls timed.
+    pub samples: i64,
+    /// The same per second of `measured_ns`.
+    pub samples_per_second: f64,
+    /// Share of `measured_ns` that one processor spent in switching, 0.0–1.0.
+    pub toggling_share: f64,
+    /// What a timed call of an empty function shows, ns; taken off every duration.
+    pub empty_ns: f64,
+    /// How often the program's threads were stopped to install or remove probes.
+    pub stops: i64,
+    /// The longest of these stops, ns.
+    pub longest_stop_ns: i64,
+    /// All of them together, ns.
+    pub total_stop_ns: i64,
+    /// Timed calls left by an exception, longjmp or thread end: no duration is known.
+    pub abandoned: i64,
+    /// Calls that should have been timed and were not, for want of memory.
+    pub untimed: i64,
+}

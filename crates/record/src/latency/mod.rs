@@ -1,0 +1,24 @@
+//! Latency profiling: every function's durations by interval sampling, at a cost that the user sets ("Living on the
+//! Edge: Rapid-Toggling Probes with Cross-Modification on x86", PLDI '16, section 6).
+
+mod bucket_scale;
+mod session;
+mod settings;
+mod time_slices;
+
+pub use bucket_scale::BucketScale;
+pub use settings::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget};
+pub use time_slices::TimeSlices;
+
+use crate::RecordError;
+
+/// Measures the latency of functions.
+///
+/// A launched program keeps its standard streams; nothing is printed.
+///
+/// # Errors
+/// As [`crate::record`] for programs that can't be started. For processes that can't be attached to, the reason and
+/// what to do about it; the process is untouched then.
+pub fn record(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
+    session::run(settings)
+}

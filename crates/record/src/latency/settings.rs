@@ -1,0 +1,56 @@
+use std::ffi::OsString;
+use std::time::Duration;
+
+use transect_profile_model::{LatencySampling, Profile};
+
+/// Whose functions are measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LatencyTarget {
+    /// A program to start; measured from its first instruction to the end of the launched process.
+    Launch {
+        /// Program and arguments.
+        command: Vec<OsString>,
+        /// Measure its child processes too.
+        follow: bool,
+    },
+    /// A running process; left as it was found.
+    Attach {
+        /// Process id.
+        pid: i32,
+        /// How long; `None`: until it ends, or until SIGINT or SIGTERM ends the measurement.
+        duration: Option<Duration>,
+    },
+}
+
+/// What to measure, and at what cost.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatencySettings {
+    /// The program or process.
+    pub target: LatencyTarget,
+    /// Globs (`*`, `?`) over function names as [`transect_profile_model::Latency`] has them: demangled, raw, or up to
+    /// the parameter list. A function that any of them matches is measured; none: all functions.
+    pub functions: Vec<String>,
+    /// Globs over components: path, file name, or file name up to `.so`. None: all components.
+    pub components: Vec<String>,
+    /// Measure only functions that are on the stack's top in a one-second sample of the CPU time.
+    pub hot: bool,
+    /// Sample size per epoch, or the budget that steers it.
+    pub sampling: LatencySampling,
+    /// Time between two switchings on.
+    pub epoch: Duration,
+}
+
+/// Default of [`LatencySettings::epoch`], the paper's.
+pub const DEFAULT_EPOCH: Duration = Duration::from_millis(10);
+/// Default of [`LatencySampling::Budget`]: share of run time.
+pub const DEFAULT_BUDGET: f64 = 0.02;
+
+/// A finished measurement.
+#[derive(Debug)]
+pub struct LatencyOutcome {
+    /// What was measured.
+    pub profile: Profile,
+    /// Exit status of the launched process as a shell gives it (signal N: 128 + N); `None` for a process that was
+    /// attached to.
+    pub status: Option<i32>,
+}

@@ -4,6 +4,7 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 BIN := target/release/transect
 AGENT := target/release/libtransect_agent.so
+PROBE_AGENT := target/release/libtransect_probe_agent.so
 PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl
 
 .PHONY: all build demo test bench install packages test-packages bench-packages toolchain fmt lint doc clean
@@ -24,7 +25,7 @@ toolchain:
 	@dev/install-toolchain.sh
 
 build: packages toolchain
-	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent
+	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-probe-agent
 
 ## Profiles a real program and a bundled workload, prints the views, writes target/demo/demo.html.
 demo: build
@@ -40,6 +41,7 @@ bench: bench-packages build
 install: build
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/transect
 	install -D -m 755 $(AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_agent.so
+	install -D -m 755 $(PROBE_AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_probe_agent.so
 	@mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(BIN) man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(BIN) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/transect

@@ -26,7 +26,7 @@ if [ ! -x "$readers/bin/python" ] || ! "$readers/bin/python" -c 'import duckdb, 
         echo "NOT RUN: foreign readers of the tables: duckdb, pandas, pyarrow can't be installed" | tee -a "$log"
 fi
 [ -x "$readers/bin/python" ] && export TRANSECT_PYTHON=$readers/bin/python
-part "crates" cargo test --workspace --exclude transect-agent --locked --no-fail-fast
+part "crates" cargo test --workspace --exclude transect-agent --exclude transect-probe-agent --locked --no-fail-fast
 [ -f crates/report/web/package.json ] && part "web bundle and browser" dev/test-web.sh
 part "corner cases" sh -c "make -s -C tests/corner-cases && python3 tests/corner-cases/run.py --transect '$transect'"
 part "exact counts" python3 tests/exact-counts/run.py --transect "$transect"

@@ -128,8 +128,10 @@ pub struct SiteRecord {
     pub reserved: u32,
     /// Original bytes of the window, zero-padded.
     pub original: [AtomicU64; 3],
-    /// Zero.
-    pub spare: [u64; 2],
+    /// Time stamp counter when the controller switched it on; 0 once somebody has taken the time (latency only).
+    pub armed_at: AtomicU64,
+    /// Ticks for which it was switched on (latency only).
+    pub on_ticks: AtomicU64,
 }
 
 /// Counts of one site in one shard; add the shards up.

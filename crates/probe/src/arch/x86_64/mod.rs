@@ -1,0 +1,111 @@
+//! The handlers, in assembly: [`handlers.s`](../../../src/arch/x86_64/handlers.s) states their contract.
+
+use core::arch::global_asm;
+use core::mem::offset_of;
+
+use transect_event_abi::probe_arena::{ProbeHeader, SITE_CAPACITY, SiteCounters, SiteRecord};
+use transect_event_abi::thread::HISTOGRAM_BUCKETS;
+
+use crate::descriptor::{Descriptor, WANTS_EXIT};
+use crate::frame::{Frame, Globals, transect_probe_globals};
+
+pub mod syscall;
+
+/// log2 of the bytes between the shards of one site's counters.
+const SHARD_SHIFT: u32 = (SITE_CAPACITY * size_of::<SiteCounters>()).trailing_zeros();
+const _: () = assert!((SITE_CAPACITY * size_of::<SiteCounters>()).is_power_of_two());
+const _: () = assert!(transect_event_abi::probe_arena::SHARDS == 16);
+const _: () = assert!(size_of::<Frame>() == 32);
+
+global_asm!(
+    include_str!("handlers.s"),
+    globals = sym transect_probe_globals,
+    G_HEADER = const offset_of!(Globals, header),
+    G_KEYS = const offset_of!(Globals, keys),
+    G_POOL = const offset_of!(Globals, pool),
+    G_MASK = const offset_of!(Globals, mask),
+    G_XSAVE_SIZE = const offset_of!(Globals, xsave_size),
+    G_XSAVE_MASK = const offset_of!(Globals, xsave_mask),
+    H_UNTIMED = const offset_of!(ProbeHeader, untimed),
+    H_LOST = const offset_of!(ProbeHeader, lost_returns),
+    H_SELF_TOGGLES = const offset_of!(ProbeHeader, self_toggles),
+    D_RECORD = const offset_of!(Descriptor, record),
+    D_COUNTERS = const offset_of!(Descriptor, counters),
+    D_HISTOGRAM = const offset_of!(Descriptor, histogram),
+    D_ID = const offset_of!(Descriptor, id),
+    D_FLAGS = const offset_of!(Descriptor, flags),
+    D_USER_ENTER = const offset_of!(Descriptor, user_enter),
+    D_USER_EXIT = const offset_of!(Descriptor, user_exit),
+    D_WANTS_EXIT = const WANTS_EXIT,
+    F_RETURN = const offset_of!(Frame, return_address),
+    F_START = const offset_of!(Frame, start),
+    F_DESCRIPTOR = const offset_of!(Frame, descriptor),
+    F_COOKIE = const offset_of!(Frame, cookie),
+    S_CALLS = const offset_of!(SiteCounters, calls),
+    S_SAMPLES = const offset_of!(SiteCounters, samples),
+    S_TICKS = const offset_of!(SiteCounters, ticks),
+    R_REMAINING = const offset_of!(SiteRecord, remaining),
+    R_OFF = const offset_of!(SiteRecord, off),
+    R_ARMED = const offset_of!(SiteRecord, armed_at),
+    R_ON_TICKS = const offset_of!(SiteRecord, on_ticks),
+    R_WORD = const offset_of!(SiteRecord, word),
+    R_MAX = const offset_of!(SiteRecord, max_ticks),
+    SHARD_SHIFT = const SHARD_SHIFT,
+    BUCKETS = const HISTOGRAM_BUCKETS,
+);
+
+macro_rules! handlers {
+    ($($(#[$doc:meta])* $variant:ident = $symbol:ident,)*) => {
+        mod symbols {
+            unsafe extern "C" {
+                $(pub(super) fn $symbol();)*
+            }
+        }
+
+        /// A handler for a descriptor's `enter` or `exit`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Handler {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Handler {
+            /// Number of handlers.
+            pub const COUNT: usize = [$(Handler::$variant),*].len();
+            /// All, in the order of their numbers.
+            pub const ALL: [Handler; Handler::COUNT] = [$(Handler::$variant),*];
+            /// Their code in this image, in the order of their numbers.
+            pub const CODE: [unsafe extern "C" fn(); Handler::COUNT] = [$(symbols::$symbol),*];
+
+            /// Its address in this image.
+            pub fn address(self) -> u64 {
+                Handler::CODE[self as usize] as usize as u64
+            }
+        }
+    };
+}
+
+handlers! {
+    /// Does nothing (an empty probe's cost).
+    Nothing = transect_probe_nothing,
+    /// Counter tier: adds one to the site's calls.
+    Count = transect_probe_count,
+    /// Times every call.
+    TimeEnter = transect_probe_time_enter,
+    /// Times calls while the controller has granted samples, then switches the probe off.
+    LatencyEnter = transect_probe_latency_enter,
+    /// Exit of both timing handlers.
+    TimeExit = transect_probe_time_exit,
+    /// Calls `user_enter`; integer registers are saved: it must not touch vector registers.
+    IntegerEnter = transect_probe_integer_enter,
+    /// Calls `user_exit` in the same tier.
+    IntegerExit = transect_probe_integer_exit,
+    /// Calls `user_enter`; integer registers and xmm0–15 are saved (baseline x86-64 code, no AVX).
+    VectorEnter = transect_probe_vector_enter,
+    /// Calls `user_exit` in the same tier.
+    VectorExit = transect_probe_vector_exit,
+    /// Calls `user_enter`; everything that XSAVE knows is saved.
+    FullEnter = transect_probe_full_enter,
+    /// Calls `user_exit` in the same tier.
+    FullExit = transect_probe_full_exit,
+}

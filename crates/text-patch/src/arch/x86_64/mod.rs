@@ -1,0 +1,53 @@
+//! x86-64: clock, serialization, cache control, the return from signal handlers, system calls.
+
+use core::arch::{asm, global_asm};
+
+pub mod signal;
+pub mod syscall;
+
+// The bytes of libc's __restore_rt, which debuggers and unwinders know a signal frame by.
+// Registers: none read; rax is overwritten, the kernel restores all others and the flags from the frame at rsp.
+global_asm!(
+    ".pushsection .text.transect_text_patch_restore,\"ax\",@progbits",
+    ".balign 16",
+    "nop",
+    ".globl transect_text_patch_restore",
+    ".hidden transect_text_patch_restore",
+    ".type transect_text_patch_restore,@function",
+    "transect_text_patch_restore:",
+    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00",
+    "syscall",
+    ".size transect_text_patch_restore, . - transect_text_patch_restore",
+    ".popsection",
+);
+
+/// Time stamp counter.
+#[inline]
+pub fn ticks() -> u64 {
+    // SAFETY: rdtsc has no effect but on its results.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Executes an instruction that serializes this processor's instruction stream.
+pub fn serialize_here() {
+    core::arch::x86_64::__cpuid(0);
+}
+
+/// Takes the line of `address` out of all caches.
+///
+/// # Safety
+/// `address` is mapped.
+pub unsafe fn flush_line(address: u64) {
+    // SAFETY: the caller's; a flush changes no content.
+    unsafe { core::arch::x86_64::_mm_clflush(address as *const u8) };
+}
+
+/// True if this thread returns through a shadow stack (CET): `rdsspq` leaves its operand alone where there is none.
+pub fn shadow_stack_active() -> bool {
+    let pointer: u64;
+    // SAFETY: a no-op on processors and threads without shadow stack.
+    unsafe { asm!("rdsspq {0}", inout(reg) 0u64 => pointer, options(nomem, nostack, preserves_flags)) };
+    pointer != 0
+}
+
+pub mod store;

@@ -129,6 +129,7 @@
     mov rax, [rdi]
     mov [rcx + {F_RETURN}], rax
     mov [rcx + {F_DESCRIPTOR}], rsi
+    mov qword ptr [rcx + {F_COOKIE}], 0
     rdtsc
     shl rdx, 32
     or rax, rdx
@@ -210,7 +211,10 @@
     mov rax, [rcx + {F_RETURN}]
     mov [rdi], rax
     mov rax, rsi
-    sub rax, [rcx + {F_START}]
+    mov rdx, [rcx + {F_START}]
+    test rdx, rdx                    # 0: a user's entry handler made the frame, and was swapped for timing since
+    jz 6f
+    sub rax, rdx
     mov rsi, [rcx + {F_DESCRIPTOR}]
     SHARD
     lock inc qword ptr [rdx + {S_SAMPLES}]
@@ -232,7 +236,7 @@
     mov ecx, {BUCKETS} - 1
 3:  mov rdx, [rsi + {D_HISTOGRAM}]
     lock inc dword ptr [rdx + rcx * 4]
-    pop r8
+6:  pop r8
     pop rdi
     pop rsi
     pop rcx
@@ -313,6 +317,7 @@
     mov [rcx + {F_RETURN}], rax
     mov [rcx + {F_DESCRIPTOR}], rsi
     mov [rcx + {F_COOKIE}], r10
+    mov qword ptr [rcx + {F_START}], 0
     RESTORE_INTEGERS
     stc
     ret

@@ -1,0 +1,93 @@
+//! From a planned site to the bytes that make it a probe: block, window, and what restores it.
+
+use transect_probe::trampoline::{self, BODY, Block, BuildError, Call, Fixup, Request, WORD};
+use transect_probe_plan::{Event, ExitSupport, Site, Window as PlannedWindow};
+use transect_text_patch::{WINDOW_CAPACITY, Window};
+
+/// A site given a block.
+#[derive(Debug, Clone)]
+pub struct Placed {
+    /// Descriptor (zero) and trampoline.
+    pub block: Block,
+    /// Puts the jump into the text.
+    pub install: Window,
+    /// Puts the original bytes back.
+    pub restore: Window,
+    /// Whether calls can be timed.
+    pub can_time: bool,
+}
+
+/// Builds the block of a site of an object loaded at `bias`, to run at `address`.
+///
+/// # Errors
+/// If the block is out of the object's reach, or the displaced code is too long.
+pub fn place(site: &Site, bias: u64, address: u64) -> Result<Placed, BuildError> {
+    let at = site.vaddr.wrapping_add(bias);
+    let word = address + WORD as u64;
+    let paired = site.event == Event::Entry && site.exit == ExitSupport::PairedCall && !site.red_zone;
+    let call = if site.red_zone {
+        Call::Point
+    } else if paired {
+        Call::Paired
+    } else {
+        Call::Plain
+    };
+    let mut can_time = paired;
+    let out_of_reach = BuildError::OutOfReach { target: word };
+    let (block, original, branch, starts): (_, &[u8], _, Vec<(u8, u16)>) = match &site.window {
+        PlannedWindow::Displaced { original, displaced } => {
+            let fixups: Vec<Fixup> = displaced
+                .fixups
+                .iter()
+                .map(|f| Fixup { at: f.at, from: f.from, target: f.target.wrapping_add(bias) })
+                .collect();
+            let resume = (!displaced.ends).then(|| displaced.resume.wrapping_add(bias));
+            let request = Request { block: address, code: &displaced.code, fixups: &fixups, resume, call };
+            let branch = trampoline::jump(at, word).ok_or(out_of_reach)?;
+            (trampoline::build(&request)?, original, branch, displaced.starts.clone())
+        }
+        PlannedWindow::Sled { original, .. } => {
+            let resume = Some(at + original.len() as u64);
+            let request = Request { block: address, code: &[], fixups: &[], resume, call };
+            let branch = trampoline::jump(at, word).ok_or(out_of_reach)?;
+            // Merged one-byte no-ops: whoever stands between them goes on behind them.
+            let starts = (0..original.len().min(5) as u8).map(|offset| (offset, 0)).collect();
+            (trampoline::build(&request)?, original, branch, starts)
+        }
+        PlannedWindow::ReturnSled { original } => {
+            let request = Request { block: address, code: &[0xC3], fixups: &[], resume: None, call: Call::Plain };
+            can_time = false;
+            let branch = trampoline::jump(at, word).ok_or(out_of_reach)?;
+            (trampoline::build(&request)?, original, branch, vec![(0, 0)])
+        }
+        PlannedWindow::Call { original } => {
+            // The callee is reached by a jump from the trampoline, probe on or off.
+            let displacement = i32::from_le_bytes([original[1], original[2], original[3], original[4]]);
+            let callee = at.wrapping_add(5).wrapping_add_signed(displacement.into());
+            let fixup = [Fixup { at: 1, from: 5, target: callee }];
+            let code = [0xE9, 0, 0, 0, 0];
+            let request = Request { block: address, code: &code, fixups: &fixup, resume: None, call: Call::Plain };
+            can_time = false;
+            let branch = trampoline::call(at, word).ok_or(out_of_reach)?;
+            (trampoline::build(&request)?, original, branch, vec![(0, 0)])
+        }
+    };
+    let length = original.len().min(WINDOW_CAPACITY);
+    let mut old = [0; WINDOW_CAPACITY];
+    old[..length].copy_from_slice(&original[..length]);
+    // Behind the branch the old instructions stay: a jump to one of those that begin there finds it whole.
+    let mut new = old;
+    new[..5].copy_from_slice(&branch);
+    let mut install = Window { address: at, length: length as u8, old, new, starts: 0, moves: [0; WINDOW_CAPACITY] };
+    for (offset, displaced) in starts.into_iter().filter(|&(offset, _)| offset < 5) {
+        install.starts |= 1 << offset;
+        install.moves[usize::from(offset)] = match offset {
+            0 => at,
+            _ => address + (BODY + usize::from(displaced)) as u64,
+        };
+    }
+    let mut moves = [0; WINDOW_CAPACITY];
+    moves[0] = at;
+    let restore = Window { address: at, length: length as u8, old: new, new: old, starts: 1, moves };
+    Ok(Placed { block, install, restore, can_time })
+}

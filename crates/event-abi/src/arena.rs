@@ -45,6 +45,8 @@ pub const TIMING_ADAPTIVE: u32 = 3;
 pub const OPTION_HISTOGRAM: u32 = 1;
 /// Follow child processes.
 pub const OPTION_FOLLOW: u32 = 2;
+/// Objects may have static components: `static_dir` holds their plans.
+pub const OPTION_STATIC: u32 = 4;
 
 /// Nobody asks.
 pub const REQUEST_IDLE: u32 = 0;
@@ -99,6 +101,8 @@ pub struct ArenaHeader {
     pub api_table_len: u32,
     /// Directory of plan files, zero-terminated.
     pub plan_dir: [u8; PATH_CAPACITY],
+    /// Directory of the static plans of this recording, zero-terminated; empty if there are none.
+    pub static_dir: [u8; PATH_CAPACITY],
     /// Path of the agent as it stands in `LD_PRELOAD`, zero-terminated.
     pub agent_path: [u8; PATH_CAPACITY],
     /// Globs (`*`, `?`) of symbols to trace, separated by newlines, zero-terminated.

@@ -10,4 +10,5 @@ pub mod arena;
 pub mod plan;
 pub mod probe_arena;
 pub mod process;
+pub mod static_plan;
 pub mod thread;

@@ -26,8 +26,11 @@ pub const SHARDS_OFFSET: u64 = SITES_OFFSET + (SITE_CAPACITY * size_of::<SiteRec
 pub const HISTOGRAMS_OFFSET: u64 = SHARDS_OFFSET + (SHARDS * SITE_CAPACITY * size_of::<SiteCounters>()) as u64;
 /// Bytes of one histogram.
 pub const HISTOGRAM_SIZE: u64 = crate::thread::HISTOGRAM_BUCKETS as u64 * 4;
+/// Offset of one byte per site: 1 once a latency probe has switched itself off. The controller reads these few lines
+/// instead of all sites, clears the byte and switches the probe on again.
+pub const DISARMED_OFFSET: u64 = HISTOGRAMS_OFFSET + SITE_CAPACITY as u64 * HISTOGRAM_SIZE;
 /// Offset of the code regions; a multiple of 2 MiB.
-pub const CODE_OFFSET: u64 = (HISTOGRAMS_OFFSET + SITE_CAPACITY as u64 * HISTOGRAM_SIZE).next_multiple_of(2 << 20);
+pub const CODE_OFFSET: u64 = (DISARMED_OFFSET + SITE_CAPACITY as u64).next_multiple_of(2 << 20);
 /// Size of the file's part for code.
 pub const CODE_SIZE: u64 = 256 << 20;
 /// Size of the file.

@@ -91,6 +91,8 @@ pub const OBJECT_NO_PLAN: u32 = 4;
 pub const OBJECT_SYNTHETIC: u32 = 8;
 /// The executable.
 pub const OBJECT_EXECUTABLE: u32 = 16;
+/// A static component: a part of another object, without an address range of its own.
+pub const OBJECT_STATIC: u32 = 32;
 
 /// One ELF object of the process.
 #[repr(C)]
@@ -121,8 +123,8 @@ pub struct ObjectRecord {
     pub first_slot: AtomicU32,
     /// Number of slots.
     pub slot_count: AtomicU32,
-    /// Zero.
-    pub reserved: u32,
+    /// Index of the object that a static component is part of, plus one; else 0.
+    pub parent_plus_one: AtomicU32,
     /// Path, zero-terminated.
     pub path: [u8; 928],
 }
@@ -135,6 +137,8 @@ pub const SLOT_DLSYM: u8 = 1;
 pub const SLOT_INTERNAL: u8 = 2;
 /// A later dlsym requester shares this slot.
 pub const SLOT_SHARED: u8 = 4;
+/// Slot stands for a function of a static component: its symbol is that of `target`'s address in the callee.
+pub const SLOT_STATIC: u8 = 8;
 
 /// One linkage slot.
 #[repr(C)]

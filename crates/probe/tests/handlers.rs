@@ -153,6 +153,8 @@ fn a_latency_probe_switches_itself_off_after_its_samples() {
     assert_eq!(probed.word.load(Ordering::Relaxed), probed.off);
     assert_eq!(record.armed_at.load(Ordering::Relaxed), 0);
     assert!(record.on_ticks.load(Ordering::Relaxed) > 0);
+    // SAFETY: within the arena's mapping.
+    assert_eq!(unsafe { *((shared().base + arena::DISARMED_OFFSET + 4) as *const u8) }, 1);
 }
 
 #[test]

@@ -181,6 +181,9 @@
     cmp [rdx], rax
     je .Luntimed
     mov [rdx], rax
+    mov rax, [rip + {globals} + {G_HEADER}]
+    mov edx, [rsi + {D_ID}]
+    mov byte ptr [rax + rdx + {DISARMED}], 1
     rdtsc
     shl rdx, 32
     or rax, rdx

@@ -3,7 +3,7 @@
 use core::arch::global_asm;
 use core::mem::offset_of;
 
-use transect_event_abi::probe_arena::{ProbeHeader, SITE_CAPACITY, SiteCounters, SiteRecord};
+use transect_event_abi::probe_arena::{DISARMED_OFFSET, ProbeHeader, SITE_CAPACITY, SiteCounters, SiteRecord};
 use transect_event_abi::thread::HISTOGRAM_BUCKETS;
 
 use crate::descriptor::{Descriptor, WANTS_EXIT};
@@ -16,6 +16,7 @@ const SHARD_SHIFT: u32 = (SITE_CAPACITY * size_of::<SiteCounters>()).trailing_ze
 const _: () = assert!((SITE_CAPACITY * size_of::<SiteCounters>()).is_power_of_two());
 const _: () = assert!(transect_event_abi::probe_arena::SHARDS == 16);
 const _: () = assert!(size_of::<Frame>() == 32);
+const _: () = assert!(DISARMED_OFFSET < i32::MAX as u64);
 
 global_asm!(
     include_str!("handlers.s"),
@@ -50,6 +51,7 @@ global_asm!(
     R_ON_TICKS = const offset_of!(SiteRecord, on_ticks),
     R_WORD = const offset_of!(SiteRecord, word),
     R_MAX = const offset_of!(SiteRecord, max_ticks),
+    DISARMED = const DISARMED_OFFSET,
     SHARD_SHIFT = const SHARD_SHIFT,
     BUCKETS = const HISTOGRAM_BUCKETS,
 );

@@ -17,7 +17,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("profile-store", &["profile-model"]),
     ("profile-export", &["profile-model", "analyze"]),
     ("analyze", &["profile-model"]),
-    ("record", &["event-abi", "profile-model", "binary-info"]),
+    ("record", &["event-abi", "profile-model", "binary-info", "text-patch", "probe", "probe-plan", "attach"]),
     ("report", &["profile-model", "analyze", "profile-export"]),
     ("text-patch", &[]),
     ("probe", &["event-abi", "text-patch"]),
@@ -26,7 +26,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("attach", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),
     ("calibrate", &["event-abi", "text-patch", "probe"]),
     ("c-library", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),
-    ("cli", &["profile-model", "binary-info", "record", "profile-store", "profile-export", "analyze", "report"]),
+    ("cli", &["profile-model", "binary-info", "record", "profile-store", "profile-export", "analyze", "report", "probe-plan", "attach", "calibrate"]),
 ];
 
 fn workspace() -> Vec<Value> {

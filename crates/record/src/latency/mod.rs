@@ -4,6 +4,7 @@
 mod bucket_scale;
 mod session;
 mod settings;
+mod steer;
 mod time_slices;
 
 pub use bucket_scale::BucketScale;

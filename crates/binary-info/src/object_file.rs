@@ -220,6 +220,18 @@ impl Object {
         holding.max_by_key(|s| s.executable).map(|s| s.vaddr + (file_offset - s.file_offset))
     }
 
+    /// What has to be added to virtual addresses, if executable memory of this file is mapped at `start` from
+    /// `file_offset` on (a line of `/proc/PID/maps`); `None` if no executable segment lies there.
+    pub fn load_bias(&self, start: u64, file_offset: u64) -> Option<u64> {
+        const PAGE: u64 = !0xfff;
+        let holds = |s: &&Segment| {
+            s.executable && (s.file_offset & PAGE..s.file_offset + s.file_size).contains(&(file_offset & PAGE))
+        };
+        let segment = self.segments.iter().find(holds)?;
+        let vaddr = (segment.vaddr & PAGE) + (file_offset & PAGE) - (segment.file_offset & PAGE);
+        Some(start.wrapping_sub(vaddr))
+    }
+
     /// Lowest and highest (exclusive) virtual address of the loaded object.
     pub fn address_range(&self) -> std::ops::Range<u64> {
         let start = self.segments.iter().map(|s| s.vaddr).min().unwrap_or(0);

@@ -1,0 +1,101 @@
+//! The ELF objects that a process has mapped, opened so that the file read is the file mapped.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use transect_attach::{Mapping, Reach};
+use transect_binary_info::Object;
+
+/// One object of a process.
+#[derive(Debug)]
+pub struct LoadedObject {
+    /// Path as the process sees it.
+    pub path: PathBuf,
+    /// The file.
+    pub object: Object,
+    /// What is added to virtual addresses.
+    pub bias: u64,
+    /// Executable mappings of it.
+    pub code: Vec<Reach>,
+    /// All of its addresses, data included: what displaced code may refer to.
+    pub reach: Reach,
+    /// Device and inode: tells whether the same file is still there.
+    pub identity: ((u32, u32), u64),
+}
+
+/// An object that can't be looked into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableObject {
+    /// Path as the process sees it.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: String,
+}
+
+/// Opens the objects in `mappings` of process `pid` whose start address is not in `known`, which it then is.
+pub fn load(pid: i32, mappings: &[Mapping], known: &mut HashSet<u64>) -> (Vec<LoadedObject>, Vec<UnreadableObject>) {
+    let (mut objects, mut unreadable) = (Vec::<LoadedObject>::new(), Vec::new());
+    for mapping in mappings.iter().filter(|m| m.executable && m.inode != 0 && !m.shared) {
+        if !known.insert(mapping.start) {
+            continue;
+        }
+        let identity = (mapping.device, mapping.inode);
+        let code = Reach { low: mapping.start, high: mapping.end };
+        // A second executable segment, or the same one split by a change of protection.
+        if let Some(object) = objects.iter_mut().find(|o| {
+            o.identity == identity && o.object.load_bias(mapping.start, mapping.offset) == Some(o.bias)
+        }) {
+            object.code.push(code);
+            continue;
+        }
+        match open(pid, mapping) {
+            Ok(object) => match object.load_bias(mapping.start, mapping.offset) {
+                Some(bias) => {
+                    let range = object.address_range();
+                    let reach = Reach { low: range.start.wrapping_add(bias), high: range.end.wrapping_add(bias) };
+                    objects.push(LoadedObject { path: mapping.path.clone(), object, bias, code: vec![code], reach, identity });
+                }
+                None => {
+                    let reason = "mapped where its program headers don't say".to_owned();
+                    unreadable.push(UnreadableObject { path: mapping.path.clone(), reason });
+                }
+            },
+            Err(reason) => unreadable.push(UnreadableObject { path: mapping.path.clone(), reason }),
+        }
+    }
+    (objects, unreadable)
+}
+
+/// The file behind a mapping: by its mapping where we may (which works for deleted files and other mount namespaces),
+/// else by its path in the process' own root, if that is still the same file.
+fn open(pid: i32, mapping: &Mapping) -> Result<Object, String> {
+    let through_root = |path: &Path| {
+        PathBuf::from(format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(path))
+    };
+    let is_same = |path: &Path| {
+        fs::metadata(path).is_ok_and(|m| {
+            // Overlay file systems show other devices in maps than in stat: the inode must do there.
+            let device = (rustix::fs::major(m.dev()), rustix::fs::minor(m.dev()));
+            m.ino() == mapping.inode && (device == mapping.device || device.0 == 0 || mapping.device.0 == 0)
+        })
+    };
+    // The plain path first: separate debug files are found beside it.
+    let candidates = [
+        (!mapping.deleted && is_same(&mapping.path)).then(|| mapping.path.clone()),
+        (!mapping.deleted).then(|| through_root(&mapping.path)).filter(|p| is_same(p)),
+        Some(PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end))),
+    ];
+    let mut reason = String::new();
+    for path in candidates.into_iter().flatten() {
+        match Object::open(&path) {
+            Ok(object) => return Ok(object),
+            Err(error) => reason = error.to_string(),
+        }
+    }
+    if mapping.deleted {
+        reason = format!("its file was deleted or replaced, and {reason}");
+    }
+    Err(reason)
+}

@@ -232,7 +232,9 @@ impl ComponentRow {
 fn sort(rows: &mut [ComponentRow], key: Option<SortKey>) {
     let value = |row: &ComponentRow| match key {
         // The order of the percentages that the view prints first.
-        None | Some(SortKey::Attributed | SortKey::Total) => row.self_attributed_ns,
+        None | Some(SortKey::Attributed | SortKey::Total | SortKey::Mean | SortKey::P99 | SortKey::Max) => {
+            row.self_attributed_ns
+        }
         Some(SortKey::SelfTime) => row.self_ns,
         Some(SortKey::Wait) => row.wait_ns,
         Some(SortKey::Calls | SortKey::Bytes) => Some(row.calls_in + row.calls_out),

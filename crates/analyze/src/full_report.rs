@@ -2,7 +2,9 @@ use serde::Serialize;
 use transect_profile_model::{Meta, Profile};
 
 use crate::prepared::Prepared;
-use crate::{ComponentRow, FindingRow, FlowRow, GroupRow, LockRow, LossRow, Selection, ThreadRow, Totals, WaitRow};
+use crate::{
+    ComponentRow, FindingRow, FlowRow, GroupRow, LatencyRow, LockRow, LossRow, Selection, ThreadRow, Totals, WaitRow,
+};
 
 /// Every view at once: what `--format json` prints without `--view`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -21,6 +23,8 @@ pub struct FullReport {
     pub waits: Vec<WaitRow>,
     /// Locks.
     pub locks: Vec<LockRow>,
+    /// Sampled latencies of functions, longest estimated time first.
+    pub latency: Vec<LatencyRow>,
     /// Everything the recording did not see.
     pub loss: Vec<LossRow>,
     /// Thread groups, for renderers; not a key of the JSON object.
@@ -43,6 +47,7 @@ pub fn full_report(profile: &Profile, selection: &Selection) -> FullReport {
         threads: threads.threads,
         waits: crate::waits(profile, selection),
         locks: crate::locks(profile, selection),
+        latency: crate::latency::of(&prepared, selection),
         loss: crate::loss(profile),
         groups: threads.groups,
         totals: prepared.totals,

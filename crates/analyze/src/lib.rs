@@ -1,7 +1,7 @@
 //! Pure functions from a [`Profile`](transect_profile_model::Profile) to the rows of its views.
 //!
 //! One function per view: [`summary`], [`components`], [`flows`] (also [`apis`] and [`callers`]), [`threads`],
-//! [`waits`], [`locks`], [`loss`]; [`full_report`] is all of them at once. Row types serialize with exactly the JSON
+//! [`waits`], [`locks`], [`latency`], [`loss`]; [`full_report`] is all of them at once. Row types serialize with exactly the JSON
 //! keys that the views promise, in a stable order. Nothing here reads files, clocks or `/proc`, and nothing prints.
 //!
 //! Times are nanoseconds. *Attributed* time is an instant divided by the number of threads that were active at it
@@ -12,6 +12,7 @@ mod component;
 mod finding;
 mod flow;
 mod full_report;
+mod latency;
 mod lock;
 mod loss;
 mod matching;
@@ -30,6 +31,7 @@ pub use component::{ComponentRow, OtherRow, components};
 pub use finding::{FindingKind, FindingRow, summary};
 pub use flow::{ApiGroup, ApisView, FlowRow, apis, callers, flows};
 pub use full_report::{FullReport, full_report};
+pub use latency::{HeatFunction, LatencyHeat, LatencyRow, latency, latency_heat};
 pub use lock::{LockRow, locks};
 pub use loss::{LossRow, loss};
 pub use names::Names;

@@ -19,6 +19,8 @@ pub enum View {
     Waits,
     /// Locks per call path.
     Locks,
+    /// Sampled durations of functions.
+    Latency,
     /// Facts about the recording.
     Meta,
     /// What was not seen.
@@ -27,7 +29,7 @@ pub enum View {
 
 impl View {
     /// Every view, in the order in which a report shows them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Summary,
         Self::Components,
         Self::Apis,
@@ -36,6 +38,7 @@ impl View {
         Self::Threads,
         Self::Waits,
         Self::Locks,
+        Self::Latency,
         Self::Meta,
         Self::Loss,
     ];
@@ -51,6 +54,7 @@ impl View {
             Self::Threads => "threads",
             Self::Waits => "waits",
             Self::Locks => "locks",
+            Self::Latency => "latency",
             Self::Meta => "meta",
             Self::Loss => "loss",
         }
@@ -114,14 +118,30 @@ pub enum SortKey {
     Calls,
     /// Bytes asked for.
     Bytes,
+    /// Mean duration.
+    Mean,
+    /// 99th percentile of durations.
+    P99,
+    /// Longest duration.
+    Max,
     /// Name.
     Name,
 }
 
 impl SortKey {
     /// Every key.
-    pub const ALL: [Self; 7] =
-        [Self::Total, Self::SelfTime, Self::Attributed, Self::Wait, Self::Calls, Self::Bytes, Self::Name];
+    pub const ALL: [Self; 10] = [
+        Self::Total,
+        Self::SelfTime,
+        Self::Attributed,
+        Self::Wait,
+        Self::Calls,
+        Self::Bytes,
+        Self::Mean,
+        Self::P99,
+        Self::Max,
+        Self::Name,
+    ];
 
     /// The word given to `--sort`.
     pub fn as_str(self) -> &'static str {
@@ -132,6 +152,9 @@ impl SortKey {
             Self::Wait => "wait",
             Self::Calls => "calls",
             Self::Bytes => "bytes",
+            Self::Mean => "mean",
+            Self::P99 => "p99",
+            Self::Max => "max",
             Self::Name => "name",
         }
     }
@@ -185,7 +208,7 @@ pub struct Selection {
     /// Component: display name, file name, path, name up to `.so`, or a glob over these. Views of flows show flows
     /// from it and into it (`callers`: into it), waits those it calls for, locks paths that go through it.
     pub component: Option<String>,
-    /// API: name, raw symbol, name up to the parameter list, or a glob over these.
+    /// API (in `latency`: function): name, raw symbol, name up to the parameter list, or a glob over these.
     pub api: Option<String>,
     /// Sort column; `None` is the view's own order.
     pub sort: Option<SortKey>,

@@ -115,7 +115,7 @@ pub fn threads(profile: &Profile, selection: &Selection) -> ThreadsView {
 fn sort(rows: &mut [ThreadRow], key: Option<SortKey>) {
     let value = |row: &ThreadRow| match key {
         None | Some(SortKey::SelfTime) => row.busy_ns,
-        Some(SortKey::Total) => row.wall_ns,
+        Some(SortKey::Total | SortKey::Mean | SortKey::P99 | SortKey::Max) => row.wall_ns,
         Some(SortKey::Attributed) => row.attributed_ns,
         Some(SortKey::Wait) => row.wait_ns,
         Some(SortKey::Calls | SortKey::Bytes) => row.calls,

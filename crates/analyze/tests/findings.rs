@@ -1,6 +1,8 @@
 //! Each finding fires on the program that it is about, and not on one that looks like it but has no problem.
 
-use transect_analyze::synthetic::{Call, ProfileBuilder, ThreadSpec, image_server, large};
+use transect_analyze::synthetic::{
+    Call, ProfileBuilder, ThreadSpec, image_server, large, large_latency, latency_service,
+};
 use transect_analyze::{FindingKind, FindingRow, summary};
 use transect_profile_model::{ApiClass, Lock, Profile, Timing};
 
@@ -268,4 +270,43 @@ fn findings_are_ranked_by_share_and_deterministic() {
             assert!(row.view.parse::<transect_analyze::View>().is_ok(), "{}", row.view);
         }
     }
+}
+
+#[test]
+fn a_function_that_is_slow_now_and_then() {
+    let row = find(&latency_service(), FindingKind::HeavyTail);
+    assert_eq!(row.finding, "Server::handle is slow now and then");
+    assert!(row.evidence.contains("median 62.4 µs, 99th percentile 29.9 ms"), "{}", row.evidence);
+    assert_eq!(row.view, "latency");
+}
+
+#[test]
+fn a_function_that_becomes_slow_in_mid_run() {
+    let profile = latency_service();
+    let row = find(&profile, FindingKind::LatencyShift);
+    assert_eq!(row.finding, "Codec::encode becomes 4.5 times slower in mid-run");
+    assert!(row.evidence.contains("until 7.00 s after the start"), "{}", row.evidence);
+    let shifted = kinds(&profile).into_iter().filter(|kind| *kind == FindingKind::LatencyShift).count();
+    assert_eq!(shifted, 1, "two modes that alternate are no shift");
+}
+
+#[test]
+fn evenly_spread_latencies_are_no_finding() {
+    let profile = large_latency(200);
+    assert_nothing(&profile);
+    assert!(summary(&profile)[0].evidence.contains("latencies examined"));
+}
+
+/// A tail that takes little of the run's time is not worth a line.
+#[test]
+fn a_heavy_tail_that_costs_nothing_is_no_finding() {
+    let mut profile = latency_service();
+    for latency in &mut profile.latency {
+        latency.on_ns = profile.meta.latency.as_ref().map(|session| session.measured_ns * 1_000);
+        latency.histogram.iter_mut().for_each(|bucket| bucket.low_ns /= 1_000);
+        latency.histogram.iter_mut().for_each(|bucket| bucket.high_ns /= 1_000);
+        latency.total_ns /= 1_000;
+        latency.max_ns /= 1_000;
+    }
+    assert_nothing(&profile);
 }

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use transect_analyze::synthetic::image_server;
+use transect_analyze::synthetic::{image_server, latency_service};
 use transect_analyze::{FullReport, Selection, full_report};
 
 fn check(name: &str, report: &FullReport) {
@@ -42,7 +42,7 @@ fn every_promised_key_is_there() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let mut found = keys(&value);
     found.sort();
-    assert_eq!(found, ["components", "flows", "locks", "loss", "meta", "summary", "threads", "waits"]);
+    assert_eq!(found, ["components", "flows", "latency", "locks", "loss", "meta", "summary", "threads", "waits"]);
     let promised: [(&str, &[&str]); 8] = [
         ("summary", &["finding", "evidence", "view", "next"]),
         ("components", &["component", "path", "build_id", "self_ns", "wait_ns", "calls_in", "calls_out", "others"]),
@@ -81,6 +81,24 @@ fn every_promised_key_is_there() {
             }
         }
     }
+}
+
+#[test]
+fn latencies_are_as_blessed() {
+    check("latency_service.json", &full_report(&latency_service(), &Selection::default()));
+}
+
+/// The promised keys come first, in the promised order; what is added stands behind them.
+#[test]
+fn latency_rows_keep_their_keys() {
+    let report = full_report(&latency_service(), &Selection::default());
+    let row = serde_json::to_string(&report.latency[0]).unwrap();
+    let promised =
+        ["function", "component", "calls_seen", "samples", "mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"];
+    let position = |key: &str| row.find(&format!("\"{key}\":")).unwrap_or_else(|| panic!("{key} in {row}"));
+    let added = ["calls_estimate", "total_ns", "symbol", "file", "line", "address"];
+    assert!(promised.iter().chain(&added).map(|key| position(key)).collect::<Vec<_>>().is_sorted(), "{row}");
+    assert!(!row.contains("histogram"));
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn words_parse_and_mistakes_name_the_choices() {
     let error = "size".parse::<SortKey>().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "unknown sort key `size`: use one of total, self, attributed, wait, calls, bytes, name"
+        "unknown sort key `size`: use one of total, self, attributed, wait, calls, bytes, mean, p99, max, name"
     );
     assert!("thread,cpu".parse::<transect_analyze::Dimensions>().is_err());
 }

@@ -17,6 +17,8 @@ pub struct Latency {
     pub function: String,
     /// Raw symbol name; empty if there is none.
     pub symbol: String,
+    /// Virtual address of the function in its object: tells functions of the same name apart.
+    pub address: i64,
     /// Source file; empty if unknown.
     pub file: String,
     /// Source line, 0 if unknown.

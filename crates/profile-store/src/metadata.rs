@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use transect_profile_model::{Loss, LossKind, Meta, SCHEMA_VERSION};
+use transect_profile_model::{LatencySampling, Loss, LossKind, Meta, SCHEMA_VERSION};
 use twox_hash::XxHash64;
 
 use crate::StoreError;
@@ -73,6 +73,19 @@ impl MetaFile {
         ] {
             if !number.is_finite() {
                 *number = 0.0;
+            }
+        }
+        if let Some(latency) = &mut meta.latency {
+            let rates = [&mut latency.toggles_per_second, &mut latency.samples_per_second];
+            for number in rates.into_iter().chain([&mut latency.toggling_share, &mut latency.empty_ns]) {
+                if !number.is_finite() {
+                    *number = 0.0;
+                }
+            }
+            if let LatencySampling::Budget { share } = &mut latency.sampling
+                && !share.is_finite()
+            {
+                *share = 0.0;
             }
         }
         let entry = |loss: &Loss| LossEntry {

@@ -104,11 +104,10 @@ fn read_once(dir: &Path) -> Result<Profile, Interrupted> {
         return Err(StoreError::Foreign { path: dir.to_owned(), why }.into());
     };
     let meta = MetaFile::decode(dir, &meta_path, &content)?;
-    let open = |table: &str| -> Result<TableReader, Interrupted> {
+    let open_if_listed = |table: &str| -> Result<Option<TableReader>, Interrupted> {
         let name = format!("{table}.parquet");
         let path = dir.join(&name);
-        let entry = meta.tables.get(table);
-        let entry = entry.ok_or_else(|| StoreError::corrupt(&meta_path, format!("table {table} is not listed")))?;
+        let Some(entry) = meta.tables.get(table) else { return Ok(None) };
         let content = folder.content(&name)?.ok_or_else(|| StoreError::corrupt(&path, "the file is missing"))?;
         if let Some(why) = entry.mismatch(&content) {
             return Err(StoreError::corrupt(&path, why).into());
@@ -117,18 +116,34 @@ fn read_once(dir: &Path) -> Result<Profile, Interrupted> {
         if table.rows() as u64 != entry.rows {
             return Err(StoreError::corrupt(&path, format!("{} rows instead of {}", table.rows(), entry.rows)).into());
         }
-        Ok(table)
+        Ok(Some(table))
+    };
+    let open = |table: &str| -> Result<TableReader, Interrupted> {
+        debug_assert!(!tables::ADDED_LATER.contains(&table));
+        let missing = || StoreError::corrupt(&meta_path, format!("table {table} is not listed")).into();
+        open_if_listed(table)?.ok_or_else(missing)
     };
     let components = tables::read_components(&open("components")?)?;
     let processes = tables::read_processes(&open("processes")?)?;
     let threads = tables::read_threads(&open("threads")?, processes.len())?;
+    let mut latency = match open_if_listed("latency")? {
+        Some(table) => tables::read_latency(&table, processes.len(), components.len())?,
+        None => Vec::new(),
+    };
+    if let Some(table) = open_if_listed("latency_histogram")? {
+        tables::read_latency_histogram(&table, &mut latency)?;
+    }
+    let latency_slices = match open_if_listed("latency_slices")? {
+        Some(table) => tables::read_latency_slices(&table, latency.len())?,
+        None => Vec::new(),
+    };
     Ok(Profile {
         flows: tables::read_flows(&open("flows")?, threads.len(), components.len())?,
         waits: tables::read_waits(&open("waits")?, threads.len(), components.len())?,
         locks: tables::read_locks(&open("locks")?, processes.len())?,
         trace: tables::read_events(&open("events")?, threads.len(), components.len())?,
-        latency: Vec::new(),
-        latency_slices: Vec::new(),
+        latency,
+        latency_slices,
         loss: meta.losses(&meta_path)?,
         meta: meta.meta,
         components,

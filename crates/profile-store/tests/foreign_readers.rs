@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use transect_analyze::synthetic::image_server;
+use transect_analyze::synthetic::{image_server, latency_service};
 use transect_profile_model::Profile;
 use transect_profile_store::write;
 
@@ -51,6 +51,9 @@ fn check(found: &Value, profile: &Profile, allowed_types: &[&str]) {
         ("waits", profile.waits.len()),
         ("locks", profile.locks.len()),
         ("events", profile.trace.len()),
+        ("latency", profile.latency.len()),
+        ("latency_histogram", profile.latency.iter().map(|latency| latency.histogram.len()).sum()),
+        ("latency_slices", profile.latency_slices.len()),
     ];
     for (table, rows) in rows {
         assert_eq!(found["tables"][table]["rows"], json!(rows), "{table}");
@@ -68,6 +71,11 @@ fn check(found: &Value, profile: &Profile, allowed_types: &[&str]) {
     let expected: Vec<Value> =
         sums.iter().map(|((caller, callee, api), (calls, ns))| json!([caller, callee, api, calls, ns])).collect();
     assert_eq!(found["flows"], json!(expected));
+    let latencies = profile.latency.iter().enumerate().map(|(id, latency)| {
+        let component = file_name(&profile.components[latency.component as usize].path);
+        json!([id, component, latency.function, latency.samples, latency.samples, latency.samples])
+    });
+    assert_eq!(found["latency"], Value::Array(latencies.collect()));
     let nulls = profile.flows.iter().filter(|flow| flow.total_ns.is_none()).count();
     assert!(nulls > 0);
     assert_eq!(found["null_totals"], json!(nulls));
@@ -75,9 +83,25 @@ fn check(found: &Value, profile: &Profile, allowed_types: &[&str]) {
     assert_eq!(found["arguments"], json!([i64::MIN, i64::MAX, -1]), "arguments keep all 64 bits");
 }
 
+/// A profile with rows in every table.
+fn full_profile() -> Profile {
+    let mut profile = image_server();
+    let service = latency_service();
+    let (component, process) = (profile.components.len() as u32, profile.processes.len() as u32);
+    profile.components.extend(service.components);
+    profile.processes.extend(service.processes);
+    profile.latency = service.latency;
+    for latency in &mut profile.latency {
+        latency.component += component;
+        latency.process += process;
+    }
+    profile.latency_slices = service.latency_slices;
+    profile
+}
+
 #[test]
 fn reads_in_duckdb_needs_python() {
-    let profile = image_server();
+    let profile = full_profile();
     if let Some(found) = found_by("duckdb_reader.py", &["duckdb"], &profile) {
         check(&found, &profile, &["INTEGER", "BIGINT", "BOOLEAN", "VARCHAR"]);
     }
@@ -85,7 +109,7 @@ fn reads_in_duckdb_needs_python() {
 
 #[test]
 fn reads_in_pandas_needs_python() {
-    let profile = image_server();
+    let profile = full_profile();
     if let Some(found) = found_by("pandas_reader.py", &["pandas", "pyarrow"], &profile) {
         check(&found, &profile, &["int32", "int64", "bool", "string"]);
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use transect_analyze::synthetic::{empty, image_server};
+use transect_analyze::synthetic::{empty, image_server, latency_service};
 use transect_profile_store::{StoreError, TABLES, check_writable, read, write};
 
 struct Scratch {
@@ -209,6 +209,14 @@ fn a_recording_that_contradicts_itself_is_not_written() {
     let error = write(&scratch.path("run.transect"), &profile).unwrap_err();
     assert!(matches!(error, StoreError::Inconsistent { .. }), "{error:?}");
     assert!(error.to_string().contains("flows row 3"), "{error}");
+    let mut profile = latency_service();
+    profile.latency[2].component = 99;
+    let error = write(&scratch.path("run.transect"), &profile).unwrap_err();
+    assert!(error.to_string().contains("latency row 2"), "{error}");
+    profile.latency[2].component = 0;
+    profile.latency_slices[7].latency = 99;
+    let error = write(&scratch.path("run.transect"), &profile).unwrap_err();
+    assert!(error.to_string().contains("latency_slices row 7"), "{error}");
     assert_eq!(scratch.names(), Vec::<String>::new());
 }
 

@@ -3,9 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 
 use proptest::prelude::*;
-use transect_analyze::synthetic::{empty, image_server, large};
+use transect_analyze::synthetic::{empty, image_server, large, large_latency, latency_service};
 use transect_profile_model::{
-    ApiClass, Component, Flow, Lock, Loss, LossKind, Process, Profile, Thread, Timing, TraceEvent, Wait,
+    ApiClass, Component, Flow, Latency, LatencyBucket, LatencySampling, LatencySlice, Lock, Loss, LossKind, Process,
+    Profile, Thread, Timing, TraceEvent, Wait,
 };
 use transect_profile_store::{TABLES, read, write};
 
@@ -18,8 +19,8 @@ fn round_trip(profile: &Profile) -> Profile {
 
 #[test]
 fn realistic_profiles_come_back_unchanged() {
-    for profile in [empty(), image_server(), large(500, 3)] {
-        assert_eq!(round_trip(&profile), profile);
+    for profile in [empty(), image_server(), large(500, 3), latency_service(), large_latency(400)] {
+        assert!(round_trip(&profile) == profile, "{:?}", profile.meta);
     }
 }
 
@@ -39,8 +40,34 @@ fn numbers_that_json_cannot_hold_become_zero_instead_of_breaking_the_profile() {
     let mut profile = empty();
     profile.meta.overhead_estimate = f64::NAN;
     profile.meta.clock.ticks_per_ns = f64::INFINITY;
+    let mut session = latency_service().meta.latency.unwrap();
+    session.toggles_per_second = f64::NAN;
+    session.samples_per_second = f64::INFINITY;
+    session.sampling = LatencySampling::Budget { share: f64::NAN };
+    profile.meta.latency = Some(session);
     let read = round_trip(&profile);
+    let session = read.meta.latency.as_ref().unwrap();
+    assert_eq!((session.toggles_per_second, session.samples_per_second), (0.0, 0.0));
+    assert_eq!(session.sampling, LatencySampling::Budget { share: 0.0 });
     assert_eq!((read.meta.overhead_estimate, read.meta.clock.ticks_per_ns), (0.0, 0.0));
+}
+
+/// Folders of versions that knew no latencies: the tables are neither listed nor there.
+#[test]
+fn profiles_without_the_latency_tables_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("old.transect");
+    write(&path, &image_server()).unwrap();
+    let meta = path.join("meta.json");
+    let mut value: serde_json::Value = serde_json::from_slice(&std::fs::read(&meta).unwrap()).unwrap();
+    for table in ["latency", "latency_histogram", "latency_slices"] {
+        value["tables"].as_object_mut().unwrap().remove(table).unwrap();
+        std::fs::remove_file(path.join(format!("{table}.parquet"))).unwrap();
+    }
+    std::fs::write(&meta, value.to_string()).unwrap();
+    assert_eq!(read(&path).unwrap(), image_server());
+    write(&path, &latency_service()).unwrap();
+    assert!(read(&path).unwrap() == latency_service(), "and replaced");
 }
 
 #[test]
@@ -103,6 +130,14 @@ fn flow() -> impl Strategy<Value = Flow> {
     )
 }
 
+fn bucket() -> impl Strategy<Value = LatencyBucket> {
+    any::<[i64; 3]>().prop_map(|n| LatencyBucket { low_ns: n[0], high_ns: n[1], count: n[2] })
+}
+
+fn buckets() -> impl Strategy<Value = Vec<LatencyBucket>> {
+    prop::collection::vec(bucket(), 0..5)
+}
+
 prop_compose! {
     fn profile()(
         components in prop::collection::vec((text(), text(), any::<bool>(), any::<bool>()), 3),
@@ -112,6 +147,8 @@ prop_compose! {
         waits in prop::collection::vec((0_u32..2, text(), text(), any::<[i64; 2]>(), 0_u32..3), 0..4),
         locks in prop::collection::vec((text(), text(), any::<[i64; 4]>()), 0..4),
         trace in prop::collection::vec((any::<i64>(), 0_u32..2, 0_u32..3, text(), any::<[i64; 6]>()), 0..4),
+        latency in prop::collection::vec((0_u32..3, text(), text(), text(), any::<[i64; 5]>(), any::<Option<i64>>(), buckets()), 1..4),
+        slices in prop::collection::vec((0_u32..1, any::<[i64; 2]>(), bucket()), 0..6),
         loss in prop::collection::vec((text(), any::<i64>(), text()), 0..3),
     ) -> Profile {
         let mut profile = empty();
@@ -130,6 +167,12 @@ prop_compose! {
         }).collect();
         profile.trace = trace.into_iter()
             .map(|(time_ns, thread, caller, api, args)| TraceEvent { time_ns, thread, caller, api, args }).collect();
+        profile.latency = latency.into_iter().map(|(component, function, symbol, file, n, on_ns, histogram)| Latency {
+            process: 0, component, function, symbol, address: n[0], file, line: n[0] as i32, calls_seen: n[1],
+            samples: n[2], total_ns: n[3], max_ns: n[4], on_ns, histogram,
+        }).collect();
+        profile.latency_slices = slices.into_iter()
+            .map(|(latency, n, bucket)| LatencySlice { latency, start_ns: n[0], end_ns: n[1], bucket }).collect();
         profile.loss = loss.into_iter()
             .map(|(place, count, reason)| Loss { what: LossKind::RefusedSites, place, count, reason }).collect();
         profile

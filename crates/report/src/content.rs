@@ -1,8 +1,8 @@
 //! What is rendered: the rows of one view, or of all, with the facts that stand above them.
 
 use transect_analyze::{
-    ApiGroup, ApisView, ComponentRow, FindingRow, FlowRow, FullReport, LockRow, LossRow, Selection, ThreadsView,
-    Totals, View, WaitRow,
+    ApiGroup, ApisView, ComponentRow, FindingRow, FlowRow, FullReport, LatencyRow, LockRow, LossRow, Selection,
+    ThreadsView, Totals, View, WaitRow,
 };
 use transect_profile_model::{Meta, Profile};
 
@@ -47,6 +47,8 @@ pub enum Rows {
     Waits(Vec<WaitRow>),
     /// Locks.
     Locks(Vec<LockRow>),
+    /// Latencies of functions.
+    Latency(Vec<LatencyRow>),
     /// [`Content::meta`].
     Meta,
     /// Losses.
@@ -81,6 +83,7 @@ impl Rows {
             Some(View::Threads) => Self::Threads(transect_analyze::threads(profile, selection)),
             Some(View::Waits) => Self::Waits(transect_analyze::waits(profile, selection)),
             Some(View::Locks) => Self::Locks(transect_analyze::locks(profile, selection)),
+            Some(View::Latency) => Self::Latency(transect_analyze::latency(profile, selection)),
             Some(View::Meta) => Self::Meta,
             Some(View::Loss) => Self::Loss(transect_analyze::loss(profile)),
         }
@@ -98,6 +101,7 @@ impl Rows {
             Self::Threads(_) => View::Threads,
             Self::Waits(_) => View::Waits,
             Self::Locks(_) => View::Locks,
+            Self::Latency(_) => View::Latency,
             Self::Meta => View::Meta,
             Self::Loss(_) => View::Loss,
         })

@@ -12,7 +12,9 @@ pub enum ReportError {
     #[error("cannot encode the report: {0}")]
     Encode(String),
     /// CSV holds one table, and no view was chosen.
-    #[error("csv is one table: choose it with --view (summary, components, flows, threads, waits, locks, loss)")]
+    #[error(
+        "csv is one table: choose it with --view (summary, components, flows, threads, waits, locks, latency, loss)"
+    )]
     NoView,
     /// The view has no rows to put into a table.
     #[error("the view `{}` is no table: use --format json or text", .0.as_str())]

@@ -8,6 +8,7 @@ mod api;
 mod component;
 mod facts;
 mod imbalance;
+mod latency;
 mod lock;
 mod memory;
 mod waiting;
@@ -40,6 +41,10 @@ pub enum FindingKind {
     ContendedLock,
     /// Memory is returned to the kernel again and again.
     EagerMemoryReturn,
+    /// A function whose slowest calls take many times the median, and much of its time.
+    HeavyTail,
+    /// A function whose median duration changed in mid-run.
+    LatencyShift,
     /// Nothing stands out.
     Nothing,
 }
@@ -79,6 +84,7 @@ pub(crate) fn of(prepared: &Prepared<'_>) -> Vec<FindingRow> {
     component::find(&facts, &mut findings, &explained);
     waiting::find(&facts, &mut findings);
     imbalance::find(&facts, &mut findings);
+    latency::find(prepared, &mut findings);
     findings.sort_by(|a, b| b.percent.total_cmp(&a.percent).then_with(|| a.finding.cmp(&b.finding)));
     findings.truncate(MOST_FINDINGS);
     if findings.is_empty() {
@@ -88,6 +94,20 @@ pub(crate) fn of(prepared: &Prepared<'_>) -> Vec<FindingRow> {
 }
 
 fn nothing(facts: &facts::Facts<'_>) -> FindingRow {
+    let sampled = facts.profile.latency.iter().filter(|latency| latency.samples > 0).count();
+    if facts.profile.flows.is_empty() && sampled > 0 {
+        return FindingRow {
+            finding: "Nothing stands out".to_owned(),
+            evidence: format!(
+                "{} functions' latencies examined for heavy tails and shifts",
+                words::count(sampled as i64)
+            ),
+            view: "latency".to_owned(),
+            next: "Compare the functions: --view latency".to_owned(),
+            kind: FindingKind::Nothing,
+            percent: 0.0,
+        };
+    }
     let evidence = match facts.busiest_component() {
         _ if !facts.totals.timed => {
             let calls = words::count(facts.totals.calls);

@@ -152,7 +152,8 @@ fn sort_value(
     calls: i64,
 ) -> Option<i64> {
     match key {
-        SortKey::Total => total_ns,
+        SortKey::Total | SortKey::P99 | SortKey::Max => total_ns,
+        SortKey::Mean => total_ns.map(|ns| ns / calls.max(1)),
         SortKey::SelfTime => self_ns,
         SortKey::Attributed => attributed_ns,
         SortKey::Wait => total_ns.filter(|_| class.is_wait()),

@@ -6,6 +6,7 @@
 mod components;
 mod events;
 mod flows;
+mod latency;
 mod locks;
 mod processes;
 mod threads;
@@ -20,13 +21,30 @@ use crate::column::{Column, Values};
 pub(crate) use components::read as read_components;
 pub(crate) use events::read as read_events;
 pub(crate) use flows::read as read_flows;
+pub(crate) use latency::{
+    read as read_latency, read_histogram as read_latency_histogram, read_slices as read_latency_slices,
+};
 pub(crate) use locks::read as read_locks;
 pub(crate) use processes::read as read_processes;
 pub(crate) use threads::read as read_threads;
 pub(crate) use waits::read as read_waits;
 
 /// Tables of a profile, in the order in which they are written. The file of table `T` is `T.parquet`.
-pub const TABLES: [&str; 7] = ["components", "processes", "threads", "flows", "waits", "locks", "events"];
+pub const TABLES: [&str; 10] = [
+    "components",
+    "processes",
+    "threads",
+    "flows",
+    "waits",
+    "locks",
+    "events",
+    "latency",
+    "latency_histogram",
+    "latency_slices",
+];
+
+/// Tables that profiles of earlier versions lack: as if they had no rows.
+pub(crate) const ADDED_LATER: [&str; 3] = ["latency", "latency_histogram", "latency_slices"];
 
 /// Columns of the table called `name`.
 pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
@@ -38,6 +56,9 @@ pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
         "waits" => waits::columns(profile),
         "locks" => locks::columns(profile),
         "events" => events::columns(profile),
+        "latency" => latency::columns(profile),
+        "latency_histogram" => latency::histogram_columns(profile),
+        "latency_slices" => latency::slice_columns(profile),
         other => unreachable!("no table {other}"),
     }
 }
@@ -59,14 +80,22 @@ pub(crate) fn dangling(profile: &Profile) -> Option<String> {
         .or_else(|| find("waits", profile.waits.iter().position(|w| !(thread(w.thread) && component(w.caller)))))
         .or_else(|| find("locks", profile.locks.iter().position(|l| !process(l.process))))
         .or_else(|| find("events", profile.trace.iter().position(|e| !(thread(e.thread) && component(e.caller)))))
+        .or_else(|| {
+            let bad = |l: &transect_profile_model::Latency| !(process(l.process) && component(l.component));
+            find("latency", profile.latency.iter().position(bad))
+        })
+        .or_else(|| {
+            let missing = |s: &transect_profile_model::LatencySlice| s.latency as usize >= profile.latency.len();
+            find("latency_slices", profile.latency_slices.iter().position(missing))
+        })
 }
 
-fn int32<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> i32) -> Column<'a> {
+fn int32<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> i32) -> Column<'a> {
     Column { name, values: Values::Int32(rows.iter().map(get).collect()) }
 }
 
 /// A row number; the tables hold it as a signed integer.
-fn id<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> u32) -> Column<'a> {
+fn id<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> u32) -> Column<'a> {
     int32(name, rows, |row| i32::try_from(get(row)).unwrap_or(i32::MAX))
 }
 
@@ -78,7 +107,7 @@ fn own_id<'a, R>(rows: &'a [R]) -> Column<'a> {
     }
 }
 
-fn int64<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> i64) -> Column<'a> {
+fn int64<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> i64) -> Column<'a> {
     Column { name, values: Values::Int64(rows.iter().map(get).collect()) }
 }
 
@@ -90,7 +119,7 @@ fn boolean<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> bool
     Column { name, values: Values::Boolean(rows.iter().map(get).collect()) }
 }
 
-fn text<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> &'a str) -> Column<'a> {
+fn text<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> &'a str) -> Column<'a> {
     Column { name, values: Values::Text(rows.iter().map(get).collect()) }
 }
 

@@ -7,7 +7,9 @@ import duckdb
 
 folder = sys.argv[1]
 found = {"tables": {}}
-for table in ["components", "processes", "threads", "flows", "waits", "locks", "events"]:
+TABLES = ["components", "processes", "threads", "flows", "waits", "locks", "events"]
+TABLES += ["latency", "latency_histogram", "latency_slices"]
+for table in TABLES:
     file = f"{folder}/{table}.parquet"
     columns = duckdb.sql(f"describe from '{file}'").fetchall()
     found["tables"][table] = {
@@ -33,4 +35,13 @@ found["joined"] = duckdb.sql(
 found["arguments"] = duckdb.sql(
     f"select min(arg4), max(arg5), min(arg3) from '{folder}/events.parquet'"
 ).fetchall()[0]
+# Per function: samples of the row, of its histogram, of its slices, and the median bucket.
+found["latency"] = duckdb.sql(
+    f"""select l.id, l.component, l.function, l.samples,
+               (select coalesce(sum(h.count), 0)::bigint from '{folder}/latency_histogram.parquet' h
+                where h.latency_id = l.id and h.function = l.function),
+               (select coalesce(sum(s.count), 0)::bigint from '{folder}/latency_slices.parquet' s
+                where s.latency_id = l.id and s.component = l.component and s.start_ns < s.end_ns)
+        from '{folder}/latency.parquet' l order by l.id"""
+).fetchall()
 json.dump(found, sys.stdout)

@@ -8,7 +8,9 @@ import pyarrow.parquet
 
 folder = sys.argv[1]
 found = {"tables": {}}
-for table in ["components", "processes", "threads", "flows", "waits", "locks", "events"]:
+TABLES = ["components", "processes", "threads", "flows", "waits", "locks", "events"]
+TABLES += ["latency", "latency_histogram", "latency_slices"]
+for table in TABLES:
     file = f"{folder}/{table}.parquet"
     schema = pyarrow.parquet.read_schema(file)
     found["tables"][table] = {
@@ -32,4 +34,14 @@ right = (joined.c_path == joined.caller_path) & (joined.d_name == joined.callee)
 found["joined"] = int((right & (joined.t_tid == joined.tid) & (joined.t_name == joined.thread)).sum())
 events = pandas.read_parquet(f"{folder}/events.parquet")
 found["arguments"] = [int(events.arg4.min()), int(events.arg5.max()), int(events.arg3.min())]
+# Per function: samples of the row, of its histogram, of its slices.
+latency = pandas.read_parquet(f"{folder}/latency.parquet")
+histogram = pandas.read_parquet(f"{folder}/latency_histogram.parquet")
+slices = pandas.read_parquet(f"{folder}/latency_slices.parquet")
+slices = slices[slices.start_ns < slices.end_ns]
+counts = [table.groupby("latency_id")["count"].sum() for table in (histogram, slices)]
+found["latency"] = [
+    [int(row.id), row.component, row.function, int(row.samples)] + [int(count.get(row.id, 0)) for count in counts]
+    for row in latency.itertuples()
+]
 json.dump(found, sys.stdout)

@@ -20,21 +20,30 @@ pub(crate) fn header(page: &mut Page, meta: &Meta, totals: &Totals, loss: &[Loss
     };
     let room = page.style.columns().saturating_sub("transect  ".len() + status.len());
     page.line(&[(Role::Dim, "transect  "), (Role::Title, &cut_middle(&command, room)), (Role::Warning, &status)]);
-    page.items(
-        10,
-        &[
-            format!("wall {}", duration(meta.wall_ns)),
-            format!(
-                "{} in {} on {}",
-                counted(totals.threads, "thread", "threads"),
-                counted(totals.processes, "process", "processes"),
-                counted(meta.machine.cpus.into(), "CPU", "CPUs")
-            ),
-            format!("{} in {}", counted(totals.calls, "call", "calls"), counted(totals.flows, "flow", "flows")),
-        ],
-    );
-    page.items(10, &[timing(meta, totals), overhead(meta.overhead_estimate * 100.0)]);
+    let processes = counted(totals.processes, "process", "processes");
+    let cpus = counted(meta.machine.cpus.into(), "CPU", "CPUs");
+    let threads = match totals.threads {
+        0 => format!("{processes} on {cpus}"),
+        threads => format!("{} in {processes} on {cpus}", counted(threads, "thread", "threads")),
+    };
+    let mut facts = vec![format!("wall {}", duration(meta.wall_ns)), threads];
+    if has_flows(meta) {
+        facts.push(format!("{} in {}", counted(totals.calls, "call", "calls"), counted(totals.flows, "flow", "flows")));
+        page.items(10, &facts);
+        page.items(10, &[timing(meta, totals), overhead(meta.overhead_estimate * 100.0)]);
+    } else {
+        facts.push(overhead(meta.overhead_estimate * 100.0));
+        page.items(10, &facts);
+    }
+    if let Some(session) = &meta.latency {
+        page.items(10, &super::latency::facts(session));
+    }
     losses(page, loss);
+}
+
+/// True if calls between components were recorded.
+pub(crate) fn has_flows(meta: &Meta) -> bool {
+    meta.latency.is_none() || meta.collectors.iter().any(|collector| collector == "flow")
 }
 
 /// The estimated cost of measuring, in words.

@@ -5,6 +5,7 @@ mod components;
 mod escape;
 mod flows;
 mod header;
+mod latency;
 mod locks;
 mod loss;
 mod page;
@@ -80,6 +81,7 @@ fn page(content: &Content, style: Style) -> String {
         }
         Rows::Waits(rows) => waits::waits(&mut page, rows, totals, limit),
         Rows::Locks(rows) => locks::locks(&mut page, rows, limit),
+        Rows::Latency(rows) => latency::latency(&mut page, rows, limit, "--top N, --component NAME, --api NAME"),
         Rows::Meta => recording::recording(&mut page, meta),
         Rows::Loss(rows) => loss::loss(&mut page, rows, limit),
     }
@@ -90,8 +92,10 @@ fn page(content: &Content, style: Style) -> String {
 fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
     let few = |n: usize| Limit(selection.top.unwrap_or(n));
     summary::summary(page, &full.summary);
-    components::components(page, &full.components, &full.totals, few(6), 2);
-    flows::flows(page, &full.flows, &full.totals, few(8), "--view flows");
+    if header::has_flows(&full.meta) {
+        components::components(page, &full.components, &full.totals, few(6), 2);
+        flows::flows(page, &full.flows, &full.totals, few(8), "--view flows");
+    }
     if full.threads.len() > 1 {
         threads::groups(page, &full.groups, &full.totals, few(5));
     }
@@ -100,6 +104,9 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
     }
     if !full.locks.is_empty() {
         locks::locks(page, &full.locks, few(3));
+    }
+    if full.meta.latency.is_some() {
+        latency::latency(page, &full.latency, few(12), "--view latency");
     }
     page.section("More", "");
     let views = View::ALL.map(View::as_str).join("|");

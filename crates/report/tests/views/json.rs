@@ -23,7 +23,7 @@ fn keys(object: &Value) -> Vec<&str> {
 #[test]
 fn full_object() {
     let full = parsed(&content(Rows::Overview(Box::new(full_report()))));
-    assert_eq!(keys(&full), ["components", "flows", "locks", "loss", "meta", "summary", "threads", "waits"]);
+    assert_eq!(keys(&full), ["components", "flows", "latency", "locks", "loss", "meta", "summary", "threads", "waits"]);
     for key in ["caller", "callee", "api", "calls", "timed_calls", "total_ns", "self_ns", "attributed_ns", "wait"] {
         assert!(full["flows"][0].get(key).is_some(), "{key}");
     }

@@ -2,7 +2,7 @@
 //! of balance.
 
 use transect_analyze::*;
-use transect_profile_model::{ApiClass, Clock, Machine, Meta, Timing};
+use transect_profile_model::{ApiClass, Clock, LatencyBucket, LatencySampling, LatencySession, Machine, Meta, Timing};
 use transect_report::{Content, Rows};
 
 const SECOND: i64 = 1_000_000_000;
@@ -328,11 +328,87 @@ pub fn locks() -> Vec<LockRow> {
     ]
 }
 
+/// A function whose samples lie at `modes`, each with its count.
+fn latency_row(function: &str, component: &str, modes: &[(i64, i64)], calls: Option<i64>) -> LatencyRow {
+    let samples: i64 = modes.iter().map(|mode| mode.1).sum();
+    let at = |share: f64| {
+        let mut left = (samples as f64 * share).ceil() as i64;
+        modes.iter().find(|mode| (left <= mode.1, left -= mode.1).0).map(|mode| mode.0)
+    };
+    let mean = (samples > 0).then(|| modes.iter().map(|mode| mode.0 * mode.1).sum::<i64>() / samples);
+    LatencyRow {
+        function: function.into(),
+        component: component.into(),
+        calls_seen: samples.max(1),
+        samples,
+        mean_ns: mean,
+        p50_ns: at(0.5),
+        p90_ns: at(0.9),
+        p99_ns: at(0.99),
+        max_ns: modes.last().map(|mode| mode.0),
+        calls_estimate: calls,
+        total_ns: mean.map(|mean| mean * calls.unwrap_or(samples)),
+        symbol: function.into(),
+        file: String::new(),
+        line: 0,
+        address: 0x1000,
+        process: None,
+        histogram: modes.iter().map(|&(ns, count)| LatencyBucket { low_ns: ns, high_ns: ns + ns / 8, count }).collect(),
+    }
+}
+
+pub fn latencies() -> Vec<LatencyRow> {
+    vec![
+        latency_row(RB_TREE_FIND, "wordcount", &[(80, 900), (120, 4_000), (170, 2_500), (900, 30)], Some(28_123_456)),
+        latency_row("flush_results", "wordcount", &[(41_000, 950), (21_000_000, 50)], Some(1_200)),
+        latency_row("memcpy", "libc.so.6", &[(9, 4_000), (14, 5_000), (60, 200)], Some(60_123_456)),
+        latency_row("fn@0x4f30", "libvery_long_vendor_name_with_a_version-and-a-suffix.so.12", &[(5_300, 1)], None),
+        latency_row(HOSTILE, HOSTILE, &[(3, 1)], Some(1)),
+        latency_row("main", "wordcount", &[], Some(1)),
+    ]
+}
+
+/// Facts of a latency measurement alone.
+pub fn latency_meta() -> Meta {
+    Meta {
+        collectors: vec!["latency".into()],
+        timing: Timing::Count,
+        latency: Some(LatencySession {
+            sampling: LatencySampling::Budget { share: 0.02 },
+            epoch_ns: 10_000_000,
+            measured_ns: 12_300_000_000,
+            probes_installed: 2_431,
+            probes_active: 6,
+            sites_refused: 145,
+            toggles: 123_456,
+            toggles_per_second: 10_037.1,
+            samples: 17_632,
+            samples_per_second: 1_433.5,
+            toggling_share: 0.0008,
+            empty_ns: 16.7,
+            stops: 3,
+            longest_stop_ns: 412_000,
+            total_stop_ns: 803_000,
+            abandoned: 4,
+            untimed: 0,
+        }),
+        ..meta()
+    }
+}
+
+/// The overview of a latency measurement alone.
+pub fn latency_overview() -> Content {
+    let full = FullReport { latency: latencies(), meta: latency_meta(), summary: findings(), ..nothing() };
+    let (meta, totals) = (full.meta.clone(), full.totals);
+    Content { meta, totals, ..content(Rows::Overview(Box::new(full))) }
+}
+
 /// `rows` under the header that all share.
 pub fn content(rows: Rows) -> Content {
     let component = matches!(rows, Rows::Apis(_)).then(|| "libstdc++.so.6".to_owned());
     let selection = Selection { view: rows.view(), component, ..Selection::default() };
-    Content { meta: meta(), totals: totals(), loss: loss(), selection, rows }
+    let meta = if matches!(rows, Rows::Latency(_)) { latency_meta() } else { meta() };
+    Content { meta, totals: totals(), loss: loss(), selection, rows }
 }
 
 pub fn full_report() -> FullReport {
@@ -344,6 +420,7 @@ pub fn full_report() -> FullReport {
         threads: threads().threads,
         waits: waits(),
         locks: locks(),
+        latency: Vec::new(),
         loss: loss(),
         groups: threads().groups,
         totals: totals(),
@@ -363,12 +440,17 @@ pub fn views() -> Vec<(&'static str, Content)> {
         ("threads", Rows::Threads(threads())),
         ("waits", Rows::Waits(waits())),
         ("locks", Rows::Locks(locks())),
+        ("latency", Rows::Latency(latencies())),
         ("meta", Rows::Meta),
         ("loss", Rows::Loss(loss())),
     ]
     .map(|(name, rows)| (name, content(rows)))
     .into_iter()
-    .chain([("overview-counts-only", counts_only()), ("overview-empty", empty())])
+    .chain([
+        ("overview-counts-only", counts_only()),
+        ("overview-empty", empty()),
+        ("overview-latency", latency_overview()),
+    ])
     .collect()
 }
 
@@ -403,18 +485,23 @@ pub fn counts_only() -> Content {
 
 /// A program that called nothing.
 pub fn empty() -> Content {
-    let full = FullReport {
+    let full = nothing();
+    let (meta, totals) = (full.meta.clone(), full.totals);
+    Content { meta, totals, loss: Vec::new(), ..content(Rows::Overview(Box::new(full))) }
+}
+
+fn nothing() -> FullReport {
+    FullReport {
         summary: Vec::new(),
         components: Vec::new(),
         flows: Vec::new(),
         threads: Vec::new(),
         waits: Vec::new(),
         locks: Vec::new(),
+        latency: Vec::new(),
         loss: Vec::new(),
         groups: Vec::new(),
         totals: Totals { timed: true, ..Totals::default() },
         meta: Meta { wall_ns: 0, exit_status: None, command: Vec::new(), ..meta() },
-    };
-    let (meta, totals) = (full.meta.clone(), full.totals);
-    Content { meta, totals, loss: Vec::new(), ..content(Rows::Overview(Box::new(full))) }
+    }
 }

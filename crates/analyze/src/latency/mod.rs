@@ -1,0 +1,229 @@
+//! Latency of functions, from sampled durations.
+
+mod distribution;
+mod heat;
+mod sum;
+
+use serde::Serialize;
+use transect_profile_model::{LatencyBucket, Profile};
+
+pub(crate) use distribution::Distribution;
+pub use heat::{HeatFunction, LatencyHeat, latency_heat};
+pub(crate) use sum::{Sum, sums};
+
+use crate::prepared::Prepared;
+use crate::{Selection, SortKey};
+
+/// Durations of one function, entry to return, of all processes together (or of one, with `--by process`).
+///
+/// Percentiles are of the samples, interpolated inside a histogram bucket: they are off by less than a bucket, an
+/// eighth of the duration, or 1 ns where that is more. Mean and maximum are exact.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LatencyRow {
+    /// Demangled name.
+    pub function: String,
+    /// Component that holds it (display name).
+    pub component: String,
+    /// Calls that met the probe switched on.
+    pub calls_seen: i64,
+    /// Calls that were timed.
+    pub samples: i64,
+    /// Mean of the samples, ns; `None` without samples: no call has returned while it was timed.
+    pub mean_ns: Option<i64>,
+    /// Median, ns.
+    pub p50_ns: Option<i64>,
+    /// 90th percentile, ns.
+    pub p90_ns: Option<i64>,
+    /// 99th percentile, ns.
+    pub p99_ns: Option<i64>,
+    /// Longest, ns.
+    pub max_ns: Option<i64>,
+    /// Estimated number of all calls: those seen, for the time in which the probe was switched off too. `None` if it
+    /// is not known how long it was on.
+    pub calls_estimate: Option<i64>,
+    /// Estimated time of all calls, ns, recursive calls each for itself: `calls_estimate` (else `calls_seen`) times
+    /// `mean_ns`.
+    pub total_ns: Option<i64>,
+    /// Raw symbol name; empty if there is none.
+    pub symbol: String,
+    /// Source file; empty if unknown.
+    pub file: String,
+    /// Source line, 0 if unknown.
+    pub line: i32,
+    /// Virtual address in the component.
+    pub address: i64,
+    /// Process id, with `--by process`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<i32>,
+    /// The samples by duration, for renderers; not a key of the JSON object.
+    #[serde(skip)]
+    pub histogram: Vec<LatencyBucket>,
+}
+
+/// The latency view, longest estimated time first. Functions that were not called while their probe was on are left
+/// out. `selection.component` and `selection.api` name component and function; `min_percent` is the share of the
+/// measured time.
+pub fn latency(profile: &Profile, selection: &Selection) -> Vec<LatencyRow> {
+    of(&Prepared::new(profile), selection)
+}
+
+pub(crate) fn of(prepared: &Prepared<'_>, selection: &Selection) -> Vec<LatencyRow> {
+    ranked(prepared, selection).into_iter().map(|(row, _)| row).collect()
+}
+
+/// Rows in the view's order, each with what it is the sum of.
+fn ranked<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<(LatencyRow, Sum<'a>)> {
+    let mut rows: Vec<(LatencyRow, Sum<'a>)> = sums(prepared, selection)
+        .into_iter()
+        .filter(|sum| sum.calls_seen > 0 || sum.samples > 0)
+        .map(|sum| (row(&sum, prepared), sum))
+        .collect();
+    if let Some(least) = selection.min_percent {
+        let measured = measured_ns(prepared.profile) as f64;
+        rows.retain(|(row, _)| row.total_ns.is_some_and(|ns| ns as f64 * 100.0 >= least * measured));
+    }
+    let value = |row: &LatencyRow| match selection.sort.unwrap_or_default() {
+        SortKey::Total | SortKey::SelfTime | SortKey::Attributed | SortKey::Wait | SortKey::Bytes => row.total_ns,
+        SortKey::Calls => Some(row.calls_estimate.unwrap_or(row.calls_seen)),
+        SortKey::Mean => row.mean_ns,
+        SortKey::P99 => row.p99_ns,
+        SortKey::Max => row.max_ns,
+        SortKey::Name => None,
+    };
+    rows.sort_by(|(a, _), (b, _)| {
+        let name = |row: &LatencyRow| (row.function.clone(), row.component.clone(), row.address, row.process);
+        value(b).cmp(&value(a)).then_with(|| name(a).cmp(&name(b)))
+    });
+    rows.truncate(selection.top.unwrap_or(usize::MAX));
+    rows
+}
+
+fn row(sum: &Sum<'_>, prepared: &Prepared<'_>) -> LatencyRow {
+    let distribution = Distribution::new(&sum.histogram, sum.max_ns);
+    let sampled = |ns: i64| (sum.samples > 0).then_some(ns);
+    let total = sum.total_ns.round() as i64;
+    LatencyRow {
+        function: sum.first.function.clone(),
+        component: prepared.names.get(sum.first.component).to_owned(),
+        calls_seen: sum.calls_seen,
+        samples: sum.samples,
+        mean_ns: sum.mean_ns(),
+        p50_ns: distribution.quantile(0.50),
+        p90_ns: distribution.quantile(0.90),
+        p99_ns: distribution.quantile(0.99),
+        max_ns: sampled(sum.max_ns),
+        calls_estimate: sum.calls_estimate.map(|calls| calls.round() as i64),
+        total_ns: sampled(total),
+        symbol: sum.first.symbol.clone(),
+        file: sum.first.file.clone(),
+        line: sum.first.line,
+        address: sum.first.address,
+        process: sum.process,
+        histogram: sum.histogram.clone(),
+    }
+}
+
+/// What rates and shares of latencies refer to, ns.
+pub(crate) fn measured_ns(profile: &Profile) -> i64 {
+    profile
+        .meta
+        .latency
+        .as_ref()
+        .map(|session| session.measured_ns)
+        .filter(|&ns| ns > 0)
+        .unwrap_or(profile.meta.wall_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::Profile;
+
+    use super::*;
+    use crate::synthetic::{large_latency, latency_service};
+
+    fn find<'a>(rows: &'a [LatencyRow], function: &str) -> &'a LatencyRow {
+        rows.iter().find(|row| row.function == function).unwrap_or_else(|| panic!("no {function}"))
+    }
+
+    #[test]
+    fn percentiles_ascend_and_stay_below_the_maximum() {
+        for profile in [latency_service(), large_latency(300)] {
+            let rows = latency(&profile, &Selection::default());
+            assert!(!rows.is_empty());
+            assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(row.total_ns)));
+            for row in rows.iter().filter(|row| row.samples > 0) {
+                let [p50, p90, p99, max] = [row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns].map(Option::unwrap);
+                assert!(0 <= p50 && p50 <= p90 && p90 <= p99 && p99 <= max, "{row:?}");
+                assert!(row.mean_ns.unwrap() <= max);
+                assert_eq!(row.histogram.iter().map(|bucket| bucket.count).sum::<i64>(), row.samples);
+            }
+        }
+    }
+
+    #[test]
+    fn time_in_which_a_probe_was_off_is_made_up_for() {
+        let mut profile = latency_service();
+        profile.latency = vec![profile.latency[1].clone()];
+        profile.latency_slices.clear();
+        let measured = profile.meta.latency.as_ref().unwrap().measured_ns;
+        profile.latency[0].on_ns = Some(measured / 100);
+        let of = |profile: &Profile| latency(profile, &Selection::default()).remove(0);
+        let row = of(&profile);
+        assert_eq!(row.calls_estimate, Some(row.calls_seen * 100));
+        let expected = row.mean_ns.unwrap() as f64 * row.calls_seen as f64 * 100.0;
+        assert!((row.total_ns.unwrap() as f64 / expected - 1.0).abs() < 0.01);
+        profile.latency[0].on_ns = Some(measured * 2);
+        assert_eq!(of(&profile).calls_estimate, Some(row.calls_seen), "never less than what was seen");
+        profile.latency[0].on_ns = None;
+        assert_eq!(of(&profile).calls_estimate, None);
+        assert!(of(&profile).total_ns.is_some());
+    }
+
+    #[test]
+    fn processes_are_added_up_or_told_apart() {
+        let profile = latency_service();
+        let sum = |rows: &[LatencyRow]| {
+            let of: Vec<_> = rows.iter().filter(|row| row.function == "parse_request").collect();
+            (of.len(), of.iter().map(|row| row.samples).sum::<i64>())
+        };
+        let together = sum(&latency(&profile, &Selection::default()));
+        let by = Selection { by: "process".parse().unwrap(), ..Selection::default() };
+        let apart = sum(&latency(&profile, &by));
+        assert_eq!((together.0, apart.0), (1, 2));
+        assert_eq!(together.1, apart.1);
+        assert!(latency(&profile, &by).iter().all(|row| row.process.is_some()));
+    }
+
+    #[test]
+    fn functions_of_one_name_are_rows_of_their_own() {
+        let rows = latency(&latency_service(), &Selection { api: Some("reset".into()), ..Selection::default() });
+        assert_eq!(rows.len(), 2);
+        assert_ne!(rows[0].address, rows[1].address);
+    }
+
+    #[test]
+    fn what_was_not_called_is_left_out_and_what_did_not_return_has_no_times() {
+        let rows = latency(&latency_service(), &Selection::default());
+        assert!(rows.iter().all(|row| row.function != "never_called"));
+        let main = find(&rows, "main");
+        assert_eq!((main.calls_seen, main.samples), (1, 0));
+        assert_eq!((main.mean_ns, main.p50_ns, main.max_ns, main.total_ns), (None, None, None, None));
+    }
+
+    #[test]
+    fn selections_narrow_and_sort() {
+        let profile = latency_service();
+        let rows = |selection: Selection| latency(&profile, &selection);
+        let names = |rows: &[LatencyRow]| rows.iter().map(|row| row.function.clone()).collect::<Vec<_>>();
+        let selection = || Selection::default();
+        assert!(rows(Selection { component: Some("libcodec".into()), ..selection() }).len() >= 2);
+        let encode = rows(Selection { api: Some("Codec::encode*".into()), ..selection() });
+        assert_eq!(names(&encode), ["Codec::encode(Frame const&)"]);
+        let slowest = rows(Selection { sort: Some(SortKey::Max), top: Some(3), ..selection() });
+        assert!(slowest.is_sorted_by_key(|row| std::cmp::Reverse(row.max_ns)) && slowest.len() == 3);
+        let by_name = rows(Selection { sort: Some(SortKey::Name), ..selection() });
+        assert!(names(&by_name).is_sorted());
+        let heavy = rows(Selection { min_percent: Some(5.0), ..selection() });
+        assert!(!heavy.is_empty() && heavy.len() < by_name.len());
+    }
+}

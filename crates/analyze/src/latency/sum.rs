@@ -1,0 +1,121 @@
+use rustc_hash::FxHashMap;
+use transect_profile_model::{Latency, LatencyBucket, LatencyId, Process, Profile};
+
+use super::measured_ns;
+use crate::Selection;
+use crate::matching::{Pattern, chosen_components};
+use crate::prepared::Prepared;
+
+/// All that was sampled of one function, over its processes.
+#[derive(Debug, Clone)]
+pub(crate) struct Sum<'a> {
+    /// One of the recorded rows, for the names.
+    pub first: &'a Latency,
+    /// Row numbers in the profile.
+    pub ids: Vec<LatencyId>,
+    /// Process id, where processes are told apart.
+    pub process: Option<i32>,
+    /// Calls that met the probe switched on.
+    pub calls_seen: i64,
+    /// Calls timed.
+    pub samples: i64,
+    /// Their durations, ns.
+    pub sampled_ns: i64,
+    /// The longest, ns.
+    pub max_ns: i64,
+    /// Estimate of all calls; `None` if one process' is not known.
+    pub calls_estimate: Option<f64>,
+    /// Estimate of the time of all calls, ns.
+    pub total_ns: f64,
+    /// Shortest first, bounds distinct.
+    pub histogram: Vec<LatencyBucket>,
+}
+
+impl Sum<'_> {
+    /// Mean of the samples, ns.
+    pub(crate) fn mean_ns(&self) -> Option<i64> {
+        (self.samples > 0).then(|| (self.sampled_ns as f64 / self.samples as f64).round() as i64)
+    }
+
+    fn add(&mut self, id: LatencyId, latency: &Latency, measured_ns: i64) {
+        self.ids.push(id);
+        self.calls_seen += latency.calls_seen;
+        self.samples += latency.samples;
+        self.sampled_ns = self.sampled_ns.saturating_add(latency.total_ns);
+        self.max_ns = self.max_ns.max(latency.max_ns);
+        let estimate = calls_estimate(latency, measured_ns);
+        self.calls_estimate = self.calls_estimate.zip(estimate).map(|(a, b)| a + b);
+        if latency.samples > 0 {
+            let mean = latency.total_ns as f64 / latency.samples as f64;
+            self.total_ns += estimate.unwrap_or(latency.calls_seen.max(latency.samples) as f64) * mean;
+        }
+        self.histogram.extend_from_slice(&latency.histogram);
+    }
+
+    fn finish(&mut self) {
+        if self.ids.len() > 1 {
+            self.histogram = merged(std::mem::take(&mut self.histogram));
+        }
+    }
+}
+
+/// Calls of the whole measurement, if calls came as often while the probe was off as they did while it was on.
+fn calls_estimate(latency: &Latency, measured_ns: i64) -> Option<f64> {
+    let seen = latency.calls_seen as f64;
+    latency.on_ns.map(|on| if on > 0 { seen * (measured_ns as f64 / on as f64).max(1.0) } else { seen })
+}
+
+/// Buckets of several histograms as one.
+pub(super) fn merged(mut buckets: Vec<LatencyBucket>) -> Vec<LatencyBucket> {
+    buckets.sort_unstable_by_key(|bucket| (bucket.low_ns, bucket.high_ns));
+    buckets.dedup_by(|bucket, kept| {
+        let same = (bucket.low_ns, bucket.high_ns) == (kept.low_ns, kept.high_ns);
+        if same {
+            kept.count += bucket.count;
+        }
+        same
+    });
+    buckets
+}
+
+/// The chosen functions, summed over processes unless these are to be told apart.
+pub(crate) fn sums<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<Sum<'a>> {
+    let profile = prepared.profile;
+    let chosen = chosen_components(profile, &prepared.names, selection.component.as_deref());
+    let pattern = selection.api.as_deref().map(Pattern::new);
+    let mut index: FxHashMap<(u32, i64, &str, Option<u32>), usize> = FxHashMap::default();
+    let mut sums: Vec<Sum<'_>> = Vec::new();
+    for (id, latency) in (0..).zip(&profile.latency) {
+        let elsewhere = chosen.as_ref().is_some_and(|chosen| !chosen[latency.component as usize]);
+        if elsewhere || pattern.as_ref().is_some_and(|pattern| !pattern.matches_api(&latency.function, &latency.symbol))
+        {
+            continue;
+        }
+        let process = selection.by.process.then_some(latency.process);
+        let key = (latency.component, latency.address, latency.function.as_str(), process);
+        let position = *index.entry(key).or_insert_with(|| {
+            sums.push(Sum {
+                first: latency,
+                ids: Vec::new(),
+                process: process.map(|process| profile.processes[process as usize].pid),
+                calls_seen: 0,
+                samples: 0,
+                sampled_ns: 0,
+                max_ns: 0,
+                calls_estimate: Some(0.0),
+                total_ns: 0.0,
+                histogram: Vec::new(),
+            });
+            sums.len() - 1
+        });
+        sums[position].add(id, latency, measured_of(profile, &profile.processes[latency.process as usize]));
+    }
+    sums.iter_mut().for_each(Sum::finish);
+    sums
+}
+
+/// How long a process was measured, ns.
+fn measured_of(profile: &Profile, process: &Process) -> i64 {
+    let all = measured_ns(profile);
+    if process.wall_ns > 0 { all.min(process.wall_ns) } else { all }
+}

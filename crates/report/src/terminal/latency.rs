@@ -1,0 +1,178 @@
+//! Latencies of functions, each with a small picture of its distribution.
+
+use transect_analyze::LatencyRow;
+use transect_profile_model::{LatencyBucket, LatencySampling, LatencySession};
+
+use super::Limit;
+use super::escape::escape;
+use super::page::Page;
+use super::shorten::Kind;
+use super::style::Role;
+use super::table::{Cell, Column, LAST_RESORT, Table};
+use super::units::{count, counted, duration, optional_duration, percent};
+
+/// 99th percentile over median from which a tail stands out; the summary's own threshold.
+const HEAVY_TAIL: i64 = 50;
+/// Heights of a picture's columns, from the smallest on.
+const BLOCKS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
+/// Columns of a picture, at most.
+const WIDEST: usize = 18;
+
+/// Facts of the measurement, for the header.
+pub(crate) fn facts(session: &LatencySession) -> Vec<String> {
+    let every = duration(session.epoch_ns);
+    let sampling = match session.sampling {
+        LatencySampling::Fixed { sample_size } => {
+            format!("{} a function every {every}", counted(sample_size.into(), "sample", "samples"))
+        }
+        LatencySampling::Budget { share } => {
+            format!("sampling for {} of the run time, every {every}", percent(share * 100.0))
+        }
+    };
+    let rate = |per_second: f64| count(per_second.round() as i64);
+    let mut facts = vec![
+        format!(
+            "{}, {} of them called",
+            counted(session.probes_installed, "probe", "probes"),
+            count(session.probes_active)
+        ),
+        sampling,
+        format!("{} toggles/s", rate(session.toggles_per_second)),
+        format!("{} samples/s", rate(session.samples_per_second)),
+        format!("toggling takes {}", percent(session.toggling_share * 100.0)),
+    ];
+    if session.stops > 0 {
+        let times = counted(session.stops, "time", "times");
+        facts.push(format!("program stopped {times}, at most {}", duration(session.longest_stop_ns)));
+    }
+    if session.abandoned > 0 {
+        facts.push(format!("{} left by an exception or jump", counted(session.abandoned, "timed call", "timed calls")));
+    }
+    if session.untimed > 0 {
+        facts.push(format!("{} not timed for want of memory", counted(session.untimed, "call", "calls")));
+    }
+    facts
+}
+
+/// Prints the functions.
+pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: &str) {
+    let (shown, left) = limit.apply(rows);
+    let scale = Scale::of(shown);
+    let explanation = match &scale {
+        Some(scale) => {
+            let (from, to) = (duration(scale.low_ns()), duration(scale.high_ns()));
+            format!("entry to return; TIME and CALLS estimated; pictures: how many samples, {from} to {to}")
+        }
+        None => "entry to return; TIME and CALLS estimated".to_owned(),
+    };
+    page.section("Latency", &explanation);
+    if rows.is_empty() {
+        return page.empty("no function was sampled, or none matches");
+    }
+    let several = rows.iter().any(|row| row.process != rows[0].process);
+    let mut table = Table::new(&[
+        Column::number("TIME"),
+        Column::number("CALLS").rank(3),
+        Column::number("SAMPLES").rank(4),
+        Column::number("MEAN").rank(4),
+        Column::number("P50"),
+        Column::number("P90").rank(6),
+        Column::number("P99"),
+        Column::number("MAX").rank(LAST_RESORT),
+        Column::text("DISTRIBUTION").rank(2),
+        Column::number("PID").rank(7),
+        Column::name("COMPONENT", Kind::Component, 10).rank(4),
+        Column::name("FUNCTION", Kind::Function, 20),
+    ]);
+    for row in shown {
+        let heavy = row.p50_ns.zip(row.p99_ns).is_some_and(|(p50, p99)| p99 / HEAVY_TAIL >= p50.max(1));
+        table.row([
+            optional_duration(row.total_ns).into(),
+            row.calls_estimate.map_or_else(|| format!("≥ {}", count(row.calls_seen)), count).into(),
+            count(row.samples).into(),
+            optional_duration(row.mean_ns).into(),
+            optional_duration(row.p50_ns).into(),
+            optional_duration(row.p90_ns).into(),
+            Cell::new(if heavy { Role::Warning } else { Role::Plain }, optional_duration(row.p99_ns)),
+            optional_duration(row.max_ns).into(),
+            Cell::new(Role::Bar, scale.as_ref().map_or(String::new(), |scale| scale.picture(&row.histogram))),
+            if several { row.process.map_or(String::new(), |pid| pid.to_string()) } else { String::new() }.into(),
+            Cell::new(Role::Dim, escape(&row.component)),
+            Cell::new(Role::Name, escape(&row.function)),
+        ]);
+    }
+    page.table(&table);
+    page.left_out(left, hint);
+}
+
+/// The common logarithmic axis of all pictures of a table: whole decades.
+struct Scale {
+    first_decade: u32,
+    decades: u32,
+}
+
+impl Scale {
+    fn of(rows: &[LatencyRow]) -> Option<Self> {
+        let buckets = || rows.iter().flat_map(|row| &row.histogram).filter(|bucket| bucket.count > 0);
+        let shortest = buckets().map(|bucket| bucket.low_ns).min()?;
+        let longest = buckets().map(|bucket| bucket.low_ns).max()?;
+        let decade = |ns: i64| ns.max(1).ilog10();
+        Some(Self { first_decade: decade(shortest), decades: decade(longest) - decade(shortest) + 1 })
+    }
+
+    fn low_ns(&self) -> i64 {
+        10_i64.saturating_pow(self.first_decade)
+    }
+
+    fn high_ns(&self) -> i64 {
+        10_i64.saturating_pow(self.first_decade + self.decades)
+    }
+
+    /// Columns of a decade.
+    fn fineness(&self) -> usize {
+        (WIDEST / self.decades as usize).clamp(1, 4)
+    }
+
+    /// One column for a part of a decade, as high as its share of the samples.
+    fn picture(&self, histogram: &[LatencyBucket]) -> String {
+        let fineness = self.fineness();
+        let mut columns = vec![0_i64; self.decades as usize * fineness];
+        for bucket in histogram {
+            let along = (bucket.low_ns.max(1) as f64).log10() - f64::from(self.first_decade);
+            let column = ((along * fineness as f64).max(0.0) as usize).min(columns.len() - 1);
+            columns[column] += bucket.count.max(0);
+        }
+        let most = columns.iter().copied().max().unwrap_or(0).max(1);
+        let block = |&samples: &i64| {
+            if samples == 0 { " " } else { BLOCKS[(samples as f64 / most as f64 * 7.0).round() as usize] }
+        };
+        columns.iter().map(block).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bucket(low_ns: i64, count: i64) -> LatencyBucket {
+        LatencyBucket { low_ns, high_ns: low_ns + 1, count }
+    }
+
+    #[test]
+    fn pictures_share_a_scale_of_decades() {
+        let scale = Scale { first_decade: 1, decades: 4 };
+        assert_eq!((scale.low_ns(), scale.high_ns(), scale.fineness()), (10, 100_000, 4));
+        let picture = scale.picture(&[bucket(12, 100), bucket(95, 50), bucket(20_000, 1)]);
+        assert_eq!(picture.chars().count(), 16);
+        assert_eq!(picture, "█  ▅         ▁  ");
+        assert_eq!(scale.picture(&[]).trim(), "");
+    }
+
+    #[test]
+    fn any_duration_has_a_column() {
+        let scale = Scale { first_decade: 0, decades: 19 };
+        let picture = scale.picture(&[bucket(0, 1), bucket(i64::MAX - 1, 1)]);
+        assert_eq!(picture.trim_end(), picture);
+        assert!(picture.starts_with('█'));
+    }
+}

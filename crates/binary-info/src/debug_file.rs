@@ -6,6 +6,7 @@ use object::elf::FileHeader64;
 use object::read::elf::{NoteIterator, SectionHeader};
 
 use crate::Object;
+use crate::dynamic::text;
 use crate::file_map::FileMap;
 use crate::symbols::SymbolTable;
 
@@ -25,10 +26,35 @@ pub(crate) fn build_id_note(bytes: &[u8], align: u64) -> Option<Vec<u8>> {
 
 /// Symbols of the object's separate debug file, else of its compressed mini symbol table; empty if it has neither.
 pub(crate) fn symbols(object: &Object) -> SymbolTable {
-    separate(object).or_else(|| mini(object)).map(|o| SymbolTable::of_debug_object(&o)).unwrap_or_default()
+    open(object).map(|o| SymbolTable::of_debug_object(&o)).unwrap_or_default()
 }
 
-fn separate(object: &Object) -> Option<Object> {
+/// The object's separate debug file, else its compressed mini symbol table.
+pub(crate) fn open(object: &Object) -> Option<Object> {
+    separate(object).or_else(|| mini(object))
+}
+
+/// The object's separate debug file: by build-id, else by the name in `.gnu_debuglink` beside the object.
+pub(crate) fn separate(object: &Object) -> Option<Object> {
+    by_build_id(object).or_else(|| by_link(object))
+}
+
+fn by_link(object: &Object) -> Option<Object> {
+    let sections = object.sections();
+    let (_, section) = sections.section_by_name(LE, b".gnu_debuglink")?;
+    let name = text(section.data(LE, &object.map[..]).ok()?);
+    let folder = object.path().parent()?;
+    let system = PathBuf::from("/usr/lib/debug").join(folder.strip_prefix("/").unwrap_or(folder));
+    // The link's checksum covers the whole file; the build-id, where both have one, says as much at no cost.
+    [folder.to_path_buf(), folder.join(".debug"), system]
+        .iter()
+        .map(|place| place.join(name))
+        .filter(|path| !name.is_empty() && path != object.path())
+        .filter_map(|path| Object::open(path).ok())
+        .find(|debug| debug.build_id() == object.build_id())
+}
+
+fn by_build_id(object: &Object) -> Option<Object> {
     let id = object.build_id()?;
     let (folder, rest) = id.split_at_checked(2)?;
     let mut path = PathBuf::from(DEBUG_FOLDER);
@@ -41,7 +67,7 @@ fn separate(object: &Object) -> Option<Object> {
 }
 
 /// `.gnu_debugdata`: an ELF file with the function symbols that stripping removed, packed with xz.
-fn mini(object: &Object) -> Option<Object> {
+pub(crate) fn mini(object: &Object) -> Option<Object> {
     let sections = object.sections();
     let (_, section) = sections.section_by_name(LE, b".gnu_debugdata")?;
     let mut packed = section.data(LE, &object.map[..]).ok()?;

@@ -62,6 +62,8 @@ pub(crate) struct Dynamic {
     pub rela: (u64, u64),
     /// `DT_JMPREL`, if its entries have addends.
     pub jmprel: (u64, u64),
+    /// `DT_RELR`: packed relative relocations, address and size in bytes.
+    pub relr: (u64, u64),
     /// `DT_PLTGOT`: what code calls `_GLOBAL_OFFSET_TABLE_`.
     pub global_offset_table: u64,
     versym: u64,
@@ -92,6 +94,8 @@ impl Dynamic {
                 elf::DT_RELASZ => this.rela.1 = value,
                 elf::DT_JMPREL => this.jmprel.0 = value,
                 elf::DT_PLTRELSZ => this.jmprel.1 = value,
+                elf::DT_RELR => this.relr.0 = value,
+                elf::DT_RELRSZ => this.relr.1 = value,
                 elf::DT_PLTREL => jmprel_has_addends = value == elf::DT_RELA.0 as u64,
                 elf::DT_PLTGOT => this.global_offset_table = value,
                 elf::DT_HASH => hash = value,

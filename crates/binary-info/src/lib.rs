@@ -10,6 +10,7 @@
 //! The caller's duty: a file must not be truncated while it is mapped (the kernel answers reads beyond its new end
 //! with SIGBUS). Replacing a file by rename, as package managers do, is harmless.
 
+mod archive;
 mod cache;
 mod call_target;
 mod code;
@@ -18,7 +19,12 @@ mod demangle;
 mod dynamic;
 mod error;
 mod file_map;
+mod frame_entry;
+mod function_name;
+mod function_references;
+mod function_symbols;
 mod identity;
+mod image;
 mod landing_pad;
 pub mod launch;
 mod linkage;
@@ -27,11 +33,17 @@ pub mod plan;
 mod scan;
 mod symbols;
 
+pub use archive::{ArchiveMember, MemberFunction, archive_members};
 pub use cache::PlanCache;
 pub use demangle::demangle;
 pub use dynamic::{DynamicSymbol, LibcKind};
 pub use error::BinaryError;
+pub use function_references::{FunctionReference, ReferenceKind};
+pub use function_symbols::FunctionSymbol;
+pub use frame_entry::{FrameEntry, FrameStart};
+pub use function_name::FunctionName;
 pub use identity::{ElfClass, Identity, ObjectType};
+pub use image::{RelativeRelocation, Section};
 pub use launch::{LaunchError, LaunchTarget, inspect_launch};
 pub use linkage::{LinkageSlot, RelocationTable};
 pub use object_file::Object;

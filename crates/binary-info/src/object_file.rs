@@ -244,8 +244,8 @@ impl Object {
         self.map.get(start..start.checked_add(usize::try_from(size).ok()?)?)
     }
 
-    /// The bytes from `vaddr` to the end of what its segment holds in the file.
-    pub(crate) fn bytes_at(&self, vaddr: u64) -> Option<&[u8]> {
+    /// The bytes from `vaddr` to the end of what its segment holds in the file, unrelocated.
+    pub fn bytes_at(&self, vaddr: u64) -> Option<&[u8]> {
         let segment =
             self.segments.iter().find(|s| vaddr.checked_sub(s.vaddr).is_some_and(|delta| delta < s.file_size))?;
         let delta = vaddr - segment.vaddr;

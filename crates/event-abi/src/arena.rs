@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// `b"TRARENA1"` as a little-endian integer.
 pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"TRARENA1");
 /// Layout version of everything in the arena.
-pub const ARENA_VERSION: u32 = 1;
+pub const ARENA_VERSION: u32 = 2;
 /// Bytes per extent.
 pub const EXTENT_SIZE: usize = 8 << 20;
 /// Extents in the arena file.

@@ -8,7 +8,7 @@ use transect_event_abi::process::{SLOT_DLSYM, SLOT_SHARED};
 use crate::arch::{self, syscall as sys};
 use crate::elf::{FUNC, IFUNC, bytes_until_zero};
 use crate::enter::Registers;
-use crate::{arena, hook, object, slot};
+use crate::{arena, hook, object, slot, static_component};
 
 /// Guards the making of stubs. Not waited for long: who can't have it passes the plain address on.
 static LOCK: AtomicU32 = AtomicU32::new(0);
@@ -54,7 +54,7 @@ unsafe fn stub_for(address: u64, name: &[u8], requester: u16) -> u64 {
         return address;
     }
     let Some(callee) = object::find(address) else { return address };
-    if callee == requester {
+    if callee == static_component::object_of(requester) {
         return address;
     }
     let api = arena::api(name);
@@ -92,7 +92,7 @@ fn make(
     let used = crate::process::header().slot_count.load(Ordering::Relaxed);
     for s in 1..used {
         let kind = slot::record(s).kind.load(Ordering::Relaxed);
-        if (kind >> 16) as u8 & SLOT_DLSYM != 0 && slot::target(s) == address {
+        if (kind >> 16) as u8 & SLOT_DLSYM != 0 && slot::record(s).target.load(Ordering::Relaxed) == address {
             if slot::edge(s).0 != requester {
                 slot::record(s).kind.fetch_or((SLOT_SHARED as u32) << 16, Ordering::Relaxed);
             }

@@ -3,12 +3,13 @@
 use core::sync::atomic::Ordering;
 
 use transect_event_abi::api_table::{class, handler};
+use transect_event_abi::process::SLOT_STATIC;
 use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, TRACE_CAPACITY, TRACE_OFFSET, TraceRecord};
 
 use crate::frame::{self, Frame};
 use crate::slot::{self, Kind};
 use crate::thread::{self, ThreadState};
-use crate::{arch, dlsym, lock, object, spawn, wait};
+use crate::{arch, dlsym, lock, object, spawn, static_component, wait};
 
 /// Countdown of flows that are never timed: a new lease after 2^30 calls.
 const LEASE: i64 = 1 << 30;
@@ -82,6 +83,10 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             special(slot, kind, r, core::ptr::null_mut());
             return none;
         }
+        let known = slot::edge(slot).1 < 0xfffe;
+        if !known {
+            static_component::follow_primary(slot);
+        }
         let mut c = arch::counters().add(slot as usize);
         if unseen {
             // The stub counted into the boot counters.
@@ -104,7 +109,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             spawn::take_back();
         }
         if !timed {
-            if slot::edge(slot).1 >= 0xfffe {
+            if !known {
                 resolve(slot);
             }
             return none;
@@ -139,8 +144,11 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             return none;
         }
         (*c).depth.store((*c).depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        if slot::edge(slot).1 >= 0xfffe {
+        if !known {
             flags |= frame::RESOLVE;
+        }
+        if kind.flags & SLOT_STATIC != 0 {
+            flags |= frame::PRESERVING | frame::SLOW;
         }
         if flags != 0
             || weight > 1
@@ -377,6 +385,7 @@ unsafe fn trace(state: *mut ThreadState, slot: u32, r: &Registers) {
 /// After the first timed return of a slot its target is known: publish it, or take the hook out if the call stays
 /// inside the object.
 pub fn resolve(slot: u32) {
+    static_component::follow_primary(slot);
     let address = slot::target(slot);
     // Lazy slots start out at their own PLT entry: not bound yet.
     if address == slot::record(slot).target.load(Ordering::Relaxed) {
@@ -384,10 +393,15 @@ pub fn resolve(slot: u32) {
     }
     if let Some(callee) = object::find(address) {
         let (caller, _) = slot::edge(slot);
-        if callee == caller && slot::kind(slot).flags & transect_event_abi::process::SLOT_DLSYM == 0 {
+        if callee == static_component::object_of(caller)
+            && slot::kind(slot).flags & transect_event_abi::process::SLOT_DLSYM == 0
+        {
             crate::hook::unhook(slot, address);
+            slot::set_callee(slot, callee, address);
+            return;
         }
         slot::set_callee(slot, callee, address);
+        slot::set_target(slot, address);
     }
 }
 

@@ -4,11 +4,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use transect_event_abi::api_table::class;
 use transect_event_abi::arena::OPTION_HISTOGRAM;
+use transect_event_abi::process::{SLOT_DLSYM, SLOT_STATIC};
 use transect_event_abi::thread::{FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAMS_OFFSET, bucket};
 
 use crate::frame::{self, Frame};
 use crate::thread::ThreadState;
-use crate::{active, arch, arena, enter, lock, period, process, slot, spawn, wait};
+use crate::{active, arch, arena, enter, lock, period, process, slot, spawn, static_component, wait};
 
 /// What an empty fenced call shows, ticks.
 static SAMPLED: AtomicU32 = AtomicU32::new(0);
@@ -136,7 +137,8 @@ fn add(cell: &core::sync::atomic::AtomicU64, by: u64) {
 /// True if a slot turned out to stay inside its object.
 fn is_internal(slot: u32) -> bool {
     let (caller, callee) = slot::edge(slot);
-    caller == callee && slot::kind(slot).flags & transect_event_abi::process::SLOT_DLSYM == 0
+    static_component::object_of(caller) == static_component::object_of(callee)
+        && slot::kind(slot).flags & (SLOT_DLSYM | SLOT_STATIC) == 0
 }
 
 /// Charges a call's time to the enclosing frame if the callee of that frame made it, or to the thread as outermost.

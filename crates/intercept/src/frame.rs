@@ -39,6 +39,8 @@ pub const LENT: u32 = 64;
 pub const SIZED: u32 = 128;
 /// The clock is read behind a fence: a sampled call, whose cost is paid once in `weight` calls.
 pub const FENCED: u32 = 256;
+/// A function of a static component: its return preserves every register.
+pub const PRESERVING: u32 = 512;
 
 /// One timed call.
 #[repr(C, align(16))]
@@ -87,9 +89,11 @@ pub struct Frame {
     pub inner_start: [u64; INNER_CAPACITY],
     /// Number of them.
     pub inner_count: u64,
+    /// The caller's r11 ([`PRESERVING`]).
+    pub kept: u64,
 }
 
-const _: () = assert!(size_of::<Frame>() == 208);
+const _: () = assert!(size_of::<Frame>() == 224);
 
 #[repr(C)]
 struct Pool(UnsafeCell<[core::mem::MaybeUninit<Frame>; FRAME_CAPACITY]>);

@@ -92,11 +92,11 @@ fn range(table: &[Rela]) -> (u64, u64) {
     (r.start as u64, r.end as u64)
 }
 
-/// Hooks the slots of a registered object.
+/// Hooks the slots of a registered object. True if the loader has relocated it already.
 ///
 /// # Safety
 /// Runs in the loader's event or before any other thread and constructor: no thread runs the object's code.
-pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, plan: Option<&Plan>) {
+pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, plan: Option<&Plan>) -> bool {
     // SAFETY: see above; all addresses come from the object's own relocations.
     unsafe {
         let relocated = at_start || is_relocated(image);
@@ -205,7 +205,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 .iter()
                 .filter(|r| r.kind() == elf::R_GLOB_DAT && image.symbol(r.symbol()).kind() == elf::FUNC);
             o.unplanned.store(unplanned.count() as u32, Ordering::Relaxed);
-            return;
+            return relocated;
         };
         for p in plan.relocs {
             let Some(r) = image.rela.get(p.index as usize).filter(|_| p.table == 1) else { continue };
@@ -301,7 +301,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 (*(cell as *const AtomicU64)).store(arch::stub(this), Ordering::Release);
                 let text = text.get_or_insert_with(|| WritableText::new(image, plan));
                 let mut redirected = 0;
-                for s in sites.iter().filter(|s| text.covers(image.base.wrapping_add(s.displacement_vaddr))) {
+                for s in sites.iter().filter(|s| text.covers(image.base.wrapping_add(s.displacement_vaddr), 4)) {
                     redirected += redirect(image, at, s.displacement_vaddr, cell) as u32;
                 }
                 if redirected == 0 {
@@ -325,6 +325,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
                 }
             }
         }
+        relocated
     }
 }
 
@@ -336,24 +337,35 @@ const TEXT_SEGMENTS: usize = 8;
 
 /// The parts of an object's text that hold call sites, writable; one part a segment, for what lies between two code
 /// segments may be data.
-struct WritableText([Option<Writable>; TEXT_SEGMENTS]);
+pub struct WritableText([Option<Writable>; TEXT_SEGMENTS]);
 
 impl WritableText {
     fn new(image: &Image, plan: &Plan) -> WritableText {
+        let sites = plan.sites.iter().map(|s| (s.displacement_vaddr, s.displacement_vaddr + 4));
+        // SAFETY: called by `hook`: no thread runs the object's code.
+        unsafe { WritableText::around(image, sites) }
+    }
+
+    /// Makes what holds these places (unrelocated start and end) writable for the life of the value.
+    ///
+    /// # Safety
+    /// No thread runs the object's code meanwhile: it is not executable.
+    pub unsafe fn around(image: &Image, places: impl Iterator<Item = (u64, u64)> + Clone) -> WritableText {
         let mut parts = [const { None }; TEXT_SEGMENTS];
         for (part, segment) in parts.iter_mut().zip(image.code()) {
             let (start, end) = (segment.address, segment.address + segment.memory_size);
-            let inside = || plan.sites.iter().map(|s| s.displacement_vaddr).filter(|v| (start..end).contains(v));
-            if let (Some(first), Some(last)) = (inside().min(), inside().max()) {
+            let inside = || places.clone().filter(|&(from, to)| from >= start && to <= end);
+            if let (Some(first), Some(last)) = (inside().map(|p| p.0).min(), inside().map(|p| p.1).max()) {
                 let protection = image.protection(image.base + first);
-                *part = Writable::new(image.base + first, image.base + last + 4, protection);
+                *part = Writable::new(image.base + first, image.base + last, protection);
             }
         }
         WritableText(parts)
     }
 
-    fn covers(&self, address: u64) -> bool {
-        self.0.iter().flatten().any(|w| address >= w.start && address + 4 <= w.start + w.length)
+    /// True if these bytes are writable now.
+    pub fn covers(&self, address: u64, length: u64) -> bool {
+        self.0.iter().flatten().any(|w| address >= w.start && address + length <= w.start + w.length)
     }
 }
 

@@ -51,6 +51,10 @@ pub mod spawn;
 #[allow(unsafe_code)]
 pub mod start;
 #[allow(unsafe_code)]
+pub mod static_component;
+#[allow(unsafe_code)]
+pub mod static_entry;
+#[allow(unsafe_code)]
 pub mod thread;
 #[allow(unsafe_code)]
 pub mod wait;

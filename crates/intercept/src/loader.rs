@@ -6,7 +6,7 @@ use transect_event_abi::process::{OBJECT_EXECUTABLE, OBJECT_HOOKED, OBJECT_NO_PL
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::{Image, LinkMap, Rendezvous, Segment, bytes_until_zero};
-use crate::{hook, object, plan};
+use crate::{hook, object, plan, static_component};
 
 static RENDEZVOUS: AtomicU64 = AtomicU64::new(0);
 /// Set while an event is handled, so that our own doings don't recurse.
@@ -76,8 +76,9 @@ pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
     }
     // SAFETY: see above.
     unsafe {
-        // Two passes: first all objects become known, so that targets are found whatever the order.
-        for pass in 0..2 {
+        // Three passes: first all objects become known, and their static components, so that targets are found whatever
+        // the order.
+        for pass in 0..3 {
             let mut position = 0;
             for map in maps() {
                 position += 1;
@@ -113,13 +114,18 @@ pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
                         continue;
                     }
                     let path = &o.path[..o.path.iter().position(|&b| b == 0).unwrap_or(0)];
+                    if pass == 1 {
+                        static_component::install(&image, i, path);
+                        continue;
+                    }
                     let plan = plan::get(path, image.build_id);
                     let mut flags = OBJECT_HOOKED;
                     if plan.is_none() {
                         flags |= OBJECT_NO_PLAN;
                     }
                     let revived = o.slot_count.load(Ordering::Relaxed) != 0;
-                    hook::hook(&image, i, executable.is_some(), revived, plan.as_ref());
+                    let relocated = hook::hook(&image, i, executable.is_some(), revived, plan.as_ref());
+                    static_component::hook_twins(&image, i, path, relocated);
                     o.flags.fetch_or(flags, Ordering::Release);
                 }
             }

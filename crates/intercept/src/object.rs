@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use transect_event_abi::process::{OBJECT_CAPACITY, OBJECT_GONE, OBJECTS_OFFSET, ObjectRecord};
+use transect_event_abi::process::{OBJECT_CAPACITY, OBJECT_GONE, OBJECT_STATIC, OBJECTS_OFFSET, ObjectRecord};
 
 use crate::elf::{Image, LinkMap};
 use crate::process;
@@ -40,7 +40,7 @@ pub fn add(image: &Image, map: *const LinkMap, path: &[u8], flags: u32) -> Optio
     let path = &path[..path.len().min(919)];
     let revived = (0..count()).find(|&i| {
         let o = record(i);
-        o.flags.load(Ordering::Acquire) & OBJECT_GONE != 0
+        o.flags.load(Ordering::Acquire) & (OBJECT_GONE | OBJECT_STATIC) == OBJECT_GONE
             && o.path[..path.len()] == *path
             && o.path[path.len()] == 0
             && o.build_id_len as usize == image.build_id.len()
@@ -84,6 +84,56 @@ pub fn add(image: &Image, map: *const LinkMap, path: &[u8], flags: u32) -> Optio
 /// Notes that an object has been unloaded.
 pub fn gone(index: u16) {
     record(index).flags.fetch_or(OBJECT_GONE, Ordering::Release);
+    crate::static_component::gone(index);
+}
+
+/// Any record in use, gone ones and static components included.
+pub fn known(index: u16) -> Option<&'static ObjectRecord> {
+    (index < count()).then(|| record(index))
+}
+
+/// Registers a static component of an object, or revives its record: the one at `wanted`, if given, else the first of
+/// that name. It has no address range: [`find`] gives the object itself. `None` when the table is full.
+pub fn add_static(parent: u16, name: &[u8], wanted: Option<u16>) -> Option<u16> {
+    let of = record(parent);
+    let path = &of.path[..of.path.iter().position(|&b| b == 0).unwrap_or(0)];
+    let is_same = |i: u16| {
+        let o = record(i);
+        o.flags.load(Ordering::Acquire) & OBJECT_STATIC != 0
+            && o.parent_plus_one.load(Ordering::Relaxed) == parent as u32 + 1
+            && o.path.get(path.len() + 1..path.len() + 1 + name.len()) == Some(name)
+            && o.path.get(path.len() + 1 + name.len()) == Some(&0)
+    };
+    let revived = match wanted {
+        Some(i) => (i < count()).then_some(i).filter(|&i| is_same(i)),
+        None => (0..count()).find(|&i| is_same(i)),
+    };
+    let index = revived.unwrap_or(count());
+    if index as usize >= OBJECT_CAPACITY || path.len() + 1 + name.len() >= of.path.len() {
+        return None;
+    }
+    let o = (record(index) as *const ObjectRecord).cast_mut();
+    // SAFETY: as in `add`.
+    unsafe {
+        (*o).base.store(of.base.load(Ordering::Relaxed), Ordering::Relaxed);
+        (*o).parent_plus_one.store(parent as u32 + 1, Ordering::Relaxed);
+        if revived.is_none() {
+            let to = (&raw mut (*o).path).cast::<u8>();
+            core::ptr::copy_nonoverlapping(path.as_ptr(), to, path.len());
+            to.add(path.len()).write(b'/');
+            core::ptr::copy_nonoverlapping(name.as_ptr(), to.add(path.len() + 1), name.len());
+            (*o).build_id = of.build_id;
+            (*o).build_id_len = of.build_id_len;
+        }
+        for count in [&(*o).hooked, &(*o).refused] {
+            count.store(0, Ordering::Relaxed);
+        }
+        (*o).flags.store(OBJECT_STATIC, Ordering::Release);
+        if revived.is_none() {
+            process::header().object_count.store(index as u32 + 1, Ordering::Release);
+        }
+    }
+    Some(index)
 }
 
 /// True if the address lies in an executable segment of a loaded object.

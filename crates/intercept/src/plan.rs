@@ -31,8 +31,9 @@ impl Drop for Plan {
 }
 
 /// A path built without allocation.
-struct PathBuffer {
-    bytes: [u8; PATH_CAPACITY + 96],
+pub struct PathBuffer {
+    /// The path, zero-terminated.
+    pub bytes: [u8; PATH_CAPACITY + 96],
     length: usize,
 }
 
@@ -58,22 +59,11 @@ fn path_hash(path: &[u8]) -> u64 {
 
 /// The plan of an object, waiting for the recorder if it has to be made. `None`: go on without.
 pub fn get(path: &[u8], build_id: &[u8]) -> Option<Plan> {
-    let mut file = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
     let dir = &arena::header().plan_dir;
-    file.push(&dir[..dir.iter().position(|&b| b == 0).unwrap_or(0)]);
-    file.push(b"/");
+    let file = file_name(&dir[..dir.iter().position(|&b| b == 0).unwrap_or(0)], path, build_id, b".plan");
     if build_id.is_empty() {
-        file.push(b"path-");
-        for b in path_hash(path).to_be_bytes() {
-            file.push_hex(b);
-        }
-        file.push(b".plan");
         ask(path);
     } else {
-        for &b in build_id {
-            file.push_hex(b);
-        }
-        file.push(b".plan");
         if let Some(plan) = open(&file) {
             return Some(plan);
         }
@@ -82,6 +72,25 @@ pub fn get(path: &[u8], build_id: &[u8]) -> Option<Plan> {
         }
     }
     open(&file)
+}
+
+/// Path of an object's file in a directory: by build-id, or by the object's path if it has none.
+pub fn file_name(dir: &[u8], path: &[u8], build_id: &[u8], suffix: &[u8]) -> PathBuffer {
+    let mut file = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
+    file.push(dir);
+    file.push(b"/");
+    if build_id.is_empty() {
+        file.push(b"path-");
+        for b in path_hash(path).to_be_bytes() {
+            file.push_hex(b);
+        }
+    } else {
+        for &b in build_id {
+            file.push_hex(b);
+        }
+    }
+    file.push(suffix);
+    file
 }
 
 fn open(path: &PathBuffer) -> Option<Plan> {
@@ -132,8 +141,8 @@ fn recorder_lives() -> bool {
     sys::readable_path(link.bytes.as_ptr())
 }
 
-/// Asks the recorder for a plan; true once it is in place.
-fn ask(path: &[u8]) -> bool {
+/// Asks the recorder for an object's plans; true once they are in place.
+pub fn ask(path: &[u8]) -> bool {
     let h = arena::header();
     let request = &h.request;
     if h.recorder_gone.load(Ordering::Relaxed) != 0 || path.is_empty() || path.len() >= PATH_CAPACITY {

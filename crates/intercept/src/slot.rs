@@ -7,7 +7,7 @@ use transect_event_abi::arena::{OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT,
 use transect_event_abi::process::{NAMES_CAPACITY, NAMES_OFFSET, SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord};
 use transect_event_abi::thread::HISTOGRAM_CAPACITY;
 
-use crate::{arch, arena, process};
+use crate::{arch, arena, object, process, static_component};
 
 /// Private copy of class, handler, flags and size argument of each slot, one byte each, lowest first.
 static KINDS: [AtomicU32; SLOT_CAPACITY] = [const { AtomicU32::new(0) }; SLOT_CAPACITY];
@@ -134,18 +134,34 @@ pub fn target(slot: u32) -> u64 {
     unsafe { arch::transect_targets[slot as usize].load(Ordering::Relaxed) }
 }
 
-/// Sets where the stub goes.
+/// Sets where the stub goes. Calls through it are counted here, so a function of a static component is entered past
+/// its entry code.
 pub fn set_target(slot: u32, address: u64) {
+    let address = match object::find(address) {
+        Some(object) => static_component::past_entry(object, address),
+        None => address,
+    };
     // SAFETY: a static of the agent.
     unsafe { arch::transect_targets[slot as usize].store(address, Ordering::Release) };
 }
 
 /// Publishes the object that holds the slot's target, once known.
 pub fn set_callee(slot: u32, object: u16, address: u64) {
+    publish_callee(slot, static_component::component_at(object, address), address);
+}
+
+fn publish_callee(slot: u32, component: u16, address: u64) {
     let r = record(slot);
     r.target.store(address, Ordering::Relaxed);
-    r.callee_plus_one.store(object + 1, Ordering::Release);
-    set_edge(slot, edge(slot).0, object);
+    r.callee_plus_one.store(component + 1, Ordering::Release);
+    set_edge(slot, edge(slot).0, component);
+}
+
+/// Completes the slot of a static component's function: `target` is where its code goes on.
+pub fn enter_static(slot: u32, target: u64, component: u16, address: u64) {
+    // SAFETY: a static of the agent.
+    unsafe { arch::transect_targets[slot as usize].store(target, Ordering::Release) };
+    publish_callee(slot, component, address);
 }
 
 /// First period of a slot in the timing mode of this recording; `u32::MAX` = it need not be entered at all.

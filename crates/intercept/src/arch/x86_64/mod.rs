@@ -30,6 +30,8 @@ global_asm!(
     F_SLOT = const offset_of!(Frame, slot),
     F_FLAGS = const offset_of!(Frame, flags),
     FENCE = const crate::frame::FENCED,
+    PRESERVE = const crate::frame::PRESERVING,
+    F_KEPT = const offset_of!(Frame, kept),
     F_WEIGHT = const offset_of!(Frame, weight),
     F_OPEN = const offset_of!(Frame, open),
     F_SCRATCH = const offset_of!(Frame, scratch),
@@ -55,6 +57,7 @@ global_asm!(
     H_OUTERMOST_ATTRIBUTED = const offset_of!(ThreadHeader, outermost_attributed),
     slow_enter = sym crate::enter::slow_enter,
     slow_exit = sym crate::exit::slow_exit,
+    static_enter = sym crate::static_entry::static_enter,
     loader_event = sym crate::loader::loader_event,
     thread_started = sym crate::thread::thread_started,
 );
@@ -99,6 +102,8 @@ unsafe extern "C" {
     pub fn transect_loader_event();
     /// Start routine of wrapped threads.
     pub fn transect_thread_start();
+    /// Where the entry code of static components' functions goes.
+    pub fn transect_static_enter();
     static _DYNAMIC: u8;
 }
 
@@ -155,6 +160,17 @@ pub fn set_counters(value: *mut FlowCounters) {
         asm!("mov {1}, qword ptr [rip + transect_tls_counters@GOTTPOFF]", "mov qword ptr fs:[{1}], {0}", in(reg) value,
             out(reg) _, options(nostack, preserves_flags))
     };
+}
+
+/// Thread-local offset of the word that [`counters`] reads: what entry code puts behind `fs:`.
+pub fn counters_offset() -> i64 {
+    let value: i64;
+    // SAFETY: reads a constant of the agent's global offset table.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + transect_tls_counters@GOTTPOFF]", out(reg) value,
+            options(nostack, readonly, preserves_flags))
+    };
+    value
 }
 
 /// This thread's state, null if it has none.

@@ -217,7 +217,7 @@ transect_call:
 transect_return_site:
     mov qword ptr [rbx + {F_RAX}], rax
     mov qword ptr [rbx + {F_RDX}], rdx
-    test dword ptr [rbx + {F_FLAGS}], {FENCE}
+    test dword ptr [rbx + {F_FLAGS}], {FENCE} | {PRESERVE}
     jnz 99f
 33: rdtsc
     .cfi_remember_state
@@ -343,6 +343,7 @@ transect_return_site:
     .globl transect_quiet_return_site
     nop
 transect_quiet_return_site:
+    mov r11, qword ptr [rbx + {F_KEPT}]
     push qword ptr [rbx + {F_RET}]
     .cfi_offset 16, -8
     .cfi_restore rsp
@@ -359,8 +360,197 @@ transect_quiet_return_site:
     jmp 2b
     # Sampled calls: rdtsc does not wait for earlier loads; without a fence the callee's cache misses would be its
     # caller's.
-99: lfence
+99: test dword ptr [rbx + {F_FLAGS}], {PRESERVE}
+    jnz 98f
+    lfence
     jmp 33b
+# Return from a function of a static component: its caller may know which registers it changes (GCC's -fipa-ra), so all
+# but the flags are handed on as the function left them; r11, which the call needed, as it was before.
+98: lfence
+    rdtsc
+    .cfi_remember_state
+    push qword ptr [rbx + {F_RET}]
+    .cfi_offset 16, -8
+    .cfi_restore rsp
+    .cfi_def_cfa rsp, 8
+    shl rdx, 32
+    or rax, rdx
+    sub rsp, 344
+    .cfi_adjust_cfa_offset 344
+    movups xmmword ptr [rsp], xmm0
+    movups xmmword ptr [rsp + 16], xmm1
+    movups xmmword ptr [rsp + 32], xmm2
+    movups xmmword ptr [rsp + 48], xmm3
+    movups xmmword ptr [rsp + 64], xmm4
+    movups xmmword ptr [rsp + 80], xmm5
+    movups xmmword ptr [rsp + 96], xmm6
+    movups xmmword ptr [rsp + 112], xmm7
+    movups xmmword ptr [rsp + 128], xmm8
+    movups xmmword ptr [rsp + 144], xmm9
+    movups xmmword ptr [rsp + 160], xmm10
+    movups xmmword ptr [rsp + 176], xmm11
+    movups xmmword ptr [rsp + 192], xmm12
+    movups xmmword ptr [rsp + 208], xmm13
+    movups xmmword ptr [rsp + 224], xmm14
+    movups xmmword ptr [rsp + 240], xmm15
+    mov qword ptr [rsp + 256], rcx
+    mov qword ptr [rsp + 264], rsi
+    mov qword ptr [rsp + 272], rdi
+    mov qword ptr [rsp + 280], r8
+    mov qword ptr [rsp + 288], r9
+    mov qword ptr [rsp + 296], r10
+    mov rdi, rbx
+    mov rsi, rax
+    call {slow_exit}
+    mov rcx, qword ptr [rbx + {F_RAX}]
+    mov qword ptr [rsp + 304], rcx
+    mov rcx, qword ptr [rbx + {F_RDX}]
+    mov qword ptr [rsp + 312], rcx
+    mov rcx, qword ptr [rbx + {F_KEPT}]
+    mov qword ptr [rsp + 320], rcx
+    mov rcx, qword ptr [rbx + {F_RBX}]
+    mov qword ptr [rsp + 328], rcx
+    # from here on a signal handler may take the frame
+    .cfi_rel_offset rbx, 328
+    mov r10, rax
+    test rax, rax
+    jz 97f
+    mov dword ptr [rbx + {F_OPEN}], 0
+    mov rax, qword ptr [r10 + {T_FREE}]
+96: mov qword ptr [rbx + {F_NEXT}], rax
+    cmpxchg qword ptr [r10 + {T_FREE}], rbx
+    jne 96b
+97: movups xmm0, xmmword ptr [rsp]
+    movups xmm1, xmmword ptr [rsp + 16]
+    movups xmm2, xmmword ptr [rsp + 32]
+    movups xmm3, xmmword ptr [rsp + 48]
+    movups xmm4, xmmword ptr [rsp + 64]
+    movups xmm5, xmmword ptr [rsp + 80]
+    movups xmm6, xmmword ptr [rsp + 96]
+    movups xmm7, xmmword ptr [rsp + 112]
+    movups xmm8, xmmword ptr [rsp + 128]
+    movups xmm9, xmmword ptr [rsp + 144]
+    movups xmm10, xmmword ptr [rsp + 160]
+    movups xmm11, xmmword ptr [rsp + 176]
+    movups xmm12, xmmword ptr [rsp + 192]
+    movups xmm13, xmmword ptr [rsp + 208]
+    movups xmm14, xmmword ptr [rsp + 224]
+    movups xmm15, xmmword ptr [rsp + 240]
+    mov rcx, qword ptr [rsp + 256]
+    mov rsi, qword ptr [rsp + 264]
+    mov rdi, qword ptr [rsp + 272]
+    mov r8, qword ptr [rsp + 280]
+    mov r9, qword ptr [rsp + 288]
+    mov r10, qword ptr [rsp + 296]
+    mov rax, qword ptr [rsp + 304]
+    mov rdx, qword ptr [rsp + 312]
+    mov r11, qword ptr [rsp + 320]
+    mov rbx, qword ptr [rsp + 328]
+    .cfi_restore rbx
+    add rsp, 344
+    .cfi_adjust_cfa_offset -344
+    ret
+    .cfi_restore_state
+    .cfi_endproc
+
+# Entry of a function of a static component that needs more than counting. Jumped to by its entry code (in the region
+# near the object), which has pushed rax and rcx above the return address.
+#   in        : eax = calling component's id, with bit 8 set if the call is not counted yet, 0x1ff = not of this object;
+#               rcx = its StaticEntry
+#   preserved : everything but the flags (and r11 in a timed call, until its return): the caller may be compiled with
+#               knowledge of the function (-fipa-ra), or the function be assembly with arguments where it likes
+    .p2align 4
+    .hidden transect_static_enter
+    .globl transect_static_enter
+    .type transect_static_enter, @function
+transect_static_enter:
+    .cfi_startproc
+    .cfi_def_cfa_offset 24
+    sub rsp, 328
+    .cfi_adjust_cfa_offset 328
+    mov qword ptr [rsp + 256], r11
+    mov qword ptr [rsp + 264], rcx
+    mov qword ptr [rsp + 272], rdi
+    mov qword ptr [rsp + 280], rsi
+    mov qword ptr [rsp + 288], rdx
+    mov r11, qword ptr [rsp + 328]
+    mov qword ptr [rsp + 296], r11
+    mov qword ptr [rsp + 304], r8
+    mov qword ptr [rsp + 312], r9
+    mov r11, qword ptr [rsp + 336]
+    mov qword ptr [rsp + 320], r11
+    mov qword ptr [rsp + 328], r10
+    movups xmmword ptr [rsp], xmm0
+    movups xmmword ptr [rsp + 16], xmm1
+    movups xmmword ptr [rsp + 32], xmm2
+    movups xmmword ptr [rsp + 48], xmm3
+    movups xmmword ptr [rsp + 64], xmm4
+    movups xmmword ptr [rsp + 80], xmm5
+    movups xmmword ptr [rsp + 96], xmm6
+    movups xmmword ptr [rsp + 112], xmm7
+    movups xmmword ptr [rsp + 128], xmm8
+    movups xmmword ptr [rsp + 144], xmm9
+    movups xmmword ptr [rsp + 160], xmm10
+    movups xmmword ptr [rsp + 176], xmm11
+    movups xmmword ptr [rsp + 192], xmm12
+    movups xmmword ptr [rsp + 208], xmm13
+    movups xmmword ptr [rsp + 224], xmm14
+    movups xmmword ptr [rsp + 240], xmm15
+    mov rdi, rcx
+    mov esi, eax
+    lea rdx, [rsp + 272]
+    mov rcx, rbx
+    call {static_enter}
+    movups xmm0, xmmword ptr [rsp]
+    movups xmm1, xmmword ptr [rsp + 16]
+    movups xmm2, xmmword ptr [rsp + 32]
+    movups xmm3, xmmword ptr [rsp + 48]
+    movups xmm4, xmmword ptr [rsp + 64]
+    movups xmm5, xmmword ptr [rsp + 80]
+    movups xmm6, xmmword ptr [rsp + 96]
+    movups xmm7, xmmword ptr [rsp + 112]
+    movups xmm8, xmmword ptr [rsp + 128]
+    movups xmm9, xmmword ptr [rsp + 144]
+    movups xmm10, xmmword ptr [rsp + 160]
+    movups xmm11, xmmword ptr [rsp + 176]
+    movups xmm12, xmmword ptr [rsp + 192]
+    movups xmm13, xmmword ptr [rsp + 208]
+    movups xmm14, xmmword ptr [rsp + 224]
+    movups xmm15, xmmword ptr [rsp + 240]
+    mov rdi, qword ptr [rsp + 272]
+    mov rsi, qword ptr [rsp + 280]
+    mov rcx, qword ptr [rsp + 296]
+    mov r8, qword ptr [rsp + 304]
+    mov r9, qword ptr [rsp + 312]
+    mov r10, qword ptr [rsp + 328]
+    test rax, rax
+    jz 1f
+    # rax = frame; it already holds the return address and rbx
+    mov rdx, qword ptr [rsp + 256]
+    mov qword ptr [rax + {F_KEPT}], rdx
+    mov rdx, qword ptr [rsp + 288]
+    mov qword ptr [rax + {F_RDX}], rdx
+    mov rdx, qword ptr [rsp + 320]
+    mov qword ptr [rax + {F_RAX}], rdx
+    mov rbx, rax
+    .cfi_escape 0x10, 3, 2, 0x73, {F_RBX}
+    lea rsp, [rsp + 352]
+    .cfi_remember_state
+    CFI_IN_FRAME
+    jmp transect_call
+    .cfi_restore_state
+    .cfi_restore rbx
+    .cfi_def_cfa rsp, 352
+1:  # pass through; the jump's word lies below the stack, where signals leave 128 bytes alone
+    mov rdx, qword ptr [rsp + 264]
+    mov rdx, qword ptr [rdx]
+    mov qword ptr [rsp + 336], rdx
+    mov r11, qword ptr [rsp + 256]
+    mov rdx, qword ptr [rsp + 288]
+    mov rax, qword ptr [rsp + 320]
+    lea rsp, [rsp + 344]
+    .cfi_def_cfa_offset 8
+    jmp qword ptr [rsp - 8]
     .cfi_endproc
 
     .cfi_startproc

@@ -1,1 +1,45 @@
 //! Stopping another process, loading the probe agent into it, writing its text.
+//!
+//! The life of an attachment:
+//!
+//! 1. [`Target::open`] looks at the process and refuses, with the reason and what to do, what can't be attached to.
+//!    Nothing has been touched then.
+//! 2. [`Target::stop_one`] holds one thread for the time of a few [`Stop::call`]s: system calls made by the process in
+//!    our name. [`Arena::create`] maps the probe arena with them, [`Image::load`] the agent.
+//! 3. [`Target::write_windows`] replaces code, all threads held for less than a millisecond at a time.
+//! 4. Dropping a [`Stop`] lets go of every thread: between stops the process is not traced, so debuggers, signals and
+//!    job control see nothing of us.
+//!
+//! A launched program is handed over at its first instruction.
+//!
+//! # Duties of the caller
+//! All of it must be used from one thread: the kernel binds a tracer to the thread that began. Don't wait for "any"
+//! child elsewhere in the process meanwhile: stops would be reported there.
+//!
+//! # What it is not for
+//! Programs other than 64-bit x86-64 Linux ones; stopping a process for long.
+
+mod address_space;
+#[allow(unsafe_code)]
+mod arena;
+mod check;
+mod error;
+mod image;
+mod memory;
+mod process;
+#[allow(unsafe_code)]
+mod ptrace;
+mod remote_call;
+mod stop;
+mod target;
+mod thread_move;
+mod window_writer;
+
+pub use address_space::{Mapping, Reach};
+pub use arena::{Arena, CodeRegion};
+pub use error::AttachError;
+pub use image::{Image, LoadedImage};
+pub use memory::Memory;
+pub use stop::{Stop, StopTimes};
+pub use target::Target;
+pub use window_writer::{Unwritten, Written};

@@ -1,0 +1,334 @@
+//! The probe arena of a process: the file's life, and our own view of it.
+//!
+//! The file is made by the process itself (`memfd_create`, so it lives as long as the process maps it, whatever becomes
+//! of us) and opened by us through `/proc/PID/fd`. Its descriptor is moved out of the range that programs count on.
+//! Values in it may be damaged by the process: nothing read from it is used as an index or length unchecked.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::FlockOperation;
+use rustix::mm::{MapFlags, ProtFlags};
+use transect_event_abi::probe_arena::{
+    CODE_OFFSET, CODE_SIZE, HISTOGRAM_SIZE, HISTOGRAMS_OFFSET, PROBE_FILE_NAME, PROBE_FILE_SIZE, PROBE_MAGIC,
+    PROBE_VERSION, ProbeHeader, REGION_CAPACITY, SHARDS, SHARDS_OFFSET, SITE_CAPACITY, SITES_OFFSET, SiteCounters,
+    SiteRecord,
+};
+
+use crate::address_space::{Mapping, Reach, free_places};
+use crate::error::AttachError;
+use crate::stop::Stop;
+use crate::target::Target;
+
+/// The arena of one process, mapped here; held by at most one controller at a time.
+#[derive(Debug)]
+pub struct Arena {
+    file: File,
+    base: *mut u8,
+    pid: i32,
+}
+
+/// A mapping of trampolines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeRegion {
+    /// Number of its [`transect_event_abi::probe_arena::RegionRecord`].
+    pub index: usize,
+    /// Address in the process.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Offset in the file.
+    pub file_offset: u64,
+}
+
+const MFD_NOEXEC_SEAL: u64 = 8;
+/// Descriptors from here on are seldom counted on.
+const HIGH_DESCRIPTOR: u64 = 512;
+
+impl Arena {
+    /// Makes an arena: memory file, writable mapping. Takes some ten calls of a held thread.
+    ///
+    /// # Errors
+    /// [`AttachError::RemoteCall`] with the call that failed; what was made before is taken back.
+    pub fn create(stop: &mut Stop<'_>) -> Result<Arena, AttachError> {
+        let descriptor = stop.make_file()?;
+        let made = Arena::fill_in(stop, descriptor);
+        if made.is_err() {
+            let _ = stop.call("close", libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
+        }
+        made
+    }
+
+    fn fill_in(stop: &mut Stop<'_>, descriptor: u64) -> Result<Arena, AttachError> {
+        let pid = stop.target.pid();
+        let task = stop.target.task();
+        let path = format!("/proc/{task}/fd/{descriptor}");
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.map_err(AttachError::system(pid, "open the probes' memory"))?;
+        file.set_len(PROBE_FILE_SIZE).map_err(AttachError::system(pid, "size the probes' memory"))?;
+        let arena = Arena::map(pid, file)?;
+        let writable = stop.map_file(0, descriptor, 0, PROBE_FILE_SIZE, libc::PROT_READ | libc::PROT_WRITE)?;
+        let header = arena.header();
+        header.version.store(PROBE_VERSION, Ordering::Relaxed);
+        header.writable.store(writable, Ordering::Relaxed);
+        header.descriptor.store(descriptor as i32, Ordering::Relaxed);
+        header.controller.store(std::process::id(), Ordering::Relaxed);
+        header.magic.store(PROBE_MAGIC, Ordering::Release);
+        Ok(arena)
+    }
+
+    /// Finds the arena that an earlier controller left in the process; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`AttachError::Controlled`] if another controller is at work, [`AttachError::ArenaVersion`],
+    /// [`AttachError::ArenaUnreachable`].
+    pub fn find(target: &Target) -> Result<Option<Arena>, AttachError> {
+        let pid = target.pid();
+        let name = Path::new("/memfd:").join(PROBE_FILE_NAME);
+        let name = name.to_string_lossy().replacen("/memfd:/", "/memfd:", 1);
+        let mappings = target.mappings()?;
+        let whole = |m: &&Mapping| m.path.as_os_str() == &*name && m.writable && m.offset == 0;
+        let Some(mapping) = mappings.iter().find(whole) else { return Ok(None) };
+        let file = open_mapped(target, mapping).ok_or(AttachError::ArenaUnreachable { pid })?;
+        let size = file.metadata().map_err(AttachError::system(pid, "look at the probes' memory"))?.len();
+        let arena = (size == PROBE_FILE_SIZE).then(|| Arena::map(pid, file)).transpose()?;
+        let found = arena.as_ref().map_or(0, |a| a.header().version.load(Ordering::Relaxed));
+        match arena {
+            Some(arena) if found == PROBE_VERSION && arena.header().magic.load(Ordering::Acquire) == PROBE_MAGIC => {
+                arena.header().controller.store(std::process::id(), Ordering::Relaxed);
+                Ok(Some(arena))
+            }
+            _ => Err(AttachError::ArenaVersion { pid, found, own: PROBE_VERSION }),
+        }
+    }
+
+    fn map(pid: i32, file: File) -> Result<Arena, AttachError> {
+        // The kernel lets go of the lock when we end, however we end.
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(AttachError::Controlled { pid, controller: controller_of(&file) });
+        }
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping of a file that nobody shortens: programs don't know its descriptor.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), PROBE_FILE_SIZE as usize, protection, MapFlags::SHARED, &file, 0)
+        };
+        let base = base.map_err(|e| AttachError::System { pid, what: "map the probes' memory", source: e.into() })?;
+        Ok(Arena { file, base: base.cast(), pid })
+    }
+
+    /// Pid of its process.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The memory file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    fn at<T>(&self, offset: u64, index: usize, capacity: usize) -> &T {
+        assert!(index < capacity, "index {index} of {capacity}");
+        // SAFETY: `offset` is where the layout has an array of `capacity` elements of T, all of them inside of the
+        // mapping and aligned; T consists of atomics, for which any bytes are values; the mapping lives as long as self.
+        unsafe { &*self.base.add(offset as usize).cast::<T>().add(index) }
+    }
+
+    /// Its head.
+    pub fn header(&self) -> &ProbeHeader {
+        self.at(0, 0, 1)
+    }
+
+    /// Number of site records in use.
+    pub fn site_count(&self) -> usize {
+        (self.header().site_count.load(Ordering::Acquire) as usize).min(SITE_CAPACITY)
+    }
+
+    /// A site's record.
+    ///
+    /// # Panics
+    /// If there is no room for that many.
+    pub fn site(&self, index: usize) -> &SiteRecord {
+        self.at(SITES_OFFSET, index, SITE_CAPACITY)
+    }
+
+    /// A site's counters in one shard.
+    ///
+    /// # Panics
+    /// If there is no such shard or site.
+    pub fn counters(&self, shard: usize, index: usize) -> &SiteCounters {
+        assert!(shard < SHARDS && index < SITE_CAPACITY, "shard {shard}, site {index}");
+        self.at(SHARDS_OFFSET, shard * SITE_CAPACITY + index, SHARDS * SITE_CAPACITY)
+    }
+
+    /// A site's histogram of ticks.
+    ///
+    /// # Panics
+    /// If there is no such site.
+    pub fn histogram(&self, index: usize) -> &[AtomicU32] {
+        let buckets = HISTOGRAM_SIZE as usize / 4;
+        let first: &AtomicU32 = self.at(HISTOGRAMS_OFFSET, index * buckets, SITE_CAPACITY * buckets);
+        // SAFETY: `first` is the first of a whole histogram.
+        unsafe { std::slice::from_raw_parts(first, buckets) }
+    }
+
+    /// Code regions in use.
+    pub fn regions(&self) -> Vec<CodeRegion> {
+        let header = self.header();
+        let count = (header.region_count.load(Ordering::Acquire) as usize).min(REGION_CAPACITY);
+        let regions = header.regions.iter().take(count).enumerate().map(|(index, record)| CodeRegion {
+            index,
+            address: record.address.load(Ordering::Relaxed),
+            size: record.size.load(Ordering::Relaxed),
+            file_offset: record.file_offset.load(Ordering::Relaxed),
+        });
+        let end = CODE_OFFSET + CODE_SIZE;
+        let sound = |r: &CodeRegion| r.file_offset >= CODE_OFFSET && r.size <= end && r.file_offset <= end - r.size;
+        regions.filter(sound).collect()
+    }
+
+    /// Maps a region for trampolines in reach of `reach`, executable in the process.
+    ///
+    /// # Errors
+    /// [`AttachError::NoSpace`], [`AttachError::RemoteCall`].
+    pub fn add_region(&self, stop: &mut Stop<'_>, reach: Reach, size: u64) -> Result<CodeRegion, AttachError> {
+        let header = self.header();
+        let size = size.next_multiple_of(4096);
+        let existing = self.regions();
+        let file_offset = existing.iter().map(|r| r.file_offset + r.size).max().unwrap_or(CODE_OFFSET);
+        let no_space = AttachError::NoSpace { pid: self.pid, size, low: reach.low, high: reach.high };
+        let index = header.region_count.load(Ordering::Relaxed) as usize;
+        if index >= REGION_CAPACITY || file_offset + size > CODE_OFFSET + CODE_SIZE {
+            return Err(no_space);
+        }
+        let descriptor = header.descriptor.load(Ordering::Relaxed);
+        let descriptor = stop.descriptor_of(&self.file, descriptor)?;
+        let places = free_places(&stop.target.mappings()?, reach, size);
+        for place in places.into_iter().take(8) {
+            let protection = libc::PROT_READ | libc::PROT_EXEC;
+            match stop.map_file(place, descriptor, file_offset, size, protection) {
+                Ok(address) if address == place => {
+                    let record = &header.regions[index];
+                    record.address.store(address, Ordering::Relaxed);
+                    record.size.store(size, Ordering::Relaxed);
+                    record.file_offset.store(file_offset, Ordering::Relaxed);
+                    record.used.store(0, Ordering::Relaxed);
+                    header.region_count.store(index as u32 + 1, Ordering::Release);
+                    return Ok(CodeRegion { index, address, size, file_offset });
+                }
+                // A kernel without MAP_FIXED_NOREPLACE puts it elsewhere if the place was taken meanwhile.
+                Ok(elsewhere) => drop(stop.unmap(elsewhere, size)),
+                Err(AttachError::RemoteCall { source, .. }) if source.raw_os_error() == Some(libc::EEXIST) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(no_space)
+    }
+
+    /// Writes bytes of a code region; they are seen by the process at once.
+    ///
+    /// # Panics
+    /// If they don't fit.
+    pub fn write_code(&self, region: &CodeRegion, offset: u64, bytes: &[u8]) {
+        let length = bytes.len() as u64;
+        assert!(length <= region.size && offset <= region.size - length, "{length} bytes at {offset}");
+        let at = region.file_offset + offset;
+        assert!(at >= CODE_OFFSET && at + length <= PROBE_FILE_SIZE, "outside of the code");
+        // SAFETY: inside of the mapping, as asserted; nobody executes bytes that no jump leads to yet (the caller
+        // stores words that are in use by `code_word`).
+        unsafe { self.base.add(at as usize).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+    }
+
+    /// An aligned word of the file, by its offset.
+    ///
+    /// # Panics
+    /// If it is outside of the file or not 8-aligned.
+    pub fn word(&self, file_offset: u64) -> &std::sync::atomic::AtomicU64 {
+        assert!(file_offset.is_multiple_of(8), "{file_offset} is not aligned");
+        self.at(0, (file_offset / 8) as usize, (PROBE_FILE_SIZE / 8) as usize)
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let own = std::process::id();
+        let _ = self.header().controller.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
+        // SAFETY: made by `map`; references into it can't outlive self.
+        let _ = unsafe { rustix::mm::munmap(self.base.cast(), PROBE_FILE_SIZE as usize) };
+    }
+}
+
+/// The pid that the file's head names.
+fn controller_of(file: &File) -> u32 {
+    use std::os::unix::fs::FileExt;
+    let mut word = [0; 4];
+    let at = std::mem::offset_of!(ProbeHeader, controller) as u64;
+    file.read_exact_at(&mut word, at).map_or(0, |()| u32::from_le_bytes(word))
+}
+
+/// Opens the file of a mapping by the descriptor that its head names, or by the mapping itself.
+fn open_mapped(target: &Target, mapping: &Mapping) -> Option<File> {
+    let task = target.task();
+    let mut descriptor = [0; 4];
+    let at = mapping.start + std::mem::offset_of!(ProbeHeader, descriptor) as u64;
+    target.memory().read(at, &mut descriptor).ok()?;
+    let by_descriptor = format!("/proc/{task}/fd/{}", i32::from_le_bytes(descriptor));
+    let by_mapping = format!("/proc/{task}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+    [by_descriptor, by_mapping].iter().find_map(|path| {
+        let file = File::options().read(true).write(true).open(path).ok()?;
+        (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
+    })
+}
+
+impl Stop<'_> {
+    /// Makes the memory file and gives its descriptor.
+    fn make_file(&mut self) -> Result<u64, AttachError> {
+        let scratch = self.map_anonymous(0, 4096, libc::PROT_READ | libc::PROT_WRITE)?;
+        let made = self.make_named_file(scratch);
+        let _ = self.unmap(scratch, 4096);
+        let low = made?;
+        let high = self.call("fcntl", libc::SYS_fcntl, [low, libc::F_DUPFD_CLOEXEC as u64, HIGH_DESCRIPTOR, 0, 0, 0]);
+        match high {
+            Ok(high) => {
+                let _ = self.call("close", libc::SYS_close, [low, 0, 0, 0, 0, 0]);
+                Ok(high)
+            }
+            // The limit on descriptors is lower than that.
+            Err(_) => Ok(low),
+        }
+    }
+
+    fn make_named_file(&mut self, scratch: u64) -> Result<u64, AttachError> {
+        let mut name = PROBE_FILE_NAME.as_bytes().to_vec();
+        name.push(0);
+        self.target.memory().write(scratch, &name)?;
+        let close_on_exec = u64::from(libc::MFD_CLOEXEC);
+        let mut make = |flags| self.call("memfd_create", libc::SYS_memfd_create, [scratch, flags, 0, 0, 0, 0]);
+        // With the seal it is allowed under every value of vm.memfd_noexec; kernels before 6.3 don't know it.
+        make(close_on_exec | MFD_NOEXEC_SEAL).or_else(|_| make(close_on_exec))
+    }
+
+    fn map_file(&mut self, at: u64, file: u64, offset: u64, size: u64, protection: i32) -> Result<u64, AttachError> {
+        let place = if at == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
+        let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | place) as u64;
+        let none = libc::PROT_NONE as u64;
+        let address = self.call("mmap", libc::SYS_mmap, [at, size, none, flags, file, offset])?;
+        let opened = self.open_mapping(address, size, protection as u64);
+        if opened.is_err() {
+            let _ = self.unmap(address, size);
+        }
+        opened.map(|()| address)
+    }
+
+    /// The descriptor of `file` in the process: the one noted, if it still is that file.
+    fn descriptor_of(&self, file: &File, noted: i32) -> Result<u64, AttachError> {
+        let pid = self.target.pid();
+        let own = file.metadata().map_err(AttachError::system(pid, "look at the probes' memory"))?;
+        let path = format!("/proc/{}/fd/{noted}", self.target.task());
+        match std::fs::metadata(path) {
+            Ok(theirs) if (theirs.dev(), theirs.ino()) == (own.dev(), own.ino()) => Ok(noted as u64),
+            _ => Err(AttachError::ArenaUnreachable { pid }),
+        }
+    }
+}

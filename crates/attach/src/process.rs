@@ -1,0 +1,117 @@
+//! What `/proc` tells of a process and its threads.
+
+use std::fs;
+use std::io;
+
+/// The fields of `/proc/PID/status` that matter for attaching.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Name of the program, shortened to 15 bytes.
+    pub name: String,
+    /// `R`, `S`, `D`, `T`, `t`, `Z`, `X` …
+    pub state: char,
+    /// Process of the thread.
+    pub process: i32,
+    /// Parent process.
+    pub parent: i32,
+    /// Tracer, 0 for none.
+    pub tracer: i32,
+    /// Real, effective, saved and file-system user.
+    pub users: [u32; 4],
+    /// Real, effective, saved and file-system group.
+    pub groups: [u32; 4],
+    /// 0 none, 1 strict, 2 filter.
+    pub seccomp: u32,
+    /// Locked memory, KiB.
+    pub locked_kib: u64,
+    /// Ignored signals, bit *n* − 1 for signal *n*.
+    pub ignored: u64,
+    /// Blocked signals of this thread.
+    pub blocked: u64,
+    /// It has memory of its own: false for threads of the kernel and for zombies.
+    pub has_memory: bool,
+}
+
+impl Status {
+    /// Reads it for a process or thread.
+    pub fn read(tid: i32) -> io::Result<Status> {
+        fs::read_to_string(format!("/proc/{tid}/status")).map(|text| Status::parse(&text))
+    }
+
+    fn parse(text: &str) -> Status {
+        let mut status = Status { state: '?', ..Status::default() };
+        for line in text.lines() {
+            let Some((key, value)) = line.split_once(':') else { continue };
+            let value = value.trim();
+            let number = || value.split_whitespace().next().and_then(|word| word.parse::<i64>().ok()).unwrap_or(0);
+            let mask = || u64::from_str_radix(value, 16).unwrap_or(0);
+            let ids = || {
+                let mut ids = [0; 4];
+                for (id, word) in ids.iter_mut().zip(value.split_whitespace()) {
+                    *id = word.parse().unwrap_or(0);
+                }
+                ids
+            };
+            match key {
+                "Name" => status.name = value.to_owned(),
+                "State" => status.state = value.chars().next().unwrap_or('?'),
+                "Tgid" => status.process = number() as i32,
+                "PPid" => status.parent = number() as i32,
+                "TracerPid" => status.tracer = number() as i32,
+                "Uid" => status.users = ids(),
+                "Gid" => status.groups = ids(),
+                "Seccomp" => status.seccomp = number() as u32,
+                "VmLck" => status.locked_kib = number() as u64,
+                "VmSize" => status.has_memory = true,
+                "SigIgn" => status.ignored = mask(),
+                "SigBlk" => status.blocked = mask(),
+                _ => {}
+            }
+        }
+        status
+    }
+}
+
+/// Threads of a process, by number. Empty if it is gone.
+pub fn threads(pid: i32) -> Vec<i32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let mut threads: Vec<i32> = entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();
+    threads.sort_unstable();
+    threads
+}
+
+/// State of a thread, `X` if it is gone. Cheaper than [`Status::read`].
+pub fn state(tid: i32) -> char {
+    let Ok(line) = fs::read_to_string(format!("/proc/{tid}/stat")) else { return 'X' };
+    // The name stands in parentheses and may hold any character.
+    line.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('X')
+}
+
+/// Function of the kernel in which a thread sleeps, for messages.
+pub fn wait_place(tid: i32) -> String {
+    fs::read_to_string(format!("/proc/{tid}/wchan"))
+        .ok()
+        .filter(|place| !place.is_empty() && place != "0")
+        .unwrap_or_else(|| "unknown place".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_status() {
+        let pid = std::process::id() as i32;
+        let status = Status::read(pid).unwrap();
+        assert_eq!((status.process, status.tracer, status.has_memory), (pid, 0, true));
+        assert_eq!(status.users[1], rustix::process::geteuid().as_raw());
+        assert!(threads(pid).contains(&pid));
+    }
+
+    #[test]
+    fn names_that_imitate_fields() {
+        let status =
+            Status::parse("Name:\tx: State:\tZ\nState:\tS (sleeping)\nTracerPid:\t12\nSigIgn:\t0000000000000010\n");
+        assert_eq!((status.state, status.tracer, status.ignored, status.has_memory), ('S', 12, 0x10, false));
+    }
+}

@@ -1,0 +1,157 @@
+//! The kernel's tracing calls, typed.
+//!
+//! Every function takes the thread it is about; `ESRCH` means that it is gone or, for all but [`seize`], not stopped.
+
+use std::io;
+
+use libc::{c_int, c_long, c_uint, c_void, pid_t};
+
+/// Registers of a stopped thread.
+pub type Registers = libc::user_regs_struct;
+
+/// `PTRACE_O_TRACESYSGOOD`: system-call stops are told from SIGTRAP.
+pub const TRACE_SYSTEM_CALLS_MARKED: c_int = libc::PTRACE_O_TRACESYSGOOD;
+/// `PTRACE_O_SUSPEND_SECCOMP`: the thread's system-call filters rest while it is traced.
+pub const SUSPEND_SECCOMP: c_int = 1 << 21;
+
+fn checked(result: c_long) -> io::Result<()> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn request(request: c_uint, tid: pid_t, address: usize, data: usize) -> io::Result<()> {
+    // SAFETY: callers of this private function pass integers, or pointers to live objects of the size that the request
+    // reads or writes; what happens to the other process is no matter of our memory.
+    checked(unsafe { libc::ptrace(request, tid, address as *mut c_void, data as *mut c_void) })
+}
+
+/// Becomes the thread's tracer without stopping it.
+pub fn seize(tid: pid_t, options: c_int) -> io::Result<()> {
+    request(libc::PTRACE_SEIZE, tid, 0, options as usize)
+}
+
+/// Changes the options.
+pub fn set_options(tid: pid_t, options: c_int) -> io::Result<()> {
+    request(libc::PTRACE_SETOPTIONS, tid, 0, options as usize)
+}
+
+/// Asks a seized thread to stop.
+pub fn interrupt(tid: pid_t) -> io::Result<()> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0)
+}
+
+/// Lets it go on with `signal` (0: none).
+pub fn go_on(tid: pid_t, signal: c_int) -> io::Result<()> {
+    request(libc::PTRACE_CONT, tid, 0, signal as usize)
+}
+
+/// Lets it go on with `signal` (0: none) to the next entry or exit of a system call.
+pub fn go_to_system_call(tid: pid_t, signal: c_int) -> io::Result<()> {
+    request(libc::PTRACE_SYSCALL, tid, 0, signal as usize)
+}
+
+/// Leaves a thread in its group stop (Ctrl-Z), but hears of its end.
+pub fn listen(tid: pid_t) -> io::Result<()> {
+    request(libc::PTRACE_LISTEN, tid, 0, 0)
+}
+
+/// Lets go of it for good, with `signal` (0: none).
+pub fn detach(tid: pid_t, signal: c_int) -> io::Result<()> {
+    request(libc::PTRACE_DETACH, tid, 0, signal as usize)
+}
+
+/// Registers, all zero.
+pub fn no_registers() -> Registers {
+    // SAFETY: plain integers, for which zero is a value.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Reads the registers.
+pub fn registers(tid: pid_t) -> io::Result<Registers> {
+    let mut registers = no_registers();
+    request(libc::PTRACE_GETREGS, tid, 0, (&raw mut registers) as usize)?;
+    Ok(registers)
+}
+
+/// Writes the registers.
+pub fn set_registers(tid: pid_t, registers: &Registers) -> io::Result<()> {
+    request(libc::PTRACE_SETREGS, tid, 0, std::ptr::from_ref(registers) as usize)
+}
+
+/// Reads the mask of blocked signals.
+pub fn signal_mask(tid: pid_t) -> io::Result<u64> {
+    let mut mask = 0u64;
+    request(libc::PTRACE_GETSIGMASK, tid, size_of::<u64>(), (&raw mut mask) as usize)?;
+    Ok(mask)
+}
+
+/// Writes the mask of blocked signals.
+pub fn set_signal_mask(tid: pid_t, mask: u64) -> io::Result<()> {
+    request(libc::PTRACE_SETSIGMASK, tid, size_of::<u64>(), (&raw const mask) as usize)
+}
+
+/// The number that goes with a fork, clone, exec or exit event.
+pub fn event_message(tid: pid_t) -> io::Result<u64> {
+    let mut message = 0u64;
+    request(libc::PTRACE_GETEVENTMSG, tid, 0, (&raw mut message) as usize)?;
+    Ok(message)
+}
+
+/// What waiting for a thread found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// Nothing yet.
+    Nothing,
+    /// It is to receive a signal.
+    Signal(c_int),
+    /// At the entry or exit of a system call.
+    SystemCall,
+    /// Interrupted by us, or newly born.
+    Interrupted,
+    /// Stopped along with its whole process by this signal.
+    GroupStop(c_int),
+    /// A `PTRACE_EVENT_`.
+    Event(c_int),
+    /// Ended, with a raw status of wait(2).
+    Ended(c_int),
+}
+
+fn classify(status: c_int) -> Waited {
+    if !libc::WIFSTOPPED(status) {
+        return Waited::Ended(status);
+    }
+    let signal = libc::WSTOPSIG(status);
+    match status >> 16 {
+        0 if signal == libc::SIGTRAP | 0x80 => Waited::SystemCall,
+        0 => Waited::Signal(signal),
+        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Waited::Interrupted,
+        libc::PTRACE_EVENT_STOP => Waited::GroupStop(signal),
+        event => Waited::Event(event),
+    }
+}
+
+/// Looks, or waits, for news of one thread (or of any, `tid` = -1); gives the thread too.
+///
+/// # Errors
+/// `ECHILD` if it is not ours (any more).
+pub fn wait(tid: pid_t, block: bool) -> io::Result<(pid_t, Waited)> {
+    let mut status: c_int = 0;
+    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    loop {
+        // SAFETY: `status` is ours to be written.
+        match unsafe { libc::waitpid(tid, &raw mut status, flags) } {
+            0 => return Ok((0, Waited::Nothing)),
+            -1 => {
+                let error = io::Error::last_os_error();
+                if error.kind() != io::ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            found => return Ok((found, classify(status))),
+        }
+    }
+}
+
+/// Gives other threads of the machine a chance to run.
+pub fn give_way() {
+    std::thread::yield_now();
+}

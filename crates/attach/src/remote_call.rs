@@ -1,0 +1,128 @@
+//! System calls made by a held thread in our name.
+//!
+//! The thread's registers are set to an instruction `syscall` that is mapped anyway (the vDSO has one) and it is let
+//! run from the call's entry to its exit, which the kernel reports without any signal. All its signals are blocked
+//! meanwhile. Afterwards it gets registers and mask back at a stop of the kind that it was in before, so that the
+//! kernel restarts the system call in which it slept. Vector registers are never touched.
+
+use std::io;
+
+use crate::error::AttachError;
+use crate::ptrace::{self, Waited};
+use crate::stop::Stop;
+
+/// Not in a system call: nothing to restart.
+const NO_CALL: u64 = u64::MAX;
+
+impl Stop<'_> {
+    /// Makes a system call in the first held thread and gives its result.
+    ///
+    /// # Errors
+    /// [`AttachError::RemoteCall`] with the call's own error; [`AttachError::Exited`] if the process ends by it.
+    pub fn call(&mut self, name: &'static str, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, AttachError> {
+        let pid = self.target.pid();
+        let result = self.raw_call(number, arguments)?;
+        if (-4095..0).contains(&(result as i64)) {
+            let source = io::Error::from_raw_os_error(-(result as i64) as i32);
+            return Err(AttachError::RemoteCall { pid, call: name, advice: advice(name, &source), source });
+        }
+        Ok(result)
+    }
+
+    fn raw_call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, AttachError> {
+        let pid = self.target.pid();
+        let at = self.target.system_call_address()?;
+        let lost = |error: io::Error| AttachError::system(pid, "make a system call")(error);
+        let thread = self.threads.first_mut().ok_or(AttachError::Exited { pid })?;
+        let tid = thread.tid;
+        if thread.mask.is_none() {
+            thread.mask = Some(ptrace::signal_mask(tid).map_err(lost)?);
+            ptrace::set_signal_mask(tid, u64::MAX).map_err(lost)?;
+        }
+        let [rdi, rsi, rdx, r10, r8, r9] = arguments;
+        let rax = number as u64;
+        let registers =
+            ptrace::Registers { rip: at, rax, orig_rax: NO_CALL, rdi, rsi, rdx, r10, r8, r9, ..thread.registers };
+        ptrace::set_registers(tid, &registers).map_err(lost)?;
+        for _ in 0..2 {
+            run_to_system_call(tid).map_err(lost)?.ok_or(AttachError::Exited { pid })?;
+        }
+        Ok(ptrace::registers(tid).map_err(lost)?.rax)
+    }
+
+    /// Brings a thread that made calls for us back to where it was.
+    pub(crate) fn give_back(&mut self, index: usize) {
+        let thread = &mut self.threads[index];
+        let Some(mask) = thread.mask.take() else { return };
+        let tid = thread.tid;
+        if !thread.resting && ptrace::interrupt(tid).is_ok() && ptrace::go_on(tid, 0).is_ok() {
+            // A call is restarted only behind a stop of the signal kind, which the interruption is.
+            loop {
+                match ptrace::wait(tid, true) {
+                    Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => break,
+                    Ok((_, Waited::Signal(signal))) => drop(ptrace::go_on(tid, signal)),
+                    Ok((_, Waited::Ended(_))) | Err(_) => return,
+                    Ok(_) => drop(ptrace::go_on(tid, 0)),
+                }
+            }
+        }
+        let _ = ptrace::set_registers(tid, &thread.registers);
+        let _ = ptrace::set_signal_mask(tid, mask);
+    }
+}
+
+/// `None` if the thread ended.
+fn run_to_system_call(tid: i32) -> io::Result<Option<()>> {
+    ptrace::go_to_system_call(tid, 0)?;
+    loop {
+        match ptrace::wait(tid, true)?.1 {
+            Waited::SystemCall => return Ok(Some(())),
+            Waited::Ended(_) => return Ok(None),
+            // Only SIGSTOP and SIGKILL get through the mask; after the group stop that follows, the call goes on.
+            Waited::Signal(signal) => ptrace::go_to_system_call(tid, signal)?,
+            _ => ptrace::go_to_system_call(tid, 0)?,
+        }
+    }
+}
+
+fn advice(call: &str, error: &io::Error) -> &'static str {
+    match (call, error.raw_os_error()) {
+        ("memfd_create", Some(libc::EMFILE | libc::ENFILE)) => {
+            "; it has no file descriptor left: raise its limit (prlimit --nofile)"
+        }
+        ("memfd_create" | "mmap", Some(libc::EACCES | libc::EPERM)) => {
+            "; a policy (vm.memfd_noexec, SELinux execmem) forbids executable memory"
+        }
+        ("mmap", Some(libc::ENOMEM)) => "; its address space is limited: raise it (prlimit --as)",
+        ("memfd_create", Some(libc::ENOSYS)) => "; the kernel is too old, or a filter hides the call",
+        _ => "",
+    }
+}
+
+impl crate::Target {
+    /// Address of the bytes `0F 05` in executable memory.
+    fn system_call_address(&self) -> Result<u64, AttachError> {
+        let known = self.system_call_at.get();
+        if known != 0 {
+            return Ok(known);
+        }
+        let mut mappings: Vec<_> = self.mappings()?.into_iter().filter(|m| m.executable && m.readable).collect();
+        mappings.sort_by_key(|m| m.path.as_os_str() != "[vdso]");
+        for mapping in mappings {
+            let mut at = mapping.start;
+            while at < mapping.end && mapping.path.as_os_str() != "[vsyscall]" {
+                let size = (mapping.end - at).min(1 << 16);
+                let mut bytes = vec![0; size as usize];
+                if self.memory().read(at, &mut bytes).is_err() {
+                    break;
+                }
+                if let Some(offset) = bytes.windows(2).position(|pair| pair == [0x0f, 0x05]) {
+                    self.system_call_at.set(at + offset as u64);
+                    return Ok(at + offset as u64);
+                }
+                at += size;
+            }
+        }
+        Err(AttachError::NoSystemCall { pid: self.pid() })
+    }
+}

@@ -1,0 +1,343 @@
+//! Holding the threads of a process for a moment.
+//!
+//! 1. All threads are seized, which disturbs none of them, until no unknown one is left. Threads born later are seized
+//!    by the kernel, for `PTRACE_O_TRACECLONE` is set.
+//! 2. The stop begins: each is interrupted, then each is waited for. A signal that was on its way is delivered first:
+//!    the thread then stops at its handler's first instruction.
+//! 3. When the [`Stop`] is dropped, the kernel is told to forget that it ever traced them.
+//!
+//! A thread that sleeps uninterruptibly (the parent of a vfork child, which runs in the same memory!) can't be stopped;
+//! then all are let go and it is tried again a little later.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use crate::check::{explain_permission, own_thread, traced};
+use crate::error::AttachError;
+use crate::process::{Status, state, threads, wait_place};
+use crate::ptrace::{self, Registers, Waited};
+use crate::target::{Event, Target};
+
+/// How long one attempt may wait for threads that sleep uninterruptibly.
+const ATTEMPT: Duration = Duration::from_millis(3);
+/// How long it is tried in all.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a thread that could stop is given to be scheduled.
+const STARVED: Duration = Duration::from_secs(10);
+
+/// Times for which threads were held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StopTimes {
+    /// Number of stops.
+    pub count: u64,
+    /// The longest, nanoseconds.
+    pub longest_ns: u64,
+    /// All together, nanoseconds.
+    pub total_ns: u64,
+}
+
+/// One held thread.
+pub(crate) struct Held {
+    pub tid: i32,
+    /// As they were, with a restart mark put in where the kernel left it out.
+    pub registers: Registers,
+    /// They must be written back before it goes on.
+    pub changed: bool,
+    /// The mask of blocked signals, if it makes system calls for us.
+    pub mask: Option<u64>,
+    /// Ours beyond this stop.
+    pub kept: bool,
+    /// Was stopped before this stop.
+    pub resting: bool,
+    /// It belongs to a stopped (Ctrl-Z) process.
+    pub group_stop: bool,
+}
+
+/// Threads held; dropping it lets them go.
+pub struct Stop<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) threads: Vec<Held>,
+    began: Instant,
+}
+
+/// Which threads to hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    All,
+    One(i32),
+}
+
+impl<'a> Stop<'a> {
+    pub(crate) fn begin(target: &'a Target, which: Which) -> Result<Stop<'a>, AttachError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match Stop::attempt(target, which) {
+                Err(AttachError::Unstoppable { .. }) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    fn attempt(target: &'a Target, which: Which) -> Result<Stop<'a>, AttachError> {
+        let pid = target.pid();
+        let mut seized = Vec::new();
+        let mut known = BTreeSet::new();
+        // From here on `stop` lets go of what was seized, whatever happens.
+        let mut stop = Stop { target, threads: Vec::new(), began: Instant::now() };
+        loop {
+            let found = match which {
+                Which::All => threads(pid),
+                Which::One(tid) => vec![tid],
+            };
+            let before = seized.len();
+            for tid in found {
+                if known.insert(tid) {
+                    match seize(pid, tid, target.is_kept()) {
+                        Ok(Some(kept)) => seized.push((tid, kept)),
+                        Ok(None) => {}
+                        Err(error) => {
+                            stop.let_go_seized(&seized);
+                            return Err(error);
+                        }
+                    }
+                }
+            }
+            if seized.len() == before {
+                break;
+            }
+        }
+        if seized.is_empty() {
+            return Err(AttachError::Exited { pid });
+        }
+        stop.began = Instant::now();
+        stop.hold(seized)?;
+        Ok(stop)
+    }
+
+    /// Interrupts the seized threads and waits until they stand.
+    fn hold(&mut self, seized: Vec<(i32, bool)>) -> Result<(), AttachError> {
+        let pid = self.target.pid();
+        let mut pending = Vec::with_capacity(seized.len());
+        for (tid, kept) in seized {
+            if self.target.rests(tid) {
+                self.add(tid, true, true, false);
+            } else if ptrace::interrupt(tid).is_ok() {
+                pending.push((tid, kept));
+            }
+        }
+        let began = Instant::now();
+        let mut failure = None;
+        while !pending.is_empty() {
+            let mut born = Vec::new();
+            let before = pending.len();
+            pending.retain(|&(tid, kept)| match ptrace::wait(tid, false) {
+                Ok((_, Waited::Nothing)) => true,
+                Ok((_, Waited::Interrupted)) => self.add(tid, kept, false, false),
+                Ok((_, Waited::GroupStop(_))) => self.add(tid, kept, false, true),
+                // Delivered now; the interruption comes right after.
+                Ok((_, Waited::Signal(signal))) => ptrace::go_on(tid, signal).is_ok(),
+                Ok((_, Waited::SystemCall)) => ptrace::go_on(tid, 0).is_ok(),
+                Ok((_, Waited::Event(event))) => {
+                    let message = ptrace::event_message(tid).unwrap_or(0);
+                    if event == libc::PTRACE_EVENT_EXEC {
+                        failure = Some(AttachError::Replaced { pid });
+                        if kept {
+                            self.target.note(Event { tid, event, message });
+                            return false;
+                        }
+                    } else if kept {
+                        self.target.note(Event { tid, event, message });
+                        if event == libc::PTRACE_EVENT_CLONE && threads(pid).contains(&(message as i32)) {
+                            born.push((message as i32, true));
+                        }
+                    } else {
+                        born.push((message as i32, false));
+                    }
+                    ptrace::go_on(tid, 0).is_ok()
+                }
+                Ok((_, Waited::Ended(status))) => {
+                    self.target.note_end(tid, status);
+                    false
+                }
+                Err(_) => false,
+            });
+            if pending.len() == before && born.is_empty() {
+                let waited = began.elapsed();
+                if waited > ATTEMPT {
+                    pending.retain(|(tid, _)| !matches!(state(*tid), 'Z' | 'X'));
+                    if let Some((tid, _)) = pending.iter().find(|(tid, _)| state(*tid) == 'D' || waited > STARVED) {
+                        let error = AttachError::Unstoppable { pid, tid: *tid, wait: wait_place(*tid) };
+                        failure.get_or_insert(error);
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_micros(50));
+                } else {
+                    ptrace::give_way();
+                }
+            }
+            pending.extend(born);
+        }
+        self.let_go_pending(&pending);
+        match failure {
+            Some(error) => Err(error),
+            None if self.threads.is_empty() => Err(AttachError::Exited { pid }),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a standing thread on the list; gives false, for "no longer waited for".
+    fn add(&mut self, tid: i32, kept: bool, resting: bool, group_stop: bool) -> bool {
+        if let Ok(mut registers) = ptrace::registers(tid) {
+            let changed = !resting && restart_interrupted(&mut registers);
+            self.threads.push(Held { tid, registers, changed, mask: None, kept, resting, group_stop });
+        }
+        false
+    }
+
+    /// Threads that were seized but never asked to stop: only a standing thread can be let go.
+    fn let_go_seized(&mut self, seized: &[(i32, bool)]) {
+        for (tid, kept) in seized {
+            if !kept {
+                let _ = ptrace::interrupt(*tid);
+            }
+        }
+        let seized: Vec<_> = seized.iter().copied().filter(|(_, kept)| !kept).collect();
+        self.let_go_pending(&seized);
+    }
+
+    /// Waits for threads that were interrupted but are not wanted any more, and lets them go. One that sleeps
+    /// uninterruptibly would take too long: it stays seized, stops when it wakes, and is let go by the next attempt.
+    fn let_go_pending(&mut self, pending: &[(i32, bool)]) {
+        for &(tid, kept) in pending {
+            let began = Instant::now();
+            loop {
+                match ptrace::wait(tid, false) {
+                    Ok((_, Waited::Nothing)) => {
+                        if began.elapsed() > ATTEMPT {
+                            self.target.note_unfinished(tid);
+                            break;
+                        }
+                        ptrace::give_way();
+                    }
+                    Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => {
+                        let _ = if kept { ptrace::go_on(tid, 0) } else { ptrace::detach(tid, 0) };
+                        break;
+                    }
+                    Ok((_, Waited::Signal(signal))) => {
+                        let _ = ptrace::go_on(tid, signal);
+                    }
+                    Ok((_, Waited::Ended(status))) => {
+                        self.target.note_end(tid, status);
+                        break;
+                    }
+                    Ok(_) => {
+                        let _ = ptrace::go_on(tid, 0);
+                    }
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    /// How long the threads have been held so far.
+    pub fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Number of threads held.
+    pub fn thread_count(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Registers of the held threads: (thread, instruction pointer, stack pointer).
+    pub fn positions(&self) -> impl Iterator<Item = (i32, u64, u64)> {
+        self.threads.iter().map(|t| (t.tid, t.registers.rip, t.registers.rsp))
+    }
+
+    fn release(&mut self) {
+        for index in 0..self.threads.len() {
+            self.give_back(index);
+            let thread = &self.threads[index];
+            if thread.changed {
+                let _ = ptrace::set_registers(thread.tid, &thread.registers);
+            }
+        }
+        for thread in &self.threads {
+            let _ = match (thread.kept, thread.resting, thread.group_stop) {
+                (_, true, _) => Ok(()),
+                (true, _, true) => ptrace::listen(thread.tid),
+                (true, _, false) => ptrace::go_on(thread.tid, 0),
+                (false, ..) => ptrace::detach(thread.tid, 0),
+            };
+        }
+        if !self.threads.is_empty() {
+            self.target.add_stop(self.began.elapsed());
+        }
+        self.threads.clear();
+    }
+}
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Seizes a thread: `Some(true)` if it was ours already, `None` if it is ending.
+fn seize(pid: i32, tid: i32, ours: bool) -> Result<Option<bool>, AttachError> {
+    if ours && Status::read(tid).is_ok_and(|s| s.tracer == own_thread()) {
+        return Ok(Some(true));
+    }
+    let options = ptrace::TRACE_SYSTEM_CALLS_MARKED | libc::PTRACE_O_TRACECLONE;
+    match ptrace::seize(tid, options).map_err(|e| e.raw_os_error()) {
+        Ok(()) => Ok(Some(false)),
+        Err(Some(libc::ESRCH)) => Ok(None),
+        Err(_) => match Status::read(tid) {
+            Err(_) => Ok(None),
+            Ok(status) if matches!(status.state, 'Z' | 'X') => Ok(None),
+            // Left over from an attempt that could not wait for it, or born of a thread that we have seized.
+            Ok(status) if status.tracer == own_thread() => Ok(Some(ours)),
+            Ok(status) if status.tracer != 0 => Err(traced(pid, status.tracer)),
+            Ok(_) => Err(explain_permission(pid, "PTRACE_SEIZE")),
+        },
+    }
+}
+
+/// Calls that give up with EINTR when they are interrupted by anything, a tracer's stop included. What has been
+/// interrupted by a stop alone is made to start again; if a signal handler runs, EINTR stands.
+const GIVES_UP: [libc::c_long; 20] = [
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_recvfrom,
+    libc::SYS_sendto,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_connect,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_io_getevents,
+    libc::SYS_io_uring_enter,
+];
+/// The kernel's own mark: start again unless a handler runs.
+const RESTART_UNLESS_HANDLED: u64 = -514i64 as u64;
+
+fn restart_interrupted(registers: &mut Registers) -> bool {
+    let gave_up = registers.rax == -i64::from(libc::EINTR) as u64;
+    let call = registers.orig_rax as libc::c_long;
+    let restart = gave_up && call >= 0 && GIVES_UP.contains(&call);
+    if restart {
+        registers.rax = RESTART_UNLESS_HANDLED;
+    }
+    restart
+}

@@ -1,0 +1,209 @@
+//! A process that can be attached to.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::address_space::Mapping;
+use crate::check;
+use crate::error::AttachError;
+use crate::memory::Memory;
+use crate::process::{Status, state, threads};
+use crate::stop::{Stop, StopTimes, Which};
+
+/// Something that happened to a kept process while its threads were being stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub tid: i32,
+    /// A `PTRACE_EVENT_`, or -1 for the end, with the status as message.
+    pub event: i32,
+    pub message: u64,
+}
+
+/// A process that passed the checks. It is not traced except during a [`Stop`], or as long as it is kept by a
+/// [`crate::Launch`].
+#[derive(Debug)]
+pub struct Target {
+    pid: i32,
+    memory: Memory,
+    /// Address of an instruction `syscall`.
+    pub(crate) system_call_at: Cell<u64>,
+    times: Cell<StopTimes>,
+    kept: Cell<bool>,
+    resting: RefCell<BTreeSet<i32>>,
+    events: RefCell<Vec<Event>>,
+    unfinished: RefCell<BTreeSet<i32>>,
+    /// The kernel binds tracing to a thread.
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Target {
+    /// Looks at a process; refuses it with the reason if it can't be attached to. Touches nothing.
+    ///
+    /// # Errors
+    /// See the variants of [`AttachError`]. What only an attempt can show (a security policy) comes from the first
+    /// stop.
+    pub fn open(pid: i32) -> Result<Target, AttachError> {
+        let target = Target::unchecked(pid)?;
+        Ok(target)
+    }
+
+    fn unchecked(pid: i32) -> Result<Target, AttachError> {
+        check::check(pid)?;
+        let memory = Memory::open(task_with_memory(pid)).map_err(|error| match error {
+            AttachError::System { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                check::explain_permission(pid, "open /proc/PID/mem")
+            }
+            error => error,
+        })?;
+        Ok(Target {
+            pid,
+            memory,
+            system_call_at: Cell::new(0),
+            times: Cell::default(),
+            kept: Cell::new(false),
+            resting: RefCell::default(),
+            events: RefCell::default(),
+            unfinished: RefCell::default(),
+            _not_send: PhantomData,
+        })
+    }
+
+    /// Its pid.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// A thread of it that has memory: its first one may have ended while others go on. Use it for files of `/proc`.
+    pub fn task(&self) -> i32 {
+        task_with_memory(self.pid)
+    }
+
+    /// Its memory. Reading and writing needs no stop.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// What is mapped at the moment.
+    ///
+    /// # Errors
+    /// [`AttachError::Exited`] if it has ended.
+    pub fn mappings(&self) -> Result<Vec<Mapping>, AttachError> {
+        Mapping::all(self.task())
+    }
+
+    /// True while the process is there and has not ended.
+    pub fn is_alive(&self) -> bool {
+        threads(self.pid).iter().any(|t| !matches!(state(*t), 'Z' | 'X'))
+    }
+
+    /// Holds all threads until the result is dropped.
+    ///
+    /// # Errors
+    /// If one can't be seized or does not stop; none is held then.
+    pub fn stop_all(&self) -> Result<Stop<'_>, AttachError> {
+        self.finish_unfinished();
+        Stop::begin(self, Which::All)
+    }
+
+    /// Holds one thread, one that sleeps if possible: enough for system calls in its name.
+    ///
+    /// # Errors
+    /// If none can be seized or stopped, or if the threads' system-call filters forbid what has to be called.
+    pub fn stop_one(&self) -> Result<Stop<'_>, AttachError> {
+        self.finish_unfinished();
+        let mut candidates: Vec<(u32, i32)> = Vec::new();
+        for tid in threads(self.pid) {
+            let Ok(status) = Status::read(tid) else { continue };
+            let place = match status.state {
+                'Z' | 'X' => continue,
+                'S' | 'T' | 't' => 0,
+                'R' => 1,
+                _ => 4,
+            };
+            candidates.push((place + if status.seccomp == 0 { 0 } else { 2 }, tid));
+        }
+        candidates.sort_unstable();
+        let mut last = AttachError::Exited { pid: self.pid };
+        for (_, tid) in candidates.into_iter().take(8) {
+            match Stop::begin(self, Which::One(tid)) {
+                Ok(stop) if stop.threads[0].registers.cs == USER_CODE_64 => return Ok(stop),
+                Ok(_) => {}
+                Err(error @ (AttachError::Unstoppable { .. } | AttachError::Exited { .. })) => last = error,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(last)
+    }
+
+    /// How long threads were held so far.
+    pub fn stop_times(&self) -> StopTimes {
+        self.times.get()
+    }
+
+    pub(crate) fn add_stop(&self, time: Duration) {
+        let ns = time.as_nanos() as u64;
+        let StopTimes { count, longest_ns, total_ns } = self.times.get();
+        self.times.set(StopTimes { count: count + 1, longest_ns: longest_ns.max(ns), total_ns: total_ns + ns });
+    }
+
+    /// True if its threads stay traced between stops.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.get()
+    }
+
+    /// True if the thread was standing before the stop.
+    pub(crate) fn rests(&self, tid: i32) -> bool {
+        self.resting.borrow().contains(&tid)
+    }
+
+    pub(crate) fn note(&self, event: Event) {
+        self.events.borrow_mut().push(event);
+    }
+
+    pub(crate) fn note_end(&self, tid: i32, status: i32) {
+        if self.is_kept() {
+            self.note(Event { tid, event: -1, message: status as u32 as u64 });
+        }
+    }
+
+    pub(crate) fn note_unfinished(&self, tid: i32) {
+        self.unfinished.borrow_mut().insert(tid);
+    }
+
+    /// Lets go of threads that slept uninterruptibly when they should have been let go.
+    fn finish_unfinished(&self) {
+        use crate::ptrace::{self, Waited};
+        self.unfinished.borrow_mut().retain(|&tid| {
+            loop {
+                match ptrace::wait(tid, false) {
+                    Ok((_, Waited::Nothing)) => return true,
+                    Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => {
+                        let _ = ptrace::detach(tid, 0);
+                        return false;
+                    }
+                    Ok((_, Waited::Signal(signal))) => drop(ptrace::go_on(tid, signal)),
+                    Ok((_, Waited::Ended(_))) | Err(_) => return false,
+                    Ok(_) => drop(ptrace::go_on(tid, 0)),
+                }
+            }
+        });
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        self.finish_unfinished();
+    }
+}
+
+/// Code segment of 64-bit user code.
+const USER_CODE_64: u64 = 0x33;
+
+fn task_with_memory(pid: i32) -> i32 {
+    if !matches!(state(pid), 'Z' | 'X') {
+        return pid;
+    }
+    threads(pid).into_iter().find(|t| !matches!(state(*t), 'Z' | 'X')).unwrap_or(pid)
+}

@@ -1,0 +1,6 @@
+//! Attaching to real processes: what is done in them, and that nothing of it shows.
+
+#[path = "life/first_steps.rs"]
+mod first_steps;
+#[path = "life/program.rs"]
+mod program;

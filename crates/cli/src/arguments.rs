@@ -25,6 +25,7 @@ Examples:
   transect record -o p.transect -- ./app   only record
   transect report p.transect               print it again, or:
   transect report p.transect --html p.html one page for the browser
+  transect latency -p 4711 --for 10s       how long functions of a running process take
   transect doctor                          what works on this machine
 
 Exit status: of the profiled program (128 + N if signal N killed it); 125 if recording failed, 126 if the command
@@ -43,6 +44,8 @@ pub enum Command {
     Run(RunArguments),
     /// Profile a command.
     Record(RecordArguments),
+    /// Measure how long functions take, of a command or a running process.
+    Latency(LatencyArguments),
     /// Print the views of a profile, or write them as one HTML page.
     Report(ReportArguments),
     /// Convert a profile for other tools.
@@ -197,6 +200,79 @@ pub struct ViewArguments {
     pub color: Option<Color>,
 }
 
+/// `transect latency`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A probe at a function's entry times so many calls, then switches itself off until the next epoch,
+so that the cost is bounded however often a function is called. Text goes to stderr for a command,
+whose own output stays as it is, and to stdout for a process.
+
+Examples:
+  transect latency -- ./server --port 8080
+  transect latency --functions 'parse_*' --functions 'Codec::*' -- ./app
+  transect latency -p 4711 --for 10s --component libssl.so.3
+  transect latency -p 4711 --hot --overhead 1%
+  transect latency --sample-size 10 --epoch 10ms --format json --output app.json -- ./app
+  transect latency --format html --output app.html -- ./app     a picture of latency over time")]
+pub struct LatencyArguments {
+    /// Measure this running process instead of a command, and leave it as it was
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
+    pub pid: Option<i32>,
+    /// End after this time [default: when the process ends, or at Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_positive_duration, conflicts_with = "command")]
+    pub duration: Option<Duration>,
+    /// Only functions whose name matches: demangled, raw, or without parameters (repeatable) [default: all]
+    #[arg(long, value_name = "GLOB")]
+    pub functions: Vec<String>,
+    /// Only functions of this component: path, file name, or file name up to .so (repeatable) [default: all]
+    #[arg(long, value_name = "GLOB")]
+    pub component: Vec<String>,
+    /// Only functions that are hot in a sample of the first second
+    #[arg(long)]
+    pub hot: bool,
+    /// Calls to time per function and epoch, instead of as many as --overhead allows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "overhead")]
+    pub sample_size: Option<u32>,
+    /// Time between two switchings on [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
+    pub epoch: Option<Duration>,
+    /// Share of run time that measuring may take [default: 2%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub overhead: Option<f64>,
+    /// Leave child processes of the command alone
+    #[arg(long, conflicts_with = "pid")]
+    pub no_follow: bool,
+    /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
+    #[arg(short = 'o', value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Format [default: text]
+    #[arg(long, value_enum)]
+    pub format: Option<LatencyFormat>,
+    /// Write the functions to a file
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Sort by this column, largest first
+    #[arg(long, value_name = "COLUMN", value_parser = ["total", "calls", "mean", "p99", "max", "name"])]
+    pub sort: Option<String>,
+    /// At most so many rows
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Colour [default: auto]
+    #[arg(long, value_enum)]
+    pub color: Option<Color>,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "pid",
+        value_name = "COMMAND"
+    )]
+    pub command: Vec<OsString>,
+}
+
 /// `transect export`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -304,6 +380,30 @@ pub enum ReportFormat {
     Csv,
 }
 
+/// Format of `latency`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LatencyFormat {
+    /// Tables for people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// One table of comma-separated values.
+    Csv,
+    /// One page for the browser.
+    Html,
+}
+
+impl From<Option<ReportFormat>> for LatencyFormat {
+    /// What the configuration asks for.
+    fn from(format: Option<ReportFormat>) -> Self {
+        match format {
+            None | Some(ReportFormat::Text) => Self::Text,
+            Some(ReportFormat::Json) => Self::Json,
+            Some(ReportFormat::Csv) => Self::Csv,
+        }
+    }
+}
+
 /// Format of `doctor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DoctorFormat {
@@ -375,6 +475,12 @@ pub fn parse_share(word: &str) -> Result<f64, String> {
         .ok()
         .filter(|share| *share > 0.0 && *share <= 1.0)
         .ok_or_else(|| "use a share above 0 and up to 100%, such as 3% or 0.03".to_owned())
+}
+
+/// Parses a duration above zero, `10ms` or `1m 30s`.
+fn parse_positive_duration(word: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(word).map_err(|error| error.to_string())?;
+    if duration.is_zero() { Err("use a time above 0, such as 10ms or 5s".to_owned()) } else { Ok(duration) }
 }
 
 fn parse_percent(word: &str) -> Result<f64, String> {

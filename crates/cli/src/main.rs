@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod export;
 mod failure;
+mod latency;
 mod manual;
 mod output;
 mod progress;
@@ -35,12 +36,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the subcommand and gives the exit status: the profiled program's own for `run` and `record`, else 0.
+/// Runs the subcommand and gives the exit status: the profiled program's own for `run`, `record` and `latency`,
+/// else 0.
 fn dispatch(cli: Cli) -> Result<u8, Failure> {
     let config = config::load()?;
     match cli.command {
         Command::Run(arguments) => record::run(&arguments, &config),
         Command::Record(arguments) => record::record(&arguments, &config),
+        Command::Latency(arguments) => latency::latency(&arguments, &config),
         Command::Report(arguments) => report::report(&arguments, &config),
         Command::Export(arguments) => export::export(&arguments),
         Command::Top(arguments) => top::top(&arguments, &config),

@@ -119,7 +119,7 @@ fn options(recording: &Recording, config: &Config) -> Result<Options, Failure> {
 }
 
 /// `transect-PROGRAM-TIME.transect` in the current folder, numbered if several begin in one second.
-fn default_folder(program: &Path) -> PathBuf {
+pub fn default_folder(program: &Path) -> PathBuf {
     let program = program.file_name().unwrap_or(OsStr::new("program")).to_string_lossy();
     let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
     let named = |suffix: &str| PathBuf::from(format!("transect-{program}-{time}{suffix}.transect"));

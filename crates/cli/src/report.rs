@@ -54,8 +54,8 @@ pub fn show(
 ) -> Result<(), Failure> {
     if let Some(path) = &view.html {
         let _progress = Progress::start(format!("writing {}", path.display()));
-        let full = transect_analyze::full_report(profile, &Selection::default());
-        output::write_file(path, |out| html::render(&full, out))?;
+        let page = html::PageReport::new(profile);
+        output::write_file(path, |out| html::render(&page, out))?;
         // The page is what was asked for; text beside it only if something more was.
         if view.output.is_none() && view.view.is_none() && view.format.is_none() && stream == Stream::Stdout {
             return Ok(());
@@ -86,7 +86,8 @@ fn implied_view(selection: &Selection) -> Option<View> {
     }
 }
 
-fn render(content: &Content, format: ReportFormat, style: Style, out: &mut dyn Write) -> Result<(), ReportError> {
+/// Writes a view in one of the formats of tables.
+pub fn render(content: &Content, format: ReportFormat, style: Style, out: &mut dyn Write) -> Result<(), ReportError> {
     match format {
         ReportFormat::Text => terminal::render(content, style, out),
         ReportFormat::Json => json::render(content, out),

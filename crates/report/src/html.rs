@@ -11,6 +11,8 @@
 use std::io::Write;
 
 use serde::Serialize;
+use transect_analyze::{FullReport, LatencyHeat, Selection};
+use transect_profile_model::Profile;
 
 use crate::ReportError;
 
@@ -20,7 +22,28 @@ mod policy;
 const SCRIPT: &str = include_str!("../web/dist/report.js");
 const STYLE: &str = include_str!("../web/dist/page.css");
 
-/// Writes the page for `report`: [`FullReport`](transect_analyze::FullReport), or a value with the same keys.
+/// What the page carries: the views, and the pictures of latency over time that only the page shows.
+#[derive(Debug, Clone, Serialize)]
+pub struct PageReport {
+    /// Every view.
+    #[serde(flatten)]
+    pub report: FullReport,
+    /// One picture per row of the latency view.
+    pub latency_heat: LatencyHeat,
+}
+
+impl PageReport {
+    /// Everything about a profile.
+    pub fn new(profile: &Profile) -> Self {
+        let everything = Selection::default();
+        Self {
+            report: transect_analyze::full_report(profile, &everything),
+            latency_heat: transect_analyze::latency_heat(profile, &everything),
+        }
+    }
+}
+
+/// Writes the page for `report`: [`PageReport`], or a value with the same keys.
 ///
 /// A key that is missing shows as an empty table.
 ///

@@ -2,7 +2,7 @@ use predicates::prelude::*;
 
 use crate::command::Sandbox;
 
-const SUBCOMMANDS: [&str; 8] = ["run", "record", "report", "export", "top", "doctor", "completions", "man"];
+const SUBCOMMANDS: [&str; 9] = ["run", "record", "latency", "report", "export", "top", "doctor", "completions", "man"];
 
 #[test]
 fn every_subcommand_has_help_with_examples() {
@@ -41,6 +41,20 @@ fn wrong_usage_is_status_2() {
         &["run", "--overhead", "3%", "--timing", "full", "--", "true"],
         &["run", "--format", "json", "--", "true"],
         &["run", "--format", "csv", "--", "true"],
+        &["latency"],
+        &["latency", "-p", "1", "--", "true"],
+        &["latency", "-p", "0"],
+        &["latency", "-p", "me"],
+        &["latency", "--for", "1s", "--", "true"],
+        &["latency", "-p", "1", "--for", "0s"],
+        &["latency", "-p", "1", "--no-follow"],
+        &["latency", "--epoch", "0ms", "--", "true"],
+        &["latency", "--sample-size", "0", "--", "true"],
+        &["latency", "--sample-size", "10", "--overhead", "2%", "--", "true"],
+        &["latency", "--format", "json", "--", "true"],
+        &["latency", "--format", "csv", "--", "true"],
+        &["latency", "--format", "html", "--", "true"],
+        &["latency", "--sort", "colour", "--", "true"],
         &["export", "p", "--format", "stone"],
         &["completions", "abacus"],
     ] {

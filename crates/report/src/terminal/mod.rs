@@ -106,7 +106,8 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
         locks::locks(page, &full.locks, few(3));
     }
     if full.meta.latency.is_some() {
-        latency::latency(page, &full.latency, few(12), "--view latency");
+        let rows = if header::has_flows(&full.meta) { 12 } else { ROWS };
+        latency::latency(page, &full.latency, few(rows), "--view latency --top N");
     }
     page.section("More", "");
     let views = View::ALL.map(View::as_str).join("|");

@@ -1,0 +1,133 @@
+//! `transect latency`: how long functions take, sampled at a bounded cost.
+
+use std::path::{Path, PathBuf};
+
+use transect_analyze::{Selection, View};
+use transect_profile_model::LatencySampling;
+use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
+use transect_report::html::PageReport;
+use transect_report::{Content, html};
+
+use crate::arguments::{LatencyArguments, LatencyFormat, ReportFormat};
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::output::{self, Stream};
+use crate::progress::Progress;
+use crate::{record as recording, report, running};
+
+/// Measures, keeps the profile and shows the functions.
+pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Failure> {
+    let settings = settings(arguments);
+    let (stream, program) = match &settings.target {
+        LatencyTarget::Launch { command, .. } => (Stream::Stderr, PathBuf::from(&command[0])),
+        LatencyTarget::Attach { pid, .. } => (Stream::Stdout, program_of(*pid)),
+    };
+    let format = arguments.format.unwrap_or_else(|| LatencyFormat::from(config.report.format));
+    if format != LatencyFormat::Text && arguments.output.is_none() && stream == Stream::Stderr {
+        return Err(Failure::Usage(
+            "the standard streams belong to the program: give --output FILE with --format json, csv or html".to_owned(),
+        ));
+    }
+    let selection = selection(arguments, format, config)?;
+    let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&program));
+    transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
+    let outcome = measure(&settings, &folder)?;
+    let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
+    if !arguments.quiet || arguments.output.is_some() || stream == Stream::Stdout {
+        match show(&outcome, arguments, format, &selection, config, stream) {
+            // Nobody reads the stream any more; the program's status still counts.
+            Err(failure) if failure.is_closed_pipe() => return Ok(status),
+            Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
+            Ok(()) => {}
+        }
+    }
+    if !arguments.quiet {
+        output::say(&format!("the profile is {}", folder.display()));
+    }
+    Ok(status)
+}
+
+fn settings(arguments: &LatencyArguments) -> LatencySettings {
+    let target = match arguments.pid {
+        Some(pid) => LatencyTarget::Attach { pid, duration: arguments.duration },
+        None => LatencyTarget::Launch { command: arguments.command.clone(), follow: !arguments.no_follow },
+    };
+    let sampling = match arguments.sample_size {
+        Some(sample_size) => LatencySampling::Fixed { sample_size },
+        None => LatencySampling::Budget { share: arguments.overhead.unwrap_or(DEFAULT_BUDGET) },
+    };
+    LatencySettings {
+        target,
+        functions: arguments.functions.clone(),
+        components: arguments.component.clone(),
+        hot: arguments.hot,
+        sampling,
+        epoch: arguments.epoch.unwrap_or(DEFAULT_EPOCH),
+    }
+}
+
+/// Executable of a process, for the profile's name; its pid if that can't be read.
+fn program_of(pid: i32) -> PathBuf {
+    let link = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let name = link.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    PathBuf::from(name.map_or_else(|| pid.to_string(), |name| name.replace(" (deleted)", "")))
+}
+
+fn measure(settings: &LatencySettings, folder: &Path) -> Result<LatencyOutcome, Failure> {
+    let outcome = {
+        let _running = running::announce(folder);
+        let _progress = match settings.target {
+            LatencyTarget::Attach { pid, duration: None } => {
+                Some(Progress::start(format!("measuring process {pid}; Ctrl-C ends it")))
+            }
+            LatencyTarget::Attach { pid, duration: Some(time) } => {
+                Some(Progress::start(format!("measuring process {pid} for {}", humantime::format_duration(time))))
+            }
+            LatencyTarget::Launch { .. } => None,
+        };
+        record(settings)?
+    };
+    let _progress = Progress::start(format!("writing {}", folder.display()));
+    transect_profile_store::write(folder, &outcome.profile).map_err(Failure::Keep)?;
+    Ok(outcome)
+}
+
+fn selection(arguments: &LatencyArguments, format: LatencyFormat, config: &Config) -> Result<Selection, Failure> {
+    let usage = |error: transect_analyze::SelectionError| Failure::Usage(error.to_string());
+    let sort = arguments.sort.as_deref().or(config.report.sort.as_deref());
+    Ok(Selection {
+        // One table, or the whole report: for text its overview, in which latencies stand out.
+        view: (format == LatencyFormat::Csv).then_some(View::Latency),
+        sort: sort.map(str::parse).transpose().map_err(usage)?,
+        top: arguments.top.or(config.report.top),
+        ..Selection::default()
+    })
+}
+
+fn show(
+    outcome: &LatencyOutcome,
+    arguments: &LatencyArguments,
+    format: LatencyFormat,
+    selection: &Selection,
+    config: &Config,
+    stream: Stream,
+) -> Result<(), Failure> {
+    if format == LatencyFormat::Html {
+        let page = PageReport::new(&outcome.profile);
+        return match &arguments.output {
+            Some(path) => output::write_file(path, |out| html::render(&page, out)),
+            None => stream.write(|out| html::render(&page, out)),
+        };
+    }
+    let format = match format {
+        LatencyFormat::Json => ReportFormat::Json,
+        LatencyFormat::Csv => ReportFormat::Csv,
+        LatencyFormat::Text | LatencyFormat::Html => ReportFormat::Text,
+    };
+    let content = Content::new(&outcome.profile, selection);
+    let color = arguments.color.or(config.report.color);
+    match &arguments.output {
+        Some(path) => output::write_file(path, |out| report::render(&content, format, output::file_style(color), out)),
+        None => stream.write(|out| report::render(&content, format, stream.style(color), out)),
+    }
+}

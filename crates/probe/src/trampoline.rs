@@ -17,6 +17,9 @@
 //!       C3                 ret
 //! ```
 //!
+//! Where no exit is wanted and the handler is within reach, the word may be a call of it instead
+//! ([`Block::on_direct`]), from which the handler returns to T+5: two jumps less.
+//!
 //! An entry without observable exit has `jmp T+5` for everything after the first call. A point inside a function saves
 //! flags and red zone around the call:
 //!
@@ -99,6 +102,16 @@ pub struct Block {
     pub probe: usize,
     /// Offset of the return site R, 0 if there is none.
     pub return_site: usize,
+}
+
+impl Block {
+    /// Value of the word that calls a `*Direct` handler without a way over P: for entries whose exit nobody wants.
+    /// `block` is where the block runs. None if the handler is out of reach of a call.
+    pub fn on_direct(&self, block: u64, handler: u64) -> Option<u64> {
+        let mut word = self.off.to_le_bytes();
+        word[..5].copy_from_slice(&call(block + WORD as u64, handler)?);
+        Some(u64::from_le_bytes(word))
+    }
 }
 
 /// Why no block could be built.

@@ -262,10 +262,11 @@
 
 # ---- handlers of the user, in three tiers
 #
-#   u64 handler(u32 id, struct registers *integers, void *vectors, u64 cookie)
+#   u64 handler(u32 id, struct registers *integers, void *vectors, u64 cookie, u32 tier)
 #
 # `integers` lies at: rbp, r11, r10, r9, r8, rdi, rsi, rdx, rcx, rax, P, return address; what the handler writes there
-# is what the program goes on with. What an entry's handler returns comes back as `cookie` at the exit.
+# is what the program goes on with. What an entry's handler returns comes back as `cookie` at the exit. `tier` (1, 2, 3)
+# tells a function that serves all tiers which one has called it, since `enter` and `user_enter` are two words.
 
     .macro SAVE_INTEGERS
     push rax
@@ -347,6 +348,7 @@
     mov rsi, rbp
     xor edx, edx
     xor ecx, ecx
+    mov r8d, 1
     call [rax + {D_USER_ENTER}]
     FINISH_ENTRY
 
@@ -357,6 +359,7 @@
     mov edi, [rax + {D_ID}]
     mov rsi, rbp
     xor edx, edx
+    mov r8d, 1
     call [rax + {D_USER_EXIT}]
     RESTORE_INTEGERS
     ret
@@ -411,6 +414,7 @@
     mov rsi, rbp
     mov rdx, rsp
     xor ecx, ecx
+    mov r8d, 2
     call [rax + {D_USER_ENTER}]
     RESTORE_VECTORS
     FINISH_ENTRY
@@ -422,6 +426,7 @@
     mov edi, [rax + {D_ID}]
     mov rsi, rbp
     mov rdx, rsp
+    mov r8d, 2
     call [rax + {D_USER_EXIT}]
     RESTORE_VECTORS
     RESTORE_INTEGERS
@@ -485,6 +490,7 @@
     mov rsi, rbp
     mov rdx, rsp
     xor ecx, ecx
+    mov r8d, 3
     call [rax + {D_USER_ENTER}]
     RESTORE_ALL
     FINISH_ENTRY
@@ -498,7 +504,82 @@
     mov edi, [rax + {D_ID}]
     mov rsi, rbp
     mov rdx, rsp
+    mov r8d, 3
     call [rax + {D_USER_EXIT}]
+    RESTORE_ALL
+    RESTORE_INTEGERS
+    ret
+
+# ---- entries only, called straight from the word
+#
+# Where no exit is wanted, the word itself is `call handler` (E8): no jump to P and none back. The return address is
+# T+5, so the descriptor lies {WORD_END} bytes before it. Otherwise the contract of an entry handler; CF is not looked at.
+
+    FUNCTION transect_probe_count_direct
+    push rsi
+    push rdx
+    mov rsi, [rsp + 16]
+    sub rsi, {WORD_END}
+    SHARD
+    lock inc qword ptr [rdx + {S_CALLS}]
+    pop rdx
+    pop rsi
+    ret
+
+# The integer tier needs no aligned stack: its handlers touch no vector register, nor may what they call.
+    FUNCTION transect_probe_integer_direct
+    push rax
+    push rcx
+    push rdx
+    push rsi
+    push rdi
+    push r8
+    push r9
+    push r10
+    push r11
+    mov rax, [rsp + 72]
+    push rbp
+    mov edi, [rax + {D_ID} - {WORD_END}]
+    mov rsi, rsp
+    xor edx, edx
+    xor ecx, ecx
+    call [rax + {D_USER_ENTER} - {WORD_END}]
+    pop rbp
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+    ret
+
+    FUNCTION transect_probe_vector_direct
+    SAVE_INTEGERS
+    mov rax, [rbp + 80]
+    SAVE_VECTORS
+    mov edi, [rax + {D_ID} - {WORD_END}]
+    mov rsi, rbp
+    mov rdx, rsp
+    xor ecx, ecx
+    call [rax + {D_USER_ENTER} - {WORD_END}]
+    RESTORE_VECTORS
+    RESTORE_INTEGERS
+    ret
+
+    FUNCTION transect_probe_full_direct
+    SAVE_INTEGERS
+    pushfq
+    pop r11
+    mov rax, [rbp + 80]
+    SAVE_ALL
+    mov edi, [rax + {D_ID} - {WORD_END}]
+    mov rsi, rbp
+    mov rdx, rsp
+    xor ecx, ecx
+    call [rax + {D_USER_ENTER} - {WORD_END}]
     RESTORE_ALL
     RESTORE_INTEGERS
     ret

@@ -54,6 +54,7 @@ global_asm!(
     DISARMED = const DISARMED_OFFSET,
     SHARD_SHIFT = const SHARD_SHIFT,
     BUCKETS = const HISTOGRAM_BUCKETS,
+    WORD_END = const crate::trampoline::BODY,
 );
 
 macro_rules! handlers {
@@ -110,4 +111,12 @@ handlers! {
     FullEnter = transect_probe_full_enter,
     /// Calls `user_exit` in the same tier.
     FullExit = transect_probe_full_exit,
+    /// As `Count`, called straight from the word (`Block::on_direct`).
+    CountDirect = transect_probe_count_direct,
+    /// As `IntegerEnter` without exit, called straight from the word.
+    IntegerDirect = transect_probe_integer_direct,
+    /// As `VectorEnter` without exit, called straight from the word.
+    VectorDirect = transect_probe_vector_direct,
+    /// As `FullEnter` without exit, called straight from the word.
+    FullDirect = transect_probe_full_direct,
 }

@@ -10,7 +10,7 @@
 //! 4. Dropping a [`Stop`] lets go of every thread: between stops the process is not traced, so debuggers, signals and
 //!    job control see nothing of us.
 //!
-//! A launched program is handed over at its first instruction.
+//! [`Launch`] starts a program and hands it over at its first instruction.
 //!
 //! # Duties of the caller
 //! All of it must be used from one thread: the kernel binds a tracer to the thread that began. Don't wait for "any"
@@ -25,6 +25,8 @@ mod arena;
 mod check;
 mod error;
 mod image;
+#[allow(unsafe_code)]
+mod launch;
 mod memory;
 mod process;
 #[allow(unsafe_code)]
@@ -39,6 +41,7 @@ pub use address_space::{Mapping, Reach};
 pub use arena::{Arena, CodeRegion};
 pub use error::AttachError;
 pub use image::{Image, LoadedImage};
+pub use launch::{Launch, LaunchEvent};
 pub use memory::Memory;
 pub use stop::{Stop, StopTimes};
 pub use target::Target;

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
+use std::rc::Rc;
 use std::time::Duration;
 
 use crate::address_space::Mapping;
@@ -32,7 +33,8 @@ pub struct Target {
     times: Cell<StopTimes>,
     kept: Cell<bool>,
     resting: RefCell<BTreeSet<i32>>,
-    events: RefCell<Vec<Event>>,
+    /// Where a launch collects what happens during stops.
+    events: RefCell<Rc<RefCell<Vec<Event>>>>,
     unfinished: RefCell<BTreeSet<i32>>,
     /// The kernel binds tracing to a thread.
     _not_send: PhantomData<*const ()>,
@@ -45,11 +47,6 @@ impl Target {
     /// See the variants of [`AttachError`]. What only an attempt can show (a security policy) comes from the first
     /// stop.
     pub fn open(pid: i32) -> Result<Target, AttachError> {
-        let target = Target::unchecked(pid)?;
-        Ok(target)
-    }
-
-    fn unchecked(pid: i32) -> Result<Target, AttachError> {
         check::check(pid)?;
         let memory = Memory::open(task_with_memory(pid)).map_err(|error| match error {
             AttachError::System { ref source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -148,6 +145,23 @@ impl Target {
         self.times.set(StopTimes { count: count + 1, longest_ns: longest_ns.max(ns), total_ns: total_ns + ns });
     }
 
+    /// Its threads stay traced between stops; one of them may be standing already.
+    pub(crate) fn keep(&self, events: Rc<RefCell<Vec<Event>>>, resting: Option<i32>) {
+        self.kept.set(true);
+        *self.events.borrow_mut() = events;
+        self.resting.borrow_mut().extend(resting);
+    }
+
+    /// Its threads are let go at the end of the next stop.
+    pub(crate) fn unkeep(&self) {
+        self.kept.set(false);
+    }
+
+    /// The threads that were standing beyond stops are about to go on.
+    pub(crate) fn wake(&self) -> Vec<i32> {
+        std::mem::take(&mut *self.resting.borrow_mut()).into_iter().collect()
+    }
+
     /// True if its threads stay traced between stops.
     pub(crate) fn is_kept(&self) -> bool {
         self.kept.get()
@@ -159,13 +173,12 @@ impl Target {
     }
 
     pub(crate) fn note(&self, event: Event) {
-        self.events.borrow_mut().push(event);
+        self.events.borrow().borrow_mut().push(event);
     }
 
     pub(crate) fn note_end(&self, tid: i32, status: i32) {
-        if self.is_kept() {
-            self.note(Event { tid, event: -1, message: status as u32 as u64 });
-        }
+        // If it is our child, nobody else will hear of its end.
+        self.note(Event { tid, event: -1, message: u64::from(status as u32) });
     }
 
     pub(crate) fn note_unfinished(&self, tid: i32) {
@@ -199,7 +212,7 @@ impl Drop for Target {
 }
 
 /// Code segment of 64-bit user code.
-const USER_CODE_64: u64 = 0x33;
+pub(crate) const USER_CODE_64: u64 = 0x33;
 
 fn task_with_memory(pid: i32) -> i32 {
     if !matches!(state(pid), 'Z' | 'X') {

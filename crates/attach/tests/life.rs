@@ -2,5 +2,7 @@
 
 #[path = "life/first_steps.rs"]
 mod first_steps;
+#[path = "life/launching.rs"]
+mod launching;
 #[path = "life/program.rs"]
 mod program;

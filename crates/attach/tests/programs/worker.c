@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
     setvbuf(stdout, 0, _IOLBF, 0);
     for (long i = 0; i < n; i++) {
         pthread_t t;
-        pthread_create(&t, 0, work, (void *)(i > 0));
+        pthread_create(&t, 0, work, (void *)(long)(i > 0));
     }
     printf("ready\n");
     char line[64];

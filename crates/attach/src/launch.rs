@@ -1,0 +1,319 @@
+//! Starting a program and following it: each program image is handed over at its first own instruction (the loader has
+//! run, `main` has not), where its text can be written before anything of it is executed.
+//!
+//! A file beginning with `#!`, a shell wrapper, an `exec`, a fork: each new image arrives as an event of its own. How
+//! the entry point is reached:
+//!
+//! 1. At the exec event the thread is let run to the exit of `execve`. A static program stands at its entry already.
+//! 2. Else a breakpoint (`CC`) is put at the entry point (`AT_ENTRY`) and taken away when it is met. If SIGTRAP is
+//!    blocked or ignored (masks are inherited through exec), the kernel would change that to deliver it; then the
+//!    bytes of `syscall` are put there instead, and the loader is run from system call to system call.
+//!
+//! Between events nothing is held; signals are passed on as they come, stops by job control are stops.
+
+mod child;
+mod entry;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use crate::error::AttachError;
+use crate::process::Status;
+use crate::ptrace::{self, Waited};
+use crate::target::{Event, Target};
+use entry::{Entry, Reached};
+
+/// What happened to the launched program or its descendants.
+#[derive(Debug)]
+pub enum LaunchEvent {
+    /// A program image stands at its entry point. Stops and writes work on the target as ever; [`Launch::go_on`] lets
+    /// it run. What it was before, if it was one of ours, is gone with its arena.
+    Image(Target),
+    /// A process forked a child that goes on with the same text and shares its parent's arena, if it has one.
+    Forked {
+        /// The parent.
+        parent: i32,
+        /// The child.
+        child: i32,
+    },
+    /// A process ended.
+    Ended {
+        /// Its pid.
+        pid: i32,
+        /// How.
+        status: ExitStatus,
+    },
+    /// The time is up.
+    Nothing,
+}
+
+/// A launched program. All of its methods must be called by the thread that started it, and [`Launch::next`] all the
+/// time: what happens in the program waits for it.
+#[derive(Debug)]
+pub struct Launch {
+    pid: i32,
+    follow: bool,
+    processes: BTreeMap<i32, Process>,
+    queue: VecDeque<LaunchEvent>,
+    noted: Rc<RefCell<Vec<Event>>>,
+    signals: child::ChildSignals,
+}
+
+#[derive(Debug, Default)]
+struct Process {
+    /// On its way from exec to its entry point.
+    entry: Option<Entry>,
+}
+
+/// The events that are followed until the entry point, and beyond if asked for.
+const FOLLOW: libc::c_int = ptrace::TRACE_SYSTEM_CALLS_MARKED
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE;
+
+impl Launch {
+    /// Starts a program; it runs its first instruction when [`Launch::next`] is called. With `follow`, programs that it
+    /// executes later, itself or in children, are handed over too, which keeps them traced: a debugger can't attach
+    /// then. Programs that trace others themselves (they import `ptrace`) are let go at their entry point.
+    ///
+    /// # Errors
+    /// [`AttachError::Start`] if it can't be executed, or the reason why it can't be traced.
+    pub fn start(command: &[OsString], follow: bool) -> Result<Launch, AttachError> {
+        let signals = child::ChildSignals::block();
+        let prepared = child::Prepared::new(command)?;
+        let started = prepared.fork(&signals)?;
+        let pid = started.pid();
+        if let Err(error) = ptrace::seize(pid, FOLLOW) {
+            let reason = match error.raw_os_error() {
+                Some(libc::ESRCH) => AttachError::Exited { pid },
+                _ => crate::check::explain_permission(pid, "trace a program from its start"),
+            };
+            started.abandon();
+            return Err(reason);
+        }
+        started.let_go()?;
+        let processes = BTreeMap::from([(pid, Process::default())]);
+        Ok(Launch { pid, follow, processes, queue: VecDeque::new(), noted: Rc::default(), signals })
+    }
+
+    /// Pid of the launched program.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Pids of its processes that are still traced.
+    pub fn processes(&self) -> impl Iterator<Item = i32> {
+        self.processes.keys().copied()
+    }
+
+    /// A handle for a traced process (a fork's child), which stays traced.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub fn target(&self, pid: i32) -> Result<Target, AttachError> {
+        let target = Target::open(pid)?;
+        if self.processes.contains_key(&pid) {
+            target.keep(self.noted.clone(), None);
+        }
+        Ok(target)
+    }
+
+    /// Waits for the next event, at most `timeout` (forever if `None`).
+    ///
+    /// # Errors
+    /// If the kernel refuses what it should not.
+    pub fn next(&mut self, timeout: Option<Duration>) -> Result<LaunchEvent, AttachError> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        loop {
+            let noted = std::mem::take(&mut *self.noted.borrow_mut());
+            for event in noted {
+                self.happened(event);
+            }
+            if let Some(event) = self.queue.pop_front() {
+                return Ok(event);
+            }
+            match ptrace::wait(-1, false) {
+                Ok((_, Waited::Nothing)) => {
+                    let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+                    if left == Some(Duration::ZERO) {
+                        return Ok(LaunchEvent::Nothing);
+                    }
+                    self.signals.wait(left);
+                }
+                Ok((tid, waited)) => self.handle(tid, waited)?,
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
+                    // Everything was let go, and the launched process has ended.
+                    if let Some(left) = deadline.map(|d| d.saturating_duration_since(Instant::now())) {
+                        std::thread::sleep(left);
+                    }
+                    return Ok(LaunchEvent::Nothing);
+                }
+                Err(error) => return Err(AttachError::system(self.pid, "wait for the program")(error)),
+            }
+        }
+    }
+
+    /// Lets a process run that stands at its entry point.
+    ///
+    /// # Errors
+    /// If it can't be let go.
+    pub fn go_on(&mut self, target: &Target) -> Result<(), AttachError> {
+        let pid = target.pid();
+        let resting = target.wake();
+        if self.follow && !imports_ptrace(pid) {
+            for tid in resting {
+                let _ = ptrace::go_on(tid, 0);
+            }
+            return Ok(());
+        }
+        target.unkeep();
+        if pid != self.pid {
+            self.processes.remove(&pid);
+        }
+        // Threads that constructors have made run and must stand to be let go; the resting ones first, for they may
+        // hold what the others wait for.
+        for tid in resting {
+            let _ = ptrace::detach(tid, 0);
+        }
+        match target.stop_all() {
+            Ok(stop) => drop(stop),
+            Err(AttachError::Exited { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, tid: i32, waited: Waited) -> Result<(), AttachError> {
+        match waited {
+            Waited::Nothing => {}
+            Waited::Ended(status) => self.happened(Event { tid, event: -1, message: u64::from(status as u32) }),
+            Waited::GroupStop(_) => drop(ptrace::listen(tid)),
+            Waited::Interrupted => {
+                // A birth may be heard of before the event that announces it.
+                let (process, parent) = Status::read(tid).map_or((tid, 0), |s| (s.process, s.parent));
+                self.known(process, parent);
+                self.run(tid, 0);
+            }
+            Waited::Signal(signal) => self.signal(tid, signal)?,
+            Waited::SystemCall => self.system_call(tid)?,
+            Waited::Event(event) => {
+                let message = ptrace::event_message(tid).unwrap_or(0);
+                self.happened(Event { tid, event, message });
+                if event != libc::PTRACE_EVENT_EXEC {
+                    self.run(tid, 0);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What an event means; a thread at an exec event stands, all others were or will be let go on.
+    fn happened(&mut self, Event { tid, event, message }: Event) {
+        match event {
+            -1 => {
+                if self.processes.remove(&tid).is_some() || tid == self.pid {
+                    let status = ExitStatus::from_raw(message as i32);
+                    self.queue.push_back(LaunchEvent::Ended { pid: tid, status });
+                }
+            }
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
+                let child = message as i32;
+                let parent = Status::read(tid).map_or(tid, |s| s.process);
+                let is_process = Status::read(child).is_ok_and(|s| s.process == child);
+                if is_process {
+                    self.known(child, parent);
+                    if event != libc::PTRACE_EVENT_VFORK {
+                        self.queue.push_back(LaunchEvent::Forked { parent, child });
+                    }
+                }
+            }
+            libc::PTRACE_EVENT_EXEC => match Entry::begin(tid) {
+                Ok(entry) => {
+                    self.processes.insert(tid, Process { entry: Some(entry) });
+                    let _ = ptrace::go_to_system_call(tid, 0);
+                }
+                // 32 bit, or gone: it runs without us.
+                Err(_) => {
+                    self.processes.insert(tid, Process::default());
+                    let _ = ptrace::go_on(tid, 0);
+                }
+            },
+            _ => {}
+        }
+    }
+
+    /// Notes a process; a fork's child has a copy of a text in which our breakpoint may stand.
+    fn known(&mut self, pid: i32, parent: i32) {
+        let entry = self.processes.get(&parent).and_then(|p| p.entry.clone());
+        self.processes.entry(pid).or_insert_with(|| Process { entry: entry.map(Entry::inherited) });
+    }
+
+    fn signal(&mut self, tid: i32, signal: i32) -> Result<(), AttachError> {
+        if signal == libc::SIGTRAP && self.at_entry(tid, Entry::breakpoint)? {
+            return Ok(());
+        }
+        self.run(tid, signal);
+        Ok(())
+    }
+
+    fn system_call(&mut self, tid: i32) -> Result<(), AttachError> {
+        if !self.at_entry(tid, Entry::system_call)? {
+            self.run(tid, 0);
+        }
+        Ok(())
+    }
+
+    /// Asks the way to the entry point what a stop means; true if it was part of the way.
+    fn at_entry(
+        &mut self,
+        tid: i32,
+        judge: fn(&mut Entry, i32) -> Result<Reached, AttachError>,
+    ) -> Result<bool, AttachError> {
+        let pid = Status::read(tid).map_or(tid, |s| s.process);
+        let Some(entry) = self.processes.get_mut(&pid).and_then(|p| p.entry.as_mut()) else { return Ok(false) };
+        match judge(entry, tid) {
+            Ok(Reached::NotOurs) => Ok(false),
+            Ok(Reached::OnTheWay) => {
+                self.run(tid, 0);
+                Ok(true)
+            }
+            Ok(Reached::Arrived) => {
+                let copy = entry.is_inherited();
+                self.processes.insert(pid, Process::default());
+                match Target::open(pid) {
+                    // A fork's child that ran into its parent's breakpoint is no new image.
+                    Ok(_) | Err(AttachError::Exited { .. }) if copy => self.run(tid, 0),
+                    Ok(target) => {
+                        target.keep(self.noted.clone(), Some(tid));
+                        self.queue.push_back(LaunchEvent::Image(target));
+                    }
+                    Err(_) => self.run(tid, 0),
+                }
+                Ok(true)
+            }
+            Err(AttachError::Exited { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lets a thread go on, from system call to system call where the way to the entry point needs that.
+    fn run(&self, tid: i32, signal: i32) {
+        let pid = Status::read(tid).map_or(tid, |s| s.process);
+        let stepping = self.processes.get(&pid).and_then(|p| p.entry.as_ref()).is_some_and(Entry::is_stepping);
+        let _ = if stepping { ptrace::go_to_system_call(tid, signal) } else { ptrace::go_on(tid, signal) };
+    }
+}
+
+/// True for programs that trace others: they could not, if they or their children were traced by us.
+fn imports_ptrace(pid: i32) -> bool {
+    use object::{Object, ObjectSymbol};
+    let Ok(data) = std::fs::read(format!("/proc/{pid}/exe")) else { return false };
+    let Ok(file) = object::read::elf::ElfFile64::<object::LittleEndian>::parse(&*data) else { return false };
+    file.dynamic_symbols().any(|s| s.is_undefined() && s.name() == Ok("ptrace"))
+}

@@ -1,0 +1,122 @@
+//! Programs started under control: each image arrives at its entry point, and behaves as it would alone.
+
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use transect_attach::{AttachError, Launch, LaunchEvent};
+
+use crate::program::compile;
+
+/// Runs it to its end; gives its status and the files of the images that arrived.
+fn run(command: &[&str], follow: bool) -> (ExitStatus, Vec<String>) {
+    let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+    let mut launch = Launch::start(&command, follow).unwrap();
+    let mut images = Vec::new();
+    let began = Instant::now();
+    loop {
+        assert!(began.elapsed() < Duration::from_secs(20), "hangs: {command:?}");
+        match launch.next(Some(Duration::from_secs(1))).unwrap() {
+            LaunchEvent::Image(target) => {
+                let file = std::fs::read_link(format!("/proc/{}/exe", target.pid())).unwrap();
+                images.push(file.file_name().unwrap().to_str().unwrap().to_owned());
+                // At the entry point a call can be made and the text be written.
+                let mut stop = target.stop_all().unwrap();
+                let address = stop.map_private(1 << 20).unwrap();
+                stop.unmap(address, 1 << 20).unwrap();
+                drop(stop);
+                launch.go_on(&target).unwrap();
+            }
+            LaunchEvent::Ended { pid, status } if pid == launch.pid() => return (status, images),
+            LaunchEvent::Ended { .. } | LaunchEvent::Forked { .. } | LaunchEvent::Nothing => {}
+        }
+    }
+}
+
+fn variants() -> Vec<String> {
+    let options: [&[&str]; 4] = [&[], &["-no-pie"], &["-static"], &["-static-pie"]];
+    options.iter().map(|options| compile("exits", options).to_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn exit_status_and_signals_are_the_programs_own() {
+    for program in variants() {
+        for follow in [false, true] {
+            let status = |arguments: &[&str]| {
+                let command: Vec<&str> = [&*program].iter().chain(arguments).copied().collect();
+                let (status, images) = run(&command, follow);
+                assert_eq!(images.len(), 1, "{images:?}");
+                let alone = Command::new(&program).args(arguments).status().unwrap();
+                assert_eq!(status, alone, "{command:?}");
+                status
+            };
+            assert_eq!(status(&["status", "7"]).code(), Some(7));
+            assert_eq!(status(&["signal", "9"]).signal(), Some(9));
+            assert_eq!(status(&["signal", "11"]).signal(), Some(11));
+            assert_eq!(status(&["handle", "10"]).code(), Some(100));
+            assert_eq!(status(&["trap"]).code(), Some(2));
+            assert_eq!(status(&["stop"]).code(), Some(5));
+            assert_eq!(status(&["masks"]).code(), Some(0));
+        }
+    }
+}
+
+#[test]
+fn programs_that_trace_others() {
+    // Static programs don't tell that they will.
+    for program in &variants()[..2] {
+        for follow in [false, true] {
+            assert_eq!(run(&[program, "trace"], follow).0.code(), Some(6), "{program} {follow}");
+        }
+    }
+}
+
+#[test]
+fn scripts_and_wrappers() {
+    let program = &variants()[0];
+    let folder = tempfile::tempdir().unwrap();
+    let script = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let file = Path::new(program).file_name().unwrap().to_str().unwrap();
+    let forks = script("forks", &format!("#!/bin/bash\n{program} status 3\nexit $?\n"));
+    let (status, images) = run(&[&forks], true);
+    assert_eq!((status.code(), images), (Some(3), vec!["bash".to_owned(), file.to_owned()]));
+    let replaces = script("replaces", &format!("#!/bin/bash\nexec {program} status 4\n"));
+    let (status, images) = run(&[&replaces], true);
+    assert_eq!((status.code(), images), (Some(4), vec!["bash".to_owned(), file.to_owned()]));
+    let (status, images) = run(&[&replaces], false);
+    assert_eq!((status.code(), images), (Some(4), vec!["bash".to_owned()]));
+    let bare = script("bare", "exit 9\n");
+    assert_eq!(run(&[&bare], true).0.code(), Some(9));
+    let pipe = format!("yes | head -2000 | {program} status 6");
+    let (status, images) = run(&["sh", "-c", &pipe], true);
+    assert_eq!((status.code(), images.len()), (Some(6), 4));
+    let ignoring = script("ignoring", &format!("#!/bin/sh\ntrap '' TRAP\nexec {program} masks\n"));
+    let (status, images) = run(&[&ignoring], true);
+    assert_eq!((status.code(), images.len()), (Some(1), 2));
+}
+
+#[test]
+fn forks_before_the_entry_point() {
+    let program = &variants()[0];
+    for follow in [false, true] {
+        let command = ["env", "EARLY_FORK=1", program, "status", "0"];
+        assert_eq!(run(&command, follow).0.code(), Some(0));
+    }
+}
+
+#[test]
+fn what_cannot_be_started() {
+    let start = |name: &str| Launch::start(&[name.into()], true).unwrap_err().to_string();
+    assert!(start("/no/such/file").contains("No such file"), "{}", start("/no/such/file"));
+    assert!(start("no-such-program-anywhere").contains("No such file"));
+    assert!(start("/etc/passwd").contains("Permission denied"));
+    assert!(matches!(Launch::start(&["".into()], true), Err(AttachError::Start { .. })));
+}

@@ -1,6 +1,31 @@
 //! Where probes can be placed in an ELF object, and how.
 #![forbid(unsafe_code)]
 
+mod control_flow;
+mod convention;
+mod displace;
+mod entry;
+mod fentry;
+mod function_table;
+mod instrument_functions;
+mod jump_table;
+mod parallel;
+mod patchable_entry;
+mod plan;
+mod prologue;
+mod provider;
+mod resolver;
 mod site;
+mod usdt;
+mod xray;
 
+pub use entry::Entry;
+pub use fentry::Fentry;
+pub use function_table::FunctionTable;
+pub use instrument_functions::InstrumentFunctions;
+pub use patchable_entry::PatchableEntry;
+pub use plan::{PlanOptions, Wanted, plan};
+pub use provider::{Proposal, Provider};
 pub use site::*;
+pub use usdt::Usdt;
+pub use xray::Xray;

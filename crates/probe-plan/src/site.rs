@@ -91,12 +91,42 @@ pub enum Window {
         /// Bytes of the file.
         original: Vec<u8>,
     },
-    /// A call of five bytes to a function that does nothing useful while the probe is off
-    /// (`__cyg_profile_func_enter`).
+    /// A call (or a jump, at a function's end) to a function that does nothing useful while the probe is off
+    /// (`__cyg_profile_func_enter`, `__fentry__`).
     Call {
-        /// Bytes of the file.
-        original: [u8; 5],
+        /// Bytes of the file: five (`E8`, `E9`), or six (`FF 15`, `FF 25`: through the global offset table). A call
+        /// written over six bytes is followed by a one-byte no-op, to which it returns.
+        original: Vec<u8>,
+        /// A jump to what was called; [`Displaced::ends`] is set.
+        displaced: Displaced,
+        /// True if it is a jump: the callee returns to the caller's caller.
+        tail: bool,
     },
+}
+
+impl Window {
+    /// The file's bytes that the site occupies.
+    pub fn original(&self) -> &[u8] {
+        match self {
+            Self::Displaced { original, .. }
+            | Self::Sled { original, .. }
+            | Self::ReturnSled { original }
+            | Self::Call { original, .. } => original,
+        }
+    }
+}
+
+/// What a USDT note says of its point.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct UsdtNote {
+    /// Provider.
+    pub provider: String,
+    /// Name.
+    pub name: String,
+    /// Where the arguments are, as the assembler wrote it (`-4@%eax 8@16(%rsp)`).
+    pub arguments: String,
+    /// Virtual address of the two-byte counter that enables the point's preparation.
+    pub semaphore: Option<u64>,
 }
 
 /// A place that can hold a probe.
@@ -118,15 +148,26 @@ pub struct Site {
     pub window: Window,
     /// `provider:name` of a USDT note, else empty.
     pub name: String,
+    /// The note, for a USDT point.
+    pub usdt: Option<Box<UsdtNote>>,
+}
+
+impl Site {
+    /// Virtual addresses that it occupies.
+    pub fn range(&self) -> std::ops::Range<u64> {
+        self.vaddr..self.vaddr + self.window.original().len() as u64
+    }
 }
 
 /// A function.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Function {
     /// Demangled name without version, or `sub_<hex vaddr>` for a function of a stripped object.
     pub name: String,
     /// As in the symbol table, empty if stripped.
     pub symbol: String,
+    /// Other names of the same address, as in the symbol table.
+    pub aliases: Vec<String>,
     /// Entry, virtual address.
     pub vaddr: u64,
     /// Bytes.
@@ -154,15 +195,40 @@ pub enum Refusal {
     ForeignConvention,
     /// Data in the text, an empty function, or a section that isn't executable.
     NotCode,
+    /// A site of another kind occupies these bytes.
+    Overlap,
 }
 
-/// A function without site.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::TooShort => "too short for a jump",
+            Self::JumpTargetInside => "a jump leads into its first bytes",
+            Self::EntryIsLoopHead => "begins with a loop",
+            Self::CallInside => "a call would return into its first bytes",
+            Self::NotRelocatable => "an instruction that can't be displaced",
+            Self::NotDecodable => "unknown instructions",
+            Self::UnknownIndirectJump => "an indirect jump may lead into its first bytes",
+            Self::ForeignConvention => "a calling convention of its own",
+            Self::NotCode => "not code",
+            Self::Overlap => "another site is in its place",
+        })
+    }
+}
+
+/// A function, or a point of one, without site.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// Index in [`Plan::functions`].
     pub function: u32,
-    /// Why.
+    /// Virtual address of the place.
+    pub vaddr: u64,
+    /// Who would have placed it.
+    pub provider: ProviderKind,
+    /// Why not.
     pub reason: Refusal,
+    /// `provider:name` of a USDT note, else empty.
+    pub name: String,
 }
 
 /// All sites of one object.

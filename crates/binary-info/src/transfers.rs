@@ -1,0 +1,86 @@
+//! Where a function's code goes: its calls and jumps out of itself.
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+
+use crate::Object;
+
+/// A call or jump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transfer {
+    /// `call rel32`.
+    Call,
+    /// `jmp rel32`, or a conditional jump with a 32-bit distance.
+    Jump,
+    /// `call *slot(%rip)`.
+    CallThrough,
+    /// `jmp *slot(%rip)`.
+    JumpThrough,
+    /// Any other indirect jump that is not the jump of a `switch`: a tail call through a pointer.
+    IndirectJump,
+}
+
+/// One call or jump of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransferSite {
+    /// Which.
+    pub transfer: Transfer,
+    /// Unrelocated address of its 32-bit displacement, which ends the instruction; 0 if it has none.
+    pub displacement_vaddr: u64,
+    /// Where it leads, or the slot it goes through; 0 if unknown.
+    pub target: u64,
+}
+
+impl Object {
+    /// Calls and jumps in the code at `start`, decoded from there on; jumps inside of it are left out.
+    pub fn transfers(&self, start: u64, size: u64) -> Vec<TransferSite> {
+        let Some(code) = self.bytes_from(start) else { return Vec::new() };
+        let code = &code[..code.len().min(size as usize)];
+        let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        let mut found = Vec::new();
+        // Registers to which a `switch` has just added its table's address.
+        let mut computed = [Register::None; 4];
+        while decoder.can_decode() {
+            decoder.decode_out(&mut instruction);
+            let site =
+                |transfer, target| TransferSite { transfer, displacement_vaddr: instruction.next_ip() - 4, target };
+            let near = instruction.near_branch_target();
+            match instruction.code() {
+                Code::Call_rel32_64 => found.push(site(Transfer::Call, near)),
+                Code::Jmp_rel32_64 if near.wrapping_sub(start) >= size => found.push(site(Transfer::Jump, near)),
+                Code::Call_rm64 if instruction.is_ip_rel_memory_operand() => {
+                    found.push(site(Transfer::CallThrough, instruction.ip_rel_memory_address()));
+                }
+                Code::Jmp_rm64 if instruction.is_ip_rel_memory_operand() => {
+                    found.push(site(Transfer::JumpThrough, instruction.ip_rel_memory_address()));
+                }
+                Code::Jmp_rm64 if !is_switch(&instruction, &computed) => {
+                    found.push(TransferSite { transfer: Transfer::IndirectJump, displacement_vaddr: 0, target: 0 })
+                }
+                _ if instruction.flow_control() == FlowControl::ConditionalBranch
+                    && instruction.is_jcc_near()
+                    && near.wrapping_sub(start) >= size =>
+                {
+                    found.push(site(Transfer::Jump, near));
+                }
+                _ => {}
+            }
+            computed.rotate_right(1);
+            let adds = matches!(instruction.code(), Code::Add_r64_rm64 | Code::Add_rm64_r64)
+                && instruction.op0_kind() == OpKind::Register;
+            computed[0] = if adds { instruction.op0_register() } else { Register::None };
+        }
+        found
+    }
+}
+
+/// True for the jump of a `switch`: marked as one, through a table of addresses, or to an address just added up.
+fn is_switch(jump: &Instruction, computed: &[Register]) -> bool {
+    match jump.op0_kind() {
+        OpKind::Register => jump.segment_prefix() == Register::DS || computed.contains(&jump.op0_register()),
+        _ => {
+            jump.segment_prefix() == Register::DS
+                || jump.memory_index() != Register::None && jump.memory_index_scale() == 8
+        }
+    }
+}

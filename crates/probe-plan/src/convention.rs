@@ -1,0 +1,316 @@
+//! Functions whose calls can't be paired, or that nothing may come before.
+
+use transect_binary_info::{FrameStart, Object};
+
+use crate::function_table::Details;
+use crate::{ExitSupport, Function, FunctionTable, Refusal};
+
+/// Entered in ways of their own: registers that no convention knows, no return address, or by the kernel. Handlers
+/// themselves come through some.
+const FOREIGN: &[&str] = &[
+    "_start",
+    "_dl_start",
+    "_dl_start_user",
+    "_dl_relocate_static_pie",
+    "_rt_sigreturn",
+    "__restore_rt",
+    "__restore",
+    "__tls_get_addr",
+    "__tls_get_addr_slow",
+    "___tls_get_addr",
+    "__tlsdesc_static",
+    "__tlsdesc_dynamic",
+    "mcount",
+    "_mcount",
+    "__mcount",
+    "__fentry__",
+    "__cyg_profile_func_enter",
+    "__cyg_profile_func_exit",
+    "__morestack",
+    "__morestack_non_split",
+    "__switch_to_asm",
+    "__chkstk",
+    "___chkstk_ms",
+    "__unmapself",
+    "__cp_begin",
+    "__cp_end",
+    "__cp_cancel",
+    "__syscall_cancel_arch",
+    "__syscall_cp_asm",
+    "__syscall_cancel_arch_start",
+    "__rust_probestack",
+    "__sigsetjmp_tail",
+    "_dl_debug_bindings",
+];
+
+/// The same, by the beginning of their names.
+const FOREIGN_PREFIXES: &[&str] = &[
+    "_dl_runtime_resolve",
+    "_dl_runtime_profile",
+    "_dl_tlsdesc_",
+    "__x86_indirect_thunk",
+    "__x86_return_thunk",
+    "__llvm_retpoline_",
+    "__llvm_lvi_thunk_",
+    "__x86.get_pc_thunk",
+    "_SafeFetch",
+    "SafeFetch",
+    "__restore_rt",
+    "__xray_",
+    "__asan_",
+    "__tsan_",
+    "__msan_",
+    "__hwasan_",
+    "__sanitizer_",
+    "__ubsan_",
+    "__dfsan_",
+    "__lsan_",
+    "__rseq_",
+    "__cfi_",
+    "transect_",
+];
+
+/// They return twice, never, by another way than they came, or look at who called them.
+const RETURN_ADDRESS: &[&str] = &[
+    "setjmp",
+    "_setjmp",
+    "__setjmp",
+    "sigsetjmp",
+    "__sigsetjmp",
+    "__sigsetjmp_cancel",
+    "longjmp",
+    "_longjmp",
+    "siglongjmp",
+    "__longjmp",
+    "__longjmp_chk",
+    "__libc_longjmp",
+    "__libc_siglongjmp",
+    "_longjmp_unwind",
+    "vfork",
+    "__vfork",
+    "__libc_vfork",
+    "__GI___vfork",
+    "clone",
+    "__clone",
+    "clone3",
+    "__clone3",
+    "__clone_internal",
+    "syscall",
+    "getcontext",
+    "__getcontext",
+    "setcontext",
+    "__setcontext",
+    "swapcontext",
+    "__swapcontext",
+    "__start_context",
+    "makecontext",
+    "__makecontext",
+    "unw_getcontext",
+    "_Ux86_64_getcontext",
+    "__unw_getcontext",
+    "unw_init_local",
+    "dlopen",
+    "__dlopen",
+    "dlmopen",
+    "__dlmopen",
+    "dlsym",
+    "__dlsym",
+    "dlvsym",
+    "__dlvsym",
+    "__libc_dlsym",
+    "__libc_dlopen_mode",
+    "_dl_open",
+    "_dl_sym",
+    "_dl_vsym",
+    "exit",
+    "_exit",
+    "_Exit",
+    "__GI_exit",
+    "__GI__exit",
+    "quick_exit",
+    "abort",
+    "__GI_abort",
+    "pthread_exit",
+    "__pthread_exit",
+    "thrd_exit",
+    "__pthread_unwind",
+    "__pthread_unwind_next",
+    "___pthread_unwind_next",
+    "__libc_start_call_main",
+    "__assert_fail",
+    "__assert",
+    "__assert_fail_base",
+    "__assert_perror_fail",
+    "__stack_chk_fail",
+    "__stack_chk_fail_local",
+    "__fortify_fail",
+    "__chk_fail",
+    "__libc_fatal",
+    "__cxa_throw",
+    "__cxa_rethrow",
+    "__cxa_rethrow_primary_exception",
+    "__cxa_bad_cast",
+    "__cxa_bad_typeid",
+    "__cxa_throw_bad_array_new_length",
+    "__cxa_call_unexpected",
+    "__cxa_call_terminate",
+    "__cxa_pure_virtual",
+    "__cxa_deleted_virtual",
+    "__clang_call_terminate",
+    "backtrace",
+    "__backtrace",
+    "_dl_signal_error",
+    "_dl_signal_exception",
+    "_dl_fatal_printf",
+    "__libc_message",
+    "_Py_FatalErrorFormat",
+    "rust_begin_unwind",
+    "rust_panic",
+    "rust_eh_personality",
+    "caml_call_gc",
+    "caml_c_call",
+    "caml_start_program",
+    "caml_raise_exn",
+    "caml_raise_exception",
+    "caml_callback_asm",
+    "caml_callback2_asm",
+    "caml_callback3_asm",
+    "caml_alloc1",
+    "caml_alloc2",
+    "caml_alloc3",
+    "caml_allocN",
+    "caml_runstack",
+    "caml_perform",
+    "caml_resume",
+    "caml_reperform",
+    "ffi_call_unix64",
+    "ffi_closure_unix64",
+];
+
+/// The same, by the beginning of their names.
+const RETURN_ADDRESS_PREFIXES: &[&str] = &["_Unwind_", "_UL", "_Ux86_64_step", "unw_step", "__gcc_personality"];
+
+/// C++ functions of runtimes that find return addresses on the stack by themselves: the generated code that calls them
+/// left none elsewhere.
+const WALKED: &[&str] = &[
+    "InterpreterRuntime::",
+    "OptoRuntime::",
+    "Runtime1::",
+    "SharedRuntime::",
+    "Deoptimization::",
+    "JVMCIRuntime::",
+    "StubRoutines::",
+    "v8::internal::Runtime_",
+    "v8::internal::Builtin_",
+];
+
+/// What is peculiar to an object.
+#[derive(Debug)]
+pub(crate) struct Conventions {
+    go: bool,
+    haskell: bool,
+    jvm: bool,
+    v8: bool,
+}
+
+impl Conventions {
+    pub(crate) fn of(object: &Object, table: &FunctionTable) -> Self {
+        let sections = object.section_list();
+        let named = |wanted: &str| sections.iter().any(|s| s.name == wanted);
+        let file = object.path().file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        let has = |test: &dyn Fn(&str) -> bool| table.functions().iter().any(|f| test(&f.symbol));
+        Self {
+            go: named(".gopclntab") || named(".go.buildinfo") || named(".note.go.buildid"),
+            haskell: named(".debug-ghc-link-info")
+                || has(&|symbol| symbol == "stg_upd_frame_info" || symbol == "hs_main"),
+            jvm: object.soname() == Some("libjvm.so") || file == "libjvm.so",
+            v8: has(&|symbol| symbol.starts_with("Builtins_")),
+        }
+    }
+
+    /// Whether calls of the function can be paired.
+    pub(crate) fn exit(&self, function: &Function, details: &Details) -> Result<ExitSupport, Refusal> {
+        if matches!(details.frame, Some(FrameStart::Inside | FrameStart::Outermost | FrameStart::Signal)) {
+            return Err(Refusal::ForeignConvention);
+        }
+        let symbols = || std::iter::once(&function.symbol).chain(&function.aliases).map(|name| undecorated(name));
+        if symbols().any(|name| FOREIGN.contains(&name) || begins_with(name, FOREIGN_PREFIXES)) {
+            return Err(Refusal::ForeignConvention);
+        }
+        if symbols().any(|name| RETURN_ADDRESS.contains(&name) || begins_with(name, RETURN_ADDRESS_PREFIXES)) {
+            return Ok(ExitSupport::ReturnAddressUsed);
+        }
+        // A Go program's C functions have frame descriptions, its own have not.
+        let managed = self.go && details.frame.is_none()
+            || self.haskell && symbols().any(is_haskell)
+            || self.v8 && function.symbol.starts_with("Builtins_")
+            || symbols().any(is_ocaml);
+        if managed {
+            return Ok(ExitSupport::ManagedStack);
+        }
+        let walked = (self.jvm && (function.symbol.is_empty() || begins_with(&function.name, WALKED)))
+            || self.v8
+                && (begins_with(&function.name, WALKED)
+                    || function.name.contains("v8::FunctionCallbackInfo")
+                    || function.name.contains("v8::PropertyCallbackInfo"));
+        Ok(if walked { ExitSupport::ReturnAddressUsed } else { ExitSupport::PairedCall })
+    }
+
+    /// True if the runtime's functions re-enter themselves at their first instruction once their stack has grown.
+    pub(crate) fn restarts(&self) -> bool {
+        self.go
+    }
+}
+
+/// The name without what compilers and the C library add for versions and clones of it.
+fn undecorated(name: &str) -> &str {
+    name.split('@').next().unwrap_or(name)
+}
+
+fn begins_with(name: &str, prefixes: &[&str]) -> bool {
+    prefixes.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// `base_GHCziBase_map_info`, `stg_ap_v_fast`.
+fn is_haskell(symbol: &str) -> bool {
+    symbol.starts_with("stg_")
+        || ["_info", "_entry", "_ret", "_slow", "_fast", "_alt", "_dflt"].iter().any(|end| symbol.ends_with(end))
+}
+
+/// `camlStdlib__List__map_123`, `camlStdlib.map_123`.
+fn is_ocaml(symbol: &str) -> bool {
+    symbol.strip_prefix("caml").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain(symbol: &str) -> Result<ExitSupport, Refusal> {
+        let conventions = Conventions { go: false, haskell: false, jvm: false, v8: false };
+        let function = Function { symbol: symbol.to_owned(), ..Function::default() };
+        conventions.exit(&function, &Details { frame: Some(FrameStart::Called), ..Details::default() })
+    }
+
+    #[test]
+    fn names_tell() {
+        assert_eq!(plain("deflate"), Ok(ExitSupport::PairedCall));
+        assert_eq!(plain("__sigsetjmp"), Ok(ExitSupport::ReturnAddressUsed));
+        assert_eq!(plain("_Unwind_RaiseException"), Ok(ExitSupport::ReturnAddressUsed));
+        assert_eq!(plain("_dl_runtime_resolve_xsavec"), Err(Refusal::ForeignConvention));
+        assert_eq!(plain("camlStdlib__List__map_285"), Ok(ExitSupport::ManagedStack));
+        assert_eq!(plain("caml_alloc"), Ok(ExitSupport::PairedCall));
+        assert_eq!(plain("camlfoo"), Ok(ExitSupport::PairedCall));
+    }
+
+    #[test]
+    fn an_alias_tells_as_much() {
+        let conventions = Conventions { go: false, haskell: false, jvm: false, v8: false };
+        let function = Function {
+            symbol: "fork2".to_owned(),
+            aliases: vec!["vfork@GLIBC_2.2.5".to_owned()],
+            ..Function::default()
+        };
+        assert_eq!(conventions.exit(&function, &Details::default()), Ok(ExitSupport::ReturnAddressUsed));
+    }
+}

@@ -1,0 +1,69 @@
+//! Work on slices by as many threads as there are processors.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// Fewer items than this aren't worth a thread.
+const LEAST: usize = 256;
+
+/// Runs `work` on pieces of `items`.
+pub(crate) fn for_each_chunk<T: Send>(items: &mut [T], work: impl Fn(&mut [T]) + Sync) {
+    let size = piece(items.len());
+    if size >= items.len() {
+        return work(items);
+    }
+    thread::scope(|scope| {
+        for chunk in items.chunks_mut(size) {
+            scope.spawn(|| work(chunk));
+        }
+    });
+}
+
+/// Runs `work` on pieces of `items` and gives the answers in order.
+pub(crate) fn map_chunks<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
+    let size = piece(items.len());
+    if size >= items.len() {
+        return vec![work(items)];
+    }
+    let work = &work;
+    thread::scope(|scope| {
+        let threads: Vec<_> = items.chunks(size).map(|chunk| scope.spawn(move || work(chunk))).collect();
+        threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+fn piece(count: usize) -> usize {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    // Twice as many pieces as threads: they don't take equally long.
+    count.div_ceil(threads * 2).max(LEAST)
+}
+
+/// Runs `work` on each of `items`, which are of unequal weight, and gives the answers in order.
+pub(crate) fn map_pieces<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
+    if threads <= 1 {
+        return items.iter().map(work).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let run = || {
+        let mut done = Vec::new();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            match items.get(index) {
+                Some(item) => done.push((index, work(item))),
+                None => return done,
+            }
+        }
+    };
+    let mut all = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let mut all = run();
+        for other in others {
+            all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        all
+    });
+    all.sort_by_key(|(index, _)| *index);
+    all.into_iter().map(|(_, answer)| answer).collect()
+}

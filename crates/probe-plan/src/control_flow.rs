@@ -5,7 +5,7 @@
 //! an instruction stands there. Where decoding meets something that is no instruction (data in the text), what was
 //! found counts as a branch. Pointers in data, jump tables and exception tables are held against the same windows.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use transect_binary_info::Object;
@@ -107,9 +107,24 @@ pub(crate) fn examine(object: &Object, table: &FunctionTable, sites: &[Site]) ->
     for target in windows.pointers(object) {
         refuse(target, Refusal::JumpTargetInside);
     }
-    for target in windows.tables(object, &found.indirect) {
-        refuse(target, Refusal::JumpTargetInside);
+    let mut unknown = Vec::new();
+    for (function, targets) in windows.tables(object, &found.indirect) {
+        match targets {
+            Some(targets) => targets.into_iter().for_each(|target| refuse(target, Refusal::JumpTargetInside)),
+            None => unknown.push(function),
+        }
     }
+    for (site, verdict) in sites.iter().zip(&mut verdicts) {
+        // A label may be anywhere but in the first bytes, which come before the jump.
+        if site.event == Event::Point && unknown.binary_search(&site.function).is_ok() {
+            verdict.get_or_insert(Refusal::UnknownIndirectJump);
+        }
+    }
+    let mut refuse = |target: u64, reason: Refusal| {
+        if let Some(index) = windows.site_at(target) {
+            verdicts[index].get_or_insert(reason);
+        }
+    };
     for site in sites.iter().filter(|site| site.event == Event::Entry) {
         let function = &table.functions()[site.function as usize];
         let exceptions = table.details(site.function).exceptions;
@@ -257,19 +272,20 @@ impl Windows<'_> {
         found
     }
 
-    /// Entries of jump tables that lead into windows.
-    fn tables(&self, object: &Object, indirect: &[u64]) -> Vec<u64> {
+    /// For each function with an indirect jump, sorted: entries of its jump tables that lead into windows, `None` if
+    /// no table was found.
+    fn tables(&self, object: &Object, indirect: &[u64]) -> Vec<(u32, Option<Vec<u64>>)> {
         let mut functions: Vec<u32> = indirect.iter().filter_map(|&at| self.table.containing(at)).collect();
         functions.sort_unstable();
         functions.dedup();
-        let with_site: HashMap<u32, ()> = self.sites.iter().map(|site| (site.function, ())).collect();
-        functions.retain(|function| with_site.contains_key(function));
+        let with_site: HashSet<u32> = self.sites.iter().map(|site| site.function).collect();
+        functions.retain(|function| with_site.contains(function));
         parallel::map_pieces(&functions, |&function| {
             let f = &self.table.functions()[function as usize];
             let targets = jump_table::targets(object, f.vaddr..f.vaddr + f.size);
-            targets.into_iter().filter(|&target| self.interior.contains(target)).collect::<Vec<_>>()
+            let inside = |list: Vec<u64>| list.into_iter().filter(|&target| self.interior.contains(target)).collect();
+            (function, targets.map(inside))
         })
-        .concat()
     }
 }
 

@@ -108,7 +108,7 @@ impl FunctionTable {
         &self.details[function as usize]
     }
 
-    pub(crate) fn choose(&mut self, wanted: Option<&crate::Wanted>) {
+    pub(crate) fn choose(&mut self, wanted: Option<&crate::Wanted<'_>>) {
         for (function, details) in self.functions.iter().zip(&mut self.details) {
             details.wanted = wanted.is_none_or(|wanted| wanted(function));
         }
@@ -131,6 +131,19 @@ impl FunctionTable {
         let next = self.decodable.partition_point(|&start| start <= vaddr);
         let section = self.code.iter().find(|range| range.contains(&vaddr))?.start;
         Some(next.checked_sub(1).map_or(section, |i| self.decodable[i].max(section)))
+    }
+
+    /// Start and end of every stretch of code that can be decoded from its start.
+    pub(crate) fn bodies(&self) -> Vec<(u64, u64)> {
+        let mut bodies = Vec::with_capacity(self.decodable.len() + self.code.len());
+        for range in &self.code {
+            let first = self.decodable.partition_point(|&start| start <= range.start);
+            let last = self.decodable.partition_point(|&start| start < range.end);
+            let starts = std::iter::once(range.start).chain(self.decodable[first..last.max(first)].iter().copied());
+            let ends = self.decodable[first..last.max(first)].iter().copied().chain(std::iter::once(range.end));
+            bodies.extend(starts.zip(ends));
+        }
+        bodies
     }
 
     /// Puts added functions in their places; the answer maps old indices to new ones.

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 use transect_binary_info::Object;
 
 /// Longest table.
@@ -15,13 +15,15 @@ const ENTRIES: usize = 4096;
 /// Most tables and bases that a function is given.
 const BASES: usize = 64;
 
-/// Where the jump tables of the function at `range` may lead, as far as that is inside of it.
-pub(crate) fn targets(object: &Object, range: Range<u64>) -> Vec<u64> {
-    let Some(bytes) = object.bytes_at(range.start) else { return Vec::new() };
+/// Where the jump tables of the function at `range` may lead, as far as that is inside of it; `None` if it jumps through
+/// a register and nothing that could be a table was found.
+pub(crate) fn targets(object: &Object, range: Range<u64>) -> Option<Vec<u64>> {
+    let bytes = object.bytes_at(range.start)?;
     let size = bytes.len().min((range.end - range.start) as usize);
     let mut decoder = Decoder::with_ip(64, &bytes[..size], range.start, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
     let (mut tables, mut labels) = (Vec::new(), Vec::new());
+    let mut jumps = false;
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         if instruction.code() == Code::Lea_r64_m && instruction.memory_base() == Register::RIP {
@@ -31,6 +33,8 @@ pub(crate) fn targets(object: &Object, range: Range<u64>) -> Vec<u64> {
             }
             tables.push(address);
         }
+        // With an index register it is a table of addresses, which is found by its addresses.
+        jumps |= instruction.code() == Code::Jmp_rm64 && instruction.op0_kind() == OpKind::Register;
     }
     for list in [&mut tables, &mut labels] {
         list.sort_unstable();
@@ -53,5 +57,5 @@ pub(crate) fn targets(object: &Object, range: Range<u64>) -> Vec<u64> {
             }
         }
     }
-    found
+    (!jumps || !found.is_empty()).then_some(found)
 }

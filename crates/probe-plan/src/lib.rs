@@ -1,6 +1,8 @@
 //! Where probes can be placed in an ELF object, and how.
 #![forbid(unsafe_code)]
 
+mod address_section;
+mod callee;
 mod control_flow;
 mod convention;
 mod displace;
@@ -16,6 +18,7 @@ mod prologue;
 mod provider;
 mod resolver;
 mod site;
+mod sled;
 mod usdt;
 mod xray;
 

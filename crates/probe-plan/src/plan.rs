@@ -8,23 +8,23 @@ use crate::{
 };
 
 /// Says of a function whether its sites are asked for.
-pub type Wanted = dyn Fn(&Function) -> bool + Send + Sync;
+pub type Wanted<'a> = dyn Fn(&Function) -> bool + Send + Sync + 'a;
 
 /// What to plan.
-pub struct PlanOptions {
+pub struct PlanOptions<'a> {
     /// Providers to ask; all by default.
     pub providers: Vec<ProviderKind>,
     /// Functions whose sites are asked for; all if `None`. Planning few functions is quicker than planning all.
-    pub wanted: Option<Box<Wanted>>,
+    pub wanted: Option<&'a Wanted<'a>>,
 }
 
-impl Default for PlanOptions {
+impl Default for PlanOptions<'_> {
     fn default() -> Self {
         Self { providers: ProviderKind::ALL.to_vec(), wanted: None }
     }
 }
 
-impl std::fmt::Debug for PlanOptions {
+impl std::fmt::Debug for PlanOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PlanOptions").field("providers", &self.providers).finish_non_exhaustive()
     }
@@ -57,9 +57,9 @@ impl ProviderKind {
 /// A window is refused if any direct branch of the object, jump table, relocated pointer, landing pad or known start
 /// of code leads into it. What remains unseen is an indirect jump to an address that the code computes otherwise: its
 /// targets are taken to lie elsewhere, since the code that computes them comes first and is longer than a window.
-pub fn plan(object: &Object, options: &PlanOptions) -> Plan {
+pub fn plan(object: &Object, options: &PlanOptions<'_>) -> Plan {
     let mut functions = FunctionTable::of(object);
-    functions.choose(options.wanted.as_deref());
+    functions.choose(options.wanted);
     let mut all = Proposal::default();
     for kind in ProviderKind::ALL.into_iter().filter(|kind| options.providers.contains(kind)) {
         let mut proposal = kind.provider().sites(object, &mut functions);

@@ -97,6 +97,7 @@ mod tests {
                 build_id: build_id.into(),
                 executable: false,
                 synthetic: false,
+                static_in: None,
             })
             .collect();
         let names = Names::new(&profile);

@@ -150,6 +150,11 @@ impl TableReader {
         self.rows
     }
 
+    /// True if there is a column of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.columns.contains_key(name)
+    }
+
     /// The error for row `row` of this table.
     pub(crate) fn bad_row(&self, row: usize, why: impl std::fmt::Display) -> StoreError {
         StoreError::corrupt(&self.path, format!("row {row}: {why}"))

@@ -153,7 +153,15 @@ prop_compose! {
     ) -> Profile {
         let mut profile = empty();
         profile.components = components.into_iter()
-            .map(|(path, build_id, executable, synthetic)| Component { path, build_id, executable, synthetic }).collect();
+            .enumerate()
+            .map(|(row, (path, build_id, executable, synthetic))| Component {
+                path,
+                build_id,
+                executable,
+                synthetic,
+                static_in: (synthetic && row > 0).then_some(row as u32 - 1),
+            })
+            .collect();
         profile.processes = vec![Process { pid: 7, parent_pid: 1, executable, start_ns: -1, wall_ns: i64::MAX }];
         profile.threads = threads.into_iter().map(|(tid, name, group, start_routine, n)| Thread {
             process: 0, tid, name, group, start_routine, start_ns: n[0], wall_ns: n[1], busy_ns: n[2], wait_ns: n[3],

@@ -74,9 +74,9 @@ fn tail_row(prepared: &Prepared<'_>, sum: &Sum<'_>, (p50, p99): (i64, i64), tail
         ),
         view: "latency".to_owned(),
         next: format!(
-            "See when it is slow in the picture of the HTML page (--html FILE), and which callee is slow with it: \
-             --view latency --sort p99 --component {}",
-            component(prepared, sum)
+            "See when it is slow in the picture of the HTML page (--html FILE): --view latency {}; which callee is \
+             slow with it: --view latency --sort p99",
+            options(prepared, sum)
         ),
         kind: FindingKind::HeavyTail,
         percent: cost,
@@ -96,9 +96,9 @@ fn shift_row(prepared: &Prepared<'_>, sum: &Sum<'_>, shift: &Shift, cost: f64) -
         ),
         view: "latency".to_owned(),
         next: format!(
-            "Look for what changed then (size of the data, other work, another phase) in the picture of the HTML page: \
-             --html FILE; its neighbours: --view latency --component {}",
-            component(prepared, sum)
+            "Look for what changed then (size of the data, other work, another phase), with the picture of the HTML \
+             page (--html FILE): --view latency {}",
+            options(prepared, sum)
         ),
         kind: FindingKind::LatencyShift,
         percent: cost,
@@ -111,8 +111,9 @@ fn name<'a>(sum: &Sum<'a>) -> &'a str {
     function.split_once('(').map_or(function, |(bare, _)| if bare.is_empty() { function } else { bare })
 }
 
-fn component(prepared: &Prepared<'_>, sum: &Sum<'_>) -> String {
-    shell(prepared.names.get(sum.first.component))
+/// `--component … --api …`, quoted for a shell.
+fn options(prepared: &Prepared<'_>, sum: &Sum<'_>) -> String {
+    format!("--component {} --api {}", shell(prepared.names.get(sum.first.component)), shell(&sum.first.function))
 }
 
 /// Slices of each function, in order of time.

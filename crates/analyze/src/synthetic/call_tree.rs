@@ -82,6 +82,7 @@ impl ProfileBuilder {
             build_id: format!("{:040x}", 0xb01d_0000_u64 + id as u64),
             executable: id == 0,
             synthetic: path.starts_with('['),
+            static_in: None,
         };
         profile.components =
             std::iter::once(executable).chain(libraries.iter().copied()).enumerate().map(component).collect();

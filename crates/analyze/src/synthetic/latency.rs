@@ -91,9 +91,12 @@ pub fn large_latency(functions: usize) -> Profile {
         let id = builder.function(0, (n % paths.len()) as u32, &name, &format!("_ZN4part{n}"), ("stage.cc", n as i32));
         let typical = 12_i64 << (n * 7 % 21);
         let rare = n % 10 != 0;
-        builder.sample(id, if rare { 1 } else { 10 }, 40 + (n as i64 * 31) % 900, |random, _| {
+        builder.sample(id, if rare { 1 } else { 10 }, 1, |random, _| {
             (!rare || random.below(12) == 0).then(|| spread(random, typical, 3 + (n as u64 % 9)))
         });
+        // On for as long as makes a plausible part of the run.
+        let latency = &mut builder.profile.latency[id];
+        latency.on_ns = Some((latency.total_ns * (if rare { 4_000 } else { 10 } + n as i64 % 400)).min(60 * SECOND));
     }
     builder.profile()
 }

@@ -70,7 +70,9 @@ pub(crate) fn dangling(profile: &Profile) -> Option<String> {
     let thread = |id: u32| (id as usize) < threads;
     let process = |id: u32| (id as usize) < profile.processes.len();
     let find = |table: &str, bad: Option<usize>| bad.map(|row| format!("{table} row {row} points to a missing row"));
-    find("threads", profile.threads.iter().position(|t| !process(t.process)))
+    let parent = |c: &Component| c.static_in.is_none_or(component);
+    find("components", profile.components.iter().position(|c| !parent(c)))
+        .or_else(|| find("threads", profile.threads.iter().position(|t| !process(t.process))))
         .or_else(|| {
             let bad = |f: &transect_profile_model::Flow| {
                 !(thread(f.thread) && component(f.caller) && component(f.callee)) || i32::try_from(f.context).is_err()

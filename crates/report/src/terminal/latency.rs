@@ -98,11 +98,26 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
             Cell::new(Role::Bar, scale.as_ref().map_or(String::new(), |scale| scale.picture(&row.histogram))),
             if several { row.process.map_or(String::new(), |pid| pid.to_string()) } else { String::new() }.into(),
             Cell::new(Role::Dim, escape(&row.component)),
-            Cell::new(Role::Name, escape(&row.function)),
+            name(row, rows),
         ]);
     }
     page.table(&table);
     page.left_out(left, hint);
+}
+
+/// The function's name; where several of a component share it, with its place in the source.
+fn name(row: &LatencyRow, rows: &[LatencyRow]) -> Cell {
+    let cell = Cell::new(Role::Name, escape(&row.function));
+    let same = |other: &LatencyRow| (&other.function, &other.component) == (&row.function, &row.component);
+    if !rows.iter().any(|other| same(other) && other.address != row.address) {
+        return cell;
+    }
+    let place = match (row.file.as_str(), row.line) {
+        ("", _) => format!("{:#x}", row.address),
+        (file, line) if line > 0 => format!("{}:{line}", escape(file)),
+        (file, _) => escape(file).into_owned(),
+    };
+    cell.then(Role::Dim, " ").then(Role::Dim, place).of(Kind::File)
 }
 
 /// The common logarithmic axis of all pictures of a table: whole decades.

@@ -176,6 +176,10 @@ fn browser_shows_hostile_names_as_text() {
         page.click("#caller-table tbody tr[data-index] td");
         page.browser.wait("document.getElementById('api-table') !== null");
     }
+    for row in 0..report["latency"].as_array().unwrap().len() {
+        page.click(&format!("#latency-table tbody tr[data-index='{row}'] td"));
+        assert_ne!(page.text("#latency-function"), "", "{row}");
+    }
     page.eval("for (const d of document.querySelectorAll('details')) d.open = true");
     page.filter("</script>");
     page.eval("new Promise(done => setTimeout(done, 50))");
@@ -379,4 +383,114 @@ fn browser_copes_with_counts_only_and_with_nothing() {
         assert!(bare.text("#loss").contains("Nothing: every linkage slot was hooked"));
         bare.assert_quiet();
     }
+}
+
+/// Pixels of the picture that are neither background nor grid: red, green and blue of each drawn cell's middle.
+fn drawn_cells(page: &mut Page) -> i64 {
+    page.eval(
+        "(() => { const c = document.getElementById('latency-canvas'); \
+         const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0; \
+         for (let i = 0; i < d.length; i += 4) if (d[i + 3] === 255 && d[i + 2] > d[i] + 40) n += 1; return n; })()",
+    )
+    .as_i64()
+    .unwrap()
+}
+
+#[test]
+fn browser_shows_latencies_over_time() {
+    let report = sample::latencies(60);
+    let Some(mut page) = page("browser_shows_latencies_over_time", &report) else { return };
+    page.assert_quiet();
+    let headings = page.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");
+    assert_eq!(headings, json!(["What stands out", "Latency", "Losses"]), "no empty tables of calls");
+    let links = page.eval("[...document.querySelectorAll('nav a')].map(a => a.getAttribute('href'))");
+    assert_eq!(links, json!(["#findings", "#latency", "#loss"]));
+    let facts = page.text("header .facts");
+    for expected in ["2,413", "2.0 % budget, every 10.0 ms", "781 / s", "195 / s", "803 µs"] {
+        assert!(facts.contains(expected), "{expected} in {facts}");
+    }
+    // The longest comes first and is shown; its tail is marked, and its distribution has two parts.
+    assert_eq!(page.text("#latency-function"), "Server::handle(Request const&)");
+    assert!(drawn_cells(&mut page) > 500);
+    let heavy = page.eval("[...document.querySelectorAll('#latency-table td.tone-warn')].length");
+    assert_eq!(heavy, 1);
+    let line = page.column("latency-table", "distribution").remove(0);
+    assert!(line.trim().contains('\u{2007}') && line.contains('█'), "{line:?}");
+    // Namesakes are told apart by their source.
+    let notes = page.eval(
+        "[...document.querySelectorAll('#latency-table tr[data-index] small')].map(s => s.textContent).filter(Boolean)",
+    );
+    assert_eq!(notes, json!(["src/main.c:2", "src/pool.c:3"]));
+    // A finding leads to its function, a row to its own, and the place is in the address.
+    page.click(".findings .next a");
+    page.eval("new Promise(done => { location.hash = document.querySelector('.findings .next a').hash; setTimeout(done, 50) })");
+    assert_eq!(page.text("#latency-function"), "Codec::encode(Frame const&)");
+    page.click("#latency-table tbody tr[data-index='3'] td");
+    assert_eq!(page.text("#latency-function"), "reset");
+    assert!(page.text("#latency-picture .path").contains("src/pool.c:3"));
+    let hash = page.eval("decodeURIComponent(location.hash)");
+    assert_eq!(hash, "#/latency/service/reset/4288");
+    page.assert_quiet();
+}
+
+#[test]
+fn browser_tells_what_lies_under_the_pointer() {
+    let report = sample::latencies(60);
+    let Some(mut page) = page("browser_tells_what_lies_under_the_pointer", &report) else { return };
+    let point = |page: &mut Page, x: f64, y: f64| {
+        page.eval(&format!(
+            "(() => {{ const c = document.getElementById('latency-canvas'), b = c.getBoundingClientRect(); \
+             c.dispatchEvent(new PointerEvent('pointermove', {{clientX: b.left + {x}, clientY: b.top + {y}}})); \
+             const t = document.querySelector('.latency-tip'); return t.hidden ? '' : t.innerText; }})()"
+        ))
+    };
+    assert_eq!(point(&mut page, 3.0, 3.0), "", "beside the picture");
+    // Somewhere in the first second's column there are cells with samples.
+    let found: Vec<String> =
+        (9..274).map(|y| point(&mut page, 66.0, f64::from(y)).as_str().unwrap().to_owned()).collect();
+    let with_samples: BTreeSet<&String> = found.iter().filter(|text| !text.contains("\n0 samples")).collect();
+    assert_eq!(with_samples.len(), 4, "{with_samples:?}");
+    assert!(with_samples.iter().any(|text| text.contains("9 samples")), "{with_samples:?}");
+    assert!(found.iter().all(|text| text.starts_with("0 ns – 1.00 s after the start")), "{:?}", found[0]);
+    page.assert_quiet();
+}
+
+#[test]
+fn browser_draws_in_both_themes_and_says_when_there_is_nothing_to_draw() {
+    let report = sample::latencies(60);
+    let Some(mut page) = page("browser_draws_in_both_themes", &report) else { return };
+    let pixel = "document.getElementById('latency-canvas').toDataURL()";
+    let before = page.eval(pixel);
+    page.click("#theme-toggle");
+    page.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))");
+    assert_ne!(page.eval(pixel), before, "the picture follows the theme");
+    let last = report["latency"].as_array().unwrap().len() - 1;
+    page.eval(&format!(
+        "new Promise(done => {{ location.hash = '#/latency/libcodec.so.2/main/{}'; setTimeout(done, 50) }})",
+        4096 + last * 64
+    ));
+    assert_eq!(page.text("#latency-function"), "main");
+    assert!(page.text("#latency-picture").contains("nothing to draw"));
+    assert_eq!(page.eval("document.querySelector('#latency-canvas').offsetParent === null"), true);
+    page.assert_quiet();
+}
+
+#[test]
+fn browser_holds_five_thousand_latencies() {
+    let report = sample::latencies(5_000);
+    let Some(mut page) = page("browser_holds_five_thousand_latencies", &report) else { return };
+    assert_eq!(page.text("#latency-count"), "5,000 functions");
+    let rows = page.eval("document.querySelectorAll('#latency-table tr[data-index]').length").as_i64().unwrap();
+    assert!(rows < 60, "{rows} rows in the document");
+    page.eval(
+        "(() => { const f = document.getElementById('latency-filter'); f.value = 'codec step_4711'; \
+         f.dispatchEvent(new Event('input')); })()",
+    );
+    assert_eq!(page.text("#latency-count"), "1 of 5,000 functions");
+    let began = page.main_thread_ms();
+    page.click("#latency-table tbody tr[data-index='0'] td");
+    let took = page.main_thread_ms() - began;
+    let _ = writeln!(std::io::stderr(), "showing one of 5,000 functions: {took:.1} ms");
+    assert!(page.text("#latency-function").contains("step_4711"));
+    page.assert_quiet();
 }

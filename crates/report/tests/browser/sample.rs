@@ -287,11 +287,17 @@ pub fn hostile() -> Value {
     report["meta"]["machine"]["hostname"] = json!(HOSTILE[0]);
     report["flows"] = json!(flows);
     report["components"] = json!(components);
+    let measured = latencies(HOSTILE.len() + 1);
+    report["meta"]["latency"] = measured["meta"]["latency"].clone();
+    report["meta"]["collectors"] = json!(["flow", "latency"]);
+    report["latency"] = measured["latency"].clone();
+    report["latency_heat"] = measured["latency_heat"].clone();
     for (key, columns) in [
         ("summary", ["finding", "evidence", "view", "next"].as_slice()),
         ("threads", &["name", "group", "start_routine", "executable"]),
         ("waits", &["group", "api", "object", "caller"]),
         ("locks", &["object", "path"]),
+        ("latency", &["function", "component", "symbol", "file"]),
         ("loss", &["what", "where", "reason"]),
     ] {
         if let Some(rows) = report[key].as_array_mut() {
@@ -303,4 +309,79 @@ pub fn hostile() -> Value {
         }
     }
     report
+}
+
+/// Durations of `functions` functions over two minutes, as a measurement of latencies alone gives them: the first has a
+/// heavy tail, the second becomes slow in mid-run, two share a name, the last never returned.
+pub fn latencies(functions: usize) -> Value {
+    const SLICES: usize = 120;
+    let bounds: Vec<(i64, i64)> = (0..200)
+        .map(|n: i64| {
+            let (octave, step) = (n / 8, n % 8);
+            ((8 + step) << octave, (9 + step) << octave)
+        })
+        .collect();
+    let mut rows = Vec::new();
+    let mut pictures = Vec::new();
+    for n in 0..functions {
+        let mut cells: Vec<[usize; 3]> = Vec::new();
+        let returns = n + 1 < functions;
+        for slice in (0..SLICES).filter(|slice| returns && (n < 40 || slice % 10 == n % 10)) {
+            let typical = match n {
+                1 if slice >= 60 => 120,
+                _ => 20 + n * 13 % 90,
+            };
+            for (bucket, count) in [(typical, 5), (typical + 1, 9), (typical + 3, 2)] {
+                cells.push([slice, bucket, count]);
+            }
+            if n == 0 && slice % 7 == 0 {
+                cells.push([slice, 180, 1]);
+            }
+        }
+        let samples: usize = cells.iter().map(|cell| cell[2]).sum();
+        let name = match n {
+            0 => "Server::handle(Request const&)".to_owned(),
+            1 => "Codec::encode(Frame const&)".to_owned(),
+            2 | 3 => "reset".to_owned(),
+            _ if !returns => "main".to_owned(),
+            _ => format!("part::step_{n}(Buffer const&, unsigned long)"),
+        };
+        let typical = bounds[21 + n * 13 % 90].0;
+        let time = |ns: i64| if returns { json!(ns) } else { Value::Null };
+        rows.push(json!({
+            "function": name, "component": if n % 3 == 0 { "service" } else { "libcodec.so.2" },
+            "calls_seen": samples.max(1), "samples": samples, "mean_ns": time(typical + 7), "p50_ns": time(typical),
+            "p90_ns": time(typical * 2), "p99_ns": time(if n == 0 { typical * 400 } else { typical * 3 }),
+            "max_ns": time(if n == 0 { bounds[180].1 } else { typical * 4 }),
+            "calls_estimate": samples * 50, "total_ns": time((functions - n) as i64 * 1_000_000),
+            "symbol": name, "file": if n == 3 { "src/pool.c" } else { "src/main.c" }, "line": n, "address": 4096 + n * 64,
+        }));
+        pictures.push(json!({"merge": 1, "cells": cells.into_iter().flatten().collect::<Vec<_>>()}));
+    }
+    // The two of one name are of one component.
+    rows[2]["component"] = json!("service");
+    json!({
+        "meta": {
+            "schema": 1, "command": ["service", "--workers", "2"], "collectors": ["latency"],
+            "timing": {"mode": "count"}, "overhead_estimate": 0.0147, "wall_ns": 120_000 * MS, "exit_status": 0,
+            "latency": {
+                "sampling": {"mode": "budget", "share": 0.02}, "epoch_ns": 10 * MS, "measured_ns": 120_000 * MS,
+                "probes_installed": 2_413, "probes_active": functions, "sites_refused": 145, "toggles": 23_410,
+                "toggles_per_second": 195.1, "samples": 93_660, "samples_per_second": 780.5, "toggling_share": 0.0008,
+                "empty_ns": 16.7, "stops": 3, "longest_stop_ns": 412_000, "total_stop_ns": 803_000, "abandoned": 4,
+                "untimed": 0,
+            },
+        },
+        "summary": [{
+            "finding": "Codec::encode becomes 4.5 times slower in mid-run", "evidence": "median 41.6 µs until 60.0 s",
+            "view": "latency", "kind": "latency-shift", "percent": 40.0,
+            "next": "See it: --view latency --component libcodec.so.2 --api 'Codec::encode(Frame const&)'",
+        }],
+        "latency": rows,
+        "latency_heat": {
+            "starts_ns": (0..SLICES as i64).map(|n| n * 1_000 * MS).collect::<Vec<_>>(),
+            "end_ns": 120_000 * MS, "buckets": bounds, "functions": pictures,
+        },
+        "loss": [{"what": "refused sites", "where": "libcodec.so.2", "count": 145, "reason": "shorter than a jump"}],
+    })
 }

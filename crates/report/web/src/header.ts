@@ -3,13 +3,14 @@
 import { h, printable } from "./dom";
 import { bytes, count, duration, exact, exactNs, percent, plural } from "./format";
 import { type Model, shareOf, waitAttributed } from "./model";
-import type { Meta } from "./report";
+import { hasFlows, type LatencySession, type Meta } from "./report";
 import { themeToggle } from "./theme";
 
 export const sections = [
   ["findings", "Findings"],
   ["components", "Components"],
   ["flows", "Flows"],
+  ["latency", "Latency"],
   ["threads", "Threads"],
   ["waits", "Waits"],
   ["locks", "Locks"],
@@ -55,6 +56,20 @@ function fact(name: string, value: string, title: string, tone = "", href?: stri
   return h("div", { class: `fact ${tone}`, title }, h("dt", {}, name), h("dd", {}, content));
 }
 
+function latencyFacts(session: LatencySession): HTMLElement[] {
+  const sampling = session.sampling ?? {};
+  const every = duration(session.epoch_ns);
+  const size = sampling.mode === "fixed" ? `${plural(sampling.sample_size ?? 0, "sample")} every ${every}` : `${percent(sampling.share)} budget, every ${every}`;
+  const stops = session.stops ?? 0;
+  return [
+    fact("Probes", exact(session.probes_installed), `${exact(session.probes_active)} of ${plural(session.probes_installed ?? 0, "function")} with a probe were called while it was on; ${exact(session.sites_refused)} functions have none`),
+    fact("Sampling", size, "How many calls of each function are timed: a probe switches itself off after its sample and is switched on again so often"),
+    fact("Samples", `${count(Math.round(session.samples_per_second ?? 0))} / s`, `${exact(session.samples)} calls timed`),
+    fact("Toggles", `${count(Math.round(session.toggles_per_second ?? 0))} / s`, `${exact(session.toggles)} probes switched on or off, which took ${percent(session.toggling_share)} of one processor`),
+    ...(stops > 0 ? [fact("Stopped", duration(session.total_stop_ns), `The program stood still ${exact(stops)} times to install and remove probes, at most ${duration(session.longest_stop_ns)}`)] : []),
+  ];
+}
+
 export function pageHeader(model: Model): HTMLElement {
   const { meta, threads, flows, loss } = model.report;
   const command = commandLine(meta);
@@ -64,12 +79,16 @@ export function pageHeader(model: Model): HTMLElement {
   const calls = flows.reduce((sum, flow) => sum + flow.calls, 0);
   const waiting = [...model.components.values()].reduce((sum, row) => sum + (shareOf(model, waitAttributed(row)) ?? 0), 0);
   const lost = loss.reduce((sum, row) => sum + row.count, 0);
-  const facts = [
-    fact("Wall time", duration(meta.wall_ns), `${exactNs(meta.wall_ns)} from launch to the end of the recording`),
+  const flowFacts = [
     fact("Threads", exact(threads.length), `${plural(threads.length, "thread")} in ${plural(processes, "process").replace("processs", "processes")}`),
     fact("Calls across components", count(calls), `${exact(calls)} calls in ${plural(flows.length, "flow")}`),
     ...(waiting > 0 ? [fact("Waiting", percent(waiting), "Share of the time of all threads, each instant divided among the threads active in it, that they waited: sleep, join, lock, condition, poll", "", "#waits")] : []),
     fact("Timing", mode.text, mode.help),
+  ];
+  const facts = [
+    fact("Wall time", duration(meta.wall_ns), `${exactNs(meta.wall_ns)} from launch to the end of the recording`),
+    ...(hasFlows(model.report) ? flowFacts : []),
+    ...(meta.latency ? latencyFacts(meta.latency) : []),
     fact(
       "Overhead",
       meta.overhead_estimate === null || meta.overhead_estimate === undefined ? "–" : `≈ ${percent(meta.overhead_estimate)}`,
@@ -85,14 +104,15 @@ export function pageHeader(model: Model): HTMLElement {
   return h(
     "header",
     {},
-    h("div", { class: "title-row" }, h("p", { class: "brand" }, "Transect ", h("span", {}, "cross-flow profile")), themeToggle()),
+    h("div", { class: "title-row" }, h("p", { class: "brand" }, "Transect ", h("span", {}, hasFlows(model.report) ? "cross-flow profile" : "latency profile")), themeToggle()),
     h("h1", {}, h("code", { title: command, dir: "ltr" }, command === "" ? "unknown command" : command)),
     h("dl", { class: "facts" }, ...facts),
   );
 }
 
-export function navigation(): HTMLElement {
-  const links = sections.map(([id, title]) => h("a", { href: `#${id}` }, title));
+/** Links to the sections that the page has. */
+export function navigation(present: string[]): HTMLElement {
+  const links = sections.filter(([id]) => present.includes(id)).map(([id, title]) => h("a", { href: `#${id}` }, title));
   return h("nav", { "aria-label": "Sections" }, ...links);
 }
 

@@ -1,10 +1,11 @@
 import { drillDown } from "./drill_down";
 import { h } from "./dom";
 import { flowSection } from "./flows";
+import { latencySection } from "./latency/section";
 import { graphView } from "./graph/view";
 import { navigation, pageFooter, pageHeader } from "./header";
 import { modelOf } from "./model";
-import { embeddedReport } from "./report";
+import { embeddedReport, hasFlows } from "./report";
 import { hrefOf, type Place, placeOf } from "./route";
 import { section } from "./section";
 import { timeStrip } from "./time_strip";
@@ -38,27 +39,36 @@ function start(): void {
     timeStrip(model),
     beside,
   );
+  const latency = latencySection(model);
+  // A measurement of latencies alone has nothing to say about calls between components.
+  const parts = latency !== null && !hasFlows(model.report)
+    ? [findings(model), latency.element, lossSection(model)]
+    : [
+        findings(model),
+        components,
+        flows.element,
+        ...(latency === null ? [] : [latency.element]),
+        threadSection(model),
+        waitSection(model),
+        lockSection(model),
+        lossSection(model),
+      ];
   document.body.replaceChildren(
     h("a", { class: "skip", href: "#findings" }, "Skip to the findings"),
     pageHeader(model),
-    navigation(),
-    h(
-      "main",
-      {},
-      findings(model),
-      components,
-      flows.element,
-      threadSection(model),
-      waitSection(model),
-      lockSection(model),
-      lossSection(model),
-    ),
+    navigation(parts.map((part) => part.id)),
+    h("main", {}, ...parts),
     pageFooter(model),
   );
 
   const follow = (scroll: boolean): void => {
     const place: Place | null = placeOf(location.hash);
     if (place === null) return;
+    if (place.latency !== undefined) {
+      latency?.show(place.latency);
+      if (scroll) document.getElementById("latency-picture")?.scrollIntoView({ block: "nearest" });
+      return;
+    }
     drill.show(place);
     graph.select(place.component);
     if (scroll) document.getElementById("drill")?.scrollIntoView({ block: "nearest" });
@@ -75,7 +85,8 @@ function start(): void {
     const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
     if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    flows.focusFilter();
+    if (flows.element.isConnected) flows.focusFilter();
+    else document.getElementById("latency-filter")?.focus();
   });
 }
 

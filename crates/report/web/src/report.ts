@@ -11,6 +11,27 @@ export interface Meta {
   wall_ns?: number;
   started_unix_ns?: number;
   exit_status?: number | null;
+  latency?: LatencySession;
+}
+
+/** Facts of a latency measurement. */
+export interface LatencySession {
+  sampling?: { mode?: string; sample_size?: number; share?: number };
+  epoch_ns?: number;
+  measured_ns?: number;
+  probes_installed?: number;
+  probes_active?: number;
+  sites_refused?: number;
+  toggles?: number;
+  toggles_per_second?: number;
+  samples?: number;
+  samples_per_second?: number;
+  toggling_share?: number;
+  stops?: number;
+  longest_stop_ns?: number;
+  total_stop_ns?: number;
+  abandoned?: number;
+  untimed?: number;
 }
 
 export interface Finding {
@@ -103,6 +124,42 @@ export interface LockRow {
   hold_ns: number | null;
 }
 
+export interface LatencyRow {
+  function: string;
+  component: string;
+  calls_seen: number;
+  samples: number;
+  mean_ns: number | null;
+  p50_ns: number | null;
+  p90_ns: number | null;
+  p99_ns: number | null;
+  max_ns: number | null;
+  calls_estimate?: number | null;
+  total_ns?: number | null;
+  symbol?: string;
+  file?: string;
+  line?: number;
+  address?: number;
+  process?: number;
+}
+
+/** Samples of one function over time; see `LatencyHeat`. */
+export interface HeatFunction {
+  /** So many slices are one cell wide. */
+  merge: number;
+  /** Slice, bucket, count; and so on. */
+  cells: number[];
+}
+
+/** Pictures of latency over time, one per row of `latency`. */
+export interface LatencyHeat {
+  starts_ns: number[];
+  end_ns: number;
+  /** Bounds of durations, shortest first. */
+  buckets: [number, number][];
+  functions: HeatFunction[];
+}
+
 export interface LossRow {
   what: string;
   where: string;
@@ -118,6 +175,8 @@ export interface Report {
   threads: ThreadRow[];
   waits: WaitRow[];
   locks: LockRow[];
+  latency: LatencyRow[];
+  latency_heat: LatencyHeat;
   loss: LossRow[];
 }
 
@@ -133,6 +192,13 @@ export function embeddedReport(): Report {
     threads: data.threads ?? [],
     waits: data.waits ?? [],
     locks: data.locks ?? [],
+    latency: data.latency ?? [],
+    latency_heat: data.latency_heat ?? { starts_ns: [], end_ns: 0, buckets: [], functions: [] },
     loss: data.loss ?? [],
   };
+}
+
+/** True if calls between components were recorded. */
+export function hasFlows(report: Report): boolean {
+  return report.meta.latency === undefined || (report.meta.collectors ?? ["flow"]).includes("flow");
 }

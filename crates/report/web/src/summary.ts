@@ -1,6 +1,7 @@
 import { h, printable } from "./dom";
 import type { Model } from "./model";
 import type { Finding } from "./report";
+import { latencyRow } from "./latency/section";
 import { hrefOf } from "./route";
 import { section } from "./section";
 
@@ -13,6 +14,7 @@ const PLACES = new Map<string, [string, string]>(Object.entries({
   threads: ["#threads", "threads"],
   waits: ["#waits", "waits"],
   locks: ["#locks", "locks"],
+  latency: ["#latency", "latency"],
   loss: ["#loss", "losses"],
 }));
 
@@ -30,6 +32,11 @@ function drillPlace(model: Model, row: Finding): [string, string] | undefined {
     return match?.[1] ?? match?.[2] ?? match?.[3];
   };
   const component = option("component");
+  if (row.view === "latency" && component !== undefined) {
+    const found = latencyRow(model.report.latency, { component, function: option("api") ?? "" });
+    const { address } = found ?? {};
+    return found && [hrefOf({ latency: { component, function: found.function, ...(address === undefined ? {} : { address }) } }), found.function];
+  }
   if (component === undefined || !model.components.has(component)) return undefined;
   const api = option("api");
   if (api !== undefined && model.apis.get(component)?.some((known) => known.api === api)) {

@@ -1,0 +1,242 @@
+// Latencies of functions: the table, and the picture of the chosen one over time.
+
+import { h, printable } from "../dom";
+import { count, duration, exact, exactNs } from "../format";
+import type { Model } from "../model";
+import type { HeatFunction, LatencyRow } from "../report";
+import { hrefOf, type LatencyPlace } from "../route";
+import { section } from "../section";
+import type { Column } from "../table/column";
+import { DataTable } from "../table/data_table";
+import { blockLines, histogram } from "./distribution";
+import { picture } from "./picture";
+
+/** 99th percentile over median from which a tail stands out; the summary's own threshold. */
+const HEAVY_TAIL = 50;
+
+export interface LatencySection {
+  element: HTMLElement;
+  /** Shows the picture of a function. */
+  show(place: LatencyPlace): void;
+}
+
+/** The function that a place names. */
+export function latencyRow(rows: LatencyRow[], place: LatencyPlace): LatencyRow | undefined {
+  const named = rows.filter((row) => row.component === place.component && row.function === place.function);
+  return named.find((row) => row.address === place.address) ?? named[0];
+}
+
+/** `null` for a report without latencies. */
+export function latencySection(model: Model): LatencySection | null {
+  const { latency: rows, latency_heat: heat, meta } = model.report;
+  if (rows.length === 0 && meta.latency === undefined) return null;
+  const pictures = new Map<LatencyRow, HeatFunction>();
+  rows.forEach((row, index) => {
+    const of = heat.functions[index];
+    if (of !== undefined) pictures.set(row, of);
+  });
+
+  const table = new DataTable<LatencyRow>({
+    id: "latency-table",
+    label: "Latencies of functions",
+    columns: columns(model, pictures),
+    rows,
+    sortBy: "total_ns",
+    empty: "No function was sampled, or none passes the filter.",
+    height: 16,
+    minWidth: "1120px",
+    onOpen: (row) => {
+      location.hash = hrefOf({ latency: placeOfRow(row) });
+      show(row);
+    },
+  });
+  const view = picture(heat);
+  const title = h("h3", { id: "latency-function" });
+  const facts = h("dl", { class: "drill-facts latency-facts" });
+  const where = h("p", { class: "path" });
+  const none = h("p", { class: "empty" }, "No call has returned while it was timed: there is nothing to draw.");
+  const panel = h("div", { class: "latency-picture", id: "latency-picture", "aria-labelledby": "latency-function" }, title, where, facts, view.element, none);
+  const show = (row: LatencyRow): void => {
+    panel.hidden = false;
+    title.replaceChildren(h("code", { dir: "ltr" }, printable(row.function)));
+    where.textContent = [row.component, placeInSource(row)].filter(Boolean).map(printable).join(" · ");
+    facts.replaceChildren(...factsOf(row));
+    view.show(row, pictures.get(row));
+    none.hidden = row.samples > 0;
+  };
+  panel.hidden = true;
+  if (rows[0] !== undefined) show(rows[0]);
+
+  const filter = filterOf(rows, table);
+  return {
+    element: section(
+      "latency",
+      "Latency",
+      "How long functions take from entry to return, of a sample of their calls. Click a row to see its latency over time.",
+      filter,
+      table.element,
+      panel,
+    ),
+    show(place) {
+      const row = latencyRow(rows, place);
+      if (row !== undefined) show(row);
+    },
+  };
+}
+
+function placeOfRow(row: LatencyRow): LatencyPlace {
+  return { component: row.component, function: row.function, ...(row.address === undefined ? {} : { address: row.address }) };
+}
+
+function factsOf(row: LatencyRow): HTMLElement[] {
+  const fact = (name: string, value: string, title: string): HTMLElement => h("div", { title }, h("dt", {}, name), h("dd", {}, value));
+  const estimate = row.calls_estimate ?? null;
+  return [
+    fact("Calls", estimate === null ? `≥ ${count(row.calls_seen)}` : `≈ ${count(estimate)}`, `${exact(row.calls_seen)} calls seen while its probe was on`),
+    fact("Samples", count(row.samples), `${exact(row.samples)} calls timed`),
+    fact("Time", duration(row.total_ns), `${exactNs(row.total_ns)}, estimated for all calls`),
+    fact("Mean", duration(row.mean_ns), exactNs(row.mean_ns)),
+    fact("p50", duration(row.p50_ns), exactNs(row.p50_ns)),
+    fact("p90", duration(row.p90_ns), exactNs(row.p90_ns)),
+    fact("p99", duration(row.p99_ns), exactNs(row.p99_ns)),
+    fact("Longest", duration(row.max_ns), exactNs(row.max_ns)),
+  ];
+}
+
+function filterOf(rows: LatencyRow[], table: DataTable<LatencyRow>): HTMLElement {
+  const haystacks = new Map(rows.map((row) => [row, `${row.function} ${row.component} ${row.symbol ?? ""} ${row.file ?? ""}`.toLowerCase()]));
+  const text = h("input", {
+    type: "search",
+    id: "latency-filter",
+    placeholder: "Filter by name …",
+    "aria-label": "Filter functions by text; words must all occur",
+    title: "Words must all occur in function, component or file",
+    spellcheck: "false",
+    autocomplete: "off",
+  });
+  const status = h("output", { class: "table-status", id: "latency-count", "aria-live": "polite" });
+  const apply = (): void => {
+    const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    table.filter((row) => words.every((word) => (haystacks.get(row) ?? "").includes(word)));
+    const functions = `${exact(rows.length)} function${rows.length === 1 ? "" : "s"}`;
+    status.textContent = table.length === rows.length ? functions : `${exact(table.length)} of ${functions}`;
+  };
+  text.addEventListener("input", apply);
+  apply();
+  return h("div", { class: "filters", role: "search" }, text, status);
+}
+
+function columns(model: Model, pictures: Map<LatencyRow, HeatFunction>): Column<LatencyRow>[] {
+  const { latency: rows, latency_heat: heat } = model.report;
+  const most = rows.reduce((max, row) => Math.max(max, row.total_ns ?? 0), 1);
+  const time = (key: "mean_ns" | "p50_ns" | "p90_ns" | "p99_ns" | "max_ns", label: string, help: string): Column<LatencyRow> => ({
+    key,
+    label,
+    help,
+    width: "82px",
+    numeric: true,
+    sort: (row) => row[key],
+    text: (row) => duration(row[key]),
+    title: (row) => exactNs(row[key]),
+    ...(key === "p99_ns" ? { tone: (row: LatencyRow) => (isHeavy(row) ? "tone-warn" : "") } : {}),
+  });
+  const lines = blockLines(heat);
+  const [from, to] = lines.scale;
+  const cache = new Map<LatencyRow, string>();
+  const line = (row: LatencyRow): string => {
+    let text = cache.get(row);
+    if (text === undefined) cache.set(row, (text = lines.line(histogram(pictures.get(row), heat.buckets.length))));
+    return text;
+  };
+  const namesakes = new Map<string, number>();
+  for (const row of rows) namesakes.set(nameOf(row), (namesakes.get(nameOf(row)) ?? 0) + 1);
+  const calls = (row: LatencyRow): number => row.calls_estimate ?? row.calls_seen;
+  const all: Column<LatencyRow>[] = [
+    {
+      key: "function",
+      label: "Function",
+      help: "Name, demangled",
+      code: true,
+      sort: (row) => row.function.toLowerCase(),
+      text: (row) => printable(row.function),
+      // Functions of one name in one component: static functions of several files.
+      note: (row) => ((namesakes.get(nameOf(row)) ?? 0) > 1 ? printable(placeInSource(row)) : ""),
+      title: (row) => [row.function, row.symbol && row.symbol !== row.function ? `symbol ${row.symbol}` : "", placeInSource(row)].filter(Boolean).map(printable).join("\n"),
+    },
+    {
+      key: "component",
+      label: "Component",
+      help: "Executable or library that holds it",
+      width: "13%",
+      sort: (row) => row.component.toLowerCase(),
+      text: (row) => printable(row.component),
+    },
+    {
+      key: "total_ns",
+      label: "Time",
+      help: "Time of all calls, callees included: estimated number of calls times their mean",
+      width: "92px",
+      numeric: true,
+      sort: (row) => row.total_ns ?? null,
+      text: (row) => duration(row.total_ns),
+      title: (row) => `${exactNs(row.total_ns)}, estimated for all calls`,
+      bar: (row) => (row.total_ns ?? 0) / most,
+    },
+    {
+      key: "calls",
+      label: "Calls",
+      help: "Estimated number of calls, from those seen while the probe was on",
+      width: "84px",
+      numeric: true,
+      sort: calls,
+      text: (row) => (row.calls_estimate === null || row.calls_estimate === undefined ? "≥ " : "") + count(calls(row)),
+      title: (row) => `${exact(calls(row))}; ${exact(row.calls_seen)} seen`,
+    },
+    {
+      key: "samples",
+      label: "Samples",
+      help: "Calls that were timed",
+      width: "80px",
+      numeric: true,
+      sort: (row) => row.samples,
+      text: (row) => count(row.samples),
+      title: (row) => exact(row.samples),
+    },
+    time("mean_ns", "Mean", "Mean of the samples"),
+    time("p50_ns", "p50", "Median: half of the samples took at most as long"),
+    time("p90_ns", "p90", "90 % of the samples took at most as long"),
+    time("p99_ns", "p99", "99 % of the samples took at most as long; marked where it is 50 times the median"),
+    time("max_ns", "Longest", "The longest sample"),
+  ];
+  if (heat.buckets.length > 0) {
+    all.push({
+      key: "distribution",
+      label: "Distribution",
+      help: `How many samples took how long, from ${duration(from)} to ${duration(to)} (logarithmic)`,
+      width: "168px",
+      code: true,
+      sort: (row) => row.p50_ns,
+      text: line,
+      title: (row) => `median ${duration(row.p50_ns)}; scale ${duration(from)} to ${duration(to)}`,
+      tone: () => "blocks",
+    });
+  }
+  if (rows.some((row) => row.process !== undefined)) {
+    all.push({ key: "process", label: "Process", help: "Process id", width: "74px", numeric: true, sort: (row) => row.process ?? null, text: (row) => String(row.process ?? "") });
+  }
+  return all;
+}
+
+function nameOf(row: LatencyRow): string {
+  return `${row.component}\0${row.function}\0${row.process ?? ""}`;
+}
+
+/** `src/pool.c:9`; the address where the source is not known. */
+function placeInSource(row: LatencyRow): string {
+  if (!row.file) return row.address === undefined ? "" : `0x${row.address.toString(16)}`;
+  return `${row.file}${row.line ? `:${row.line}` : ""}`;
+}
+
+function isHeavy(row: LatencyRow): boolean {
+  return row.p50_ns !== null && row.p99_ns !== null && row.p99_ns >= HEAVY_TAIL * Math.max(1, row.p50_ns);
+}

@@ -61,7 +61,7 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
     let explanation = match &scale {
         Some(scale) => {
             let (from, to) = (duration(scale.low_ns()), duration(scale.high_ns()));
-            format!("entry to return; TIME and CALLS estimated; pictures: how many samples, {from} to {to}")
+            format!("entry to return; TIME and CALLS estimated; DISTRIBUTION from {from} to {to}")
         }
         None => "entry to return; TIME and CALLS estimated".to_owned(),
     };
@@ -117,7 +117,7 @@ fn name(row: &LatencyRow, rows: &[LatencyRow]) -> Cell {
         (file, line) if line > 0 => format!("{}:{line}", escape(file)),
         (file, _) => escape(file).into_owned(),
     };
-    cell.then(Role::Dim, " ").then(Role::Dim, place).of(Kind::File)
+    cell.then(Role::Dim, format!(" {place}")).of(Kind::File)
 }
 
 /// The common logarithmic axis of all pictures of a table: whole decades.

@@ -13,7 +13,7 @@ pub struct Latency {
     pub process: ProcessId,
     /// Component that holds it.
     pub component: ComponentId,
-    /// Name, demangled; `fn@0x4f30` (virtual address in the object) where a stripped object names none.
+    /// Name, demangled; `sub_4f30` (virtual address in the object) where a stripped object names none.
     pub function: String,
     /// Raw symbol name; empty if there is none.
     pub symbol: String,

@@ -61,7 +61,7 @@ pub fn latency_service() -> Profile {
         builder.profile.latency[reset].address = address;
         builder.sample(reset, 2, 5_000, |random, _| Some(spread(random, 240, 4)));
     }
-    let unnamed = builder.function(0, vendor, "fn@0x4f30", "", ("", 0));
+    let unnamed = builder.function(0, vendor, "sub_4f30", "", ("", 0));
     builder.sample(unnamed, 8, 17_500, |random, _| Some(spread(random, 5_300, 7)));
     let copy = builder.function(0, c, "memcpy", "memcpy", ("", 0));
     builder.sample(copy, 10, 17, |random, _| Some(spread(random, 14, 9)));
@@ -126,6 +126,7 @@ impl Builder {
                 build_id: format!("{id:040x}"),
                 executable: id == 0,
                 synthetic: false,
+                static_in: None,
             })
             .collect();
         let process =

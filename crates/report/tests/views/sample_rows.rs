@@ -362,7 +362,7 @@ pub fn latencies() -> Vec<LatencyRow> {
         latency_row(RB_TREE_FIND, "wordcount", &[(80, 900), (120, 4_000), (170, 2_500), (900, 30)], Some(28_123_456)),
         latency_row("flush_results", "wordcount", &[(41_000, 950), (21_000_000, 50)], Some(1_200)),
         latency_row("memcpy", "libc.so.6", &[(9, 4_000), (14, 5_000), (60, 200)], Some(60_123_456)),
-        latency_row("fn@0x4f30", "libvery_long_vendor_name_with_a_version-and-a-suffix.so.12", &[(5_300, 1)], None),
+        latency_row("sub_4f30", "libvery_long_vendor_name_with_a_version-and-a-suffix.so.12", &[(5_300, 1)], None),
         latency_row("reset", "wordcount", &[(240, 12)], Some(240)),
         LatencyRow {
             address: 0x1100,

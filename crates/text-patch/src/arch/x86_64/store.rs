@@ -35,6 +35,16 @@ access!(load_2, store_2, u16, reg, "movzx {0:e}, word ptr [{1}]", "mov word ptr 
 access!(load_4, store_4, u32, reg, "mov {0:e}, dword ptr [{1}]", "mov dword ptr [{0}], {1:e}");
 access!(load_8, store_8, u64, reg, "mov {0}, qword ptr [{1}]", "mov qword ptr [{0}], {1}");
 
+/// Stores four bytes that nobody reads or executes meanwhile, at any place.
+///
+/// # Safety
+/// `at` is writable for four bytes.
+#[inline(always)]
+pub unsafe fn store_4_anywhere(at: u64, value: u32) {
+    // SAFETY: the caller's; one store, flags kept.
+    unsafe { asm!("mov dword ptr [{0}], {1:e}", in(reg) at, in(reg) value, options(nostack, preserves_flags)) };
+}
+
 /// Replaces an aligned word if it still holds `expected`; else what it holds.
 ///
 /// # Safety

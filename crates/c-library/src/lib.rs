@@ -1,1 +1,58 @@
 //! libtransect: probes for C and C++ programs.
+//!
+//! What `include/transect.h` declares is in [`ffi`]; beneath it lies a Rust interface to the same things:
+//!
+//! - [`discovery`] and [`lookup`] find sites, by pattern, name or address, and give them dense ids ([`registry`]);
+//! - [`install`] writes their jumps in batches, while other threads run;
+//! - [`toggle`] switches them: wait-free, in signal handlers too;
+//! - [`handler`] says what they call.
+//!
+//! The library lives in somebody else's program: it prints nothing (but the report that `TRANSECT_PROBES` asks for),
+//! ends nothing, and creates no threads.
+
+#[allow(unsafe_code)]
+mod arch;
+#[allow(unsafe_code)]
+mod arena;
+#[allow(unsafe_code)]
+mod code_region;
+pub mod discovery;
+#[allow(unsafe_code)]
+mod empty_call;
+mod error;
+#[allow(unsafe_code)]
+pub mod ffi;
+#[allow(unsafe_code)]
+mod fork;
+#[allow(unsafe_code)]
+pub mod handler;
+#[allow(unsafe_code)]
+pub mod install;
+#[allow(unsafe_code)]
+mod loaded_object;
+#[allow(unsafe_code)]
+mod loader_event;
+pub mod lookup;
+mod maps;
+#[allow(unsafe_code)]
+mod own_code;
+#[allow(unsafe_code)]
+mod own_probes;
+pub mod pattern;
+mod place;
+pub mod registry;
+mod session;
+mod site_info;
+#[allow(unsafe_code)]
+mod slot;
+#[allow(unsafe_code)]
+mod source_line;
+mod status;
+mod times;
+#[allow(unsafe_code)]
+pub mod toggle;
+
+pub use error::Error;
+pub use site_info::{ObjectInfo, SiteInfo};
+pub use slot::Slot;
+pub use status::Status;

@@ -1,0 +1,103 @@
+//! The stubs between probes and handlers written in C: [`handler_stub.s`](../../../src/arch/x86_64/handler_stub.s).
+
+use core::arch::{asm, global_asm};
+use core::mem::offset_of;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::handler::Binding;
+
+global_asm!(
+    include_str!("handler_stub.s"),
+    bindings = sym BINDINGS,
+    upper_mode = sym UPPER_MODE,
+    upper_size = sym UPPER_SIZE,
+    upper_mask = sym UPPER_MASK,
+    B_ENTER = const offset_of!(Binding, enter),
+    B_EXIT = const offset_of!(Binding, exit),
+    B_DATA = const offset_of!(Binding, data),
+    B_TIER = const offset_of!(Binding, tier),
+);
+
+static BINDINGS: AtomicU64 = AtomicU64::new(0);
+static UPPER_MODE: AtomicU32 = AtomicU32::new(0);
+static UPPER_SIZE: AtomicU64 = AtomicU64::new(0);
+static UPPER_MASK: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" {
+    fn transect_stub_enter();
+    fn transect_stub_exit();
+    fn transect_stub_guard() -> *mut u8;
+}
+
+/// Value of every descriptor's `user_enter`.
+pub fn stub_enter() -> u64 {
+    transect_stub_enter as *const () as u64
+}
+
+/// Value of every descriptor's `user_exit`.
+pub fn stub_exit() -> u64 {
+    transect_stub_exit as *const () as u64
+}
+
+/// Tells the stubs where the bindings are, and what the processor has beside xmm registers.
+pub fn set_bindings(address: u64) {
+    // Upper halves of ymm and zmm, mask registers.
+    const UPPERS: u64 = 1 << 2 | 7 << 5;
+    // SAFETY: CPUID always exists on x86-64; XGETBV is executed only where OSXSAVE says that it exists.
+    unsafe {
+        if core::arch::x86_64::__cpuid(1).ecx & (1 << 27) != 0 {
+            let (low, _high): (u32, u32);
+            asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _high, options(nomem, nostack));
+            let mask = u64::from(low) & UPPERS;
+            let mut size = 576;
+            for component in 2..8 {
+                if mask >> component & 1 == 1 {
+                    let leaf = core::arch::x86_64::__cpuid_count(0xd, component);
+                    size = size.max(leaf.ebx + leaf.eax);
+                }
+            }
+            UPPER_MASK.store(mask as u32, Ordering::Relaxed);
+            UPPER_SIZE.store(u64::from(size).next_multiple_of(64), Ordering::Relaxed);
+            let knows_use = core::arch::x86_64::__cpuid_count(0xd, 1).eax & (1 << 2) != 0;
+            let mode = match (mask, knows_use) {
+                (0, _) => 0,
+                (_, true) => 1,
+                (_, false) => 2,
+            };
+            UPPER_MODE.store(mode, Ordering::Relaxed);
+        }
+    }
+    BINDINGS.store(address, Ordering::Release);
+}
+
+/// While it lives, probes that this thread meets call no handler of the user's.
+pub struct HandlersOff {
+    before: u8,
+    flag: *mut u8,
+}
+
+impl HandlersOff {
+    /// Begins.
+    pub fn new() -> Self {
+        // SAFETY: the stub returns the address of this thread's byte.
+        unsafe {
+            let flag = transect_stub_guard();
+            let before = flag.read_volatile();
+            flag.write_volatile(1);
+            Self { before, flag }
+        }
+    }
+}
+
+impl Drop for HandlersOff {
+    fn drop(&mut self) {
+        // SAFETY: the same thread (the type is not Send: it holds a raw pointer), so its thread-local byte exists.
+        unsafe { self.flag.write_volatile(self.before) };
+    }
+}
+
+/// The time-stamp counter.
+pub fn ticks() -> u64 {
+    // SAFETY: exists on x86-64.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

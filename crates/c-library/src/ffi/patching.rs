@@ -1,0 +1,1 @@
+//! Patching of words, calls and windows of the program's own.

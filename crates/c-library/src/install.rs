@@ -1,0 +1,211 @@
+//! Writing and removing the jumps of many sites in one batch, while other threads run.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use transect_probe::Descriptor;
+use transect_probe::trampoline::WORD;
+use transect_text_patch::{Refusal, Window, batch};
+
+use crate::arena;
+use crate::error::Error;
+use crate::handler;
+use crate::place;
+use crate::registry::Library;
+use crate::site_info::SiteInfo;
+use crate::slot::{Slot, kind, state};
+use crate::toggle;
+
+/// What happened to one id of a batch.
+pub type Outcome = (u32, Result<(), Error>);
+
+/// One window on its way.
+struct Work {
+    id: u32,
+    slot: &'static Slot,
+    info: &'static SiteInfo,
+}
+
+fn known(id: u32) -> Result<Work, Error> {
+    let slot = arena::slot(id).ok_or(Error::NoSite(id))?;
+    let info = slot.info().ok_or(Error::NoSite(id))?;
+    if slot.state.load(Ordering::Acquire) == state::GONE {
+        return Err(Error::Gone(id));
+    }
+    Ok(Work { id, slot, info })
+}
+
+fn patch_error(info: &SiteInfo, refusal: Refusal) -> Error {
+    Error::Patch { function: info.label(), refusal }
+}
+
+/// Installs sites; the outcome of each, in order.
+pub fn install(library: &mut Library, ids: &[u32]) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(ids.len());
+    let mut work: BTreeMap<u64, (Work, Window)> = BTreeMap::new();
+    // Blocks are 192 bytes on the average; one region for a whole library is better than many.
+    let hint = ids.len() as u64 * 256;
+    for &id in ids {
+        let prepared = known(id).and_then(|one| {
+            if one.slot.state.load(Ordering::Acquire) == state::INSTALLED {
+                return Ok(None);
+            }
+            let window = prepare(library, &one, hint)?;
+            Ok(Some((one, window)))
+        });
+        match prepared {
+            Ok(None) => outcomes.push((id, Ok(()))),
+            Ok(Some((one, window))) => {
+                work.insert(window.address, (one, window));
+            }
+            Err(error) => outcomes.push((id, Err(error))),
+        }
+    }
+    apply(library, work, &mut outcomes, |one| {
+        one.slot.state.store(state::INSTALLED, Ordering::Release);
+    });
+    outcomes
+}
+
+/// Restores sites; the outcome of each.
+pub fn restore(library: &mut Library, ids: &[u32]) -> Vec<Outcome> {
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(ids.len());
+    let mut work: BTreeMap<u64, (Work, Window)> = BTreeMap::new();
+    for &id in ids {
+        let prepared = known(id).and_then(|one| {
+            if one.slot.state.load(Ordering::Acquire) != state::INSTALLED {
+                return Ok(None);
+            }
+            toggle::switch_slot(one.slot, false);
+            let window = back(&one)?;
+            Ok(Some((one, window)))
+        });
+        match prepared {
+            Ok(None) => outcomes.push((id, Ok(()))),
+            Ok(Some((one, window))) => {
+                work.insert(window.address, (one, window));
+            }
+            Err(error) => outcomes.push((id, Err(error))),
+        }
+    }
+    apply(library, work, &mut outcomes, |one| {
+        one.slot.state.store(state::RESTORED, Ordering::Release);
+    });
+    outcomes
+}
+
+/// Restores those of `ids` that are installed; their outcomes.
+pub fn restore_installed(library: &mut Library, ids: &[u32]) -> Vec<Outcome> {
+    let installed: Vec<u32> = ids
+        .iter()
+        .copied()
+        .filter(|&id| arena::slot(id).is_some_and(|slot| slot.state.load(Ordering::Acquire) == state::INSTALLED))
+        .collect();
+    restore(library, &installed)
+}
+
+/// Builds and writes the block, or finds the one that the site has, and makes the window that leads there.
+fn prepare(library: &mut Library, one: &Work, hint: u64) -> Result<Window, Error> {
+    let (info, bias) = (one.info, one.info.object.loaded.bias);
+    let refused = |refusal| patch_error(info, refusal);
+    let known = one.slot.block.load(Ordering::Acquire);
+    if known != 0 {
+        return Ok(place::build(&info.site, bias, known).map_err(refused)?.window);
+    }
+    // Its length doesn't depend on where it stands.
+    let length = place::build(&info.site, bias, info.address & !63).map_err(refused)?.block.length;
+    let loaded = &info.object.loaded;
+    let code = loaded.start..loaded.end;
+    let at = library.regions.allocate(length as u64, &code, hint, library.policy.access)?;
+    let placed = place::build(&info.site, bias, at.block).map_err(refused)?;
+    // SAFETY: `length` bytes at `at.write` were given out to this site alone, and nobody executes them yet. A batch
+    // serializes all threads before they can.
+    unsafe { std::ptr::copy_nonoverlapping(placed.block.bytes.as_ptr(), at.write as *mut u8, placed.block.length) };
+    // SAFETY: a block is 64-aligned and begins with its descriptor, which consists of atomics.
+    let descriptor = unsafe { &*(at.write as *const Descriptor) };
+    let slot = one.slot;
+    handler::fill(one.id, slot, descriptor);
+    let word = at.write + WORD as u64;
+    slot.kind.store(kind::TRAMPOLINE, Ordering::Relaxed);
+    slot.word.store(word, Ordering::Relaxed);
+    slot.on.store(placed.block.on, Ordering::Relaxed);
+    slot.off.store(placed.block.off, Ordering::Relaxed);
+    if let Some(record) = arena::record(one.id) {
+        record.address.store(info.address, Ordering::Relaxed);
+        record.word.store(word, Ordering::Relaxed);
+        record.on.store(placed.block.on, Ordering::Relaxed);
+        record.off.store(placed.block.off, Ordering::Relaxed);
+        record.trampoline.store(at.block, Ordering::Relaxed);
+    }
+    slot.block.store(at.block, Ordering::Release);
+    slot.descriptor.store(at.write, Ordering::Release);
+    Ok(placed.window)
+}
+
+/// The window that puts the original bytes back.
+fn back(one: &Work) -> Result<Window, Error> {
+    let block = one.slot.block.load(Ordering::Acquire);
+    let there = place::build(&one.info.site, one.info.object.loaded.bias, block)
+        .map_err(|refusal| patch_error(one.info, refusal))?
+        .window;
+    Ok(there.reversed())
+}
+
+/// Applies windows in one batch; those that are refused are left out.
+fn apply(
+    library: &Library,
+    mut work: BTreeMap<u64, (Work, Window)>,
+    outcomes: &mut Vec<Outcome>,
+    mut done: impl FnMut(&Work),
+) {
+    if work.is_empty() {
+        return;
+    }
+    let mut windows: Vec<Window> = work.values().map(|(_, window)| window.clone()).collect();
+    let mut refused: BTreeMap<u64, Refusal> = BTreeMap::new();
+    // Sorted already, so an index keeps its meaning.
+    let addresses: Vec<u64> = windows.iter().map(|window| window.address).collect();
+    batch::examine(&mut windows, &mut |index, refusal| {
+        if let Some(&address) = addresses.get(index) {
+            refused.insert(address, refusal);
+        }
+    });
+    let mut patience = 1000;
+    loop {
+        for (address, refusal) in std::mem::take(&mut refused) {
+            if let Some((one, _)) = work.remove(&address) {
+                outcomes.push((one.id, Err(patch_error(one.info, refusal))));
+            }
+        }
+        windows.retain(|window| work.contains_key(&window.address));
+        if windows.is_empty() {
+            return;
+        }
+        // SAFETY: the windows lie in objects that are loaded: the loader's events take unloaded ones out under the lock;
+        // blocks and descriptors are complete, and their plans say that nothing jumps into a window.
+        match unsafe { batch::apply(&mut windows, &library.policy) } {
+            Ok(_) => break,
+            // The program patches windows of its own at this moment.
+            Err(Refusal::Contended { .. }) if patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            Err(refusal) => {
+                // One window's fault leaves the others to be tried again; any other refusal concerns all of them.
+                let culprit = refusal.address().and_then(|at| {
+                    work.range(..=at).next_back().filter(|(start, (_, w))| at < *start + u64::from(w.length))
+                });
+                match culprit.map(|(&start, _)| start) {
+                    Some(start) => {
+                        refused.insert(start, refusal);
+                    }
+                    None => refused.extend(work.keys().map(|&start| (start, refusal))),
+                }
+            }
+        }
+    }
+    for (one, _) in work.into_values() {
+        done(&one);
+        outcomes.push((one.id, Ok(())));
+    }
+}

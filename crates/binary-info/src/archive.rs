@@ -3,7 +3,7 @@ use std::path::Path;
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
 use object::read::archive::ArchiveFile;
-use object::read::elf::FileHeader;
+use object::read::elf::{FileHeader, SectionHeader};
 
 use crate::BinaryError;
 use crate::dynamic::text;
@@ -20,6 +20,10 @@ pub struct MemberFunction {
     pub local: bool,
     /// True if another definition may replace it at link time.
     pub weak: bool,
+    /// Its section: index in [`ArchiveMember::sections`].
+    pub section: usize,
+    /// Offset in that section.
+    pub offset: u64,
 }
 
 /// One object file of a static library.
@@ -29,6 +33,8 @@ pub struct ArchiveMember {
     pub name: String,
     /// Its source file (`STT_FILE`), if it says.
     pub unit: Option<String>,
+    /// Sizes of its sections; those without code count 0.
+    pub sections: Vec<u64>,
     /// Its functions.
     pub functions: Vec<MemberFunction>,
     /// True if it holds no code but what the compiler will make at link time (LTO without object code).
@@ -67,7 +73,11 @@ fn member_of(name: String, data: &[u8]) -> Option<ArchiveMember> {
     let header = FileHeader64::<LE>::parse(data).ok()?;
     let sections = header.sections(LE, data).ok()?;
     let symbols = sections.symbols(LE, data, elf::SHT_SYMTAB).ok()?;
-    let mut member = ArchiveMember { name, ..ArchiveMember::default() };
+    let code_size = |s: &elf::SectionHeader64<LE>| {
+        if s.sh_flags(LE).contains(elf::SHF_EXECINSTR) { s.sh_size(LE) } else { 0 }
+    };
+    let sizes = sections.iter().map(code_size).collect();
+    let mut member = ArchiveMember { name, sections: sizes, ..ArchiveMember::default() };
     for raw in symbols.iter() {
         let symbol = text(symbols.symbol_name(LE, raw).unwrap_or(b""));
         if raw.st_type() == elf::STT_FILE && !symbol.is_empty() {
@@ -82,6 +92,8 @@ fn member_of(name: String, data: &[u8]) -> Option<ArchiveMember> {
                 size: raw.st_size.get(LE),
                 local: raw.st_bind() == elf::STB_LOCAL,
                 weak: raw.st_bind() == elf::STB_WEAK,
+                section: usize::from(raw.st_shndx.get(LE).0),
+                offset: raw.st_value.get(LE),
             });
         }
     }

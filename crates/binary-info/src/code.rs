@@ -60,6 +60,11 @@ impl Functions {
     }
 }
 
+/// Functions that the unwind information describes.
+pub(crate) fn described_functions(object: &Object) -> Vec<Range<u64>> {
+    frame_descriptions(object).unwrap_or_default().into_iter().map(|(range, _)| range).collect()
+}
+
 /// Ranges of all frame description entries, found through the header that unwinders use.
 fn frame_descriptions(object: &Object) -> Option<Vec<(Range<u64>, Option<u64>)>> {
     let (header_at, _) = object.eh_frame_header?;

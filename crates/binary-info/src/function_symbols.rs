@@ -26,7 +26,8 @@ pub struct FunctionSymbol {
 
 impl Object {
     /// Functions of the static symbol table and of the dynamic one, sorted by address; from the separate debug file if
-    /// the object was stripped of its own.
+    /// the object was stripped of its own. Functions without symbol that the unwind information describes are named
+    /// `sub_<address>`.
     pub fn function_symbols(&self) -> Vec<FunctionSymbol> {
         let mut found = Vec::new();
         if !push_table(self, self, &mut found)
@@ -41,6 +42,7 @@ impl Object {
                 push(self, raw, name, None, &mut found);
             }
         }
+        push_described(self, &mut found);
         found.sort_by(|a, b| (a.vaddr, a.local, &a.name).cmp(&(b.vaddr, b.local, &b.name)));
         found.dedup_by(|later, first| later.vaddr == first.vaddr && later.name == first.name);
         found
@@ -55,6 +57,35 @@ impl Object {
     /// The bytes from `vaddr` to the end of what its segment holds in the file; `None` outside of all segments.
     pub fn bytes_from(&self, vaddr: u64) -> Option<&[u8]> {
         self.bytes_at(vaddr)
+    }
+}
+
+/// Adds the functions that only the unwind information knows, as `sub_` and their address.
+fn push_described(object: &Object, found: &mut Vec<FunctionSymbol>) {
+    let mut ends: Vec<(u64, u64)> = found.iter().map(|s| (s.vaddr, s.vaddr + s.size.max(1))).collect();
+    ends.sort_unstable();
+    // Where the longest symbol up to here ends.
+    let mut reach = 0;
+    for end in &mut ends {
+        reach = end.1.max(reach);
+        end.1 = reach;
+    }
+    for range in crate::code::described_functions(object) {
+        let before = ends.partition_point(|&(start, _)| start <= range.start);
+        let covered = before > 0 && ends[before - 1].1 > range.start;
+        let size = range.end - range.start;
+        // The linkage table has a description too.
+        if !covered && size > 0 && object.linkage_entry(range.start).is_none() {
+            found.push(FunctionSymbol {
+                name: format!("sub_{:x}", range.start),
+                vaddr: range.start,
+                size,
+                local: true,
+                unit: None,
+                unit_index: 0,
+                indirect: false,
+            });
+        }
     }
 }
 

@@ -91,6 +91,9 @@ pub struct Recording {
     /// File that adds to the table of blocking APIs (repeatable)
     #[arg(long, value_name = "FILE")]
     pub wait_apis: Vec<PathBuf>,
+    /// File that names parts of the program (static libraries, namespaces, sources) to profile as components
+    #[arg(long, value_name = "FILE")]
+    pub static_components: Option<PathBuf>,
     /// Say nothing but errors
     #[arg(short, long)]
     pub quiet: bool,

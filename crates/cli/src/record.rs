@@ -113,6 +113,7 @@ fn options(recording: &Recording, config: &Config) -> Result<Options, Failure> {
         wait_all: recording.wait_all,
         interval,
         wait_apis: defaults.wait_apis.iter().chain(&recording.wait_apis).cloned().collect(),
+        static_components: recording.static_components.clone(),
         agent: std::env::var_os("TRANSECT_AGENT").map(PathBuf::from),
         plan_cache: None,
     })

@@ -139,6 +139,8 @@ pub const SLOT_INTERNAL: u8 = 2;
 pub const SLOT_SHARED: u8 = 4;
 /// Slot stands for a function of a static component: its symbol is that of `target`'s address in the callee.
 pub const SLOT_STATIC: u8 = 8;
+/// Every call takes a frame, whatever the timing.
+pub const SLOT_FRAMED: u8 = 16;
 
 /// One linkage slot.
 #[repr(C)]

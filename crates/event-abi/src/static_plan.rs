@@ -85,6 +85,9 @@ pub struct StaticEntry {
 
 /// Only counted, never timed: it looks at its return address, or returns twice.
 pub const STATIC_COUNT_ONLY: u32 = 1;
+/// Every call takes a frame, whatever the timing: the function may jump on to another one through a pointer, whose caller
+/// only the frame tells.
+pub const STATIC_FRAMED: u32 = 2;
 
 /// One function whose entry is intercepted.
 #[repr(C)]
@@ -104,7 +107,7 @@ pub struct StaticFunction {
     pub component: u32,
     /// Offset of its symbol in the names.
     pub name: u32,
-    /// [`STATIC_COUNT_ONLY`].
+    /// [`STATIC_COUNT_ONLY`], [`STATIC_FRAMED`].
     pub flags: u32,
     /// Bytes of the window, at least five.
     pub window_length: u32,

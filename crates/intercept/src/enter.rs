@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use transect_event_abi::api_table::{class, handler};
-use transect_event_abi::process::SLOT_STATIC;
+use transect_event_abi::process::{SLOT_FRAMED, SLOT_STATIC};
 use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, TRACE_CAPACITY, TRACE_OFFSET, TraceRecord};
 
 use crate::frame::{self, Frame};
@@ -99,8 +99,10 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         }
         let tail = r.ret == arch::return_site();
         let mut flags = special(slot, kind, r, state);
-        // What was lent is taken back at the return, which only a frame sees.
-        let lent_only = !timed && flags & frame::LENT != 0 && (*state).stopped == 0;
+        // What was lent is taken back at the return, which only a frame sees; and only a frame tells who jumped on to a
+        // function of a static component.
+        let framed = flags & frame::LENT != 0 || kind.flags & SLOT_FRAMED != 0;
+        let lent_only = !timed && framed && (*state).stopped == 0;
         if lent_only {
             timed = true;
             c = thread::uncounted();

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use transect_event_abi::api_table::{ApiEntry, NO_SIZE, class, handler};
 use transect_event_abi::arena::{OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY, TIMING_FULL};
-use transect_event_abi::process::{NAMES_CAPACITY, NAMES_OFFSET, SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord};
+use transect_event_abi::process::{NAMES_CAPACITY, NAMES_OFFSET, SLOT_CAPACITY, SLOT_FRAMED, SLOTS_OFFSET, SlotRecord};
 use transect_event_abi::thread::HISTOGRAM_CAPACITY;
 
 use crate::{arch, arena, object, process, static_component};
@@ -32,7 +32,7 @@ pub struct Kind {
 impl Kind {
     /// True if every call is to pass through [`crate::enter::slow_enter`], whatever the timing mode.
     pub fn always_enters(self) -> bool {
-        self.traced || !matches!(self.handler, handler::NONE | handler::REFUSE)
+        self.traced || self.flags & SLOT_FRAMED != 0 || !matches!(self.handler, handler::NONE | handler::REFUSE)
     }
     /// True if its calls are timed in this recording.
     pub fn is_timed(self) -> bool {

@@ -3,8 +3,8 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::api_table::{NO_SIZE, class, handler};
-use transect_event_abi::process::{OBJECT_SYNTHETIC, SLOT_INTERNAL, SLOT_STATIC};
-use transect_event_abi::static_plan::{STATIC_COUNT_ONLY, StaticEntry};
+use transect_event_abi::process::{OBJECT_SYNTHETIC, SLOT_FRAMED, SLOT_INTERNAL, SLOT_STATIC};
+use transect_event_abi::static_plan::{STATIC_COUNT_ONLY, STATIC_FRAMED, StaticEntry};
 
 use crate::enter::{Registers, slow_enter};
 use crate::frame::{self, Frame};
@@ -172,7 +172,8 @@ fn make(e: &StaticEntry, caller: u16) -> Option<u32> {
     if f.flags & STATIC_COUNT_ONLY != 0 {
         api.class = class::COUNT_ONLY;
     }
-    slot::describe(slot, caller, 0, 0, Some(&api), name, SLOT_STATIC);
+    let framed = if f.flags & STATIC_FRAMED != 0 { SLOT_FRAMED } else { 0 };
+    slot::describe(slot, caller, 0, 0, Some(&api), name, SLOT_STATIC | framed);
     slot::enter_static(slot, e.displaced, statics::component_of(e.object as u16, e.component), e.entry);
     Some(slot)
 }

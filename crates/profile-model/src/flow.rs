@@ -13,6 +13,8 @@ pub struct Component {
     pub executable: bool,
     /// True for the vDSO, the dynamic loader and unknown code.
     pub synthetic: bool,
+    /// For a static component, the object that it is part of: its path is that object's, a `/` and its name.
+    pub static_in: Option<ComponentId>,
 }
 
 /// What kind of time an API takes; the words of the wait-API data file.

@@ -17,6 +17,7 @@ fn main() {
         wait_all: false,
         interval: None,
         wait_apis: Vec::new(),
+        static_components: None,
         agent: None,
         plan_cache: None,
     };

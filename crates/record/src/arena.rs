@@ -37,6 +37,8 @@ pub struct Settings<'a> {
     pub epoch_ticks: u64,
     /// Directory of plans.
     pub plan_dir: &'a [u8],
+    /// Directory of static plans; empty if there are no static components.
+    pub static_dir: &'a [u8],
     /// The agent's path as it will stand in `LD_PRELOAD`.
     pub agent_path: &'a [u8],
     /// Globs of symbols to trace, one a line.
@@ -85,6 +87,7 @@ impl Arena {
             h.api_table_len = settings.apis.len() as u32;
             for (to, from) in [
                 (&mut h.plan_dir, settings.plan_dir),
+                (&mut h.static_dir, settings.static_dir),
                 (&mut h.agent_path, settings.agent_path),
                 (&mut h.trace, settings.trace),
             ] {

@@ -1,9 +1,10 @@
 //! From extents to the tables of a profile.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use transect_event_abi::process::{
-    OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, unprofiled,
+    OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, SLOT_STATIC, unprofiled,
 };
 use transect_event_abi::thread::bucket_floor;
 use transect_profile_model::{
@@ -14,6 +15,7 @@ use transect_profile_model::{
 use crate::api_data::{ApiData, WaitObject};
 use crate::extent;
 use crate::names::Names;
+use crate::static_components::StaticComponents;
 
 /// Turns ticks of the arena into nanoseconds of the recording.
 #[derive(Debug, Clone, Copy)]
@@ -38,6 +40,7 @@ pub struct Assembler<'a> {
     profile: Profile,
     scale: Scale,
     apis: &'a ApiData,
+    statics: Option<&'a StaticComponents>,
     components: HashMap<(String, String), ComponentId>,
 }
 
@@ -65,14 +68,19 @@ fn class_of(number: u8) -> ApiClass {
 
 impl<'a> Assembler<'a> {
     /// Continues a profile.
-    pub fn new(profile: Profile, scale: Scale, apis: &'a ApiData) -> Self {
+    pub fn new(
+        profile: Profile,
+        scale: Scale,
+        apis: &'a ApiData,
+        statics: Option<&'a StaticComponents>,
+    ) -> Self {
         let components = profile
             .components
             .iter()
             .enumerate()
             .map(|(i, c)| ((c.path.clone(), c.build_id.clone()), i as ComponentId))
             .collect();
-        Assembler { profile, scale, apis, components }
+        Assembler { profile, scale, apis, statics, components }
     }
 
     /// The profile so far.
@@ -80,7 +88,17 @@ impl<'a> Assembler<'a> {
         self.profile
     }
 
-    fn component(&mut self, object: &extent::Object) -> ComponentId {
+    /// The component of an object of a process, by index.
+    fn component_of(&mut self, p: &extent::Process, index: usize) -> Option<ComponentId> {
+        let object = p.objects.get(index)?;
+        let parent = match object.parent {
+            Some(parent) => Some(self.component(p.objects.get(parent as usize)?, None)),
+            None => None,
+        };
+        Some(self.component(object, parent))
+    }
+
+    fn component(&mut self, object: &extent::Object, static_in: Option<ComponentId>) -> ComponentId {
         let key = (object.path.clone(), object.build_id.clone());
         *self.components.entry(key).or_insert_with(|| {
             let path = if object.path.is_empty() { "[vdso]".to_owned() } else { object.path.clone() };
@@ -89,6 +107,7 @@ impl<'a> Assembler<'a> {
                 build_id: object.build_id.clone(),
                 executable: object.flags & OBJECT_EXECUTABLE != 0,
                 synthetic: object.flags & OBJECT_SYNTHETIC != 0,
+                static_in,
             });
             self.profile.components.len() as ComponentId - 1
         })
@@ -104,9 +123,10 @@ impl<'a> Assembler<'a> {
             address_taken: 0,
             refused: 0,
             unplanned: 0,
+            parent: None,
             path: "[unknown]".to_owned(),
         };
-        self.component(&object)
+        self.component(&object, None)
     }
 
     fn loss(&mut self, what: LossKind, place: &str, count: i64, reason: &str) {
@@ -122,22 +142,24 @@ impl<'a> Assembler<'a> {
 
     fn named(&mut self, p: &extent::Process, names: &mut Names, slot: u32) -> Option<Named> {
         let s = p.slots.get(&slot)?;
-        let caller_object = p.objects.get(s.caller as usize)?;
+        let caller_file = p.file_of(s.caller as usize)?;
         if s.flags & SLOT_INTERNAL != 0 {
             return None;
         }
         let dlsym = s.flags & SLOT_DLSYM != 0;
+        if s.flags & SLOT_STATIC != 0 {
+            return self.named_static(p, names, s);
+        }
         let (symbol, version) =
-            if dlsym { (p.name(s.symbol), String::new()) } else { names.dynamic(caller_object, s.symbol) };
-        let caller = self.component(caller_object);
-        let callee_object = match s.callee {
-            Some(i) => p.objects.get(i as usize),
-            None => {
-                p.objects.iter().find(|o| o.flags & OBJECT_GONE == 0 && !o.path.is_empty() && names.defines(o, &symbol))
-            }
-        };
-        let callee = match callee_object {
-            Some(o) => self.component(o),
+            if dlsym { (p.name(s.symbol), String::new()) } else { names.dynamic(caller_file, s.symbol) };
+        let caller = self.component_of(p, s.caller as usize)?;
+        let callee_object = s.callee.map(usize::from).or_else(|| {
+            p.objects.iter().position(|o| {
+                o.flags & OBJECT_GONE == 0 && !o.path.is_empty() && o.parent.is_none() && names.defines(o, &symbol)
+            })
+        });
+        let callee = match callee_object.and_then(|o| self.component_of(p, o)) {
+            Some(component) => component,
             None => {
                 names.unresolved += 1;
                 self.unknown_component()
@@ -148,6 +170,17 @@ impl<'a> Assembler<'a> {
         }
         let api = names.demangle(&symbol);
         Some(Named { caller, callee, symbol, version, api, class: class_of(s.class), dlsym })
+    }
+
+    /// A function of a static component: its name is that of its address.
+    fn named_static(&mut self, p: &extent::Process, names: &mut Names, s: &extent::Slot) -> Option<Named> {
+        let file = p.file_of(usize::from(s.callee?))?;
+        let symbol = names.symbol_at(file, s.target);
+        let caller = self.component_of(p, usize::from(s.caller))?;
+        let callee = self.component_of(p, usize::from(s.callee?))?;
+        let api = names.demangle(without_suffix(&symbol));
+        let class = class_of(s.class);
+        Some(Named { caller, callee, symbol, version: String::new(), api, class, dlsym: false })
     }
 
     /// Adds a process with its threads. `end` is when it ended or the time of the snapshot, in ticks.
@@ -382,6 +415,15 @@ impl<'a> Assembler<'a> {
 
     fn add_losses(&mut self, p: &extent::Process, threads: &[extent::Thread]) {
         for o in &p.objects {
+            if o.parent.is_some() {
+                let reason = "no room near the object, or its code is not as in the file";
+                self.loss(LossKind::RefusedSites, &o.path, o.refused.into(), reason);
+                continue;
+            }
+            for r in self.statics.map(|s| s.refused(Path::new(&o.path))).unwrap_or_default() {
+                let place = if r.component.is_empty() { o.path.clone() } else { format!("{}/{}", o.path, r.component) };
+                self.loss(LossKind::RefusedSites, &place, r.count, &r.reason);
+            }
             self.loss(LossKind::UnhookedSlots, &o.path, o.address_taken.into(), "address taken: programs compare it");
             self.loss(LossKind::UnhookedSlots, &o.path, o.refused.into(), "calling convention or capacity");
             self.loss(LossKind::UnhookedSlots, &o.path, o.unplanned.into(), "no linkage plan");
@@ -417,6 +459,12 @@ fn address_label(p: &extent::Process, names: &mut Names, address: u64) -> String
         Some(name) => format!("{address:#x} ({name})"),
         None => format!("{address:#x}"),
     }
+}
+
+/// A name without what compilers append to copies and parts of a function.
+fn without_suffix(symbol: &str) -> &str {
+    let cut = [".isra.", ".part.", ".constprop.", ".lto_priv.", ".llvm."].iter().filter_map(|s| symbol.find(s)).min();
+    &symbol[..cut.unwrap_or(symbol.len())]
 }
 
 /// Thread group: the name's stem if the thread was given a name of its own, else its start routine.

@@ -23,13 +23,19 @@ pub enum RecordError {
     },
     /// The agent is not where it should be.
     #[error(
-        "the agent libtransect_agent.so is missing; looked in {looked}; reinstall Transect or run `make build` in its \
+        "a file of Transect's own is missing; looked for {looked}; reinstall Transect or run `make build` in its \
          source tree"
     )]
     AgentMissing {
         /// Places looked at.
         looked: String,
     },
+    /// The process can't be attached to or followed.
+    #[error(transparent)]
+    Attach(#[from] transect_attach::AttachError),
+    /// The static components that were asked for can't be made.
+    #[error(transparent)]
+    Static(#[from] crate::static_components::StaticError),
     /// A data file has a mistake.
     #[error("{path}:{line}: {problem}")]
     ApiData {

@@ -54,6 +54,8 @@ pub struct Object {
     pub refused: u32,
     /// Slots left for want of a plan.
     pub unplanned: u32,
+    /// The object that a static component is part of.
+    pub parent: Option<u32>,
     /// Path.
     pub path: String,
 }
@@ -75,6 +77,8 @@ pub struct Slot {
     pub histogram: Option<u32>,
     /// Bytes summed.
     pub bytes: u64,
+    /// Address of the target once known.
+    pub target: u64,
 }
 
 /// A process extent.
@@ -196,6 +200,15 @@ impl Process {
         String::from_utf8_lossy(&rest[..end]).into_owned()
     }
 
+    /// The ELF object of a component: a static component's is the one that it is part of.
+    pub fn file_of(&self, index: usize) -> Option<&Object> {
+        let object = self.objects.get(index)?;
+        match object.parent {
+            Some(parent) => self.objects.get(parent as usize),
+            None => Some(object),
+        }
+    }
+
     /// Index of the loaded object that holds an address.
     pub fn object_at(&self, address: u64) -> Option<usize> {
         self.objects.iter().position(|o| address >= o.start && address < o.end)
@@ -224,6 +237,7 @@ fn object(b: &Bytes<'_>) -> Object {
         address_taken: b.u32(offset_of!(ObjectRecord, address_taken)),
         refused: b.u32(offset_of!(ObjectRecord, refused)),
         unplanned: b.u32(offset_of!(ObjectRecord, unplanned)),
+        parent: b.u32(offset_of!(ObjectRecord, parent_plus_one)).checked_sub(1),
         path: b.text(offset_of!(ObjectRecord, path), 928),
     }
 }
@@ -239,6 +253,7 @@ fn slot(b: &Bytes<'_>, bytes: u64) -> Slot {
         flags,
         histogram: histogram.checked_sub(1).filter(|&n| (n as usize) < HISTOGRAM_CAPACITY),
         bytes,
+        target: b.u64(offset_of!(SlotRecord, target)),
     }
 }
 

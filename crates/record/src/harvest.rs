@@ -14,6 +14,7 @@ use crate::clock;
 use crate::extent::{Head, Process, Thread};
 use crate::liveness::is_alive;
 use crate::names::Names;
+use crate::static_components::StaticComponents;
 
 /// What has been collected so far.
 #[derive(Default)]
@@ -83,8 +84,15 @@ impl Harvest {
     }
 
     /// The profile of everything collected and of what is alive now.
-    pub fn profile(&mut self, arena: &Arena, start: &Profile, scale: Scale, apis: &ApiData) -> Profile {
-        let mut assembler = Assembler::new(start.clone(), scale, apis);
+    pub fn profile(
+        &mut self,
+        arena: &Arena,
+        start: &Profile,
+        scale: Scale,
+        apis: &ApiData,
+        statics: Option<&StaticComponents>,
+    ) -> Profile {
+        let mut assembler = Assembler::new(start.clone(), scale, apis, statics);
         let now = clock::ticks();
         let extents = arena.extents();
         let mut all: Vec<(Process, Vec<Thread>, u64)> = self.ended.clone();

@@ -19,13 +19,16 @@ mod liveness;
 mod machine;
 mod names;
 mod plans;
+pub mod probe_session;
 mod session;
+mod static_components;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::RecordError;
+pub use static_components::StaticError;
 use transect_profile_model::{Profile, Timing};
 
 /// What to record, and how.
@@ -47,6 +50,8 @@ pub struct Options {
     pub interval: Option<Duration>,
     /// Files that extend the wait-API data.
     pub wait_apis: Vec<PathBuf>,
+    /// File that names static components.
+    pub static_components: Option<PathBuf>,
     /// The agent; `None`: beside the running executable or in `../lib/transect`.
     pub agent: Option<PathBuf>,
     /// Directory of the linkage-plan cache; `None`: the user's cache directory.

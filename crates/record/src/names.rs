@@ -58,6 +58,16 @@ impl Names {
         Some(self.demangle(&raw))
     }
 
+    /// Raw name of the function at an address of an object.
+    pub fn symbol_at(&mut self, object: &extent::Object, address: u64) -> String {
+        let vaddr = address.wrapping_sub(object.base);
+        let found = self.open(object).and_then(|file| file.symbol_at(vaddr).map(|s| s.name.to_owned()));
+        found.unwrap_or_else(|| {
+            self.unresolved += 1;
+            format!("sub_{vaddr:x}")
+        })
+    }
+
     /// True if the object defines a dynamic symbol of this name.
     pub fn defines(&mut self, object: &extent::Object, name: &str) -> bool {
         let key = (object.path.clone(), object.build_id.clone());

@@ -10,16 +10,18 @@ use transect_binary_info::PlanCache;
 use transect_event_abi::arena::{REQUEST_DONE, REQUEST_FAILED, REQUEST_POSTED};
 
 use crate::arena::Arena;
+use crate::static_components::StaticComponents;
 
 /// Makes plans on demand.
-pub struct Plans {
+pub struct Plans<'a> {
     cache: PlanCache,
+    statics: Option<&'a StaticComponents>,
 }
 
-impl Plans {
-    /// With a cache directory of one's own, or the user's.
-    pub fn new(cache: PlanCache) -> Plans {
-        Plans { cache }
+impl<'a> Plans<'a> {
+    /// With a cache directory of one's own, or the user's, and what the recording knows of static components.
+    pub fn new(cache: PlanCache, statics: Option<&'a StaticComponents>) -> Plans<'a> {
+        Plans { cache, statics }
     }
 
     /// Answers the request in the mailbox, if there is one.
@@ -37,6 +39,9 @@ impl Plans {
             request.path.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).take_while(|&b| b != 0).collect();
         let path = PathBuf::from(OsStr::from_bytes(&bytes));
         let done = self.cache.ensure(&path).is_ok();
+        if let Some(statics) = self.statics {
+            statics.ensure(&path);
+        }
         let state = if done { REQUEST_DONE } else { REQUEST_FAILED };
         let _ = request.state.compare_exchange(REQUEST_POSTED, state, Ordering::AcqRel, Ordering::Relaxed);
         let _ = futex::wake(&request.state, futex::Flags::empty(), i32::MAX as u32);

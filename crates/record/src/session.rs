@@ -20,6 +20,7 @@ use crate::clock::{self, Clock};
 use crate::error::RecordError;
 use crate::harvest::Harvest;
 use crate::plans::Plans;
+use crate::static_components::StaticComponents;
 use crate::{Options, Recorded, launch, machine};
 
 /// How often ended threads and processes are looked for.
@@ -79,6 +80,10 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
         Some(dir) => PlanCache::new(dir),
         None => PlanCache::open_default(),
     }?;
+    let statics = options.static_components.as_deref().map(StaticComponents::load).transpose()?;
+    if let Some(statics) = &statics {
+        statics.prepare(&target.object)?;
+    }
     let dir = launch::SessionDir::create(&agent)?;
     let clock = Clock::start();
     let (mode, every, budget_ppm) = timing(options);
@@ -90,6 +95,7 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
         ticks_per_us: (clock.rate() * 1000.0) as u32,
         epoch_ticks: clock.epoch,
         plan_dir: cache.folder().as_os_str().as_bytes(),
+        static_dir: statics.as_ref().map_or(&[], |s| s.folder().as_os_str().as_bytes()),
         agent_path: dir.agent().as_os_str().as_bytes(),
         trace: options.trace.join("\n").as_bytes(),
         apis: &apis.table(),
@@ -99,8 +105,10 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
     let mut child = launch::spawn(&options.command, &target.object, &dir.agent())?;
     let pid = child.id();
 
-    let mut session = Session { options, arena: &arena, clock: &clock, apis: &apis, harvest: Harvest::default() };
-    let plans = Plans::new(cache);
+    let statics = statics.as_ref();
+    let mut session =
+        Session { options, arena: &arena, clock: &clock, apis: &apis, statics, harvest: Harvest::default() };
+    let plans = Plans::new(cache, statics);
     let over = AtomicBool::new(false);
     let status = std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
@@ -134,6 +142,7 @@ struct Session<'a> {
     arena: &'a Arena,
     clock: &'a Clock,
     apis: &'a ApiData,
+    statics: Option<&'a StaticComponents>,
     harvest: Harvest,
 }
 
@@ -141,7 +150,7 @@ impl Session<'_> {
     /// Serves requests until the launched process has ended.
     fn serve(
         &mut self,
-        plans: &Plans,
+        plans: &Plans<'_>,
         signals: &Signals,
         pid: u32,
         is_over: impl Fn() -> bool,
@@ -166,7 +175,7 @@ impl Session<'_> {
     }
 
     /// Waits a little for attention, then answers requests and signals.
-    fn round(&mut self, plans: &Plans, signals: &Signals, pid: Option<u32>, snapshot: &mut dyn FnMut(&Profile)) {
+    fn round(&mut self, plans: &Plans<'_>, signals: &Signals, pid: Option<u32>, snapshot: &mut dyn FnMut(&Profile)) {
         let attention = &self.arena.header().attention;
         let seen = attention.load(Ordering::Acquire);
         plans.answer(self.arena);
@@ -223,7 +232,7 @@ impl Session<'_> {
             loss: Vec::new(),
         };
         let scale = Scale { epoch: self.clock.epoch, rate };
-        let mut profile = self.harvest.profile(self.arena, &start, scale, self.apis);
+        let mut profile = self.harvest.profile(self.arena, &start, scale, self.apis, self.statics);
         profile.trace.sort_by_key(|e| e.time_ns);
         let (timed, sampled) = self.harvest.call_ticks();
         profile.meta.clock.timed_call_ns = timed / rate;

@@ -44,7 +44,13 @@ fn flow(thread: u32, caller: u32, callee: u32, api: &str, class: ApiClass, calls
 }
 
 fn component(path: &str, executable: bool) -> Component {
-    Component { path: path.into(), build_id: format!("{:040x}", path.len()), executable, synthetic: false }
+    Component {
+        path: path.into(),
+        build_id: format!("{:040x}", path.len()),
+        executable,
+        synthetic: false,
+        static_in: None,
+    }
 }
 
 fn thread(process: u32, tid: i32, name: &str, group: &str, wall_ns: i64, outermost_ns: i64) -> Thread {

@@ -1,7 +1,7 @@
 //! Chrome trace events, JSON object format.
 //!
-//! Each thread is one complete event over its lifetime, each traced call an instant event on its thread; folded flows
-//! have no point in time and are not in it.
+//! Each thread is one complete event over its lifetime, each traced call an instant event on its thread, each sampled
+//! function a counter of its latency over time; folded flows have no point in time and are not in it.
 
 use std::io::Write;
 
@@ -22,7 +22,8 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), Export
     let metadata = metadata_events(profile);
     let spans = thread_spans(profile);
     let calls = profile.trace.iter().filter_map(|event| traced_call(profile, &stacks, event));
-    for (n, event) in metadata.into_iter().chain(spans).chain(calls).enumerate() {
+    let latencies = crate::latency_counters::events(profile);
+    for (n, event) in metadata.into_iter().chain(spans).chain(latencies).chain(calls).enumerate() {
         out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
         serde_json::to_writer(&mut *out, &event).map_err(fail)?;
     }
@@ -31,7 +32,7 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), Export
 }
 
 /// The format's unit is the microsecond; fractions keep the nanoseconds.
-fn microseconds(ns: i64) -> f64 {
+pub(crate) fn microseconds(ns: i64) -> f64 {
     ns as f64 / 1000.0
 }
 

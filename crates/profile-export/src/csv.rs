@@ -43,6 +43,30 @@ pub const FLOW_COLUMNS: [&str; 26] = [
     "feature",
 ];
 
+/// Columns of latency rows, in order.
+pub const LATENCY_COLUMNS: [&str; 16] = [
+    "function",
+    "component",
+    "calls_seen",
+    "samples",
+    "mean_ns",
+    "p50_ns",
+    "p90_ns",
+    "p99_ns",
+    "max_ns",
+    "calls_estimate",
+    "total_ns",
+    "symbol",
+    "file",
+    "line",
+    "address",
+    "process",
+];
+
+pub(crate) fn write_latency(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
+    write_rows(&LATENCY_COLUMNS, &transect_analyze::latency(profile, &Selection::default()), out)
+}
+
 pub(crate) fn write_flows(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
     write_rows(&FLOW_COLUMNS, &transect_analyze::flows(profile, &Selection::default()), out)
 }

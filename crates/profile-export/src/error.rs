@@ -17,6 +17,15 @@ pub enum ExportError {
         /// The format asked for.
         format: Format,
     },
+    /// The format shows stacks, and the profile holds sampled latencies alone.
+    #[error(
+        "the profile holds latencies of functions and no calls between components, which are what {format} shows: \
+         export chrome or csv instead, or see the latencies with: transect report --view latency"
+    )]
+    NoFlows {
+        /// The format asked for.
+        format: Format,
+    },
     /// An encoder of another crate refused the data.
     #[error("cannot encode the profile as {format}: {reason}")]
     Encode {

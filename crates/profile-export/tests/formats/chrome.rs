@@ -2,6 +2,7 @@
 
 use crate::foreign_tool::{npm_package, read_with};
 use crate::sample_profile;
+use transect_analyze::synthetic::latency_service;
 use transect_profile_export::{Format, export};
 
 /// Holds every event against the rules of the Trace Event Format document.
@@ -18,12 +19,29 @@ for e in trace["traceEvents"]:
     elif e["ph"] == "X":
         assert e["ts"] >= 0 and e["dur"] >= 0 and isinstance(e["cat"], str), e
         print("X", e["name"], e["pid"], e["tid"], e["ts"], e["dur"])
+    elif e["ph"] == "C":
+        assert e["ts"] >= 0 and all(isinstance(v, (int, float)) for v in e["args"].values()), e
+        print("C", e["name"], e["pid"], e["ts"], *e["args"].values())
     elif e["ph"] == "i":
         assert e["s"] in ("g", "p", "t") and e["ts"] >= 0, e
         print("i", e["name"], e["tid"], e["ts"], e["args"]["registers"][0])
     else:
         raise AssertionError(e)
 "#;
+
+#[test]
+fn latencies_are_counters_over_time() {
+    let mut bytes = Vec::new();
+    export(&latency_service(), Format::Chrome, &mut bytes).unwrap();
+    let Some(read) = read_with("python3", &["-c", READER], &bytes) else { return };
+    let median = |line: &str| line.rsplit(' ').nth(1).unwrap().parse::<f64>().unwrap();
+    let of: Vec<&str> =
+        read.lines().filter(|line| line.starts_with("C Codec::encode(Frame const&) (libcodec")).collect();
+    assert_eq!(of.len(), 120, "one event a slice");
+    assert!(of[..70].iter().all(|line| median(line) < 80_000.0) && of[70..].iter().all(|line| median(line) > 80_000.0));
+    assert!(of[69].contains(" 5000 6900000.0 "), "{}", of[69]);
+    assert_eq!(read.lines().filter(|line| line.starts_with("C parse_request (service) 5001 ")).count(), 120);
+}
 
 fn exported() -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -172,6 +172,18 @@ fn recursion_nests_frames() {
     assert_eq!(shared().calls(5), (1001, 1001));
 }
 
+#[test]
+fn a_tail_call_of_a_timed_function_returns_to_the_first_caller() {
+    // f(n, _) = n == 0 ? 7 : tail f(n - 1), through its own probe.
+    let mut code = vec![0xB8, 7, 0, 0, 0, 0x48, 0x85, 0xFF, 0x74, 8]; // mov eax,7; test rdi,rdi; jz end
+    code.extend([0x48, 0xFF, 0xCF, 0xE9, 0, 0, 0, 0, 0xC3]); // dec rdi; jmp T; end: ret
+    code[14..18].copy_from_slice(&(-(18 + 5_i32)).to_le_bytes());
+    let probed = probe(&code, 10, Call::Paired).with(Handler::TimeEnter);
+    assert_eq!(probed.add(5, 0), 7);
+    assert_eq!(probed.add(0, 0), 7);
+    assert_eq!(shared().calls(10), (7, 2));
+}
+
 extern "C" fn double_first(id: u32, registers: &mut Registers, _vectors: u64, _cookie: u64) -> u64 {
     assert_eq!(id, 6);
     registers.rdi *= 2;

@@ -16,6 +16,9 @@
 #
 # A frame is found by its slot alone: keys[hash(slot >> 12)] = slot >> 12, linear probing, entries are never removed;
 # the frame of a slot is pool[index][(slot & 0xfff) / 8]. Only the insertion of a stack page is a locked instruction.
+#
+# A function that is reached by a tail call out of a timed one finds a return site of ours in its slot: the slot's frame
+# is open, and holds the true return address. Then the inner call is not timed (CF = 0).
 
     .section .text.transect_probe, "ax", @progbits
 
@@ -46,6 +49,15 @@
     mov edx, edi
     and edx, 0xff8
     lea rcx, [rcx + rdx * 4]
+    .endm
+
+# rdi = slot, rcx = its frame -> rax = the return address; clobbers rdx. Jumps to \\tail if it is our return site.
+    .macro RETURN_ADDRESS tail
+    mov rax, [rdi]
+    mov rdx, rax
+    sub rdx, [rcx + {F_DESCRIPTOR}]
+    cmp rdx, {CAPACITY}
+    jbe \tail
     .endm
 
 # rdi = slot -> rcx = frame; clobbers rax, rdx, r8. Jumps to \fail if the stack page is unknown.
@@ -126,7 +138,7 @@
     mov rax, rdi
     shr rax, 12
     FIND_OR_INSERT .Lno_frame
-    mov rax, [rdi]
+    RETURN_ADDRESS .Luntimed
     mov [rcx + {F_RETURN}], rax
     mov [rcx + {F_DESCRIPTOR}], rsi
     mov qword ptr [rcx + {F_COOKIE}], 0
@@ -317,7 +329,7 @@
     mov rax, rdi
     shr rax, 12
     FIND_OR_INSERT 96f
-    mov rax, [rdi]
+    RETURN_ADDRESS 95b
     mov [rcx + {F_RETURN}], rax
     mov [rcx + {F_DESCRIPTOR}], rsi
     mov [rcx + {F_COOKIE}], r10

@@ -53,6 +53,7 @@ global_asm!(
     R_MAX = const offset_of!(SiteRecord, max_ticks),
     DISARMED = const DISARMED_OFFSET,
     SHARD_SHIFT = const SHARD_SHIFT,
+    CAPACITY = const crate::trampoline::CAPACITY,
     BUCKETS = const HISTOGRAM_BUCKETS,
     WORD_END = const crate::trampoline::BODY,
 );

@@ -84,8 +84,9 @@ pub fn explain_permission(pid: i32, operation: &'static str) -> AttachError {
         scope,
         same_user_namespace: match namespaces {
             [Some(theirs), Some(ours)] => theirs == ours,
-            // The link of a process that may not be traced is not readable; nothing is known then.
-            _ => true,
+            // The link of a process that may not be traced is not readable. In the first namespace every user is
+            // known; in another one, a process of an unknown user is from outside.
+            _ => fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.trim_end().ends_with(" 4294967295")),
         },
     }
     .explain()

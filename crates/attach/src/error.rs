@@ -249,7 +249,7 @@ impl AttachError {
     /// Wraps an error of the system; those that mean "gone" become [`AttachError::Exited`].
     pub(crate) fn system(pid: i32, what: &'static str) -> impl FnOnce(io::Error) -> AttachError {
         move |source| match source.raw_os_error() {
-            Some(libc::ESRCH) => AttachError::Exited { pid },
+            Some(libc::ESRCH | libc::ENOENT) => AttachError::Exited { pid },
             _ => AttachError::System { pid, what, source },
         }
     }

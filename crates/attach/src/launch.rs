@@ -22,6 +22,7 @@ use std::process::ExitStatus;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
 use crate::process::Status;
 use crate::ptrace::{self, Waited};
@@ -61,21 +62,17 @@ pub struct Launch {
     processes: BTreeMap<i32, Process>,
     queue: VecDeque<LaunchEvent>,
     noted: Rc<RefCell<Vec<Event>>>,
-    signals: child::ChildSignals,
+    signals: ChildSignal,
 }
+
+/// Between two looks for news, if no signal announces them.
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Default)]
 struct Process {
     /// On its way from exec to its entry point.
     entry: Option<Entry>,
 }
-
-/// The events that are followed until the entry point, and beyond if asked for.
-const FOLLOW: libc::c_int = ptrace::TRACE_SYSTEM_CALLS_MARKED
-    | libc::PTRACE_O_TRACEEXEC
-    | libc::PTRACE_O_TRACEFORK
-    | libc::PTRACE_O_TRACEVFORK
-    | libc::PTRACE_O_TRACECLONE;
 
 impl Launch {
     /// Starts a program; it runs its first instruction when [`Launch::next`] is called. With `follow`, programs that it
@@ -85,11 +82,11 @@ impl Launch {
     /// # Errors
     /// [`AttachError::Start`] if it can't be executed, or the reason why it can't be traced.
     pub fn start(command: &[OsString], follow: bool) -> Result<Launch, AttachError> {
-        let signals = child::ChildSignals::block();
+        let signals = ChildSignal::block();
         let prepared = child::Prepared::new(command)?;
         let started = prepared.fork(&signals)?;
         let pid = started.pid();
-        if let Err(error) = ptrace::seize(pid, FOLLOW) {
+        if let Err(error) = ptrace::seize(pid, ptrace::FOLLOWED) {
             let reason = match error.raw_os_error() {
                 Some(libc::ESRCH) => AttachError::Exited { pid },
                 _ => crate::check::explain_permission(pid, "trace a program from its start"),
@@ -144,7 +141,7 @@ impl Launch {
                     if left == Some(Duration::ZERO) {
                         return Ok(LaunchEvent::Nothing);
                     }
-                    self.signals.wait(left);
+                    self.signals.wait(left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT));
                 }
                 Ok((tid, waited)) => self.handle(tid, waited)?,
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {

@@ -23,15 +23,20 @@ mod address_space;
 #[allow(unsafe_code)]
 mod arena;
 mod check;
+#[allow(unsafe_code)]
+mod child_signal;
 mod error;
 mod image;
 #[allow(unsafe_code)]
 mod launch;
 mod memory;
+mod priority;
 mod process;
 #[allow(unsafe_code)]
 mod ptrace;
 mod remote_call;
+mod seccomp;
+mod signal_frame;
 mod stop;
 mod target;
 mod thread_move;

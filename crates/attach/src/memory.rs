@@ -37,6 +37,18 @@ impl Memory {
         self.file.read_exact_at(bytes, address).map_err(|e| self.failure("read the memory", e))
     }
 
+    /// Reads as much as is mapped, up to the length of `bytes`; gives how much that was.
+    pub(crate) fn read_some(&self, address: u64, bytes: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < bytes.len() {
+            match self.file.read_at(&mut bytes[done..], address + done as u64) {
+                Ok(more) if more > 0 => done += more,
+                _ => break,
+            }
+        }
+        done
+    }
+
     /// Eight bytes as an integer.
     ///
     /// # Errors

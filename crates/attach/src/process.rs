@@ -22,6 +22,10 @@ pub struct Status {
     pub groups: [u32; 4],
     /// 0 none, 1 strict, 2 filter.
     pub seccomp: u32,
+    /// Number of system-call filters.
+    pub filters: u32,
+    /// Signals with a handler, bit *n* − 1 for signal *n*.
+    pub caught: u64,
     /// Locked memory, KiB.
     pub locked_kib: u64,
     /// Ignored signals, bit *n* − 1 for signal *n*.
@@ -61,6 +65,8 @@ impl Status {
                 "Uid" => status.users = ids(),
                 "Gid" => status.groups = ids(),
                 "Seccomp" => status.seccomp = number() as u32,
+                "Seccomp_filters" => status.filters = number() as u32,
+                "SigCgt" => status.caught = mask(),
                 "VmLck" => status.locked_kib = number() as u64,
                 "VmSize" => status.has_memory = true,
                 "SigIgn" => status.ignored = mask(),

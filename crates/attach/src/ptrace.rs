@@ -11,6 +11,14 @@ pub type Registers = libc::user_regs_struct;
 
 /// `PTRACE_O_TRACESYSGOOD`: system-call stops are told from SIGTRAP.
 pub const TRACE_SYSTEM_CALLS_MARKED: c_int = libc::PTRACE_O_TRACESYSGOOD;
+/// Options of threads that are traced for the time of a stop.
+pub const SEIZED: c_int = TRACE_SYSTEM_CALLS_MARKED | libc::PTRACE_O_TRACECLONE;
+/// Options of threads that are followed from a launch on.
+pub const FOLLOWED: c_int = TRACE_SYSTEM_CALLS_MARKED
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE;
 /// `PTRACE_O_SUSPEND_SECCOMP`: the thread's system-call filters rest while it is traced.
 pub const SUSPEND_SECCOMP: c_int = 1 << 21;
 
@@ -149,9 +157,4 @@ pub fn wait(tid: pid_t, block: bool) -> io::Result<(pid_t, Waited)> {
             found => return Ok((found, classify(status))),
         }
     }
-}
-
-/// Gives other threads of the machine a chance to run.
-pub fn give_way() {
-    std::thread::yield_now();
 }

@@ -13,13 +13,18 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::check::{explain_permission, own_thread, traced};
+use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
+use crate::priority::Urgent;
 use crate::process::{Status, state, threads, wait_place};
 use crate::ptrace::{self, Registers, Waited};
+use crate::signal_frame::Interrupted;
 use crate::target::{Event, Target};
 
 /// How long one attempt may wait for threads that sleep uninterruptibly.
 const ATTEMPT: Duration = Duration::from_millis(3);
+/// Longest sleep until it is looked again whether a thread stands.
+const LOOK: Duration = Duration::from_micros(200);
 /// How long it is tried in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a thread that could stop is given to be scheduled.
@@ -51,6 +56,20 @@ pub(crate) struct Held {
     pub resting: bool,
     /// It belongs to a stopped (Ctrl-Z) process.
     pub group_stop: bool,
+    /// Where it goes on after signal handlers that it is in.
+    pub interrupted: Vec<Interrupted>,
+}
+
+impl Held {
+    /// What it is traced with.
+    pub fn options(&self) -> i32 {
+        if self.kept { ptrace::FOLLOWED } else { ptrace::SEIZED }
+    }
+
+    /// It stands in or behind a system call that the kernel may restart.
+    pub fn in_call(&self) -> bool {
+        (self.registers.orig_rax as i64) >= 0
+    }
 }
 
 /// Threads held; dropping it lets them go.
@@ -58,6 +77,7 @@ pub struct Stop<'a> {
     pub(crate) target: &'a Target,
     pub(crate) threads: Vec<Held>,
     began: Instant,
+    _urgent: Option<Urgent>,
 }
 
 /// Which threads to hold.
@@ -85,7 +105,7 @@ impl<'a> Stop<'a> {
         let mut seized = Vec::new();
         let mut known = BTreeSet::new();
         // From here on `stop` lets go of what was seized, whatever happens.
-        let mut stop = Stop { target, threads: Vec::new(), began: Instant::now() };
+        let mut stop = Stop { target, threads: Vec::new(), began: Instant::now(), _urgent: Urgent::begin() };
         loop {
             let found = match which {
                 Which::All => threads(pid),
@@ -127,13 +147,32 @@ impl<'a> Stop<'a> {
                 pending.push((tid, kept));
             }
         }
+        let news = ChildSignal::block();
         let began = Instant::now();
         let mut failure = None;
-        while !pending.is_empty() {
-            let mut born = Vec::new();
-            let before = pending.len();
-            pending.retain(|&(tid, kept)| match ptrace::wait(tid, false) {
-                Ok((_, Waited::Nothing)) => true,
+        // All have to be waited for, so one after the other takes no longer than any other order.
+        pending.reverse();
+        while let Some(&(tid, kept)) = pending.last() {
+            let expected = match ptrace::wait(tid, false) {
+                Ok((_, Waited::Nothing)) => {
+                    let waited = began.elapsed();
+                    if waited > ATTEMPT {
+                        match state(tid) {
+                            'Z' | 'X' => drop(pending.pop()),
+                            'D' => failure = Some(AttachError::Unstoppable { pid, tid, wait: wait_place(tid) }),
+                            _ if waited > STARVED => {
+                                failure = Some(AttachError::Unstoppable { pid, tid, wait: wait_place(tid) });
+                            }
+                            _ => news.wait(LOOK),
+                        }
+                    } else {
+                        news.wait(LOOK);
+                    }
+                    if failure.is_some() {
+                        break;
+                    }
+                    continue;
+                }
                 Ok((_, Waited::Interrupted)) => self.add(tid, kept, false, false),
                 Ok((_, Waited::GroupStop(_))) => self.add(tid, kept, false, true),
                 // Delivered now; the interruption comes right after.
@@ -141,43 +180,29 @@ impl<'a> Stop<'a> {
                 Ok((_, Waited::SystemCall)) => ptrace::go_on(tid, 0).is_ok(),
                 Ok((_, Waited::Event(event))) => {
                     let message = ptrace::event_message(tid).unwrap_or(0);
+                    if kept {
+                        self.target.note(Event { tid, event, message });
+                    }
                     if event == libc::PTRACE_EVENT_EXEC {
                         failure = Some(AttachError::Replaced { pid });
-                        if kept {
-                            self.target.note(Event { tid, event, message });
-                            return false;
-                        }
-                    } else if kept {
-                        self.target.note(Event { tid, event, message });
-                        if event == libc::PTRACE_EVENT_CLONE && threads(pid).contains(&(message as i32)) {
-                            born.push((message as i32, true));
-                        }
+                        // A launch takes it from where it stands.
+                        !kept && ptrace::go_on(tid, 0).is_ok()
                     } else {
-                        born.push((message as i32, false));
+                        if !kept || threads(pid).contains(&(message as i32)) {
+                            pending.insert(0, (message as i32, kept));
+                        }
+                        ptrace::go_on(tid, 0).is_ok()
                     }
-                    ptrace::go_on(tid, 0).is_ok()
                 }
                 Ok((_, Waited::Ended(status))) => {
                     self.target.note_end(tid, status);
                     false
                 }
                 Err(_) => false,
-            });
-            if pending.len() == before && born.is_empty() {
-                let waited = began.elapsed();
-                if waited > ATTEMPT {
-                    pending.retain(|(tid, _)| !matches!(state(*tid), 'Z' | 'X'));
-                    if let Some((tid, _)) = pending.iter().find(|(tid, _)| state(*tid) == 'D' || waited > STARVED) {
-                        let error = AttachError::Unstoppable { pid, tid: *tid, wait: wait_place(*tid) };
-                        failure.get_or_insert(error);
-                        break;
-                    }
-                    std::thread::sleep(Duration::from_micros(50));
-                } else {
-                    ptrace::give_way();
-                }
+            };
+            if !expected {
+                pending.pop();
             }
-            pending.extend(born);
         }
         self.let_go_pending(&pending);
         match failure {
@@ -189,9 +214,18 @@ impl<'a> Stop<'a> {
 
     /// Puts a standing thread on the list; gives false, for "no longer waited for".
     fn add(&mut self, tid: i32, kept: bool, resting: bool, group_stop: bool) -> bool {
-        if let Ok(mut registers) = ptrace::registers(tid) {
+        if let Ok(mut registers) = settled_registers(tid) {
             let changed = !resting && restart_interrupted(&mut registers);
-            self.threads.push(Held { tid, registers, changed, mask: None, kept, resting, group_stop });
+            self.threads.push(Held {
+                tid,
+                registers,
+                changed,
+                mask: None,
+                kept,
+                resting,
+                group_stop,
+                interrupted: Vec::new(),
+            });
         }
         false
     }
@@ -219,7 +253,7 @@ impl<'a> Stop<'a> {
                             self.target.note_unfinished(tid);
                             break;
                         }
-                        ptrace::give_way();
+                        std::thread::sleep(LOOK);
                     }
                     Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => {
                         let _ = if kept { ptrace::go_on(tid, 0) } else { ptrace::detach(tid, 0) };
@@ -258,7 +292,11 @@ impl<'a> Stop<'a> {
 
     fn release(&mut self) {
         for index in 0..self.threads.len() {
+            let made_calls = self.threads[index].mask.is_some();
             self.give_back(index);
+            if made_calls && self.threads[index].kept {
+                let _ = ptrace::set_options(self.threads[index].tid, self.threads[index].options());
+            }
             let thread = &self.threads[index];
             if thread.changed {
                 let _ = ptrace::set_registers(thread.tid, &thread.registers);
@@ -290,8 +328,7 @@ fn seize(pid: i32, tid: i32, ours: bool) -> Result<Option<bool>, AttachError> {
     if ours && Status::read(tid).is_ok_and(|s| s.tracer == own_thread()) {
         return Ok(Some(true));
     }
-    let options = ptrace::TRACE_SYSTEM_CALLS_MARKED | libc::PTRACE_O_TRACECLONE;
-    match ptrace::seize(tid, options).map_err(|e| e.raw_os_error()) {
+    match ptrace::seize(tid, ptrace::SEIZED).map_err(|e| e.raw_os_error()) {
         Ok(()) => Ok(Some(false)),
         Err(Some(libc::ESRCH)) => Ok(None),
         Err(_) => match Status::read(tid) {
@@ -302,6 +339,26 @@ fn seize(pid: i32, tid: i32, ours: bool) -> Result<Option<bool>, AttachError> {
             Ok(status) if status.tracer != 0 => Err(traced(pid, status.tracer)),
             Ok(_) => Err(explain_permission(pid, "PTRACE_SEIZE")),
         },
+    }
+}
+
+/// The registers of a thread that is reported to stand. Another processor may still be about to leave it; a thread that
+/// was killed meanwhile has none.
+fn settled_registers(tid: i32) -> std::io::Result<Registers> {
+    let mut tries = 0;
+    loop {
+        match ptrace::registers(tid) {
+            Err(_) if tries < 50 && state(tid) == 't' => {
+                tries += 1;
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            result => {
+                if result.is_err() {
+                    let _ = ptrace::detach(tid, 0);
+                }
+                return result;
+            }
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A process that can be attached to.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -11,6 +11,7 @@ use crate::check;
 use crate::error::AttachError;
 use crate::memory::Memory;
 use crate::process::{Status, state, threads};
+use crate::seccomp::{self, SECCOMP_STRICT};
 use crate::stop::{Stop, StopTimes, Which};
 
 /// Something that happened to a kept process while its threads were being stopped.
@@ -31,11 +32,13 @@ pub struct Target {
     /// Address of an instruction `syscall`.
     pub(crate) system_call_at: Cell<u64>,
     times: Cell<StopTimes>,
-    kept: Cell<bool>,
-    resting: RefCell<BTreeSet<i32>>,
+    kept: Rc<Cell<bool>>,
+    resting: Rc<RefCell<BTreeSet<i32>>>,
     /// Where a launch collects what happens during stops.
     events: RefCell<Rc<RefCell<Vec<Event>>>>,
     unfinished: RefCell<BTreeSet<i32>>,
+    /// Where handlers of signals return to.
+    pub(crate) signal_returns: OnceCell<Vec<u64>>,
     /// The kernel binds tracing to a thread.
     _not_send: PhantomData<*const ()>,
 }
@@ -59,12 +62,26 @@ impl Target {
             memory,
             system_call_at: Cell::new(0),
             times: Cell::default(),
-            kept: Cell::new(false),
-            resting: RefCell::default(),
+            kept: Rc::default(),
+            resting: Rc::default(),
             events: RefCell::default(),
             unfinished: RefCell::default(),
+            signal_returns: OnceCell::new(),
             _not_send: PhantomData,
         })
+    }
+
+    /// Another handle for the same process, which knows as this one does which threads stand: what stands for one goes
+    /// on for both.
+    ///
+    /// # Errors
+    /// As [`Target::open`].
+    pub fn share(&self) -> Result<Target, AttachError> {
+        let mut target = Target::open(self.pid)?;
+        target.kept = self.kept.clone();
+        target.resting = self.resting.clone();
+        target.events.replace(self.events.borrow().clone());
+        Ok(target)
     }
 
     /// Its pid.
@@ -104,6 +121,11 @@ impl Target {
         Stop::begin(self, Which::All)
     }
 
+    /// True if a thread is confined by a system-call filter: code that we bring in should make no system calls then.
+    pub fn is_confined(&self) -> bool {
+        threads(self.pid).iter().any(|tid| Status::read(*tid).is_ok_and(|s| s.seccomp != 0))
+    }
+
     /// Holds one thread, one that sleeps if possible: enough for system calls in its name.
     ///
     /// # Errors
@@ -113,6 +135,9 @@ impl Target {
         let mut candidates: Vec<(u32, i32)> = Vec::new();
         for tid in threads(self.pid) {
             let Ok(status) = Status::read(tid) else { continue };
+            if status.seccomp == SECCOMP_STRICT {
+                return Err(seccomp::strict(self.pid));
+            }
             let place = match status.state {
                 'Z' | 'X' => continue,
                 'S' | 'T' | 't' => 0,
@@ -125,13 +150,27 @@ impl Target {
         let mut last = AttachError::Exited { pid: self.pid };
         for (_, tid) in candidates.into_iter().take(8) {
             match Stop::begin(self, Which::One(tid)) {
-                Ok(stop) if stop.threads[0].registers.cs == USER_CODE_64 => return Ok(stop),
+                Ok(stop) if stop.threads[0].registers.cs == USER_CODE_64 => {
+                    seccomp::allow(self.pid, tid, stop.threads[0].options())?;
+                    return Ok(stop);
+                }
                 Ok(_) => {}
                 Err(error @ (AttachError::Unstoppable { .. } | AttachError::Exited { .. })) => last = error,
                 Err(error) => return Err(error),
             }
         }
         Err(last)
+    }
+
+    /// Holds one thread of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`Target::stop_one`]; [`AttachError::Exited`] if the thread is gone.
+    pub fn stop_thread(&self, tid: i32) -> Result<Stop<'_>, AttachError> {
+        self.finish_unfinished();
+        let stop = Stop::begin(self, Which::One(tid))?;
+        seccomp::allow(self.pid, tid, stop.threads[0].options())?;
+        Ok(stop)
     }
 
     /// How long threads were held so far.

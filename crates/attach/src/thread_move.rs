@@ -2,8 +2,6 @@
 
 use transect_text_patch::Window;
 
-use crate::ptrace::Registers;
-
 /// What a window means for one stopped thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
@@ -17,17 +15,17 @@ pub enum Position {
 
 const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 
-/// Judges one thread.
+/// Judges one thread whose next instruction is at `next`.
 ///
-/// A thread in a system call stands behind the instruction `syscall`, at `rip`; the kernel may restart the call by
+/// A thread in a system call (`in_call`) stands behind the instruction `syscall`, at `next`; the kernel may restart the call by
 /// going back two bytes. If the instruction is in the window, its copy is where the thread must be sent behind: whether
-/// the call is restarted or has given EINTR, it goes on in the displaced code. That holds as well if `rip` is the
+/// the call is restarted or has given EINTR, it goes on in the displaced code. That holds as well if `next` is the
 /// window's end, where nothing is replaced but a restart would go back into it.
-pub fn position(registers: &Registers, window: &Window) -> Position {
+pub fn position(next: u64, in_call: bool, window: &Window) -> Position {
     let length = u64::from(window.length);
     let starts_at = |offset: u64| offset < length && window.starts >> offset & 1 == 1;
-    let at = registers.rip.wrapping_sub(window.address);
-    if (registers.orig_rax as i64) >= 0 {
+    let at = next.wrapping_sub(window.address);
+    if in_call {
         let call = at.wrapping_sub(2);
         let offset = call as usize;
         if call < length && starts_at(call) && window.old[offset..].starts_with(&SYSTEM_CALL) {
@@ -48,7 +46,7 @@ pub fn position(registers: &Registers, window: &Window) -> Position {
     match window.moves[at as usize] {
         0 if at == 0 => Position::Clear,
         0 => Position::InTheWay,
-        to if to == registers.rip => Position::Clear,
+        to if to == next => Position::Clear,
         to => Position::MoveTo(to),
     }
 }
@@ -74,15 +72,9 @@ mod tests {
         w
     }
 
-    fn registers(rip: u64, orig_rax: i64) -> Registers {
-        let mut r = crate::ptrace::no_registers();
-        (r.rip, r.orig_rax) = (rip, orig_rax as u64);
-        r
-    }
-
     #[test]
     fn between_instructions() {
-        let at = |rip| position(&registers(rip, -1), &window());
+        let at = |rip| position(rip, false, &window());
         assert_eq!(at(0x0fff), Position::Clear);
         assert_eq!(at(0x1000), Position::Clear);
         assert_eq!(at(0x1001), Position::InTheWay);
@@ -93,20 +85,20 @@ mod tests {
 
     #[test]
     fn in_a_system_call_of_the_window() {
-        assert_eq!(position(&registers(0x1004, 39), &window()), Position::MoveTo(0x9004));
+        assert_eq!(position(0x1004, true, &window()), Position::MoveTo(0x9004));
         let mut last = window();
         last.old[..5].copy_from_slice(&[0x0f, 0x1f, 0x00, 0x0f, 0x05]);
         last.starts = 0b1001;
         last.moves = [0; WINDOW_CAPACITY];
         (last.moves[0], last.moves[3]) = (0x1000, 0x9003);
-        assert_eq!(position(&registers(0x1005, 39), &last), Position::MoveTo(0x9005), "behind the window");
-        assert_eq!(position(&registers(0x1005, -1), &last), Position::Clear);
+        assert_eq!(position(0x1005, true, &last), Position::MoveTo(0x9005), "behind the window");
+        assert_eq!(position(0x1005, false, &last), Position::Clear);
     }
 
     #[test]
     fn a_call_elsewhere_that_merely_ends_before_the_window() {
         let mut w = window();
         (w.address, w.moves[0]) = (0x1004, 0x1004);
-        assert_eq!(position(&registers(0x1004, 39), &w), Position::Clear);
+        assert_eq!(position(0x1004, true, &w), Position::Clear);
     }
 }

@@ -11,7 +11,7 @@ use transect_text_patch::{WINDOW_CAPACITY, Window};
 
 use crate::error::AttachError;
 use crate::ptrace;
-use crate::stop::Stop;
+use crate::stop::{Held, Stop};
 use crate::target::Target;
 use crate::thread_move::{Position, position};
 
@@ -65,9 +65,11 @@ impl Target {
         let mut written = Written::default();
         let mut runs = self.prepare(windows, &mut written);
         let mut tries = 0;
+        let returns = self.signal_returns();
         while !runs.is_empty() {
             let mut stop = self.stop_all()?;
             let began = Instant::now();
+            stop.find_interrupted(&returns);
             let mut done = 0;
             let mut again = Vec::new();
             for run in &runs {
@@ -166,7 +168,7 @@ impl Stop<'_> {
                 written.left.push((index, Unwritten::NotWritable));
             } else if *place != window.old[..length] {
                 written.left.push((index, Unwritten::Foreign));
-            } else if self.threads.iter().any(|t| position(&t.registers, window) == Position::InTheWay) {
+            } else if self.threads.iter().any(|t| is_in_the_way(t, window)) {
                 blocked.push(index);
             } else {
                 place.copy_from_slice(&window.new[..length]);
@@ -193,7 +195,15 @@ impl Stop<'_> {
     fn move_threads(&mut self, window: &Window) -> usize {
         let mut moved = 0;
         for thread in &mut self.threads {
-            if let Position::MoveTo(address) = position(&thread.registers, window) {
+            for context in &mut thread.interrupted {
+                if let Position::MoveTo(address) = position(context.next, false, window)
+                    && self.target.memory().write(context.at, &address.to_le_bytes()).is_ok()
+                {
+                    context.next = address;
+                    moved += 1;
+                }
+            }
+            if let Position::MoveTo(address) = position(thread.registers.rip, thread.in_call(), window) {
                 thread.registers.rip = address;
                 thread.changed = true;
                 if thread.resting {
@@ -204,4 +214,9 @@ impl Stop<'_> {
         }
         moved
     }
+}
+
+fn is_in_the_way(thread: &Held, window: &Window) -> bool {
+    position(thread.registers.rip, thread.in_call(), window) == Position::InTheWay
+        || thread.interrupted.iter().any(|context| position(context.next, false, window) == Position::InTheWay)
 }

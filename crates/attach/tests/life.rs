@@ -6,3 +6,7 @@ mod first_steps;
 mod launching;
 #[path = "life/program.rs"]
 mod program;
+#[path = "life/refusals.rs"]
+mod refusals;
+#[path = "life/transparency.rs"]
+mod transparency;

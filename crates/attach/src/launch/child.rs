@@ -5,56 +5,12 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::ptr::{null, null_mut};
-use std::time::Duration;
+use std::ptr::null;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
-
-/// SIGCHLD, blocked in this thread so that its arrival can be waited for with a time limit.
-#[derive(Debug)]
-pub struct ChildSignals {
-    before: libc::sigset_t,
-    set: libc::sigset_t,
-}
-
-/// Another thread of ours may take the signal away, so no wait is longer.
-const LONGEST_WAIT: Duration = Duration::from_millis(20);
-
-impl ChildSignals {
-    /// Blocks it until the result is dropped.
-    pub fn block() -> ChildSignals {
-        // SAFETY: signal sets are plain bits, initialized by sigemptyset; all pointers are to locals.
-        unsafe {
-            let mut signals = ChildSignals { before: std::mem::zeroed(), set: std::mem::zeroed() };
-            libc::sigemptyset(&raw mut signals.set);
-            libc::sigaddset(&raw mut signals.set, libc::SIGCHLD);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signals.set, &raw mut signals.before);
-            signals
-        }
-    }
-
-    /// Waits for one.
-    pub fn wait(&self, timeout: Option<Duration>) {
-        let wait = timeout.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
-        let time = libc::timespec { tv_sec: 0, tv_nsec: i64::from(wait.subsec_nanos()) };
-        // SAFETY: both are ours and initialized.
-        unsafe { libc::sigtimedwait(&raw const self.set, null_mut(), &raw const time) };
-    }
-
-    /// In a fork's child: as it was.
-    fn restore(&self) {
-        // SAFETY: `before` was filled in by `block`.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
-    }
-}
-
-impl Drop for ChildSignals {
-    fn drop(&mut self) {
-        self.restore();
-    }
-}
 
 /// Everything that exec needs, made before the fork: the child may not allocate.
 pub struct Prepared {
@@ -89,7 +45,7 @@ impl Prepared {
         Ok(Prepared { program, files, arguments })
     }
 
-    pub fn fork(&self, signals: &ChildSignals) -> Result<Started, AttachError> {
+    pub fn fork(&self, signals: &ChildSignal) -> Result<Started, AttachError> {
         let fail = |source: io::Error| AttachError::Start { program: self.program.clone(), source };
         let (wait, go) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| fail(e.into()))?;
         let (failure, report) = pipe_with(PipeFlags::CLOEXEC).map_err(|e| fail(e.into()))?;

@@ -1,0 +1,111 @@
+//! A process doesn't notice that it was stopped, or that it made calls for somebody else.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use transect_attach::{AttachError, Target};
+
+use crate::program::{Running, compile};
+
+#[test]
+fn sleepers_sleep_on() {
+    let mut sleeps = Running::start(&compile("sleeps", &[]), &[]);
+    let before = sleeps.ask("?");
+    let target = Target::open(sleeps.pid()).unwrap();
+    let threads: Vec<i32> = std::fs::read_dir(format!("/proc/{}/task", sleeps.pid()))
+        .unwrap()
+        .flatten()
+        .map(|e| e.file_name().to_str().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(threads.len(), 12);
+    for _ in 0..30 {
+        let stop = target.stop_all().unwrap();
+        assert_eq!(stop.thread_count(), 12);
+        drop(stop);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for _ in 0..50 {
+        for thread in &threads {
+            let mut stop = target.stop_thread(*thread).unwrap();
+            let address = stop.map_private(8192).unwrap();
+            stop.unmap(address, 8192).unwrap();
+        }
+    }
+    assert_eq!(sleeps.ask("?"), before);
+}
+
+#[test]
+fn stops_are_short_under_eighty_threads() {
+    let mut worker = Running::start(&compile("worker", &[]), &["80"]);
+    let target = Target::open(worker.pid()).unwrap();
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        let stop = target.stop_all().unwrap();
+        assert_eq!(stop.thread_count(), 81);
+        times.push(stop.elapsed());
+        drop(stop);
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    times.sort_unstable();
+    println!("until all of 81 threads stood: median {:?}; stops {:?}", times[10], target.stop_times());
+    assert!(worker.ask("?").ends_with(" 0 4"));
+}
+
+#[test]
+fn a_stopped_process_stays_stopped() {
+    let mut worker = Running::start(&compile("worker", &[]), &["3"]);
+    let state = |pid: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+    };
+    let signal =
+        |name: &str| assert!(Command::new("kill").args([name, &worker.pid().to_string()]).status().unwrap().success());
+    signal("-STOP");
+    while state(worker.pid()) != 'T' {}
+    let target = Target::open(worker.pid()).unwrap();
+    for _ in 0..10 {
+        let mut stop = target.stop_one().unwrap();
+        let address = stop.map_private(8192).unwrap();
+        stop.unmap(address, 8192).unwrap();
+        drop(stop);
+        drop(target.stop_all().unwrap());
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(state(worker.pid()), 'T');
+    }
+    signal("-CONT");
+    assert!(worker.ask("?").ends_with(" 0 4"));
+}
+
+/// The parent of a vfork child can't be stopped, and must not be: the child runs in its memory.
+#[test]
+fn a_vfork_child_is_waited_for() {
+    let program = compile("vfork", &[]);
+    let mut running = Running::start(&program, &["300"]);
+    std::thread::sleep(Duration::from_millis(30));
+    let target = Target::open(running.pid()).unwrap();
+    let began = Instant::now();
+    drop(target.stop_all().unwrap());
+    assert!(began.elapsed() > Duration::from_millis(100), "{:?}", began.elapsed());
+    assert_eq!(running.ask("?"), "here");
+    drop(target);
+    let forever = Running::start(&program, &["30000"]);
+    std::thread::sleep(Duration::from_millis(30));
+    let target = Target::open(forever.pid()).unwrap();
+    match target.stop_all().map(|_| ()) {
+        Err(AttachError::Unstoppable { tid, .. }) => assert_eq!(tid, forever.pid()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_process_whose_first_thread_has_ended() {
+    let mut running = Running::start(&compile("leaderless", &[]), &[]);
+    std::thread::sleep(Duration::from_millis(50));
+    let target = Target::open(running.pid()).unwrap();
+    let mut stop = target.stop_one().unwrap();
+    let address = stop.map_private(8192).unwrap();
+    drop(stop);
+    target.memory().write(address, b"x").unwrap();
+    drop(target.stop_all().unwrap());
+    assert_eq!(running.ask("?"), "here");
+}

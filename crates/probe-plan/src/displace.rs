@@ -24,10 +24,11 @@ use iced_x86::{
 use crate::{Displaced, Fixup, Refusal};
 
 /// Bytes that a jump takes.
-pub(crate) const JUMP: usize = 5;
+pub const JUMP: usize = 5;
 
 /// The instructions that a window displaces.
-pub(crate) struct Window {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisplacedWindow {
     /// Bytes of the file that the window takes, padding included.
     pub length: usize,
     /// The same elsewhere.
@@ -37,7 +38,10 @@ pub(crate) struct Window {
 /// Displaces the instructions at the start of `code`, which stands at `vaddr`, that a jump of five bytes would destroy.
 /// `limit` bytes belong to the place: what follows them may be reached in other ways. `size` bytes belong to the
 /// function; only padding is taken beyond.
-pub(crate) fn displace(code: &[u8], vaddr: u64, limit: u64, size: u64) -> Result<Window, Refusal> {
+///
+/// # Errors
+/// A [`Refusal`]: too short, a call that would return into the window, instructions that can't be displaced.
+pub fn displace(code: &[u8], vaddr: u64, limit: u64, size: u64) -> Result<DisplacedWindow, Refusal> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(code.len());
     let mut decoder = Decoder::with_ip(64, &code[..limit.min(JUMP + 15)], vaddr, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
@@ -72,7 +76,7 @@ pub(crate) fn displace(code: &[u8], vaddr: u64, limit: u64, size: u64) -> Result
         at = next;
     }
     out.resume = vaddr + at as u64;
-    Ok(Window { length: at, displaced: out })
+    Ok(DisplacedWindow { length: at, displaced: out })
 }
 
 /// What assemblers and linkers fill gaps with.
@@ -91,6 +95,9 @@ fn append(
     inner: bool,
 ) -> Result<(), Refusal> {
     use FlowControl as F;
+    if instruction.flow_control() != F::Next && is_cut_by_some(bytes) {
+        return Err(Refusal::NotRelocatable);
+    }
     match instruction.flow_control() {
         F::Next => {}
         F::ConditionalBranch => return conditional(out, instruction, bytes),
@@ -128,6 +135,15 @@ fn append(
         relocate_operand(out, instruction, bytes, offsets, start)?;
     }
     Ok(())
+}
+
+/// True for a branch with an operand-size prefix, which one maker's processors ignore and another's obey. A `REX.W`
+/// behind it (the padded call of `__tls_get_addr`) overrides it in both.
+fn is_cut_by_some(bytes: &[u8]) -> bool {
+    let prefixes =
+        bytes.iter().take_while(|b| matches!(b, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3));
+    let count = prefixes.clone().count();
+    prefixes.into_iter().any(|&b| b == 0x66) && bytes.get(count).is_none_or(|rex| rex & 0xf8 != 0x48)
 }
 
 /// Leaves the displacement of a `%rip`-relative operand to a fixup.

@@ -22,6 +22,7 @@ mod sled;
 mod usdt;
 mod xray;
 
+pub use displace::{DisplacedWindow, JUMP, displace};
 pub use entry::Entry;
 pub use fentry::Fentry;
 pub use function_table::FunctionTable;

@@ -110,7 +110,13 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
         latency::latency(page, &full.latency, few(rows), "--view latency --top N");
     }
     page.section("More", "");
-    let views = View::ALL.map(View::as_str).join("|");
+    let (flows, latency) = (header::has_flows(&full.meta), full.meta.latency.is_some());
+    let has_rows = |view: &View| match view {
+        View::Latency => latency,
+        View::Summary | View::Meta | View::Loss => true,
+        _ => flows,
+    };
+    let views = View::ALL.into_iter().filter(has_rows).map(View::as_str).collect::<Vec<_>>().join("|");
     page.wrapped(2, Role::Plain, &format!("--view {views}"));
     page.wrapped(2, Role::Plain, "--component NAME, --api NAME: who calls what; --html FILE: all of it as one page");
 }

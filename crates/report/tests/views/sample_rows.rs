@@ -410,6 +410,18 @@ pub fn latency_overview() -> Content {
     Content { meta, totals, ..content(Rows::Overview(Box::new(full))) }
 }
 
+/// The overview of calls between components and of latencies, recorded together.
+pub fn both_overview() -> Content {
+    let meta = Meta {
+        collectors: vec!["flow".into(), "latency".into()],
+        timing: Timing::Adaptive { budget: 0.03 },
+        ..latency_meta()
+    };
+    let full = FullReport { latency: latencies(), meta: meta.clone(), ..full_report() };
+    let totals = full.totals;
+    Content { meta, totals, ..content(Rows::Overview(Box::new(full))) }
+}
+
 /// `rows` under the header that all share.
 pub fn content(rows: Rows) -> Content {
     let component = matches!(rows, Rows::Apis(_)).then(|| "libstdc++.so.6".to_owned());
@@ -457,6 +469,7 @@ pub fn views() -> Vec<(&'static str, Content)> {
         ("overview-counts-only", counts_only()),
         ("overview-empty", empty()),
         ("overview-latency", latency_overview()),
+        ("overview-both", both_overview()),
     ])
     .collect()
 }

@@ -24,6 +24,8 @@ pub mod emulate;
 pub mod fork;
 pub mod form;
 pub mod maps;
+#[allow(unsafe_code)]
+pub mod measure;
 mod refusal;
 pub mod serialize;
 pub mod tasks;

@@ -104,17 +104,21 @@ extern "C" fn on_trap(number: i32, info: *mut SignalInfo, context: *mut UserCont
     let (code, registers) = unsafe { ((*info).code, &mut (*context).registers) };
     if code == SI_KERNEL {
         let at = registers.rip.wrapping_sub(1);
-        if let Some(effect) = table::lead(at).or_else(|| word::lead(at)) {
-            // SAFETY: the registers of the thread that met the INT3 at `at`.
-            unsafe { effect.act(registers) };
-            return;
-        }
-        // SAFETY: the byte that was just executed; the one before only if it isn't another page.
-        let (before, byte) = unsafe { (if at % 4096 == 0 { 0 } else { store::load_1(at - 1) }, store::load_1(at)) };
-        if byte != INT3 && !(before == 0xCD && byte == 3) {
-            // It was ours, and has gone.
-            registers.rip = at;
-            return;
+        // Tables are published before INT3 is stored, so one that stands there and was in no table a moment ago may be
+        // in one now: look again some times before it is taken for somebody else's.
+        for _ in 0..64 {
+            if let Some(effect) = table::lead(at).or_else(|| word::lead(at)) {
+                // SAFETY: the registers of the thread that met the INT3 at `at`.
+                unsafe { effect.act(registers) };
+                return;
+            }
+            // SAFETY: the byte that was just executed; the one before only if it isn't another page.
+            let (before, byte) = unsafe { (if at % 4096 == 0 { 0 } else { store::load_1(at - 1) }, store::load_1(at)) };
+            if byte != INT3 && !(before == 0xCD && byte == 3) {
+                // It was ours, and has gone.
+                registers.rip = at;
+                return;
+            }
         }
     }
     // SAFETY: what the kernel has passed.

@@ -51,3 +51,15 @@ pub fn shadow_stack_active() -> bool {
 }
 
 pub mod store;
+
+/// Time stamp counter, read when all instructions before have completed and before any after begins.
+#[inline(always)]
+pub fn fenced_ticks() -> u64 {
+    // SAFETY: fences and rdtsc have no effect but on time.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+        let now = core::arch::x86_64::_rdtsc();
+        core::arch::x86_64::_mm_lfence();
+        now
+    }
+}

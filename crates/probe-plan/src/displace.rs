@@ -140,10 +140,11 @@ fn append(
 /// True for a branch with an operand-size prefix, which one maker's processors ignore and another's obey. A `REX.W`
 /// behind it (the padded call of `__tls_get_addr`) overrides it in both.
 fn is_cut_by_some(bytes: &[u8]) -> bool {
-    let prefixes =
-        bytes.iter().take_while(|b| matches!(b, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3));
-    let count = prefixes.clone().count();
-    prefixes.into_iter().any(|&b| b == 0x66) && bytes.get(count).is_none_or(|rex| rex & 0xf8 != 0x48)
+    let is_prefix = |b: &u8| matches!(b, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3);
+    let count = bytes.iter().take_while(|b| is_prefix(b)).count();
+    let prefixes = &bytes[..count];
+    // Of several REX prefixes, and of one before other prefixes, only a last one counts.
+    prefixes.contains(&0x66) && prefixes.last().is_none_or(|last| last & 0xf8 != 0x48)
 }
 
 /// Leaves the displacement of a `%rip`-relative operand to a fixup.

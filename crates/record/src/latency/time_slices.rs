@@ -16,6 +16,8 @@ pub struct TimeSlices {
     start_ns: i64,
     width_ns: i64,
     last_cut_ns: i64,
+    /// Middle of the time before the last cut.
+    middle_ns: i64,
     functions: HashMap<LatencyId, Function>,
 }
 
@@ -45,7 +47,13 @@ pub struct Cut<'a> {
 impl TimeSlices {
     /// Slices from `start_ns` (since the recording's start) on, `width_ns` wide at first.
     pub fn new(start_ns: i64, width_ns: i64) -> Self {
-        Self { start_ns, width_ns: width_ns.max(1), last_cut_ns: start_ns, functions: HashMap::new() }
+        Self {
+            start_ns,
+            width_ns: width_ns.max(1),
+            last_cut_ns: start_ns,
+            middle_ns: start_ns,
+            functions: HashMap::new(),
+        }
     }
 
     /// When the histograms should be read next, ns since the recording's start.
@@ -55,17 +63,18 @@ impl TimeSlices {
     }
 
     /// Reads the histograms at `now_ns`: what each [`Cut::function`] has gained since the last cut belongs to the time
-    /// between.
+    /// between. Several cuts at one time (one for each process) are one.
     pub fn cut(&mut self, now_ns: i64) -> Cut<'_> {
-        let now_ns = now_ns.max(self.last_cut_ns);
-        // A reading comes a little late as a rule: the middle of the time between tells which slice it is.
-        let middle = |slices: &Self| (i64::midpoint(slices.last_cut_ns, now_ns) - slices.start_ns) / slices.width_ns;
-        while middle(self) >= i64::from(MOST_SLICES) {
+        if now_ns > self.last_cut_ns {
+            // A reading comes a little late as a rule: the middle of the time between tells which slice it is.
+            self.middle_ns = i64::midpoint(self.last_cut_ns, now_ns);
+            self.last_cut_ns = now_ns;
+        }
+        while (self.middle_ns - self.start_ns) / self.width_ns >= i64::from(MOST_SLICES) {
             self.width_ns *= 2;
             self.functions.values_mut().for_each(Function::halve);
         }
-        let slice = u32::try_from(middle(self)).unwrap_or(0);
-        self.last_cut_ns = now_ns;
+        let slice = u32::try_from((self.middle_ns - self.start_ns) / self.width_ns).unwrap_or(0);
         Cut { slice, functions: &mut self.functions }
     }
 
@@ -196,6 +205,15 @@ mod tests {
         assert!(rows.iter().all(|row| row.end_ns - row.start_ns == width && row.start_ns % width == 0));
         let order: Vec<_> = rows.iter().map(|row| (row.latency, row.start_ns, row.bucket.low_ns)).collect();
         assert!(order.is_sorted() && order.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn cuts_at_one_time_are_of_one_slice() {
+        let mut slices = TimeSlices::new(0, 100);
+        for id in 0..3 {
+            slices.cut(200).function(id, 1, || [1]);
+        }
+        assert!(slices.rows(&scale()).iter().all(|row| row.start_ns == 100));
     }
 
     #[test]

@@ -139,6 +139,22 @@ fn xsave_area() -> (u64, u64) {
     }
 }
 
+/// Calls `look` with the address of each stack page that has had a frame.
+pub fn each_stack_page(mut look: impl FnMut(u64)) {
+    let globals = &transect_probe_globals;
+    let (keys, mask) = (globals.keys.load(Ordering::Relaxed), globals.mask.load(Ordering::Relaxed));
+    if keys == 0 {
+        return;
+    }
+    for index in 0..=mask {
+        // SAFETY: `index` is within the keys, which stay mapped (`Globals::set`).
+        let key = unsafe { &*((keys + index * 8) as *const AtomicU64) }.load(Ordering::Relaxed);
+        if key != 0 {
+            look(key << 12);
+        }
+    }
+}
+
 /// The frame of a slot, if its stack page is known.
 pub fn find(slot: u64) -> Option<&'static Frame> {
     let globals = &transect_probe_globals;

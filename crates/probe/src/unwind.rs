@@ -72,6 +72,21 @@ fn restore_above(slot: u64, end: u64) -> u64 {
     restored
 }
 
+/// Puts return addresses back on all stacks of the process, for one that takes all its probes out: afterwards no call
+/// leads through a trampoline but those that begin meanwhile. How many were put back.
+///
+/// Other threads may go on: each address is put back by one atomic exchange, and a call may return directly as well as
+/// through its trampoline. A stack must not be unmapped meanwhile.
+pub fn restore_everywhere() -> u64 {
+    let mut restored = 0;
+    frame::each_stack_page(|page| {
+        if syscall::is_mapped(page) {
+            restored += (page..page + 4096).step_by(8).map(|slot| u64::from(restore_slot(slot))).sum::<u64>();
+        }
+    });
+    restored
+}
+
 fn restore_slot(slot: u64) -> bool {
     // SAFETY: the caller has seen the page mapped; slots are 8-aligned.
     let word = unsafe { &*(slot as *const AtomicU64) };

@@ -13,8 +13,8 @@
 //! [`Launch`] starts a program and hands it over at its first instruction.
 //!
 //! # Duties of the caller
-//! All of it must be used from one thread: the kernel binds a tracer to the thread that began. Don't wait for "any"
-//! child elsewhere in the process meanwhile: stops would be reported there.
+//! All of it must be used from one thread: the kernel binds a tracer to the thread that began. Another thread that
+//! waits for "any" child meanwhile would be given our stops; and [`Launch::next`] reaps children of its own thread.
 //!
 //! # What it is not for
 //! Programs other than 64-bit x86-64 Linux ones; stopping a process for long.

@@ -143,7 +143,8 @@ fn classify(status: c_int) -> Waited {
 /// `ECHILD` if it is not ours (any more).
 pub fn wait(tid: pid_t, block: bool) -> io::Result<(pid_t, Waited)> {
     let mut status: c_int = 0;
-    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    // Tracees belong to a thread: what others have started or traced is not touched.
+    let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
     loop {
         // SAFETY: `status` is ours to be written.
         match unsafe { libc::waitpid(tid, &raw mut status, flags) } {

@@ -45,43 +45,43 @@ impl Stop<'_> {
             ptrace::Registers { rip: at, rax, orig_rax: NO_CALL, rdi, rsi, rdx, r10, r8, r9, ..thread.registers };
         ptrace::set_registers(tid, &registers).map_err(lost)?;
         for _ in 0..2 {
-            run_to_system_call(tid).map_err(lost)?.ok_or(AttachError::Exited { pid })?;
+            self.run_to_system_call(tid).map_err(lost)?.ok_or(AttachError::Exited { pid })?;
         }
         Ok(ptrace::registers(tid).map_err(lost)?.rax)
     }
 
+    /// `None` if the thread ended.
+    fn run_to_system_call(&self, tid: i32) -> io::Result<Option<()>> {
+        ptrace::go_to_system_call(tid, 0)?;
+        loop {
+            match self.wait_for(tid)? {
+                Waited::SystemCall => return Ok(Some(())),
+                Waited::Ended(_) => return Ok(None),
+                // Only SIGSTOP and SIGKILL get through the mask; after the group stop that follows, the call goes on.
+                Waited::Signal(signal) => ptrace::go_to_system_call(tid, signal)?,
+                _ => ptrace::go_to_system_call(tid, 0)?,
+            }
+        }
+    }
+
     /// Brings a thread that made calls for us back to where it was.
     pub(crate) fn give_back(&mut self, index: usize) {
-        let thread = &mut self.threads[index];
-        let Some(mask) = thread.mask.take() else { return };
+        let Some(mask) = self.threads[index].mask.take() else { return };
+        let thread = &self.threads[index];
         let tid = thread.tid;
         if !thread.resting && ptrace::interrupt(tid).is_ok() && ptrace::go_on(tid, 0).is_ok() {
             // A call is restarted only behind a stop of the signal kind, which the interruption is.
             loop {
-                match ptrace::wait(tid, true) {
-                    Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => break,
-                    Ok((_, Waited::Signal(signal))) => drop(ptrace::go_on(tid, signal)),
-                    Ok((_, Waited::Ended(_))) | Err(_) => return,
+                match self.wait_for(tid) {
+                    Ok(Waited::Interrupted | Waited::GroupStop(_)) => break,
+                    Ok(Waited::Signal(signal)) => drop(ptrace::go_on(tid, signal)),
+                    Ok(Waited::Ended(_)) | Err(_) => return,
                     Ok(_) => drop(ptrace::go_on(tid, 0)),
                 }
             }
         }
         let _ = ptrace::set_registers(tid, &thread.registers);
         let _ = ptrace::set_signal_mask(tid, mask);
-    }
-}
-
-/// `None` if the thread ended.
-fn run_to_system_call(tid: i32) -> io::Result<Option<()>> {
-    ptrace::go_to_system_call(tid, 0)?;
-    loop {
-        match ptrace::wait(tid, true)?.1 {
-            Waited::SystemCall => return Ok(Some(())),
-            Waited::Ended(_) => return Ok(None),
-            // Only SIGSTOP and SIGKILL get through the mask; after the group stop that follows, the call goes on.
-            Waited::Signal(signal) => ptrace::go_to_system_call(tid, signal)?,
-            _ => ptrace::go_to_system_call(tid, 0)?,
-        }
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct Held {
 impl Held {
     /// What it is traced with.
     pub fn options(&self) -> i32 {
-        if self.kept { ptrace::FOLLOWED } else { ptrace::SEIZED }
+        if self.kept { ptrace::FOLLOWED } else { ptrace::TRACE_SYSTEM_CALLS_MARKED }
     }
 
     /// It stands in or behind a system call that the kernel may restart.
@@ -77,6 +77,7 @@ pub struct Stop<'a> {
     pub(crate) target: &'a Target,
     pub(crate) threads: Vec<Held>,
     began: Instant,
+    pub(crate) news: ChildSignal,
     _urgent: Option<Urgent>,
 }
 
@@ -105,7 +106,13 @@ impl<'a> Stop<'a> {
         let mut seized = Vec::new();
         let mut known = BTreeSet::new();
         // From here on `stop` lets go of what was seized, whatever happens.
-        let mut stop = Stop { target, threads: Vec::new(), began: Instant::now(), _urgent: Urgent::begin() };
+        let mut stop = Stop {
+            target,
+            threads: Vec::new(),
+            began: Instant::now(),
+            news: ChildSignal::block(),
+            _urgent: Urgent::begin(),
+        };
         loop {
             let found = match which {
                 Which::All => threads(pid),
@@ -114,7 +121,7 @@ impl<'a> Stop<'a> {
             let before = seized.len();
             for tid in found {
                 if known.insert(tid) {
-                    match seize(pid, tid, target.is_kept()) {
+                    match seize(pid, tid, target.is_kept(), which) {
                         Ok(Some(kept)) => seized.push((tid, kept)),
                         Ok(None) => {}
                         Err(error) => {
@@ -147,7 +154,6 @@ impl<'a> Stop<'a> {
                 pending.push((tid, kept));
             }
         }
-        let news = ChildSignal::block();
         let began = Instant::now();
         let mut failure = None;
         // All have to be waited for, so one after the other takes no longer than any other order.
@@ -163,10 +169,10 @@ impl<'a> Stop<'a> {
                             _ if waited > STARVED => {
                                 failure = Some(AttachError::Unstoppable { pid, tid, wait: wait_place(tid) });
                             }
-                            _ => news.wait(LOOK),
+                            _ => self.news.wait(LOOK),
                         }
                     } else {
-                        news.wait(LOOK);
+                        self.news.wait(LOOK);
                     }
                     if failure.is_some() {
                         break;
@@ -275,6 +281,21 @@ impl<'a> Stop<'a> {
         }
     }
 
+    /// Waits for news of a thread that we let run. One that was killed may never be reported: the first thread of a
+    /// process is not before all others have been waited for.
+    pub(crate) fn wait_for(&self, tid: i32) -> std::io::Result<Waited> {
+        let began = Instant::now();
+        loop {
+            match ptrace::wait(tid, false)?.1 {
+                Waited::Nothing if began.elapsed() > ATTEMPT && matches!(state(tid), 'Z' | 'X') => {
+                    return Ok(Waited::Ended(libc::SIGKILL));
+                }
+                Waited::Nothing => self.news.wait(LOOK),
+                waited => return Ok(waited),
+            }
+        }
+    }
+
     /// How long the threads have been held so far.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
@@ -324,11 +345,13 @@ impl Drop for Stop<'_> {
 }
 
 /// Seizes a thread: `Some(true)` if it was ours already, `None` if it is ending.
-fn seize(pid: i32, tid: i32, ours: bool) -> Result<Option<bool>, AttachError> {
+fn seize(pid: i32, tid: i32, ours: bool, which: Which) -> Result<Option<bool>, AttachError> {
     if ours && Status::read(tid).is_ok_and(|s| s.tracer == own_thread()) {
         return Ok(Some(true));
     }
-    match ptrace::seize(tid, ptrace::SEIZED).map_err(|e| e.raw_os_error()) {
+    // A thread that is born of a single held one is no matter of ours.
+    let options = if which == Which::All { ptrace::SEIZED } else { ptrace::TRACE_SYSTEM_CALLS_MARKED };
+    match ptrace::seize(tid, options).map_err(|e| e.raw_os_error()) {
         Ok(()) => Ok(Some(false)),
         Err(Some(libc::ESRCH)) => Ok(None),
         Err(_) => match Status::read(tid) {

@@ -28,7 +28,7 @@ fn as_nobody(prefix: &[&str], pid: i32) -> String {
     let mut words = vec!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
     words.extend(prefix);
     let exe = std::env::current_exe().unwrap();
-    let copy = std::env::temp_dir().join(format!("transect-attach-test-{}", std::process::id()));
+    let copy = std::env::temp_dir().join(format!("transect-attach-{}-{pid}", std::process::id()));
     copy_file(&exe, &copy);
     let output = Command::new(words[0])
         .args(&words[1..])
@@ -123,7 +123,8 @@ fn other_users_as_root() {
 }
 
 fn start_as_nobody(program: &str, options: &[&str], arguments: &[&str]) -> Running {
-    let file = std::env::temp_dir().join(format!("transect-{program}-{}", std::process::id()));
+    let name = format!("transect-{program}-{}-{:?}", arguments.join("-"), std::thread::current().id());
+    let file = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
     copy_file(&compile(program, options), &file);
     let running = Running::from(
         Command::new("setpriv").args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&file).args(arguments),

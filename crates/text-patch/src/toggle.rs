@@ -175,6 +175,18 @@ impl CallSite {
         self.kind
     }
 
+    /// The addresses that a switch stores to, in one store.
+    pub fn stored(&self) -> core::ops::Range<u64> {
+        let at = self.at.wrapping_sub(self.alias).wrapping_add(self.address);
+        let width = match self.kind {
+            StoreKind::Byte => 1,
+            StoreKind::Half => 2,
+            StoreKind::Quarter => 4,
+            StoreKind::Word | StoreKind::SharedWord => 8,
+        };
+        at..at + width
+    }
+
     /// Bytes of the on form.
     pub fn on_bytes(&self) -> [u8; 5] {
         self.on_bytes

@@ -369,7 +369,10 @@ fn write_with_traps(
             starts &= starts - 1;
         }
     }
-    serialize_all()?;
+    if let Err(refusal) = serialize_all() {
+        withdraw(windows, writer);
+        return Err(refusal);
+    }
     if let Some(visit) = &mut visit {
         table.move_saved(stack_pointer());
         // SAFETY: it stays here until `end`.
@@ -377,7 +380,7 @@ fn write_with_traps(
         visit.end();
         (report.moved, report.signalled) = visit.figures();
         if let Err(refusal) = visited {
-            withdraw(windows, writer)?;
+            withdraw(windows, writer);
             return Err(refusal);
         }
     }
@@ -385,19 +388,19 @@ fn write_with_traps(
         // SAFETY: no thread is inside, none gets past the INT3 at the beginning.
         unsafe { writer.bytes(window.address + 1, tail(&window.new, window.length)) };
     }
-    serialize_all()?;
+    serialize_surely();
     for window in windows {
         // SAFETY: all threads see the tail.
         unsafe { writer.byte(window.address, window.new[0]) };
     }
-    serialize_all()?;
+    serialize_surely();
     report.ticks = ticks() - begun;
     Ok(report)
 }
 
 /// Puts old bytes back in place of INT3. All other bytes are the old ones, so a thread sees at every start INT3 or the
 /// old instruction.
-fn withdraw(windows: &[Window], writer: &Writer) -> Result<(), Refusal> {
+fn withdraw(windows: &[Window], writer: &Writer) {
     for window in windows {
         // SAFETY: single bytes change, from INT3 to what the threads may execute.
         unsafe {
@@ -405,7 +408,19 @@ fn withdraw(windows: &[Window], writer: &Writer) -> Result<(), Refusal> {
             writer.byte(window.address, window.old[0]);
         }
     }
-    serialize_all()
+    serialize_surely();
+}
+
+/// Serialization half-way through, which has worked a moment ago. Should a system-call filter have forbidden it since,
+/// threads meet INT3 until it works, rather than a mixed instruction; a filter that goes on forbidding it leaves time
+/// to do the work.
+fn serialize_surely() {
+    for _ in 0..1_000 {
+        if serialize_all().is_ok() {
+            return;
+        }
+        syscall::futex_wait(&AtomicU32::new(0), 0, 1_000_000);
+    }
 }
 
 fn write_stopped(windows: &[Window], policy: &BatchPolicy, writer: &Writer) -> Result<BatchReport, Refusal> {

@@ -167,6 +167,14 @@ pub enum AttachError {
         /// Our version.
         own: u32,
     },
+    /// The agent that is loaded is another one.
+    #[error(
+        "process {pid} holds probes of another build of this command; detach them with that one, or restart the process"
+    )]
+    AgentVersion {
+        /// Pid.
+        pid: i32,
+    },
     /// The arena's descriptor was closed by the program and we may not open it otherwise.
     #[error(
         "process {pid} has closed the descriptor of its probes' memory; run this command as root, which finds it \

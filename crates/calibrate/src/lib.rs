@@ -15,6 +15,8 @@ mod picture;
 pub mod probe_cost;
 mod text;
 #[allow(unsafe_code)]
+mod timed_call;
+#[allow(unsafe_code)]
 pub mod toggle;
 pub mod wait;
 
@@ -24,6 +26,7 @@ use serde::Serialize;
 
 pub use picture::svg;
 pub use text::text;
+pub use timed_call::{TimedCall, timed_call};
 
 use probe_cost::ProbeCost;
 use toggle::ToggleCost;

@@ -28,7 +28,8 @@ pub fn svg(c: &Calibration) -> String {
          <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
     );
     text(&mut out, 24.0, 30.0, "start", 17, "#1a1a1a", "Mixed instructions under the waiting protocol");
-    let subtitle = "executed per million changes of a call that straddles a cache line, against the wait between stores";
+    let subtitle =
+        "executed per million changes of a call that straddles a cache line, against the wait between stores";
     text(&mut out, 24.0, 50.0, "start", 12, "#555555", subtitle);
     let mut waits: Vec<u64> = c.wait_curve.iter().filter_map(|row| row.wait_ticks).collect();
     waits.dedup();
@@ -56,17 +57,22 @@ fn panel(out: &mut String, c: &Calibration, waits: &[u64], cold: bool, left: f64
         let label = ["1", "10", "100", "1,000", "10,000", "100,000", "all"][decade as usize];
         text(out, left - 8.0, y + 4.0, "end", 11, "#555555", label);
     }
-    let _ = writeln!(
-        out,
-        "<rect x=\"{left}\" y=\"{:.1}\" width=\"{PANEL}\" height=\"20\" fill=\"#f3f6f3\"/>",
-        NONE - 10.0
-    );
+    let _ =
+        writeln!(out, "<rect x=\"{left}\" y=\"{:.1}\" width=\"{PANEL}\" height=\"20\" fill=\"#f3f6f3\"/>", NONE - 10.0);
     text(out, left - 8.0, NONE + 4.0, "end", 11, "#555555", "none");
     for (i, wait) in waits.iter().enumerate() {
         text(out, x(i), NONE + 26.0, "middle", 10, "#555555", &short(*wait));
     }
     text(out, x(waits.len()), NONE + 26.0, "middle", 10, "#1a1a1a", "mb");
-    text(out, left + PANEL / 2.0, NONE + 46.0, "middle", 11, "#555555", "wait, ticks (mb: membarrier instead of waits)");
+    text(
+        out,
+        left + PANEL / 2.0,
+        NONE + 46.0,
+        "middle",
+        11,
+        "#555555",
+        "wait, ticks (mb: membarrier instead of waits)",
+    );
     for (k, &split) in SPLITS[1..].iter().enumerate() {
         let place = |row: &&WaitFailures| row.split == split && row.cold == cold;
         let mut points: Vec<(f64, &WaitFailures)> = Vec::new();

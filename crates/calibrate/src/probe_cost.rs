@@ -51,16 +51,8 @@ pub enum Tier {
 
 impl Tier {
     /// Every tier.
-    pub const ALL: [Tier; 8] = [
-        Tier::Off,
-        Tier::Nothing,
-        Tier::Counter,
-        Tier::Integer,
-        Tier::TimeStamp,
-        Tier::Vector,
-        Tier::Full,
-        Tier::Time,
-    ];
+    pub const ALL: [Tier; 8] =
+        [Tier::Off, Tier::Nothing, Tier::Counter, Tier::Integer, Tier::TimeStamp, Tier::Vector, Tier::Full, Tier::Time];
 
     /// Its name in the results.
     pub fn name(self) -> &'static str {

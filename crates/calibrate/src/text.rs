@@ -12,7 +12,9 @@ pub fn text(c: &Calibration) -> String {
     let ns = |ticks: f64| ticks / c.ticks_per_ns;
     let _ = writeln!(out, "Clock       {:.1} ticks a read, {:.4} ticks per ns", c.clock_ticks, c.ticks_per_ns);
     let _ = match c.membarrier_ticks {
-        Some(ticks) => writeln!(out, "membarrier  {ticks:.0} ticks ({:.1} us), one other thread running", ns(ticks) / 1e3),
+        Some(ticks) => {
+            writeln!(out, "membarrier  {ticks:.0} ticks ({:.1} us), one other thread running", ns(ticks) / 1e3)
+        }
         None => writeln!(out, "membarrier  refused by the kernel: code can't be installed while other threads run"),
     };
     let _ = writeln!(out, "\nSwitching a site, ticks\n");
@@ -22,8 +24,7 @@ pub fn text(c: &Calibration) -> String {
             0 => "no".to_owned(),
             n => format!("{n} + {}", 5 - n),
         };
-        let _ =
-            writeln!(out, "  {split:<24} {:>6.1}  {:>6.1}  {:>9.1}", row.on_ticks, row.off_ticks, row.bulk_ticks);
+        let _ = writeln!(out, "  {split:<24} {:>6.1}  {:>6.1}  {:>9.1}", row.on_ticks, row.off_ticks, row.bulk_ticks);
     }
     let _ = writeln!(out, "\nPassing a probe, ticks over the call without it\n");
     let _ = writeln!(out, "  tier             at a no-op   at an entry   able to see the return");
@@ -68,7 +69,8 @@ fn wait_table(out: &mut String, c: &Calibration) {
              is no proof that there are none."
         ),
     };
-    let _ = writeln!(out, "{serialized_failures} failures in {serialized} toggles with membarrier in place of the waits.");
+    let _ =
+        writeln!(out, "{serialized_failures} failures in {serialized} toggles with membarrier in place of the waits.");
     if c.processors < 2 {
         let _ = writeln!(
             out,

@@ -54,6 +54,8 @@ pub enum Command {
     Top(TopArguments),
     /// Say what works on this machine, and what mends the rest.
     Doctor(DoctorArguments),
+    /// Measure what clock, probes and their switching cost here, and how often waiting fails.
+    Calibrate(CalibrateArguments),
     /// Print a completion script for a shell.
     Completions(CompletionsArguments),
     /// Write the man pages into a folder.
@@ -345,6 +347,45 @@ pub struct DoctorArguments {
     /// Colour [default: auto]
     #[arg(long, value_enum)]
     pub color: Option<Color>,
+}
+
+/// `transect calibrate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  transect calibrate
+  transect calibrate --output curve.svg
+  transect calibrate --quick --format json | jq .toggle
+
+All figures are in ticks of the time-stamp counter, without the clock's own cost. Other work on the machine makes
+them larger. The waiting protocol is tried in a process of its own; Transect itself never relies on waiting.")]
+pub struct CalibrateArguments {
+    /// Format
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: CalibrateFormat,
+    /// File to write instead of standard output; NAME.svg gets the picture, beside the tables on standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write a picture of the waiting protocol's failures
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Measure for about a second instead of several
+    #[arg(long)]
+    pub quick: bool,
+    /// Be the process that tries the waiting protocol, from this trial on
+    #[arg(long, value_name = "TRIAL", hide = true)]
+    pub trials_from: Option<usize>,
+}
+
+/// Formats of `transect calibrate`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CalibrateFormat {
+    /// Tables for people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// The picture alone.
+    Svg,
 }
 
 /// `transect completions`.

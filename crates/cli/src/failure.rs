@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use transect_calibrate::CalibrateError;
 use transect_profile_export::ExportError;
 use transect_profile_store::StoreError;
 use transect_record::RecordError;
@@ -40,6 +41,9 @@ pub enum Failure {
     /// A profile could not be converted.
     #[error(transparent)]
     Export(#[from] ExportError),
+    /// This machine's costs could not be measured.
+    #[error(transparent)]
+    Calibrate(#[from] CalibrateError),
     /// An output file or stream could not be written.
     #[error("cannot write {place}: {source}")]
     Write {

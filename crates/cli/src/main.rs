@@ -2,6 +2,7 @@
 //! errors and decides exit statuses.
 
 mod arguments;
+mod calibrate;
 mod completions;
 mod config;
 mod doctor;
@@ -48,6 +49,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Export(arguments) => export::export(&arguments),
         Command::Top(arguments) => top::top(&arguments, &config),
         Command::Doctor(arguments) => doctor::doctor(&arguments, &config),
+        Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::Completions(arguments) => completions::completions(&arguments),
         Command::Man(arguments) => manual::manual(&arguments),
     }

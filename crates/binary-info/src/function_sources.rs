@@ -71,7 +71,7 @@ fn sources(object: &Object) -> FunctionSources {
 }
 
 /// A section's bytes, unpacked if they are compressed with zlib.
-fn unpacked(section: &object::elf::SectionHeader64<LE>, data: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn unpacked(section: &object::elf::SectionHeader64<LE>, data: &[u8]) -> Option<Vec<u8>> {
     let raw = section.data(LE, data).ok()?;
     match section.compression(LE, data).ok()? {
         None => Some(raw.to_vec()),

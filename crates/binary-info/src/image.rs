@@ -59,6 +59,13 @@ impl Object {
         sections
     }
 
+    /// The bytes of the section called `name`, unpacked if they are compressed with zlib; `None` if there is none.
+    pub fn section_bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let table = self.sections();
+        let (_, section) = table.section_by_name(LE, name.as_bytes())?;
+        crate::function_sources::unpacked(section, &self.map[..])
+    }
+
     /// Virtual address ranges that hold code, sorted: executable sections, else executable segments.
     pub fn code_ranges(&self) -> Vec<Range<u64>> {
         let held = |range: &Range<u64>| range.start < range.end && self.bytes_at(range.start).is_some();

@@ -88,8 +88,8 @@ fn compare(
         if first.1 == End::Running || second.1 == End::Running {
             continue;
         }
-        let stack_at = sandbox.stack_at();
-        differ(&first, &second, &original, displaced, code_at, stack_at)
+        let arenas_at = sandbox.data_at();
+        differ(&first, &second, &original, displaced, code_at, arenas_at)
             .map_err(|what| Difference { what: format!("from +{old}: {what}") })?;
         finished += 1;
     }
@@ -108,8 +108,16 @@ fn differ(
     original: &Range<u64>,
     displaced: &Displaced,
     code_at: u64,
-    stack_at: u64,
+    arenas_at: u64,
 ) -> Result<(), String> {
+    // A call that faults has pushed nothing; displaced, it may have by then. The program is at its end in either case.
+    let last = displaced.starts.last().map(|(old, _)| original.start + u64::from(*old));
+    if let (End::Signal(_), End::Signal(_)) = (first.1, second.1)
+        && displaced.ends
+        && last == Some(first.0.integer.rip)
+    {
+        return Ok(());
+    }
     if first.1 != second.1 {
         return Err(format!("ends {:?} at {:x}, {:?}", first.1, first.0.integer.rip, second.1));
     }
@@ -119,10 +127,6 @@ fn differ(
         Some((_, new)) if matches!(first.1, End::Signal(_)) => code_at + u64::from(*new),
         _ => a.rip,
     };
-    // A call that faults has pushed nothing; displaced, it has by then. The program is at its end in either case.
-    if matches!(first.1, End::Signal(_)) && b.rip != wanted && b.rsp == a.rsp.wrapping_sub(8) && displaced.ends {
-        return Ok(());
-    }
     if b.rip != wanted {
         return Err(format!("goes on at {:x}, not {wanted:x}", b.rip));
     }
@@ -145,9 +149,8 @@ fn differ(
         return Err("vector registers".into());
     }
     // What is below the stack pointer and its red zone after a displaced call is nobody's.
-    let dead = a.rsp.wrapping_sub(stack_at);
-    let dead =
-        if displaced.ends && dead < ARENA as u64 { ARENA + dead as usize - 16..ARENA + dead as usize } else { 0..0 };
+    let top = usize::try_from(a.rsp.wrapping_sub(arenas_at)).unwrap_or(0).min(2 * ARENA);
+    let dead = if displaced.ends { top.saturating_sub(16)..top } else { 0..0 };
     let (mut m, mut n) = (first.2.clone(), second.2.clone());
     m[dead.clone()].fill(0);
     n[dead].fill(0);
@@ -250,7 +253,10 @@ fn is_moody(i: &Instruction) -> bool {
     use Mnemonic as M;
     let flow = matches!(i.flow_control(), FlowControl::Interrupt | FlowControl::XbeginXabortXend);
     let segments = (0..i.op_count()).any(|n| i.op_register(n).is_segment_register());
+    // Thread-local memory is not restored.
+    let local = matches!(i.segment_prefix(), Register::FS | Register::GS);
     flow || segments
+        || local && !matches!(i.op0_kind(), iced_x86::OpKind::Register)
         || matches!(i.code(), Code::Syscall | Code::Sysenter | Code::Int1 | Code::Int3)
         || matches!(
             i.mnemonic(),
@@ -374,7 +380,7 @@ fn object_windows(path: &str, stride: usize) -> Option<(usize, usize)> {
         let Window::Displaced { original, displaced } = &site.window else { continue };
         // Thread-local and random values: the same each time, but for the clock.
         let mut decoder = Decoder::with_ip(64, original, site.vaddr, DecoderOptions::NONE);
-        if decoder.iter().any(|i| is_moody(&i) || i.segment_prefix() == Register::GS) {
+        if decoder.iter().any(|i| is_moody(&i)) {
             continue;
         }
         let mut moved = displaced.clone();

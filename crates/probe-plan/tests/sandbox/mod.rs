@@ -9,6 +9,9 @@ pub const ARENA: usize = 32 << 10;
 /// Bytes for relocated code.
 pub const CODE: usize = 64 << 10;
 
+/// Bytes before and after them all that are not accessible, so that wild accesses fault alike.
+const GUARD: usize = 16 << 20;
+
 /// Integer registers as ptrace has them, and the vector ones.
 #[derive(Clone)]
 pub struct State {
@@ -42,18 +45,16 @@ impl Sandbox {
     pub fn start(image: usize) -> io::Result<Self> {
         let image = image.next_multiple_of(4096);
         let size = image + CODE + 2 * ARENA;
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: a new anonymous mapping of its own; nothing else is in its place.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size,
-                libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
+        let room = unsafe { libc::mmap(std::ptr::null_mut(), size + 2 * GUARD, libc::PROT_NONE, flags, -1, 0) };
+        if room == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = room.cast::<u8>().wrapping_add(GUARD).cast();
+        let all = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+        // SAFETY: the middle of the mapping just made.
+        if unsafe { libc::mprotect(base, size, all) } != 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the child makes three system calls and stops; it allocates nothing and takes no lock.
@@ -179,7 +180,7 @@ impl Drop for Sandbox {
         unsafe {
             libc::kill(self.child, libc::SIGKILL);
             libc::waitpid(self.child, std::ptr::null_mut(), libc::__WALL);
-            libc::munmap(self.base.cast(), self.size);
+            libc::munmap(self.base.wrapping_sub(GUARD).cast(), self.size + 2 * GUARD);
         }
     }
 }

@@ -302,7 +302,7 @@ fn evenly_spread_latencies_are_no_finding() {
 fn a_heavy_tail_that_costs_nothing_is_no_finding() {
     let mut profile = latency_service();
     for latency in &mut profile.latency {
-        latency.on_ns = profile.meta.latency.as_ref().map(|session| session.measured_ns * 1_000);
+        latency.calls_estimated = Some(latency.calls_seen);
         latency.histogram.iter_mut().for_each(|bucket| bucket.low_ns /= 1_000);
         latency.histogram.iter_mut().for_each(|bucket| bucket.high_ns /= 1_000);
         latency.total_ns /= 1_000;

@@ -54,7 +54,7 @@ pub const LATENCY_COLUMNS: [&str; 16] = [
     "p90_ns",
     "p99_ns",
     "max_ns",
-    "calls_estimate",
+    "calls_estimated",
     "total_ns",
     "symbol",
     "file",

@@ -31,8 +31,9 @@ pub struct Latency {
     pub total_ns: i64,
     /// The longest, ns; 0 without samples.
     pub max_ns: i64,
-    /// Time in which the probe was switched on, ns; `calls_seen` over it is the rate of calls. `None` if unknown.
-    pub on_ns: Option<i64>,
+    /// Estimate of all calls of the measurement: those seen, and for the time in which the probe was switched off the
+    /// mean of the rates in the windows in which it was on. `None` if that is not known.
+    pub calls_estimated: Option<i64>,
     /// Durations by size, ascending, buckets without samples left out.
     pub histogram: Vec<LatencyBucket>,
 }

@@ -159,7 +159,7 @@ prop_compose! {
                 build_id,
                 executable,
                 synthetic,
-                static_in: (synthetic && row > 0).then_some(row as u32 - 1),
+                static_in: (synthetic && row > 0).then(|| row as u32 - 1),
             })
             .collect();
         profile.processes = vec![Process { pid: 7, parent_pid: 1, executable, start_ns: -1, wall_ns: i64::MAX }];
@@ -175,9 +175,9 @@ prop_compose! {
         }).collect();
         profile.trace = trace.into_iter()
             .map(|(time_ns, thread, caller, api, args)| TraceEvent { time_ns, thread, caller, api, args }).collect();
-        profile.latency = latency.into_iter().map(|(component, function, symbol, file, n, on_ns, histogram)| Latency {
+        profile.latency = latency.into_iter().map(|(component, function, symbol, file, n, calls_estimated, histogram)| Latency {
             process: 0, component, function, symbol, address: n[0], file, line: n[0] as i32, calls_seen: n[1],
-            samples: n[2], total_ns: n[3], max_ns: n[4], on_ns, histogram,
+            samples: n[2], total_ns: n[3], max_ns: n[4], calls_estimated, histogram,
         }).collect();
         profile.latency_slices = slices.into_iter()
             .map(|(latency, n, bucket)| LatencySlice { latency, start_ns: n[0], end_ns: n[1], bucket }).collect();

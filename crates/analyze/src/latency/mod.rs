@@ -38,10 +38,9 @@ pub struct LatencyRow {
     pub p99_ns: Option<i64>,
     /// Longest, ns.
     pub max_ns: Option<i64>,
-    /// Estimated number of all calls: those seen, for the time in which the probe was switched off too. `None` if it
-    /// is not known how long it was on.
-    pub calls_estimate: Option<i64>,
-    /// Estimated time of all calls, ns, recursive calls each for itself: `calls_estimate` (else `calls_seen`) times
+    /// Estimated number of all calls, those included that came while the probe was switched off. `None` if unknown.
+    pub calls_estimated: Option<i64>,
+    /// Estimated time of all calls, ns, recursive calls each for itself: `calls_estimated` (else `calls_seen`) times
     /// `mean_ns`.
     pub total_ns: Option<i64>,
     /// Raw symbol name; empty if there is none.
@@ -84,7 +83,7 @@ fn ranked<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<(LatencyRow
     }
     let value = |row: &LatencyRow| match selection.sort.unwrap_or_default() {
         SortKey::Total | SortKey::SelfTime | SortKey::Attributed | SortKey::Wait | SortKey::Bytes => row.total_ns,
-        SortKey::Calls => Some(row.calls_estimate.unwrap_or(row.calls_seen)),
+        SortKey::Calls => Some(row.calls_estimated.unwrap_or(row.calls_seen)),
         SortKey::Mean => row.mean_ns,
         SortKey::P99 => row.p99_ns,
         SortKey::Max => row.max_ns,
@@ -112,7 +111,7 @@ fn row(sum: &Sum<'_>, prepared: &Prepared<'_>) -> LatencyRow {
         p90_ns: distribution.quantile(0.90),
         p99_ns: distribution.quantile(0.99),
         max_ns: sampled(sum.max_ns),
-        calls_estimate: sum.calls_estimate.map(|calls| calls.round() as i64),
+        calls_estimated: sum.calls_estimated,
         total_ns: sampled(total),
         symbol: sum.first.symbol.clone(),
         file: sum.first.file.clone(),
@@ -161,21 +160,20 @@ mod tests {
     }
 
     #[test]
-    fn time_in_which_a_probe_was_off_is_made_up_for() {
+    fn time_is_estimated_for_all_calls() {
         let mut profile = latency_service();
         profile.latency = vec![profile.latency[1].clone()];
         profile.latency_slices.clear();
-        let measured = profile.meta.latency.as_ref().unwrap().measured_ns;
-        profile.latency[0].on_ns = Some(measured / 100);
+        profile.latency[0].calls_estimated = Some(12_345_678);
         let of = |profile: &Profile| latency(profile, &Selection::default()).remove(0);
         let row = of(&profile);
-        assert_eq!(row.calls_estimate, Some(row.calls_seen * 100));
-        let expected = row.mean_ns.unwrap() as f64 * row.calls_seen as f64 * 100.0;
+        assert_eq!(row.calls_estimated, Some(12_345_678));
+        let expected = row.mean_ns.unwrap() as f64 * 12_345_678.0;
         assert!((row.total_ns.unwrap() as f64 / expected - 1.0).abs() < 0.01);
-        profile.latency[0].on_ns = Some(measured * 2);
-        assert_eq!(of(&profile).calls_estimate, Some(row.calls_seen), "never less than what was seen");
-        profile.latency[0].on_ns = None;
-        assert_eq!(of(&profile).calls_estimate, None);
+        profile.latency[0].calls_estimated = Some(1);
+        assert_eq!(of(&profile).calls_estimated, Some(row.calls_seen), "never less than what was seen");
+        profile.latency[0].calls_estimated = None;
+        assert_eq!(of(&profile).calls_estimated, None);
         assert!(of(&profile).total_ns.is_some());
     }
 

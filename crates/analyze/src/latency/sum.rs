@@ -1,7 +1,6 @@
 use rustc_hash::FxHashMap;
-use transect_profile_model::{Latency, LatencyBucket, LatencyId, Process, Profile};
+use transect_profile_model::{Latency, LatencyBucket, LatencyId};
 
-use super::measured_ns;
 use crate::Selection;
 use crate::matching::{Pattern, chosen_components};
 use crate::prepared::Prepared;
@@ -24,7 +23,7 @@ pub(crate) struct Sum<'a> {
     /// The longest, ns.
     pub max_ns: i64,
     /// Estimate of all calls; `None` if one process' is not known.
-    pub calls_estimate: Option<f64>,
+    pub calls_estimated: Option<i64>,
     /// Estimate of the time of all calls, ns.
     pub total_ns: f64,
     /// Shortest first, bounds distinct.
@@ -37,17 +36,18 @@ impl Sum<'_> {
         (self.samples > 0).then(|| (self.sampled_ns as f64 / self.samples as f64).round() as i64)
     }
 
-    fn add(&mut self, id: LatencyId, latency: &Latency, measured_ns: i64) {
+    fn add(&mut self, id: LatencyId, latency: &Latency) {
         self.ids.push(id);
         self.calls_seen += latency.calls_seen;
         self.samples += latency.samples;
         self.sampled_ns = self.sampled_ns.saturating_add(latency.total_ns);
         self.max_ns = self.max_ns.max(latency.max_ns);
-        let estimate = calls_estimate(latency, measured_ns);
-        self.calls_estimate = self.calls_estimate.zip(estimate).map(|(a, b)| a + b);
+        let seen = latency.calls_seen.max(latency.samples);
+        let estimated = latency.calls_estimated.map(|calls| calls.max(seen));
+        self.calls_estimated = self.calls_estimated.zip(estimated).map(|(a, b)| a.saturating_add(b));
         if latency.samples > 0 {
             let mean = latency.total_ns as f64 / latency.samples as f64;
-            self.total_ns += estimate.unwrap_or(latency.calls_seen.max(latency.samples) as f64) * mean;
+            self.total_ns += estimated.unwrap_or(seen) as f64 * mean;
         }
         self.histogram.extend_from_slice(&latency.histogram);
     }
@@ -57,12 +57,6 @@ impl Sum<'_> {
             self.histogram = merged(std::mem::take(&mut self.histogram));
         }
     }
-}
-
-/// Calls of the whole measurement, if calls came as often while the probe was off as they did while it was on.
-fn calls_estimate(latency: &Latency, measured_ns: i64) -> Option<f64> {
-    let seen = latency.calls_seen as f64;
-    latency.on_ns.map(|on| if on > 0 { seen * (measured_ns as f64 / on as f64).max(1.0) } else { seen })
 }
 
 /// Buckets of several histograms as one.
@@ -102,20 +96,14 @@ pub(crate) fn sums<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<Su
                 samples: 0,
                 sampled_ns: 0,
                 max_ns: 0,
-                calls_estimate: Some(0.0),
+                calls_estimated: Some(0),
                 total_ns: 0.0,
                 histogram: Vec::new(),
             });
             sums.len() - 1
         });
-        sums[position].add(id, latency, measured_of(profile, &profile.processes[latency.process as usize]));
+        sums[position].add(id, latency);
     }
     sums.iter_mut().for_each(Sum::finish);
     sums
-}
-
-/// How long a process was measured, ns.
-fn measured_of(profile: &Profile, process: &Process) -> i64 {
-    let all = measured_ns(profile);
-    if process.wall_ns > 0 { all.min(process.wall_ns) } else { all }
 }

@@ -25,7 +25,7 @@ pub fn latency_service() -> Profile {
     let [service, codec, c, vendor] = [0, 1, 2, 3];
     let main = builder.function(0, service, "main", "main", ("src/main.cc", 12));
     builder.profile.latency[main].calls_seen = 1;
-    builder.profile.latency[main].on_ns = Some(12 * SECOND);
+    builder.profile.latency[main].calls_estimated = Some(1);
     for process in [0, 1] {
         let parse = builder.function(process, service, "parse_request", "parse_request", ("src/parse.c", 88));
         builder.sample(parse, 9, 3_300, |random, _| Some(spread(random, 1_450, 9)));
@@ -94,9 +94,11 @@ pub fn large_latency(functions: usize) -> Profile {
         builder.sample(id, if rare { 1 } else { 10 }, 1, |random, _| {
             (!rare || random.below(12) == 0).then(|| spread(random, typical, 3 + (n as u64 % 9)))
         });
-        // On for as long as makes a plausible part of the run.
+        // As many calls as make a plausible part of the run.
         let latency = &mut builder.profile.latency[id];
-        latency.on_ns = Some((latency.total_ns * (if rare { 4_000 } else { 10 } + n as i64 % 400)).min(60 * SECOND));
+        let part = if rare { 4_000 } else { 10 } + n as i64 % 400;
+        let calls = 60 * SECOND / part * latency.samples / latency.total_ns.max(1);
+        latency.calls_estimated = Some(calls.max(latency.calls_seen));
     }
     builder.profile()
 }
@@ -153,7 +155,7 @@ impl Builder {
             samples: 0,
             total_ns: 0,
             max_ns: 0,
-            on_ns: Some(0),
+            calls_estimated: Some(0),
             histogram: Vec::new(),
         });
         self.profile.latency.len() - 1
@@ -177,7 +179,7 @@ impl Builder {
             }
         }
         latency.calls_seen = latency.samples;
-        latency.on_ns = Some(wall_ns / 1_000_000 * on);
+        latency.calls_estimated = Some(latency.calls_seen * 1_000_000 / on);
         latency.histogram =
             histogram.into_iter().map(|((low_ns, high_ns), count)| LatencyBucket { low_ns, high_ns, count }).collect();
     }

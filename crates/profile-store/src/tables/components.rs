@@ -23,15 +23,12 @@ pub(crate) fn read(table: &TableReader) -> Result<Vec<Component>, StoreError> {
     let mut executables = table.boolean("executable")?.into_iter();
     let mut synthetics = table.boolean("synthetic")?.into_iter();
     // Profiles of earlier versions know of no static components.
-    let static_in =
-        if table.has("static_in") { table.optional_int64("static_in")? } else { vec![None; table.rows()] };
+    let static_in = if table.has("static_in") { table.optional_int64("static_in")? } else { vec![None; table.rows()] };
     let parent = |(row, id): (usize, Option<i64>)| {
         let known = |id: i64| u32::try_from(id).ok().filter(|&id| (id as usize) < table.rows());
         match id {
             None => Ok(None),
-            Some(id) => {
-                known(id).map(Some).ok_or_else(|| table.bad_row(row, format!("static_in {id} does not exist")))
-            }
+            Some(id) => known(id).map(Some).ok_or_else(|| table.bad_row(row, format!("static_in {id} does not exist"))),
         }
     };
     let mut parents = static_in.into_iter().enumerate().map(parent).collect::<Result<Vec<_>, _>>()?.into_iter();

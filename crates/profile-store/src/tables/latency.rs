@@ -22,7 +22,7 @@ pub(super) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         int64("samples", rows, |l| l.samples),
         int64("total_ns", rows, |l| l.total_ns),
         int64("max_ns", rows, |l| l.max_ns),
-        optional_int64("on_ns", rows, |l| l.on_ns),
+        optional_int64("calls_estimated", rows, |l| l.calls_estimated),
     ]
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn read(table: &TableReader, processes: usize, components: usize) -> 
     let mut samples = table.int64("samples")?.into_iter();
     let mut total_ns = table.int64("total_ns")?.into_iter();
     let mut max_ns = table.int64("max_ns")?.into_iter();
-    let mut on_ns = table.optional_int64("on_ns")?.into_iter();
+    let mut calls_estimated = table.optional_int64("calls_estimated")?.into_iter();
     Ok(std::iter::from_fn(|| {
         Some(Latency {
             process: process.next()?,
@@ -92,7 +92,7 @@ pub(crate) fn read(table: &TableReader, processes: usize, components: usize) -> 
             samples: samples.next()?,
             total_ns: total_ns.next()?,
             max_ns: max_ns.next()?,
-            on_ns: on_ns.next()?,
+            calls_estimated: calls_estimated.next()?,
             histogram: Vec::new(),
         })
     })

@@ -88,7 +88,7 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
         let heavy = row.p50_ns.zip(row.p99_ns).is_some_and(|(p50, p99)| p99 / HEAVY_TAIL >= p50.max(1));
         table.row([
             optional_duration(row.total_ns).into(),
-            row.calls_estimate.map_or_else(|| format!("≥ {}", count(row.calls_seen)), count).into(),
+            row.calls_estimated.map_or_else(|| format!("≥ {}", count(row.calls_seen)), count).into(),
             count(row.samples).into(),
             optional_duration(row.mean_ns).into(),
             optional_duration(row.p50_ns).into(),

@@ -353,7 +353,7 @@ pub fn latencies(functions: usize) -> Value {
             "calls_seen": samples.max(1), "samples": samples, "mean_ns": time(typical + 7), "p50_ns": time(typical),
             "p90_ns": time(typical * 2), "p99_ns": time(if n == 0 { typical * 400 } else { typical * 3 }),
             "max_ns": time(if n == 0 { bounds[180].1 } else { typical * 4 }),
-            "calls_estimate": samples * 50, "total_ns": time((functions - n) as i64 * 1_000_000),
+            "calls_estimated": samples * 50, "total_ns": time((functions - n) as i64 * 1_000_000),
             "symbol": name, "file": if n == 3 { "src/pool.c" } else { "src/main.c" }, "line": n, "address": 4096 + n * 64,
         }));
         pictures.push(json!({"merge": 1, "cells": cells.into_iter().flatten().collect::<Vec<_>>()}));

@@ -346,7 +346,7 @@ fn latency_row(function: &str, component: &str, modes: &[(i64, i64)], calls: Opt
         p90_ns: at(0.9),
         p99_ns: at(0.99),
         max_ns: modes.last().map(|mode| mode.0),
-        calls_estimate: calls,
+        calls_estimated: calls,
         total_ns: mean.map(|mean| mean * calls.unwrap_or(samples)),
         symbol: function.into(),
         file: String::new(),

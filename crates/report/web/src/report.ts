@@ -134,7 +134,7 @@ export interface LatencyRow {
   p90_ns: number | null;
   p99_ns: number | null;
   max_ns: number | null;
-  calls_estimate?: number | null;
+  calls_estimated?: number | null;
   total_ns?: number | null;
   symbol?: string;
   file?: string;

@@ -90,7 +90,7 @@ function placeOfRow(row: LatencyRow): LatencyPlace {
 
 function factsOf(row: LatencyRow): HTMLElement[] {
   const fact = (name: string, value: string, title: string): HTMLElement => h("div", { title }, h("dt", {}, name), h("dd", {}, value));
-  const estimate = row.calls_estimate ?? null;
+  const estimate = row.calls_estimated ?? null;
   return [
     fact("Calls", estimate === null ? `≥ ${count(row.calls_seen)}` : `≈ ${count(estimate)}`, `${exact(row.calls_seen)} calls seen while its probe was on`),
     fact("Samples", count(row.samples), `${exact(row.samples)} calls timed`),
@@ -150,7 +150,7 @@ function columns(model: Model, pictures: Map<LatencyRow, HeatFunction>): Column<
   };
   const namesakes = new Map<string, number>();
   for (const row of rows) namesakes.set(nameOf(row), (namesakes.get(nameOf(row)) ?? 0) + 1);
-  const calls = (row: LatencyRow): number => row.calls_estimate ?? row.calls_seen;
+  const calls = (row: LatencyRow): number => row.calls_estimated ?? row.calls_seen;
   const all: Column<LatencyRow>[] = [
     {
       key: "function",
@@ -189,7 +189,7 @@ function columns(model: Model, pictures: Map<LatencyRow, HeatFunction>): Column<
       width: "84px",
       numeric: true,
       sort: calls,
-      text: (row) => (row.calls_estimate === null || row.calls_estimate === undefined ? "≥ " : "") + count(calls(row)),
+      text: (row) => (row.calls_estimated === null || row.calls_estimated === undefined ? "≥ " : "") + count(calls(row)),
       title: (row) => `${exact(calls(row))}; ${exact(row.calls_seen)} seen`,
     },
     {

@@ -163,9 +163,15 @@ impl WordPatch {
     }
 }
 
+/// The address of a word patch under way in this range.
+fn under_way(start: u64, end: u64) -> Option<u64> {
+    let slot = SLOTS.iter().find(|slot| slot.state.load(Ordering::SeqCst) != FREE && slot.overlaps(start, end))?;
+    Some(slot.address.load(Ordering::SeqCst))
+}
+
 /// True if a word patch is under way in this range.
 pub(crate) fn overlaps(start: u64, end: u64) -> bool {
-    SLOTS.iter().any(|slot| slot.state.load(Ordering::SeqCst) != FREE && slot.overlaps(start, end))
+    under_way(start, end).is_some()
 }
 
 /// For the handler of SIGTRAP: what to do about INT3 at `address`.
@@ -279,11 +285,17 @@ pub unsafe fn start_patch(patch: &WordPatch, pacing: Pacing) -> Result<Option<Pe
     patch.check()?;
     let mut pending = Pending { patch: *patch, pacing, stage: Stage::Done, slot: usize::MAX, since: 0 };
     if let Some((word, mask, old, new)) = patch.one_word() {
+        let address = patch.address;
+        match under_way(address, address + u64::from(patch.length)) {
+            Some(other) if other != address => return Err(Refusal::Overlap { address, other }),
+            Some(_) => return Ok(None),
+            None if table::overlaps(address, address + u64::from(patch.length)) => return Ok(None),
+            None => {}
+        }
         // SAFETY: an aligned word of the alias.
         let now = unsafe { store::load_8(word) };
         if now & mask != old {
-            let contended = overlaps(patch.address, patch.address + u64::from(patch.length));
-            return if contended { Ok(None) } else { Err(patch.foreign()) };
+            return Err(patch.foreign());
         }
         // SAFETY: as above.
         let swapped = unsafe { store::compare_exchange_8(word, now, (now & !mask) | new) };

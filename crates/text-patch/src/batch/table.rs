@@ -76,19 +76,21 @@ impl Table {
     /// will return to them. A frame is known by a program counter, flags and segments in a row, as the kernel lays
     /// them. Returns how many were moved.
     pub fn move_saved(&self, sp: u64) -> usize {
-        const PAGES: u64 = 64;
+        // Handlers seldom have deeper stacks; and little at a time, for this may run on a small alternate stack.
+        const DEPTH: u64 = 128 << 10;
+        const PIECE: u64 = 512;
         let mut moved = 0;
         let mut from = sp & !7;
         for _ in 0..4 {
-            let end = (from & !4095) + PAGES * 4096;
+            let end = (from & !(PIECE - 1)) + DEPTH;
             let mut other_stack = 0;
             let mut at = from;
             let mut behind = [0u64; 3]; // the three words before
             while at < end {
-                let mut page = [const { core::mem::MaybeUninit::<u8>::uninit() }; 4096];
-                let length = (4096 - at % 4096) as usize;
+                let mut piece = [const { core::mem::MaybeUninit::<u8>::uninit() }; PIECE as usize];
+                let length = (PIECE - at % PIECE) as usize;
                 // SAFETY: bytes may be uninitialized: only those that were read are looked at.
-                let buffer = unsafe { core::slice::from_raw_parts_mut(page.as_mut_ptr().cast::<u8>(), length) };
+                let buffer = unsafe { core::slice::from_raw_parts_mut(piece.as_mut_ptr().cast::<u8>(), length) };
                 let Ok(n) = syscall::read_own_memory(at, buffer) else { break };
                 for i in 0..n / 8 {
                     // SAFETY: read before.

@@ -16,14 +16,20 @@ const AGENT_LINK: &str = "libtransect.so";
 
 /// Where the agent is.
 pub fn find_agent(given: Option<&Path>) -> Result<PathBuf, RecordError> {
-    let candidates: Vec<PathBuf> = match given {
-        Some(path) => vec![path.to_owned()],
-        None => {
-            let exe = std::env::current_exe().unwrap_or_default();
-            let dir = exe.parent().unwrap_or(Path::new("."));
-            vec![dir.join(AGENT_FILE), dir.join("../lib/transect").join(AGENT_FILE), dir.join("..").join(AGENT_FILE)]
-        }
-    };
+    match given {
+        Some(path) => canonical(&[path.to_owned()]),
+        None => find_beside(AGENT_FILE),
+    }
+}
+
+/// A file that is installed with the command: beside it, or where `make install` puts it.
+pub fn find_beside(file: &'static str) -> Result<PathBuf, RecordError> {
+    let exe = std::env::current_exe().unwrap_or_default();
+    let dir = exe.parent().unwrap_or(Path::new("."));
+    canonical(&[dir.join(file), dir.join("../lib/transect").join(file), dir.join("..").join(file)])
+}
+
+fn canonical(candidates: &[PathBuf]) -> Result<PathBuf, RecordError> {
     match candidates.iter().find(|p| p.is_file()) {
         Some(p) => p.canonicalize().map_err(|source| RecordError::Read { path: p.clone(), source }),
         None => {

@@ -1,11 +1,17 @@
 //! Latency profiling: every function's durations by interval sampling, at a cost that the user sets ("Living on the
 //! Edge: Rapid-Toggling Probes with Cross-Modification on x86", PLDI '16, section 6).
 
+mod assemble;
 mod bucket_scale;
+mod hot;
+mod measured;
+mod processor_time;
+mod rotation;
 mod session;
 mod settings;
 mod steer;
 mod time_slices;
+mod wanted;
 
 pub use bucket_scale::BucketScale;
 pub use settings::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget};

@@ -1,9 +1,273 @@
 //! One measurement from start or attach to profile.
 
-use super::{LatencyOutcome, LatencySettings};
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use transect_attach::{AttachError, Launch, LaunchEvent, Target};
+use transect_profile_model::{LatencyId, LatencySampling};
+
+use super::assemble::assemble;
+use super::measured::{Finished, Measured};
+use super::steer::Costs;
+use super::wanted::Wanted;
+use super::{LatencyOutcome, LatencySettings, LatencyTarget, TimeSlices};
 use crate::RecordError;
+use crate::clock::Clock;
+use crate::launch::find_beside;
+use crate::probe_session::ProbeSession;
+
+/// File name of the image that is loaded into the process.
+const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
+/// Narrowest column of the picture of latency over time.
+const NARROWEST_SLICE: Duration = Duration::from_millis(20);
+/// How often it is looked whether a process that we are not the parent of has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Everything that is under way.
+pub(super) struct Measurement<'a> {
+    settings: &'a LatencySettings,
+    wanted: Wanted,
+    agent: std::path::PathBuf,
+    costs: Costs,
+    empty_ticks: u64,
+    clock: Clock,
+    ticks_per_ns: f64,
+    rows: Rc<Cell<LatencyId>>,
+    slices: TimeSlices,
+    processes: Vec<Measured>,
+    finished: Vec<Finished>,
+    /// Processes that could not be measured: (executable, reason).
+    pub unmeasured: Vec<(String, String)>,
+    next_epoch: Instant,
+}
 
 /// See [`super::record`].
-pub fn run(_settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
-    Err(RecordError::system("measure latency")(std::io::Error::from(std::io::ErrorKind::Unsupported)))
+pub fn run(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
+    let mut measurement = Measurement::new(settings)?;
+    let status = match &settings.target {
+        LatencyTarget::Attach { pid, duration } => {
+            measurement.attach(*pid, *duration)?;
+            None
+        }
+        LatencyTarget::Launch { command, follow } => Some(measurement.launch(command, *follow)?),
+    };
+    Ok(measurement.conclude(status))
+}
+
+impl<'a> Measurement<'a> {
+    fn new(settings: &'a LatencySettings) -> Result<Self, RecordError> {
+        let clock = Clock::start();
+        let call = transect_calibrate::timed_call();
+        let ticks_per_ns = clock.rate();
+        Ok(Self {
+            settings,
+            wanted: Wanted::new(settings),
+            agent: find_beside(PROBE_AGENT_FILE)?,
+            costs: Costs { sample: call.cost_ticks, arming: call.arming_ticks },
+            empty_ticks: call.empty_ticks,
+            slices: TimeSlices::new(clock.elapsed_ns(), settings.epoch.max(NARROWEST_SLICE).as_nanos() as i64),
+            clock,
+            ticks_per_ns,
+            rows: Rc::default(),
+            processes: Vec::new(),
+            finished: Vec::new(),
+            unmeasured: Vec::new(),
+            next_epoch: Instant::now() + settings.epoch,
+        })
+    }
+
+    /// Measures a running process until the time is up, it has ended, or a signal says that it is enough.
+    fn attach(&mut self, pid: i32, duration: Option<Duration>) -> Result<(), RecordError> {
+        let enough = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+            signal_hook::flag::register(signal, enough.clone()).map_err(RecordError::system("watch signals"))?;
+        }
+        let target = Target::open(pid)?;
+        if self.settings.hot {
+            self.wanted.hot = Some(super::hot::functions(&target, Duration::from_secs(1))?);
+        }
+        let controller = std::thread::current();
+        self.measure(target, move || controller.unpark())?;
+        let end = duration.map(|duration| Instant::now() + duration);
+        let mut look = Instant::now();
+        while !enough.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+            if look.elapsed() >= LOOK_EVERY {
+                if !self.processes.iter().any(Measured::is_alive) {
+                    break;
+                }
+                look = Instant::now();
+            }
+            self.tick()?;
+            let until = end.map_or(self.next_epoch, |end| end.min(self.next_epoch));
+            std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
+        }
+        self.finish_all(true)
+    }
+
+    /// Measures a program from its first own instruction to the end of the launched process; gives its status.
+    fn launch(&mut self, command: &[std::ffi::OsString], follow: bool) -> Result<i32, RecordError> {
+        if command.is_empty() {
+            return Err(RecordError::NoCommand);
+        }
+        transect_binary_info::inspect_launch(&command[0])?;
+        let mut launch = Launch::start(command, follow)?;
+        let mut forks: HashSet<i32> = HashSet::new();
+        let status = loop {
+            let left = self.next_epoch.saturating_duration_since(Instant::now());
+            match launch.next(Some(left))? {
+                LaunchEvent::Nothing => {}
+                LaunchEvent::Image(target) => self.image(&mut launch, target)?,
+                LaunchEvent::Forked { parent, child } => {
+                    forks.insert(child);
+                    if let Some(process) = self.processes.iter_mut().find(|p| p.pids.contains(&parent)) {
+                        process.pids.insert(child);
+                    }
+                }
+                LaunchEvent::Ended { pid, status } => {
+                    self.leave(pid, false)?;
+                    if pid == launch.pid() {
+                        break status;
+                    }
+                }
+            }
+            self.tick()?;
+        };
+        // Descendants that outlive the launched process go on without us.
+        self.finish_all(true)?;
+        drop(launch);
+        Ok(shell_status(status))
+    }
+
+    /// A new program stands at its entry point.
+    fn image(&mut self, launch: &mut Launch, target: Target) -> Result<(), RecordError> {
+        let pid = target.pid();
+        self.leave(pid, false)?;
+        let keeper = target.share()?;
+        // The launch waits for SIGCHLD, which this thread has blocked; the loader's events must end the same wait.
+        let controller = nix::sys::pthread::pthread_self();
+        let wake = move || {
+            let _ = nix::sys::pthread::pthread_kill(controller, nix::sys::signal::Signal::SIGCHLD);
+        };
+        let result = if self.settings.hot && self.wanted.hot.is_none() {
+            launch.go_on(&keeper)?;
+            self.wanted.hot = Some(super::hot::functions(&target, Duration::from_secs(1))?);
+            return self.measure(target, wake);
+        } else {
+            self.measure(target, wake)
+        };
+        match result {
+            Ok(()) => {}
+            Err(RecordError::Attach(AttachError::Exited { .. })) => {}
+            // The launched program itself must be measurable; of its children those count that are.
+            Err(error) if pid == launch.pid() && self.finished.is_empty() => {
+                launch.go_on(&keeper)?;
+                return Err(error);
+            }
+            Err(error) => self.unmeasured.push((pid.to_string(), error.to_string())),
+        }
+        launch.go_on(&keeper)?;
+        Ok(())
+    }
+
+    /// Begins to measure one process.
+    fn measure(&mut self, target: Target, wake: impl Fn() + Send + 'static) -> Result<(), RecordError> {
+        let session = ProbeSession::begin(target, &self.agent)?;
+        let rows = self.rows.clone();
+        let sampling = match self.settings.sampling {
+            LatencySampling::Budget { share } => LatencySampling::Budget { share: share / 2.0 },
+            fixed => fixed,
+        };
+        let measured = Measured::begin(session, &self.wanted, sampling, self.costs, rows, wake)?;
+        self.processes.push(measured);
+        Ok(())
+    }
+
+    /// A process has ended or has become another program: what its probes have counted is kept once nobody else uses
+    /// them.
+    fn leave(&mut self, pid: i32, restore: bool) -> Result<(), RecordError> {
+        for process in &mut self.processes {
+            process.pids.remove(&pid);
+        }
+        while let Some(index) = self.processes.iter().position(|p| p.pids.is_empty()) {
+            let process = self.processes.swap_remove(index);
+            process.cut(&mut self.slices, self.clock.elapsed_ns());
+            self.finished.push(process.finish(restore)?);
+        }
+        Ok(())
+    }
+
+    fn finish_all(&mut self, restore: bool) -> Result<(), RecordError> {
+        let now = self.clock.elapsed_ns();
+        for process in self.processes.drain(..) {
+            process.cut(&mut self.slices, now);
+            let pid = process.pids.first().copied().unwrap_or_default();
+            match process.finish(restore) {
+                Ok(finished) => self.finished.push(finished),
+                Err(AttachError::Exited { .. }) => self.unmeasured.push((pid.to_string(), "it ended".to_owned())),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be done by now: loader events always, an epoch when it is due, a column of the picture likewise.
+    fn tick(&mut self) -> Result<(), RecordError> {
+        let mut ended = Vec::new();
+        for process in &mut self.processes {
+            match process.follow_loader(&self.wanted) {
+                Ok(()) => {}
+                Err(AttachError::Exited { .. }) => ended.extend(process.pids.first().copied()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let now = Instant::now();
+        if now < self.next_epoch {
+            return Ok(());
+        }
+        self.next_epoch += self.settings.epoch;
+        if self.next_epoch < now {
+            // We were held up; epochs are not made up for.
+            self.next_epoch = now + self.settings.epoch;
+        }
+        for process in &mut self.processes {
+            process.epoch(self.ticks_per_ns);
+            // Half of a budget is for samples, half for the detours of probes that are off.
+            if let LatencySampling::Budget { share } = self.settings.sampling {
+                match process.take_turns(share / 2.0) {
+                    Ok(()) | Err(AttachError::Exited { .. } | AttachError::Replaced { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        let elapsed = self.clock.elapsed_ns();
+        if elapsed >= self.slices.due_ns() {
+            self.processes.iter().for_each(|process| process.cut(&mut self.slices, elapsed));
+        }
+        Ok(())
+    }
+
+    fn conclude(self, status: Option<i32>) -> LatencyOutcome {
+        let profile = assemble(super::assemble::Facts {
+            settings: self.settings,
+            clock: &self.clock,
+            empty_ticks: self.empty_ticks,
+            sample_ticks: self.costs.sample,
+            finished: self.finished,
+            unmeasured: self.unmeasured,
+            slices: self.slices,
+            status,
+        });
+        LatencyOutcome { profile, status }
+    }
+}
+
+/// As a shell gives it.
+fn shell_status(status: ExitStatus) -> i32 {
+    status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(0)
 }

@@ -42,9 +42,7 @@ impl ProbeSession {
         }
         let plans: HashMap<usize, Plan> = functions
             .iter()
-            .map(|(&object, wanted)| {
-                (object, super::plan::plan(&self.objects[object], &|f| wanted.contains(&f.vaddr)))
-            })
+            .map(|(&object, wanted)| (object, super::plan::plan(&self.objects[object], &|f| wanted.contains(&f.vaddr))))
             .collect();
         for (record, object) in left.iter().zip(objects) {
             let planned = object.and_then(|object| {
@@ -89,9 +87,11 @@ impl ProbeSession {
     }
 
     fn adopt_site(&self, record: &Left, object: Option<usize>, planned: Option<(&Site, &Function)>) -> SessionSite {
-        let region = self.arena.regions().into_iter().find(|region| {
-            record.trampoline >= region.address && record.trampoline - region.address < region.size
-        });
+        let region = self
+            .arena
+            .regions()
+            .into_iter()
+            .find(|region| record.trampoline >= region.address && record.trampoline - region.address < region.size);
         let block = region.as_ref().map_or(0, |region| region.file_offset + (record.trampoline - region.address));
         let mut text = [0; WINDOW_CAPACITY];
         let read = self.target.memory().read(record.address, &mut text[..record.length]).is_ok();
@@ -122,11 +122,8 @@ impl ProbeSession {
             starts: 1,
             moves: padded_moves(record.address),
         };
-        let unplanned = Function {
-            name: format!("sub_{:x}", record.function),
-            vaddr: record.function,
-            ..Function::default()
-        };
+        let unplanned =
+            Function { name: format!("sub_{:x}", record.function), vaddr: record.function, ..Function::default() };
         let (install, restore, can_time) = match placed {
             Some(Placed { install, restore, can_time, .. }) => (install, restore, can_time),
             None => {

@@ -44,9 +44,10 @@ pub fn load(pid: i32, mappings: &[Mapping], known: &mut HashSet<u64>) -> (Vec<Lo
         let identity = (mapping.device, mapping.inode);
         let code = Reach { low: mapping.start, high: mapping.end };
         // A second executable segment, or the same one split by a change of protection.
-        if let Some(object) = objects.iter_mut().find(|o| {
-            o.identity == identity && o.object.load_bias(mapping.start, mapping.offset) == Some(o.bias)
-        }) {
+        if let Some(object) = objects
+            .iter_mut()
+            .find(|o| o.identity == identity && o.object.load_bias(mapping.start, mapping.offset) == Some(o.bias))
+        {
             object.code.push(code);
             continue;
         }
@@ -55,7 +56,14 @@ pub fn load(pid: i32, mappings: &[Mapping], known: &mut HashSet<u64>) -> (Vec<Lo
                 Some(bias) => {
                     let range = object.address_range();
                     let reach = Reach { low: range.start.wrapping_add(bias), high: range.end.wrapping_add(bias) };
-                    objects.push(LoadedObject { path: mapping.path.clone(), object, bias, code: vec![code], reach, identity });
+                    objects.push(LoadedObject {
+                        path: mapping.path.clone(),
+                        object,
+                        bias,
+                        code: vec![code],
+                        reach,
+                        identity,
+                    });
                 }
                 None => {
                     let reason = "mapped where its program headers don't say".to_owned();
@@ -71,9 +79,8 @@ pub fn load(pid: i32, mappings: &[Mapping], known: &mut HashSet<u64>) -> (Vec<Lo
 /// The file behind a mapping: by its mapping where we may (which works for deleted files and other mount namespaces),
 /// else by its path in the process' own root, if that is still the same file.
 fn open(pid: i32, mapping: &Mapping) -> Result<Object, String> {
-    let through_root = |path: &Path| {
-        PathBuf::from(format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(path))
-    };
+    let through_root =
+        |path: &Path| PathBuf::from(format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(path));
     let is_same = |path: &Path| {
         fs::metadata(path).is_ok_and(|m| {
             // Overlay file systems show other devices in maps than in stat: the inode must do there.

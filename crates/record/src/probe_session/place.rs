@@ -1,7 +1,7 @@
 //! From a planned site to the bytes that make it a probe: block, window, and what restores it.
 
 use transect_probe::trampoline::{self, BODY, Block, BuildError, Call, Fixup, Request, WORD};
-use transect_probe_plan::{Event, ExitSupport, Site, Window as PlannedWindow};
+use transect_probe_plan::{Displaced, Event, ExitSupport, Fixup as PlannedFixup, Site, Window as PlannedWindow};
 use transect_text_patch::{WINDOW_CAPACITY, Window};
 
 /// A site given a block.
@@ -15,6 +15,22 @@ pub struct Placed {
     pub restore: Window,
     /// Whether calls can be timed.
     pub can_time: bool,
+}
+
+/// Displacements for an object loaded at `bias`.
+fn absolute(displaced: &Displaced, bias: u64) -> Vec<Fixup> {
+    let fixup = |f: &PlannedFixup| Fixup { at: f.at, from: f.from, target: f.target.wrapping_add(bias) };
+    displaced.fixups.iter().map(fixup).collect()
+}
+
+/// Bytes that [`place`] will need for a site's block; a multiple of 64.
+pub fn block_size(site: &Site) -> u64 {
+    let code = match &site.window {
+        PlannedWindow::Displaced { displaced, .. } | PlannedWindow::Call { displaced, .. } => displaced.code.len(),
+        PlannedWindow::Sled { .. } | PlannedWindow::ReturnSled { .. } => 1,
+    };
+    // The longest call sequence has 34 bytes and is 16-aligned.
+    ((BODY + code + 5).next_multiple_of(16) + 34).next_multiple_of(64) as u64
 }
 
 /// Builds the block of a site of an object loaded at `bias`, to run at `address`.
@@ -36,11 +52,7 @@ pub fn place(site: &Site, bias: u64, address: u64) -> Result<Placed, BuildError>
     let out_of_reach = BuildError::OutOfReach { target: word };
     let (block, original, branch, starts): (_, &[u8], _, Vec<(u8, u16)>) = match &site.window {
         PlannedWindow::Displaced { original, displaced } => {
-            let fixups: Vec<Fixup> = displaced
-                .fixups
-                .iter()
-                .map(|f| Fixup { at: f.at, from: f.from, target: f.target.wrapping_add(bias) })
-                .collect();
+            let fixups = absolute(displaced, bias);
             let resume = (!displaced.ends).then(|| displaced.resume.wrapping_add(bias));
             let request = Request { block: address, code: &displaced.code, fixups: &fixups, resume, call };
             let branch = trampoline::jump(at, word).ok_or(out_of_reach)?;
@@ -60,16 +72,14 @@ pub fn place(site: &Site, bias: u64, address: u64) -> Result<Placed, BuildError>
             let branch = trampoline::jump(at, word).ok_or(out_of_reach)?;
             (trampoline::build(&request)?, original, branch, vec![(0, 0)])
         }
-        PlannedWindow::Call { original } => {
-            // The callee is reached by a jump from the trampoline, probe on or off.
-            let displacement = i32::from_le_bytes([original[1], original[2], original[3], original[4]]);
-            let callee = at.wrapping_add(5).wrapping_add_signed(displacement.into());
-            let fixup = [Fixup { at: 1, from: 5, target: callee }];
-            let code = [0xE9, 0, 0, 0, 0];
-            let request = Request { block: address, code: &code, fixups: &fixup, resume: None, call: Call::Plain };
+        // The callee is reached by a jump from the trampoline, probe on or off.
+        PlannedWindow::Call { original, displaced, tail } => {
+            let fixups = absolute(displaced, bias);
+            let request =
+                Request { block: address, code: &displaced.code, fixups: &fixups, resume: None, call: Call::Plain };
             can_time = false;
-            let branch = trampoline::call(at, word).ok_or(out_of_reach)?;
-            (trampoline::build(&request)?, original, branch, vec![(0, 0)])
+            let branch = if *tail { trampoline::jump(at, word) } else { trampoline::call(at, word) };
+            (trampoline::build(&request)?, original, branch.ok_or(out_of_reach)?, vec![(0, 0)])
         }
     };
     let length = original.len().min(WINDOW_CAPACITY);
@@ -78,6 +88,10 @@ pub fn place(site: &Site, bias: u64, address: u64) -> Result<Placed, BuildError>
     // Behind the branch the old instructions stay: a jump to one of those that begin there finds it whole.
     let mut new = old;
     new[..5].copy_from_slice(&branch);
+    if matches!(&site.window, PlannedWindow::Call { .. }) && length > 5 {
+        // The callee returns here, behind a call that is a byte shorter.
+        new[5] = 0x90;
+    }
     let mut install = Window { address: at, length: length as u8, old, new, starts: 0, moves: [0; WINDOW_CAPACITY] };
     for (offset, displaced) in starts.into_iter().filter(|&(offset, _)| offset < 5) {
         install.starts |= 1 << offset;

@@ -1,0 +1,208 @@
+//! From finished processes to the tables of a profile.
+
+use std::collections::{BTreeMap, HashMap};
+
+use transect_profile_model::{
+    Clock as ClockFacts, Component, ComponentId, Latency, LatencySession, Loss, LossKind, Meta, Process, ProcessId,
+    Profile, SCHEMA_VERSION, Timing,
+};
+
+use super::measured::{Finished, MeasuredFunction};
+use super::{BucketScale, LatencySettings, LatencyTarget, TimeSlices};
+use crate::clock::Clock;
+use crate::machine;
+
+/// A measurement that has ended.
+pub struct Facts<'a> {
+    pub settings: &'a LatencySettings,
+    pub clock: &'a Clock,
+    /// What a timed call of an empty function shows, ticks.
+    pub empty_ticks: u64,
+    /// What timing adds to a call, ticks.
+    pub sample_ticks: f64,
+    pub finished: Vec<Finished>,
+    /// Processes without measurement: (which, why).
+    pub unmeasured: Vec<(String, String)>,
+    pub slices: TimeSlices,
+    /// The launched process' exit status.
+    pub status: Option<i32>,
+}
+
+/// Builds the profile.
+pub fn assemble(facts: Facts<'_>) -> Profile {
+    let rate = facts.clock.rate();
+    let scale = BucketScale::new(rate, facts.empty_ticks);
+    let since_start = |ticks: u64| (ticks.saturating_sub(facts.clock.epoch) as f64 / rate).round() as i64;
+    let mut tables = Tables::default();
+    for finished in &facts.finished {
+        tables.add(finished, &scale, since_start);
+    }
+    tables.latency.sort_by_key(|(row, _)| *row);
+    // Rows are dense: every function that got a number belongs to a process that is finished by now, unless its
+    // counts were lost with it.
+    let places: HashMap<u32, u32> = tables.latency.iter().zip(0..).map(|((row, _), place)| (*row, place)).collect();
+    let mut slices = facts.slices.rows(&scale);
+    slices.retain_mut(|slice| match places.get(&slice.latency) {
+        Some(&place) => {
+            slice.latency = place;
+            true
+        }
+        None => false,
+    });
+    let wall_ns = facts.clock.elapsed_ns();
+    let session = session(&facts, &tables, rate, scale.empty_ns());
+    let overhead_ticks = session.samples as f64 * facts.sample_ticks;
+    let overhead = overhead_ticks / rate / wall_ns.max(1) as f64 + session.toggling_share;
+    for (what, why) in &facts.unmeasured {
+        tables.loss.push(Loss {
+            what: LossKind::UnprofiledChildren,
+            place: format!("process {what}"),
+            count: 1,
+            reason: why.clone(),
+        });
+    }
+    Profile {
+        meta: Meta {
+            schema: SCHEMA_VERSION,
+            command: command(&facts),
+            machine: machine::here(),
+            clock: ClockFacts {
+                source: "tsc".to_owned(),
+                ticks_per_ns: rate,
+                timed_call_ns: facts.sample_ticks / rate,
+                counted_call_ns: 0.0,
+            },
+            collectors: vec!["latency".to_owned()],
+            timing: Timing::Count,
+            overhead_estimate: overhead.min(1.0),
+            wall_ns,
+            started_unix_ns: facts.clock.started_unix_ns,
+            exit_status: facts.status,
+            latency: Some(session),
+        },
+        components: tables.components,
+        processes: tables.processes,
+        threads: Vec::new(),
+        flows: Vec::new(),
+        waits: Vec::new(),
+        locks: Vec::new(),
+        trace: Vec::new(),
+        latency: tables.latency.into_iter().map(|(_, row)| row).collect(),
+        latency_slices: slices,
+        loss: tables.loss,
+    }
+}
+
+fn command(facts: &Facts<'_>) -> Vec<String> {
+    match &facts.settings.target {
+        LatencyTarget::Launch { command, .. } => {
+            command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+        }
+        LatencyTarget::Attach { .. } => facts.finished.first().map(|f| f.command.clone()).unwrap_or_default(),
+    }
+}
+
+fn session(facts: &Facts<'_>, tables: &Tables, rate: f64, empty_ns: f64) -> LatencySession {
+    let sum = |value: fn(&Finished) -> u64| facts.finished.iter().map(value).sum::<u64>();
+    let began = facts.finished.iter().map(|f| f.span.0).min().unwrap_or(0);
+    let ended = facts.finished.iter().map(|f| f.span.1).max().unwrap_or(0);
+    let measured_ns = ended.saturating_sub(began) as f64 / rate;
+    let seconds = (measured_ns / 1e9).max(1e-9);
+    let samples: i64 = tables.latency.iter().map(|(_, row)| row.samples).sum();
+    let toggles = sum(|f| f.toggles);
+    LatencySession {
+        sampling: facts.settings.sampling,
+        epoch_ns: facts.settings.epoch.as_nanos() as i64,
+        measured_ns: measured_ns as i64,
+        probes_installed: tables.latency.len() as i64,
+        probes_active: tables.latency.iter().filter(|(_, row)| row.calls_seen > 0).count() as i64,
+        sites_refused: sum(|f| (f.refused.len() + f.unwritten.len()) as u64) as i64,
+        toggles: toggles as i64,
+        toggles_per_second: toggles as f64 / seconds,
+        samples,
+        samples_per_second: samples as f64 / seconds,
+        toggling_share: sum(|f| f.toggling_ticks) as f64 / rate / measured_ns.max(1.0),
+        empty_ns,
+        stops: sum(|f| f.stops.0) as i64,
+        longest_stop_ns: facts.finished.iter().map(|f| f.stops.1).max().unwrap_or(0) as i64,
+        total_stop_ns: sum(|f| f.stops.2) as i64,
+        abandoned: sum(|f| f.abandoned) as i64,
+        untimed: sum(|f| f.untimed) as i64,
+    }
+}
+
+#[derive(Default)]
+struct Tables {
+    components: Vec<Component>,
+    processes: Vec<Process>,
+    /// With the row numbers given while measuring.
+    latency: Vec<(u32, Latency)>,
+    loss: Vec<Loss>,
+    known: HashMap<(String, String), ComponentId>,
+}
+
+impl Tables {
+    fn add(&mut self, finished: &Finished, scale: &BucketScale, since_start: impl Fn(u64) -> i64) {
+        let process = self.processes.len() as ProcessId;
+        let (start_ns, end_ns) = (since_start(finished.span.0), since_start(finished.span.1));
+        self.processes.push(Process {
+            pid: finished.pid,
+            parent_pid: finished.parent,
+            executable: finished.executable.clone(),
+            start_ns,
+            wall_ns: end_ns - start_ns,
+        });
+        let components: Vec<ComponentId> =
+            finished.objects.iter().map(|object| self.component(object, &finished.executable)).collect();
+        for function in &finished.functions {
+            self.latency.push((function.row, latency(function, process, components[function.object], scale)));
+        }
+        let mut refused: BTreeMap<(usize, String), i64> = BTreeMap::new();
+        for one in &finished.refused {
+            *refused.entry((one.object, one.reason.to_string())).or_default() += 1;
+        }
+        for (object, reason) in &finished.unwritten {
+            *refused.entry((*object, reason.clone())).or_default() += 1;
+        }
+        for ((object, reason), count) in refused {
+            let place = finished.objects[object].0.clone();
+            self.loss.push(Loss { what: LossKind::RefusedSites, place, count, reason });
+        }
+        for object in &finished.unreadable {
+            let place = object.path.to_string_lossy().into_owned();
+            self.loss.push(Loss { what: LossKind::RefusedSites, place, count: 1, reason: object.reason.clone() });
+        }
+    }
+
+    fn component(&mut self, (path, build_id): &(String, String), executable: &str) -> ComponentId {
+        let next = self.components.len() as ComponentId;
+        *self.known.entry((path.clone(), build_id.clone())).or_insert_with(|| {
+            self.components.push(Component {
+                path: path.clone(),
+                build_id: build_id.clone(),
+                executable: path == executable,
+                synthetic: false,
+                static_in: None,
+            });
+            next
+        })
+    }
+}
+
+fn latency(function: &MeasuredFunction, process: ProcessId, component: ComponentId, scale: &BucketScale) -> Latency {
+    Latency {
+        process,
+        component,
+        function: function.name.clone(),
+        symbol: function.symbol.clone(),
+        address: function.vaddr.cast_signed(),
+        file: function.source.0.clone(),
+        line: function.source.1,
+        calls_seen: function.calls as i64,
+        samples: function.samples as i64,
+        total_ns: scale.total_ns(function.ticks, function.samples),
+        max_ns: if function.samples == 0 { 0 } else { scale.ns(function.max_ticks) },
+        calls_estimated: Some(function.calls_estimated as i64),
+        histogram: scale.histogram(function.histogram.iter().map(|&count| count.into())),
+    }
+}

@@ -1,0 +1,442 @@
+//! One process under measurement: its probes, how they are steered, and what they have counted in the end.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use transect_attach::{AttachError, Unwritten};
+use transect_probe::Handler;
+use transect_profile_model::{LatencyId, LatencySampling};
+
+use super::rotation::Rotation;
+use super::steer::{Costs, Steering};
+use super::{TimeSlices, wanted::Wanted};
+use crate::clock::ticks;
+use crate::probe_session::{LoaderWatcher, ProbeSession, RefusedFunction, SiteId, SiteState, UnreadableObject};
+
+/// How long a turn of hot functions lasts.
+const TURN: Duration = Duration::from_millis(100);
+/// When the first turn ends: by then it is known who is hot.
+const FIRST_TURN: Duration = Duration::from_millis(30);
+
+/// A function of a finished process.
+#[derive(Debug)]
+pub struct MeasuredFunction {
+    /// Row in the profile.
+    pub row: LatencyId,
+    /// Index in [`Finished::objects`].
+    pub object: usize,
+    /// Demangled name.
+    pub name: String,
+    /// Raw symbol.
+    pub symbol: String,
+    /// Virtual address.
+    pub vaddr: u64,
+    /// Source file and line; empty and 0 if unknown.
+    pub source: (String, i32),
+    /// Calls that met the probe switched on.
+    pub calls: u64,
+    /// Calls timed.
+    pub samples: u64,
+    /// Their ticks.
+    pub ticks: u64,
+    /// The longest, ticks.
+    pub max_ticks: u64,
+    /// Calls in all, estimated.
+    pub calls_estimated: u64,
+    /// Samples by duration.
+    pub histogram: Vec<u32>,
+}
+
+/// What is left of a process when it has ended or was let go.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// Pid.
+    pub pid: i32,
+    /// Parent's pid.
+    pub parent: i32,
+    /// Path of the executable.
+    pub executable: String,
+    /// Its command line.
+    pub command: Vec<String>,
+    /// When its measurement began and ended, ticks.
+    pub span: (u64, u64),
+    /// Paths and build-ids of its objects.
+    pub objects: Vec<(String, String)>,
+    /// Functions, in the order of their rows.
+    pub functions: Vec<MeasuredFunction>,
+    /// Functions without probe.
+    pub refused: Vec<RefusedFunction>,
+    /// Sites whose text could not be written: (object, reason).
+    pub unwritten: Vec<(usize, String)>,
+    /// Objects that could not be looked into.
+    pub unreadable: Vec<UnreadableObject>,
+    /// Probes that were switched on or off.
+    pub toggles: u64,
+    /// Ticks that this process spent on switching.
+    pub toggling_ticks: u64,
+    /// Number, longest, sum of the stops.
+    pub stops: (u64, u64, u64),
+    /// Timed calls left by unwinding.
+    pub abandoned: u64,
+    /// Calls not timed for want of a frame.
+    pub untimed: u64,
+}
+
+/// Taken at the start: an ended process can't be asked.
+struct Identity {
+    pid: i32,
+    parent: i32,
+    executable: String,
+    command: Vec<String>,
+}
+
+/// Windows of time for which one probe was on, from its arming to the last call granted.
+///
+/// A window ends the sooner the more calls there are: the sum of calls over the sum of times would weigh just those
+/// windows in which the function was not called (its process waiting for a processor, say). Arming comes at random
+/// times, so the mean of the windows' own rates estimates the mean rate.
+#[derive(Debug, Clone, Copy, Default)]
+struct Windows {
+    /// Calls granted to the open window.
+    grant: u32,
+    count: u64,
+    /// Sum of the closed windows' rates, calls per tick.
+    rates: f64,
+    /// The site's ticks at the last close.
+    ticks: u64,
+    /// Rate of late, calls per tick.
+    recent: f64,
+    /// Whether a window was closed since the last turn.
+    fresh: bool,
+}
+
+impl Windows {
+    /// The probe has switched itself off, having been on for so many ticks in all.
+    fn close(&mut self, on_ticks: u64) {
+        let length = on_ticks.saturating_sub(self.ticks);
+        self.ticks = on_ticks;
+        if length > 0 {
+            let rate = f64::from(self.grant) / length as f64;
+            self.rates += rate;
+            self.count += 1;
+            self.recent = if self.recent == 0.0 { rate } else { 0.8 * self.recent + 0.2 * rate };
+            self.fresh = true;
+        }
+    }
+
+    /// Calls per tick, weighing late windows most.
+    fn recent_rate(&self) -> f64 {
+        self.recent
+    }
+
+    /// A turn is over. A function without news cools down slowly: a parked one is looked at again in the end.
+    fn age(&mut self) {
+        if !std::mem::take(&mut self.fresh) {
+            self.recent *= 0.98;
+        }
+    }
+
+    /// Calls in all: those seen, and those expected while the probe was off.
+    fn calls(&self, seen: u64, off_ticks: u64) -> u64 {
+        let rate = if self.count == 0 { 0.0 } else { self.rates / self.count as f64 };
+        seen + (rate * off_ticks as f64) as u64
+    }
+}
+
+/// A process under measurement.
+pub struct Measured {
+    session: ProbeSession,
+    steering: Steering,
+    next_row: Rc<Cell<LatencyId>>,
+    /// It and the children that share its text and arena.
+    pub pids: BTreeSet<i32>,
+    /// Its functions' rows among those of all processes.
+    rows: Vec<(LatencyId, SiteId)>,
+    windows: Vec<Windows>,
+    rotation: Rotation,
+    next_turn: Instant,
+    /// Processor time used since the last turn, ticks; and when that was.
+    since_turn: (f64, u64),
+    /// Parked probes whose turn to be switched on came meanwhile.
+    owed: BTreeSet<SiteId>,
+    /// Probes that got their jump back and wait to be switched on.
+    recalled: Vec<SiteId>,
+    refused: Vec<RefusedFunction>,
+    unwritten: Vec<(usize, String)>,
+    identity: Identity,
+    began: u64,
+    busy_before: f64,
+    toggles: u64,
+    toggling_ticks: u64,
+    _watcher: LoaderWatcher,
+}
+
+impl Measured {
+    /// Puts probes on all wanted functions and switches them on; `rows` numbers the functions of all processes.
+    ///
+    /// # Errors
+    /// If the process can't be probed. Its text is as it was, then, or it has ended.
+    pub fn begin(
+        mut session: ProbeSession,
+        wanted: &Wanted,
+        sampling: LatencySampling,
+        costs: Costs,
+        rows: Rc<Cell<LatencyId>>,
+        wake: impl Fn() + Send + 'static,
+    ) -> Result<Measured, AttachError> {
+        let pid = session.target().pid();
+        let objects = 0..session.objects.len();
+        session.install_service_probes(objects.clone())?;
+        let watcher = LoaderWatcher::start(session.arena(), wake).map_err(|source| AttachError::System {
+            pid,
+            what: "watch the loader",
+            source,
+        })?;
+        let mut measured = Measured {
+            next_row: rows,
+            steering: Steering::new(sampling, costs),
+            pids: BTreeSet::from([pid]),
+            rows: Vec::new(),
+            windows: Vec::new(),
+            rotation: Rotation::default(),
+            next_turn: Instant::now() + FIRST_TURN,
+            since_turn: (0.0, ticks()),
+            owed: BTreeSet::new(),
+            recalled: Vec::new(),
+            refused: Vec::new(),
+            unwritten: Vec::new(),
+            identity: Identity {
+                pid,
+                parent: parent_of(pid),
+                executable: executable_of(pid),
+                command: command_of(pid),
+            },
+            began: ticks(),
+            busy_before: 0.0,
+            toggles: 0,
+            toggling_ticks: 0,
+            session,
+            _watcher: watcher,
+        };
+        measured.add_probes(objects, wanted)?;
+        measured.busy_before = measured.busy_ns();
+        Ok(measured)
+    }
+
+    fn add_probes(&mut self, objects: Range<usize>, wanted: &Wanted) -> Result<(), AttachError> {
+        let prepared = self.session.prepare(objects, &|object, function| wanted.wants(object, function))?;
+        let can_time = |id: &SiteId| self.session.sites[*id as usize].can_time;
+        let fresh: Vec<SiteId> = prepared.sites.into_iter().filter(can_time).collect();
+        for &id in &fresh {
+            self.session.set_handler(id, Handler::LatencyEnter);
+        }
+        self.session.install(&fresh)?;
+        let now = ticks();
+        let grant = self.steering.first_grant();
+        self.windows.resize(self.session.sites.len(), Windows { grant, ..Windows::default() });
+        for &id in &fresh {
+            if self.session.sites[id as usize].state == SiteState::Installed {
+                self.session.arm(id, grant, now);
+                self.toggles += 1;
+                self.rows.push((self.next_row.replace(self.next_row.get() + 1), id));
+            }
+        }
+        let unwritten = fresh.iter().filter_map(|&id| match self.session.sites[id as usize].state {
+            SiteState::Refused(reason) => Some((self.session.sites[id as usize].object, words(reason).to_owned())),
+            _ => None,
+        });
+        self.unwritten.extend(unwritten);
+        self.refused.extend(prepared.refused);
+        Ok(())
+    }
+
+    /// Processor time of its processes so far, ns; those that have ended count no more.
+    fn busy_ns(&self) -> f64 {
+        self.pids.iter().map(|&pid| super::processor_time::of_process(pid)).sum()
+    }
+
+    /// One epoch: probes that used up their samples are switched on again as far as the budget goes.
+    pub fn epoch(&mut self, ticks_per_ns: f64) {
+        let busy = self.busy_ns();
+        let busy_ticks = (busy - self.busy_before).max(0.0) * ticks_per_ns;
+        self.busy_before = busy;
+        let began = ticks();
+        self.since_turn.0 += busy_ticks;
+        let mut off = Vec::new();
+        self.session.take_disarmed(|id| off.push(id));
+        self.toggles += off.len() as u64;
+        let (session, windows, mut armed) = (&self.session, &mut self.windows, 0);
+        for &id in &off {
+            windows[id as usize].close(session.arena().site(id as usize).on_ticks.load(Relaxed));
+        }
+        let (rotation, parked) = (&self.rotation, &mut self.owed);
+        off.append(&mut self.recalled);
+        self.steering.epoch(off, busy_ticks, |id, samples| {
+            if rotation.is_parked(id) {
+                parked.insert(id);
+                return;
+            }
+            session.arm(id, samples, ticks());
+            windows[id as usize].grant = samples;
+            armed += 1;
+        });
+        self.toggles += armed;
+        self.toggling_ticks += ticks() - began;
+    }
+
+    /// Lets hot functions take turns, if a budget is set and the time for it has come: `share` of the program's
+    /// processor time may go into detours.
+    ///
+    /// # Errors
+    /// If the process ends.
+    pub fn take_turns(&mut self, share: f64) -> Result<(), AttachError> {
+        if Instant::now() < self.next_turn {
+            return Ok(());
+        }
+        let now = ticks();
+        let (busy, since) = std::mem::replace(&mut self.since_turn, (0.0, now));
+        let elapsed = (now - since) as f64;
+        let windows = &mut self.windows;
+        let rates = self.rows.iter().map(|&(_, id)| (id, windows[id as usize].recent_rate()));
+        let change = self.rotation.turn(rates, share * busy / elapsed);
+        windows.iter_mut().for_each(Windows::age);
+        let stops = self.session.stop_times();
+        if !change.park.is_empty() || !change.recall.is_empty() {
+            for &id in &change.park {
+                self.session.switch(id, false);
+                let record = self.session.arena().site(id as usize);
+                let armed = record.armed_at.swap(0, Relaxed);
+                if armed != 0 {
+                    // Nobody knows how long it would have taken: the window counts as time, not as a rate.
+                    record.on_ticks.fetch_add(now - armed, Relaxed);
+                    self.owed.insert(id);
+                }
+                windows[id as usize].ticks = record.on_ticks.load(Relaxed);
+            }
+            self.session.exchange(&change.park, &change.recall)?;
+            self.recalled.extend(change.recall.iter().filter(|&id| self.owed.remove(id)));
+        }
+        // However many threads there are to be stopped: the stops may take half a percent of the time.
+        let held = self.session.stop_times().total_ns - stops.total_ns;
+        self.next_turn = Instant::now() + TURN.max(Duration::from_nanos(held * 200));
+        Ok(())
+    }
+
+    /// Deals with objects that were loaded or unloaded.
+    ///
+    /// # Errors
+    /// If the process ends.
+    pub fn follow_loader(&mut self, wanted: &Wanted) -> Result<(), AttachError> {
+        if !self.session.has_loader_event() {
+            return Ok(());
+        }
+        let event = self.session.loader_event();
+        let result = self.session.look_at_objects().and_then(|fresh| {
+            self.session.install_service_probes(fresh.clone())?;
+            self.add_probes(fresh, wanted)
+        });
+        self.session.loader_done(event);
+        result
+    }
+
+    /// Reads all histograms for the picture of latency over time.
+    pub fn cut(&self, slices: &mut TimeSlices, now_ns: i64) {
+        let mut cut = slices.cut(now_ns);
+        for &(row, id) in &self.rows {
+            let samples = self.session.counts(id).samples;
+            let histogram = self.session.arena().histogram(id as usize);
+            cut.function(row, samples, || histogram.iter().map(|count| count.load(Relaxed)).collect::<Vec<_>>());
+        }
+    }
+
+    /// Whether any of its processes is alive.
+    pub fn is_alive(&self) -> bool {
+        self.session.target().is_alive()
+    }
+
+    /// Ends the measurement. With `restore` the process gets its original bytes back first.
+    ///
+    /// # Errors
+    /// If the bytes could not be put back, though the process lives.
+    pub fn finish(mut self, restore: bool) -> Result<Finished, AttachError> {
+        let end = ticks();
+        if restore && self.is_alive() {
+            self.session.restore_all()?;
+        }
+        let session = &self.session;
+        let functions = self.rows.iter().map(|&(row, id)| {
+            let (site, counts) = (&session.sites[id as usize], session.counts(id));
+            let record = session.arena().site(id as usize);
+            let armed = record.armed_at.load(Relaxed);
+            let still_on = if armed == 0 { 0 } else { end.saturating_sub(armed) };
+            MeasuredFunction {
+                row,
+                object: site.object,
+                name: site.function.name.clone(),
+                symbol: site.function.symbol.clone(),
+                vaddr: site.function.vaddr,
+                source: (String::new(), 0),
+                calls: counts.calls,
+                samples: counts.samples,
+                ticks: counts.ticks,
+                max_ticks: record.max_ticks.load(Relaxed),
+                calls_estimated: self.windows[id as usize]
+                    .calls(counts.calls, (end - self.began).saturating_sub(record.on_ticks.load(Relaxed) + still_on)),
+                histogram: session.arena().histogram(id as usize).iter().map(|count| count.load(Relaxed)).collect(),
+            }
+        });
+        let functions: Vec<MeasuredFunction> = functions.collect();
+        let objects = session
+            .objects
+            .iter()
+            .map(|object| (object.path.to_string_lossy().into_owned(), object.object.build_id().unwrap_or_default()));
+        let times = session.stop_times();
+        let header = session.arena().header();
+        Ok(Finished {
+            pid: self.identity.pid,
+            parent: self.identity.parent,
+            executable: std::mem::take(&mut self.identity.executable),
+            command: std::mem::take(&mut self.identity.command),
+            span: (self.began, end),
+            objects: objects.collect(),
+            functions,
+            refused: std::mem::take(&mut self.refused),
+            unwritten: std::mem::take(&mut self.unwritten),
+            unreadable: session.unreadable.clone(),
+            toggles: self.toggles,
+            toggling_ticks: self.toggling_ticks,
+            stops: (times.count, times.longest_ns, times.total_ns),
+            abandoned: header.abandoned.load(Relaxed),
+            untimed: header.untimed.load(Relaxed),
+        })
+    }
+}
+
+/// Why a jump was not written.
+fn words(reason: Unwritten) -> &'static str {
+    match reason {
+        Unwritten::Foreign => "other bytes than the file's stand there",
+        Unwritten::NotWritable => "its memory can't be written",
+        Unwritten::ThreadInside => "a thread stood where the jump goes",
+    }
+}
+
+fn parent_of(pid: i32) -> i32 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok()).unwrap_or(0)
+}
+
+fn executable_of(pid: i32) -> String {
+    let path = std::fs::read_link(format!("/proc/{pid}/exe"));
+    path.map(|path| path.to_string_lossy().trim_end_matches(" (deleted)").to_owned()).unwrap_or_default()
+}
+
+fn command_of(pid: i32) -> Vec<String> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = line.strip_suffix(b"\0").unwrap_or(&line).split(|byte| *byte == 0);
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}

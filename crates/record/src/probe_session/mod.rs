@@ -1,0 +1,14 @@
+//! Probes in another process: what `transect probe` and `transect latency` share.
+
+mod adopt;
+mod objects;
+mod place;
+mod plan;
+mod session;
+mod siblings;
+#[allow(unsafe_code)]
+mod watcher;
+
+pub use objects::{LoadedObject, UnreadableObject};
+pub use session::{Prepared, ProbeSession, RefusedFunction, SessionSite, SiteCounts, SiteId, SiteState};
+pub use watcher::LoaderWatcher;

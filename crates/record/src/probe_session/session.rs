@@ -1,0 +1,589 @@
+//! The controller of one process' probes: everything is prepared in the arena while the process runs; only jumps are
+//! written into its text while its threads are held for a moment; after that a probe is switched by one store.
+
+use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use transect_attach::{Arena, AttachError, CodeRegion, Image, LoadedImage, Reach, Stop, StopTimes, Target, Unwritten};
+use transect_event_abi::probe_arena::{
+    DISARMED_OFFSET, HISTOGRAM_SIZE, HISTOGRAMS_OFFSET, SHARDS, SHARDS_OFFSET, SITE_CAPACITY, SITE_FREE, SITE_GONE,
+    SITE_INSTALLED, SITE_RESTORED, SITES_OFFSET, SiteCounters, SiteRecord,
+};
+use transect_probe::frame::{Globals, PAGES, Places, SHADOW_PAGE};
+use transect_probe::trampoline::WORD;
+use transect_probe::{Descriptor, Handler, unwind};
+use transect_probe_plan::{Event, ExitSupport, Function, Plan, ProviderKind, Refusal, Site};
+use transect_text_patch::Window;
+
+use super::objects::{LoadedObject, UnreadableObject, load};
+use super::place::{block_size, place};
+use super::siblings;
+
+/// Name of the loader's event function.
+const LOADER_EVENT: &str = "_dl_debug_state";
+/// Regions are made in this size at least: later sites find room in them.
+const REGION_SIZE: u64 = 1 << 20;
+
+/// Dense number of a site in its process: its index in the arena.
+pub type SiteId = u32;
+
+/// One site as the controller knows it.
+#[derive(Debug)]
+pub struct SessionSite {
+    /// Index in [`ProbeSession::objects`].
+    pub object: usize,
+    /// Its function.
+    pub function: Function,
+    /// Who found it.
+    pub provider: ProviderKind,
+    /// What it tells.
+    pub event: Event,
+    /// Whether exits can be observed.
+    pub exit: ExitSupport,
+    /// `provider:name` of a USDT note.
+    pub name: String,
+    /// Whether its calls can be timed.
+    pub can_time: bool,
+    /// Offset of its block in the arena file.
+    pub(super) block: u64,
+    pub(super) on: u64,
+    pub(super) off: u64,
+    pub(super) install: Window,
+    pub(super) restore: Window,
+    /// What stands in the text.
+    pub state: SiteState,
+}
+
+/// What stands in the text at a site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SiteState {
+    /// The original bytes: nothing was written yet, or they are back.
+    Original,
+    /// The jump.
+    Installed,
+    /// Refused when the jump was to be written.
+    Refused(Unwritten),
+    /// Nothing: the object was unloaded.
+    Gone,
+}
+
+/// A function that can't hold a probe.
+#[derive(Debug, Clone)]
+pub struct RefusedFunction {
+    /// Index in [`ProbeSession::objects`].
+    pub object: usize,
+    /// The function.
+    pub function: Function,
+    /// Why.
+    pub reason: Refusal,
+}
+
+/// Counts of one site, all shards added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SiteCounts {
+    /// Calls that met the probe switched on.
+    pub calls: u64,
+    /// Calls timed.
+    pub samples: u64,
+    /// Their ticks.
+    pub ticks: u64,
+}
+
+/// What [`ProbeSession::prepare`] found.
+#[derive(Debug, Clone, Default)]
+pub struct Prepared {
+    /// Sites ready to be installed, those that were known already included.
+    pub sites: Vec<SiteId>,
+    /// Functions wanted that can't hold a probe.
+    pub refused: Vec<RefusedFunction>,
+}
+
+/// Controls the probes of one process.
+#[derive(Debug)]
+pub struct ProbeSession {
+    pub(super) target: Target,
+    pub(super) arena: Arena,
+    writable: u64,
+    handlers: Vec<u64>,
+    restore_handler: u64,
+    loader_handler: u64,
+    /// Objects seen, unloaded ones included.
+    pub objects: Vec<LoadedObject>,
+    /// Objects that could not be looked into.
+    pub unreadable: Vec<UnreadableObject>,
+    known: HashSet<u64>,
+    /// Sites by [`SiteId`].
+    pub sites: Vec<SessionSite>,
+    pub(super) placed: HashMap<(usize, u64), SiteId>,
+}
+
+impl ProbeSession {
+    /// Loads the probe agent into the process, or takes over from an earlier controller, and looks at its objects.
+    /// No text has been changed then.
+    ///
+    /// # Errors
+    /// If the process can't be attached to; it is untouched then.
+    pub fn begin(target: Target, agent: &Path) -> Result<ProbeSession, AttachError> {
+        let image = Image::read(agent)?;
+        let table = image.symbol("transect_probe_image")?;
+        let (arena, base) = match Arena::find(&target)? {
+            Some(arena) => take_over(&target, arena, &image, table)?,
+            None => {
+                let mut stop = target.stop_one()?;
+                let arena = Arena::create(&mut stop)?;
+                load_agent(&target, stop, arena, &image, table)?
+            }
+        };
+        let words = read_words(&target, base + table, 3 + Handler::COUNT)?;
+        let writable = arena.header().writable.load(Ordering::Relaxed);
+        let mut session = ProbeSession {
+            target,
+            arena,
+            writable,
+            restore_handler: words[1],
+            loader_handler: words[2],
+            handlers: words[3..].to_vec(),
+            objects: Vec::new(),
+            unreadable: Vec::new(),
+            known: HashSet::new(),
+            sites: Vec::new(),
+            placed: HashMap::new(),
+        };
+        session.look_at_objects()?;
+        session.adopt()?;
+        Ok(session)
+    }
+
+    /// The process.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Its arena.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// How long its threads were held so far.
+    pub fn stop_times(&self) -> StopTimes {
+        self.target.stop_times()
+    }
+
+    /// Opens objects that are new, marks the sites of those that have gone; gives the new ones' indices.
+    ///
+    /// # Errors
+    /// If the process has ended.
+    pub fn look_at_objects(&mut self) -> Result<Range<usize>, AttachError> {
+        let mappings = self.target.mappings()?;
+        let first = self.objects.len();
+        let starts: HashSet<u64> = mappings.iter().filter(|m| m.executable).map(|m| m.start).collect();
+        // An address is new again once its object has gone.
+        self.known.retain(|start| starts.contains(start));
+        for index in 0..first {
+            let object = &self.objects[index];
+            let still = object.code.iter().all(|code| {
+                mappings
+                    .iter()
+                    .any(|m| (m.start, m.device, m.inode) == (code.low, object.identity.0, object.identity.1))
+            });
+            if !still {
+                for code in &self.objects[index].code {
+                    self.known.remove(&code.low);
+                }
+                self.forget(index);
+            }
+        }
+        let (objects, unreadable) = load(self.target.task(), &mappings, &mut self.known);
+        self.objects.extend(objects);
+        self.unreadable.extend(unreadable);
+        Ok(first..self.objects.len())
+    }
+
+    /// Marks the sites of an unloaded object.
+    fn forget(&mut self, object: usize) {
+        self.objects[object].code.clear();
+        for (id, site) in self.sites.iter_mut().enumerate().filter(|(_, site)| site.object == object) {
+            if site.state != SiteState::Gone {
+                site.state = SiteState::Gone;
+                self.arena.site(id).state.store(SITE_GONE, Ordering::Relaxed);
+                self.arena.word(site.block + WORD as u64).store(site.off, Ordering::Relaxed);
+            }
+        }
+        self.placed.retain(|(of, _), _| *of != object);
+    }
+
+    /// Probes that the others need: on the unwinders, which must find true return addresses, and on the loader's event
+    /// function. To be called for all objects before the first timing handler is switched on, and for those that come
+    /// later.
+    ///
+    /// # Errors
+    /// If the process ends.
+    pub fn install_service_probes(&mut self, objects: Range<usize>) -> Result<(), AttachError> {
+        let wanted = |function: &Function| {
+            function.symbol == LOADER_EVENT || unwind::UNWINDERS.contains(&function.symbol.as_str())
+        };
+        let prepared = self.prepare(objects, &|_, function| wanted(function))?;
+        for &id in &prepared.sites {
+            let user = match self.sites[id as usize].function.symbol.as_str() {
+                LOADER_EVENT => self.loader_handler,
+                _ => self.restore_handler,
+            };
+            self.set_user_enter(id, user);
+            self.set_handler(id, Handler::VectorEnter);
+            self.switch(id, true);
+        }
+        self.install(&prepared.sites)
+    }
+
+    /// Plans and builds probes for all functions of these objects that are wanted. Nothing is installed, no thread held
+    /// but for mapping memory.
+    ///
+    /// # Errors
+    /// If there is no room for trampolines, or the process ends.
+    pub fn prepare(
+        &mut self,
+        objects: Range<usize>,
+        wanted: &(dyn Fn(&LoadedObject, &Function) -> bool + Send + Sync),
+    ) -> Result<Prepared, AttachError> {
+        let mut prepared = Prepared::default();
+        let mut plans: Vec<(usize, Plan, Vec<usize>)> = Vec::new();
+        for index in objects {
+            let object = &self.objects[index];
+            if object.code.is_empty() {
+                continue;
+            }
+            let plan = super::plan::plan(object, &|function| wanted(object, function));
+            let refused = plan.refused.iter().map(|r| RefusedFunction {
+                object: index,
+                function: plan.functions[r.function as usize].clone(),
+                reason: r.reason,
+            });
+            prepared.refused.extend(refused);
+            let mut fresh = Vec::new();
+            for (number, site) in plan.sites.iter().enumerate() {
+                match self.placed.get(&(index, site.vaddr)) {
+                    Some(id) => prepared.sites.push(*id),
+                    None => fresh.push(number),
+                }
+            }
+            if !fresh.is_empty() {
+                plans.push((index, plan, fresh));
+            }
+        }
+        let blocks = self.make_room(&plans)?;
+        let sites = plans.iter().flat_map(|(object, plan, fresh)| fresh.iter().map(move |&n| (*object, plan, n)));
+        for ((object, plan, number), (region, offset)) in sites.zip(blocks) {
+            let site = &plan.sites[number];
+            let function = &plan.functions[site.function as usize];
+            if let Some(id) = self.build(object, function, site, &region, offset) {
+                prepared.sites.push(id);
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// Gives each fresh site a place for its block: (region, offset in it), in the sites' order.
+    fn make_room(&mut self, plans: &[(usize, Plan, Vec<usize>)]) -> Result<Vec<(CodeRegion, u64)>, AttachError> {
+        let mut places = Vec::new();
+        for (object, plan, fresh) in plans {
+            let reach = self.objects[*object].reach;
+            let need: u64 = fresh.iter().map(|&n| block_size(&plan.sites[n])).sum();
+            let (region, mut offset) = self.room(reach, need)?;
+            for &number in fresh {
+                places.push((region, offset));
+                offset += block_size(&plan.sites[number]);
+            }
+        }
+        Ok(places)
+    }
+
+    /// `need` bytes of a region in reach.
+    fn room(&mut self, reach: Reach, need: u64) -> Result<(CodeRegion, u64), AttachError> {
+        let used = |region: &CodeRegion| &self.arena.header().regions[region.index].used;
+        let in_reach = |r: &CodeRegion| {
+            const LIMIT: u64 = (1 << 31) - (1 << 20);
+            r.address.max(reach.high).saturating_sub(reach.low.min(r.address)) < LIMIT
+                && (r.address + r.size).saturating_sub(reach.low) < LIMIT
+        };
+        let fits = |r: &CodeRegion| used(r).load(Ordering::Relaxed) + need <= r.size;
+        let region = match self.arena.regions().into_iter().find(|r| in_reach(r) && fits(r)) {
+            Some(region) => region,
+            None => {
+                // What others nearby will want is not known yet; a region costs address space only.
+                let size = need.next_multiple_of(REGION_SIZE) + REGION_SIZE;
+                let mut stop = self.target.stop_one()?;
+                self.arena.add_region(&mut stop, reach, size)?
+            }
+        };
+        let offset = used(&region).fetch_add(need, Ordering::Relaxed);
+        Ok((region, offset))
+    }
+
+    /// Builds one block and its record; None if the site can't be reached from it.
+    fn build(
+        &mut self,
+        object: usize,
+        function: &Function,
+        site: &Site,
+        region: &CodeRegion,
+        offset: u64,
+    ) -> Option<SiteId> {
+        let id = self.sites.len();
+        if id >= SITE_CAPACITY {
+            return None;
+        }
+        let bias = self.objects[object].bias;
+        let placed = place(site, bias, region.address + offset).ok()?;
+        let mut bytes = placed.block.bytes;
+        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let number = id as u64;
+        put(offset_of!(Descriptor, enter), self.handlers[Handler::Nothing as usize]);
+        put(offset_of!(Descriptor, exit), self.handlers[Handler::TimeExit as usize]);
+        put(offset_of!(Descriptor, record), self.writable + SITES_OFFSET + number * size_of::<SiteRecord>() as u64);
+        let counters = self.writable + SHARDS_OFFSET + number * size_of::<SiteCounters>() as u64;
+        put(offset_of!(Descriptor, counters), counters);
+        put(offset_of!(Descriptor, histogram), self.writable + HISTOGRAMS_OFFSET + number * HISTOGRAM_SIZE);
+        put(offset_of!(Descriptor, id), number);
+        self.arena.write_code(region, offset, &bytes[..placed.block.length]);
+
+        let block = region.file_offset + offset;
+        let record = self.arena.site(id);
+        record.address.store(placed.install.address, Ordering::Relaxed);
+        record.word.store(self.writable + block + WORD as u64, Ordering::Relaxed);
+        record.on.store(placed.block.on, Ordering::Relaxed);
+        record.off.store(placed.block.off, Ordering::Relaxed);
+        record.bias.store(bias, Ordering::Relaxed);
+        record.function.store(function.vaddr, Ordering::Relaxed);
+        record.trampoline.store(region.address + offset, Ordering::Relaxed);
+        record.window_length.store(placed.install.length.into(), Ordering::Relaxed);
+        for (word, chunk) in record.original.iter().zip(placed.install.old.chunks(8)) {
+            let mut value = [0; 8];
+            value[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(value), Ordering::Relaxed);
+        }
+        self.arena.header().site_count.store(id as u32 + 1, Ordering::Release);
+        self.placed.insert((object, site.vaddr), id as SiteId);
+        self.sites.push(SessionSite {
+            object,
+            function: function.clone(),
+            provider: site.provider,
+            event: site.event,
+            exit: site.exit,
+            name: site.name.clone(),
+            can_time: placed.can_time,
+            block,
+            on: placed.block.on,
+            off: placed.block.off,
+            install: placed.install,
+            restore: placed.restore,
+            state: SiteState::Original,
+        });
+        Some(id as SiteId)
+    }
+
+    /// Writes the jumps of sites that don't have theirs yet. Sites that are refused say so in their state.
+    ///
+    /// # Errors
+    /// If threads can't be stopped, or the process ends.
+    pub fn install(&mut self, sites: &[SiteId]) -> Result<(), AttachError> {
+        self.exchange(&[], sites)
+    }
+
+    /// Puts the original bytes back at these sites, where the object is still there.
+    ///
+    /// # Errors
+    /// If threads can't be stopped, or the process ends.
+    pub fn restore(&mut self, sites: &[SiteId]) -> Result<(), AttachError> {
+        self.exchange(sites, &[])
+    }
+
+    /// Puts the original bytes back at `restore` and writes the jumps of `install`, in the same stops.
+    ///
+    /// # Errors
+    /// If threads can't be stopped, or the process ends.
+    pub fn exchange(&mut self, restore: &[SiteId], install: &[SiteId]) -> Result<(), AttachError> {
+        let with_state = |ids: &[SiteId], state: SiteState| -> Vec<SiteId> {
+            ids.iter().copied().filter(|&id| self.sites[id as usize].state == state).collect()
+        };
+        let (restore, install) = (with_state(restore, SiteState::Installed), with_state(install, SiteState::Original));
+        restore.iter().for_each(|&id| self.switch(id, false));
+        let windows = restore.iter().map(|&id| self.sites[id as usize].restore.clone());
+        let windows: Vec<Window> =
+            windows.chain(install.iter().map(|&id| self.sites[id as usize].install.clone())).collect();
+        if windows.is_empty() {
+            return Ok(());
+        }
+        let written = self.target.write_windows(&windows)?;
+        let left: HashMap<usize, Unwritten> = written.left.into_iter().collect();
+        for (index, &id) in restore.iter().chain(&install).enumerate() {
+            let restored = index < restore.len();
+            let (state, record) = match (left.get(&index), restored) {
+                (None, true) => (SiteState::Original, SITE_RESTORED),
+                (None, false) => (SiteState::Installed, SITE_INSTALLED),
+                // Somebody else's bytes, or none: ours are not there.
+                (Some(_), true) => (SiteState::Gone, SITE_GONE),
+                (Some(reason), false) => (SiteState::Refused(*reason), SITE_FREE),
+            };
+            self.sites[id as usize].state = state;
+            self.arena.site(id as usize).state.store(record, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Whether a site serves the others (unwinders, the loader's event): its handler is not to be changed.
+    pub fn is_service(&self, id: SiteId) -> bool {
+        let site = &self.sites[id as usize];
+        let at = site.block + offset_of!(Descriptor, user_enter) as u64;
+        site.state != SiteState::Gone && self.arena.word(at).load(Ordering::Relaxed) != 0
+    }
+
+    /// Puts all original bytes back, in forked children that share the probes, too. The agent's memory stays mapped,
+    /// for a thread may still be on its way through a trampoline.
+    ///
+    /// # Errors
+    /// If threads can't be stopped, or the process ends.
+    pub fn restore_all(&mut self) -> Result<(), AttachError> {
+        self.look_at_objects()?;
+        let all: Vec<SiteId> = (0..self.sites.len() as SiteId).collect();
+        let there = self.sites.iter().filter(|site| site.state != SiteState::Gone);
+        let windows: Vec<Window> = there.map(|site| site.restore.clone()).collect();
+        let siblings = siblings::sharing(self.arena.file(), self.target.pid());
+        self.restore(&all)?;
+        siblings::restore(&siblings, &windows)?;
+        Ok(())
+    }
+
+    /// Switches a probe by one aligned store; the process is not disturbed.
+    pub fn switch(&self, id: SiteId, on: bool) {
+        let site = &self.sites[id as usize];
+        let value = if on { site.on } else { site.off };
+        self.arena.word(site.block + WORD as u64).store(value, Ordering::Release);
+    }
+
+    /// Whether a probe is switched on.
+    pub fn is_on(&self, id: SiteId) -> bool {
+        let site = &self.sites[id as usize];
+        self.arena.word(site.block + WORD as u64).load(Ordering::Relaxed) != site.off
+    }
+
+    /// Chooses what happens at a probe, by one store of data. Timing handlers need [`SessionSite::can_time`].
+    pub fn set_handler(&self, id: SiteId, handler: Handler) {
+        let at = self.sites[id as usize].block + offset_of!(Descriptor, enter) as u64;
+        self.arena.word(at).store(self.handlers[handler as usize], Ordering::Release);
+    }
+
+    fn set_user_enter(&self, id: SiteId, address: u64) {
+        let at = self.sites[id as usize].block + offset_of!(Descriptor, user_enter) as u64;
+        self.arena.word(at).store(address, Ordering::Release);
+    }
+
+    /// Counts of a site so far.
+    pub fn counts(&self, id: SiteId) -> SiteCounts {
+        (0..SHARDS).fold(SiteCounts::default(), |sum, shard| {
+            let counters = self.arena.counters(shard, id as usize);
+            SiteCounts {
+                calls: sum.calls + counters.calls.load(Ordering::Relaxed),
+                samples: sum.samples + counters.samples.load(Ordering::Relaxed),
+                ticks: sum.ticks + counters.ticks.load(Ordering::Relaxed),
+            }
+        })
+    }
+
+    /// Grants a latency probe so many samples and switches it on; `now` in ticks.
+    pub fn arm(&self, id: SiteId, samples: u32, now: u64) {
+        let record = self.arena.site(id as usize);
+        record.armed_at.store(now, Ordering::Relaxed);
+        record.remaining.store(samples.cast_signed(), Ordering::Relaxed);
+        self.switch(id, true);
+    }
+
+    /// Calls `each` for every latency probe that has switched itself off since the last call.
+    pub fn take_disarmed(&self, mut each: impl FnMut(SiteId)) {
+        for first in (0..self.sites.len()).step_by(8) {
+            let word = self.arena.word(DISARMED_OFFSET + first as u64);
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let bytes = word.swap(0, Ordering::AcqRel).to_le_bytes();
+            bytes.iter().zip(first..).filter(|&(byte, id)| *byte != 0 && id < self.sites.len()).for_each(|(_, id)| {
+                each(id as SiteId);
+            });
+        }
+    }
+
+    /// Whether the loader has added or removed objects that were not dealt with yet.
+    pub fn has_loader_event(&self) -> bool {
+        let header = self.arena.header();
+        header.loader_events.load(Ordering::Acquire) != header.loader_done.load(Ordering::Relaxed)
+    }
+
+    /// The number of the last loader event; to be taken before looking at the objects.
+    pub fn loader_event(&self) -> u32 {
+        self.arena.header().loader_events.load(Ordering::Acquire)
+    }
+
+    /// Lets the loader's thread go on that waits for this event.
+    pub fn loader_done(&self, event: u32) {
+        let done = &self.arena.header().loader_done;
+        done.store(event, Ordering::Release);
+        let _ = rustix::thread::futex::wake(done, rustix::thread::futex::Flags::empty(), u32::MAX);
+    }
+}
+
+/// The agent that an earlier controller has loaded, if it came as far.
+fn take_over(target: &Target, arena: Arena, image: &Image, table: u64) -> Result<(Arena, u64), AttachError> {
+    let address = arena.header().agent.load(Ordering::Acquire);
+    let size = arena.header().agent_size.load(Ordering::Relaxed);
+    if address == 0 {
+        let stop = target.stop_one()?;
+        return load_agent(target, stop, arena, image, table);
+    }
+    if !image.is_loaded_at(target.memory(), LoadedImage { address, size }) {
+        return Err(AttachError::AgentVersion { pid: target.pid() });
+    }
+    Ok((arena, address))
+}
+
+/// Maps and fills the agent's image and the frames' memory.
+fn load_agent(
+    target: &Target,
+    mut stop: Stop<'_>,
+    arena: Arena,
+    image: &Image,
+    table: u64,
+) -> Result<(Arena, u64), AttachError> {
+    let mappings = target.mappings()?;
+    let stack_end = mappings.iter().find(|m| m.path.as_os_str() == "[stack]").map_or(0, |m| m.end);
+    let loaded = image.map(&mut stop)?;
+    let mut pages = PAGES as u64;
+    let (keys, pool) = loop {
+        let keys = pages * 8;
+        match stop.map_private(keys + pages * SHADOW_PAGE as u64) {
+            Ok(address) => break (address, address + keys),
+            // Too much for a limit on address space: fewer do for most programs.
+            Err(_) if pages > 256 => pages /= 4,
+            Err(error) => return Err(error),
+        }
+    };
+    drop(stop);
+    image.fill(target.memory(), loaded)?;
+    let header = arena.header();
+    let globals = target.memory().read_u64(loaded.address + table)?;
+    let writable = header.writable.load(Ordering::Relaxed);
+    let words = Globals::image(&Places { header: writable, keys, pool, pages, stack_end });
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    target.memory().write(globals, &bytes)?;
+    header.agent_size.store(loaded.size, Ordering::Relaxed);
+    // Last: it says that the agent is complete.
+    header.agent.store(loaded.address, Ordering::Release);
+    Ok((arena, loaded.address))
+}
+
+fn read_words(target: &Target, address: u64, count: usize) -> Result<Vec<u64>, AttachError> {
+    let mut bytes = vec![0; count * 8];
+    target.memory().read(address, &mut bytes)?;
+    Ok(bytes.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap_or_default())).collect())
+}

@@ -33,9 +33,38 @@ pub enum RecordError {
     /// The process can't be attached to or followed.
     #[error(transparent)]
     Attach(#[from] transect_attach::AttachError),
+    /// The functions asked for are unknown or ambiguous.
+    #[error(transparent)]
+    Select(#[from] transect_probe_plan::SelectError),
+    /// No probe can be at an address asked for.
+    #[error(transparent)]
+    Point(#[from] transect_probe_plan::PointError),
+    /// A component asked for is not there.
+    #[error("no component of process {pid} matches '{pattern}'; it has {components}")]
+    NoComponent {
+        /// The process.
+        pid: i32,
+        /// The pattern.
+        pattern: String,
+        /// Names of its components.
+        components: String,
+    },
     /// The static components that were asked for can't be made.
     #[error(transparent)]
     Static(#[from] crate::static_components::StaticError),
+    /// The kernel does not let us sample where a process spends its processor time.
+    #[error(
+        "cannot sample process {pid}: {source} (kernel.perf_event_paranoid is {paranoid}); allow it with `sudo sysctl \
+         kernel.perf_event_paranoid=2`, or choose functions with --functions instead of --hot"
+    )]
+    SamplingDenied {
+        /// The process.
+        pid: i32,
+        /// The setting's value.
+        paranoid: String,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// A data file has a mistake.
     #[error("{path}:{line}: {problem}")]
     ApiData {

@@ -90,7 +90,7 @@ impl<'a> Measurement<'a> {
         }
         let target = Target::open(pid)?;
         if self.settings.hot {
-            self.wanted.hot = Some(super::hot::functions(&target, Duration::from_secs(1))?);
+            self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
         }
         let controller = std::thread::current();
         self.measure(target, move || controller.unpark())?;
@@ -156,7 +156,7 @@ impl<'a> Measurement<'a> {
         };
         let result = if self.settings.hot && self.wanted.hot.is_none() {
             launch.go_on(&keeper)?;
-            self.wanted.hot = Some(super::hot::functions(&target, Duration::from_secs(1))?);
+            self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
             return self.measure(target, wake);
         } else {
             self.measure(target, wake)

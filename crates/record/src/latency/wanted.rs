@@ -1,11 +1,10 @@
 //! Which functions are measured.
 
-use std::collections::HashSet;
-
 use transect_probe_plan::Function;
 use wildmatch::WildMatch;
 
 use super::LatencySettings;
+use super::hot::Hot;
 use crate::probe_session::LoadedObject;
 
 /// Globs over functions and components; see [`LatencySettings`].
@@ -13,8 +12,8 @@ use crate::probe_session::LoadedObject;
 pub struct Wanted {
     functions: Vec<WildMatch>,
     components: Vec<WildMatch>,
-    /// Addresses of functions found hot, (build-id or path, virtual address); `None`: not asked for.
-    pub hot: Option<HashSet<(String, u64)>>,
+    /// Where a sample of the processor time fell; `None`: not asked for.
+    pub hot: Option<Hot>,
 }
 
 impl Wanted {
@@ -47,7 +46,9 @@ impl Wanted {
     }
 
     fn wants_hot(&self, object: &LoadedObject, function: &Function) -> bool {
-        self.hot.as_ref().is_none_or(|hot| hot.contains(&(object.path.to_string_lossy().into_owned(), function.vaddr)))
+        let Some(hot) = &self.hot else { return true };
+        let offset = object.object.file_offset(function.vaddr);
+        offset.is_some_and(|offset| hot.contains(object.identity, offset, function.size))
     }
 }
 

@@ -68,17 +68,21 @@ impl Object {
 
     /// Virtual address ranges that hold code, sorted: executable sections, else executable segments.
     pub fn code_ranges(&self) -> Vec<Range<u64>> {
-        let held = |range: &Range<u64>| range.start < range.end && self.bytes_at(range.start).is_some();
+        // As far as the file holds it: a damaged one may promise more.
+        let held = |range: Range<u64>| {
+            let size = self.bytes_at(range.start)?.len() as u64;
+            Some(range.start..range.end.min(range.start + size)).filter(|range| range.start < range.end)
+        };
         let mut ranges: Vec<_> = self
             .section_list()
             .iter()
             .filter(|s| s.loaded && s.executable && !s.data.is_empty())
             .map(|s| s.vaddr..s.vaddr.saturating_add(s.size))
-            .filter(held)
+            .filter_map(held)
             .collect();
         if ranges.is_empty() {
             let code = self.segments.iter().filter(|s| s.executable);
-            ranges = code.map(|s| s.vaddr..s.vaddr.saturating_add(s.file_size)).filter(held).collect();
+            ranges = code.map(|s| s.vaddr..s.vaddr.saturating_add(s.file_size)).filter_map(held).collect();
         }
         ranges.sort_by_key(|range| range.start);
         ranges

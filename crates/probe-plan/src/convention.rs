@@ -2,8 +2,9 @@
 
 use transect_binary_info::{FrameStart, Object};
 
+use crate::callee::Callees;
 use crate::function_table::Details;
-use crate::{ExitSupport, Function, FunctionTable, Refusal};
+use crate::{ExitSupport, Function, FunctionTable, Refusal, prologue};
 
 /// Entered in ways of their own: registers that no convention knows, no return address, or by the kernel. Handlers
 /// themselves come through some.
@@ -211,6 +212,8 @@ pub(crate) struct Conventions {
     haskell: bool,
     jvm: bool,
     v8: bool,
+    /// Every function passes its return address to `__cyg_profile_func_enter`, which is no use of it.
+    instrumented: bool,
 }
 
 impl Conventions {
@@ -225,6 +228,7 @@ impl Conventions {
                 || has(&|symbol| symbol == "stg_upd_frame_info" || symbol == "hs_main"),
             jvm: object.soname() == Some("libjvm.so") || file == "libjvm.so",
             v8: has(&|symbol| symbol.starts_with("Builtins_")),
+            instrumented: Callees::of(object, table).has_any(&["__cyg_profile_func_enter"]),
         }
     }
 
@@ -254,6 +258,11 @@ impl Conventions {
                     || function.name.contains("v8::FunctionCallbackInfo")
                     || function.name.contains("v8::PropertyCallbackInfo"));
         Ok(if walked { ExitSupport::ReturnAddressUsed } else { ExitSupport::PairedCall })
+    }
+
+    /// True if the function at `vaddr` uses its return address in its first instructions, `code`.
+    pub(crate) fn uses_return_address(&self, code: &[u8], vaddr: u64, size: u64) -> bool {
+        prologue::uses_return_address(code, vaddr, size, self.instrumented)
     }
 
     /// True if the runtime's functions re-enter themselves at their first instruction once their stack has grown.
@@ -287,7 +296,7 @@ mod tests {
     use super::*;
 
     fn plain(symbol: &str) -> Result<ExitSupport, Refusal> {
-        let conventions = Conventions { go: false, haskell: false, jvm: false, v8: false };
+        let conventions = Conventions { go: false, haskell: false, jvm: false, v8: false, instrumented: false };
         let function = Function { symbol: symbol.to_owned(), ..Function::default() };
         conventions.exit(&function, &Details { frame: Some(FrameStart::Called), ..Details::default() })
     }
@@ -305,7 +314,7 @@ mod tests {
 
     #[test]
     fn an_alias_tells_as_much() {
-        let conventions = Conventions { go: false, haskell: false, jvm: false, v8: false };
+        let conventions = Conventions { go: false, haskell: false, jvm: false, v8: false, instrumented: false };
         let function = Function {
             symbol: "fork2".to_owned(),
             aliases: vec!["vfork@GLIBC_2.2.5".to_owned()],

@@ -6,7 +6,6 @@ use crate::convention::Conventions;
 use crate::displace::displace;
 use crate::{
     Event, ExitSupport, FunctionTable, Proposal, Provider, ProviderKind, Refusal, Refused, Site, Window, parallel,
-    prologue,
 };
 
 /// Function entries of unmodified code: the instructions under a jump of five bytes are displaced. An `endbr64` stays.
@@ -71,7 +70,7 @@ fn site(object: &Object, table: &FunctionTable, conventions: &Conventions, index
         return Err(Refusal::TooShort);
     }
     let window = displace(code, vaddr, table.limit(vaddr), function.size - skipped)?;
-    let looks = || prologue::uses_return_address(code, vaddr, function.size - skipped);
+    let looks = || conventions.uses_return_address(code, vaddr, function.size - skipped);
     if exit == ExitSupport::PairedCall && looks() {
         exit = ExitSupport::ReturnAddressUsed;
     }

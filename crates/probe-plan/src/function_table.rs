@@ -14,8 +14,8 @@ pub(crate) struct Details {
     pub frame: Option<FrameStart>,
     /// Address of its exception table.
     pub exceptions: Option<u64>,
-    /// `STT_GNU_IFUNC`: it chooses the function at load time.
-    pub resolver: bool,
+    /// `STT_GNU_IFUNC`: it chooses the function of these names at load time.
+    pub resolves: Vec<String>,
     /// A compiler-made site stands at its entry.
     pub has_entry: bool,
     /// Sites are asked for.
@@ -126,6 +126,11 @@ impl FunctionTable {
         self.starts.get(next).map_or(section, |&start| start.min(section)) - vaddr
     }
 
+    /// Bytes from `vaddr` to the end of its section.
+    fn room(&self, vaddr: u64) -> u64 {
+        self.code.iter().find(|range| range.contains(&vaddr)).map_or(0, |range| range.end - vaddr)
+    }
+
     /// The nearest address at or before `vaddr` from which instructions can be decoded.
     pub(crate) fn decodable_before(&self, vaddr: u64) -> Option<u64> {
         let next = self.decodable.partition_point(|&start| start <= vaddr);
@@ -163,6 +168,14 @@ impl FunctionTable {
     }
 }
 
+/// The ranges that a branch can lead between: those near the largest one.
+fn in_reach(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    const REACH: u64 = 1 << 30;
+    let Some(largest) = ranges.iter().max_by_key(|range| range.end - range.start).cloned() else { return ranges };
+    ranges.retain(|range| range.start.abs_diff(largest.start) <= REACH && range.end - range.start <= REACH);
+    ranges
+}
+
 fn unnamed(vaddr: u64) -> String {
     format!("sub_{vaddr:x}")
 }
@@ -190,7 +203,7 @@ struct Builder {
 
 impl Builder {
     fn new(object: &Object) -> Self {
-        let code = object.code_ranges();
+        let code = in_reach(object.code_ranges());
         let mut names = object.function_names();
         let in_code = |at: u64| code.iter().any(|range| range.contains(&at));
         names.retain(|name| in_code(name.address));
@@ -214,6 +227,7 @@ impl Builder {
             let frame = frame_at(at);
             let size = group.iter().map(|name| name.size).max().unwrap_or(0);
             let size = if size == 0 { frame.map_or(0, |f| f.range.end - at) } else { size };
+            let size = size.min(table.room(at));
             if let Some(function) = cold_part_of(&first.name) {
                 cold.push((at..at + size, function.to_owned()));
                 table.decodable.push(at);
@@ -225,17 +239,20 @@ impl Builder {
                 continue;
             }
             table.decodable.push(at);
-            let resolver = group.iter().any(|name| name.kind == SymbolKind::IndirectFunction);
-            let mut aliases: Vec<String> = group[1..].iter().map(|name| name.name.to_string()).collect();
-            aliases.retain(|alias| **alias != *first.name);
+            let mut resolves: Vec<String> = group
+                .iter()
+                .filter(|name| name.kind == SymbolKind::IndirectFunction)
+                .map(|name| name.name.to_string())
+                .collect();
+            resolves.dedup();
+            // The name that others know, where a resolver has one of its own.
+            let symbol = resolves.first().cloned().unwrap_or_else(|| first.name.to_string());
+            let mut aliases: Vec<String> = group.iter().map(|name| name.name.to_string()).collect();
+            aliases.retain(|alias| *alias != symbol);
             aliases.sort_unstable();
             aliases.dedup();
-            let mut name = String::new();
-            if resolver {
-                name = format!("{} [resolver]", first.name);
-            }
-            let function = Function { name, symbol: first.name.to_string(), aliases, vaddr: at, size };
-            raw.push((function, details(frame, resolver)));
+            let name = resolves.first().map_or_else(String::new, |name| format!("{name} [resolver]"));
+            raw.push((Function { name, symbol, aliases, vaddr: at, size }, details(frame, resolves)));
         }
         let named_end = |at: u64| {
             let next = raw.partition_point(|(f, _)| f.vaddr <= at);
@@ -258,7 +275,7 @@ impl Builder {
                 continue;
             }
             let function = Function { name: unnamed(at), vaddr: at, size: frame.range.end - at, ..Function::default() };
-            unnamed_functions.push((function, details(Some(frame), false)));
+            unnamed_functions.push((function, details(Some(frame), Vec::new())));
         }
         raw.extend(unnamed_functions);
         raw.sort_by_key(|(f, _)| f.vaddr);
@@ -293,11 +310,11 @@ impl FunctionTable {
     }
 }
 
-fn details(frame: Option<&transect_binary_info::FrameEntry>, resolver: bool) -> Details {
+fn details(frame: Option<&transect_binary_info::FrameEntry>, resolves: Vec<String>) -> Details {
     Details {
         frame: frame.map(|f| f.start),
         exceptions: frame.and_then(|f| f.exceptions),
-        resolver,
+        resolves,
         has_entry: false,
         wanted: true,
     }

@@ -106,7 +106,8 @@ fn calls_in(object: &Object, callees: &Callees<'_>, start: u64, end: u64) -> Vec
         };
         if let Some((callee, target, through_slot)) = target
             && matches!(i.len(), 5 | 6)
-            && matches!(bytes[(i.ip() - start) as usize], 0xe8 | 0xe9 | 0xff)
+            // 67 E8: a call through the table that the linker made direct.
+            && matches!(bytes[(i.ip() - start) as usize], 0xe8 | 0xe9 | 0xff | 0x67)
         {
             let names = known.get(&Register::RDI).copied();
             let tail = matches!(i.code(), Code::Jmp_rel32_64 | Code::Jmp_rm64);

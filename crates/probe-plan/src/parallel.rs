@@ -1,8 +1,20 @@
 //! Work on slices by as many threads as there are processors.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+
+static ALONE: AtomicBool = AtomicBool::new(false);
+
+/// From now on this process plans on the calling thread alone: for a library inside of somebody else's program, which
+/// must not create threads there, least of all under the loader's lock, which they may need to start.
+pub fn plan_on_one_thread() {
+    ALONE.store(true, Ordering::Relaxed);
+}
+
+fn processors() -> usize {
+    if ALONE.load(Ordering::Relaxed) { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) }
+}
 
 /// Fewer items than this aren't worth a thread.
 const LEAST: usize = 256;
@@ -34,14 +46,17 @@ pub(crate) fn map_chunks<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> R
 }
 
 fn piece(count: usize) -> usize {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = processors();
+    if threads == 1 {
+        return count;
+    }
     // Twice as many pieces as threads: they don't take equally long.
     count.div_ceil(threads * 2).max(LEAST)
 }
 
 /// Runs `work` on each of `items`, which are of unequal weight, and gives the answers in order.
 pub(crate) fn map_pieces<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(items.len());
+    let threads = processors().min(items.len());
     if threads <= 1 {
         return items.iter().map(work).collect();
     }

@@ -36,10 +36,10 @@ impl Provider for PatchableEntry {
 
 /// The function whose no-ops begin at `at`: behind its first address, or before it.
 fn function_of(object: &Object, table: &FunctionTable, at: u64) -> Option<u32> {
-    if let Some(index) = table.at(at).or_else(|| table.containing(at)) {
-        let f = &table.functions()[index as usize];
-        // Behind an `endbr64` at most; elsewhere it is not an entry's.
-        return (at - f.vaddr <= 4).then_some(index);
+    // Behind an `endbr64` at most.
+    let holding = table.at(at).or_else(|| table.containing(at));
+    if let Some(index) = holding.filter(|&index| at - table.functions()[index as usize].vaddr <= 4) {
+        return Some(index);
     }
     let before = table.limit(at);
     let bytes = object.bytes_at(at)?.get(..before as usize)?;
@@ -67,7 +67,7 @@ pub(crate) fn entry_sled(
     let window = sled::sled(&code[..code.len().min(limit)], vaddr)?;
     let behind = window.original().len();
     let size = function.size.saturating_sub(vaddr - function.vaddr + behind as u64);
-    let looks = crate::prologue::uses_return_address(&code[behind..], vaddr + behind as u64, size);
+    let looks = conventions.uses_return_address(&code[behind..], vaddr + behind as u64, size);
     let exit = if exit == ExitSupport::PairedCall && looks { ExitSupport::ReturnAddressUsed } else { exit };
     table.set_has_entry(index);
     Some(Site {

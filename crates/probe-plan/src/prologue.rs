@@ -9,8 +9,8 @@ use iced_x86::{
 const LONGEST: usize = 24;
 
 /// True if the straight line of instructions at the function's entry reads, writes or pops its return address (as
-/// setjmp, vfork, getcontext and `__builtin_return_address` do), or puts the stack elsewhere.
-pub(crate) fn uses_return_address(code: &[u8], vaddr: u64, size: u64) -> bool {
+/// setjmp, vfork, getcontext and `__builtin_return_address` do). If it `may_read`, reading alone doesn't count.
+pub(crate) fn uses_return_address(code: &[u8], vaddr: u64, size: u64, may_read: bool) -> bool {
     let size = code.len().min(size as usize).min(LONGEST * 15);
     let mut decoder = Decoder::with_ip(64, &code[..size], vaddr, DecoderOptions::NONE);
     let mut infos = InstructionInfoFactory::new();
@@ -26,8 +26,11 @@ pub(crate) fn uses_return_address(code: &[u8], vaddr: u64, size: u64) -> bool {
         if i.is_invalid() || i.flow_control() != FlowControl::Next {
             return false;
         }
-        let lea = i.mnemonic() == Mnemonic::Lea;
-        if !lea && (0..i.op_count()).any(|operand| i.op_kind(operand) == OpKind::Memory) && touches(&i, depth, frame) {
+        let passed_by = i.mnemonic() == Mnemonic::Lea || may_read && i.op0_kind() != OpKind::Memory;
+        if !passed_by
+            && (0..i.op_count()).any(|operand| i.op_kind(operand) == OpKind::Memory)
+            && touches(&i, depth, frame)
+        {
             return true;
         }
         let constant = || i64::try_from(i.immediate(1).cast_signed()).unwrap_or(0);

@@ -11,24 +11,25 @@ const LONGEST: usize = 4096;
 
 /// Gives the candidates of every resolver its names: as their own where they have none, else as aliases.
 pub(crate) fn name_variants(object: &Object, table: &mut FunctionTable) {
-    let resolvers: Vec<u32> =
-        (0..table.functions().len() as u32).filter(|&index| table.details(index).resolver).collect();
+    let is_resolver = |table: &FunctionTable, index: u32| !table.details(index).resolves.is_empty();
+    let resolvers: Vec<u32> = (0..table.functions().len() as u32).filter(|&index| is_resolver(table, index)).collect();
     for index in resolvers {
+        let names = table.details(index).resolves.clone();
         let resolver = table.functions()[index as usize].clone();
         for candidate in candidates(object, &resolver) {
-            let Some(found) = table.at(candidate).filter(|&found| !table.details(found).resolver) else { continue };
+            let Some(found) = table.at(candidate).filter(|&found| !is_resolver(table, found)) else { continue };
             let function = table.function_mut(found);
-            let names = std::iter::once(&resolver.symbol).chain(&resolver.aliases);
-            if function.symbol.is_empty() {
-                function.symbol.clone_from(&resolver.symbol);
-                function.name = transect_binary_info::demangle(&resolver.symbol);
-                function.aliases.clone_from(&resolver.aliases);
-            } else {
-                let new: Vec<String> =
-                    names.filter(|n| **n != function.symbol && !function.aliases.contains(n)).cloned().collect();
-                function.aliases.extend(new);
-                function.aliases.sort_unstable();
+            let mut names = names.iter();
+            if function.symbol.is_empty()
+                && let Some(first) = names.next()
+            {
+                function.symbol.clone_from(first);
+                function.name = transect_binary_info::demangle(first);
             }
+            let new: Vec<String> =
+                names.filter(|n| **n != function.symbol && !function.aliases.contains(n)).cloned().collect();
+            function.aliases.extend(new);
+            function.aliases.sort_unstable();
         }
     }
 }

@@ -94,8 +94,8 @@ pub enum Window {
     /// A call (or a jump, at a function's end) to a function that does nothing useful while the probe is off
     /// (`__cyg_profile_func_enter`, `__fentry__`).
     Call {
-        /// Bytes of the file: five (`E8`, `E9`), or six (`FF 15`, `FF 25`: through the global offset table). A call
-        /// written over six bytes is followed by a one-byte no-op, to which it returns.
+        /// Bytes of the file: five (`E8`, `E9`), or six (`FF 15`, `FF 25`: through the global offset table; `67 E8`:
+        /// once so). A call written over six bytes is followed by a one-byte no-op, to which it returns.
         original: Vec<u8>,
         /// A jump to what was called; [`Displaced::ends`] is set.
         displaced: Displaced,

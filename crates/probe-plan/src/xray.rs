@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use transect_binary_info::Object;
 
 use crate::convention::Conventions;
-use crate::{Event, ExitSupport, FunctionTable, Proposal, Provider, ProviderKind, Site, Window, prologue};
+use crate::{Event, ExitSupport, FunctionTable, Proposal, Provider, ProviderKind, Site, Window};
 
 /// XRay's entry, exit and tail-call sleds. Its custom and typed events are left alone: they carry calls.
 #[derive(Debug, Clone, Copy, Default)]
@@ -84,7 +84,7 @@ fn site(
         exit = conventions.exit(f, table.details(index)).ok()?;
         let code = object.bytes_at(sled)?.get(SLED..)?;
         let behind = sled + SLED as u64;
-        let uses = prologue::uses_return_address(code, behind, (f.vaddr + f.size).saturating_sub(behind));
+        let uses = conventions.uses_return_address(code, behind, (f.vaddr + f.size).saturating_sub(behind));
         if exit == ExitSupport::PairedCall && uses {
             exit = ExitSupport::ReturnAddressUsed;
         }

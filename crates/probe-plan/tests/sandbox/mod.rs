@@ -10,7 +10,7 @@ pub const ARENA: usize = 32 << 10;
 pub const CODE: usize = 64 << 10;
 
 /// Bytes before and after them all that are not accessible, so that wild accesses fault alike.
-const GUARD: usize = 16 << 20;
+const GUARD: usize = (2 << 30) + (16 << 20);
 
 /// Integer registers as ptrace has them, and the vector ones.
 #[derive(Clone)]

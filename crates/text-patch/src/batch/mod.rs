@@ -214,6 +214,8 @@ fn mapped(windows: &[Window]) -> Result<(), Refusal> {
 /// address) of each one that a batch would refuse.
 pub fn examine(windows: &mut [Window], refused: &mut dyn FnMut(usize, Refusal)) {
     sort(windows);
+    // One look at the mappings for all: they are many lines of text in a large program.
+    let all_mapped = mapped(windows).is_ok();
     for i in 0..windows.len() {
         let window = &windows[i];
         let overlap = || match windows.get(i + 1) {
@@ -225,7 +227,7 @@ pub fn examine(windows: &mut [Window], refused: &mut dyn FnMut(usize, Refusal)) 
         let checked = window
             .check()
             .and_then(|()| overlap())
-            .and_then(|()| mapped(core::slice::from_ref(window)))
+            .and_then(|()| if all_mapped { Ok(()) } else { mapped(core::slice::from_ref(window)) })
             .and_then(|()| window.is_old().map(|_| ()));
         if let Err(refusal) = checked {
             refused(i, refusal);

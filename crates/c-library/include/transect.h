@@ -283,7 +283,9 @@ int64_t transect_install(const transect_id *ids, size_t count, int32_t *statuses
 /** Puts the original bytes back. As transect_install(). */
 int64_t transect_restore(const transect_id *ids, size_t count, int32_t *statuses);
 
-/** Restores all sites of all objects. Returns their number. */
+/** Restores all sites of all objects and takes the library's own probes out, too (on the loader and the unwinders): all
+ *  code is as it was before. Calls that are still open return without an exit handler; discovery of future objects ends.
+ *  Returns the number of sites. */
 int64_t transect_restore_all(void);
 
 /** Switches an installed site on. Wait-free. [signal-safe] */

@@ -3,17 +3,16 @@
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use transect_binary_info::Object;
-use transect_probe_plan::{Function, Plan, PlanOptions, plan};
+use transect_probe_plan::{Function, Lines, Plan, PlanOptions, plan};
 
 use crate::error::Error;
 use crate::install;
 use crate::loaded_object::{self, LoadedObject};
 use crate::own_code;
 use crate::own_probes;
-use crate::pattern::{Candidate, Pattern};
+use crate::pattern::Pattern;
 use crate::registry::{self, Library};
 use crate::site_info::{ObjectInfo, SiteInfo, c_text};
-use crate::source_line::Lines;
 use crate::toggle;
 
 /// What a callback wants of a site.
@@ -84,7 +83,7 @@ fn discover_in(
     let mut install = Vec::new();
     let mut activate = Vec::new();
     'objects: for object in objects {
-        if !pattern.wants_object(&object.path_text(), object.executable) {
+        if !pattern.wants_object(&object.path, object.executable) {
             continue;
         }
         // An object whose file is gone, or no ELF file (any more), has no sites; the others have.
@@ -156,19 +155,11 @@ pub fn plan_object(object: &LoadedObject, choice: &Choice<'_>, all: &[LoadedObje
             plan(&file, &PlanOptions { wanted: Some(&within), ..PlanOptions::default() })
         }
         Choice::Pattern(pattern) => {
-            let (path, executable) = (object.path_text(), object.executable);
-            // Behind a lock: the plan may be made by several threads.
-            let lines = Mutex::new(pattern.wants_source().then(|| Lines::open(&object.path)).flatten());
+            // Behind a lock: line tables are read as they are asked for.
+            let lines = Mutex::new(if pattern.wants_source() { Lines::of(&file) } else { None });
             let matches = |function: &Function| {
-                let source = lines
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .as_ref()
-                    .and_then(|lines| lines.of(function.vaddr))
-                    .map(|(file, _)| file);
-                let candidate = |symbol| Candidate { symbol, name: &function.name, source: source.as_deref() };
-                pattern.matches(&path, executable, candidate(&function.symbol))
-                    || function.aliases.iter().any(|alias| pattern.matches(&path, executable, candidate(alias)))
+                let lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                pattern.matches(&object.path, object.executable, function, lines.as_ref())
             };
             plan(&file, &PlanOptions { wanted: Some(&matches), ..PlanOptions::default() })
         }
@@ -195,7 +186,7 @@ pub fn sites(
     let plan = plan_object(object, choice, all)?;
     let mut ids = Vec::with_capacity(plan.sites.len());
     let mut info = None;
-    let lines = if lines { Lines::open(&object.path) } else { None };
+    let lines = if lines { open(object).ok().as_ref().and_then(Lines::of) } else { None };
     for site in &plan.sites {
         let address = object.bias.wrapping_add(site.vaddr);
         if library.reserved.iter().any(|&(at, _)| at == address) {
@@ -215,7 +206,7 @@ pub fn sites(
             source: OnceLock::new(),
         })?;
         if let (Some(lines), Ok((_, info))) = (&lines, registry::site(id)) {
-            info.source.get_or_init(|| lines.of(site.vaddr).map(|(file, line)| (c_text(&file), line)));
+            info.source.get_or_init(|| lines.at(function.vaddr).map(|line| (c_text(&line.file), line.line)));
         }
         ids.push(id);
     }

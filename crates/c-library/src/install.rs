@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use transect_probe::Descriptor;
 use transect_probe::trampoline::WORD;
+use transect_probe::unwind;
 use transect_text_patch::{Refusal, Window, batch};
 
 use crate::arena;
 use crate::error::Error;
 use crate::handler;
 use crate::place;
-use crate::registry::Library;
+use crate::registry::{self, Library};
 use crate::site_info::SiteInfo;
 use crate::slot::{Slot, kind, state};
 use crate::toggle;
@@ -94,14 +96,33 @@ pub fn restore(library: &mut Library, ids: &[u32]) -> Vec<Outcome> {
     outcomes
 }
 
-/// Restores those of `ids` that are installed; their outcomes.
-pub fn restore_installed(library: &mut Library, ids: &[u32]) -> Vec<Outcome> {
-    let installed: Vec<u32> = ids
-        .iter()
-        .copied()
-        .filter(|&id| arena::slot(id).is_some_and(|slot| slot.state.load(Ordering::Acquire) == state::INSTALLED))
-        .collect();
-    restore(library, &installed)
+/// Rounds in which open calls are looked for, and the pause between them.
+const ROUNDS: u32 = 50;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Restores all sites, and then the library's own probes: the text is as it was. Calls that are still open return
+/// directly, without exit handler. The outcomes of the users' sites.
+pub fn restore_everything(library: &mut Library) -> Vec<Outcome> {
+    let is_installed =
+        |id: &u32| arena::slot(*id).is_some_and(|slot| slot.state.load(Ordering::Acquire) == state::INSTALLED);
+    let installed: Vec<u32> = (0..registry::site_count()).filter(is_installed).collect();
+    let outcomes = restore(library, &installed);
+    library.watches.clear();
+    // A thread that was within an entry handler opens its frame a little later; while frames come up, unwinders must
+    // still find the probes that deal with them.
+    let mut quiet = 0;
+    for _ in 0..ROUNDS {
+        quiet = if unwind::restore_everywhere() == 0 { quiet + 1 } else { 0 };
+        if quiet == 2 {
+            let own: Vec<u32> = library.reserved.iter().map(|&(_, id)| id).filter(is_installed).collect();
+            restore(library, &own);
+            library.guarded.clear();
+            library.loader_watched = false;
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    outcomes
 }
 
 /// Builds and writes the block, or finds the one that the site has, and makes the window that leads there.

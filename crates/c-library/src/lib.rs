@@ -40,13 +40,13 @@ mod own_code;
 mod own_probes;
 pub mod pattern;
 mod place;
+#[allow(unsafe_code)]
+mod preload;
 pub mod registry;
 mod session;
 mod site_info;
 #[allow(unsafe_code)]
 mod slot;
-#[allow(unsafe_code)]
-mod source_line;
 mod status;
 mod times;
 #[allow(unsafe_code)]

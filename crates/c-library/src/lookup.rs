@@ -59,16 +59,16 @@ fn refused(plan: &Plan, object: &LoadedObject, vaddr: u64) -> Option<Error> {
 /// # Errors
 /// [`Error::NotFound`], [`Error::Ambiguous`] with the candidates, [`Error::NotProbeable`] with the reason.
 pub fn by_name(name: &str) -> Result<u32, Error> {
-    if name.contains(['*', '?']) {
+    let pattern = Pattern::parse(name)?;
+    if !pattern.is_exact() {
         return Err(Error::Argument(format!("{name:?} is a pattern: use transect_discover() for many functions")));
     }
-    let pattern = Pattern::parse(name)?;
     let mut library = registry::lock_initialized()?;
     let objects = loaded_object::all();
     let mut entries: Vec<(u32, String)> = Vec::new();
     let mut refusal = None;
     let mut unreadable = None;
-    for object in objects.iter().filter(|o| pattern.wants_object(&o.path_text(), o.executable)) {
+    for object in objects.iter().filter(|o| pattern.wants_object(&o.path, o.executable)) {
         let planned = match discovery::sites(&mut library, &objects, object, &Choice::Pattern(&pattern), true) {
             Ok(planned) => planned,
             Err(error) => {
@@ -124,7 +124,7 @@ pub fn refusals(pattern: &Pattern) -> Result<Vec<Refused>, Error> {
     let _library = registry::lock_initialized()?;
     let objects = loaded_object::all();
     let mut found = Vec::new();
-    for object in objects.iter().filter(|o| pattern.wants_object(&o.path_text(), o.executable)) {
+    for object in objects.iter().filter(|o| pattern.wants_object(&o.path, o.executable)) {
         let Ok(plan) = discovery::plan_object(object, &Choice::Pattern(pattern), &objects) else { continue };
         found.extend(plan.refused.iter().filter_map(|refused| {
             let function = plan.functions.get(refused.function as usize)?;

@@ -186,6 +186,9 @@ impl Library {
     /// # Errors
     /// [`Error::Memory`].
     pub fn add_reserved(&mut self, info: SiteInfo) -> Result<u32, Error> {
+        if let Some(&(_, id)) = self.reserved.iter().find(|&&(address, _)| address == info.address) {
+            return Ok(id);
+        }
         let Some((id, slot)) = self.reserve_id().and_then(|id| Some((id, arena::slot(id)?))) else {
             return Err(Error::Memory { what: "probe ids", detail: format!("{SITE_CAPACITY} are given out") });
         };

@@ -53,6 +53,7 @@ pub fn init(options: &Options) -> Result<(), Error> {
     arena::map()?;
     times::begin();
     fork::register();
+    transect_probe_plan::plan_on_one_thread();
     library.initialized = true;
     Ok(())
 }

@@ -1,14 +1,17 @@
 //! The words of this thread's last error.
 
-use std::cell::RefCell;
-use std::ffi::{CStr, CString, c_char};
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char};
 
 use crate::error::Error;
-use crate::site_info::c_text;
 use crate::status::Status;
 
+/// Bytes kept, the zero at the end included.
+const CAPACITY: usize = 1024;
+
 thread_local! {
-    static LAST: RefCell<CString> = RefCell::new(CString::default());
+    // Plain bytes: a value with a destructor would be registered under the loader's lock.
+    static LAST: UnsafeCell<[u8; CAPACITY]> = const { UnsafeCell::new([0; CAPACITY]) };
 }
 
 /// Keeps the error's words; its number.
@@ -19,7 +22,16 @@ pub fn keep(error: &Error) -> i32 {
 
 /// Keeps words.
 pub fn say(words: &str) {
-    let _ = LAST.try_with(|last| *last.borrow_mut() = c_text(words));
+    let mut end = words.len().min(CAPACITY - 1);
+    while !words.is_char_boundary(end) {
+        end -= 1;
+    }
+    LAST.with(|last| {
+        // SAFETY: this thread's own bytes; nobody holds a reference to them.
+        let bytes = unsafe { &mut *last.get() };
+        bytes[..end].copy_from_slice(&words.as_bytes()[..end]);
+        bytes[end] = 0;
+    });
 }
 
 /// A result as C has it: keeps the error's words.
@@ -33,7 +45,7 @@ pub fn code(result: Result<(), Error>) -> i32 {
 /// `transect_last_error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn transect_last_error() -> *const c_char {
-    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
+    LAST.with(|last| last.get().cast::<c_char>().cast_const())
 }
 
 /// `transect_strerror`.

@@ -83,8 +83,7 @@ pub unsafe extern "C" fn transect_restore(ids: *const u32, count: usize, statuse
 pub extern "C" fn transect_restore_all() -> i64 {
     match registry::lock_initialized() {
         Ok(mut library) => {
-            let ids: Vec<u32> = (0..registry::site_count()).collect();
-            let outcomes = install::restore_installed(&mut library, &ids);
+            let outcomes = install::restore_everything(&mut library);
             if let Some((id, Err(error))) = outcomes.iter().find(|(_, outcome)| outcome.is_err()) {
                 say(&format!("probe {id}: {error}"));
             }

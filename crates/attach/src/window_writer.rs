@@ -15,8 +15,8 @@ use crate::stop::{Held, Stop};
 use crate::target::Target;
 use crate::thread_move::{Position, position};
 
-/// Aim for the time of one stop.
-const HOLD: Duration = Duration::from_micros(500);
+/// Aim for the time of writing in one stop, from when all threads stand.
+const HOLD: Duration = Duration::from_micros(400);
 /// Longest run of windows that is read and written at once.
 const RUN: u64 = 4096;
 const PAGE: u64 = 4096;
@@ -73,7 +73,7 @@ impl Target {
             let mut done = 0;
             let mut again = Vec::new();
             for run in &runs {
-                if done > 0 && (stop.elapsed() >= HOLD || began.elapsed() >= HOLD) {
+                if done > 0 && began.elapsed() >= HOLD {
                     break;
                 }
                 let blocked = stop.write_run(run, windows, &mut written)?;

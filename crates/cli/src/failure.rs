@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use transect_calibrate::CalibrateError;
+use transect_attach::AttachError;
 use transect_profile_export::ExportError;
 use transect_profile_store::StoreError;
 use transect_record::RecordError;
@@ -71,6 +72,11 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::Config { .. } => 2,
             Self::Record(RecordError::Launch(error)) => error.exit_status(),
+            Self::Record(RecordError::Select(_) | RecordError::Point(_) | RecordError::NoComponent { .. }) => 2,
+            Self::Record(RecordError::Attach(AttachError::Start { source, .. })) => match source.kind() {
+                io::ErrorKind::NotFound => 127,
+                _ => 126,
+            },
             Self::Record(RecordError::Spawn { source, .. }) => match source.kind() {
                 io::ErrorKind::NotFound => 127,
                 _ => 126,

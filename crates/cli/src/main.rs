@@ -11,6 +11,8 @@ mod failure;
 mod latency;
 mod manual;
 mod output;
+mod probe;
+mod probe_table;
 mod progress;
 mod record;
 mod report;
@@ -46,6 +48,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Record(arguments) => record::record(&arguments, &config),
         Command::Latency(arguments) => latency::latency(&arguments, &config),
         Command::Report(arguments) => report::report(&arguments, &config),
+        Command::Probe(arguments) => probe::probe(&arguments.action),
         Command::Export(arguments) => export::export(&arguments),
         Command::Top(arguments) => top::top(&arguments, &config),
         Command::Doctor(arguments) => doctor::doctor(&arguments, &config),

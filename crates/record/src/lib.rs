@@ -19,6 +19,7 @@ mod liveness;
 mod machine;
 mod names;
 mod plans;
+pub mod probe_control;
 pub mod probe_session;
 mod session;
 mod static_components;

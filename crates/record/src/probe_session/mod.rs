@@ -4,11 +4,14 @@ mod adopt;
 mod objects;
 mod place;
 mod plan;
+mod saved;
 mod session;
 mod siblings;
 #[allow(unsafe_code)]
 mod watcher;
 
+pub(crate) use objects::load;
 pub use objects::{LoadedObject, UnreadableObject};
+pub use saved::SavedProbe;
 pub use session::{Prepared, ProbeSession, RefusedFunction, SessionSite, SiteCounts, SiteId, SiteState};
 pub use watcher::LoaderWatcher;

@@ -286,7 +286,10 @@ impl ProbeSession {
     }
 
     /// Gives each fresh site a place for its block: (region, offset in it), in the sites' order.
-    fn make_room(&mut self, plans: &[(usize, Plan, Vec<usize>)]) -> Result<Vec<(CodeRegion, u64)>, AttachError> {
+    pub(super) fn make_room(
+        &mut self,
+        plans: &[(usize, Plan, Vec<usize>)],
+    ) -> Result<Vec<(CodeRegion, u64)>, AttachError> {
         let mut places = Vec::new();
         for (object, plan, fresh) in plans {
             let reach = self.objects[*object].reach;
@@ -323,7 +326,7 @@ impl ProbeSession {
     }
 
     /// Builds one block and its record; None if the site can't be reached from it.
-    fn build(
+    pub(super) fn build(
         &mut self,
         object: usize,
         function: &Function,

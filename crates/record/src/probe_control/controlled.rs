@@ -1,0 +1,312 @@
+//! One process whose probes are switched and read.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+
+use transect_attach::Unwritten;
+use transect_event_abi::thread::{HISTOGRAM_BUCKETS, bucket_floor};
+use transect_probe::Handler;
+use transect_probe_plan::{Event, ExitSupport};
+
+use super::ProbeAction;
+use super::choice::{Choice, Chosen};
+use super::row::{ProbeRow, ProbeState, ProbeTimes, Sources, event_word, provider_word};
+use crate::RecordError;
+use crate::latency::BucketScale;
+use crate::probe_session::{ProbeSession, SavedProbe, SiteCounts, SiteId, SiteState};
+
+/// Name of the loader's event function.
+const LOADER_EVENT: &str = "_dl_debug_state";
+
+/// A process under control.
+pub struct Controlled {
+    pub session: ProbeSession,
+    program: PathBuf,
+    probes: Vec<Probe>,
+    refused: Vec<ProbeRow>,
+    /// Patterns that matched nothing yet, in words.
+    pub unmatched: Vec<String>,
+}
+
+struct Probe {
+    id: SiteId,
+    row: ProbeRow,
+    /// What it was before we came, to be put back.
+    before: SavedProbe,
+    counts: SiteCounts,
+    recent: u64,
+    histogram: Vec<u32>,
+}
+
+impl Controlled {
+    /// Takes over a session.
+    pub fn new(session: ProbeSession, program: PathBuf) -> Controlled {
+        Controlled { session, program, probes: Vec::new(), refused: Vec::new(), unmatched: Vec::new() }
+    }
+
+    /// Does what is asked for with the chosen functions of all objects.
+    ///
+    /// # Errors
+    /// If the process can't be written, or ends.
+    pub fn begin(&mut self, chosen: &Chosen, action: ProbeAction, sources: &mut Sources) -> Result<(), RecordError> {
+        let objects = 0..self.session.objects.len();
+        if matches!(action, ProbeAction::Count | ProbeAction::Time) {
+            self.install_service_probes(objects)?;
+        }
+        self.apply(chosen, action, sources)
+    }
+
+    /// The unwinders must find true return addresses while calls are timed; and the loader tells of new objects. Under
+    /// a system-call filter its handler could not wait for us.
+    fn install_service_probes(&mut self, objects: std::ops::Range<usize>) -> Result<(), RecordError> {
+        self.session.install_service_probes(objects)?;
+        if self.session.target().is_confined() {
+            for id in 0..self.session.sites.len() as SiteId {
+                if self.session.is_service(id) && self.session.sites[id as usize].function.symbol == LOADER_EVENT {
+                    self.session.switch(id, false);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, chosen: &Chosen, action: ProbeAction, sources: &mut Sources) -> Result<(), RecordError> {
+        let mut ids: Vec<SiteId> = Vec::new();
+        for (&index, functions) in &chosen.functions {
+            let prepared = self.session.prepare(index..index + 1, &|_, f| functions.contains(&f.vaddr))?;
+            let fresh = prepared
+                .sites
+                .into_iter()
+                .filter(|&id| self.session.sites[id as usize].event == Event::Entry && !self.session.is_service(id));
+            ids.extend(fresh);
+            for refused in prepared.refused {
+                let object = &self.session.objects[refused.object];
+                let row = sources.row(object, &refused.function, refused.function.vaddr);
+                let reason = refused.reason.to_string();
+                self.refused.push(ProbeRow { state: ProbeState::Refused, reason, ..row });
+            }
+        }
+        for (index, function, site) in &chosen.points {
+            ids.extend(self.session.prepare_site(*index, function, site)?);
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        if action == ProbeAction::Disable {
+            ids.retain(|&id| self.session.sites[id as usize].state == SiteState::Installed);
+        } else {
+            self.session.install(&ids)?;
+        }
+        for id in ids {
+            self.take(id, action, sources);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, id: SiteId, action: ProbeAction, sources: &mut Sources) {
+        let session = &self.session;
+        let site = &session.sites[id as usize];
+        let Some(object) = session.objects.get(site.object) else { return };
+        let address = session.arena().site(id as usize).address.load(Relaxed).wrapping_sub(object.bias);
+        let mut row = sources.row(object, &site.function, address);
+        row.provider = provider_word(site.provider);
+        row.event = event_word(site.event);
+        row.name = site.name.clone();
+        if site.event == Event::Point {
+            (row.file, row.line) = sources.of(object, address);
+        }
+        if let SiteState::Refused(reason) = site.state {
+            row.state = ProbeState::Refused;
+            row.reason = words(reason).to_owned();
+            self.refused.push(row);
+            return;
+        }
+        let before = session.save(id);
+        match action {
+            ProbeAction::List => {}
+            ProbeAction::Disable => session.switch(id, false),
+            ProbeAction::Time if site.can_time => {
+                session.set_handler(id, Handler::TimeEnter);
+                session.arena().site(id as usize).max_ticks.store(0, Relaxed);
+                session.switch(id, true);
+            }
+            _ => {
+                if action == ProbeAction::Time {
+                    row.reason = untimed(site.exit).to_owned();
+                }
+                session.set_handler(id, Handler::Count);
+                session.switch(id, true);
+            }
+        }
+        let state = if session.is_on(id) { ProbeState::Enabled } else { ProbeState::Disabled };
+        row.state = state;
+        let counts = session.counts(id);
+        let histogram = if action == ProbeAction::Time { self.histogram(id) } else { Vec::new() };
+        self.probes.push(Probe { id, row, before, counts, recent: counts.calls, histogram });
+    }
+
+    fn histogram(&self, id: SiteId) -> Vec<u32> {
+        self.session.arena().histogram(id as usize).iter().map(|count| count.load(Relaxed)).collect()
+    }
+
+    /// Deals with objects that were loaded or unloaded meanwhile.
+    ///
+    /// # Errors
+    /// If the process ends.
+    pub fn follow_loader(
+        &mut self,
+        choice: &Choice,
+        action: ProbeAction,
+        sources: &mut Sources,
+    ) -> Result<(), RecordError> {
+        if !self.session.has_loader_event() {
+            return Ok(());
+        }
+        let event = self.session.loader_event();
+        let result = self.look_again(choice, action, sources);
+        self.session.loader_done(event);
+        result
+    }
+
+    fn look_again(&mut self, choice: &Choice, action: ProbeAction, sources: &mut Sources) -> Result<(), RecordError> {
+        let fresh = self.session.look_at_objects()?;
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        self.install_service_probes(fresh.clone())?;
+        let objects: Vec<_> = fresh.map(|index| (index, &self.session.objects[index])).collect();
+        // A name that is ambiguous only now: the functions that were chosen first stay the ones that are meant.
+        let Ok(chosen) = choice.among(&objects, &self.program, sources) else { return Ok(()) };
+        let still: Vec<String> = chosen.unmatched.iter().map(|(error, _)| error.to_string()).collect();
+        self.unmatched.retain(|pattern| still.contains(pattern));
+        self.apply(&chosen, action, sources)
+    }
+
+    /// The rows so far.
+    pub fn rows(&mut self, scale: Option<&BucketScale>) -> Vec<ProbeRow> {
+        let mut rows = Vec::with_capacity(self.probes.len() + self.refused.len());
+        for index in 0..self.probes.len() {
+            let id = self.probes[index].id;
+            let counts = self.session.counts(id);
+            let probe = &mut self.probes[index];
+            let mut row = probe.row.clone();
+            row.calls = counts.calls.saturating_sub(probe.counts.calls);
+            row.recent_calls = counts.calls.saturating_sub(probe.recent);
+            probe.recent = counts.calls;
+            row.samples = counts.samples.saturating_sub(probe.counts.samples);
+            if let Some(scale) = scale.filter(|_| row.samples > 0) {
+                let max = self.session.arena().site(id as usize).max_ticks.load(Relaxed);
+                let ticks = counts.ticks.saturating_sub(self.probes[index].counts.ticks);
+                let before = &self.probes[index].histogram;
+                let now = self.histogram(id);
+                let histogram: Vec<u64> =
+                    now.iter().zip(before).map(|(now, before)| u64::from(now.wrapping_sub(*before))).collect();
+                row.times = Some(times(scale, row.samples, ticks, max, &histogram));
+            }
+            rows.push(row);
+        }
+        rows.extend(self.refused.iter().cloned());
+        rows
+    }
+
+    /// Makes the probes what they were before.
+    pub fn put_back(&self) {
+        for probe in &self.probes {
+            self.session.put_back(probe.id, probe.before);
+        }
+    }
+
+    /// Timed calls left by unwinding.
+    pub fn abandoned(&self) -> u64 {
+        self.session.arena().header().abandoned.load(Relaxed)
+    }
+}
+
+fn times(scale: &BucketScale, samples: u64, ticks: u64, max: u64, histogram: &[u64]) -> ProbeTimes {
+    let total_ns = scale.total_ns(ticks, samples);
+    let max_ns = scale.ns(max);
+    let counted: u64 = histogram.iter().sum();
+    let quantile = |share: f64| {
+        let rank = ((counted as f64 * share).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (index, count) in histogram.iter().enumerate() {
+            if *count > 0 && seen + count >= rank {
+                let low = bucket_floor(index);
+                let high = if index + 1 < HISTOGRAM_BUCKETS { bucket_floor(index + 1) } else { low };
+                let within = (rank - seen) as f64 - 0.5;
+                let at = low + ((high - low) as f64 * within / *count as f64) as u64;
+                return scale.ns(at).min(max_ns);
+            }
+            seen += count;
+        }
+        max_ns
+    };
+    let mean_ns = total_ns / i64::try_from(samples).unwrap_or(i64::MAX).max(1);
+    ProbeTimes { total_ns, mean_ns, p50_ns: quantile(0.5), p99_ns: quantile(0.99), max_ns }
+}
+
+/// Why a jump was not written.
+fn words(reason: Unwritten) -> &'static str {
+    match reason {
+        Unwritten::Foreign => "its code was changed by somebody else",
+        Unwritten::NotWritable => "its code can't be written",
+        Unwritten::ThreadInside => "a thread stands in its first bytes",
+    }
+}
+
+/// Why an entry's calls are counted, not timed.
+fn untimed(exit: ExitSupport) -> &'static str {
+    match exit {
+        ExitSupport::PairedCall => "the site has no room for timing",
+        ExitSupport::ReturnAddressUsed => "not timed: it looks at its return address, or does not return once",
+        ExitSupport::ManagedStack => "not timed: its runtime moves stacks",
+        ExitSupport::NotEntry => "not timed: not a function's entry",
+    }
+}
+
+/// Adds up the rows of several processes.
+pub fn merged(rows: Vec<ProbeRow>) -> Vec<ProbeRow> {
+    let mut places: HashMap<(String, u64, &'static str), usize> = HashMap::new();
+    let mut merged: Vec<ProbeRow> = Vec::new();
+    for row in rows {
+        let key = (row.path.clone(), row.address, row.event);
+        match places.get(&key) {
+            None => {
+                places.insert(key, merged.len());
+                merged.push(row);
+            }
+            Some(&place) => {
+                let sum = &mut merged[place];
+                sum.state = sum.state.min(row.state);
+                // Percentiles of a union are bounded by the larger ones.
+                sum.times = match (sum.times, row.times) {
+                    (Some(a), Some(b)) => {
+                        let samples = i64::try_from(sum.samples + row.samples).unwrap_or(i64::MAX).max(1);
+                        let total_ns = a.total_ns + b.total_ns;
+                        Some(ProbeTimes {
+                            total_ns,
+                            mean_ns: total_ns / samples,
+                            p50_ns: if sum.samples >= row.samples { a.p50_ns } else { b.p50_ns },
+                            p99_ns: a.p99_ns.max(b.p99_ns),
+                            max_ns: a.max_ns.max(b.max_ns),
+                        })
+                    }
+                    (a, b) => a.or(b),
+                };
+                sum.calls += row.calls;
+                sum.recent_calls += row.recent_calls;
+                sum.samples += row.samples;
+            }
+        }
+    }
+    merged
+}
+
+/// Path of a process' executable.
+pub fn program_of(pid: i32) -> PathBuf {
+    let path = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    match path.to_str().and_then(|text| text.strip_suffix(" (deleted)")) {
+        Some(path) => Path::new(path).to_owned(),
+        None => path,
+    }
+}

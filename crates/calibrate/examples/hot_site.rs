@@ -1,0 +1,226 @@
+//! Throughput of threads that run through one site while another switches it: `hot_site [MILLISECONDS]`.
+//!
+//! Prints lines of `key value ...`, one experiment each; the benchmarks make tables of them.
+//!
+//! ```text
+//! toggled SPLIT off-calls/s on-calls/s calls/s-at-1-MHz share-of-the-mean toggles/s
+//! threads N on|swap calls/s balance toggles/s
+//! visible median-ticks 99th-ticks
+//! ```
+#![allow(unsafe_code, reason = "executes generated code")]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use transect_calibrate::clock;
+use transect_calibrate::code_memory::CodeMemory;
+use transect_calibrate::toggle::SPLITS;
+use transect_text_patch::{CallSite, form};
+
+/// A function with a site, `site; ret`; the site calls `jmp [target]`, which counts in r8 (first) or r9 (second).
+struct Hot {
+    _memory: CodeMemory,
+    site: CallSite,
+    target: u64,
+    handlers: [u64; 2],
+}
+
+impl Hot {
+    fn new(split: u8) -> Self {
+        let memory = CodeMemory::new(8192).expect("executable memory");
+        let offset = 128 - usize::from(split);
+        let (stub, idle, target) = (1024, 1088, 4096);
+        let address = memory.address(offset);
+        let on = form::transfer(form::CALL, address, memory.address(stub)).expect("near");
+        let off = form::off_form(address, on, memory.address(idle)).expect("near");
+        memory.write(offset, &off);
+        memory.write(offset + 5, &[form::RETURN]);
+        memory.write(idle, &[form::RETURN]);
+        // jmp [rip + target]
+        let displacement = (target - (stub + 6)) as u32;
+        memory.write(stub, &[0xFF, 0x25]);
+        memory.write(stub + 2, &displacement.to_le_bytes());
+        memory.write(1152, &[0x49, 0xFF, 0xC0, form::RETURN]); // inc r8; ret
+        memory.write(1216, &[0x49, 0xFF, 0xC1, form::RETURN]); // inc r9; ret
+        let handlers = [memory.address(1152), memory.address(1216)];
+        memory.write(target, &handlers[0].to_le_bytes());
+        let site = CallSite::new(address, memory.alias(offset), on, off).expect("a good site");
+        let site = site.exclusive_word().guarded_against_fork(false);
+        Self { site, target: memory.alias(target), handlers, _memory: memory }
+    }
+
+    fn switch(&self, on: bool) {
+        // SAFETY: the memory is mapped and the stub in place.
+        unsafe { if on { self.site.activate_call() } else { self.site.deactivate_call() } }.expect("our own bytes");
+    }
+
+    fn swap(&self, second: bool) {
+        // SAFETY: an aligned word of the writable mapping.
+        let word = unsafe { &*(self.target as *const AtomicU64) };
+        word.store(self.handlers[usize::from(second)], Ordering::Release);
+    }
+
+    /// Calls the function so often; how often the first and the second handler ran.
+    #[inline(never)]
+    fn call(&self, times: u64) -> (u64, u64) {
+        let (first, second): (u64, u64);
+        // SAFETY: the function changes r8 and r9 only.
+        unsafe {
+            core::arch::asm!(
+                ".p2align 5",
+                "2: call r12",
+                "dec r13",
+                "jnz 2b",
+                in("r12") self.site.address(),
+                inout("r13") times => _,
+                inout("r8") 0u64 => first,
+                inout("r9") 0u64 => second,
+            );
+        }
+        (first, second)
+    }
+}
+
+/// What threads executed.
+struct Run {
+    calls_per_second: f64,
+    first: u64,
+    second: u64,
+    none: u64,
+    toggles_per_second: f64,
+}
+
+/// Lets threads execute the site, while this one acts every `period` (None: not at all).
+fn run(hot: &Hot, threads: usize, time: Duration, period: Option<Duration>, act: impl Fn(bool)) -> Run {
+    let (stop, ready) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut calls, mut first, mut second) = (0, 0, 0);
+                    ready.fetch_add(1, Ordering::Relaxed);
+                    while !stop.load(Ordering::Relaxed) {
+                        let (a, b) = hot.call(1000);
+                        (calls, first, second) = (calls + 1000, first + a, second + b);
+                    }
+                    (calls, first, second)
+                })
+            })
+            .collect();
+        while ready.load(Ordering::Relaxed) < threads as u64 {
+            std::thread::yield_now();
+        }
+        let start = Instant::now();
+        let (mut toggles, mut next) = (0u64, start);
+        match period {
+            None => std::thread::sleep(time),
+            Some(period) => {
+                while start.elapsed() < time {
+                    act(toggles % 2 == 0);
+                    toggles += 1;
+                    next += period;
+                    // Long periods must not take a processor from the executing threads.
+                    let now = Instant::now();
+                    if next > now + Duration::from_micros(100) {
+                        std::thread::sleep(next - now);
+                    }
+                    while Instant::now() < next {
+                        std::hint::spin_loop();
+                    }
+                    // Toggles missed while this thread had no processor are not made up for.
+                    next = next.max(Instant::now() - period);
+                }
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        let seconds = start.elapsed().as_secs_f64();
+        let (mut calls, mut first, mut second) = (0, 0, 0);
+        for worker in workers {
+            let (a, b, c) = worker.join().expect("no panic");
+            (calls, first, second) = (calls + a, first + b, second + c);
+        }
+        Run {
+            calls_per_second: calls as f64 / seconds,
+            first,
+            second,
+            none: calls - first - second,
+            toggles_per_second: toggles as f64 / seconds,
+        }
+    })
+}
+
+/// Ticks from a store until the executing thread arrives at the handler: sorted.
+fn visibility(hot: &Hot, rounds: usize) -> Vec<u64> {
+    let (seen, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut was_on = false;
+            while !stop.load(Ordering::Relaxed) {
+                let on = hot.call(1).0 == 1;
+                if on != was_on {
+                    seen.store(clock::ticks() | 1, Ordering::Release);
+                    was_on = on;
+                }
+            }
+        });
+        let mut delays = Vec::new();
+        let mut on = false;
+        std::thread::sleep(Duration::from_millis(2));
+        for _ in 0..rounds {
+            on = !on;
+            seen.store(0, Ordering::Release);
+            let wait = clock::ticks();
+            while clock::ticks() - wait < 2000 {}
+            let start = clock::begin();
+            hot.switch(on);
+            loop {
+                match seen.load(Ordering::Acquire) {
+                    0 => std::hint::spin_loop(),
+                    at => break delays.push(at.saturating_sub(start)),
+                }
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        delays.sort_unstable();
+        delays
+    })
+}
+
+fn main() {
+    let time = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100);
+    let time = Duration::from_millis(time);
+    let megahertz = Duration::from_micros(1);
+    for split in SPLITS {
+        let hot = Hot::new(split);
+        // Interleaved, so that other work on the machine meets all three; the best of each counts.
+        let (mut off, mut on, mut both, mut toggles) = (0f64, 0f64, 0f64, 0f64);
+        for _ in 0..3 {
+            hot.switch(false);
+            off = off.max(run(&hot, 1, time / 3, None, |_| ()).calls_per_second);
+            hot.switch(true);
+            on = on.max(run(&hot, 1, time / 3, None, |_| ()).calls_per_second);
+            let toggled = run(&hot, 1, time / 3, Some(megahertz), |on| hot.switch(on));
+            if toggled.calls_per_second > both {
+                (both, toggles) = (toggled.calls_per_second, toggled.toggles_per_second);
+            }
+        }
+        println!("toggled {split} {off:.0} {on:.0} {both:.0} {:.3} {toggles:.0}", both / ((off + on) / 2.0));
+    }
+    for threads in [1, 2, 4, 8, 16] {
+        let hot = Hot::new(3);
+        // With more threads than processors, the one that switches gets its turn more seldom.
+        let time = time * (threads as u32 / 2).max(1);
+        let period = Duration::from_micros(200);
+        let toggled = run(&hot, threads, time, Some(period), |on| hot.switch(on));
+        let balance = |a: u64, b: u64| a.max(b) as f64 / a.min(b).max(1) as f64;
+        let on_off = balance(toggled.first, toggled.none);
+        println!("threads {threads} on {:.0} {on_off:.2} {:.0}", toggled.calls_per_second, toggled.toggles_per_second);
+        hot.switch(true);
+        let swapped = run(&hot, threads, time, Some(period), |second| hot.swap(second));
+        let balance = balance(swapped.first, swapped.second);
+        println!("threads {threads} swap {:.0} {balance:.2} {:.0}", swapped.calls_per_second, swapped.toggles_per_second);
+    }
+    let hot = Hot::new(0);
+    let delays = visibility(&hot, 2000);
+    println!("visible {} {}", delays[delays.len() / 2], delays[delays.len() * 99 / 100]);
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what Transect costs, beside other tools, and prints Markdown tables.
 
-usage: run.py [--quick] [--transect PATH] [--build DIR] [--rounds N] [--only calls|threads|start|programs|peers] [--program NAME]
+usage: run.py [--quick] [--transect PATH] [--build DIR] [--rounds N] [--only calls|threads|start|programs|peers|probes|latency] [--program NAME]
 Runs are interleaved (native, tool, native, tool, ...), so that a slower minute of the machine meets all of them.
 Absolute times are the machine's; ratios are what to read. A tool or program that is absent is reported as NOT RUN.
 """
@@ -18,6 +18,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import probes  # noqa: E402
 import programs as real  # noqa: E402
 
 
@@ -277,6 +278,19 @@ class Bench:
                 else:
                     print(f"| {name} | {tool} | NOT RUN: {dead.get(tool)} | | | | |")
 
+    # -- Probes -------------------------------------------------------------------------------------------------
+
+    def probes(self):
+        bench = probes.Probes(self.options, self.folder)
+        bench.costs()
+        bench.hot_site()
+
+    def latency(self):
+        probes.overheads(self.options, self.folder, self.fresh)
+
+
+PARTS = ("calls", "threads", "start", "programs", "peers", "probes", "latency")
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -284,7 +298,7 @@ def main():
     parser.add_argument("--build", default=os.path.join(HERE, "../target/benches"))
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: does everything run?")
-    parser.add_argument("--only", action="append", choices=["calls", "threads", "start", "programs", "peers"])
+    parser.add_argument("--only", action="append", choices=PARTS)
     parser.add_argument("--program", help="only real programs whose name contains this")
     options = parser.parse_args()
     options.transect, options.build = os.path.realpath(options.transect), os.path.realpath(options.build)
@@ -293,7 +307,7 @@ def main():
     bench = Bench(options)
     try:
         print(f"Machine: {os.cpu_count()} CPUs, Linux {os.uname().release}; {options.rounds} rounds, interleaved.", flush=True)
-        for part in ("calls", "threads", "start", "programs", "peers"):
+        for part in PARTS:
             if not options.only or part in options.only:
                 getattr(bench, part)()
                 sys.stdout.flush()

@@ -1,7 +1,7 @@
 //! One process under measurement: its probes, how they are steered, and what they have counted in the end.
 
 use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use transect_attach::{AttachError, Unwritten};
 use transect_probe::Handler;
+use transect_probe_plan::Lines;
 use transect_profile_model::{LatencyId, LatencySampling};
 
 use super::rotation::Rotation;
 use super::steer::{Costs, Steering};
+use super::window::{BusyTime, Windows};
 use super::{TimeSlices, wanted::Wanted};
 use crate::clock::ticks;
 use crate::probe_session::{LoaderWatcher, ProbeSession, RefusedFunction, SiteId, SiteState, UnreadableObject};
@@ -94,59 +96,6 @@ struct Identity {
     command: Vec<String>,
 }
 
-/// Windows of time for which one probe was on, from its arming to the last call granted.
-///
-/// A window ends the sooner the more calls there are: the sum of calls over the sum of times would weigh just those
-/// windows in which the function was not called (its process waiting for a processor, say). Arming comes at random
-/// times, so the mean of the windows' own rates estimates the mean rate.
-#[derive(Debug, Clone, Copy, Default)]
-struct Windows {
-    /// Calls granted to the open window.
-    grant: u32,
-    count: u64,
-    /// Sum of the closed windows' rates, calls per tick.
-    rates: f64,
-    /// The site's ticks at the last close.
-    ticks: u64,
-    /// Rate of late, calls per tick.
-    recent: f64,
-    /// Whether a window was closed since the last turn.
-    fresh: bool,
-}
-
-impl Windows {
-    /// The probe has switched itself off, having been on for so many ticks in all.
-    fn close(&mut self, on_ticks: u64) {
-        let length = on_ticks.saturating_sub(self.ticks);
-        self.ticks = on_ticks;
-        if length > 0 {
-            let rate = f64::from(self.grant) / length as f64;
-            self.rates += rate;
-            self.count += 1;
-            self.recent = if self.recent == 0.0 { rate } else { 0.8 * self.recent + 0.2 * rate };
-            self.fresh = true;
-        }
-    }
-
-    /// Calls per tick, weighing late windows most.
-    fn recent_rate(&self) -> f64 {
-        self.recent
-    }
-
-    /// A turn is over. A function without news cools down slowly: a parked one is looked at again in the end.
-    fn age(&mut self) {
-        if !std::mem::take(&mut self.fresh) {
-            self.recent *= 0.98;
-        }
-    }
-
-    /// Calls in all: those seen, and those expected while the probe was off.
-    fn calls(&self, seen: u64, off_ticks: u64) -> u64 {
-        let rate = if self.count == 0 { 0.0 } else { self.rates / self.count as f64 };
-        seen + (rate * off_ticks as f64) as u64
-    }
-}
-
 /// A process under measurement.
 pub struct Measured {
     session: ProbeSession,
@@ -169,7 +118,7 @@ pub struct Measured {
     unwritten: Vec<(usize, String)>,
     identity: Identity,
     began: u64,
-    busy_before: f64,
+    busy: BusyTime,
     toggles: u64,
     toggling_ticks: u64,
     _watcher: LoaderWatcher,
@@ -216,14 +165,14 @@ impl Measured {
                 command: command_of(pid),
             },
             began: ticks(),
-            busy_before: 0.0,
+            busy: BusyTime::default(),
             toggles: 0,
             toggling_ticks: 0,
             session,
             _watcher: watcher,
         };
         measured.add_probes(objects, wanted)?;
-        measured.busy_before = measured.busy_ns();
+        measured.busy.start(ticks(), measured.busy_ns());
         Ok(measured)
     }
 
@@ -237,10 +186,11 @@ impl Measured {
         self.session.install(&fresh)?;
         let now = ticks();
         let grant = self.steering.first_grant();
-        self.windows.resize(self.session.sites.len(), Windows { grant, ..Windows::default() });
+        self.windows.resize(self.session.sites.len(), Windows::default());
         for &id in &fresh {
             if self.session.sites[id as usize].state == SiteState::Installed {
                 self.session.arm(id, grant, now);
+                self.windows[id as usize].arm(grant, &self.busy);
                 self.toggles += 1;
                 self.rows.push((self.next_row.replace(self.next_row.get() + 1), id));
             }
@@ -261,17 +211,16 @@ impl Measured {
 
     /// One epoch: probes that used up their samples are switched on again as far as the budget goes.
     pub fn epoch(&mut self, ticks_per_ns: f64) {
-        let busy = self.busy_ns();
-        let busy_ticks = (busy - self.busy_before).max(0.0) * ticks_per_ns;
-        self.busy_before = busy;
         let began = ticks();
+        let busy_ns = self.busy_ns();
+        let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns);
         self.since_turn.0 += busy_ticks;
         let mut off = Vec::new();
         self.session.take_disarmed(|id| off.push(id));
         self.toggles += off.len() as u64;
         let (session, windows, mut armed) = (&self.session, &mut self.windows, 0);
         for &id in &off {
-            windows[id as usize].close(session.arena().site(id as usize).on_ticks.load(Relaxed));
+            windows[id as usize].close(session.arena().site(id as usize).on_ticks.load(Relaxed), &self.busy);
         }
         let (rotation, parked) = (&self.rotation, &mut self.owed);
         off.append(&mut self.recalled);
@@ -281,7 +230,7 @@ impl Measured {
                 return;
             }
             session.arm(id, samples, ticks());
-            windows[id as usize].grant = samples;
+            windows[id as usize].arm(samples, &self.busy);
             armed += 1;
         });
         self.toggles += armed;
@@ -315,7 +264,7 @@ impl Measured {
                     record.on_ticks.fetch_add(now - armed, Relaxed);
                     self.owed.insert(id);
                 }
-                windows[id as usize].ticks = record.on_ticks.load(Relaxed);
+                windows[id as usize].cut(record.on_ticks.load(Relaxed), &self.busy);
             }
             self.session.exchange(&change.park, &change.recall)?;
             self.recalled.extend(change.recall.iter().filter(|&id| self.owed.remove(id)));
@@ -368,24 +317,26 @@ impl Measured {
             self.session.restore_all()?;
         }
         let session = &self.session;
+        let mut sources = Sources::default();
         let functions = self.rows.iter().map(|&(row, id)| {
             let (site, counts) = (&session.sites[id as usize], session.counts(id));
             let record = session.arena().site(id as usize);
-            let armed = record.armed_at.load(Relaxed);
-            let still_on = if armed == 0 { 0 } else { end.saturating_sub(armed) };
             MeasuredFunction {
                 row,
                 object: site.object,
                 name: site.function.name.clone(),
                 symbol: site.function.symbol.clone(),
                 vaddr: site.function.vaddr,
-                source: (String::new(), 0),
+                source: if counts.calls == 0 {
+                    Default::default()
+                } else {
+                    sources.of(session, site.object, site.function.vaddr)
+                },
                 calls: counts.calls,
                 samples: counts.samples,
                 ticks: counts.ticks,
                 max_ticks: record.max_ticks.load(Relaxed),
-                calls_estimated: self.windows[id as usize]
-                    .calls(counts.calls, (end - self.began).saturating_sub(record.on_ticks.load(Relaxed) + still_on)),
+                calls_estimated: self.windows[id as usize].calls(counts.calls, &self.busy),
                 histogram: session.arena().histogram(id as usize).iter().map(|count| count.load(Relaxed)).collect(),
             }
         });
@@ -413,6 +364,18 @@ impl Measured {
             abandoned: header.abandoned.load(Relaxed),
             untimed: header.untimed.load(Relaxed),
         })
+    }
+}
+
+/// Source lines, read from debug information once per object.
+#[derive(Default)]
+struct Sources(HashMap<usize, Option<Lines>>);
+
+impl Sources {
+    fn of(&mut self, session: &ProbeSession, object: usize, vaddr: u64) -> (String, i32) {
+        let lines = self.0.entry(object).or_insert_with(|| Lines::of(&session.objects[object].object));
+        let line = lines.as_ref().and_then(|lines| lines.at(vaddr));
+        line.map(|line| (line.file.to_string(), line.line as i32)).unwrap_or_default()
     }
 }
 

@@ -12,6 +12,7 @@ mod settings;
 mod steer;
 mod time_slices;
 mod wanted;
+mod window;
 
 pub use bucket_scale::BucketScale;
 pub use settings::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget};

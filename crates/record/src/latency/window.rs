@@ -1,0 +1,168 @@
+//! Windows of time for which one probe was on, and what they say of the calls in between.
+//!
+//! A window lasts from the probe's arming to the call that finds its grant used up: the sooner the more calls there
+//! are. So calls over time, both summed, would weigh just those windows in which the function was not called. Instead
+//! each window's own rate is taken for the time up to the next arming. That time, and long windows, are measured in
+//! *busy time*, in which a thread of the process runs: where processors are scarce a window often ends late only because
+//! the process had to wait for one.
+
+/// Windows shorter than this, in ticks (some 25 µs), are shorter than any wait for a processor.
+const UNDISTURBED_TICKS: f64 = 50_000.0;
+
+/// Processor time of a process, and the part of the wall time in which any of its threads runs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BusyTime {
+    at: u64,
+    processor_ns: f64,
+    /// Share of the last epoch in which it ran, at most 1.
+    pub share: f64,
+    /// Busy ticks so far.
+    pub ticks: f64,
+}
+
+impl BusyTime {
+    /// Begins.
+    pub fn start(&mut self, now: u64, processor_ns: f64) {
+        *self = Self { at: now, processor_ns, share: 1.0, ticks: 0.0 };
+    }
+
+    /// An epoch is over; gives the processor time that the process used in it, in ticks.
+    pub fn advance(&mut self, now: u64, processor_ns: f64, ticks_per_ns: f64) -> f64 {
+        let used = (processor_ns - self.processor_ns).max(0.0) * ticks_per_ns;
+        let elapsed = now.saturating_sub(self.at).max(1) as f64;
+        self.share = (used / elapsed).min(1.0);
+        self.ticks += self.share * elapsed;
+        (self.at, self.processor_ns) = (now, processor_ns);
+        used
+    }
+}
+
+/// The windows of one probe.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Windows {
+    grant: u32,
+    /// The site's ticks switched on, at the last close.
+    on_ticks: u64,
+    /// Busy ticks at the last arming, and the busy length of the window since, once it is closed.
+    armed_at: f64,
+    length: Option<f64>,
+    /// Calls per busy tick in the last window.
+    rate: f64,
+    /// Calls that were not seen, so far.
+    unseen: f64,
+    /// Rate of late, calls per busy tick.
+    recent: f64,
+    /// Whether a window was closed since the last turn.
+    fresh: bool,
+}
+
+impl Windows {
+    /// The probe is switched on.
+    pub fn arm(&mut self, grant: u32, busy: &BusyTime) {
+        self.account(busy);
+        (self.grant, self.armed_at, self.length) = (grant, busy.ticks, None);
+    }
+
+    /// The probe has switched itself off, having been on for so many ticks in all.
+    pub fn close(&mut self, on_ticks: u64, busy: &BusyTime) {
+        let length = on_ticks.saturating_sub(std::mem::replace(&mut self.on_ticks, on_ticks)) as f64;
+        let length = if length < UNDISTURBED_TICKS { length } else { length * busy.share.max(0.01) };
+        self.length = Some(length);
+        if length > 0.0 {
+            // The call that switched it off ends the window: as many intervals as calls were granted.
+            self.rate = f64::from(self.grant) / length;
+            self.recent = if self.recent == 0.0 { self.rate } else { 0.8 * self.recent + 0.2 * self.rate };
+            self.fresh = true;
+        }
+    }
+
+    /// The probe is switched off before its grant is used up, by us.
+    pub fn cut(&mut self, on_ticks: u64, busy: &BusyTime) {
+        self.on_ticks = on_ticks;
+        // What was seen counts; the window says nothing about the time to come.
+        (self.armed_at, self.length) = (busy.ticks, Some(0.0));
+    }
+
+    /// Calls of the time since the last window, which nobody saw.
+    fn account(&mut self, busy: &BusyTime) {
+        if let Some(length) = self.length {
+            self.unseen += self.rate * (busy.ticks - self.armed_at - length).max(0.0);
+            (self.armed_at, self.length) = (busy.ticks, Some(0.0));
+        }
+    }
+
+    /// Calls in all, of which `seen` were.
+    pub fn calls(mut self, seen: u64, busy: &BusyTime) -> u64 {
+        self.account(busy);
+        seen + self.unseen as u64
+    }
+
+    /// Calls per busy tick, weighing late windows most.
+    pub fn recent_rate(&self) -> f64 {
+        self.recent
+    }
+
+    /// A turn is over. A function without news cools down slowly: a parked one is looked at again in the end.
+    pub fn age(&mut self) {
+        if !std::mem::take(&mut self.fresh) {
+            self.recent *= 0.98;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EPOCH: u64 = 20_000_000;
+
+    /// One call each `interval` busy ticks; the process runs for `share` of each epoch, in one piece.
+    fn estimate(interval: f64, share: f64, epochs: u64) -> (f64, f64) {
+        let (mut busy, mut windows) = (BusyTime::default(), Windows::default());
+        busy.start(0, 0.0);
+        let (grant, mut seen, mut on) = (100, 0, 0u64);
+        for epoch in 0..epochs {
+            if epoch > 0 {
+                busy.advance(epoch * EPOCH, share * (epoch * EPOCH) as f64, 1.0);
+            }
+            if epoch > 0 {
+                windows.close(on, &busy);
+            }
+            windows.arm(grant, &busy);
+            // Armed at a random place of the epoch: it runs, or it will after the wait.
+            let waits = (epoch * 7919 % 1000) as f64 >= share * 1000.0;
+            let needed = interval * f64::from(grant + 1);
+            on += (needed + if waits { (1.0 - share) * EPOCH as f64 / 2.0 } else { 0.0 }) as u64;
+            seen += u64::from(grant) + 1;
+        }
+        busy.advance(epochs * EPOCH, share * (epochs * EPOCH) as f64, 1.0);
+        windows.close(on, &busy);
+        let truth = share * (epochs * EPOCH) as f64 / interval;
+        (windows.calls(seen, &busy) as f64, truth)
+    }
+
+    #[test]
+    fn hot_functions_of_a_process_that_always_runs() {
+        for interval in [5.0, 50.0, 2_000.0] {
+            let (calls, truth) = estimate(interval, 1.0, 500);
+            assert!((calls / truth - 1.0).abs() < 0.03, "{interval}: {calls} of {truth}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_waits_for_processors_does_not_look_idle() {
+        let (calls, truth) = estimate(10.0, 0.3, 2_000);
+        // Windows that met a wait say too little, the others the truth: within a factor of four, not of a thousand.
+        assert!(calls / truth > 0.25 && calls / truth < 1.2, "{calls} of {truth}");
+    }
+
+    #[test]
+    fn a_probe_that_was_never_used_up_has_seen_all() {
+        let mut busy = BusyTime::default();
+        busy.start(0, 0.0);
+        let mut windows = Windows::default();
+        windows.arm(100, &busy);
+        busy.advance(EPOCH * 100, EPOCH as f64 * 100.0, 1.0);
+        assert_eq!(windows.calls(42, &busy), 42);
+    }
+}

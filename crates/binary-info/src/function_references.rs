@@ -2,6 +2,7 @@
 
 use object::LittleEndian as LE;
 use object::elf;
+use object::read::elf::SectionHeader;
 
 use crate::{Object, linkage};
 
@@ -117,6 +118,37 @@ impl Object {
             }
         }
         found
+    }
+
+    /// Displacements of what looks like a `jmp *slot(%rip)` through one of these slots.
+    pub fn jumps_through(&self, slots: &std::collections::HashSet<u64>) -> Vec<u64> {
+        let mut found = Vec::new();
+        for (start, code) in self.code() {
+            for (p, raw) in code.windows(6).enumerate().filter(|(_, raw)| raw[..2] == [0xff, 0x25]) {
+                let at = start + p as u64 + 2;
+                let distance = i32::from_le_bytes([raw[2], raw[3], raw[4], raw[5]]);
+                if slots.contains(&(at + 4).wrapping_add_signed(i64::from(distance))) {
+                    found.push(at);
+                }
+            }
+        }
+        found
+    }
+
+    /// Address ranges of the procedure linkage tables, as the section headers tell them.
+    pub fn linkage_tables(&self) -> Vec<std::ops::Range<u64>> {
+        let sections = self.sections();
+        let tables = sections.iter().filter(|s| {
+            let name = sections.section_name(LE, s).unwrap_or(b"");
+            matches!(name, b".plt" | b".plt.sec" | b".plt.got" | b".plt.bnd" | b".iplt")
+        });
+        tables.map(|s| s.sh_addr(LE)..s.sh_addr(LE).saturating_add(s.sh_size(LE))).collect()
+    }
+
+    /// Entries of the procedure linkage tables: address and slot.
+    pub fn linkage_entries(&self) -> Vec<(u64, u64)> {
+        let entries = self.linkage_tables().into_iter().flat_map(|table| table.step_by(8));
+        entries.filter_map(|at| Some((at, self.linkage_entry(at)?))).collect()
     }
 
     /// The slot that an entry of the procedure linkage table at `vaddr` jumps through.

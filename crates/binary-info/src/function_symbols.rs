@@ -70,12 +70,14 @@ fn push_described(object: &Object, found: &mut Vec<FunctionSymbol>) {
         reach = end.1.max(reach);
         end.1 = reach;
     }
+    let tables = object.linkage_tables();
     for range in crate::code::described_functions(object) {
         let before = ends.partition_point(|&(start, _)| start <= range.start);
         let covered = before > 0 && ends[before - 1].1 > range.start;
         let size = range.end - range.start;
-        // The linkage table has a description too.
-        if !covered && size > 0 && object.linkage_entry(range.start).is_none() {
+        // The linkage tables have descriptions too.
+        let linkage = tables.iter().any(|table| table.contains(&range.start));
+        if !covered && size > 0 && !linkage && object.linkage_entry(range.start).is_none() {
             found.push(FunctionSymbol {
                 name: format!("sub_{:x}", range.start),
                 vaddr: range.start,

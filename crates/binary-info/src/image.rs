@@ -59,6 +59,11 @@ impl Object {
         sections
     }
 
+    /// Where the program or its loader starts it (`e_entry`); 0 if nowhere.
+    pub fn entry_point(&self) -> u64 {
+        self.map.get(24..32).and_then(|raw| raw.first_chunk()).map_or(0, |raw| u64::from_le_bytes(*raw))
+    }
+
     /// The bytes of the section called `name`, unpacked if they are compressed with zlib; `None` if there is none.
     pub fn section_bytes(&self, name: &str) -> Option<Vec<u8>> {
         let table = self.sections();

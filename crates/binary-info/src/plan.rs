@@ -191,8 +191,8 @@ fn verify(object: &Object, functions: &Functions, candidates: &[Candidate], addr
     let mut rest = candidates;
     while let Some(first) = rest.first() {
         let Some(stretch) = functions.stretch(first.at) else {
-            // Executable bytes of no section: headers and padding.
-            uses[first.slot].loads += 1;
+            // Mapped executable, but not of an executable section: headers, and tables (relocations hold the slots'
+            // addresses) where the linker did not set code apart.
             rest = &rest[1..];
             continue;
         };

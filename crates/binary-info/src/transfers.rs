@@ -1,6 +1,9 @@
 //! Where a function's code goes: its calls and jumps out of itself.
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, OpAccess,
+    OpKind, Register,
+};
 
 use crate::Object;
 
@@ -15,11 +18,13 @@ pub enum Transfer {
     CallThrough,
     /// `jmp *slot(%rip)`.
     JumpThrough,
+    /// `mov slot(%rip), %register`: perhaps to call through the register.
+    Load,
     /// Any other indirect jump that is not the jump of a `switch`: a tail call through a pointer.
     IndirectJump,
 }
 
-/// One call or jump of a function.
+/// One call, jump or load of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferSite {
     /// Which.
@@ -31,15 +36,16 @@ pub struct TransferSite {
 }
 
 impl Object {
-    /// Calls and jumps in the code at `start`, decoded from there on; jumps inside of it are left out.
+    /// Calls, jumps and loads from fixed places in the code at `start`, decoded from there on; jumps inside of it are left out.
     pub fn transfers(&self, start: u64, size: u64) -> Vec<TransferSite> {
         let Some(code) = self.bytes_from(start) else { return Vec::new() };
         let code = &code[..code.len().min(size as usize)];
         let mut decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
         let mut found = Vec::new();
-        // Registers to which a `switch` has just added its table's address.
-        let mut computed = [Register::None; 4];
+        // Registers to which a `switch` may have added its table's address.
+        let mut computed: Vec<Register> = Vec::new();
+        let mut uses = InstructionInfoFactory::new();
         while decoder.can_decode() {
             decoder.decode_out(&mut instruction);
             let site =
@@ -54,6 +60,11 @@ impl Object {
                 Code::Jmp_rm64 if instruction.is_ip_rel_memory_operand() => {
                     found.push(site(Transfer::JumpThrough, instruction.ip_rel_memory_address()));
                 }
+                Code::Mov_r64_rm64
+                    if instruction.is_ip_rel_memory_operand() && instruction.segment_prefix() == Register::None =>
+                {
+                    found.push(site(Transfer::Load, instruction.ip_rel_memory_address()));
+                }
                 Code::Jmp_rm64 if !is_switch(&instruction, &computed) => {
                     found.push(TransferSite { transfer: Transfer::IndirectJump, displacement_vaddr: 0, target: 0 })
                 }
@@ -65,10 +76,18 @@ impl Object {
                 }
                 _ => {}
             }
-            computed.rotate_right(1);
-            let adds = matches!(instruction.code(), Code::Add_r64_rm64 | Code::Add_rm64_r64)
-                && instruction.op0_kind() == OpKind::Register;
-            computed[0] = if adds { instruction.op0_register() } else { Register::None };
+            let info = uses.info_options(&instruction, InstructionInfoOptions::NO_MEMORY_USAGE);
+            let written = info.used_registers().iter().filter(|u| {
+                !matches!(u.access(), OpAccess::Read | OpAccess::CondRead | OpAccess::None | OpAccess::NoMemAccess)
+            });
+            for register in written.map(|u| u.register().full_register()) {
+                computed.retain(|&r| r != register);
+            }
+            if matches!(instruction.code(), Code::Add_r64_rm64 | Code::Add_rm64_r64)
+                && instruction.op0_kind() == OpKind::Register
+            {
+                computed.push(instruction.op0_register());
+            }
         }
         found
     }

@@ -166,8 +166,13 @@ pub struct StaticTwin {
     pub reserved: u32,
 }
 
-/// [`StaticSite::twin`] of a jump from one component to another's function.
-pub const SITE_JUMP: u32 = u32::MAX;
+/// [`StaticSite::twin`] of a direct call or jump to a function with entry code.
+pub const SITE_DIRECT: u32 = u32::MAX;
+/// [`StaticSite::twin`] of a direct jump to the object's linkage table, for a symbol that the object itself defines: to
+/// be redirected if no other object's definition comes first.
+pub const SITE_OWN_ENTRY: u32 = u32::MAX - 1;
+/// The same for a `jmp *slot(%rip)`, whose six bytes become a direct jump.
+pub const SITE_OWN_SLOT: u32 = u32::MAX - 2;
 
 /// A call or jump that is redirected into the region.
 #[repr(C)]
@@ -179,8 +184,12 @@ pub struct StaticSite {
     pub old_target: u64,
     /// Where it shall lead: offset in the region.
     pub target: u32,
-    /// Index of its [`StaticTwin`], or [`SITE_JUMP`].
+    /// Index of its [`StaticTwin`], or a `SITE_` value.
     pub twin: u32,
+    /// Index in the dynamic symbol table ([`SITE_OWN_ENTRY`], [`SITE_OWN_SLOT`]); else 0.
+    pub symbol: u32,
+    /// 1: a load of the slot, to be redirected only if the slot holds a stub: then nobody compares what is loaded.
+    pub load: u32,
 }
 
 const _: () = assert!(size_of::<StaticHeader>() == 64);
@@ -190,4 +199,4 @@ const _: () = assert!(size_of::<StaticFunction>() == 72);
 const _: () = assert!(size_of::<StaticRange>() == 16);
 const _: () = assert!(size_of::<StaticFixup>() == 24);
 const _: () = assert!(size_of::<StaticTwin>() == 24);
-const _: () = assert!(size_of::<StaticSite>() == 24);
+const _: () = assert!(size_of::<StaticSite>() == 32);

@@ -132,7 +132,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             }
         }
         if tail {
-            tail_call(state, slot, weight, rbx as *mut Frame);
+            tail_call(state, slot, weight, rbx as *mut Frame, !lent_only);
             return none;
         }
         leave_stale(state, r.sp());
@@ -171,6 +171,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         (*f).object = r.rdi;
         (*f).size = r.rcx;
         (*f).inner_count = 0;
+        (*f).tail = 0;
         if kind.size_arg != 0x7f && kind.size_arg < 6 {
             (*f).size = r.argument(kind.size_arg);
             (*f).flags |= frame::SIZED | frame::SLOW;
@@ -247,17 +248,27 @@ unsafe fn leave_stale(state: *mut ThreadState, sp: u64) {
     }
 }
 
-/// A tail call through linkage out of a timed call: its time runs to the shared return.
-unsafe fn tail_call(state: *mut ThreadState, slot: u32, weight: u32, outer: *mut Frame) {
+/// A tail call out of a timed call: its time runs to the shared return.
+unsafe fn tail_call(state: *mut ThreadState, slot: u32, weight: u32, outer: *mut Frame, timed: bool) {
     // SAFETY: the return address on the stack is our return site, so rbx holds the frame of the call that tail-calls;
     // it is checked to be an open frame of the pool all the same.
     unsafe {
-        if frame::is_frame(outer) && (*outer).open != 0 && ((*outer).inner_count as usize) < frame::INNER_CAPACITY {
+        let open = frame::is_frame(outer) && (*outer).open != 0;
+        if open {
+            (*outer).tail = slot;
+            (*outer).flags |= frame::SLOW;
+        }
+        if !timed {
+            return;
+        }
+        if open && ((*outer).inner_count as usize) < frame::INNER_CAPACITY {
+            // Open from now on: what it calls of itself meanwhile is not added to its total once more.
+            let depth = &(*frame::counters(outer, slot)).depth;
+            depth.store(depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             let i = (*outer).inner_count as usize;
             (*outer).inner[i] = slot as u64 | (weight as u64) << 32;
             (*outer).inner_start[i] = arch::ticks();
             (*outer).inner_count += 1;
-            (*outer).flags |= frame::SLOW;
         } else {
             (*(*state).header).untimed.fetch_add(1, Ordering::Relaxed);
         }

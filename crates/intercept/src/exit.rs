@@ -167,11 +167,11 @@ unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64) {
     unsafe {
         // The frame goes back to the trampoline, which counts on there being none.
         let count = core::mem::take(&mut f.inner_count) as usize;
+        f.tail = 0;
         for i in 0..count.min(frame::INNER_CAPACITY) {
             let (slot, weight) = (f.inner[i] as u32, (f.inner[i] >> 32) as u32);
-            let c = arch::counters().add(slot as usize);
+            let c = frame::counters(f, slot);
             let ticks = now.saturating_sub(f.inner_start[i]);
-            (*c).depth.store((*c).depth.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             fold(c, ticks, 0, ticks, weight);
             if slot::edge(slot).1 >= 0xfffe {
                 enter::resolve(slot);
@@ -254,7 +254,11 @@ pub unsafe fn fold_abandoned(state: *mut ThreadState, frame: *mut Frame, now: u6
         charge(state, f, f.slot, ticks * f.weight as u64, attributed * f.weight as u64);
         let left = &(*f.record).abandoned;
         left.store(left.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
-        f.inner_count = 0;
+        for i in 0..core::mem::take(&mut f.inner_count) as usize {
+            let depth = &(*frame::counters(f, f.inner[i] as u32)).depth;
+            depth.store(depth.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        }
+        f.tail = 0;
         if f.flags & frame::RESOLVE != 0 {
             enter::resolve(f.slot);
         }

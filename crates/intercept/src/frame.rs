@@ -88,7 +88,9 @@ pub struct Frame {
     /// Their start times.
     pub inner_start: [u64; INNER_CAPACITY],
     /// Number of them.
-    pub inner_count: u64,
+    pub inner_count: u32,
+    /// Slot of the last tail call; 0 = none. Also of those beyond [`INNER_CAPACITY`].
+    pub tail: u32,
     /// The caller's r11 ([`PRESERVING`]).
     pub kept: u64,
 }
@@ -193,6 +195,20 @@ pub unsafe fn leave_above(thread: *mut ThreadState, returning: *mut Frame, now: 
                 abandon(thread, left, now);
             }
         }
+    }
+}
+
+/// The counters of another slot that belong together with those of an open frame.
+///
+/// # Safety
+/// `frame` is an open frame.
+pub unsafe fn counters(frame: *const Frame, slot: u32) -> *mut FlowCounters {
+    // SAFETY: a frame's record lies in its thread's array of counters, except where nothing is counted.
+    unsafe {
+        let record = (*frame).record;
+        let first =
+            if record == crate::thread::uncounted() { arch::counters() } else { record.sub((*frame).slot as usize) };
+        first.add(slot as usize)
     }
 }
 

@@ -13,8 +13,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use transect_event_abi::api_table::handler;
 use transect_event_abi::process::{OBJECT_CAPACITY, OBJECT_GONE, SLOT_CAPACITY};
 use transect_event_abi::static_plan::{
-    FIXUP_COUNTERS, SITE_JUMP, STATIC_MAGIC, STATIC_VERSION, STATIC_WINDOW_CAPACITY, StaticEntry, StaticFixup,
-    StaticFunction, StaticHeader, StaticRange, StaticRegion, StaticSite, StaticTwin,
+    FIXUP_COUNTERS, SITE_DIRECT, SITE_OWN_ENTRY, SITE_OWN_SLOT, STATIC_MAGIC, STATIC_VERSION, STATIC_WINDOW_CAPACITY,
+    StaticEntry, StaticFixup, StaticFunction, StaticHeader, StaticRange, StaticRegion, StaticSite, StaticTwin,
 };
 
 use crate::arch::{self, syscall as sys};
@@ -160,9 +160,8 @@ impl StaticPlan {
         }
         let mut header = StaticHeader::default();
         // SAFETY: plain integers of `repr(C)` without padding.
-        let head = unsafe {
-            core::slice::from_raw_parts_mut((&raw mut header).cast::<u8>(), size_of::<StaticHeader>())
-        };
+        let head =
+            unsafe { core::slice::from_raw_parts_mut((&raw mut header).cast::<u8>(), size_of::<StaticHeader>()) };
         let read = sys::pread(fd, head, 0);
         let sizes = [
             size_of::<StaticHeader>() as u64,
@@ -296,7 +295,7 @@ pub unsafe fn install(image: &Image, index: u16, path: &[u8]) {
             enter: arch::transect_static_enter as *const () as u64,
         });
         let windows = plan.functions.iter().map(|f| (f.window_vaddr, f.window_vaddr + f.window_length as u64));
-        let sites = plan.sites.iter().map(|s| (s.displacement_vaddr, s.displacement_vaddr + 4));
+        let sites = plan.sites.iter().map(|s| (s.displacement_vaddr - 2, s.displacement_vaddr + 4));
         let writable = WritableText::around(image, windows.chain(sites));
         for (n, f) in plan.functions.iter().enumerate() {
             let at = image.base.wrapping_add(f.window_vaddr);
@@ -319,10 +318,33 @@ pub unsafe fn install(image: &Image, index: u16, path: &[u8]) {
             (at as *mut [u8; 5]).write([0xe9, d[0], d[1], d[2], d[3]]);
             object::record(first + f.component as u16 - 1).hooked.fetch_add(1, Ordering::Relaxed);
         }
-        for s in plan.sites.iter().filter(|s| s.twin == SITE_JUMP) {
+        for s in plan.sites.iter().filter(|s| is_direct(s)) {
             let at = image.base.wrapping_add(s.displacement_vaddr);
             let old = image.base.wrapping_add(s.old_target);
-            if writable.covers(at, 4) && past_entry_in(&plan, region, s.old_target, image.base) {
+            let function = match s.symbol {
+                0 => s.old_target,
+                symbol => image.symbol(symbol).value(),
+            };
+            if !writable.covers(at - 2, 6) || !past_entry_in(&plan, region, function, image.base) {
+                continue;
+            }
+            // Through linkage the loader decides: another object's definition may come first.
+            if s.twin != SITE_DIRECT
+                && crate::loader::definition(image.symbol_name(s.symbol)) != Some(image.base.wrapping_add(function))
+            {
+                continue;
+            }
+            if s.twin == SITE_OWN_SLOT {
+                const JUMP_THROUGH: [u8; 2] = [0xff, 0x25];
+                let bytes = ((at - 2) as *const [u8; 6]).read();
+                let distance = i32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
+                let leads_there = (at + 4).wrapping_add(distance as i64 as u64) == old;
+                let to = i32::try_from((region + s.target as u64).wrapping_sub(at + 3) as i64);
+                if let (true, true, Ok(to)) = (bytes[..2] == JUMP_THROUGH, leads_there, to) {
+                    let d = to.to_le_bytes();
+                    ((at - 2) as *mut [u8; 6]).write([0xe9, d[0], d[1], d[2], d[3], 0x90]);
+                }
+            } else {
                 point(at, |target| target == old, region + s.target as u64);
             }
         }
@@ -337,6 +359,11 @@ pub unsafe fn install(image: &Image, index: u16, path: &[u8]) {
         i.names.store(plan.names, Ordering::Relaxed);
         i.map.store(map as u64, Ordering::Release);
     }
+}
+
+/// True for what leads to a function with entry code, not through a twin.
+fn is_direct(site: &StaticSite) -> bool {
+    matches!(site.twin, SITE_DIRECT | SITE_OWN_ENTRY | SITE_OWN_SLOT)
 }
 
 /// True if the entry code of the function at `vaddr` is in place.
@@ -373,8 +400,9 @@ pub unsafe fn hook_twins(image: &Image, index: u16, path: &[u8], relocated: bool
     let (first, region) = (i.first.load(Ordering::Relaxed) as u16, i.region.load(Ordering::Relaxed));
     // SAFETY: see above.
     unsafe {
-        let sites = plan.sites.iter().filter(|s| s.twin != SITE_JUMP);
-        let writable = WritableText::around(image, sites.clone().map(|s| (s.displacement_vaddr, s.displacement_vaddr + 4)));
+        let sites = plan.sites.iter().filter(|s| !is_direct(s));
+        let writable =
+            WritableText::around(image, sites.clone().map(|s| (s.displacement_vaddr, s.displacement_vaddr + 4)));
         for (number, twin) in plan.twins.iter().enumerate() {
             let at = image.base.wrapping_add(twin.slot_vaddr);
             let value = *(at as *const u64);
@@ -420,7 +448,7 @@ pub unsafe fn hook_twins(image: &Image, index: u16, path: &[u8], relocated: bool
                 let redirected = |to: u64| {
                     primary.is_none() && sys::readable(to) && arch::slot_of_stub(*(to as *const u64)).is_some()
                 };
-                if writable.covers(from, 4) {
+                if writable.covers(from, 4) && (s.load == 0 || primary.is_some()) {
                     point(from, |to| to == old || redirected(to), region + s.target as u64);
                 }
             }

@@ -74,8 +74,10 @@ unsafe fn elsewhere(e: &StaticEntry, r: &Registers, rbx: u64) -> Option<u16> {
             if !frame::is_frame(f) || (*f).open == 0 || (*f).sp != r.sp() {
                 return None;
             }
-            let (from, to) = slot::edge((*f).slot);
-            if slot::target((*f).slot) != e.entry {
+            // The last to go on by a tail call within this frame, if any did.
+            let last = if (*f).tail != 0 { (*f).tail } else { (*f).slot };
+            let (from, to) = slot::edge(last);
+            if slot::target(last) != e.entry {
                 to
             } else if statics::object_of(from) == e.object as u16 {
                 // Through the object's own linkage, which is not hooked for calls that stay inside.

@@ -390,8 +390,9 @@ unsafe fn sink(frame: *mut Frame) {
     // SAFETY: an open frame of the calling thread.
     unsafe {
         (*frame).record = uncounted();
-        (*frame).flags = 0;
+        (*frame).flags &= frame::PRESERVING;
         (*frame).inner_count = 0;
+        (*frame).tail = 0;
     }
 }
 

@@ -136,10 +136,7 @@ fn rule(definition: Definition, map: Option<&Path>, folder: &Path) -> Result<Com
     };
     let patterns = [&rule.archives, &rule.objects, &rule.functions, &rule.namespaces, &rule.sources];
     if patterns.iter().all(|p| p.is_empty()) {
-        return Err(format!(
-            "{:?} names nothing: give archive, objects, functions, namespace or source",
-            rule.name
-        ));
+        return Err(format!("{:?} names nothing: give archive, objects, functions, namespace or source", rule.name));
     }
     if patterns.iter().any(|p| p.iter().any(String::is_empty)) {
         return Err(format!("{:?} has an empty pattern", rule.name));
@@ -179,7 +176,10 @@ mod tests {
             ("[[component]]\nname = \"a/b\"\nfunctions = \"f\"\n", "can't be a name"),
             ("[[component]]\nname = \"a\"\nfunction = \"f\"\n", "unknown field `function`"),
             ("[[component]]\nname = \"a\"\nfunctions = \"\"\n", "empty pattern"),
-            ("[[component]]\nname=\"a\"\nfunctions=\"f\"\n[[component]]\nname=\"a\"\nfunctions=\"g\"\n", "two components"),
+            (
+                "[[component]]\nname=\"a\"\nfunctions=\"f\"\n[[component]]\nname=\"a\"\nfunctions=\"g\"\n",
+                "two components",
+            ),
         ] {
             let message = parsed(text).unwrap_err();
             assert!(message.contains(part), "{text:?}: {message}");

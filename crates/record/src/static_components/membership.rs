@@ -50,7 +50,8 @@ impl<'a> Inventory<'a> {
             let hits: Vec<usize> = self.matching(&Pattern::new(text)).collect();
             found.extend(&hits);
             if hits.is_empty() && found.len() == before {
-                let names = self.symbols.iter().map(|s| s.name.as_str()).chain(self.demangled.iter().map(String::as_str));
+                let names =
+                    self.symbols.iter().map(|s| s.name.as_str()).chain(self.demangled.iter().map(String::as_str));
                 return Err(self.no_match(rule, "functions", text, near_matches(text, names)));
             }
         }
@@ -61,7 +62,12 @@ impl<'a> Inventory<'a> {
             if hits.is_empty() {
                 let pairs = self.symbols.iter().zip(&self.demangled);
                 let known: Vec<String> = pairs.filter_map(|(s, d)| namespace::outermost(&s.name, d)).collect();
-                return Err(self.no_match(rule, "namespace", path, near_matches(path, known.iter().map(String::as_str))));
+                return Err(self.no_match(
+                    rule,
+                    "namespace",
+                    path,
+                    near_matches(path, known.iter().map(String::as_str)),
+                ));
             }
             found.extend(hits);
         }
@@ -95,9 +101,9 @@ impl<'a> Inventory<'a> {
     ) -> Result<Vec<usize>, StaticError> {
         if let Some(map) = map {
             let pattern = Pattern::new(archive);
-            let hits = self.in_ranges(&map.ranges(|input| {
-                input.archive.as_deref().is_some_and(|path| pattern.matches_path(path))
-            }));
+            let hits = self.in_ranges(
+                &map.ranges(|input| input.archive.as_deref().is_some_and(|path| pattern.matches_path(path))),
+            );
             if hits.is_empty() {
                 let known: Vec<&str> = map.archives().collect();
                 return Err(self.no_match(rule, "archive", archive, near_matches(archive, known.into_iter())));
@@ -113,7 +119,10 @@ impl<'a> Inventory<'a> {
         let hits = self.of_members(&members);
         if hits.is_empty() {
             let hint = match members.iter().all(|m| m.intermediate) {
-                true => format!(": {} holds code for link-time optimisation only; use functions, source or a map", path.display()),
+                true => format!(
+                    ": {} holds code for link-time optimisation only; use functions, source or a map",
+                    path.display()
+                ),
                 false => format!(": no function of {} is in it", path.display()),
             };
             return Err(self.no_match(rule, "archive", archive, hint));
@@ -135,9 +144,8 @@ impl<'a> Inventory<'a> {
         let mut hits = Vec::new();
         for member in members {
             let strong = || member.functions.iter().filter(|f| !f.local && !f.weak);
-            let is_same = |f: &MemberFunction| {
-                public.get(f.name.as_str()).is_some_and(|&i| self.symbols[i].size == f.size)
-            };
+            let is_same =
+                |f: &MemberFunction| public.get(f.name.as_str()).is_some_and(|&i| self.symbols[i].size == f.size);
             let present = strong().filter(|f| public.contains_key(f.name.as_str())).count();
             let same = strong().filter(|f| is_same(f)).count();
             // Another version of the library than the one on this disk: names alone decide, if nearly all are there.
@@ -189,12 +197,7 @@ impl<'a> Inventory<'a> {
     }
 
     /// Functions that came from object files: by the linker's map, else by the names of their sources.
-    fn of_objects(
-        &self,
-        rule: &ComponentRule,
-        text: &str,
-        map: Option<&LinkMap>,
-    ) -> Result<Vec<usize>, StaticError> {
+    fn of_objects(&self, rule: &ComponentRule, text: &str, map: Option<&LinkMap>) -> Result<Vec<usize>, StaticError> {
         let pattern = Pattern::new(text);
         if let Some(map) = map {
             let hits = self.in_ranges(&map.ranges(|input| pattern.matches_path(&input.file)));
@@ -253,18 +256,18 @@ impl<'a> Inventory<'a> {
             let b = bounds.entry(s.unit_index).or_insert((s.vaddr, s.vaddr + s.size));
             *b = (b.0.min(s.vaddr), b.1.max(s.vaddr + s.size));
         }
-        let mut hits: Vec<usize> = (0..self.symbols.len())
-            .filter(|&i| self.symbols[i].unit.as_deref().is_some_and(&wanted))
-            .collect();
+        let mut hits: Vec<usize> =
+            (0..self.symbols.len()).filter(|&i| self.symbols[i].unit.as_deref().is_some_and(&wanted)).collect();
         let units: HashSet<u32> = hits.iter().map(|&i| self.symbols[i].unit_index).collect();
         let ranges: Vec<(u64, u64)> = units
             .iter()
             .map(|unit| bounds[unit])
             // Where units are mixed (functions sorted by heat, link-time optimisation) nothing lies between.
             .filter(|&(low, high)| {
-                !self.symbols.iter().any(|s| {
-                    s.unit.is_some() && !units.contains(&s.unit_index) && s.vaddr >= low && s.vaddr < high
-                })
+                !self
+                    .symbols
+                    .iter()
+                    .any(|s| s.unit.is_some() && !units.contains(&s.unit_index) && s.vaddr >= low && s.vaddr < high)
             })
             .collect();
         hits.extend(self.in_ranges(&ranges));

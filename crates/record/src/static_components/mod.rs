@@ -167,7 +167,10 @@ impl StaticComponents {
             .map(|paths| std::env::split_paths(&paths).collect())
             .unwrap_or_default();
         folders.extend(program.parent().map(Path::to_owned));
-        folders.extend(["/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"].map(PathBuf::from));
+        folders.extend(
+            ["/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"]
+                .map(PathBuf::from),
+        );
         let needed = object.needed().iter().filter(|name| pattern.matches_path(name));
         Ok(needed
             .filter_map(|name| folders.iter().map(|f| f.join(name)).find(|p| p.is_file()))

@@ -48,10 +48,11 @@ fn is_version(part: &str) -> bool {
 }
 
 fn rust_path(raw: &str) -> bool {
-    raw.starts_with("_R") || raw.len() > 20 && raw.ends_with('E') && raw[..raw.len() - 1].len() > 19 && {
-        let hash = &raw.as_bytes()[raw.len() - 20..raw.len() - 1];
-        hash.starts_with(b"17h") && hash[3..].iter().all(u8::is_ascii_hexdigit)
-    }
+    raw.starts_with("_R")
+        || raw.len() > 20 && raw.ends_with('E') && raw[..raw.len() - 1].len() > 19 && {
+            let hash = &raw.as_bytes()[raw.len() - 20..raw.len() - 1];
+            hash.starts_with(b"17h") && hash[3..].iter().all(u8::is_ascii_hexdigit)
+        }
 }
 
 /// The crate and modules in front of a demangled Rust name: `<a::B as c::D>::e` belongs to `a`.
@@ -190,7 +191,11 @@ mod tests {
             ("absl_c_function", "absl", false),
             ("_ZN10serde_json2de10from_slice17h0123456789abcdefE", "serde_json", true),
             ("_ZN10serde_json2de10from_slice17h0123456789abcdefE", "serde_json::de", true),
-            ("_ZN68_$LT$serde_json..value..Value$u20$as$u20$core..clone..Clone$GT$5clone17h0123456789abcdefE", "serde_json", true),
+            (
+                "_ZN68_$LT$serde_json..value..Value$u20$as$u20$core..clone..Clone$GT$5clone17h0123456789abcdefE",
+                "serde_json",
+                true,
+            ),
             ("_RNvNtCs1234_7mycrate3foo3bar", "mycrate", true),
             ("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo", true),
             ("_RNvNtCs1234_7mycrate3foo3bar", "foo", false),

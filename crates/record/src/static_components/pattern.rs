@@ -37,7 +37,8 @@ impl Pattern {
 /// `ns::f(int) const` → `ns::f`; `operator()` and `(anonymous namespace)` keep their parentheses.
 pub fn without_parameters(name: &str) -> &str {
     let keeps = |at: usize| {
-        name[at..].starts_with("(anonymous namespace)") || name[at..].starts_with("()") && name[..at].ends_with("operator")
+        name[at..].starts_with("(anonymous namespace)")
+            || name[at..].starts_with("()") && name[..at].ends_with("operator")
     };
     match name.match_indices('(').map(|(at, _)| at).find(|&at| at > 0 && !keeps(at)) {
         Some(at) => &name[..at],

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use transect_binary_info::{FunctionSymbol, Object, ReferenceKind, Transfer};
 use transect_event_abi::static_plan::{
-    SITE_JUMP, STATIC_COUNT_ONLY, STATIC_FRAMED, STATIC_MAGIC, STATIC_VERSION, STATIC_WINDOW_CAPACITY, StaticFixup,
-    StaticFunction, StaticHeader, StaticRange, StaticSite, StaticTwin,
+    SITE_DIRECT, SITE_OWN_ENTRY, SITE_OWN_SLOT, STATIC_COUNT_ONLY, STATIC_FRAMED, STATIC_MAGIC, STATIC_VERSION,
+    STATIC_WINDOW_CAPACITY, StaticFixup, StaticFunction, StaticHeader, StaticRange, StaticSite, StaticTwin,
 };
 use transect_probe_plan::{Displaced, Event, ExitSupport, Function, PlanOptions, ProviderKind, Site, Window};
 
@@ -215,13 +215,32 @@ fn window(site: &Site) -> (&[u8], Displaced) {
     }
 }
 
-/// A direct call or jump that is to lead elsewhere.
+/// A call or jump to a function with entry code.
 #[derive(Debug, Clone, Copy)]
 struct Direct {
     displacement_vaddr: u64,
-    target: u64,
+    /// Where it leads in the file.
+    old_target: u64,
+    function: u64,
     from: u8,
     jump: bool,
+    /// A `SITE_` value.
+    kind: u32,
+    /// Of the dynamic symbol, if it leads through the object's own linkage.
+    symbol: u32,
+}
+
+/// A call through linkage, or a load of the slot.
+#[derive(Debug, Clone, Copy)]
+struct Through {
+    displacement_vaddr: u64,
+    /// Where it leads in the file.
+    old_target: u64,
+    /// Calling component and slot.
+    twin: (u8, u64),
+    /// To the linkage table, not through the slot itself.
+    direct: bool,
+    load: bool,
 }
 
 /// What the code of the components, and jumps into them, refer to.
@@ -229,8 +248,8 @@ struct Direct {
 struct Calls {
     /// Linkage slots by calling component, with their symbols.
     twins: BTreeMap<(u8, u64), u32>,
-    /// Calls through them: displacement, what it leads to, key of the twin, direct (to the linkage table).
-    through: Vec<(u64, u64, (u8, u64), bool)>,
+    /// Calls through them.
+    through: Vec<Through>,
     /// Direct calls and jumps to functions with entry code.
     direct: Vec<Direct>,
     /// What displaced instructions refer to: linkage entry or slot, and the slot.
@@ -247,11 +266,11 @@ impl Calls {
             .filter(|slot| object.dynamic_symbol(slot.symbol).is_some_and(|s| !s.defined))
             .map(|slot| (slot.vaddr, slot.symbol))
             .collect();
-        let own_slots: HashSet<u64> = object
+        let own_slots: HashMap<u64, (u32, u64)> = object
             .linkage_slots()
             .iter()
             .filter(|slot| !slots.contains_key(&slot.vaddr))
-            .map(|slot| slot.vaddr)
+            .filter_map(|slot| Some((slot.vaddr, (slot.symbol, object.dynamic_symbol(slot.symbol)?.address))))
             .collect();
         // Windows are written by the agent: nothing in them is redirected.
         let in_window = |at: u64| {
@@ -261,46 +280,111 @@ impl Calls {
                 at + 4 > site.vaddr && at < end
             })
         };
+        let tables = object.linkage_tables();
+        // Who jumps to a stretch of code.
+        let mut jumps_on: HashMap<u64, Vec<u64>> = HashMap::new();
         let mut calls = Calls::default();
         let mut entries: HashMap<u64, Option<u64>> = HashMap::new();
-        // Jumps into the components from the rest: few functions hold any.
-        let targets: Vec<u64> = sites.keys().copied().collect();
-        let jumpers: BTreeSet<u64> = object
-            .references_to(&targets)
-            .iter()
-            .filter(|r| r.kind == ReferenceKind::Jump)
-            .filter_map(|r| stretch_at(stretches, r.at).map(|s| s.start))
-            .collect();
+        // Jumps into the components from the rest: few functions hold any. Also through the object's own linkage.
+        let own: HashSet<u64> =
+            own_slots.iter().filter(|(_, (_, f))| sites.contains_key(f)).map(|(&slot, _)| slot).collect();
+        let mut targets: Vec<u64> = sites.keys().copied().collect();
+        targets.extend(object.linkage_entries().iter().filter(|(_, slot)| own.contains(slot)).map(|&(entry, _)| entry));
+        let mut jumps: Vec<u64> =
+            object.references_to(&targets).iter().filter(|r| r.kind == ReferenceKind::Jump).map(|r| r.at).collect();
+        if !own.is_empty() {
+            jumps.extend(object.jumps_through(&own));
+        }
+        let jumpers: BTreeSet<u64> =
+            jumps.into_iter().filter_map(|at| stretch_at(stretches, at).map(|s| s.start)).collect();
         for s in stretches.iter().filter(|s| s.component != 0 || jumpers.contains(&s.start)) {
             for t in object.transfers(s.start, s.end - s.start) {
                 let at = t.displacement_vaddr;
+                // A symbol without size may seem to reach into the linkage table.
+                if tables.iter().any(|table| table.contains(&at)) {
+                    continue;
+                }
                 let direct = matches!(t.transfer, Transfer::Call | Transfer::Jump);
                 let jump = matches!(t.transfer, Transfer::Jump | Transfer::JumpThrough);
                 if direct && sites.contains_key(&t.target) {
-                    if !in_window(at) {
-                        calls.direct.push(Direct { displacement_vaddr: at, target: t.target, from: s.component, jump });
+                    if jump {
+                        jumps_on.entry(t.target).or_default().push(s.start);
                     }
-                    continue;
-                }
-                if s.component == 0 {
+                    if !in_window(at) {
+                        calls.direct.push(Direct {
+                            displacement_vaddr: at,
+                            old_target: t.target,
+                            function: t.target,
+                            from: s.component,
+                            jump,
+                            kind: SITE_DIRECT,
+                            symbol: 0,
+                        });
+                    }
                     continue;
                 }
                 if t.transfer == Transfer::IndirectJump {
                     calls.indirect_jumpers.insert(s.start);
                     continue;
                 }
+                if t.transfer == Transfer::Jump
+                    && let Some(to) = stretch_at(stretches, t.target)
+                {
+                    jumps_on.entry(to.start).or_default().push(s.start);
+                }
                 let slot = match direct {
                     true => *entries.entry(t.target).or_insert_with(|| object.linkage_entry(t.target)),
                     false => Some(t.target),
                 };
                 let Some(slot) = slot else { continue };
+                if let Some(&(symbol, function)) = own_slots.get(&slot) {
+                    // A call's return address tells its caller, a jump's doesn't.
+                    if jump {
+                        jumps_on.entry(function).or_default().push(s.start);
+                    }
+                    if jump && sites.contains_key(&function) && !in_window(at - 2) {
+                        let kind = if direct { SITE_OWN_ENTRY } else { SITE_OWN_SLOT };
+                        let (displacement_vaddr, old_target, from) = (at, t.target, s.component);
+                        calls.direct.push(Direct {
+                            displacement_vaddr,
+                            old_target,
+                            function,
+                            from,
+                            jump,
+                            kind,
+                            symbol,
+                        });
+                    }
+                    continue;
+                }
+                if t.transfer == Transfer::JumpThrough && !slots.contains_key(&slot) {
+                    // Through a pointer of the program's own.
+                    calls.indirect_jumpers.insert(s.start);
+                    continue;
+                }
+                if s.component == 0 {
+                    continue;
+                }
                 if let Some(&symbol) = slots.get(&slot) {
                     if !in_window(at) {
                         calls.twins.insert((s.component, slot), symbol);
-                        calls.through.push((at, t.target, (s.component, slot), direct));
+                        calls.through.push(Through {
+                            displacement_vaddr: at,
+                            old_target: t.target,
+                            twin: (s.component, slot),
+                            direct,
+                            load: t.transfer == Transfer::Load,
+                        });
                     }
-                } else if jump && own_slots.contains(&slot) {
-                    calls.indirect_jumpers.insert(s.start);
+                }
+            }
+        }
+        // Who jumps to a function that jumps on through a pointer does so as well.
+        let mut open: Vec<u64> = calls.indirect_jumpers.iter().copied().collect();
+        while let Some(at) = open.pop() {
+            for &from in jumps_on.get(&at).into_iter().flatten() {
+                if calls.indirect_jumpers.insert(from) {
+                    open.push(from);
                 }
             }
         }
@@ -358,40 +442,44 @@ impl Calls {
     }
 
     /// The sites, with code in the region for those that need some.
-    fn redirected(
-        &self,
-        region: &mut Region,
-        placed: &BTreeMap<u64, Placed>,
-        members: &Membership,
-    ) -> Vec<StaticSite> {
+    fn redirected(&self, region: &mut Region, placed: &BTreeMap<u64, Placed>, members: &Membership) -> Vec<StaticSite> {
         let mut sites = Vec::new();
         let mut jumps: HashMap<(u8, u64), u32> = HashMap::new();
         let mut thunks: HashMap<usize, u32> = HashMap::new();
         self.redirect_displaced(region, placed, members, &mut thunks, &mut jumps);
         for d in &self.direct {
-            let own = members[&d.target];
-            let function = placed[&d.target];
+            let own = members[&d.function];
+            let function = placed[&d.function];
             let target = if own == d.from {
                 // Inside the component: straight to the function.
                 function.displaced
             } else if d.jump {
-                *jumps.entry((d.from, d.target)).or_insert_with(|| region.add_jump(d.from, function))
+                *jumps.entry((d.from, d.function)).or_insert_with(|| region.add_jump(d.from, function))
             } else {
                 continue;
             };
             sites.push(StaticSite {
                 displacement_vaddr: d.displacement_vaddr,
-                old_target: d.target,
+                old_target: d.old_target,
                 target,
-                twin: SITE_JUMP,
+                twin: d.kind,
+                symbol: d.symbol,
+                load: 0,
             });
         }
         let number: HashMap<(u8, u64), usize> = self.twins.keys().copied().zip(0..).collect();
-        for &(displacement_vaddr, old_target, key, direct) in &self.through {
-            let twin = number[&key];
+        for t in &self.through {
+            let twin = number[&t.twin];
             let cell = region.cell(twin);
-            let target = if direct { *thunks.entry(twin).or_insert_with(|| region.add_thunk(cell)) } else { cell };
-            sites.push(StaticSite { displacement_vaddr, old_target, target, twin: twin as u32 });
+            let target = if t.direct { *thunks.entry(twin).or_insert_with(|| region.add_thunk(cell)) } else { cell };
+            sites.push(StaticSite {
+                displacement_vaddr: t.displacement_vaddr,
+                old_target: t.old_target,
+                target,
+                twin: twin as u32,
+                symbol: 0,
+                load: u32::from(t.load),
+            });
         }
         sites
     }
@@ -446,10 +534,7 @@ fn to_bytes(
     for f in functions {
         bytes.extend(f.vaddr.to_le_bytes());
         bytes.extend(f.window_vaddr.to_le_bytes());
-        words(
-            &mut bytes,
-            &[f.code, f.displaced, f.entry, f.component, f.name, f.flags, f.window_length, f.reserved],
-        );
+        words(&mut bytes, &[f.code, f.displaced, f.entry, f.component, f.name, f.flags, f.window_length, f.reserved]);
         bytes.extend(f.original);
     }
     for r in ranges {
@@ -467,7 +552,7 @@ fn to_bytes(
     for s in sites {
         bytes.extend(s.displacement_vaddr.to_le_bytes());
         bytes.extend(s.old_target.to_le_bytes());
-        words(&mut bytes, &[s.target, s.twin]);
+        words(&mut bytes, &[s.target, s.twin, s.symbol, s.load]);
     }
     bytes.extend(image);
     bytes.extend(names);

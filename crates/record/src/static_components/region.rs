@@ -211,8 +211,7 @@ mod tests {
 
     #[test]
     fn parts_lie_where_they_are_said_to() {
-        let displaced =
-            Displaced { code: vec![0x55, 0x48, 0x89, 0xe5, 0x53], resume: 0x1239, ..Displaced::default() };
+        let displaced = Displaced { code: vec![0x55, 0x48, 0x89, 0xe5, 0x53], resume: 0x1239, ..Displaced::default() };
         let mut region = Region::new(2, 3, 2);
         let first = region.add_function(1, &displaced);
         let second = region.add_function(1, &displaced);

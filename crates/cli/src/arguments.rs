@@ -77,6 +77,10 @@ pub struct Recording {
     /// Share of run time that adaptive timing may take [default: 3%]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub overhead: Option<f64>,
+    /// What to collect: flow (calls between components), or flow,latency (durations of all functions of the launched
+    /// process too, by probes that sample; see transect latency)
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', default_value = "flow")]
+    pub collect: Vec<Collector>,
     /// Keep median, 99th percentile and maximum of each flow
     #[arg(long)]
     pub histogram: bool,
@@ -104,6 +108,15 @@ pub struct Recording {
     /// The program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// A collector of `transect record` and `transect run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Collector {
+    /// Calls between components.
+    Flow,
+    /// Durations of functions.
+    Latency,
 }
 
 /// `transect record`.

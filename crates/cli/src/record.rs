@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use transect_profile_model::Profile;
+use transect_profile_model::{LatencySampling, Profile};
+use transect_record::latency::{self, LatencySettings, LatencyTarget};
 use transect_record::{Options, Recorded};
 
 use crate::arguments::{
-    DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share, parse_timing,
+    Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share,
+    parse_timing,
 };
 use crate::config::{self, Config};
 use crate::failure::Failure;
@@ -114,9 +116,25 @@ fn options(recording: &Recording, config: &Config) -> Result<Options, Failure> {
         interval,
         wait_apis: defaults.wait_apis.iter().chain(&recording.wait_apis).cloned().collect(),
         static_components: recording.static_components.clone(),
+        latency: latency(recording)?,
         agent: std::env::var_os("TRANSECT_AGENT").map(PathBuf::from),
         plan_cache: None,
     })
+}
+
+/// Settings of the latency collector, if it is wanted beside the flows.
+fn latency(recording: &Recording) -> Result<Option<LatencySettings>, Failure> {
+    if !recording.collect.contains(&Collector::Flow) {
+        return Err(Failure::Usage("for latencies alone, use: transect latency -- COMMAND".into()));
+    }
+    Ok(recording.collect.contains(&Collector::Latency).then(|| LatencySettings {
+        target: LatencyTarget::Launch { command: recording.command.clone(), follow: false },
+        functions: Vec::new(),
+        components: Vec::new(),
+        hot: false,
+        sampling: LatencySampling::Budget { share: latency::DEFAULT_BUDGET },
+        epoch: latency::DEFAULT_EPOCH,
+    }))
 }
 
 /// `transect-PROGRAM-TIME.transect` in the current folder, numbered if several begin in one second.

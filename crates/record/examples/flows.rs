@@ -18,6 +18,7 @@ fn main() {
         interval: None,
         wait_apis: Vec::new(),
         static_components: None,
+        latency: None,
         agent: None,
         plan_cache: None,
     };

@@ -53,6 +53,8 @@ pub struct Options {
     pub wait_apis: Vec<PathBuf>,
     /// File that names static components.
     pub static_components: Option<PathBuf>,
+    /// Sample the latency of functions of the launched process, too; the target of these settings is not used.
+    pub latency: Option<latency::LatencySettings>,
     /// The agent; `None`: beside the running executable or in `../lib/transect`.
     pub agent: Option<PathBuf>,
     /// Directory of the linkage-plan cache; `None`: the user's cache directory.

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 use rustix::thread::futex;
 use transect_binary_info::{LaunchTarget, PlanCache, inspect_launch};
 use transect_event_abi::arena::{
-    OPTION_FOLLOW, OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY, TIMING_FULL,
+    EXTENT_PROCESS, OPTION_FOLLOW, OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY, TIMING_FULL,
 };
 use transect_profile_model::{ApiClass, Clock as ClockFacts, Flow, Meta, Profile, SCHEMA_VERSION, Timing};
 
@@ -18,7 +18,9 @@ use crate::arena::{Arena, Settings};
 use crate::assemble::Scale;
 use crate::clock::{self, Clock};
 use crate::error::RecordError;
+use crate::extent::Head;
 use crate::harvest::Harvest;
+use crate::latency::{Companion, merge};
 use crate::plans::Plans;
 use crate::static_components::StaticComponents;
 use crate::{Options, Recorded, launch, machine};
@@ -104,14 +106,17 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
     let signals = Signals::watch()?;
     let mut child = launch::spawn(&options.command, &target.object, &dir.agent())?;
     let pid = child.id();
+    let companion = options.latency.clone().map(Companion::start).transpose()?;
 
     let statics = statics.as_ref();
     let mut session =
-        Session { options, arena: &arena, clock: &clock, apis: &apis, statics, harvest: Harvest::default() };
+        Session { options, arena: &arena, clock: &clock, apis: &apis, statics, harvest: Harvest::default(), companion };
     let plans = Plans::new(cache, statics);
     let over = AtomicBool::new(false);
     let status = std::thread::scope(|scope| {
         let waiter = scope.spawn(|| {
+            // Waiting for a child would take the stops of one that is traced; its pidfd tells of its end alone.
+            wait_for_end(pid);
             let status = child.wait();
             let end = clock::ticks();
             over.store(true, Ordering::Release);
@@ -133,8 +138,23 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
     }
     arena.header().recorder_gone.store(1, Ordering::Release);
     let exit_status = launch::shell_status(status);
-    let profile = session.profile(Some(exit_status));
+    let mut profile = session.profile(Some(exit_status));
+    if let Some(outcome) = session.companion.take().map(Companion::finish).transpose()?.flatten() {
+        merge(&mut profile, outcome.profile);
+    }
     Ok(Recorded { profile, exit_status })
+}
+
+/// Waits until the process has ended, without reaping it.
+fn wait_for_end(pid: u32) {
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::process::{PidfdFlags, pidfd_open};
+    let Some(pid) = Pid::from_raw(pid as i32) else { return };
+    // Kernels before 5.3 have none; there the wait that follows does.
+    if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) {
+        let mut end = [PollFd::new(&descriptor, PollFlags::IN)];
+        while poll(&mut end, None) == Err(rustix::io::Errno::INTR) {}
+    }
 }
 
 struct Session<'a> {
@@ -144,6 +164,7 @@ struct Session<'a> {
     apis: &'a ApiData,
     statics: Option<&'a StaticComponents>,
     harvest: Harvest,
+    companion: Option<Companion>,
 }
 
 impl Session<'_> {
@@ -162,6 +183,7 @@ impl Session<'_> {
             self.round(plans, signals, Some(pid), snapshot);
             let now = Instant::now();
             if now >= next_collect {
+                self.release_companion(pid);
                 self.harvest.collect(self.arena, None);
                 next_collect = now + COLLECT_EVERY;
             }
@@ -171,6 +193,20 @@ impl Session<'_> {
                 snapshot(&self.profile(None));
                 next_snapshot = Some(at.max(now - interval) + interval);
             }
+        }
+    }
+
+    /// Names the launched process to the latency measurement once the agent in it has hooked what was loaded: both change
+    /// the loader's event function, and the agent needs it as it was.
+    fn release_companion(&mut self, pid: u32) {
+        let Some(companion) = &mut self.companion else { return };
+        let ready = self
+            .arena
+            .extents()
+            .into_iter()
+            .any(|(extent, kind)| kind == EXTENT_PROCESS && Head::read(self.arena, extent).pid == pid);
+        if ready {
+            companion.follow(pid as i32);
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod assemble;
 mod bucket_scale;
+mod companion;
 mod hot;
 mod measured;
 mod processor_time;
@@ -15,6 +16,7 @@ mod wanted;
 mod window;
 
 pub use bucket_scale::BucketScale;
+pub(crate) use companion::{Companion, merge};
 pub use settings::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget};
 pub use time_slices::TimeSlices;
 

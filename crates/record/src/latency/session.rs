@@ -52,7 +52,11 @@ pub fn run(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
     let mut measurement = Measurement::new(settings)?;
     let status = match &settings.target {
         LatencyTarget::Attach { pid, duration } => {
-            measurement.attach(*pid, *duration)?;
+            let enough = Arc::new(AtomicBool::new(false));
+            for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+                signal_hook::flag::register(signal, enough.clone()).map_err(RecordError::system("watch signals"))?;
+            }
+            measurement.attach(*pid, *duration, &enough)?;
             None
         }
         LatencyTarget::Launch { command, follow } => Some(measurement.launch(command, *follow)?),
@@ -61,7 +65,7 @@ pub fn run(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
 }
 
 impl<'a> Measurement<'a> {
-    fn new(settings: &'a LatencySettings) -> Result<Self, RecordError> {
+    pub(super) fn new(settings: &'a LatencySettings) -> Result<Self, RecordError> {
         let clock = Clock::start();
         let call = transect_calibrate::timed_call();
         let ticks_per_ns = clock.rate();
@@ -82,12 +86,13 @@ impl<'a> Measurement<'a> {
         })
     }
 
-    /// Measures a running process until the time is up, it has ended, or a signal says that it is enough.
-    fn attach(&mut self, pid: i32, duration: Option<Duration>) -> Result<(), RecordError> {
-        let enough = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-            signal_hook::flag::register(signal, enough.clone()).map_err(RecordError::system("watch signals"))?;
-        }
+    /// Measures a running process until the time is up, it has ended, or somebody says that it is enough.
+    pub(super) fn attach(
+        &mut self,
+        pid: i32,
+        duration: Option<Duration>,
+        enough: &AtomicBool,
+    ) -> Result<(), RecordError> {
         let target = Target::open(pid)?;
         if self.settings.hot {
             self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
@@ -252,7 +257,7 @@ impl<'a> Measurement<'a> {
         Ok(())
     }
 
-    fn conclude(self, status: Option<i32>) -> LatencyOutcome {
+    pub(super) fn conclude(self, status: Option<i32>) -> LatencyOutcome {
         let profile = assemble(super::assemble::Facts {
             settings: self.settings,
             clock: &self.clock,

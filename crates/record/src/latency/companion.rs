@@ -1,0 +1,103 @@
+//! Latencies measured beside another collector: a program that somebody else launches is attached to as soon as it is
+//! ready, by a thread of its own (the kernel binds a tracer to its thread).
+
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use transect_profile_model::{Component, Profile};
+
+use super::session::Measurement;
+use super::{LatencyOutcome, LatencySettings};
+use crate::RecordError;
+
+/// A measurement that waits for its process.
+#[derive(Debug)]
+pub struct Companion {
+    ready: Option<Sender<i32>>,
+    thread: JoinHandle<Result<Option<LatencyOutcome>, RecordError>>,
+}
+
+impl Companion {
+    /// Starts the thread. The settings' target is not used.
+    ///
+    /// # Errors
+    /// If no thread can be had.
+    pub fn start(settings: LatencySettings) -> Result<Companion, RecordError> {
+        let (ready, process) = channel();
+        let thread = std::thread::Builder::new()
+            .name("latency".to_owned())
+            .spawn(move || measure(&settings, &process))
+            .map_err(RecordError::system("start a thread for latencies"))?;
+        Ok(Companion { ready: Some(ready), thread })
+    }
+
+    /// Names the process, once; it is measured from now on until it ends.
+    pub fn follow(&mut self, pid: i32) {
+        if let Some(ready) = self.ready.take() {
+            // The thread ends early only with an error, which `finish` gives.
+            let _ = ready.send(pid);
+        }
+    }
+
+    /// Waits for the end of the process; `None` if none was named.
+    ///
+    /// # Errors
+    /// If it could not be measured.
+    pub fn finish(self) -> Result<Option<LatencyOutcome>, RecordError> {
+        drop(self.ready);
+        self.thread.join().unwrap_or(Ok(None))
+    }
+}
+
+fn measure(settings: &LatencySettings, process: &Receiver<i32>) -> Result<Option<LatencyOutcome>, RecordError> {
+    let Ok(pid) = process.recv() else { return Ok(None) };
+    let mut measurement = Measurement::new(settings)?;
+    match measurement.attach(pid, None, &AtomicBool::new(false)) {
+        Ok(()) => Ok(Some(measurement.conclude(None))),
+        Err(RecordError::Attach(transect_attach::AttachError::Exited { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts the latencies of one profile into another of the same run.
+pub fn merge(into: &mut Profile, mut from: Profile) {
+    let components: Vec<u32> = from.components.iter().map(|component| place(&mut into.components, component)).collect();
+    let processes: Vec<u32> = from
+        .processes
+        .iter()
+        .map(|process| match into.processes.iter().position(|p| p.pid == process.pid) {
+            Some(index) => index as u32,
+            None => {
+                into.processes.push(process.clone());
+                into.processes.len() as u32 - 1
+            }
+        })
+        .collect();
+    for row in &mut from.latency {
+        row.component = components[row.component as usize];
+        row.process = processes[row.process as usize];
+    }
+    // Each has counted time from its own start.
+    let offset = from.meta.started_unix_ns - into.meta.started_unix_ns;
+    for slice in &mut from.latency_slices {
+        slice.start_ns += offset;
+        slice.end_ns += offset;
+    }
+    into.latency = from.latency;
+    into.latency_slices = from.latency_slices;
+    into.loss.extend(from.loss);
+    into.meta.collectors.extend(from.meta.collectors);
+    into.meta.latency = from.meta.latency;
+    into.meta.overhead_estimate = (into.meta.overhead_estimate + from.meta.overhead_estimate).min(1.0);
+}
+
+/// The component's row, added if it is new.
+fn place(components: &mut Vec<Component>, wanted: &Component) -> u32 {
+    let same = |c: &Component| c.static_in.is_none() && c.path == wanted.path && c.build_id == wanted.build_id;
+    let index = components.iter().position(same).unwrap_or_else(|| {
+        components.push(wanted.clone());
+        components.len() - 1
+    });
+    index as u32
+}

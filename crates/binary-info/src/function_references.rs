@@ -13,6 +13,8 @@ pub enum ReferenceKind {
     Call,
     /// `jmp rel32` or a conditional jump.
     Jump,
+    /// A jump with an 8-bit distance.
+    ShortJump,
     /// Anything else: the address is computed or stored.
     Address,
 }
@@ -67,6 +69,16 @@ impl Object {
         let set = AddressSet::new(range.start, range.end, targets);
         let mut found = Vec::new();
         for (start, code) in self.code() {
+            for (p, raw) in code.windows(2).enumerate() {
+                let to = (start + p as u64 + 2).wrapping_add_signed(i64::from(raw[1] as i8));
+                if matches!(raw[0], 0x70..=0x7f | 0xeb) && set.contains(to) {
+                    found.push(FunctionReference {
+                        at: start + p as u64 + 1,
+                        target: to,
+                        kind: ReferenceKind::ShortJump,
+                    });
+                }
+            }
             for p in 1..code.len().saturating_sub(3) {
                 let (before, raw) = (code[p - 1], [code[p], code[p + 1], code[p + 2], code[p + 3]]);
                 let at = start + p as u64;

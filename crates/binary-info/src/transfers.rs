@@ -14,6 +14,8 @@ pub enum Transfer {
     Call,
     /// `jmp rel32`, or a conditional jump with a 32-bit distance.
     Jump,
+    /// A jump with an 8-bit distance out of the function.
+    ShortJump,
     /// `call *slot(%rip)`.
     CallThrough,
     /// `jmp *slot(%rip)`.
@@ -67,6 +69,11 @@ impl Object {
                 }
                 Code::Jmp_rm64 if !is_switch(&instruction, &computed) => {
                     found.push(TransferSite { transfer: Transfer::IndirectJump, displacement_vaddr: 0, target: 0 })
+                }
+                _ if instruction.is_jmp_short_or_near() || instruction.is_jcc_short() => {
+                    if instruction.len() == 2 && near.wrapping_sub(start) >= size {
+                        found.push(TransferSite { transfer: Transfer::ShortJump, displacement_vaddr: 0, target: near });
+                    }
                 }
                 _ if instruction.flow_control() == FlowControl::ConditionalBranch
                     && instruction.is_jcc_near()

@@ -142,14 +142,16 @@ fn from_outside(entry: *const StaticEntry, caller: u16) -> Option<u32> {
                 }
             }
             k if k == key => {
-                // Whoever made the key stores the number next; a handler that interrupted it must not wait.
+                // Whoever made the key stores the number next; a handler that interrupted it must not wait: its call gets
+                // a number of its own, which is summed up with the other in the end.
                 for _ in 0..1000 {
                     match SLOTS[at].load(Ordering::Acquire) {
                         0 => core::hint::spin_loop(),
                         slot => return Some(slot),
                     }
                 }
-                return None;
+                // SAFETY: as above.
+                return make(unsafe { &*entry }, caller);
             }
             _ => at += 1,
         }

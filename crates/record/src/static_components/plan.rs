@@ -323,6 +323,14 @@ impl Calls {
                     }
                     continue;
                 }
+                if t.transfer == Transfer::ShortJump {
+                    // Too short to lead elsewhere: only a frame can tell who jumped.
+                    if sites.contains_key(&t.target) {
+                        calls.indirect_jumpers.insert(s.start);
+                    }
+                    jumps_on.entry(t.target).or_default().push(s.start);
+                    continue;
+                }
                 if t.transfer == Transfer::IndirectJump {
                     calls.indirect_jumpers.insert(s.start);
                     continue;

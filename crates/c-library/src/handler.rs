@@ -180,3 +180,14 @@ pub fn fill(id: u32, slot: &Slot, descriptor: &Descriptor) {
     descriptor.exit.store(Handler::TimeExit.address(), Ordering::Relaxed);
     apply(id, descriptor, slot.handler.load(Ordering::Relaxed));
 }
+
+/// Calls a user's entry handler from the library's own code. Vector registers are dead there: `vectors` has room for
+/// them, or for the full context, but not their values.
+pub fn call_enter(handler: u32, id: u32, registers: &mut transect_probe::descriptor::Registers) {
+    let Some(Binding { enter: Some(enter), data, .. }) = user_binding(handler) else { return };
+    #[repr(align(64))]
+    struct Room([u64; 512]);
+    let mut room = Room([0; 512]);
+    // SAFETY: the user's function, with what it was registered for.
+    unsafe { enter(id, registers, room.0.as_mut_ptr().cast(), *data) };
+}

@@ -7,7 +7,8 @@ use std::time::Duration;
 use transect_probe::Descriptor;
 use transect_probe::trampoline::WORD;
 use transect_probe::unwind;
-use transect_text_patch::{Refusal, Window, batch};
+use transect_text_patch::writable::{self, Alias};
+use transect_text_patch::{CallSite, Refusal, Window, batch};
 
 use crate::arena;
 use crate::error::Error;
@@ -16,7 +17,7 @@ use crate::place;
 use crate::registry::{self, Library};
 use crate::site_info::SiteInfo;
 use crate::slot::{Slot, kind, state};
-use crate::toggle;
+use crate::toggle::{self, gate};
 
 /// What happened to one id of a batch.
 pub type Outcome = (u32, Result<(), Error>);
@@ -78,8 +79,8 @@ pub fn restore(library: &mut Library, ids: &[u32]) -> Vec<Outcome> {
             if one.slot.state.load(Ordering::Acquire) != state::INSTALLED {
                 return Ok(None);
             }
-            toggle::switch_slot(one.slot, false);
             let window = back(&one)?;
+            toggle::retire(one.slot);
             Ok(Some((one, window)))
         });
         match prepared {
@@ -90,9 +91,19 @@ pub fn restore(library: &mut Library, ids: &[u32]) -> Vec<Outcome> {
             Err(error) => outcomes.push((id, Err(error))),
         }
     }
-    apply(library, work, &mut outcomes, |one| {
-        one.slot.state.store(state::RESTORED, Ordering::Release);
-    });
+    // Toggles that began before the sites were retired are through; they leave the off form.
+    gate::close();
+    gate::open();
+    for (one, _) in work.values() {
+        toggle::quiet(one.slot);
+    }
+    apply(library, work, &mut outcomes, |_| {});
+    for (id, _) in outcomes.iter().filter(|(_, outcome)| outcome.is_err()) {
+        // Its jump still stands.
+        if let Some(slot) = arena::slot(*id).filter(|slot| slot.state.load(Ordering::Acquire) == state::RESTORED) {
+            slot.state.store(state::INSTALLED, Ordering::Release);
+        }
+    }
     outcomes
 }
 
@@ -127,30 +138,39 @@ pub fn restore_everything(library: &mut Library) -> Vec<Outcome> {
 
 /// Builds and writes the block, or finds the one that the site has, and makes the window that leads there.
 fn prepare(library: &mut Library, one: &Work, hint: u64) -> Result<Window, Error> {
-    let (info, bias) = (one.info, one.info.object.loaded.bias);
+    let (info, slot, bias) = (one.info, one.slot, one.info.object.loaded.bias);
     let refused = |refusal| patch_error(info, refusal);
-    let known = one.slot.block.load(Ordering::Acquire);
+    let known = slot.block.load(Ordering::Acquire);
     if known != 0 {
-        return Ok(place::build(&info.site, bias, known).map_err(refused)?.window);
+        let in_text = slot.kind.load(Ordering::Relaxed) == kind::TEXT;
+        if in_text && text_alias(library, info).is_none() {
+            return Err(refused(Refusal::NotWritable { address: info.address, errno: libc::EACCES as u16 }));
+        }
+        return Ok(place::build(&info.site, bias, known, in_text).map_err(refused)?.window);
     }
+    let alias = text_alias(library, info);
     // Its length doesn't depend on where it stands.
-    let length = place::build(&info.site, bias, info.address & !63).map_err(refused)?.block.length;
+    let length = place::build(&info.site, bias, info.address & !63, false).map_err(refused)?.block.length;
     let loaded = &info.object.loaded;
     let code = loaded.start..loaded.end;
     let at = library.regions.allocate(length as u64, &code, hint, library.policy.access)?;
-    let placed = place::build(&info.site, bias, at.block).map_err(refused)?;
+    let placed = place::build(&info.site, bias, at.block, alias.is_some()).map_err(refused)?;
     // SAFETY: `length` bytes at `at.write` were given out to this site alone, and nobody executes them yet. A batch
     // serializes all threads before they can.
     unsafe { std::ptr::copy_nonoverlapping(placed.block.bytes.as_ptr(), at.write as *mut u8, placed.block.length) };
     // SAFETY: a block is 64-aligned and begins with its descriptor, which consists of atomics.
     let descriptor = unsafe { &*(at.write as *const Descriptor) };
-    let slot = one.slot;
     handler::fill(one.id, slot, descriptor);
     let word = at.write + WORD as u64;
-    slot.kind.store(kind::TRAMPOLINE, Ordering::Relaxed);
     slot.word.store(word, Ordering::Relaxed);
     slot.on.store(placed.block.on, Ordering::Relaxed);
     slot.off.store(placed.block.off, Ordering::Relaxed);
+    slot.kind.store(kind::TRAMPOLINE, Ordering::Relaxed);
+    if let (Some(alias), Some((on, off))) = (alias, placed.forms) {
+        let site = CallSite::new(info.address, alias.of(info.address), on, off).map_err(refused)?;
+        slot.call_site.store(Box::leak(Box::new(site)), Ordering::Release);
+        slot.kind.store(kind::TEXT, Ordering::Relaxed);
+    }
     if let Some(record) = arena::record(one.id) {
         record.address.store(info.address, Ordering::Relaxed);
         record.word.store(word, Ordering::Relaxed);
@@ -163,10 +183,28 @@ fn prepare(library: &mut Library, one: &Work, hint: u64) -> Result<Window, Error
     Ok(placed.window)
 }
 
+/// Where the text of a site is written that is to be switched in it. None if it isn't, or the policy gives no writable
+/// text: then its block's first word switches.
+fn text_alias(library: &mut Library, info: &SiteInfo) -> Option<Alias> {
+    if !place::switches_in_text(&info.site) {
+        return None;
+    }
+    // The whole segment: opening single pages would cut it into as many mappings.
+    let &(start, end) =
+        info.object.loaded.code.iter().find(|&&(start, end)| start <= info.address && info.address < end)?;
+    if let Some((_, _, alias)) = library.opened.iter().find(|(from, to, _)| *from <= start && end <= *to) {
+        return *alias;
+    }
+    let alias = writable::open_for_toggling(start, end, library.policy.access).ok();
+    library.opened.push((start, end, alias));
+    alias
+}
+
 /// The window that puts the original bytes back.
 fn back(one: &Work) -> Result<Window, Error> {
     let block = one.slot.block.load(Ordering::Acquire);
-    let there = place::build(&one.info.site, one.info.object.loaded.bias, block)
+    let in_text = one.slot.kind.load(Ordering::Relaxed) == kind::TEXT;
+    let there = place::build(&one.info.site, one.info.object.loaded.bias, block, in_text)
         .map_err(|refusal| patch_error(one.info, refusal))?
         .window;
     Ok(there.reversed())

@@ -28,6 +28,7 @@ mod fork;
 pub mod handler;
 #[allow(unsafe_code)]
 pub mod install;
+pub mod instrument_functions;
 #[allow(unsafe_code)]
 mod loaded_object;
 #[allow(unsafe_code)]

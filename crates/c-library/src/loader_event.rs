@@ -160,6 +160,14 @@ fn forget(library: &mut Library, gone: &[(u64, u64)]) {
         library.gone.entry(address).or_default().push(id);
     }
     library.reserved.retain(|(_, id)| !is_gone(id));
+    library.hooks.forget(gone);
     library.guarded.retain(|key| !gone.contains(key));
+    let ranges: Vec<(u64, u64)> = library
+        .objects
+        .iter()
+        .filter(|object| gone.contains(&(object.loaded.headers, object.loaded.bias)))
+        .map(|object| (object.loaded.start, object.loaded.end))
+        .collect();
+    library.opened.retain(|(start, _, _)| !ranges.iter().any(|(from, to)| from <= start && start < to));
     library.objects.retain(|object| !gone.contains(&(object.loaded.headers, object.loaded.bias)));
 }

@@ -2,8 +2,8 @@
 
 use transect_event_abi::probe_arena::SITE_CAPACITY;
 use transect_probe::trampoline::{self, BODY, Block, Call, Fixup, Request, WORD};
-use transect_probe_plan::{Event, ExitSupport, Site, Window as Planned};
-use transect_text_patch::{Refusal, WINDOW_CAPACITY, Window};
+use transect_probe_plan::{Event, ExitSupport, ProviderKind, Site, Window as Planned};
+use transect_text_patch::{Refusal, WINDOW_CAPACITY, Window, form};
 
 const _: () = assert!(SITE_CAPACITY <= u32::MAX as usize);
 
@@ -14,19 +14,34 @@ pub struct Placed {
     pub block: Block,
     /// The window, to be applied.
     pub window: Window,
+    /// For a site that is switched in the text itself, whose window's new bytes are the off form: both forms.
+    pub forms: Option<([u8; 5], [u8; 5])>,
 }
 
-/// Builds the block of `site`, whose object is loaded at `bias`, for the address `block`.
+/// True for sites that compilers made to be switched where they stand: while off they are a no-op.
+pub fn switches_in_text(site: &Site) -> bool {
+    !matches!(site.window, Planned::Displaced { .. }) && !is_fentry_call(site)
+}
+
+/// A call whose callee (`__fentry__`, `mcount`) goes on being called.
+fn is_fentry_call(site: &Site) -> bool {
+    matches!(site.window, Planned::Call { .. }) && site.provider != ProviderKind::InstrumentFunctions
+}
+
+/// Builds the block of `site`, whose object is loaded at `bias`, for the address `block`. `in_text`: it is to be switched
+/// in the text ([`switches_in_text`]), whose pages stay writable; else by the block's first word.
 ///
 /// # Errors
 /// [`Refusal::OutOfReach`], [`Refusal::Malformed`].
-pub fn build(site: &Site, bias: u64, block: u64) -> Result<Placed, Refusal> {
+pub fn build(site: &Site, bias: u64, block: u64, in_text: bool) -> Result<Placed, Refusal> {
     let address = bias.wrapping_add(site.vaddr);
     let malformed = Refusal::Malformed { address };
     let original = site.window.original();
     let after = address + original.len() as u64;
     let mut fixups = Vec::new();
     let (code, resume): (&[u8], Option<u64>) = match &site.window {
+        // The compiler's hook is ours: nothing is left to be called.
+        Planned::Call { .. } if site.provider == ProviderKind::InstrumentFunctions => (&[0xC3], None),
         Planned::Displaced { displaced, .. } | Planned::Call { displaced, .. } => {
             fixups.extend(displaced.fixups.iter().map(|fixup| Fixup {
                 at: fixup.at,
@@ -67,8 +82,25 @@ pub fn build(site: &Site, bias: u64, block: u64) -> Result<Placed, Refusal> {
     let entry = if call_site { trampoline::call(address, word) } else { trampoline::jump(address, word) };
     let entry = entry.ok_or(Refusal::OutOfReach { address, target: word })?;
     window.new[..5].copy_from_slice(&entry);
-    if call_site && length == 6 {
+    if matches!(&site.window, Planned::Call { .. }) && length == 6 {
         window.new[5] = 0x90;
+    }
+    let mut forms = None;
+    if in_text && switches_in_text(site) {
+        let probe = block + built.probe as u64;
+        let opcode = if call_site { form::CALL } else { form::JUMP };
+        let on = form::transfer(opcode, address, probe)?;
+        let off = match &site.window {
+            // The function returns here; the displacement stays resident behind the `ret`.
+            Planned::ReturnSled { .. } | Planned::Call { tail: true, .. } => [form::RETURN, on[1], on[2], on[3], on[4]],
+            // While off, a site whose last four bytes are a word of their own leads through the block's idle path.
+            Planned::Sled { original, .. } if address % 8 != 7 && original.len() > 5 && original.len() < 128 => {
+                form::short_jump_over(on, original.len() as u8)
+            }
+            _ => form::off_form(address, on, word)?,
+        };
+        window.new[..5].copy_from_slice(&off);
+        forms = Some((on, off));
     }
     window.moves[0] = address;
     let body = block + BODY as u64;
@@ -94,7 +126,7 @@ pub fn build(site: &Site, bias: u64, block: u64) -> Result<Placed, Refusal> {
         Planned::ReturnSled { .. } => window.moves[0] = body,
         Planned::Call { .. } => {}
     }
-    Ok(Placed { block: built, window })
+    Ok(Placed { block: built, window, forms })
 }
 
 /// Length of the no-op that `bytes` begin with; a short jump counts with what it jumps over. Anything else is taken to

@@ -17,6 +17,7 @@ use crate::arena;
 use crate::code_region::Regions;
 use crate::discovery::Watch;
 use crate::error::Error;
+use crate::instrument_functions::Hooks;
 use crate::site_info::{ObjectInfo, SiteInfo};
 use crate::slot::{Slot, state};
 
@@ -43,6 +44,10 @@ pub struct Library {
     pub reserved: Vec<(u64, u32)>,
     /// Objects whose unwinders were looked at: (program headers, bias).
     pub guarded: Vec<(u64, u64)>,
+    /// Code opened for toggling in place: its range, and where it is written, if it can be.
+    pub opened: Vec<(u64, u64, Option<transect_text_patch::writable::Alias>)>,
+    /// Calls of the compiler's hooks.
+    pub hooks: Hooks,
     /// The loader's probe stands.
     pub loader_watched: bool,
     /// Reserved ids given out, from the end of the capacity.
@@ -65,6 +70,8 @@ static LIBRARY: Mutex<Library> = Mutex::new(Library {
     watches: Vec::new(),
     reserved: Vec::new(),
     guarded: Vec::new(),
+    opened: Vec::new(),
+    hooks: Hooks::new(),
     loader_watched: false,
     reserved_count: 0,
 });

@@ -149,11 +149,28 @@ pub fn is_on(slot: &Slot) -> bool {
     }
 }
 
-/// Switches the trampoline of a site off whose object was unloaded.
+/// Takes a site out of service: toggles that begin from here on are refused.
+pub fn retire(slot: &Slot) {
+    slot.wanted.store(0, Ordering::Release);
+    slot.state.store(state::RESTORED, Ordering::Release);
+}
+
+/// Switches a retired site, or one whose object was unloaded, off.
 pub fn quiet(slot: &Slot) {
-    if slot.kind.load(Ordering::Relaxed) == kind::TRAMPOLINE && slot.descriptor.load(Ordering::Acquire) != 0 {
-        let word = slot.word.load(Ordering::Relaxed) as *const AtomicU64;
-        // SAFETY: the word of a site with a descriptor lies in a region that is never unmapped.
-        transect_text_patch::toggle_word(unsafe { &*word }, slot.off.load(Ordering::Relaxed));
+    match slot.kind.load(Ordering::Relaxed) {
+        kind::TRAMPOLINE if slot.descriptor.load(Ordering::Acquire) != 0 => {
+            let word = slot.word.load(Ordering::Relaxed) as *const AtomicU64;
+            // SAFETY: the word of a site with a descriptor lies in a region that is never unmapped.
+            transect_text_patch::toggle_word(unsafe { &*word }, slot.off.load(Ordering::Relaxed));
+        }
+        kind::TEXT if slot.state.load(Ordering::Acquire) == state::RESTORED => {
+            // SAFETY: the call site was set before the site was installed; its object is loaded, or the state were GONE.
+            if let Some(site) = unsafe { slot.call_site.load(Ordering::Acquire).as_ref() } {
+                // Foreign bytes are the batch's business, which refuses them.
+                // SAFETY: as above.
+                let _ = unsafe { site.deactivate_call() };
+            }
+        }
+        _ => {}
     }
 }

@@ -5,6 +5,7 @@ use super::layout::*;
 use super::sites::null;
 use crate::error::Error;
 use crate::handler::{self, Binding, Tier};
+use crate::instrument_functions;
 use crate::status::Status;
 use crate::times;
 
@@ -82,4 +83,14 @@ pub unsafe extern "C" fn transect_get_times(id: u32, out: *mut TransectTimes) ->
 #[unsafe(no_mangle)]
 pub extern "C" fn transect_reset(id: u32) -> i32 {
     code(times::reset(id))
+}
+
+/// `transect_instrument_functions`.
+#[unsafe(no_mangle)]
+pub extern "C" fn transect_instrument_functions(number: u32, active: i32) -> i32 {
+    if handler::wants_exit(number) {
+        return Status::Unsupported.code();
+    }
+    instrument_functions::on_first_use(number, active != 0);
+    Status::Ok.code()
 }

@@ -8,6 +8,8 @@ use crate::handler::Binding;
 
 global_asm!(
     include_str!("handler_stub.s"),
+    include_str!("compiler_hooks.s"),
+    met = sym crate::instrument_functions::met,
     bindings = sym BINDINGS,
     upper_mode = sym UPPER_MODE,
     upper_size = sym UPPER_SIZE,
@@ -27,6 +29,83 @@ unsafe extern "C" {
     fn transect_stub_enter();
     fn transect_stub_exit();
     fn transect_stub_guard() -> *mut u8;
+}
+
+unsafe extern "C" {
+    fn transect_hook_enter();
+    fn transect_hook_exit();
+}
+
+/// `__cyg_profile_func_enter`, which programs compiled with `-finstrument-functions` call.
+///
+/// # Safety
+/// Called by such programs alone.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *const u8, _call_site: *const u8) {
+    core::arch::naked_asm!("jmp {}", sym transect_hook_enter)
+}
+
+/// `__cyg_profile_func_exit`.
+///
+/// # Safety
+/// As `__cyg_profile_func_enter`.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *const u8, _call_site: *const u8) {
+    core::arch::naked_asm!("jmp {}", sym transect_hook_exit)
+}
+
+/// Addresses of both hooks.
+pub fn hooks() -> [u64; 2] {
+    [__cyg_profile_func_enter as *const () as u64, __cyg_profile_func_exit as *const () as u64]
+}
+
+/// Where the call or jump at `address` leads, through a linkage stub (PLT) or slot (GOT) if it uses one; 0 if it is
+/// neither.
+pub fn callee(address: u64) -> u64 {
+    // SAFETY: `address` is a planned site in a loaded object; linkage stubs and slots that code refers to are mapped.
+    unsafe {
+        let target = branch_target(address);
+        match branch_target_of_stub(target) {
+            0 => target,
+            resolved => resolved,
+        }
+    }
+}
+
+unsafe fn displacement(at: u64) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { i64::from((at as *const i32).read_unaligned()) as u64 }
+}
+
+unsafe fn branch_target(at: u64) -> u64 {
+    // SAFETY: the caller's: an instruction stands there.
+    unsafe {
+        match ((at as *const u8).read(), ((at + 1) as *const u8).read()) {
+            (0xE8 | 0xE9, _) => (at + 5).wrapping_add(displacement(at + 1)),
+            (0x67, 0xE8 | 0xE9) => (at + 6).wrapping_add(displacement(at + 2)),
+            (0xFF, 0x15 | 0x25) => ((at + 6).wrapping_add(displacement(at + 2)) as *const u64).read(),
+            _ => 0,
+        }
+    }
+}
+
+/// `[endbr64] [bnd] jmp *slot(%rip)`.
+unsafe fn branch_target_of_stub(mut at: u64) -> u64 {
+    if at == 0 {
+        return 0;
+    }
+    // SAFETY: a branch of the program leads there.
+    unsafe {
+        if (at as *const [u8; 4]).read() == [0xF3, 0x0F, 0x1E, 0xFA] {
+            at += 4;
+        }
+        if (at as *const u8).read() == 0xF2 {
+            at += 1;
+        }
+        if (at as *const [u8; 2]).read() == [0xFF, 0x25] { branch_target(at) } else { 0 }
+    }
 }
 
 /// Value of every descriptor's `user_enter`.
@@ -100,4 +179,10 @@ impl Drop for HandlersOff {
 pub fn ticks() -> u64 {
     // SAFETY: exists on x86-64.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// True while this thread is in a handler, or in the library's own work.
+pub fn handlers_are_off() -> bool {
+    // SAFETY: the stub returns the address of this thread's byte.
+    unsafe { transect_stub_guard().read_volatile() != 0 }
 }

@@ -1,4 +1,4 @@
-//! Mappings of this process.
+//! Mappings of this process. Asked of this thread's folder, for the process' own is empty once its first thread ended.
 
 use crate::Refusal;
 use crate::arch::syscall::{self, PROT_EXEC, PROT_READ, PROT_WRITE};
@@ -52,8 +52,8 @@ fn hexadecimal(text: &[u8]) -> Option<(u64, &[u8])> {
 /// # Errors
 /// [`Refusal::System`] without `/proc`.
 pub fn each_mapping(each: &mut dyn FnMut(&Mapping) -> bool) -> Result<(), Refusal> {
-    let system = |errno: syscall::Errno| Refusal::System { call: "reading /proc/self/maps", errno: errno.0 };
-    let fd = syscall::open(c"/proc/self/maps", false, false).map_err(system)?;
+    let system = |errno: syscall::Errno| Refusal::System { call: "reading /proc/thread-self/maps", errno: errno.0 };
+    let fd = syscall::open(c"/proc/thread-self/maps", false, false).map_err(system)?;
     let mut buffer = [0u8; 4096];
     let mut held = 0;
     let mut skipping = false; // the rest of a line longer than the buffer

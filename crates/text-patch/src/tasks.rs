@@ -97,10 +97,12 @@ fn field<'a>(text: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
 /// Calls `each` for every thread, this one included.
 ///
 /// # Errors
-/// [`Refusal::System`] without `/proc`.
+/// [`Refusal::System`] without `/proc`, or with one that counts threads in another namespace than ours.
 pub fn each_thread(each: &mut dyn FnMut(u32)) -> Result<(), Refusal> {
     let system = |errno: Errno| Refusal::System { call: "reading /proc/self/task", errno: errno.0 };
     let fd = syscall::open(c"/proc/self/task", false, true).map_err(system)?;
+    let me = syscall::gettid();
+    let mut seen_self = false;
     let mut buffer = [0u8; 2048];
     loop {
         let n = match syscall::directory_entries(fd, &mut buffer) {
@@ -120,25 +122,28 @@ pub fn each_thread(each: &mut dyn FnMut(u32)) -> Result<(), Refusal> {
             }
             let tid = number(&entries[19..length], 10) as u32;
             if tid != 0 {
+                seen_self |= tid == me;
                 each(tid);
             }
             entries = &entries[length..];
         }
     }
     syscall::close(fd);
-    Ok(())
+    if seen_self { Ok(()) } else { Err(Refusal::System { call: "finding this thread in /proc/self/task", errno: 3 }) }
 }
 
 /// Number of threads; 0 if unknown.
 pub fn count() -> usize {
     let mut count = 0;
-    let _ = each_thread(&mut |_| count += 1);
-    count
+    each_thread(&mut |_| count += 1).map_or(0, |()| count)
 }
 
 /// Signals that a thread blocks; bit *n - 1* is signal *n*. `None` if it has ended.
 pub fn blocked_signals(tid: u32) -> Option<u64> {
     let status = task_file::<4096>(tid, b"status").ok()?;
+    if matches!(field(status.bytes(), b"State:")?.first(), Some(b'Z' | b'X')) {
+        return None; // a first thread that has ended before the others
+    }
     field(status.bytes(), b"SigBlk:").map(|value| number(value, 16))
 }
 
@@ -183,7 +188,7 @@ pub fn whereabouts(tid: u32) -> Whereabouts {
 
 /// The debugger of this process, if there is one.
 pub fn tracer() -> Option<u32> {
-    let status = Text::<4096>::read(c"/proc/self/status").ok()?;
+    let status = Text::<4096>::read(c"/proc/thread-self/status").ok()?;
     let pid = number(field(status.bytes(), b"TracerPid:")?, 10) as u32;
     (pid != 0).then_some(pid)
 }

@@ -300,7 +300,7 @@ impl Writer {
     fn open_memory(&mut self, count: usize, range: &dyn Fn(usize) -> (u64, u64)) -> Result<(), Refusal> {
         let (address, _) = if count > 0 { range(0) } else { (0, 0) };
         let refused = |address| move |errno: Errno| Refusal::NotWritable { address, errno: errno.0 };
-        self.memory = syscall::open(c"/proc/self/mem", true, false).map_err(refused(address))?;
+        self.memory = syscall::open(c"/proc/thread-self/mem", true, false).map_err(refused(address))?;
         // Newer kernels may open the file and refuse to write: put a byte in its own place, once a page.
         let mut page = 0;
         for i in 0..count {

@@ -32,6 +32,9 @@ const CASES: &[Case] = &[
     ("an_applications_handler_set_later_is_served", applications_later_handler),
     ("the_default_action_of_an_int3_is_kept", default_action),
     ("a_traced_process_stops_its_threads", traced),
+    ("under_gdb_nothing_stops", under_gdb),
+    ("a_system_call_filter_without_membarrier", without_membarrier),
+    ("the_first_thread_has_ended", first_thread_ended),
     ("a_single_thread_needs_no_int3", single_thread),
     ("fork_with_private_text", fork_private),
     ("fork_with_an_alias", fork_alias),
@@ -45,6 +48,9 @@ const CASES: &[Case] = &[
 ];
 
 fn main() {
+    if std::env::var_os("TRANSECT_UNDER_GDB").is_some() {
+        return debugged();
+    }
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
     let mut failed = Vec::new();
     for (name, case) in CASES {
@@ -55,7 +61,7 @@ fn main() {
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: plain calls.
-            unsafe { libc::alarm(60) };
+            unsafe { libc::alarm(120) };
             case();
             std::process::exit(0);
         }
@@ -80,7 +86,7 @@ fn wait_for(child: i32) -> i32 {
 }
 
 fn policy(method: Method) -> BatchPolicy {
-    BatchPolicy { method, ..BatchPolicy::default() }
+    BatchPolicy { method, patience: 20_000_000_000, ..BatchPolicy::default() }
 }
 
 fn applied(windows: &mut [Window], policy: &BatchPolicy) -> BatchReport {
@@ -103,6 +109,15 @@ fn functions(page: &Page, count: u64) -> Vec<Window> {
         .collect()
 }
 
+/// Lets threads end, should the test fail as well.
+struct Raise<'a>(&'a AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Runs `patching` while threads call all functions; returns how many calls they made.
 fn under_fire(windows: &[Window], threads: usize, patching: impl FnOnce()) -> u64 {
     let stop = AtomicBool::new(false);
@@ -121,8 +136,8 @@ fn under_fire(windows: &[Window], threads: usize, patching: impl FnOnce()) -> u6
                 }
             });
         }
+        let _raise = Raise(&stop);
         patching();
-        stop.store(true, Ordering::Relaxed);
     });
     calls.into_inner()
 }
@@ -349,6 +364,8 @@ std::arch::global_asm!(
     ".pushsection .text.transect_test,\"ax\",@progbits",
     ".balign 64",
     ".skip 61, 0xcc",
+    ".type transect_test_sled,@function",
+    ".type transect_test_function,@function",
     ".globl transect_test_sled",
     "transect_test_sled:",
     ".byte 0x0f, 0x1f, 0x44, 0, 0",
@@ -561,7 +578,8 @@ fn blocked_sigtrap() {
     let page = Page::new(1 << 16);
     let mut windows = functions(&page, 10);
     with_blocked(&[libc::SIGTRAP], || {
-        let refusal = refused(&mut windows, &policy(Method::Trap));
+        let quick = BatchPolicy { patience: 50_000_000, ..policy(Method::Trap) };
+        let refusal = refused(&mut windows, &quick);
         assert!(matches!(refusal, Refusal::SignalBlocked { signal: 5, .. }), "{refusal}");
         let report = applied(&mut windows, &policy(Method::Auto));
         assert_eq!(report.method, Method::Stop);
@@ -662,7 +680,7 @@ fn default_action() {
                 if own == 0 {
                     std::arch::asm!("int3")
                 } else {
-                    drop(libc::raise(libc::SIGTRAP))
+                    assert_eq!(libc::raise(libc::SIGTRAP), 0)
                 }
                 libc::_exit(1);
             }
@@ -721,6 +739,100 @@ fn traced() {
     }
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
     assert_eq!(traps, 0, "INT3 reached the debugger");
+}
+
+/// What runs under gdb: threads, batches, and a breakpoint of gdb's own.
+fn debugged() {
+    let page = Page::new(1 << 16);
+    let mut windows = functions(&page, 20);
+    let fired = windows.clone();
+    under_fire(&fired, 2, || {
+        let sum = install_and_restore(&mut windows, &policy(Method::Auto), 20);
+        assert_eq!(sum.method, Method::Stop);
+        assert_eq!(call(transect_test_function as *const () as u64, 1), 2);
+        // The breakpoint is a foreign byte, and stays.
+        let refusal = refused(&mut text_windows(&near_text()), &policy(Method::Auto));
+        assert!(matches!(refusal, Refusal::ForeignBytes { found: 0xCC, .. }), "{refusal}");
+        assert_eq!(call(transect_test_function as *const () as u64, 1), 2);
+    });
+    println!("all done");
+}
+
+fn under_gdb() {
+    let gdb = std::process::Command::new("gdb")
+        .args([
+            "-batch",
+            "-nx",
+            "-ex",
+            "set debuginfod enabled off",
+            "-ex",
+            "set language c",
+            "-ex",
+            "break *transect_test_function",
+        ])
+        .args(["-ex", "run", "-ex", "continue", "-ex", "continue"])
+        .arg(std::env::current_exe().unwrap())
+        .env("TRANSECT_UNDER_GDB", "1")
+        .output();
+    let Ok(output) = gdb else {
+        println!("  NOT RUN: gdb is not installed");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let hits = text.matches("hit Breakpoint 1").count();
+    assert!(text.contains("all done") && text.contains("exited normally"), "{text}");
+    assert_eq!(hits, 2, "{text}");
+    assert!(!text.contains("SIGTRAP") && !text.contains("SIGURG"), "{text}");
+}
+
+/// A filter as containers have it: membarrier fails with EPERM.
+fn without_membarrier() {
+    let page = Page::new(1 << 16);
+    let mut windows = functions(&page, 20);
+    let instruction = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut filter = [
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_membarrier as u32),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: a filter for this process.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0 {
+            println!("  NOT RUN: no system-call filters here");
+            return;
+        }
+    }
+    let fired = windows.clone();
+    under_fire(&fired, 2, || {
+        let refusal = refused(&mut windows, &policy(Method::Trap));
+        assert!(matches!(refusal, Refusal::NoSerialization { errno: 1 }), "{refusal}");
+        let sum = install_and_restore(&mut windows, &policy(Method::Auto), 10);
+        assert_eq!(sum.method, Method::Stop);
+    });
+}
+
+/// The process' first thread is a zombie, and `/proc/self` knows little of the others.
+fn first_thread_ended() {
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(50));
+        let page = Page::new(1 << 16);
+        let mut windows = functions(&page, 20);
+        page.seal();
+        let fired = windows.clone();
+        under_fire(&fired, 2, || {
+            for access in [Access::Auto, Access::ProcMem] {
+                for method in [Method::Trap, Method::Stop] {
+                    install_and_restore(&mut windows, &BatchPolicy { access, ..policy(method) }, 5);
+                }
+            }
+        });
+        std::process::exit(0);
+    });
+    // SAFETY: ends this thread alone.
+    unsafe { libc::syscall(libc::SYS_exit, 0) };
 }
 
 fn single_thread() {

@@ -107,6 +107,9 @@ pub struct BatchReport {
     pub whole_ticks: u64,
 }
 
+/// How long a thread may block signals before it is taken to do so for good, nanoseconds.
+const MOMENT: u64 = 20_000_000;
+
 /// Thread that runs a batch; 0 for none.
 static BUSY: AtomicU32 = AtomicU32::new(0);
 
@@ -289,13 +292,14 @@ fn exclusively(windows: &mut [Window], policy: &BatchPolicy) -> Result<BatchRepo
     report.map(|report| BatchReport { written, already, ..report })
 }
 
-/// A thread that blocks SIGTRAP, if there is one for longer than a moment.
-fn blocking_thread(me: u32, patience: u64) -> Result<Option<u32>, Refusal> {
-    let deadline = syscall::monotonic_nanos() + patience.min(20_000_000);
+/// A thread that blocks `signal`, if there is one for longer than a moment.
+fn blocking_thread(signal: u8, patience: u64) -> Result<Option<u32>, Refusal> {
+    let me = syscall::gettid();
+    let deadline = syscall::monotonic_nanos() + patience;
     loop {
         let mut found = None;
         tasks::each_thread(&mut |tid| {
-            let blocks = |mask: u64| mask & tasks::signal_bit(SIGTRAP) != 0;
+            let blocks = |mask: u64| mask & tasks::signal_bit(signal) != 0;
             if tid != me && tasks::blocked_signals(tid).is_some_and(blocks) {
                 found = Some(tid);
             }
@@ -316,7 +320,7 @@ fn choose(policy: &BatchPolicy) -> Result<Method, Refusal> {
         (Some(pid), _) => Some(Refusal::Traced { pid }),
         (None, Err(refusal)) => Some(refusal),
         (None, Ok(())) if policy.allow_blocked => None,
-        (None, Ok(())) => blocking_thread(syscall::gettid(), policy.patience)?
+        (None, Ok(())) => blocking_thread(SIGTRAP, if auto { policy.patience.min(MOMENT) } else { policy.patience })?
             .map(|tid| Refusal::SignalBlocked { tid, signal: SIGTRAP }),
     };
     match unfit {
@@ -434,6 +438,10 @@ fn write_stopped(windows: &[Window], policy: &BatchPolicy, writer: &Writer) -> R
         let mut stopped = Ok(());
         let mut begun = ticks();
         if !alone {
+            if !policy.allow_blocked {
+                // Better to wait for a thread that blocks the signal before the others are stopped than after.
+                let _ = blocking_thread(policy.signal, policy.patience.min(MOMENT))?;
+            }
             // SAFETY: it stays here until `end`.
             stopped = unsafe { visit.begin() }.and_then(|()| visit.all(policy.patience.min(100_000_000)));
         }

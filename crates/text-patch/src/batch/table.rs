@@ -85,9 +85,9 @@ impl Table {
             let end = (from & !(PIECE - 1)) + DEPTH;
             let mut other_stack = 0;
             let mut at = from;
-            let mut behind = [0u64; 3]; // the three words before
+            let mut behind = [0u64, 0, 0]; // the three words before
             while at < end {
-                let mut piece = [const { core::mem::MaybeUninit::<u8>::uninit() }; PIECE as usize];
+                let mut piece = core::mem::MaybeUninit::<[u8; PIECE as usize]>::uninit();
                 let length = (PIECE - at % PIECE) as usize;
                 // SAFETY: bytes may be uninitialized: only those that were read are looked at.
                 let buffer = unsafe { core::slice::from_raw_parts_mut(piece.as_mut_ptr().cast::<u8>(), length) };
@@ -177,17 +177,17 @@ pub fn overlaps(start: u64, end: u64) -> bool {
 /// In a fork's child: writes the rest of a batch that was under way in the parent, of whose threads only this one lives
 /// here.
 pub fn complete_after_fork() {
-    let table = CURRENT.swap(core::ptr::null_mut(), Ordering::SeqCst);
-    READERS.store(0, Ordering::SeqCst);
+    READERS.store(0, Ordering::SeqCst); // the parent's other threads
+    // It stays published until all is written: what is called here may hold INT3.
     // SAFETY: the parent's table, copied with all memory while it was published.
-    let Some(table) = (unsafe { table.as_ref() }) else { return };
+    let Some(table) = (unsafe { CURRENT.load(Ordering::SeqCst).as_ref() }) else { return };
     let range = |i: usize| {
         let window = table.window(i);
         (window.address, window.address + u64::from(window.length))
     };
     let opened = crate::writable::Writer::open(table.count, &range, crate::writable::Access::Auto);
     let Ok(mut writer) = opened else { return };
-    let mask = syscall::signal_mask(syscall::SignalMask::Block, !tasks::signal_bit(crate::arch::signal::SIGTRAP));
+    let mask = syscall::signal_mask(syscall::SignalMask::Set, !tasks::signal_bit(crate::arch::signal::SIGTRAP));
     for i in 0..table.count {
         let window = table.window(i);
         // SAFETY: no other thread exists.
@@ -197,6 +197,7 @@ pub fn complete_after_fork() {
         }
     }
     crate::arch::serialize_here();
+    CURRENT.store(core::ptr::null_mut(), Ordering::SeqCst);
     writer.close();
     syscall::signal_mask(syscall::SignalMask::Set, mask);
 }

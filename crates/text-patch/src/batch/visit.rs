@@ -193,18 +193,21 @@ impl Visit {
     /// # Errors
     /// [`Refusal::SignalBlocked`] or [`Refusal::NoAnswer`] after `patience` nanoseconds.
     pub fn all(&mut self, patience: u64) -> Result<(), Refusal> {
-        let deadline = syscall::monotonic_nanos() + patience;
+        let begun = syscall::monotonic_nanos();
         loop {
             let seen = self.answers.load(Ordering::Acquire);
             let news = self.discover()?;
             let mut open = None;
+            let mut stuck = self.stop;
             for i in 0..self.slots().len() {
                 if self.slots()[i].state.load(Ordering::Acquire) == KNOWN {
                     self.visit(i);
                 }
                 let slot = &self.slots()[i];
-                if slot.state.load(Ordering::Acquire) != DONE {
-                    open = Some(slot.tid.load(Ordering::Relaxed));
+                let (tid, state) = (slot.tid.load(Ordering::Relaxed), slot.state.load(Ordering::Acquire));
+                if state != DONE {
+                    open = Some(tid);
+                    stuck &= state == KNOWN && matches!(tasks::whereabouts(tid), Whereabouts::Waiting { .. });
                 }
             }
             let Some(tid) = open else {
@@ -213,7 +216,9 @@ impl Visit {
                 }
                 return Ok(());
             };
-            if syscall::monotonic_nanos() > deadline {
+            // A thread that blocks the signal and waits may wait for a lock that a stopped thread holds.
+            let elapsed = syscall::monotonic_nanos() - begun;
+            if elapsed > patience || (stuck && elapsed > 3_000_000) {
                 let blocked = tasks::blocked_signals(tid).unwrap_or(0) & signal_bit(self.policy.signal) != 0;
                 return Err(if blocked {
                     Refusal::SignalBlocked { tid, signal: self.policy.signal }

@@ -1,25 +1,60 @@
-//! First in line for a processor while threads of another process stand and wait for us.
+//! First in line for a processor: on a crowded machine the time for which threads are held is the time for which they,
+//! and we, wait for processors.
 
-/// Gives this thread its priority back when dropped.
-#[derive(Debug)]
-pub struct Urgent {
-    before: i32,
-}
+use std::fs;
 
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+
+/// The highest ordinary priority. (Real-time scheduling of the tracer would be worse: woken before the reporting thread
+/// has left its processor, it would be made to sleep for a tick.)
 const HIGHEST: i32 = -20;
 
+/// Priorities raised for the time of a stop, given back when dropped. Without the privilege nothing is changed.
+#[derive(Debug, Default)]
+pub struct Urgent {
+    /// Thread (`None`: this one), its priority before.
+    before: Vec<(Option<Pid>, i32)>,
+}
+
 impl Urgent {
-    /// The highest ordinary priority for this thread; `None` without the privilege for it. (Real-time scheduling would
-    /// be worse: woken before the reporting thread has left its processor, the kernel makes the tracer sleep a tick.)
-    pub fn begin() -> Option<Urgent> {
-        let before = rustix::process::getpriority_process(None).ok()?;
-        rustix::process::setpriority_process(None, HIGHEST).ok()?;
-        Some(Urgent { before })
+    /// Raises this thread's priority.
+    pub fn begin() -> Urgent {
+        let mut urgent = Urgent::default();
+        urgent.raise(None);
+        urgent
+    }
+
+    /// Raises the priority of threads that are about to be held, if there are more runnable threads than processors:
+    /// they can't stand before they have run.
+    pub fn raise_crowded(&mut self, threads: impl Iterator<Item = i32>) {
+        if is_crowded() {
+            threads.filter_map(Pid::from_raw).for_each(|thread| self.raise(Some(thread)));
+        }
+    }
+
+    fn raise(&mut self, thread: Option<Pid>) {
+        if let Ok(before) = getpriority_process(thread)
+            && before != HIGHEST
+            && setpriority_process(thread, HIGHEST).is_ok()
+        {
+            self.before.push((thread, before));
+        }
     }
 }
 
 impl Drop for Urgent {
     fn drop(&mut self) {
-        let _ = rustix::process::setpriority_process(None, self.before);
+        // Ourselves last.
+        for (thread, before) in self.before.drain(..).rev() {
+            let _ = setpriority_process(thread, before);
+        }
     }
+}
+
+/// The fourth field of `/proc/loadavg` is runnable threads / all threads.
+fn is_crowded() -> bool {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let runnable = text.split_whitespace().nth(3).and_then(|field| field.split('/').next()?.parse::<usize>().ok());
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    runnable.is_some_and(|runnable| runnable > processors)
 }

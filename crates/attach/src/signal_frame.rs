@@ -81,11 +81,18 @@ impl Stop<'_> {
 }
 
 fn frames(stack: &[u8], from: u64, returns: &[u64]) -> Vec<Interrupted> {
-    let word = |at: usize| stack.get(at..at + 8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
-    let marks = (0..stack.len()).step_by(8).filter(|at| word(*at).is_some_and(|w| returns.contains(&w)));
-    marks
-        .filter_map(|at| Some(Interrupted { at: from + (at + SAVED_RIP) as u64, next: word(at + SAVED_RIP)? }))
-        .collect()
+    let mut found = Vec::new();
+    // All threads stand while this runs: the bytes of an address are looked for as text is.
+    for mark in returns {
+        for at in memchr::memmem::find_iter(stack, &mark.to_le_bytes()).filter(|at| at % 8 == 0) {
+            let saved = at + SAVED_RIP;
+            if let Some(bytes) = stack.get(saved..saved + 8) {
+                let next = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+                found.push(Interrupted { at: from + saved as u64, next });
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]

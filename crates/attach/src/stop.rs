@@ -78,7 +78,8 @@ pub struct Stop<'a> {
     pub(crate) threads: Vec<Held>,
     began: Instant,
     pub(crate) news: ChildSignal,
-    _urgent: Option<Urgent>,
+    /// Dropped after the threads have been let go.
+    urgent: Urgent,
 }
 
 /// Which threads to hold.
@@ -111,7 +112,7 @@ impl<'a> Stop<'a> {
             threads: Vec::new(),
             began: Instant::now(),
             news: ChildSignal::block(),
-            _urgent: Urgent::begin(),
+            urgent: Urgent::begin(),
         };
         loop {
             let found = match which {
@@ -138,6 +139,7 @@ impl<'a> Stop<'a> {
         if seized.is_empty() {
             return Err(AttachError::Exited { pid });
         }
+        stop.urgent.raise_crowded(seized.iter().map(|(tid, _)| *tid));
         stop.began = Instant::now();
         stop.hold(seized)?;
         Ok(stop)

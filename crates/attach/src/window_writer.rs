@@ -68,8 +68,8 @@ impl Target {
         let returns = self.signal_returns();
         while !runs.is_empty() {
             let mut stop = self.stop_all()?;
-            let began = Instant::now();
             stop.find_interrupted(&returns);
+            let began = Instant::now();
             let mut done = 0;
             let mut again = Vec::new();
             for run in &runs {

@@ -4,15 +4,22 @@
 //! byte inside of some window are few, and only those are decoded, from the start of their function, to see whether
 //! an instruction stands there. Where decoding meets something that is no instruction (data in the text), what was
 //! found counts as a branch. Pointers in data, jump tables and exception tables are held against the same windows.
+//!
+//! In a stripped object the same search tells functions from their cold parts, which have unwind information of their
+//! own: a function is called, or its address is taken, or others end by jumping to it, not under a condition.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use transect_binary_info::Object;
 
 use crate::convention::Conventions;
 use crate::displace::JUMP;
-use crate::{Event, FunctionTable, Refusal, Site, Window, jump_table, parallel};
+use crate::{Event, FunctionTable, ProviderKind, Refusal, Site, Window, jump_table, parallel};
+
+/// Alignment of functions in optimised code (`-falign-functions`), where they aren't packed for size.
+const FUNCTION_ALIGNMENT: u64 = 16;
 
 /// Bytes searched by one thread at a time.
 const PIECE: usize = 64 << 10;
@@ -42,6 +49,30 @@ impl AddressSet {
     }
 }
 
+/// The same, for several threads at once.
+struct SharedSet {
+    base: u64,
+    bits: Vec<AtomicU64>,
+}
+
+impl SharedSet {
+    fn new(base: u64, end: u64) -> Self {
+        Self { base, bits: (0..(end - base) / 64 + 1).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn insert(&self, address: u64) {
+        let at = address.wrapping_sub(self.base);
+        if let Some(word) = self.bits.get((at / 64) as usize) {
+            word.fetch_or(1 << (at % 64), Ordering::Relaxed);
+        }
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        let at = address.wrapping_sub(self.base);
+        self.bits.get((at / 64) as usize).is_some_and(|word| word.load(Ordering::Relaxed) >> (at % 64) & 1 != 0)
+    }
+}
+
 /// Something that looks like a branch at `at` to `target`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Hit {
@@ -53,6 +84,8 @@ struct Hit {
 #[derive(Default)]
 struct Found {
     hits: Vec<Hit>,
+    /// Jumps from elsewhere to the first address of an entry without name.
+    passes: Vec<Hit>,
     /// Places that look like a jump through a register or a table.
     indirect: Vec<u64>,
 }
@@ -65,6 +98,8 @@ struct Windows<'a> {
     interior: AddressSet,
     /// First addresses of entries.
     heads: AddressSet,
+    /// Those of `heads` that are called or whose address is taken.
+    called: SharedSet,
     /// Objects at fixed addresses have them in immediates and in data.
     fixed: bool,
 }
@@ -84,6 +119,7 @@ pub(crate) fn examine(object: &Object, table: &FunctionTable, sites: &[Site]) ->
         table,
         interior: AddressSet::new(first.start, last),
         heads: AddressSet::new(first.start, last),
+        called: SharedSet::new(first.start, last),
         fixed: object.is_fixed(),
     };
     for site in sites {
@@ -100,12 +136,19 @@ pub(crate) fn examine(object: &Object, table: &FunctionTable, sites: &[Site]) ->
             verdicts[index].get_or_insert(reason);
         }
     };
-    for hit in windows.confirm(object, found.hits) {
+    for (hit, certain) in windows.confirm(object, found.hits) {
+        // What may be data is not believed to lead into the middle of an instruction.
+        if !certain && !windows.is_start(hit.target) {
+            continue;
+        }
         let inside = windows.interior.contains(hit.target);
         refuse(hit.target, if inside { Refusal::JumpTargetInside } else { Refusal::EntryIsLoopHead });
     }
     for target in windows.pointers(object) {
         refuse(target, Refusal::JumpTargetInside);
+    }
+    for index in windows.parts(object, found.passes) {
+        refuse(sites[index].vaddr, Refusal::PartOfFunction);
     }
     let mut unknown = Vec::new();
     for (function, targets) in windows.tables(object, &found.indirect) {
@@ -179,6 +222,7 @@ impl Windows<'_> {
         let mut all = Found::default();
         for mut part in parts {
             all.hits.append(&mut part.hits);
+            all.passes.append(&mut part.passes);
             all.indirect.append(&mut part.indirect);
         }
         all
@@ -186,54 +230,84 @@ impl Windows<'_> {
 
     fn search_piece(&self, start: u64, bytes: &[u8], count: usize, found: &mut Found) {
         for position in 0..count.min(bytes.len()) {
-            let class = CLASS[usize::from(bytes[position])];
-            if class == Class::None {
-                continue;
-            }
-            let rest = &bytes[position..];
             let at = start + position as u64;
-            let mut test = |length: u64, displacement: Option<i64>, call: bool| {
-                let Some(displacement) = displacement else { return };
-                let target = (at + length).wrapping_add_signed(displacement);
-                if self.interior.contains(target) || !call && self.heads.contains(target) && self.is_round(at, target) {
-                    found.hits.push(Hit { at, target });
+            let rest = &bytes[position..];
+            if self.fixed
+                && let Some(value) = long(rest, 0).map(|value| u64::from(value as u32))
+            {
+                // An address in an immediate.
+                if self.heads.contains(value) {
+                    self.called.insert(value);
+                } else if self.interior.contains(value) {
+                    found.hits.push(Hit { at, target: value });
                 }
-            };
-            match class {
-                Class::None => {}
-                Class::Short => test(2, rest.get(1).map(|&b| i64::from(b.cast_signed())), false),
-                Class::Call => test(5, long(rest, 1), true),
-                Class::Jump => test(5, long(rest, 1), false),
-                // jcc near, xbegin; lea: the opcode's second byte.
-                Class::Escape => {
-                    if rest.get(1).is_some_and(|b| b & 0xf0 == 0x80) {
-                        test(6, long(rest, 2), false);
-                    }
-                }
-                Class::Lea => {
-                    if rest.get(1).is_some_and(|b| b & 0xc7 == 0x05) {
-                        test(6, long(rest, 2), true);
-                    }
-                }
+            }
+            let (length, displacement, kind) = match CLASS[usize::from(bytes[position])] {
+                Class::None => continue,
+                Class::Short => (2, rest.get(1).map(|&b| i64::from(b.cast_signed())), Leads::Jumps),
+                Class::Call => (5, long(rest, 1), Leads::Calls),
+                Class::Jump => (5, long(rest, 1), Leads::Jumps),
+                Class::Escape if rest.get(1).is_some_and(|b| b & 0xf0 == 0x80) => (6, long(rest, 2), Leads::Jumps),
+                Class::Lea if rest.get(1).is_some_and(|b| b & 0xc7 == 0x05) => (6, long(rest, 2), Leads::Calls),
+                Class::Transaction if rest.get(1) == Some(&0xf8) => (6, long(rest, 2), Leads::Jumps),
                 Class::Group5 => {
                     if rest.get(1).is_some_and(|b| matches!(b, 0xe0..=0xe7 | 0x24)) {
                         found.indirect.push(at);
                     }
+                    continue;
                 }
-                Class::Move => {
-                    if rest[0] == 0xc7 && rest.get(1) == Some(&0xf8) {
-                        test(6, long(rest, 2), true);
-                    }
-                    if self.fixed {
-                        let offset = if rest[0] == 0xc7 { 2 } else { 1 };
-                        let value = long(rest, offset).map(|value| u64::from(value as u32));
-                        if let Some(target) = value.filter(|&value| self.interior.contains(value)) {
-                            found.hits.push(Hit { at, target });
-                        }
-                    }
+                _ => continue,
+            };
+            let Some(displacement) = displacement else { continue };
+            let target = (at + length).wrapping_add_signed(displacement);
+            if self.interior.contains(target) {
+                found.hits.push(Hit { at, target });
+            } else if self.heads.contains(target) {
+                match kind {
+                    Leads::Calls => self.called.insert(target),
+                    Leads::Jumps if self.is_round(at, target) => found.hits.push(Hit { at, target }),
+                    Leads::Jumps if self.is_unnamed(target) => found.passes.push(Hit { at, target }),
+                    Leads::Jumps => {}
                 }
             }
         }
+    }
+
+    /// True if the entry at `target` is that of a function without name.
+    fn is_unnamed(&self, target: u64) -> bool {
+        let function = self.site_at(target).map(|index| self.sites[index].function);
+        function.is_some_and(|function| self.table.functions()[function as usize].symbol.is_empty())
+    }
+
+    /// Sites at code without name that nobody calls, to which a conditional jump leads, or nothing but one jump, though
+    /// it isn't aligned as functions are.
+    fn parts(&self, object: &Object, passes: Vec<Hit>) -> Vec<usize> {
+        /// Functions that jump there, and whether some jump is conditional: calls aren't.
+        #[derive(Default)]
+        struct Reached {
+            from: HashSet<u64>,
+            conditionally: bool,
+        }
+        let mut reached: HashMap<usize, Reached> = HashMap::new();
+        for (pass, _) in self.confirm(object, passes) {
+            let Some(index) = self.site_at(pass.target) else { continue };
+            let entry = reached.entry(index).or_default();
+            entry.from.insert(self.table.decodable_before(pass.at).unwrap_or(0));
+            let opcode = object.bytes_at(pass.at).and_then(|bytes| bytes.first()).copied();
+            entry.conditionally |= !matches!(opcode, Some(0xe9 | 0xeb));
+        }
+        let is_part = |(index, site): (usize, &Site)| {
+            let f = &self.table.functions()[site.function as usize];
+            let candidate = site.event == Event::Entry && site.provider == ProviderKind::Entry && f.symbol.is_empty();
+            if !candidate || self.called.contains(f.vaddr) || self.called.contains(site.vaddr) {
+                return None;
+            }
+            let (conditionally, from) = reached.get(&index).map_or((false, 0), |r| (r.conditionally, r.from.len()));
+            // Functions are aligned, parts are packed.
+            let part = conditionally || from <= 1 && !f.vaddr.is_multiple_of(FUNCTION_ALIGNMENT);
+            part.then_some(index)
+        };
+        self.sites.iter().enumerate().filter_map(is_part).collect()
     }
 
     /// True if a jump at `at` to `target`, the first address of some entry, comes from the same function.
@@ -244,8 +318,20 @@ impl Windows<'_> {
         (f.vaddr..f.vaddr + f.size).contains(&at) || self.table.containing(at) == Some(function)
     }
 
-    /// Those hits at which an instruction stands that leads there.
-    fn confirm(&self, object: &Object, hits: Vec<Hit>) -> Vec<Hit> {
+    /// True if an instruction begins at `target`, as far as windows know.
+    fn is_start(&self, target: u64) -> bool {
+        let Some(site) = self.site_at(target).map(|index| &self.sites[index]) else { return true };
+        match &site.window {
+            Window::Displaced { displaced, .. } => {
+                target <= site.vaddr
+                    || displaced.starts.iter().any(|(offset, _)| site.vaddr + u64::from(*offset) == target)
+            }
+            _ => true,
+        }
+    }
+
+    /// Those hits at which an instruction stands that leads there; true beside it if that is certain.
+    fn confirm(&self, object: &Object, hits: Vec<Hit>) -> Vec<(Hit, bool)> {
         let mut hits: Vec<(u64, Hit)> =
             hits.into_iter().filter_map(|hit| Some((self.table.decodable_before(hit.at)?, hit))).collect();
         hits.sort_unstable();
@@ -254,20 +340,26 @@ impl Windows<'_> {
         parallel::map_pieces(&groups, |group| confirm_from(object, group)).concat()
     }
 
-    /// Pointers to the inside of windows, in relocated words or (at fixed addresses) in data.
+    /// Pointers to the inside of windows, in relocated words or (at fixed addresses) in data; those to entries are noted.
     fn pointers(&self, object: &Object) -> Vec<u64> {
-        let relocated = object.relative_relocations();
-        let mut found: Vec<u64> =
-            relocated.iter().map(|r| r.target).filter(|&target| self.interior.contains(target)).collect();
+        let mut found = Vec::new();
+        let mut look = |target: u64| {
+            if self.heads.contains(target) {
+                self.called.insert(target);
+            } else if self.interior.contains(target) {
+                found.push(target);
+            }
+        };
+        object.relative_relocations().iter().for_each(|relocation| look(relocation.target));
+        look(object.entry_point());
         if !self.fixed {
             return found;
         }
         for range in object.data_ranges() {
             let start = range.start.next_multiple_of(8);
             let Some(bytes) = object.bytes_at(start) else { continue };
-            let words = bytes[..bytes.len().min((range.end - start) as usize)].chunks_exact(8);
-            let values = words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-            found.extend(values.filter(|&value| self.interior.contains(value)));
+            let words = bytes[..bytes.len().min(range.end.saturating_sub(start) as usize)].chunks_exact(8);
+            words.for_each(|word| look(u64::from_le_bytes(word.try_into().unwrap_or_default())));
         }
         found
     }
@@ -290,7 +382,7 @@ impl Windows<'_> {
 }
 
 /// Decodes from the start of a group on, to the last of its places.
-fn confirm_from(object: &Object, group: &[(u64, Hit)]) -> Vec<Hit> {
+fn confirm_from(object: &Object, group: &[(u64, Hit)]) -> Vec<(Hit, bool)> {
     let mut confirmed = Vec::new();
     let Some((from, _)) = group.first() else { return confirmed };
     let Some(bytes) = object.bytes_at(*from) else { return confirmed };
@@ -313,7 +405,7 @@ fn confirm_from(object: &Object, group: &[(u64, Hit)]) -> Vec<Hit> {
         // The place may be behind a prefix of the instruction's.
         while let Some(hit) = waiting.next_if(|hit| hit.at < end) {
             if !sound || leads(&instruction, hit.target) {
-                confirmed.push(hit);
+                confirmed.push((hit, sound));
             }
         }
     }
@@ -344,6 +436,14 @@ fn long(bytes: &[u8], at: usize) -> Option<i64> {
     Some(i32::from_le_bytes(*raw).into())
 }
 
+/// What an instruction does with an address.
+enum Leads {
+    /// Control goes there and doesn't come back.
+    Jumps,
+    /// Control goes there and returns, or may go there later.
+    Calls,
+}
+
 /// What a first opcode byte may begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
@@ -354,7 +454,7 @@ enum Class {
     Escape,
     Lea,
     Group5,
-    Move,
+    Transaction,
 }
 
 const CLASS: [Class; 256] = {
@@ -369,18 +469,12 @@ const CLASS: [Class; 256] = {
         class[byte] = Class::Short;
         byte += 1;
     }
-    byte = 0xb8;
-    while byte <= 0xbf {
-        class[byte] = Class::Move;
-        byte += 1;
-    }
     class[0xeb] = Class::Short;
     class[0xe8] = Class::Call;
     class[0xe9] = Class::Jump;
     class[0x0f] = Class::Escape;
     class[0x8d] = Class::Lea;
     class[0xff] = Class::Group5;
-    class[0x68] = Class::Move;
-    class[0xc7] = Class::Move;
+    class[0xc7] = Class::Transaction;
     class
 };

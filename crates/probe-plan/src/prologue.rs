@@ -33,7 +33,7 @@ pub(crate) fn uses_return_address(code: &[u8], vaddr: u64, size: u64, may_read: 
         {
             return true;
         }
-        let constant = || i64::try_from(i.immediate(1).cast_signed()).unwrap_or(0);
+        let constant = || i.immediate(1).cast_signed();
         match i.mnemonic() {
             Mnemonic::Push => depth += 8,
             Mnemonic::Pushfq => depth += 8,

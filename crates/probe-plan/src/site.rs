@@ -197,6 +197,9 @@ pub enum Refusal {
     NotCode,
     /// A site of another kind occupies these bytes.
     Overlap,
+    /// Code of a stripped object that is only jumped to, from inside of a function: a part of that one that the compiler
+    /// put elsewhere. Its registers, flags and red zone may be in use.
+    PartOfFunction,
 }
 
 impl std::fmt::Display for Refusal {
@@ -212,6 +215,7 @@ impl std::fmt::Display for Refusal {
             Self::ForeignConvention => "a calling convention of its own",
             Self::NotCode => "not code",
             Self::Overlap => "another site is in its place",
+            Self::PartOfFunction => "part of another function",
         })
     }
 }

@@ -90,7 +90,6 @@ fn notes(object: &Object) -> Vec<(u64, UsdtNote)> {
 }
 
 /// The descriptor of the first note in `bytes` (if it is a USDT note), and what follows it.
-#[expect(clippy::type_complexity, reason = "an optional pair")]
 fn split_note(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
     let word = |at: usize| bytes.get(at..at + 4)?.first_chunk().map(|raw| u32::from_le_bytes(*raw) as usize);
     let (name_size, size, kind) = (word(0)?, word(4)?, word(8)?);

@@ -248,7 +248,8 @@ fn harmless(bytes: &[u8]) -> Option<&[u8]> {
     (known && !is_moody(&instruction)).then(|| &bytes[..instruction.len()])
 }
 
-/// Instructions that end the child, change its segments, or answer differently each time.
+/// Instructions that end the child, change its segments, or answer differently each time; and those that the kernel
+/// emulates (`sldt` and its like), after which it steps one too far.
 fn is_moody(i: &Instruction) -> bool {
     use Mnemonic as M;
     let flow = matches!(i.flow_control(), FlowControl::Interrupt | FlowControl::XbeginXabortXend);
@@ -260,7 +261,12 @@ fn is_moody(i: &Instruction) -> bool {
         || matches!(i.code(), Code::Syscall | Code::Sysenter | Code::Int1 | Code::Int3)
         || matches!(
             i.mnemonic(),
-            M::Rdtsc
+            M::Sldt
+                | M::Str
+                | M::Smsw
+                | M::Sgdt
+                | M::Sidt
+                | M::Rdtsc
                 | M::Rdtscp
                 | M::Rdrand
                 | M::Rdseed

@@ -215,7 +215,7 @@ def cpu_bound(folder, build, quick):
     text = real.text_file(folder, 6_000_000 * size)
     movie = os.path.join(folder, "movie.y4m")
     if shutil.which("ffmpeg") and not os.path.exists(movie):
-        subprocess.run(["ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc2=duration={2 * size}:size=640x360:rate=25", "-pix_fmt", "yuv420p", movie], check=False)
+        subprocess.run(["ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc2=duration={4 * size}:size=640x360:rate=25", "-pix_fmt", "yuv420p", movie], check=False)
     if shutil.which("x264"):
         encoder = real.Batch("h264 (x264)", "x264", ["x264", "--quiet", "--no-progress", "--threads", "1", "--preset", "medium", "-o", "/dev/null", "--demuxer", "y4m", movie])
     else:
@@ -224,14 +224,14 @@ def cpu_bound(folder, build, quick):
     go = next((p for p in ("/usr/games/gnugo", "/usr/bin/gnugo") if os.path.exists(p)), "gnugo")
     moves = os.path.join(folder, "moves.gtp")
     with open(moves, "w") as file:
-        file.write("boardsize 9\nset_random_seed 3\n" + "genmove black\ngenmove white\n" * (3 * size) + "quit\n")
+        file.write("boardsize 13\nset_random_seed 3\n" + "genmove black\ngenmove white\n" * (5 * size) + "quit\n")
     at = lambda name: os.path.join(build, name)
     return [
         encoder,
         real.Batch("bzip2", "bzip2", ["bzip2", "-k", "-c", text]),
         real.Batch("chess (stockfish)", engine, [engine, "bench", "16", "1", str(10 + size)]),
         real.Batch("go (gnugo)", go, [go, "--mode", "gtp", "--level", "8", "--gtp-input", moves]),
-        real.Batch("perl", "perl", ["perl", "-e", real.PERL_WORK.format(n=700000 * size)]),
+        real.Batch("perl", "perl", ["perl", "-e", real.PERL_WORK.format(n=1500000 * size)]),
         real.Batch("n-body", at("n-body"), [at("n-body"), "200", str(5000 * size)]),
         real.Batch("hull", at("hull"), [at("hull"), "400000", str(60 * size)]),
         real.Batch("blackscholes", at("blackscholes"), [at("blackscholes"), "100000", str(100 * size)]),
@@ -241,8 +241,17 @@ def cpu_bound(folder, build, quick):
 def overheads(options, folder, fresh):
     """`transect latency` with its defaults against the program alone."""
     print("\n### Real and numeric programs, native and under `transect latency` (all functions, defaults)\n")
-    print("| program | native, s (min / median / max) | measured, s | wall (medians) | wall (minima) | probes | called | samples/s | toggles/s | share in toggling | longest stop, ms |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    print("CPU: processor time of the program itself, the tool's own left out; other work on the machine hardly touches it.\n")
+    print("| program | CPU native, s (min / median / max) | CPU measured, s | CPU (minima) | CPU (medians) | wall (minima) | probes | called | samples/s | toggles/s | share in toggling | longest stop, ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
     ratios, least = [], []
+    used = os.path.join(folder, "cpu-seconds")
+    wrapper = [os.path.join(options.build, "cpu-time"), used]
+
+    def run(program, prefix):
+        wall = program.run(prefix + wrapper, folder)[0]
+        with open(used) as file:
+            return float(file.read()), wall
+
     for program in cpu_bound(folder, options.build, options.quick):
         if options.program and options.program not in program.name:
             continue
@@ -252,28 +261,30 @@ def overheads(options, folder, fresh):
             continue
         native, measured, sessions = [], [], []
         try:
-            program.run([], folder)
+            run(program, [])
             for i in range(options.rounds + 1):
                 profile = fresh()
-                seconds = program.run([options.transect, "latency", "--quiet", "-o", profile, "--"], folder)[0]
+                # The program alone, beside it the same under the tool: in turn, so that a slower minute meets both.
+                ours = run(program, [options.transect, "latency", "--quiet", "-o", profile, "--"])
                 with open(os.path.join(profile, "meta.json")) as file:
                     session = json.load(file).get("latency")
                 shutil.rmtree(profile, ignore_errors=True)
-                if i == 0:
-                    continue  # fills caches
-                measured.append(seconds), sessions.append(session)
-                native.append(program.run([], folder)[0])
+                theirs = run(program, [])
+                if i:  # the first round fills caches
+                    measured.append(ours), native.append(theirs), sessions.append(session)
         except (RuntimeError, subprocess.SubprocessError, OSError, ValueError) as error:
             print(f"| {program.name} | FAILED: {str(error)[:200]} |", flush=True)
             continue
-        ratio, best = statistics.median(measured) / statistics.median(native), min(measured) / min(native)
+        cpu = [[values[0] for values in rows] for rows in (native, measured)]
+        ratio, best = statistics.median(cpu[1]) / statistics.median(cpu[0]), min(cpu[1]) / min(cpu[0])
+        wall = min(values[1] for values in measured) / min(values[1] for values in native)
         ratios.append((ratio, program.name)), least.append((best, program.name))
         known = [s for s in sessions if s]
         middle = lambda key: statistics.median(s[key] for s in known) if known else float("nan")
-        print(f"| {program.name} | {spread(native, 3)} | {spread(measured, 3)} | {ratio - 1:+.1%} | {best - 1:+.1%} | {middle('probes_installed'):.0f} | {middle('probes_active'):.0f} | {middle('samples_per_second'):,.0f} | {middle('toggles_per_second'):,.0f} | {middle('toggling_share'):.2%} | {middle('longest_stop_ns') / 1e6:.2f} |", flush=True)
+        print(f"| {program.name} | {spread(cpu[0], 3)} | {spread(cpu[1], 3)} | {best - 1:+.1%} | {ratio - 1:+.1%} | {wall - 1:+.1%} | {middle('probes_installed'):.0f} | {middle('probes_active'):.0f} | {middle('samples_per_second'):,.0f} | {middle('toggles_per_second'):,.0f} | {middle('toggling_share'):.2%} | {middle('longest_stop_ns') / 1e6:.2f} |", flush=True)
     if ratios:
         print()
-        for name, values in (("medians", ratios), ("minima", least)):
+        for name, values in (("minima", least), ("medians", ratios)):
             worst = max(values)
             mean = statistics.mean(r for r, _ in values) - 1
-            print(f"Mean over {len(values)} programs, by {name}: {mean:+.1%} (goal: ≤ 3 %); worst: {worst[1]} {worst[0] - 1:+.1%} (goal: ≤ 8 %).")
+            print(f"Mean over {len(values)} programs, CPU time by {name}: {mean:+.1%} (goal: ≤ 3 %); worst: {worst[1]} {worst[0] - 1:+.1%} (goal: ≤ 8 %). Share in toggling: goal ≤ 0.2 %.")

@@ -200,6 +200,9 @@ impl Measured {
             _ => None,
         });
         self.unwritten.extend(unwritten);
+        for (object, count) in prepared.without_room {
+            self.unwritten.extend((0..count).map(|_| (object, "there was no room for more probes".to_owned())));
+        }
         self.refused.extend(prepared.refused);
         Ok(())
     }

@@ -31,6 +31,10 @@ impl Wanted {
     fn wants_object(&self, object: &LoadedObject) -> bool {
         let path = object.path.to_string_lossy();
         let name = path.rsplit('/').next().unwrap_or(&path);
+        // The agent of another collector is not part of the program, and its code keeps conventions of its own.
+        if name.starts_with("libtransect") {
+            return false;
+        }
         if self.components.is_empty() {
             // The loader's functions run with a convention and at times of their own.
             return !is_loader(name);

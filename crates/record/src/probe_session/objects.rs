@@ -73,7 +73,21 @@ pub fn load(pid: i32, mappings: &[Mapping], known: &mut HashSet<u64>) -> (Vec<Lo
             Err(reason) => unreadable.push(UnreadableObject { path: mapping.path.clone(), reason }),
         }
     }
+    by_importance(pid, &mut objects);
     (objects, unreadable)
+}
+
+/// The executable first, then what it asks for itself, then the rest: if there is not room for all, the program's own
+/// code has it.
+fn by_importance(pid: i32, objects: &mut [LoadedObject]) {
+    let executable = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let Some(program) = objects.iter().find(|o| o.path == executable) else { return };
+    let needed: HashSet<String> = program.object.needed().iter().cloned().collect();
+    objects.sort_by_cached_key(|o| {
+        let name = o.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let asked_for = needed.contains(&name) || o.object.soname().is_some_and(|soname| needed.contains(soname));
+        (o.path != executable, !asked_for)
+    });
 }
 
 /// The file behind a mapping: by its mapping where we may (which works for deleted files and other mount namespaces),

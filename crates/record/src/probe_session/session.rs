@@ -1,7 +1,7 @@
 //! The controller of one process' probes: everything is prepared in the arena while the process runs; only jumps are
 //! written into its text while its threads are held for a moment; after that a probe is switched by one store.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::offset_of;
 use std::ops::Range;
 use std::path::Path;
@@ -99,6 +99,8 @@ pub struct Prepared {
     pub sites: Vec<SiteId>,
     /// Functions wanted that can't hold a probe.
     pub refused: Vec<RefusedFunction>,
+    /// Sites for which there was no room, by object.
+    pub without_room: BTreeMap<usize, u64>,
 }
 
 /// Controls the probes of one process.
@@ -278,8 +280,9 @@ impl ProbeSession {
         for ((object, plan, number), (region, offset)) in sites.zip(blocks) {
             let site = &plan.sites[number];
             let function = &plan.functions[site.function as usize];
-            if let Some(id) = self.build(object, function, site, &region, offset) {
-                prepared.sites.push(id);
+            match self.build(object, function, site, &region, offset) {
+                Some(id) => prepared.sites.push(id),
+                None => *prepared.without_room.entry(object).or_default() += 1,
             }
         }
         Ok(prepared)

@@ -51,7 +51,7 @@
     lea rcx, [rcx + rdx * 4]
     .endm
 
-# rdi = slot, rcx = its frame -> rax = the return address; clobbers rdx. Jumps to \\tail if it is our return site.
+# rdi = slot, rcx = its frame -> rax = the return address; clobbers rdx. Jumps to tail if it is our return site.
     .macro RETURN_ADDRESS tail
     mov rax, [rdi]
     mov rdx, rax

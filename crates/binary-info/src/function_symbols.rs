@@ -24,6 +24,15 @@ pub struct FunctionSymbol {
     pub indirect: bool,
 }
 
+impl FunctionSymbol {
+    /// True if there is no symbol: only the unwind information tells of the function.
+    pub fn is_described_only(&self) -> bool {
+        self.local
+            && self.unit.is_none()
+            && self.name.strip_prefix("sub_").is_some_and(|at| u64::from_str_radix(at, 16) == Ok(self.vaddr))
+    }
+}
+
 impl Object {
     /// Functions of the static symbol table and of the dynamic one, sorted by address; from the separate debug file if
     /// the object was stripped of its own. Functions without symbol that the unwind information describes are named

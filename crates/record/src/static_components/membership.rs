@@ -150,18 +150,29 @@ impl<'a> Inventory<'a> {
             let same = strong().filter(|f| is_same(f)).count();
             // Another version of the library than the one on this disk: names alone decide, if nearly all are there.
             let linked = same > 0 || present > 0 && present * 4 >= strong().count() * 3;
-            if !linked {
+            let private_only = strong().next().is_none();
+            if !linked && !private_only {
                 continue;
             }
+            // A linker names a unit by its object file if that doesn't name its source.
+            let named = |unit: Option<&str>| {
+                unit.is_some() && (unit == member.unit.as_deref() || unit == Some(member.name.as_str()))
+            };
             let mut units: BTreeMap<u32, usize> = BTreeMap::new();
             for f in member.functions.iter().filter(|f| f.local) {
                 for &i in private.get(&(f.name.as_str(), f.size)).into_iter().flatten() {
-                    if self.symbols[i].unit.is_some() && self.symbols[i].unit == member.unit {
+                    if named(self.symbols[i].unit.as_deref()) {
                         *units.entry(self.symbols[i].unit_index).or_default() += 1;
                     }
                 }
             }
-            let unit = units.iter().max_by_key(|(_, count)| **count).map(|(unit, _)| *unit);
+            let best = units.iter().max_by_key(|(_, count)| **count);
+            // A member that is reached through tables of functions only: nearly all of it must be there.
+            let locals = member.functions.iter().filter(|f| f.local).count();
+            if private_only && best.is_none_or(|(_, &count)| count * 5 < locals * 4) {
+                continue;
+            }
+            let unit = best.map(|(unit, _)| *unit);
             // What the library was stripped of lies between its public functions, in the same section.
             let sections: Vec<(u64, u64)> = member
                 .functions
@@ -193,7 +204,27 @@ impl<'a> Inventory<'a> {
                 }));
             }
         }
+        self.fill_gaps(&mut hits);
         hits
+    }
+
+    /// Adds functions without symbol that lie between members: libraries come stripped of private symbols, and a member
+    /// that is reached through a table of functions has no other.
+    fn fill_gaps(&self, hits: &mut Vec<usize>) {
+        let at: HashSet<u64> = hits.iter().map(|&i| self.symbols[i].vaddr).collect();
+        let mut unnamed = Vec::new();
+        let mut after_member = false;
+        for (i, s) in self.symbols.iter().enumerate() {
+            if at.contains(&s.vaddr) {
+                hits.append(&mut unnamed);
+                after_member = true;
+            } else if !s.is_described_only() {
+                unnamed.clear();
+                after_member = false;
+            } else if after_member {
+                unnamed.push(i);
+            }
+        }
     }
 
     /// Functions that came from object files: by the linker's map, else by the names of their sources.

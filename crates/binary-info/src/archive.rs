@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use object::LittleEndian as LE;
 use object::elf::{self, FileHeader64};
@@ -49,6 +49,13 @@ pub fn archive_members(path: &Path) -> Result<Vec<ArchiveMember>, BinaryError> {
     let read = |source| BinaryError::Read { path: path.to_owned(), source };
     let file = std::fs::File::open(path).map_err(read)?;
     let map = FileMap::map(&file).map_err(read)?;
+    if let Some(named) = script_libraries(&map) {
+        let mut members = Vec::new();
+        for library in named.iter().filter(|library| library.as_path() != path) {
+            members.extend(archive_members(library)?);
+        }
+        return Ok(members);
+    }
     let damaged = || BinaryError::Damaged { path: path.to_owned(), what: "archive".to_owned() };
     let archive = ArchiveFile::parse(&map[..]).map_err(|_| damaged())?;
     let mut members = Vec::new();
@@ -66,6 +73,14 @@ pub fn archive_members(path: &Path) -> Result<Vec<ArchiveMember>, BinaryError> {
         }
     }
     Ok(members)
+}
+
+/// The libraries that a linker script stands for (`GROUP ( /lib/libm-2.36.a /lib/libmvec.a )`); `None` if it is none.
+fn script_libraries(bytes: &[u8]) -> Option<Vec<PathBuf>> {
+    const LONGEST: usize = 4096;
+    let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() < LONGEST)?;
+    let found = text.split_whitespace().filter(|word| word.starts_with('/') && word.ends_with(".a")).map(PathBuf::from);
+    text.contains("GNU ld script").then(|| found.collect())
 }
 
 /// The functions of one relocatable object file; `None` if it is none of ours.

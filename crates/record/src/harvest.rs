@@ -118,6 +118,14 @@ impl Harvest {
             assembler.add(p, threads, *end, &mut self.names);
         }
         let mut profile = assembler.finish();
+        for (component, within) in statics.map(StaticComponents::unseen).unwrap_or_default() {
+            profile.loss.push(transect_profile_model::Loss {
+                what: transect_profile_model::LossKind::RefusedSites,
+                place: component,
+                count: 1,
+                reason: format!("no program loaded {within}"),
+            });
+        }
         if self.names.unresolved > 0 {
             profile.loss.push(transect_profile_model::Loss {
                 what: transect_profile_model::LossKind::UnresolvedNames,

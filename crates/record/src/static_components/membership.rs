@@ -37,7 +37,13 @@ impl<'a> Inventory<'a> {
             key,
             pattern: pattern.to_owned(),
             object: self.object.path().display().to_string(),
-            hint: if self.symbols.is_empty() { "; it is stripped of its symbols".to_owned() } else { hint },
+            hint: if self.symbols.is_empty() {
+                "; it is stripped of its symbols".to_owned()
+            } else if hint.is_empty() && rule.within.is_none() {
+                "; if it is in another program or library than this one, say within = its file name".to_owned()
+            } else {
+                hint
+            },
         }
     }
 

@@ -45,6 +45,8 @@ pub struct StaticComponents {
     folder: TempDir,
     /// What was refused, by object; objects without static components have an empty list.
     known: Mutex<HashMap<PathBuf, Vec<RefusedFunctions>>>,
+    /// The names that libraries give themselves.
+    sonames: Mutex<Vec<String>>,
 }
 
 impl StaticComponents {
@@ -58,7 +60,7 @@ impl StaticComponents {
             .prefix("transect-static-")
             .tempdir()
             .map_err(|source| StaticError::Write { path: std::env::temp_dir(), source })?;
-        Ok(StaticComponents { rules, folder, known: Mutex::default() })
+        Ok(StaticComponents { rules, folder, known: Mutex::default(), sonames: Mutex::default() })
     }
 
     /// Where the plans are.
@@ -98,12 +100,27 @@ impl StaticComponents {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).get(path).cloned().unwrap_or_default()
     }
 
+    /// Components whose object (`within`) no program has loaded, and that object.
+    pub fn unseen(&self) -> Vec<(String, String)> {
+        let seen = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = |within: &str| {
+            let pattern = Pattern::new(within);
+            seen.keys().any(|path| pattern.matches_path(&path.to_string_lossy()))
+                || self.sonames.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|s| pattern.matches_path(s))
+        };
+        let named = self.rules.iter().filter_map(|rule| Some((rule.name.clone(), rule.within.clone()?)));
+        named.filter(|(_, within)| !loaded(within)).collect()
+    }
+
     /// Writes the plan of one object, an empty file if it has no static components.
     fn make(&self, path: &Path, strict: bool) -> Result<(), StaticError> {
         if self.known.lock().unwrap_or_else(PoisonError::into_inner).contains_key(path) {
             return Ok(());
         }
         let object = Object::open(path)?;
+        if let Some(name) = object.soname() {
+            self.sonames.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+        }
         let rules: Vec<&ComponentRule> = self.rules.iter().filter(|rule| applies(rule, &object)).collect();
         let (mut bytes, mut refused) = (Vec::new(), Vec::new());
         if !rules.is_empty() {

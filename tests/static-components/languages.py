@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""C++ (exceptions, threads, jumps, signals) and Rust: namespaces as components, with counts by the programs themselves.
+
+usage: languages.py --transect PATH [--work DIR]
+"""
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FLAGS = [["-O0"], ["-O2"], ["-O3"], ["-Os"], ["-O2", "-no-pie"], ["-O2", "-flto"]]
+
+
+def run(argv, **more):
+    return subprocess.run(argv, capture_output=True, text=True, timeout=300, **more)
+
+
+def check(options, compiler, flags, folder):
+    os.makedirs(folder, exist_ok=True)
+    program, rules = os.path.join(folder, "program"), os.path.join(folder, "components.toml")
+    made = run([compiler, "-std=c++17", "-g1", *flags, os.path.join(HERE, "programs", "engine.cpp"), "-o", program, "-pthread"])
+    if made.returncode:
+        return [f"NOT RUN: {made.stderr.strip().splitlines()[-1]}"]
+    open(rules, "w").write('[[component]]\nname = "engine"\nnamespace = "engine"\n')
+    native = run([program, "50"])
+    complaints = []
+    for timing in ["count", "adaptive", "full", "every=3"]:
+        profile, truth = os.path.join(folder, "profile"), os.path.join(folder, "truth")
+        done = run([options.transect, "record", "-q", "--timing", timing, "--static-components", rules, "-o", profile, "--", program, "50", truth])
+        if (done.returncode, done.stdout, done.stderr) != (native.returncode, native.stdout, native.stderr):
+            complaints.append(f"{timing}: {done.returncode} {done.stdout!r} {done.stderr[-300:]!r}, natively {native.returncode} {native.stdout!r}")
+            continue
+        report = json.loads(run([options.transect, "report", profile, "--format", "json"]).stdout)
+        rows = [r for r in report["flows"] if r["callee"] == "engine"]
+        for line in open(truth):
+            caller, callee, api, calls = line.rstrip("\n").split("\t")
+            got = sum(r["calls"] for r in rows if r["caller"] == caller and plain(r["api"]).startswith(api))
+            if got != int(calls):
+                refused = [(l["count"], l["reason"]) for l in report["loss"] if l["what"] == "refused sites"]
+                complaints.append(f"{timing}: {caller} -> {api}: {got} instead of {calls}; refused {refused}")
+    return complaints
+
+
+def plain(api):
+    """Without the type that a template's name begins with."""
+    return api.split(" ", 1)[1] if api.startswith(("long ", "double ")) else api
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--transect", required=True)
+    parser.add_argument("--work")
+    options = parser.parse_args()
+    options.transect = os.path.abspath(options.transect)
+    folder = options.work or tempfile.mkdtemp(prefix="static-languages-")
+    failed = 0
+    for compiler, flags in itertools.product(["g++", "clang++"], FLAGS):
+        complaints = check(options, compiler, flags, os.path.join(folder, compiler + "".join(flags)))
+        failed += any(not c.startswith("NOT RUN") for c in complaints)
+        print(("ok   " if not complaints else "FAIL ") + f"{compiler} {' '.join(flags)}")
+        for c in complaints:
+            print("     " + c)
+        sys.stdout.flush()
+    if not options.work:
+        shutil.rmtree(folder)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

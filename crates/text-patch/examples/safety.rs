@@ -76,6 +76,7 @@ fn run(field: &Field, toggles: u64, executors: usize, cold: bool) -> Outcome {
     }
 }
 
+/// Runs the trial; ends the process.
 pub fn main() {
     let toggles: u64 = std::env::var("TRANSECT_TOGGLES").ok().and_then(|text| text.parse().ok()).unwrap_or(20_000_000);
     let cores = std::thread::available_parallelism().map_or(2, usize::from);

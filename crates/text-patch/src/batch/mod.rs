@@ -32,18 +32,21 @@
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::arch::signal::{SIGTRAP, SIGURG};
-use crate::arch::{serialize_here, shadow_stack_active, syscall, ticks};
-use crate::form::{CALL, INT3, JUMP};
+use crate::arch::{syscall, ticks};
 use crate::serialize::serialize_all;
 use crate::writable::{Access, Writer};
-use crate::{Refusal, WINDOW_CAPACITY, Window, emulate, tasks, trap, word};
+use crate::{Refusal, Window, tasks, trap, word};
 
+mod check;
+mod protocol;
 pub(crate) mod table;
 mod visit;
 
+pub use check::examine;
+use check::{end_of, mapped, sort};
+use protocol::{write_stopped, write_with_traps};
 use table::Table;
 pub(crate) use table::complete_after_fork as complete_table;
-use visit::Visit;
 
 /// How threads are kept from executing windows that are half written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -116,126 +119,6 @@ static BUSY: AtomicU32 = AtomicU32::new(0);
 /// True while a batch is at work in this process. For those who interpose `sigaction` or fork.
 pub fn at_work() -> bool {
     BUSY.load(Ordering::Acquire) != 0
-}
-
-impl Window {
-    /// The window that undoes this one, to be applied while its new instruction is one jump or call.
-    #[must_use]
-    pub fn reversed(&self) -> Self {
-        let mut moves = [0; WINDOW_CAPACITY];
-        moves[0] = self.address;
-        Self { address: self.address, length: self.length, old: self.new, new: self.old, starts: 1, moves }
-    }
-
-    /// Checks the description, and that a thread that meets INT3 at its beginning can be led on.
-    ///
-    /// # Errors
-    /// [`Refusal::Malformed`], [`Refusal::TooShort`], [`Refusal::JumpTargetInside`], [`Refusal::NotEmulatable`],
-    /// [`Refusal::ShadowStack`].
-    pub fn check(&self) -> Result<(), Refusal> {
-        let address = self.address;
-        let length = usize::from(self.length);
-        if length == 0 || length > WINDOW_CAPACITY || self.starts & 1 == 0 || self.starts >> length != 0 {
-            return Err(Refusal::Malformed { address });
-        }
-        if matches!(self.new[0], CALL | JUMP) && length < 5 {
-            return Err(Refusal::TooShort { address, length: self.length });
-        }
-        if (1..length).any(|i| self.starts >> i & 1 != 0 && self.moves[i] == 0) {
-            return Err(Refusal::Malformed { address });
-        }
-        let inside = |target: u64| target > address && target - address < length as u64;
-        if self.new[0] == JUMP
-            && let Some(emulate::Effect::Go(target)) = emulate::effect(&self.new[..length], address)
-            && inside(target)
-        {
-            return Err(Refusal::JumpTargetInside { address });
-        }
-        if self.moves.iter().take(length).any(|&target| inside(target)) {
-            return Err(Refusal::JumpTargetInside { address });
-        }
-        match table::first_effect(self) {
-            None => Err(Refusal::NotEmulatable { address }),
-            Some(effect) if effect.uses_return_address() && shadow_stack_active() => {
-                Err(Refusal::ShadowStack { address })
-            }
-            Some(_) => Ok(()),
-        }
-    }
-
-    /// Compares what stands in memory: true for the old bytes, false for the new ones.
-    fn is_old(&self) -> Result<bool, Refusal> {
-        let length = usize::from(self.length);
-        // SAFETY: callers of `examine` and `apply` vouch that windows are mapped.
-        let found = unsafe { core::slice::from_raw_parts(self.address as *const u8, length) };
-        if *found == self.old[..length] {
-            return Ok(true);
-        }
-        if *found == self.new[..length] {
-            return Ok(false);
-        }
-        let i = (0..length).find(|&i| found[i] != self.old[i]).unwrap_or(0);
-        Err(Refusal::ForeignBytes { address: self.address + i as u64, expected: self.old[i], found: found[i] })
-    }
-}
-
-fn sort(windows: &mut [Window]) {
-    if !windows.is_sorted_by_key(|window| window.address) {
-        windows.sort_unstable_by_key(|window| window.address);
-    }
-}
-
-fn end_of(window: &Window) -> u64 {
-    window.address + u64::from(window.length)
-}
-
-fn mapped(windows: &[Window]) -> Result<(), Refusal> {
-    // Opens nothing: only asks the kernel what is mapped executable.
-    let mut next = 0;
-    let mut reached = 0;
-    let mut refused = Ok(());
-    crate::maps::each_mapping(&mut |mapping| {
-        while next < windows.len() && windows[next].address < mapping.end {
-            let window = &windows[next];
-            if (window.address < mapping.start && reached != mapping.start) || !mapping.executable() {
-                refused = Err(Refusal::NotExecutable { address: window.address });
-                return false;
-            }
-            if end_of(window) > mapping.end {
-                reached = mapping.end;
-                break;
-            }
-            next += 1;
-        }
-        next < windows.len()
-    })?;
-    refused?;
-    windows.get(next).map_or(Ok(()), |window| Err(Refusal::NotExecutable { address: window.address }))
-}
-
-/// Examines windows as a batch would, without changing anything: `refused` is called with the index (after sorting by
-/// address) of each one that a batch would refuse.
-pub fn examine(windows: &mut [Window], refused: &mut dyn FnMut(usize, Refusal)) {
-    sort(windows);
-    // One look at the mappings for all: they are many lines of text in a large program.
-    let all_mapped = mapped(windows).is_ok();
-    for i in 0..windows.len() {
-        let window = &windows[i];
-        let overlap = || match windows.get(i + 1) {
-            Some(next) if next.address < end_of(window) => {
-                Err(Refusal::Overlap { address: window.address, other: next.address })
-            }
-            _ => Ok(()),
-        };
-        let checked = window
-            .check()
-            .and_then(|()| overlap())
-            .and_then(|()| if all_mapped { Ok(()) } else { mapped(core::slice::from_ref(window)) })
-            .and_then(|()| window.is_old().map(|_| ()));
-        if let Err(refusal) = checked {
-            refused(i, refusal);
-        }
-    }
 }
 
 /// Replaces `old` by `new` in all windows, or in none if one is refused; windows that have their new bytes already are
@@ -355,135 +238,6 @@ fn publish_and_write(
     table::take_back();
     syscall::signal_mask(syscall::SignalMask::Set, mask);
     result.map(|report| BatchReport { trapped: table.trapped(), method, ..report })
-}
-
-fn write_with_traps(
-    windows: &[Window],
-    policy: &BatchPolicy,
-    writer: &Writer,
-    table: &Table,
-) -> Result<BatchReport, Refusal> {
-    let several = windows.iter().any(|window| window.starts != 1);
-    let mut visit = if several { Some(Visit::new(false, policy)?) } else { None };
-    let mut report = BatchReport::default();
-    let begun = ticks();
-    for window in windows {
-        let mut starts = window.starts;
-        while starts != 0 {
-            // SAFETY: a start of an old instruction; the handler of SIGTRAP knows it.
-            unsafe { writer.byte(window.address + u64::from(starts.trailing_zeros()), INT3) };
-            starts &= starts - 1;
-        }
-    }
-    if let Err(refusal) = serialize_all() {
-        withdraw(windows, writer);
-        return Err(refusal);
-    }
-    if let Some(visit) = &mut visit {
-        table.move_saved(stack_pointer());
-        // SAFETY: it stays here until `end`.
-        let visited = unsafe { visit.begin() }.and_then(|()| visit.all(policy.patience));
-        visit.end();
-        (report.moved, report.signalled) = visit.figures();
-        if let Err(refusal) = visited {
-            withdraw(windows, writer);
-            return Err(refusal);
-        }
-    }
-    for window in windows {
-        // SAFETY: no thread is inside, none gets past the INT3 at the beginning.
-        unsafe { writer.bytes(window.address + 1, tail(&window.new, window.length)) };
-    }
-    serialize_surely();
-    for window in windows {
-        // SAFETY: all threads see the tail.
-        unsafe { writer.byte(window.address, window.new[0]) };
-    }
-    serialize_surely();
-    report.ticks = ticks() - begun;
-    Ok(report)
-}
-
-/// Puts old bytes back in place of INT3. All other bytes are the old ones, so a thread sees at every start INT3 or the
-/// old instruction.
-fn withdraw(windows: &[Window], writer: &Writer) {
-    for window in windows {
-        // SAFETY: single bytes change, from INT3 to what the threads may execute.
-        unsafe {
-            writer.bytes(window.address + 1, tail(&window.old, window.length));
-            writer.byte(window.address, window.old[0]);
-        }
-    }
-    serialize_surely();
-}
-
-/// Serialization half-way through, which has worked a moment ago. Should a system-call filter have forbidden it since,
-/// threads meet INT3 until it works, rather than a mixed instruction; a filter that goes on forbidding it leaves time
-/// to do the work.
-fn serialize_surely() {
-    for _ in 0..1_000 {
-        if serialize_all().is_ok() {
-            return;
-        }
-        syscall::futex_wait(&AtomicU32::new(0), 0, 1_000_000);
-    }
-}
-
-fn write_stopped(windows: &[Window], policy: &BatchPolicy, writer: &Writer) -> Result<BatchReport, Refusal> {
-    let alone = tasks::count() == 1;
-    let deadline = syscall::monotonic_nanos() + policy.patience;
-    loop {
-        let mut visit = Visit::new(true, policy)?;
-        let mut report = BatchReport::default();
-        let mut stopped = Ok(());
-        let mut begun = ticks();
-        if !alone {
-            if !policy.allow_blocked {
-                // Better to wait for a thread that blocks the signal before the others are stopped than after.
-                let _ = blocking_thread(policy.signal, policy.patience.min(MOMENT))?;
-            }
-            // SAFETY: it stays here until `end`.
-            stopped = unsafe { visit.begin() }.and_then(|()| visit.all(policy.patience.min(100_000_000)));
-        }
-        if stopped.is_ok() {
-            if alone {
-                begun = ticks();
-            }
-            for window in windows {
-                // SAFETY: no other thread runs, or the caller knows that it doesn't run here.
-                unsafe {
-                    writer.bytes(window.address + 1, tail(&window.new, window.length));
-                    writer.byte(window.address, window.new[0]);
-                }
-            }
-            serialize_here();
-            if policy.allow_blocked {
-                let _ = serialize_all();
-            }
-        }
-        if !alone {
-            visit.release();
-            visit.end();
-            (report.moved, report.signalled) = visit.figures();
-        }
-        report.ticks = ticks() - begun;
-        match stopped {
-            Ok(()) => return Ok(report),
-            Err(refusal) if syscall::monotonic_nanos() > deadline => return Err(refusal),
-            // Threads that block the signal may do so for a moment: let the others run on before the next try.
-            Err(_) => syscall::futex_wait(&AtomicU32::new(0), 0, 1_000_000),
-        }
-    }
-}
-
-#[inline(always)]
-fn tail(bytes: &[u8; WINDOW_CAPACITY], length: u8) -> &[u8] {
-    &bytes[1..usize::from(length)]
-}
-
-fn stack_pointer() -> u64 {
-    let here = 0u8;
-    &raw const here as u64
 }
 
 /// In a fork's child: completes what the parent had begun.

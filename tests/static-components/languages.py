@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""C++ (exceptions, threads, jumps, signals) and Rust: namespaces as components, with counts by the programs themselves.
+"""C++ (exceptions, threads, jumps, signals): namespaces as components, with counts by the programs themselves.
 
 usage: languages.py --transect PATH [--work DIR]
 """
@@ -54,19 +54,21 @@ def plain(api):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--transect", required=True)
+    parser.add_argument("--transect", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../target/release/transect"))
     parser.add_argument("--work")
     options = parser.parse_args()
     options.transect = os.path.abspath(options.transect)
     folder = options.work or tempfile.mkdtemp(prefix="static-languages-")
-    failed = 0
+    failed = passed = 0
     for compiler, flags in itertools.product(["g++", "clang++"], FLAGS):
         complaints = check(options, compiler, flags, os.path.join(folder, compiler + "".join(flags)))
         failed += any(not c.startswith("NOT RUN") for c in complaints)
+        passed += not complaints
         print(("ok   " if not complaints else "FAIL ") + f"{compiler} {' '.join(flags)}")
         for c in complaints:
             print("     " + c)
         sys.stdout.flush()
+    print(f"{passed} passed, {failed} failed")
     if not options.work:
         shutil.rmtree(folder)
     return 1 if failed else 0

@@ -68,20 +68,22 @@ def check(transect, name, library, needs, argument, flags, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--transect", required=True)
+    parser.add_argument("--transect", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../target/release/transect"))
     parser.add_argument("--work")
     options = parser.parse_args()
     folder = options.work or tempfile.mkdtemp(prefix="static-real-")
-    failed = 0
+    failed = passed = 0
     for name, library, needs, argument in CASES:
         for flags in (["-O2"], ["-O1", "-no-pie"]):
             where = os.path.join(folder, name + "".join(flags))
             complaints = check(os.path.abspath(options.transect), name, library, needs, argument, flags, where)
             failed += any(not c.startswith("NOT RUN") for c in complaints)
+            passed += not complaints
             print(("ok   " if not complaints else "FAIL ") + f"{name} {' '.join(flags)}")
             for c in complaints:
                 print("     " + c)
             sys.stdout.flush()
+    print(f"{passed} passed, {failed} failed")
     if not options.work:
         shutil.rmtree(folder)
     return 1 if failed else 0

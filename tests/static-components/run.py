@@ -114,7 +114,7 @@ def check(options, seed, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--transect", required=True)
+    parser.add_argument("--transect", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../target/release/transect"))
     parser.add_argument("--programs", type=int, default=24)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work")
@@ -123,16 +123,18 @@ def main():
     options = parser.parse_args()
     options.transect = os.path.abspath(options.transect)
     folder = options.work or tempfile.mkdtemp(prefix="static-components-")
-    failed = 0
+    failed = skipped = 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for how, complaints in pool.map(lambda seed: check(options, seed, folder), range(options.seed, options.seed + options.programs)):
             if any(not c.startswith("NOT RUN") for c in complaints):
                 failed += 1
+            elif complaints:
+                skipped += 1
             print(("ok   " if not complaints else "FAIL ") + how)
             for c in complaints:
                 print("     " + c)
             sys.stdout.flush()
-    print(f"{options.programs - failed} of {options.programs} programs counted right")
+    print(f"{options.programs - failed - skipped} passed, {failed} failed")
     return 1 if failed else 0
 
 

@@ -9,11 +9,11 @@
 //! own: a function is called, or its address is taken, or others end by jumping to it, not under a condition.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use transect_binary_info::Object;
 
+use crate::address_set::{AddressSet, SharedSet};
 use crate::convention::Conventions;
 use crate::displace::JUMP;
 use crate::{Event, FunctionTable, ProviderKind, Refusal, Site, Window, jump_table, parallel};
@@ -23,55 +23,6 @@ const FUNCTION_ALIGNMENT: u64 = 16;
 
 /// Bytes searched by one thread at a time.
 const PIECE: usize = 64 << 10;
-
-/// One bit for each address of the object's code.
-struct AddressSet {
-    base: u64,
-    bits: Vec<u64>,
-}
-
-impl AddressSet {
-    fn new(base: u64, end: u64) -> Self {
-        Self { base, bits: vec![0; ((end - base) / 64 + 1) as usize] }
-    }
-
-    fn insert(&mut self, address: u64) {
-        let at = address.wrapping_sub(self.base);
-        if let Some(word) = self.bits.get_mut((at / 64) as usize) {
-            *word |= 1 << (at % 64);
-        }
-    }
-
-    #[inline]
-    fn contains(&self, address: u64) -> bool {
-        let at = address.wrapping_sub(self.base);
-        self.bits.get((at / 64) as usize).is_some_and(|word| word >> (at % 64) & 1 != 0)
-    }
-}
-
-/// The same, for several threads at once.
-struct SharedSet {
-    base: u64,
-    bits: Vec<AtomicU64>,
-}
-
-impl SharedSet {
-    fn new(base: u64, end: u64) -> Self {
-        Self { base, bits: (0..(end - base) / 64 + 1).map(|_| AtomicU64::new(0)).collect() }
-    }
-
-    fn insert(&self, address: u64) {
-        let at = address.wrapping_sub(self.base);
-        if let Some(word) = self.bits.get((at / 64) as usize) {
-            word.fetch_or(1 << (at % 64), Ordering::Relaxed);
-        }
-    }
-
-    fn contains(&self, address: u64) -> bool {
-        let at = address.wrapping_sub(self.base);
-        self.bits.get((at / 64) as usize).is_some_and(|word| word.load(Ordering::Relaxed) >> (at % 64) & 1 != 0)
-    }
-}
 
 /// Something that looks like a branch at `at` to `target`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -168,13 +119,8 @@ pub(crate) fn examine(object: &Object, table: &FunctionTable, sites: &[Site]) ->
             verdicts[index].get_or_insert(reason);
         }
     };
-    for site in sites.iter().filter(|site| site.event == Event::Entry) {
-        let function = &table.functions()[site.function as usize];
-        let exceptions = table.details(site.function).exceptions;
-        let pads = exceptions.and_then(|at| object.landing_pads(function.vaddr, at)).unwrap_or_default();
-        pads.into_iter().filter(|&pad| windows.interior.contains(pad)).for_each(|pad| {
-            refuse(pad, Refusal::JumpTargetInside);
-        });
+    for pad in windows.landing_pads(object) {
+        refuse(pad, Refusal::JumpTargetInside);
     }
     if Conventions::of(object, table).restarts() {
         // Counted once more each time that the stack grows; the alternative is to count nothing.
@@ -338,6 +284,23 @@ impl Windows<'_> {
         hits.dedup();
         let groups: Vec<&[(u64, Hit)]> = hits.chunk_by(|a, b| a.0 == b.0).collect();
         parallel::map_pieces(&groups, |group| confirm_from(object, group)).concat()
+    }
+
+    /// Landing pads inside of windows.
+    fn landing_pads(&self, object: &Object) -> Vec<u64> {
+        let tables: Vec<(u64, u64)> = if self.sites.iter().any(|site| site.event == Event::Point) {
+            // A point may be in a part that has a table of its own.
+            let frames = object.frame_entries();
+            frames.iter().filter_map(|f| Some((f.range.start, f.exceptions?))).collect()
+        } else {
+            let of = |site: &Site| {
+                let function = self.table.functions()[site.function as usize].vaddr;
+                Some((function, self.table.details(site.function).exceptions?))
+            };
+            self.sites.iter().filter_map(of).collect()
+        };
+        let pads = tables.into_iter().filter_map(|(function, at)| object.landing_pads(function, at)).flatten();
+        pads.filter(|&pad| self.interior.contains(pad)).collect()
     }
 
     /// Pointers to the inside of windows, in relocated words or (at fixed addresses) in data; those to entries are noted.

@@ -29,7 +29,6 @@ const FOREIGN: &[&str] = &[
     "__cyg_profile_func_exit",
     "__morestack",
     "__morestack_non_split",
-    "__switch_to_asm",
     "__chkstk",
     "___chkstk_ms",
     "__unmapself",
@@ -40,8 +39,6 @@ const FOREIGN: &[&str] = &[
     "__syscall_cp_asm",
     "__syscall_cancel_arch_start",
     "__rust_probestack",
-    "__sigsetjmp_tail",
-    "_dl_debug_bindings",
 ];
 
 /// The same, by the beginning of their names.
@@ -167,7 +164,6 @@ const RETURN_ADDRESS: &[&str] = &[
     "_Py_FatalErrorFormat",
     "rust_begin_unwind",
     "rust_panic",
-    "rust_eh_personality",
     "caml_call_gc",
     "caml_c_call",
     "caml_start_program",
@@ -189,7 +185,7 @@ const RETURN_ADDRESS: &[&str] = &[
 ];
 
 /// The same, by the beginning of their names.
-const RETURN_ADDRESS_PREFIXES: &[&str] = &["_Unwind_", "_UL", "_Ux86_64_step", "unw_step", "__gcc_personality"];
+const RETURN_ADDRESS_PREFIXES: &[&str] = &["_Unwind_", "_UL", "_Ux86_64_step", "unw_step"];
 
 /// C++ functions of runtimes that find return addresses on the stack by themselves: the generated code that calls them
 /// left none elsewhere.
@@ -212,6 +208,8 @@ pub(crate) struct Conventions {
     haskell: bool,
     jvm: bool,
     v8: bool,
+    /// The unwinder is inside of the object and nobody knows where: no return address may be replaced.
+    hidden_unwinder: bool,
     /// Every function passes its return address to `__cyg_profile_func_enter`, which is no use of it.
     instrumented: bool,
 }
@@ -228,6 +226,7 @@ impl Conventions {
                 || has(&|symbol| symbol == "stg_upd_frame_info" || symbol == "hs_main"),
             jvm: object.soname() == Some("libjvm.so") || file == "libjvm.so",
             v8: has(&|symbol| symbol.starts_with("Builtins_")),
+            hidden_unwinder: has_hidden_unwinder(object, table),
             instrumented: Callees::of(object, table).has_any(&["__cyg_profile_func_enter"]),
         }
     }
@@ -252,7 +251,8 @@ impl Conventions {
         if managed {
             return Ok(ExitSupport::ManagedStack);
         }
-        let walked = (self.jvm && (function.symbol.is_empty() || begins_with(&function.name, WALKED)))
+        let walked = self.hidden_unwinder
+            || (self.jvm && (function.symbol.is_empty() || begins_with(&function.name, WALKED)))
             || self.v8
                 && (begins_with(&function.name, WALKED)
                     || function.name.contains("v8::FunctionCallbackInfo")
@@ -269,6 +269,24 @@ impl Conventions {
     pub(crate) fn restarts(&self) -> bool {
         self.go
     }
+}
+
+/// True if the object's code is unwound, by an unwinder that is linked into it and has lost its name: unwinders are
+/// told to expect replaced return addresses at their own entries.
+fn has_hidden_unwinder(object: &Object, table: &FunctionTable) -> bool {
+    /// A static C library alone has some, for the cancellation of threads.
+    const MANY: usize = 32;
+    let with_exceptions = |index: &u32| table.details(*index).exceptions.is_some();
+    if (0..table.functions().len() as u32).filter(with_exceptions).count() < MANY {
+        return false;
+    }
+    let tells = |name: &str| {
+        name.starts_with("_Unwind_") || name.starts_with("__cxa_") && name != "__cxa_finalize" && name != "__cxa_atexit"
+    };
+    let imported = (0..object.dynamic_symbol_count()).filter_map(|i| object.dynamic_symbol(i)).any(|s| tells(s.name));
+    let defined = || table.functions().iter().any(|f| tells(&f.symbol));
+    // The C library loads its unwinder when it needs it.
+    !imported && !defined() && !object.soname().is_some_and(|name| name.starts_with("libc.so"))
 }
 
 /// The name without what compilers and the C library add for versions and clones of it.
@@ -296,7 +314,14 @@ mod tests {
     use super::*;
 
     fn plain(symbol: &str) -> Result<ExitSupport, Refusal> {
-        let conventions = Conventions { go: false, haskell: false, jvm: false, v8: false, instrumented: false };
+        let conventions = Conventions {
+            go: false,
+            haskell: false,
+            jvm: false,
+            v8: false,
+            hidden_unwinder: false,
+            instrumented: false,
+        };
         let function = Function { symbol: symbol.to_owned(), ..Function::default() };
         conventions.exit(&function, &Details { frame: Some(FrameStart::Called), ..Details::default() })
     }
@@ -314,7 +339,14 @@ mod tests {
 
     #[test]
     fn an_alias_tells_as_much() {
-        let conventions = Conventions { go: false, haskell: false, jvm: false, v8: false, instrumented: false };
+        let conventions = Conventions {
+            go: false,
+            haskell: false,
+            jvm: false,
+            v8: false,
+            hidden_unwinder: false,
+            instrumented: false,
+        };
         let function = Function {
             symbol: "fork2".to_owned(),
             aliases: vec!["vfork@GLIBC_2.2.5".to_owned()],

@@ -69,6 +69,10 @@ pub fn displace(code: &[u8], vaddr: u64, limit: u64, size: u64) -> Result<Displa
             at = next.min(JUMP);
             continue;
         }
+        if instruction.code() == Code::Endbr64 && at > 0 {
+            // It marks where indirect branches lead.
+            return Err(Refusal::JumpTargetInside);
+        }
         let bytes = &code[at..next];
         out.starts.push((at as u8, out.code.len() as u16));
         let offsets = decoder.get_constant_offsets(&instruction);

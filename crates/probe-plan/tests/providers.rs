@@ -314,6 +314,18 @@ fn stripped_objects_have_the_same_entries() {
 }
 
 #[test]
+fn an_unwinder_without_name_forbids_timing() {
+    let timed = |flags: &str| {
+        let (_folder, object) = compile("g++", flags, &["throws.cpp"])?;
+        Some(all(&object).sites.iter().filter(|site| site.exit == ExitSupport::PairedCall).count())
+    };
+    for (flags, wanted) in [("-O2", true), ("-O2 -s", true), ("-O2 -static", true), ("-O2 -static -s", false)] {
+        let Some(timed) = timed(flags) else { continue };
+        assert_eq!(timed > 0, wanted, "{flags}: {timed}");
+    }
+}
+
+#[test]
 fn variants_of_a_resolver_have_its_name() {
     for flags in ["-O2", "-O2 -no-pie -fno-pic"] {
         let Some((_folder, object)) = compile("gcc", flags, &["ifunc.c"]) else { continue };

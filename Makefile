@@ -25,7 +25,7 @@ toolchain:
 	@dev/install-toolchain.sh
 
 build: packages toolchain
-	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-probe-agent
+	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-c-library -p transect-probe-agent
 
 ## Profiles a real program and a bundled workload, prints the views, writes target/demo/demo.html.
 demo: build
@@ -42,6 +42,7 @@ install: build
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/transect
 	install -D -m 755 $(AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_agent.so
 	install -D -m 755 $(PROBE_AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_probe_agent.so
+	crates/c-library/stage.sh target/release $(DESTDIR)$(PREFIX) $(PREFIX)
 	@mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(BIN) man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(BIN) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/transect

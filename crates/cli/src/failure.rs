@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use transect_calibrate::CalibrateError;
 use transect_attach::AttachError;
+use transect_calibrate::CalibrateError;
 use transect_profile_export::ExportError;
 use transect_profile_store::StoreError;
 use transect_record::RecordError;
@@ -61,6 +61,9 @@ pub enum Failure {
         /// What went wrong.
         failure: Box<Failure>,
     },
+    /// No function was found to measure.
+    #[error("{0}")]
+    NoFunction(String),
     /// `top` found no recording.
     #[error("{0}")]
     NoRecording(String),

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::progress::Progress;
-use crate::{record as recording, report, running};
+use crate::{record as recording, report};
 
 /// Measures, keeps the profile and shows the functions.
 pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Failure> {
@@ -31,7 +31,12 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     let selection = selection(arguments, format, config)?;
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&program));
     transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
-    let outcome = measure(&settings, &folder)?;
+    let outcome = measure(&settings)?;
+    let unmatched = outcome.profile.meta.latency.as_ref().is_none_or(|session| session.probes_installed == 0);
+    if unmatched && stream == Stream::Stdout {
+        return Err(Failure::NoFunction(no_function(arguments)));
+    }
+    keep(&outcome, &folder)?;
     let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
     if !arguments.quiet || arguments.output.is_some() || stream == Stream::Stdout {
         match show(&outcome, arguments, format, &selection, config, stream) {
@@ -40,6 +45,9 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
             Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
             Ok(()) => {}
         }
+    }
+    if unmatched {
+        output::say(&no_function(arguments));
     }
     if !arguments.quiet {
         output::say(&format!("the profile is {}", folder.display()));
@@ -73,23 +81,33 @@ fn program_of(pid: i32) -> PathBuf {
     PathBuf::from(name.map_or_else(|| pid.to_string(), |name| name.replace(" (deleted)", "")))
 }
 
-fn measure(settings: &LatencySettings, folder: &Path) -> Result<LatencyOutcome, Failure> {
-    let outcome = {
-        let _running = running::announce(folder);
-        let _progress = match settings.target {
-            LatencyTarget::Attach { pid, duration: None } => {
-                Some(Progress::start(format!("measuring process {pid}; Ctrl-C ends it")))
-            }
-            LatencyTarget::Attach { pid, duration: Some(time) } => {
-                Some(Progress::start(format!("measuring process {pid} for {}", humantime::format_duration(time))))
-            }
-            LatencyTarget::Launch { .. } => None,
-        };
-        record(settings)?
+fn measure(settings: &LatencySettings) -> Result<LatencyOutcome, Failure> {
+    let _progress = match settings.target {
+        LatencyTarget::Attach { pid, duration: None } => {
+            Some(Progress::start(format!("measuring process {pid}; Ctrl-C ends it")))
+        }
+        LatencyTarget::Attach { pid, duration: Some(time) } => {
+            Some(Progress::start(format!("measuring process {pid} for {}", humantime::format_duration(time))))
+        }
+        LatencyTarget::Launch { .. } => None,
     };
+    Ok(record(settings)?)
+}
+
+fn keep(outcome: &LatencyOutcome, folder: &Path) -> Result<(), Failure> {
     let _progress = Progress::start(format!("writing {}", folder.display()));
-    transect_profile_store::write(folder, &outcome.profile).map_err(Failure::Keep)?;
-    Ok(outcome)
+    transect_profile_store::write(folder, &outcome.profile).map_err(Failure::Keep)
+}
+
+/// Why no function got a probe, as far as the arguments tell.
+fn no_function(arguments: &LatencyArguments) -> String {
+    let mut chosen: Vec<String> = arguments.functions.iter().map(|glob| format!("--functions '{glob}'")).collect();
+    chosen.extend(arguments.component.iter().map(|glob| format!("--component '{glob}'")));
+    chosen.extend(arguments.hot.then(|| "--hot".to_owned()));
+    if chosen.is_empty() {
+        return "no function of the program could get a probe".to_owned();
+    }
+    format!("no function that a probe can stand at matches {}; see `transect probe list`", chosen.join(" "))
 }
 
 fn selection(arguments: &LatencyArguments, format: LatencyFormat, config: &Config) -> Result<Selection, Failure> {

@@ -14,6 +14,8 @@ const LEAST_SAMPLES: i64 = 300;
 const TAIL_RATIO: i64 = 50;
 /// Part of a function's time in its slowest hundredth of calls from which the tail is worth looking at first.
 const TAIL_SHARE: f64 = 0.30;
+/// Shorter durations differ by what timing itself cannot tell, ns; ratios take them as this.
+const NOISE_NS: i64 = 20;
 /// Share of the measured time that a finding must concern.
 const LEAST_PERCENT: f64 = 1.0;
 /// Median after over median before (or the other way round) that counts as a shift.
@@ -48,7 +50,7 @@ pub(super) fn find(prepared: &Prepared<'_>, findings: &mut Vec<FindingRow>) {
         let (Some(p50), Some(p99)) = (distribution.quantile(0.50), distribution.quantile(0.99)) else { continue };
         let tail = distribution.time_of_slowest(0.01);
         let cost = share(sum.total_ns * tail);
-        let heavy = p99 >= p50.max(1).saturating_mul(TAIL_RATIO) && tail >= TAIL_SHARE;
+        let heavy = p99 >= p50.max(NOISE_NS).saturating_mul(TAIL_RATIO) && tail >= TAIL_SHARE;
         if distribution.samples() >= LEAST_SAMPLES && heavy && cost >= LEAST_PERCENT {
             tails.push((cost, tail_row(prepared, sum, (p50, p99), tail, cost)));
         }
@@ -138,7 +140,7 @@ struct Shift {
 
 impl Shift {
     fn ratio(&self) -> f64 {
-        self.after.max(1.0) / self.before.max(1.0)
+        self.after.max(NOISE_NS as f64) / self.before.max(NOISE_NS as f64)
     }
 }
 
@@ -149,7 +151,7 @@ fn shift(slices: &[&LatencySlice]) -> Option<Shift> {
         return None;
     }
     // The split of least squares on logarithms: one pass over running sums.
-    let logs: Vec<f64> = medians.iter().map(|&(_, ns)| ns.max(1.0).ln()).collect();
+    let logs: Vec<f64> = medians.iter().map(|&(_, ns)| ns.max(NOISE_NS as f64).ln()).collect();
     let all: f64 = logs.iter().sum();
     let mut sum = 0.0;
     let mut best: Option<(f64, usize)> = None;
@@ -174,7 +176,7 @@ fn shift(slices: &[&LatencySlice]) -> Option<Shift> {
     if ratio.max(1.0 / ratio) < SHIFT_RATIO {
         return None;
     }
-    let border = (shift.before.max(1.0) * shift.after.max(1.0)).sqrt();
+    let border = (shift.before.max(NOISE_NS as f64) * shift.after.max(NOISE_NS as f64)).sqrt();
     let agreeing = |part: &[(i64, f64)], above: bool| {
         part.iter().filter(|&&(_, ns)| (ns > border) == above).count() as f64 >= SHIFT_AGREEMENT * part.len() as f64
     };

@@ -95,7 +95,7 @@ pub(crate) fn of(prepared: &Prepared<'_>) -> Vec<FindingRow> {
 
 fn nothing(facts: &facts::Facts<'_>) -> FindingRow {
     let sampled = facts.profile.latency.iter().filter(|latency| latency.samples > 0).count();
-    if facts.profile.flows.is_empty() && sampled > 0 {
+    if facts.profile.flows.is_empty() && facts.profile.meta.latency.is_some() {
         return FindingRow {
             finding: "Nothing stands out".to_owned(),
             evidence: format!(

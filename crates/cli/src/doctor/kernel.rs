@@ -10,6 +10,7 @@ pub fn checks() -> Vec<Check> {
         clock(),
         seccomp(),
         ptrace(),
+        executable_memory(),
         perf_events(),
         uprobes(),
         type_information(),
@@ -73,19 +74,49 @@ fn seccomp() -> Check {
 }
 
 fn ptrace() -> Check {
-    let meaning = "Profiling does not trace processes; debuggers beside it (gdb -p, ltrace -p) do.";
+    let meaning = "Not needed for flows. `transect probe` and `transect latency` put probes into a process by ptrace; a \
+                   command that they launch is a child of their own, which values up to 1 allow.";
+    let root = rustix::process::geteuid().is_root();
     match word("/proc/sys/kernel/yama/ptrace_scope").as_deref() {
         None => Check::ok("ptrace", "Yama is off: any process of the same user", meaning),
         Some("0") => Check::ok("ptrace", "any process of the same user", meaning),
-        Some("1") => Check::ok("ptrace", "own children only", meaning)
-            .with(Status::Limited, Some("sudo sysctl kernel.yama.ptrace_scope=0")),
-        Some("2") => Check::ok("ptrace", "administrators only", meaning)
-            .with(Status::Limited, Some("sudo sysctl kernel.yama.ptrace_scope=0")),
+        Some(scope @ ("1" | "2")) if root => {
+            Check::ok("ptrace", format!("any process, for root (kernel.yama.ptrace_scope is {scope})"), meaning)
+        }
+        Some("1") => {
+            Check::ok("ptrace", "own children only (kernel.yama.ptrace_scope is 1): -p needs root or 0", meaning)
+                .with(Status::Limited, Some("sudo sysctl kernel.yama.ptrace_scope=0"))
+        }
+        Some("2") => Check::ok("ptrace", "administrators only (kernel.yama.ptrace_scope is 2)", meaning)
+            .with(Status::Missing, Some("sudo sysctl kernel.yama.ptrace_scope=0")),
         // 3 can't be lowered until the next boot.
         Some(_) => Check::ok("ptrace", "forbidden until the next boot", meaning).with(
             Status::Missing,
             Some("echo kernel.yama.ptrace_scope=0 | sudo tee /etc/sysctl.d/10-ptrace.conf && sudo reboot"),
         ),
+    }
+}
+
+/// Memory that probes need: files without a name, mapped executable.
+fn executable_memory() -> Check {
+    let meaning = "Probes run from a file in memory that is mapped executable. vm.memfd_noexec forbids to start such \
+                   files as programs, which Transect does not do; SELinux may forbid to map them.";
+    let policy = word("/proc/sys/vm/memfd_noexec");
+    let sealed = match policy.as_deref() {
+        None => "the kernel knows no vm.memfd_noexec".to_owned(),
+        Some(value) => format!("vm.memfd_noexec is {value}"),
+    };
+    if let Err(error) = rustix::fs::memfd_create("transect-doctor", rustix::fs::MemfdFlags::CLOEXEC)
+        && policy.as_deref() != Some("2")
+    {
+        return Check::ok("executable memory", format!("memfd_create: {error}"), meaning).with(Status::Missing, None);
+    }
+    let enforcing = word("/sys/fs/selinux/enforce").as_deref() == Some("1");
+    let denied = enforcing && word("/sys/fs/selinux/booleans/deny_execmem").is_some_and(|v| v.starts_with('1'));
+    match denied {
+        true => Check::ok("executable memory", format!("{sealed}; SELinux denies execmem"), meaning)
+            .with(Status::Missing, Some("sudo setsebool deny_execmem off")),
+        false => Check::ok("executable memory", sealed, meaning),
     }
 }
 

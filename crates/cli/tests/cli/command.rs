@@ -67,16 +67,30 @@ impl Sandbox {
 /// The agent, built once; beside the tests' own build, so that nothing is built twice.
 fn agent() -> &'static Path {
     static AGENT: OnceLock<PathBuf> = OnceLock::new();
-    AGENT.get_or_init(|| {
-        let build = Process::new(env!("CARGO"))
-            .args(["build", "--release", "--quiet", "-p", "transect-agent"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .unwrap();
-        assert!(build.success(), "the agent does not build");
-        // …/target/debug/deps/this-test
-        let test = std::env::current_exe().unwrap();
-        let target = test.ancestors().nth(3).unwrap();
-        target.join("release/libtransect_agent.so")
-    })
+    AGENT.get_or_init(|| built("transect-agent", "libtransect_agent.so"))
+}
+
+/// Puts the image with the handlers of probes where the command looks for it: beside itself.
+pub fn place_probe_agent() {
+    static PLACED: OnceLock<()> = OnceLock::new();
+    PLACED.get_or_init(|| {
+        let built = built("transect-probe-agent", "libtransect_probe_agent.so");
+        let folder = assert_cmd::cargo::cargo_bin("transect").parent().unwrap().to_owned();
+        // Renamed into place: another test program may be using the old one.
+        let draft = folder.join(format!(".probe-agent-{}", std::process::id()));
+        std::fs::copy(&built, &draft).unwrap();
+        std::fs::rename(&draft, folder.join("libtransect_probe_agent.so")).unwrap();
+    });
+}
+
+fn built(package: &str, file: &str) -> PathBuf {
+    let build = Process::new(env!("CARGO"))
+        .args(["build", "--release", "--quiet", "-p", package])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()
+        .unwrap();
+    assert!(build.success(), "{package} does not build");
+    // …/target/debug/deps/this-test
+    let test = std::env::current_exe().unwrap();
+    test.ancestors().nth(3).unwrap().join("release").join(file)
 }

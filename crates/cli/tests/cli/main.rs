@@ -3,6 +3,7 @@
 mod architecture;
 mod command;
 mod help;
+mod latency;
 mod reading;
 mod recording;
 mod refusals;

@@ -127,12 +127,17 @@ struct Scale {
 }
 
 impl Scale {
+    /// From the shortest to nearly the longest: one call in a hundred, and functions of a few calls (`main`), do not
+    /// stretch it; they stand in the last column.
     fn of(rows: &[LatencyRow]) -> Option<Self> {
-        let buckets = || rows.iter().flat_map(|row| &row.histogram).filter(|bucket| bucket.count > 0);
-        let shortest = buckets().map(|bucket| bucket.low_ns).min()?;
-        let longest = buckets().map(|bucket| bucket.low_ns).max()?;
+        let many = |row: &&LatencyRow| row.samples >= 20;
+        let enough = rows.iter().any(|row| many(&row));
+        let counted = || rows.iter().filter(|row| !enough || many(row));
+        let first = |row: &LatencyRow| row.histogram.iter().find(|bucket| bucket.count > 0).map(|bucket| bucket.low_ns);
+        let shortest = counted().filter_map(first).min()?;
+        let longest = counted().filter_map(|row| row.p99_ns).max()?;
         let decade = |ns: i64| ns.max(1).ilog10();
-        Some(Self { first_decade: decade(shortest), decades: decade(longest) - decade(shortest) + 1 })
+        Some(Self { first_decade: decade(shortest), decades: decade(longest.max(shortest)) - decade(shortest) + 1 })
     }
 
     fn low_ns(&self) -> i64 {

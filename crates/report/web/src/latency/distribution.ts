@@ -17,11 +17,15 @@ export function histogram(picture: HeatFunction | undefined, buckets: number): F
   return counts;
 }
 
-/** Lines of blocks on one scale of whole decades, so that rows can be compared. */
-export function blockLines(heat: LatencyHeat): { scale: [number, number]; line(counts: Float64Array): string } {
+/**
+ * Lines of blocks on one scale of whole decades up to `longest`, so that rows can be compared; what takes longer stands
+ * in the last column.
+ */
+export function blockLines(heat: LatencyHeat, longest: number): { scale: [number, number]; line(counts: Float64Array): string } {
   const lows = heat.buckets.map(([low]) => Math.max(1, low));
   const first = Math.floor(Math.log10(lows[0] ?? 1));
-  const decades = Math.floor(Math.log10(lows.at(-1) ?? 1)) - first + 1;
+  const last = Math.min(lows.at(-1) ?? 1, Math.max(longest, lows[0] ?? 1));
+  const decades = Math.floor(Math.log10(last)) - first + 1;
   const fineness = Math.min(4, Math.max(1, Math.floor(WIDEST / decades)));
   const columns = decades * fineness;
   const column = lows.map((low) => Math.min(columns - 1, Math.floor((Math.log10(low) - first) * fineness + 1e-9)));

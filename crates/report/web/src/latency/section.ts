@@ -13,6 +13,8 @@ import { picture } from "./picture";
 
 /** 99th percentile over median from which a tail stands out; the summary's own threshold. */
 const HEAVY_TAIL = 50;
+/** Samples from which a function has a say in the scale of distributions. */
+const MANY = 20;
 
 export interface LatencySection {
   element: HTMLElement;
@@ -140,7 +142,10 @@ function columns(model: Model, pictures: Map<LatencyRow, HeatFunction>): Column<
     title: (row) => exactNs(row[key]),
     ...(key === "p99_ns" ? { tone: (row: LatencyRow) => (isHeavy(row) ? "tone-warn" : "") } : {}),
   });
-  const lines = blockLines(heat);
+  // One call in a hundred, and functions of a few calls, do not stretch the scale of all.
+  const many = rows.filter((row) => row.samples >= MANY);
+  const longest = (many.length > 0 ? many : rows).reduce((max, row) => Math.max(max, row.p99_ns ?? 0), 1);
+  const lines = blockLines(heat, longest);
   const [from, to] = lines.scale;
   const cache = new Map<LatencyRow, string>();
   const line = (row: LatencyRow): string => {

@@ -16,6 +16,7 @@ use transect_binary_info::Object;
 use crate::address_set::{AddressSet, SharedSet};
 use crate::convention::Conventions;
 use crate::displace::JUMP;
+use crate::opcode_class::{CLASS, Class, long};
 use crate::{Event, FunctionTable, ProviderKind, Refusal, Site, Window, jump_table, parallel};
 
 /// Alignment of functions in optimised code (`-falign-functions`), where they aren't packed for size.
@@ -394,11 +395,6 @@ fn leads(instruction: &Instruction, target: u64) -> bool {
     }
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<i64> {
-    let raw = bytes.get(at..at + 4)?.first_chunk()?;
-    Some(i32::from_le_bytes(*raw).into())
-}
-
 /// What an instruction does with an address.
 enum Leads {
     /// Control goes there and doesn't come back.
@@ -406,38 +402,3 @@ enum Leads {
     /// Control goes there and returns, or may go there later.
     Calls,
 }
-
-/// What a first opcode byte may begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    None,
-    Short,
-    Call,
-    Jump,
-    Escape,
-    Lea,
-    Group5,
-    Transaction,
-}
-
-const CLASS: [Class; 256] = {
-    let mut class = [Class::None; 256];
-    let mut byte = 0x70;
-    while byte <= 0x7f {
-        class[byte] = Class::Short;
-        byte += 1;
-    }
-    byte = 0xe0;
-    while byte <= 0xe3 {
-        class[byte] = Class::Short;
-        byte += 1;
-    }
-    class[0xeb] = Class::Short;
-    class[0xe8] = Class::Call;
-    class[0xe9] = Class::Jump;
-    class[0x0f] = Class::Escape;
-    class[0x8d] = Class::Lea;
-    class[0xff] = Class::Group5;
-    class[0xc7] = Class::Transaction;
-    class
-};

@@ -59,6 +59,7 @@ mod function_table;
 mod instrument_functions;
 mod jump_table;
 mod lines;
+mod opcode_class;
 mod parallel;
 mod patchable_entry;
 mod plan;

@@ -53,7 +53,14 @@ pub fn map() -> Result<(), Error> {
         unsafe { libc::munmap(memory, SIZE as usize) };
         return Err(Error::Memory { what: "shadow frames", detail: "address space is limited (ulimit -v)".into() });
     };
-    transect_probe_globals.set(&Places { header: base, keys, pool, pages, stack_end: main_stack_end() });
+    transect_probe_globals.set(&Places {
+        header: base,
+        keys,
+        pool,
+        pages,
+        stack_end: main_stack_end(),
+        layered: false,
+    });
     crate::arch::set_bindings(base + BINDINGS_OFFSET);
     BASE.store(base, Ordering::Release);
     Ok(())

@@ -111,7 +111,7 @@ pub(crate) fn shared_arena() -> Result<u64, CalibrateError> {
         };
         let base = mapped? as u64;
         let (keys, pool, pages) = frame::map().ok_or(rustix::io::Errno::NOMEM)?;
-        transect_probe_globals.set(&Places { header: base, keys, pool, pages, stack_end: 0 });
+        transect_probe_globals.set(&Places { header: base, keys, pool, pages, stack_end: 0, layered: false });
         Ok(base)
     });
     arena.map_err(|errno| CalibrateError::CodeMemory { step: "mmap of counters", errno })

@@ -48,8 +48,8 @@ pub struct Globals {
     pub xsave_size: AtomicU64,
     /// State components to save.
     pub xsave_mask: AtomicU64,
-    /// Zero.
-    pub reserved: AtomicU64,
+    /// All ones if another tool takes return addresses in this process, else 0.
+    pub layered: AtomicU64,
 }
 
 /// See [`Globals`]. The loader of an image sets them from outside.
@@ -62,7 +62,7 @@ pub static transect_probe_globals: Globals = Globals {
     stack_end: AtomicU64::new(0),
     xsave_size: AtomicU64::new(0),
     xsave_mask: AtomicU64::new(0),
-    reserved: AtomicU64::new(0),
+    layered: AtomicU64::new(0),
 };
 
 /// Values for [`Globals`].
@@ -78,6 +78,13 @@ pub struct Places {
     pub pages: u64,
     /// End of the main thread's stack, 0 if unknown.
     pub stack_end: u64,
+    /// Another tool takes return addresses in the process, too (an agent that times calls between components). Its tail
+    /// calls hide our open frames, so a slot whose frame was left by longjmp is not timed again.
+    pub layered: bool,
+}
+
+fn layered(places: &Places) -> u64 {
+    if places.layered { u64::MAX } else { 0 }
 }
 
 impl Globals {
@@ -93,12 +100,13 @@ impl Globals {
         self.stack_end.store(places.stack_end, Ordering::Relaxed);
         self.xsave_size.store(size, Ordering::Relaxed);
         self.xsave_mask.store(mask, Ordering::Relaxed);
+        self.layered.store(layered(places), Ordering::Relaxed);
     }
 
     /// The same as an image of bytes, for the globals of another process that runs on this machine.
     pub fn image(places: &Places) -> [u64; 8] {
         let (size, mask) = xsave_area();
-        [places.header, places.keys, places.pool, places.pages - 1, places.stack_end, size, mask, 0]
+        [places.header, places.keys, places.pool, places.pages - 1, places.stack_end, size, mask, layered(places)]
     }
 }
 

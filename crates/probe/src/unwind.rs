@@ -99,8 +99,10 @@ fn restore_slot(slot: u64) -> bool {
     // SAFETY: a descriptor that a handler has stored in a frame is never unmapped.
     let exit = unsafe { &*(descriptor as *const Descriptor) }.exit.load(Ordering::Relaxed);
     // A stale frame may share its slot with some other value near the trampoline only if that is a return site.
-    exit != 0
-        && word
-            .compare_exchange(value, frame.return_address.load(Ordering::Relaxed), Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
+    let address = frame.return_address.load(Ordering::Relaxed);
+    let restored = exit != 0 && word.compare_exchange(value, address, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    if restored {
+        frame.descriptor.store(0, Ordering::Relaxed);
+    }
+    restored
 }

@@ -54,7 +54,7 @@ fn shared() -> &'static Arena {
     ARENA.get_or_init(|| {
         let base = map(arena::CODE_OFFSET as usize, ProtFlags::READ | ProtFlags::WRITE);
         let (keys, pool, pages) = frame::map().unwrap();
-        transect_probe_globals.set(&Places { header: base, keys, pool, pages, stack_end: 0 });
+        transect_probe_globals.set(&Places { header: base, keys, pool, pages, stack_end: 0, layered: false });
         Arena { base }
     })
 }

@@ -579,7 +579,14 @@ fn load_agent(
     let header = arena.header();
     let globals = target.memory().read_u64(loaded.address + table)?;
     let writable = header.writable.load(Ordering::Relaxed);
-    let words = Globals::image(&Places { header: writable, keys, pool, pages, stack_end });
+    let words = Globals::image(&Places {
+        header: writable,
+        keys,
+        pool,
+        pages,
+        stack_end,
+        layered: mappings.iter().any(|m| m.path.as_os_str() == "/memfd:transect-arena"),
+    });
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     target.memory().write(globals, &bytes)?;
     header.agent_size.store(loaded.size, Ordering::Relaxed);

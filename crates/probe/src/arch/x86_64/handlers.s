@@ -51,11 +51,16 @@
     lea rcx, [rcx + rdx * 4]
     .endm
 
-# rdi = slot, rcx = its frame -> rax = the return address; clobbers rdx. Jumps to tail if it is our return site.
+# rdi = slot, rcx = its frame -> rax = the return address; clobbers rdx, r8. Jumps to tail if the frame is open: if the
+# slot holds our return site. Where another tool takes return addresses too (`Globals::layered`), it may have put its own
+# site over ours before it went on to a tail-called function: then any frame that no exit has closed counts as open.
     .macro RETURN_ADDRESS tail
+    mov r8, [rcx + {F_DESCRIPTOR}]
+    test r8, qword ptr [rip + {globals} + {G_LAYERED}]
+    jnz \tail
     mov rax, [rdi]
     mov rdx, rax
-    sub rdx, [rcx + {F_DESCRIPTOR}]
+    sub rdx, r8
     cmp rdx, {CAPACITY}
     jbe \tail
     .endm
@@ -226,11 +231,13 @@
     mov rax, [rcx + {F_RETURN}]
     mov [rdi], rax
     mov rax, rsi
+    mov r8, [rcx + {F_DESCRIPTOR}]
+    mov qword ptr [rcx + {F_DESCRIPTOR}], 0
     mov rdx, [rcx + {F_START}]
     test rdx, rdx                    # 0: a user's entry handler made the frame, and was swapped for timing since
     jz 6f
     sub rax, rdx
-    mov rsi, [rcx + {F_DESCRIPTOR}]
+    mov rsi, r8
     SHARD
     lock inc qword ptr [rdx + {S_SAMPLES}]
     lock add qword ptr [rdx + {S_TICKS}], rax
@@ -349,6 +356,7 @@
     mov rax, [rcx + {F_RETURN}]
     mov [rdi], rax
     mov rax, [rcx + {F_DESCRIPTOR}]
+    mov qword ptr [rcx + {F_DESCRIPTOR}], 0
     mov rcx, [rcx + {F_COOKIE}]
     .endm
 

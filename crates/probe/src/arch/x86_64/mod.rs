@@ -25,6 +25,7 @@ global_asm!(
     G_KEYS = const offset_of!(Globals, keys),
     G_POOL = const offset_of!(Globals, pool),
     G_MASK = const offset_of!(Globals, mask),
+    G_LAYERED = const offset_of!(Globals, layered),
     G_XSAVE_SIZE = const offset_of!(Globals, xsave_size),
     G_XSAVE_MASK = const offset_of!(Globals, xsave_mask),
     H_UNTIMED = const offset_of!(ProbeHeader, untimed),

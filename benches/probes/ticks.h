@@ -13,14 +13,29 @@ static inline uint64_t ticks(void) {
     return now;
 }
 
-/* Ticks that two readings show with nothing in between: mean of many, since some clocks advance in steps. */
-static inline double empty_interval(void) {
+static int compare(const void *a, const void *b) { return (*(double *)a > *(double *)b) - (*(double *)a < *(double *)b); }
+
+static inline double median(double *values, int n) {
+    qsort(values, n, sizeof *values, compare);
+    return values[n / 2];
+}
+
+/* Mean without the largest tenth, in which interrupts are. For clocks that advance in steps, where medians don't tell. */
+static inline double quiet_mean(double *values, int n) {
+    qsort(values, n, sizeof *values, compare);
     double sum = 0;
+    for (int i = 0; i < n - n / 10; i++) sum += values[i];
+    return sum / (n - n / 10);
+}
+
+/* Ticks that two readings show with nothing in between. */
+static inline double empty_interval(void) {
+    double values[2000];
     for (int i = 0; i < 2000; i++) {
         uint64_t start = ticks();
-        sum += (double)(ticks() - start);
+        values[i] = (double)(ticks() - start);
     }
-    return sum / 2000;
+    return quiet_mean(values, 2000);
 }
 
 static inline void result(const char *name, double value) { printf("%s %.3f\n", name, value); }
@@ -38,12 +53,5 @@ static inline double call_cost(volatile function f, int calls) {
         if (cost < least) least = cost;
     }
     return least;
-}
-
-static int compare(const void *a, const void *b) { return (*(double *)a > *(double *)b) - (*(double *)a < *(double *)b); }
-
-static inline double median(double *values, int n) {
-    qsort(values, n, sizeof *values, compare);
-    return values[n / 2];
 }
 #endif

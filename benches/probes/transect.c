@@ -27,17 +27,15 @@ static int die(const char *what) {
     exit(1);
 }
 
-static double median_toggle(transect_id id, int (*toggle)(transect_id), int (*back)(transect_id), double net) {
-    double values[2000], sum = 0;
+static double toggle_cost(transect_id id, int (*toggle)(transect_id), int (*back)(transect_id), double net) {
+    double values[2000];
     for (int i = 0; i < 2000; i++) {
         uint64_t start = ticks();
         toggle(id);
         values[i] = (double)(ticks() - start);
         back(id);
     }
-    qsort(values, 2000, sizeof *values, compare);
-    for (int i = 0; i < 1800; i++) sum += values[i]; /* without interrupts */
-    return sum / 1800 - net;
+    return quiet_mean(values, 2000) - net;
 }
 
 int main(void) {
@@ -62,8 +60,8 @@ int main(void) {
     if (transect_find_function((void *)many[0], &id)) die("find");
     double off = 1e18, inactive = call_cost(many[0], 100000);
     result("call-inactive", inactive - bare);
-    result("on", median_toggle(id, transect_activate, transect_deactivate, net));
-    result("off", median_toggle(id, transect_deactivate, transect_activate, net));
+    result("on", toggle_cost(id, transect_activate, transect_deactivate, net));
+    result("off", toggle_cost(id, transect_deactivate, transect_activate, net));
     for (int round = 0; round < 20; round++) {
         start = ticks();
         transect_activate_batch(ids, n);

@@ -20,7 +20,7 @@ use crate::{CalibrateError, clock};
 pub struct ProbeCost {
     /// What the probe does, see [`Tier::name`].
     pub tier: &'static str,
-    /// At a no-op of five bytes.
+    /// At a no-op of five bytes, which a jump replaces while the probe is on.
     pub ticks: f64,
     /// At displaced instructions.
     pub entry_ticks: f64,
@@ -168,6 +168,11 @@ impl Probed {
         self.memory.write(0, &trampoline::jump(self.function(), target).expect("the block is a page away"));
     }
 
+    /// Puts the no-op of a sled back.
+    fn uninstall(&self) {
+        self.memory.write(0, &transect_text_patch::form::NOP5);
+    }
+
     /// Address of the function.
     pub fn function(&self) -> u64 {
         self.memory.address(0)
@@ -249,18 +254,21 @@ fn ticks_per_call(function: u64, rounds: usize) -> f64 {
 /// [`CalibrateError`] if there is no executable memory.
 pub fn probe_costs(rounds: usize) -> Result<Vec<ProbeCost>, CalibrateError> {
     let (bare_entry, entry) = (Probed::new(Place::Entry)?, Probed::new(Place::Entry)?);
-    let (bare_sled, sled) = (Probed::new(Place::Sled)?, Probed::new(Place::Sled)?);
+    let sled = Probed::new(Place::Sled)?;
     entry.install();
-    sled.install();
     let mut native = [f64::INFINITY; 2];
     let mut least = [[f64::INFINITY; 3]; Tier::ALL.len()];
     for _ in 0..rounds {
-        for (probed, native) in [&bare_entry, &bare_sled].into_iter().zip(&mut native) {
-            *native = native.min(ticks_per_call(probed.function(), 3));
-        }
+        // Without its no-op the sled's function is the instruction behind it.
+        native[0] = native[0].min(ticks_per_call(bare_entry.function(), 3));
+        native[1] = native[1].min(ticks_per_call(sled.function() + 5, 3));
         for (tier, least) in Tier::ALL.into_iter().zip(&mut least) {
             for (i, probed) in [&sled, &entry, &entry].into_iter().enumerate() {
                 let words = probed.handle(tier);
+                if i == 0 {
+                    // A sled is switched in the text itself.
+                    if tier == Tier::Off { probed.uninstall() } else { probed.install() }
+                }
                 transect_text_patch::toggle_word(probed.word(), if i == 2 { words.paired } else { words.direct });
                 least[i] = least[i].min(ticks_per_call(probed.function(), 3));
             }

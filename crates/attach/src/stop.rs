@@ -157,7 +157,7 @@ impl<'a> Stop<'a> {
             }
         }
         let began = Instant::now();
-        let mut failure = None;
+        let (mut failure, mut ended) = (None, false);
         // All have to be waited for, so one after the other takes no longer than any other order.
         pending.reverse();
         while let Some(&(tid, kept)) = pending.last() {
@@ -166,7 +166,10 @@ impl<'a> Stop<'a> {
                     let waited = began.elapsed();
                     if waited > ATTEMPT {
                         match state(tid) {
-                            'Z' | 'X' => drop(pending.pop()),
+                            'Z' | 'X' => {
+                                ended = true;
+                                pending.pop();
+                            }
                             'D' => failure = Some(AttachError::Unstoppable { pid, tid, wait: wait_place(tid) }),
                             _ if waited > STARVED => {
                                 failure = Some(AttachError::Unstoppable { pid, tid, wait: wait_place(tid) });
@@ -204,6 +207,7 @@ impl<'a> Stop<'a> {
                 }
                 Ok((_, Waited::Ended(status))) => {
                     self.target.note_end(tid, status);
+                    ended = true;
                     false
                 }
                 Err(_) => false,
@@ -213,6 +217,9 @@ impl<'a> Stop<'a> {
             }
         }
         self.let_go_pending(&pending);
+        if ended {
+            self.target.bury();
+        }
         match failure {
             Some(error) => Err(error),
             None if self.threads.is_empty() => Err(AttachError::Exited { pid }),
@@ -325,18 +332,23 @@ impl<'a> Stop<'a> {
                 let _ = ptrace::set_registers(thread.tid, &thread.registers);
             }
         }
+        let mut lost = false;
         for thread in &self.threads {
-            let _ = match (thread.kept, thread.resting, thread.group_stop) {
+            let gone_on = match (thread.kept, thread.resting, thread.group_stop) {
                 (_, true, _) => Ok(()),
                 (true, _, true) => ptrace::listen(thread.tid),
                 (true, _, false) => ptrace::go_on(thread.tid, 0),
                 (false, ..) => ptrace::detach(thread.tid, 0),
             };
+            lost |= gone_on.is_err();
         }
         if !self.threads.is_empty() {
             self.target.add_stop(self.began.elapsed());
         }
         self.threads.clear();
+        if lost {
+            self.target.bury();
+        }
     }
 }
 

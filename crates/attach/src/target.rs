@@ -226,27 +226,56 @@ impl Target {
 
     /// Lets go of threads that slept uninterruptibly when they should have been let go.
     fn finish_unfinished(&self) {
+        self.unfinished.borrow_mut().retain(|&tid| !self.let_go(tid));
+    }
+
+    /// Lets go of a thread that was asked to stop, or hears of its end; false if it does neither yet.
+    fn let_go(&self, tid: i32) -> bool {
         use crate::ptrace::{self, Waited};
-        self.unfinished.borrow_mut().retain(|&tid| {
-            loop {
-                match ptrace::wait(tid, false) {
-                    Ok((_, Waited::Nothing)) => return true,
-                    Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => {
-                        let _ = ptrace::detach(tid, 0);
-                        return false;
-                    }
-                    Ok((_, Waited::Signal(signal))) => drop(ptrace::go_on(tid, signal)),
-                    Ok((_, Waited::Ended(_))) | Err(_) => return false,
-                    Ok(_) => drop(ptrace::go_on(tid, 0)),
+        loop {
+            match ptrace::wait(tid, false) {
+                Ok((_, Waited::Nothing)) => return false,
+                Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => {
+                    let _ = ptrace::detach(tid, 0);
+                    return true;
                 }
+                Ok((_, Waited::Signal(signal))) => drop(ptrace::go_on(tid, signal)),
+                Ok((_, Waited::Ended(status))) => {
+                    self.note_end(tid, status);
+                    return true;
+                }
+                Err(_) => return true,
+                Ok(_) => drop(ptrace::go_on(tid, 0)),
             }
-        });
+        }
+    }
+
+    /// After threads have ended while they were held: what the kernel still counts as ours is waited for, for until
+    /// then the process' parent is not told of its end.
+    pub(crate) fn bury(&self) {
+        if self.is_kept() {
+            return;
+        }
+        for _ in 0..20 {
+            let ours = |tid: &i32| Status::read(*tid).is_ok_and(|s| s.tracer == check::own_thread());
+            let mut left: Vec<i32> = threads(self.pid).into_iter().filter(ours).collect();
+            // The first thread is reported when all others have been waited for.
+            left.reverse();
+            left.retain(|tid| !self.let_go(*tid));
+            if left.is_empty() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 
 impl Drop for Target {
     fn drop(&mut self) {
         self.finish_unfinished();
+        if !self.is_alive() {
+            self.bury();
+        }
     }
 }
 

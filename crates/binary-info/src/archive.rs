@@ -68,8 +68,7 @@ pub fn archive_members(path: &Path) -> Result<Vec<ArchiveMember>, BinaryError> {
                 members.extend(member_of(name, &data));
             }
         } else if let Ok(data) = member.data(&map[..]) {
-            // Members begin at even offsets only.
-            members.extend(member_of(name, &data.to_vec()));
+            members.extend(member_of(name, data));
         }
     }
     Ok(members)

@@ -70,10 +70,8 @@ impl Object {
                 Code::Jmp_rm64 if !is_switch(&instruction, &computed) => {
                     found.push(TransferSite { transfer: Transfer::IndirectJump, displacement_vaddr: 0, target: 0 })
                 }
-                _ if instruction.is_jmp_short_or_near() || instruction.is_jcc_short() => {
-                    if instruction.len() == 2 && near.wrapping_sub(start) >= size {
-                        found.push(TransferSite { transfer: Transfer::ShortJump, displacement_vaddr: 0, target: near });
-                    }
+                _ if (instruction.is_jmp_short() || instruction.is_jcc_short()) && near.wrapping_sub(start) >= size => {
+                    found.push(TransferSite { transfer: Transfer::ShortJump, displacement_vaddr: 0, target: near });
                 }
                 _ if instruction.flow_control() == FlowControl::ConditionalBranch
                     && instruction.is_jcc_near()

@@ -192,7 +192,7 @@ mod tests {
             ("_ZN10serde_json2de10from_slice17h0123456789abcdefE", "serde_json", true),
             ("_ZN10serde_json2de10from_slice17h0123456789abcdefE", "serde_json::de", true),
             (
-                "_ZN68_$LT$serde_json..value..Value$u20$as$u20$core..clone..Clone$GT$5clone17h0123456789abcdefE",
+                "_ZN63_$LT$serde_json..value..Value$u20$as$u20$core..clone..Clone$GT$5clone17h0123456789abcdefE",
                 "serde_json",
                 true,
             ),

@@ -373,17 +373,17 @@ impl Calls {
                 if s.component == 0 {
                     continue;
                 }
-                if let Some(&symbol) = slots.get(&slot) {
-                    if !in_window(at) {
-                        calls.twins.insert((s.component, slot), symbol);
-                        calls.through.push(Through {
-                            displacement_vaddr: at,
-                            old_target: t.target,
-                            twin: (s.component, slot),
-                            direct,
-                            load: t.transfer == Transfer::Load,
-                        });
-                    }
+                if let Some(&symbol) = slots.get(&slot)
+                    && !in_window(at)
+                {
+                    calls.twins.insert((s.component, slot), symbol);
+                    calls.through.push(Through {
+                        displacement_vaddr: at,
+                        old_target: t.target,
+                        twin: (s.component, slot),
+                        direct,
+                        load: t.transfer == Transfer::Load,
+                    });
                 }
             }
         }

@@ -213,11 +213,9 @@ impl Launch {
     /// What an event means; a thread at an exec event stands, all others were or will be let go on.
     fn happened(&mut self, Event { tid, event, message }: Event) {
         match event {
-            -1 => {
-                if self.processes.remove(&tid).is_some() || tid == self.pid {
-                    let status = ExitStatus::from_raw(message as i32);
-                    self.queue.push_back(LaunchEvent::Ended { pid: tid, status });
-                }
+            -1 if self.processes.remove(&tid).is_some() || tid == self.pid => {
+                let status = ExitStatus::from_raw(message as i32);
+                self.queue.push_back(LaunchEvent::Ended { pid: tid, status });
             }
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                 let child = message as i32;

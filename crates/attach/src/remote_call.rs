@@ -108,12 +108,15 @@ impl crate::Target {
         }
         let mut mappings: Vec<_> = self.mappings()?.into_iter().filter(|m| m.executable && m.readable).collect();
         mappings.sort_by_key(|m| m.path.as_os_str() != "[vdso]");
+        let mut gone = false;
         for mapping in mappings {
             let mut at = mapping.start;
             while at < mapping.end && mapping.path.as_os_str() != "[vsyscall]" {
                 let size = (mapping.end - at).min(1 << 16);
                 let mut bytes = vec![0; size as usize];
                 if self.memory().read(at, &mut bytes).is_err() {
+                    // Its memory goes away before it counts as ended.
+                    gone = true;
                     break;
                 }
                 if let Some(offset) = bytes.windows(2).position(|pair| pair == [0x0f, 0x05]) {
@@ -123,6 +126,7 @@ impl crate::Target {
                 at += size;
             }
         }
-        Err(AttachError::NoSystemCall { pid: self.pid() })
+        let pid = self.pid();
+        Err(if self.is_alive() && !gone { AttachError::NoSystemCall { pid } } else { AttachError::Exited { pid } })
     }
 }

@@ -104,6 +104,9 @@ fn another_tracer_is_at_work() {
     assert!(message.contains("(gdb)") && message.contains(&gdb.id().to_string()), "{message}");
     gdb.kill().unwrap();
     gdb.wait().unwrap();
+    // It may have been killed between stopping the process and taking note of that.
+    let worker_pid = rustix::process::Pid::from_raw(worker.pid()).unwrap();
+    rustix::process::kill_process(worker_pid, rustix::process::Signal::CONT).unwrap();
     // gdb is gone and the process goes on; now it works.
     attach(worker.pid()).unwrap();
     assert!(worker.ask("?").ends_with(" 0 4"));

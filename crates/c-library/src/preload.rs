@@ -40,6 +40,7 @@ static REPORTED: AtomicU32 = AtomicU32::new(0);
 static BEGIN: extern "C" fn() = begin;
 
 unsafe extern "C" {
+    static mut environ: *mut *mut std::ffi::c_char;
     fn secure_getenv(name: *const std::ffi::c_char) -> *const std::ffi::c_char;
 }
 
@@ -79,14 +80,29 @@ extern "C" fn begin() {
     unsafe { libc::atexit(report_at_exit) };
 }
 
-/// Takes the variables out of the environment that children inherit.
+/// Takes the variables out of the environment that children inherit. (By hand: shells define an `unsetenv` of their
+/// own, for variables that they have not read yet.)
 fn forget_environment() {
+    const OURS: [&[u8]; 5] =
+        [b"LD_PRELOAD", b"TRANSECT_PROBES", b"TRANSECT_MODE", b"TRANSECT_OUTPUT", b"TRANSECT_CHILDREN"];
     // SAFETY: in the constructor there is one thread, as a rule; programs that load us later must not change their
-    // environment meanwhile.
+    // environment meanwhile. The array ends with a null pointer, its strings with zero.
     unsafe {
-        for name in [c"LD_PRELOAD", c"TRANSECT_PROBES", c"TRANSECT_MODE", c"TRANSECT_OUTPUT", c"TRANSECT_CHILDREN"] {
-            libc::unsetenv(name.as_ptr());
+        let mut from = environ;
+        if from.is_null() {
+            return;
         }
+        let mut to = from;
+        while !(*from).is_null() {
+            let entry = CStr::from_ptr(*from).to_bytes();
+            let name = entry.split(|&byte| byte == b'=').next().unwrap_or(entry);
+            if !OURS.contains(&name) {
+                *to = *from;
+                to = to.add(1);
+            }
+            from = from.add(1);
+        }
+        *to = std::ptr::null_mut();
     }
 }
 

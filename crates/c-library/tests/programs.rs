@@ -120,7 +120,7 @@ fn programs_run_under_gdb() {
     let program = build("gcc", "life.c", &[], Link::Shared);
     for what in ["toggles", "jumps"] {
         let mut gdb = Command::new("timeout");
-        gdb.args(["120", "gdb", "-q", "-batch", "-ex", "set debuginfod enabled off", "-ex", &format!("run {what}")]);
+        gdb.args(["400", "gdb", "-q", "-batch", "-ex", "set debuginfod enabled off", "-ex", &format!("run {what}")]);
         let output = run(gdb.arg(&program));
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("exited normally"), "{text}");

@@ -9,8 +9,9 @@
 //! install SITES protocol-ticks-a-site whole-ticks-a-site
 //! ```
 //!
-//! Calls per second are per second of the executing threads' processor time, so that other work on the machine doesn't
-//! count; those "in all" are per second of the clock.
+//! So that other work on the machine doesn't count, calls per second are per second of the executing threads' processor
+//! time, and under 1 MHz only of stretches in which the switching thread had a processor, too; those "in all" are per
+//! second of the clock.
 #![allow(unsafe_code, reason = "executes generated code")]
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -92,6 +93,8 @@ struct Run {
     first: u64,
     second: u64,
     none: u64,
+    /// Calls, ticks and toggles of stretches of 1000 calls in which switching and executing thread both had a processor.
+    together: [u64; 3],
     toggles_per_second: f64,
 }
 
@@ -105,19 +108,25 @@ fn processor_seconds() -> f64 {
 
 /// Lets threads execute the site, while this one acts every `period` (None: not at all).
 fn run(hot: &Hot, threads: usize, time: Duration, period: Option<Duration>, act: impl Fn(bool)) -> Run {
-    let (stop, ready) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (stop, ready, switched) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|_| {
                 scope.spawn(|| {
                     let (mut calls, mut first, mut second) = (0u64, 0, 0);
                     let begin = processor_seconds();
+                    let mut together = [0; 3];
                     ready.fetch_add(1, Ordering::Relaxed);
                     while !stop.load(Ordering::Relaxed) {
+                        let (toggles, start) = (switched.load(Ordering::Relaxed), clock::ticks());
                         let (a, b) = hot.call(1000);
+                        let (took, toggles) = (clock::ticks() - start, switched.load(Ordering::Relaxed) - toggles);
                         (calls, first, second) = (calls + 1000, first + a, second + b);
+                        if took < 200_000 && (period.is_none() || toggles >= 2) {
+                            together.iter_mut().zip([1000, took, toggles]).for_each(|(sum, new)| *sum += new);
+                        }
                     }
-                    (calls, first, second, processor_seconds() - begin)
+                    (calls, first, second, processor_seconds() - begin, together)
                 })
             })
             .collect();
@@ -132,6 +141,7 @@ fn run(hot: &Hot, threads: usize, time: Duration, period: Option<Duration>, act:
                 while start.elapsed() < time {
                     act(toggles % 2 == 0);
                     toggles += 1;
+                    switched.store(toggles, Ordering::Relaxed);
                     next += period;
                     // Long periods must not take a processor from the executing threads.
                     let now = Instant::now();
@@ -148,10 +158,11 @@ fn run(hot: &Hot, threads: usize, time: Duration, period: Option<Duration>, act:
         }
         stop.store(true, Ordering::Relaxed);
         let seconds = start.elapsed().as_secs_f64();
-        let (mut calls, mut first, mut second, mut worked) = (0, 0, 0, 0.0);
+        let (mut calls, mut first, mut second, mut worked, mut together) = (0, 0, 0, 0.0, [0; 3]);
         for worker in workers {
-            let (a, b, c, d) = worker.join().expect("no panic");
+            let (a, b, c, d, e) = worker.join().expect("no panic");
             (calls, first, second, worked) = (calls + a, first + b, second + c, worked + d);
+            together.iter_mut().zip(e).for_each(|(sum, new)| *sum += new);
         }
         Run {
             calls_per_second: calls as f64 / worked,
@@ -159,6 +170,7 @@ fn run(hot: &Hot, threads: usize, time: Duration, period: Option<Duration>, act:
             first,
             second,
             none: calls - first - second,
+            together,
             toggles_per_second: toggles as f64 / seconds,
         }
     })
@@ -204,21 +216,24 @@ fn visibility(hot: &Hot, rounds: usize) -> Vec<u64> {
 fn main() {
     let time = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100);
     let time = Duration::from_millis(time);
+    let ticks_per_second = clock::rate() * 1e9;
     let megahertz = Duration::from_micros(1);
     for split in SPLITS {
         let hot = Hot::new(split);
         // Interleaved, so that other work on the machine meets all three; the best of each counts.
-        let (mut off, mut on, mut both, mut toggles) = (0f64, 0f64, 0f64, 0f64);
+        let (mut off, mut on, mut both) = (0f64, 0f64, [0; 3]);
         for _ in 0..3 {
+            let rate = |run: Run| run.together[0] as f64 / run.together[1].max(1) as f64 * ticks_per_second;
             hot.switch(false);
-            off = off.max(run(&hot, 1, time / 3, None, |_| ()).calls_per_second);
+            off = off.max(rate(run(&hot, 1, time / 3, None, |_| ())));
             hot.switch(true);
-            on = on.max(run(&hot, 1, time / 3, None, |_| ()).calls_per_second);
+            on = on.max(rate(run(&hot, 1, time / 3, None, |_| ())));
             let toggled = run(&hot, 1, time / 3, Some(megahertz), |on| hot.switch(on));
-            if toggled.calls_per_second > both {
-                (both, toggles) = (toggled.calls_per_second, toggled.toggles_per_second);
-            }
+            both.iter_mut().zip(toggled.together).for_each(|(sum, new)| *sum += new);
         }
+        let seconds = both[1].max(1) as f64 / ticks_per_second;
+        let toggles = both[2] as f64 / seconds;
+        let both = both[0] as f64 / seconds;
         println!("toggled {split} {off:.0} {on:.0} {both:.0} {:.3} {toggles:.0}", both / ((off + on) / 2.0));
     }
     for threads in [1, 2, 4, 8, 16] {

@@ -282,3 +282,28 @@ pub fn probe_costs(rounds: usize) -> Result<Vec<ProbeCost>, CalibrateError> {
     });
     Ok(rows.collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probed_functions_do_what_they_did() {
+        for place in [Place::Entry, Place::Sled] {
+            let probed = Probed::new(place).unwrap();
+            probed.install();
+            for tier in Tier::ALL {
+                let words = probed.handle(tier);
+                for word in [words.paired, words.direct, words.off] {
+                    transect_text_patch::toggle_word(probed.word(), word);
+                    if place == Place::Entry {
+                        // SAFETY: `lea rax, [rdi+rsi]; ret`, probed.
+                        let add: extern "C" fn(u64, u64) -> u64 = unsafe { std::mem::transmute(probed.function()) };
+                        assert_eq!(add(20, 22), 42, "{tier:?}");
+                    }
+                    call_repeatedly(probed.function(), 10);
+                }
+            }
+        }
+    }
+}

@@ -121,3 +121,31 @@ fn quiet_mean(values: &mut [f64]) -> f64 {
     let kept = &values[..values.len() - values.len() / 10];
     kept.iter().sum::<f64>() / kept.len().max(1) as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use transect_text_patch::SiteState;
+
+    #[test]
+    fn sites_straddle_as_asked_and_switch() {
+        for split in SPLITS {
+            let sites = Sites::new(split, 8).unwrap();
+            for site in sites.all() {
+                let before = 64 - site.address() % 64;
+                assert_eq!(if before < 5 { before } else { 0 }, u64::from(split));
+                // SAFETY: the sites' own memory.
+                let state = || unsafe { site.state() };
+                assert_eq!(state(), SiteState::Off);
+                switch(site, true);
+                assert_eq!(state(), SiteState::On);
+                // SAFETY: `site; ret`, with stubs that return.
+                unsafe { std::mem::transmute::<u64, extern "C" fn()>(site.address())() };
+                switch(site, false);
+                assert_eq!(state(), SiteState::Off);
+                // SAFETY: as above.
+                unsafe { std::mem::transmute::<u64, extern "C" fn()>(site.address())() };
+            }
+        }
+    }
+}

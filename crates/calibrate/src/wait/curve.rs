@@ -131,3 +131,37 @@ fn read(line: &str, trials: &[Trial]) -> Option<(usize, WaitFailures)> {
     let toggles = if died { toggles.max(1) } else { toggles };
     Some((index, WaitFailures { wait_ticks, split: trial.split, cold: trial.cold, toggles, failures, executed }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_dies_is_a_failure_and_the_next_one_goes_on() {
+        let trials = Budget::Quick.trials();
+        let mut started = Vec::new();
+        let curve = measure(Budget::Quick, |first| {
+            started.push(first);
+            let mut command = Command::new("sh");
+            // Dies in trial 2; the second child does the rest.
+            let script = match first {
+                0 => "echo done 0 100 0 7; echo done 1 100 3 7; echo died 2 0 1 0; exit 3".to_owned(),
+                _ => format!("for i in $(seq {first} {}); do echo done $i 10 0 5; done", trials.len() - 1),
+            };
+            command.args(["-c", &script]);
+            command
+        })
+        .unwrap();
+        assert_eq!(started, [0, 3]);
+        assert_eq!(curve.waits.len() + curve.serialized.len(), trials.len());
+        assert_eq!(curve.waits[1].failures, 3);
+        assert_eq!((curve.waits[2].toggles, curve.waits[2].failures), (1, 1));
+        assert!(curve.serialized.iter().all(|row| row.wait_ticks.is_none() && row.toggles == 10));
+    }
+
+    #[test]
+    fn a_child_that_says_nothing_is_an_error() {
+        let error = measure(Budget::Quick, |_| Command::new("false")).unwrap_err();
+        assert!(error.to_string().contains("no result"), "{error}");
+    }
+}

@@ -172,3 +172,47 @@ pub(super) fn whole(outcomes: &Outcomes) -> u64 {
 pub(super) fn executed(outcomes: &Outcomes) -> u64 {
     outcomes.iter().map(|count| count.load(Ordering::Relaxed)).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(code: &Code, words: Words) {
+        code.place().tail.store(words.tail, Ordering::Relaxed);
+        // The front last: where the site lies within one word, the "tail" word is not the site's.
+        code.place().front.store(words.front, Ordering::Relaxed);
+    }
+
+    fn outcomes_of(code: &Code) -> (Outcomes, u64) {
+        let outcomes: Outcomes = std::array::from_fn(|_| AtomicU64::new(0));
+        code.execute(3, true, &outcomes);
+        code.execute(2, false, &outcomes);
+        let wrong = mixed(&outcomes);
+        (outcomes, wrong)
+    }
+
+    #[test]
+    fn whole_forms_are_told_from_each_other() {
+        for split in 0..=4 {
+            let code = Code::new(split).unwrap();
+            let (outcomes, wrong) = outcomes_of(&code);
+            assert_eq!((outcomes[1].load(Ordering::Relaxed), wrong), (5, 0), "call x, split {split}");
+            write(&code, code.jump_y());
+            let (outcomes, wrong) = outcomes_of(&code);
+            assert_eq!((outcomes[2].load(Ordering::Relaxed), wrong), (5, 0), "jump y, split {split}");
+        }
+    }
+
+    #[test]
+    fn the_front_of_one_form_with_the_tail_of_the_other_is_seen_as_mixed() {
+        for split in 1..=4 {
+            let code = Code::new(split).unwrap();
+            let (x, y) = (code.call_x(), code.jump_y());
+            for (front, tail) in [(x.front, y.tail), (y.front, x.tail)] {
+                write(&code, Words { front, tail });
+                let (outcomes, wrong) = outcomes_of(&code);
+                assert_eq!((executed(&outcomes), wrong), (5, 5), "split {split}");
+            }
+        }
+    }
+}

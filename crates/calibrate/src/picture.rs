@@ -141,7 +141,7 @@ fn height(per_million: f64) -> f64 {
 }
 
 fn short(wait: u64) -> String {
-    if wait >= 1000 && wait % 1000 == 0 { format!("{}k", wait / 1000) } else { wait.to_string() }
+    if wait >= 1000 && wait.is_multiple_of(1000) { format!("{}k", wait / 1000) } else { wait.to_string() }
 }
 
 fn text(out: &mut String, x: f64, y: f64, anchor: &str, size: u32, colour: &str, words: &str) {

@@ -320,10 +320,14 @@ struct transect_full_context {
 enum transect_tier {
     /** Handler and what it calls must not touch vector registers: compile with -mgeneral-regs-only. No memcpy, no printf. */
     TRANSECT_TIER_INTEGER = 1,
-    /** `vectors` points to xmm0 to xmm15, 16 bytes each. Any C code may be called. */
+    /** `vectors` points to xmm0 to xmm15, 16 bytes each. Any C code may be called. Upper halves of these registers are
+     *  kept; mask registers and zmm16 to zmm31, which no call preserves, are not. */
     TRANSECT_TIER_VECTOR = 2,
     /** `vectors` points to a struct transect_full_context. */
-    TRANSECT_TIER_FULL = 3
+    TRANSECT_TIER_FULL = 3,
+    /** As TRANSECT_TIER_VECTOR, for a handler that neither contains nor calls AVX code (libc's string functions are such
+     *  code): finding out about the upper halves costs more than the rest of the probe. */
+    TRANSECT_TIER_SSE = 4
 };
 
 /** At an entry, exit (of providers that have exit sites) or point. What it returns is the exit handler's cookie. */

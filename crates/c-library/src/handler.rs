@@ -43,6 +43,8 @@ pub struct Binding {
     pub data: *mut libc::c_void,
     /// Its tier.
     pub tier: Tier,
+    /// 1: upper halves of vector registers are kept for it, since it may call anything; for [`Tier::Vector`] alone.
+    pub keeps_uppers: u32,
 }
 
 /// Counts calls.
@@ -78,6 +80,7 @@ pub fn register(binding: Binding) -> Result<u32, Error> {
             && exit_address(known.exit) == exit_address(binding.exit)
             && known.data == binding.data
             && known.tier == binding.tier
+            && known.keeps_uppers == binding.keeps_uppers
         {
             return Ok(FIRST + i);
         }

@@ -47,7 +47,7 @@ pub mod registry;
 mod session;
 mod site_info;
 #[allow(unsafe_code)]
-mod slot;
+pub mod slot;
 mod status;
 mod times;
 #[allow(unsafe_code)]

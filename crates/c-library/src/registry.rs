@@ -1,6 +1,6 @@
 //! The sites of this process by dense id, and the library's state behind one lock.
 //!
-//! What signal handlers and probes need is in the slots ([`crate::arena`]), which are atomic. Everything else is in
+//! What signal handlers and probes need is in the slots ([`crate::Slot`]), which are atomic. Everything else is in
 //! [`Library`]. A thread that holds its lock calls no handler of the user's: probes in libc that the library itself
 //! runs into must not lead to code that waits for this very lock.
 

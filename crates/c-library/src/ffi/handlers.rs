@@ -22,11 +22,17 @@ pub unsafe extern "C" fn transect_register_handler(options: *const TransectHandl
     }
     let tier = match options.tier {
         1 => Tier::Integer,
-        2 => Tier::Vector,
+        2 | 4 => Tier::Vector,
         3 => Tier::Full,
         other => return keep(&Error::Argument(format!("transect_handler_options.tier is {other}"))),
     };
-    let binding = Binding { enter: options.enter, exit: options.exit, data: options.data, tier };
+    let binding = Binding {
+        enter: options.enter,
+        exit: options.exit,
+        data: options.data,
+        tier,
+        keeps_uppers: u32::from(options.tier == 2),
+    };
     // SAFETY: the caller's.
     code(handler::register(binding).map(|registered| unsafe { number.write(registered) }))
 }

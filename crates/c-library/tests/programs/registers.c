@@ -50,7 +50,7 @@ __attribute__((target("general-regs-only"))) static uint64_t enter(transect_id i
     const uint64_t *from = &r->rbp;
     for (int i = 0; i < 10; i++) registers_seen[i] = from[i];
     stack_argument = (&r->return_address)[1];
-    if ((uintptr_t)data == TRANSECT_TIER_VECTOR)
+    if ((uintptr_t)data % 2 == 0)
         for (int i = 0; i < 8; i++) ((uint64_t *)xmm_seen)[i] = ((uint64_t *)vectors)[2 * i];
     if ((uintptr_t)data == TRANSECT_TIER_FULL) {
         const struct transect_full_context *full = vectors;
@@ -70,7 +70,7 @@ __attribute__((target("general-regs-only"))) static void leave(transect_id id, s
     if (cookie != 77) abort();
     result_seen = r->rax;
     result2_seen = r->rdx;
-    if ((uintptr_t)data == TRANSECT_TIER_VECTOR) copy_word(&xmm0_result, vectors);
+    if ((uintptr_t)data % 2 == 0) copy_word(&xmm0_result, vectors);
     if ((uintptr_t)data == TRANSECT_TIER_FULL) copy_word(&xmm0_result, (char *)vectors + 64 + 160);
     if (mode == 1) r->rax *= 2;
 }
@@ -121,7 +121,7 @@ int main(void) {
     transect_id ids[5] = { find((void *)integers), find((void *)doubles), find((void *)pairs), find((void *)wide), find((void *)variadic) };
     transect_handler handler;
     call_all();
-    for (uintptr_t tier = 1; tier <= 3; tier++) {
+    for (uintptr_t tier = 1; tier <= 4; tier++) {
         struct transect_handler_options h = { .tier = (uint32_t)tier, .enter = enter, .exit = leave, .data = (void *)tier };
         CHECK(transect_register_handler(&h, &handler) == 0);
         for (int i = 0; i < 5; i++) CHECK(transect_set_handler(ids[i], handler) == 0);

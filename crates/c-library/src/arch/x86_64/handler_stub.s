@@ -7,8 +7,9 @@
 # up (one pointer, so a handler is swapped by one store), and do nothing if
 #   - there is none, or it was made for another tier than the one that has called (a swap of tiers under way);
 #   - this thread is in a handler already: a handler that runs into a probe must not recurse.
-# In the vector tier the caller has saved xmm0-15. C code may also clobber what lies above (vzeroupper in libc's string
-# functions); that is saved here if the processor says that it is in use.
+# In the vector tier the caller has saved xmm0-15. C code may also clobber their upper halves (vzeroupper in libc's string
+# functions); these are saved here if the processor says that they are in use. Mask registers and zmm16-31 carry no
+# arguments and are not kept in this tier.
 
     .section .tbss.transect_guard, "awT", @nobits
     .hidden transect_guard
@@ -44,8 +45,8 @@ transect_guard:
     push r11
     push rax
     mov byte ptr fs:[r11], 1
-    cmp eax, 2
-    jne 70f
+    cmp dword ptr [r10 + {B_UPPERS}], 0
+    je 70f
     cmp dword ptr [rip + {upper_mode}], 1
     jb 70f
     mov r9, rcx

@@ -410,7 +410,8 @@ pub fn resolve(slot: u32) {
             && slot::kind(slot).flags & transect_event_abi::process::SLOT_DLSYM == 0
         {
             crate::hook::unhook(slot, address);
-            slot::set_callee(slot, callee, address);
+            // The object itself, so that the slot is told from one into a static component of it.
+            slot::publish_callee(slot, callee, address);
             return;
         }
         slot::set_callee(slot, callee, address);

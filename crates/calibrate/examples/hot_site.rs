@@ -228,8 +228,14 @@ fn main() {
             off = off.max(rate(run(&hot, 1, time / 3, None, |_| ())));
             hot.switch(true);
             on = on.max(rate(run(&hot, 1, time / 3, None, |_| ())));
+        }
+        // On a busy machine the two threads seldom have a processor each.
+        for _ in 0..30 {
             let toggled = run(&hot, 1, time / 3, Some(megahertz), |on| hot.switch(on));
             both.iter_mut().zip(toggled.together).for_each(|(sum, new)| *sum += new);
+            if both[1] as f64 > 0.02 * ticks_per_second {
+                break;
+            }
         }
         let seconds = both[1].max(1) as f64 / ticks_per_second;
         let toggles = both[2] as f64 / seconds;

@@ -78,7 +78,13 @@ unsafe fn elsewhere(e: &StaticEntry, r: &Registers, rbx: u64) -> Option<u16> {
             let last = if (*f).tail != 0 { (*f).tail } else { (*f).slot };
             let (from, to) = slot::edge(last);
             if slot::target(last) != e.entry {
-                to
+                // The object's own linkage leads to a function of any of its components.
+                let at =
+                    if to < 0xfffe { slot::record(last).target.load(Ordering::Relaxed) } else { slot::target(last) };
+                match object::find(at) {
+                    Some(o) if o == e.object as u16 => statics::component_at(o, at),
+                    _ => to,
+                }
             } else if statics::object_of(from) == e.object as u16 {
                 // Through the object's own linkage, which is not hooked for calls that stay inside.
                 component_of_code((*f).ret, e)?

@@ -87,7 +87,14 @@ fn discover_in(
             continue;
         }
         // An object whose file is gone, or no ELF file (any more), has no sites; the others have.
-        let Ok(Planned { ids, .. }) = sites(library, all, object, &Choice::Pattern(pattern), lines) else { continue };
+        let ids = match sites(library, all, object, &Choice::Pattern(pattern), lines) {
+            Ok(Planned { ids, .. }) => ids,
+            Err(error @ Error::Memory { .. }) => {
+                result.failed.push((u32::MAX, error));
+                break;
+            }
+            Err(_) => continue,
+        };
         for id in ids {
             result.sites += 1;
             let wish = callback(id);

@@ -71,7 +71,11 @@ extern "C" fn begin() {
         discovery::discover(pattern, false, true, Box::new(each))
     });
     let (problem, failed) = match found {
-        Ok(found) => (None, found.failed.len()),
+        Ok(found) => {
+            // Ids that ran out are told in words, sites that can't be installed are counted.
+            let full = found.failed.iter().find(|(id, _)| *id == u32::MAX).map(|(_, error)| error.to_string());
+            (full, found.failed.len())
+        }
         Err(error) => (Some(error.to_string()), 0),
     };
     let _ = REQUEST.set(Request { output, timed, problem, failed });
@@ -143,8 +147,7 @@ fn report(request: &Request, pid: u32) -> String {
     let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
     let mut text = format!("transect: {} ({pid})", program.display());
     if let Some(problem) = &request.problem {
-        let _ = writeln!(text, ": {problem}");
-        return text;
+        let _ = write!(text, ": {problem}");
     }
     let mut rows: Vec<_> = (0..registry::site_count())
         .filter_map(|id| {

@@ -96,7 +96,8 @@ pub unsafe extern "C" fn transect_discover(
     match discovery::discover(pattern, flags & NO_LINES == 0, flags & FUTURE_OBJECTS != 0, Box::new(each)) {
         Ok(found) => {
             if let Some((id, error)) = found.failed.first() {
-                say(&format!("{} of the sites were not installed; probe {id}: {error}", found.failed.len()));
+                let probe = if *id == u32::MAX { String::new() } else { format!("probe {id}: ") };
+                say(&format!("{} of the sites were not installed; {probe}{error}", found.failed.len()));
             }
             found.sites as i64
         }

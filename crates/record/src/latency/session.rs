@@ -245,7 +245,11 @@ impl<'a> Measurement<'a> {
             // Half of a budget is for samples, half for the detours of probes that are off.
             if let LatencySampling::Budget { share } = self.settings.sampling {
                 match process.take_turns(share / 2.0) {
-                    Ok(()) | Err(AttachError::Exited { .. } | AttachError::Replaced { .. }) => {}
+                    // Who can't be stopped now may be next time.
+                    Ok(())
+                    | Err(
+                        AttachError::Exited { .. } | AttachError::Replaced { .. } | AttachError::Unstoppable { .. },
+                    ) => {}
                     Err(error) => return Err(error.into()),
                 }
             }

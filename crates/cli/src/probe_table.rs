@@ -155,8 +155,8 @@ pub fn counted(n: usize, one: &str, many: &str) -> String {
 pub fn duration(ns: i64) -> String {
     let (value, unit) = match ns {
         ..1_000 => return format!("{ns} ns"),
-        ..1_000_000 => (ns as f64 / 1e3, "µs"),
-        ..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
     let digits = if value < 10.0 {

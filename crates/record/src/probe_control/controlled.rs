@@ -72,6 +72,12 @@ impl Controlled {
     }
 
     fn apply(&mut self, chosen: &Chosen, action: ProbeAction, sources: &mut Sources) -> Result<(), RecordError> {
+        if action == ProbeAction::Disable {
+            for id in self.installed(chosen) {
+                self.take(id, action, sources);
+            }
+            return Ok(());
+        }
         let mut ids: Vec<SiteId> = Vec::new();
         for (&index, functions) in &chosen.functions {
             let prepared = self.session.prepare(index..index + 1, &|_, f| functions.contains(&f.vaddr))?;
@@ -92,15 +98,26 @@ impl Controlled {
         }
         ids.sort_unstable();
         ids.dedup();
-        if action == ProbeAction::Disable {
-            ids.retain(|&id| self.session.sites[id as usize].state == SiteState::Installed);
-        } else {
-            self.session.install(&ids)?;
-        }
+        self.session.install(&ids)?;
         for id in ids {
             self.take(id, action, sources);
         }
         Ok(())
+    }
+
+    /// Chosen probes that are in the text.
+    fn installed(&self, chosen: &Chosen) -> Vec<SiteId> {
+        let is_chosen = |id: &SiteId| {
+            let site = &self.session.sites[*id as usize];
+            let functions = chosen.functions.get(&site.object);
+            let of_function = functions.is_some_and(|all| all.contains(&site.function.vaddr));
+            let at_point = chosen
+                .points
+                .iter()
+                .any(|(object, function, _)| *object == site.object && function.vaddr == site.function.vaddr);
+            site.state == SiteState::Installed && !self.session.is_service(*id) && (of_function || at_point)
+        };
+        (0..self.session.sites.len() as SiteId).filter(is_chosen).collect()
     }
 
     fn take(&mut self, id: SiteId, action: ProbeAction, sources: &mut Sources) {

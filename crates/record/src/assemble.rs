@@ -68,12 +68,7 @@ fn class_of(number: u8) -> ApiClass {
 
 impl<'a> Assembler<'a> {
     /// Continues a profile.
-    pub fn new(
-        profile: Profile,
-        scale: Scale,
-        apis: &'a ApiData,
-        statics: Option<&'a StaticComponents>,
-    ) -> Self {
+    pub fn new(profile: Profile, scale: Scale, apis: &'a ApiData, statics: Option<&'a StaticComponents>) -> Self {
         let components = profile
             .components
             .iter()

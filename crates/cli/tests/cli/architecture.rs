@@ -17,7 +17,10 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("profile-store", &["profile-model"]),
     ("profile-export", &["profile-model", "analyze"]),
     ("analyze", &["profile-model"]),
-    ("record", &["event-abi", "profile-model", "binary-info", "text-patch", "probe", "probe-plan", "attach"]),
+    (
+        "record",
+        &["event-abi", "profile-model", "binary-info", "text-patch", "probe", "probe-plan", "attach", "calibrate"],
+    ),
     ("report", &["profile-model", "analyze", "profile-export"]),
     ("text-patch", &[]),
     ("probe", &["event-abi", "text-patch"]),
@@ -26,7 +29,21 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("attach", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),
     ("calibrate", &["event-abi", "text-patch", "probe"]),
     ("c-library", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),
-    ("cli", &["profile-model", "binary-info", "record", "profile-store", "profile-export", "analyze", "report", "probe-plan", "attach", "calibrate"]),
+    (
+        "cli",
+        &[
+            "profile-model",
+            "binary-info",
+            "record",
+            "profile-store",
+            "profile-export",
+            "analyze",
+            "report",
+            "probe-plan",
+            "attach",
+            "calibrate",
+        ],
+    ),
 ];
 
 fn workspace() -> Vec<Value> {

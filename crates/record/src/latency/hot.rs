@@ -44,6 +44,7 @@ impl Hot {
     }
 
     /// Samples taken.
+    #[cfg(test)]
     pub fn samples(&self) -> u64 {
         self.samples
     }

@@ -20,7 +20,7 @@ use super::{LatencyOutcome, LatencySettings, LatencyTarget, TimeSlices};
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::launch::find_beside;
-use crate::probe_session::ProbeSession;
+use crate::probe_session::{ProbeSession, load, plan};
 
 /// File name of the image that is loaded into the process.
 const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
@@ -97,6 +97,10 @@ impl<'a> Measurement<'a> {
         if self.settings.hot {
             self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
         }
+        // Nothing to measure: the process is left alone.
+        if !self.any_wanted(&target)? {
+            return Ok(());
+        }
         let controller = std::thread::current();
         self.measure(target, move || controller.unpark())?;
         let end = duration.map(|duration| Instant::now() + duration);
@@ -113,6 +117,17 @@ impl<'a> Measurement<'a> {
             std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
         }
         self.finish_all(true)
+    }
+
+    /// Whether any function of the process is wanted and can hold a probe, from its files alone.
+    fn any_wanted(&self, target: &Target) -> Result<bool, RecordError> {
+        if self.settings.functions.is_empty() && self.settings.components.is_empty() {
+            return Ok(true);
+        }
+        let (objects, _) = load(target.task(), &target.mappings()?, &mut HashSet::new());
+        let wanted = &self.wanted;
+        let has_site = |object| !plan(object, &|function| wanted.wants(object, function)).sites.is_empty();
+        Ok(objects.iter().any(has_site))
     }
 
     /// Measures a program from its first own instruction to the end of the launched process; gives its status.

@@ -2,20 +2,15 @@
 //!
 //! A window lasts from the probe's arming to the call that finds its grant used up: the sooner the more calls there
 //! are. So calls over time, both summed, would weigh just those windows in which the function was not called. Instead
-//! each window's own rate is taken for the time up to the next arming. That time, and long windows, are measured in
-//! *busy time*, in which a thread of the process runs: where processors are scarce a window often ends late only because
-//! the process had to wait for one.
-
-/// Windows shorter than this, in ticks (some 25 µs), are shorter than any wait for a processor.
-const UNDISTURBED_TICKS: f64 = 50_000.0;
+//! each window's own rate is taken for the time up to the next arming. That time is *busy time*, in which a thread of
+//! the process runs; a window is no longer than the busy time since its arming, however long the process had to wait
+//! for a processor.
 
 /// Processor time of a process, and the part of the wall time in which any of its threads runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BusyTime {
     at: u64,
     processor_ns: f64,
-    /// Share of the last epoch in which it ran, at most 1.
-    pub share: f64,
     /// Busy ticks so far.
     pub ticks: f64,
 }
@@ -23,15 +18,14 @@ pub struct BusyTime {
 impl BusyTime {
     /// Begins.
     pub fn start(&mut self, now: u64, processor_ns: f64) {
-        *self = Self { at: now, processor_ns, share: 1.0, ticks: 0.0 };
+        *self = Self { at: now, processor_ns, ticks: 0.0 };
     }
 
     /// An epoch is over; gives the processor time that the process used in it, in ticks.
     pub fn advance(&mut self, now: u64, processor_ns: f64, ticks_per_ns: f64) -> f64 {
         let used = (processor_ns - self.processor_ns).max(0.0) * ticks_per_ns;
         let elapsed = now.saturating_sub(self.at).max(1) as f64;
-        self.share = (used / elapsed).min(1.0);
-        self.ticks += self.share * elapsed;
+        self.ticks += used.min(elapsed);
         (self.at, self.processor_ns) = (now, processor_ns);
         used
     }
@@ -66,7 +60,7 @@ impl Windows {
     /// The probe has switched itself off, having been on for so many ticks in all.
     pub fn close(&mut self, on_ticks: u64, busy: &BusyTime) {
         let length = on_ticks.saturating_sub(std::mem::replace(&mut self.on_ticks, on_ticks)) as f64;
-        let length = if length < UNDISTURBED_TICKS { length } else { length * busy.share.max(0.01) };
+        let length = length.min((busy.ticks - self.armed_at).max(1.0));
         self.length = Some(length);
         if length > 0.0 {
             // The call that switched it off ends the window: as many intervals as calls were granted.

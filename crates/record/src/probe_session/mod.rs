@@ -12,6 +12,7 @@ mod watcher;
 
 pub(crate) use objects::load;
 pub use objects::{LoadedObject, UnreadableObject};
+pub(crate) use plan::plan;
 pub use saved::SavedProbe;
 pub use session::{Prepared, ProbeSession, RefusedFunction, SessionSite, SiteCounts, SiteId, SiteState};
 pub use watcher::LoaderWatcher;

@@ -155,7 +155,7 @@ class Probes:
                 values = {key: [c["probe"][i][key] for c in calibrations] for key in ("ticks", "entry_ticks", "paired_ticks")}
                 print(f"| transect, {row['tier']}: at a no-op | {spread(values['ticks'])} | {tiers.get(row['tier'], '')} |")
                 print(f"| transect, {row['tier']}: displaced entry | {spread(values['entry_ticks'])} | |")
-        names = {"call-inactive": "inactive", "call-nothing": "nothing", "call-count": "counter", "call-integer": "empty handler, integer tier", "call-stamp": "handler that reads the clock", "call-vector": "empty handler, vector tier", "call-full": "empty handler, full tier", "call-time": "entry and exit timed, histogram"}
+        names = {"call-inactive": "inactive", "call-nothing": "nothing", "call-count": "counter", "call-integer": "empty handler, integer tier", "call-stamp": "handler that reads the clock", "call-sse": "empty handler, xmm registers saved", "call-vector": "empty handler, vector tier (upper halves in use saved, too)", "call-full": "empty handler, full tier", "call-time": "entry and exit timed, histogram"}
         for key, name in names.items():
             if ours.get(key):
                 print(f"| libtransect, {name} | {spread(ours.get(key))} | |")

@@ -73,6 +73,7 @@ int main(void) {
     static const struct { const char *name; uint32_t tier; transect_enter_fn enter; } tiers[] = {
         {"call-integer", TRANSECT_TIER_INTEGER, empty},
         {"call-stamp", TRANSECT_TIER_INTEGER, stamp},
+        {"call-sse", TRANSECT_TIER_SSE, empty},
         {"call-vector", TRANSECT_TIER_VECTOR, empty},
         {"call-full", TRANSECT_TIER_FULL, empty},
     };

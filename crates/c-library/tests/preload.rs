@@ -4,6 +4,7 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 
 use support::{has, run, scratch, stage};
 
@@ -73,16 +74,18 @@ fn mistakes_are_told_and_do_no_harm() {
 
 /// The preload library that toggles everything at random.
 fn stress() -> PathBuf {
-    let library = scratch().join(format!("stress-{}.so", std::process::id()));
-    if !library.exists() {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let build = || {
+        let library = scratch().join("stress.so");
         let mut gcc = Command::new("gcc");
         gcc.args(["-std=gnu11", "-O2", "-g", "-w", "-shared", "-fPIC"]);
         gcc.arg(format!("-I{}", stage().join("include").display()));
         gcc.arg(support::here().join("tests/programs/stress.c")).arg("-o").arg(&library);
         gcc.arg(stage().join("lib/libtransect.a")).args(["-lgcc_s", "-lm"]);
         run(&mut gcc);
-    }
-    library
+        library
+    };
+    BUILT.get_or_init(build).clone()
 }
 
 /// Runs `command` as it is and with all functions probed and toggled at random: the same output, and the text back as in

@@ -1,9 +1,10 @@
 //! Builds C and C++ programs against the staged library and runs them.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// This crate's folder.
 pub fn here() -> &'static Path {
@@ -12,7 +13,11 @@ pub fn here() -> &'static Path {
 
 /// A folder of this test run.
 pub fn scratch() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-library");
+    // One folder for each test file: runs follow each other in it, so that nothing piles up.
+    let test = std::env::current_exe().unwrap();
+    let name = test.file_stem().unwrap().to_string_lossy();
+    let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name).to_owned();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-library").join(name);
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }
@@ -29,7 +34,7 @@ pub fn stage() -> &'static Path {
             .filter(|folder| folder.join("libtransect.a").exists() && folder.join("libtransect.so").exists())
             .max_by_key(|folder| folder.join("libtransect.so").metadata().unwrap().modified().unwrap())
             .expect("cargo builds the library for its tests");
-        let stage = scratch().join(format!("stage-{}", std::process::id()));
+        let stage = scratch().join("stage");
         run(Command::new("sh").arg(here().join("stage.sh")).arg(built).arg(&stage));
         stage
     })
@@ -64,8 +69,13 @@ pub fn build(compiler: &str, name: &str, flags: &[&str], link: Link) -> PathBuf 
     let lib = stage().join("lib");
     let unique: String =
         flags.iter().flat_map(|flag| flag.chars()).filter(char::is_ascii_alphanumeric).collect::<String>();
-    let out =
-        scratch().join(format!("{}-{compiler}-{unique}-{}-{}", name.replace('.', "-"), link as u8, std::process::id()));
+    let out = scratch().join(format!("{}-{compiler}-{unique}-{}", name.replace('.', "-"), link as u8));
+    // Tests of one file run at once, some with the same program.
+    static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if !built.insert(out.clone()) {
+        return out;
+    }
     let mut command = Command::new(compiler);
     command.args(["-O2", "-g", "-w", "-pthread"]).arg(format!("-I{}", stage().join("include").display()));
     command.args(flags).arg(here().join("tests/programs").join(name)).arg("-o").arg(&out);

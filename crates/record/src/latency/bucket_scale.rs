@@ -54,7 +54,7 @@ impl BucketScale {
     /// A histogram without its empty buckets, shortest first. Buckets that are the same nanosecond become one.
     pub fn histogram(&self, counts: impl IntoIterator<Item = u64>) -> Vec<LatencyBucket> {
         let filled = counts.into_iter().enumerate().filter(|&(_, count)| count > 0);
-        self.merged(filled.map(|(index, count)| (index, count)))
+        self.merged(filled)
     }
 
     pub(super) fn merged(&self, filled: impl Iterator<Item = (usize, u64)>) -> Vec<LatencyBucket> {

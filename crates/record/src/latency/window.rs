@@ -2,9 +2,13 @@
 //!
 //! A window lasts from the probe's arming to the call that finds its grant used up: the sooner the more calls there
 //! are. So calls over time, both summed, would weigh just those windows in which the function was not called. Instead
-//! each window's own rate is taken for the time up to the next arming. That time is *busy time*, in which a thread of
+//! the median of the last windows' own rates is taken for the time up to the next arming: a mean would follow the few
+//! windows that were much too short by chance. That time is *busy time*, in which a thread of
 //! the process runs; a window is no longer than the busy time since its arming, however long the process had to wait
 //! for a processor.
+
+/// Windows whose median rate counts.
+const MEDIAN_OF: usize = 9;
 
 /// Processor time of a process, and the part of the wall time in which any of its threads runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,11 +44,12 @@ pub struct Windows {
     /// Busy ticks at the last arming, and the busy length of the window since, once it is closed.
     armed_at: f64,
     length: Option<f64>,
-    /// Calls per busy tick in the last window.
-    rate: f64,
+    /// Calls per busy tick in the last windows, a ring.
+    rates: [f32; MEDIAN_OF],
+    count: u32,
     /// Calls that were not seen, so far.
     unseen: f64,
-    /// Rate of late, calls per busy tick.
+    /// The same, cooling down.
     recent: f64,
     /// Whether a window was closed since the last turn.
     fresh: bool,
@@ -63,9 +68,12 @@ impl Windows {
         let length = length.min((busy.ticks - self.armed_at).max(1.0));
         self.length = Some(length);
         if length > 0.0 {
-            // The call that switched it off ends the window: as many intervals as calls were granted.
-            self.rate = f64::from(self.grant) / length;
-            self.recent = if self.recent == 0.0 { self.rate } else { 0.8 * self.recent + 0.2 * self.rate };
+            // The call after the last one granted ends it. Of random arrivals' sums of n + 1 intervals the median is
+            // n + 2/3 mean intervals.
+            let rate = (f64::from(self.grant) + 2.0 / 3.0) / length;
+            self.rates[self.count as usize % MEDIAN_OF] = rate as f32;
+            self.count = self.count.saturating_add(1);
+            self.recent = self.rate();
             self.fresh = true;
         }
     }
@@ -77,10 +85,18 @@ impl Windows {
         (self.armed_at, self.length) = (busy.ticks, Some(0.0));
     }
 
+    /// Median of the last windows' rates.
+    fn rate(&self) -> f64 {
+        let mut rates = self.rates;
+        let filled = &mut rates[..(self.count as usize).min(MEDIAN_OF)];
+        filled.sort_by(f32::total_cmp);
+        filled.get(filled.len() / 2).copied().unwrap_or(0.0).into()
+    }
+
     /// Calls of the time since the last window, which nobody saw.
     fn account(&mut self, busy: &BusyTime) {
         if let Some(length) = self.length {
-            self.unseen += self.rate * (busy.ticks - self.armed_at - length).max(0.0);
+            self.unseen += self.rate() * (busy.ticks - self.armed_at - length).max(0.0);
             (self.armed_at, self.length) = (busy.ticks, Some(0.0));
         }
     }
@@ -145,9 +161,32 @@ mod tests {
 
     #[test]
     fn a_process_that_waits_for_processors_does_not_look_idle() {
-        let (calls, truth) = estimate(10.0, 0.3, 2_000);
+        let (calls, truth) = estimate(10.0, 0.6, 2_000);
         // Windows that met a wait say too little, the others the truth: within a factor of four, not of a thousand.
         assert!(calls / truth > 0.25 && calls / truth < 1.2, "{calls} of {truth}");
+    }
+
+    #[test]
+    fn single_random_calls_have_no_heavy_tail() {
+        // Poisson arrivals, one granted call per window: lengths are sums of two exponential intervals.
+        let (mut busy, mut windows) = (BusyTime::default(), Windows::default());
+        busy.start(0, 0.0);
+        let (mut on, mut random) = (0u64, 12_345_u64);
+        let mut uniform = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((random >> 11) as f64 + 1.0) / (1u64 << 53) as f64
+        };
+        let epochs = 5_000;
+        windows.arm(1, &busy);
+        for epoch in 1..epochs {
+            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0);
+            on += (-(uniform().ln() + uniform().ln()) * 1_000.0) as u64 + 1;
+            windows.close(on, &busy);
+            windows.arm(1, &busy);
+        }
+        let truth = (epochs * EPOCH) as f64 / 1_000.0;
+        let ratio = windows.calls(0, &busy) as f64 / truth;
+        assert!((ratio - 1.0).abs() < 0.25, "{ratio}");
     }
 
     #[test]

@@ -165,8 +165,8 @@ fn recursion_nests_frames() {
     let end = code.len();
     code.push(0xC3);
     code[7] = (end - 8) as u8;
-    let call_end = 16;
-    code[12..16].copy_from_slice(&(-((call_end + 5) as i32)).to_le_bytes());
+    let call_end = 16_i32;
+    code[12..16].copy_from_slice(&(-(call_end + 5_i32)).to_le_bytes());
     let probed = probe(&code, 5, Call::Paired).with(Handler::TimeEnter);
     assert_eq!(probed.add(1000, 0), 1000);
     assert_eq!(shared().calls(5), (1001, 1001));

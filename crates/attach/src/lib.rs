@@ -5,7 +5,7 @@
 //! 1. [`Target::open`] looks at the process and refuses, with the reason and what to do, what can't be attached to.
 //!    Nothing has been touched then.
 //! 2. [`Target::stop_one`] holds one thread for the time of a few [`Stop::call`]s: system calls made by the process in
-//!    our name. [`Arena::create`] maps the probe arena with them, [`Image::load`] the agent.
+//!    our name. [`Arena::create`] maps the probe arena with them, [`Image::map`] makes room for the agent.
 //! 3. [`Target::write_windows`] replaces code, all threads held for less than a millisecond at a time.
 //! 4. Dropping a [`Stop`] lets go of every thread: between stops the process is not traced, so debuggers, signals and
 //!    job control see nothing of us.

@@ -338,8 +338,8 @@ pub struct ProbeSelection {
     /// The running process
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command", required_unless_present = "command")]
     pub pid: Option<i32>,
-    /// Functions: [COMPONENT:]FUNCTION[@SOURCE]
-    #[arg(value_name = "PATTERN")]
+    /// Functions, by pattern.
+    #[arg(help = "Functions: [COMPONENT:]FUNCTION[@SOURCE]", value_name = "PATTERN")]
     pub patterns: Vec<String>,
     /// Count or time for so long [default: until the process ends, or Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_positive_duration, conflicts_with = "command")]

@@ -8,8 +8,8 @@ use crate::probe_session::SiteId;
 
 /// What a detour costs, ticks: two taken jumps that the first-level branch target buffer does not hold.
 const DETOUR_TICKS: f64 = 6.0;
-/// Loads below this share of a processor never matter.
-const NEGLIGIBLE: f64 = 1e-5;
+/// Loads below this share of a processor don't matter, not even ten thousand of them.
+const NEGLIGIBLE: f64 = 2e-7;
 
 /// What to change in the text.
 #[derive(Debug, Default, PartialEq, Eq)]

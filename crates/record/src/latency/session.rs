@@ -26,6 +26,8 @@ use crate::probe_session::{ProbeSession, load, plan};
 const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
 /// Narrowest column of the picture of latency over time.
 const NARROWEST_SLICE: Duration = Duration::from_millis(20);
+/// The controller's own time for switching, and cold lines on both sides: so many times the calibrated cost.
+const ARMING_FACTOR: f64 = 4.0;
 /// How often it is looked whether a process that we are not the parent of has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -73,7 +75,7 @@ impl<'a> Measurement<'a> {
             settings,
             wanted: Wanted::new(settings),
             agent: find_beside(PROBE_AGENT_FILE)?,
-            costs: Costs { sample: call.cost_ticks, arming: call.arming_ticks },
+            costs: Costs { sample: call.cost_ticks, arming: ARMING_FACTOR * call.arming_ticks },
             empty_ticks: call.empty_ticks,
             slices: TimeSlices::new(clock.elapsed_ns(), settings.epoch.max(NARROWEST_SLICE).as_nanos() as i64),
             clock,

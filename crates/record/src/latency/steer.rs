@@ -6,6 +6,8 @@ use transect_profile_model::LatencySampling;
 
 /// Most samples granted at once under a budget: more would leave a probe switched on for long when calls slow down.
 const MOST: u32 = 100;
+/// Fewest samples that are worth a switching on and off, if the budget allows only some probes an epoch.
+const WORTHWHILE: u32 = 16;
 /// An allowance saved up for longer than this many epochs is dropped: it would be spent in one burst.
 const SAVED_EPOCHS: f64 = 4.0;
 
@@ -53,13 +55,14 @@ impl Steering {
             LatencySampling::Budget { share } => {
                 let gained = share * busy_ticks;
                 self.allowance = (self.allowance + gained).min(gained * SAVED_EPOCHS);
-                let least = self.costs.arming + self.costs.sample;
+                let least = self.costs.arming + f64::from(WORTHWHILE) * self.costs.sample;
                 while let Some(&probe) = self.waiting.front() {
                     if self.allowance < least {
                         break;
                     }
                     let share = self.allowance / self.waiting.len() as f64;
-                    let samples = ((share - self.costs.arming) / self.costs.sample).clamp(1.0, f64::from(MOST));
+                    let samples =
+                        ((share - self.costs.arming) / self.costs.sample).clamp(f64::from(WORTHWHILE), f64::from(MOST));
                     self.waiting.pop_front();
                     arm(probe, samples as u32);
                     self.allowance -= self.costs.arming + samples.floor() * self.costs.sample;

@@ -62,7 +62,7 @@ impl TimeSlices {
         self.start_ns + slices * self.width_ns
     }
 
-    /// Reads the histograms at `now_ns`: what each [`Cut::function`] has gained since the last cut belongs to the time
+    /// Reads the histograms at `now_ns`: what each function has gained since the last cut belongs to the time
     /// between. Several cuts at one time (one for each process) are one.
     pub fn cut(&mut self, now_ns: i64) -> Cut<'_> {
         if now_ns > self.last_cut_ns {

@@ -8,6 +8,8 @@ use transect_profile_model::LatencySampling;
 const MOST: u32 = 100;
 /// Fewest samples that are worth a switching on and off, if the budget allows only some probes an epoch.
 const WORTHWHILE: u32 = 16;
+/// Samples at the first switching on: programs that run for milliseconds have no second.
+const FIRST: u32 = 32;
 /// An allowance saved up for longer than this many epochs is dropped: it would be spent in one burst.
 const SAVED_EPOCHS: f64 = 4.0;
 
@@ -40,7 +42,7 @@ impl Steering {
     pub fn first_grant(&self) -> u32 {
         match self.sampling {
             LatencySampling::Fixed { sample_size } => sample_size,
-            LatencySampling::Budget { .. } => 10,
+            LatencySampling::Budget { .. } => FIRST,
         }
     }
 

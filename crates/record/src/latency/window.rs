@@ -7,6 +7,11 @@
 //! the process runs; a window is no longer than the busy time since its arming, however long the process had to wait
 //! for a processor.
 
+/// The kernel brings another process' processor time up to date at its clock ticks (every 4 ms, or 1): no window is
+/// called shorter than that for want of processor time, in ticks.
+const CLOCK_LAG_TICKS: f64 = 10_000_000.0;
+/// Windows until a function may be called hot.
+const ENOUGH: u32 = 2;
 /// Windows whose median rate counts.
 const MEDIAN_OF: usize = 9;
 
@@ -65,7 +70,7 @@ impl Windows {
     /// The probe has switched itself off, having been on for so many ticks in all.
     pub fn close(&mut self, on_ticks: u64, busy: &BusyTime) {
         let length = on_ticks.saturating_sub(std::mem::replace(&mut self.on_ticks, on_ticks)) as f64;
-        let length = length.min((busy.ticks - self.armed_at).max(1.0));
+        let length = length.min((busy.ticks - self.armed_at).max(CLOCK_LAG_TICKS));
         self.length = Some(length);
         if length > 0.0 {
             // The call after the last one granted ends it. Of random arrivals' sums of n + 1 intervals the median is
@@ -73,7 +78,7 @@ impl Windows {
             let rate = (f64::from(self.grant) + 2.0 / 3.0) / length;
             self.rates[self.count as usize % MEDIAN_OF] = rate as f32;
             self.count = self.count.saturating_add(1);
-            self.recent = self.rate();
+            self.recent = if self.count < ENOUGH { 0.0 } else { self.rate() };
             self.fresh = true;
         }
     }

@@ -199,8 +199,12 @@ impl<'a> Stop<'a> {
                         // A launch takes it from where it stands.
                         !kept && ptrace::go_on(tid, 0).is_ok()
                     } else {
-                        if !kept || threads(pid).contains(&(message as i32)) {
-                            pending.insert(0, (message as i32, kept));
+                        let born = message as i32;
+                        // It may have been on the list of threads already: it is reported once.
+                        let known = pending.iter().any(|&(tid, _)| tid == born)
+                            || self.threads.iter().any(|thread| thread.tid == born);
+                        if !known && (!kept || threads(pid).contains(&born)) {
+                            pending.insert(0, (born, kept));
                         }
                         ptrace::go_on(tid, 0).is_ok()
                     }

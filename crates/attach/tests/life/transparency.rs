@@ -69,7 +69,11 @@ fn a_stopped_process_stays_stopped() {
         stop.unmap(address, 8192).unwrap();
         drop(stop);
         drop(target.stop_all().unwrap());
-        std::thread::sleep(Duration::from_millis(2));
+        // It needs a processor for a moment to stop again.
+        let patience = std::time::Instant::now() + Duration::from_secs(5);
+        while state(worker.pid()) != 'T' && std::time::Instant::now() < patience {
+            std::thread::sleep(Duration::from_millis(2));
+        }
         assert_eq!(state(worker.pid()), 'T');
     }
     signal("-CONT");

@@ -316,6 +316,7 @@ impl Measured {
     /// If the bytes could not be put back, though the process lives.
     pub fn finish(mut self, restore: bool) -> Result<Finished, AttachError> {
         let end = ticks();
+        self.busy.end(end);
         if restore && self.is_alive() {
             self.session.restore_all()?;
         }

@@ -20,6 +20,8 @@ const MEDIAN_OF: usize = 9;
 pub struct BusyTime {
     at: u64,
     processor_ns: f64,
+    /// Share of the last epoch in which it ran, at most 1.
+    share: f64,
     /// Busy ticks so far.
     pub ticks: f64,
 }
@@ -27,16 +29,25 @@ pub struct BusyTime {
 impl BusyTime {
     /// Begins.
     pub fn start(&mut self, now: u64, processor_ns: f64) {
-        *self = Self { at: now, processor_ns, ticks: 0.0 };
+        *self = Self { at: now, processor_ns, share: 1.0, ticks: 0.0 };
     }
 
     /// An epoch is over; gives the processor time that the process used in it, in ticks.
     pub fn advance(&mut self, now: u64, processor_ns: f64, ticks_per_ns: f64) -> f64 {
         let used = (processor_ns - self.processor_ns).max(0.0) * ticks_per_ns;
         let elapsed = now.saturating_sub(self.at).max(1) as f64;
-        self.ticks += used.min(elapsed);
+        self.share = (used / elapsed).min(1.0);
+        self.ticks += self.share * elapsed;
         (self.at, self.processor_ns) = (now, processor_ns);
         used
+    }
+}
+
+impl BusyTime {
+    /// The process has ended, or is let go: since the last epoch it has run as it did before.
+    pub fn end(&mut self, now: u64) {
+        self.ticks += self.share * now.saturating_sub(self.at) as f64;
+        self.at = now;
     }
 }
 

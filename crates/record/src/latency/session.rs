@@ -27,7 +27,7 @@ const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
 /// Narrowest column of the picture of latency over time.
 const NARROWEST_SLICE: Duration = Duration::from_millis(20);
 /// The controller's own time for switching, and cold lines on both sides: so many times the calibrated cost.
-const ARMING_FACTOR: f64 = 4.0;
+const ARMING_FACTOR: f64 = 10.0;
 /// How often it is looked whether a process that we are not the parent of has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 

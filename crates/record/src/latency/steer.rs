@@ -7,7 +7,7 @@ use transect_profile_model::LatencySampling;
 /// Most samples granted at once under a budget: more would leave a probe switched on for long when calls slow down.
 const MOST: u32 = 100;
 /// Fewest samples that are worth a switching on and off, if the budget allows only some probes an epoch.
-const WORTHWHILE: u32 = 48;
+const WORTHWHILE: u32 = 80;
 /// Samples at the first switching on: programs that run for milliseconds have no second.
 const FIRST: u32 = 32;
 /// An allowance saved up for longer than this many epochs is dropped: it would be spent in one burst.

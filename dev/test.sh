@@ -27,6 +27,9 @@ if [ ! -x "$readers/bin/python" ] || ! "$readers/bin/python" -c 'import duckdb, 
 fi
 [ -x "$readers/bin/python" ] && export TRANSECT_PYTHON=$readers/bin/python
 part "crates" cargo test --workspace --exclude transect-agent --exclude transect-probe-agent --locked --no-fail-fast
+# Tests that take a minute each, where everything is asked for.
+[ -n "${TRANSECT_ALL_SUITES+all}" ] &&
+    part "slow tests of plans" cargo test --release --locked -p transect-probe-plan -- --ignored
 [ -f crates/report/web/package.json ] && part "web bundle and browser" dev/test-web.sh
 part "corner cases" sh -c "make -s -C tests/corner-cases && python3 tests/corner-cases/run.py --transect '$transect'"
 part "exact counts" python3 tests/exact-counts/run.py --transect "$transect"

@@ -1,12 +1,14 @@
 //! Probes in another process: what `transect probe` and `transect latency` share.
 
 mod adopt;
+mod agent;
 mod objects;
 mod place;
 mod plan;
 mod saved;
 mod session;
 mod siblings;
+mod switching;
 #[allow(unsafe_code)]
 mod watcher;
 

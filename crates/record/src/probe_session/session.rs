@@ -7,17 +7,17 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use transect_attach::{Arena, AttachError, CodeRegion, Image, LoadedImage, Reach, Stop, StopTimes, Target, Unwritten};
+use transect_attach::{Arena, AttachError, CodeRegion, Image, Reach, StopTimes, Target, Unwritten};
 use transect_event_abi::probe_arena::{
-    DISARMED_OFFSET, HISTOGRAM_SIZE, HISTOGRAMS_OFFSET, SHARDS, SHARDS_OFFSET, SITE_CAPACITY, SITE_FREE, SITE_GONE,
-    SITE_INSTALLED, SITE_RESTORED, SITES_OFFSET, SiteCounters, SiteRecord,
+    HISTOGRAM_SIZE, HISTOGRAMS_OFFSET, SHARDS_OFFSET, SITE_CAPACITY, SITE_FREE, SITE_GONE, SITE_INSTALLED,
+    SITE_RESTORED, SITES_OFFSET, SiteCounters, SiteRecord,
 };
-use transect_probe::frame::{Globals, PAGES, Places, SHADOW_PAGE};
 use transect_probe::trampoline::WORD;
 use transect_probe::{Descriptor, Handler, unwind};
 use transect_probe_plan::{Event, ExitSupport, Function, Plan, ProviderKind, Refusal, Site};
 use transect_text_patch::Window;
 
+use super::agent::{load_agent, read_words, take_over};
 use super::objects::{LoadedObject, UnreadableObject, load};
 use super::place::{block_size, place};
 use super::siblings;
@@ -109,7 +109,7 @@ pub struct ProbeSession {
     pub(super) target: Target,
     pub(super) arena: Arena,
     writable: u64,
-    handlers: Vec<u64>,
+    pub(super) handlers: Vec<u64>,
     restore_handler: u64,
     loader_handler: u64,
     /// Objects seen, unloaded ones included.
@@ -461,142 +461,4 @@ impl ProbeSession {
         siblings::restore(&siblings, &windows)?;
         Ok(())
     }
-
-    /// Switches a probe by one aligned store; the process is not disturbed.
-    pub fn switch(&self, id: SiteId, on: bool) {
-        let site = &self.sites[id as usize];
-        let value = if on { site.on } else { site.off };
-        self.arena.word(site.block + WORD as u64).store(value, Ordering::Release);
-    }
-
-    /// Whether a probe is switched on.
-    pub fn is_on(&self, id: SiteId) -> bool {
-        let site = &self.sites[id as usize];
-        self.arena.word(site.block + WORD as u64).load(Ordering::Relaxed) != site.off
-    }
-
-    /// Chooses what happens at a probe, by one store of data. Timing handlers need [`SessionSite::can_time`].
-    pub fn set_handler(&self, id: SiteId, handler: Handler) {
-        let at = self.sites[id as usize].block + offset_of!(Descriptor, enter) as u64;
-        self.arena.word(at).store(self.handlers[handler as usize], Ordering::Release);
-    }
-
-    fn set_user_enter(&self, id: SiteId, address: u64) {
-        let at = self.sites[id as usize].block + offset_of!(Descriptor, user_enter) as u64;
-        self.arena.word(at).store(address, Ordering::Release);
-    }
-
-    /// Counts of a site so far.
-    pub fn counts(&self, id: SiteId) -> SiteCounts {
-        (0..SHARDS).fold(SiteCounts::default(), |sum, shard| {
-            let counters = self.arena.counters(shard, id as usize);
-            SiteCounts {
-                calls: sum.calls + counters.calls.load(Ordering::Relaxed),
-                samples: sum.samples + counters.samples.load(Ordering::Relaxed),
-                ticks: sum.ticks + counters.ticks.load(Ordering::Relaxed),
-            }
-        })
-    }
-
-    /// Grants a latency probe so many samples and switches it on; `now` in ticks.
-    pub fn arm(&self, id: SiteId, samples: u32, now: u64) {
-        let record = self.arena.site(id as usize);
-        record.armed_at.store(now, Ordering::Relaxed);
-        record.remaining.store(samples.cast_signed(), Ordering::Relaxed);
-        self.switch(id, true);
-    }
-
-    /// Calls `each` for every latency probe that has switched itself off since the last call.
-    pub fn take_disarmed(&self, mut each: impl FnMut(SiteId)) {
-        for first in (0..self.sites.len()).step_by(8) {
-            let word = self.arena.word(DISARMED_OFFSET + first as u64);
-            if word.load(Ordering::Relaxed) == 0 {
-                continue;
-            }
-            let bytes = word.swap(0, Ordering::AcqRel).to_le_bytes();
-            bytes.iter().zip(first..).filter(|&(byte, id)| *byte != 0 && id < self.sites.len()).for_each(|(_, id)| {
-                each(id as SiteId);
-            });
-        }
-    }
-
-    /// Whether the loader has added or removed objects that were not dealt with yet.
-    pub fn has_loader_event(&self) -> bool {
-        let header = self.arena.header();
-        header.loader_events.load(Ordering::Acquire) != header.loader_done.load(Ordering::Relaxed)
-    }
-
-    /// The number of the last loader event; to be taken before looking at the objects.
-    pub fn loader_event(&self) -> u32 {
-        self.arena.header().loader_events.load(Ordering::Acquire)
-    }
-
-    /// Lets the loader's thread go on that waits for this event.
-    pub fn loader_done(&self, event: u32) {
-        let done = &self.arena.header().loader_done;
-        done.store(event, Ordering::Release);
-        let _ = rustix::thread::futex::wake(done, rustix::thread::futex::Flags::empty(), u32::MAX);
-    }
-}
-
-/// The agent that an earlier controller has loaded, if it came as far.
-fn take_over(target: &Target, arena: Arena, image: &Image, table: u64) -> Result<(Arena, u64), AttachError> {
-    let address = arena.header().agent.load(Ordering::Acquire);
-    let size = arena.header().agent_size.load(Ordering::Relaxed);
-    if address == 0 {
-        let stop = target.stop_one()?;
-        return load_agent(target, stop, arena, image, table);
-    }
-    if !image.is_loaded_at(target.memory(), LoadedImage { address, size }) {
-        return Err(AttachError::AgentVersion { pid: target.pid() });
-    }
-    Ok((arena, address))
-}
-
-/// Maps and fills the agent's image and the frames' memory.
-fn load_agent(
-    target: &Target,
-    mut stop: Stop<'_>,
-    arena: Arena,
-    image: &Image,
-    table: u64,
-) -> Result<(Arena, u64), AttachError> {
-    let mappings = target.mappings()?;
-    let stack_end = mappings.iter().find(|m| m.path.as_os_str() == "[stack]").map_or(0, |m| m.end);
-    let loaded = image.map(&mut stop)?;
-    let mut pages = PAGES as u64;
-    let (keys, pool) = loop {
-        let keys = pages * 8;
-        match stop.map_private(keys + pages * SHADOW_PAGE as u64) {
-            Ok(address) => break (address, address + keys),
-            // Too much for a limit on address space: fewer do for most programs.
-            Err(_) if pages > 256 => pages /= 4,
-            Err(error) => return Err(error),
-        }
-    };
-    drop(stop);
-    image.fill(target.memory(), loaded)?;
-    let header = arena.header();
-    let globals = target.memory().read_u64(loaded.address + table)?;
-    let writable = header.writable.load(Ordering::Relaxed);
-    let words = Globals::image(&Places {
-        header: writable,
-        keys,
-        pool,
-        pages,
-        stack_end,
-        layered: mappings.iter().any(|m| m.path.as_os_str() == "/memfd:transect-arena"),
-    });
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    target.memory().write(globals, &bytes)?;
-    header.agent_size.store(loaded.size, Ordering::Relaxed);
-    // Last: it says that the agent is complete.
-    header.agent.store(loaded.address, Ordering::Release);
-    Ok((arena, loaded.address))
-}
-
-fn read_words(target: &Target, address: u64, count: usize) -> Result<Vec<u64>, AttachError> {
-    let mut bytes = vec![0; count * 8];
-    target.memory().read(address, &mut bytes)?;
-    Ok(bytes.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap_or_default())).collect())
 }

@@ -124,8 +124,8 @@
     clc
     ret
 
-# ---- time: every call while the probe is on
-    FUNCTION transect_probe_time_enter
+# What the timing entries use.
+    .macro SAVE_SEVEN
     push rax
     push rcx
     push rdx
@@ -133,6 +133,21 @@
     push rdi
     push r8
     push r9
+    .endm
+
+    .macro RESTORE_SEVEN
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+    .endm
+
+# ---- time: every call while the probe is on
+    FUNCTION transect_probe_time_enter
+    SAVE_SEVEN
     mov rsi, [rsp + 56]
     movsxd rax, dword ptr [rsi - 4]
     add rsi, rax
@@ -151,38 +166,20 @@
     shl rdx, 32
     or rax, rdx
     mov [rcx + {F_START}], rax
-    pop r9
-    pop r8
-    pop rdi
-    pop rsi
-    pop rdx
-    pop rcx
-    pop rax
+    RESTORE_SEVEN
     stc
     ret
 .Lno_frame:
     mov rax, [rip + {globals} + {G_HEADER}]
     lock inc qword ptr [rax + {H_UNTIMED}]
 .Luntimed:
-    pop r9
-    pop r8
-    pop rdi
-    pop rsi
-    pop rdx
-    pop rcx
-    pop rax
+    RESTORE_SEVEN
     clc
     ret
 
 # ---- latency: as many calls as the controller has granted, then the probe switches itself off
     FUNCTION transect_probe_latency_enter
-    push rax
-    push rcx
-    push rdx
-    push rsi
-    push rdi
-    push r8
-    push r9
+    SAVE_SEVEN
     mov rsi, [rsp + 56]
     movsxd rax, dword ptr [rsi - 4]
     add rsi, rax

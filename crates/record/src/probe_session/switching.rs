@@ -1,0 +1,88 @@
+//! Switching probes and reading their counts: stores and loads of the shared memory, the process runs on.
+
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
+
+use transect_event_abi::probe_arena::{DISARMED_OFFSET, SHARDS};
+use transect_probe::trampoline::WORD;
+use transect_probe::{Descriptor, Handler};
+
+use super::session::{ProbeSession, SiteCounts, SiteId};
+
+impl ProbeSession {
+    /// Switches a probe by one aligned store; the process is not disturbed.
+    pub fn switch(&self, id: SiteId, on: bool) {
+        let site = &self.sites[id as usize];
+        let value = if on { site.on } else { site.off };
+        self.arena.word(site.block + WORD as u64).store(value, Ordering::Release);
+    }
+
+    /// Whether a probe is switched on.
+    pub fn is_on(&self, id: SiteId) -> bool {
+        let site = &self.sites[id as usize];
+        self.arena.word(site.block + WORD as u64).load(Ordering::Relaxed) != site.off
+    }
+
+    /// Chooses what happens at a probe, by one store of data. Timing handlers need [`SessionSite::can_time`].
+    pub fn set_handler(&self, id: SiteId, handler: Handler) {
+        let at = self.sites[id as usize].block + offset_of!(Descriptor, enter) as u64;
+        self.arena.word(at).store(self.handlers[handler as usize], Ordering::Release);
+    }
+
+    pub(super) fn set_user_enter(&self, id: SiteId, address: u64) {
+        let at = self.sites[id as usize].block + offset_of!(Descriptor, user_enter) as u64;
+        self.arena.word(at).store(address, Ordering::Release);
+    }
+
+    /// Counts of a site so far.
+    pub fn counts(&self, id: SiteId) -> SiteCounts {
+        (0..SHARDS).fold(SiteCounts::default(), |sum, shard| {
+            let counters = self.arena.counters(shard, id as usize);
+            SiteCounts {
+                calls: sum.calls + counters.calls.load(Ordering::Relaxed),
+                samples: sum.samples + counters.samples.load(Ordering::Relaxed),
+                ticks: sum.ticks + counters.ticks.load(Ordering::Relaxed),
+            }
+        })
+    }
+
+    /// Grants a latency probe so many samples and switches it on; `now` in ticks.
+    pub fn arm(&self, id: SiteId, samples: u32, now: u64) {
+        let record = self.arena.site(id as usize);
+        record.armed_at.store(now, Ordering::Relaxed);
+        record.remaining.store(samples.cast_signed(), Ordering::Relaxed);
+        self.switch(id, true);
+    }
+
+    /// Calls `each` for every latency probe that has switched itself off since the last call.
+    pub fn take_disarmed(&self, mut each: impl FnMut(SiteId)) {
+        for first in (0..self.sites.len()).step_by(8) {
+            let word = self.arena.word(DISARMED_OFFSET + first as u64);
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let bytes = word.swap(0, Ordering::AcqRel).to_le_bytes();
+            bytes.iter().zip(first..).filter(|&(byte, id)| *byte != 0 && id < self.sites.len()).for_each(|(_, id)| {
+                each(id as SiteId);
+            });
+        }
+    }
+
+    /// Whether the loader has added or removed objects that were not dealt with yet.
+    pub fn has_loader_event(&self) -> bool {
+        let header = self.arena.header();
+        header.loader_events.load(Ordering::Acquire) != header.loader_done.load(Ordering::Relaxed)
+    }
+
+    /// The number of the last loader event; to be taken before looking at the objects.
+    pub fn loader_event(&self) -> u32 {
+        self.arena.header().loader_events.load(Ordering::Acquire)
+    }
+
+    /// Lets the loader's thread go on that waits for this event.
+    pub fn loader_done(&self, event: u32) {
+        let done = &self.arena.header().loader_done;
+        done.store(event, Ordering::Release);
+        let _ = rustix::thread::futex::wake(done, rustix::thread::futex::Flags::empty(), u32::MAX);
+    }
+}

@@ -23,7 +23,7 @@ impl ProbeSession {
         self.arena.word(site.block + WORD as u64).load(Ordering::Relaxed) != site.off
     }
 
-    /// Chooses what happens at a probe, by one store of data. Timing handlers need [`SessionSite::can_time`].
+    /// Chooses what happens at a probe, by one store of data. Timing handlers need [`super::SessionSite::can_time`].
     pub fn set_handler(&self, id: SiteId, handler: Handler) {
         let at = self.sites[id as usize].block + offset_of!(Descriptor, enter) as u64;
         self.arena.word(at).store(self.handlers[handler as usize], Ordering::Release);

@@ -5,7 +5,7 @@ PREFIX ?= /usr/local
 BIN := target/release/transect
 AGENT := target/release/libtransect_agent.so
 PROBE_AGENT := target/release/libtransect_probe_agent.so
-PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl
+PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clang libelf-dev zlib1g-dev pkg-config
 
 .PHONY: all build demo test bench install packages test-packages bench-packages toolchain fmt lint doc clean
 

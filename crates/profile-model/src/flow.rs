@@ -98,6 +98,9 @@ pub struct Flow {
     pub self_ns_high: Option<i64>,
     /// ∫ dt / max(1, active threads) over `total_ns`.
     pub attributed_ns: Option<i64>,
+    /// Criticality that the calling thread gained during the calls, waits in them left out; `None` unless the scheduler
+    /// was recorded too.
+    pub criticality_ns: Option<i64>,
     /// Median call, with `--histogram`.
     pub p50_ns: Option<i64>,
     /// 99th percentile, with `--histogram`.

@@ -5,6 +5,7 @@
 //! (Parquet INT64, no unsigned types), as everywhere in Transect.
 #![forbid(unsafe_code)]
 
+mod criticality;
 mod flow;
 mod latency;
 mod loss;
@@ -12,6 +13,10 @@ mod meta;
 mod thread;
 mod wait;
 
+pub use criticality::{
+    CallStack, FrameId, Origin, Parallelism, Party, SchedSample, SchedSession, SchedTables, SchedWait, Slice, Space,
+    StackFrame, StackId, Task, TaskId, WaitKind,
+};
 pub use flow::{ApiClass, Component, Flow, TraceEvent};
 pub use latency::{Latency, LatencyBucket, LatencyId, LatencySampling, LatencySession, LatencySlice};
 pub use loss::{Loss, LossKind};
@@ -52,6 +57,8 @@ pub struct Profile {
     pub latency: Vec<Latency>,
     /// The same over time.
     pub latency_slices: Vec<LatencySlice>,
+    /// What the scheduler's events tell.
+    pub sched: SchedTables,
     /// Everything that the recording knows it did not see.
     pub loss: Vec<Loss>,
 }

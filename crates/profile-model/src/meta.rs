@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::LatencySession;
+use crate::{LatencySession, SchedSession};
 
 /// Facts about a recording, kept in `meta.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,9 @@ pub struct Meta {
     /// The latency measurement, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySession>,
+    /// The recording of scheduler events, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub criticality: Option<SchedSession>,
 }
 
 /// The recording machine.

@@ -144,6 +144,7 @@ fn read_once(dir: &Path) -> Result<Profile, Interrupted> {
         trace: tables::read_events(&open("events")?, threads.len(), components.len())?,
         latency,
         latency_slices,
+        sched: Default::default(),
         loss: meta.losses(&meta_path)?,
         meta: meta.meta,
         components,

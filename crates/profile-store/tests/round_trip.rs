@@ -121,6 +121,7 @@ fn flow() -> impl Strategy<Value = Flow> {
             self_ns_low: times[4],
             self_ns_high: times[5],
             attributed_ns: times[6],
+            criticality_ns: None,
             p50_ns: times[7],
             p99_ns: times[8],
             max_ns: times[9],

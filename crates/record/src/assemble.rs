@@ -330,6 +330,7 @@ impl<'a> Assembler<'a> {
             self_ns_low: interval(own, -1.0),
             self_ns_high: interval(own, 1.0),
             attributed_ns: some(total * scale_attributed),
+            criticality_ns: None,
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             max_ns: quantile(1.0),

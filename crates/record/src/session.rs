@@ -255,6 +255,7 @@ impl Session<'_> {
                 started_unix_ns: self.clock.started_unix_ns,
                 exit_status,
                 latency: None,
+                criticality: None,
             },
             components: Vec::new(),
             processes: Vec::new(),
@@ -265,6 +266,7 @@ impl Session<'_> {
             trace: Vec::new(),
             latency: Vec::new(),
             latency_slices: Vec::new(),
+            sched: Default::default(),
             loss: Vec::new(),
         };
         let scale = Scale { epoch: self.clock.epoch, rate };

@@ -163,6 +163,7 @@ impl ProfileBuilder {
                 self_ns_low: None,
                 self_ns_high: None,
                 attributed_ns: None,
+                criticality_ns: None,
                 p50_ns: None,
                 p99_ns: None,
                 max_ns: None,

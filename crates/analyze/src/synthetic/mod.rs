@@ -33,6 +33,7 @@ pub fn empty() -> Profile {
             started_unix_ns: 1_700_000_000_000_000_000,
             exit_status: Some(0),
             latency: None,
+            criticality: None,
         },
         components: Vec::new(),
         processes: Vec::new(),
@@ -43,6 +44,7 @@ pub fn empty() -> Profile {
         trace: Vec::new(),
         latency: Vec::new(),
         latency_slices: Vec::new(),
+        sched: Default::default(),
         loss: Vec::new(),
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What each crate may use of ours.
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("event-abi", &[]),
     ("profile-model", &[]),
     ("intercept", &["event-abi"]),
@@ -19,13 +19,24 @@ const MAY_USE: [(&str, &[&str]); 18] = [
     ("analyze", &["profile-model"]),
     (
         "record",
-        &["event-abi", "profile-model", "binary-info", "text-patch", "probe", "probe-plan", "attach", "calibrate"],
+        &[
+            "event-abi",
+            "profile-model",
+            "binary-info",
+            "text-patch",
+            "probe",
+            "probe-plan",
+            "attach",
+            "calibrate",
+            "bpf-collect",
+        ],
     ),
     ("report", &["profile-model", "analyze", "profile-export"]),
     ("text-patch", &[]),
     ("probe", &["event-abi", "text-patch"]),
     ("probe-agent", &["probe"]),
     ("probe-plan", &["binary-info"]),
+    ("bpf-collect", &["binary-info"]),
     ("attach", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),
     ("calibrate", &["event-abi", "text-patch", "probe"]),
     ("c-library", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),

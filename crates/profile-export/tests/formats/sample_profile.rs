@@ -100,6 +100,7 @@ pub fn profile() -> Profile {
             started_unix_ns: 1_700_000_000_000_000_000,
             exit_status: Some(0),
             latency: None,
+            criticality: None,
         },
         components: vec![
             component("/opt/app", true),
@@ -141,6 +142,7 @@ pub fn profile() -> Profile {
         }],
         latency: Vec::new(),
         latency_slices: Vec::new(),
+        sched: Default::default(),
         loss: vec![Loss {
             what: LossKind::UnhookedSlots,
             place: "/opt/app".into(),

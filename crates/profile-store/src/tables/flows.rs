@@ -94,6 +94,7 @@ pub(crate) fn read(table: &TableReader, threads: usize, components: usize) -> Re
             self_ns_low: self_ns_low.next()?,
             self_ns_high: self_ns_high.next()?,
             attributed_ns: attributed_ns.next()?,
+            criticality_ns: None,
             p50_ns: p50_ns.next()?,
             p99_ns: p99_ns.next()?,
             max_ns: max_ns.next()?,

@@ -79,6 +79,7 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
             started_unix_ns: facts.clock.started_unix_ns,
             exit_status: facts.status,
             latency: Some(session),
+            criticality: None,
         },
         components: tables.components,
         processes: tables.processes,
@@ -89,6 +90,7 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
         trace: Vec::new(),
         latency: tables.latency.into_iter().map(|(_, row)| row).collect(),
         latency_slices: slices,
+        sched: Default::default(),
         loss: tables.loss,
     }
 }

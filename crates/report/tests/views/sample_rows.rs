@@ -35,6 +35,7 @@ pub fn meta() -> Meta {
         started_unix_ns: 1_750_000_000_000_000_000,
         exit_status: Some(0),
         latency: None,
+        criticality: None,
     }
 }
 

@@ -1,0 +1,147 @@
+/*
+ * What the scheduler collector's programs in the kernel and its part in user space share: records of the ring buffer
+ * and values of maps. The one definition: Rust's types are generated from it (build.rs).
+ *
+ * Times are CLOCK_MONOTONIC nanoseconds unless a name says otherwise. A task number (`task`) names one thread for the
+ * whole recording and is never used twice; 0 is "none". A stack is named by the hash of its frames; 0 is "none taken".
+ */
+#ifndef TRANSECT_SCHED_ABI_H
+#define TRANSECT_SCHED_ABI_H
+
+#define SCHED_MAX_FRAMES 127   /* user and kernel frames of one stack */
+#define SCHED_MAX_PARALLELISM 1024 /* more active threads count as this many in the histogram, not in criticality */
+#define SCHED_MAX_APPLICATIONS 256
+#define SCHED_MAX_THREADS 65536 /* live at once */
+#define SCHED_FRACTION_BITS 16 /* of criticality in fixed point */
+
+enum sched_record_type {
+	SCHED_RECORD_TASK = 1,
+	SCHED_RECORD_STACK,
+	SCHED_RECORD_WAIT,
+	SCHED_RECORD_SAMPLE,
+	SCHED_RECORD_UNKNOWN_CODE,
+};
+
+enum sched_task_event {
+	SCHED_TASK_SEEDED, /* was there when the recording began */
+	SCHED_TASK_BORN,
+	SCHED_TASK_EXEC, /* runs another program now: its mappings are new */
+	SCHED_TASK_EXIT, /* totals are final */
+};
+
+/* A thread came, changed or went. */
+struct sched_task {
+	__u32 type;
+	__u32 event;
+	__u32 task;
+	__u32 parent; /* task number of the thread that made it, 0 if unknown */
+	__s32 tid, tgid; /* as the initial pid namespace numbers them */
+	__s32 ns_tid, ns_tgid; /* as the thread's own does */
+	__s32 parent_tgid;
+	__u32 application;
+	__u64 time;
+	__u64 criticality; /* fixed point, ns << SCHED_FRACTION_BITS */
+	__u64 unattributed; /* the same: gained since the last sample */
+	__u64 running_ns, runnable_ns, blocked_ns;
+	char comm[16];
+};
+
+enum sched_stack_flags {
+	SCHED_STACK_COMPLETE = 1, /* reached the end of the call chain */
+	SCHED_STACK_TRUNCATED = 2, /* more frames than were wanted */
+	SCHED_STACK_UNKNOWN_CODE = 4, /* stopped at code without a table */
+	SCHED_STACK_UNREADABLE = 8, /* stopped at memory that is not resident */
+};
+
+/* A stack that was not seen before. Its records refer to it by `id`; it comes before or after them. */
+struct sched_stack {
+	__u32 type;
+	__u32 flags;
+	__u64 id;
+	__s32 tgid;
+	__u16 kernel_frames, user_frames; /* kernel first, each leaf first */
+	__u64 frames[SCHED_MAX_FRAMES];
+};
+
+enum sched_object_type {
+	SCHED_OBJECT_NONE,
+	SCHED_OBJECT_FILE, /* regular file, directory, block device */
+	SCHED_OBJECT_PIPE,
+	SCHED_OBJECT_SOCKET_INET,
+	SCHED_OBJECT_SOCKET_INET6,
+	SCHED_OBJECT_SOCKET_UNIX,
+	SCHED_OBJECT_SOCKET_OTHER,
+	SCHED_OBJECT_ANONYMOUS, /* eventfd, timerfd, epoll, … */
+	SCHED_OBJECT_DEVICE, /* character device, terminal */
+};
+
+/* What the descriptor in the first argument of the system call refers to. */
+struct sched_object {
+	__u32 type;
+	__s32 fd;
+	__u64 device; /* as the kernel numbers it (new_encode_dev of s_dev) */
+	__u64 inode;
+	__u16 local_port, peer_port; /* host order */
+	__u8 peer[16]; /* address in network order, IPv4 in the first four bytes */
+	char name[28]; /* last component of a file's path; a Unix socket's bound address */
+};
+
+enum sched_waker_context {
+	SCHED_WAKER_NONE, /* not seen */
+	SCHED_WAKER_TASK,
+	SCHED_WAKER_OTHER_TASK, /* a thread outside of the application; its name is in waker_comm */
+	SCHED_WAKER_SOFTIRQ,
+	SCHED_WAKER_HARDIRQ,
+};
+
+/* A thread was blocked and is active again. */
+struct sched_wait {
+	__u32 type;
+	__u32 task;
+	__u64 begin, end;
+	__u64 idle; /* of it, time in which no thread of the application was active and that this wake-up ended */
+	/* The slice before it. */
+	__u64 slice_begin; /* it ended at `begin` */
+	__u64 slice_runnable_ns;
+	__u64 slice_criticality; /* fixed point */
+	/* What it was for, from the registers that it entered the kernel with. */
+	__s64 system_call; /* -1: none (a fault or an interrupt), -2: not known (blocked before the recording) */
+	__u64 arguments[4];
+	__u64 user_ip;
+	struct sched_object object;
+	__u32 futex_word; /* value of the futex when it blocked */
+	__s32 owner_tid; /* what the lock's memory says of its owner, in the thread's own pid namespace; 0: unknown */
+	__u32 n; /* active threads just after it blocked */
+	__u32 application;
+	__u64 stack;
+	__u32 holder; /* task number of the owner */
+	__u32 waker;
+	__u64 holder_stack; /* at its first event or sample after the wait began; 0 if it had none */
+	__u64 waker_stack;
+	__u64 gain; /* fixed point: criticality at low parallelism that the holder, or else the waker, gained meanwhile */
+	__u32 waker_context;
+	__u32 flags;
+	char waker_comm[16];
+};
+
+/* A timer's sample of a running thread. */
+struct sched_sample {
+	__u32 type;
+	__u32 task;
+	__u64 time;
+	__u64 criticality; /* fixed point: gained since this thread's last sample */
+	__u64 active_ns; /* likewise */
+	__u64 stack;
+	__u64 user_ip;
+	__u32 n;
+	__u32 in_kernel;
+};
+
+/* Unwinding met an address that no table covers: the process may have mapped something new. */
+struct sched_unknown_code {
+	__u32 type;
+	__s32 tgid;
+	__u64 address;
+};
+
+#endif

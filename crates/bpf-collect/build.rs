@@ -1,0 +1,17 @@
+//! Compiles the BPF programs with clang and generates their Rust bindings: maps, programs and the types they share.
+use std::env;
+use std::path::PathBuf;
+
+use libbpf_cargo::SkeletonBuilder;
+
+fn main() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    // Where libbpf-sys put the headers of the libbpf that it built.
+    let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells where its headers are");
+    println!("cargo:rerun-if-changed=bpf");
+    SkeletonBuilder::new()
+        .source("bpf/sched_criticality.bpf.c")
+        .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I{headers}")])
+        .build_and_generate(out.join("sched_criticality.skel.rs"))
+        .unwrap_or_else(|error| panic!("compiling bpf/sched_criticality.bpf.c (needs clang): {error:#}"));
+}

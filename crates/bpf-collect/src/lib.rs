@@ -1,0 +1,1 @@
+//! Collectors that run in the kernel as BPF programs and hand their records to user space.

@@ -35,6 +35,7 @@ fn flow(thread: u32, caller: u32, callee: u32, api: &str, class: ApiClass, calls
         self_ns_low: None,
         self_ns_high: None,
         attributed_ns: timed.then_some(total / 2),
+        criticality_ns: None,
         p50_ns: None,
         p99_ns: None,
         max_ns: None,

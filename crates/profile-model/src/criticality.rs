@@ -22,6 +22,8 @@ pub struct SchedTables {
     pub stacks: Vec<CallStack>,
     /// Samples weighted by criticality.
     pub samples: Vec<SchedSample>,
+    /// When the timer sampled what; thinned out evenly where there are too many.
+    pub moments: Vec<Moment>,
     /// Times that threads were not active, in order of their end.
     pub waits: Vec<SchedWait>,
     /// Times that threads were active, in order of their end; left out by readers that need no timeline.
@@ -75,6 +77,8 @@ pub struct Task {
     pub name: String,
     /// Thread group: `main` for main threads, else the name without trailing numbers.
     pub group: String,
+    /// The thread that made it, `None` if it was there when the recording began.
+    pub parent: Option<TaskId>,
     /// First instant observed, since the recording's start, ns.
     pub start_ns: i64,
     /// Last instant observed, ns.
@@ -168,6 +172,17 @@ pub struct SchedSample {
     pub active_ns: i64,
     /// The sampled instruction is in a loop that waits for another thread: small, with a pause or without a store.
     pub spin: bool,
+}
+
+/// One sample of the timer by its time: what [`SchedSample`] sums up. Tells which stretches of a thread a path runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Since the recording's start, ns.
+    pub time_ns: i64,
+    /// The thread.
+    pub task: TaskId,
+    /// Its stack.
+    pub stack: StackId,
 }
 
 /// What a thread waits for.

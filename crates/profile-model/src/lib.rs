@@ -14,8 +14,8 @@ mod thread;
 mod wait;
 
 pub use criticality::{
-    CallStack, FrameId, Origin, Parallelism, Party, SchedSample, SchedSession, SchedTables, SchedWait, Slice, Space,
-    StackFrame, StackId, Task, TaskId, WaitKind,
+    CallStack, FrameId, Moment, Origin, Parallelism, Party, SchedSample, SchedSession, SchedTables, SchedWait, Slice,
+    Space, StackFrame, StackId, Task, TaskId, WaitKind,
 };
 pub use flow::{ApiClass, Component, Flow, TraceEvent};
 pub use latency::{Latency, LatencyBucket, LatencyId, LatencySampling, LatencySession, LatencySlice};

@@ -10,5 +10,6 @@ pub mod arena;
 pub mod plan;
 pub mod probe_arena;
 pub mod process;
+pub mod published;
 pub mod static_plan;
 pub mod thread;

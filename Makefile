@@ -7,7 +7,7 @@ AGENT := target/release/libtransect_agent.so
 PROBE_AGENT := target/release/libtransect_probe_agent.so
 PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clang libelf-dev zlib1g-dev pkg-config
 
-.PHONY: all build demo test bench install packages test-packages bench-packages toolchain fmt lint doc clean
+.PHONY: all build demo test test-vm bench install packages test-packages vm-packages bench-packages toolchain fmt lint doc clean
 
 all: build
 
@@ -17,6 +17,11 @@ packages:
 
 test-packages:
 	@dev/install-packages.sh $(PACKAGES) $$(dev/package-list.sh tests/packages.txt)
+
+# QEMU's file server is a package of its own only in newer releases.
+vm-packages:
+	@dev/install-packages.sh $$(dev/package-list.sh tests/vm/packages.txt)
+	@[ -x /usr/lib/qemu/virtiofsd ] || dev/install-packages.sh virtiofsd
 
 bench-packages:
 	@dev/install-packages.sh $(PACKAGES) $$(dev/package-list.sh benches/packages.txt)
@@ -32,8 +37,12 @@ demo: build
 	@dev/demo.sh
 
 ## Everything that can fail, tests of the real programs included.
-test: test-packages build
+test: test-packages vm-packages build
 	@dev/test.sh
+
+## Scheduler collector under Debian's kernels 6.1 and 6.12, in QEMU; needs no KVM. Part of `make test` too.
+test-vm: packages vm-packages build
+	@. dev/toolchain.env.sh; python3 tests/vm/run.py --transect $(BIN)
 
 bench: bench-packages build
 	@. dev/toolchain.env.sh; python3 benches/run.py --transect $(BIN)

@@ -1,0 +1,416 @@
+/*
+ * Unwinds user stacks by the tables of unwind_abi.h: no frame pointers needed where code carries .eh_frame.
+ *
+ * Callee-saved rbp and rbx are not read frame by frame; the walk remembers where they were last saved and reads that
+ * word if a rule needs it. So most frames cost one read: the return address.
+ */
+#ifndef TRANSECT_UNWIND_BPF_H
+#define TRANSECT_UNWIND_BPF_H
+
+#include <bpf/bpf_helpers.h>
+#include "sched_abi.h"
+#include "unwind_abi.h"
+
+#define UNWIND_MAX_FRAMES 128 /* a power of two */
+
+/* One walk. Too large for the stack: the caller gives room in a per-CPU map, one for each context that may interrupt
+ * another. */
+struct unwind_walk {
+	/* In: the leaf's registers. */
+	__u64 ip, sp, bp, bx;
+	__s32 tgid;
+	__u32 max; /* frames wanted, at most UNWIND_MAX_FRAMES */
+	/* Out. */
+	__u32 flags; /* enum sched_stack_flags */
+	__u32 count;
+	__u64 unknown; /* first address that no mapping covers: user space should look again; 0: none */
+	__u64 frames[UNWIND_MAX_FRAMES]; /* leaf first: its address, then return addresses */
+	/* The walk's own. */
+	__u64 bp_at, bx_at; /* where the register is saved, 0: nowhere, the value is at hand */
+	__u64 space;
+	struct unwind_mapping mapping; /* found last */
+	__u32 exact; /* ip is where the frame runs, not where it returns to */
+	__u32 guessed; /* ip comes from a frame pointer */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, UNWIND_WORDS / 2);
+	__type(key, __u32);
+	__type(value, struct unwind_word_pair);
+} unwind_words SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, UNWIND_MAPPINGS);
+	__type(key, __u32);
+	__type(value, struct unwind_mapping);
+} unwind_mappings SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, UNWIND_RULES);
+	__type(key, __u32);
+	__type(value, __u64);
+} unwind_rules SEC(".maps");
+
+/* Rules found lately. A slot is one word: 16 bits of rule number below the 48 bits of the mixed key that the slot's
+ * own number does not tell. Mixing loses nothing, so a match is never by chance. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, UNWIND_CACHE_SLOTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} unwind_cache SEC(".maps");
+
+/* Address spaces by tgid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, UNWIND_SPACES);
+	__type(key, __u32);
+	__type(value, __u64);
+} unwind_spaces SEC(".maps");
+
+#define UNWIND_LOW(bits) ((1ull << (bits)) - 1)
+
+static __always_inline __u32 unwind_space_first(__u64 space)
+{
+	return space & UNWIND_LOW(UNWIND_SPACE_FIRST_BITS);
+}
+
+static __always_inline __u32 unwind_space_count(__u64 space)
+{
+	return space >> UNWIND_SPACE_FIRST_BITS & UNWIND_LOW(UNWIND_SPACE_COUNT_BITS);
+}
+
+static __always_inline __u32 unwind_space_number(__u64 space)
+{
+	return space >> (UNWIND_SPACE_FIRST_BITS + UNWIND_SPACE_COUNT_BITS) & UNWIND_LOW(UNWIND_SPACE_NUMBER_BITS);
+}
+
+static __always_inline __u64 unwind_space_owner(__u32 tgid)
+{
+	return (__u64)(tgid & UNWIND_LOW(UNWIND_SPACE_OWNER_BITS)) << (64 - UNWIND_SPACE_OWNER_BITS);
+}
+
+/* The address space of a process, 0 if user space has told none. */
+static __always_inline __u64 unwind_space_of(__u32 tgid)
+{
+	__u64 *space = bpf_map_lookup_elem(&unwind_spaces, &tgid);
+	if (!space)
+		return 0;
+	__u64 value = *(volatile __u64 *)space;
+	/* An element may be given to another process at any time. */
+	if ((value ^ unwind_space_owner(tgid)) >> (64 - UNWIND_SPACE_OWNER_BITS))
+		return 0;
+	return value;
+}
+
+/* A process was made by fork: it has its parent's mappings until user space has seen it. */
+static __always_inline void unwind_fork(__u32 parent_tgid, __u32 child_tgid)
+{
+	__u64 space = unwind_space_of(parent_tgid);
+	if (!space || parent_tgid == child_tgid)
+		return;
+	space = (space & UNWIND_LOW(64 - UNWIND_SPACE_OWNER_BITS)) | unwind_space_owner(child_tgid);
+	bpf_map_update_elem(&unwind_spaces, &child_tgid, &space, BPF_NOEXIST);
+}
+
+/* A process runs another program, or is gone: its mappings are void. */
+static __always_inline void unwind_forget(__u32 tgid)
+{
+	bpf_map_delete_elem(&unwind_spaces, &tgid);
+}
+
+static __always_inline __u32 unwind_word(__u32 number)
+{
+	__u32 pair = number >> 1;
+	struct unwind_word_pair *found = bpf_map_lookup_elem(&unwind_words, &pair);
+	return found ? found->words[number & 1] : 0;
+}
+
+/* Makes `walk->mapping` the one that holds `pc`. Returns whether there is one. */
+static __noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
+{
+	__u32 first = unwind_space_first(walk->space);
+	struct unwind_mapping *mapping = bpf_map_lookup_elem(&unwind_mappings, &first);
+	/* A list that was replaced long ago does not bear the number any more. */
+	if (!mapping || mapping->start != unwind_space_number(walk->space))
+		return 0;
+	__u32 low = first, high = first + unwind_space_count(walk->space) + 1;
+	/* low: the head of the list or a mapping that starts at pc or below; high: starts above pc or is the end */
+	for (int i = 0; i < UNWIND_SPACE_COUNT_BITS + 1; i++) {
+		__u32 middle = (low + high) >> 1;
+		if (middle == low)
+			break;
+		mapping = bpf_map_lookup_elem(&unwind_mappings, &middle);
+		if (!mapping)
+			return 0;
+		if (mapping->start <= pc)
+			low = middle;
+		else
+			high = middle;
+	}
+	if (low == first)
+		return 0;
+	mapping = bpf_map_lookup_elem(&unwind_mappings, &low);
+	if (!mapping)
+		return 0;
+	walk->mapping = *mapping;
+	return pc - walk->mapping.start < walk->mapping.length;
+}
+
+/* Number of the rule for `pc` by search. */
+static __noinline __u32 unwind_search(struct unwind_walk *walk, __u64 pc)
+{
+	if (pc - walk->mapping.start >= walk->mapping.length && !unwind_find_mapping(walk, pc)) {
+		walk->mapping.length = 0;
+		return UNWIND_NOT_MAPPED;
+	}
+	__u32 offset = pc - walk->mapping.start + walk->mapping.offset;
+	__u32 group = offset >> UNWIND_GROUP_SHIFT;
+	if (!walk->mapping.index || group >= walk->mapping.groups)
+		return UNWIND_FRAME_POINTER;
+	__u32 low = unwind_word(walk->mapping.index + group);
+	__u32 high = unwind_word(walk->mapping.index + group + 1);
+	__u32 wanted = offset & (UNWIND_GROUP_BYTES - 1);
+	__u32 row = 0;
+	/* The last row that begins at `wanted` or below, be it the previous group's last: that one is at low - 1. */
+	low -= 1;
+	for (int i = 0; i < UNWIND_GROUP_SHIFT + 2; i++) {
+		__u32 middle = (low + high) >> 1;
+		if (middle == low)
+			break;
+		row = unwind_word(middle);
+		if (row >> 16 <= wanted)
+			low = middle;
+		else
+			high = middle;
+	}
+	return unwind_word(low) & 0xffff;
+}
+
+static __always_inline __u32 unwind_rule_number(struct unwind_walk *walk, __u64 pc)
+{
+	__u64 key = (pc & UNWIND_LOW(47)) | (__u64)unwind_space_number(walk->space) << 47;
+	key ^= key >> 32;
+	key *= 0x9e3779b97f4a7c15ull;
+	key ^= key >> 29;
+	__u32 slot = key & (UNWIND_CACHE_SLOTS - 1);
+	__u64 *cached = bpf_map_lookup_elem(&unwind_cache, &slot);
+	if (!cached)
+		return UNWIND_NOT_MAPPED;
+	__u64 value = *(volatile __u64 *)cached;
+	if (value >> 16 == key >> 16)
+		return value & 0xffff;
+	__u32 rule = unwind_search(walk, pc);
+	if (rule != UNWIND_NOT_MAPPED)
+		*(volatile __u64 *)cached = (key & ~0xffffull) | (rule & 0xffff);
+	return rule;
+}
+
+/* The frame's rbp: at hand or where it was saved. Returns 0, or -1 if that cannot be read. */
+static __always_inline int unwind_load_bp(struct unwind_walk *walk)
+{
+	if (walk->bp_at) {
+		if (bpf_probe_read_user(&walk->bp, sizeof(walk->bp), (void *)walk->bp_at))
+			return -1;
+		walk->bp_at = 0;
+	}
+	return 0;
+}
+
+static __always_inline int unwind_load_bx(struct unwind_walk *walk)
+{
+	if (walk->bx_at) {
+		if (bpf_probe_read_user(&walk->bx, sizeof(walk->bx), (void *)walk->bx_at))
+			return -1;
+		walk->bx_at = 0;
+	}
+	return 0;
+}
+
+/* Ends the walk. */
+static __always_inline long unwind_stop(struct unwind_walk *walk, __u32 flag)
+{
+	walk->flags |= flag;
+	return 1;
+}
+
+/* The registers before a signal handler was called; rsp points to the handler's struct ucontext. */
+static __always_inline long unwind_signal(struct unwind_walk *walk)
+{
+	__u64 saved[2]; /* rsp, rip */
+	__u64 context = walk->sp;
+	if (bpf_probe_read_user(saved, sizeof(saved), (void *)(context + 160)))
+		return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+	walk->bp_at = context + 120;
+	walk->bx_at = context + 128;
+	walk->sp = saved[0];
+	walk->ip = saved[1];
+	walk->exact = 1;
+	walk->guessed = 0;
+	return 0;
+}
+
+/* mov $15, %rax; syscall: where signal handlers return to, in libraries that have no table for it */
+#define UNWIND_RESTORER 0x0f0000000fc0c748ull
+
+static __noinline long unwind_by_frame_pointer(struct unwind_walk *walk)
+{
+	__u64 words[2]; /* rbp, return address */
+	if (!walk->exact && !bpf_probe_read_user(words, 8, (void *)walk->ip) && words[0] == UNWIND_RESTORER)
+		return unwind_signal(walk);
+	if (unwind_load_bp(walk))
+		return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+	__u64 bp = walk->bp;
+	if (!bp) /* how the ABI marks the outermost frame */
+		return unwind_stop(walk, SCHED_STACK_COMPLETE);
+	if (bp < walk->sp || bp & 7)
+		return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
+	if (bpf_probe_read_user(words, sizeof(words), (void *)bp))
+		return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+	walk->bp = words[0];
+	walk->ip = words[1];
+	walk->sp = bp + 16;
+	walk->exact = 0;
+	walk->guessed = 1;
+	return walk->ip ? 0 : unwind_stop(walk, SCHED_STACK_COMPLETE);
+}
+
+/* One frame: adds it and makes the registers its caller's. Returns 1 at the end of the walk. */
+static long unwind_frame(__u32 i, void *data)
+{
+	struct unwind_walk *walk = *(struct unwind_walk **)data;
+	__u32 number = unwind_rule_number(walk, walk->ip - !walk->exact);
+	if (number == UNWIND_NOT_MAPPED) {
+		if (walk->guessed)
+			return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
+		if (!walk->unknown)
+			walk->unknown = walk->ip;
+	}
+	walk->frames[walk->count & (UNWIND_MAX_FRAMES - 1)] = walk->ip;
+	walk->count++;
+
+	__u64 *found = bpf_map_lookup_elem(&unwind_rules, &number);
+	if (!found)
+		return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
+	__u64 rule = *found;
+	__s64 offset = (__s64)rule >> 32;
+	__u8 kind = rule;
+	__u64 sp = walk->sp, cfa, ra_at;
+	switch (kind) {
+	case UNWIND_CFA_SP:
+		cfa = sp + offset;
+		break;
+	case UNWIND_CFA_BP:
+		if (unwind_load_bp(walk))
+			return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+		cfa = walk->bp + offset;
+		break;
+	case UNWIND_CFA_BX:
+		if (unwind_load_bx(walk))
+			return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+		cfa = walk->bx + offset;
+		break;
+	case UNWIND_CFA_PLT:
+		cfa = sp + 8 + ((walk->ip & 15) >= offset ? 8 : 0);
+		break;
+	case UNWIND_CFA_AT_SP:
+	case UNWIND_CFA_AT_BP: {
+		__u64 at = sp;
+		if (kind == UNWIND_CFA_AT_BP) {
+			if (unwind_load_bp(walk))
+				return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+			at = walk->bp;
+		}
+		at += (__s64)(rule << 8) >> 40;
+		if (bpf_probe_read_user(&cfa, sizeof(cfa), (void *)at))
+			return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+		cfa += rule >> 56;
+		break;
+	}
+	case UNWIND_RETURN_IN_BX:
+		if (unwind_load_bx(walk))
+			return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+		cfa = sp;
+		break;
+	case UNWIND_SIGNAL:
+		return unwind_signal(walk);
+	case UNWIND_END:
+		return unwind_stop(walk, SCHED_STACK_COMPLETE);
+	case UNWIND_NOT_MAPPED:
+	case UNWIND_FRAME_POINTER:
+		return unwind_by_frame_pointer(walk);
+	default:
+		return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
+	}
+	ra_at = cfa - 8;
+	if (kind == UNWIND_RETURN_IN_BX)
+		ra_at = walk->bx + offset;
+	else if (cfa <= sp) /* stacks grow down: a rule that does not apply */
+		return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
+	if (bpf_probe_read_user(&walk->ip, sizeof(walk->ip), (void *)ra_at))
+		return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+
+	__u8 saved = rule >> 16;
+	if (saved != UNWIND_SAVED_SAME) {
+		__u8 base = rule >> 24;
+		__u64 distance = saved == UNWIND_SAVED_AT_BASE ? 0 : saved * 8ull, at;
+		if (base == UNWIND_BASE_CFA) {
+			at = cfa - distance;
+		} else if (base == UNWIND_BASE_BP) {
+			if (unwind_load_bp(walk))
+				return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+			at = walk->bp - distance;
+		} else {
+			if (unwind_load_bx(walk))
+				return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+			at = walk->bx + distance;
+		}
+		walk->bx_at = saved == UNWIND_SAVED_UNKNOWN ? 1 : at;
+	}
+	saved = rule >> 8;
+	if (saved == UNWIND_SAVED_AT_BASE) {
+		if (unwind_load_bp(walk))
+			return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+		walk->bp_at = walk->bp;
+	} else if (saved != UNWIND_SAVED_SAME) {
+		walk->bp_at = saved == UNWIND_SAVED_UNKNOWN ? 1 : cfa - saved * 8ull;
+	}
+	walk->sp = cfa;
+	walk->exact = 0;
+	walk->guessed = 0;
+	return walk->ip ? 0 : unwind_stop(walk, SCHED_STACK_COMPLETE);
+}
+
+/*
+ * Unwinds the stack of a thread of the current address space from the registers in `walk`.
+ * Reads user memory without faulting: a page that is not resident ends the walk.
+ */
+static __noinline int unwind_user(struct unwind_walk *walk)
+{
+	walk->count = 0;
+	walk->flags = 0;
+	walk->unknown = 0;
+	walk->bp_at = 0;
+	walk->bx_at = 0;
+	walk->exact = 1;
+	walk->guessed = 0;
+	walk->mapping.length = 0;
+	walk->space = unwind_space_of(walk->tgid);
+	__u32 max = walk->max;
+	if (max > UNWIND_MAX_FRAMES)
+		max = UNWIND_MAX_FRAMES;
+	struct unwind_walk *data = walk;
+	long steps = bpf_loop(max, unwind_frame, &data, 0);
+	if (steps >= max && !(walk->flags & (SCHED_STACK_COMPLETE | SCHED_STACK_UNKNOWN_CODE | SCHED_STACK_UNREADABLE)))
+		walk->flags |= SCHED_STACK_TRUNCATED;
+	return 0;
+}
+
+#endif

@@ -1,1 +1,3 @@
 //! Collectors that run in the kernel as BPF programs and hand their records to user space.
+
+pub mod privilege;

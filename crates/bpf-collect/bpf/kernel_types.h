@@ -1,6 +1,6 @@
 /*
  * The kernel's types and fields that the collectors read, by name: offsets are relocated at load time from the running
- * kernel's type information (CO-RE).
+ * kernel's type information (CO-RE), so only what is read is here, in any order.
  */
 #ifndef TRANSECT_KERNEL_TYPES_H
 #define TRANSECT_KERNEL_TYPES_H
@@ -27,10 +27,165 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 enum { BPF_ANY = 0, BPF_NOEXIST = 1, BPF_EXIST = 2 };
 enum { BPF_F_NO_PREALLOC = 1u << 0, BPF_F_MMAPABLE = 1u << 10 };
+enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+
+/* The saved registers as programs of the perf_event type get them (a stable layout of x86-64). */
+struct bpf_perf_event_data {
+	struct {
+		__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+	} regs;
+};
+
+struct bpf_spin_lock {
+	__u32 val;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long r10, r8, ax, dx, si, di, bp, orig_ax, ip, sp;
+};
+
+struct thread_info {
+	__u32 status;
+};
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	__u16 i_mode;
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct dentry {
+	struct qstr d_name;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
+struct file {
+	struct path f_path;
+	struct inode *f_inode;
+	void *private_data;
+};
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+	} in6_u;
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	__u16 skc_family;
+	struct in6_addr skc_v6_daddr;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct sockaddr_un {
+	char sun_path[108];
+};
+
+struct unix_address {
+	int len;
+	struct sockaddr_un name[0];
+};
+
+struct unix_sock {
+	struct unix_address *addr;
+	struct sock *peer;
+};
+
+struct kernfs_node {
+	__u64 id;
+	struct kernfs_node *parent;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+	int level;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct sched_entity {
+	unsigned char sched_delayed; /* since 6.12, commit 152e11f6df29: blocked, but still queued */
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int __state;
+	void *stack;
+	unsigned int flags;
+	int on_cpu;
+	int on_rq;
+	struct sched_entity se;
+	int pid, tgid;
+	struct task_struct *group_leader;
+	struct task_struct *real_parent;
+	struct pid *thread_pid;
+	struct files_struct *files;
+	struct css_set *cgroups;
+	void *mm;
+	char comm[16];
+};
+
+struct bpf_iter_meta {
+	void *seq;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+struct linux_binprm;
+
+#pragma clang attribute pop
 
 #endif

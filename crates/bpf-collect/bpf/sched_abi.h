@@ -11,7 +11,7 @@
 #define SCHED_MAX_FRAMES 127   /* user and kernel frames of one stack */
 #define SCHED_MAX_PARALLELISM 1024 /* more active threads count as this many in the histogram, not in criticality */
 #define SCHED_MAX_APPLICATIONS 256
-#define SCHED_MAX_THREADS 65536 /* live at once */
+#define SCHED_MAX_THREADS 16384 /* live at once */
 #define SCHED_FRACTION_BITS 16 /* of criticality in fixed point */
 
 enum sched_record_type {
@@ -90,8 +90,7 @@ enum sched_waker_context {
 	SCHED_WAKER_NONE, /* not seen */
 	SCHED_WAKER_TASK,
 	SCHED_WAKER_OTHER_TASK, /* a thread outside of the application; its name is in waker_comm */
-	SCHED_WAKER_SOFTIRQ,
-	SCHED_WAKER_HARDIRQ,
+	SCHED_WAKER_INTERRUPT, /* a device, a timer, the network */
 };
 
 /* A thread was blocked and is active again. */
@@ -142,6 +141,25 @@ struct sched_unknown_code {
 	__u32 type;
 	__s32 tgid;
 	__u64 address;
+};
+
+/* What could not be kept. Criticality itself is never lost but for `threads`. */
+struct sched_lost {
+	__u64 threads; /* more than SCHED_MAX_THREADS at once: not followed */
+	__u64 applications; /* processes beyond SCHED_MAX_APPLICATIONS count with the first */
+	__u64 waits, samples, stacks, tasks; /* the ring buffer was full */
+	__u64 published; /* samples without weight: the clock was being changed */
+};
+
+/* A clock's last change, for those who must not take its lock. `sequence` is odd while it changes. */
+struct sched_published_clock {
+	__u32 sequence;
+	__u32 active;
+	__u64 time;
+	__u64 criticality; /* fixed point */
+	__u64 low;
+	__u64 idle; /* ns */
+	__u64 reserved[3];
 };
 
 #endif

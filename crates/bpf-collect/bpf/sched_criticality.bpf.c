@@ -1,13 +1,31 @@
-// Scheduler criticality: see the head of sched_state.h for the state machine.
+/*
+ * Scheduler criticality: which threads are active, from the scheduler's own events.
+ *
+ * A thread is active from the wake-up to the switch at which it blocks; being preempted or queued does not end that.
+ * Nothing relies on events coming in pairs: each says what the thread does now, and what was missed before is mended.
+ * The state machine is in sched_state.h; its tests run it in user space.
+ *
+ * Only programs of the tracing type (tp_btf, iter) may take a bpf_spin_lock; the timer's samples read what is published.
+ */
 #include "kernel_types.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "sched_abi.h"
+#include "sched_maps.h"
+#include "sched_slot.h"
+#include "sched_stack.h"
+#include "sched_state.h"
+#include "sched_wait.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* Never used: names the records so that their layouts are in the object's type information. */
+#define TASK_DEAD 0x80
+#define TASK_WAKING 0x200
+#define CLONE_THREAD 0x10000
+#define KERNEL_STACK 32768 /* not less than the kernel's THREAD_SIZE */
+
+/* Names the records so that their layouts are in the object's type information; never used. */
 const struct sched_record_layouts {
 	struct sched_task task;
 	struct sched_stack stack;
@@ -15,3 +33,519 @@ const struct sched_record_layouts {
 	struct sched_sample sample;
 	struct sched_unknown_code unknown_code;
 } record_layouts = {};
+
+/* Whether an interrupt or a softirq runs in the thread's name: they have stacks of their own (x86-64, as the kernel does
+ * since 5.8, commit 931b94145981), and the tracepoint's arguments lie on the stack that is in use. `place` is memory to
+ * turn the pointer into a number. */
+static __always_inline bool in_interrupt(void *context, struct task_struct *task, __u64 *place)
+{
+	__u64 stack = (__u64)BPF_CORE_READ(task, stack), arguments;
+
+	*place = (__u64)context;
+	barrier();
+	arguments = *(volatile __u64 *)place;
+	return arguments - stack >= KERNEL_STACK;
+}
+
+/* Under the application's lock: tells those who may not take it. */
+SCHED_INLINE void publish(struct sched_published_clock *published, const struct sched_clock *clock)
+{
+	published->sequence++;
+	__asm__ volatile("" ::: "memory");
+	published->active = clock->active;
+	published->time = clock->time;
+	published->criticality = clock->criticality;
+	published->low = clock->low;
+	published->idle = clock->idle;
+	__asm__ volatile("" ::: "memory");
+	published->sequence++;
+}
+
+SCHED_INLINE struct sched_published_clock *published_of(const struct sched_slot *slot)
+{
+	__u32 number = slot->application;
+
+	return bpf_map_lookup_elem(&published_clocks, &number);
+}
+
+/* The thread is active: it was woken, or runs. Says what changed. */
+static __always_inline int activate(struct sched_slot *slot, __u64 now, struct sched_instant *instant)
+{
+	struct sched_application *application = application_of(slot);
+	struct sched_published_clock *published = published_of(slot);
+
+	if (!application || !published)
+		return 0;
+	bpf_spin_lock(&application->lock);
+	*instant = sched_activate(&application->clock, &slot->thread, now, processors);
+	publish(published, &application->clock);
+	bpf_spin_unlock(&application->lock);
+	return 1;
+}
+
+static __always_inline int block(struct sched_slot *slot, __u64 now, struct sched_instant *instant)
+{
+	struct sched_application *application = application_of(slot);
+	struct sched_published_clock *published = published_of(slot);
+
+	if (!application || !published)
+		return 0;
+	bpf_spin_lock(&application->lock);
+	*instant = sched_block(&application->clock, &slot->thread, now, processors);
+	publish(published, &application->clock);
+	bpf_spin_unlock(&application->lock);
+	return 1;
+}
+
+/* The stack of the wait's holder as far as it can be had now: where it is blocked or queued, its registers are saved;
+ * where it runs, its next event or sample answers. Its memory is the waiter's own, hence the current one. */
+static __always_inline void ask_holder(struct sched_slot *slot)
+{
+	struct sched_slot *holder = slot_numbered(slot->holder_slot);
+	struct task_struct *task;
+	struct pt_regs *registers;
+	struct user_registers user;
+
+	if (!holder || holder->task != slot->holder_task)
+		return;
+	task = (struct task_struct *)holder->kernel_task;
+	registers = (struct pt_regs *)holder->registers;
+	if (!registers || BPF_CORE_READ(task, on_cpu)) {
+		holder->stack_wanted = 1;
+		return;
+	}
+	user.ip = BPF_CORE_READ(registers, ip);
+	user.sp = BPF_CORE_READ(registers, sp);
+	user.bp = BPF_CORE_READ(registers, bp);
+	slot->wait.holder_stack = take_stack(0, false, slot->tgid, &user);
+}
+
+/* The current thread blocks. */
+static __noinline int begin_wait(void *context, struct sched_slot *slot, struct task_struct *task,
+				 struct sched_instant *instant)
+{
+	struct sched_wait *wait = &slot->wait;
+	struct user_registers user;
+	bool low = instant->active < min_parallelism;
+
+	wait->type = SCHED_RECORD_WAIT;
+	wait->task = slot->task;
+	wait->application = slot->application;
+	wait->begin = instant->time;
+	wait->n = instant->active;
+	wait->flags = 0;
+	wait->stack = 0;
+	describe_wait(slot, task);
+	if (!with_stacks)
+		return 0;
+	if (low || slot->stack_wanted || instant->time - slot->last_stack_time >= stack_period) {
+		registers_of(task, &user);
+		/* A futex or a sleep says all by its arguments; elsewhere the kernel's half tells locks from devices. */
+		wait->stack = take_stack(context, wait->system_call != SYSTEM_CALL_FUTEX, slot->tgid, &user);
+		slot->last_stack_time = instant->time;
+		if (slot->stack_wanted)
+			answer_stack(slot, instant->time, wait->stack);
+	}
+	if (wait->holder && low)
+		ask_holder(slot);
+	return 0;
+}
+
+/* The current thread leaves its processor. */
+static __always_inline void leave_cpu(void *context, struct sched_slot *slot, struct task_struct *task, bool preempt,
+				      __u64 now)
+{
+	/* Read again: a signal can take the blocking back before the switch, and then no wake-up follows. */
+	unsigned int state = task->__state;
+	struct sched_instant instant;
+
+	sched_leave_cpu(&slot->thread, now);
+	if (!slot->registers)
+		slot->registers = (__u64)bpf_task_pt_regs(task);
+	if (preempt || !state) {
+		if (!slot->thread.active)
+			activate(slot, now, &instant);
+		if (slot->stack_wanted && with_stacks) {
+			struct user_registers user;
+
+			registers_of(task, &user);
+			answer_stack(slot, now, take_stack(context, false, slot->tgid, &user));
+		}
+		return;
+	}
+	{
+		__u64 begin = slot->thread.changed, gained = slot->thread.gained, active = slot->thread.active_ns;
+		__u64 running = slot->thread.running_ns - slot->slice_running, length;
+
+		if (!block(slot, now, &instant))
+			return;
+		slot->slice_running = slot->thread.running_ns;
+		if (state & TASK_DEAD) {
+			tell_task(slot, task, SCHED_TASK_EXIT, instant.time);
+			forget(task, slot);
+			return;
+		}
+		length = slot->thread.active_ns - active;
+		slot->wait.slice_runnable_ns = length > running ? length - running : 0;
+		slot->wait.slice_begin = begin;
+		slot->wait.slice_criticality = slot->thread.gained - gained;
+		slot->blocked_low = instant.low;
+		begin_wait(context, slot, task, &instant);
+		if (slot->holder_slot) {
+			struct sched_slot *holder = slot_numbered(slot->holder_slot);
+
+			if (holder)
+				slot->holder_low = sched_low(&holder->thread, instant.low);
+		}
+	}
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct sched_slot *leaves = slot_of(prev), *comes = slot_of(next);
+	__u64 now;
+
+	/* Kept apart: the verifier takes no arithmetic on what may be null. */
+	barrier_var(leaves);
+	if (!leaves) {
+		barrier_var(comes);
+		if (!comes)
+			return 0;
+	}
+	now = bpf_ktime_get_ns();
+	if (leaves)
+		leave_cpu(ctx, leaves, prev, preempt, now);
+	if (comes) {
+		sched_get_cpu(&comes->thread, now);
+		if (!comes->thread.active) {
+			struct sched_instant instant;
+
+			activate(comes, now, &instant);
+		}
+	}
+	return 0;
+}
+
+/* Whether a system call is one that sends: its softirq part runs in the sender's name. */
+SCHED_INLINE bool sends(__s64 number)
+{
+	return number == 1 || number == 20 || number == 40 || number == 42 || number == 44 || number == 46 || number == 307;
+}
+
+/* The thread that runs this wakes another: who it is and what it runs. */
+static __noinline int note_waker(void *context, struct sched_slot *slot, __u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct sched_waking *waking = &slot->waking;
+	struct sched_published_clock *published = published_of(slot);
+	struct sched_slot *waker;
+	struct pt_regs *regs;
+	struct user_registers user;
+
+	waking->time = now;
+	waking->task = 0;
+	waking->slot = 0;
+	waking->stack = 0;
+	waking->slot = slot_number(task);
+	waker = slot_numbered(waking->slot);
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	if (in_interrupt(context, task, &waking->stack) && !(waker && sends((__s32)regs->orig_ax))) {
+		waking->stack = 0;
+		waking->slot = 0;
+		waking->context = SCHED_WAKER_INTERRUPT;
+		return 0;
+	}
+	waking->stack = 0;
+	if (!waker) {
+		waking->context = SCHED_WAKER_OTHER_TASK;
+		bpf_probe_read_kernel_str(waking->comm, sizeof(waking->comm), &task->comm);
+		return 0;
+	}
+	waking->context = SCHED_WAKER_TASK;
+	waking->task = waker->task;
+	if (!with_stacks || !published)
+		return 0;
+	user.ip = regs->ip;
+	user.sp = regs->sp;
+	user.bp = regs->bp;
+	if (waker->burst_time && waker->burst_ip == user.ip && waker->burst_sp == user.sp && now - waker->burst_time < 50000) {
+		waking->stack = waker->burst_stack;
+		return 0;
+	}
+	if (published->active >= min_parallelism + 1 && !waker->stack_wanted &&
+	    now - waker->last_stack_time < stack_period)
+		return 0;
+	waking->stack = take_stack(context, false, waker->tgid, &user);
+	waker->last_stack_time = now;
+	waker->burst_ip = user.ip;
+	waker->burst_sp = user.sp;
+	waker->burst_time = now;
+	waker->burst_stack = waking->stack;
+	if (waker->stack_wanted)
+		answer_stack(waker, now, waking->stack);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	struct sched_slot *slot = slot_of(task);
+
+	/* Not yet at its switch: it will not block at all, or the switch is under way on another processor. */
+	if (!slot || (slot->thread.active && task->on_rq))
+		return 0;
+	note_waker(ctx, slot, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* What the lock's holder, or else the waker, gained at low parallelism while this thread waited. */
+static __always_inline __u64 gained_meanwhile(struct sched_slot *slot, __u64 low)
+{
+	struct sched_slot *party = slot_numbered(slot->holder_slot);
+	__u64 gained;
+
+	if (party && slot->wait.holder && party->task == slot->holder_task) {
+		gained = sched_low(&party->thread, low);
+		return gained > slot->holder_low ? gained - slot->holder_low : 0;
+	}
+	party = slot_numbered(slot->waking.slot);
+	if (!party || !slot->waking.task || party->task != slot->waking.task || !party->thread.active)
+		return 0;
+	/* Of a waker only the open slice is known, and of it what lies within the wait. */
+	gained = slot->blocked_low > party->thread.since_low ? slot->blocked_low : party->thread.since_low;
+	return low > gained ? low - gained : 0;
+}
+
+static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *instant)
+{
+	struct sched_wait *wait = &slot->wait;
+	struct sched_slot *holder;
+
+	wait->end = instant->time;
+	wait->idle = instant->idle_ended;
+	wait->waker = 0;
+	wait->waker_stack = 0;
+	wait->waker_context = SCHED_WAKER_NONE;
+	/* Processors' clocks differ a little, and the waker may have been faster than the switch. */
+	if (slot->waking.time + 100000 >= wait->begin) {
+		wait->waker = slot->waking.task;
+		wait->waker_stack = slot->waking.stack;
+		wait->waker_context = slot->waking.context;
+		__builtin_memcpy(wait->waker_comm, slot->waking.comm, sizeof(wait->waker_comm));
+	}
+	wait->gain = gained_meanwhile(slot, instant->low);
+	if (wait->holder && !wait->holder_stack) {
+		holder = slot_numbered(slot->holder_slot);
+		if (holder && holder->task == slot->holder_task && holder->answer_time >= wait->begin)
+			wait->holder_stack = holder->answer_stack;
+	}
+	if (bpf_ringbuf_output(&records, wait, sizeof(*wait), BPF_RB_NO_WAKEUP))
+		__sync_fetch_and_add(&lost.waits, 1);
+	wait->begin = 0;
+	slot->waking.time = 0;
+	slot->waking.task = 0;
+	return 0;
+}
+
+static __always_inline int wake(struct task_struct *task)
+{
+	struct sched_slot *slot = slot_of(task);
+	struct sched_instant instant;
+
+	if (!slot || slot->thread.active)
+		return 0;
+	if (!activate(slot, bpf_ktime_get_ns(), &instant))
+		return 0;
+	if (slot->wait.begin)
+		end_wait(slot, &instant);
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(on_wakeup, struct task_struct *task)
+{
+	return wake(task);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_wakeup_new, struct task_struct *task)
+{
+	return wake(task);
+}
+
+SEC("tp_btf/task_newtask")
+int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
+{
+	struct sched_slot *maker = slot_of(bpf_get_current_task_btf()), *slot;
+	__u32 application, number;
+
+	if (!maker)
+		return 0;
+	application = maker->application;
+	if (per_process && !(clone_flags & CLONE_THREAD)) {
+		application = __sync_fetch_and_add(&last_application, 1) + 1;
+		if (application >= SCHED_MAX_APPLICATIONS) {
+			__sync_fetch_and_add(&lost.applications, 1);
+			application = 0;
+		}
+	}
+	number = follow(task, application, maker->task);
+	slot = slot_numbered(number);
+	if (slot)
+		tell_task(slot, task, SCHED_TASK_BORN, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
+{
+	struct sched_slot *slot = slot_of(task);
+	__u32 number = slot_number(task);
+	__u64 key;
+
+	if (!slot)
+		return 0;
+	if (task->pid != slot->tid) {
+		/* Not the leader called exec: it took over the leader's number. */
+		key = tid_key(slot->tgid, slot->ns_tid);
+		bpf_map_delete_elem(&slot_by_tid, &key);
+		slot->tid = task->pid;
+		slot->ns_tid = number_in_namespace(task);
+		key = tid_key(slot->tgid, slot->ns_tid);
+		bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
+	}
+	slot->burst_time = 0;
+	tell_task(slot, task, SCHED_TASK_EXEC, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* A timer's sample of what runs. */
+SEC("perf_event")
+int on_sample(struct bpf_perf_event_data *ctx)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct sched_slot *slot = slot_of(task);
+	struct sched_published_clock *published;
+	struct sched_sample *record;
+	struct user_registers user;
+	__u64 now, criticality, weight, active, stack;
+	__u32 sequence, n;
+	bool in_kernel;
+
+	if (!slot)
+		return 0;
+	published = published_of(slot);
+	if (!published)
+		return 0;
+	user.ip = ctx->regs.ip;
+	user.sp = ctx->regs.sp;
+	user.bp = ctx->regs.bp;
+	barrier();
+	now = bpf_ktime_get_ns();
+	sequence = *(volatile __u32 *)&published->sequence;
+	n = published->active;
+	criticality = sched_extrapolate(published->time, published->criticality, n, now);
+	__asm__ volatile("" ::: "memory");
+	/* Its next sample gets the weight of this one. */
+	if (sequence & 1 || sequence != *(volatile __u32 *)&published->sequence) {
+		__sync_fetch_and_add(&lost.published, 1);
+		return 0;
+	}
+	in_kernel = (ctx->regs.cs & 3) == 0;
+	if (in_kernel)
+		registers_of(task, &user);
+	stack = take_stack(ctx, in_kernel, slot->tgid, &user);
+	if (slot->stack_wanted)
+		answer_stack(slot, now, stack);
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		__sync_fetch_and_add(&lost.samples, 1);
+		return 0;
+	}
+	weight = sched_sample(&slot->thread, criticality);
+	active = sched_active_ns(&slot->thread, now);
+	record->type = SCHED_RECORD_SAMPLE;
+	record->task = slot->task;
+	record->time = now;
+	record->criticality = weight;
+	record->active_ns = active > slot->thread.sampled_active ? active - slot->thread.sampled_active : 0;
+	slot->thread.sampled_active = active;
+	record->stack = stack;
+	record->user_ip = user.ip;
+	record->n = n;
+	record->in_kernel = in_kernel;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* What the next run of on_task is to do; set by user space before it. */
+__u32 task_request = 0; /* enum sched_task_request */
+__s32 wanted_tgid = 0;
+__u64 wanted_cgroup = 0;
+__u64 followed_tasks = 0, real_active = 0, counted_active = 0, strays = 0;
+
+/* Whether a task is in the cgroup or below it. */
+static __always_inline bool in_cgroup(struct task_struct *task, __u64 id)
+{
+	struct cgroup *cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp);
+	struct kernfs_node *node = BPF_CORE_READ(cgroup, kn);
+	int depth;
+
+	for (depth = 0; depth < 16 && node; depth++) {
+		if (BPF_CORE_READ(node, id) == id)
+			return true;
+		node = bpf_core_field_exists(node->parent) ? BPF_CORE_READ(node, parent) : parent_since_6_15(node);
+	}
+	return false;
+}
+
+/* What the scheduler itself says: queued or about to be, and not merely kept in the queue after blocking. */
+static __always_inline bool really_active(struct task_struct *task)
+{
+	unsigned int state = task->__state;
+
+	if (!state || state == TASK_WAKING)
+		return true;
+	if (bpf_core_field_exists(task->se.sched_delayed) && BPF_CORE_READ_BITFIELD_PROBED(&task->se, sched_delayed))
+		return false;
+	return task->on_rq != 0;
+}
+
+/* Runs over all threads of the machine: follows those that are wanted, or compares what is counted with what is. */
+SEC("iter/task")
+int on_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct sched_instant instant;
+	struct sched_slot *slot;
+	__u64 now;
+
+	if (!task)
+		return 0;
+	slot = slot_of(task);
+	if (task_request == SCHED_REQUEST_FOLLOW) {
+		if (slot || task->flags & PF_KTHREAD || BPF_CORE_READ(task, exit_state))
+			return 0;
+		if (wanted_tgid ? task->tgid != wanted_tgid : !in_cgroup(task, wanted_cgroup))
+			return 0;
+		slot = slot_numbered(follow(task, wanted_application(task), 0));
+		if (!slot)
+			return 0;
+		now = bpf_ktime_get_ns();
+		if (really_active(task))
+			activate(slot, now, &instant);
+		else
+			block(slot, now, &instant);
+		slot->thread.seen = 0;
+		slot->thread.changed = now;
+		if (BPF_CORE_READ(task, on_cpu))
+			slot->thread.on_cpu_since = now;
+		tell_task(slot, task, SCHED_TASK_SEEDED, now);
+		return 0;
+	}
+	if (!slot)
+		return 0;
+	__sync_fetch_and_add(&followed_tasks, 1);
+	return 0;
+}

@@ -1,0 +1,129 @@
+/* Maps, settings and counters of the scheduler collector. */
+#ifndef TRANSECT_SCHED_MAPS_H
+#define TRANSECT_SCHED_MAPS_H
+
+#include "sched_abi.h"
+#include "sched_state.h"
+
+/* Set before loading. */
+const volatile __u32 processors = 1; /* that the program may use: P */
+const volatile __u32 min_parallelism = 1; /* fewer active threads than this are worth a stack */
+const volatile __u32 stack_depth = SCHED_MAX_FRAMES;
+const volatile __u32 per_process = 0; /* each process is an application of its own */
+const volatile __u32 with_stacks = 1;
+const volatile __u32 with_samples = 1;
+const volatile __u64 stack_period = 1000000; /* ns: at high parallelism a thread's stacks are this far apart */
+
+/* What could not be kept; see sched_lost. */
+struct sched_lost lost = {};
+__u32 last_task = 0; /* task numbers given out */
+__u32 last_slot = 0; /* slots given out for the first time; 0 is none */
+__u32 last_application = 0;
+
+/* All threads that count together. The lock guards the clock; programs of the perf_event type may not refer to a map
+ * with a lock, so each change is published beside it. */
+struct sched_application {
+	struct bpf_spin_lock lock;
+	struct sched_clock clock;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SCHED_MAX_APPLICATIONS);
+	__type(key, __u32);
+	__type(value, struct sched_application);
+} applications SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SCHED_MAX_APPLICATIONS);
+	__type(key, __u32);
+	__type(value, struct sched_published_clock);
+} published_clocks SEC(".maps");
+
+/* A thread that made another one runnable, as sched_waking saw it. */
+struct sched_waking {
+	__u64 time;
+	__u64 stack;
+	__u32 task, slot;
+	__u32 context;
+	char comm[16];
+};
+
+/* A live thread. Slots are used again; `task` tells whether it is still the same one. */
+struct sched_slot {
+	struct sched_thread thread;
+	struct sched_wait wait; /* the one that it is in, or the last */
+	struct sched_waking waking;
+	__u64 kernel_task, registers; /* addresses of its task_struct and of its saved user registers */
+	__u32 task, parent;
+	__u32 application;
+	__s32 tid, tgid, ns_tid, ns_tgid, parent_tgid;
+	__u32 exiting;
+	__u64 slice_running; /* running_ns when the open slice began */
+	__u64 blocked_low; /* the clock's `low` when the wait began */
+	/* The wait's lock holder, and what it had gained when the wait began. */
+	__u32 holder_slot, holder_task;
+	__u64 holder_low;
+	/* Somebody waits for what this thread holds: its next stack is kept for them. */
+	__u32 stack_wanted;
+	__u64 answer_time, answer_stack;
+	__u64 last_stack_time;
+	/* The stack that it last woke others with, valid while it is still in the same system call. */
+	__u64 burst_ip, burst_sp, burst_time, burst_stack;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SCHED_MAX_THREADS);
+	__type(key, __u32);
+	__type(value, struct sched_slot);
+} slots SEC(".maps");
+
+/* Slots of threads that have ended. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, SCHED_MAX_THREADS);
+	__type(value, __u32);
+} free_slots SEC(".maps");
+
+/* Which slot a thread of the application has. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u32);
+} slot_of_task SEC(".maps");
+
+/* The same by number, for what a lock's memory says of its owner: (process, thread id in its pid namespace). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SCHED_MAX_THREADS);
+	__type(key, __u64);
+	__type(value, __u32);
+} slot_by_tid SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} records SEC(".maps");
+
+/* Stacks sent already, by a part of their hash: what falls on the same place is sent again. */
+#define SENT_STACKS 16384
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SENT_STACKS);
+	__type(key, __u32);
+	__type(value, __u64);
+} sent_stacks SEC(".maps");
+
+/* Where a record is put together. The programs that use it run with interrupts off. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sched_stack);
+} stack_scratch SEC(".maps");
+
+#endif

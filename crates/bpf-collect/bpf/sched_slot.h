@@ -1,0 +1,155 @@
+/* Threads of the application: a slot for each, found by its task, by its number, or by its thread id. */
+#ifndef TRANSECT_SCHED_SLOT_H
+#define TRANSECT_SCHED_SLOT_H
+
+#include "kernel_types.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include "sched_maps.h"
+
+/* The slot of a number; 0 is none. */
+SCHED_INLINE struct sched_slot *slot_numbered(__u32 number)
+{
+	return number ? bpf_map_lookup_elem(&slots, &number) : 0;
+}
+
+SCHED_INLINE __u32 slot_number(struct task_struct *task)
+{
+	__u32 *number = bpf_task_storage_get(&slot_of_task, task, 0, 0);
+
+	return number ? *number : 0;
+}
+
+/* The slot of a thread that is followed, else null. */
+SCHED_INLINE struct sched_slot *slot_of(struct task_struct *task)
+{
+	return slot_numbered(slot_number(task));
+}
+
+SCHED_INLINE struct sched_application *application_of(const struct sched_slot *slot)
+{
+	__u32 number = slot->application;
+
+	return bpf_map_lookup_elem(&applications, &number);
+}
+
+SCHED_INLINE __u64 tid_key(__s32 tgid, __s32 ns_tid)
+{
+	return (__u64)(__u32)tgid << 32 | (__u32)ns_tid;
+}
+
+/* A thread's number as its own pid namespace sees it. */
+SCHED_INLINE __s32 number_in_namespace(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	unsigned int level = BPF_CORE_READ(pid, level);
+	struct upid *numbers = (void *)pid + bpf_core_field_offset(struct pid, numbers);
+	struct upid own;
+
+	if (level > 32 ||
+	    bpf_probe_read_kernel(&own, sizeof(own), (void *)numbers + level * bpf_core_type_size(struct upid)))
+		return 0;
+	return own.nr;
+}
+
+/* Follows a thread from now on; it is blocked until something else is seen. Returns its slot, null if there is no
+ * room. */
+static __noinline __u32 follow(struct task_struct *task, __u32 application, __u32 parent)
+{
+	__u32 number = 0;
+	struct sched_slot *slot;
+	struct task_struct *leader;
+	__u32 *reference;
+	__u64 key;
+
+	if (bpf_map_pop_elem(&free_slots, &number))
+		number = __sync_fetch_and_add(&last_slot, 1) + 1;
+	slot = number < SCHED_MAX_THREADS ? slot_numbered(number) : 0;
+	if (!slot) {
+		__sync_fetch_and_add(&lost.threads, 1);
+		return 0;
+	}
+	__builtin_memset(&slot->thread, 0, sizeof(slot->thread));
+	__builtin_memset(&slot->waking, 0, sizeof(slot->waking));
+	slot->wait.begin = 0;
+	slot->wait.stack = 0;
+	slot->kernel_task = (__u64)task;
+	slot->registers = 0;
+	slot->task = __sync_fetch_and_add(&last_task, 1) + 1;
+	slot->parent = parent;
+	slot->application = application;
+	slot->tid = BPF_CORE_READ(task, pid);
+	slot->tgid = BPF_CORE_READ(task, tgid);
+	leader = BPF_CORE_READ(task, group_leader);
+	slot->ns_tid = number_in_namespace(task);
+	slot->ns_tgid = number_in_namespace(leader);
+	slot->parent_tgid = BPF_CORE_READ(leader, real_parent, tgid);
+	slot->exiting = 0;
+	slot->holder_slot = 0;
+	slot->stack_wanted = 0;
+	slot->answer_time = 0;
+	slot->last_stack_time = 0;
+	slot->burst_time = 0;
+	slot->slice_running = 0;
+	key = tid_key(slot->tgid, slot->ns_tid);
+	bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
+	reference = bpf_task_storage_get(&slot_of_task, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!reference) {
+		__sync_fetch_and_add(&lost.threads, 1);
+		return 0;
+	}
+	*reference = number;
+	return number;
+}
+
+/* Its thread is gone: the slot may be used again. */
+static __noinline int forget(struct task_struct *task, struct sched_slot *slot)
+{
+	__u32 *reference = bpf_task_storage_get(&slot_of_task, task, 0, 0);
+	__u64 key = tid_key(slot->tgid, slot->ns_tid);
+	__u32 number;
+
+	if (!reference)
+		return 0;
+	number = *reference;
+	*reference = 0;
+	slot->task = 0;
+	bpf_map_delete_elem(&slot_by_tid, &key);
+	bpf_map_push_elem(&free_slots, &number, BPF_ANY);
+	return 0;
+}
+
+/* Tells user space of a thread: it came, changed or went. */
+static __noinline int tell_task(struct sched_slot *slot, struct task_struct *task, __u32 event, __u64 now)
+{
+	struct sched_task *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	__u64 criticality;
+
+	if (!record) {
+		__sync_fetch_and_add(&lost.tasks, 1);
+		return 0;
+	}
+	criticality = slot->thread.gained;
+	record->type = SCHED_RECORD_TASK;
+	record->event = event;
+	record->task = slot->task;
+	record->parent = slot->parent;
+	record->tid = slot->tid;
+	record->tgid = slot->tgid;
+	record->ns_tid = slot->ns_tid;
+	record->ns_tgid = slot->ns_tgid;
+	record->parent_tgid = slot->parent_tgid;
+	record->application = slot->application;
+	record->time = now;
+	record->criticality = criticality;
+	record->unattributed = criticality > slot->thread.sampled ? criticality - slot->thread.sampled : 0;
+	record->running_ns = slot->thread.running_ns;
+	record->runnable_ns =
+		slot->thread.active_ns > slot->thread.running_ns ? slot->thread.active_ns - slot->thread.running_ns : 0;
+	record->blocked_ns = slot->thread.blocked_ns;
+	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), &task->comm);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,207 @@
+/* What a thread waits for: the registers it entered the kernel with, the descriptor's object, the lock's owner. */
+#ifndef TRANSECT_SCHED_WAIT_H
+#define TRANSECT_SCHED_WAIT_H
+
+#include "kernel_types.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include "sched_maps.h"
+#include "sched_slot.h"
+
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+#define S_IFIFO 0010000
+#define S_IFCHR 0020000
+#define S_IFREG 0100000
+#define S_IFDIR 0040000
+#define S_IFBLK 0060000
+#define S_IFLNK 0120000
+
+#define AF_UNIX 1
+#define AF_INET 2
+#define AF_INET6 10
+
+#define TS_COMPAT 2
+#define SYSTEM_CALL_FUTEX 202
+#define FUTEX_COMMAND 127
+#define FUTEX_TID_MASK 0x3fffffff
+
+/* System calls of x86-64 whose first argument is a descriptor and that can block, by number. */
+static const __u64 takes_descriptor[8] = {
+	/* read write close lseek(no) ioctl pread64 pwrite64 readv writev; sendfile connect accept sendto recvfrom sendmsg
+	 * recvmsg */
+	1ULL << 0 | 1ULL << 1 | 1ULL << 3 | 1ULL << 16 | 1ULL << 17 | 1ULL << 18 | 1ULL << 19 | 1ULL << 20 | 1ULL << 40 |
+		1ULL << 42 | 1ULL << 43 | 1ULL << 44 | 1ULL << 45 | 1ULL << 46 | 1ULL << 47,
+	/* fcntl flock fsync fdatasync ftruncate getdents */
+	1ULL << (72 - 64) | 1ULL << (73 - 64) | 1ULL << (74 - 64) | 1ULL << (75 - 64) | 1ULL << (77 - 64) |
+		1ULL << (78 - 64),
+	0,
+	/* getdents64 epoll_wait */
+	1ULL << (217 - 192) | 1ULL << (232 - 192),
+	/* splice sync_file_range epoll_pwait fallocate accept4 preadv pwritev recvmmsg syncfs sendmmsg */
+	1ULL << (275 - 256) | 1ULL << (277 - 256) | 1ULL << (281 - 256) | 1ULL << (285 - 256) | 1ULL << (288 - 256) |
+		1ULL << (295 - 256) | 1ULL << (296 - 256) | 1ULL << (299 - 256) | 1ULL << (306 - 256) | 1ULL << (307 - 256),
+	/* copy_file_range preadv2 pwritev2 */
+	1ULL << (326 - 320) | 1ULL << (327 - 320) | 1ULL << (328 - 320),
+	/* io_uring_enter epoll_pwait2 */
+	1ULL << (426 - 384) | 1ULL << (441 - 384),
+	0,
+};
+
+SCHED_INLINE bool first_argument_is_descriptor(__s64 number)
+{
+	return number >= 0 && number < 512 && (takes_descriptor[(number >> 6) & 7] >> (number & 63) & 1);
+}
+
+/* A socket's family, ports and peer. */
+static __always_inline void describe_socket(struct sched_object *object, struct file *file)
+{
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct sock *sock = BPF_CORE_READ(socket, sk);
+	__u16 family = BPF_CORE_READ(sock, __sk_common.skc_family);
+
+	object->type = SCHED_OBJECT_SOCKET_OTHER;
+	if (family == AF_INET || family == AF_INET6) {
+		object->type = family == AF_INET ? SCHED_OBJECT_SOCKET_INET : SCHED_OBJECT_SOCKET_INET6;
+		object->local_port = BPF_CORE_READ(sock, __sk_common.skc_num);
+		object->peer_port = bpf_ntohs(BPF_CORE_READ(sock, __sk_common.skc_dport));
+		if (family == AF_INET) {
+			__be32 peer = BPF_CORE_READ(sock, __sk_common.skc_daddr);
+
+			__builtin_memcpy(object->peer, &peer, sizeof(peer));
+		} else {
+			BPF_CORE_READ_INTO(&object->peer, sock, __sk_common.skc_v6_daddr.in6_u.u6_addr8);
+		}
+	} else if (family == AF_UNIX) {
+		object->type = SCHED_OBJECT_SOCKET_UNIX;
+		if (bpf_core_type_exists(struct unix_sock)) {
+			struct unix_sock *own = (struct unix_sock *)sock;
+			struct unix_sock *other = (struct unix_sock *)BPF_CORE_READ(own, peer);
+			struct unix_address *address = BPF_CORE_READ(own, addr);
+
+			if (!address && other)
+				address = BPF_CORE_READ(other, addr);
+			if (address)
+				bpf_probe_read_kernel_str(object->name, sizeof(object->name), &address->name[0].sun_path);
+		}
+	}
+}
+
+/* What a descriptor of `task` refers to. */
+static __noinline int describe_object(struct sched_object *object, struct task_struct *task, __s32 descriptor)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd);
+	struct file *file = 0;
+	struct inode *inode;
+	__u16 mode;
+
+	object->fd = descriptor;
+	if (descriptor < 0 || (__u32)descriptor >= BPF_CORE_READ(table, max_fds) ||
+	    bpf_probe_read_kernel(&file, sizeof(file), &files[descriptor]) || !file)
+		return 0;
+	inode = BPF_CORE_READ(file, f_inode);
+	mode = BPF_CORE_READ(inode, i_mode);
+	object->inode = BPF_CORE_READ(inode, i_ino);
+	object->device = BPF_CORE_READ(inode, i_sb, s_dev);
+	switch (mode & S_IFMT) {
+	case S_IFSOCK:
+		describe_socket(object, file);
+		return 0;
+	case S_IFIFO:
+		object->type = SCHED_OBJECT_PIPE;
+		break;
+	case S_IFCHR:
+		object->type = SCHED_OBJECT_DEVICE;
+		break;
+	case S_IFREG:
+	case S_IFDIR:
+	case S_IFBLK:
+	case S_IFLNK:
+		object->type = SCHED_OBJECT_FILE;
+		break;
+	default:
+		object->type = SCHED_OBJECT_ANONYMOUS;
+	}
+	bpf_probe_read_kernel_str(object->name, sizeof(object->name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
+	return 0;
+}
+
+/* Whether `tid` is a live thread of the waiter's process, other than itself; then it is the holder. */
+static __always_inline bool try_holder(struct sched_slot *slot, __u32 tid)
+{
+	__u64 key = tid_key(slot->tgid, tid);
+	__u32 *number;
+	struct sched_slot *holder;
+
+	if (!tid || (__s32)tid == slot->ns_tid)
+		return false;
+	number = bpf_map_lookup_elem(&slot_by_tid, &key);
+	holder = number ? slot_numbered(*number) : 0;
+	if (!holder)
+		return false;
+	slot->wait.owner_tid = tid;
+	slot->wait.holder = holder->task;
+	slot->holder_slot = *number;
+	slot->holder_task = holder->task;
+	return true;
+}
+
+/*
+ * The owner of the lock that a futex belongs to, from the lock's memory. The futex is
+ *   - the word of a priority-inheritance lock, which holds the owner itself (futex(2), FUTEX_LOCK_PI);
+ *   - the first word of a glibc mutex, whose third is the owner (nptl, struct __pthread_mutex_s);
+ *   - the third or fourth word of a glibc rwlock, whose seventh is the writer (struct __pthread_rwlock_arch_t).
+ * Whether it was a mutex or a rwlock at all is told later, by the waiter's stack; other locks name no owner.
+ */
+static __always_inline void find_owner(struct sched_slot *slot, __u64 address, __u32 command)
+{
+	__u32 words[7] = {};
+
+	if (bpf_probe_read_user(words, sizeof(words), (void *)address) &&
+	    bpf_probe_read_user(words, 3 * sizeof(words[0]), (void *)address))
+		return;
+	slot->wait.futex_word = words[0];
+	if (command == 6 || command == 11 || command == 13) { /* LOCK_PI, WAIT_REQUEUE_PI, LOCK_PI2 */
+		try_holder(slot, words[0] & FUTEX_TID_MASK);
+		return;
+	}
+	if (words[0] == 2 && try_holder(slot, words[2]))
+		return;
+	/* A robust mutex holds its owner in the word itself. */
+	if (try_holder(slot, words[0] & FUTEX_TID_MASK))
+		return;
+	if (try_holder(slot, words[4]))
+		return;
+	try_holder(slot, words[3]);
+}
+
+/* Fills the wait of a thread that blocks just now: the current one. */
+static __always_inline void describe_wait(struct sched_slot *slot, struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct sched_wait *wait = &slot->wait;
+	__s64 number = (__s32)regs->orig_ax;
+
+	if (BPF_CORE_READ(task, thread_info.status) & TS_COMPAT)
+		number = -2;
+	wait->system_call = number < -1 ? -2 : number;
+	wait->arguments[0] = regs->di;
+	wait->arguments[1] = regs->si;
+	wait->arguments[2] = regs->dx;
+	wait->arguments[3] = regs->r10;
+	wait->user_ip = regs->ip;
+	wait->futex_word = 0;
+	wait->owner_tid = 0;
+	wait->holder = 0;
+	wait->holder_stack = 0;
+	slot->holder_slot = 0;
+	__builtin_memset(&wait->object, 0, sizeof(wait->object));
+	if (number == SYSTEM_CALL_FUTEX)
+		find_owner(slot, wait->arguments[0], wait->arguments[1] & FUTEX_COMMAND);
+	else if (first_argument_is_descriptor(number))
+		describe_object(&wait->object, task, wait->arguments[0]);
+}
+
+#endif

@@ -57,8 +57,17 @@ struct thread_info {
 	__u32 status;
 };
 
+struct ns_common {
+	unsigned int inum;
+};
+
+struct pid_namespace {
+	struct ns_common ns;
+};
+
 struct upid {
 	int nr;
+	struct pid_namespace *ns;
 };
 
 struct pid {
@@ -144,6 +153,10 @@ struct kernfs_node {
 	struct kernfs_node *parent;
 };
 
+struct kernfs_node___6_15 { /* renamed by commit 633488947ef6 */
+	struct kernfs_node *__parent;
+};
+
 struct cgroup {
 	struct kernfs_node *kn;
 	int level;
@@ -164,6 +177,7 @@ struct task_struct {
 	unsigned int flags;
 	int on_cpu;
 	int on_rq;
+	int exit_state;
 	struct sched_entity se;
 	int pid, tgid;
 	struct task_struct *group_leader;

@@ -151,15 +151,18 @@ struct sched_lost {
 	__u64 published; /* samples without weight: the clock was being changed */
 };
 
-/* A clock's last change, for those who must not take its lock. `sequence` is odd while it changes. */
-struct sched_published_clock {
-	__u32 sequence;
-	__u32 active;
-	__u64 time;
-	__u64 criticality; /* fixed point */
-	__u64 low;
-	__u64 idle; /* ns */
-	__u64 reserved[3];
+/* What a run over all threads is to do. */
+enum sched_request {
+	SCHED_REQUEST_NOTHING,
+	SCHED_REQUEST_FOLLOW, /* from now on, those that are wanted */
+	SCHED_REQUEST_AUDIT, /* compare what is counted with what is */
+};
+
+/* What it found. */
+struct sched_audit {
+	__u64 followed; /* threads */
+	__u64 active; /* of them, by the scheduler's own word */
+	__u64 strays; /* counted otherwise, this time and the last, without any event between: drift; they are mended */
 };
 
 #endif

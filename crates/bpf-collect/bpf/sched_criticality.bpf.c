@@ -23,6 +23,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define TASK_DEAD 0x80
 #define TASK_WAKING 0x200
 #define CLONE_THREAD 0x10000
+#define PF_KTHREAD 0x00200000
 #define KERNEL_STACK 32768 /* not less than the kernel's THREAD_SIZE */
 
 /* Names the records so that their layouts are in the object's type information; never used. */
@@ -48,52 +49,45 @@ static __always_inline bool in_interrupt(void *context, struct task_struct *task
 }
 
 /* Under the application's lock: tells those who may not take it. */
-SCHED_INLINE void publish(struct sched_published_clock *published, const struct sched_clock *clock)
+SCHED_INLINE void publish(struct sched_published *pages, const struct sched_slot *slot, const struct sched_clock *clock,
+			  int ended)
 {
-	published->sequence++;
-	__asm__ volatile("" ::: "memory");
-	published->active = clock->active;
-	published->time = clock->time;
-	published->criticality = clock->criticality;
-	published->low = clock->low;
-	published->idle = clock->idle;
-	__asm__ volatile("" ::: "memory");
-	published->sequence++;
-}
+	__u32 application = slot->application, thread = slot->published;
 
-SCHED_INLINE struct sched_published_clock *published_of(const struct sched_slot *slot)
-{
-	__u32 number = slot->application;
-
-	return bpf_map_lookup_elem(&published_clocks, &number);
+	if (application < SCHED_MAX_APPLICATIONS)
+		sched_publish_application(&pages->applications[application], clock);
+	if (publish_threads && thread < SCHED_PUBLISHED_THREADS)
+		sched_publish_thread(&pages->threads[thread], &slot->thread, clock, ended);
 }
 
 /* The thread is active: it was woken, or runs. Says what changed. */
 static __always_inline int activate(struct sched_slot *slot, __u64 now, struct sched_instant *instant)
 {
 	struct sched_application *application = application_of(slot);
-	struct sched_published_clock *published = published_of(slot);
+	struct sched_published *pages = published_pages();
 
-	if (!application || !published)
+	if (!application || !pages)
 		return 0;
 	bpf_spin_lock(&application->lock);
 	*instant = sched_activate(&application->clock, &slot->thread, now, processors);
-	publish(published, &application->clock);
+	publish(pages, slot, &application->clock, 0);
 	bpf_spin_unlock(&application->lock);
+	slot->stray = 0;
 	return 1;
 }
 
-static __always_inline int block(struct sched_slot *slot, __u64 now, struct sched_instant *instant)
+static __always_inline int block(struct sched_slot *slot, __u64 now, struct sched_instant *instant, int ended)
 {
 	struct sched_application *application = application_of(slot);
-	struct sched_published_clock *published = published_of(slot);
+	struct sched_published *pages = published_pages();
 
-	if (!application || !published)
+	if (!application || !pages)
 		return 0;
 	bpf_spin_lock(&application->lock);
 	*instant = sched_block(&application->clock, &slot->thread, now, processors);
-	publish(published, &application->clock);
+	publish(pages, slot, &application->clock, ended);
 	bpf_spin_unlock(&application->lock);
+	slot->stray = 0;
 	return 1;
 }
 
@@ -177,7 +171,7 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 		__u64 begin = slot->thread.changed, gained = slot->thread.gained, active = slot->thread.active_ns;
 		__u64 running = slot->thread.running_ns - slot->slice_running, length;
 
-		if (!block(slot, now, &instant))
+		if (!block(slot, now, &instant, !!(state & TASK_DEAD)))
 			return;
 		slot->slice_running = slot->thread.running_ns;
 		if (state & TASK_DEAD) {
@@ -238,7 +232,8 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, __u64 n
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct sched_waking *waking = &slot->waking;
-	struct sched_published_clock *published = published_of(slot);
+	struct sched_published *pages = published_pages();
+	__u32 application = slot->application;
 	struct sched_slot *waker;
 	struct pt_regs *regs;
 	struct user_registers user;
@@ -264,7 +259,7 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, __u64 n
 	}
 	waking->context = SCHED_WAKER_TASK;
 	waking->task = waker->task;
-	if (!with_stacks || !published)
+	if (!with_stacks || !pages || application >= SCHED_MAX_APPLICATIONS)
 		return 0;
 	user.ip = regs->ip;
 	user.sp = regs->sp;
@@ -273,7 +268,7 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, __u64 n
 		waking->stack = waker->burst_stack;
 		return 0;
 	}
-	if (published->active >= min_parallelism + 1 && !waker->stack_wanted &&
+	if (pages->applications[application].active >= min_parallelism + 1 && !waker->stack_wanted &&
 	    now - waker->last_stack_time < stack_period)
 		return 0;
 	waking->stack = take_stack(context, false, waker->tgid, &user);
@@ -374,6 +369,16 @@ int BPF_PROG(on_wakeup_new, struct task_struct *task)
 	return wake(task);
 }
 
+SCHED_INLINE __u32 new_application(void)
+{
+	__u32 application = __sync_fetch_and_add(&last_application, 1) + 1;
+
+	if (application < SCHED_MAX_APPLICATIONS)
+		return application;
+	__sync_fetch_and_add(&lost.applications, 1);
+	return 0;
+}
+
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
 {
@@ -383,13 +388,8 @@ int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
 	if (!maker)
 		return 0;
 	application = maker->application;
-	if (per_process && !(clone_flags & CLONE_THREAD)) {
-		application = __sync_fetch_and_add(&last_application, 1) + 1;
-		if (application >= SCHED_MAX_APPLICATIONS) {
-			__sync_fetch_and_add(&lost.applications, 1);
-			application = 0;
-		}
-	}
+	if (per_process && !(clone_flags & CLONE_THREAD))
+		application = new_application();
 	number = follow(task, application, maker->task);
 	slot = slot_numbered(number);
 	if (slot)
@@ -402,6 +402,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 {
 	struct sched_slot *slot = slot_of(task);
 	__u32 number = slot_number(task);
+	struct own_number own;
 	__u64 key;
 
 	if (!slot)
@@ -411,9 +412,12 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		key = tid_key(slot->tgid, slot->ns_tid);
 		bpf_map_delete_elem(&slot_by_tid, &key);
 		slot->tid = task->pid;
-		slot->ns_tid = number_in_namespace(task);
+		own = own_number(task);
+		slot->ns_tid = own.number;
 		key = tid_key(slot->tgid, slot->ns_tid);
 		bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
+		release_published(slot);
+		claim_published(slot, own);
 	}
 	slot->burst_time = 0;
 	tell_task(slot, task, SCHED_TASK_EXEC, bpf_ktime_get_ns());
@@ -426,18 +430,20 @@ int on_sample(struct bpf_perf_event_data *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct sched_slot *slot = slot_of(task);
-	struct sched_published_clock *published;
+	struct sched_published_application *published;
+	struct sched_published *pages = published_pages();
 	struct sched_sample *record;
 	struct user_registers user;
 	__u64 now, criticality, weight, active, stack;
-	__u32 sequence, n;
+	__u32 sequence, n, application;
 	bool in_kernel;
 
-	if (!slot)
+	if (!slot || !pages)
 		return 0;
-	published = published_of(slot);
-	if (!published)
+	application = slot->application;
+	if (application >= SCHED_MAX_APPLICATIONS)
 		return 0;
+	published = &pages->applications[application];
 	user.ip = ctx->regs.ip;
 	user.sp = ctx->regs.sp;
 	user.bp = ctx->regs.bp;
@@ -479,12 +485,6 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* What the next run of on_task is to do; set by user space before it. */
-__u32 task_request = 0; /* enum sched_task_request */
-__s32 wanted_tgid = 0;
-__u64 wanted_cgroup = 0;
-__u64 followed_tasks = 0, real_active = 0, counted_active = 0, strays = 0;
-
 /* Whether a task is in the cgroup or below it. */
 static __always_inline bool in_cgroup(struct task_struct *task, __u64 id)
 {
@@ -495,7 +495,9 @@ static __always_inline bool in_cgroup(struct task_struct *task, __u64 id)
 	for (depth = 0; depth < 16 && node; depth++) {
 		if (BPF_CORE_READ(node, id) == id)
 			return true;
-		node = bpf_core_field_exists(node->parent) ? BPF_CORE_READ(node, parent) : parent_since_6_15(node);
+		node = bpf_core_field_exists(node->parent) ?
+			       BPF_CORE_READ(node, parent) :
+			       BPF_CORE_READ((struct kernfs_node___6_15 *)node, __parent);
 	}
 	return false;
 }
@@ -507,45 +509,90 @@ static __always_inline bool really_active(struct task_struct *task)
 
 	if (!state || state == TASK_WAKING)
 		return true;
-	if (bpf_core_field_exists(task->se.sched_delayed) && BPF_CORE_READ_BITFIELD_PROBED(&task->se, sched_delayed))
+	if (bpf_core_field_exists(task->se.sched_delayed) && BPF_CORE_READ(task, se.sched_delayed))
 		return false;
 	return task->on_rq != 0;
 }
 
-/* Runs over all threads of the machine: follows those that are wanted, or compares what is counted with what is. */
-SEC("iter/task")
-int on_task(struct bpf_iter__task *ctx)
+/* The application of a thread that is followed from the outset: its process's first thread decides. */
+static __always_inline __u32 seeded_application(struct task_struct *task)
 {
-	struct task_struct *task = ctx->task;
+	struct sched_slot *leader;
+	__u32 *number;
+	__u64 key;
+
+	if (!per_process)
+		return 0;
+	/* The leader comes before its threads. */
+	key = tid_key(task->tgid, own_number(BPF_CORE_READ(task, group_leader)).number);
+	number = bpf_map_lookup_elem(&slot_by_tid, &key);
+	leader = number ? slot_numbered(*number) : 0;
+	return leader ? leader->application : new_application();
+}
+
+static __noinline int seed(struct task_struct *task)
+{
 	struct sched_instant instant;
 	struct sched_slot *slot;
 	__u64 now;
 
+	if (task->flags & PF_KTHREAD || task->exit_state)
+		return 0;
+	if (wanted_tgid ? task->tgid != wanted_tgid : !in_cgroup(task, wanted_cgroup))
+		return 0;
+	slot = slot_numbered(follow(task, seeded_application(task), 0));
+	if (!slot)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (really_active(task))
+		activate(slot, now, &instant);
+	/* What events say from here on counts more. */
+	slot->thread.seen = 0;
+	slot->thread.changed = now;
+	if (task->on_cpu)
+		slot->thread.on_cpu_since = now;
+	tell_task(slot, task, SCHED_TASK_SEEDED, now);
+	return 0;
+}
+
+/* Counted otherwise than it is, twice in a row without an event between: mended, and told. */
+static __noinline int check(struct sched_slot *slot, struct task_struct *task)
+{
+	struct sched_instant instant;
+	bool active = really_active(task);
+
+	__sync_fetch_and_add(&audit.followed, 1);
+	if (active)
+		__sync_fetch_and_add(&audit.active, 1);
+	if (active == !!slot->thread.active) {
+		slot->stray = 0;
+		return 0;
+	}
+	if (!slot->stray) {
+		slot->stray = 1;
+		return 0;
+	}
+	__sync_fetch_and_add(&audit.strays, 1);
+	if (active)
+		activate(slot, bpf_ktime_get_ns(), &instant);
+	else
+		block(slot, bpf_ktime_get_ns(), &instant, 0);
+	return 0;
+}
+
+/* Runs over all threads of the machine, for user space: see `request`. */
+SEC("iter/task")
+int on_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct sched_slot *slot;
+
 	if (!task)
 		return 0;
 	slot = slot_of(task);
-	if (task_request == SCHED_REQUEST_FOLLOW) {
-		if (slot || task->flags & PF_KTHREAD || BPF_CORE_READ(task, exit_state))
-			return 0;
-		if (wanted_tgid ? task->tgid != wanted_tgid : !in_cgroup(task, wanted_cgroup))
-			return 0;
-		slot = slot_numbered(follow(task, wanted_application(task), 0));
-		if (!slot)
-			return 0;
-		now = bpf_ktime_get_ns();
-		if (really_active(task))
-			activate(slot, now, &instant);
-		else
-			block(slot, now, &instant);
-		slot->thread.seen = 0;
-		slot->thread.changed = now;
-		if (BPF_CORE_READ(task, on_cpu))
-			slot->thread.on_cpu_since = now;
-		tell_task(slot, task, SCHED_TASK_SEEDED, now);
-		return 0;
-	}
-	if (!slot)
-		return 0;
-	__sync_fetch_and_add(&followed_tasks, 1);
+	if (request == SCHED_REQUEST_FOLLOW && !slot)
+		seed(task);
+	if (request == SCHED_REQUEST_AUDIT && slot)
+		check(slot, task);
 	return 0;
 }

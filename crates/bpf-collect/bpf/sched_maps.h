@@ -3,6 +3,7 @@
 #define TRANSECT_SCHED_MAPS_H
 
 #include "sched_abi.h"
+#include "sched_published.h"
 #include "sched_state.h"
 
 /* Set before loading. */
@@ -11,7 +12,7 @@ const volatile __u32 min_parallelism = 1; /* fewer active threads than this are 
 const volatile __u32 stack_depth = SCHED_MAX_FRAMES;
 const volatile __u32 per_process = 0; /* each process is an application of its own */
 const volatile __u32 with_stacks = 1;
-const volatile __u32 with_samples = 1;
+const volatile __u32 publish_threads = 0; /* the flow agent reads what threads have gained */
 const volatile __u64 stack_period = 1000000; /* ns: at high parallelism a thread's stacks are this far apart */
 
 /* What could not be kept; see sched_lost. */
@@ -19,6 +20,12 @@ struct sched_lost lost = {};
 __u32 last_task = 0; /* task numbers given out */
 __u32 last_slot = 0; /* slots given out for the first time; 0 is none */
 __u32 last_application = 0;
+
+/* What the next run of on_task is to do, and what it found; set and read by user space around it. */
+__u32 request = SCHED_REQUEST_NOTHING;
+__s32 wanted_tgid = 0; /* 0: those in wanted_cgroup or below it */
+__u64 wanted_cgroup = 0;
+struct sched_audit audit = {};
 
 /* All threads that count together. The lock guards the clock; programs of the perf_event type may not refer to a map
  * with a lock, so each change is published beside it. */
@@ -37,10 +44,10 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, SCHED_MAX_APPLICATIONS);
+	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct sched_published_clock);
-} published_clocks SEC(".maps");
+	__type(value, struct sched_published);
+} published SEC(".maps");
 
 /* A thread that made another one runnable, as sched_waking saw it. */
 struct sched_waking {
@@ -60,7 +67,8 @@ struct sched_slot {
 	__u32 task, parent;
 	__u32 application;
 	__s32 tid, tgid, ns_tid, ns_tgid, parent_tgid;
-	__u32 exiting;
+	__u32 published; /* its record in the published pages */
+	__u32 stray; /* the last audit found it counted wrongly; an event makes it 0 */
 	__u64 slice_running; /* running_ns when the open slice began */
 	__u64 blocked_low; /* the clock's `low` when the wait began */
 	/* The wait's lock holder, and what it had gained when the wait began. */

@@ -38,18 +38,52 @@ SCHED_INLINE __u64 tid_key(__s32 tgid, __s32 ns_tid)
 	return (__u64)(__u32)tgid << 32 | (__u32)ns_tid;
 }
 
-/* A thread's number as its own pid namespace sees it. */
-SCHED_INLINE __s32 number_in_namespace(struct task_struct *task)
+/* A thread's number as its own pid namespace sees it, and which namespace that is. */
+struct own_number {
+	__s32 number;
+	__u32 namespace;
+};
+
+SCHED_INLINE struct own_number own_number(struct task_struct *task)
 {
+	struct own_number own = {};
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
 	unsigned int level = BPF_CORE_READ(pid, level);
 	struct upid *numbers = (void *)pid + bpf_core_field_offset(struct pid, numbers);
-	struct upid own;
 
-	if (level > 32 ||
-	    bpf_probe_read_kernel(&own, sizeof(own), (void *)numbers + level * bpf_core_type_size(struct upid)))
-		return 0;
-	return own.nr;
+	if (level <= 32) {
+		struct upid *at = (void *)numbers + level * bpf_core_type_size(struct upid);
+
+		own.number = BPF_CORE_READ(at, nr);
+		own.namespace = BPF_CORE_READ(at, ns, ns.inum);
+	}
+	return own;
+}
+
+SCHED_INLINE struct sched_published *published_pages(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&published, &zero);
+}
+
+/* A record for it in the pages that the flow agent reads. */
+SCHED_INLINE void claim_published(struct sched_slot *slot, struct own_number own)
+{
+	struct sched_published *pages = published_pages();
+
+	slot->published = SCHED_PUBLISHED_NONE;
+	if (publish_threads && pages)
+		slot->published = sched_published_claim(pages, sched_published_key(own.namespace, own.number), slot->task,
+							slot->application);
+}
+
+SCHED_INLINE void release_published(struct sched_slot *slot)
+{
+	struct sched_published *pages = published_pages();
+
+	if (publish_threads && pages)
+		sched_published_release(pages, slot->published);
 }
 
 /* Follows a thread from now on; it is blocked until something else is seen. Returns its slot, null if there is no
@@ -59,6 +93,7 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	__u32 number = 0;
 	struct sched_slot *slot;
 	struct task_struct *leader;
+	struct own_number own;
 	__u32 *reference;
 	__u64 key;
 
@@ -81,10 +116,11 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	slot->tid = BPF_CORE_READ(task, pid);
 	slot->tgid = BPF_CORE_READ(task, tgid);
 	leader = BPF_CORE_READ(task, group_leader);
-	slot->ns_tid = number_in_namespace(task);
-	slot->ns_tgid = number_in_namespace(leader);
+	own = own_number(task);
+	slot->ns_tid = own.number;
+	slot->ns_tgid = own_number(leader).number;
 	slot->parent_tgid = BPF_CORE_READ(leader, real_parent, tgid);
-	slot->exiting = 0;
+	slot->stray = 0;
 	slot->holder_slot = 0;
 	slot->stack_wanted = 0;
 	slot->answer_time = 0;
@@ -99,6 +135,7 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 		return 0;
 	}
 	*reference = number;
+	claim_published(slot, own);
 	return number;
 }
 
@@ -113,6 +150,7 @@ static __noinline int forget(struct task_struct *task, struct sched_slot *slot)
 		return 0;
 	number = *reference;
 	*reference = 0;
+	release_published(slot);
 	slot->task = 0;
 	bpf_map_delete_elem(&slot_by_tid, &key);
 	bpf_map_push_elem(&free_slots, &number, BPF_ANY);

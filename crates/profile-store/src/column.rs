@@ -1,29 +1,27 @@
 //! One table as one Parquet file: named columns in, named columns out.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedColumnWriter;
 use parquet::schema::types::Type;
 
 use crate::StoreError;
-
-/// Rows of a row group: large enough that dictionaries pay, small enough that readers need not hold a trace whole.
-const ROW_GROUP_ROWS: usize = 1 << 20;
 
 /// Values of one column. Only what every reader has: no unsigned integers, no nanosecond time stamps.
 pub(crate) enum Values<'a> {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
+    /// Integers that grow slowly or are small: kept as differences.
+    Series(Vec<i64>),
     OptionalInt64(Vec<Option<i64>>),
     Boolean(Vec<bool>),
     Text(Vec<&'a str>),
@@ -33,17 +31,17 @@ impl Values<'_> {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Int32(values) => values.len(),
-            Self::Int64(values) => values.len(),
+            Self::Int64(values) | Self::Series(values) => values.len(),
             Self::OptionalInt64(values) => values.len(),
             Self::Boolean(values) => values.len(),
             Self::Text(values) => values.len(),
         }
     }
 
-    fn schema(&self, name: &str) -> Result<Type, ParquetError> {
+    pub(crate) fn schema(&self, name: &str) -> Result<Type, ParquetError> {
         let physical = match self {
             Self::Int32(_) => PhysicalType::INT32,
-            Self::Int64(_) | Self::OptionalInt64(_) => PhysicalType::INT64,
+            Self::Int64(_) | Self::Series(_) | Self::OptionalInt64(_) => PhysicalType::INT64,
             Self::Boolean(_) => PhysicalType::BOOLEAN,
             Self::Text(_) => PhysicalType::BYTE_ARRAY,
         };
@@ -54,14 +52,16 @@ impl Values<'_> {
             .build()
     }
 
-    fn write(
+    pub(crate) fn write(
         &self,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
         writer: &mut SerializedColumnWriter<'_>,
     ) -> Result<usize, ParquetError> {
         match self {
             Self::Int32(values) => writer.typed::<Int32Type>().write_batch(&values[range], None, None),
-            Self::Int64(values) => writer.typed::<Int64Type>().write_batch(&values[range], None, None),
+            Self::Int64(values) | Self::Series(values) => {
+                writer.typed::<Int64Type>().write_batch(&values[range], None, None)
+            }
             Self::Boolean(values) => writer.typed::<BoolType>().write_batch(&values[range], None, None),
             Self::OptionalInt64(values) => {
                 let levels: Vec<i16> = values[range.clone()].iter().map(|value| i16::from(value.is_some())).collect();
@@ -87,48 +87,17 @@ pub(crate) struct Column<'a> {
     pub values: Values<'a>,
 }
 
-/// Encodes columns of equal length as one Parquet file.
-pub(crate) fn encode(table: &str, schema_version: u32, columns: &[Column<'_>]) -> Result<Vec<u8>, ParquetError> {
-    let fields =
-        columns.iter().map(|column| column.values.schema(column.name).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
-    let schema = Arc::new(Type::group_type_builder(table).with_fields(fields).build()?);
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_created_by(format!("transect {}", env!("CARGO_PKG_VERSION")))
-        .set_key_value_metadata(Some(vec![
-            KeyValue::new("transect.table".to_owned(), table.to_owned()),
-            KeyValue::new("transect.schema".to_owned(), schema_version.to_string()),
-        ]))
-        .build();
-    let rows = columns.first().map_or(0, |column| column.values.len());
-    debug_assert!(columns.iter().all(|column| column.values.len() == rows), "{table}: columns of unequal length");
-
-    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
-    let mut start = 0;
-    while start < rows {
-        let end = rows.min(start + ROW_GROUP_ROWS);
-        let mut group = writer.next_row_group()?;
-        for column in columns {
-            let mut out = group.next_column()?.ok_or_else(|| ParquetError::General("too few columns".into()))?;
-            column.values.write(start..end, &mut out)?;
-            out.close()?;
-        }
-        group.close()?;
-        start = end;
-    }
-    writer.into_inner()
-}
-
 /// A Parquet file read by column name; columns that are not asked for cost nothing.
-pub(crate) struct TableReader {
+pub(crate) struct TableReader<F: ChunkReader + 'static = Bytes> {
     path: PathBuf,
-    file: SerializedFileReader<Bytes>,
-    columns: HashMap<String, (usize, PhysicalType, bool)>,
+    file: Arc<SerializedFileReader<F>>,
+    columns: Arc<HashMap<String, (usize, PhysicalType, bool)>>,
+    groups: Range<usize>,
     rows: usize,
 }
 
-impl TableReader {
-    pub(crate) fn open(path: PathBuf, content: Bytes) -> Result<Self, StoreError> {
+impl<F: ChunkReader + 'static> TableReader<F> {
+    pub(crate) fn open(path: PathBuf, content: F) -> Result<Self, StoreError> {
         let file = SerializedFileReader::new(content).map_err(|error| StoreError::corrupt(&path, error.to_string()))?;
         let metadata = file.metadata().file_metadata();
         let rows =
@@ -142,7 +111,17 @@ impl TableReader {
                 (column.path().string(), (index, column.physical_type(), column.max_def_level() > 0))
             })
             .collect();
-        Ok(Self { path, file, columns, rows })
+        let groups = 0..file.num_row_groups();
+        Ok(Self { path, file: Arc::new(file), columns: Arc::new(columns), groups, rows })
+    }
+
+    /// The same table block by block.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Self> {
+        self.groups.clone().map(|group| {
+            let rows = usize::try_from(self.file.metadata().row_group(group).num_rows()).unwrap_or(0);
+            let (file, columns) = (Arc::clone(&self.file), Arc::clone(&self.columns));
+            Self { path: self.path.clone(), file, columns, groups: group..group + 1, rows }
+        })
     }
 
     /// Number of rows.
@@ -169,7 +148,7 @@ impl TableReader {
         }
         let mut values = Vec::with_capacity(self.rows);
         let mut levels = Vec::new();
-        for group in 0..self.file.num_row_groups() {
+        for group in self.groups.clone() {
             let mut read = || -> Result<(usize, usize), ParquetError> {
                 let group = self.file.get_row_group(group)?;
                 let wanted = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
@@ -203,6 +182,24 @@ impl TableReader {
                 .ok_or_else(|| self.bad_row(row, format!("{name} {id} does not exist")))
         };
         self.int32(name)?.into_iter().enumerate().map(check).collect()
+    }
+
+    /// Row numbers of another table with `limit` rows, where there may be none.
+    pub(crate) fn optional_ids(&self, name: &str, limit: usize) -> Result<Vec<Option<u32>>, StoreError> {
+        let check = |(row, id): (usize, Option<i64>)| {
+            let Some(id) = id else { return Ok(None) };
+            let valid = u32::try_from(id).ok().filter(|&id| (id as usize) < limit);
+            valid.map(Some).ok_or_else(|| self.bad_row(row, format!("{name} {id} does not exist")))
+        };
+        self.optional_int64(name)?.into_iter().enumerate().map(check).collect()
+    }
+
+    /// Words that `parse` knows.
+    pub(crate) fn words<T>(&self, name: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, StoreError> {
+        let check = |(row, word): (usize, String)| {
+            parse(&word).ok_or_else(|| self.bad_row(row, format!("{name} {word:?} is unknown")))
+        };
+        self.text(name)?.into_iter().enumerate().map(check).collect()
     }
 
     pub(crate) fn int64(&self, name: &str) -> Result<Vec<i64>, StoreError> {

@@ -1,6 +1,6 @@
 //! Replacing a profile folder as a whole, so that a reader sees the old one or the new one, never a mixture.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -102,13 +102,20 @@ pub(crate) struct Temporary {
 impl Temporary {
     /// Writes a file readable only by the user.
     pub(crate) fn write_file(&self, name: &str, content: &[u8]) -> Result<(), StoreError> {
-        let path = self.path.join(name);
-        let write = || -> io::Result<()> {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-            // Not synced to the disk: a crash of the machine may lose a recording, one of the program does not.
-            file.write_all(content)
-        };
-        write().map_err(|error| StoreError::from_io(&path, error))
+        // Not synced to the disk: a crash of the machine may lose a recording, one of the program does not.
+        self.create(name)?.write_all(content).map_err(|error| StoreError::from_io(&self.file(name), error))
+    }
+
+    /// Makes an empty file readable only by the user.
+    pub(crate) fn create(&self, name: &str) -> Result<File, StoreError> {
+        let path = self.file(name);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        file.map_err(|error| StoreError::from_io(&path, error))
+    }
+
+    /// Path of a file in it.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
     }
 }
 

@@ -12,10 +12,11 @@ mod error;
 mod folder;
 mod metadata;
 mod read;
+mod table_writer;
 mod tables;
 mod write;
 
 pub use error::StoreError;
-pub use read::read;
+pub use read::{for_each_slices, read, read_without_slices};
 pub use tables::TABLES;
-pub use write::{check_writable, write};
+pub use write::{LongTables, check_writable, write, write_streamed};

@@ -1,6 +1,9 @@
 //! `meta.json`: the mark that a folder is a profile, facts about the recording, losses, and a check of each table.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::hash::Hasher;
+use std::io::{self, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -44,21 +47,37 @@ pub(crate) struct TableEntry {
 }
 
 impl TableEntry {
-    pub(crate) fn of(rows: usize, content: &[u8]) -> Self {
-        Self { rows: rows as u64, bytes: content.len() as u64, xxh64: checksum(content) }
-    }
-
     /// What is wrong with `content`, if anything.
     pub(crate) fn mismatch(&self, content: &[u8]) -> Option<String> {
         if self.bytes != content.len() as u64 {
             return Some(format!("{} bytes instead of {}", content.len(), self.bytes));
         }
-        (self.xxh64 != checksum(content)).then(|| "its checksum does not match meta.json".to_owned())
+        self.sum_mismatch(&format!("{:016x}", XxHash64::oneshot(0, content)))
     }
-}
 
-fn checksum(content: &[u8]) -> String {
-    format!("{:016x}", XxHash64::oneshot(0, content))
+    /// The same of a file that is not held in memory.
+    pub(crate) fn mismatch_of(&self, mut file: &File) -> io::Result<Option<String>> {
+        let mut hash = XxHash64::with_seed(0);
+        let mut buffer = vec![0; 1 << 18];
+        let mut bytes = 0;
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                read => {
+                    hash.write(&buffer[..read]);
+                    bytes += read as u64;
+                }
+            }
+        }
+        if self.bytes != bytes {
+            return Ok(Some(format!("{bytes} bytes instead of {}", self.bytes)));
+        }
+        Ok(self.sum_mismatch(&format!("{:016x}", hash.finish())))
+    }
+
+    fn sum_mismatch(&self, sum: &str) -> Option<String> {
+        (self.xxh64 != sum).then(|| "its checksum does not match meta.json".to_owned())
+    }
 }
 
 impl MetaFile {

@@ -1,18 +1,19 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
+use parquet::file::reader::ChunkReader;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
 use rustix::io::Errno;
-use transect_profile_model::Profile;
+use transect_profile_model::{Profile, SchedTables, Slice};
 
 use crate::StoreError;
 use crate::column::TableReader;
 use crate::folder::being_replaced;
-use crate::metadata::{META_FILE, MetaFile};
+use crate::metadata::{META_FILE, MetaFile, TableEntry};
 use crate::tables;
 
 /// How often a read starts again because the folder was replaced meanwhile. A replacement takes longer than a read,
@@ -30,16 +31,50 @@ const PAUSE: Duration = Duration::from_millis(4);
 /// version), [`StoreError::Corrupt`] (a file is missing, shortened or altered, or its rows contradict each other),
 /// [`StoreError::PermissionDenied`], [`StoreError::Io`].
 pub fn read(dir: &Path) -> Result<Profile, StoreError> {
+    again_if_replaced(dir, || read_once(dir, true))
+}
+
+/// The same without the timeline: `sched.slices` is empty, its file is not opened.
+///
+/// # Errors
+///
+/// As [`read()`].
+pub fn read_without_slices(dir: &Path) -> Result<Profile, StoreError> {
+    again_if_replaced(dir, || read_once(dir, false))
+}
+
+/// Calls `block` with the timeline of the profile in folder `dir`, some hundred thousand slices at a time, in order of
+/// their end. For timelines that are too long for memory; the row numbers that slices hold are those of the tables
+/// that [`read_without_slices()`] returns.
+///
+/// # Errors
+///
+/// As [`read()`]; `block` may have been called then.
+pub fn for_each_slices(dir: &Path, block: &mut dyn FnMut(&[Slice])) -> Result<(), StoreError> {
+    let slices = again_if_replaced(dir, || {
+        let folder = Opened::open(dir)?;
+        let rows = |table: &str| folder.meta.tables.get(table).map_or(0, |entry| entry.rows as usize);
+        let (tasks, waits) = (rows("tasks"), rows(tables::SCHED_WAITS));
+        Ok(folder.long_table(tables::SLICES)?.map(|table| (table, tasks, waits)))
+    })?;
+    let Some((table, tasks, waits)) = slices else { return Ok(()) };
+    for rows in table.blocks() {
+        block(&tables::slices::read(&rows, tasks, waits)?);
+    }
+    Ok(())
+}
+
+fn again_if_replaced<T>(dir: &Path, once: impl Fn() -> Result<T, Interrupted>) -> Result<T, StoreError> {
     let mut attempt = 0;
     loop {
         attempt += 1;
-        match read_once(dir) {
+        match once() {
             Err(Interrupted::Replaced) if attempt < ATTEMPTS => std::thread::sleep(PAUSE),
             Err(Interrupted::Replaced) => {
                 return Err(StoreError::corrupt(dir, "it is replaced faster than it can be read"));
             }
             Err(Interrupted::Failed(error)) => return Err(error),
-            Ok(profile) => return Ok(profile),
+            Ok(read) => return Ok(read),
         }
     }
 }
@@ -75,13 +110,18 @@ impl Folder<'_> {
 
     /// Content of a file; `None` if there is none.
     fn content(&self, name: &str) -> Result<Option<Vec<u8>>, Interrupted> {
+        let Some(mut file) = self.file(name)? else { return Ok(None) };
+        let mut content = Vec::new();
+        let read = file.read_to_end(&mut content);
+        read.map_err(|error| StoreError::from_io(&self.path.join(name), error))?;
+        Ok(Some(content))
+    }
+
+    /// A file, opened; `None` if there is none.
+    fn file(&self, name: &str) -> Result<Option<File>, Interrupted> {
         let failed = |error: io::Error| StoreError::from_io(&self.path.join(name), error);
         match openat(self.handle.as_fd(), name, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
-            Ok(file) => {
-                let mut content = Vec::new();
-                File::from(file).read_to_end(&mut content).map_err(failed)?;
-                Ok(Some(content))
-            }
+            Ok(file) => Ok(Some(File::from(file))),
             Err(Errno::NOENT) if self.was_replaced() => Err(Interrupted::Replaced),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(failed(error.into()).into()),
@@ -96,59 +136,138 @@ impl Folder<'_> {
     }
 }
 
-fn read_once(dir: &Path) -> Result<Profile, Interrupted> {
-    let folder = Folder::open(dir)?;
-    let meta_path = dir.join(META_FILE);
-    let Some(content) = folder.content(META_FILE)? else {
-        let why = "a folder without meta.json".to_owned();
-        return Err(StoreError::Foreign { path: dir.to_owned(), why }.into());
-    };
-    let meta = MetaFile::decode(dir, &meta_path, &content)?;
-    let open_if_listed = |table: &str| -> Result<Option<TableReader>, Interrupted> {
-        let name = format!("{table}.parquet");
-        let path = dir.join(&name);
-        let Some(entry) = meta.tables.get(table) else { return Ok(None) };
-        let content = folder.content(&name)?.ok_or_else(|| StoreError::corrupt(&path, "the file is missing"))?;
+/// A profile folder with its `meta.json`.
+struct Opened<'a> {
+    folder: Folder<'a>,
+    meta_path: PathBuf,
+    meta: MetaFile,
+}
+
+impl<'a> Opened<'a> {
+    fn open(dir: &'a Path) -> Result<Self, Interrupted> {
+        let folder = Folder::open(dir)?;
+        let meta_path = dir.join(META_FILE);
+        let Some(content) = folder.content(META_FILE)? else {
+            let why = "a folder without meta.json".to_owned();
+            return Err(StoreError::Foreign { path: dir.to_owned(), why }.into());
+        };
+        let meta = MetaFile::decode(dir, &meta_path, &content)?;
+        Ok(Self { folder, meta_path, meta })
+    }
+
+    /// A table that every profile has.
+    fn table(&self, table: &str) -> Result<TableReader, Interrupted> {
+        debug_assert!(!tables::ADDED_LATER.contains(&table));
+        let missing = || StoreError::corrupt(&self.meta_path, format!("table {table} is not listed")).into();
+        self.later_table(table)?.ok_or_else(missing)
+    }
+
+    /// A table that older profiles lack.
+    fn later_table(&self, table: &str) -> Result<Option<TableReader>, Interrupted> {
+        let Some((path, entry)) = self.entry(table) else { return Ok(None) };
+        let content = self.folder.content(&file_name(table))?;
+        let content = content.ok_or_else(|| StoreError::corrupt(&path, "the file is missing"))?;
         if let Some(why) = entry.mismatch(&content) {
             return Err(StoreError::corrupt(&path, why).into());
         }
-        let table = TableReader::open(path.clone(), Bytes::from(content))?;
-        if table.rows() as u64 != entry.rows {
-            return Err(StoreError::corrupt(&path, format!("{} rows instead of {}", table.rows(), entry.rows)).into());
+        Ok(Some(counted(TableReader::open(path.clone(), Bytes::from(content))?, &path, entry)?))
+    }
+
+    /// The same, of which only what is asked for is held in memory.
+    fn long_table(&self, table: &str) -> Result<Option<TableReader<File>>, Interrupted> {
+        let Some((path, entry)) = self.entry(table) else { return Ok(None) };
+        let file = self.folder.file(&file_name(table))?;
+        let file = file.ok_or_else(|| StoreError::corrupt(&path, "the file is missing"))?;
+        if let Some(why) = entry.mismatch_of(&file).map_err(|error| StoreError::from_io(&path, error))? {
+            return Err(StoreError::corrupt(&path, why).into());
         }
-        Ok(Some(table))
-    };
-    let open = |table: &str| -> Result<TableReader, Interrupted> {
-        debug_assert!(!tables::ADDED_LATER.contains(&table));
-        let missing = || StoreError::corrupt(&meta_path, format!("table {table} is not listed")).into();
-        open_if_listed(table)?.ok_or_else(missing)
-    };
-    let components = tables::read_components(&open("components")?)?;
-    let processes = tables::read_processes(&open("processes")?)?;
-    let threads = tables::read_threads(&open("threads")?, processes.len())?;
-    let mut latency = match open_if_listed("latency")? {
+        Ok(Some(counted(TableReader::open(path.clone(), file)?, &path, entry)?))
+    }
+
+    fn entry(&self, table: &str) -> Option<(PathBuf, &TableEntry)> {
+        Some((self.folder.path.join(file_name(table)), self.meta.tables.get(table)?))
+    }
+}
+
+fn file_name(table: &str) -> String {
+    format!("{table}.parquet")
+}
+
+fn counted<F: ChunkReader + 'static>(
+    table: TableReader<F>,
+    path: &Path,
+    entry: &TableEntry,
+) -> Result<TableReader<F>, Interrupted> {
+    if table.rows() as u64 != entry.rows {
+        return Err(StoreError::corrupt(path, format!("{} rows instead of {}", table.rows(), entry.rows)).into());
+    }
+    Ok(table)
+}
+
+fn read_once(dir: &Path, with_slices: bool) -> Result<Profile, Interrupted> {
+    let folder = Opened::open(dir)?;
+    let components = tables::read_components(&folder.table("components")?)?;
+    let processes = tables::read_processes(&folder.table("processes")?)?;
+    let threads = tables::read_threads(&folder.table("threads")?, processes.len())?;
+    let mut latency = match folder.later_table("latency")? {
         Some(table) => tables::read_latency(&table, processes.len(), components.len())?,
         None => Vec::new(),
     };
-    if let Some(table) = open_if_listed("latency_histogram")? {
+    if let Some(table) = folder.later_table("latency_histogram")? {
         tables::read_latency_histogram(&table, &mut latency)?;
     }
-    let latency_slices = match open_if_listed("latency_slices")? {
+    let latency_slices = match folder.later_table("latency_slices")? {
         Some(table) => tables::read_latency_slices(&table, latency.len())?,
         None => Vec::new(),
     };
     Ok(Profile {
-        flows: tables::read_flows(&open("flows")?, threads.len(), components.len())?,
-        waits: tables::read_waits(&open("waits")?, threads.len(), components.len())?,
-        locks: tables::read_locks(&open("locks")?, processes.len())?,
-        trace: tables::read_events(&open("events")?, threads.len(), components.len())?,
+        flows: tables::read_flows(&folder.table("flows")?, threads.len(), components.len())?,
+        waits: tables::read_waits(&folder.table("waits")?, threads.len(), components.len())?,
+        locks: tables::read_locks(&folder.table("locks")?, processes.len())?,
+        trace: tables::read_events(&folder.table("events")?, threads.len(), components.len())?,
         latency,
         latency_slices,
-        sched: Default::default(),
-        loss: meta.losses(&meta_path)?,
-        meta: meta.meta,
+        sched: read_sched(&folder, processes.len(), components.len(), with_slices)?,
+        loss: folder.meta.losses(&folder.meta_path)?,
+        meta: folder.meta.meta,
         components,
         processes,
         threads,
     })
+}
+
+/// Tables of the scheduler collector; those that an older profile lacks are empty.
+fn read_sched(
+    folder: &Opened<'_>,
+    processes: usize,
+    components: usize,
+    with_slices: bool,
+) -> Result<SchedTables, Interrupted> {
+    let mut sched = SchedTables::default();
+    if let Some(table) = folder.later_table("tasks")? {
+        sched.tasks = tables::tasks::read(&table, processes)?;
+    }
+    if let Some(table) = folder.later_table("parallelism")? {
+        sched.parallelism = tables::parallelism::read(&table, processes)?;
+    }
+    if let Some(table) = folder.later_table("frames")? {
+        sched.frames = tables::frames::read(&table, components)?;
+    }
+    if let Some(table) = folder.later_table("stacks")? {
+        sched.stacks = tables::stacks::read(&table, sched.frames.len())?;
+    }
+    let (tasks, stacks) = (sched.tasks.len(), sched.stacks.len());
+    if let Some(table) = folder.later_table("sched_samples")? {
+        sched.samples = tables::sched_samples::read(&table, tasks, stacks)?;
+    }
+    if let Some(table) = folder.later_table("sched_moments")? {
+        sched.moments = tables::sched_moments::read(&table, tasks, stacks)?;
+    }
+    if let Some(table) = folder.later_table(tables::SCHED_WAITS)? {
+        sched.waits = tables::sched_waits::read(&table, tasks, stacks)?;
+    }
+    if with_slices && let Some(table) = folder.later_table(tables::SLICES)? {
+        sched.slices = tables::slices::read(&table, tasks, sched.waits.len())?;
+    }
+    Ok(sched)
 }

@@ -1,13 +1,30 @@
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
 use std::path::Path;
 
-use transect_profile_model::{Profile, SCHEMA_VERSION};
+use parquet::errors::ParquetError;
+use transect_profile_model::{Profile, SCHEMA_VERSION, SchedWait, Slice};
 
-use crate::column::encode;
-use crate::folder::Target;
+use crate::column::Column;
+use crate::folder::{Target, Temporary};
 use crate::metadata::{META_FILE, MetaFile, TableEntry};
-use crate::tables::{columns, dangling};
+use crate::table_writer::TableWriter;
+use crate::tables::{SCHED_WAITS, SLICES, columns, dangling, sched_waits, slices};
 use crate::{StoreError, TABLES};
+
+/// Rows of a block of waits that come from elsewhere than memory.
+const WAITS_AT_ONCE: usize = 1 << 15;
+/// The same of slices.
+const SLICES_AT_ONCE: usize = 1 << 18;
+
+/// Tables that are too long for memory: rows from elsewhere, for instance from files of the recorder.
+pub struct LongTables<'a> {
+    /// Rows of `sched_waits`.
+    pub waits: Box<dyn Iterator<Item = io::Result<SchedWait>> + 'a>,
+    /// Rows of `slices`.
+    pub slices: Box<dyn Iterator<Item = io::Result<Slice>> + 'a>,
+}
 
 /// Writes `profile` as the folder `dir` (mode 0700, files 0600), creating missing parents.
 ///
@@ -21,24 +38,161 @@ use crate::{StoreError, TABLES};
 /// [`StoreError::DiskFull`], [`StoreError::ReadOnly`], [`StoreError::PermissionDenied`] and [`StoreError::Io`] from
 /// the system; [`StoreError::Inconsistent`] if a row points to a row that does not exist.
 pub fn write(dir: &Path, profile: &Profile) -> Result<(), StoreError> {
-    let inconsistent = |why: String| StoreError::Inconsistent { path: dir.to_owned(), why };
+    write_from(dir, profile, None)
+}
+
+/// The same with waits and slices of the scheduler from `long`, which are read to their end; those in `profile` are
+/// left out. Memory does not grow with their number.
+///
+/// # Errors
+///
+/// As [`write()`], and [`StoreError::Io`] if `long` fails.
+pub fn write_streamed(dir: &Path, profile: &Profile, long: LongTables<'_>) -> Result<(), StoreError> {
+    write_from(dir, profile, Some(long))
+}
+
+fn write_from(dir: &Path, profile: &Profile, mut long: Option<LongTables<'_>>) -> Result<(), StoreError> {
+    let writer = Writer { dir, profile };
     if let Some(why) = dangling(profile) {
-        return Err(inconsistent(why));
+        return Err(writer.inconsistent(why));
     }
     let target = Target::prepare(dir)?;
     let folder = target.temporary()?;
-    let mut entries = BTreeMap::new();
+    let mut entries: BTreeMap<String, TableEntry> = BTreeMap::new();
     for table in TABLES {
-        let columns = columns(table, profile);
-        let content = encode(table, SCHEMA_VERSION, &columns).map_err(|error| inconsistent(error.to_string()))?;
-        folder.write_file(&format!("{table}.parquet"), &content)?;
-        let rows = columns.first().map_or(0, |column| column.values.len());
-        entries.insert(table.to_owned(), TableEntry::of(rows, &content));
+        let entry = match table {
+            SCHED_WAITS => writer.waits(&folder, long.as_mut())?,
+            SLICES => {
+                let waits = entries.get(SCHED_WAITS).map_or(0, |entry| entry.rows as usize);
+                writer.slices(&folder, long.as_mut(), waits)?
+            }
+            _ => {
+                let columns = columns(table, profile);
+                let mut out = writer.begin(&folder, table, &columns)?;
+                out.push(&columns)?;
+                out.finish()?
+            }
+        };
+        entries.insert(table.to_owned(), entry);
     }
     let meta = MetaFile::new(&profile.meta, &profile.loss, entries);
-    let content = meta.encode().map_err(|error| inconsistent(error.to_string()))?;
+    let content = meta.encode().map_err(|error| writer.inconsistent(error.to_string()))?;
     folder.write_file(META_FILE, &content)?;
     target.replace_by(&folder)
+}
+
+/// Writes tables of one profile.
+struct Writer<'a> {
+    dir: &'a Path,
+    profile: &'a Profile,
+}
+
+impl Writer<'_> {
+    fn inconsistent(&self, why: String) -> StoreError {
+        StoreError::Inconsistent { path: self.dir.to_owned(), why }
+    }
+
+    fn begin(&self, folder: &Temporary, table: &str, columns: &[Column<'_>]) -> Result<Out<'_>, StoreError> {
+        let name = format!("{table}.parquet");
+        let file = folder.create(&name)?;
+        let path = folder.file(&name);
+        let writer =
+            TableWriter::new(file, table, SCHEMA_VERSION, columns).map_err(|error| failure(self.dir, &path, error))?;
+        Ok(Out { dir: self.dir, path, writer })
+    }
+
+    fn waits(&self, folder: &Temporary, long: Option<&mut LongTables<'_>>) -> Result<TableEntry, StoreError> {
+        let profile = self.profile;
+        let mut out = self.begin(folder, SCHED_WAITS, &sched_waits::columns(profile, &[], 0))?;
+        let mut first = 0;
+        let mut block = |rows: &[SchedWait]| {
+            if let Some(row) = sched_waits::dangling(profile, rows) {
+                let why = format!("{SCHED_WAITS} row {} points to a missing row", first + row);
+                return Err(self.inconsistent(why));
+            }
+            out.push(&sched_waits::columns(profile, rows, first))?;
+            first += rows.len();
+            Ok(())
+        };
+        match long {
+            Some(long) => self.blocks(folder, &mut long.waits, WAITS_AT_ONCE, block)?,
+            None => block(&profile.sched.waits)?,
+        }
+        out.finish()
+    }
+
+    fn slices(
+        &self,
+        folder: &Temporary,
+        long: Option<&mut LongTables<'_>>,
+        waits: usize,
+    ) -> Result<TableEntry, StoreError> {
+        let profile = self.profile;
+        let mut out = self.begin(folder, SLICES, &slices::columns(profile, &[]))?;
+        let mut first = 0;
+        let block = |rows: &[Slice]| {
+            if let Some(row) = slices::dangling(profile, rows, waits) {
+                return Err(self.inconsistent(format!("{SLICES} row {} points to a missing row", first + row)));
+            }
+            out.push(&slices::columns(profile, rows))?;
+            first += rows.len();
+            Ok(())
+        };
+        match long {
+            Some(long) => self.blocks(folder, &mut long.slices, SLICES_AT_ONCE, block)?,
+            None => profile.sched.slices.chunks(SLICES_AT_ONCE).try_for_each(block)?,
+        }
+        out.finish()
+    }
+
+    /// Collects rows into blocks.
+    fn blocks<R>(
+        &self,
+        folder: &Temporary,
+        rows: &mut dyn Iterator<Item = io::Result<R>>,
+        at_once: usize,
+        mut block: impl FnMut(&[R]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut held = Vec::new();
+        for row in rows {
+            held.push(row.map_err(|error| StoreError::from_io(&folder.file(""), error))?);
+            if held.len() == at_once {
+                block(&held)?;
+                held.clear();
+            }
+        }
+        block(&held)
+    }
+}
+
+/// A table's file being written, with what its errors name.
+struct Out<'a> {
+    dir: &'a Path,
+    path: std::path::PathBuf,
+    writer: TableWriter<File>,
+}
+
+impl Out<'_> {
+    fn push(&mut self, columns: &[Column<'_>]) -> Result<(), StoreError> {
+        self.writer.push(columns).map_err(|error| failure(self.dir, &self.path, error))
+    }
+
+    fn finish(self) -> Result<TableEntry, StoreError> {
+        let (_, entry) = self.writer.finish().map_err(|error| failure(self.dir, &self.path, error))?;
+        Ok(entry)
+    }
+}
+
+/// A failure of the system is named for what it is; any other means that the rows could not be encoded.
+fn failure(dir: &Path, path: &Path, error: ParquetError) -> StoreError {
+    let why = error.to_string();
+    match error {
+        ParquetError::External(source) => match source.downcast::<io::Error>() {
+            Ok(source) => StoreError::from_io(path, *source),
+            Err(_) => StoreError::Inconsistent { path: dir.to_owned(), why },
+        },
+        _ => StoreError::Inconsistent { path: dir.to_owned(), why },
+    }
 }
 
 /// Finds out before a recording starts whether [`write()`] to `dir` will be able to: checks what stands there and

@@ -4,6 +4,8 @@
 //! `python3`). Where one is missing, the test says `SKIPPED` with the reason on standard error and passes;
 //! `TRANSECT_REQUIRE_READERS=1` makes it fail instead.
 
+mod scheduled;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +13,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use transect_analyze::synthetic::{image_server, latency_service};
-use transect_profile_model::Profile;
+use transect_profile_model::{Profile, SchedTables};
 use transect_profile_store::write;
 
 fn python() -> String {
@@ -54,6 +56,14 @@ fn check(found: &Value, profile: &Profile, allowed_types: &[&str]) {
         ("latency", profile.latency.len()),
         ("latency_histogram", profile.latency.iter().map(|latency| latency.histogram.len()).sum()),
         ("latency_slices", profile.latency_slices.len()),
+        ("tasks", profile.sched.tasks.len()),
+        ("parallelism", profile.sched.parallelism.len()),
+        ("frames", profile.sched.frames.len()),
+        ("stacks", profile.sched.stacks.iter().map(|stack| stack.frames.len().max(1)).sum()),
+        ("sched_samples", profile.sched.samples.len()),
+        ("sched_moments", profile.sched.moments.len()),
+        ("sched_waits", profile.sched.waits.len()),
+        ("slices", profile.sched.slices.len()),
     ];
     for (table, rows) in rows {
         assert_eq!(found["tables"][table]["rows"], json!(rows), "{table}");
@@ -76,11 +86,38 @@ fn check(found: &Value, profile: &Profile, allowed_types: &[&str]) {
         json!([id, component, latency.function, latency.samples, latency.samples, latency.samples])
     });
     assert_eq!(found["latency"], Value::Array(latencies.collect()));
+    check_sched(found, &profile.sched);
     let nulls = profile.flows.iter().filter(|flow| flow.total_ns.is_none()).count();
     assert!(nulls > 0);
     assert_eq!(found["null_totals"], json!(nulls));
     assert_eq!(found["joined"], json!(profile.flows.len()), "ids and names agree");
     assert_eq!(found["arguments"], json!([i64::MIN, i64::MAX, -1]), "arguments keep all 64 bits");
+}
+
+fn check_sched(found: &Value, sched: &SchedTables) {
+    let name = |task: u32| sched.tasks[task as usize].name.as_str();
+    let mut waits: BTreeMap<(&str, &str, &str, &str), i64> = BTreeMap::new();
+    for wait in &sched.waits {
+        let waker = wait.waker.map_or("", |waker| name(waker.task));
+        *waits.entry((wait.kind.as_str(), &wait.object, name(wait.task), waker)).or_default() += wait.ns;
+    }
+    let waits: Vec<Value> = waits.iter().map(|((k, o, t, w), ns)| json!([k, o, t, w, ns])).collect();
+    assert_eq!(found["sched_waits"], json!(waits));
+    let mut lines: BTreeMap<String, i64> = BTreeMap::new();
+    for sample in &sched.samples {
+        let frames = &sched.stacks[sample.stack as usize].frames;
+        let names: Vec<&str> = frames.iter().map(|&frame| sched.frames[frame as usize].function.as_str()).collect();
+        *lines.entry(names.join(";")).or_default() += sample.criticality_ns;
+    }
+    assert_eq!(found["stacks"], json!(lines.iter().collect::<Vec<_>>()));
+    let mut slices: BTreeMap<Option<&str>, (i64, i64, i64)> = BTreeMap::new();
+    for slice in &sched.slices {
+        let kind = usize::try_from(slice.wait).ok().map(|wait| sched.waits[wait].kind.as_str());
+        let sum = slices.entry(kind).or_insert((0, i64::MAX, i64::MIN));
+        *sum = (sum.0 + slice.active_ns, sum.1.min(slice.start_ns), sum.2.max(slice.criticality_ns));
+    }
+    let slices: Vec<Value> = slices.iter().map(|(kind, (a, b, c))| json!([kind, a, b, c])).collect();
+    assert_eq!(found["slices"], json!(slices));
 }
 
 /// A profile with rows in every table.
@@ -96,6 +133,14 @@ fn full_profile() -> Profile {
         latency.process += process;
     }
     profile.latency_slices = service.latency_slices;
+    let scheduled = scheduled::scheduled(3, 200);
+    let (component, process) = (profile.components.len() as u32, profile.processes.len() as u32);
+    profile.components.extend(scheduled.components);
+    profile.processes.extend(scheduled.processes);
+    profile.sched = scheduled.sched;
+    profile.sched.tasks.iter_mut().for_each(|task| task.process += process);
+    profile.sched.parallelism.iter_mut().flat_map(|row| &mut row.process).for_each(|id| *id += process);
+    profile.sched.frames.iter_mut().flat_map(|frame| &mut frame.component).for_each(|id| *id += component);
     profile
 }
 

@@ -100,7 +100,7 @@ fn class() -> impl Strategy<Value = ApiClass> {
 
 fn flow() -> impl Strategy<Value = Flow> {
     let ids = (0_u32..2, 0_u32..1000, 0_u32..3, 0_u32..3);
-    let times = prop::collection::vec(any::<Option<i64>>(), 11);
+    let times = prop::collection::vec(any::<Option<i64>>(), 12);
     (ids, (text(), text(), text()), class(), any::<[i64; 3]>(), times, any::<bool>()).prop_map(
         |((thread, context, caller, callee), (api, symbol, version), class, calls, times, dlsym)| Flow {
             thread,
@@ -121,7 +121,7 @@ fn flow() -> impl Strategy<Value = Flow> {
             self_ns_low: times[4],
             self_ns_high: times[5],
             attributed_ns: times[6],
-            criticality_ns: None,
+            criticality_ns: times[11],
             p50_ns: times[7],
             p99_ns: times[8],
             max_ns: times[9],

@@ -34,6 +34,7 @@ pub(super) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         optional_int64("self_ns_low", rows, |f| f.self_ns_low),
         optional_int64("self_ns_high", rows, |f| f.self_ns_high),
         optional_int64("attributed_ns", rows, |f| f.attributed_ns),
+        optional_int64("criticality_ns", rows, |f| f.criticality_ns),
         optional_int64("p50_ns", rows, |f| f.p50_ns),
         optional_int64("p99_ns", rows, |f| f.p99_ns),
         optional_int64("max_ns", rows, |f| f.max_ns),
@@ -68,6 +69,9 @@ pub(crate) fn read(table: &TableReader, threads: usize, components: usize) -> Re
     let mut self_ns_low = table.optional_int64("self_ns_low")?.into_iter();
     let mut self_ns_high = table.optional_int64("self_ns_high")?.into_iter();
     let mut attributed_ns = table.optional_int64("attributed_ns")?.into_iter();
+    // Absent in profiles of versions without the scheduler collector.
+    let criticality = table.has("criticality_ns").then(|| table.optional_int64("criticality_ns")).transpose()?;
+    let mut criticality_ns = criticality.unwrap_or_else(|| vec![None; table.rows()]).into_iter();
     let mut p50_ns = table.optional_int64("p50_ns")?.into_iter();
     let mut p99_ns = table.optional_int64("p99_ns")?.into_iter();
     let mut max_ns = table.optional_int64("max_ns")?.into_iter();
@@ -94,7 +98,7 @@ pub(crate) fn read(table: &TableReader, threads: usize, components: usize) -> Re
             self_ns_low: self_ns_low.next()?,
             self_ns_high: self_ns_high.next()?,
             attributed_ns: attributed_ns.next()?,
-            criticality_ns: None,
+            criticality_ns: criticality_ns.next()?,
             p50_ns: p50_ns.next()?,
             p99_ns: p99_ns.next()?,
             max_ns: max_ns.next()?,

@@ -9,6 +9,7 @@ mod flows;
 mod latency;
 mod locks;
 mod processes;
+mod sched;
 mod threads;
 mod waits;
 
@@ -26,11 +27,15 @@ pub(crate) use latency::{
 };
 pub(crate) use locks::read as read_locks;
 pub(crate) use processes::read as read_processes;
+pub(crate) use sched::{
+    dangling as dangling_sched, frames, moments as sched_moments, parallelism, samples as sched_samples, slices,
+    stacks, tasks, waits as sched_waits,
+};
 pub(crate) use threads::read as read_threads;
 pub(crate) use waits::read as read_waits;
 
 /// Tables of a profile, in the order in which they are written. The file of table `T` is `T.parquet`.
-pub const TABLES: [&str; 10] = [
+pub const TABLES: [&str; 18] = [
     "components",
     "processes",
     "threads",
@@ -41,12 +46,37 @@ pub const TABLES: [&str; 10] = [
     "latency",
     "latency_histogram",
     "latency_slices",
+    "tasks",
+    "parallelism",
+    "frames",
+    "stacks",
+    "sched_samples",
+    "sched_moments",
+    SCHED_WAITS,
+    SLICES,
 ];
 
-/// Tables that profiles of earlier versions lack: as if they had no rows.
-pub(crate) const ADDED_LATER: [&str; 3] = ["latency", "latency_histogram", "latency_slices"];
+/// Waits seen by the scheduler: written block by block.
+pub(crate) const SCHED_WAITS: &str = "sched_waits";
+/// The timeline: written block by block.
+pub(crate) const SLICES: &str = "slices";
 
-/// Columns of the table called `name`.
+/// Tables that profiles of earlier versions lack: as if they had no rows.
+pub(crate) const ADDED_LATER: [&str; 11] = [
+    "latency",
+    "latency_histogram",
+    "latency_slices",
+    "tasks",
+    "parallelism",
+    "frames",
+    "stacks",
+    "sched_samples",
+    "sched_moments",
+    SCHED_WAITS,
+    SLICES,
+];
+
+/// Columns of the table called `name`, one of those that are not written block by block.
 pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
     match name {
         "components" => components::columns(profile),
@@ -59,11 +89,17 @@ pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
         "latency" => latency::columns(profile),
         "latency_histogram" => latency::histogram_columns(profile),
         "latency_slices" => latency::slice_columns(profile),
+        "tasks" => tasks::columns(profile),
+        "parallelism" => parallelism::columns(profile),
+        "frames" => frames::columns(profile),
+        "stacks" => stacks::columns(profile),
+        "sched_samples" => sched_samples::columns(profile),
+        "sched_moments" => sched_moments::columns(profile),
         other => unreachable!("no table {other}"),
     }
 }
 
-/// First row that points to a row which does not exist, in words.
+/// First row that points to a row which does not exist, in words; of the tables that are not written block by block.
 pub(crate) fn dangling(profile: &Profile) -> Option<String> {
     let (components, threads) = (profile.components.len(), profile.threads.len());
     let component = |id: u32| (id as usize) < components;
@@ -90,6 +126,7 @@ pub(crate) fn dangling(profile: &Profile) -> Option<String> {
             let missing = |s: &transect_profile_model::LatencySlice| s.latency as usize >= profile.latency.len();
             find("latency_slices", profile.latency_slices.iter().position(missing))
         })
+        .or_else(|| dangling_sched(profile).and_then(|(table, row)| find(table, Some(row))))
 }
 
 fn int32<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> i32) -> Column<'a> {

@@ -9,6 +9,7 @@ folder = sys.argv[1]
 found = {"tables": {}}
 TABLES = ["components", "processes", "threads", "flows", "waits", "locks", "events"]
 TABLES += ["latency", "latency_histogram", "latency_slices"]
+TABLES += ["tasks", "parallelism", "frames", "stacks", "sched_samples", "sched_moments", "sched_waits", "slices"]
 for table in TABLES:
     file = f"{folder}/{table}.parquet"
     columns = duckdb.sql(f"describe from '{file}'").fetchall()
@@ -43,5 +44,22 @@ found["latency"] = duckdb.sql(
                (select coalesce(sum(s.count), 0)::bigint from '{folder}/latency_slices.parquet' s
                 where s.latency_id = l.id and s.component = l.component and s.start_ns < s.end_ns)
         from '{folder}/latency.parquet' l order by l.id"""
+).fetchall()
+# Time per kind of wait, object, waiter and waker; a flame graph's lines; time of slices before a wait for a lock.
+found["sched_waits"] = duckdb.sql(
+    f"""select w.kind, w.object, t.name, w.waker, sum(w.ns)::bigint from '{folder}/sched_waits.parquet' w
+        join '{folder}/tasks.parquet' t on t.id = w.task_id where t.tid = w.tid and t.pid = w.pid
+        group by all order by all"""
+).fetchall()
+found["stacks"] = duckdb.sql(
+    f"""with lines as (select stack_id, coalesce(string_agg(function, ';' order by depth), '') as line
+                       from '{folder}/stacks.parquet' group by stack_id)
+        select line, sum(criticality_ns)::bigint from '{folder}/sched_samples.parquet' join lines using (stack_id)
+        group by line order by line"""
+).fetchall()
+found["slices"] = duckdb.sql(
+    f"""select w.kind, sum(s.active_ns)::bigint, min(s.start_ns), max(s.criticality_ns)
+        from '{folder}/slices.parquet' s left join '{folder}/sched_waits.parquet' w on w.id = s.wait_id
+        group by w.kind order by w.kind nulls first"""
 ).fetchall()
 json.dump(found, sys.stdout)

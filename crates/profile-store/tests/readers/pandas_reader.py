@@ -10,6 +10,7 @@ folder = sys.argv[1]
 found = {"tables": {}}
 TABLES = ["components", "processes", "threads", "flows", "waits", "locks", "events"]
 TABLES += ["latency", "latency_histogram", "latency_slices"]
+TABLES += ["tasks", "parallelism", "frames", "stacks", "sched_samples", "sched_moments", "sched_waits", "slices"]
 for table in TABLES:
     file = f"{folder}/{table}.parquet"
     schema = pyarrow.parquet.read_schema(file)
@@ -44,4 +45,20 @@ found["latency"] = [
     [int(row.id), row.component, row.function, int(row.samples)] + [int(count.get(row.id, 0)) for count in counts]
     for row in latency.itertuples()
 ]
+waits = pandas.read_parquet(f"{folder}/sched_waits.parquet")
+tasks = pandas.read_parquet(f"{folder}/tasks.parquet")
+joined = waits.merge(tasks.add_prefix("t_"), left_on="task_id", right_on="t_id")
+joined = joined[(joined.t_tid == joined.tid) & (joined.t_pid == joined.pid)]
+sums = joined.groupby(["kind", "object", "t_name", "waker"], as_index=False)["ns"].sum()
+found["sched_waits"] = sorted(sums.values.tolist())
+stacks = pandas.read_parquet(f"{folder}/stacks.parquet").sort_values(["stack_id", "depth"])
+lines = stacks.groupby("stack_id")["function"].agg(";".join).rename("line")
+samples = pandas.read_parquet(f"{folder}/sched_samples.parquet").merge(lines, left_on="stack_id", right_index=True)
+found["stacks"] = sorted(samples.groupby("line", as_index=False)["criticality_ns"].sum().values.tolist())
+slices = pandas.read_parquet(f"{folder}/slices.parquet").merge(waits, left_on="wait_id", right_on="id", how="left")
+groups = slices.groupby("kind", dropna=False).agg(
+    active=("active_ns", "sum"), start=("start_ns", "min"), criticality=("criticality_ns", "max")
+)
+rows = [[None if pandas.isna(kind) else kind] + [int(n) for n in row] for kind, row in zip(groups.index, groups.values)]
+found["slices"] = sorted(rows, key=lambda row: (row[0] is not None, row[0]))
 json.dump(found, sys.stdout)

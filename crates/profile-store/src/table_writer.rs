@@ -1,0 +1,101 @@
+//! Writing a table block by block, so that one which is too long for memory can be written too.
+
+use std::hash::Hasher;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, Type};
+use twox_hash::XxHash64;
+
+use crate::column::{Column, Values};
+use crate::metadata::TableEntry;
+
+/// Rows of a row group: large enough that dictionaries pay, small enough that readers need not hold a trace whole.
+const ROW_GROUP_ROWS: usize = 1 << 20;
+
+/// A Parquet file being written.
+pub(crate) struct TableWriter<W: Write + Send> {
+    writer: SerializedFileWriter<Summed<W>>,
+    rows: usize,
+}
+
+impl<W: Write + Send> TableWriter<W> {
+    /// Begins a file with the names and types of `columns`; their rows are not written yet.
+    pub(crate) fn new(out: W, table: &str, schema_version: u32, columns: &[Column<'_>]) -> Result<Self, ParquetError> {
+        let fields = columns.iter().map(|column| column.values.schema(column.name).map(Arc::new));
+        let fields = fields.collect::<Result<Vec<_>, _>>()?;
+        let schema = Arc::new(Type::group_type_builder(table).with_fields(fields).build()?);
+        let mut properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by(format!("transect {}", env!("CARGO_PKG_VERSION")))
+            .set_key_value_metadata(Some(vec![
+                KeyValue::new("transect.table".to_owned(), table.to_owned()),
+                KeyValue::new("transect.schema".to_owned(), schema_version.to_string()),
+            ]));
+        for column in columns.iter().filter(|column| matches!(column.values, Values::Series(_))) {
+            properties = properties
+                .set_column_dictionary_enabled(ColumnPath::from(column.name), false)
+                .set_column_encoding(ColumnPath::from(column.name), Encoding::DELTA_BINARY_PACKED);
+        }
+        let writer = SerializedFileWriter::new(Summed::new(out), schema, Arc::new(properties.build()))?;
+        Ok(Self { writer, rows: 0 })
+    }
+
+    /// Adds rows: columns of equal length.
+    pub(crate) fn push(&mut self, columns: &[Column<'_>]) -> Result<(), ParquetError> {
+        let rows = columns.first().map_or(0, |column| column.values.len());
+        debug_assert!(columns.iter().all(|column| column.values.len() == rows), "columns of unequal length");
+        let mut start = 0;
+        while start < rows {
+            let end = rows.min(start + ROW_GROUP_ROWS);
+            let mut group = self.writer.next_row_group()?;
+            for column in columns {
+                let mut out = group.next_column()?.ok_or_else(|| ParquetError::General("too few columns".into()))?;
+                column.values.write(start..end, &mut out)?;
+                out.close()?;
+            }
+            group.close()?;
+            start = end;
+        }
+        self.rows += rows;
+        Ok(())
+    }
+
+    /// Ends the file; says what `meta.json` is to know of it.
+    pub(crate) fn finish(self) -> Result<(W, TableEntry), ParquetError> {
+        let out = self.writer.into_inner()?;
+        let xxh64 = format!("{:016x}", out.hash.finish());
+        Ok((out.out, TableEntry { rows: self.rows as u64, bytes: out.bytes, xxh64 }))
+    }
+}
+
+/// Counts and sums up what is written.
+struct Summed<W> {
+    out: W,
+    bytes: u64,
+    hash: XxHash64,
+}
+
+impl<W> Summed<W> {
+    fn new(out: W) -> Self {
+        Self { out, bytes: 0, hash: XxHash64::with_seed(0) }
+    }
+}
+
+impl<W: Write> Write for Summed<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(buffer)?;
+        self.hash.write(&buffer[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

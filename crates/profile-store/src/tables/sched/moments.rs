@@ -1,0 +1,24 @@
+use transect_profile_model::{Moment, Profile};
+
+use super::super::{id, int32, text};
+use super::{leaf, pid, task};
+use crate::StoreError;
+use crate::column::{Column, TableReader, Values};
+
+pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
+    let rows = profile.sched.moments.as_slice();
+    vec![
+        Column { name: "time_ns", values: Values::Series(rows.iter().map(|m| m.time_ns).collect()) },
+        id("task_id", rows, |m| m.task),
+        int32("pid", rows, |m| pid(profile, m.task)),
+        int32("tid", rows, |m| task(profile, m.task).tid),
+        id("stack_id", rows, |m| m.stack),
+        text("function", rows, |m| leaf(profile, Some(m.stack))),
+    ]
+}
+
+pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<Vec<Moment>, StoreError> {
+    let whose = table.ids("task_id", tasks)?.into_iter().zip(table.ids("stack_id", stacks)?);
+    let times = table.int64("time_ns")?.into_iter();
+    Ok(times.zip(whose).map(|(time_ns, (task, stack))| Moment { time_ns, task, stack }).collect())
+}

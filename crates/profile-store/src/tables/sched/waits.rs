@@ -1,0 +1,83 @@
+use transect_profile_model::{Party, Profile, SchedWait, WaitKind};
+
+use super::super::{id, int32, int64, optional_int64, text};
+use super::{leaf, pid, task};
+use crate::StoreError;
+use crate::column::{Column, TableReader, Values};
+
+/// Columns of a block of the table that begins with row `first`.
+pub(crate) fn columns<'a>(profile: &'a Profile, rows: &'a [SchedWait], first: usize) -> Vec<Column<'a>> {
+    let ids = (first..first + rows.len()).map(|id| i32::try_from(id).unwrap_or(i32::MAX)).collect();
+    let name = |party: Option<Party>| party.map_or("", |party| &task(profile, party.task).name);
+    let stack = |party: Option<Party>| party.and_then(|party| party.stack).map(i64::from);
+    vec![
+        Column { name: "id", values: Values::Int32(ids) },
+        id("task_id", rows, |w| w.task),
+        int32("pid", rows, |w| pid(profile, w.task)),
+        int32("tid", rows, |w| task(profile, w.task).tid),
+        text("thread", rows, |w| &task(profile, w.task).name),
+        text("thread_group", rows, |w| &task(profile, w.task).group),
+        text("kind", rows, |w| w.kind.as_str()),
+        text("object", rows, |w| &w.object),
+        optional_int64("stack_id", rows, |w| w.stack.map(i64::from)),
+        text("function", rows, |w| leaf(profile, w.stack)),
+        optional_int64("holder_id", rows, |w| w.holder.map(|party| party.task.into())),
+        text("holder", rows, |w| name(w.holder)),
+        optional_int64("holder_stack_id", rows, |w| stack(w.holder)),
+        optional_int64("waker_id", rows, |w| w.waker.map(|party| party.task.into())),
+        text("waker", rows, |w| name(w.waker)),
+        optional_int64("waker_stack_id", rows, |w| stack(w.waker)),
+        int64("count", rows, |w| w.count),
+        int64("begin_ns", rows, |w| w.begin_ns),
+        int64("end_ns", rows, |w| w.end_ns),
+        int64("ns", rows, |w| w.ns),
+        int64("idle_ns", rows, |w| w.idle_ns),
+        int64("holder_gain_ns", rows, |w| w.holder_gain_ns),
+    ]
+}
+
+/// First row that points to a row which does not exist.
+pub(crate) fn dangling(profile: &Profile, rows: &[SchedWait]) -> Option<usize> {
+    let task = |id: u32| (id as usize) < profile.sched.tasks.len();
+    let stack = |id: Option<u32>| id.is_none_or(|id| (id as usize) < profile.sched.stacks.len());
+    let party = |party: Option<Party>| party.is_none_or(|party| task(party.task) && stack(party.stack));
+    rows.iter().position(|w| !(task(w.task) && stack(w.stack) && party(w.holder) && party(w.waker)))
+}
+
+pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<Vec<SchedWait>, StoreError> {
+    let parties = |task: &str, stack: &str| -> Result<Vec<Option<Party>>, StoreError> {
+        let stack = table.optional_ids(stack, stacks)?;
+        let task = table.optional_ids(task, tasks)?.into_iter();
+        Ok(task.zip(stack).map(|(task, stack)| task.map(|task| Party { task, stack })).collect())
+    };
+    let mut task = table.ids("task_id", tasks)?.into_iter();
+    let mut kind = table.words("kind", WaitKind::parse)?.into_iter();
+    let mut object = table.text("object")?.into_iter();
+    let mut stack = table.optional_ids("stack_id", stacks)?.into_iter();
+    let mut holder = parties("holder_id", "holder_stack_id")?.into_iter();
+    let mut waker = parties("waker_id", "waker_stack_id")?.into_iter();
+    let mut count = table.int64("count")?.into_iter();
+    let mut begin_ns = table.int64("begin_ns")?.into_iter();
+    let mut end_ns = table.int64("end_ns")?.into_iter();
+    let mut ns = table.int64("ns")?.into_iter();
+    let mut idle_ns = table.int64("idle_ns")?.into_iter();
+    let mut holder_gain_ns = table.int64("holder_gain_ns")?.into_iter();
+    let mut waits = Vec::with_capacity(table.rows());
+    waits.extend(std::iter::from_fn(|| {
+        Some(SchedWait {
+            task: task.next()?,
+            kind: kind.next()?,
+            object: object.next()?,
+            stack: stack.next()?,
+            holder: holder.next()?,
+            waker: waker.next()?,
+            count: count.next()?,
+            begin_ns: begin_ns.next()?,
+            end_ns: end_ns.next()?,
+            ns: ns.next()?,
+            idle_ns: idle_ns.next()?,
+            holder_gain_ns: holder_gain_ns.next()?,
+        })
+    }));
+    Ok(waits)
+}

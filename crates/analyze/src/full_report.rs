@@ -3,7 +3,7 @@ use transect_profile_model::{Meta, Profile};
 
 use crate::prepared::Prepared;
 use crate::{
-    ComponentRow, FindingRow, FlowRow, GroupRow, LatencyRow, LockRow, LossRow, Selection, ThreadRow, Totals, WaitRow,
+    ComponentRow, CriticalityView, FindingRow, FlowRow, GroupRow, LatencyRow, LockRow, LossRow, Selection, ThreadRow, Totals, WaitRow,
 };
 
 /// Every view at once: what `--format json` prints without `--view`.
@@ -25,6 +25,8 @@ pub struct FullReport {
     pub locks: Vec<LockRow>,
     /// Sampled latencies of functions, longest estimated time first.
     pub latency: Vec<LatencyRow>,
+    /// Which code runs while the others wait; `None` without the scheduler collector.
+    pub criticality: Option<CriticalityView>,
     /// Everything the recording did not see.
     pub loss: Vec<LossRow>,
     /// Thread groups, for renderers; not a key of the JSON object.
@@ -48,6 +50,7 @@ pub fn full_report(profile: &Profile, selection: &Selection) -> FullReport {
         waits: crate::waits(profile, selection),
         locks: crate::locks(profile, selection),
         latency: crate::latency::of(&prepared, selection),
+        criticality: crate::criticality(profile, selection),
         loss: crate::loss(profile),
         groups: threads.groups,
         totals: prepared.totals,

@@ -1,7 +1,7 @@
 //! Pure functions from a [`Profile`](transect_profile_model::Profile) to the rows of its views.
 //!
 //! One function per view: [`summary`], [`components`], [`flows`] (also [`apis`] and [`callers`]), [`threads`],
-//! [`waits`], [`locks`], [`latency`], [`loss`]; [`full_report`] is all of them at once. Row types serialize with exactly the JSON
+//! [`waits`], [`locks`], [`latency`], [`criticality`], [`loss`]; [`full_report`] is all of them at once. Row types serialize with exactly the JSON
 //! keys that the views promise, in a stable order. Nothing here reads files, clocks or `/proc`, and nothing prints.
 //!
 //! Times are nanoseconds. *Attributed* time is an instant divided by the number of threads that were active at it
@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod component;
+mod criticality;
 mod finding;
 mod flow;
 mod full_report;
@@ -28,6 +29,11 @@ mod wait;
 pub mod synthetic;
 
 pub use component::{ComponentRow, OtherRow, components};
+pub use criticality::{
+    CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow, CriticalityView, LineRow,
+    NodeKind, OverTimeRow, ParallelismRow, PartyRow, PartyShare, PathState, WaitEdge, WaitGraph, WaitNode, WhatIfRow,
+    WhatIfScope, criticality,
+};
 pub use finding::{FindingKind, FindingRow, summary};
 pub use flow::{ApiGroup, ApisView, FlowRow, apis, callers, flows};
 pub use full_report::{FullReport, full_report};

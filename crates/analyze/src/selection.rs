@@ -21,6 +21,8 @@ pub enum View {
     Locks,
     /// Sampled durations of functions.
     Latency,
+    /// Which code runs while the others wait.
+    Criticality,
     /// Facts about the recording.
     Meta,
     /// What was not seen.
@@ -29,7 +31,7 @@ pub enum View {
 
 impl View {
     /// Every view, in the order in which a report shows them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Summary,
         Self::Components,
         Self::Apis,
@@ -39,6 +41,7 @@ impl View {
         Self::Waits,
         Self::Locks,
         Self::Latency,
+        Self::Criticality,
         Self::Meta,
         Self::Loss,
     ];
@@ -55,6 +58,7 @@ impl View {
             Self::Waits => "waits",
             Self::Locks => "locks",
             Self::Latency => "latency",
+            Self::Criticality => "criticality",
             Self::Meta => "meta",
             Self::Loss => "loss",
         }

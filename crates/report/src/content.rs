@@ -1,8 +1,8 @@
 //! What is rendered: the rows of one view, or of all, with the facts that stand above them.
 
 use transect_analyze::{
-    ApiGroup, ApisView, ComponentRow, FindingRow, FlowRow, FullReport, LatencyRow, LockRow, LossRow, Selection,
-    ThreadsView, Totals, View, WaitRow,
+    ApiGroup, ApisView, ComponentRow, CriticalityView, FindingRow, FlowRow, FullReport, LatencyRow, LockRow, LossRow,
+    Selection, ThreadsView, Totals, View, WaitRow,
 };
 use transect_profile_model::{Meta, Profile};
 
@@ -49,6 +49,8 @@ pub enum Rows {
     Locks(Vec<LockRow>),
     /// Latencies of functions.
     Latency(Vec<LatencyRow>),
+    /// Which code runs while the others wait; `None` if the profile does not know.
+    Criticality(Box<Option<CriticalityView>>),
     /// [`Content::meta`].
     Meta,
     /// Losses.
@@ -84,6 +86,7 @@ impl Rows {
             Some(View::Waits) => Self::Waits(transect_analyze::waits(profile, selection)),
             Some(View::Locks) => Self::Locks(transect_analyze::locks(profile, selection)),
             Some(View::Latency) => Self::Latency(transect_analyze::latency(profile, selection)),
+            Some(View::Criticality) => Self::Criticality(Box::new(transect_analyze::criticality(profile, selection))),
             Some(View::Meta) => Self::Meta,
             Some(View::Loss) => Self::Loss(transect_analyze::loss(profile)),
         }
@@ -102,6 +105,7 @@ impl Rows {
             Self::Waits(_) => View::Waits,
             Self::Locks(_) => View::Locks,
             Self::Latency(_) => View::Latency,
+            Self::Criticality(_) => View::Criticality,
             Self::Meta => View::Meta,
             Self::Loss(_) => View::Loss,
         })

@@ -48,13 +48,31 @@ fn columns(view: View) -> Result<&'static [&'static str], ReportError> {
         View::Waits => &["group", "api", "object", "count", "ns", "caller"],
         View::Locks => &["object", "path", "acquisitions", "contended", "wait_ns", "hold_ns", "process"],
         View::Latency => &csv::LATENCY_COLUMNS,
+        View::Criticality => &[
+            "state",
+            "criticality_ns",
+            "corrected_ns",
+            "spin_ns",
+            "low_parallelism_ns",
+            "kernel_ns",
+            "samples",
+            "place",
+            "kind",
+            "object",
+            "group",
+            "complete",
+            "stack",
+            "components",
+            "lines",
+            "parallelism",
+        ],
         View::Loss => &["what", "where", "count", "reason"],
         View::Meta => return Err(ReportError::NoTable(view)),
     })
 }
 
-/// Writes the rows of a view: a header line, then one record a row. The list `others` of a component is one cell of
-/// JSON.
+/// Writes the rows of a view: a header line, then one record a row. Lists, such as `others` of a component
+/// and `stack` of a critical path, are one cell of JSON. The rows of the criticality view are its call paths.
 ///
 /// # Errors
 /// [`ReportError::NoView`] for the overview, [`ReportError::NoTable`] for `meta`, [`ReportError::Write`] if `out`
@@ -63,6 +81,12 @@ pub fn render(content: &Content, out: &mut dyn Write) -> Result<(), ReportError>
     let columns = columns(content.rows.view().ok_or(ReportError::NoView)?)?;
     let rows = match json::rows(content)? {
         Value::Array(rows) => rows,
+        // Of the criticality view, its call paths.
+        Value::Object(mut view) => match view.remove("paths") {
+            Some(Value::Array(rows)) => rows,
+            _ => vec![Value::Object(view)],
+        },
+        Value::Null => Vec::new(),
         other => vec![other],
     };
     csv::write_rows(columns, &rows, out).map_err(|e| match e {

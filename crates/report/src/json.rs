@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::terminal::is_hazard;
 use crate::{Content, ReportError, Rows};
 
-/// Writes one object: all keys (`meta`, `summary`, `components`, `flows`, `threads`, `waits`, `locks`, `latency`, `loss`) without
-/// a view, that view's key with one.
+/// Writes one object: all keys (`meta`, `summary`, `components`, `flows`, `threads`, `waits`, `locks`, `latency`,
+/// `criticality`, `loss`) without a view, that view's key with one.
 ///
 /// Characters that steer terminals are written as `\uXXXX`: the parsed strings are the same, and the text is safe to
 /// look at.
@@ -41,6 +41,7 @@ pub(crate) fn rows(content: &Content) -> Result<Value, ReportError> {
         Rows::Waits(rows) => value(rows),
         Rows::Locks(rows) => value(rows),
         Rows::Latency(rows) => value(rows),
+        Rows::Criticality(view) => value(view),
         Rows::Meta => value(&content.meta),
         Rows::Loss(rows) => value(rows),
     }

@@ -1,6 +1,6 @@
 //! First lines of every report: what ran, how it was measured, what was not seen.
 
-use transect_analyze::{LossRow, Totals};
+use transect_analyze::{CriticalityView, LossRow, Totals};
 use transect_profile_model::{Meta, Timing};
 
 use super::escape::escape;
@@ -10,7 +10,13 @@ use super::style::Role;
 use super::units::{count, counted, duration, percent};
 
 /// Prints the header.
-pub(crate) fn header(page: &mut Page, meta: &Meta, totals: &Totals, loss: &[LossRow]) {
+pub(crate) fn header(
+    page: &mut Page,
+    meta: &Meta,
+    totals: &Totals,
+    loss: &[LossRow],
+    criticality: Option<&CriticalityView>,
+) {
     let command = escape(&shell_words(&meta.command)).into_owned();
     let status = match meta.exit_status {
         Some(0) => String::new(),
@@ -22,7 +28,9 @@ pub(crate) fn header(page: &mut Page, meta: &Meta, totals: &Totals, loss: &[Loss
     page.line(&[(Role::Dim, "transect  "), (Role::Title, &cut_middle(&command, room)), (Role::Warning, &status)]);
     let processes = counted(totals.processes, "process", "processes");
     let cpus = counted(meta.machine.cpus.into(), "CPU", "CPUs");
-    let threads = match totals.threads {
+    // Threads that only the scheduler saw, without the agent's tables.
+    let scheduled = criticality.map_or(0, |view| view.threads.len() as i64);
+    let threads = match totals.threads.max(scheduled) {
         0 => format!("{processes} on {cpus}"),
         threads => format!("{} in {processes} on {cpus}", counted(threads, "thread", "threads")),
     };
@@ -38,12 +46,20 @@ pub(crate) fn header(page: &mut Page, meta: &Meta, totals: &Totals, loss: &[Loss
     if let Some(session) = &meta.latency {
         page.items(10, &super::latency::facts(session));
     }
+    if let Some(session) = &meta.criticality {
+        let (facts, doubts) = super::criticality::facts(session, criticality);
+        page.items(10, &facts);
+        for doubt in doubts {
+            page.wrapped(10, Role::Warning, &doubt);
+        }
+    }
     losses(page, loss);
 }
 
 /// True if calls between components were recorded.
 pub(crate) fn has_flows(meta: &Meta) -> bool {
-    meta.latency.is_none() || meta.collectors.iter().any(|collector| collector == "flow")
+    (meta.latency.is_none() && meta.criticality.is_none())
+        || meta.collectors.iter().any(|collector| collector == "flow")
 }
 
 /// The estimated cost of measuring, in words.

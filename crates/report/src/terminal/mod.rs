@@ -2,6 +2,7 @@
 
 mod bar;
 mod components;
+mod criticality;
 mod escape;
 mod flows;
 mod header;
@@ -66,7 +67,12 @@ pub fn render(content: &Content, style: Style, out: &mut dyn Write) -> Result<()
 fn page(content: &Content, style: Style) -> String {
     let Content { meta, totals, loss, selection, rows } = content;
     let mut page = Page::new(style);
-    header::header(&mut page, meta, totals, loss);
+    let seen = match rows {
+        Rows::Overview(full) => full.criticality.as_ref(),
+        Rows::Criticality(view) => view.as_ref().as_ref(),
+        _ => None,
+    };
+    header::header(&mut page, meta, totals, loss, seen);
     let limit = Limit(selection.top.unwrap_or(ROWS));
     match rows {
         Rows::Overview(full) => overview(&mut page, full, selection),
@@ -82,6 +88,9 @@ fn page(content: &Content, style: Style) -> String {
         Rows::Waits(rows) => waits::waits(&mut page, rows, totals, limit),
         Rows::Locks(rows) => locks::locks(&mut page, rows, limit),
         Rows::Latency(rows) => latency::latency(&mut page, rows, limit, "--top N, --component NAME, --api NAME"),
+        Rows::Criticality(view) => {
+            criticality::criticality(&mut page, view.as_ref().as_ref(), criticality::Limits::of_view(selection.top));
+        }
         Rows::Meta => recording::recording(&mut page, meta),
         Rows::Loss(rows) => loss::loss(&mut page, rows, limit),
     }
@@ -109,10 +118,18 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
         let rows = if header::has_flows(&full.meta) { 12 } else { ROWS };
         latency::latency(page, &full.latency, few(rows), "--view latency --top N");
     }
+    if let Some(view) = &full.criticality {
+        let limits = match header::has_flows(&full.meta) {
+            true => criticality::Limits::of_overview(selection.top),
+            false => criticality::Limits::of_view(selection.top),
+        };
+        criticality::criticality(page, Some(view), limits);
+    }
     page.section("More", "");
     let (flows, latency) = (header::has_flows(&full.meta), full.meta.latency.is_some());
     let has_rows = |view: &View| match view {
         View::Latency => latency,
+        View::Criticality => full.criticality.is_some(),
         View::Summary | View::Meta | View::Loss => true,
         _ => flows,
     };

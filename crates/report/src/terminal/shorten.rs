@@ -35,6 +35,8 @@ pub(crate) enum Kind {
     File,
     /// A call path joined by ` > `: left out from the root, then as a function.
     Path,
+    /// A function and its callers joined by ` ← `: left out from the outermost caller on, then as a function.
+    Callers,
     /// Anything else: the middle is left out.
     Text,
 }
@@ -52,6 +54,7 @@ pub(crate) fn shorten(text: &str, kind: Kind, columns: usize) -> String {
         }
         Kind::File => shorten_file(text, columns),
         Kind::Path => shorten_path(text, columns),
+        Kind::Callers => shorten_callers(text, columns),
         Kind::Text => cut_middle(text, columns),
     }
 }
@@ -109,6 +112,20 @@ fn shorten_path(path: &str, columns: usize) -> String {
         }
     }
     shorten_function(frames.last().map_or("", String::as_str), columns)
+}
+
+/// Drops frames from the outermost caller on; each function's parameters go first.
+fn shorten_callers(text: &str, columns: usize) -> String {
+    const ARROW: &str = " ← ";
+    let frames: Vec<String> = text.split(ARROW).map(|frame| shorten_function(frame, columns.min(40))).collect();
+    for kept in (1..=frames.len()).rev() {
+        let end = if kept == frames.len() { "" } else { " ← …" };
+        let text = format!("{}{end}", frames[..kept].join(ARROW));
+        if width(&text) <= columns {
+            return text;
+        }
+    }
+    shorten_function(text.split(ARROW).next().unwrap_or(""), columns)
 }
 
 /// The frames of a path; a ` > ` that closes template arguments separates nothing.
@@ -319,7 +336,7 @@ mod tests {
 
         #[test]
         fn fits_whatever_it_is(text in "[a-z:<>(), *&>!~]{0,60}|.{0,40}", columns in 0usize..50) {
-            for kind in [Kind::Function, Kind::Component, Kind::File, Kind::Path, Kind::Text] {
+            for kind in [Kind::Function, Kind::Component, Kind::File, Kind::Path, Kind::Callers, Kind::Text] {
                 let short = shorten(&text, kind, columns);
                 prop_assert!(width(&short) <= columns, "{:?} {:?}: {:?}", kind, text, short);
                 if width(&text) <= columns {

@@ -155,7 +155,8 @@ impl Table {
                     pending += columns + GAP;
                 }
             }
-            out.push_str(&line);
+            // A cell cut after a piece may end in blanks.
+            out.push_str(line.trim_end());
             out.push('\n');
         }
     }

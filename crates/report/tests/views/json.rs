@@ -23,7 +23,10 @@ fn keys(object: &Value) -> Vec<&str> {
 #[test]
 fn full_object() {
     let full = parsed(&content(Rows::Overview(Box::new(full_report()))));
-    assert_eq!(keys(&full), ["components", "flows", "latency", "locks", "loss", "meta", "summary", "threads", "waits"]);
+    assert_eq!(
+        keys(&full),
+        ["components", "criticality", "flows", "latency", "locks", "loss", "meta", "summary", "threads", "waits"]
+    );
     for key in ["caller", "callee", "api", "calls", "timed_calls", "total_ns", "self_ns", "attributed_ns", "wait"] {
         assert!(full["flows"][0].get(key).is_some(), "{key}");
     }
@@ -46,10 +49,11 @@ fn a_view_is_an_object_with_its_key() {
         let key = match name {
             overview if overview.starts_with("overview") => continue,
             "apis" | "callers" | "flows" => "flows",
+            "criticality-none" => "criticality",
             other => other,
         };
         let object = parsed(&content);
         assert_eq!(keys(&object), [key], "{name}");
-        assert!(object[key].is_array() || name == "meta", "{name}");
+        assert!(object[key].is_array() || ["meta", "criticality", "criticality-none"].contains(&name), "{name}");
     }
 }

@@ -2,5 +2,6 @@
 
 mod csv;
 mod json;
+mod sample_criticality;
 mod sample_rows;
 mod terminal;

@@ -441,6 +441,7 @@ pub fn full_report() -> FullReport {
         waits: waits(),
         locks: locks(),
         latency: Vec::new(),
+        criticality: None,
         loss: loss(),
         groups: threads().groups,
         totals: totals(),
@@ -472,6 +473,7 @@ pub fn views() -> Vec<(&'static str, Content)> {
         ("overview-latency", latency_overview()),
         ("overview-both", both_overview()),
     ])
+    .chain(crate::sample_criticality::contents())
     .collect()
 }
 
@@ -511,7 +513,7 @@ pub fn empty() -> Content {
     Content { meta, totals, loss: Vec::new(), ..content(Rows::Overview(Box::new(full))) }
 }
 
-fn nothing() -> FullReport {
+pub fn nothing() -> FullReport {
     FullReport {
         summary: Vec::new(),
         components: Vec::new(),
@@ -520,6 +522,7 @@ fn nothing() -> FullReport {
         waits: Vec::new(),
         locks: Vec::new(),
         latency: Vec::new(),
+        criticality: None,
         loss: Vec::new(),
         groups: Vec::new(),
         totals: Totals { timed: true, ..Totals::default() },

@@ -1,0 +1,176 @@
+//! Critical call paths with their lines, as figure 7 of "GAPP: A Fast Profiler for Detecting Serialization Bottlenecks
+//! in Parallel Linux Applications" (ICPE '20) shows them.
+
+use std::borrow::Cow;
+
+use transect_analyze::{CriticalPathRow, CriticalityView, LineRow};
+use transect_profile_model::Origin;
+
+use super::elapsed_ns;
+use crate::terminal::bar::bar;
+use crate::terminal::escape::escape;
+use crate::terminal::page::Page;
+use crate::terminal::shorten::Kind;
+use crate::terminal::style::Role;
+use crate::terminal::table::{Cell, Column, LAST_RESORT, Table};
+use crate::terminal::units::{count, duration, percent, share};
+use crate::terminal::{Limit, share_cell};
+
+const BAR: usize = 8;
+
+/// Frames below `main` and below the start routine of a thread: the same in every path.
+const ROOTS: [&str; 10] = [
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "clone",
+    "clone3",
+    "__clone",
+    "__clone3",
+    "start_thread",
+    "thread_start",
+];
+
+/// Prints the paths that ran while others waited, each with its lines.
+pub(super) fn running(
+    page: &mut Page,
+    view: &CriticalityView,
+    rows: &[&CriticalPathRow],
+    limit: Limit,
+    most_lines: usize,
+) {
+    page.section(
+        "Critical call paths",
+        "run time, each instant divided by the number of active threads; SHARE of busy + waiting",
+    );
+    if rows.is_empty() {
+        return page.empty("no sample and no stack was taken while parallelism was low");
+    }
+    let spins = rows.iter().any(|row| row.spin_ns > 0);
+    let mut table = Table::new(&[
+        Column::number("SHARE"),
+        Column::text("").rank(5),
+        Column::number("TIME"),
+        Column::number("SPINNING").rank(4),
+        Column::number("SAMPLES").rank(LAST_RESORT),
+        Column::name("GROUP", Kind::Text, 8).rank(3),
+        Column::name("FUNCTION ← CALLERS", Kind::Callers, 30),
+    ]);
+    let (shown, left) = limit.apply(rows);
+    for row in shown {
+        let part = share(row.criticality_ns, elapsed_ns(view));
+        let spinning = if spins { share(row.spin_ns, row.criticality_ns).filter(|&s| s > 0.0) } else { None };
+        table.row([
+            share_cell(part),
+            Cell::new(Role::Bar, bar(part.unwrap_or(0.0), BAR)),
+            duration(row.criticality_ns).into(),
+            Cell::new(Role::Warning, spinning.map(percent).unwrap_or_default()),
+            count(row.samples).into(),
+            Cell::new(Role::Dim, escape(&row.group)),
+            Cell::new(Role::Name, callers(row)),
+        ]);
+        let shown = row.lines.len().min(most_lines);
+        for line in &row.lines[..shown] {
+            table.row(line_cells(count(line.samples), &place(line, leaf(row))));
+        }
+        let rest = row.lines[shown..].iter().map(|line| line.samples).sum::<i64>();
+        if rest > 0 {
+            table.row(line_cells(count(rest), &format!("… {} more", row.lines.len() - shown)));
+        }
+    }
+    page.table(&table);
+    page.left_out(left, "--view criticality --top N");
+}
+
+fn line_cells(samples: String, place: &str) -> [Cell; 7] {
+    [
+        Cell::default(),
+        Cell::default(),
+        Cell::default(),
+        Cell::default(),
+        Cell::new(Role::Dim, samples),
+        Cell::default(),
+        Cell::new(Role::Dim, "    ").then(Role::Dim, place).of(Kind::File),
+    ]
+}
+
+/// Prints the paths that all threads waited for.
+pub(super) fn waiting(page: &mut Page, view: &CriticalityView, rows: &[&CriticalPathRow], limit: Limit) {
+    if rows.is_empty() {
+        return;
+    }
+    page.section("Critical waits", "time in which every thread waited, by the wait that ended it");
+    let mut table = Table::new(&[
+        Column::number("SHARE"),
+        Column::text("").rank(5),
+        Column::number("TIME"),
+        Column::number("WAITS").rank(LAST_RESORT),
+        Column::text("FOR"),
+        Column::name("GROUP", Kind::Text, 8).rank(3),
+        Column::name("FUNCTION ← CALLERS", Kind::Callers, 30),
+    ]);
+    let (shown, left) = limit.apply(rows);
+    for row in shown {
+        let part = share(row.criticality_ns, elapsed_ns(view));
+        table.row([
+            share_cell(part),
+            Cell::new(Role::Wait, bar(part.unwrap_or(0.0), BAR)),
+            Cell::new(Role::Wait, duration(row.criticality_ns)),
+            count(row.samples).into(),
+            row.kind.map_or("", |kind| kind.as_str()).to_owned().into(),
+            Cell::new(Role::Dim, escape(&row.group)),
+            Cell::new(Role::Name, callers(row)),
+        ]);
+    }
+    page.table(&table);
+    page.left_out(left, "--view criticality --top N");
+}
+
+/// `leaf ← caller ← its caller`, without the frames that every path starts with; recursion once, with its depth.
+pub(super) fn callers_of(stack: &[String], complete: bool) -> String {
+    let root = stack.iter().position(|function| !ROOTS.contains(&function.as_str())).unwrap_or(0);
+    let mut frames: Vec<(&str, usize)> = Vec::new();
+    for function in stack[root..].iter().rev() {
+        match frames.last_mut() {
+            Some((last, times)) if *last == function.as_str() => *times += 1,
+            _ => frames.push((function, 1)),
+        }
+    }
+    let names = frames.into_iter().map(|(function, times)| match times {
+        1 => escape(function),
+        times => Cow::Owned(format!("{} ×{times}", escape(function))),
+    });
+    let mut text = names.collect::<Vec<_>>().join(" ← ");
+    if text.is_empty() {
+        text.push_str("(no stack)");
+    } else if !complete {
+        text.push_str(" ← ?");
+    }
+    text
+}
+
+fn callers(row: &CriticalPathRow) -> String {
+    callers_of(&row.stack, row.complete)
+}
+
+fn leaf(row: &CriticalPathRow) -> &str {
+    row.stack.last().map_or("", String::as_str)
+}
+
+/// `deflate.c:412`, with the function if it is not the path's own: an inlined one.
+fn place(line: &LineRow, leaf: &str) -> String {
+    let file = escape(line.file.rsplit('/').next().unwrap_or(&line.file)).into_owned();
+    let mut place = match (file.as_str(), line.line) {
+        ("", _) => escape(&line.function).into_owned(),
+        (file, number) if number > 0 => format!("{file}:{number}"),
+        (file, _) => file.to_owned(),
+    };
+    if !file.is_empty() && line.function != leaf && !line.function.is_empty() {
+        place.push_str(&format!(" {}", escape(&line.function)));
+    }
+    if line.origin == Origin::StackTop {
+        place.push_str(" (where it blocked)");
+    }
+    place
+}

@@ -4,6 +4,9 @@
 //! after it does: maps and the ring buffer are used through their descriptors (kernels 6.0 and newer let anybody do
 //! that; with `kernel.unprivileged_bpf_disabled=0` older ones do as well).
 
+#[allow(unsafe_code)]
+mod all_threads;
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,8 +67,8 @@ pub enum PrivilegeError {
          be recorded; boot with `lockdown=integrity` or without"
     )]
     LockedDown,
-    /// Capabilities belong to threads, so they can only be dropped before there are several.
-    #[error("capabilities can't be dropped: the process has {0} threads already")]
+    /// Capabilities belong to threads, and some did not drop theirs when told to.
+    #[error("capabilities can't be dropped: {0} threads of this process keep theirs")]
     Threads(usize),
     /// The kernel refused.
     #[error("cannot {what}: {source}")]
@@ -173,9 +176,9 @@ pub fn grant_command(executable: &Path) -> String {
     format!("sudo setcap cap_bpf,cap_perfmon=ep {path}")
 }
 
-/// Drops every capability that is not needed once the collectors are loaded, and returns what is kept. The process must
-/// have one thread (capabilities belong to threads). A program that is to have what the recorder was given must be
-/// forked before.
+/// Drops every capability that is not needed once the collectors are loaded, in all threads of the process, and returns
+/// what is kept. Other threads are told by a signal (SIGURG, which is ignored unless somebody asks for it): system calls
+/// they wait in may return `EINTR`. A program that is to have what the recorder was given must be forked before.
 ///
 /// Nothing is kept but by root. There the kernel compares: a process may look at another one (`/proc/PID/maps`, `exe`,
 /// memory) if it has all capabilities that the other one has, or `CAP_SYS_PTRACE`. Programs that root starts have all, so
@@ -187,19 +190,13 @@ pub fn grant_command(executable: &Path) -> String {
 /// launched later gets from exec what it would have got anyhow.
 ///
 /// # Errors
-/// If there are several threads, or the kernel refuses.
+/// If the kernel refuses, or a thread does not answer.
 pub fn drop_after_load(writes: &[&Path]) -> Result<CapabilitySet, PrivilegeError> {
-    let threads = fs::read_dir("/proc/self/task").map(Iterator::count).unwrap_or(1);
-    if threads > 1 {
-        return Err(PrivilegeError::Threads(threads));
-    }
     let sets = capabilities(None).map_err(system("read this thread's capabilities"))?;
     let mut kept = CapabilitySet::empty();
     if rustix::process::geteuid().is_root() {
         kept = KEPT_BY_ROOT & sets.permitted;
     }
-    // The ambient set shrinks with the permitted one; the inheritable one may stay, for it grants nothing by itself.
-    let dropped = |kept| CapabilitySets { effective: kept, permitted: kept, inheritable: sets.inheritable };
     let overrides = CapabilitySet::DAC_OVERRIDE & sets.permitted;
     if !kept.is_empty() && !overrides.is_empty() {
         let trial = CapabilitySets { effective: kept, permitted: kept | overrides, inheritable: sets.inheritable };
@@ -208,7 +205,7 @@ pub fn drop_after_load(writes: &[&Path]) -> Result<CapabilitySet, PrivilegeError
             kept |= overrides;
         }
     }
-    set_capabilities(None, dropped(kept)).map_err(system("drop capabilities"))?;
+    all_threads::keep_only(kept)?;
     if kept.is_empty() {
         // A process with file capabilities is closed to its own user: the agent in the program could not open the
         // recording's memory through /proc/PID/fd. There is nothing left to protect.

@@ -1,6 +1,6 @@
 //! Compiles the BPF programs with clang and generates their Rust bindings: maps, programs and the types they share.
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
@@ -14,4 +14,19 @@ fn main() {
         .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I{headers}")])
         .build_and_generate(out.join("sched_criticality.skel.rs"))
         .unwrap_or_else(|error| panic!("compiling bpf/sched_criticality.bpf.c (needs clang): {error:#}"));
+    state_machine_for_tests(&out);
+}
+
+/// The state machine also compiles for user space, where tests drive it; only they are linked with it.
+fn state_machine_for_tests(out: &Path) {
+    println!("cargo:rerun-if-changed=tests/sched_state/machine.c");
+    cc::Build::new()
+        .file("tests/sched_state/machine.c")
+        .include("bpf")
+        .opt_level(2)
+        .warnings_into_errors(true)
+        .extra_warnings(false)
+        .cargo_metadata(false)
+        .compile("sched_state_machine");
+    println!("cargo:rustc-link-arg-tests={}", out.join("libsched_state_machine.a").display());
 }

@@ -3,7 +3,8 @@ use transect_profile_model::{Meta, Profile};
 
 use crate::prepared::Prepared;
 use crate::{
-    ComponentRow, CriticalityView, FindingRow, FlowRow, GroupRow, LatencyRow, LockRow, LossRow, Selection, ThreadRow, Totals, WaitRow,
+    ComponentRow, CriticalityView, FindingRow, FlowRow, GroupRow, LatencyRow, LockRow, LossRow, Selection, ThreadRow,
+    Totals, WaitRow,
 };
 
 /// Every view at once: what `--format json` prints without `--view`.

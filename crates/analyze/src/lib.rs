@@ -30,9 +30,9 @@ pub mod synthetic;
 
 pub use component::{ComponentRow, OtherRow, components};
 pub use criticality::{
-    CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow, CriticalityView, LineRow,
-    NodeKind, OverTimeRow, ParallelismRow, PartyRow, PartyShare, PathState, WaitEdge, WaitGraph, WaitNode, WhatIfRow,
-    WhatIfScope, criticality,
+    CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow, CriticalityView,
+    LineRow, NodeKind, OverTimeRow, ParallelismRow, PartyRow, PartyShare, PathState, WaitEdge, WaitGraph, WaitNode,
+    WhatIfRow, WhatIfScope, criticality,
 };
 pub use finding::{FindingKind, FindingRow, summary};
 pub use flow::{ApiGroup, ApisView, FlowRow, apis, callers, flows};

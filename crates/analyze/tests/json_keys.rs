@@ -42,7 +42,10 @@ fn every_promised_key_is_there() {
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     let mut found = keys(&value);
     found.sort();
-    assert_eq!(found, ["components", "criticality", "flows", "latency", "locks", "loss", "meta", "summary", "threads", "waits"]);
+    assert_eq!(
+        found,
+        ["components", "criticality", "flows", "latency", "locks", "loss", "meta", "summary", "threads", "waits"]
+    );
     let promised: [(&str, &[&str]); 8] = [
         ("summary", &["finding", "evidence", "view", "next"]),
         ("components", &["component", "path", "build_id", "self_ns", "wait_ns", "calls_in", "calls_out", "others"]),

@@ -1,29 +1,181 @@
-//! Which code runs while the others wait.
+//! Which code runs while the others wait: views of the scheduler's events.
+//!
+//! While *n* > 0 threads are active, each gains an instant / *n* (criticality); while none is, the time goes to the wait
+//! that ends it. So the elapsed time is `busy_ns` + `idle_ns`, and both are distributed over paths ("GAPP: A Fast
+//! Profiler for Detecting Serialization Bottlenecks in Parallel Linux Applications", ICPE '20, made exact).
 
-mod rows;
+mod apportion;
+mod call_path;
+mod function;
+mod graph;
+mod over_time;
+mod parallelism;
+mod path;
+mod runtime_library;
+mod spin;
+#[cfg(test)]
+mod testing;
+mod thread;
+mod wait;
+mod what_if;
 
-use transect_profile_model::Profile;
+use serde::Serialize;
+use transect_profile_model::{Profile, SchedSession, SchedTables};
 
-pub use rows::*;
+pub use function::CriticalFunctionRow;
+pub use graph::{NodeKind, WaitEdge, WaitGraph, WaitNode};
+pub use over_time::OverTimeRow;
+pub use parallelism::ParallelismRow;
+pub use path::{CriticalPathRow, LineRow, PathState};
+pub use thread::{CriticalGroupRow, CriticalThreadRow};
+pub use wait::{CriticalWaitRow, PartyRow, PartyShare};
+pub use what_if::{WhatIfRow, WhatIfScope};
 
-use crate::Selection;
+use crate::{Names, Selection};
+use call_path::CallPaths;
+use spin::Correction;
 
-/// The criticality view; `None` without the scheduler collector.
-pub fn criticality(profile: &Profile, _selection: &Selection) -> Option<CriticalityView> {
+/// The stack of rows for what no sample or stack covers.
+pub const UNATTRIBUTED: &str = "[unattributed]";
+
+/// What the scheduler's events tell about a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct CriticalityView {
+    /// Nothing was seen of the scheduler: numbers are the agent's own knowledge of waiting APIs.
+    pub estimate: bool,
+    /// Each process counts as an application of its own.
+    pub per_process: bool,
+    /// Processors that the program was allowed to use.
+    pub cpus: i64,
+    /// `busy_ns` + `idle_ns`.
+    pub elapsed_ns: i64,
+    /// Time with at least one active thread, ns, summed over applications.
+    pub busy_ns: i64,
+    /// Time in which all threads waited, ns, summed over applications.
+    pub idle_ns: i64,
+    /// Part of `busy_ns` that no path has, ns.
+    pub unattributed_ns: i64,
+    /// Criticality of threads that only waited for others in a loop, ns.
+    pub spin_ns: i64,
+    /// Sum of the paths' `corrected_ns`.
+    pub corrected_ns: i64,
+    /// Mean number of active threads while any was.
+    pub parallelism_mean: Option<f64>,
+    /// Largest difference found between counted and real number of active threads.
+    pub drift: i64,
+    /// Times that a thread stopped being active.
+    pub slices: i64,
+    /// Of them, with low parallelism.
+    pub critical_slices: i64,
+    /// First instant observed, since the recording's start, ns.
+    pub start_ns: i64,
+    /// Last instant observed, ns.
+    pub end_ns: i64,
+    /// Threads, most critical first.
+    pub threads: Vec<CriticalThreadRow>,
+    /// Thread groups, most critical first.
+    pub groups: Vec<CriticalGroupRow>,
+    /// Running and waiting call paths, most critical first.
+    pub paths: Vec<CriticalPathRow>,
+    /// Functions, by the criticality gained in them as the place.
+    pub functions: Vec<CriticalFunctionRow>,
+    /// Time at each number of active threads.
+    pub parallelism: Vec<ParallelismRow>,
+    /// Parallelism over time, in some hundred steps.
+    pub over_time: Vec<OverTimeRow>,
+    /// What threads waited for, most critical first.
+    pub waits: Vec<CriticalWaitRow>,
+    /// Who waits for whom.
+    pub graph: WaitGraph,
+    /// What speed-ups would save, most first.
+    pub what_if: Vec<WhatIfRow>,
+}
+
+/// The tables with what all parts of the view need of them.
+struct Source<'a> {
+    session: &'a SchedSession,
+    tables: &'a SchedTables,
+    paths: CallPaths,
+    /// Stack of each wait: its own, or that of most waits of its thread for the same thing.
+    wait_stacks: Vec<Option<u32>>,
+    objects: wait::Objects<'a>,
+    correction: Correction,
+}
+
+impl<'a> Source<'a> {
+    fn new(profile: &'a Profile, names: &Names, session: &'a SchedSession) -> Self {
+        let tables = &profile.sched;
+        let paths = CallPaths::new(profile, names);
+        let objects = wait::Objects::new(tables);
+        let wait_stacks = wait::stacks(tables, &objects);
+        let correction = Correction::new(session, tables);
+        Self { session, tables, paths, wait_stacks, objects, correction }
+    }
+
+    fn group(&self, task: u32) -> &str {
+        self.tables.tasks.get(task as usize).map_or("", |task| task.group.as_str())
+    }
+
+    /// Whether an instant at `n` active threads left processors unused.
+    fn is_low(&self, n: i32) -> bool {
+        i64::from(n) < self.session.cpus
+    }
+}
+
+/// The scheduler's view; `None` for a recording without it. `selection.api` and `selection.component` keep paths,
+/// functions and waits through them; `selection.top` limits paths, functions, threads and waits.
+pub fn criticality(profile: &Profile, selection: &Selection) -> Option<CriticalityView> {
+    of(profile, &Names::new(profile), selection)
+}
+
+pub(crate) fn of(profile: &Profile, names: &Names, selection: &Selection) -> Option<CriticalityView> {
     let session = profile.meta.criticality.as_ref()?;
+    let source = Source::new(profile, names, session);
+    let mut paths = path::rows(&source);
+    let sum = |state| paths.iter().filter(|row| row.state == state).map(|row| row.criticality_ns).sum::<i64>();
+    debug_assert!(session.busy_ns == 0 || sum(PathState::Running) == session.busy_ns);
+    let unattributed = |row: &&CriticalPathRow| row.state == PathState::Running && row.is_unattributed();
+    let unattributed_ns = paths.iter().find(unattributed).map_or(0, |row| row.criticality_ns);
+    let (spin_ns, corrected_ns) = paths.iter().fold((0, 0), |(s, c), row| (s + row.spin_ns, c + row.corrected_ns));
+    let (mut threads, groups) = thread::rows(profile, &source);
+    let mut functions = function::rows(&source);
+    let mut waits = wait::rows(&source);
+    if let Some(keeps) = path::Filter::new(profile, names, &source, selection) {
+        paths.retain(|row| keeps.path(&row.stack, &row.components));
+        functions.retain(|row| keeps.path(std::slice::from_ref(&row.function), std::slice::from_ref(&row.component)));
+        waits.retain(|row| keeps.wait(row));
+    }
+    if let Some(top) = selection.top {
+        paths.truncate(top);
+        functions.truncate(top);
+        threads.truncate(top);
+        waits.truncate(top);
+    }
+    let parallelism = parallelism::rows(source.tables);
     Some(CriticalityView {
         estimate: session.estimate,
         per_process: session.per_process,
         cpus: session.cpus,
+        elapsed_ns: session.busy_ns + session.idle_ns,
         busy_ns: session.busy_ns,
         idle_ns: session.idle_ns,
-        elapsed_ns: session.busy_ns.saturating_add(session.idle_ns),
-        start_ns: session.start_ns,
-        end_ns: session.end_ns,
-        unattributed_ns: session.unattributed_ns,
+        unattributed_ns,
+        spin_ns,
+        corrected_ns,
+        parallelism_mean: parallelism::mean(&parallelism),
         drift: session.drift,
         slices: session.slices,
         critical_slices: session.critical_slices,
-        ..CriticalityView::default()
+        start_ns: session.start_ns,
+        end_ns: session.end_ns,
+        threads,
+        groups,
+        paths,
+        functions,
+        parallelism,
+        over_time: over_time::rows(&source),
+        waits,
+        graph: WaitGraph::default(),
+        what_if: Vec::new(),
     })
 }

@@ -137,6 +137,7 @@ fn thread(tid: i32, name: &str, group: &str, times: [i64; 4]) -> CriticalThreadR
         unattributed_ns: 10 * MS,
         start_ns: 0,
         end_ns: 12_345 * MS,
+        ..CriticalThreadRow::default()
     }
 }
 
@@ -168,6 +169,7 @@ fn groups() -> Vec<CriticalGroupRow> {
                 runnable_ns: sum(|t| t.runnable_ns),
                 blocked_ns: sum(|t| t.blocked_ns),
                 max_criticality_ns: members.iter().map(|t| t.criticality_ns).max().unwrap_or(0),
+                ..CriticalGroupRow::default()
             }
         })
         .into()
@@ -254,6 +256,7 @@ fn graph() -> WaitGraph {
         count: ns * 3,
         kinds: kinds.iter().map(|&kind| (kind, ns * MS / kinds.len() as i64)).collect(),
         objects: strings(objects),
+        ..WaitEdge::default()
     };
     WaitGraph {
         nodes: vec![

@@ -37,6 +37,7 @@ part "static components" sh -c "cd tests/static-components && python3 run.py --t
     python3 languages.py --transect '$transect' && python3 real.py --transect '$transect'"
 part "probes" python3 tests/probes/run.py --transect "$transect" --seconds 5
 part "other kernels, in a virtual machine" python3 tests/vm/run.py --transect "$transect"
+part "criticality" python3 tests/criticality/run.py --transect "$transect"
 part "workloads" sh -c "make -s -C workloads && python3 workloads/run.py test --transect '$transect'"
 # CPython's modules in full; the others' short halves unless all is asked for.
 part "real programs: python" python3 tests/real-programs/run.py --transect "$transect" --suite python

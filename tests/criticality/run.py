@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""The scheduler's view of whole programs against what they know of themselves: schedules that log their own activity,
+seeded bottlenecks with their fix, storms of threads and processes, runtimes, servers that are attached to, users without
+rights. Needs root or the capabilities, and gcc, g++.
+
+Usage: run.py --transect PATH [--only WORD] [--rounds N] [--keep]
+"""
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+import checker  # noqa: E402
+import programs_alive  # noqa: E402
+import schedules  # noqa: E402
+import seeded  # noqa: E402
+import whole_programs  # noqa: E402
+from measured import Refused, Tool, broken_invariants  # noqa: E402
+
+
+class Results:
+    """Counts what passed; a part that can't run here is told and not counted."""
+
+    def __init__(self, only):
+        self.only, self.passed, self.failed = only, 0, 0
+
+    def wanted(self, name):
+        return not self.only or self.only in name
+
+    def judge(self, name, problems):
+        if problems:
+            self.failed += 1
+            print(f"FAILED {name}: {'; '.join(problems)}", flush=True)
+        else:
+            self.passed += 1
+            print(f"ok {name}", flush=True)
+
+    def absent(self, name, why):
+        print(f"NOT RUN: {name}: {why}", flush=True)
+
+    def test(self, name, check):
+        """Judges by what `check` complains of; a tool or program that isn't there is no failure."""
+        if not self.wanted(name):
+            return
+        try:
+            self.judge(name, check())
+        except Refused as why:
+            self.absent(name, str(why))
+        except (subprocess.TimeoutExpired, OSError, ValueError, KeyError, StopIteration, RuntimeError) as error:
+            self.judge(name, [f"{type(error).__name__}: {str(error)[:300]}"])
+
+
+def test_schedules(results, tool, build):
+    for seed, threads, phases, most, hop in schedules.CASES:
+        name = f"schedule {seed}: {threads} threads, at most {most} at work" + (", hopping" if hop else "")
+        command = [os.path.join(build, "schedule"), str(seed), str(threads), str(phases), str(most)] + ["hop"] * hop
+
+        def check():
+            # The log and the kernel may differ by what others do to the machine between a note and the system call: a
+            # second and a third run may say that it was that. A wrong sum fails in each.
+            for attempt in range(3):
+                answer = tool.run(command)
+                complaints = broken_invariants(answer)
+                if complaints:
+                    return complaints
+                complaints, worst = schedules.compared(answer)
+                if not complaints:
+                    print(f"   worst deviation of a thread {worst:.2%}, run {attempt + 1}")
+                    return []
+            return complaints
+
+        results.test(name, check)
+
+
+def test_seeded(results, tool, build, folder, rounds):
+    """Each bottleneck once for place, kind and holder, then its fix; goals are shares over all of them."""
+    share = {"place": [], "kind": [], "object": []}
+    right_holders = all_holders = 0
+    what_if = []
+    for name in seeded.NAMES:
+        if not results.wanted(f"seeded {name}"):
+            continue
+        try:
+            answer = seeded.recorded(tool, name, build, folder)
+        except (subprocess.TimeoutExpired, OSError, ValueError) as error:
+            results.judge(f"seeded {name}", [str(error)[:300]])
+            continue
+        if answer.status == 77:
+            results.absent(f"seeded {name}", answer.err.strip()[-100:])
+            continue
+        truth = answer.truth()
+        complaints = broken_invariants(answer) if truth else [f"status {answer.status}: {answer.err[-300:]}"]
+        results.judge(f"seeded {name}: invariants, streams and status", complaints)
+        if not truth or not answer.rows:
+            for what in share:
+                share[what].append(False)
+            continue
+        said = {"place": seeded.place(answer, truth), "kind": seeded.kind(answer, truth)}
+        if truth["object"]:
+            said["object"] = seeded.named_object(answer, truth)
+        for what, complaint in said.items():
+            share[what].append(complaint is None)
+            if complaint:
+                print(f"   wrong {what} of {name}: {complaint}")
+        held = seeded.holders(answer, truth)
+        if held:
+            right_holders, all_holders = right_holders + held[0], all_holders + held[1]
+            print(f"   holder right in {held[0]} of {held[1]} waits of {name}")
+        if truth["speedup"]:
+            foretold = seeded.predicted(answer, truth)
+            real = seeded.saving(name, build, folder, rounds)
+            if foretold and real is not None:
+                low, best, high = foretold
+                off = best / real - 1 if real else float("inf")
+                what_if.append(abs(off) <= 0.15)
+                print(f"   what-if of {name}: {low:.1%} to {high:.1%}, best {best:.1%}; the fix saved {real:.1%} ({off:+.0%})")
+            elif real is not None:
+                what_if.append(False)
+                print(f"   what-if of {name}: no row for {truth['function']} at {truth['speedup']}; the fix saved {real:.1%}")
+    for what, goal in (("place", 0.9), ("kind", 0.9), ("object", 0.9)):
+        if share[what]:
+            reached = sum(share[what]) / len(share[what])
+            results.judge(f"seeded: right {what} in {sum(share[what])} of {len(share[what])}",
+                          [] if reached >= goal else [f"{reached:.0%}, goal {goal:.0%}"])
+    if all_holders:
+        reached = right_holders / all_holders
+        results.judge(f"seeded: right holder in {right_holders} of {all_holders} waits",
+                      [] if reached >= 0.95 else [f"{reached:.1%}, goal 95%"])
+    if what_if:
+        enough = min(8, len(what_if))
+        results.judge(f"seeded: what-if within 15 % of the fix in {sum(what_if)} of {len(what_if)}",
+                      [] if sum(what_if) >= enough else [f"goal {enough}"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--transect", required=True)
+    parser.add_argument("--build", default=os.path.join(HERE, "../../target/tests/criticality"))
+    parser.add_argument("--only", help="tests whose name contains this")
+    parser.add_argument("--rounds", type=int, default=3, help="runs with and without the fix")
+    parser.add_argument("--keep", action="store_true", help="leaves the answers in a folder")
+    arguments = parser.parse_args()
+    build = os.path.realpath(arguments.build)
+    for source in (os.path.join(HERE, "programs"), os.path.join(HERE, "../../workloads/criticality")):
+        subprocess.run(["make", "-s", "-C", source, f"BUILD={build}"], check=True)
+    folder = tempfile.mkdtemp(prefix="transect-criticality-", dir="/var/tmp")
+    tool = Tool(os.path.abspath(arguments.transect), folder)
+    results = Results(arguments.only)
+    try:
+        results.test("the checker finds what is wrong in made-up answers", checker.check)
+        why = tool.refusal()
+        if why:
+            results.absent("criticality of whole programs", why)
+        else:
+            test_schedules(results, tool, build)
+            whole_programs.test(results, tool, build, folder)
+            programs_alive.test(results, tool, build, folder)
+            test_seeded(results, tool, build, folder, arguments.rounds)
+    finally:
+        if arguments.keep:
+            print(f"answers are in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    print(f"{results.passed} passed, {results.failed} failed")
+    return results.failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

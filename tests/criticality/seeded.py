@@ -1,0 +1,134 @@
+"""The seeded bottlenecks of workloads/criticality: right place first, right kind, right holder, and what-if against the
+fix applied."""
+import json
+import os
+import socket
+import statistics
+import subprocess
+
+from measured import function_in, plain, undisturbed
+
+NAMES = ["hot-mutex-short", "hot-mutex-long", "rwlock-writers", "condition-storm", "barrier-imbalance",
+         "unbalanced-pipeline", "fsync-commit", "slow-peer", "page-faults", "spin-wait", "run-queue", "serial-phase",
+         "malloc-arena", "slow-child", "directory-lock", "pipe-ping-pong", "semaphore-pool", "forked-workers",
+         "sleep-poll", "join-straggler"]
+
+
+class Peer:
+    """The servers of `slow-peer`, which are no part of the program that is looked at."""
+
+    def __init__(self, name, build, fixed):
+        self.process, self.arguments = None, []
+        if name != "slow-peer":
+            return
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = min(probe.getsockname()[1], 60000)
+        self.process = subprocess.Popen([os.path.join(build, name), "--serve", str(port)] + ["--fixed"] * fixed,
+                                        stdout=subprocess.PIPE, text=True)
+        self.process.stdout.readline()
+        self.arguments = ["--port", str(port)]
+
+    def __enter__(self):
+        return self.arguments
+
+    def __exit__(self, *_):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+
+
+def command(name, build, folder, fixed):
+    files = ["--folder", folder] if name in ("fsync-commit", "page-faults", "directory-lock") else []
+    return [os.path.join(build, name)] + files + ["--fixed"] * fixed
+
+
+def elapsed(name, build, folder, fixed):
+    """Time that the workload says it took without us, s; None if it can't run here."""
+    with Peer(name, build, fixed) as more:
+        done = subprocess.run(command(name, build, folder, fixed) + more, capture_output=True, text=True, timeout=120,
+                              preexec_fn=undisturbed)
+    if done.returncode == 77:
+        return None
+    line = next(l for l in done.stdout.splitlines() if l.startswith('{"truth"'))
+    return json.loads(line)["elapsed_ns"] / 1e9
+
+
+def recorded(tool, name, build, folder, fixed=False, options=()):
+    with Peer(name, build, fixed) as more:
+        return tool.run(command(name, build, folder, fixed) + more, options)
+
+
+def place(answer, truth):
+    """Complaint unless the first path, or of a spin the first one of the corrected order, is the bottleneck's."""
+    paths = answer.paths()
+    if not paths:
+        return "no paths"
+    if function_in(paths[0], {truth["function"]}):
+        return None
+    return f"first is {paths[0]['state']} {' > '.join((paths[0].get('stack') or ['?'])[-4:])}, not {truth['function']}"
+
+
+def kind(answer, truth):
+    """Complaint unless most critical waiting is of the right kind."""
+    sums = {}
+    for row in answer.waits():
+        sums[row["kind"]] = sums.get(row["kind"], 0) + row["critical_ns"]
+    best = max(sums, key=sums.get, default=None)
+    if best in truth["kind"].split("|") and sums[best] > 0:
+        return None
+    shown = ", ".join(f"{k} {ns / 1e6:.1f} ms" for k, ns in sorted(sums.items(), key=lambda e: -e[1])[:3])
+    return f"most critical kind is {best} ({shown}), not {truth['kind']}"
+
+
+def named_object(answer, truth):
+    """Complaint unless the first wait of the right kind names the object, where it has a name."""
+    rows = [row for row in answer.waits() if row["kind"] in truth["kind"].split("|")]
+    first = max(rows, key=lambda row: row["critical_ns"], default=None)
+    if not truth["object"] or first is None or truth["object"] in (first.get("object") or ""):
+        return None
+    return f"object of the first {truth['kind']} wait is {first.get('object')!r}, not {truth['object']}"
+
+
+def holders(answer, truth):
+    """(waits whose holder is right, waits) of a mutex, or a lock that has a writer; None if a holder isn't promised.
+
+    Right is a holder of another thread whose name begins as the truth says, with the function that holds the lock on its
+    stack."""
+    if truth["kind"] not in ("mutex", "rwlock") or not truth["holder"] and truth["kind"] != "mutex":
+        return None
+    right = all_of_them = 0
+    for row in answer.waits():
+        if row["kind"] != truth["kind"] or truth["object"] and truth["object"] not in (row.get("object") or ""):
+            continue
+        all_of_them += row["count"]
+        holder = row.get("holder")
+        if holder and (holder.get("thread") or "").startswith(truth["holder"]):
+            inside = {plain(name) for name in (holder.get("stack") or []) + [holder.get("function") or ""]}
+            # The stack of a holder that had just taken the lock, or was about to leave it, ends beside the function.
+            if truth["holder"] or truth["function"] in inside:
+                right += row["count"]
+    return right, all_of_them
+
+
+def predicted(answer, truth):
+    """(low, best, high) of the share that the speed-up of the function, all it calls included, would save; None without
+    such a row."""
+    wanted = "inf" if truth["speedup"] < 0 else truth["speedup"]
+    found = [row for row in answer.what_if() if row["speedup"] == wanted and
+             (plain(row["path"]) == truth["function"] or truth["function"] in {plain(f) for f in (row.get("stack") or [])[-1:]})]
+    # A function's own time is a part of what its fix speeds up.
+    best = max(found, key=lambda row: row["saving_high"], default=None)
+    return best and (best["saving_low"], best.get("saving", (best["saving_low"] + best["saving_high"]) / 2), best["saving_high"])
+
+
+def saving(name, build, folder, rounds):
+    """Share of the elapsed time that the fix saves, medians of runs in turn; None if it can't run here."""
+    before, after = [], []
+    for _ in range(rounds):
+        for fixed, times in ((False, before), (True, after)):
+            seconds = elapsed(name, build, folder, fixed)
+            if seconds is None:
+                return None
+            times.append(seconds)
+    return 1 - statistics.median(after) / statistics.median(before)

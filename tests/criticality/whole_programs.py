@@ -1,0 +1,262 @@
+"""Programs that are started under `transect criticality`: storms of threads and processes, namespaces, runtimes, streams
+and status, Debian's own binaries."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+from measured import Refused, broken_invariants, complete_stacks, function_in
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../../benches"))
+import programs as real  # noqa: E402
+
+PYTHON_THREADS = """
+import threading, queue, os, tempfile
+todo = queue.Queue(4)
+def work():
+    with tempfile.TemporaryFile() as file:
+        while (item := todo.get()) is not None:
+            file.write(str(sum(i * i for i in range(item))).encode()); file.flush(); os.fsync(file.fileno())
+threads = [threading.Thread(target=work) for _ in range(3)]
+for t in threads: t.start()
+for i in range(300): todo.put(1000 + i)
+for t in threads: todo.put(None)
+for t in threads: t.join()
+print("done")
+"""
+PERL = "for my $i (1..40) { open(my $p, '-|', 'echo', $i) or die; $s += <$p>; close $p; select(undef, undef, undef, 0.005); } print qq($s\\n);"
+
+
+def need(*tools):
+    for tool in tools:
+        if not shutil.which(tool) and not os.path.exists(tool):
+            raise Refused(f"{tool} is not here")
+
+
+def expect(answer, status=0, out=None):
+    complaints = broken_invariants(answer)
+    if answer.status != status:
+        complaints.append(f"status {answer.status}, not {status}: {answer.err[-200:]}")
+    if out is not None and answer.out != out:
+        complaints.append(f"printed {answer.out[-100:]!r}, not {out!r}")
+    return complaints
+
+
+def test_storms(results, tool, build):
+    def storm():
+        answer = tool.run([os.path.join(build, "storm"), "30"])
+        complaints = expect(answer)
+        if answer.rows:
+            # getrusage leaves out what killed threads of an exec used; the loader of each program is in both.
+            cpu = float(answer.out.split()[1]) * 1e9
+            ran = sum(t["running_ns"] for t in answer.threads())
+            if not 0.9 * cpu - 2e7 < ran < 1.15 * cpu + 2e7:
+                complaints.append(f"threads ran for {ran / 1e6:.0f} ms, getrusage says {cpu / 1e6:.0f} ms")
+        return complaints
+
+    def short_threads():
+        answer = tool.run([os.path.join(build, "short-threads"), "10000"])
+        complaints = expect(answer, out="threads 10000\n")
+        if answer.rows:
+            # A row may stand for many where there are too many to list.
+            there = sum(group.get("threads", 0) for group in answer.rows.get("groups", [])) or len(answer.threads())
+            lost = sum(row.get("count", 0) for row in (answer.data.get("loss") or []) if "thread" in row.get("what", ""))
+            if there + lost != 10001:
+                complaints.append(f"{there} threads shown and {lost} counted as lost, of 10001")
+        return complaints
+
+    def exec_threaded():
+        answer = tool.run([os.path.join(build, "exec-threaded")])
+        return expect(answer, out="replaced\n")
+
+    def namespace():
+        need("unshare")
+        answer = tool.run(["unshare", "-p", "-f", os.path.join(build, "schedule"), "1", "3", "20", "2"])
+        if answer.status and "unshare" in answer.err:
+            raise Refused(answer.err.strip()[-100:])
+        complaints = expect(answer)
+        if answer.rows:
+            # The program's own numbering: its threads are 1 to 4 there.
+            tids = sorted(t["tid"] for t in answer.threads() if t["name"].startswith("phased"))
+            if tids != [2, 3, 4]:
+                complaints.append(f"threads are numbered {tids}, the program's own numbers are 2, 3, 4")
+        return complaints
+
+    results.test("storm of forks, execs, exits and signals, hopping between processors", storm)
+    results.test("10,000 short threads", short_threads)
+    results.test("exec in a threaded process", exec_threaded)
+    results.test("pid namespace", namespace)
+
+
+def test_streams(results, tool):
+    script = "read a; echo out $a; echo err $a >&2; exit 7"
+    cases = [("status", ["sh", "-c", script], 7, "out \n", "err \n"),
+             ("signal", ["sh", "-c", "echo dying; kill -TERM $$"], 128 + signal.SIGTERM, "dying\n", ""),
+             ("bytes", ["printf", r"\000\001"], 0, "\0\1", "")]
+    for name, command, status, out, err in cases:
+        def check():
+            answer = tool.run(command)
+            complaints = expect(answer, status, out)
+            if answer.err != err:
+                complaints.append(f"on stderr {answer.err[-200:]!r}, not {err!r}")
+            return complaints
+
+        results.test(f"streams and status: {name}", check)
+
+    def text():
+        done = subprocess.run([tool.transect, "criticality", "--", "sh", "-c", "echo out; exit 3"], capture_output=True, text=True)
+        return [] if (done.returncode, done.stdout) == (3, "out\n") and done.stderr else [f"{done.returncode}, {done.stdout!r}, {done.stderr[:200]!r}"]
+
+    def without_output():
+        done = subprocess.run([tool.transect, "criticality", "--format", "json", "--", "true"], capture_output=True, text=True)
+        return [] if done.returncode and "--output" in done.stderr else [f"status {done.returncode}: {done.stderr[-200:]!r}"]
+
+    def absent():
+        done = subprocess.run([tool.transect, "criticality", "--", "/no/such/program"], capture_output=True, text=True)
+        return [] if done.returncode and "/no/such/program" in done.stderr and not done.stdout else [f"{done.returncode}, {done.stderr[-200:]!r}"]
+
+    results.test("streams and status: text goes to stderr", text)
+    results.test("streams and status: JSON of a launched program needs --output", without_output)
+    results.test("streams and status: a program that isn't there", absent)
+
+
+def first_place(answer, names, rows=1):
+    there = answer.paths()[:rows]
+    if any(function_in(row, names) for row in there):
+        return []
+    return [f"none of {sorted(names)} in the first {rows} paths: {[' > '.join((row['stack'] or ['?'])[-3:]) for row in there]}"]
+
+
+def imbalance(answer, chosen, least):
+    """Complaint unless corrected criticality of the busiest of the chosen threads is so many times the least's."""
+    values = sorted(t.get("corrected_ns", t["criticality_ns"]) for t in answer.threads() if chosen(t))
+    if len(values) < 2:
+        return [f"{len(values)} threads of the program"]
+    if values[-1] < least * values[0]:
+        return [f"corrected criticality {[round(v / 1e6) for v in values]} ms: no imbalance of {least} times"]
+    return []
+
+
+def test_runtimes(results, tool, build, folder):
+    def openmp(name):
+        def check():
+            need(os.path.join(build, name))
+            answer = tool.run([os.path.join(build, name)], env={**os.environ, "OMP_NUM_THREADS": "2"})
+            return expect(answer) + first_place(answer, {"iterate"}) + imbalance(answer, lambda t: t["running_ns"] > 5e6, 1.5)
+
+        return check
+
+    def tbb():
+        need(os.path.join(build, "tbb"))
+        answer = tool.run([os.path.join(build, "tbb")])
+        return expect(answer, out="pieces 200\n") + first_place(answer, {"store_in_order"})
+
+    def node():
+        need("node")
+        answer = tool.run(["node", "--perf-basic-prof", os.path.join(HERE, "programs/stairs.js"), os.path.join(folder, "stairs")], cwd=folder)
+        names = {f for row in answer.paths()[:3] for f in row["stack"]}
+        return expect(answer) + ([] if any("climbStairs" in n for n in names) else [f"climbStairs is not in the first paths: {sorted(names)[:20]}"])
+
+    def java():
+        need("java", os.path.join(build, "Stairs.class"))
+        answer = tool.run(["java", "-XX:+DumpPerfMapAtExit", "-cp", build, "Stairs"])
+        names = {f for row in answer.paths()[:3] for f in row["stack"]}
+        return expect(answer) + ([] if any("climbStairs" in n for n in names) else [f"climbStairs is not in the first paths: {sorted(names)[:20]}"])
+
+    def mpi():
+        need("mpirun", os.path.join(build, "imbalanced-ranks"))
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        answer = tool.run(["mpirun", *root, "--oversubscribe", "--mca", "mpi_yield_when_idle", "0", "-n", "2", os.path.join(build, "imbalanced-ranks")])
+        complaints = expect(answer) + first_place(answer, {"heavy_part"}, 2)
+        ranks = {int(r): float(w) for r, w in re.findall(r"^rank (\d+) .* work (\S+)", answer.out, re.M)}
+        waited = (max(ranks.values()) - min(ranks.values())) * 1e9 if ranks else 0
+        spun = sum(row["ns"] for row in answer.waits() if row["kind"] == "spin")
+        if not 0.6 * waited < spun < 1.4 * waited:
+            complaints.append(f"{spun / 1e6:.0f} ms spun, by the ranks' own clocks {waited / 1e6:.0f} ms")
+        # The main threads of the ranks; the others are the transport's.
+        return complaints + imbalance(answer, lambda t: t["running_ns"] > 1e8, 1.5)
+
+    results.test("runtime: OpenMP, libgomp", openmp("openmp-gomp"))
+    results.test("runtime: OpenMP, libomp", openmp("openmp-omp"))
+    results.test("runtime: TBB", tbb)
+    results.test("runtime: Node.js with a perf map", node)
+    results.test("runtime: Java with a perf map", java)
+    results.test("runtime: Open MPI, ranks that spin", mpi)
+
+
+def debian_binaries(folder):
+    """(name, tools, function of a prefix that runs it)."""
+    database = os.path.join(folder, "stacks.db")
+    sql = ("create table if not exists t(a integer primary key, b text);" +
+           "".join(f"insert into t(b) values ('{i}');" for i in range(300)) + "select count(*) from t;")
+    repository = os.path.join(folder, "stacks-repository")
+
+    def batch(command, cwd=None):
+        return lambda tool: tool.run(command, cwd=cwd)
+
+    def server(made):
+        def run(tool):
+            file = tool.output()
+            prefix = [tool.transect, "criticality", "--format", "json", "--output", file, "--"]
+            made().run(prefix, folder)
+            return tool.answer(file, subprocess.CompletedProcess([], 0, "", ""))
+
+        return run
+
+    redis = lambda: real.Server("redis-stacks", "redis-server", "redis-benchmark",
+                                lambda port, where: ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--appendonly", "yes", "--appendfsync", "always", "--dir", where],
+                                lambda port, where: real.timed(["redis-benchmark", "-p", str(port), "-q", "-n", "2000", "-c", "4", "-t", "set,get"]))
+    nginx = lambda: real.Server("nginx-stacks", "nginx", "ab", real.nginx_start,
+                                lambda port, where: real.timed(["ab", "-q", "-n", "3000", "-c", "2", f"http://127.0.0.1:{port}/index.html"]), stop="quit")
+    mariadb = lambda: real.Server("mariadbd-stacks", "mariadbd", "sysbench", real.mariadb_start(mariadb_data(folder)), real.sysbench(300), settle=0.5)
+    history = ("git init -q . && git config user.email a@b && git config user.name a && for i in $(seq 40); do seq $((i*50)) $((i*90)) > f$((i%7));"
+               " git add -A; git commit -qm $i; done; git -c pack.threads=2 repack -adq; git gc -q")
+    os.makedirs(repository, exist_ok=True)
+    yield "mariadbd", ("mariadbd", "sysbench", "mariadb-install-db"), server(mariadb)
+    yield "redis-server", ("redis-server", "redis-benchmark"), server(redis)
+    yield "nginx", ("nginx", "ab"), server(nginx)
+    yield "python3", ("/usr/bin/python3",), batch(["/usr/bin/python3", "-c", PYTHON_THREADS])
+    yield "sqlite3", ("sqlite3",), batch(["sqlite3", database, sql])
+    yield "git", ("git",), batch(["sh", "-c", history], repository)
+    yield "perl", ("perl",), batch(["perl", "-e", PERL])
+    yield "xz", ("xz",), batch(["sh", "-c", "seq 2000000 | xz -T2 -1 --block-size=1MiB | wc -c"])
+
+
+def mariadb_data(folder):
+    """An initialised data folder with sysbench's table, made once."""
+    if not os.path.isdir(os.path.join(folder, "mariadb")):
+        real.mariadb_base(folder)
+    return os.path.join(folder, "mariadb")
+
+
+def test_stacks(results, tool, folder):
+    whole = [0, 0]
+    for name, tools, run in debian_binaries(folder):
+        def check():
+            need(*tools)
+            answer = run(tool)
+            complaints = broken_invariants(answer)
+            reach, with_stack, waits = complete_stacks(answer)
+            whole[0] += reach
+            whole[1] += with_stack
+            print(f"   {name}: {reach} of {with_stack} stacks of waits reach the start of the thread; {waits} waits")
+            if with_stack == 0:
+                complaints.append("no stacks")
+            elif reach < 0.9 * with_stack:
+                incomplete = max((row for row in answer.waits() if row.get("stack") and not row.get("complete")), key=lambda row: row["count"], default={})
+                complaints.append(f"{reach / with_stack:.0%} complete, goal 90%; most frequent: {' > '.join(incomplete.get('stack', []))}")
+            return complaints
+
+        results.test(f"stacks of Debian's {name} as shipped", check)
+    if whole[1]:
+        print(f"   all: {whole[0] / whole[1]:.1%} of {whole[1]} stacks complete")
+
+
+def test(results, tool, build, folder):
+    test_streams(results, tool)
+    test_storms(results, tool, build)
+    test_runtimes(results, tool, build, folder)
+    test_stacks(results, tool, folder)

@@ -35,7 +35,7 @@ struct sched_task {
 	__u32 event;
 	__u32 task;
 	__u32 parent; /* task number of the thread that made it, 0 if unknown */
-	__s32 tid, tgid; /* as the initial pid namespace numbers them */
+	__s32 tid, tgid; /* as the recorder's pid namespace numbers them */
 	__s32 ns_tid, ns_tgid; /* as the thread's own does */
 	__s32 parent_tgid;
 	__u32 application;

@@ -407,11 +407,12 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 
 	if (!slot)
 		return 0;
-	if (task->pid != slot->tid) {
+	if (task->pid != slot->kernel_tid) {
 		/* Not the leader called exec: it took over the leader's number. */
 		key = tid_key(slot->tgid, slot->ns_tid);
 		bpf_map_delete_elem(&slot_by_tid, &key);
-		slot->tid = task->pid;
+		slot->kernel_tid = task->pid;
+		slot->tid = number_for_recorder(task);
 		own = own_number(task);
 		slot->ns_tid = own.number;
 		key = tid_key(slot->tgid, slot->ns_tid);
@@ -515,32 +516,34 @@ static __always_inline bool really_active(struct task_struct *task)
 }
 
 /* The application of a thread that is followed from the outset: its process's first thread decides. */
-static __always_inline __u32 seeded_application(struct task_struct *task)
+static __always_inline __u32 seeded_application(struct task_struct *leader)
 {
-	struct sched_slot *leader;
+	struct sched_slot *first;
 	__u32 *number;
 	__u64 key;
 
 	if (!per_process)
 		return 0;
 	/* The leader comes before its threads. */
-	key = tid_key(task->tgid, own_number(BPF_CORE_READ(task, group_leader)).number);
+	key = tid_key(number_for_recorder(leader), own_number(leader).number);
 	number = bpf_map_lookup_elem(&slot_by_tid, &key);
-	leader = number ? slot_numbered(*number) : 0;
-	return leader ? leader->application : new_application();
+	first = number ? slot_numbered(*number) : 0;
+	return first ? first->application : new_application();
 }
 
 static __noinline int seed(struct task_struct *task)
 {
+	struct task_struct *leader;
 	struct sched_instant instant;
 	struct sched_slot *slot;
 	__u64 now;
 
 	if (task->flags & PF_KTHREAD || task->exit_state)
 		return 0;
-	if (wanted_tgid ? task->tgid != wanted_tgid : !in_cgroup(task, wanted_cgroup))
+	leader = BPF_CORE_READ(task, group_leader);
+	if (wanted_tgid ? number_for_recorder(leader) != wanted_tgid : !in_cgroup(task, wanted_cgroup))
 		return 0;
-	slot = slot_numbered(follow(task, seeded_application(task), 0));
+	slot = slot_numbered(follow(task, seeded_application(leader), 0));
 	if (!slot)
 		return 0;
 	now = bpf_ktime_get_ns();

@@ -12,6 +12,7 @@ const volatile __u32 min_parallelism = 1; /* fewer active threads than this are 
 const volatile __u32 stack_depth = SCHED_MAX_FRAMES;
 const volatile __u32 per_process = 0; /* each process is an application of its own */
 const volatile __u32 with_stacks = 1;
+const volatile __u32 recorder_namespace = 0; /* number of the pid namespace that user space lives in */
 const volatile __u32 publish_threads = 0; /* the flow agent reads what threads have gained */
 const volatile __u64 stack_period = 1000000; /* ns: at high parallelism a thread's stacks are this far apart */
 
@@ -23,7 +24,7 @@ __u32 last_application = 0;
 
 /* What the next run of on_task is to do, and what it found; set and read by user space around it. */
 __u32 request = SCHED_REQUEST_NOTHING;
-__s32 wanted_tgid = 0; /* 0: those in wanted_cgroup or below it */
+__s32 wanted_tgid = 0; /* as the recorder sees it; 0: those in wanted_cgroup or below it */
 __u64 wanted_cgroup = 0;
 struct sched_audit audit = {};
 
@@ -66,7 +67,7 @@ struct sched_slot {
 	__u64 kernel_task, registers; /* addresses of its task_struct and of its saved user registers */
 	__u32 task, parent;
 	__u32 application;
-	__s32 tid, tgid, ns_tid, ns_tgid, parent_tgid;
+	__s32 kernel_tid, tid, tgid, ns_tid, ns_tgid, parent_tgid;
 	__u32 published; /* its record in the published pages */
 	__u32 stray; /* the last audit found it counted wrongly; an event makes it 0 */
 	__u64 slice_running; /* running_ns when the open slice began */

@@ -38,6 +38,23 @@ SCHED_INLINE __u64 tid_key(__s32 tgid, __s32 ns_tid)
 	return (__u64)(__u32)tgid << 32 | (__u32)ns_tid;
 }
 
+/* A task's number as the recorder's pid namespace sees it, which is how user space finds it in /proc; the initial
+ * namespace's if it is not in there. */
+static __noinline __s32 number_for_recorder(struct task_struct *task)
+{
+	struct pid *pid = BPF_CORE_READ(task, thread_pid);
+	unsigned int level = BPF_CORE_READ(pid, level), i;
+	struct upid *numbers = (void *)pid + bpf_core_field_offset(struct pid, numbers);
+
+	for (i = 0; i < 8 && i <= level; i++) {
+		struct upid *at = (void *)numbers + i * bpf_core_type_size(struct upid);
+
+		if (BPF_CORE_READ(at, ns, ns.inum) == recorder_namespace)
+			return BPF_CORE_READ(at, nr);
+	}
+	return BPF_CORE_READ(task, pid);
+}
+
 /* A thread's number as its own pid namespace sees it, and which namespace that is. */
 struct own_number {
 	__s32 number;
@@ -113,13 +130,14 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	slot->task = __sync_fetch_and_add(&last_task, 1) + 1;
 	slot->parent = parent;
 	slot->application = application;
-	slot->tid = BPF_CORE_READ(task, pid);
-	slot->tgid = BPF_CORE_READ(task, tgid);
 	leader = BPF_CORE_READ(task, group_leader);
+	slot->kernel_tid = BPF_CORE_READ(task, pid);
+	slot->tid = number_for_recorder(task);
+	slot->tgid = number_for_recorder(leader);
 	own = own_number(task);
 	slot->ns_tid = own.number;
 	slot->ns_tgid = own_number(leader).number;
-	slot->parent_tgid = BPF_CORE_READ(leader, real_parent, tgid);
+	slot->parent_tgid = number_for_recorder(BPF_CORE_READ(leader, real_parent));
 	slot->stray = 0;
 	slot->holder_slot = 0;
 	slot->stack_wanted = 0;

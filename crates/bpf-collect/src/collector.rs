@@ -1,0 +1,304 @@
+use std::fs;
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+
+use crate::error::CollectError;
+use crate::perf_event;
+use crate::skeleton::types::{sched_audit, sched_lost};
+use crate::skeleton::{SchedCriticalitySkel, SchedCriticalitySkelBuilder};
+use crate::totals::{ApplicationTotals, OpenThread};
+
+/// What to record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedSettings {
+    /// Processors that the program may use: *P*.
+    pub processors: u32,
+    /// Stacks are taken whenever fewer threads than this remain active; at higher parallelism at most one a
+    /// millisecond and thread.
+    pub min_parallelism: u32,
+    /// Frames of a stack, at most [`SchedSettings::MAX_STACK_DEPTH`].
+    pub stack_depth: u32,
+    /// Samples a second and processor; 0 for none.
+    pub sample_hz: u32,
+    /// Each process is an application of its own, instead of all together.
+    pub per_process: bool,
+    /// Take stacks at all.
+    pub stacks: bool,
+    /// Publish what each thread gains to the flow agent.
+    pub publish_threads: bool,
+}
+
+impl SchedSettings {
+    /// Frames that fit in a record.
+    pub const MAX_STACK_DEPTH: u32 = 127;
+}
+
+/// What an audit found: see [`SchedCollector::audit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Audit {
+    /// Threads followed.
+    pub followed: u64,
+    /// Of them active, by the scheduler's own word.
+    pub active: u64,
+    /// Threads that were counted otherwise in this audit and the one before, without any event between. They are
+    /// counted rightly from now on.
+    pub strays: u64,
+}
+
+/// Records and states that could not be kept, since the beginning.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Threads that were not followed, since too many lived at once: the number of active threads is too low.
+    pub threads: u64,
+    /// Processes that counted as part of the first, since there were too many.
+    pub applications: u64,
+    /// Waits whose record did not fit in the ring buffer. Their criticality is kept.
+    pub waits: u64,
+    /// Samples without room; the thread's next sample has their weight.
+    pub samples: u64,
+    /// Samples that met the clock while it changed; the thread's next sample has their weight.
+    pub busy_samples: u64,
+    /// Stacks without room; the waits and samples that name them have none.
+    pub stacks: u64,
+    /// Births, changes and ends of threads without room.
+    pub tasks: u64,
+}
+
+/// Memory that the loaded programs' handles lie in; must outlive the [`SchedCollector`].
+pub struct Storage(MaybeUninit<OpenObject>);
+
+impl Default for Storage {
+    fn default() -> Self {
+        Self(MaybeUninit::uninit())
+    }
+}
+
+impl std::fmt::Debug for Storage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Storage")
+    }
+}
+
+/// Records the scheduler's events of chosen processes and their descendants ("GAPP", ICPE '20).
+///
+/// Loading needs `CAP_BPF` and `CAP_PERFMON` (see [`crate::privilege`]); everything after it needs neither. Records
+/// wait in a ring buffer of 8 MiB until [`SchedCollector::consume`] takes them: call it at least every few
+/// milliseconds. What is not taken in time is lost in detail, not in criticality. Dropping it ends the recording.
+pub struct SchedCollector<'a> {
+    records: RingBuffer<'a>,
+    // Programs run as long as their links live.
+    _links: Vec<Link>,
+    tasks: Link,
+    skeleton: SchedCriticalitySkel<'a>,
+}
+
+impl std::fmt::Debug for SchedCollector<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("SchedCollector")
+    }
+}
+
+impl<'a> SchedCollector<'a> {
+    /// Loads the programs; nothing is followed yet. `on_record` gets each record's bytes (see [`crate::Record`]) when
+    /// [`SchedCollector::consume`] is called.
+    ///
+    /// # Errors
+    /// If the kernel refuses a program, lacks a tracepoint, or permits no timers.
+    pub fn load(
+        storage: &'a mut Storage,
+        settings: &SchedSettings,
+        mut on_record: impl FnMut(&[u8]) + 'a,
+    ) -> Result<Self, CollectError> {
+        let mut open = SchedCriticalitySkelBuilder::default().open(&mut storage.0).map_err(CollectError::Load)?;
+        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
+            constants.processors = settings.processors.max(1);
+            constants.min_parallelism = settings.min_parallelism;
+            constants.stack_depth = settings.stack_depth.clamp(1, SchedSettings::MAX_STACK_DEPTH);
+            constants.per_process = settings.per_process.into();
+            constants.with_stacks = settings.stacks.into();
+            constants.publish_threads = settings.publish_threads.into();
+            constants.recorder_namespace =
+                fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino() as u32).unwrap_or(0);
+        }
+        let skeleton = open.load().map_err(CollectError::Load)?;
+        let progs = &skeleton.progs;
+        let mut links = Vec::new();
+        // Births before the rest, so that no thread is seen whose maker was followed and that isn't.
+        for (name, program) in [
+            ("task_newtask", &progs.on_new_task),
+            ("sched_process_exec", &progs.on_exec),
+            ("sched_switch", &progs.on_switch),
+            ("sched_wakeup", &progs.on_wakeup),
+            ("sched_wakeup_new", &progs.on_wakeup_new),
+            ("sched_waking", &progs.on_waking),
+        ] {
+            links.push(program.attach_trace().map_err(|source| CollectError::Attach { name, source })?);
+        }
+        if settings.sample_hz > 0 {
+            for processor in online_processors() {
+                let refused = |source| CollectError::Samples { processor, source };
+                let timer = perf_event::cpu_clock(processor, settings.sample_hz).map_err(refused)?;
+                let link = progs.on_sample.attach_perf_event(timer.as_raw_fd());
+                links.push(link.map_err(|source| CollectError::Attach { name: "perf_event", source })?);
+                // The link holds the event.
+            }
+        }
+        let tasks =
+            progs.on_task.attach_trace().map_err(|source| CollectError::Attach { name: "iter/task", source })?;
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&skeleton.maps.records, move |bytes| {
+                on_record(bytes);
+                0
+            })
+            .map_err(CollectError::Load)?;
+        let records = builder.build().map_err(CollectError::Load)?;
+        Ok(Self { records, _links: links, tasks, skeleton })
+    }
+
+    /// Follows a process: its threads that there are now, and all that they and their descendants make from now on.
+    /// `pid` is as this process's pid namespace numbers it.
+    ///
+    /// # Errors
+    /// If no such process was found.
+    pub fn follow_process(&mut self, pid: i32) -> Result<(), CollectError> {
+        let before = self.threads_given();
+        self.ask(types::SCHED_REQUEST_FOLLOW, pid, 0)?;
+        if self.threads_given() == before {
+            return Err(CollectError::Nothing(format!("there is no process {pid}")));
+        }
+        Ok(())
+    }
+
+    /// Follows all threads in a cgroup (version 2) and below it, and all that they and their descendants make from now
+    /// on. Processes that are moved into it later are found by calling this again.
+    ///
+    /// # Errors
+    /// If the folder can't be read. An empty cgroup is none.
+    pub fn follow_cgroup(&mut self, folder: &Path) -> Result<(), CollectError> {
+        // A cgroup's number is its folder's inode number (kernfs, on 64-bit systems).
+        let metadata =
+            fs::metadata(folder).map_err(|source| CollectError::Cgroup { path: folder.to_owned(), source })?;
+        self.ask(types::SCHED_REQUEST_FOLLOW, 0, metadata.ino())
+    }
+
+    /// Compares the counted number of active threads with the scheduler's own, thread by thread.
+    ///
+    /// # Errors
+    /// If the programs can't be run.
+    pub fn audit(&mut self) -> Result<Audit, CollectError> {
+        if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
+            state.audit = sched_audit::default();
+        }
+        self.ask(types::SCHED_REQUEST_AUDIT, 0, 0)?;
+        let found = self.skeleton.maps.bss_data.as_deref().map(|state| state.audit).unwrap_or_default();
+        Ok(Audit { followed: found.followed, active: found.active, strays: found.strays })
+    }
+
+    /// Hands the records that there are to the function given to [`SchedCollector::load`]; does not wait. Returns how
+    /// many.
+    ///
+    /// # Errors
+    /// If the ring buffer can't be read.
+    pub fn consume(&mut self) -> Result<usize, CollectError> {
+        let taken = self.records.consume_raw();
+        usize::try_from(taken).map_err(|_| CollectError::Read(libbpf_rs::Error::from_raw_os_error(-taken)))
+    }
+
+    /// Threads followed so far, the ended ones included.
+    pub fn threads_given(&self) -> u32 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |state| state.last_task)
+    }
+
+    /// Each application's clock, brought up to `now` (`CLOCK_MONOTONIC`, ns).
+    ///
+    /// # Errors
+    /// If the map can't be read.
+    pub fn totals(&self, now: u64) -> Result<Vec<ApplicationTotals>, CollectError> {
+        let applications = self.skeleton.maps.bss_data.as_deref().map_or(0, |state| state.last_application);
+        let mut totals = Vec::new();
+        for number in 0..=applications.min(types::SCHED_MAX_APPLICATIONS - 1) {
+            let value = self.lookup(&self.skeleton.maps.applications, number)?;
+            if let Some(found) = value.as_deref().and_then(|bytes| ApplicationTotals::decode(number, bytes, now)) {
+                totals.push(found);
+            }
+        }
+        Ok(totals)
+    }
+
+    /// Threads that have not ended, with what they have gained up to `now` (`CLOCK_MONOTONIC`, ns).
+    ///
+    /// # Errors
+    /// If the map can't be read.
+    pub fn open_threads(&self, now: u64) -> Result<Vec<OpenThread>, CollectError> {
+        let applications = self.totals(now)?;
+        let slots = self.skeleton.maps.bss_data.as_deref().map_or(0, |state| state.last_slot);
+        let mut threads = Vec::new();
+        for number in 1..=slots.min(types::SCHED_MAX_THREADS - 1) {
+            let value = self.lookup(&self.skeleton.maps.slots, number)?;
+            if let Some(thread) = value.as_deref().and_then(|bytes| OpenThread::decode(bytes, now, &applications)) {
+                threads.push(thread);
+            }
+        }
+        Ok(threads)
+    }
+
+    /// What was lost so far.
+    pub fn lost(&self) -> Lost {
+        let sched_lost { threads, applications, waits, samples, stacks, tasks, published } =
+            self.skeleton.maps.bss_data.as_deref().map(|state| state.lost).unwrap_or_default();
+        Lost { threads, applications, waits, samples, busy_samples: published, stacks, tasks }
+    }
+
+    /// The map whose pages the flow agent reads (`sched_published.h`).
+    pub fn published(&self) -> BorrowedFd<'_> {
+        self.skeleton.maps.published.as_fd()
+    }
+
+    fn lookup(&self, map: &impl MapCore, number: u32) -> Result<Option<Vec<u8>>, CollectError> {
+        map.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(CollectError::Read)
+    }
+
+    /// Runs the program over all threads of the machine.
+    fn ask(&mut self, request: u32, pid: i32, cgroup: u64) -> Result<(), CollectError> {
+        let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(()) };
+        state.request = request;
+        state.wanted_tgid = pid;
+        state.wanted_cgroup = cgroup;
+        let mut run = Iter::new(&self.tasks).map_err(CollectError::Read)?;
+        let mut nothing = Vec::new();
+        let outcome = run.read_to_end(&mut nothing);
+        if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
+            state.request = types::SCHED_REQUEST_NOTHING;
+        }
+        outcome.map(|_| ()).map_err(|source| CollectError::Read(source.into()))
+    }
+}
+
+/// Constants of `sched_abi.h` that are macros or enumerators there.
+mod types {
+    pub(super) const SCHED_REQUEST_NOTHING: u32 = 0;
+    pub(super) const SCHED_REQUEST_FOLLOW: u32 = 1;
+    pub(super) const SCHED_REQUEST_AUDIT: u32 = 2;
+    pub(super) const SCHED_MAX_APPLICATIONS: u32 = 256;
+    pub(super) const SCHED_MAX_THREADS: u32 = 16384;
+}
+
+/// Numbers in `/sys/devices/system/cpu/online`: `0-3,6`.
+fn online_processors() -> Vec<u32> {
+    let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
+    text.trim()
+        .split(',')
+        .filter_map(|range| {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            Some(first.parse().ok()?..=last.parse().ok()?)
+        })
+        .flatten()
+        .collect()
+}

@@ -10,7 +10,7 @@
 #   --icount        one instruction takes one nanosecond of the machine's time: costs are counted, not measured
 #   --append TEXT   more parameters of the kernel
 #   --env NAME=V    a variable of the program's environment
-#   --keep FOLDER   a folder below /tmp that the program needs (the repository and CARGO_TARGET_DIR are kept anyway)
+#   --keep PATH     a file or folder below /tmp that the program needs (the repository and CARGO_TARGET_DIR are kept anyway)
 #   --console FILE  where the kernel's messages go (by default they are shown only if the machine dies)
 #
 # Inside: /tmp, /run, /var/tmp, /mnt and /dev/shm are memory; all else is the host's and can't be written; the program

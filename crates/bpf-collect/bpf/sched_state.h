@@ -61,7 +61,7 @@ struct sched_instant {
 SCHED_INLINE struct sched_instant sched_advance(struct sched_clock *clock, __u64 now, int change, __u32 cpus)
 {
 	struct sched_instant instant;
-	__u32 active = clock->active;
+	__u32 active = clock->active, row = active < SCHED_MAX_PARALLELISM ? active : SCHED_MAX_PARALLELISM - 1;
 	__u64 dt = 0;
 
 	instant.idle_ended = 0;
@@ -81,7 +81,9 @@ SCHED_INLINE struct sched_instant sched_advance(struct sched_clock *clock, __u64
 	} else {
 		clock->idle += dt;
 	}
-	clock->histogram[active < SCHED_MAX_PARALLELISM ? active : SCHED_MAX_PARALLELISM - 1] += dt;
+	/* For the verifier of 6.1, which forgets the bound when the compiler copies `row`; the compiler must not know it. */
+	__asm__ volatile("" : "+r"(row));
+	clock->histogram[row & (SCHED_MAX_PARALLELISM - 1)] += dt;
 	if (change > 0) {
 		if (!active && clock->started)
 			instant.idle_ended = clock->time - clock->idle_since;

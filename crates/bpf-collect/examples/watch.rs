@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for thread in &threads {
         println!("{thread:?}");
     }
-    let sum: u64 = threads.iter().map(|thread| thread.criticality).sum();
+    let sum: u64 = threads.iter().map(|thread| thread.task.criticality).sum();
     println!("sum {} busy {}", sum as f64 / 65536.0, totals[0].busy_ns);
     println!("records by type {:?}, {} bytes; {:?}", counts.borrow(), bytes_seen.get(), collector.lost());
     Ok(())

@@ -8,7 +8,6 @@ mod error;
 mod perf_event;
 mod plain;
 pub mod privilege;
-#[allow(unsafe_code)]
 pub mod record;
 mod skeleton;
 mod totals;

@@ -2,6 +2,7 @@
 
 use std::ffi::c_char;
 
+use crate::plain::read;
 use crate::skeleton::types;
 
 pub use types::{sched_lost, sched_object, sched_sample, sched_task, sched_unknown_code, sched_wait};
@@ -135,26 +136,6 @@ pub struct MalformedRecord {
     pub kind: u32,
     /// Its size.
     pub bytes: usize,
-}
-
-/// Types that any bytes of their size are valid values of.
-///
-/// # Safety
-/// Plain integers and arrays of them only.
-unsafe trait Plain: Copy {}
-
-// SAFETY: generated from structures of integers and arrays of integers.
-unsafe impl Plain for sched_task {}
-// SAFETY: as above.
-unsafe impl Plain for sched_wait {}
-// SAFETY: as above.
-unsafe impl Plain for sched_sample {}
-// SAFETY: as above.
-unsafe impl Plain for sched_unknown_code {}
-
-fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
-    // SAFETY: the bytes are there, and any are a valid value; the read makes no assumption on alignment.
-    (bytes.len() >= size_of::<T>()).then(|| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
 /// Where a stack's frames begin.

@@ -1,8 +1,8 @@
 //! States of the kernel's state machine (`sched_state.h`), read at the end.
 
 use crate::plain;
-use crate::record::FRACTION_BITS;
-use crate::skeleton::types::{sched_application, sched_clock, sched_slot};
+use crate::record::{FRACTION_BITS, record_type, task_event};
+use crate::skeleton::types::{sched_application, sched_clock, sched_slot, sched_task, sched_wait};
 
 /// One application's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,32 +47,12 @@ impl ApplicationTotals {
 }
 
 /// A thread that has not ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct OpenThread {
-    /// Its task number, as in the records.
-    pub task: u32,
-    /// Its application.
-    pub application: u32,
-    /// Process and thread, as the recorder's pid namespace numbers them.
-    pub tgid: i32,
-    /// See `tgid`.
-    pub tid: i32,
-    /// Criticality, fixed point.
-    pub criticality: u64,
-    /// Of it since its last sample, fixed point.
-    pub unattributed: u64,
-    /// Time on a processor, ns.
-    pub running_ns: u64,
-    /// Time active without one, ns.
-    pub runnable_ns: u64,
-    /// Time blocked, ns.
-    pub blocked_ns: u64,
-    /// Whether it is active.
-    pub active: bool,
-    /// Since when it is what it is (`CLOCK_MONOTONIC`, ns).
-    pub since: u64,
-    /// The stack that it waits at; 0 if it is active or none was taken.
-    pub stack: u64,
+    /// What is known of it, with totals up to now; without its name.
+    pub task: sched_task,
+    /// The wait that it is in, which nothing has ended: `end` is now, and there is no waker.
+    pub wait: Option<sched_wait>,
 }
 
 impl OpenThread {
@@ -92,19 +72,26 @@ impl OpenThread {
         }
         let on_cpu_ns = if thread.on_cpu_since > 0 { now.saturating_sub(thread.on_cpu_since) } else { 0 };
         let running_ns = thread.running_ns + on_cpu_ns;
-        Some(Self {
+        let wait = (thread.active == 0 && slot.wait.begin > 0).then(|| sched_wait { end: now, ..slot.wait });
+        let task = sched_task {
+            r#type: record_type::TASK,
+            event: task_event::EXIT,
             task: slot.task,
-            application: slot.application,
-            tgid: slot.tgid,
+            parent: slot.parent,
             tid: slot.tid,
+            tgid: slot.tgid,
+            ns_tid: slot.ns_tid,
+            ns_tgid: slot.ns_tgid,
+            parent_tgid: slot.parent_tgid,
+            application: slot.application,
+            time: now,
             criticality,
             unattributed: criticality.saturating_sub(thread.sampled),
             running_ns,
             runnable_ns: active_ns.saturating_sub(running_ns),
             blocked_ns,
-            active: thread.active != 0,
-            since: thread.changed,
-            stack: if thread.active == 0 { slot.wait.stack } else { 0 },
-        })
+            ..Default::default()
+        };
+        Some(Self { task, wait })
     }
 }

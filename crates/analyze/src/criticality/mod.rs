@@ -175,7 +175,7 @@ pub(crate) fn of(profile: &Profile, names: &Names, selection: &Selection) -> Opt
         parallelism,
         over_time: over_time::rows(&source),
         waits,
-        graph: WaitGraph::default(),
+        graph: graph::graph(&source),
         what_if: Vec::new(),
     })
 }

@@ -69,6 +69,8 @@ pub struct CriticalWaitRow {
     pub critical_ns: i64,
     /// The waiter's functions, root first; empty if unknown.
     pub stack: Vec<String>,
+    /// Most of its waits have a stack that reaches `main` or the start of a thread.
+    pub complete: bool,
 }
 
 /// Objects of waits as numbers.
@@ -144,6 +146,7 @@ type At = (u32, Option<PathId>);
 #[derive(Default)]
 struct Sum {
     count: i64,
+    complete: i64,
     ns: i64,
     idle_ns: i64,
     gain_ns: i64,
@@ -160,6 +163,7 @@ impl Sum {
 
     fn add(&mut self, other: Sum) {
         self.count += other.count;
+        self.complete += other.complete;
         self.ns += other.ns;
         self.idle_ns += other.idle_ns;
         self.gain_ns += other.gain_ns;
@@ -194,6 +198,8 @@ fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
         let key = (wait.kind, source.objects.of(row), path_of(source.wait_stacks[row]), place, holder.is_some());
         let sum = sums.entry(key).or_insert_with(|| Sum { objects: 1, ..Sum::default() });
         sum.count += wait.count;
+        let stack = source.wait_stacks[row].and_then(|stack| source.tables.stacks.get(stack as usize));
+        sum.complete += if stack.is_some_and(|stack| stack.complete) { wait.count } else { 0 };
         sum.ns += wait.ns;
         sum.idle_ns += wait.idle_ns;
         sum.gain_ns += wait.holder_gain_ns;
@@ -245,6 +251,7 @@ fn row(source: &Source<'_>, key: Key, sum: Sum) -> CriticalWaitRow {
         holder_gain_ns: sum.gain_ns,
         critical_ns: sum.critical_ns(),
         stack: path.map_or_else(Vec::new, |path| source.paths.names(path)),
+        complete: path.is_some() && 2 * sum.complete >= sum.count,
     }
 }
 
@@ -292,6 +299,8 @@ fn spinning(source: &Source<'_>) -> Vec<CriticalWaitRow> {
         let path = source.paths.stack(sample.stack).map(|facts| facts.path);
         let (sum, workers) = sums.entry(path).or_default();
         sum.count += sample.samples;
+        let stack = source.tables.stacks.get(sample.stack as usize);
+        sum.complete += if stack.is_some_and(|stack| stack.complete) { sample.samples } else { 0 };
         sum.ns += sample.active_ns;
         sum.gain_ns += sample.criticality_ns;
         *sum.tasks.entry(sample.task).or_default() += sample.active_ns;

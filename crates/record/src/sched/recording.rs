@@ -1,0 +1,207 @@
+//! The thread that owns the scheduler collector: everything of libbpf lives in it.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use transect_bpf_collect::record::Record;
+use transect_bpf_collect::{CollectError, SchedCollector, SchedSettings, Storage, privilege};
+
+use super::collection::{Collected, Collection, Totals};
+use crate::error::RecordError;
+
+/// How long records wait in the ring buffer: at a million a second it is half full then.
+const CONSUME_EVERY: Duration = Duration::from_millis(10);
+/// How often the number of active threads is compared with the scheduler's own.
+const AUDIT_EVERY: Duration = Duration::from_secs(1);
+
+/// Whose threads are recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Followed {
+    /// A process, its threads and their descendants.
+    Process(i32),
+    /// Everything in a cgroup (its folder).
+    Cgroup(PathBuf),
+}
+
+/// How to record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchedOptions {
+    /// Samples a second and processor.
+    pub sample_hz: u32,
+    /// Stacks whenever fewer threads than this remain active; `None`: the number of processors.
+    pub min_parallelism: Option<u32>,
+    /// Frames of a stack.
+    pub stack_depth: u32,
+    /// Each process is an application of its own.
+    pub per_process: bool,
+    /// Take stacks and samples at all.
+    pub stacks: bool,
+    /// The flow agent reads what threads gain.
+    pub with_flows: bool,
+}
+
+impl Default for SchedOptions {
+    fn default() -> Self {
+        Self {
+            sample_hz: 997,
+            min_parallelism: None,
+            stack_depth: SchedSettings::MAX_STACK_DEPTH,
+            per_process: false,
+            stacks: true,
+            with_flows: false,
+        }
+    }
+}
+
+enum Request {
+    Follow(Followed, Sender<Result<(), RecordError>>),
+    /// No more privileges are needed.
+    Drop(Sender<Result<(), RecordError>>),
+}
+
+/// A recording of scheduler events that runs until [`SchedRecording::finish`].
+#[derive(Debug)]
+pub struct SchedRecording {
+    requests: Sender<Request>,
+    thread: JoinHandle<Result<Collected, RecordError>>,
+    published: OwnedFd,
+}
+
+/// Processors that this process, and so the program that it launches, may use.
+pub fn allowed_processors() -> u32 {
+    rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count())
+}
+
+impl SchedRecording {
+    /// Loads the collector. Nothing is followed yet. `origin_ns` is the recording's start (`CLOCK_MONOTONIC`, ns).
+    ///
+    /// # Errors
+    /// If privileges are missing, or the kernel does not do what is needed.
+    pub fn start(options: &SchedOptions, origin_ns: u64) -> Result<Self, RecordError> {
+        privilege::check().map_err(RecordError::Privilege)?;
+        let processors = allowed_processors();
+        let settings = SchedSettings {
+            processors,
+            min_parallelism: options.min_parallelism.unwrap_or(processors),
+            stack_depth: options.stack_depth,
+            sample_hz: if options.stacks { options.sample_hz } else { 0 },
+            per_process: options.per_process,
+            stacks: options.stacks,
+            publish_threads: options.with_flows,
+        };
+        let (requests, inbox) = channel();
+        let (ready, loaded) = channel();
+        let thread = std::thread::Builder::new()
+            .name("transect-sched".to_owned())
+            .spawn(move || serve(&settings, origin_ns, &inbox, &ready))
+            .map_err(RecordError::system("start a thread"))?;
+        match loaded.recv() {
+            Ok(published) => Ok(Self { requests, thread, published }),
+            Err(_) => match thread.join() {
+                Ok(Err(error)) => Err(error),
+                _ => Err(RecordError::Ended),
+            },
+        }
+    }
+
+    /// Descriptor of the map whose pages the flow agent reads.
+    pub fn published(&self) -> &OwnedFd {
+        &self.published
+    }
+
+    /// Records these from now on.
+    ///
+    /// # Errors
+    /// If they are not there.
+    pub fn follow(&self, followed: Followed) -> Result<(), RecordError> {
+        self.ask(|reply| Request::Follow(followed, reply))
+    }
+
+    /// Gives up the privileges that only loading needs; nothing more can be loaded. Call it after the program to launch
+    /// has been forked, so that the program keeps what it would have had.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn drop_privileges(&self) -> Result<(), RecordError> {
+        self.ask(Request::Drop)
+    }
+
+    fn ask(&self, request: impl FnOnce(Sender<Result<(), RecordError>>) -> Request) -> Result<(), RecordError> {
+        let (reply, answer) = channel();
+        self.requests.send(request(reply)).map_err(|_| RecordError::Ended)?;
+        answer.recv().map_err(|_| RecordError::Ended)?
+    }
+
+    /// Ends the recording and makes tables of it.
+    ///
+    /// # Errors
+    /// If the kernel's side can't be read.
+    pub fn finish(self) -> Result<Collected, RecordError> {
+        drop(self.requests);
+        self.thread.join().map_err(|_| RecordError::Ended)?
+    }
+}
+
+/// `CLOCK_MONOTONIC` in ns: the kernel's programs use it too.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+fn serve(
+    settings: &SchedSettings,
+    origin_ns: u64,
+    inbox: &Receiver<Request>,
+    ready: &Sender<OwnedFd>,
+) -> Result<Collected, RecordError> {
+    let collection = std::cell::RefCell::new(Collection::new(settings, origin_ns));
+    let mut storage = Storage::default();
+    let mut collector = SchedCollector::load(&mut storage, settings, |bytes| match Record::decode(bytes) {
+        Ok(record) => collection.borrow_mut().accept(record),
+        Err(malformed) => collection.borrow_mut().reject(&malformed),
+    })?;
+    let published = collector.published().try_clone_to_owned().map_err(RecordError::system("keep the collector's map"))?;
+    // Nobody who waits any more has given up: the loop below ends at once.
+    let _ = ready.send(published);
+    let mut audited = Instant::now();
+    let mut drift = 0;
+    loop {
+        match inbox.recv_timeout(CONSUME_EVERY) {
+            Ok(Request::Follow(followed, reply)) => {
+                let _ = reply.send(follow(&mut collector, &followed).map_err(RecordError::from));
+            }
+            Ok(Request::Drop(reply)) => {
+                let _ = reply.send(privilege::drop_after_load().map_err(RecordError::Privilege));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        collector.consume()?;
+        collection.borrow_mut().between();
+        if audited.elapsed() >= AUDIT_EVERY {
+            audited = Instant::now();
+            drift = drift.max(collector.audit()?.strays);
+        }
+    }
+    let now = monotonic_ns();
+    collector.consume()?;
+    let totals = Totals {
+        applications: collector.totals(now)?,
+        open: collector.open_threads(now)?,
+        lost: collector.lost(),
+        drift,
+        now,
+    };
+    drop(collector);
+    collection.into_inner().finish(totals)
+}
+
+fn follow(collector: &mut SchedCollector<'_>, followed: &Followed) -> Result<(), CollectError> {
+    match followed {
+        Followed::Process(pid) => collector.follow_process(*pid),
+        Followed::Cgroup(folder) => collector.follow_cgroup(folder),
+    }
+}

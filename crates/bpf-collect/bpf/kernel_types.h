@@ -47,7 +47,9 @@ struct bpf_spin_lock {
 	__u32 val;
 };
 
+#ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#endif
 
 struct pt_regs {
 	unsigned long r10, r8, ax, dx, si, di, bp, orig_ax, ip, sp;
@@ -200,6 +202,8 @@ struct bpf_iter__task {
 
 struct linux_binprm;
 
+#ifdef __bpf__
 #pragma clang attribute pop
+#endif
 
 #endif

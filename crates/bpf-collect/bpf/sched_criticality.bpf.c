@@ -533,9 +533,11 @@ static __always_inline __u32 seeded_application(struct task_struct *leader)
 
 static __noinline int seed(struct task_struct *task)
 {
+	struct sched_application *application;
+	struct sched_published *pages;
 	struct task_struct *leader;
-	struct sched_instant instant;
 	struct sched_slot *slot;
+	bool active;
 	__u64 now;
 
 	if (task->flags & PF_KTHREAD || task->exit_state)
@@ -546,14 +548,18 @@ static __noinline int seed(struct task_struct *task)
 	slot = slot_numbered(follow(task, seeded_application(leader), 0));
 	if (!slot)
 		return 0;
+	application = application_of(slot);
+	pages = published_pages();
+	if (!application || !pages)
+		return 0;
 	now = bpf_ktime_get_ns();
-	if (really_active(task))
-		activate(slot, now, &instant);
-	/* What events say from here on counts more. */
-	slot->thread.seen = 0;
-	slot->thread.changed = now;
-	if (task->on_cpu)
-		slot->thread.on_cpu_since = now;
+	active = really_active(task);
+	bpf_spin_lock(&application->lock);
+	sched_seed(&application->clock, &slot->thread, now, active, processors);
+	publish(pages, slot, &application->clock, 0);
+	bpf_spin_unlock(&application->lock);
+	if (task->on_cpu && !slot->thread.on_cpu_since)
+		sched_get_cpu(&slot->thread, now);
 	tell_task(slot, task, SCHED_TASK_SEEDED, now);
 	return 0;
 }

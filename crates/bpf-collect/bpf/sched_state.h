@@ -136,6 +136,20 @@ SCHED_INLINE struct sched_instant sched_block(struct sched_clock *clock, struct 
 	return instant;
 }
 
+/* What a look at the thread found when it began to be followed: holds unless an event has told otherwise meanwhile. */
+SCHED_INLINE struct sched_instant sched_seed(struct sched_clock *clock, struct sched_thread *thread, __u64 now, int active,
+					     __u32 cpus)
+{
+	struct sched_instant instant;
+
+	if (thread->seen)
+		return sched_advance(clock, now, 0, cpus);
+	instant = active ? sched_activate(clock, thread, now, cpus) : sched_advance(clock, now, 0, cpus);
+	thread->seen = 0;
+	thread->changed = instant.time;
+	return instant;
+}
+
 /* It got a processor. */
 SCHED_INLINE void sched_get_cpu(struct sched_thread *thread, __u64 now)
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what Transect costs, beside other tools, and prints Markdown tables.
 
-usage: run.py [--quick] [--transect PATH] [--build DIR] [--rounds N] [--only calls|threads|start|programs|peers|probes|latency] [--program NAME]
+usage: run.py [--quick] [--transect PATH] [--build DIR] [--rounds N] [--only calls|threads|start|programs|peers|probes|latency|criticality] [--program NAME]
 Runs are interleaved (native, tool, native, tool, ...), so that a slower minute of the machine meets all of them.
 Absolute times are the machine's; ratios are what to read. A tool or program that is absent is reported as NOT RUN.
 """
@@ -18,6 +18,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
+import criticality  # noqa: E402
 import probes  # noqa: E402
 import programs as real  # noqa: E402
 
@@ -288,8 +289,11 @@ class Bench:
     def latency(self):
         probes.overheads(self.options, self.folder, self.fresh)
 
+    def criticality(self):
+        criticality.costs(self.options, self.folder, self.fresh, self.built)
 
-PARTS = ("calls", "threads", "start", "programs", "peers", "probes", "latency")
+
+PARTS = ("calls", "threads", "start", "programs", "peers", "probes", "latency", "criticality")
 
 
 def main():

@@ -14,20 +14,32 @@ NAMES = ["hot-mutex-short", "hot-mutex-long", "rwlock-writers", "condition-storm
          "sleep-poll", "join-straggler"]
 
 
-class Peer:
-    """The servers of `slow-peer`, which are no part of the program that is looked at."""
+class Surroundings:
+    """What must be there before, and is no part of the program that is looked at: the servers of `slow-peer`, the file
+    of `page-faults`, the folder of `directory-lock`. Gives the arguments that tell the program of it."""
 
-    def __init__(self, name, build, fixed):
+    def __init__(self, name, build, folder, fixed):
+        program = os.path.join(build, name)
         self.process, self.arguments = None, []
-        if name != "slow-peer":
-            return
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = min(probe.getsockname()[1], 60000)
-        self.process = subprocess.Popen([os.path.join(build, name), "--serve", str(port)] + ["--fixed"] * fixed,
-                                        stdout=subprocess.PIPE, text=True)
-        self.process.stdout.readline()
-        self.arguments = ["--port", str(port)]
+        if name == "slow-peer":
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = min(probe.getsockname()[1], 60000)
+            self.process = subprocess.Popen([program, "--serve", str(port)] + ["--fixed"] * fixed, stdout=subprocess.PIPE, text=True)
+            self.process.stdout.readline()
+            self.arguments = ["--port", str(port)]
+        elif name == "page-faults":
+            records = os.path.join(folder, "records.data")
+            if not os.path.exists(records):
+                subprocess.run([program, "--prepare", records], check=True)
+            self.arguments = ["--records", records]
+        elif name == "directory-lock":
+            spool = os.path.join(folder, "spool")
+            if not os.path.exists(spool):
+                subprocess.run([program, "--prepare", spool], check=True)
+            self.arguments = ["--spool", spool]
+        elif name == "fsync-commit":
+            self.arguments = ["--folder", folder]
 
     def __enter__(self):
         return self.arguments
@@ -38,15 +50,14 @@ class Peer:
             self.process.wait()
 
 
-def command(name, build, folder, fixed):
-    files = ["--folder", folder] if name in ("fsync-commit", "page-faults", "directory-lock") else []
-    return [os.path.join(build, name)] + files + ["--fixed"] * fixed
+def command(name, build, fixed):
+    return [os.path.join(build, name)] + ["--fixed"] * fixed
 
 
 def elapsed(name, build, folder, fixed):
     """Time that the workload says it took without us, s; None if it can't run here."""
-    with Peer(name, build, fixed) as more:
-        done = subprocess.run(command(name, build, folder, fixed) + more, capture_output=True, text=True, timeout=120,
+    with Surroundings(name, build, folder, fixed) as more:
+        done = subprocess.run(command(name, build, fixed) + more, capture_output=True, text=True, timeout=120,
                               preexec_fn=undisturbed)
     if done.returncode == 77:
         return None
@@ -55,8 +66,8 @@ def elapsed(name, build, folder, fixed):
 
 
 def recorded(tool, name, build, folder, fixed=False, options=()):
-    with Peer(name, build, fixed) as more:
-        return tool.run(command(name, build, folder, fixed) + more, options)
+    with Surroundings(name, build, folder, fixed) as more:
+        return tool.run(command(name, build, fixed) + more, options)
 
 
 def place(answer, truth):

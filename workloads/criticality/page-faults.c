@@ -1,4 +1,5 @@
 // Two threads look up records all over a mapped file that isn't in memory. Fix: the file is read ahead.
+// The file is made before, by a run of its own: --prepare FILE, then --records FILE.
 #include "truth.h"
 #include "work.h"
 #include <fcntl.h>
@@ -25,22 +26,24 @@ static void *look_up(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/records-%d.data", truth_option(argc, argv, "--folder", "/var/tmp"), getpid());
-    int file = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+    const char *prepare = truth_option(argc, argv, "--prepare", NULL), *path = truth_option(argc, argv, "--records", prepare);
     static char block[1 << 20];
-    for (size_t i = 0; i < PAGES * PAGE / sizeof block; i++)
-        if (write(file, block, sizeof block) != sizeof block)
-            return perror(path), 1;
-    unlink(path);
-    fsync(file);
+    int file = path ? open(path, prepare ? O_CREAT | O_TRUNC | O_RDWR : O_RDONLY, 0600) : -1;
+    if (file < 0)
+        return perror("--prepare FILE, then --records FILE"), 1;
+    if (prepare) {
+        for (size_t i = 0; i < PAGES * PAGE / sizeof block; i++)
+            if (write(file, block, sizeof block) != sizeof block)
+                return perror(path), 1;
+        return fsync(file) != 0;
+    }
     posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
-    records = mmap(NULL, PAGES * PAGE, PROT_READ, MAP_SHARED, file, 0);
     int fixed = truth_begin(argc, argv);
     if (fixed)
         for (size_t i = 0; i < PAGES * PAGE / sizeof block; i++)
             if (pread(file, block, sizeof block, i * sizeof block) != sizeof block)
                 return 1;
+    records = mmap(NULL, PAGES * PAGE, PROT_READ, MAP_SHARED, file, 0);
     if (!fixed)
         madvise(records, PAGES * PAGE, MADV_RANDOM);
     pthread_t threads[THREADS];

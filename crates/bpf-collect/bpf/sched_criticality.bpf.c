@@ -180,6 +180,8 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 			return;
 		}
 		length = slot->thread.active_ns - active;
+		if (!with_waits)
+			return;
 		slot->wait.slice_runnable_ns = length > running ? length - running : 0;
 		slot->wait.slice_begin = begin;
 		slot->wait.slice_criticality = slot->thread.gained - gained;
@@ -288,7 +290,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	struct sched_slot *slot = slot_of(task);
 
 	/* Not yet at its switch: it will not block at all, or the switch is under way on another processor. */
-	if (!slot || (slot->thread.active && task->on_rq))
+	if (!with_waits || !slot || (slot->thread.active && task->on_rq))
 		return 0;
 	note_waker(ctx, slot, bpf_ktime_get_ns());
 	return 0;

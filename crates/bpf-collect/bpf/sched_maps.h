@@ -11,6 +11,7 @@ const volatile __u32 processors = 1; /* that the program may use: P */
 const volatile __u32 min_parallelism = 1; /* fewer active threads than this are worth a stack */
 const volatile __u32 stack_depth = SCHED_MAX_FRAMES;
 const volatile __u32 per_process = 0; /* each process is an application of its own */
+const volatile __u32 with_waits = 1; /* what each wait is for, and a record of it; without: criticality alone */
 const volatile __u32 with_stacks = 1;
 const volatile __u32 recorder_namespace = 0; /* number of the pid namespace that user space lives in */
 const volatile __u32 publish_threads = 0; /* the flow agent reads what threads have gained */

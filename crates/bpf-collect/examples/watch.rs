@@ -10,9 +10,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         processors: 2,
         min_parallelism: 2,
         stack_depth: 100,
-        sample_hz: 999,
+        sample_hz: if std::env::args().nth(3).is_none() { 999 } else { 0 },
         per_process: false,
-        stacks: true,
+        waits: std::env::args().nth(3).is_none(),
+        stacks: std::env::args().nth(3).is_none(),
         publish_threads: false,
     };
     let mut storage = Storage::default();

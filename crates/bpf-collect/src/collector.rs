@@ -28,6 +28,8 @@ pub struct SchedSettings {
     pub sample_hz: u32,
     /// Each process is an application of its own, instead of all together.
     pub per_process: bool,
+    /// Record each wait and what it is for; without, criticality alone.
+    pub waits: bool,
     /// Take stacks at all.
     pub stacks: bool,
     /// Publish what each thread gains to the flow agent.
@@ -121,6 +123,7 @@ impl<'a> SchedCollector<'a> {
             constants.min_parallelism = settings.min_parallelism;
             constants.stack_depth = settings.stack_depth.clamp(1, SchedSettings::MAX_STACK_DEPTH);
             constants.per_process = settings.per_process.into();
+            constants.with_waits = settings.waits.into();
             constants.with_stacks = settings.stacks.into();
             constants.publish_threads = settings.publish_threads.into();
             constants.recorder_namespace =

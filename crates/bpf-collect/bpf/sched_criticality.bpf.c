@@ -111,6 +111,7 @@ static __always_inline void ask_holder(struct sched_slot *slot)
 	user.ip = BPF_CORE_READ(registers, ip);
 	user.sp = BPF_CORE_READ(registers, sp);
 	user.bp = BPF_CORE_READ(registers, bp);
+	user.bx = BPF_CORE_READ(registers, bx);
 	slot->wait.holder_stack = take_stack(0, false, slot->tgid, &user);
 }
 
@@ -263,9 +264,7 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, __u64 n
 	waking->task = waker->task;
 	if (!with_stacks || !pages || application >= SCHED_MAX_APPLICATIONS)
 		return 0;
-	user.ip = regs->ip;
-	user.sp = regs->sp;
-	user.bp = regs->bp;
+	registers_of(task, &user);
 	if (waker->burst_time && waker->burst_ip == user.ip && waker->burst_sp == user.sp && now - waker->burst_time < 50000) {
 		waking->stack = waker->burst_stack;
 		return 0;
@@ -394,6 +393,8 @@ int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
 		application = new_application();
 	number = follow(task, application, maker->task);
 	slot = slot_numbered(number);
+	if (slot && !(clone_flags & CLONE_THREAD))
+		unwind_fork(maker->tgid, slot->tgid);
 	if (slot)
 		tell_task(slot, task, SCHED_TASK_BORN, bpf_ktime_get_ns());
 	return 0;
@@ -423,6 +424,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		claim_published(slot, own);
 	}
 	slot->burst_time = 0;
+	unwind_forget(slot->tgid);
 	tell_task(slot, task, SCHED_TASK_EXEC, bpf_ktime_get_ns());
 	return 0;
 }
@@ -450,6 +452,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	user.ip = ctx->regs.ip;
 	user.sp = ctx->regs.sp;
 	user.bp = ctx->regs.bp;
+	user.bx = ctx->regs.bx;
 	barrier();
 	now = bpf_ktime_get_ns();
 	sequence = *(volatile __u32 *)&published->sequence;

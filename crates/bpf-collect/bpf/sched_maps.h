@@ -22,6 +22,7 @@ struct sched_lost lost = {};
 __u32 last_task = 0; /* task numbers given out */
 __u32 last_slot = 0; /* slots given out for the first time; 0 is none */
 __u32 last_application = 0;
+__u64 unknown_code_told = 0; /* when user space was last told of code without a table */
 
 /* What the next run of on_task is to do, and what it found; set and read by user space around it. */
 __u32 request = SCHED_REQUEST_NOTHING;
@@ -127,13 +128,5 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } sent_stacks SEC(".maps");
-
-/* Where a record is put together. The programs that use it run with interrupts off. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct sched_stack);
-} stack_scratch SEC(".maps");
 
 #endif

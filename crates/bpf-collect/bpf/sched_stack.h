@@ -6,44 +6,83 @@
 #include <bpf/bpf_helpers.h>
 #include "sched_maps.h"
 #include "sched_slot.h"
+#include "unwind.bpf.h"
 
 /* Where a thread's user half stood. */
 struct user_registers {
-	__u64 ip, sp, bp;
+	__u64 ip, sp, bp, bx;
 };
-
-#include "sched_unwind.h"
 
 #define KERNEL_FRAMES 48
 
+/* User space has to look at the process's mappings again: at most once a millisecond. */
+static __always_inline void tell_unknown_code(__s32 tgid, __u64 address)
+{
+	struct sched_unknown_code *record;
+	__u64 now = bpf_ktime_get_ns();
+
+	if (now - unknown_code_told < 1000000)
+		return;
+	unknown_code_told = now;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record)
+		return;
+	record->type = SCHED_RECORD_UNKNOWN_CODE;
+	record->tgid = tgid;
+	record->address = address;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/* Where stacks are walked and put together. The programs that use it run with interrupts off. */
+struct stack_room {
+	struct unwind_walk walk;
+	struct sched_stack stack;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stack_room);
+} stack_room SEC(".maps");
+
 struct hash_walk {
-	struct sched_stack *stack;
+	struct stack_room *room;
 	__u64 hash;
 };
 
+/* Takes one more frame of the user half behind the kernel's, and into the hash. */
 static long hash_frame(__u32 index, void *context)
 {
 	struct hash_walk *walk = context;
+	struct sched_stack *stack = &walk->room->stack;
+	__u32 kernel = stack->kernel_frames, user = index - kernel;
 
 	if (index >= SCHED_MAX_FRAMES)
 		return 1;
-	walk->hash = (walk->hash ^ walk->stack->frames[index]) * 0x9e3779b97f4a7c15ULL;
+	if (index >= kernel && user < UNWIND_MAX_FRAMES)
+		stack->frames[index] = walk->room->walk.frames[user];
+	walk->hash = (walk->hash ^ stack->frames[index]) * 0x9e3779b97f4a7c15ULL;
 	walk->hash ^= walk->hash >> 29;
 	return 0;
 }
 
 /* Takes a stack of a thread whose memory is the current one. `context` is the program's, for the kernel half;
  * `kernel_half` says whether it is wanted. Returns the stack's id. */
-static __always_inline __u64 take_stack(void *context, bool kernel_half, __s32 tgid, const struct user_registers *user)
+static __noinline __u64 take_stack(void *context, bool kernel_half, __s32 tgid, const struct user_registers *user)
 {
-	__u32 zero = 0, depth = stack_depth, kernel = 0, place;
-	struct sched_stack *stack = bpf_map_lookup_elem(&stack_scratch, &zero);
+	__u32 zero = 0, kernel = 0, frames, place;
+	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
+	struct unwind_walk *unwind;
+	struct sched_stack *stack;
 	struct hash_walk walk;
 	__u64 *sent;
 	long bytes;
 
-	if (!stack || !with_stacks)
+	if (!room || !with_stacks || !user)
 		return 0;
+	stack = &room->stack;
+	unwind = &room->walk;
 	stack->type = SCHED_RECORD_STACK;
 	stack->flags = 0;
 	stack->tgid = tgid;
@@ -56,18 +95,31 @@ static __always_inline __u64 take_stack(void *context, bool kernel_half, __s32 t
 		kernel = KERNEL_FRAMES;
 	stack->kernel_frames = kernel;
 	stack->user_frames = 0;
-	if (user->ip)
-		walk_user_stack(stack, kernel, depth, user);
-	walk.stack = stack;
+	if (user->ip) {
+		unwind->ip = user->ip;
+		unwind->sp = user->sp;
+		unwind->bp = user->bp;
+		unwind->bx = user->bx;
+		unwind->tgid = tgid;
+		unwind->max = stack_depth < SCHED_MAX_FRAMES - kernel ? stack_depth : SCHED_MAX_FRAMES - kernel;
+		unwind_user(unwind);
+		stack->user_frames = unwind->count;
+		stack->flags = unwind->flags;
+		if (unwind->unknown)
+			tell_unknown_code(tgid, unwind->unknown);
+	}
+	frames = kernel + stack->user_frames;
+	if (frames > SCHED_MAX_FRAMES)
+		frames = SCHED_MAX_FRAMES;
+	walk.room = room;
 	walk.hash = (__u32)tgid * 0x9e3779b97f4a7c15ULL + stack->flags + kernel;
-	bpf_loop(kernel + stack->user_frames, hash_frame, &walk, 0);
+	bpf_loop(frames, hash_frame, &walk, 0);
 	if (!walk.hash)
 		walk.hash = 1;
 	stack->id = walk.hash;
 	place = walk.hash % SENT_STACKS;
 	sent = bpf_map_lookup_elem(&sent_stacks, &place);
 	if (sent && *sent != walk.hash) {
-		__u32 frames = kernel + stack->user_frames;
 		__u32 size = __builtin_offsetof(struct sched_stack, frames) + frames * sizeof(__u64);
 
 		if (size > sizeof(*stack))
@@ -95,6 +147,7 @@ SCHED_INLINE void registers_of(struct task_struct *task, struct user_registers *
 	user->ip = regs->ip;
 	user->sp = regs->sp;
 	user->bp = regs->bp;
+	user->bx = regs->bx;
 }
 
 #endif

@@ -246,11 +246,18 @@ const TAKEN_OUT: [&str; 13] = [
     "LD_",
 ];
 
-/// What the loader took out of this process' environment, as name and value: to be given to launched programs. Can be
-/// read only after [`drop_after_load`], or without file capabilities, where there is nothing to give back.
+/// What the loader took out of this process' environment, as name and value: to be given to launched programs.
+///
+/// A process with file capabilities is closed to its own user, and so to itself; it is opened here. While it has
+/// capabilities that its user's other processes lack, those may not look into it all the same.
 pub fn withheld_environment() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
     use std::os::unix::ffi::OsStringExt;
-    let Ok(original) = fs::read("/proc/self/environ") else { return Vec::new() };
+    let read = || fs::read("/proc/self/environ");
+    let original = read().or_else(|_| {
+        rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+        read()
+    });
+    let Ok(original) = original else { return Vec::new() };
     let mut found = Vec::new();
     for entry in original.split(|&b| b == 0) {
         let Some(at) = entry.iter().position(|&b| b == b'=') else { continue };

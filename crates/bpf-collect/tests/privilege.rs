@@ -120,8 +120,13 @@ fn run(case: &str) {
         }
         "granted gives the environment back" => {
             assert_eq!(std::env::var_os("LD_LIBRARY_PATH"), None);
-            drop_after_load(&[]).unwrap();
             assert_eq!(withheld_environment(), [("LD_LIBRARY_PATH".into(), "/kept".into())]);
+            // Open now to itself; not to others of its user as long as it has more than they.
+            let link = format!("/proc/{}/fd/0", std::process::id());
+            let script = format!("readlink {link} || echo closed");
+            assert_eq!(launched(&script), "closed\n");
+            drop_after_load(&[]).unwrap();
+            assert_ne!(launched(&script), "closed\n");
         }
         "ambient stays with the program" => {
             // As under a service manager that hands capabilities on: forked before, kept; the recorder's own are gone.

@@ -5,12 +5,12 @@
 //! written, so unused parts of an extent are free. Because the recorder holds the file, whatever ends the program
 //! (SIGKILL included) loses nothing.
 
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// `b"TRARENA1"` as a little-endian integer.
 pub const ARENA_MAGIC: u64 = u64::from_le_bytes(*b"TRARENA1");
 /// Layout version of everything in the arena.
-pub const ARENA_VERSION: u32 = 2;
+pub const ARENA_VERSION: u32 = 3;
 /// Bytes per extent.
 pub const EXTENT_SIZE: usize = 8 << 20;
 /// Extents in the arena file.
@@ -47,6 +47,8 @@ pub const OPTION_HISTOGRAM: u32 = 1;
 pub const OPTION_FOLLOW: u32 = 2;
 /// Objects may have static components: `static_dir` holds their plans.
 pub const OPTION_STATIC: u32 = 4;
+/// The scheduler collector publishes its clock: see [`crate::published`].
+pub const OPTION_PUBLISHED: u32 = 8;
 
 /// Nobody asks.
 pub const REQUEST_IDLE: u32 = 0;
@@ -66,6 +68,55 @@ pub struct PlanRequest {
     pub state: AtomicU32,
     /// Path of the object, zero-terminated, as raw bytes in words (written by the owner only).
     pub path: [AtomicU64; PATH_CAPACITY / 8],
+}
+
+/// Time stamp counter and `CLOCK_MONOTONIC`: one instant on both, and the rate. Kept up to date by the recorder where
+/// the scheduler collector publishes its clock.
+#[repr(C, align(64))]
+pub struct ClockRelation {
+    /// Odd while the rest changes.
+    pub sequence: AtomicU32,
+    /// Zero.
+    pub reserved: AtomicU32,
+    /// Time stamp.
+    pub ticks: AtomicU64,
+    /// The same instant, ns.
+    pub nanoseconds: AtomicU64,
+    /// Nanoseconds per tick, fixed point with 32 fraction bits.
+    pub rate: AtomicU64,
+}
+
+impl ClockRelation {
+    /// A time stamp in nanoseconds of `CLOCK_MONOTONIC`.
+    #[inline]
+    pub fn nanoseconds(&self, ticks: u64) -> u64 {
+        // A recorder that was killed in the middle of a change leaves it so.
+        let mut tries = 1 << 12;
+        loop {
+            tries -= 1;
+            let sequence = self.sequence.load(Ordering::Acquire);
+            let (from, at, rate) = (
+                self.ticks.load(Ordering::Acquire),
+                self.nanoseconds.load(Ordering::Acquire),
+                self.rate.load(Ordering::Acquire),
+            );
+            if sequence & 1 == 0 && self.sequence.load(Ordering::Relaxed) == sequence || tries == 0 {
+                let passed = ticks.wrapping_sub(from) as i64;
+                return at.wrapping_add(((passed as i128 * rate as i128) >> 32) as u64);
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Notes a new relation; one thread of the recorder does.
+    pub fn set(&self, ticks: u64, nanoseconds: u64, rate: u64) {
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(1), Ordering::SeqCst);
+        self.ticks.store(ticks, Ordering::Release);
+        self.nanoseconds.store(nanoseconds, Ordering::Release);
+        self.rate.store(rate, Ordering::Release);
+        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+    }
 }
 
 /// First bytes of the arena.
@@ -113,6 +164,8 @@ pub struct ArenaHeader {
     pub kind: [AtomicU32; EXTENT_COUNT],
     /// Links of the free list.
     pub next_free: [AtomicU32; EXTENT_COUNT],
+    /// The clock of what is [`crate::published`].
+    pub clock: ClockRelation,
 }
 
 const _: () = assert!(size_of::<ArenaHeader>() < API_TABLE_OFFSET);

@@ -58,9 +58,20 @@ pub struct ProcessHeader {
     pub sampled_call_ticks: AtomicU32,
     /// Calls made by threads past their last destructor, in no flow.
     pub late_calls: AtomicU64,
+    /// Whose clock of active threads is used: a `CLOCK_` value.
+    pub clock: AtomicU32,
+    /// Its application with [`CLOCK_KERNEL`].
+    pub application: AtomicU32,
     /// Executable path, zero-terminated.
     pub executable: [u8; 1024],
 }
+
+/// The agent counts active threads itself.
+pub const CLOCK_OWN: u32 = 0;
+/// The scheduler collector does ([`crate::published`]).
+pub const CLOCK_KERNEL: u32 = 1;
+/// The scheduler collector does, but its pages could not be had: the agent counts itself.
+pub const CLOCK_LOST: u32 = 2;
 
 /// Reasons for a child without agent: indices of [`ProcessHeader::unprofiled`].
 pub mod unprofiled {

@@ -21,6 +21,8 @@ pub const HISTOGRAMS_OFFSET: usize = WAITS_OFFSET + WAIT_CAPACITY * size_of::<Wa
 pub const HISTOGRAM_BUCKETS: usize = 384;
 /// Histograms per thread.
 pub const HISTOGRAM_CAPACITY: usize = 768;
+/// Offset of the criticality per slot (`AtomicU64`, ticks), where the scheduler collector publishes it.
+pub const CRITICALITY_OFFSET: usize = TRACE_OFFSET + TRACE_CAPACITY * size_of::<TraceRecord>();
 /// Offset of the ring of traced calls.
 pub const TRACE_OFFSET: usize = 7 << 20;
 /// Entries of the ring (power of two).
@@ -46,7 +48,8 @@ pub struct ThreadHeader {
     pub start_ticks: AtomicU64,
     /// Time stamp counter at the end, 0 while it lives.
     pub end_ticks: AtomicU64,
-    /// Active-thread integral at the start.
+    /// Active-thread integral at the start: ticks of the agent's own clock, or ns in fixed point of the
+    /// [`crate::published`] one.
     pub start_integral: AtomicU64,
     /// Active-thread integral at the end.
     pub end_integral: AtomicU64,
@@ -72,8 +75,14 @@ pub struct ThreadHeader {
     pub name: [AtomicU64; 2],
     /// Slot of the blocking API the thread is in.
     pub waiting_slot: AtomicU32,
+    /// Index of the thread's record in the [`crate::published`] table, plus one; 0 = it has none.
+    pub published_plus_one: AtomicU32,
+    /// Task number of that record.
+    pub published_task: AtomicU32,
     /// Zero.
     pub reserved: u32,
+    /// Timed calls whose criticality is not known.
+    pub unmeasured: AtomicU64,
 }
 
 const _: () = assert!(size_of::<ThreadHeader>() <= 4096);
@@ -160,7 +169,7 @@ pub struct TraceRecord {
 
 const _: () = assert!(size_of::<TraceRecord>() == 64);
 const _: () = assert!(HISTOGRAMS_OFFSET + HISTOGRAM_CAPACITY * HISTOGRAM_BUCKETS * 4 <= TRACE_OFFSET);
-const _: () = assert!(TRACE_OFFSET + TRACE_CAPACITY * size_of::<TraceRecord>() <= crate::arena::EXTENT_SIZE);
+const _: () = assert!(CRITICALITY_OFFSET + crate::process::SLOT_CAPACITY * 8 <= crate::arena::EXTENT_SIZE);
 
 /// Bucket of a duration: exact below 8 ticks, then 8 buckets per power of two (as in HdrHistogram).
 pub fn bucket(ticks: u64) -> usize {

@@ -2,11 +2,12 @@
 //!
 //! State is (time, n, integral) in 16 bytes of the process extent, changed as one unit by compare-and-swap, so that a
 //! signal may arrive anywhere. (Scaler divides by *existing* threads; sleeping ones then dilute a worker's share.)
-//! While the process has one thread the clock stands still and the integral is plain time.
+//! While the process has one thread the clock stands still and the integral is plain time. Where the kernel publishes
+//! its own clock ([`published`]) this one is not used.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::arch;
+use crate::{arch, published};
 
 const THREADS: u64 = 0xfff;
 
@@ -37,7 +38,7 @@ pub fn prepare() {
 
 /// Starts the clock for the first second thread: the caller is the one active thread.
 pub fn start_parallel() {
-    if parallel() {
+    if parallel() || published::on() {
         return;
     }
     let now = arch::ticks().wrapping_sub(epoch());

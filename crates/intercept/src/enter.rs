@@ -9,7 +9,7 @@ use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, TRACE_CAPACITY, 
 use crate::frame::{self, Frame};
 use crate::slot::{self, Kind};
 use crate::thread::{self, ThreadState};
-use crate::{arch, dlsym, lock, object, spawn, static_component, wait};
+use crate::{arch, dlsym, lock, object, published, spawn, static_component, wait};
 
 /// Countdown of flows that are never timed: a new lease after 2^30 calls.
 const LEASE: i64 = 1 << 30;
@@ -186,6 +186,10 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         if blocks(kind) && !free && !lent_only {
             wait::enter(state, slot);
             (*f).flags |= frame::WAITING;
+        }
+        if published::on() {
+            (*f).flags |= frame::SLOW;
+            published::note(state, &mut *f);
         }
         f
     }

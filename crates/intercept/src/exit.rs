@@ -5,9 +5,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use transect_event_abi::api_table::class;
 use transect_event_abi::arena::OPTION_HISTOGRAM;
 use transect_event_abi::process::{SLOT_DLSYM, SLOT_STATIC};
-use transect_event_abi::thread::{FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAMS_OFFSET, bucket};
+use transect_event_abi::thread::{
+    COUNTERS_OFFSET, CRITICALITY_OFFSET, FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAMS_OFFSET, bucket,
+};
 
 use crate::frame::{self, Frame};
+use crate::published::{self, Share};
 use crate::thread::ThreadState;
 use crate::{active, arch, arena, enter, lock, period, process, slot, spawn, static_component, wait};
 
@@ -53,16 +56,22 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
                 // Not a call between components after all: what it called was called by the caller.
                 charge(state, f, slot, f.child, f.child);
                 (*state).top = f.parent;
-                inner(state, f, now);
+                inner(state, f, now, WHOLE);
                 return state;
             }
         }
         let raw = now.saturating_sub(f.start);
         let ticks = raw.saturating_sub(empty(f.flags));
-        let shared = active::integral(now).saturating_sub(f.integral).min(raw);
-        let attributed = if raw > 0 { (shared as f64 * (ticks as f64 / raw as f64)) as u64 } else { 0 };
+        let (share, inner_share) = if published::on() {
+            let share = published::share(state, f, now);
+            (share, share)
+        } else {
+            let shared = active::integral(now).saturating_sub(f.integral).min(raw);
+            (Share { attributed: if raw > 0 { shared as f64 / raw as f64 } else { 0.0 }, criticality: None }, WHOLE)
+        };
+        let attributed = part(ticks, share.attributed);
         let c = f.record;
-        let outermost = fold(c, ticks, f.child, attributed, f.weight);
+        let outermost = fold(state, c, ticks, f.child, share, f.weight);
         let k = if outermost { f.weight as u64 } else { 1 };
         let charged = if k > 1 { ticks + usual(c, ticks) * (k - 1) } else { ticks };
         charge(state, f, slot, charged, (attributed * k).min(charged));
@@ -79,7 +88,7 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if arena::header().options & OPTION_HISTOGRAM != 0 {
             histogram(state, slot, ticks, f.weight);
         }
-        inner(state, f, now);
+        inner(state, f, now, inner_share);
         if here {
             adapt(state, c, slot, ticks, now, f.weight);
         }
@@ -101,8 +110,18 @@ unsafe fn usual(c: *const FlowCounters, ticks: u64) -> u64 {
     if ticks > limit { mean } else { ticks }
 }
 
+/// All of the time counts.
+const WHOLE: Share = Share { attributed: 1.0, criticality: None };
+
 /// Folds one timed call; true if it was the outermost instance of its flow on the thread.
-unsafe fn fold(c: *mut FlowCounters, ticks: u64, child: u64, attributed: u64, weight: u32) -> bool {
+unsafe fn fold(
+    state: *mut ThreadState,
+    c: *mut FlowCounters,
+    ticks: u64,
+    child: u64,
+    share: Share,
+    weight: u32,
+) -> bool {
     // SAFETY: counters are written by one thread; relaxed read-modify-writes keep nested signal handlers' changes.
     unsafe {
         let k = weight as u64;
@@ -111,9 +130,14 @@ unsafe fn fold(c: *mut FlowCounters, ticks: u64, child: u64, attributed: u64, we
         (*c).depth.store(depth, Ordering::Relaxed);
         let outermost = depth == 0;
         if outermost {
-            add(&(*c).total, ticks + between * (k - 1));
-            let share = if ticks > between && k > 1 { between as f64 / ticks as f64 } else { 1.0 };
-            add(&(*c).attributed, attributed + (attributed as f64 * share) as u64 * (k - 1));
+            let all = ticks + between * (k - 1);
+            add(&(*c).total, all);
+            add(&(*c).attributed, part(all, share.attributed));
+            if let Some(criticality) = share.criticality
+                && crate::thread::owns(state, c)
+            {
+                add(&*criticality_of(state, c), part(all, criticality));
+            }
         }
         add(&(*c).own, ticks.wrapping_sub(child).wrapping_add(between.saturating_sub(child).wrapping_mul(k - 1)));
         add(&(*c).timed, 1);
@@ -127,6 +151,21 @@ unsafe fn fold(c: *mut FlowCounters, ticks: u64, child: u64, attributed: u64, we
             (*c).variance.store(a.to_bits() as u64 | (b.to_bits() as u64) << 32, Ordering::Relaxed);
         }
         outermost
+    }
+}
+
+/// A share of a duration, rounded.
+fn part(ticks: u64, share: f64) -> u64 {
+    (ticks as f64 * share + 0.5) as u64
+}
+
+/// Where the criticality of a thread's own flow is summed.
+unsafe fn criticality_of(state: *mut ThreadState, c: *const FlowCounters) -> *const core::sync::atomic::AtomicU64 {
+    // SAFETY: `c` is one of the counters in the extent that begins with the thread's header.
+    unsafe {
+        let extent = (*state).header as *const u8;
+        let slot = (c as usize - extent as usize - COUNTERS_OFFSET) / size_of::<FlowCounters>();
+        extent.add(CRITICALITY_OFFSET + slot * 8).cast()
     }
 }
 
@@ -162,7 +201,7 @@ unsafe fn charge(state: *mut ThreadState, f: &Frame, slot: u32, ticks: u64, attr
 }
 
 /// Calls that were left by a tail call inside this one end with it.
-unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64) {
+unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64, share: Share) {
     // SAFETY: as in `fold`; counters of this thread.
     unsafe {
         // The frame goes back to the trampoline, which counts on there being none.
@@ -172,7 +211,7 @@ unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64) {
             let (slot, weight) = (f.inner[i] as u32, (f.inner[i] >> 32) as u32);
             let c = frame::counters(f, slot);
             let ticks = now.saturating_sub(f.inner_start[i]);
-            fold(c, ticks, 0, ticks, weight);
+            fold(state, c, ticks, 0, share, weight);
             if slot::edge(slot).1 >= 0xfffe {
                 enter::resolve(slot);
             }
@@ -249,8 +288,14 @@ pub unsafe fn fold_abandoned(state: *mut ThreadState, frame: *mut Frame, now: u6
             spawn::take_back();
         }
         let ticks = now.saturating_sub(f.start);
-        let attributed = active::integral(now).saturating_sub(f.integral).min(ticks);
-        fold(f.record, ticks, f.child, attributed, f.weight);
+        let share = if published::on() {
+            published::share(state, f, now)
+        } else {
+            let shared = active::integral(now).saturating_sub(f.integral).min(ticks);
+            Share { attributed: if ticks > 0 { shared as f64 / ticks as f64 } else { 0.0 }, criticality: None }
+        };
+        let attributed = part(ticks, share.attributed);
+        fold(state, f.record, ticks, f.child, share, f.weight);
         charge(state, f, f.slot, ticks * f.weight as u64, attributed * f.weight as u64);
         let left = &(*f.record).abandoned;
         left.store(left.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);

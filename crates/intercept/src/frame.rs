@@ -61,7 +61,7 @@ pub struct Frame {
     pub start: u64,
     /// Ticks in calls that the callee made into other components.
     pub child: u64,
-    /// Active-thread integral at the call.
+    /// Integral of the agent's own active-thread clock at the call.
     pub integral: u64,
     /// rax around the time stamp.
     pub rax: u64,
@@ -93,9 +93,17 @@ pub struct Frame {
     pub tail: u32,
     /// The caller's r11 ([`PRESERVING`]).
     pub kept: u64,
+    /// Where the kernel's clock is used ([`crate::published`]): the record of the thread that called.
+    pub published: *const transect_event_abi::published::Thread,
+    /// The time at which the clocks were read for the call, `CLOCK_MONOTONIC` ns.
+    pub entered: u64,
+    /// The thread's criticality then, fixed point.
+    pub criticality: u64,
+    /// The kernel's ∫ dt / max(1, active) then, fixed point.
+    pub attribution: u64,
 }
 
-const _: () = assert!(size_of::<Frame>() == 224);
+const _: () = assert!(size_of::<Frame>() == 256);
 
 #[repr(C)]
 struct Pool(UnsafeCell<[core::mem::MaybeUninit<Frame>; FRAME_CAPACITY]>);

@@ -45,6 +45,8 @@ pub mod plan;
 #[allow(unsafe_code)]
 pub mod process;
 #[allow(unsafe_code)]
+pub mod published;
+#[allow(unsafe_code)]
 pub mod slot;
 #[allow(unsafe_code)]
 pub mod spawn;

@@ -8,7 +8,7 @@ use transect_event_abi::process::{
 };
 
 use crate::arch::syscall as sys;
-use crate::{active, arch, arena, dlsym, environment, hook, loader, thread};
+use crate::{active, arch, arena, dlsym, environment, hook, loader, published, thread};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 
@@ -112,6 +112,7 @@ pub extern "C" fn forked() {
     // SAFETY: a static of the agent.
     unsafe { arch::transect_active.store(&raw const h.active_packed as u64, Ordering::Relaxed) };
     publish(h);
+    published::forked();
     // SAFETY: from `detach` above.
     unsafe { thread::attach(state) };
 }

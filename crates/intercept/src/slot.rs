@@ -7,7 +7,7 @@ use transect_event_abi::arena::{OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT,
 use transect_event_abi::process::{NAMES_CAPACITY, NAMES_OFFSET, SLOT_CAPACITY, SLOT_FRAMED, SLOTS_OFFSET, SlotRecord};
 use transect_event_abi::thread::HISTOGRAM_CAPACITY;
 
-use crate::{arch, arena, object, process, static_component};
+use crate::{arch, arena, object, process, published, static_component};
 
 /// Private copy of class, handler, flags and size argument of each slot, one byte each, lowest first.
 static KINDS: [AtomicU32; SLOT_CAPACITY] = [const { AtomicU32::new(0) }; SLOT_CAPACITY];
@@ -101,7 +101,8 @@ fn entry(kind: Kind) -> u8 {
         && kind.handler == handler::NONE
         && kind.size_arg == NO_SIZE & 0x7f
         && !kind.traced
-        && arena::header().options & OPTION_HISTOGRAM == 0;
+        && arena::header().options & OPTION_HISTOGRAM == 0
+        && !published::on();
     match kind.handler {
         _ if plain => 0,
         handler::LOCK_ACQUIRE if crate::lock::knows() && !kind.traced => 2,

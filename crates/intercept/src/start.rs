@@ -3,8 +3,8 @@
 use core::sync::atomic::Ordering;
 
 use crate::arch::{self, syscall as sys};
-use crate::elf::{self, Dynamic, Image, LinkMap, Rendezvous, Segment, bytes_until_zero};
-use crate::{active, arena, dlsym, environment, loader, lock, process, slot, spawn, thread};
+use crate::elf::{self, Dynamic, Image, Rendezvous, Segment, bytes_until_zero};
+use crate::{active, arena, dlsym, environment, loader, lock, process, published, slot, spawn, thread};
 
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
@@ -61,9 +61,13 @@ pub unsafe fn start() {
         }
         loader::know(rendezvous);
         let Some(own) = loader::maps().find(|&m| (*m).dynamic as u64 == arch::own_dynamic()) else { return };
-        if !open_arena(own) || !process::register() {
+        let name = bytes_until_zero((*own).name);
+        let Some(slash) = name.iter().rposition(|&b| b == b'/') else { return };
+        let folder = &name[..=slash];
+        if !open_arena(folder) || !process::register() {
             return;
         }
+        published::start(folder);
         active::prepare();
         dlsym::prepare();
         let executable = &process::header().executable;
@@ -116,17 +120,15 @@ unsafe fn initial_environment() -> *mut *const u8 {
 }
 
 /// The arena stands beside the agent.
-unsafe fn open_arena(own: *const LinkMap) -> bool {
-    // SAFETY: the loader's own string.
-    let name = unsafe { bytes_until_zero((*own).name) };
-    let Some(slash) = name.iter().rposition(|&b| b == b'/') else { return false };
-    const FILE: &[u8] = b"/arena\0";
+fn open_arena(folder: &[u8]) -> bool {
+    const FILE: &[u8] = b"arena\0";
     let mut path = [0u8; 1024];
-    if slash + FILE.len() > path.len() {
+    let length = folder.len() + FILE.len();
+    if length > path.len() {
         return false;
     }
-    path[..slash].copy_from_slice(&name[..slash]);
-    path[slash..slash + FILE.len()].copy_from_slice(FILE);
+    path[..folder.len()].copy_from_slice(folder);
+    path[folder.len()..length].copy_from_slice(FILE);
     let fd = sys::open(path.as_ptr(), true);
     fd >= 0 && arena::map(fd)
 }

@@ -10,7 +10,7 @@ use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, THREAD_ENDED, TH
 use crate::arch::syscall as sys;
 use crate::frame::{self, Frame};
 use crate::lock::{Held, QUICK_ENTRIES, Quick};
-use crate::{active, arch, arena, process};
+use crate::{active, arch, arena, process, published};
 
 /// Threads alive at once; more run uncounted.
 const THREAD_CAPACITY: usize = 16384;
@@ -62,6 +62,8 @@ pub struct ThreadState {
     pub environment: crate::environment::Buffer,
     /// Cache of lock records.
     pub quick: [Quick; QUICK_ENTRIES],
+    /// Its record in the [`crate::published`] pages; null if it has none.
+    pub published: *const transect_event_abi::published::Thread,
     /// Bottom of the open frames.
     pub sentinel: Frame,
 }
@@ -182,14 +184,21 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
             active::start_parallel();
             active::change(1);
         }
-        (*h).start_integral.store(active::integral(now), Ordering::Relaxed);
         (*h).tid.store(sys::gettid(), Ordering::Relaxed);
+        (*state).published = published::find(h);
+        (*h).start_integral.store(integral(state, now), Ordering::Relaxed);
         (*h).state.store(THREAD_LIVE, Ordering::Release);
         // A signal between these two stores still counts into the boot counters: its calls are the only ones lost.
         arch::set_thread(state);
         arch::set_counters(base.add(COUNTERS_OFFSET).cast());
     }
     state
+}
+
+/// The clock of active threads at a time stamp: the kernel's, or the agent's own.
+unsafe fn integral(state: *const ThreadState, ticks: u64) -> u64 {
+    // SAFETY: `state` is the calling thread's.
+    if published::on() { unsafe { published::attribution(state, ticks) } } else { active::integral(ticks) }
 }
 
 /// Registers a thread whose start was not seen.
@@ -362,7 +371,7 @@ unsafe fn end(state: *mut ThreadState) {
             }
         }
         crate::wait::leave_all(state, now);
-        (*h).end_integral.store(active::integral(now), Ordering::Relaxed);
+        (*h).end_integral.store(integral(state, now), Ordering::Relaxed);
         (*h).end_ticks.store(now, Ordering::Relaxed);
         active::change(-1);
         // What it calls from here on must neither reach the record, which the recorder may give to another thread, nor
@@ -452,9 +461,10 @@ pub unsafe fn attach(state: *mut ThreadState) {
         (*state).quick = [const { Quick::none() }; QUICK_ENTRIES];
         (*h).process.store(process::extent(), Ordering::Relaxed);
         (*h).start_ticks.store(start, Ordering::Relaxed);
-        (*h).start_integral.store(active::integral(start), Ordering::Relaxed);
-        note_name(h);
         (*h).tid.store(sys::gettid(), Ordering::Relaxed);
+        (*state).published = published::find(h);
+        (*h).start_integral.store(integral(state, start), Ordering::Relaxed);
+        note_name(h);
         (*h).state.store(THREAD_LIVE, Ordering::Release);
         arch::set_thread(state);
         arch::set_counters(base.add(COUNTERS_OFFSET).cast());

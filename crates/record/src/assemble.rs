@@ -6,6 +6,7 @@ use std::path::Path;
 use transect_event_abi::process::{
     OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, SLOT_STATIC, unprofiled,
 };
+use transect_event_abi::published::FRACTION_BITS;
 use transect_event_abi::thread::bucket_floor;
 use transect_profile_model::{
     ApiClass, Component, ComponentId, Flow, Lock, Loss, LossKind, Process, ProcessId, Profile, Thread, ThreadId,
@@ -29,6 +30,10 @@ pub struct Scale {
 impl Scale {
     fn ns(self, ticks: f64) -> i64 {
         (ticks / self.rate).round() as i64
+    }
+    /// Of nanoseconds in fixed point.
+    fn ticks(self, nanoseconds: u64) -> u64 {
+        (nanoseconds as f64 / f64::from(1 << FRACTION_BITS) * self.rate) as u64
     }
     fn since_start(self, ticks: u64) -> i64 {
         self.ns(ticks.saturating_sub(self.epoch) as f64)
@@ -221,8 +226,17 @@ impl<'a> Assembler<'a> {
         let wall = ended.saturating_sub(t.start);
         let open_wait = if t.waiting_since != 0 { ended.saturating_sub(t.waiting_since) } else { 0 };
         let wait = (t.wait + open_wait).min(wall);
-        let last_integral = if t.end != 0 { t.integral.1 } else { p.integral(self.scale.epoch, ended) };
-        let attributed = last_integral.saturating_sub(t.integral.0).min(wall);
+        let attributed = match p.application {
+            Some(_) => {
+                let last = if t.end != 0 { t.integral.1 } else { t.last_attribution.unwrap_or(t.integral.0) };
+                self.scale.ticks(last.saturating_sub(t.integral.0))
+            }
+            None => {
+                let last = if t.end != 0 { t.integral.1 } else { p.integral(self.scale.epoch, ended) };
+                last.saturating_sub(t.integral.0)
+            }
+        };
+        let attributed = attributed.min(wall);
         let start_routine = p
             .object_at(t.start_routine)
             .filter(|_| t.start_routine != 0)
@@ -330,7 +344,7 @@ impl<'a> Assembler<'a> {
             self_ns_low: interval(own, -1.0),
             self_ns_high: interval(own, 1.0),
             attributed_ns: some(total * scale_attributed),
-            criticality_ns: None,
+            criticality_ns: (timed && p.application.is_some()).then(|| self.scale.ns(c.criticality as f64)),
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             max_ns: quantile(1.0),
@@ -438,11 +452,17 @@ impl<'a> Assembler<'a> {
         ] {
             self.loss(LossKind::UnprofiledChildren, exe, p.unprofiled[i].into(), reason);
         }
+        if p.clock_lost {
+            let reason = "the scheduler collector's clock could not be had: active threads as the agent knows them, no \
+                          criticality";
+            self.loss(LossKind::DroppedEvents, exe, threads.len() as i64, reason);
+        }
         for t in threads {
             let who = format!("{} ({})", t.name, t.tid);
             self.loss(LossKind::DroppedEvents, &who, t.trace_lost as i64, "trace ring overwritten");
             self.loss(LossKind::DroppedEvents, &who, t.refused.0 as i64, "lock table full");
             self.loss(LossKind::DroppedEvents, &who, t.refused.1 as i64, "wait table full");
+            self.loss(LossKind::DroppedEvents, &who, t.unmeasured as i64, "timed calls without criticality");
             let tail = t.untimed.saturating_sub(p.frames_refused) as i64;
             self.loss(LossKind::UntimedCalls, &who, tail, "chain of tail calls");
         }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::mem::offset_of;
 
 use transect_event_abi::process::{
-    BYTES_OFFSET, NAMES_CAPACITY, NAMES_OFFSET, OBJECT_CAPACITY, OBJECTS_OFFSET, ObjectRecord, ProcessHeader,
-    SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord,
+    BYTES_OFFSET, CLOCK_KERNEL, CLOCK_LOST, NAMES_CAPACITY, NAMES_OFFSET, OBJECT_CAPACITY, OBJECTS_OFFSET,
+    ObjectRecord, ProcessHeader, SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord,
 };
 use transect_event_abi::thread::{
-    COUNTERS_OFFSET, FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAM_CAPACITY, HISTOGRAMS_OFFSET, LOCK_CAPACITY,
-    LOCKS_OFFSET, LockRecord, TRACE_CAPACITY, TRACE_OFFSET, ThreadHeader, TraceRecord, WAIT_CAPACITY, WAITS_OFFSET,
-    WaitRecord,
+    COUNTERS_OFFSET, CRITICALITY_OFFSET, FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAM_CAPACITY, HISTOGRAMS_OFFSET,
+    LOCK_CAPACITY, LOCKS_OFFSET, LockRecord, TRACE_CAPACITY, TRACE_OFFSET, ThreadHeader, TraceRecord, WAIT_CAPACITY,
+    WAITS_OFFSET, WaitRecord,
 };
 
 use crate::arena::Arena;
@@ -106,6 +106,10 @@ pub struct Process {
     pub timed_call: u32,
     /// Cost of a timed call through Rust, ticks.
     pub sampled_call: u32,
+    /// Its times are by the kernel's clock of active threads, of this application.
+    pub application: Option<u32>,
+    /// They should have been, and are by the agent's own.
+    pub clock_lost: bool,
     /// Executable.
     pub executable: String,
     /// Objects.
@@ -180,6 +184,9 @@ impl Process {
             late_calls: h.u64(offset_of!(ProcessHeader, late_calls)),
             timed_call: h.u32(offset_of!(ProcessHeader, timed_call_ticks)),
             sampled_call: h.u32(offset_of!(ProcessHeader, sampled_call_ticks)),
+            application: (h.u32(offset_of!(ProcessHeader, clock)) == CLOCK_KERNEL)
+                .then(|| h.u32(offset_of!(ProcessHeader, application))),
+            clock_lost: h.u32(offset_of!(ProcessHeader, clock)) == CLOCK_LOST,
             executable: h.text(offset_of!(ProcessHeader, executable), 1024),
             objects: object_bytes.chunks_exact(size_of::<ObjectRecord>()).map(|b| object(&Bytes(b))).collect(),
             slots: slot_bytes
@@ -272,6 +279,8 @@ pub struct Counters {
     pub own: i64,
     /// Attributed ticks.
     pub attributed: u64,
+    /// Criticality, ticks, where the kernel's clock is used.
+    pub criticality: u64,
     /// Σ k(k−1)·d², Σ k(k−1).
     pub variance: (f32, f32),
     /// Never timed.
@@ -291,8 +300,14 @@ pub struct Thread {
     pub start: u64,
     /// End, ticks; 0 while it lives.
     pub end: u64,
-    /// Integral at start and end.
+    /// Integral at start and end: ticks of the agent's own clock, or ns in fixed point of the kernel's.
     pub integral: (u64, u64),
+    /// Its record in the published pages, with the task number that it must have.
+    pub published: Option<(u32, u32)>,
+    /// The kernel's clock at its end, where it has not noted that itself.
+    pub last_attribution: Option<u64>,
+    /// Timed calls whose criticality is not known.
+    pub unmeasured: u64,
     /// Start routine.
     pub start_routine: u64,
     /// Ticks waited.
@@ -333,6 +348,12 @@ impl Thread {
             start: h.u64(offset_of!(ThreadHeader, start_ticks)),
             end: h.u64(offset_of!(ThreadHeader, end_ticks)),
             integral: (h.u64(offset_of!(ThreadHeader, start_integral)), h.u64(offset_of!(ThreadHeader, end_integral))),
+            published: h
+                .u32(offset_of!(ThreadHeader, published_plus_one))
+                .checked_sub(1)
+                .map(|index| (index, h.u32(offset_of!(ThreadHeader, published_task)))),
+            last_attribution: None,
+            unmeasured: h.u64(offset_of!(ThreadHeader, unmeasured)),
             start_routine: h.u64(offset_of!(ThreadHeader, start_routine)),
             wait: h.u64(offset_of!(ThreadHeader, wait_ticks)),
             waiting_since: h.u64(offset_of!(ThreadHeader, waiting_since)),
@@ -382,6 +403,13 @@ fn table<const N: usize>(arena: &Arena, extent: u32, offset: usize, length: usiz
 
 fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> {
     let length = process.slot_count * size_of::<FlowCounters>();
+    let mut criticality: BTreeMap<u32, u64> = BTreeMap::new();
+    if process.application.is_some() {
+        for (at, part) in data(arena, extent, CRITICALITY_OFFSET, process.slot_count * 8) {
+            let sums = part.chunks_exact(8).map(|b| Bytes(b).u64(0));
+            criticality.extend((at as u32 / 8..).zip(sums).filter(|s| s.1 != 0));
+        }
+    }
     let mut found = Vec::new();
     for (at, part) in data(arena, extent, COUNTERS_OFFSET, length) {
         for (i, raw) in part.chunks_exact(size_of::<FlowCounters>()).enumerate() {
@@ -403,6 +431,7 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
                     total: b.u64(offset_of!(FlowCounters, total)),
                     own: b.u64(offset_of!(FlowCounters, own)) as i64,
                     attributed: b.u64(offset_of!(FlowCounters, attributed)),
+                    criticality: criticality.get(&slot).copied().unwrap_or(0),
                     variance: (f32::from_bits(v as u32), f32::from_bits((v >> 32) as u32)),
                     count_only: b.u32(offset_of!(FlowCounters, period)) == u32::MAX,
                     abandoned: b.u16(offset_of!(FlowCounters, abandoned)),

@@ -14,11 +14,12 @@ use crate::clock;
 use crate::extent::{Head, Process, Thread};
 use crate::liveness::is_alive;
 use crate::names::Names;
+use crate::published::{self, Pages};
 use crate::static_components::StaticComponents;
 
 /// What has been collected so far.
-#[derive(Default)]
-pub struct Harvest {
+pub struct Harvest<'a> {
+    pages: Option<&'a Pages>,
     names: Names,
     /// Threads that ended in processes that live, by process extent.
     threads: HashMap<u32, Vec<Thread>>,
@@ -26,7 +27,20 @@ pub struct Harvest {
     ended: Vec<(Process, Vec<Thread>, u64)>,
 }
 
-impl Harvest {
+impl<'a> Harvest<'a> {
+    /// Nothing yet. `pages`: what the scheduler collector publishes.
+    pub fn new(pages: Option<&'a Pages>) -> Self {
+        Harvest { pages, names: Names::default(), threads: HashMap::new(), ended: Vec::new() }
+    }
+
+    /// Notes where the kernel's clock stood at the end of a thread that could not say so itself, or stands now.
+    fn note_clock(&self, process: &Process, thread: &mut Thread) {
+        if let (Some(pages), Some(application), 0) = (self.pages, process.application, thread.end) {
+            let at_end = thread.published.and_then(|(index, task)| pages.attribution_at_end(index, task));
+            thread.last_attribution = at_end.or_else(|| Some(pages.attribution(application, published::monotonic())));
+        }
+    }
+
     /// Reads and frees what has ended. `launched` (pid, end) tells when the launched process was reaped.
     pub fn collect(&mut self, arena: &Arena, launched: Option<(u32, u64)>) {
         let extents = arena.extents();
@@ -60,7 +74,8 @@ impl Harvest {
             let is_known = heads.iter().any(|h| h.extent == process);
             if is_known && (state == THREAD_ENDED || ended.contains_key(&process)) {
                 let owner = owners.entry(process).or_insert_with(|| Process::read(arena, process));
-                let thread = Thread::read(arena, extent, owner);
+                let mut thread = Thread::read(arena, extent, owner);
+                self.note_clock(owner, &mut thread);
                 if thread.tid != 0 {
                     self.threads.entry(process).or_default().push(thread);
                 }
@@ -104,7 +119,8 @@ impl Harvest {
             for e in extents.iter().filter(|e| e.1 == EXTENT_THREAD) {
                 let head = arena.read(e.0, 0, 4);
                 if u32::from_le_bytes([head[0], head[1], head[2], head[3]]) == p.extent {
-                    let thread = Thread::read(arena, e.0, &p);
+                    let mut thread = Thread::read(arena, e.0, &p);
+                    self.note_clock(&p, &mut thread);
                     if thread.tid != 0 {
                         threads.push(thread);
                     }
@@ -139,7 +155,7 @@ impl Harvest {
     }
 }
 
-impl Harvest {
+impl Harvest<'_> {
     /// Mean cost of a timed call in the trampoline and of one through Rust, over the processes that ended, ticks.
     pub fn call_ticks(&self) -> (f64, f64) {
         let mean = |cost: fn(&Process) -> u32| {

@@ -4,11 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::ExitStatus;
 
 use tempfile::TempDir;
 
 use crate::error::RecordError;
+use crate::process_start::Launched;
 
 /// File name of the agent.
 pub const AGENT_FILE: &str = "libtransect_agent.so";
@@ -60,19 +61,16 @@ impl SessionDir {
         self.dir.path().join(AGENT_LINK)
     }
 
+    /// Where agents ask for the pages that another collector publishes.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join(transect_event_abi::published::SOCKET_FILE)
+    }
+
     /// Links the memory file beside the agent.
     pub fn link_arena(&self, descriptor: i32) -> Result<(), RecordError> {
         let target = format!("/proc/{}/fd/{descriptor}", std::process::id());
         symlink(target, self.dir.path().join("arena")).map_err(RecordError::system("link the recording's memory file"))
     }
-}
-
-/// posix_spawn, which the standard library prefers, leaves glibc's two internal signals ignored in the child, which a
-/// program could notice; a closure before exec makes it fork.
-#[allow(unsafe_code)]
-fn plain_fork(command: &mut Command) {
-    // SAFETY: the closure does nothing.
-    unsafe { std::os::unix::process::CommandExt::pre_exec(command, || Ok(())) };
 }
 
 const PRELOAD: &str = "LD_PRELOAD";
@@ -92,9 +90,20 @@ fn set_preload(value: Option<&OsStr>) {
 /// Sanitizer runtimes that insist on coming first among the preloaded.
 const FIRST: [&str; 3] = ["libasan.so", "libtsan.so", "libhwasan.so"];
 
-/// Starts the program. `object` is the ELF file that will run.
-pub fn spawn(command: &[OsString], object: &Path, agent: &Path) -> Result<Child, RecordError> {
-    let (program, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
+/// Called with the program's process id when it exists and has not begun yet: another program, this one's copy, still
+/// runs in it. If it fails, the program is not started.
+pub type BeforeExec<'a> = &'a mut dyn FnMut(i32) -> Result<(), RecordError>;
+
+/// Starts the program with the agent in it. `object` is the ELF file that will run.
+///
+/// Must be called before the recorder starts threads: the environment is changed for the while.
+pub fn spawn(
+    command: &[OsString],
+    object: &Path,
+    agent: &Path,
+    before_exec: BeforeExec<'_>,
+) -> Result<Launched, RecordError> {
+    restore_environment();
     let mut preload = std::env::var_os(PRELOAD).filter(|v| !v.is_empty()).unwrap_or_default();
     let needed = transect_binary_info::Object::open(object).map(|o| o.needed().to_vec()).unwrap_or_default();
     if let Some(runtime) = needed.iter().find(|n| FIRST.iter().any(|f| n.starts_with(f))) {
@@ -110,14 +119,28 @@ pub fn spawn(command: &[OsString], object: &Path, agent: &Path) -> Result<Child,
         preload.push(":");
     }
     preload.push(agent);
-    let mut command = Command::new(program);
-    command.args(arguments);
-    plain_fork(&mut command);
     let before = std::env::var_os(PRELOAD);
     set_preload(Some(&preload));
-    let child = command.spawn();
+    let child = Launched::start(command, before_exec);
     set_preload(before.as_deref());
-    child.map_err(|source| RecordError::Spawn { program: program.to_string_lossy().into_owned(), source })
+    child
+}
+
+/// Starts the program without agent.
+///
+/// Must be called before the recorder starts threads: the environment may be changed.
+pub fn spawn_plain(command: &[OsString], before_exec: BeforeExec<'_>) -> Result<Launched, RecordError> {
+    restore_environment();
+    Launched::start(command, before_exec)
+}
+
+/// Gives the program back what the loader took from a recorder with file capabilities (`LD_LIBRARY_PATH`, …).
+#[allow(unsafe_code)]
+fn restore_environment() {
+    for (name, value) in transect_bpf_collect::privilege::withheld_environment() {
+        // SAFETY: called before the recorder starts threads of its own.
+        unsafe { std::env::set_var(name, value) };
+    }
 }
 
 /// Exit status as a shell gives it.

@@ -21,14 +21,21 @@ mod names;
 mod plans;
 pub mod probe_control;
 pub mod probe_session;
+#[allow(unsafe_code)]
+mod process_start;
+#[allow(unsafe_code)]
+mod published;
 mod session;
 mod static_components;
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::RecordError;
+pub use launch::BeforeExec;
 pub use static_components::StaticError;
 use transect_profile_model::{Profile, Timing};
 
@@ -78,5 +85,29 @@ pub struct Recorded {
 /// If the program can't be launched or profiled (statically linked, set-user-id, 32 bit, not found), the agent is
 /// missing, or the recorder's memory can't be had. The program has not been started then.
 pub fn record(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Recorded, RecordError> {
-    session::run(options, snapshot)
+    record_beside(options, Beside::default(), snapshot)
+}
+
+/// A collector in the kernel that runs beside the agent.
+#[derive(Default)]
+pub struct Beside<'a> {
+    /// Descriptor of the pages in which it publishes its clock of active threads (`event-abi`, module `published`). With
+    /// them attributed time is exact, and flows have their criticality.
+    pub published: Option<Arc<OwnedFd>>,
+    /// Called with the program's process id before it begins; an error keeps it from beginning.
+    pub before_exec: Option<BeforeExec<'a>>,
+}
+
+/// As [`record`], with a collector in the kernel beside the agent. No thread has been started by this function when
+/// `before_exec` is called, and the program, which is a process of its own by then, keeps the privileges that the
+/// caller drops there.
+///
+/// # Errors
+/// As for [`record`], and what `before_exec` returns.
+pub fn record_beside(
+    options: &Options,
+    beside: Beside<'_>,
+    snapshot: &mut dyn FnMut(&Profile),
+) -> Result<Recorded, RecordError> {
+    session::run(options, beside, snapshot)
 }

@@ -9,7 +9,8 @@ use rustix::process::{Pid, Signal};
 use rustix::thread::futex;
 use transect_binary_info::{LaunchTarget, PlanCache, inspect_launch};
 use transect_event_abi::arena::{
-    EXTENT_PROCESS, OPTION_FOLLOW, OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY, TIMING_FULL,
+    EXTENT_PROCESS, OPTION_FOLLOW, OPTION_HISTOGRAM, OPTION_PUBLISHED, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY,
+    TIMING_FULL,
 };
 use transect_profile_model::{ApiClass, Clock as ClockFacts, Flow, Meta, Profile, SCHEMA_VERSION, Timing};
 
@@ -22,8 +23,9 @@ use crate::extent::Head;
 use crate::harvest::Harvest;
 use crate::latency::{Companion, merge};
 use crate::plans::Plans;
+use crate::published::{Counter, Pages, Relation};
 use crate::static_components::StaticComponents;
-use crate::{Options, Recorded, launch, machine};
+use crate::{Beside, Options, Recorded, launch, machine};
 
 /// How often ended threads and processes are looked for.
 const COLLECT_EVERY: Duration = Duration::from_millis(50);
@@ -73,7 +75,7 @@ fn timing(options: &Options) -> (u32, u32, u32) {
 }
 
 /// See [`crate::record`].
-pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Recorded, RecordError> {
+pub fn run(options: &Options, beside: Beside<'_>, snapshot: &mut dyn FnMut(&Profile)) -> Result<Recorded, RecordError> {
     let program = options.command.first().ok_or(RecordError::NoCommand)?;
     let target: LaunchTarget = inspect_launch(program)?;
     let agent = launch::find_agent(options.agent.as_deref())?;
@@ -89,12 +91,17 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
     let dir = launch::SessionDir::create(&agent)?;
     let clock = Clock::start();
     let (mode, every, budget_ppm) = timing(options);
+    let pages = beside.published.map(Pages::map).transpose()?;
+    let set = |on: bool, bit: u32| if on { bit } else { 0 };
+    let rate = clock.rate();
     let arena = Arena::create(&Settings {
-        options: if options.histogram { OPTION_HISTOGRAM } else { 0 } | if options.follow { OPTION_FOLLOW } else { 0 },
+        options: set(options.histogram, OPTION_HISTOGRAM)
+            | set(options.follow, OPTION_FOLLOW)
+            | set(pages.is_some(), OPTION_PUBLISHED),
         timing: mode,
         every,
         budget_ppm,
-        ticks_per_us: (clock.rate() * 1000.0) as u32,
+        ticks_per_us: (rate * 1000.0) as u32,
         epoch_ticks: clock.epoch,
         plan_dir: cache.folder().as_os_str().as_bytes(),
         static_dir: statics.as_ref().map_or(&[], |s| s.folder().as_os_str().as_bytes()),
@@ -104,16 +111,31 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
     })?;
     dir.link_arena(arena.descriptor())?;
     let signals = Signals::watch()?;
-    let mut child = launch::spawn(&options.command, &target.object, &dir.agent())?;
+    let relation = pages.as_ref().map(|_| Relation::start(&arena.header().clock, rate));
+    let counter = pages.as_ref().map(|_| Counter::open(dir.socket())).transpose()?;
+    let mut nothing = |_: i32| Ok(());
+    let before_exec = beside.before_exec.unwrap_or(&mut nothing);
+    let child = launch::spawn(&options.command, &target.object, &dir.agent(), before_exec)?;
     let pid = child.id();
     let companion = options.latency.clone().map(Companion::start).transpose()?;
 
     let statics = statics.as_ref();
-    let mut session =
-        Session { options, arena: &arena, clock: &clock, apis: &apis, statics, harvest: Harvest::default(), companion };
+    let mut session = Session {
+        options,
+        arena: &arena,
+        clock: &clock,
+        apis: &apis,
+        statics,
+        harvest: Harvest::new(pages.as_ref()),
+        companion,
+        relation,
+    };
     let plans = Plans::new(cache, statics);
     let over = AtomicBool::new(false);
     let status = std::thread::scope(|scope| {
+        if let (Some(counter), Some(pages)) = (&counter, &pages) {
+            scope.spawn(|| counter.serve(pages));
+        }
         let waiter = scope.spawn(|| {
             // Waiting for a child would take the stops of one that is traced; its pidfd tells of its end alone.
             wait_for_end(pid);
@@ -125,17 +147,19 @@ pub fn run(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Reco
             (status, end)
         });
         session.serve(&plans, &signals, pid, || over.load(Ordering::Acquire), snapshot);
-        waiter.join()
-    });
-    let (status, end) = status.unwrap_or_else(|_| (Err(std::io::Error::other("waiter failed")), clock::ticks()));
-    let status = status.map_err(RecordError::system("wait for the program"))?;
-    session.harvest.collect(&arena, Some((pid, end)));
-    if options.wait_all {
-        while !session.harvest.is_all_over(&arena) {
+        let (status, end) =
+            waiter.join().unwrap_or_else(|_| (Err(std::io::Error::other("waiter failed")), clock::ticks()));
+        session.harvest.collect(&arena, Some((pid, end)));
+        while options.wait_all && status.is_ok() && !session.harvest.is_all_over(&arena) {
             session.round(&plans, &signals, None, snapshot);
             session.harvest.collect(&arena, None);
         }
-    }
+        if let Some(counter) = &counter {
+            counter.close();
+        }
+        status
+    });
+    let status = status.map_err(RecordError::system("wait for the program"))?;
     arena.header().recorder_gone.store(1, Ordering::Release);
     let exit_status = launch::shell_status(status);
     let mut profile = session.profile(Some(exit_status));
@@ -163,8 +187,9 @@ struct Session<'a> {
     clock: &'a Clock,
     apis: &'a ApiData,
     statics: Option<&'a StaticComponents>,
-    harvest: Harvest,
+    harvest: Harvest<'a>,
     companion: Option<Companion>,
+    relation: Option<Relation>,
 }
 
 impl Session<'_> {
@@ -215,6 +240,9 @@ impl Session<'_> {
         let attention = &self.arena.header().attention;
         let seen = attention.load(Ordering::Acquire);
         plans.answer(self.arena);
+        if let Some(relation) = &mut self.relation {
+            relation.refresh(&self.arena.header().clock);
+        }
         let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         let _ = futex::wait(attention, futex::Flags::empty(), seen, Some(&timeout));
         plans.answer(self.arena);

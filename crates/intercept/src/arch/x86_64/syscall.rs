@@ -75,6 +75,56 @@ pub fn file_mode(path: *const u8) -> Option<u32> {
     (r == 0).then_some(stat[3] as u32)
 }
 
+/// Inode number of a file; `None` if it can't be examined.
+pub fn file_number(path: *const u8) -> Option<u64> {
+    let mut stat = [0u64; 18];
+    // SAFETY: as in `file_mode`.
+    let r = unsafe { call(4, path as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0) };
+    (r == 0).then_some(stat[1])
+}
+
+/// Connects to a Unix socket at a zero-terminated path of less than 108 bytes, and receives the one descriptor that is
+/// sent there. Gives up after `seconds`.
+pub fn receive_descriptor(path: &[u8], seconds: u64) -> Option<i64> {
+    const AF_UNIX: u16 = 1;
+    const SOCK_STREAM_CLOEXEC: u64 = 1 | 0o2_000_000;
+    const SOL_SOCKET: u64 = 1;
+    const SO_RCVTIMEO: u64 = 20;
+    const SO_SNDTIMEO: u64 = 21;
+    const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
+    const SCM_RIGHTS: u64 = 1;
+    let mut address = [0u8; 110];
+    address[..2].copy_from_slice(&AF_UNIX.to_ne_bytes());
+    address.get_mut(2..2 + path.len())?.copy_from_slice(path);
+    let timeout = [seconds, 0];
+    let mut byte = 0u8;
+    let part = [&raw mut byte as u64, 1];
+    // struct cmsghdr with one descriptor
+    let mut control = [0u64; 3];
+    // struct msghdr: name, its length, parts, their number, control, its length, flags
+    let mut message = [0, 0, part.as_ptr() as u64, 1, control.as_mut_ptr() as u64, 24, 0];
+    // SAFETY: the buffers live until the calls return and are as long as is said.
+    unsafe {
+        let socket = call(41, AF_UNIX as u64, SOCK_STREAM_CLOEXEC, 0, 0, 0, 0);
+        if socket < 0 {
+            return None;
+        }
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            call(54, socket as u64, SOL_SOCKET, option, timeout.as_ptr() as u64, 16, 0);
+        }
+        let connected = call(42, socket as u64, address.as_ptr() as u64, 2 + path.len() as u64, 0, 0, 0);
+        let received = if connected == 0 {
+            call(47, socket as u64, message.as_mut_ptr() as u64, MSG_CMSG_CLOEXEC, 0, 0, 0)
+        } else {
+            connected
+        };
+        close(socket);
+        let [length, kind, descriptor] = core::array::from_fn(|i| (&raw const control[i]).read_volatile());
+        let got = received == 1 && length == 20 && kind == SOL_SOCKET | SCM_RIGHTS << 32;
+        got.then_some(i64::from(descriptor as u32 as i32))
+    }
+}
+
 /// mmap; negative errno on failure.
 ///
 /// # Safety

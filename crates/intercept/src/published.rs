@@ -1,0 +1,228 @@
+//! The kernel's clock of active threads, where the scheduler collector runs beside the agent: exact, and with it the
+//! criticality of each thread.
+//!
+//! The pages are mapped at start, through a descriptor that the recorder hands out: inheriting one would show in the
+//! program, and many programs close what they inherit. Readers take no lock; a record that changes meanwhile is read
+//! again. What a timed call gained is a share of its duration, so clocks and units drop out.
+
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use transect_event_abi::arena::OPTION_PUBLISHED;
+use transect_event_abi::process::{CLOCK_KERNEL, CLOCK_LOST, CLOCK_OWN};
+use transect_event_abi::published::{ACTIVE, APPLICATION_CAPACITY, FRACTION_BITS, Published, SOCKET_FILE, Thread, key};
+use transect_event_abi::thread::ThreadHeader;
+
+use crate::arch::{self, syscall as sys};
+use crate::frame::Frame;
+use crate::thread::ThreadState;
+use crate::{arena, process};
+
+/// How long the recorder may take to answer, seconds.
+const PATIENCE: u64 = 3;
+/// Reads of a record that changes all the time, before the last one is taken.
+const TRIES: u32 = 1 << 16;
+
+static PAGES: AtomicU64 = AtomicU64::new(0);
+static NAMESPACE: AtomicU32 = AtomicU32::new(0);
+static APPLICATION: AtomicU32 = AtomicU32::new(0);
+
+/// True if the kernel's clock is used.
+#[inline]
+pub fn on() -> bool {
+    PAGES.load(Ordering::Relaxed) != 0
+}
+
+fn pages() -> &'static Published {
+    // SAFETY: asked for only while `on`; unmapped only in a child of fork, whose one thread does it.
+    unsafe { &*(PAGES.load(Ordering::Relaxed) as *const Published) }
+}
+
+/// Maps the pages if the recording has them. `folder` is the agent's, with the slash.
+pub fn start(folder: &[u8]) {
+    if arena::header().options & OPTION_PUBLISHED == 0 {
+        return;
+    }
+    process::header().clock.store(CLOCK_LOST, Ordering::Relaxed);
+    let mut path = [0u8; 108];
+    let length = folder.len() + SOCKET_FILE.len();
+    if length >= path.len() {
+        return;
+    }
+    path[..folder.len()].copy_from_slice(folder);
+    path[folder.len()..length].copy_from_slice(SOCKET_FILE.as_bytes());
+    let Some(fd) = sys::receive_descriptor(&path[..=length], PATIENCE) else { return };
+    // SAFETY: a fresh mapping at an address of the kernel's choice.
+    let at = unsafe { sys::mmap(0, size_of::<Published>() as u64, sys::PROT_READ, sys::MAP_SHARED, fd, 0) };
+    sys::close(fd);
+    if at <= 0 {
+        return;
+    }
+    sys::dont_dump(at as u64, size_of::<Published>() as u64);
+    PAGES.store(at as u64, Ordering::Relaxed);
+    know_process();
+}
+
+/// In the child of a fork, whose thread has another number.
+pub fn forked() {
+    if on() {
+        know_process();
+    } else {
+        let lost = arena::header().options & OPTION_PUBLISHED != 0;
+        process::header().clock.store(if lost { CLOCK_LOST } else { CLOCK_OWN }, Ordering::Relaxed);
+    }
+}
+
+/// Notes the process' application from the calling thread's record; without one the agent's own clock is used.
+fn know_process() {
+    let namespace = sys::file_number(c"/proc/self/ns/pid".as_ptr().cast()).unwrap_or(0);
+    NAMESPACE.store(namespace as u32, Ordering::Relaxed);
+    let h = process::header();
+    match pages().find(key(namespace as u32, sys::gettid())) {
+        Some(own) => {
+            let application = own.application.load(Ordering::Relaxed);
+            APPLICATION.store(application, Ordering::Relaxed);
+            h.application.store(application, Ordering::Relaxed);
+            h.clock.store(CLOCK_KERNEL, Ordering::Relaxed);
+        }
+        None => {
+            let at = PAGES.swap(0, Ordering::Relaxed);
+            // SAFETY: at start and in the child of a fork there is one thread, which holds no reference now.
+            unsafe { sys::munmap(at, size_of::<Published>() as u64) };
+            h.clock.store(CLOCK_LOST, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The calling thread's record, noted in its header; null if it has none.
+///
+/// # Safety
+/// `header` is the calling thread's, and its `tid` is set.
+pub unsafe fn find(header: *mut ThreadHeader) -> *const Thread {
+    if !on() {
+        return ptr::null();
+    }
+    // SAFETY: see above.
+    let h = unsafe { &*header };
+    let tid = h.tid.load(Ordering::Relaxed);
+    match pages().find(key(NAMESPACE.load(Ordering::Relaxed), tid)) {
+        Some(own) => {
+            let index = (ptr::from_ref(own) as usize - ptr::from_ref(&pages().threads) as usize) / size_of::<Thread>();
+            h.published_plus_one.store(index as u32 + 1, Ordering::Relaxed);
+            h.published_task.store(own.task.load(Ordering::Relaxed), Ordering::Relaxed);
+            own
+        }
+        None => ptr::null(),
+    }
+}
+
+/// The kernel's clock at one instant.
+#[derive(Clone, Copy)]
+pub struct Reading {
+    /// The instant, `CLOCK_MONOTONIC` ns.
+    pub time: u64,
+    /// ∫ dt / max(1, active), ns in fixed point.
+    pub attribution: u64,
+    /// What the thread has gained, ns in fixed point; 0 without a thread.
+    pub criticality: u64,
+}
+
+/// Reads it for a thread (null: none) at a time stamp, or now. If the kernel's clock went on beyond the time stamp
+/// meanwhile (the thread was off its processor between the two), the reading is of now.
+///
+/// # Safety
+/// `thread` is null or in the pages, which are mapped.
+pub unsafe fn read(thread: *const Thread, ticks: Option<u64>) -> Reading {
+    // SAFETY: see above.
+    let thread = unsafe { thread.as_ref() };
+    let number = thread.map_or_else(|| APPLICATION.load(Ordering::Relaxed), |t| t.application.load(Ordering::Relaxed));
+    let application = &pages().applications[number as usize % APPLICATION_CAPACITY];
+    let mut given = ticks;
+    let mut tries = TRIES;
+    loop {
+        let own = thread.map_or(0, |t| t.sequence.load(Ordering::Acquire));
+        let sequence = application.sequence.load(Ordering::Acquire);
+        let open = thread.is_some_and(|t| t.flags.load(Ordering::Acquire) & ACTIVE != 0);
+        let (gained, since) =
+            thread.map_or((0, 0), |t| (t.gained.load(Ordering::Acquire), t.since.load(Ordering::Acquire)));
+        let active = application.active.load(Ordering::Acquire) as u64;
+        let time = application.time.load(Ordering::Acquire);
+        let criticality = application.criticality.load(Ordering::Acquire);
+        let idle = application.idle.load(Ordering::Acquire);
+        let again = application.sequence.load(Ordering::Acquire);
+        let own_again = thread.map_or(0, |t| t.sequence.load(Ordering::Relaxed));
+        let whole = (own | sequence) & 1 == 0 && again == sequence && own_again == own;
+        tries -= 1;
+        if !whole && tries > 0 {
+            core::hint::spin_loop();
+            continue;
+        }
+        let now = arena::header().clock.nanoseconds(given.unwrap_or_else(arch::ticks));
+        if now < time && given.take().is_some() {
+            continue;
+        }
+        let passed = now.saturating_sub(time) << FRACTION_BITS;
+        let step = if active > 1 { passed / active } else { passed };
+        let clock = if active > 0 { criticality.wrapping_add(step) } else { criticality };
+        return Reading {
+            time: now.max(time),
+            attribution: criticality.wrapping_add(idle << FRACTION_BITS).wrapping_add(step),
+            criticality: if open { gained.wrapping_add(clock.wrapping_sub(since)) } else { gained },
+        };
+    }
+}
+
+/// The attribution clock at a time stamp, for the calling thread.
+///
+/// # Safety
+/// `state` is the calling thread's.
+pub unsafe fn attribution(state: *const ThreadState, ticks: u64) -> u64 {
+    // SAFETY: see above.
+    unsafe { read((*state).published, Some(ticks)).attribution }
+}
+
+/// Notes in a frame where the clocks stand, as the last thing before the call.
+///
+/// # Safety
+/// `state` is the calling thread's, `frame` of its call.
+pub unsafe fn note(state: *const ThreadState, frame: &mut Frame) {
+    // SAFETY: see above.
+    unsafe {
+        let reading = read((*state).published, None);
+        frame.published = (*state).published;
+        frame.entered = reading.time;
+        frame.attribution = reading.attribution;
+        frame.criticality = reading.criticality;
+    }
+}
+
+/// What a stretch of a thread's time counts for, as shares of its length.
+#[derive(Clone, Copy)]
+pub struct Share {
+    /// ∫ dt / max(1, active).
+    pub attributed: f64,
+    /// Criticality gained; `None` if it is not known.
+    pub criticality: Option<f64>,
+}
+
+/// The shares of a call that returns at time stamp `now`.
+///
+/// # Safety
+/// `state` is the calling thread's, `frame` was [`note`]d.
+pub unsafe fn share(state: *const ThreadState, frame: &Frame, now: u64) -> Share {
+    // SAFETY: see above.
+    unsafe {
+        let reading = read((*state).published, Some(now));
+        let span = (reading.time.wrapping_sub(frame.entered) << FRACTION_BITS) as i64 as f64;
+        let part = |gained: u64| if span > 0.0 { (gained as i64 as f64 / span).clamp(0.0, 1.0) } else { 1.0 };
+        // A coroutine may return on another thread.
+        let known = !frame.published.is_null() && frame.published == (*state).published;
+        if !known {
+            (*(*state).header).unmeasured.fetch_add(1, Ordering::Relaxed);
+        }
+        Share {
+            attributed: part(reading.attribution.wrapping_sub(frame.attribution)),
+            criticality: known.then(|| part(reading.criticality.wrapping_sub(frame.criticality))),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Small programs that note in a file when they made each call, and the recording of them.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use tempfile::TempDir;
+use transect_profile_model::{Profile, Timing};
+use transect_record::{Beside, Options, RecordError, record_beside};
+
+/// Calls of one function: begin and end on `CLOCK_MONOTONIC`, ns.
+pub type Calls = BTreeMap<String, Vec<(u64, u64)>>;
+
+/// Launching changes the environment for a moment, which whatever else is started then would inherit.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A built program in a folder of its own.
+pub struct Program {
+    folder: TempDir,
+}
+
+/// `spin(function, ms)` calls a function of the library that spins so long, and notes it.
+const LIBRARY: &str = r#"
+#include <time.h>
+static unsigned long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ul + t.tv_nsec; }
+static void until(unsigned long us) { unsigned long end = now() + us * 1000; while (now() < end) ; }
+void spin_a(unsigned long us) { until(us); }
+void spin_b(unsigned long us) { until(us); }
+void spin_c(unsigned long us) { until(us); }
+void inner(unsigned long us) { until(us); }
+"#;
+
+const PRELUDE: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+void spin_a(unsigned long), spin_b(unsigned long), spin_c(unsigned long), inner(unsigned long);
+static unsigned long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ul + t.tv_nsec; }
+static FILE *notes;
+static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+static void note(const char *name, unsigned long begin, unsigned long end) {
+    pthread_mutex_lock(&noting);
+    fprintf(notes, "%s %lu %lu\n", name, begin, end);
+    pthread_mutex_unlock(&noting);
+}
+#define NOTED(f, us) do { unsigned long begin = now(); f(us); note(#f, begin, now()); } while (0)
+#define OPEN_NOTES() do { notes = fopen(argv[1], "a"); setvbuf(notes, 0, _IOFBF, 1 << 20); } while (0)
+"#;
+
+impl Program {
+    /// Builds it from the body of a C file that comes after [`PRELUDE`].
+    pub fn build(body: &str) -> Program {
+        let _one = one_at_a_time();
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("spin.c"), LIBRARY).unwrap();
+        std::fs::write(path("main.c"), format!("{PRELUDE}{body}")).unwrap();
+        let run = |arguments: &[&str]| {
+            assert!(Command::new("cc").args(arguments).current_dir(folder.path()).status().unwrap().success());
+        };
+        run(&["-O1", "-shared", "-fPIC", "-o", "libspin.so", "spin.c"]);
+        run(&["-O1", "-g", "-o", "main", "main.c", "-L.", "-lspin", "-Wl,-rpath,$ORIGIN", "-lpthread"]);
+        Program { folder }
+    }
+
+    fn notes(&self) -> PathBuf {
+        self.folder.path().join("notes")
+    }
+
+    /// Records it with its notes' path as first argument.
+    pub fn record(
+        &self,
+        timing: Timing,
+        published: Option<Arc<OwnedFd>>,
+        before_exec: &mut dyn FnMut(i32) -> Result<(), RecordError>,
+    ) -> Profile {
+        let options = Options {
+            command: vec![self.folder.path().join("main").into(), self.notes().into()],
+            timing,
+            histogram: false,
+            trace: Vec::new(),
+            follow: true,
+            wait_all: true,
+            interval: None,
+            wait_apis: Vec::new(),
+            static_components: None,
+            latency: None,
+            agent: Some(agent().to_owned()),
+            plan_cache: Some(self.folder.path().join("plans")),
+        };
+        let _one = one_at_a_time();
+        let beside = Beside { published, before_exec: Some(before_exec) };
+        let recorded = record_beside(&options, beside, &mut |_| {}).unwrap();
+        assert_eq!(recorded.exit_status, 0);
+        recorded.profile
+    }
+
+    /// What it noted.
+    pub fn calls(&self) -> Calls {
+        let mut calls = Calls::new();
+        for line in std::fs::read_to_string(self.notes()).unwrap().lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let number = |i: usize| words[i].parse().unwrap();
+            calls.entry(words[0].to_owned()).or_default().push((number(1), number(2)));
+        }
+        calls
+    }
+}
+
+/// Attributed time, criticality and total of an API over all threads, ns.
+pub fn sums(profile: &Profile, api: &str) -> (f64, Option<f64>, f64) {
+    let rows: Vec<_> = profile.flows.iter().filter(|f| f.api == api && f.calls > 0).collect();
+    assert!(!rows.is_empty(), "no flow {api}");
+    let sum = |f: fn(&transect_profile_model::Flow) -> Option<i64>| {
+        rows.iter().map(|row| f(row)).sum::<Option<i64>>().map(|n| n as f64)
+    };
+    (sum(|f| f.attributed_ns).unwrap(), sum(|f| f.criticality_ns), sum(|f| f.total_ns).unwrap())
+}
+
+/// The agent, built once.
+fn agent() -> &'static Path {
+    static AGENT: OnceLock<PathBuf> = OnceLock::new();
+    AGENT.get_or_init(|| {
+        let build = Command::new(env!("CARGO"))
+            .args(["build", "--release", "--quiet", "-p", "transect-agent"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(build.unwrap().success(), "the agent does not build");
+        // …/target/debug/deps/this-test
+        let test = std::env::current_exe().unwrap();
+        test.ancestors().nth(3).unwrap().join("release/libtransect_agent.so")
+    })
+}

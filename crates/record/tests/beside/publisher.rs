@@ -1,0 +1,308 @@
+//! A made-up schedule, published as the programs in the kernel do, by a thread of the test: whatever the program really
+//! does, its flows are charged by what was published.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+use rustix::mm::{MapFlags, ProtFlags};
+use transect_event_abi::published::{ACTIVE, FRACTION_BITS, Published, THREAD_CAPACITY, THREAD_CAPACITY_LOG2, key};
+use transect_profile_model::{LossKind, Profile, Timing};
+
+use crate::program::{Program, sums};
+use crate::timetable::{Change, integrate};
+
+/// Pages in a memory file.
+struct Pages {
+    file: Arc<OwnedFd>,
+    at: &'static Published,
+}
+
+impl Pages {
+    fn new() -> Pages {
+        let file = rustix::fs::memfd_create("pages", MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, size_of::<Published>() as u64).unwrap();
+        #[allow(unsafe_code)]
+        // SAFETY: a fresh mapping, as large as the type, never unmapped; every value of its bytes is valid.
+        let at = unsafe {
+            let flags = ProtFlags::READ | ProtFlags::WRITE;
+            let size = size_of::<Published>();
+            let at = rustix::mm::mmap(std::ptr::null_mut(), size, flags, MapFlags::SHARED, file.as_fd(), 0).unwrap();
+            &*at.cast::<Published>()
+        };
+        Pages { file: Arc::new(file), at }
+    }
+
+    /// Takes a record, as `sched_published_claim` does.
+    fn claim(&self, pid: i32, application: u32) -> usize {
+        use std::os::unix::fs::MetadataExt;
+        let space = std::fs::metadata("/proc/self/ns/pid").unwrap().ino();
+        let key = key(space as u32, pid as u32);
+        let start = (key as u32).wrapping_mul(2_654_435_761) >> (32 - THREAD_CAPACITY_LOG2);
+        // Somebody else has its first place.
+        self.at.threads[start as usize].key.store(1, Ordering::SeqCst);
+        let index = (start as usize + 1) % THREAD_CAPACITY;
+        self.at.threads[index].application.store(application, Ordering::SeqCst);
+        self.at.threads[index].key.store(key, Ordering::SeqCst);
+        index
+    }
+}
+
+fn monotonic() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The state machine, as simple as can be.
+struct Schedule<'a> {
+    pages: &'a Pages,
+    application: usize,
+    thread: usize,
+    changes: Vec<Change>,
+    criticality: u64,
+    idle: u64,
+    gained: u64,
+    since: u64,
+}
+
+impl Schedule<'_> {
+    fn apply(&mut self, active: u32, own: bool) {
+        let time = monotonic();
+        let last = self.changes.last().copied().unwrap_or(Change { time, active: 0, own: false });
+        let passed = time - last.time;
+        match last.active {
+            0 => self.idle += passed,
+            n => self.criticality += (passed << FRACTION_BITS) / u64::from(n),
+        }
+        if last.own && !own {
+            self.gained += self.criticality - self.since;
+        }
+        if own && !last.own {
+            self.since = self.criticality;
+        }
+        let set = |cell: &AtomicU64, value| cell.store(value, Ordering::SeqCst);
+        let turn = |cell: &AtomicU32| cell.fetch_add(1, Ordering::SeqCst);
+        let a = &self.pages.at.applications[self.application];
+        turn(&a.sequence);
+        a.active.store(active, Ordering::SeqCst);
+        set(&a.time, time);
+        set(&a.criticality, self.criticality);
+        set(&a.idle, self.idle);
+        turn(&a.sequence);
+        let t = &self.pages.at.threads[self.thread];
+        turn(&t.sequence);
+        t.flags.store(if own { ACTIVE } else { 0 }, Ordering::SeqCst);
+        set(&t.gained, self.gained);
+        set(&t.since, self.since);
+        set(&t.time, time);
+        set(&t.attribution, self.criticality + (self.idle << FRACTION_BITS));
+        turn(&t.sequence);
+        self.changes.push(Change { time, active, own });
+    }
+}
+
+/// Records the program under a schedule that changes every `every`, in order of `steps` (active threads, and whether
+/// the program's main thread is one), again and again.
+fn record(program: &Program, timing: Timing, every: Duration, steps: &[(u32, bool)]) -> (Profile, Vec<Change>) {
+    let pages = Pages::new();
+    let over = AtomicBool::new(false);
+    let main = AtomicU32::new(0);
+    const APPLICATION: u32 = 5;
+    std::thread::scope(|scope| {
+        let publisher = scope.spawn(|| {
+            let pid = loop {
+                match main.load(Ordering::SeqCst) {
+                    0 => std::hint::spin_loop(),
+                    pid => break pid,
+                }
+            };
+            let thread = pages.claim(pid as i32, APPLICATION);
+            let mut schedule = Schedule {
+                pages: &pages,
+                application: APPLICATION as usize,
+                thread,
+                changes: Vec::new(),
+                criticality: 77 << FRACTION_BITS,
+                idle: 5,
+                gained: 0,
+                since: 0,
+            };
+            for &(active, own) in steps.iter().cycle() {
+                schedule.apply(active, own);
+                main.store(0, Ordering::SeqCst);
+                if over.load(Ordering::SeqCst) {
+                    break;
+                }
+                std::thread::sleep(every);
+            }
+            schedule.changes
+        });
+        let profile = program.record(timing, Some(pages.file.clone()), &mut |pid| {
+            main.store(pid as u32, Ordering::SeqCst);
+            while main.load(Ordering::SeqCst) != 0 {
+                std::thread::yield_now();
+            }
+            Ok(())
+        });
+        over.store(true, Ordering::SeqCst);
+        (profile, publisher.join().unwrap())
+    })
+}
+
+/// Compares the flows of the noted calls with the timetable.
+fn compare(program: &Program, profile: &Profile, changes: &[Change], within: f64) {
+    for (api, calls) in program.calls() {
+        let (mut attributed, mut criticality) = (0.0, 0.0);
+        for (begin, end) in calls {
+            let (a, c) = integrate(changes, begin, end);
+            attributed += a;
+            criticality += c;
+        }
+        let (got_attributed, got_criticality, total) = sums(profile, &api);
+        let got_criticality = got_criticality.unwrap();
+        // What shares a call's duration is as exact as the duration.
+        let error = |got: f64, expected: f64| (got - expected).abs() / total;
+        assert!(error(got_attributed, attributed) < within, "{api}: attributed {got_attributed} for {attributed}");
+        assert!(error(got_criticality, criticality) < within, "{api}: criticality {got_criticality} for {criticality}");
+    }
+}
+
+const STEPS: [(u32, bool); 7] = [(1, true), (4, true), (3, false), (0, false), (2, true), (7, true), (1, false)];
+
+const LONG_CALLS: &str = r#"
+int main(int argc, char **argv) {
+    OPEN_NOTES();
+    for (int i = 0; i < 12; i++) { NOTED(spin_a, 7000); NOTED(spin_b, 23000); NOTED(spin_c, 900); }
+    fclose(notes);
+    return 0;
+}
+"#;
+
+#[test]
+fn long_calls_follow_the_published_schedule() {
+    let program = Program::build(LONG_CALLS);
+    let (profile, changes) = record(&program, Timing::Full, Duration::from_millis(3), &STEPS);
+    assert!(changes.len() > 50, "{}", changes.len());
+    compare(&program, &profile, &changes, 0.005);
+    no_loss(&profile);
+}
+
+/// Sampled calls are scaled to all, criticality like time. A short and constant schedule, for nothing else is known of
+/// the calls between.
+#[test]
+fn sampled_calls_are_scaled() {
+    let program = Program::build(
+        r#"
+int main(int argc, char **argv) {
+    OPEN_NOTES();
+    unsigned long begin = now();
+    for (int i = 0; i < 400000; i++) spin_a(0);
+    note("spin_a", begin, now());
+    fclose(notes);
+    return 0;
+}
+"#,
+    );
+    let timing = Timing::Adaptive { budget: 0.03 };
+    let (profile, _) = record(&program, timing, Duration::from_millis(500), &[(4, true)]);
+    let (attributed, criticality, total) = sums(&profile, "spin_a");
+    let flow = profile.flows.iter().find(|f| f.api == "spin_a").unwrap();
+    assert!(flow.calls == 400_000 && flow.timed_calls < 100_000, "{} of {}", flow.timed_calls, flow.calls);
+    assert!((attributed / total - 0.25).abs() < 0.002, "{attributed} of {total}");
+    assert!((criticality.unwrap() / total - 0.25).abs() < 0.002, "{criticality:?} of {total}");
+    no_loss(&profile);
+}
+
+/// Changes every 100 µs, calls of 30: most calls see none or one.
+#[test]
+fn short_calls_follow_a_fast_schedule() {
+    let program = Program::build(
+        r#"
+int main(int argc, char **argv) {
+    OPEN_NOTES();
+    for (int i = 0; i < 10000; i++) NOTED(spin_a, 30);
+    fclose(notes);
+    return 0;
+}
+"#,
+    );
+    let (profile, changes) = record(&program, Timing::Full, Duration::from_micros(100), &STEPS);
+    compare(&program, &profile, &changes, 0.02);
+    no_loss(&profile);
+}
+
+/// A new program in the same process finds the pages again, whatever descriptors it has closed.
+#[test]
+fn exec_after_closing_everything_stays_exact() {
+    let program = Program::build(
+        r#"
+int main(int argc, char **argv) {
+    OPEN_NOTES();
+    NOTED(spin_a, 40000);
+    fclose(notes);
+    for (int fd = 0; fd < 1024; fd++) close(fd);
+    if (argc < 3) { execl(argv[0], argv[0], argv[1], "again", (char *)0); _exit(3); }
+    _exit(0);
+}
+"#,
+    );
+    let (profile, changes) = record(&program, Timing::Full, Duration::from_millis(3), &STEPS);
+    assert_eq!((profile.processes.len(), program.calls()["spin_a"].len()), (2, 2));
+    compare(&program, &profile, &changes, 0.005);
+    no_loss(&profile);
+}
+
+/// A thread and a child for which there is no record: the thread's calls have no criticality and are counted, the child
+/// counts active threads itself, and says so.
+#[test]
+fn what_is_not_published_is_counted() {
+    let program = Program::build(
+        r#"
+static void *work(void *path) { for (int i = 0; i < 7; i++) spin_b(2000); return 0; }
+int main(int argc, char **argv) {
+    OPEN_NOTES();
+    pthread_t thread;
+    pthread_create(&thread, 0, work, 0);
+    pthread_join(thread, 0);
+    if (fork() == 0) { spin_c(20000); _exit(0); }
+    wait(0);
+    NOTED(spin_a, 20000);
+    fclose(notes);
+    return 0;
+}
+"#,
+    );
+    let (profile, changes) = record(&program, Timing::Full, Duration::from_millis(2), &[(4, true), (4, false)]);
+    compare(&program, &profile, &changes, 0.005);
+    let (attributed, criticality, total) = sums(&profile, "spin_b");
+    assert!((attributed / total - 0.25).abs() < 0.002, "{attributed} of {total}");
+    assert_eq!(criticality, Some(0.0));
+    let clock_reads = profile.flows.iter().filter(|f| f.api == "clock_gettime" && f.criticality_ns == Some(0));
+    let calls: i64 = 7 + clock_reads.map(|f| f.calls).sum::<i64>();
+    assert_eq!(loss(&profile, "timed calls without criticality"), calls);
+    let (attributed, criticality, total) = sums(&profile, "spin_c");
+    assert!((attributed / total - 1.0).abs() < 0.01, "{attributed} of {total}");
+    assert_eq!(criticality, None);
+    assert_eq!(loss(&profile, "the scheduler collector's clock could not be had"), 1);
+}
+
+/// Without the collector nothing of this is there.
+#[test]
+fn flows_alone_have_no_criticality() {
+    let program = Program::build(LONG_CALLS);
+    let profile = program.record(Timing::Full, None, &mut |_| Ok(()));
+    let (attributed, criticality, total) = sums(&profile, "spin_a");
+    assert_eq!(criticality, None);
+    assert!((attributed / total - 1.0).abs() < 0.001, "{attributed} of {total}");
+    no_loss(&profile);
+}
+
+fn loss(profile: &Profile, words: &str) -> i64 {
+    profile.loss.iter().filter(|l| l.what == LossKind::DroppedEvents && l.reason.contains(words)).map(|l| l.count).sum()
+}
+
+fn no_loss(profile: &Profile) {
+    assert_eq!(loss(profile, ""), 0, "{:?}", profile.loss);
+}

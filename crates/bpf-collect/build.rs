@@ -9,11 +9,15 @@ fn main() {
     // Where libbpf-sys put the headers of the libbpf that it built.
     let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells where its headers are");
     println!("cargo:rerun-if-changed=bpf");
-    SkeletonBuilder::new()
-        .source("bpf/sched_criticality.bpf.c")
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I{headers}")])
-        .build_and_generate(out.join("sched_criticality.skel.rs"))
-        .unwrap_or_else(|error| panic!("compiling bpf/sched_criticality.bpf.c (needs clang): {error:#}"));
+    // The second is for the tests of user stacks only.
+    for name in ["sched_criticality", "unwind_test"] {
+        let source = format!("bpf/{name}.bpf.c");
+        SkeletonBuilder::new()
+            .source(&source)
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I{headers}")])
+            .build_and_generate(out.join(format!("{name}.skel.rs")))
+            .unwrap_or_else(|error| panic!("compiling {source} (needs clang): {error:#}"));
+    }
     state_machine_for_tests(&out);
 }
 

@@ -138,8 +138,8 @@ static __noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
 {
 	__u32 first = unwind_space_first(walk->space);
 	struct unwind_mapping *mapping = bpf_map_lookup_elem(&unwind_mappings, &first);
-	/* A list that was replaced long ago does not bear the number any more. */
-	if (!mapping || mapping->start != unwind_space_number(walk->space))
+	/* A process made by fork may refer to a list that is not in force any more. */
+	if (!mapping || mapping->start != (UNWIND_HEAD | unwind_space_number(walk->space)))
 		return 0;
 	__u32 low = first, high = first + unwind_space_count(walk->space) + 1;
 	/* low: the head of the list or a mapping that starts at pc or below; high: starts above pc or is the end */
@@ -260,7 +260,7 @@ static __always_inline long unwind_signal(struct unwind_walk *walk)
 /* mov $15, %rax; syscall: where signal handlers return to, in libraries that have no table for it */
 #define UNWIND_RESTORER 0x0f0000000fc0c748ull
 
-static __noinline long unwind_by_frame_pointer(struct unwind_walk *walk)
+static __noinline long unwind_by_frame_pointer(struct unwind_walk *walk, int known_code)
 {
 	__u64 words[2]; /* rbp, return address */
 	if (!walk->exact && !bpf_probe_read_user(words, 8, (void *)walk->ip) && words[0] == UNWIND_RESTORER)
@@ -268,8 +268,8 @@ static __noinline long unwind_by_frame_pointer(struct unwind_walk *walk)
 	if (unwind_load_bp(walk))
 		return unwind_stop(walk, SCHED_STACK_UNREADABLE);
 	__u64 bp = walk->bp;
-	if (!bp) /* how the ABI marks the outermost frame */
-		return unwind_stop(walk, SCHED_STACK_COMPLETE);
+	if (!bp) /* how the ABI marks the outermost frame; but where rbp is no frame pointer zero says nothing */
+		return unwind_stop(walk, known_code ? SCHED_STACK_COMPLETE : SCHED_STACK_UNKNOWN_CODE);
 	if (bp < walk->sp || bp & 7)
 		return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
 	if (bpf_probe_read_user(words, sizeof(words), (void *)bp))
@@ -345,7 +345,7 @@ static long unwind_frame(__u32 i, void *data)
 		return unwind_stop(walk, SCHED_STACK_COMPLETE);
 	case UNWIND_NOT_MAPPED:
 	case UNWIND_FRAME_POINTER:
-		return unwind_by_frame_pointer(walk);
+		return unwind_by_frame_pointer(walk, kind != UNWIND_NOT_MAPPED);
 	default:
 		return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
 	}

@@ -20,10 +20,12 @@
 #define UNWIND_GROUP_BYTES (1 << UNWIND_GROUP_SHIFT)
 
 /* One address space packed into a word, so that it is read whole: UNWIND_SPACE_* say how many bits each part has. */
-#define UNWIND_SPACE_FIRST_BITS 20 /* lowest: the entry of `unwind_mappings` before the list; its `start` is `number` */
+#define UNWIND_SPACE_FIRST_BITS 20 /* lowest: the entry of `unwind_mappings` before the list: its head */
 #define UNWIND_SPACE_COUNT_BITS 12 /* mappings in the list */
 #define UNWIND_SPACE_NUMBER_BITS 17 /* names the list for as long as anything may remember it; never 0 */
 #define UNWIND_SPACE_OWNER_BITS 15 /* low bits of the process's tgid */
+
+#define UNWIND_HEAD (1ull << 63) /* `start` of a list's head is this and the list's number while the list is in force */
 
 /* An executable mapping. */
 struct unwind_mapping {

@@ -7,15 +7,6 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-struct pt_regs {
-	unsigned long ip, sp, bp, bx, cs;
-} __attribute__((preserve_access_index));
-
-struct task_struct {
-	int pid, tgid;
-	unsigned int flags;
-} __attribute__((preserve_access_index));
-
 struct bpf_perf_event_data;
 
 #define PF_KTHREAD 0x00200000
@@ -103,7 +94,7 @@ static __noinline int take(__u32 context)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	if (preempt)
+	if (preempt || !prev->__state)
 		return 0;
 	return take(UNWIND_TEST_BLOCK);
 }
@@ -116,6 +107,13 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	bpf_map_update_elem(&wanted, &child_tgid, &one, BPF_ANY);
 	unwind_fork(parent_tgid, child_tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task)
+{
+	unwind_forget(task->tgid);
 	return 0;
 }
 

@@ -11,6 +11,7 @@ pub mod privilege;
 pub mod record;
 mod skeleton;
 mod totals;
+pub mod unwind_table;
 
 pub use collector::{Audit, Lost, SchedCollector, SchedSettings, Storage};
 pub use error::CollectError;

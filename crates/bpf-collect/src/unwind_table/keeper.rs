@@ -1,0 +1,325 @@
+//! The thread that reads processes' mappings and objects and writes the tables.
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+use super::address_space::AddressSpaces;
+use super::layout::Mapping;
+use super::object_image::{ImageError, ObjectImage};
+use super::object_table::{ObjectNumber, ObjectState, ObjectTables};
+use super::process_code::{self, CodeMapping, FileKey, Mapped};
+use super::statistics::{Refused, UnwindStatistics};
+
+/// What the thread is asked.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// The process is new, or runs another program.
+    Add(i32),
+    /// `child` came from `parent` by fork.
+    Forked { parent: i32, child: i32 },
+    /// The process has code that no mapping covers.
+    Changed(i32),
+    /// The process is gone.
+    Remove(i32),
+    /// Answer when all that was asked before is done.
+    Answer(Sender<()>),
+}
+
+/// A process that has a list, or will.
+#[derive(Debug)]
+struct Process {
+    list: Option<u32>,
+    scanned: Instant,
+    /// Unknown code is looked for again no sooner than this after the last time.
+    pause: Duration,
+    /// A look that had to wait.
+    due: bool,
+}
+
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// New objects of this many bytes are read after the process was given what is known already.
+const LARGE: u64 = 2 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    tables: ObjectTables,
+    spaces: AddressSpaces,
+    /// tgid → packed list.
+    published: MapHandle,
+    processes: HashMap<i32, Process>,
+    files: HashMap<FileKey, ObjectNumber>,
+    vdso: Option<ObjectNumber>,
+    /// Objects that were read from memory, by device, inode and path as `maps` tells them.
+    unreachable: HashMap<Mapped, ObjectNumber>,
+    scans: u64,
+    refused: Refused,
+    statistics: Arc<Mutex<UnwindStatistics>>,
+}
+
+/// An executable mapping and the object that it shows.
+struct Resolved<'m> {
+    mapping: &'m CodeMapping,
+    object: Option<ObjectNumber>,
+    /// Not read yet: its file.
+    file: Option<(FileKey, String)>,
+}
+
+impl Keeper {
+    pub fn new(
+        tables: ObjectTables,
+        spaces: AddressSpaces,
+        published: MapHandle,
+        statistics: Arc<Mutex<UnwindStatistics>>,
+    ) -> Self {
+        Self {
+            tables,
+            spaces,
+            published,
+            processes: HashMap::new(),
+            files: HashMap::new(),
+            vdso: None,
+            unreachable: HashMap::new(),
+            scans: 0,
+            refused: Refused::default(),
+            statistics,
+        }
+    }
+
+    /// Does what is asked until nobody can ask any more.
+    pub fn run(mut self, requests: &Receiver<Request>) {
+        loop {
+            let request = match self.next_due() {
+                None => requests.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(due) => requests.recv_timeout(due.saturating_duration_since(Instant::now())),
+            };
+            match request {
+                Ok(request) => self.serve(request),
+                Err(RecvTimeoutError::Timeout) => self.look_again(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.tell();
+        }
+    }
+
+    fn serve(&mut self, request: Request) {
+        match request {
+            Request::Add(tgid) => self.scan(tgid, Duration::ZERO),
+            Request::Forked { parent, child } => {
+                let list = self.processes.get(&parent).and_then(|process| process.list);
+                match list {
+                    Some(list) if !self.processes.contains_key(&child) => {
+                        self.spaces.share(list);
+                        let (scanned, pause) = (Instant::now(), Duration::ZERO);
+                        let process = Process { list: Some(list), scanned, pause, due: false };
+                        self.processes.insert(child, process);
+                    }
+                    Some(_) => {}
+                    None => self.scan(child, Duration::ZERO),
+                }
+            }
+            Request::Changed(tgid) => match self.processes.get_mut(&tgid) {
+                Some(process) => {
+                    process.due = true;
+                    self.look_again();
+                }
+                None => self.scan(tgid, Duration::ZERO),
+            },
+            Request::Remove(tgid) => {
+                let list = self.processes.remove(&tgid).and_then(|process| process.list);
+                // The kernel's programs may have done so already.
+                let _ = self.published.delete(&tgid.to_ne_bytes());
+                if let Some(list) = list {
+                    self.spaces.release(list, &mut self.tables);
+                }
+            }
+            Request::Answer(sender) => {
+                self.tell();
+                let _ = sender.send(());
+            }
+        }
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.processes.values().filter(|process| process.due).map(|process| process.scanned + process.pause).min()
+    }
+
+    /// Scans the processes whose pause is over.
+    fn look_again(&mut self) {
+        let now = Instant::now();
+        let due = self.processes.iter().filter(|(_, p)| p.due && p.scanned + p.pause <= now);
+        let due: Vec<_> = due.map(|(&tgid, process)| (tgid, process.list, process.pause)).collect();
+        for (tgid, before, pause) in due {
+            self.scan(tgid, SHORTEST_PAUSE);
+            if let Some(process) = self.processes.get_mut(&tgid)
+                && process.list == before
+            {
+                // Nothing new: code outside of all mappings, or a wrong guess of the walk.
+                process.pause = (pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+            }
+        }
+    }
+
+    /// Reads the mappings of `tgid` and publishes them.
+    fn scan(&mut self, tgid: i32, pause: Duration) {
+        self.scans += 1;
+        let mut mappings = process_code::read(tgid).unwrap_or_default();
+        // While objects are read the process may run another program.
+        for _ in 0..3 {
+            if mappings.is_empty() {
+                // Gone, or not ours to look at.
+                self.refused.count("mappings cannot be read", &tgid.to_string());
+                return;
+            }
+            let read_some = self.publish(tgid, &mappings, pause);
+            if !read_some {
+                return;
+            }
+            let now = process_code::read(tgid).unwrap_or_default();
+            if now == mappings {
+                return;
+            }
+            mappings = now;
+        }
+    }
+
+    /// Reads the objects of `mappings` that are not known and publishes the list. Returns whether that took long.
+    fn publish(&mut self, tgid: i32, mappings: &[CodeMapping], pause: Duration) -> bool {
+        let mut resolved: Vec<Resolved<'_>> = mappings.iter().map(|mapping| self.find(tgid, mapping)).collect();
+        let size = |resolved: &Resolved<'_>| resolved.file.as_ref().map_or(0, |(key, _)| key.size);
+        let unread: u64 = resolved.iter().map(size).sum();
+        if unread >= LARGE {
+            self.put(tgid, &resolved, pause);
+        }
+        let mut order: Vec<usize> = (0..resolved.len()).collect();
+        order.sort_by_key(|&i| size(&resolved[i]));
+        for i in order {
+            if let Some((key, path)) = resolved[i].file.take() {
+                resolved[i].object = Some(self.read_file(key, &path, resolved[i].mapping));
+            }
+        }
+        self.put(tgid, &resolved, pause);
+        unread > 0
+    }
+
+    /// The object of a mapping if it is known, or the file to read it from.
+    fn find<'m>(&mut self, tgid: i32, mapping: &'m CodeMapping) -> Resolved<'m> {
+        let none = Resolved { mapping, object: None, file: None };
+        match &mapping.mapped {
+            Mapped::Anonymous => none,
+            Mapped::Vdso => {
+                // The same code in all processes.
+                let object = self.vdso.unwrap_or_else(|| self.read_memory(tgid, mapping.start, "[vdso]"));
+                self.vdso = Some(object);
+                Resolved { object: Some(object), ..none }
+            }
+            Mapped::File { path, .. } => {
+                let Some((key, place)) = mapping.file(tgid) else {
+                    let known = self.unreachable.get(&mapping.mapped).copied();
+                    let object =
+                        known.unwrap_or_else(|| self.read_memory(tgid, mapping.head.unwrap_or(mapping.start), path));
+                    self.unreachable.insert(mapping.mapped.clone(), object);
+                    return Resolved { object: Some(object), ..none };
+                };
+                match self.files.get(&key) {
+                    Some(&object) if !self.tables.may_fit_now(object) => Resolved { object: Some(object), ..none },
+                    _ => Resolved { file: Some((key, place)), ..none },
+                }
+            }
+        }
+    }
+
+    fn read_file(&mut self, key: FileKey, place: &str, mapping: &CodeMapping) -> ObjectNumber {
+        let name = match &mapping.mapped {
+            Mapped::File { path, .. } => path,
+            _ => place,
+        };
+        let began = Instant::now();
+        let image = File::open(place).map_err(ImageError::from).and_then(|file| ObjectImage::of_file(&file));
+        let object = match (self.files.get(&key).copied(), image) {
+            // Twice in one process, or again since there was no room.
+            (Some(object), Ok(image)) => {
+                self.tables.fill(object, image);
+                object
+            }
+            (Some(object), Err(_)) => object,
+            (None, image) => self.tables.add(name, image, began),
+        };
+        self.files.insert(key, object);
+        object
+    }
+
+    fn read_memory(&mut self, tgid: i32, start: u64, name: &str) -> ObjectNumber {
+        let began = Instant::now();
+        let memory = process_code::memory(tgid).map_err(ImageError::from);
+        self.tables.add(name, memory.and_then(|memory| ObjectImage::of_memory(&memory, start)), began)
+    }
+
+    /// Gives the process its list.
+    fn put(&mut self, tgid: i32, resolved: &[Resolved<'_>], pause: Duration) {
+        let mut mappings = Vec::with_capacity(resolved.len());
+        for Resolved { mapping, object, .. } in resolved {
+            // Longer than 4 GiB: only reservations of run-time code are, in parts.
+            let mut start = mapping.start;
+            while start < mapping.end {
+                let length = u32::try_from(mapping.end - start).unwrap_or(!0xfff);
+                let none = Mapping { start, length, offset: 0, index: 0, groups: 0 };
+                let file_offset = mapping.file_offset + (start - mapping.start);
+                mappings.push(object.map_or(none, |object| self.tables.mapping(object, start, length, file_offset)));
+                start += u64::from(length);
+            }
+        }
+        let objects = resolved.iter().filter_map(|resolved| resolved.object).collect();
+        let list = self.spaces.take(mappings, objects, &mut self.tables);
+        let before = self.processes.get(&tgid).and_then(|process| process.list);
+        match list.and_then(|list| self.spaces.packed(list, tgid)) {
+            Some(packed) => {
+                if self.published.update(&tgid.to_ne_bytes(), &packed.to_ne_bytes(), MapFlags::ANY).is_err() {
+                    self.refused.count("too many processes", &tgid.to_string());
+                }
+            }
+            None => {
+                self.refused.count("too many mappings", &tgid.to_string());
+                let _ = self.published.delete(&tgid.to_ne_bytes());
+            }
+        }
+        // After the new one is in force.
+        if let Some(before) = before {
+            self.spaces.release(before, &mut self.tables);
+        }
+        self.processes.insert(tgid, Process { list, scanned: Instant::now(), pause, due: false });
+    }
+
+    fn tell(&mut self) {
+        let mut refused = self.refused.clone();
+        let (mut objects, mut rows) = (0, 0);
+        for object in self.tables.iter() {
+            match &object.state {
+                ObjectState::Table(place) => {
+                    objects += 1;
+                    rows += u64::from(place.rows);
+                }
+                ObjectState::NoRoom { .. } => refused.count("no room for the table", &object.name),
+                ObjectState::Refused(reason) => refused.count(&reason.to_string(), &object.name),
+            }
+        }
+        let told = UnwindStatistics {
+            processes: self.processes.len() as u64,
+            lists: self.spaces.lists() as u64,
+            mappings: u64::from(self.spaces.mappings_used()),
+            objects,
+            rows,
+            table_bytes: u64::from(self.tables.words_used()) * 4,
+            rules: self.tables.rules() as u64,
+            rules_refused: self.tables.rules_refused,
+            scans: self.scans,
+            slowest_object: self.tables.slowest.clone(),
+            refused: refused.into_list(),
+        };
+        *self.statistics.lock().unwrap_or_else(PoisonError::into_inner) = told;
+    }
+}

@@ -1,0 +1,135 @@
+//! Unwind rows of one ELF object: which rule holds from which address on.
+use std::collections::HashMap;
+
+use gimli::{
+    BaseAddresses, CieOrFde, CommonInformationEntry, DebugFrame, EhFrame, LittleEndian, UnwindContext, UnwindSection,
+};
+
+use super::rule::{Rule, Slice};
+
+/// A rule holds from `address` on, until the next row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Unrelocated.
+    pub address: u64,
+    pub rule: Rule,
+}
+
+/// A frame section and where it and what its pointers may refer to lie.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FrameSections {
+    pub eh_frame: Vec<u8>,
+    pub eh_frame_address: u64,
+    pub text_address: u64,
+    pub got_address: u64,
+    pub debug_frame: Vec<u8>,
+    /// The code: addresses outside are dropped (functions that the linker threw away).
+    pub code: std::ops::Range<u64>,
+}
+
+/// Rows of a function.
+struct Function {
+    start: u64,
+    end: u64,
+    /// Where its rows begin in the list of all; they end where the next function's begin.
+    rows: usize,
+    row_count: usize,
+}
+
+/// Reads the rows of all functions, sorted; between functions stands [`Rule::FRAME_POINTER`].
+pub(crate) fn read_rows(sections: &FrameSections) -> Vec<Row> {
+    let mut functions = Vec::new();
+    let mut rows = Vec::new();
+    let bases = BaseAddresses::default()
+        .set_eh_frame(sections.eh_frame_address)
+        .set_text(sections.text_address)
+        .set_got(sections.got_address);
+    let mut eh_frame = EhFrame::new(&sections.eh_frame, LittleEndian);
+    eh_frame.set_address_size(8);
+    read_section(&eh_frame, &bases, &sections.code, &mut functions, &mut rows);
+    // Stable: where both sections tell of a function, the loaded one is first and wins.
+    let mut debug_frame = DebugFrame::new(&sections.debug_frame, LittleEndian);
+    debug_frame.set_address_size(8);
+    read_section(&debug_frame, &bases, &sections.code, &mut functions, &mut rows);
+    functions.sort_by_key(|function| function.start);
+    join(&functions, &rows)
+}
+
+fn read_section<'a, S>(
+    section: &S,
+    bases: &BaseAddresses,
+    code: &std::ops::Range<u64>,
+    functions: &mut Vec<Function>,
+    rows: &mut Vec<Row>,
+) where
+    S: UnwindSection<Slice<'a>>,
+    S::Offset: std::hash::Hash + Eq + Copy,
+{
+    let mut context = UnwindContext::new();
+    let mut cies: HashMap<S::Offset, CommonInformationEntry<Slice<'a>>> = HashMap::new();
+    let mut entries = section.entries(bases);
+    // A damaged entry ends the section: its length cannot be trusted.
+    while let Ok(Some(entry)) = entries.next() {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let parsed = partial.parse(|section, bases, offset| match cies.get(&offset) {
+            Some(cie) => Ok(cie.clone()),
+            None => {
+                let cie = section.cie_from_offset(bases, offset)?;
+                cies.insert(offset, cie.clone());
+                Ok(cie)
+            }
+        });
+        let Ok(fde) = parsed else { continue };
+        let (start, end) = (fde.initial_address(), fde.end_address());
+        if start >= end || !code.contains(&start) || end > code.end {
+            continue;
+        }
+        let first = rows.len();
+        let Ok(mut table) = fde.rows(section, bases, &mut context) else { continue };
+        loop {
+            match table.next_row() {
+                Ok(Some(row)) => {
+                    let address = row.start_address();
+                    if address < end && row.start_address() < row.end_address() {
+                        rows.push(Row { address, rule: Rule::of_row(row, fde.cie(), section) });
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    rows.truncate(first);
+                    rows.push(Row { address: start, rule: Rule::UNSUPPORTED });
+                    break;
+                }
+            }
+        }
+        functions.push(Function { start, end, rows: first, row_count: rows.len() - first });
+    }
+}
+
+/// Functions are aligned to this: what is smaller between two of them is padding, which never runs.
+const PADDING: u64 = 16;
+
+/// One list of all functions' rows without repetitions and overlaps.
+fn join(functions: &[Function], rows: &[Row]) -> Vec<Row> {
+    let mut joined: Vec<Row> = Vec::with_capacity(rows.len() + functions.len());
+    let mut covered = 0;
+    let mut push = |row: Row| match joined.last_mut() {
+        Some(last) if last.rule == row.rule => {}
+        Some(last) if last.address == row.address => last.rule = row.rule,
+        _ => joined.push(row),
+    };
+    for function in functions {
+        if function.end <= covered {
+            continue;
+        }
+        if function.start >= covered + PADDING || covered == 0 {
+            push(Row { address: covered, rule: Rule::FRAME_POINTER });
+        }
+        for row in &rows[function.rows..function.rows + function.row_count] {
+            push(Row { address: row.address.max(covered), rule: row.rule });
+        }
+        covered = function.end;
+    }
+    push(Row { address: covered, rule: Rule::FRAME_POINTER });
+    joined
+}

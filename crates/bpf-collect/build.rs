@@ -9,6 +9,7 @@ fn main() {
     // Where libbpf-sys put the headers of the libbpf that it built.
     let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells where its headers are");
     println!("cargo:rerun-if-changed=bpf");
+<<<<<<< HEAD
     // The second is for the tests of user stacks only.
     for name in ["sched_criticality", "unwind_test"] {
         let source = format!("bpf/{name}.bpf.c");
@@ -19,18 +20,31 @@ fn main() {
             .unwrap_or_else(|error| panic!("compiling {source} (needs clang): {error:#}"));
     }
     state_machine_for_tests(&out);
+=======
+    SkeletonBuilder::new()
+        .source("bpf/sched_criticality.bpf.c")
+        .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I{headers}")])
+        .build_and_generate(out.join("sched_criticality.skel.rs"))
+        .unwrap_or_else(|error| panic!("compiling bpf/sched_criticality.bpf.c (needs clang): {error:#}"));
+    for_user_space("sched_state", "machine.c", &out);
+    for_user_space("sched_programs", "kernel.c", &out);
+>>>>>>> e332bfc (Criticality: what is not seen is mended, and its idle time is charged to the wait that ends it)
 }
 
-/// The state machine also compiles for user space, where tests drive it; only they are linked with it.
-fn state_machine_for_tests(out: &Path) {
-    println!("cargo:rerun-if-changed=tests/sched_state/machine.c");
+/// State machine and programs also compile for user space, where tests drive them; only tests are linked with that.
+fn for_user_space(test: &str, source: &str, out: &Path) {
+    let folder = Path::new("tests").join(test);
+    println!("cargo:rerun-if-changed={}", folder.display());
     cc::Build::new()
-        .file("tests/sched_state/machine.c")
+        .file(folder.join(source))
+        .include(folder.join("headers"))
         .include("bpf")
+        .std("gnu11")
         .opt_level(2)
-        .warnings_into_errors(true)
-        .extra_warnings(false)
+        .warnings(false)
+        .flag_if_supported("-Wno-unknown-pragmas")
+        .flag_if_supported("-Wno-unknown-attributes")
         .cargo_metadata(false)
-        .compile("sched_state_machine");
-    println!("cargo:rustc-link-arg-tests={}", out.join("libsched_state_machine.a").display());
+        .compile(test);
+    println!("cargo:rustc-link-arg-tests={}", out.join(format!("lib{test}.a")).display());
 }

@@ -146,6 +146,18 @@ static __noinline int begin_wait(void *context, struct sched_slot *slot, struct 
 	return 0;
 }
 
+static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *instant);
+
+/* It is active although its wake-up was not seen: whatever it waited for has ended by now. */
+static __noinline int mend(struct sched_slot *slot, __u64 now)
+{
+	struct sched_instant instant;
+
+	if (activate(slot, now, &instant) && slot->wait.begin)
+		end_wait(slot, &instant);
+	return 0;
+}
+
 /* The current thread leaves its processor. */
 static __always_inline void leave_cpu(void *context, struct sched_slot *slot, struct task_struct *task, bool preempt,
 				      __u64 now)
@@ -159,7 +171,7 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 		slot->registers = (__u64)bpf_task_pt_regs(task);
 	if (preempt || !state) {
 		if (!slot->thread.active)
-			activate(slot, now, &instant);
+			mend(slot, now);
 		if (slot->stack_wanted && with_stacks) {
 			struct user_registers user;
 
@@ -215,11 +227,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		leave_cpu(ctx, leaves, prev, preempt, now);
 	if (comes) {
 		sched_get_cpu(&comes->thread, now);
-		if (!comes->thread.active) {
-			struct sched_instant instant;
-
-			activate(comes, now, &instant);
-		}
+		if (!comes->thread.active)
+			mend(comes, now);
 	}
 	return 0;
 }
@@ -508,6 +517,20 @@ static __always_inline bool in_cgroup(struct task_struct *task, __u64 id)
 	return false;
 }
 
+/* The thread was blocked before: nobody knows what for. */
+static __always_inline void begin_unknown_wait(struct sched_slot *slot, struct sched_application *application, __u64 now)
+{
+	__builtin_memset(&slot->wait, 0, sizeof(slot->wait));
+	slot->wait.type = SCHED_RECORD_WAIT;
+	slot->wait.task = slot->task;
+	slot->wait.application = slot->application;
+	slot->wait.system_call = -2;
+	slot->wait.n = application->clock.active;
+	slot->wait.slice_begin = now;
+	slot->wait.begin = now;
+	slot->blocked_low = application->clock.low;
+}
+
 /* What the scheduler itself says: queued or about to be, and not merely kept in the queue after blocking. */
 static __always_inline bool really_active(struct task_struct *task)
 {
@@ -559,6 +582,8 @@ static __noinline int seed(struct task_struct *task)
 		return 0;
 	now = bpf_ktime_get_ns();
 	active = really_active(task);
+	if (!active)
+		begin_unknown_wait(slot, application, now);
 	bpf_spin_lock(&application->lock);
 	sched_seed(&application->clock, &slot->thread, now, active, processors);
 	publish(pages, slot, &application->clock, 0);
@@ -575,6 +600,7 @@ static __noinline int check(struct sched_slot *slot, struct task_struct *task)
 	struct sched_instant instant;
 	bool active = really_active(task);
 
+	slot->met = audit_round;
 	__sync_fetch_and_add(&audit.followed, 1);
 	if (active)
 		__sync_fetch_and_add(&audit.active, 1);
@@ -588,9 +614,29 @@ static __noinline int check(struct sched_slot *slot, struct task_struct *task)
 	}
 	__sync_fetch_and_add(&audit.strays, 1);
 	if (active)
-		activate(slot, bpf_ktime_get_ns(), &instant);
+		mend(slot, bpf_ktime_get_ns());
 	else
 		block(slot, bpf_ktime_get_ns(), &instant, 0);
+	return 0;
+}
+
+/* A slot whose thread two audits have not met: its end was not seen. */
+static long check_slot(__u32 index, void *context)
+{
+	__u32 number = index + 1;
+	struct sched_slot *slot = slot_numbered(number);
+	struct sched_instant instant;
+
+	if (!slot)
+		return 1;
+	if (!slot->task || audit_round - slot->met < 2)
+		return 0;
+	if (slot->thread.active)
+		__sync_fetch_and_add(&audit.strays, 1);
+	if (!block(slot, bpf_ktime_get_ns(), &instant, 1))
+		return 0;
+	tell_task(slot, 0, SCHED_TASK_EXIT, instant.time);
+	free_slot(slot, number);
 	return 0;
 }
 
@@ -601,8 +647,14 @@ int on_task(struct bpf_iter__task *ctx)
 	struct task_struct *task = ctx->task;
 	struct sched_slot *slot;
 
-	if (!task)
+	if (!task) {
+		/* The end. */
+		if (request == SCHED_REQUEST_AUDIT) {
+			bpf_loop(last_slot, check_slot, 0, 0);
+			audit_round++;
+		}
 		return 0;
+	}
 	slot = slot_of(task);
 	if (request == SCHED_REQUEST_FOLLOW && !slot)
 		seed(task);

@@ -29,6 +29,7 @@ __u32 request = SCHED_REQUEST_NOTHING;
 __s32 wanted_tgid = 0; /* as the recorder sees it; 0: those in wanted_cgroup or below it */
 __u64 wanted_cgroup = 0;
 struct sched_audit audit = {};
+__u32 audit_round = 0; /* how many audits there were */
 
 /* All threads that count together. The lock guards the clock; programs of the perf_event type may not refer to a map
  * with a lock, so each change is published beside it. */
@@ -72,6 +73,7 @@ struct sched_slot {
 	__s32 kernel_tid, tid, tgid, ns_tid, ns_tgid, parent_tgid;
 	__u32 published; /* its record in the published pages */
 	__u32 stray; /* the last audit found it counted wrongly; an event makes it 0 */
+	__u32 met; /* the last audit that met its thread */
 	__u64 slice_running; /* running_ns when the open slice began */
 	__u64 blocked_low; /* the clock's `low` when the wait began */
 	/* The wait's lock holder, and what it had gained when the wait began. */

@@ -145,11 +145,13 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	slot->last_stack_time = 0;
 	slot->burst_time = 0;
 	slot->slice_running = 0;
+	slot->met = audit_round;
 	key = tid_key(slot->tgid, slot->ns_tid);
 	bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
 	reference = bpf_task_storage_get(&slot_of_task, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!reference) {
 		__sync_fetch_and_add(&lost.threads, 1);
+		slot->task = 0;
 		return 0;
 	}
 	*reference = number;
@@ -157,25 +159,36 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	return number;
 }
 
-/* Its thread is gone: the slot may be used again. */
+/* The slot may be used again. */
+static __noinline int free_slot(struct sched_slot *slot, __u32 number)
+{
+	__u64 key = tid_key(slot->tgid, slot->ns_tid);
+	__u32 *named = bpf_map_lookup_elem(&slot_by_tid, &key);
+
+	release_published(slot);
+	slot->task = 0;
+	/* After exec the number may be another thread's. */
+	if (named && *named == number)
+		bpf_map_delete_elem(&slot_by_tid, &key);
+	bpf_map_push_elem(&free_slots, &number, BPF_ANY);
+	return 0;
+}
+
+/* Its thread is gone. */
 static __noinline int forget(struct task_struct *task, struct sched_slot *slot)
 {
 	__u32 *reference = bpf_task_storage_get(&slot_of_task, task, 0, 0);
-	__u64 key = tid_key(slot->tgid, slot->ns_tid);
 	__u32 number;
 
 	if (!reference)
 		return 0;
 	number = *reference;
 	*reference = 0;
-	release_published(slot);
-	slot->task = 0;
-	bpf_map_delete_elem(&slot_by_tid, &key);
-	bpf_map_push_elem(&free_slots, &number, BPF_ANY);
+	free_slot(slot, number);
 	return 0;
 }
 
-/* Tells user space of a thread: it came, changed or went. */
+/* Tells user space of a thread: it came, changed or went. `task` is null if it is no longer there. */
 static __noinline int tell_task(struct sched_slot *slot, struct task_struct *task, __u32 event, __u64 now)
 {
 	struct sched_task *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
@@ -203,7 +216,9 @@ static __noinline int tell_task(struct sched_slot *slot, struct task_struct *tas
 	record->runnable_ns =
 		slot->thread.active_ns > slot->thread.running_ns ? slot->thread.active_ns - slot->thread.running_ns : 0;
 	record->blocked_ns = slot->thread.blocked_ns;
-	bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), &task->comm);
+	record->comm[0] = 0;
+	if (task)
+		bpf_probe_read_kernel_str(record->comm, sizeof(record->comm), &task->comm);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }

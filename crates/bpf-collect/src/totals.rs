@@ -72,7 +72,7 @@ impl OpenThread {
         }
         let on_cpu_ns = if thread.on_cpu_since > 0 { now.saturating_sub(thread.on_cpu_since) } else { 0 };
         let running_ns = thread.running_ns + on_cpu_ns;
-        let wait = (thread.active == 0 && slot.wait.begin > 0).then(|| sched_wait { end: now, ..slot.wait });
+        let wait = (thread.active == 0 && slot.wait.begin > 0).then_some(sched_wait { end: now, ..slot.wait });
         let task = sched_task {
             r#type: record_type::TASK,
             event: task_event::EXIT,

@@ -1,12 +1,13 @@
 //! Launching the program with the agent in it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use tempfile::TempDir;
+use transect_bpf_collect::privilege::withheld_environment;
 
 use crate::error::RecordError;
 use crate::process_start::Launched;
@@ -75,18 +76,6 @@ impl SessionDir {
 
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Sets our own `LD_PRELOAD` for a child to inherit: `Command::env` would sort the child's whole environment.
-#[allow(unsafe_code)]
-fn set_preload(value: Option<&OsStr>) {
-    // SAFETY: called before the recorder starts threads of its own.
-    unsafe {
-        match value {
-            Some(v) => std::env::set_var(PRELOAD, v),
-            None => std::env::remove_var(PRELOAD),
-        }
-    }
-}
-
 /// Sanitizer runtimes that insist on coming first among the preloaded.
 const FIRST: [&str; 3] = ["libasan.so", "libtsan.so", "libhwasan.so"];
 
@@ -95,16 +84,15 @@ const FIRST: [&str; 3] = ["libasan.so", "libtsan.so", "libhwasan.so"];
 pub type BeforeExec<'a> = &'a mut dyn FnMut(i32) -> Result<(), RecordError>;
 
 /// Starts the program with the agent in it. `object` is the ELF file that will run.
-///
-/// Must be called before the recorder starts threads: the environment is changed for the while.
 pub fn spawn(
     command: &[OsString],
     object: &Path,
     agent: &Path,
     before_exec: BeforeExec<'_>,
 ) -> Result<Launched, RecordError> {
-    restore_environment();
-    let mut preload = std::env::var_os(PRELOAD).filter(|v| !v.is_empty()).unwrap_or_default();
+    let mut variables = withheld_environment();
+    let given = variables.iter().position(|v| v.0 == PRELOAD).map(|at| variables.swap_remove(at).1);
+    let mut preload = given.or_else(|| std::env::var_os(PRELOAD)).filter(|v| !v.is_empty()).unwrap_or_default();
     let needed = transect_binary_info::Object::open(object).map(|o| o.needed().to_vec()).unwrap_or_default();
     if let Some(runtime) = needed.iter().find(|n| FIRST.iter().any(|f| n.starts_with(f))) {
         let mut first = OsString::from(runtime);
@@ -119,28 +107,14 @@ pub fn spawn(
         preload.push(":");
     }
     preload.push(agent);
-    let before = std::env::var_os(PRELOAD);
-    set_preload(Some(&preload));
-    let child = Launched::start(command, before_exec);
-    set_preload(before.as_deref());
-    child
+    variables.push((PRELOAD.into(), preload));
+    Launched::start(command, &variables, before_exec)
 }
 
 /// Starts the program without agent.
-///
-/// Must be called before the recorder starts threads: the environment may be changed.
+#[allow(dead_code)] // until the recording of scheduler events alone launches programs by it
 pub fn spawn_plain(command: &[OsString], before_exec: BeforeExec<'_>) -> Result<Launched, RecordError> {
-    restore_environment();
-    Launched::start(command, before_exec)
-}
-
-/// Gives the program back what the loader took from a recorder with file capabilities (`LD_LIBRARY_PATH`, …).
-#[allow(unsafe_code)]
-fn restore_environment() {
-    for (name, value) in transect_bpf_collect::privilege::withheld_environment() {
-        // SAFETY: called before the recorder starts threads of its own.
-        unsafe { std::env::set_var(name, value) };
-    }
+    Launched::start(command, &withheld_environment(), before_exec)
 }
 
 /// Exit status as a shell gives it.

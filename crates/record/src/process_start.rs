@@ -5,14 +5,14 @@
 //! exec; and where it prefers posix_spawn, that leaves glibc's two internal signals ignored in the child, which a
 //! program could notice.)
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CStr, CString, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
-use nix::unistd::{ForkResult, execvp, fork};
+use nix::unistd::{ForkResult, execvpe, fork};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::error::RecordError;
@@ -25,23 +25,29 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// Starts `command` with this process' environment and streams, looked up in `PATH` as a shell does.
+    /// Starts `command`, looked up in `PATH` as a shell does, with this process' streams and environment, in which the
+    /// `variables` are set.
     ///
     /// # Errors
     /// If there is no such program or it can't be started, or `before_exec` fails: then nothing has run.
-    pub fn start(command: &[OsString], before_exec: BeforeExec<'_>) -> Result<Launched, RecordError> {
+    pub fn start(
+        command: &[OsString],
+        variables: &[(OsString, OsString)],
+        before_exec: BeforeExec<'_>,
+    ) -> Result<Launched, RecordError> {
         let program = command.first().ok_or(RecordError::NoCommand)?.to_string_lossy().into_owned();
         let failed = |source: io::Error| RecordError::Spawn { program: program.clone(), source };
         let arguments: Vec<CString> = command
             .iter()
             .map(|a| CString::new(a.as_bytes()).map_err(|_| failed(io::ErrorKind::InvalidInput.into())))
             .collect::<Result<_, _>>()?;
+        let environment = environment(variables);
         let (held, go) = io::pipe().map_err(failed)?;
         let (mut outcome, report) = io::pipe().map_err(failed)?;
         // SAFETY: the child calls nothing but what is safe after fork in a process of several threads: no memory is
         // allocated, and it ends in exec or _exit.
         let launched = match unsafe { fork() }.map_err(|e| failed(e.into()))? {
-            ForkResult::Child => become_program(&arguments, held, go, report),
+            ForkResult::Child => become_program(&arguments, &environment, held, go, report),
             ForkResult::Parent { child } => {
                 Launched { pid: Pid::from_raw(child.as_raw()).ok_or_else(|| failed(io::ErrorKind::Other.into()))? }
             }
@@ -86,8 +92,42 @@ impl Launched {
     }
 }
 
+/// This process' environment as it stands, in its order and with whatever else is in it, and `variables` set.
+fn environment(variables: &[(OsString, OsString)]) -> Vec<CString> {
+    unsafe extern "C" {
+        static environ: *const *const std::ffi::c_char;
+    }
+    let mut entries = Vec::new();
+    // SAFETY: libc's own array of strings, which this process does not change after its start.
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            entries.push(CStr::from_ptr(*at).to_owned());
+            at = at.add(1);
+        }
+    }
+    for (name, value) in variables {
+        let mut text = name.as_bytes().to_vec();
+        text.push(b'=');
+        let old = entries.iter().position(|e| e.to_bytes().starts_with(&text));
+        text.extend(value.as_bytes());
+        let Ok(new) = CString::new(text) else { continue };
+        match old {
+            Some(old) => entries[old] = new,
+            None => entries.push(new),
+        }
+    }
+    entries
+}
+
 /// The child: waits for its go, and becomes the program.
-fn become_program(arguments: &[CString], mut held: PipeReader, go: PipeWriter, mut report: PipeWriter) -> ! {
+fn become_program(
+    arguments: &[CString],
+    environment: &[CString],
+    mut held: PipeReader,
+    go: PipeWriter,
+    mut report: PipeWriter,
+) -> ! {
     drop(go);
     let mut word = [0u8; 1];
     if matches!(held.read(&mut word), Ok(1)) {
@@ -95,7 +135,7 @@ fn become_program(arguments: &[CString], mut held: PipeReader, go: PipeWriter, m
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
         // SAFETY: no handler is installed.
         let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
-        let Err(error) = execvp(&arguments[0], arguments);
+        let Err(error) = execvpe(&arguments[0], arguments, environment);
         let _ = report.write_all(&(error as i32).to_le_bytes());
     }
     // SAFETY: ends the process without running what the recorder has registered for its own end.
@@ -116,7 +156,7 @@ mod tests {
         let file = folder.path().join("ran");
         let script = format!("echo $$ > {}", file.display());
         let mut announced = 0;
-        let launched = Launched::start(&words(&["sh", "-c", &script]), &mut |pid| {
+        let launched = Launched::start(&words(&["sh", "-c", &script]), &[], &mut |pid| {
             announced = pid;
             std::thread::sleep(std::time::Duration::from_millis(50));
             assert!(!file.exists());
@@ -133,7 +173,7 @@ mod tests {
         for (command, kind) in
             [(&["/no/such/program"][..], io::ErrorKind::NotFound), (&["/etc/passwd"], io::ErrorKind::PermissionDenied)]
         {
-            match Launched::start(&words(command), &mut |_| Ok(())) {
+            match Launched::start(&words(command), &[], &mut |_| Ok(())) {
                 Err(RecordError::Spawn { source, .. }) => assert_eq!(source.kind(), kind),
                 other => panic!("{other:?}"),
             }
@@ -145,7 +185,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");
         let command = words(&["touch", file.to_str().unwrap()]);
-        let outcome = Launched::start(&command, &mut |_| Err(RecordError::NoCommand));
+        let outcome = Launched::start(&command, &[], &mut |_| Err(RecordError::NoCommand));
         assert!(matches!(outcome, Err(RecordError::NoCommand)));
         assert!(!file.exists());
     }
@@ -153,12 +193,22 @@ mod tests {
     #[test]
     fn signals_are_as_a_shell_leaves_them() {
         // Nothing blocked; SIGPIPE (13) not ignored.
-        let script = "grep -q 'SigBlk:.0000000000000000' /proc/$$/status || exit 1
-            ignored=$(sed -n 's/SigIgn:.//p' /proc/$$/status)
+        let script = "grep -q 'SigBlk:.0000000000000000' /proc/self/status || exit 1
+            ignored=$(sed -n 's/SigIgn:.//p' /proc/self/status)
             [ $((0x$ignored & 0x1000)) = 0 ] || exit 2
             kill -9 $$";
-        let launched = Launched::start(&words(&["sh", "-c", script]), &mut |_| Ok(())).unwrap();
+        let launched = Launched::start(&words(&["sh", "-c", script]), &[], &mut |_| Ok(())).unwrap();
         let status = launched.wait().unwrap();
         assert_eq!((status.code(), status.signal()), (None, Some(9)));
+    }
+    #[test]
+    fn variables_are_set_beside_the_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("variables");
+        let script = format!("echo \"$PATH $ADDED\" > {}", file.display());
+        let variables = [("ADDED".into(), "a=b c".into())];
+        Launched::start(&words(&["sh", "-c", &script]), &variables, &mut |_| Ok(())).unwrap().wait().unwrap();
+        let expected = format!("{} a=b c\n", std::env::var("PATH").unwrap());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
     }
 }

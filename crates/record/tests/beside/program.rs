@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use tempfile::TempDir;
 use transect_profile_model::{Profile, Timing};
@@ -12,12 +12,6 @@ use transect_record::{Beside, Options, RecordError, record_beside};
 
 /// Calls of one function: begin and end on `CLOCK_MONOTONIC`, ns.
 pub type Calls = BTreeMap<String, Vec<(u64, u64)>>;
-
-/// Launching changes the environment for a moment, which whatever else is started then would inherit.
-fn one_at_a_time() -> MutexGuard<'static, ()> {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
 
 /// A built program in a folder of its own.
 pub struct Program {
@@ -63,7 +57,6 @@ static void note(const char *name, unsigned long begin, unsigned long end) {
 impl Program {
     /// Builds it from the body of a C file that comes after [`PRELUDE`].
     pub fn build(body: &str) -> Program {
-        let _one = one_at_a_time();
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         std::fs::write(path("spin.c"), LIBRARY).unwrap();
@@ -101,7 +94,6 @@ impl Program {
             agent: Some(agent().to_owned()),
             plan_cache: Some(self.folder.path().join("plans")),
         };
-        let _one = one_at_a_time();
         let beside = Beside { published, before_exec: Some(before_exec) };
         let recorded = record_beside(&options, beside, &mut |_| {}).unwrap();
         assert_eq!(recorded.exit_status, 0);

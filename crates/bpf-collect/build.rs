@@ -9,7 +9,6 @@ fn main() {
     // Where libbpf-sys put the headers of the libbpf that it built.
     let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells where its headers are");
     println!("cargo:rerun-if-changed=bpf");
-<<<<<<< HEAD
     // The second is for the tests of user stacks only.
     for name in ["sched_criticality", "unwind_test"] {
         let source = format!("bpf/{name}.bpf.c");
@@ -19,16 +18,8 @@ fn main() {
             .build_and_generate(out.join(format!("{name}.skel.rs")))
             .unwrap_or_else(|error| panic!("compiling {source} (needs clang): {error:#}"));
     }
-    state_machine_for_tests(&out);
-=======
-    SkeletonBuilder::new()
-        .source("bpf/sched_criticality.bpf.c")
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I{headers}")])
-        .build_and_generate(out.join("sched_criticality.skel.rs"))
-        .unwrap_or_else(|error| panic!("compiling bpf/sched_criticality.bpf.c (needs clang): {error:#}"));
     for_user_space("sched_state", "machine.c", &out);
     for_user_space("sched_programs", "kernel.c", &out);
->>>>>>> e332bfc (Criticality: what is not seen is mended, and its idle time is charged to the wait that ends it)
 }
 
 /// State machine and programs also compile for user space, where tests drive them; only tests are linked with that.

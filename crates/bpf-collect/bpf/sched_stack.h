@@ -120,10 +120,12 @@ static __noinline __u64 take_stack(void *context, bool kernel_half, __s32 tgid, 
 	place = walk.hash % SENT_STACKS;
 	sent = bpf_map_lookup_elem(&sent_stacks, &place);
 	if (sent && *sent != walk.hash) {
-		__u32 size = __builtin_offsetof(struct sched_stack, frames) + frames * sizeof(__u64);
+		__u32 size;
 
-		if (size > sizeof(*stack))
-			size = sizeof(*stack);
+		/* For the verifier of 6.1, which forgets a bound that is tested on a copy. */
+		barrier_var(frames);
+		frames &= SCHED_MAX_FRAMES; /* one less than a power of two */
+		size = __builtin_offsetof(struct sched_stack, frames) + frames * sizeof(__u64);
 		if (bpf_ringbuf_output(&records, stack, size, BPF_RB_NO_WAKEUP))
 			__sync_fetch_and_add(&lost.stacks, 1);
 		else

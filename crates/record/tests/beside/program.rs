@@ -44,13 +44,23 @@ void spin_a(unsigned long), spin_b(unsigned long), spin_c(unsigned long), inner(
 static unsigned long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * 1000000000ul + t.tv_nsec; }
 static FILE *notes;
+static unsigned long last;
 static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
 static void note(const char *name, unsigned long begin, unsigned long end) {
     pthread_mutex_lock(&noting);
     fprintf(notes, "%s %lu %lu\n", name, begin, end);
+    last = end;
     pthread_mutex_unlock(&noting);
 }
 #define NOTED(f, us) do { unsigned long begin = now(); f(us); note(#f, begin, now()); } while (0)
+/* From `at` on a thread is active that sleeps until then. */
+static void sleep_until(unsigned long at) {
+    struct timespec t = { at / 1000000000ul, at % 1000000000ul };
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, 0);
+    note("awake", at, now());
+}
+/* A thread was active since then. */
+#define SINCE(at) note("active", at, now())
 #define OPEN_NOTES() do { notes = fopen(argv[1], "a"); setvbuf(notes, 0, _IOFBF, 1 << 20); } while (0)
 "#;
 
@@ -98,6 +108,11 @@ impl Program {
         let recorded = record_beside(&options, beside, &mut |_| {}).unwrap();
         assert_eq!(recorded.exit_status, 0);
         recorded.profile
+    }
+
+    /// Removes its notes, for another run.
+    pub fn forget_notes(&self) {
+        std::fs::remove_file(self.notes()).unwrap();
     }
 
     /// What it noted.

@@ -414,6 +414,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 {
 	struct sched_slot *slot = slot_of(task);
 	__u32 number = slot_number(task);
+	struct sched_instant instant;
 	struct own_number own;
 	__u64 key;
 
@@ -431,6 +432,8 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
 		release_published(slot);
 		claim_published(slot, own);
+		/* It runs; nothing else would fill its new record before it blocks. */
+		activate(slot, bpf_ktime_get_ns(), &instant);
 	}
 	slot->burst_time = 0;
 	unwind_forget(slot->tgid);

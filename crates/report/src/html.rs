@@ -15,6 +15,7 @@ use transect_analyze::{FullReport, LatencyHeat, Selection};
 use transect_profile_model::Profile;
 
 use crate::ReportError;
+use crate::timeline::{Timeline, timeline};
 
 mod embed;
 mod policy;
@@ -30,6 +31,8 @@ pub struct PageReport {
     pub report: FullReport,
     /// One picture per row of the latency view.
     pub latency_heat: LatencyHeat,
+    /// Threads over time; `None` without slices.
+    pub timeline: Option<Timeline>,
 }
 
 impl PageReport {
@@ -39,6 +42,7 @@ impl PageReport {
         Self {
             report: transect_analyze::full_report(profile, &everything),
             latency_heat: transect_analyze::latency_heat(profile, &everything),
+            timeline: timeline(profile),
         }
     }
 }

@@ -10,6 +10,7 @@ mod error;
 pub mod html;
 pub mod json;
 pub mod terminal;
+pub mod timeline;
 
 pub use content::{Content, Rows};
 pub use error::ReportError;

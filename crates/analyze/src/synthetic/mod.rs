@@ -4,11 +4,13 @@ mod call_tree;
 mod image_server;
 mod large;
 mod latency;
+mod schedule;
 
 pub use call_tree::{Call, ProfileBuilder, ThreadSpec};
 pub use image_server::image_server;
 pub use large::large;
 pub use latency::{large_latency, latency_service};
+pub use schedule::scheduled_compressor;
 
 use transect_profile_model::{Clock, Machine, Meta, Profile, SCHEMA_VERSION, Timing};
 

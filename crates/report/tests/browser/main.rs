@@ -5,6 +5,7 @@
 mod devtools;
 mod page;
 mod sample;
+mod schedule;
 
 use std::collections::BTreeSet;
 use std::io::Write;

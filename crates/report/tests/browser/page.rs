@@ -30,6 +30,10 @@ pub fn page(test: &str, report: &Value) -> Option<Page> {
     let file: PathBuf = folder.path().join("report.html");
     let mut bytes = Vec::new();
     transect_report::html::render(report, &mut bytes).unwrap();
+    // To look at them: `TRANSECT_KEEP_PAGES=folder cargo test -p transect-report --test browser`.
+    if let Some(keep) = std::env::var_os("TRANSECT_KEEP_PAGES") {
+        std::fs::write(PathBuf::from(keep).join(format!("{test}.html")), &bytes).unwrap();
+    }
     std::fs::write(&file, bytes).unwrap();
     let url = format!("file://{}", file.display());
     let mut browser = Browser::launch(&executable);

@@ -3,11 +3,16 @@
 import { h, printable } from "./dom";
 import { bytes, count, duration, exact, exactNs, percent, plural } from "./format";
 import { type Model, shareOf, waitAttributed } from "./model";
-import { hasFlows, type LatencySession, type Meta } from "./report";
+import { type Criticality, hasFlows, type LatencySession, type Meta, type SchedSession } from "./report";
 import { themeToggle } from "./theme";
 
 export const sections = [
   ["findings", "Findings"],
+  ["critical-paths", "Critical paths"],
+  ["timeline", "Timeline"],
+  ["what-if", "What if"],
+  ["wait-for", "Who waits for whom"],
+  ["critical-threads", "Criticality"],
   ["components", "Components"],
   ["flows", "Flows"],
   ["latency", "Latency"],
@@ -70,6 +75,29 @@ function latencyFacts(session: LatencySession): HTMLElement[] {
   ];
 }
 
+/** Facts of scheduler events, doubts first. */
+function schedFacts(session: SchedSession, view: Criticality | null, beside: boolean): HTMLElement[] {
+  const elapsed = Math.max(1, (session.busy_ns ?? 0) + (session.idle_ns ?? 0));
+  const unattributed = session.unattributed_ns ?? 0;
+  const much = unattributed > (session.busy_ns ?? 0) / 50;
+  const mean = view?.parallelism_mean ?? null;
+  const threads = view === null || beside ? [] : [fact("Threads", exact(view.threads.length), `${plural(view.threads.length, "thread")} seen by the scheduler`)];
+  if (session.estimate === true) {
+    return [
+      fact("Criticality", "estimate", "The scheduler was not seen: numbers are the agent's own knowledge of waiting calls", "warn", "#critical-paths"),
+      fact("All waiting", percent((session.idle_ns ?? 0) / elapsed), `${exactNs(session.idle_ns)} in which every thread waited`),
+    ];
+  }
+  return [
+    ...threads,
+    ...(mean === null ? [] : [fact("Active threads", `${mean.toFixed(2)} of ${exact(session.cpus)}`, `Mean number of active threads while at least one was; ${plural(session.cpus ?? 0, "processor")} allowed`, "", "#critical-threads")]),
+    fact("All waiting", percent((session.idle_ns ?? 0) / elapsed), `${exactNs(session.idle_ns)} in which every thread waited; busy ${exactNs(session.busy_ns)}`),
+    fact("Slices", count(session.slices), `${exact(session.slices)} times a thread stopped being active, ${exact(session.critical_slices)} of them at low parallelism${session.per_process === true ? "; each process counts by itself" : ""}`),
+    fact("Without stack", percent(unattributed / elapsed), `${exactNs(unattributed)} of criticality that no sample and no stack covers`, much ? "warn" : ""),
+    ...((session.drift ?? 0) === 0 ? [] : [fact("Drift", exact(session.drift), "Largest difference between counted and real number of active threads that audits found", "warn")]),
+  ];
+}
+
 export function pageHeader(model: Model): HTMLElement {
   const { meta, threads, flows, loss } = model.report;
   const command = commandLine(meta);
@@ -89,6 +117,7 @@ export function pageHeader(model: Model): HTMLElement {
     fact("Wall time", duration(meta.wall_ns), `${exactNs(meta.wall_ns)} from launch to the end of the recording`),
     ...(hasFlows(model.report) ? flowFacts : []),
     ...(meta.latency ? latencyFacts(meta.latency) : []),
+    ...(meta.criticality ? schedFacts(meta.criticality, model.report.criticality, hasFlows(model.report)) : []),
     fact(
       "Overhead",
       meta.overhead_estimate === null || meta.overhead_estimate === undefined ? "–" : `≈ ${percent(meta.overhead_estimate)}`,
@@ -104,7 +133,7 @@ export function pageHeader(model: Model): HTMLElement {
   return h(
     "header",
     {},
-    h("div", { class: "title-row" }, h("p", { class: "brand" }, "Transect ", h("span", {}, hasFlows(model.report) ? "cross-flow profile" : "latency profile")), themeToggle()),
+    h("div", { class: "title-row" }, h("p", { class: "brand" }, "Transect ", h("span", {}, hasFlows(model.report) ? "cross-flow profile" : meta.criticality ? "scheduler criticality" : "latency profile")), themeToggle()),
     h("h1", {}, h("code", { title: command, dir: "ltr" }, command === "" ? "unknown command" : command)),
     h("dl", { class: "facts" }, ...facts),
   );

@@ -1,3 +1,7 @@
+import { pathSection } from "./criticality/paths";
+import { criticalThreadSection } from "./criticality/threads";
+import { criticalWaitSection } from "./criticality/waits";
+import { whatIfSection } from "./criticality/what_if";
 import { drillDown } from "./drill_down";
 import { h } from "./dom";
 import { flowSection } from "./flows";
@@ -11,6 +15,7 @@ import { section } from "./section";
 import { timeStrip } from "./time_strip";
 import { findings } from "./summary";
 import { threadSection } from "./threads";
+import { timelineSection } from "./timeline/section";
 import { lockSection, lossSection, waitSection } from "./waiting";
 
 /** Least scale at which the graph's text can be read. */
@@ -40,19 +45,26 @@ function start(): void {
     beside,
   );
   const latency = latencySection(model);
-  // A measurement of latencies alone has nothing to say about calls between components.
-  const parts = latency !== null && !hasFlows(model.report)
-    ? [findings(model), latency.element, lossSection(model)]
+  const { criticality } = model.report;
+  const critical = criticality === null
+    ? []
     : [
-        findings(model),
-        components,
-        flows.element,
-        ...(latency === null ? [] : [latency.element]),
-        threadSection(model),
-        waitSection(model),
-        lockSection(model),
-        lossSection(model),
-      ];
+        pathSection(criticality),
+        timelineSection(model),
+        whatIfSection(criticality),
+        criticalWaitSection(criticality),
+        criticalThreadSection(criticality),
+      ].filter((part) => part !== null);
+  // A recording without calls between components has nothing to say about them.
+  const ofFlows = hasFlows(model.report);
+  const parts = [
+    findings(model),
+    ...critical,
+    ...(ofFlows ? [components, flows.element] : []),
+    ...(latency === null ? [] : [latency.element]),
+    ...(ofFlows ? [threadSection(model), waitSection(model), lockSection(model)] : []),
+    lossSection(model),
+  ];
   document.body.replaceChildren(
     h("a", { class: "skip", href: "#findings" }, "Skip to the findings"),
     pageHeader(model),

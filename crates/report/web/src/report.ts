@@ -12,6 +12,22 @@ export interface Meta {
   started_unix_ns?: number;
   exit_status?: number | null;
   latency?: LatencySession;
+  criticality?: SchedSession;
+}
+
+/** Facts of a recording of scheduler events. */
+export interface SchedSession {
+  estimate?: boolean;
+  per_process?: boolean;
+  cpus?: number;
+  sample_hz?: number;
+  min_parallelism?: number;
+  busy_ns?: number;
+  idle_ns?: number;
+  unattributed_ns?: number;
+  drift?: number;
+  slices?: number;
+  critical_slices?: number;
 }
 
 /** Facts of a latency measurement. */
@@ -82,6 +98,7 @@ export interface FlowRow {
   self_ns_low?: number | null;
   self_ns_high?: number | null;
   attributed_ns: number | null;
+  criticality_ns?: number | null;
   p50_ns?: number | null;
   p99_ns?: number | null;
   max_ns?: number | null;
@@ -160,6 +177,156 @@ export interface LatencyHeat {
   functions: HeatFunction[];
 }
 
+export type WaitKind = string;
+
+export interface CriticalThread {
+  process: number;
+  tid: number;
+  name: string;
+  group: string;
+  criticality_ns: number;
+  corrected_ns?: number;
+  running_ns: number;
+  runnable_ns: number;
+  blocked_ns: number;
+}
+
+export interface CriticalGroup {
+  group: string;
+  threads: number;
+  criticality_ns: number;
+  corrected_ns?: number;
+  running_ns: number;
+  runnable_ns: number;
+  blocked_ns: number;
+  max_criticality_ns: number;
+}
+
+export interface CriticalLine {
+  function: string;
+  file: string;
+  line: number;
+  samples: number;
+  criticality_ns: number;
+  origin: "sample" | "stack-top";
+}
+
+export interface CriticalPath {
+  stack: string[];
+  components?: string[];
+  complete?: boolean;
+  state: "running" | "waiting";
+  criticality_ns: number;
+  corrected_ns?: number;
+  spin_ns?: number;
+  samples: number;
+  lines: CriticalLine[];
+  kind?: WaitKind | null;
+  object?: string;
+  group?: string;
+  place?: string;
+}
+
+export interface Party {
+  tid: number;
+  thread: string;
+  function: string;
+  stack?: string[];
+}
+
+export interface CriticalWait {
+  kind: WaitKind;
+  object: string;
+  group: string;
+  holder: Party | null;
+  waker: Party | null;
+  meanwhile?: Party | null;
+  count: number;
+  ns: number;
+  idle_ns: number;
+  critical_ns: number;
+  stack: string[];
+}
+
+export interface WaitNode {
+  name: string;
+  what: string;
+  threads?: number;
+  wait_ns: number;
+  self_ns: number;
+  blamed_ns?: number;
+  knot: number | null;
+}
+
+export interface WaitEdge {
+  from: number;
+  to: number;
+  ns: number;
+  cascaded_ns: number;
+  critical_ns?: number;
+  count: number;
+  kinds: [WaitKind, number][];
+  objects: string[];
+}
+
+export interface WhatIf {
+  path: string;
+  scope?: "own" | "inclusive" | "wait";
+  kind?: WaitKind | null;
+  object?: string;
+  stack?: string[];
+  /** `"inf"` for no time at all. */
+  speedup: number | "inf";
+  saving?: number;
+  saving_low: number;
+  saving_high: number;
+  saving_ns?: number;
+  saving_low_ns: number;
+  saving_high_ns: number;
+}
+
+/** Which code runs while the others wait; see `CriticalityView`. */
+export interface Criticality {
+  estimate: boolean;
+  per_process: boolean;
+  cpus: number;
+  elapsed_ns: number;
+  busy_ns: number;
+  idle_ns: number;
+  unattributed_ns: number;
+  spin_ns: number;
+  parallelism_mean: number | null;
+  drift: number;
+  slices: number;
+  critical_slices: number;
+  threads: CriticalThread[];
+  groups: CriticalGroup[];
+  paths: CriticalPath[];
+  parallelism: { n: number; ns: number }[];
+  waits: CriticalWait[];
+  graph: { nodes: WaitNode[]; edges: WaitEdge[]; knots: number[][] };
+  what_if: WhatIf[];
+  /** Paths that the page leaves out: the least critical. */
+  paths_left_out?: number;
+}
+
+/** Threads over time, packed; see `Timeline` in `crates/report/src/timeline`. */
+export interface PackedTimeline {
+  start_ns: number;
+  end_ns: number;
+  bins: number;
+  cpus: number;
+  kinds: WaitKind[];
+  slices: number;
+  exact_slices: number;
+  exact_ranges: [number, number][];
+  threads_left_out: number;
+  cells: string;
+  parallelism: string;
+  exact: string;
+  details: string;
+}
+
 export interface LossRow {
   what: string;
   where: string;
@@ -177,6 +344,8 @@ export interface Report {
   locks: LockRow[];
   latency: LatencyRow[];
   latency_heat: LatencyHeat;
+  criticality: Criticality | null;
+  timeline: PackedTimeline | null;
   loss: LossRow[];
 }
 
@@ -194,11 +363,14 @@ export function embeddedReport(): Report {
     locks: data.locks ?? [],
     latency: data.latency ?? [],
     latency_heat: data.latency_heat ?? { starts_ns: [], end_ns: 0, buckets: [], functions: [] },
+    criticality: data.criticality ?? null,
+    timeline: data.timeline ?? null,
     loss: data.loss ?? [],
   };
 }
 
 /** True if calls between components were recorded. */
 export function hasFlows(report: Report): boolean {
-  return report.meta.latency === undefined || (report.meta.collectors ?? ["flow"]).includes("flow");
+  const alone = report.meta.latency === undefined && report.meta.criticality === undefined;
+  return alone || (report.meta.collectors ?? ["flow"]).includes("flow");
 }

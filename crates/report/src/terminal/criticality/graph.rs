@@ -20,7 +20,7 @@ pub(super) fn graph(page: &mut Page, graph: &WaitGraph, limit: Limit) {
     }
     page.section("Who waits for whom", "CASCADED: what is left at the end of chains of waits");
     let name = |at: usize| graph.nodes.get(at).map_or("?".into(), |node| escape(&node.name));
-    for (number, knot) in graph.knots.iter().enumerate() {
+    for (number, knot) in graph.knots.iter().enumerate().filter(|(_, knot)| knot.len() > 1) {
         let names = knot.iter().map(|&at| name(at)).collect::<Vec<_>>().join(" ⇄ ");
         let ns: i64 = graph
             .edges
@@ -43,7 +43,8 @@ pub(super) fn graph(page: &mut Page, graph: &WaitGraph, limit: Limit) {
     ]);
     let (shown, left) = limit.apply(&graph.edges);
     for edge in shown {
-        let knot = graph.knots.iter().position(|knot| knot.contains(&edge.from) && knot.contains(&edge.to));
+        let knot =
+            graph.knots.iter().position(|knot| knot.len() > 1 && knot.contains(&edge.from) && knot.contains(&edge.to));
         let kinds = edge.kinds.iter().take(KINDS).map(|(kind, _)| kind.as_str()).collect::<Vec<_>>().join(", ");
         let objects = edge.objects.iter().map(|object| escape(object)).collect::<Vec<_>>().join(", ");
         table.row([

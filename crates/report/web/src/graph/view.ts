@@ -193,7 +193,7 @@ function figure(edge: PlacedEdge): SVGTextElement | null {
 }
 
 /** A smooth path through the points that stops short of the tip, and the tip's triangle. */
-function curve(points: Point[], head: number): { line: string; tip: string } {
+export function curve(points: Point[], head: number): { line: string; tip: string } {
   const last = points[points.length - 1] as Point;
   const before = points[points.length - 2] ?? last;
   // Level at every point, so that the path passes through each and enters the box straight.

@@ -1,0 +1,25 @@
+//! Numbers and blobs as the page carries them.
+
+use std::io::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
+
+/// Appends an unsigned LEB128 number.
+pub(super) fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// Base64 of raw deflate, which browsers inflate themselves.
+pub(super) fn pack(bytes: &[u8]) -> String {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(6));
+    // Writing into memory does not fail.
+    let deflated = encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default();
+    STANDARD.encode(deflated)
+}

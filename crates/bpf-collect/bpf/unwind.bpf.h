@@ -12,6 +12,8 @@
 #include "unwind_abi.h"
 
 #define UNWIND_MAX_FRAMES 128 /* a power of two */
+#define UNWIND_WINDOW_WORDS 128 /* likewise */
+#define UNWIND_WINDOW_BELOW 48 /* bytes of a window below the word that it was read for: callee-saved registers */
 
 /* One walk. Too large for the stack: the caller gives room in a per-CPU map, one for each context that may interrupt
  * another. */
@@ -31,6 +33,11 @@ struct unwind_walk {
 	struct unwind_mapping mapping; /* found last */
 	__u32 exact; /* ip is where the frame runs, not where it returns to */
 	__u32 guessed; /* ip comes from a frame pointer */
+	/* A piece of the stack: reading many words costs little more than reading one. */
+	__u64 window_at; /* its address */
+	__u64 window_bytes; /* how much of it was read */
+	__u64 word; /* read last */
+	__u64 window[UNWIND_WINDOW_WORDS];
 };
 
 struct {
@@ -69,10 +76,11 @@ struct {
 
 /* Address spaces by tgid. */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, UNWIND_SPACES);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, UNWIND_BUCKETS);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct unwind_bucket);
 } unwind_spaces SEC(".maps");
 
 #define UNWIND_LOW(bits) ((1ull << (bits)) - 1)
@@ -92,38 +100,69 @@ static __always_inline __u32 unwind_space_number(__u64 space)
 	return space >> (UNWIND_SPACE_FIRST_BITS + UNWIND_SPACE_COUNT_BITS) & UNWIND_LOW(UNWIND_SPACE_NUMBER_BITS);
 }
 
+static __always_inline struct unwind_bucket *unwind_bucket_of(__u32 tgid)
+{
+	__u32 number = tgid & (UNWIND_BUCKETS - 1);
+	return bpf_map_lookup_elem(&unwind_spaces, &number);
+}
+
 static __always_inline __u64 unwind_space_owner(__u32 tgid)
 {
-	return (__u64)(tgid & UNWIND_LOW(UNWIND_SPACE_OWNER_BITS)) << (64 - UNWIND_SPACE_OWNER_BITS);
+	return (__u64)tgid >> UNWIND_BUCKET_SHIFT << (64 - UNWIND_SPACE_OWNER_BITS);
+}
+
+static __always_inline bool unwind_space_is_of(__u64 space, __u32 tgid)
+{
+	return space && (space ^ unwind_space_owner(tgid)) >> (64 - UNWIND_SPACE_OWNER_BITS) == 0;
 }
 
 /* The address space of a process, 0 if user space has told none. */
 static __always_inline __u64 unwind_space_of(__u32 tgid)
 {
-	__u64 *space = bpf_map_lookup_elem(&unwind_spaces, &tgid);
-	if (!space)
+	struct unwind_bucket *bucket = unwind_bucket_of(tgid);
+	if (!bucket)
 		return 0;
-	__u64 value = *(volatile __u64 *)space;
-	/* An element may be given to another process at any time. */
-	if ((value ^ unwind_space_owner(tgid)) >> (64 - UNWIND_SPACE_OWNER_BITS))
-		return 0;
-	return value;
-}
-
-/* A process was made by fork: it has its parent's mappings until user space has seen it. */
-static __always_inline void unwind_fork(__u32 parent_tgid, __u32 child_tgid)
-{
-	__u64 space = unwind_space_of(parent_tgid);
-	if (!space || parent_tgid == child_tgid)
-		return;
-	space = (space & UNWIND_LOW(64 - UNWIND_SPACE_OWNER_BITS)) | unwind_space_owner(child_tgid);
-	bpf_map_update_elem(&unwind_spaces, &child_tgid, &space, BPF_NOEXIST);
+	for (int i = 0; i < UNWIND_BUCKET_SLOTS; i++) {
+		__u64 space = *(volatile __u64 *)&bucket->slots[i];
+		if (unwind_space_is_of(space, tgid))
+			return space;
+	}
+	return 0;
 }
 
 /* A process runs another program, or is gone: its mappings are void. */
-static __always_inline void unwind_forget(__u32 tgid)
+static __noinline int unwind_forget(__u32 tgid)
 {
-	bpf_map_delete_elem(&unwind_spaces, &tgid);
+	struct unwind_bucket *bucket = unwind_bucket_of(tgid);
+	if (!bucket)
+		return 0;
+	for (int i = 0; i < UNWIND_BUCKET_SLOTS; i++) {
+		__u64 space = *(volatile __u64 *)&bucket->slots[i];
+		if (unwind_space_is_of(space, tgid))
+			__sync_val_compare_and_swap(&bucket->slots[i], space, 0);
+	}
+	return 0;
+}
+
+/* A process was made by fork: it has its parent's mappings until user space has seen it. */
+static __noinline int unwind_fork(__u32 parent_tgid, __u32 child_tgid)
+{
+	__u64 space = unwind_space_of(parent_tgid);
+	struct unwind_bucket *bucket = unwind_bucket_of(child_tgid);
+	if (!space || !bucket || parent_tgid == child_tgid)
+		return 0;
+	unwind_forget(child_tgid);
+	space = (space & UNWIND_LOW(64 - UNWIND_SPACE_OWNER_BITS)) | unwind_space_owner(child_tgid);
+	/* The swap is behind the loop: 6.1 refuses the code that clang makes of it inside. */
+	__u64 *slot = 0;
+	for (int i = 0; i < UNWIND_BUCKET_SLOTS; i++) {
+		if (!bucket->slots[i])
+			slot = &bucket->slots[i];
+	}
+	/* If another takes it first, the child's first unknown code tells user space. */
+	if (slot)
+		__sync_val_compare_and_swap(slot, 0, space);
+	return 0;
 }
 
 static __always_inline __u32 unwind_word(__u32 number)
@@ -213,12 +252,44 @@ static __always_inline __u32 unwind_rule_number(struct unwind_walk *walk, __u64 
 	return rule;
 }
 
+#define UNWIND_PAGE_BYTES 4096
+
+/* Reads the word at `at` with the words about it, of the same page: others may not be resident. */
+static __noinline int unwind_read_window(struct unwind_walk *walk, __u64 at)
+{
+	__u64 below = at & (UNWIND_PAGE_BYTES - 1);
+	__u64 from = at - (below < UNWIND_WINDOW_BELOW ? 0 : UNWIND_WINDOW_BELOW);
+	__u32 bytes = UNWIND_PAGE_BYTES - (from & (UNWIND_PAGE_BYTES - 1));
+	if (bytes > sizeof(walk->window))
+		bytes = sizeof(walk->window);
+	walk->window_bytes = 0;
+	if (bytes < UNWIND_WINDOW_BELOW + 8) /* about to cross into the next page */
+		return bpf_probe_read_user(&walk->word, sizeof(walk->word), (void *)at) ? -1 : 0;
+	if (bpf_probe_read_user(walk->window, bytes, (void *)from))
+		return -1;
+	walk->window_at = from;
+	walk->window_bytes = bytes;
+	walk->word = walk->window[from == at ? 0 : UNWIND_WINDOW_BELOW / 8];
+	return 0;
+}
+
+/* Reads a word of the stack into `walk->word`. Returns 0, or -1 if that cannot be done. */
+static __always_inline int unwind_read(struct unwind_walk *walk, __u64 at)
+{
+	__u64 distance = at - walk->window_at;
+	if (distance >= walk->window_bytes || distance & 7)
+		return unwind_read_window(walk, at);
+	walk->word = walk->window[distance >> 3 & (UNWIND_WINDOW_WORDS - 1)];
+	return 0;
+}
+
 /* The frame's rbp: at hand or where it was saved. Returns 0, or -1 if that cannot be read. */
 static __always_inline int unwind_load_bp(struct unwind_walk *walk)
 {
 	if (walk->bp_at) {
-		if (bpf_probe_read_user(&walk->bp, sizeof(walk->bp), (void *)walk->bp_at))
+		if (unwind_read(walk, walk->bp_at))
 			return -1;
+		walk->bp = walk->word;
 		walk->bp_at = 0;
 	}
 	return 0;
@@ -227,8 +298,9 @@ static __always_inline int unwind_load_bp(struct unwind_walk *walk)
 static __always_inline int unwind_load_bx(struct unwind_walk *walk)
 {
 	if (walk->bx_at) {
-		if (bpf_probe_read_user(&walk->bx, sizeof(walk->bx), (void *)walk->bx_at))
+		if (unwind_read(walk, walk->bx_at))
 			return -1;
+		walk->bx = walk->word;
 		walk->bx_at = 0;
 	}
 	return 0;
@@ -329,9 +401,9 @@ static long unwind_frame(__u32 i, void *data)
 			at = walk->bp;
 		}
 		at += (__s64)(rule << 8) >> 40;
-		if (bpf_probe_read_user(&cfa, sizeof(cfa), (void *)at))
+		if (unwind_read(walk, at))
 			return unwind_stop(walk, SCHED_STACK_UNREADABLE);
-		cfa += rule >> 56;
+		cfa = walk->word + (rule >> 56);
 		break;
 	}
 	case UNWIND_RETURN_IN_BX:
@@ -354,8 +426,9 @@ static long unwind_frame(__u32 i, void *data)
 		ra_at = walk->bx + offset;
 	else if (cfa <= sp) /* stacks grow down: a rule that does not apply */
 		return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
-	if (bpf_probe_read_user(&walk->ip, sizeof(walk->ip), (void *)ra_at))
+	if (unwind_read(walk, ra_at))
 		return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+	walk->ip = walk->word;
 
 	__u8 saved = rule >> 16;
 	if (saved != UNWIND_SAVED_SAME) {
@@ -402,6 +475,7 @@ static __noinline int unwind_user(struct unwind_walk *walk)
 	walk->exact = 1;
 	walk->guessed = 0;
 	walk->mapping.length = 0;
+	walk->window_bytes = 0;
 	walk->space = unwind_space_of(walk->tgid);
 	__u32 max = walk->max;
 	if (max > UNWIND_MAX_FRAMES)

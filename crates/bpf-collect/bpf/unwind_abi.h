@@ -15,7 +15,9 @@
 #define UNWIND_MAPPINGS (128 * 1024) /* 3 MiB */
 #define UNWIND_RULES 65536 /* 512 KiB */
 #define UNWIND_CACHE_SLOTS 65536 /* 512 KiB */
-#define UNWIND_SPACES 8192 /* processes */
+#define UNWIND_BUCKET_SHIFT 12 /* 256 KiB: processes, by the low bits of the tgid */
+#define UNWIND_BUCKETS (1 << UNWIND_BUCKET_SHIFT)
+#define UNWIND_BUCKET_SLOTS 8 /* processes whose tgids have the same low bits */
 #define UNWIND_GROUP_SHIFT 10
 #define UNWIND_GROUP_BYTES (1 << UNWIND_GROUP_SHIFT)
 
@@ -23,7 +25,7 @@
 #define UNWIND_SPACE_FIRST_BITS 20 /* lowest: the entry of `unwind_mappings` before the list: its head */
 #define UNWIND_SPACE_COUNT_BITS 12 /* mappings in the list */
 #define UNWIND_SPACE_NUMBER_BITS 17 /* names the list for as long as anything may remember it; never 0 */
-#define UNWIND_SPACE_OWNER_BITS 15 /* low bits of the process's tgid */
+#define UNWIND_SPACE_OWNER_BITS 15 /* the process: its tgid above the bits that tell its bucket */
 
 #define UNWIND_HEAD (1ull << 63) /* `start` of a list's head is this and the list's number while the list is in force */
 
@@ -38,6 +40,11 @@ struct unwind_mapping {
 
 struct unwind_word_pair {
 	__u32 words[2];
+};
+
+/* Address spaces of processes. A slot is 0 or one process's; both sides fill empty slots by compare-and-swap. */
+struct unwind_bucket {
+	__u64 slots[UNWIND_BUCKET_SLOTS];
 };
 
 /* What a rule is made of. `offset` is its upper half, signed; below it, from the lowest byte: kind, bp, bx, bx_base. */

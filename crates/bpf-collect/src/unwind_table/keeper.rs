@@ -5,13 +5,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle};
-
 use super::address_space::AddressSpaces;
 use super::layout::Mapping;
 use super::object_image::{ImageError, ObjectImage};
 use super::object_table::{ObjectNumber, ObjectState, ObjectTables};
 use super::process_code::{self, CodeMapping, FileKey, Mapped};
+use super::process_slots::ProcessSlots;
 use super::statistics::{Refused, UnwindStatistics};
 
 /// What the thread is asked.
@@ -49,8 +48,7 @@ const LARGE: u64 = 2 << 20;
 pub(crate) struct Keeper {
     tables: ObjectTables,
     spaces: AddressSpaces,
-    /// tgid → packed list.
-    published: MapHandle,
+    published: ProcessSlots,
     processes: HashMap<i32, Process>,
     files: HashMap<FileKey, ObjectNumber>,
     vdso: Option<ObjectNumber>,
@@ -73,7 +71,7 @@ impl Keeper {
     pub fn new(
         tables: ObjectTables,
         spaces: AddressSpaces,
-        published: MapHandle,
+        published: ProcessSlots,
         statistics: Arc<Mutex<UnwindStatistics>>,
     ) -> Self {
         Self {
@@ -131,8 +129,7 @@ impl Keeper {
             },
             Request::Remove(tgid) => {
                 let list = self.processes.remove(&tgid).and_then(|process| process.list);
-                // The kernel's programs may have done so already.
-                let _ = self.published.delete(&tgid.to_ne_bytes());
+                self.published.clear(tgid);
                 if let Some(list) = list {
                     self.spaces.release(list, &mut self.tables);
                 }
@@ -278,13 +275,13 @@ impl Keeper {
         let before = self.processes.get(&tgid).and_then(|process| process.list);
         match list.and_then(|list| self.spaces.packed(list, tgid)) {
             Some(packed) => {
-                if self.published.update(&tgid.to_ne_bytes(), &packed.to_ne_bytes(), MapFlags::ANY).is_err() {
+                if !self.published.set(tgid, packed) {
                     self.refused.count("too many processes", &tgid.to_string());
                 }
             }
             None => {
                 self.refused.count("too many mappings", &tgid.to_string());
-                let _ = self.published.delete(&tgid.to_ne_bytes());
+                self.published.clear(tgid);
             }
         }
         // After the new one is in force.

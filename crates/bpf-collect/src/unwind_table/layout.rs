@@ -4,6 +4,9 @@ pub(crate) const WORDS: u32 = 4608 * 1024;
 pub(crate) const MAPPINGS: u32 = 128 * 1024;
 pub(crate) const RULES: u32 = 65536;
 pub(crate) const CACHE_SLOTS: u32 = 65536;
+pub(crate) const BUCKET_SHIFT: u32 = 12;
+pub(crate) const BUCKETS: u32 = 1 << BUCKET_SHIFT;
+pub(crate) const BUCKET_SLOTS: u32 = 8;
 pub(crate) const GROUP_SHIFT: u32 = 10;
 
 pub(crate) const SPACE_FIRST_BITS: u32 = 20;
@@ -48,5 +51,22 @@ pub(crate) fn pack_space(first: u32, count: u32, number: u32, tgid: i32) -> u64 
     u64::from(first)
         | u64::from(count) << SPACE_FIRST_BITS
         | u64::from(number) << (SPACE_FIRST_BITS + SPACE_COUNT_BITS)
-        | u64::from(tgid.cast_unsigned() & ((1 << SPACE_OWNER_BITS) - 1)) << (64 - SPACE_OWNER_BITS)
+        | owner(tgid) << OWNER_SHIFT
+}
+
+const OWNER_SHIFT: u32 = 64 - SPACE_OWNER_BITS;
+
+fn owner(tgid: i32) -> u64 {
+    u64::from(tgid.cast_unsigned() >> BUCKET_SHIFT)
+}
+
+/// Whether a slot of the bucket of `tgid` is that process's.
+pub(crate) fn is_of(space: u64, tgid: i32) -> bool {
+    space != 0 && space >> OWNER_SHIFT == owner(tgid)
+}
+
+/// The slots of its bucket.
+pub(crate) fn slots_of(tgid: i32) -> std::ops::Range<u32> {
+    let first = (tgid.cast_unsigned() & (BUCKETS - 1)) * BUCKET_SLOTS;
+    first..first + BUCKET_SLOTS
 }

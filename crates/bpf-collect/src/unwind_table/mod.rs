@@ -9,6 +9,7 @@ mod object_image;
 mod object_rows;
 mod object_table;
 mod process_code;
+mod process_slots;
 mod rule;
 mod shared_memory;
 mod statistics;
@@ -25,6 +26,7 @@ pub use statistics::{UnwindRefusal, UnwindStatistics};
 use address_space::AddressSpaces;
 use keeper::{Keeper, Request};
 use object_table::ObjectTables;
+use process_slots::ProcessSlots;
 use shared_memory::SharedMemory;
 
 /// The maps of `bpf/unwind.bpf.h`, by their names there without `unwind_`.
@@ -85,9 +87,11 @@ impl UnwindTables {
         let mappings = SharedMemory::map(&maps.mappings, layout::MAPPINGS, size_of::<layout::Mapping>() as u32)?;
         let rules = SharedMemory::map(&maps.rules, layout::RULES, 8)?;
         let cache = SharedMemory::map(&maps.cache, layout::CACHE_SLOTS, 8)?;
+        let spaces = SharedMemory::map(&maps.spaces, layout::BUCKETS, layout::BUCKET_SLOTS * 8)?;
+        let published = ProcessSlots::new(spaces);
         let (tables, spaces) = (ObjectTables::new(words, rules), AddressSpaces::new(mappings, cache));
         let statistics = Arc::new(Mutex::new(UnwindStatistics::default()));
-        let keeper = Keeper::new(tables, spaces, maps.spaces, Arc::clone(&statistics));
+        let keeper = Keeper::new(tables, spaces, published, Arc::clone(&statistics));
         let (requests, receiver) = channel();
         let thread = thread::Builder::new().name("unwind-tables".to_owned());
         let keeper = thread.spawn(move || keeper.run(&receiver)).map_err(UnwindTableError::Thread)?;

@@ -46,6 +46,16 @@ impl SharedMemory {
         self.words_u64()[at as usize].store(value, Ordering::Relaxed);
     }
 
+    /// A word of 64 bits.
+    pub fn read_u64(&self, at: u32) -> u64 {
+        self.words_u64()[at as usize].load(Ordering::Acquire)
+    }
+
+    /// Makes a word of 64 bits `new` if it is `old`. Returns whether it was.
+    pub fn replace_u64(&self, at: u32, old: u64, new: u64) -> bool {
+        self.words_u64()[at as usize].compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// Makes all memory zero.
     pub fn clear(&self) {
         for word in self.words_u64() {

@@ -25,6 +25,7 @@ pub mod probe_session;
 mod process_start;
 #[allow(unsafe_code)]
 mod published;
+pub mod sched_estimate;
 mod session;
 mod static_components;
 

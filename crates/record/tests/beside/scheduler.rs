@@ -71,7 +71,7 @@ fn record(program: &Program, timing: Timing) -> Option<(Profile, BTreeMap<i32, f
 }
 
 /// The number of active threads over time: those that spin.
-fn timetable(calls: &Calls) -> Vec<Change> {
+pub fn timetable(calls: &Calls) -> Vec<Change> {
     let spins = calls
         .iter()
         .filter(|c| c.0.starts_with("spin") || matches!(c.0.as_str(), "active" | "awake"))
@@ -138,7 +138,7 @@ fn sleeps_gain_nothing(program: &Program, profile: &Profile) -> Result<(), Strin
     if close { Ok(()) } else { Err(format!("sleeps: expected {expected} of {total}, criticality {criticality}")) }
 }
 
-const THREADS: &str = r#"
+pub const THREADS: &str = r#"
 static unsigned long began;
 static void *early(void *_) { SINCE(began); sleep_until(began + 50000000); NOTED(spin_a, 120000); return 0; }
 static void *late(void *_) { SINCE(began); sleep_until(began + 90000000); NOTED(spin_b, 150000); return 0; }

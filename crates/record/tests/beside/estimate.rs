@@ -1,0 +1,52 @@
+//! Without the collector: the estimate of a schedule that the program notes.
+
+use transect_profile_model::{Timing, WaitKind};
+use transect_record::sched_estimate::estimate;
+
+use crate::program::Program;
+use crate::scheduler::{THREADS, timetable};
+use crate::timetable::integrate;
+
+#[test]
+fn threads_that_spin_and_sleep() {
+    let program = Program::build(THREADS);
+    let mut failures = Vec::new();
+    // On a busy machine a thread may lose its processor between two notes, which then don't tell its whole schedule.
+    for _ in 0..5 {
+        let mut profile = program.record(Timing::Full, None, &mut |pid| {
+            let _ = rustix::process::setpriority_process(rustix::process::Pid::from_raw(pid), -15);
+            Ok(())
+        });
+        estimate(&mut profile);
+        let calls = program.calls();
+        program.forget_notes();
+        let changes = timetable(&calls);
+        let outcome = [("early", "spin_a"), ("late", "spin_b"), ("main", "spin_c")].iter().find_map(|(group, api)| {
+            let expected: f64 = calls[*api].iter().map(|&(begin, end)| integrate(&changes, begin, end).0).sum();
+            let tables = &profile.sched;
+            let here = |stack: u32| {
+                let frames = &tables.stacks[stack as usize].frames;
+                let name = |at: usize| tables.frames[frames[at] as usize].function.as_str();
+                // The clock that the function reads is a call of its library's.
+                frames.len() > 1 && name(0) == *group && [*api, "[libspin.so]"].contains(&name(1))
+            };
+            let samples = tables.samples.iter().filter(|sample| here(sample.stack));
+            let got = samples.map(|sample| sample.criticality_ns).sum::<i64>() as f64;
+            let close = (got - expected).abs() < 0.05 * expected;
+            (!close).then(|| format!("{group}: {got} for {expected}"))
+        });
+        match outcome {
+            None => {
+                // The rest is the loader's, and what lies between the calls.
+                let session = profile.meta.criticality.unwrap();
+                assert!(session.estimate && session.busy_ns + session.idle_ns <= profile.meta.wall_ns);
+                for kind in [WaitKind::Sleep, WaitKind::Join] {
+                    assert!(profile.sched.waits.iter().any(|wait| wait.kind == kind && wait.ns > 0));
+                }
+                return;
+            }
+            Some(failure) => failures.push(failure),
+        }
+    }
+    panic!("{}", failures.join("\n"));
+}

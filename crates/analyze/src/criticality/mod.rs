@@ -176,6 +176,6 @@ pub(crate) fn of(profile: &Profile, names: &Names, selection: &Selection) -> Opt
         over_time: over_time::rows(&source),
         waits,
         graph: graph::graph(&source),
-        what_if: Vec::new(),
+        what_if: what_if::rows(&source),
     })
 }

@@ -1,68 +1,193 @@
 //! Criticality without those who only spin.
 
-use rustc_hash::FxHashMap;
-use transect_profile_model::{SchedSample, SchedSession, SchedTables};
+use rustc_hash::{FxHashMap, FxHashSet};
+use transect_profile_model::{Moment, SchedSession, SchedTables, StackId, TaskId};
 
 use super::apportion::apportion;
 
-/// Criticality as it would be if spinning threads did not count as active. What they gained at *n* active threads goes
-/// to what others were sampled working on at the same *n*, in proportion: with one worker and three spinners, each
-/// instant's four quarters all become the worker's. An estimate, since samples of both are not of the same instants;
-/// the sum stays the same. Where nobody was seen working at that *n*, spinners keep it.
+/// Another thread's sample counts as of the same instant if it is no further away than so many sampling intervals.
+const NEAR: f64 = 1.5;
+/// Samples of spinning whose neighbours are looked up, times threads.
+const LOOK_UPS: usize = 4_000_000;
+
+/// A thread at a stack.
+type At = (TaskId, StackId);
+
+/// Criticality as it would be if spinning threads did not count as active. What they gained goes to what the other
+/// threads were sampled working on at about the same instant (or, without times of samples, at the same number of active
+/// threads): with one worker and three spinners, each instant's four quarters all become the worker's. An estimate; the
+/// sum stays the same. Where nobody was seen working, spinners keep it.
 pub(super) struct Correction {
     /// Per row of [`SchedTables::samples`], ns.
     pub corrected_ns: Vec<i64>,
-    /// Who worked most while others spun, as rows of samples: (application, n) to the sample with the largest gain.
-    workers: FxHashMap<(u32, i32), usize>,
-    per_process: bool,
+    /// Who worked while each thread spun: parts of the time that it spun, which add up to 1 or, where nobody worked, less.
+    pub workers: FxHashMap<TaskId, Vec<(At, f64)>>,
+    /// Who worked most while a stack spun.
+    most: FxHashMap<StackId, At>,
+}
+
+/// Which parts of an application's spinning went to whom.
+#[derive(Default)]
+struct Parts {
+    gains: FxHashMap<At, f64>,
+    by_spinner: FxHashMap<(At, At), f64>,
+    spun: FxHashMap<TaskId, f64>,
+    /// Spun while nobody worked.
+    kept: f64,
+}
+
+impl Parts {
+    fn add(&mut self, spinner: At, worker: At, part: f64) {
+        *self.gains.entry(worker).or_default() += part;
+        *self.by_spinner.entry((spinner, worker)).or_default() += part;
+        *self.spun.entry(spinner.0).or_default() += part;
+    }
+
+    fn keep(&mut self, spinner: At, part: f64) {
+        self.kept += part;
+        *self.spun.entry(spinner.0).or_default() += part;
+    }
 }
 
 impl Correction {
     pub fn new(session: &SchedSession, tables: &SchedTables) -> Self {
-        let mut correction = Self {
-            corrected_ns: tables.samples.iter().map(|sample| sample.criticality_ns).collect(),
-            workers: FxHashMap::default(),
-            per_process: session.per_process,
-        };
-        let mut levels: FxHashMap<(u32, i32), Vec<usize>> = FxHashMap::default();
-        for sample in tables.samples.iter().filter(|sample| sample.spin) {
-            levels.entry(correction.level(tables, sample)).or_default();
-        }
-        if levels.is_empty() {
+        let corrected_ns = tables.samples.iter().map(|sample| sample.criticality_ns).collect();
+        let mut correction = Self { corrected_ns, workers: FxHashMap::default(), most: FxHashMap::default() };
+        let spun: i64 = tables.samples.iter().filter(|sample| sample.spin).map(|sample| sample.criticality_ns).sum();
+        if spun <= 0 {
             return correction;
         }
-        for (row, sample) in tables.samples.iter().enumerate() {
-            if let Some(rows) = levels.get_mut(&correction.level(tables, sample)) {
-                rows.push(row);
+        let application = |task: TaskId| {
+            let process = tables.tasks.get(task as usize).map_or(0, |task| task.process);
+            if session.per_process { process } else { 0 }
+        };
+        let mut parts = by_instants(tables, &application);
+        if parts.is_empty() {
+            parts = by_levels(tables, &application);
+        }
+        let mut best: FxHashMap<StackId, (f64, At)> = FxHashMap::default();
+        for (number, parts) in parts {
+            correction.hand_over(tables, &parts, &|task| application(task) == number);
+            let mut stacks: FxHashMap<(StackId, At), f64> = FxHashMap::default();
+            for (&(spinner, worker), &part) in &parts.by_spinner {
+                let spun = parts.spun[&spinner.0].max(f64::MIN_POSITIVE);
+                correction.workers.entry(spinner.0).or_default().push((worker, part / spun));
+                *stacks.entry((spinner.1, worker)).or_default() += part;
+            }
+            for ((spinner, at), part) in stacks {
+                let most = best.entry(spinner).or_insert((part, at));
+                if (part, at) > *most {
+                    *most = (part, at);
+                }
             }
         }
-        for (level, rows) in levels {
-            let weight = |&row: &usize| tables.samples[row].criticality_ns;
-            let (spinning, working): (Vec<usize>, Vec<usize>) = rows.iter().partition(|&&r| tables.samples[r].spin);
-            let Some(&most) = working.iter().max_by_key(|row| (weight(row), std::cmp::Reverse(**row))) else {
-                continue;
-            };
-            if weight(&most) <= 0 {
-                continue;
-            }
-            let spun = spinning.iter().map(weight).sum();
-            let gains = apportion(spun, &working.iter().map(weight).collect::<Vec<_>>());
-            working.iter().zip(gains).for_each(|(&row, gain)| correction.corrected_ns[row] += gain);
-            spinning.iter().for_each(|&row| correction.corrected_ns[row] = 0);
-            correction.workers.insert(level, most);
-        }
+        correction.workers.values_mut().for_each(|of| of.sort_by_key(|&(at, _)| at));
+        correction.most = best.into_iter().map(|(spinner, (_, at))| (spinner, at)).collect();
         correction
     }
 
-    fn level(&self, tables: &SchedTables, sample: &SchedSample) -> (u32, i32) {
-        let process = tables.tasks.get(sample.task as usize).map_or(0, |task| task.process);
-        (if self.per_process { process } else { 0 }, sample.n)
+    /// Takes from the spinning rows of an application what others gain.
+    fn hand_over(&mut self, tables: &SchedTables, parts: &Parts, mine: &dyn Fn(TaskId) -> bool) {
+        let rows = || (0..tables.samples.len()).filter(|&row| mine(tables.samples[row].task));
+        let weight = |row: usize| tables.samples[row].criticality_ns;
+        let spinning: Vec<usize> = rows().filter(|&row| tables.samples[row].spin).collect();
+        let spun: i64 = spinning.iter().map(|&row| weight(row)).sum();
+        let gained: f64 = parts.gains.values().sum();
+        let mut known: FxHashMap<At, i64> = FxHashMap::default();
+        for sample in rows().map(|row| &tables.samples[row]).filter(|sample| !sample.spin) {
+            *known.entry((sample.task, sample.stack)).or_default() += sample.criticality_ns;
+        }
+        // In parts per thousand million, so that the rest is integers.
+        let share = |row: usize| {
+            let sample = &tables.samples[row];
+            let at = (sample.task, sample.stack);
+            let part = parts.gains.get(&at).filter(|_| !sample.spin)? / gained;
+            let of_row = sample.criticality_ns as f64 / known.get(&at).copied().filter(|&ns| ns > 0)? as f64;
+            Some((row, (part * of_row * 1e9).round() as i64))
+        };
+        let shares: Vec<(usize, i64)> = rows().filter_map(share).collect();
+        if shares.iter().all(|&(_, share)| share <= 0) {
+            return;
+        }
+        let given = (spun as f64 * gained / (gained + parts.kept)).round() as i64;
+        let gains = apportion(given, &shares.iter().map(|&(_, share)| share).collect::<Vec<_>>());
+        let losses = apportion(given, &spinning.iter().map(|&row| weight(row)).collect::<Vec<_>>());
+        shares.iter().zip(gains).for_each(|(&(row, _), gain)| self.corrected_ns[row] += gain);
+        spinning.iter().zip(losses).for_each(|(&row, loss)| self.corrected_ns[row] -= loss);
     }
 
-    /// The row of samples that worked most while `spinner` spun.
-    pub fn meanwhile(&self, tables: &SchedTables, spinner: &SchedSample) -> Option<usize> {
-        self.workers.get(&self.level(tables, spinner)).copied()
+    /// Who worked most while `stack` spun.
+    pub fn meanwhile(&self, stack: StackId) -> Option<At> {
+        self.most.get(&stack).copied()
     }
+}
+
+/// Stacks that spin more often than not.
+pub(super) fn spinning_stacks(tables: &SchedTables) -> FxHashSet<StackId> {
+    let mut spins: FxHashMap<StackId, i64> = FxHashMap::default();
+    for sample in &tables.samples {
+        *spins.entry(sample.stack).or_default() += if sample.spin { sample.samples } else { -sample.samples };
+    }
+    spins.into_iter().filter(|&(_, most)| most > 0).map(|(stack, _)| stack).collect()
+}
+
+/// By the samples of other threads nearest in time.
+fn by_instants(tables: &SchedTables, application: &dyn Fn(TaskId) -> u32) -> FxHashMap<u32, Parts> {
+    let spins = spinning_stacks(tables);
+    let mut by_task: FxHashMap<TaskId, Vec<&Moment>> = FxHashMap::default();
+    for moment in &tables.moments {
+        by_task.entry(moment.task).or_default().push(moment);
+    }
+    let mut gaps: Vec<i64> =
+        by_task.values().flat_map(|of| of.windows(2)).map(|pair| pair[1].time_ns - pair[0].time_ns).collect();
+    let mut parts: FxHashMap<u32, Parts> = FxHashMap::default();
+    if gaps.is_empty() {
+        return parts;
+    }
+    let middle = gaps.len() / 2;
+    let near = (*gaps.select_nth_unstable(middle).1 as f64 * NEAR) as i64;
+    let spun: Vec<&Moment> = tables.moments.iter().filter(|moment| spins.contains(&moment.stack)).collect();
+    let step = (spun.len() * by_task.len()).div_ceil(LOOK_UPS).max(1);
+    let mut working: Vec<At> = Vec::new();
+    for moment in spun.into_iter().step_by(step) {
+        let number = application(moment.task);
+        working.clear();
+        for (&task, moments) in by_task.iter().filter(|&(&task, _)| task != moment.task && application(task) == number)
+        {
+            let after = moments.partition_point(|other| other.time_ns < moment.time_ns);
+            let around = moments[after.saturating_sub(1)..].iter().take(2);
+            let nearest = around.min_by_key(|other| (other.time_ns - moment.time_ns).abs());
+            let same_instant = nearest.filter(|other| (other.time_ns - moment.time_ns).abs() <= near);
+            working.extend(same_instant.filter(|o| !spins.contains(&o.stack)).map(|o| (task, o.stack)));
+        }
+        let of = parts.entry(number).or_default();
+        if working.is_empty() {
+            of.keep((moment.task, moment.stack), 1.0);
+        }
+        working.iter().for_each(|&at| of.add((moment.task, moment.stack), at, 1.0 / working.len() as f64));
+    }
+    parts
+}
+
+/// By the number of active threads.
+fn by_levels(tables: &SchedTables, application: &dyn Fn(TaskId) -> u32) -> FxHashMap<u32, Parts> {
+    let mut worked: FxHashMap<(u32, i32), FxHashMap<At, f64>> = FxHashMap::default();
+    for sample in tables.samples.iter().filter(|sample| !sample.spin && sample.criticality_ns > 0) {
+        let level = worked.entry((application(sample.task), sample.n)).or_default();
+        *level.entry((sample.task, sample.stack)).or_default() += sample.criticality_ns as f64;
+    }
+    let mut parts: FxHashMap<u32, Parts> = FxHashMap::default();
+    for sample in tables.samples.iter().filter(|sample| sample.spin) {
+        let of = parts.entry(application(sample.task)).or_default();
+        let (weight, spinner) = (sample.criticality_ns as f64, (sample.task, sample.stack));
+        let Some(level) = worked.get(&(application(sample.task), sample.n)) else {
+            of.keep(spinner, weight);
+            continue;
+        };
+        let total: f64 = level.values().sum();
+        level.iter().for_each(|(&at, part)| of.add(spinner, at, weight * part / total));
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -77,14 +202,36 @@ mod tests {
             sample(1, 1, 4, 25, true),
             sample(2, 1, 4, 25, true),
             sample(3, 1, 4, 25, true),
-            sample(0, 2, 1, 40, false),
-            sample(1, 1, 2, 9, true),
+            sample(4, 2, 1, 40, false),
         ];
         let tables = SchedTables { samples, ..SchedTables::default() };
         let correction = Correction::new(&session(4), &tables);
-        // Nobody was seen working at n = 2.
-        assert_eq!(correction.corrected_ns, [100, 0, 0, 0, 40, 9]);
-        assert_eq!(correction.meanwhile(&tables, &tables.samples[2]), Some(0));
-        assert_eq!(correction.meanwhile(&tables, &tables.samples[5]), None);
+        assert_eq!(correction.corrected_ns, [100, 0, 0, 0, 40]);
+        assert_eq!(correction.meanwhile(1), Some((0, 0)));
+        assert_eq!(correction.meanwhile(2), None);
+    }
+
+    #[test]
+    fn who_worked_is_seen_by_time() {
+        // Thread 0 works all the time, thread 1 works and then spins, thread 2 spins alone at the end.
+        let mut tables = SchedTables {
+            samples: vec![
+                sample(0, 0, 2, 40, false),
+                sample(1, 0, 2, 20, false),
+                sample(1, 1, 2, 20, true),
+                sample(2, 1, 1, 20, true),
+            ],
+            ..SchedTables::default()
+        };
+        let moment = |time_ns, task, stack| Moment { time_ns, task, stack };
+        for at in 0..40 {
+            tables.moments.push(moment(at * 10, 0, 0));
+            tables.moments.push(moment(at * 10 + 1, 1, u32::from(at >= 20)));
+        }
+        tables.moments.extend((60..80).map(|at| moment(at * 10, 2, 1)));
+        let correction = Correction::new(&session(4), &tables);
+        assert_eq!(correction.corrected_ns.iter().sum::<i64>(), 100);
+        assert_eq!(correction.corrected_ns[..2], [60, 20]);
+        assert_eq!(correction.meanwhile(1), Some((0, 0)));
     }
 }

@@ -294,27 +294,30 @@ fn shares(source: &Source<'_>, parties: &FxHashMap<At, i64>) -> Vec<PartyShare> 
 
 /// Waiting in a loop, from samples.
 fn spinning(source: &Source<'_>) -> Vec<CriticalWaitRow> {
-    let mut sums: FxHashMap<Option<PathId>, (Sum, FxHashMap<usize, i64>)> = FxHashMap::default();
+    #[derive(Default)]
+    struct Spinning {
+        sum: Sum,
+        meanwhile: FxHashMap<(u32, StackId), i64>,
+    }
+    let path_of = |stack: StackId| source.paths.stack(stack).map(|facts| facts.path);
+    let mut sums: FxHashMap<Option<PathId>, Spinning> = FxHashMap::default();
     for sample in source.tables.samples.iter().filter(|sample| sample.spin) {
-        let path = source.paths.stack(sample.stack).map(|facts| facts.path);
-        let (sum, workers) = sums.entry(path).or_default();
+        let Spinning { sum, meanwhile } = sums.entry(path_of(sample.stack)).or_default();
         sum.count += sample.samples;
         let stack = source.tables.stacks.get(sample.stack as usize);
         sum.complete += if stack.is_some_and(|stack| stack.complete) { sample.samples } else { 0 };
         sum.ns += sample.active_ns;
         sum.gain_ns += sample.criticality_ns;
         *sum.tasks.entry(sample.task).or_default() += sample.active_ns;
-        if let Some(worker) = source.correction.meanwhile(source.tables, sample) {
-            *workers.entry(worker).or_default() += sample.criticality_ns;
+        if let Some(worker) = source.correction.meanwhile(sample.stack) {
+            *meanwhile.entry(worker).or_default() += sample.criticality_ns;
         }
     }
-    let to_row = |(path, (sum, workers)): (Option<PathId>, (Sum, FxHashMap<usize, i64>))| {
-        let worker = workers.into_iter().max_by_key(|&(sample, ns)| (ns, Reverse(sample)));
-        let worker = worker.map(|(sample, _)| &source.tables.samples[sample]);
+    let to_row = |(path, Spinning { sum, meanwhile }): (Option<PathId>, Spinning)| {
+        let worker = meanwhile.into_iter().max_by_key(|&(at, ns)| (ns, Reverse(at)));
         let mut row = row(source, (WaitKind::Spin, u32::MAX, path, None, false), sum);
         row.holder_gain_ns = 0;
-        row.meanwhile =
-            worker.map(|sample| party(source, (sample.task, source.paths.stack(sample.stack).map(|facts| facts.path))));
+        row.meanwhile = worker.map(|((task, stack), _)| party(source, (task, path_of(stack))));
         row
     };
     sums.into_iter().map(to_row).collect()

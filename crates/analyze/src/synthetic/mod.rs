@@ -5,12 +5,14 @@ mod image_server;
 mod large;
 mod latency;
 mod schedule;
+mod simulation;
 
 pub use call_tree::{Call, ProfileBuilder, ThreadSpec};
 pub use image_server::image_server;
 pub use large::large;
 pub use latency::{large_latency, latency_service};
 pub use schedule::scheduled_compressor;
+pub use simulation::{Do, Program, Recording, Script, Step};
 
 use transect_profile_model::{Clock, Machine, Meta, Profile, SCHEMA_VERSION, Timing};
 

@@ -1,7 +1,26 @@
 //! What a speed-up would save.
+//!
+//! The recording is replayed with less of the work (or waiting) in question: each thread's active stretches keep their
+//! order and wait for the same wake-ups, starts and meetings of other threads, on as many processors. So slack up to
+//! the second-latest at a barrier, the next-busiest stage of a pipeline, and a lock's serial part limit the saving as
+//! they would in a run. What cannot be known from a recording makes the bounds: how much of a stretch is in question (its
+//! samples), whether threads woken together must meet, and whether what comes from outside would come earlier.
+
+mod candidate;
+mod demand;
+mod density;
+mod fixed_rate;
+mod lock;
+mod meeting;
+mod replay;
+mod scenario;
+mod timeline;
+mod trace;
 
 use serde::{Serialize, Serializer};
 use transect_profile_model::WaitKind;
+
+use super::Source;
 
 /// What is sped up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -12,14 +31,14 @@ pub enum WhatIfScope {
     Own,
     /// A function and its callees.
     Inclusive,
-    /// Waits: a faster disk, a shorter sleep.
+    /// Waits: a faster disk, a shorter sleep; kind `run-queue`: so many times the processors.
     Wait,
 }
 
 /// Predicted saving if a path ran faster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WhatIfRow {
-    /// The function; of a wait the place that waits.
+    /// The function; of a wait the place that waits; `[processors]`.
     pub path: String,
     /// What of it is sped up.
     pub scope: WhatIfScope,
@@ -49,4 +68,42 @@ pub struct WhatIfRow {
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn speedup<S: Serializer>(speedup: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     if speedup.is_finite() { serializer.serialize_f64(*speedup) } else { serializer.serialize_str("inf") }
+}
+
+/// The speed-ups that are predicted.
+const SPEEDUPS: [f64; 3] = [1.1, 2.0, f64::INFINITY];
+
+/// Predictions for the candidates, those that could save most first, each for all speed-ups.
+pub(super) fn rows(source: &Source<'_>) -> Vec<WhatIfRow> {
+    let elapsed_ns = source.session.busy_ns + source.session.idle_ns;
+    if elapsed_ns <= 0 || source.tables.tasks.is_empty() {
+        return Vec::new();
+    }
+    let candidates = candidate::candidates(source);
+    let savings = scenario::savings(source, &candidates, &SPEEDUPS);
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    let most = |candidate: usize| savings[candidate].last().map_or(0.0, |saving| saving.best);
+    order.sort_by(|&a, &b| most(b).total_cmp(&most(a)).then(a.cmp(&b)));
+    let mut rows = Vec::with_capacity(candidates.len() * SPEEDUPS.len());
+    for candidate in order {
+        for (saving, &speedup) in savings[candidate].iter().zip(&SPEEDUPS) {
+            let candidate = &candidates[candidate];
+            let ns = |share: f64| (share * elapsed_ns as f64).round() as i64;
+            rows.push(WhatIfRow {
+                path: candidate.path.clone(),
+                scope: candidate.scope,
+                kind: candidate.kind,
+                object: candidate.object.clone(),
+                stack: candidate.stack.clone(),
+                speedup,
+                saving: saving.best,
+                saving_low: saving.low,
+                saving_high: saving.high,
+                saving_ns: ns(saving.best),
+                saving_low_ns: ns(saving.low),
+                saving_high_ns: ns(saving.high),
+            });
+        }
+    }
+    rows
 }

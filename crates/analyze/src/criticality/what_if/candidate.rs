@@ -1,0 +1,210 @@
+//! What could be sped up: the functions and waits that hold most.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+use transect_profile_model::WaitKind;
+
+use super::super::Source;
+use super::super::call_path::{FunctionId, PathId};
+use super::WhatIfScope;
+use super::density::Code;
+
+/// Functions of each scope.
+const FUNCTIONS: usize = 10;
+/// Places that wait.
+const WAITS: usize = 6;
+/// A function below this part of the busy time, or a wait below this part of the elapsed time, is not asked about.
+const LEAST: f64 = 0.005;
+/// Every program is in them all the time.
+const ROOTS: [&str; 9] = [
+    "main",
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_call_main",
+    "start_thread",
+    "clone",
+    "clone3",
+    "__clone3",
+];
+
+/// What a candidate is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum What {
+    /// Code.
+    Code(Code),
+    /// Waits by row.
+    Waits(Vec<u32>),
+    /// More processors.
+    Processors,
+}
+
+/// One thing to speed up.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub what: What,
+    pub path: String,
+    pub scope: WhatIfScope,
+    pub kind: Option<WaitKind>,
+    pub object: String,
+    pub stack: Vec<String>,
+}
+
+#[derive(Default)]
+struct Sum {
+    running_ns: i64,
+    spin_ns: i64,
+    low_ns: i64,
+    most: Option<(i64, PathId)>,
+}
+
+impl Sum {
+    fn add(&mut self, other: &Sum, path: PathId) {
+        self.running_ns += other.running_ns;
+        self.spin_ns += other.spin_ns;
+        self.low_ns += other.low_ns;
+        self.most = self.most.max(Some((other.running_ns, path)));
+    }
+}
+
+pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
+    let mut by_path: FxHashMap<PathId, Sum> = FxHashMap::default();
+    for sample in &source.tables.samples {
+        let Some(facts) = source.paths.stack(sample.stack) else { continue };
+        let sum = by_path.entry(facts.path).or_default();
+        sum.running_ns += sample.criticality_ns;
+        sum.spin_ns += if sample.spin { sample.criticality_ns } else { 0 };
+        sum.low_ns += if source.is_low(sample.n) { sample.criticality_ns } else { 0 };
+    }
+    let mut own: FxHashMap<FunctionId, Sum> = FxHashMap::default();
+    let mut inclusive: FxHashMap<FunctionId, Sum> = FxHashMap::default();
+    let mut functions: Vec<FunctionId> = Vec::new();
+    for (&path, sum) in &by_path {
+        if let Some(place) = source.paths.place(path) {
+            own.entry(place).or_default().add(sum, path);
+        }
+        functions.clear();
+        functions.extend(&source.paths.paths[path as usize].functions);
+        functions.sort_unstable();
+        functions.dedup();
+        functions.iter().for_each(|&function| inclusive.entry(function).or_default().add(sum, path));
+    }
+    let least = source.session.busy_ns as f64 * LEAST;
+    let mut found = Vec::new();
+    let own_of = |function: FunctionId| own.get(&function).map_or(0, |sum| sum.running_ns);
+    for function in heaviest(&own, least) {
+        found.push(code(source, Code::Own(function), function, &own[&function], WhatIfScope::Own));
+    }
+    // The same as its own time, or as its only caller's, tells nothing new.
+    let mut told: Vec<(i64, Option<(i64, PathId)>)> = Vec::new();
+    for function in heaviest(&inclusive, least) {
+        let sum = &inclusive[&function];
+        let name = source.paths.functions[function as usize].name.as_str();
+        let same = own_of(function) as f64 >= sum.running_ns as f64 * 0.98;
+        if ROOTS.contains(&name) || same || told.contains(&(sum.running_ns, sum.most)) {
+            continue;
+        }
+        told.push((sum.running_ns, sum.most));
+        found.push(code(source, Code::Inclusive(function), function, sum, WhatIfScope::Inclusive));
+    }
+    found.extend(waits(source));
+    if source.tables.parallelism.iter().any(|row| i64::from(row.n) > source.session.cpus) {
+        found.push(Candidate {
+            what: What::Processors,
+            path: "[processors]".to_owned(),
+            scope: WhatIfScope::Wait,
+            kind: Some(WaitKind::RunQueue),
+            object: String::new(),
+            stack: Vec::new(),
+        });
+    }
+    found
+}
+
+/// Functions with most criticality, at low parallelism or in all; not those that mostly spin.
+fn heaviest(sums: &FxHashMap<FunctionId, Sum>, least: f64) -> Vec<FunctionId> {
+    let mut found: Vec<FunctionId> = Vec::new();
+    for rank in [|sum: &Sum| sum.low_ns, |sum: &Sum| sum.running_ns] {
+        let heavy = |(_, sum): &(&FunctionId, &Sum)| rank(sum) as f64 >= least && sum.spin_ns * 2 <= sum.running_ns;
+        let mut order: Vec<FunctionId> = sums.iter().filter(heavy).map(|(&function, _)| function).collect();
+        order.sort_by_key(|function| (Reverse(rank(&sums[function])), *function));
+        found.extend(order.into_iter().take(FUNCTIONS / 2 + 2));
+    }
+    let mut seen = Vec::new();
+    found.retain(|function| {
+        let new = !seen.contains(function);
+        seen.push(*function);
+        new
+    });
+    found.truncate(FUNCTIONS);
+    found
+}
+
+fn code(source: &Source<'_>, what: Code, function: FunctionId, sum: &Sum, scope: WhatIfScope) -> Candidate {
+    Candidate {
+        what: What::Code(what),
+        path: source.paths.functions[function as usize].name.clone(),
+        scope,
+        kind: None,
+        object: String::new(),
+        stack: sum.most.map_or_else(Vec::new, |(_, path)| source.paths.names(path)),
+    }
+}
+
+/// Waits that no other thread ends: files, sockets, sleeps.
+fn waits(source: &Source<'_>) -> Vec<Candidate> {
+    #[derive(Default)]
+    struct Waits {
+        ns: i64,
+        rank: i64,
+        rows: Vec<u32>,
+        objects: FxHashMap<u32, i64>,
+        paths: FxHashMap<PathId, i64>,
+    }
+    let outside = |kind| {
+        use WaitKind as K;
+        matches!(
+            kind,
+            K::Sleep
+                | K::FileRead
+                | K::FileWrite
+                | K::FileSync
+                | K::Socket
+                | K::Pipe
+                | K::Poll
+                | K::PageFault
+                | K::Other
+        )
+    };
+    let mut places: FxHashMap<(WaitKind, FunctionId), Waits> = FxHashMap::default();
+    for (row, wait) in source.tables.waits.iter().enumerate() {
+        if wait.waker.is_some() || wait.holder.is_some() || !outside(wait.kind) {
+            continue;
+        }
+        let path = source.wait_stacks[row].and_then(|stack| source.paths.stack(stack)).map(|facts| facts.path);
+        let Some((path, place)) = path.and_then(|path| Some((path, source.paths.place(path)?))) else { continue };
+        let sum = places.entry((wait.kind, place)).or_default();
+        sum.ns += wait.ns;
+        sum.rank += wait.idle_ns + wait.holder_gain_ns;
+        sum.rows.push(row as u32);
+        *sum.objects.entry(source.objects.of(row)).or_default() += wait.ns;
+        *sum.paths.entry(path).or_default() += wait.ns;
+    }
+    let least = (source.session.busy_ns + source.session.idle_ns) as f64 * LEAST;
+    let mut places: Vec<_> = places.into_iter().filter(|(_, sum)| sum.ns as f64 >= least).collect();
+    places.sort_by_key(|(key, sum)| (Reverse(sum.rank), Reverse(sum.ns), *key));
+    let candidate = |((kind, place), sum): ((WaitKind, FunctionId), Waits)| {
+        let object = sum.objects.into_iter().max_by_key(|&(object, ns)| (ns, Reverse(object)));
+        let path = sum.paths.into_iter().max_by_key(|&(path, ns)| (ns, Reverse(path)));
+        Candidate {
+            what: What::Waits(sum.rows),
+            path: source.paths.functions[place as usize].name.clone(),
+            scope: WhatIfScope::Wait,
+            kind: Some(kind),
+            object: object.map_or_else(String::new, |(object, _)| source.objects.name(object).to_owned()),
+            stack: path.map_or_else(Vec::new, |(path, _)| source.paths.names(path)),
+        }
+    };
+    places.into_iter().take(WAITS).map(candidate).collect()
+}

@@ -1,0 +1,78 @@
+//! How much processor time pieces of work take.
+
+use super::super::Source;
+use super::timeline::Timelines;
+use super::trace::{Piece, Trace};
+
+/// Classes of the number of active threads: so many and up to the next.
+const CLASS_FROM: [i32; CLASSES] = [1, 2, 3, 4, 6, 10];
+/// Number of [`CLASS_FROM`].
+pub(super) const CLASSES: usize = 6;
+
+/// Class of a number of active threads.
+pub(super) fn class(n: i32) -> usize {
+    CLASS_FROM.iter().rposition(|&from| n >= from).unwrap_or(0)
+}
+
+/// Fills in the pieces' demand. While *n* threads share *P* processors, each gets min(1, P / n) of one.
+pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timelines) {
+    let cpus = source.session.cpus.max(1) as f64;
+    let mut edges: Vec<(i64, i32)> = Vec::with_capacity(trace.pieces.len() * 2);
+    for piece in &trace.pieces {
+        edges.push((piece.start_ns, 1));
+        edges.push((piece.end_ns, -1));
+    }
+    edges.sort_unstable();
+    let mut times: Vec<i64> = Vec::new();
+    let mut sums: Vec<[f64; CLASSES]> = Vec::new();
+    let (mut n, mut sum) = (0, [0.0; CLASSES]);
+    for (at, change) in edges {
+        if let Some(&before) = times.last().filter(|&&before| before < at)
+            && n > 0
+        {
+            sum[class(n)] += (at - before) as f64 * (cpus / f64::from(n)).min(1.0);
+        }
+        if times.last() != Some(&at) {
+            times.push(at);
+            sums.push(sum);
+        }
+        n += change;
+    }
+    let merged = merged_density(trace, source, timelines);
+    for (piece, merged) in trace.pieces.iter_mut().zip(merged) {
+        let find = |at: i64| times.binary_search(&at).map_or([0.0; CLASSES], |place| sums[place]);
+        let (from, to) = (find(piece.start_ns), find(piece.end_ns));
+        for class in 0..CLASSES {
+            piece.demand[class] = ((to[class] - from[class]) * (1.0 - merged)) as f32;
+        }
+        piece.pause = ((piece.end_ns - piece.start_ns) as f64 * merged) as f32;
+    }
+}
+
+/// Which part of each piece its thread waited in merged rows.
+fn merged_density(trace: &Trace, source: &Source<'_>, timelines: &Timelines) -> Vec<f64> {
+    let mut density = vec![0.0; trace.pieces.len()];
+    let mut first = 0;
+    while first < trace.pieces.len() {
+        let task = trace.pieces[first].task;
+        let count = trace.pieces[first..].iter().take_while(|piece| piece.task == task).count();
+        let pieces = &trace.pieces[first..first + count];
+        for &row in &timelines.merged[task as usize] {
+            let wait = &source.tables.waits[row as usize];
+            let overlap =
+                |piece: &Piece| (piece.end_ns.min(wait.end_ns) - piece.start_ns.max(wait.begin_ns)).max(0) as f64;
+            let inside = (wait.end_ns.min(trace.end_ns) - wait.begin_ns.max(trace.start_ns)).max(0) as f64;
+            let ns = wait.ns as f64 * inside / (wait.end_ns - wait.begin_ns) as f64;
+            let from = pieces.partition_point(|piece| piece.end_ns <= wait.begin_ns);
+            let hit = || pieces[from..].iter().take_while(|piece| piece.start_ns < wait.end_ns);
+            let free: f64 = hit().map(overlap).sum();
+            for (place, piece) in hit().enumerate().filter(|_| free > 0.0) {
+                let length = (piece.end_ns - piece.start_ns).max(1) as f64;
+                density[first + from + place] += (ns / free).min(1.0) * overlap(piece) / length;
+            }
+        }
+        first += count;
+    }
+    density.iter_mut().for_each(|part| *part = part.min(0.98));
+    density
+}

@@ -1,0 +1,152 @@
+//! How long locks are held: a run takes no less, however fast the rest is.
+
+use rustc_hash::FxHashMap;
+use transect_profile_model::{Parallelism, Party, WaitKind};
+
+use super::super::Source;
+use super::super::call_path::FunctionId;
+use super::density::Code;
+use super::timeline::Timelines;
+
+/// Locks looked at.
+const LOCKS: usize = 6;
+/// Places with a smaller part of a lock's waits are not where it is held.
+const PART: f64 = 0.05;
+/// Waits of a lock whose holders are followed.
+const FOLLOWED: usize = 5_000;
+
+/// One lock.
+pub(super) struct Held {
+    /// Processor time for which it was held at least, ns: while somebody waited for it.
+    pub least_ns: f64,
+    /// At most: all of the time spent where its holders were seen.
+    pub most_ns: f64,
+    /// Share of its time at each place: path of the holder.
+    places: Vec<(u32, f64)>,
+    /// Holders of some of its waits, and from when to when.
+    followed: Vec<(u32, (i64, i64))>,
+    /// Share of that time in which the holder waited for what is outside of the program.
+    blocked: f64,
+}
+
+impl Held {
+    /// Which part of its time `code` runs.
+    pub fn running(&self, source: &Source<'_>, code: Code) -> f64 {
+        let hit = |place: &&(u32, f64)| code.covers(source, place.0);
+        self.places.iter().filter(hit).map(|(_, share)| share).sum::<f64>() * (1.0 - self.blocked)
+    }
+
+    /// Which part of its time its holder was in waits that `counts`.
+    pub fn waiting(&self, source: &Source<'_>, timelines: &Timelines, counts: impl Fn(u32) -> bool) -> f64 {
+        let total: i64 = self.followed.iter().map(|(_, (begin, end))| end - begin).sum();
+        let waited = |&(holder, span): &(u32, (i64, i64))| timelines.waited(source.tables, holder, span, &counts);
+        let waited: i64 = self.followed.iter().map(waited).sum();
+        waited as f64 / total.max(1) as f64
+    }
+}
+
+#[derive(Default)]
+struct Sum {
+    ns: i64,
+    merged_ns: i64,
+    places: FxHashMap<u32, i64>,
+    spans: Vec<(i64, i64)>,
+    followed: Vec<(u32, (i64, i64))>,
+}
+
+/// The locks that were waited for longest.
+pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
+    let mut locks: FxHashMap<(WaitKind, u32), Sum> = FxHashMap::default();
+    for (row, wait) in source.tables.waits.iter().enumerate() {
+        if !matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock) {
+            continue;
+        }
+        let sum = locks.entry((wait.kind, source.objects.of(row))).or_default();
+        sum.ns += wait.ns;
+        let party = wait.holder.or(wait.waker);
+        if let Some(facts) = party.and_then(|party| party.stack).and_then(|stack| source.paths.stack(stack)) {
+            *sum.places.entry(facts.path).or_default() += wait.ns;
+        }
+        if wait.count > 1 {
+            sum.merged_ns = sum.merged_ns.max(wait.ns);
+            continue;
+        }
+        let span = (wait.begin_ns, wait.end_ns);
+        sum.spans.push(span);
+        // If another thread ended the wait, the holder had given the lock back at some time before.
+        let to_its_end = |holder: &Party| wait.waker.is_none_or(|waker| waker.task == holder.task);
+        sum.followed.extend(wait.holder.filter(to_its_end).map(|holder| (holder.task, span)));
+    }
+    let mut locks: Vec<_> = locks.into_iter().collect();
+    locks.sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.ns), *key));
+    let active = active_by_place(source);
+    locks.into_iter().take(LOCKS).map(|(_, sum)| lock(source, timelines, sum, &active)).collect()
+}
+
+fn lock(source: &Source<'_>, timelines: &Timelines, sum: Sum, active: &FxHashMap<FunctionId, f64>) -> Held {
+    let known: i64 = sum.places.values().sum();
+    let mut places: Vec<(u32, f64)> =
+        sum.places.iter().map(|(&path, &ns)| (path, ns as f64 / known.max(1) as f64)).collect();
+    places.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let heavy = places.iter().filter(|(_, share)| *share >= PART);
+    let mut functions: Vec<FunctionId> = heavy.filter_map(|&(path, _)| source.paths.place(path)).collect();
+    functions.sort_unstable();
+    functions.dedup();
+    let running: f64 = functions.iter().map(|function| active.get(function).copied().unwrap_or(0.0)).sum();
+    let elapsed = (source.session.busy_ns + source.session.idle_ns) as f64;
+    let step = sum.followed.len().div_ceil(FOLLOWED).max(1);
+    let mut held = Held {
+        least_ns: 0.0,
+        most_ns: 0.0,
+        places,
+        followed: sum.followed.into_iter().step_by(step).collect(),
+        blocked: 0.0,
+    };
+    let outside = |row: u32| {
+        let wait = &source.tables.waits[row as usize];
+        wait.waker.is_none() && wait.holder.is_none()
+    };
+    held.blocked = held.waiting(source, timelines, outside);
+    let waited = ((union(sum.spans) + sum.merged_ns) as f64).min(elapsed);
+    // A holder that waits for a processor needs no more of them than it gets.
+    held.least_ns = waited * (held.blocked + (1.0 - held.blocked) * crowding(&source.tables.parallelism, source));
+    let most = (running / (1.0 - held.blocked).max(0.05)).min(elapsed);
+    held.most_ns = most.max(held.least_ns);
+    held
+}
+
+/// Part of the active time that had a processor, if all had one in turn.
+fn crowding(parallelism: &[Parallelism], source: &Source<'_>) -> f64 {
+    let sum = |weight: &dyn Fn(i32) -> f64| {
+        parallelism.iter().filter(|row| row.n > 0).map(|row| weight(row.n) * row.ns as f64).sum::<f64>()
+    };
+    let all = sum(&f64::from);
+    if all > 0.0 { sum(&|n| f64::from(n).min(source.session.cpus as f64)) / all } else { 1.0 }
+}
+
+/// Processor time with each function as the place, ns: samples are of running threads.
+fn active_by_place(source: &Source<'_>) -> FxHashMap<FunctionId, f64> {
+    let mut samples: FxHashMap<u32, i64> = FxHashMap::default();
+    for sample in &source.tables.samples {
+        *samples.entry(sample.task).or_default() += sample.samples;
+    }
+    let mut sums: FxHashMap<FunctionId, f64> = FxHashMap::default();
+    for sample in source.tables.samples.iter().filter(|sample| !sample.spin) {
+        let place = source.paths.stack(sample.stack).and_then(|facts| source.paths.place(facts.path));
+        let (Some(place), Some(task)) = (place, source.tables.tasks.get(sample.task as usize)) else { continue };
+        let all = samples.get(&sample.task).copied().unwrap_or(0).max(1);
+        *sums.entry(place).or_default() += task.running_ns as f64 * sample.samples as f64 / all as f64;
+    }
+    sums
+}
+
+/// Length of the union of spans.
+fn union(mut spans: Vec<(i64, i64)>) -> i64 {
+    spans.sort_unstable();
+    let (mut length, mut end) = (0, i64::MIN);
+    for (from, to) in spans {
+        length += (to - from.max(end)).max(0);
+        end = end.max(to);
+    }
+    length
+}

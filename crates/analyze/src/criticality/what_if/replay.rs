@@ -1,0 +1,266 @@
+//! Runs a trace again with other amounts of work.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use super::trace::{Ending, Step, Trace};
+
+/// How much of everything there is in a run.
+pub(super) struct Load<'a> {
+    pub trace: &'a Trace,
+    /// Processor time of each piece, ns.
+    pub work: &'a [f64],
+    /// Of each wait that ends by time: how long it takes, ns, and whether it keeps its period instead.
+    pub waits: &'a [(f64, bool)],
+    /// Of each wait that another thread ends: how long it takes at most, ns.
+    pub limits: &'a [f64],
+    /// Time of each piece's waits that were not seen one by one, ns.
+    pub pauses: &'a [f64],
+    pub cpus: f64,
+}
+
+/// When each thread had done its last step that could be done, ns since the stretch's start; `None` for threads that never
+/// came to any.
+pub(super) fn replay(load: &Load<'_>) -> Vec<Option<f64>> {
+    Replay::new(load).run()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+struct Instant(f64);
+
+impl Eq for Instant {}
+
+impl PartialOrd for Instant {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Instant {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+const NOBODY: u32 = u32::MAX;
+
+struct Replay<'a> {
+    load: &'a Load<'a>,
+    now: f64,
+    /// Processor time that a thread active from the start would have got.
+    share: f64,
+    active: usize,
+    /// Per thread the next step.
+    next: Vec<u32>,
+    /// Work ends by `share`, waits and late threads by time.
+    works: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// With the wait that the timer ends, if another thread may end it before.
+    timers: BinaryHeap<Reverse<(Instant, u32, u32)>>,
+    /// Per wait: whether it was ended before it was begun, and who waits.
+    fired: Vec<bool>,
+    waiter: Vec<u32>,
+    missing: Vec<u32>,
+    gathered: Vec<Vec<u32>>,
+    resumed: Vec<f64>,
+    /// Threads that have done all their steps, and who waits for that.
+    over: Vec<bool>,
+    awaiting: Vec<Vec<u32>>,
+    done: Vec<Option<f64>>,
+    ready: Vec<u32>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(load: &'a Load<'a>) -> Self {
+        let trace = load.trace;
+        let threads = trace.threads.len();
+        Self {
+            load,
+            now: 0.0,
+            share: 0.0,
+            active: 0,
+            next: trace.threads.iter().map(|&(first, _)| first).collect(),
+            works: BinaryHeap::with_capacity(threads),
+            timers: BinaryHeap::with_capacity(threads),
+            fired: vec![false; trace.waits.len()],
+            waiter: vec![NOBODY; trace.waits.len()],
+            missing: trace.meetings.clone(),
+            gathered: vec![Vec::new(); trace.meetings.len()],
+            resumed: vec![0.0; threads],
+            over: vec![false; threads],
+            awaiting: vec![Vec::new(); threads],
+            done: vec![None; threads],
+            ready: Vec::new(),
+        }
+    }
+
+    fn run(mut self) -> Vec<Option<f64>> {
+        let trace = self.load.trace;
+        for thread in 0..trace.threads.len() as u32 {
+            if trace.spawned[thread as usize] {
+                continue;
+            }
+            match trace.late[thread as usize] {
+                late if late > 0.0 => self.timers.push(Reverse((Instant(late), thread, NOBODY))),
+                _ => self.ready.push(thread),
+            }
+        }
+        loop {
+            while let Some(thread) = self.ready.pop() {
+                self.steps(thread);
+            }
+            if !self.tick() {
+                return self.done;
+            }
+        }
+    }
+
+    /// Goes on to the next instant at which something happens.
+    fn tick(&mut self) -> bool {
+        let rate = if self.active == 0 { 1.0 } else { (self.load.cpus / self.active as f64).min(1.0) };
+        let work = self.works.peek().map(|Reverse((at, _))| self.now + (at.0 - self.share) / rate);
+        let timer = self.timers.peek().map(|Reverse((at, ..))| at.0);
+        match (work, timer) {
+            (None, None) => return false,
+            (Some(at), timer) if timer.is_none_or(|timer| at <= timer) => {
+                if let Some(Reverse((share, thread))) = self.works.pop() {
+                    (self.now, self.share) = (at.max(self.now), share.0.max(self.share));
+                    self.active -= 1;
+                    self.ready.push(thread);
+                }
+            }
+            (_, timer) => {
+                let at = timer.unwrap_or(self.now).max(self.now);
+                self.share += (at - self.now) * rate;
+                self.now = at;
+                if let Some(Reverse((_, thread, wait))) = self.timers.pop() {
+                    self.time_out(thread, wait);
+                }
+            }
+        }
+        true
+    }
+
+    /// A thread's steps up to the next that takes time.
+    fn steps(&mut self, thread: u32) {
+        let trace = self.load.trace;
+        let end = trace.threads[thread as usize].1;
+        while self.next[thread as usize] < end {
+            let step = trace.steps[self.next[thread as usize] as usize];
+            self.next[thread as usize] += 1;
+            match step {
+                Step::Work(piece) => {
+                    self.works.push(Reverse((Instant(self.share + self.load.work[piece as usize]), thread)));
+                    self.active += 1;
+                    return;
+                }
+                Step::Pause(piece) => {
+                    let pause = self.load.pauses[piece as usize];
+                    if pause > 0.0 {
+                        self.timers.push(Reverse((Instant(self.now + pause), thread, NOBODY)));
+                        return;
+                    }
+                }
+                Step::Spawn(child) => self.ready.push(child),
+                Step::Fire(wait) => {
+                    if let Ending::Meeting(meeting) = trace.waits[wait as usize].ending {
+                        if !self.come(meeting, thread) {
+                            return;
+                        }
+                    } else {
+                        self.fired[wait as usize] = true;
+                        let waiter = std::mem::replace(&mut self.waiter[wait as usize], NOBODY);
+                        if waiter != NOBODY {
+                            self.resume(waiter);
+                        }
+                    }
+                }
+                Step::Meet(meeting) => {
+                    if !self.come(meeting, thread) {
+                        return;
+                    }
+                }
+                Step::Await(child) if self.over[child as usize] => {}
+                Step::Await(child) => {
+                    self.awaiting[child as usize].push(thread);
+                    self.done[thread as usize] = Some(self.now);
+                    return;
+                }
+                Step::Block(wait) => {
+                    if !self.block(thread, wait) {
+                        return;
+                    }
+                }
+            }
+        }
+        self.done[thread as usize] = Some(self.now);
+        self.over[thread as usize] = true;
+        for waiter in std::mem::take(&mut self.awaiting[thread as usize]) {
+            self.resume(waiter);
+        }
+    }
+
+    fn time_out(&mut self, thread: u32, wait: u32) {
+        if wait != NOBODY {
+            if self.waiter[wait as usize] != thread {
+                return;
+            }
+            self.waiter[wait as usize] = NOBODY;
+        }
+        self.resume(thread);
+    }
+
+    fn resume(&mut self, thread: u32) {
+        self.resumed[thread as usize] = self.now;
+        self.ready.push(thread);
+    }
+
+    /// Begins a wait; true if it is over at once.
+    fn block(&mut self, thread: u32, id: u32) -> bool {
+        let wait = &self.load.trace.waits[id as usize];
+        match wait.ending {
+            // Whatever comes after the stretch is not waited for: the thread has done what it did.
+            Ending::Never => {
+                self.done[thread as usize] = Some(self.now);
+                false
+            }
+            Ending::Token if self.fired[id as usize] => true,
+            Ending::Token => {
+                let limit = self.load.limits[id as usize];
+                if limit <= 0.0 {
+                    return true;
+                }
+                if limit.is_finite() {
+                    self.timers.push(Reverse((Instant(self.now + limit), thread, id)));
+                }
+                self.waiter[id as usize] = thread;
+                self.done[thread as usize] = Some(self.now);
+                false
+            }
+            Ending::Meeting(meeting) => self.come(meeting, thread),
+            Ending::Time => {
+                let (ns, keeps_period) = self.load.waits[id as usize];
+                let until = if keeps_period { self.resumed[thread as usize] + wait.period } else { self.now + ns };
+                if until <= self.now {
+                    return true;
+                }
+                self.timers.push(Reverse((Instant(until), thread, NOBODY)));
+                false
+            }
+        }
+    }
+
+    /// A thread comes to a meeting; true if it is the last.
+    fn come(&mut self, meeting: u32, thread: u32) -> bool {
+        let missing = &mut self.missing[meeting as usize];
+        *missing = missing.saturating_sub(1);
+        if *missing > 0 {
+            self.gathered[meeting as usize].push(thread);
+            self.done[thread as usize] = Some(self.now);
+            return false;
+        }
+        for other in std::mem::take(&mut self.gathered[meeting as usize]) {
+            self.resume(other);
+        }
+        true
+    }
+}

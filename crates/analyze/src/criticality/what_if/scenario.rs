@@ -1,0 +1,275 @@
+//! Predictions: which stretches are replayed, with which loads, and what bounds follow.
+
+use super::super::Source;
+use super::candidate::{Candidate, What};
+use super::density::{Code, Density, MOST_CODES};
+use super::fixed_rate::fixed_rate;
+use super::lock::{Held, held};
+use super::meeting::Meetings;
+use super::replay::{Load, replay};
+use super::timeline::Timelines;
+use super::trace::{Ending, Step, Trace, Wait, trace};
+
+/// Steps that may be replayed in all: what a fraction of a second allows.
+const STEPS: usize = 8_000_000;
+/// Stretches at most, if the run as a whole has too many steps.
+const STRETCHES: i64 = 24;
+/// Standard errors of a sampled share that bounds allow for.
+const ERRORS: f64 = 1.645;
+/// What a replay may be wrong by, as a part of the saving: order of threads that come to a lock anew, caches, clocks.
+const MODEL: f64 = 0.1;
+
+/// Shares of the elapsed time, 0.0–1.0.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Saving {
+    pub low: f64,
+    pub best: f64,
+    pub high: f64,
+}
+
+/// A stretch with what is needed to replay it.
+struct Stretch {
+    trace: Trace,
+    density: Density,
+    /// Part of the run that it stands for.
+    weight: f64,
+}
+
+/// What to believe where a recording does not tell.
+#[derive(Clone, Copy)]
+struct Belief {
+    /// Standard errors added to shares.
+    errors: f64,
+    /// Whatever comes from outside comes at its own time.
+    elastic: bool,
+    /// Place between the least and the most that a lock may have been held.
+    held: f64,
+    /// Who is waited for in a loop is late all the time, not now and then.
+    behind: bool,
+}
+
+const LOW: Belief = Belief { errors: -ERRORS, elastic: true, held: 1.0, behind: false };
+const BEST: Belief = Belief { errors: 0.0, elastic: true, held: 0.9, behind: true };
+const HIGH: Belief = Belief { errors: ERRORS, elastic: false, held: 0.0, behind: true };
+
+/// Per candidate a saving for each speed-up.
+pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &[f64]) -> Vec<Vec<Saving>> {
+    let codes: Vec<Code> = candidates
+        .iter()
+        .filter_map(|candidate| match candidate.what {
+            What::Code(code) => Some(code),
+            _ => None,
+        })
+        .take(MOST_CODES)
+        .collect();
+    let timelines = Timelines::new(source.tables);
+    let fixed = fixed_rate(source.tables, &timelines);
+    let locks = held(source, &timelines);
+    let runs = (candidates.len() * speedups.len() * 3).max(1);
+    let stretches = |meet| stretches(source, &timelines, &fixed, &codes, STEPS / runs, meet);
+    let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
+    let predictor = Predictor { source, codes: &codes, locks: &locks };
+    candidates
+        .iter()
+        .map(|candidate| {
+            let hit = |row: u32| is_sped_up(source, candidate, row);
+            let mark = |stretch: &Stretch| stretch.trace.waits.iter().map(|wait| hit(wait.row)).collect();
+            let marks = Marks {
+                waits: loose.iter().map(mark).collect(),
+                locks: locks
+                    .iter()
+                    .map(|lock| {
+                        let running = match candidate.what {
+                            What::Code(code) => lock.running(source, code),
+                            _ => 0.0,
+                        };
+                        running + lock.waiting(source, &timelines, hit)
+                    })
+                    .collect(),
+            };
+            let saving = |&speedup: &f64| {
+                let predict = |stretches, belief| predictor.predict(candidate, &marks, stretches, speedup, belief);
+                let found = [predict(&strict, LOW), predict(&loose, BEST), predict(&loose, HIGH)];
+                let [low, best, high] = found;
+                let (least, most) = (low.min(best).min(high), low.max(best).max(high));
+                Saving { low: least * (1.0 - MODEL), best, high: (most * (1.0 + MODEL)).min(1.0) }
+            };
+            speedups.iter().map(saving).collect()
+        })
+        .collect()
+}
+
+/// The whole run if it has few enough steps, else stretches spread evenly over it.
+fn stretches(
+    source: &Source<'_>,
+    timelines: &Timelines,
+    fixed: &[bool],
+    codes: &[Code],
+    steps: usize,
+    meet: Meetings,
+) -> Vec<Stretch> {
+    let (start, end) = (source.session.start_ns, source.session.end_ns);
+    // A wait is about three steps: work, what ends it, and itself.
+    let waits: usize = timelines.single.iter().map(Vec::len).sum();
+    let mut spans = vec![(start, end, end - start)];
+    if waits * 3 > steps {
+        let ends: Vec<i64> =
+            source.tables.waits.iter().filter(|wait| wait.count == 1).map(|wait| wait.end_ns).collect();
+        let each = (steps / 3 / STRETCHES as usize).max(100);
+        let place = |n: i64| start + (end - start) / STRETCHES * n;
+        spans = (0..STRETCHES)
+            .map(|n| {
+                let first = ends.partition_point(|&at| at <= place(n));
+                let until = ends.get(first + each).copied().unwrap_or(end);
+                (place(n), until.clamp(place(n) + 1, place(n + 1).max(place(n) + 1)), place(n + 1) - place(n))
+            })
+            .collect();
+    }
+    let stretch = |(from, to, stands_for): (i64, i64, i64)| {
+        let mut trace = trace(source, timelines, from, to, meet);
+        for wait in &mut trace.waits {
+            let row = &source.tables.waits[wait.row as usize];
+            wait.elastic = wait.ending == Ending::Time && fixed.get(row.task as usize) == Some(&true);
+        }
+        let density = Density::new(source, codes, &trace);
+        Stretch { trace, density, weight: stands_for as f64 / (end - start).max(1) as f64 }
+    };
+    spans.into_iter().map(stretch).collect()
+}
+
+/// What a candidate speeds up beside code.
+struct Marks {
+    /// Of each stretch its waits.
+    waits: Vec<Vec<bool>>,
+    /// Part of each lock's time.
+    locks: Vec<f64>,
+}
+
+/// Whether the candidate speeds a wait up.
+fn is_sped_up(source: &Source<'_>, candidate: &Candidate, row: u32) -> bool {
+    let wait = &source.tables.waits[row as usize];
+    match &candidate.what {
+        What::Waits(rows) => rows.binary_search(&row).is_ok(),
+        What::Code(Code::Inclusive(function)) if wait.waker.is_none() && wait.holder.is_none() => {
+            let path = source.wait_stacks[row as usize].and_then(|stack| source.paths.stack(stack));
+            path.is_some_and(|facts| source.paths.paths[facts.path as usize].functions.contains(function))
+        }
+        _ => false,
+    }
+}
+
+struct Predictor<'a> {
+    source: &'a Source<'a>,
+    codes: &'a [Code],
+    locks: &'a [Held],
+}
+
+impl Predictor<'_> {
+    fn predict(
+        &self,
+        candidate: &Candidate,
+        marks: &Marks,
+        stretches: &[Stretch],
+        speedup: f64,
+        belief: Belief,
+    ) -> f64 {
+        let gain = 1.0 - 1.0 / speedup;
+        let (mut base, mut changed) = (0.0, 0.0);
+        for (stretch, marks) in stretches.iter().zip(&marks.waits) {
+            let before = (stretch.trace.end_ns - stretch.trace.start_ns) as f64;
+            let part = self.replayed(candidate, marks, stretch, speedup, gain, belief) / before;
+            base += stretch.weight;
+            changed += stretch.weight * part;
+        }
+        let elapsed = (self.source.session.end_ns - self.source.session.start_ns) as f64;
+        let floor = self.locks.iter().zip(&marks.locks).map(|(lock, share)| {
+            let held = lock.least_ns + (lock.most_ns - lock.least_ns) * belief.held;
+            held * (1.0 - gain * share) / elapsed.max(1.0)
+        });
+        let after = (changed / f64::max(base, 1e-9)).max(floor.fold(0.0, f64::max));
+        (1.0 - after).clamp(0.0, 1.0)
+    }
+
+    /// Whether the wait is for a lock that was held, from its begin to its end, in `code`.
+    fn holds(&self, wait: &Wait, code: Code) -> bool {
+        let holder = wait.held.and_then(|stack| self.source.paths.stack(stack)).map(|facts| facts.path);
+        holder.is_some_and(|path| code.covers(self.source, path))
+    }
+
+    /// Time that a stretch takes with the candidate sped up, ns.
+    fn replayed(
+        &self,
+        candidate: &Candidate,
+        marks: &[bool],
+        stretch: &Stretch,
+        speedup: f64,
+        gain: f64,
+        belief: Belief,
+    ) -> f64 {
+        let Stretch { trace, density, .. } = stretch;
+        let code = match candidate.what {
+            What::Code(code) => self.codes.iter().position(|&other| other == code),
+            _ => None,
+        };
+        let mut work: Vec<f64> = Vec::with_capacity(trace.pieces.len());
+        let mut pauses: Vec<f64> = Vec::with_capacity(trace.pieces.len());
+        for (number, piece) in trace.pieces.iter().enumerate() {
+            let less = code.map_or(0.0, |code| {
+                let seen = density.seen[code].max(1) as f64;
+                let share = density.code(number, code) * (1.0 + belief.errors / seen.sqrt()).max(0.0);
+                let spin = density.spin(number, piece.task, code, gain, belief.behind);
+                (gain * share + spin).clamp(0.0, 1.0)
+            });
+            work.push(piece.work() * (1.0 - less));
+            let part = code.map_or(0.0, |code| density.part[code]);
+            pauses.push(f64::from(piece.pause) * (1.0 - gain * part));
+        }
+        let wait = |(wait, &mark): (&Wait, &bool)| {
+            let ns = if mark { wait.ns * (1.0 - gain) } else { wait.ns };
+            (ns, wait.elastic && belief.elastic)
+        };
+        let waits: Vec<(f64, bool)> = trace.waits.iter().zip(marks).map(wait).collect();
+        // Who comes while the holder is in the code in question waits for what is left of that; if it comes earlier now,
+        // it is first.
+        let limit = |wait: &Wait| match candidate.what {
+            What::Code(code) if self.holds(wait, code) => wait.ns * (1.0 - gain),
+            _ => f64::INFINITY,
+        };
+        let limits: Vec<f64> = trace.waits.iter().map(limit).collect();
+        let cpus = self.source.session.cpus.max(1) as f64;
+        let cpus = if candidate.what == What::Processors { cpus * speedup } else { cpus };
+        let before = (trace.end_ns - trace.start_ns) as f64;
+        let done = replay(&Load { trace, work: &work, waits: &waits, limits: &limits, pauses: &pauses, cpus });
+        finish(trace, &done).unwrap_or(before).min(before)
+    }
+}
+
+/// When the stretch is over: with the program's last thread, else with the work of all.
+fn finish(trace: &Trace, done: &[Option<f64>]) -> Option<f64> {
+    if let Some(last) = trace.last {
+        let others = done.iter().zip(&trace.ended).filter(|(_, ended)| **ended).filter_map(|(done, _)| *done);
+        return Some(others.fold(done[last as usize]?, f64::max));
+    }
+    // Whoever worked at the end of the stretch would have gone on: on the average they are done by so much earlier.
+    let end = (trace.end_ns - trace.start_ns) as f64;
+    let mut sums = (0.0, 0.0);
+    for (&(first, until), done) in trace.threads.iter().zip(done) {
+        let Some(Step::Work(piece) | Step::Pause(piece)) = trace.steps[first as usize..until as usize].last() else {
+            continue;
+        };
+        let piece = &trace.pieces[*piece as usize];
+        if piece.end_ns < trace.end_ns {
+            continue;
+        }
+        let work = |step: &Step| match step {
+            Step::Work(piece) => trace.pieces[*piece as usize].work(),
+            _ => 0.0,
+        };
+        let busy: f64 = trace.steps[first as usize..until as usize].iter().map(work).sum();
+        sums = (sums.0 + busy * done.unwrap_or(end), sums.1 + busy);
+    }
+    if sums.1 > 0.0 {
+        return Some(sums.0 / sums.1);
+    }
+    done.iter().flatten().copied().reduce(f64::max)
+}

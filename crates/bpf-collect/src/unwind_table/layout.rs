@@ -70,3 +70,76 @@ pub(crate) fn slots_of(tgid: i32) -> std::ops::Range<u32> {
     let first = (tgid.cast_unsigned() & (BUCKETS - 1)) * BUCKET_SLOTS;
     first..first + BUCKET_SLOTS
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = include_str!("../../bpf/unwind_abi.h");
+
+    /// Value of a `#define` of numbers, `*` and `<<`, or of an enumerator.
+    fn value(name: &str) -> u64 {
+        for line in HEADER.lines() {
+            let mut words = line.split_whitespace();
+            if words.next() == Some("#define") && words.next() == Some(name) {
+                let text: String = line.split("/*").next().unwrap().split_whitespace().skip(2).collect();
+                return evaluate(text.trim_matches(['(', ')']));
+            }
+        }
+        let kinds = HEADER.split("enum unwind_rule_kind {").nth(1).unwrap().split('}').next().unwrap();
+        let kinds =
+            kinds.lines().filter_map(|line| line.trim().split([',', ' ']).next()).filter(|kind| !kind.is_empty());
+        let place = kinds.into_iter().position(|kind| kind == name);
+        place.unwrap_or_else(|| panic!("{name} is not in the header")) as u64
+    }
+
+    fn evaluate(text: &str) -> u64 {
+        if let Some((a, b)) = text.split_once("<<") {
+            return evaluate(a) << evaluate(b);
+        }
+        if let Some((a, b)) = text.split_once('*') {
+            return evaluate(a) * evaluate(b);
+        }
+        let number = text.trim_end_matches("ull");
+        number.parse().unwrap_or_else(|_| value(number))
+    }
+
+    #[test]
+    fn the_header_says_the_same() {
+        for (name, ours) in [
+            ("UNWIND_WORDS", u64::from(WORDS)),
+            ("UNWIND_MAPPINGS", u64::from(MAPPINGS)),
+            ("UNWIND_RULES", u64::from(RULES)),
+            ("UNWIND_CACHE_SLOTS", u64::from(CACHE_SLOTS)),
+            ("UNWIND_GROUP_SHIFT", u64::from(GROUP_SHIFT)),
+            ("UNWIND_BUCKETS", u64::from(BUCKETS)),
+            ("UNWIND_BUCKET_SLOTS", u64::from(BUCKET_SLOTS)),
+            ("UNWIND_SPACE_FIRST_BITS", u64::from(SPACE_FIRST_BITS)),
+            ("UNWIND_SPACE_COUNT_BITS", u64::from(SPACE_COUNT_BITS)),
+            ("UNWIND_SPACE_NUMBER_BITS", u64::from(SPACE_NUMBER_BITS)),
+            ("UNWIND_SPACE_OWNER_BITS", u64::from(SPACE_OWNER_BITS)),
+            ("UNWIND_HEAD", HEAD),
+            ("UNWIND_FRAME_POINTER", u64::from(FRAME_POINTER)),
+            ("UNWIND_END", u64::from(END)),
+            ("UNWIND_UNSUPPORTED", u64::from(UNSUPPORTED)),
+            ("UNWIND_CFA_SP", u64::from(CFA_SP)),
+            ("UNWIND_CFA_BP", u64::from(CFA_BP)),
+            ("UNWIND_CFA_BX", u64::from(CFA_BX)),
+            ("UNWIND_CFA_AT_SP", u64::from(CFA_AT_SP)),
+            ("UNWIND_CFA_AT_BP", u64::from(CFA_AT_BP)),
+            ("UNWIND_CFA_PLT", u64::from(CFA_PLT)),
+            ("UNWIND_SIGNAL", u64::from(SIGNAL)),
+            ("UNWIND_RETURN_IN_BX", u64::from(RETURN_IN_BX)),
+            ("UNWIND_RULES_FIXED", u64::from(RULES_FIXED)),
+            ("UNWIND_SAVED_SAME", u64::from(SAVED_SAME)),
+            ("UNWIND_SAVED_AT_BASE", u64::from(SAVED_AT_BASE)),
+            ("UNWIND_SAVED_UNKNOWN", u64::from(SAVED_UNKNOWN)),
+            ("UNWIND_BASE_CFA", u64::from(BASE_CFA)),
+            ("UNWIND_BASE_BP", u64::from(BASE_BP)),
+            ("UNWIND_BASE_BX", u64::from(BASE_BX)),
+        ] {
+            assert_eq!(value(name), ours, "{name}");
+        }
+        assert_eq!(SPACE_FIRST_BITS + SPACE_COUNT_BITS + SPACE_NUMBER_BITS + SPACE_OWNER_BITS, 64);
+    }
+}

@@ -10,6 +10,8 @@ mod object_rows;
 mod object_table;
 mod process_code;
 mod process_slots;
+#[cfg(test)]
+mod readelf_tests;
 mod rule;
 mod shared_memory;
 mod statistics;

@@ -1,10 +1,10 @@
 //! Programs with known call chains: each blocks again and again at the end of its chain, for about a second.
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::symbols::Symbols;
-use crate::taker::{COMPLETE, Stack, Taker};
+use crate::taker::{COMPLETE, Stack, TRUNCATED, Taker};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/unwind/programs");
 
@@ -33,14 +33,14 @@ struct Seen {
     stacks: Vec<(Stack, Vec<String>)>,
 }
 
-/// Runs `program` for a second and takes its stacks.
-fn run(taker: &mut Taker, program: &PathBuf, arguments: &[&str]) -> Seen {
+/// Runs `program` for half a second and takes its stacks.
+fn run(taker: &mut Taker, program: &Path, arguments: &[&str]) -> Seen {
     let mut child = Command::new(program).args(arguments).stdout(Stdio::null()).spawn().unwrap();
     let pid = child.id() as i32;
     // Past its start-up: the dynamic linker, and a library that it opens.
     std::thread::sleep(Duration::from_millis(150));
     taker.want(pid);
-    let end = Instant::now() + Duration::from_millis(600);
+    let end = Instant::now() + Duration::from_millis(400);
     let stacks = taker.collect(Duration::from_secs(5), || Instant::now() > end);
     let mut symbols = Symbols::of_process(pid);
     child.kill().unwrap();
@@ -57,7 +57,7 @@ fn own<'a>(names: &'a [String], object: &str) -> Vec<&'a str> {
 }
 
 /// All blocking stacks must be complete and their frames in the program's own object be `chain`, leaf first.
-fn check(seen: &Seen, program: &PathBuf, chains: &[&[&str]]) {
+fn check(seen: &Seen, program: &Path, chains: &[&[&str]]) {
     let object = program.file_name().unwrap().to_str().unwrap();
     let blocking: Vec<_> = seen.stacks.iter().filter(|(stack, _)| !stack.sampled).collect();
     assert!(blocking.len() >= 20, "{object}: {} stacks", blocking.len());
@@ -68,7 +68,9 @@ fn check(seen: &Seen, program: &PathBuf, chains: &[&[&str]]) {
         if object.ends_with("static") {
             // The C library is part of it: its frames below the leaf and about main.
             own.drain(..own.iter().position(|name| chains.iter().any(|chain| chain.contains(name))).unwrap_or(0));
-            own.retain(|name| !name.starts_with("__libc_start"));
+            let library =
+                ["__libc_start", "__restore_rt", "start_thread", "0x", "clone3", "__clone3", "pthread_", "__pthread_"];
+            own.retain(|name| !library.iter().any(|prefix| name.starts_with(prefix)));
         }
         let chain = chains.iter().position(|chain| own == *chain);
         counts[chain.unwrap_or_else(|| panic!("{object}: {own:?} of {names:#?}"))] += 1;
@@ -100,4 +102,128 @@ fn in_all_variants(compilers: [&str; 2], name: &str, libraries: &[&str], chains:
 fn root_c_calls_through_all_kinds_of_frames() {
     let chain = ["leaf", "noreturning", "realigned", "with_alloca", "many_arguments", "by_pointer", "main", "_start"];
     in_all_variants(["gcc", "clang"], "frames.c", &[], &[&chain]);
+}
+
+#[test]
+fn root_signal_handlers_and_what_they_interrupted() {
+    let Some(mut taker) = Taker::load(0) else { return };
+    let chain = ["leaf", "handler", "busy", "work", "main", "_start"];
+    for (variant, options) in VARIANTS {
+        let Some(program) = compile("gcc", "signals.c", variant, options) else { continue };
+        for arguments in [&[][..], &["alternate"]] {
+            check(&run(&mut taker, &program, arguments), &program, &[&chain]);
+        }
+    }
+}
+
+#[test]
+fn root_threads_and_virtual_calls_of_cpp() {
+    let thread = ["leaf", "in_catch", "_ZN7Derived4callEv", "by_virtual_call", "in_thread"];
+    let Some(mut taker) = Taker::load(0) else { return };
+    for compiler in ["g++", "clang++"] {
+        for (variant, options) in VARIANTS {
+            let Some(program) = compile(compiler, "threads.cpp", variant, options) else { continue };
+            let object = program.file_name().unwrap().to_str().unwrap();
+            let seen = run(&mut taker, &program, &[]);
+            assert!(seen.stacks.len() > 100);
+            for (stack, names) in &seen.stacks {
+                assert_eq!(stack.flags, COMPLETE, "{names:#?}");
+                let own = own(names, object);
+                let leaf = own.iter().position(|&name| name == "leaf").unwrap_or_else(|| panic!("{names:#?}"));
+                assert!(own[leaf..].starts_with(&thread), "{names:#?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn root_recursion_is_complete_or_says_that_it_is_not() {
+    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(program) = compile("gcc", "recursion.c", "o1", &["-O1", "-fomit-frame-pointer"]) else { return };
+    for (depth, flags) in [(100, COMPLETE), (1000, TRUNCATED)] {
+        let seen = run(&mut taker, &program, &[&depth.to_string()]);
+        assert!(seen.stacks.len() > 20);
+        for (stack, names) in &seen.stacks {
+            assert_eq!(stack.flags, flags, "{names:#?}");
+            let frames = names.iter().filter(|name| name.ends_with(":recurse")).count();
+            assert!(frames == depth || flags == TRUNCATED && stack.frames.len() == 128 && frames > 120, "{frames}");
+        }
+    }
+}
+
+#[test]
+fn root_every_instruction_of_short_functions() {
+    let Some(mut taker) = Taker::load(4000) else { return };
+    let chain = ["third", "second", "first", "main", "_start"];
+    for compiler in ["gcc", "clang"] {
+        for (variant, options) in VARIANTS.iter().filter(|(variant, _)| *variant != "static") {
+            for (linkage, options) in [("now", vec![]), ("plt", vec!["-Wl,-z,lazy"]), ("ibt", vec!["-fcf-protection"])]
+                .map(|(linkage, more)| (linkage, [options, more.as_slice()].concat()))
+            {
+                if linkage != "now" && *variant != "o2" {
+                    continue;
+                }
+                let name = format!("{variant}-{linkage}");
+                let Some(program) = compile(compiler, "sampled.c", &name, &options) else { continue };
+                let object = program.file_name().unwrap().to_str().unwrap();
+                let seen = run(&mut taker, &program, &[]);
+                assert!(seen.stacks.len() > 100, "{}", seen.stacks.len());
+                for (stack, names) in &seen.stacks {
+                    assert_eq!(stack.flags, COMPLETE, "{names:#?}");
+                    let mut own = own(names, object);
+                    // The linkage table has no symbols.
+                    own.retain(|name| !name.starts_with("0x") && !name.starts_with("_init"));
+                    assert!(own.len() >= 2 && chain.ends_with(&own), "{object} {names:#?} {stack:x?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn root_code_made_at_run_time_goes_by_frame_pointer() {
+    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(program) = compile("gcc", "generated.c", "o2", &["-O2", "-fomit-frame-pointer"]) else { return };
+    let seen = run(&mut taker, &program, &[]);
+    check(&seen, &program, &[&["leaf", "callback", "with_generated", "main", "_start"]]);
+    // One frame of the generated code between them.
+    let of_callback = |(_, names): &(Stack, Vec<String>)| names.iter().position(|n| n.ends_with(":callback")).unwrap();
+    assert!(seen.stacks.iter().all(|seen| !seen.1[of_callback(seen) + 1].contains("generated-c")));
+}
+
+#[test]
+fn root_libraries_opened_later_and_forked_processes() {
+    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(program) = compile("gcc", "late_library.c", "o2", &["-O2", "-fomit-frame-pointer"]) else { return };
+    let shared = ["-O2", "-fomit-frame-pointer", "-shared", "-fPIC"];
+    let Some(library) = compile("gcc", "library.c", "so", &shared) else { return };
+    let mut child = Command::new(&program).arg(&library).stdout(Stdio::null()).spawn().unwrap();
+    let pid = child.id() as i32;
+    std::thread::sleep(Duration::from_millis(100));
+    taker.want(pid);
+    rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::USR1).unwrap();
+    let end = Instant::now() + Duration::from_secs(1);
+    let stacks = taker.collect(Duration::from_secs(2), || Instant::now() > end);
+    let mut symbols = Symbols::of_process(pid);
+    let forked = stacks.iter().map(|stack| stack.tgid).find(|&tgid| tgid != pid).expect("a forked process");
+    rustix::process::kill_process(rustix::process::Pid::from_raw(forked).unwrap(), rustix::process::Signal::KILL)
+        .unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for tgid in [pid, forked] {
+        let of_library: Vec<_> = stacks
+            .iter()
+            .filter(|stack| stack.tgid == tgid)
+            .map(|stack| (stack.flags, symbols.names(&stack.frames)))
+            .filter(|(_, names)| names.iter().any(|name| name.ends_with(":leaf")))
+            .collect();
+        let complete = of_library.iter().filter(|(flags, _)| *flags == COMPLETE).count();
+        println!("{complete} of {} stacks complete", of_library.len());
+        assert!(complete * 10 > of_library.len() * 8 && complete > 50, "{complete} of {}", of_library.len());
+        for (_, names) in of_library.iter().filter(|(flags, _)| *flags == COMPLETE) {
+            let all: Vec<_> = names.iter().map(|name| name.split(':').nth(1).unwrap()).collect();
+            let leaf = all.iter().position(|&name| name == "leaf").unwrap();
+            assert_eq!(all[leaf..leaf + 4], ["leaf", "in_library", "with_library", "main"], "{names:?}");
+        }
+    }
 }

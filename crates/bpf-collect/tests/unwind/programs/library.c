@@ -1,0 +1,9 @@
+volatile int count;
+
+int in_library(void (*call)(void))
+{
+	for (;;) {
+		call();
+		count++;
+	}
+}

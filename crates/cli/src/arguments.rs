@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod sched;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use transect_analyze::{Dimensions, SortKey, View};
@@ -46,6 +48,8 @@ pub enum Command {
     Record(RecordArguments),
     /// Measure how long functions take, of a command or a running process.
     Latency(LatencyArguments),
+    /// Show which code runs while other threads wait: on a command, running processes or a cgroup
+    Criticality(CriticalityArguments),
     /// Print the views of a profile, or write them as one HTML page.
     Report(ReportArguments),
     /// Switch probes of a running or launched program, and count or time calls with them.
@@ -77,8 +81,9 @@ pub struct Recording {
     /// Share of run time that adaptive timing may take [default: 3%]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub overhead: Option<f64>,
-    /// What to collect: flow (calls between components), or flow,latency (durations of all functions of the launched
-    /// process too, by probes that sample; see transect latency)
+    /// What to collect: flow (calls between components), latency beside it (durations of all functions of the launched
+    /// process, by probes that sample; see transect latency), sched alone or beside it (which code runs while other
+    /// threads wait; see transect criticality)
     #[arg(long, value_name = "WHAT", value_delimiter = ',', default_value = "flow")]
     pub collect: Vec<Collector>,
     /// Keep median, 99th percentile and maximum of each flow
@@ -105,6 +110,9 @@ pub struct Recording {
     /// Say nothing but errors
     #[arg(short, long)]
     pub quiet: bool,
+    /// How scheduler events are recorded.
+    #[command(flatten)]
+    pub sched: SchedArguments,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
@@ -117,6 +125,8 @@ pub enum Collector {
     Flow,
     /// Durations of functions.
     Latency,
+    /// Scheduler events: which threads are active, and what the others wait for.
+    Sched,
 }
 
 /// `transect record`.

@@ -75,7 +75,7 @@ fn settings(arguments: &LatencyArguments) -> LatencySettings {
 }
 
 /// Executable of a process, for the profile's name; its pid if that can't be read.
-fn program_of(pid: i32) -> PathBuf {
+pub fn program_of(pid: i32) -> PathBuf {
     let link = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
     let name = link.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
     PathBuf::from(name.map_or_else(|| pid.to_string(), |name| name.replace(" (deleted)", "")))

@@ -5,6 +5,7 @@ mod arguments;
 mod calibrate;
 mod completions;
 mod config;
+mod criticality;
 mod doctor;
 mod export;
 mod failure;
@@ -39,7 +40,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the subcommand and gives the exit status: the profiled program's own for `run`, `record` and `latency`,
+/// Runs the subcommand and gives the exit status: the profiled program's own for `run`, `record`, `latency` and
+/// `criticality`,
 /// else 0.
 fn dispatch(cli: Cli) -> Result<u8, Failure> {
     let config = config::load()?;
@@ -47,6 +49,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Run(arguments) => record::run(&arguments, &config),
         Command::Record(arguments) => record::record(&arguments, &config),
         Command::Latency(arguments) => latency::latency(&arguments, &config),
+        Command::Criticality(arguments) => criticality::criticality(&arguments, &config),
         Command::Report(arguments) => report::report(&arguments, &config),
         Command::Probe(arguments) => probe::probe(&arguments.action),
         Command::Export(arguments) => export::export(&arguments),

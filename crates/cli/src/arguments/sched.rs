@@ -1,0 +1,93 @@
+//! Arguments of the scheduler collector, and of `transect criticality`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{ViewArguments, parse_positive_duration};
+
+/// How scheduler events are recorded.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Scheduler")]
+pub struct SchedArguments {
+    /// Samples a second and processor, weighted by criticality [default: 997]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub sample_hz: Option<u32>,
+    /// Take a stack at each wait that leaves fewer active threads than this [default: number of processors]
+    #[arg(long, value_name = "N")]
+    pub min_parallelism: Option<u32>,
+    /// Frames kept of a stack [default: 127]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=127))]
+    pub stack_depth: Option<u32>,
+    /// Whether the threads of all processes count as one application, or those of each process by themselves
+    #[arg(long, value_enum, default_value = "together")]
+    pub processes: Processes,
+}
+
+/// What counts as one application.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Processes {
+    /// All processes: ranks of an MPI job, forked workers.
+    Together,
+    /// Each process.
+    Apart,
+}
+
+/// `transect criticality`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Criticality is time divided by the number of active threads: what one thread does while all others
+wait counts in full. The scheduler's events tell, exactly and without touching the program; that needs
+cap_bpf and cap_perfmon (`transect doctor` prints the command that grants them). Without them a command
+is run under the agent that intercepts library calls, and what it knows of waiting makes an estimate.
+
+Examples:
+  transect criticality -- ./server --threads 8
+  transect criticality --html app.html -- make -j8
+  transect criticality -p 4711 --duration 10s
+  transect criticality --cgroup /sys/fs/cgroup/system.slice/postgresql.service --duration 10s
+  transect criticality --processes apart -- mpirun -n 4 ./solver
+  transect criticality --format json --output app.json -- ./app
+  transect run --collect flow,sched -- ./app                    calls between libraries beside it")]
+pub struct CriticalityArguments {
+    /// Record these running processes instead of a command (comma-separated)
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
+    pub pid: Vec<i32>,
+    /// Record everything in this cgroup: its folder under /sys/fs/cgroup
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub cgroup: Option<PathBuf>,
+    /// End after this time [default: when the program ends, or at Ctrl-C]
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration)]
+    pub duration: Option<Duration>,
+    /// Record until the command's last descendant has ended
+    #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
+    pub wait_all: bool,
+    /// Estimate from the waiting that the agent sees, even if the scheduler's events could be recorded
+    #[arg(long, conflicts_with_all = ["pid", "cgroup", "no_estimate"])]
+    pub estimate: bool,
+    /// Fail rather than estimate where the scheduler's events can't be recorded
+    #[arg(long)]
+    pub no_estimate: bool,
+    /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
+    #[arg(short = 'o', value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// How to record.
+    #[command(flatten)]
+    pub sched: SchedArguments,
+    /// What to show.
+    #[command(flatten)]
+    pub view: ViewArguments,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present_any = ["pid", "cgroup"],
+        value_name = "COMMAND"
+    )]
+    pub command: Vec<OsString>,
+}

@@ -21,13 +21,20 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MODES = ["adaptive", "full", "count", "every=7"]
 
 
+def default_signals():
+    """Under nohup a test run has SIGHUP ignored, and so would its programs."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def launch(argv, env, stdin, timeout, folder, cwd):
     """Runs argv in a session of its own; returns (stdout, stderr, status as a shell reports it) or None at timeout."""
     with open(os.path.join(folder, "out"), "wb") as out, open(os.path.join(folder, "err"), "wb") as err:
         with tempfile.TemporaryFile() as given:
             given.write(stdin)
             given.seek(0)
-            process = subprocess.Popen(argv, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True, cwd=cwd)
+            process = subprocess.Popen(argv, env=env, stdin=given, stdout=out, stderr=err, start_new_session=True, cwd=cwd,
+                                       preexec_fn=default_signals)
     try:
         status = process.wait(timeout)
     except subprocess.TimeoutExpired:

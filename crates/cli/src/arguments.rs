@@ -4,13 +4,15 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-mod sched;
-
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use transect_analyze::{Dimensions, SortKey, View};
 use transect_profile_export::Format;
 use transect_profile_model::Timing;
+
+mod sched;
+
+pub use sched::{CriticalityArguments, Processes, SchedArguments};
 
 /// Share of run time that adaptive timing may take unless told otherwise.
 pub const DEFAULT_BUDGET: f64 = 0.03;
@@ -27,6 +29,7 @@ Examples:
   transect record -o p.transect -- ./app   only record
   transect report p.transect               print it again, or:
   transect report p.transect --html p.html one page for the browser
+  transect criticality -- ./server         which code runs while other threads wait
   transect latency -p 4711 --for 10s       how long functions of a running process take
   transect doctor                          what works on this machine
 
@@ -48,7 +51,7 @@ pub enum Command {
     Record(RecordArguments),
     /// Measure how long functions take, of a command or a running process.
     Latency(LatencyArguments),
-    /// Show which code runs while other threads wait: on a command, running processes or a cgroup
+    /// Show which code runs while other threads wait: on a command, running processes or a cgroup.
     Criticality(CriticalityArguments),
     /// Print the views of a profile, or write them as one HTML page.
     Report(ReportArguments),

@@ -107,10 +107,16 @@ fn estimated(arguments: &CriticalityArguments) -> Result<(Profile, u8), Failure>
     let options = Options {
         command: arguments.command.clone(),
         timing: Timing::Adaptive { budget: DEFAULT_BUDGET },
+        histogram: false,
+        trace: Vec::new(),
         follow: true,
         wait_all: arguments.wait_all,
+        interval: None,
+        wait_apis: Vec::new(),
+        static_components: None,
+        latency: None,
         agent: std::env::var_os("TRANSECT_AGENT").map(PathBuf::from),
-        ..Options::default()
+        plan_cache: None,
     };
     let recorded = transect_record::record(&options, &mut |_| {})?;
     let mut profile = recorded.profile;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use transect_profile_model::{LatencySampling, Profile};
 use transect_record::latency::{self, LatencySettings, LatencyTarget};
+use transect_record::sched::{self, SchedSession, SchedTarget};
 use transect_record::{Options, Recorded};
 
 use crate::arguments::{
@@ -15,7 +16,7 @@ use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::progress::Progress;
-use crate::{report, running};
+use crate::{criticality, report, running};
 
 /// Records, and says where the profile is.
 pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
@@ -60,16 +61,37 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
     let options = options(recording, config)?;
     let program = Path::new(&recording.command[0]);
     // A command that can't be profiled is reported before anything is said about folders.
-    transect_binary_info::inspect_launch(program).map_err(transect_record::RecordError::from)?;
+    if recording.collect != [Collector::Sched] {
+        transect_binary_info::inspect_launch(program).map_err(transect_record::RecordError::from)?;
+    }
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
     transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
     let _running = running::announce(&folder);
     // A snapshot that can't be kept costs its readers an update; whether the profile can be kept shows at the end.
     let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
-    let recorded = transect_record::record(&options, &mut snapshot)?;
+    let wants = |collector| recording.collect.contains(&collector);
+    let recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
+        (false, _) => transect_record::record(&options, &mut snapshot)?,
+        (true, true) => {
+            let sched = criticality::options(&recording.sched, true);
+            sched::record_with_flows(&options, &sched, &[folder.clone()], &mut snapshot)?
+        }
+        (true, false) => alone(recording, &folder)?,
+    };
     let _progress = Progress::start(format!("writing {}", folder.display()));
     transect_profile_store::write(&folder, &recorded.profile).map_err(Failure::Keep)?;
     Ok((folder, recorded))
+}
+
+/// Scheduler events without the agent.
+fn alone(recording: &Recording, folder: &Path) -> Result<Recorded, Failure> {
+    let recorded = sched::record(&SchedSession {
+        target: SchedTarget::Launch { command: recording.command.clone(), wait_all: recording.wait_all },
+        duration: None,
+        options: criticality::options(&recording.sched, false),
+        writes: vec![folder.to_owned()],
+    })?;
+    Ok(Recorded { profile: recorded.profile, exit_status: recorded.status.unwrap_or(0) })
 }
 
 /// The program's exit status; recorders give it as a shell would, so it fits.
@@ -124,7 +146,7 @@ fn options(recording: &Recording, config: &Config) -> Result<Options, Failure> {
 
 /// Settings of the latency collector, if it is wanted beside the flows.
 fn latency(recording: &Recording) -> Result<Option<LatencySettings>, Failure> {
-    if !recording.collect.contains(&Collector::Flow) {
+    if recording.collect.contains(&Collector::Latency) && !recording.collect.contains(&Collector::Flow) {
         return Err(Failure::Usage("for latencies alone, use: transect latency -- COMMAND".into()));
     }
     Ok(recording.collect.contains(&Collector::Latency).then(|| LatencySettings {

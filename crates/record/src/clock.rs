@@ -9,6 +9,14 @@ pub struct Clock {
     pub epoch: u64,
     /// Nanoseconds since the Unix epoch at the start.
     pub started_unix_ns: i64,
+    /// `CLOCK_MONOTONIC` at the start, ns: the clock of the programs in the kernel.
+    pub started_monotonic_ns: u64,
+}
+
+/// `CLOCK_MONOTONIC`, ns.
+pub fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 /// The time stamp counter.
@@ -21,7 +29,7 @@ impl Clock {
     /// Starts it.
     pub fn start() -> Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Clock { start: Instant::now(), epoch: ticks(), started_unix_ns: unix.as_nanos() as i64 }
+        Clock { start: Instant::now(), epoch: ticks(), started_unix_ns: unix.as_nanos() as i64, started_monotonic_ns: monotonic_ns() }
     }
 
     /// Ticks per nanosecond, measured from the start to now; the longer, the better (a start of 2 ms gives 1e-4).

@@ -33,6 +33,15 @@ pub enum RecordError {
     /// The process can't be attached to or followed.
     #[error(transparent)]
     Attach(#[from] transect_attach::AttachError),
+    /// The collector in the kernel can't be loaded: something is missing.
+    #[error(transparent)]
+    Privilege(#[from] transect_bpf_collect::privilege::PrivilegeError),
+    /// The collector in the kernel can't be loaded or read.
+    #[error(transparent)]
+    Collect(#[from] transect_bpf_collect::CollectError),
+    /// The collector's thread is gone.
+    #[error("the recording of scheduler events has ended unexpectedly; please report this")]
+    Ended,
     /// The functions asked for are unknown or ambiguous.
     #[error(transparent)]
     Select(#[from] transect_probe_plan::SelectError),

@@ -26,7 +26,9 @@ mod process_start;
 #[allow(unsafe_code)]
 mod published;
 pub mod sched_estimate;
+pub mod sched;
 mod session;
+mod signals;
 mod static_components;
 
 use std::ffi::OsString;
@@ -97,6 +99,8 @@ pub struct Beside<'a> {
     pub published: Option<Arc<OwnedFd>>,
     /// Called with the program's process id before it begins; an error keeps it from beginning.
     pub before_exec: Option<BeforeExec<'a>>,
+    /// The clock that the collector counts by.
+    pub(crate) clock: Option<clock::Clock>,
 }
 
 /// As [`record`], with a collector in the kernel beside the agent. No thread has been started by this function when

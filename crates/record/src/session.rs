@@ -24,47 +24,12 @@ use crate::harvest::Harvest;
 use crate::latency::{Companion, merge};
 use crate::plans::Plans;
 use crate::published::{Counter, Pages, Relation};
+use crate::signals::Signals;
 use crate::static_components::StaticComponents;
 use crate::{Beside, Options, Recorded, launch, machine};
 
 /// How often ended threads and processes are looked for.
 const COLLECT_EVERY: Duration = Duration::from_millis(50);
-/// Signals that are passed on to the program.
-const FORWARDED: [(i32, Signal); 3] = [(1, Signal::HUP), (2, Signal::INT), (15, Signal::TERM)];
-
-/// Signals to the recorder.
-struct Signals {
-    snapshot: Arc<AtomicBool>,
-    forward: Vec<(Arc<AtomicBool>, Signal)>,
-}
-
-impl Signals {
-    fn watch() -> Result<Signals, RecordError> {
-        let register = |number: i32| {
-            let flag = Arc::new(AtomicBool::new(false));
-            signal_hook::flag::register(number, flag.clone()).map_err(RecordError::system("watch signals"))?;
-            Ok::<_, RecordError>(flag)
-        };
-        let ignored = ignored_signals();
-        let mut forward = Vec::new();
-        for (number, signal) in FORWARDED {
-            if ignored & 1 << (number - 1) == 0 {
-                forward.push((register(number)?, signal));
-            }
-        }
-        Ok(Signals { snapshot: register(12)?, forward })
-    }
-}
-
-/// Signals this process was started with as ignored (nohup): they stay so for the program.
-fn ignored_signals() -> u64 {
-    std::fs::read_to_string("/proc/self/status")
-        .ok()
-        .and_then(|s| s.lines().find_map(|l| l.strip_prefix("SigIgn:").map(|v| v.trim().to_owned())))
-        .and_then(|v| u64::from_str_radix(&v, 16).ok())
-        .unwrap_or(0)
-}
-
 fn timing(options: &Options) -> (u32, u32, u32) {
     match options.timing {
         Timing::Count => (TIMING_COUNT, 0, 0),
@@ -89,7 +54,7 @@ pub fn run(options: &Options, beside: Beside<'_>, snapshot: &mut dyn FnMut(&Prof
         statics.prepare(&target.object)?;
     }
     let dir = launch::SessionDir::create(&agent)?;
-    let clock = Clock::start();
+    let clock = beside.clock.unwrap_or_else(Clock::start);
     let (mode, every, budget_ppm) = timing(options);
     let pages = beside.published.map(Pages::map).transpose()?;
     let set = |on: bool, bit: u32| if on { bit } else { 0 };
@@ -246,18 +211,12 @@ impl Session<'_> {
         let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         let _ = futex::wait(attention, futex::Flags::empty(), seen, Some(&timeout));
         plans.answer(self.arena);
-        for (flag, signal) in &signals.forward {
-            // From a terminal the program has had it already; sending it twice would hurt shells, so only signals
-            // sent to us alone are passed on: those that come while the program is not in our process group's
-            // foreground.
-            if flag.swap(false, Ordering::AcqRel)
-                && (*signal != Signal::INT || !std::io::IsTerminal::is_terminal(&std::io::stdin()))
-                && let Some(pid) = pid.and_then(|p| Pid::from_raw(p as i32))
-            {
-                let _ = rustix::process::kill_process(pid, *signal);
+        for signal in signals.to_forward() {
+            if let Some(pid) = pid.and_then(|p| Pid::from_raw(p as i32)) {
+                let _ = rustix::process::kill_process(pid, signal);
             }
         }
-        if signals.snapshot.swap(false, Ordering::AcqRel) {
+        if signals.wants_snapshot() {
             snapshot(&self.profile(None));
         }
     }

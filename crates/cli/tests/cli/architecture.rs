@@ -53,6 +53,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "probe-plan",
             "attach",
             "calibrate",
+            "bpf-collect",
         ],
     ),
 ];

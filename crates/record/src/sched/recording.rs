@@ -1,7 +1,8 @@
 //! The thread that owns the scheduler collector: everything of libbpf lives in it.
 
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use transect_bpf_collect::record::Record;
 use transect_bpf_collect::{CollectError, SchedCollector, SchedSettings, Storage, privilege};
 
 use super::collection::{Collected, Collection, Totals};
+use crate::clock::monotonic_ns;
 use crate::error::RecordError;
 
 /// How long records wait in the ring buffer: at a million a second it is half full then.
@@ -57,9 +59,11 @@ impl Default for SchedOptions {
 }
 
 enum Request {
+    Begin(u64, Sender<Result<(), RecordError>>),
     Follow(Followed, Sender<Result<(), RecordError>>),
     /// No more privileges are needed.
-    Drop(Sender<Result<(), RecordError>>),
+    Drop(Vec<PathBuf>, Sender<Result<(), RecordError>>),
+    Live(Sender<Result<usize, RecordError>>),
 }
 
 /// A recording of scheduler events that runs until [`SchedRecording::finish`].
@@ -76,12 +80,12 @@ pub fn allowed_processors() -> u32 {
 }
 
 impl SchedRecording {
-    /// Loads the collector. Nothing is followed yet. `origin_ns` is the recording's start (`CLOCK_MONOTONIC`, ns).
+    /// Loads the collector. Nothing is followed yet.
     ///
     /// # Errors
     /// If privileges are missing, or the kernel does not do what is needed.
-    pub fn start(options: &SchedOptions, origin_ns: u64) -> Result<Self, RecordError> {
-        privilege::check().map_err(RecordError::Privilege)?;
+    pub fn start(options: &SchedOptions) -> Result<Self, RecordError> {
+        privilege::prepare_to_load()?;
         let processors = allowed_processors();
         let settings = SchedSettings {
             processors,
@@ -89,6 +93,7 @@ impl SchedRecording {
             stack_depth: options.stack_depth,
             sample_hz: if options.stacks { options.sample_hz } else { 0 },
             per_process: options.per_process,
+            waits: true,
             stacks: options.stacks,
             publish_threads: options.with_flows,
         };
@@ -96,7 +101,7 @@ impl SchedRecording {
         let (ready, loaded) = channel();
         let thread = std::thread::Builder::new()
             .name("transect-sched".to_owned())
-            .spawn(move || serve(&settings, origin_ns, &inbox, &ready))
+            .spawn(move || serve(&settings, &inbox, &ready))
             .map_err(RecordError::system("start a thread"))?;
         match loaded.recv() {
             Ok(published) => Ok(Self { requests, thread, published }),
@@ -112,6 +117,14 @@ impl SchedRecording {
         &self.published
     }
 
+    /// The recording starts: times in the profile count from `origin_ns` (`CLOCK_MONOTONIC`, ns).
+    ///
+    /// # Errors
+    /// If the collector has ended.
+    pub fn begin(&self, origin_ns: u64) -> Result<(), RecordError> {
+        self.ask(|reply| Request::Begin(origin_ns, reply))
+    }
+
     /// Records these from now on.
     ///
     /// # Errors
@@ -121,15 +134,24 @@ impl SchedRecording {
     }
 
     /// Gives up the privileges that only loading needs; nothing more can be loaded. Call it after the program to launch
-    /// has been forked, so that the program keeps what it would have had.
+    /// has been forked, so that the program keeps what it would have had. `writes` are files and folders that will be
+    /// written later.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn drop_privileges(&self) -> Result<(), RecordError> {
-        self.ask(Request::Drop)
+    pub fn drop_privileges(&self, writes: Vec<PathBuf>) -> Result<(), RecordError> {
+        self.ask(|reply| Request::Drop(writes, reply))
     }
 
-    fn ask(&self, request: impl FnOnce(Sender<Result<(), RecordError>>) -> Request) -> Result<(), RecordError> {
+    /// How many of the threads followed have not ended.
+    ///
+    /// # Errors
+    /// If the collector has ended or its state can't be read.
+    pub fn live_threads(&self) -> Result<usize, RecordError> {
+        self.ask(Request::Live)
+    }
+
+    fn ask<T>(&self, request: impl FnOnce(Sender<Result<T, RecordError>>) -> Request) -> Result<T, RecordError> {
         let (reply, answer) = channel();
         self.requests.send(request(reply)).map_err(|_| RecordError::Ended)?;
         answer.recv().map_err(|_| RecordError::Ended)?
@@ -145,23 +167,21 @@ impl SchedRecording {
     }
 }
 
-/// `CLOCK_MONOTONIC` in ns: the kernel's programs use it too.
-pub fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
-
 fn serve(
     settings: &SchedSettings,
-    origin_ns: u64,
     inbox: &Receiver<Request>,
     ready: &Sender<OwnedFd>,
 ) -> Result<Collected, RecordError> {
-    let collection = std::cell::RefCell::new(Collection::new(settings, origin_ns));
+    // Nothing is followed, so there are no records, before the recording begins.
+    let collection: RefCell<Option<Collection>> = RefCell::new(None);
     let mut storage = Storage::default();
-    let mut collector = SchedCollector::load(&mut storage, settings, |bytes| match Record::decode(bytes) {
-        Ok(record) => collection.borrow_mut().accept(record),
-        Err(malformed) => collection.borrow_mut().reject(&malformed),
+    let mut collector = SchedCollector::load(&mut storage, settings, |bytes| {
+        if let Some(collection) = collection.borrow_mut().as_mut() {
+            match Record::decode(bytes) {
+                Ok(record) => collection.accept(record),
+                Err(malformed) => collection.reject(&malformed),
+            }
+        }
     })?;
     let published = collector.published().try_clone_to_owned().map_err(RecordError::system("keep the collector's map"))?;
     // Nobody who waits any more has given up: the loop below ends at once.
@@ -173,14 +193,25 @@ fn serve(
             Ok(Request::Follow(followed, reply)) => {
                 let _ = reply.send(follow(&mut collector, &followed).map_err(RecordError::from));
             }
-            Ok(Request::Drop(reply)) => {
-                let _ = reply.send(privilege::drop_after_load().map_err(RecordError::Privilege));
+            Ok(Request::Begin(origin_ns, reply)) => {
+                *collection.borrow_mut() = Some(Collection::new(settings, origin_ns));
+                let _ = reply.send(Ok(()));
+            }
+            Ok(Request::Drop(writes, reply)) => {
+                let writes: Vec<&Path> = writes.iter().map(PathBuf::as_path).collect();
+                let _ = reply.send(privilege::drop_after_load(&writes).map(drop).map_err(RecordError::from));
+            }
+            Ok(Request::Live(reply)) => {
+                let live = collector.open_threads(monotonic_ns());
+                let _ = reply.send(live.map(|threads| threads.len()).map_err(RecordError::from));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
         collector.consume()?;
-        collection.borrow_mut().between();
+        if let Some(collection) = collection.borrow_mut().as_mut() {
+            collection.between();
+        }
         if audited.elapsed() >= AUDIT_EVERY {
             audited = Instant::now();
             drift = drift.max(collector.audit()?.strays);
@@ -196,7 +227,7 @@ fn serve(
         now,
     };
     drop(collector);
-    collection.into_inner().finish(totals)
+    collection.into_inner().unwrap_or_else(|| Collection::new(settings, now)).finish(totals)
 }
 
 fn follow(collector: &mut SchedCollector<'_>, followed: &Followed) -> Result<(), CollectError> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use transect_profile_model::{Clock as ClockFacts, Meta, Profile, SCHEMA_VERSION, Timing};
 
-use super::recording::{Followed, SchedOptions, SchedRecording, monotonic_ns};
+use super::recording::{Followed, SchedOptions, SchedRecording};
 use crate::clock::Clock;
 use crate::error::RecordError;
 use crate::signals::Signals;
@@ -59,10 +59,10 @@ pub struct SchedRecorded {
 /// # Errors
 /// If privileges or the kernel's help are missing, or there is nothing to record. The program is not started then.
 pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
-    let clock = Clock::start();
-    let origin = monotonic_ns();
     let signals = Signals::watch()?;
-    let recording = SchedRecording::start(&session.options, origin)?;
+    let recording = SchedRecording::start(&session.options)?;
+    let clock = Clock::start();
+    recording.begin(clock.started_monotonic_ns)?;
     let (status, command) = match &session.target {
         SchedTarget::Launch { command, wait_all } => {
             let status = launched(session, command, *wait_all, &recording, &signals)?;
@@ -114,7 +114,7 @@ fn launched(
         return Ok(0);
     }
     if wait_all {
-        while recording.live_threads()? > 0 && signals.to_forward().is_empty() {
+        while recording.live_threads()? > 0 && !signals.ends() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -133,7 +133,7 @@ fn watch(session: &SchedSession, followed: &[Followed], signals: &Signals) -> Re
         }
     }
     let only_processes = processes.len() == followed.len();
-    while signals.to_forward().is_empty() && limit.is_none_or(|limit| Instant::now() < limit) {
+    while !signals.ends() && limit.is_none_or(|limit| Instant::now() < limit) {
         let alive = processes.iter().any(|process| rustix::process::pidfd_send_signal(process, Signal::CONT).is_ok());
         if only_processes && !alive {
             break;
@@ -188,4 +188,32 @@ fn empty(clock: &Clock, command: Vec<String>, wall_ns: i64, exit_status: Option<
         sched: Default::default(),
         loss: Vec::new(),
     }
+}
+
+/// Records calls between components and scheduler events in one run, with one clock.
+///
+/// # Errors
+/// As for [`crate::record`] and [`record`]. The program is not started then.
+pub fn record_with_flows(
+    flows: &crate::Options,
+    options: &SchedOptions,
+    writes: &[PathBuf],
+    snapshot: &mut dyn FnMut(&Profile),
+) -> Result<crate::Recorded, RecordError> {
+    let recording = SchedRecording::start(&SchedOptions { with_flows: true, ..options.clone() })?;
+    let published = recording.published().try_clone().map_err(RecordError::system("share the collector's map"))?;
+    let clock = Clock::start();
+    recording.begin(clock.started_monotonic_ns)?;
+    let beside = crate::Beside {
+        published: Some(Arc::new(published)),
+        before_exec: Some(&mut |pid| {
+            recording.follow(Followed::Process(pid))?;
+            recording.drop_privileges(writes.to_vec())
+        }),
+        clock: Some(clock),
+    };
+    let mut recorded = crate::record_beside(flows, beside, snapshot)?;
+    recorded.profile.meta.collectors.push("sched".to_owned());
+    recording.finish()?.merge_into(&mut recorded.profile);
+    Ok(recorded)
 }

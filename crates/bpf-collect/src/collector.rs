@@ -4,15 +4,19 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapMut, OpenObject, RingBuffer, RingBufferBuilder};
 
 use crate::error::CollectError;
 use crate::perf_event;
 use crate::skeleton::types::{sched_audit, sched_lost};
 use crate::skeleton::{SchedCriticalitySkel, SchedCriticalitySkelBuilder};
 use crate::totals::{ApplicationTotals, OpenThread};
+use crate::unwind_table::{UnwindMaps, UnwindStatistics, UnwindTables};
+use crate::unwound_process::UnwoundProcesses;
 
 /// What to record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +101,7 @@ pub struct SchedCollector<'a> {
     // Programs run as long as their links live.
     _links: Vec<Link>,
     tasks: Link,
+    tables: Rc<UnwindTables>,
     skeleton: SchedCriticalitySkel<'a>,
 }
 
@@ -154,15 +159,25 @@ impl<'a> SchedCollector<'a> {
         }
         let tasks =
             progs.on_task.attach_trace().map_err(|source| CollectError::Attach { name: "iter/task", source })?;
+        let handle = |map: &MapMut<'_>| MapHandle::try_from(map).map_err(CollectError::Load);
+        let tables = Rc::new(UnwindTables::new(UnwindMaps {
+            words: handle(&skeleton.maps.unwind_words)?,
+            mappings: handle(&skeleton.maps.unwind_mappings)?,
+            rules: handle(&skeleton.maps.unwind_rules)?,
+            cache: handle(&skeleton.maps.unwind_cache)?,
+            spaces: handle(&skeleton.maps.unwind_spaces)?,
+        })?);
+        let mut unwound = UnwoundProcesses::new(tables.clone());
         let mut builder = RingBufferBuilder::new();
         builder
             .add(&skeleton.maps.records, move |bytes| {
+                unwound.see(bytes);
                 on_record(bytes);
                 0
             })
             .map_err(CollectError::Load)?;
         let records = builder.build().map_err(CollectError::Load)?;
-        Ok(Self { records, _links: links, tasks, skeleton })
+        Ok(Self { records, _links: links, tasks, tables, skeleton })
     }
 
     /// Follows a process: its threads that there are now, and all that they and their descendants make from now on.
@@ -250,6 +265,21 @@ impl<'a> SchedCollector<'a> {
             }
         }
         Ok(threads)
+    }
+
+    /// Waits until the tables by which stacks of the processes followed are unwound are there, at most for `timeout`.
+    /// Until then stacks are cut short. Returns whether they are.
+    ///
+    /// # Errors
+    /// If the ring buffer can't be read.
+    pub fn wait_for_tables(&mut self, timeout: Duration) -> Result<bool, CollectError> {
+        self.consume()?;
+        Ok(self.tables.wait_idle(timeout))
+    }
+
+    /// What the unwind tables hold.
+    pub fn unwinding(&self) -> UnwindStatistics {
+        self.tables.statistics()
     }
 
     /// What was lost so far.

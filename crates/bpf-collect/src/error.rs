@@ -36,6 +36,9 @@ pub enum CollectError {
         /// The system's reason.
         source: io::Error,
     },
+    /// Tables of unwind rules can't be kept.
+    #[error(transparent)]
+    Unwind(#[from] crate::unwind_table::UnwindTableError),
     /// Reading records or maps failed.
     #[error("cannot read what the kernel recorded: {0:#}")]
     Read(libbpf_rs::Error),

@@ -12,6 +12,7 @@ pub mod record;
 mod skeleton;
 mod totals;
 pub mod unwind_table;
+mod unwound_process;
 
 pub use collector::{Audit, Lost, SchedCollector, SchedSettings, Storage};
 pub use error::CollectError;

@@ -12,19 +12,19 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "sched_abi.h"
+#include "sched_activity.h"
+#include "sched_audit.h"
 #include "sched_maps.h"
 #include "sched_slot.h"
 #include "sched_stack.h"
 #include "sched_state.h"
 #include "sched_wait.h"
+#include "sched_waker.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define TASK_DEAD 0x80
-#define TASK_WAKING 0x200
 #define CLONE_THREAD 0x10000
-#define PF_KTHREAD 0x00200000
-#define KERNEL_STACK 32768 /* not less than the kernel's THREAD_SIZE */
 
 /* Names the records so that their layouts are in the object's type information; never used. */
 const struct sched_record_layouts {
@@ -34,62 +34,6 @@ const struct sched_record_layouts {
 	struct sched_sample sample;
 	struct sched_unknown_code unknown_code;
 } record_layouts = {};
-
-/* Whether an interrupt or a softirq runs in the thread's name: they have stacks of their own (x86-64, as the kernel does
- * since 5.8, commit 931b94145981), and the tracepoint's arguments lie on the stack that is in use. `place` is memory to
- * turn the pointer into a number. */
-static __always_inline bool in_interrupt(void *context, struct task_struct *task, __u64 *place)
-{
-	__u64 stack = (__u64)BPF_CORE_READ(task, stack), arguments;
-
-	*place = (__u64)context;
-	barrier();
-	arguments = *(volatile __u64 *)place;
-	return arguments - stack >= KERNEL_STACK;
-}
-
-/* Under the application's lock: tells those who may not take it. */
-SCHED_INLINE void publish(struct sched_published *pages, const struct sched_slot *slot, const struct sched_clock *clock,
-			  int ended)
-{
-	__u32 application = slot->application, thread = slot->published;
-
-	if (application < SCHED_MAX_APPLICATIONS)
-		sched_publish_application(&pages->applications[application], clock);
-	if (publish_threads && thread < SCHED_PUBLISHED_THREADS)
-		sched_publish_thread(&pages->threads[thread], &slot->thread, clock, ended);
-}
-
-/* The thread is active: it was woken, or runs. Says what changed. */
-static __always_inline int activate(struct sched_slot *slot, __u64 now, struct sched_instant *instant)
-{
-	struct sched_application *application = application_of(slot);
-	struct sched_published *pages = published_pages();
-
-	if (!application || !pages)
-		return 0;
-	bpf_spin_lock(&application->lock);
-	*instant = sched_activate(&application->clock, &slot->thread, now, processors);
-	publish(pages, slot, &application->clock, 0);
-	bpf_spin_unlock(&application->lock);
-	slot->stray = 0;
-	return 1;
-}
-
-static __always_inline int block(struct sched_slot *slot, __u64 now, struct sched_instant *instant, int ended)
-{
-	struct sched_application *application = application_of(slot);
-	struct sched_published *pages = published_pages();
-
-	if (!application || !pages)
-		return 0;
-	bpf_spin_lock(&application->lock);
-	*instant = sched_block(&application->clock, &slot->thread, now, processors);
-	publish(pages, slot, &application->clock, ended);
-	bpf_spin_unlock(&application->lock);
-	slot->stray = 0;
-	return 1;
-}
 
 /* The stack of the wait's holder as far as it can be had now: where it is blocked or queued, its registers are saved;
  * where it runs, its next event or sample answers. Its memory is the waiter's own, hence the current one. */
@@ -233,65 +177,6 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
-/* Whether a system call is one that sends: its softirq part runs in the sender's name. */
-SCHED_INLINE bool sends(__s64 number)
-{
-	return number == 1 || number == 20 || number == 40 || number == 42 || number == 44 || number == 46 || number == 307;
-}
-
-/* The thread that runs this wakes another: who it is and what it runs. */
-static __noinline int note_waker(void *context, struct sched_slot *slot, __u64 now)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct sched_waking *waking = &slot->waking;
-	struct sched_published *pages = published_pages();
-	__u32 application = slot->application;
-	struct sched_slot *waker;
-	struct pt_regs *regs;
-	struct user_registers user;
-
-	waking->time = now;
-	waking->task = 0;
-	waking->slot = 0;
-	waking->stack = 0;
-	waking->slot = slot_number(task);
-	waker = slot_numbered(waking->slot);
-	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	if (in_interrupt(context, task, &waking->stack) && !(waker && sends((__s32)regs->orig_ax))) {
-		waking->stack = 0;
-		waking->slot = 0;
-		waking->context = SCHED_WAKER_INTERRUPT;
-		return 0;
-	}
-	waking->stack = 0;
-	if (!waker) {
-		waking->context = SCHED_WAKER_OTHER_TASK;
-		bpf_probe_read_kernel_str(waking->comm, sizeof(waking->comm), &task->comm);
-		return 0;
-	}
-	waking->context = SCHED_WAKER_TASK;
-	waking->task = waker->task;
-	if (!with_stacks || !pages || application >= SCHED_MAX_APPLICATIONS)
-		return 0;
-	registers_of(task, &user);
-	if (waker->burst_time && waker->burst_ip == user.ip && waker->burst_sp == user.sp && now - waker->burst_time < 50000) {
-		waking->stack = waker->burst_stack;
-		return 0;
-	}
-	if (pages->applications[application].active >= min_parallelism + 1 && !waker->stack_wanted &&
-	    now - waker->last_stack_time < stack_period)
-		return 0;
-	waking->stack = take_stack(context, false, waker->tgid, &user);
-	waker->last_stack_time = now;
-	waker->burst_ip = user.ip;
-	waker->burst_sp = user.sp;
-	waker->burst_time = now;
-	waker->burst_stack = waking->stack;
-	if (waker->stack_wanted)
-		answer_stack(waker, now, waking->stack);
-	return 0;
-}
-
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
@@ -377,16 +262,6 @@ SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *task)
 {
 	return wake(task);
-}
-
-SCHED_INLINE __u32 new_application(void)
-{
-	__u32 application = __sync_fetch_and_add(&last_application, 1) + 1;
-
-	if (application < SCHED_MAX_APPLICATIONS)
-		return application;
-	__sync_fetch_and_add(&lost.applications, 1);
-	return 0;
 }
 
 SEC("tp_btf/task_newtask")
@@ -500,168 +375,5 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	record->n = n;
 	record->in_kernel = in_kernel;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	return 0;
-}
-
-/* Whether a task is in the cgroup or below it. */
-static __always_inline bool in_cgroup(struct task_struct *task, __u64 id)
-{
-	struct cgroup *cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp);
-	struct kernfs_node *node = BPF_CORE_READ(cgroup, kn);
-	int depth;
-
-	for (depth = 0; depth < 16 && node; depth++) {
-		if (BPF_CORE_READ(node, id) == id)
-			return true;
-		node = bpf_core_field_exists(node->parent) ?
-			       BPF_CORE_READ(node, parent) :
-			       BPF_CORE_READ((struct kernfs_node___6_15 *)node, __parent);
-	}
-	return false;
-}
-
-/* The thread was blocked before: nobody knows what for. */
-static __always_inline void begin_unknown_wait(struct sched_slot *slot, struct sched_application *application, __u64 now)
-{
-	__builtin_memset(&slot->wait, 0, sizeof(slot->wait));
-	slot->wait.type = SCHED_RECORD_WAIT;
-	slot->wait.task = slot->task;
-	slot->wait.application = slot->application;
-	slot->wait.system_call = -2;
-	slot->wait.n = application->clock.active;
-	slot->wait.slice_begin = now;
-	slot->wait.begin = now;
-	slot->blocked_low = application->clock.low;
-}
-
-/* What the scheduler itself says: queued or about to be, and not merely kept in the queue after blocking. */
-static __always_inline bool really_active(struct task_struct *task)
-{
-	unsigned int state = task->__state;
-
-	if (!state || state == TASK_WAKING)
-		return true;
-	if (bpf_core_field_exists(task->se.sched_delayed) && BPF_CORE_READ(task, se.sched_delayed))
-		return false;
-	return task->on_rq != 0;
-}
-
-/* The application of a thread that is followed from the outset: its process's first thread decides. */
-static __always_inline __u32 seeded_application(struct task_struct *leader)
-{
-	struct sched_slot *first;
-	__u32 *number;
-	__u64 key;
-
-	if (!per_process)
-		return 0;
-	/* The leader comes before its threads. */
-	key = tid_key(number_for_recorder(leader), own_number(leader).number);
-	number = bpf_map_lookup_elem(&slot_by_tid, &key);
-	first = number ? slot_numbered(*number) : 0;
-	return first ? first->application : new_application();
-}
-
-static __noinline int seed(struct task_struct *task)
-{
-	struct sched_application *application;
-	struct sched_published *pages;
-	struct task_struct *leader;
-	struct sched_slot *slot;
-	bool active;
-	__u64 now;
-
-	if (task->flags & PF_KTHREAD || task->exit_state)
-		return 0;
-	leader = BPF_CORE_READ(task, group_leader);
-	if (wanted_tgid ? number_for_recorder(leader) != wanted_tgid : !in_cgroup(task, wanted_cgroup))
-		return 0;
-	slot = slot_numbered(follow(task, seeded_application(leader), 0));
-	if (!slot)
-		return 0;
-	application = application_of(slot);
-	pages = published_pages();
-	if (!application || !pages)
-		return 0;
-	now = bpf_ktime_get_ns();
-	active = really_active(task);
-	if (!active)
-		begin_unknown_wait(slot, application, now);
-	bpf_spin_lock(&application->lock);
-	sched_seed(&application->clock, &slot->thread, now, active, processors);
-	publish(pages, slot, &application->clock, 0);
-	bpf_spin_unlock(&application->lock);
-	if (task->on_cpu && !slot->thread.on_cpu_since)
-		sched_get_cpu(&slot->thread, now);
-	tell_task(slot, task, SCHED_TASK_SEEDED, now);
-	return 0;
-}
-
-/* Counted otherwise than it is, twice in a row without an event between: mended, and told. */
-static __noinline int check(struct sched_slot *slot, struct task_struct *task)
-{
-	struct sched_instant instant;
-	bool active = really_active(task);
-
-	slot->met = audit_round;
-	__sync_fetch_and_add(&audit.followed, 1);
-	if (active)
-		__sync_fetch_and_add(&audit.active, 1);
-	if (active == !!slot->thread.active) {
-		slot->stray = 0;
-		return 0;
-	}
-	if (!slot->stray) {
-		slot->stray = 1;
-		return 0;
-	}
-	__sync_fetch_and_add(&audit.strays, 1);
-	if (active)
-		mend(slot, bpf_ktime_get_ns());
-	else
-		block(slot, bpf_ktime_get_ns(), &instant, 0);
-	return 0;
-}
-
-/* A slot whose thread two audits have not met: its end was not seen. */
-static long check_slot(__u32 index, void *context)
-{
-	__u32 number = index + 1;
-	struct sched_slot *slot = slot_numbered(number);
-	struct sched_instant instant;
-
-	if (!slot)
-		return 1;
-	if (!slot->task || audit_round - slot->met < 2)
-		return 0;
-	if (slot->thread.active)
-		__sync_fetch_and_add(&audit.strays, 1);
-	if (!block(slot, bpf_ktime_get_ns(), &instant, 1))
-		return 0;
-	tell_task(slot, 0, SCHED_TASK_EXIT, instant.time);
-	free_slot(slot, number);
-	return 0;
-}
-
-/* Runs over all threads of the machine, for user space: see `request`. */
-SEC("iter/task")
-int on_task(struct bpf_iter__task *ctx)
-{
-	struct task_struct *task = ctx->task;
-	struct sched_slot *slot;
-
-	if (!task) {
-		/* The end. */
-		if (request == SCHED_REQUEST_AUDIT) {
-			bpf_loop(last_slot, check_slot, 0, 0);
-			audit_round++;
-		}
-		return 0;
-	}
-	slot = slot_of(task);
-	if (request == SCHED_REQUEST_FOLLOW && !slot)
-		seed(task);
-	if (request == SCHED_REQUEST_AUDIT && slot)
-		check(slot, task);
 	return 0;
 }

@@ -22,6 +22,7 @@ struct sched_lost lost = {};
 __u32 last_task = 0; /* task numbers given out */
 __u32 last_slot = 0; /* slots given out for the first time; 0 is none */
 __u32 last_application = 0;
+__s32 live_threads = 0; /* followed and not ended */
 __u64 unknown_code_told = 0; /* when user space was last told of code without a table */
 
 /* What the next run of on_task is to do, and what it found; set and read by user space around it. */

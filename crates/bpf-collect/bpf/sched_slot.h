@@ -155,6 +155,7 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 		return 0;
 	}
 	*reference = number;
+	__sync_fetch_and_add(&live_threads, 1);
 	claim_published(slot, own);
 	return number;
 }

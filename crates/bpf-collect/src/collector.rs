@@ -234,6 +234,11 @@ impl<'a> SchedCollector<'a> {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |state| state.last_task)
     }
 
+    /// Threads followed that have not ended.
+    pub fn live_threads(&self) -> u32 {
+        self.skeleton.maps.bss_data.as_deref().map_or(0, |state| u32::try_from(state.live_threads).unwrap_or(0))
+    }
+
     /// Each application's clock, brought up to `now` (`CLOCK_MONOTONIC`, ns).
     ///
     /// # Errors

@@ -63,7 +63,7 @@ enum Request {
     Follow(Followed, Sender<Result<(), RecordError>>),
     /// No more privileges are needed.
     Drop(Vec<PathBuf>, Sender<Result<(), RecordError>>),
-    Live(Sender<Result<usize, RecordError>>),
+    Live(Sender<Result<u32, RecordError>>),
 }
 
 /// A recording of scheduler events that runs until [`SchedRecording::finish`].
@@ -147,7 +147,7 @@ impl SchedRecording {
     ///
     /// # Errors
     /// If the collector has ended or its state can't be read.
-    pub fn live_threads(&self) -> Result<usize, RecordError> {
+    pub fn live_threads(&self) -> Result<u32, RecordError> {
         self.ask(Request::Live)
     }
 
@@ -202,8 +202,7 @@ fn serve(
                 let _ = reply.send(privilege::drop_after_load(&writes).map(drop).map_err(RecordError::from));
             }
             Ok(Request::Live(reply)) => {
-                let live = collector.open_threads(monotonic_ns());
-                let _ = reply.send(live.map(|threads| threads.len()).map_err(RecordError::from));
+                let _ = reply.send(Ok(collector.live_threads()));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,

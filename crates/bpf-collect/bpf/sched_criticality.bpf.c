@@ -92,16 +92,6 @@ static __noinline int begin_wait(void *context, struct sched_slot *slot, struct 
 
 static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *instant);
 
-/* It is active although its wake-up was not seen: whatever it waited for has ended by now. */
-static __noinline int mend(struct sched_slot *slot, __u64 now)
-{
-	struct sched_instant instant;
-
-	if (activate(slot, now, &instant) && slot->wait.begin)
-		end_wait(slot, &instant);
-	return 0;
-}
-
 /* The current thread leaves its processor. */
 static __always_inline void leave_cpu(void *context, struct sched_slot *slot, struct task_struct *task, bool preempt,
 				      __u64 now)

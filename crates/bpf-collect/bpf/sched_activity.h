@@ -62,14 +62,4 @@ static __always_inline int block(struct sched_slot *slot, __u64 now, struct sche
 	return 1;
 }
 
-/* It is active although its wake-up was not seen: whatever it waited for has ended by now. */
-static __noinline int mend(struct sched_slot *slot, __u64 now)
-{
-	struct sched_instant instant;
-
-	if (activate(slot, now, &instant) && slot->wait.begin)
-		end_wait(slot, &instant);
-	return 0;
-}
-
 #endif

@@ -3,6 +3,7 @@
 #define TRANSECT_SCHED_AUDIT_H
 
 #include "sched_activity.h"
+#include "sched_waiting.h"
 
 #define TASK_WAKING 0x200
 #define PF_KTHREAD 0x00200000

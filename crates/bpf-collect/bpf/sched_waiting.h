@@ -1,0 +1,128 @@
+/* A wait from its beginning, when the thread blocks, to its record, when it is active again. */
+#ifndef TRANSECT_SCHED_WAITING_H
+#define TRANSECT_SCHED_WAITING_H
+
+#include "kernel_types.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include "sched_activity.h"
+#include "sched_maps.h"
+#include "sched_slot.h"
+#include "sched_stack.h"
+#include "sched_wait.h"
+
+/* The stack of the wait's holder as far as it can be had now: where it is blocked or queued, its registers are saved;
+ * where it runs, its next event or sample answers. Its memory is the waiter's own, hence the current one. */
+static __always_inline void ask_holder(struct sched_slot *slot)
+{
+	struct sched_slot *holder = slot_numbered(slot->holder_slot);
+	struct task_struct *task;
+	struct pt_regs *registers;
+	struct user_registers user;
+
+	if (!holder || holder->task != slot->holder_task)
+		return;
+	task = (struct task_struct *)holder->kernel_task;
+	registers = (struct pt_regs *)holder->registers;
+	if (!registers || BPF_CORE_READ(task, on_cpu)) {
+		holder->stack_wanted = 1;
+		return;
+	}
+	user.ip = BPF_CORE_READ(registers, ip);
+	user.sp = BPF_CORE_READ(registers, sp);
+	user.bp = BPF_CORE_READ(registers, bp);
+	user.bx = BPF_CORE_READ(registers, bx);
+	slot->wait.holder_stack = take_stack(0, false, slot->tgid, &user);
+}
+
+/* The current thread blocks. */
+static __noinline int begin_wait(void *context, struct sched_slot *slot, struct task_struct *task,
+				 struct sched_instant *instant)
+{
+	struct sched_wait *wait = &slot->wait;
+	struct user_registers user;
+	bool low = instant->active < min_parallelism;
+
+	wait->type = SCHED_RECORD_WAIT;
+	wait->task = slot->task;
+	wait->application = slot->application;
+	wait->begin = instant->time;
+	wait->n = instant->active;
+	wait->flags = 0;
+	wait->stack = 0;
+	describe_wait(slot, task);
+	if (!with_stacks)
+		return 0;
+	if (low || slot->stack_wanted || instant->time - slot->last_stack_time >= stack_period) {
+		registers_of(task, &user);
+		/* A futex or a sleep says all by its arguments; elsewhere the kernel's half tells locks from devices. */
+		wait->stack = take_stack(context, wait->system_call != SYSTEM_CALL_FUTEX, slot->tgid, &user);
+		slot->last_stack_time = instant->time;
+		if (slot->stack_wanted)
+			answer_stack(slot, instant->time, wait->stack);
+	}
+	if (wait->holder && low)
+		ask_holder(slot);
+	return 0;
+}
+
+/* What the lock's holder, or else the waker, gained at low parallelism while this thread waited. */
+static __always_inline __u64 gained_meanwhile(struct sched_slot *slot, __u64 low)
+{
+	struct sched_slot *party = slot_numbered(slot->holder_slot);
+	__u64 gained;
+
+	if (party && slot->wait.holder && party->task == slot->holder_task) {
+		gained = sched_low(&party->thread, low);
+		return gained > slot->holder_low ? gained - slot->holder_low : 0;
+	}
+	party = slot_numbered(slot->waking.slot);
+	if (!party || !slot->waking.task || party->task != slot->waking.task || !party->thread.active)
+		return 0;
+	/* Of a waker only the open slice is known, and of it what lies within the wait. */
+	gained = slot->blocked_low > party->thread.since_low ? slot->blocked_low : party->thread.since_low;
+	return low > gained ? low - gained : 0;
+}
+
+static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *instant)
+{
+	struct sched_wait *wait = &slot->wait;
+	struct sched_slot *holder;
+
+	wait->end = instant->time;
+	wait->idle = instant->idle_ended;
+	wait->waker = 0;
+	wait->waker_stack = 0;
+	wait->waker_context = SCHED_WAKER_NONE;
+	/* Processors' clocks differ a little, and the waker may have been faster than the switch. */
+	if (slot->waking.time + 100000 >= wait->begin) {
+		wait->waker = slot->waking.task;
+		wait->waker_stack = slot->waking.stack;
+		wait->waker_context = slot->waking.context;
+		__builtin_memcpy(wait->waker_comm, slot->waking.comm, sizeof(wait->waker_comm));
+	}
+	wait->gain = gained_meanwhile(slot, instant->low);
+	if (wait->holder && !wait->holder_stack) {
+		holder = slot_numbered(slot->holder_slot);
+		if (holder && holder->task == slot->holder_task && holder->answer_time >= wait->begin)
+			wait->holder_stack = holder->answer_stack;
+	}
+	if (bpf_ringbuf_output(&records, wait, sizeof(*wait), BPF_RB_NO_WAKEUP))
+		__sync_fetch_and_add(&lost.waits, 1);
+	wait->begin = 0;
+	slot->waking.time = 0;
+	slot->waking.task = 0;
+	return 0;
+}
+
+/* It is active although its wake-up was not seen: whatever it waited for has ended by now. */
+static __noinline int mend(struct sched_slot *slot, __u64 now)
+{
+	struct sched_instant instant;
+
+	if (activate(slot, now, &instant) && slot->wait.begin)
+		end_wait(slot, &instant);
+	return 0;
+}
+
+#endif

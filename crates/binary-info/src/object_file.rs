@@ -220,6 +220,17 @@ impl Object {
         holding.max_by_key(|s| s.executable).map(|s| s.vaddr + (file_offset - s.file_offset))
     }
 
+    /// Virtual address of a file offset in a mapping of writable data, or as far beyond the file's bytes as variables lie
+    /// that begin as zero.
+    pub fn data_vaddr(&self, file_offset: u64) -> Option<u64> {
+        let inside = |s: &&Segment| {
+            !s.executable && file_offset >= s.file_offset & !0xfff && file_offset < s.file_offset + s.memory_size
+        };
+        // Writable data is the last segment of the file.
+        let holding = self.segments.iter().filter(inside).max_by_key(|s| s.file_offset)?;
+        Some(holding.vaddr.wrapping_add(file_offset.wrapping_sub(holding.file_offset)))
+    }
+
     /// What has to be added to virtual addresses, if executable memory of this file is mapped at `start` from
     /// `file_offset` on (a line of `/proc/PID/maps`); `None` if no executable segment lies there.
     pub fn load_bias(&self, start: u64, file_offset: u64) -> Option<u64> {

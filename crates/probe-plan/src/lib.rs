@@ -79,7 +79,7 @@ pub use entry::Entry;
 pub use fentry::Fentry;
 pub use function_table::FunctionTable;
 pub use instrument_functions::InstrumentFunctions;
-pub use lines::{Lines, SourceLine};
+pub use lines::{Lines, SourceFrame, SourceLine};
 pub use parallel::plan_on_one_thread;
 pub use patchable_entry::PatchableEntry;
 pub use plan::{PlanOptions, Wanted, plan};

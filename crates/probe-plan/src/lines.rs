@@ -16,6 +16,17 @@ pub struct SourceLine {
     pub line: u32,
 }
 
+/// A function that some code belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFrame {
+    /// Raw name; `None` if the debug information does not say.
+    pub function: Option<String>,
+    /// Path of the source file, empty if unknown.
+    pub file: String,
+    /// Line in it: of the code itself for the innermost function, of the call for others; 0 if unknown.
+    pub line: u32,
+}
+
 /// The line tables of one object, read unit by unit as they are asked for.
 pub struct Lines {
     context: addr2line::Context<Bytes>,
@@ -45,6 +56,21 @@ impl Lines {
         };
         let dwarf = gimli::Dwarf::load(load).ok()?;
         Some(Self { context: addr2line::Context::from_dwarf(dwarf).ok()? })
+    }
+
+    /// The functions that the code at `vaddr` belongs to, innermost first: those inlined there, then the one that holds
+    /// the code. Empty if no line is known.
+    pub fn frames(&self, vaddr: u64) -> Vec<SourceFrame> {
+        let mut found = Vec::new();
+        let Ok(mut frames) = self.context.find_frames(vaddr).skip_all_loads() else { return found };
+        while let Ok(Some(frame)) = frames.next() {
+            let function = frame.function.and_then(|name| Some(name.raw_name().ok()?.into_owned()));
+            let location = frame.location;
+            let line = location.as_ref().and_then(|location| location.line).unwrap_or(0);
+            let file = location.and_then(|location| location.file).unwrap_or("").to_owned();
+            found.push(SourceFrame { function, file, line });
+        }
+        found
     }
 
     /// Where the code at `vaddr` was written; for a function's first address, where it begins.

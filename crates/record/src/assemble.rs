@@ -484,7 +484,7 @@ fn without_suffix(symbol: &str) -> &str {
 }
 
 /// Thread group: the name's stem if the thread was given a name of its own, else its start routine.
-fn group(name: &str, start_routine: &str, comm: &str) -> String {
+pub fn group(name: &str, start_routine: &str, comm: &str) -> String {
     let stem =
         name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '-' | '_' | ' ' | '#' | ':' | '/' | '.'));
     if name != comm && !stem.is_empty() {

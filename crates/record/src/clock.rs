@@ -29,7 +29,12 @@ impl Clock {
     /// Starts it.
     pub fn start() -> Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Clock { start: Instant::now(), epoch: ticks(), started_unix_ns: unix.as_nanos() as i64, started_monotonic_ns: monotonic_ns() }
+        Clock {
+            start: Instant::now(),
+            epoch: ticks(),
+            started_unix_ns: unix.as_nanos() as i64,
+            started_monotonic_ns: monotonic_ns(),
+        }
     }
 
     /// Ticks per nanosecond, measured from the start to now; the longer, the better (a start of 2 ms gives 1e-4).

@@ -99,8 +99,6 @@ pub struct Beside<'a> {
     pub published: Option<Arc<OwnedFd>>,
     /// Called with the program's process id before it begins; an error keeps it from beginning.
     pub before_exec: Option<BeforeExec<'a>>,
-    /// The clock that the collector counts by.
-    pub(crate) clock: Option<clock::Clock>,
 }
 
 /// As [`record`], with a collector in the kernel beside the agent. No thread has been started by this function when
@@ -114,5 +112,5 @@ pub fn record_beside(
     beside: Beside<'_>,
     snapshot: &mut dyn FnMut(&Profile),
 ) -> Result<Recorded, RecordError> {
-    session::run(options, beside, snapshot)
+    session::run(options, beside, clock::Clock::start(), snapshot)
 }

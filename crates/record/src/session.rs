@@ -1,11 +1,10 @@
 //! One recording from launch to profile.
 
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Pid;
 use rustix::thread::futex;
 use transect_binary_info::{LaunchTarget, PlanCache, inspect_launch};
 use transect_event_abi::arena::{
@@ -39,8 +38,13 @@ fn timing(options: &Options) -> (u32, u32, u32) {
     }
 }
 
-/// See [`crate::record`].
-pub fn run(options: &Options, beside: Beside<'_>, snapshot: &mut dyn FnMut(&Profile)) -> Result<Recorded, RecordError> {
+/// See [`crate::record`]. `clock` starts the recording.
+pub fn run(
+    options: &Options,
+    beside: Beside<'_>,
+    clock: Clock,
+    snapshot: &mut dyn FnMut(&Profile),
+) -> Result<Recorded, RecordError> {
     let program = options.command.first().ok_or(RecordError::NoCommand)?;
     let target: LaunchTarget = inspect_launch(program)?;
     let agent = launch::find_agent(options.agent.as_deref())?;
@@ -54,7 +58,6 @@ pub fn run(options: &Options, beside: Beside<'_>, snapshot: &mut dyn FnMut(&Prof
         statics.prepare(&target.object)?;
     }
     let dir = launch::SessionDir::create(&agent)?;
-    let clock = beside.clock.unwrap_or_else(Clock::start);
     let (mode, every, budget_ppm) = timing(options);
     let pages = beside.published.map(Pages::map).transpose()?;
     let set = |on: bool, bit: u32| if on { bit } else { 0 };

@@ -37,7 +37,9 @@ impl Signals {
     /// What the program is to get, since the last call. From a terminal it has had an interrupt already; sending it twice
     /// would hurt shells, so only those sent to us alone are in it.
     pub fn to_forward(&self) -> Vec<Signal> {
-        self.taken().filter(|&signal| signal != Signal::INT || !std::io::IsTerminal::is_terminal(&std::io::stdin())).collect()
+        self.taken()
+            .filter(|&signal| signal != Signal::INT || !std::io::IsTerminal::is_terminal(&std::io::stdin()))
+            .collect()
     }
 
     /// Whether any came that ends a recording of what runs anyway, since the last call.

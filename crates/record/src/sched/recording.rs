@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use transect_bpf_collect::record::Record;
 use transect_bpf_collect::{CollectError, SchedCollector, SchedSettings, Storage, privilege};
 
-use super::collection::{Collected, Collection, Totals};
+use super::collected::Collected;
+use super::collection::{Collection, Totals};
 use crate::clock::monotonic_ns;
 use crate::error::RecordError;
 
@@ -43,6 +44,8 @@ pub struct SchedOptions {
     pub stacks: bool,
     /// The flow agent reads what threads gain.
     pub with_flows: bool,
+    /// Folder for rows that are too many for memory, in files without names.
+    pub spill: PathBuf,
 }
 
 impl Default for SchedOptions {
@@ -54,6 +57,7 @@ impl Default for SchedOptions {
             per_process: false,
             stacks: true,
             with_flows: false,
+            spill: std::env::temp_dir(),
         }
     }
 }
@@ -98,10 +102,11 @@ impl SchedRecording {
             publish_threads: options.with_flows,
         };
         let (requests, inbox) = channel();
+        let spill = options.spill.clone();
         let (ready, loaded) = channel();
         let thread = std::thread::Builder::new()
             .name("transect-sched".to_owned())
-            .spawn(move || serve(&settings, &inbox, &ready))
+            .spawn(move || serve(&settings, &spill, &inbox, &ready))
             .map_err(RecordError::system("start a thread"))?;
         match loaded.recv() {
             Ok(published) => Ok(Self { requests, thread, published }),
@@ -169,6 +174,7 @@ impl SchedRecording {
 
 fn serve(
     settings: &SchedSettings,
+    spill: &Path,
     inbox: &Receiver<Request>,
     ready: &Sender<OwnedFd>,
 ) -> Result<Collected, RecordError> {
@@ -183,7 +189,8 @@ fn serve(
             }
         }
     })?;
-    let published = collector.published().try_clone_to_owned().map_err(RecordError::system("keep the collector's map"))?;
+    let published =
+        collector.published().try_clone_to_owned().map_err(RecordError::system("keep the collector's map"))?;
     // Nobody who waits any more has given up: the loop below ends at once.
     let _ = ready.send(published);
     let mut audited = Instant::now();
@@ -194,8 +201,8 @@ fn serve(
                 let _ = reply.send(follow(&mut collector, &followed).map_err(RecordError::from));
             }
             Ok(Request::Begin(origin_ns, reply)) => {
-                *collection.borrow_mut() = Some(Collection::new(settings, origin_ns));
-                let _ = reply.send(Ok(()));
+                let made = Collection::new(settings, origin_ns, spill);
+                let _ = reply.send(made.map(|made| *collection.borrow_mut() = Some(made)));
             }
             Ok(Request::Drop(writes, reply)) => {
                 let writes: Vec<&Path> = writes.iter().map(PathBuf::as_path).collect();
@@ -225,8 +232,11 @@ fn serve(
         drift,
         now,
     };
-    drop(collector);
-    collection.into_inner().unwrap_or_else(|| Collection::new(settings, now)).finish(totals)
+    // While the programs are loaded the kernel names their code, which is on stacks.
+    match collection.take() {
+        Some(collection) => collection.finish(totals),
+        None => Collection::new(settings, now, spill)?.finish(totals),
+    }
 }
 
 fn follow(collector: &mut SchedCollector<'_>, followed: &Followed) -> Result<(), CollectError> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use transect_profile_model::{Clock as ClockFacts, Meta, Profile, SCHEMA_VERSION, Timing};
 
+use super::collected::Collected;
 use super::recording::{Followed, SchedOptions, SchedRecording};
 use crate::clock::Clock;
 use crate::error::RecordError;
@@ -79,7 +80,7 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     };
     let wall_ns = clock.elapsed_ns();
     let mut profile = empty(&clock, command, wall_ns, status);
-    recording.finish()?.merge_into(&mut profile);
+    keep(recording.finish()?, &mut profile)?;
     Ok(SchedRecorded { profile, status })
 }
 
@@ -129,7 +130,10 @@ fn watch(session: &SchedSession, followed: &[Followed], signals: &Signals) -> Re
     for one in followed {
         if let Followed::Process(pid) = one {
             let number = Pid::from_raw(*pid).ok_or(RecordError::Ended)?;
-            processes.push(pidfd_open(number, PidfdFlags::empty()).map_err(|e| RecordError::system("watch the process")(e.into()))?);
+            processes.push(
+                pidfd_open(number, PidfdFlags::empty())
+                    .map_err(|e| RecordError::system("watch the process")(e.into()))?,
+            );
         }
     }
     let only_processes = processes.len() == followed.len();
@@ -154,6 +158,12 @@ fn describe(followed: &Followed) -> String {
     }
 }
 
+/// Adds what was collected to a profile.
+fn keep(collected: Collected, profile: &mut Profile) -> Result<(), RecordError> {
+    let mut timeline = collected.merge_into(profile);
+    timeline.load_into(&mut profile.sched).map_err(RecordError::system("read what was put aside"))
+}
+
 /// A profile without rows.
 fn empty(clock: &Clock, command: Vec<String>, wall_ns: i64, exit_status: Option<i32>) -> Profile {
     Profile {
@@ -167,7 +177,7 @@ fn empty(clock: &Clock, command: Vec<String>, wall_ns: i64, exit_status: Option<
                 timed_call_ns: 0.0,
                 counted_call_ns: 0.0,
             },
-            collectors: vec!["sched".to_owned()],
+            collectors: Vec::new(),
             timing: Timing::Count,
             overhead_estimate: 0.0,
             wall_ns,
@@ -210,10 +220,8 @@ pub fn record_with_flows(
             recording.follow(Followed::Process(pid))?;
             recording.drop_privileges(writes.to_vec())
         }),
-        clock: Some(clock),
     };
-    let mut recorded = crate::record_beside(flows, beside, snapshot)?;
-    recorded.profile.meta.collectors.push("sched".to_owned());
-    recording.finish()?.merge_into(&mut recorded.profile);
+    let mut recorded = crate::session::run(flows, beside, clock, snapshot)?;
+    keep(recording.finish()?, &mut recorded.profile)?;
     Ok(recorded)
 }

@@ -1,0 +1,230 @@
+//! What the addresses of each process mean: its mappings, read while it lives.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use super::mapped_file::MappedFiles;
+use super::place::{FileId, Place};
+
+/// Mappings are read again when an address is in none of them, but not more often than this.
+const READ_EVERY: Duration = Duration::from_millis(20);
+/// Ended processes whose mappings are kept, for records that come late.
+const MAX_ENDED: usize = 64;
+
+/// Part of a process' memory.
+#[derive(Debug, Clone)]
+struct Mapping {
+    start: u64,
+    end: u64,
+    /// Where it begins in the file.
+    offset: u64,
+    file: Option<FileId>,
+    executable: bool,
+}
+
+/// A process' memory.
+#[derive(Debug, Clone)]
+struct Space {
+    mappings: Rc<[Mapping]>,
+    read_at: Option<Instant>,
+    /// Its program, empty if unknown.
+    executable: Rc<str>,
+}
+
+/// All processes' memory, by process id as the initial pid namespace numbers them.
+#[derive(Debug, Default)]
+pub struct AddressSpaces {
+    spaces: HashMap<i32, Space>,
+    ended: Vec<i32>,
+    /// Addresses of processes that could not be looked at.
+    pub unseen: u64,
+}
+
+impl AddressSpaces {
+    /// A process was made by another, whose memory it shares at first.
+    pub fn born(&mut self, tgid: i32, parent: i32) {
+        if let Some(space) = self.spaces.get(&parent) {
+            let space = Space { read_at: None, ..space.clone() };
+            self.spaces.insert(tgid, space);
+        }
+    }
+
+    /// A process runs another program now.
+    pub fn replaced(&mut self, tgid: i32, files: &mut MappedFiles) {
+        self.spaces.remove(&tgid);
+        self.read(tgid, files);
+    }
+
+    /// A process ended.
+    pub fn ended(&mut self, tgid: i32) {
+        self.ended.push(tgid);
+    }
+
+    /// Path of a process' program, empty if it was never seen.
+    pub fn executable(&mut self, tgid: i32, files: &mut MappedFiles) -> Rc<str> {
+        if !self.spaces.contains_key(&tgid) {
+            self.read(tgid, files);
+        }
+        self.spaces.get(&tgid).map_or_else(|| Rc::from(""), |space| Rc::clone(&space.executable))
+    }
+
+    /// Unwinding met an address: its mappings may be new.
+    pub fn meet(&mut self, tgid: i32, address: u64, files: &mut MappedFiles) {
+        self.mapping(tgid, address, files);
+    }
+
+    /// Forgets processes that ended a while ago.
+    pub fn forget_ended(&mut self) {
+        while self.ended.len() > MAX_ENDED {
+            let oldest = self.ended.remove(0);
+            // The number may be another process' by now.
+            if !std::path::Path::new(&format!("/proc/{oldest}")).exists() {
+                self.spaces.remove(&oldest);
+            }
+        }
+    }
+
+    /// What is at an address.
+    pub fn place(&mut self, tgid: i32, address: u64, returns: bool, files: &mut MappedFiles) -> Place {
+        match self.mapping(tgid, address, files) {
+            Some(Mapping { start, offset, file: Some(file), .. }) => {
+                Place::File { file, offset: address - start + offset, returns }
+            }
+            Some(_) => Place::Memory { tgid, address, returns },
+            None => {
+                self.unseen += 1;
+                Place::Memory { tgid, address, returns }
+            }
+        }
+    }
+
+    /// The file that is mapped at an address and the offset there. Most addresses of data lie in no file, so that
+    /// nothing is read again for one that is not known.
+    pub fn known_file(&mut self, tgid: i32, address: u64, files: &mut MappedFiles) -> Option<(FileId, u64)> {
+        if !self.spaces.contains_key(&tgid) {
+            self.read(tgid, files);
+        }
+        let mapping = self.spaces.get(&tgid)?.find(address)?;
+        Some((mapping.file?, address - mapping.start + mapping.offset))
+    }
+
+    fn mapping(&mut self, tgid: i32, address: u64, files: &mut MappedFiles) -> Option<Mapping> {
+        if let Some(found) = self.spaces.get(&tgid).and_then(|space| space.find(address)) {
+            return Some(found);
+        }
+        let due = self.spaces.get(&tgid).and_then(|space| space.read_at).is_none_or(|at| at.elapsed() >= READ_EVERY);
+        if due {
+            self.read(tgid, files);
+        }
+        self.spaces.get(&tgid)?.find(address)
+    }
+
+    /// Reads the mappings of a process; if it is gone what was known stays.
+    pub fn read(&mut self, tgid: i32, files: &mut MappedFiles) {
+        let text = std::fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default();
+        if text.is_empty() {
+            if let Some(space) = self.spaces.get_mut(&tgid) {
+                space.read_at = Some(Instant::now());
+            }
+            return;
+        }
+        let executable = std::fs::read_link(format!("/proc/{tgid}/exe"));
+        let executable = executable.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
+        let mappings = mappings(&text, tgid, files);
+        let executable = Rc::from(executable.trim_end_matches(" (deleted)"));
+        self.spaces.insert(tgid, Space { mappings, read_at: Some(Instant::now()), executable });
+    }
+}
+
+impl Space {
+    fn find(&self, address: u64) -> Option<Mapping> {
+        let after = self.mappings.partition_point(|mapping| mapping.start <= address);
+        self.mappings[..after].last().filter(|mapping| address < mapping.end).cloned()
+    }
+}
+
+fn mappings(text: &str, tgid: i32, files: &mut MappedFiles) -> Rc<[Mapping]> {
+    let mut found: Vec<Mapping> = Vec::new();
+    for line in text.lines() {
+        // Variables that begin as zero lie behind those that the file holds, in memory without a file.
+        let before = found.last().filter(|before| before.file.is_some() && !before.executable);
+        match mapping(line, tgid, files) {
+            Some(mapping) => found.push(mapping),
+            None => found.extend(before.and_then(|before| zeroed(line, before))),
+        }
+    }
+    found.into()
+}
+
+/// Memory without a name, if it follows the data of a file.
+fn zeroed(line: &str, before: &Mapping) -> Option<Mapping> {
+    let (start, rest) = line.split_once('-')?;
+    let (end, rest) = rest.split_once(' ')?;
+    let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+    let (start, end) = (number(start)?, number(end)?);
+    let follows = start == before.end && rest.starts_with("rw") && rest.split_whitespace().count() == 4;
+    let offset = before.offset + (start - before.start);
+    follows.then_some(Mapping { start, end, offset, file: before.file, executable: false })
+}
+
+/// A line of `/proc/PID/maps`; memory that holds neither code nor a file's data is left out.
+fn mapping(line: &str, tgid: i32, files: &mut MappedFiles) -> Option<Mapping> {
+    let mut words = line.splitn(6, ' ');
+    let (start, end) = words.next()?.split_once('-')?;
+    let flags = words.next()?;
+    let number = |digits: &str| u64::from_str_radix(digits, 16).ok();
+    let offset = number(words.next()?)?;
+    let (major, minor) = words.next()?.split_once(':')?;
+    let device = rustix::fs::makedev(number(major)? as u32, number(minor)? as u32);
+    let inode: u64 = words.next()?.parse().ok()?;
+    let path = words.next().unwrap_or("").trim_start();
+    let executable = flags.as_bytes().get(2) == Some(&b'x');
+    let of_file = inode != 0 && path.starts_with('/');
+    if !executable && !of_file {
+        return None;
+    }
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    // A just-in-time compiler may share its code by a file that has no name any more.
+    let named = of_file && !path.starts_with("/memfd:") && !path.starts_with("/dev/") || path == "[vdso]";
+    let file = named.then(|| files.number(tgid, path, device, inode));
+    Some(Mapping { start: number(start)?, end: number(end)?, offset, file, executable })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_addresses_are_found_in_files() {
+        let (mut spaces, mut files) = (AddressSpaces::default(), MappedFiles::default());
+        let own = std::process::id() as i32;
+        let address = own_addresses_are_found_in_files as *const () as u64;
+        let Place::File { file, offset, returns: true } = spaces.place(own, address, true, &mut files) else {
+            panic!("not in a file")
+        };
+        let path = std::env::current_exe().unwrap();
+        assert_eq!(files.get(file).path, path.to_str().unwrap());
+        assert_eq!(&*spaces.executable(own, &mut files), path.to_str().unwrap());
+        let object = files.get(file).object().unwrap();
+        let name = object.symbol_at(object.vaddr(offset).unwrap()).unwrap().name.to_owned();
+        assert!(name.contains("own_addresses_are_found_in_files"), "{name}");
+        static DATA: [u8; 3] = [1, 2, 3];
+        static ZERO: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let (at, offset) = spaces.known_file(own, ZERO.as_ptr() as u64, &mut files).unwrap();
+        let vaddr = object.data_vaddr(offset).unwrap();
+        let name = object.symbol_at(vaddr).map(|symbol| symbol.name.to_owned()).unwrap_or_default();
+        assert!(at == file && name.contains("ZERO"), "{name}");
+        assert_eq!(spaces.known_file(own, DATA.as_ptr() as u64, &mut files).map(|(at, _)| at), Some(file));
+        assert_eq!(
+            spaces.place(own, 0x10, false, &mut files),
+            Place::Memory { tgid: own, address: 0x10, returns: false }
+        );
+        assert_eq!(spaces.unseen, 1);
+        // A child that is gone before it is looked at has its parent's.
+        spaces.born(-7, own);
+        assert_eq!(spaces.place(-7, address, true, &mut files), Place::File { file, offset, returns: true });
+        spaces.replaced(-7, &mut files);
+        assert_eq!(spaces.place(-7, address, true, &mut files), Place::Memory { tgid: -7, address, returns: true });
+    }
+}

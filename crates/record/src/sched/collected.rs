@@ -1,0 +1,394 @@
+//! From what was gathered to the tables of the profile.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io;
+
+use transect_bpf_collect::SchedSettings;
+use transect_bpf_collect::record::{FRACTION_BITS, stack_flags};
+use transect_profile_model::{
+    Component, Loss, LossKind, Moment, Origin, Parallelism, Process, ProcessId, Profile, SchedSample, SchedSession,
+    SchedTables, SchedWait, Slice, StackId, Task, TaskId,
+};
+
+use super::address_space::AddressSpaces;
+use super::call_stack::RawStacks;
+use super::cause::Causes;
+use super::collection::Totals;
+use super::kernel_symbols::KernelSymbols;
+use super::mapped_file::MappedFiles;
+use super::naming::Naming;
+use super::object::Objects;
+use super::place::Places;
+use super::processes::Processes;
+use super::sample::{SampleKey, SampleSum, Samples};
+use super::stack_names::NamedStacks;
+use super::task::RawTasks;
+use super::timeline::{RawWaits, SliceRuns};
+use super::wait_rows::WaitNames;
+use crate::error::RecordError;
+
+/// Everything that came, before it is named.
+#[derive(Debug)]
+pub(super) struct Gathered {
+    pub settings: SchedSettings,
+    /// The recording's start, ns of the monotonic clock.
+    pub origin: u64,
+    pub tasks: RawTasks,
+    pub places: Places,
+    pub stacks: RawStacks,
+    pub files: MappedFiles,
+    pub spaces: AddressSpaces,
+    pub objects: Objects,
+    pub causes: Causes,
+    pub samples: Samples,
+    pub waits: RawWaits,
+    pub slices: SliceRuns,
+    /// Records that could not be read.
+    pub malformed: u64,
+    pub critical_slices: u64,
+    pub slice_count: u64,
+}
+
+/// A finished recording of scheduler events.
+#[derive(Debug)]
+pub struct Collected {
+    /// The tables, without waits and slices.
+    pub tables: SchedTables,
+    /// Facts about the recording.
+    pub session: SchedSession,
+    /// Processes that the tables refer to.
+    pub processes: Vec<Process>,
+    /// Components that the tables refer to.
+    pub components: Vec<Component>,
+    /// What was not seen.
+    pub loss: Vec<Loss>,
+    /// Waits and slices.
+    pub timeline: Timeline,
+}
+
+/// Waits and slices, in files.
+#[derive(Debug)]
+pub struct Timeline {
+    waits: RawWaits,
+    slices: SliceRuns,
+    names: WaitNames,
+    /// Row of each thread by its task number.
+    tasks: HashMap<u32, TaskId>,
+    origin: u64,
+    /// Row of each wait that is kept by itself.
+    rows: RefCell<Vec<i32>>,
+}
+
+impl Timeline {
+    /// Rows of waits, in order of their end, and then rows of slices: the latter are to be read after the former, whose
+    /// row numbers they hold.
+    pub fn tables(&mut self) -> (impl Iterator<Item = io::Result<SchedWait>>, impl Iterator<Item = io::Result<Slice>>) {
+        let Self { waits, slices, names, tasks, origin, rows } = self;
+        let (tasks, rows, origin, names) = (&*tasks, &*rows, *origin, &*names);
+        *rows.borrow_mut() = vec![-1; waits.numbered as usize];
+        let mut next = 0;
+        let waits = waits.sorted().filter_map(move |row| {
+            let (sum, number) = match row {
+                Ok(row) => row,
+                Err(error) => return Some(Err(error)),
+            };
+            let wait = names.wait(&sum, tasks, origin)?;
+            if let Some(number) = number
+                && let Some(row) = rows.borrow_mut().get_mut(number as usize)
+            {
+                *row = next;
+            }
+            next += 1;
+            Some(Ok(wait))
+        });
+        let slices = slices.sorted().filter_map(move |row| {
+            let slice = match row {
+                Ok(row) => row,
+                Err(error) => return Some(Err(error)),
+            };
+            let wait = slice.wait.and_then(|number| rows.borrow().get(number as usize).copied());
+            Some(Ok(Slice {
+                task: *tasks.get(&slice.task)?,
+                start_ns: since(origin, slice.start),
+                active_ns: (slice.end - slice.start) as i64,
+                runnable_ns: slice.runnable_ns as i64,
+                criticality_ns: slice.criticality_ns as i64,
+                wait: wait.unwrap_or(-1),
+            }))
+        });
+        (waits, slices)
+    }
+
+    /// Puts all of them into memory.
+    ///
+    /// # Errors
+    /// If they can't be read again.
+    pub fn load_into(&mut self, tables: &mut SchedTables) -> io::Result<()> {
+        let (waits, slices) = self.tables();
+        tables.waits = waits.collect::<io::Result<_>>()?;
+        tables.slices = slices.collect::<io::Result<_>>()?;
+        Ok(())
+    }
+}
+
+/// ns since the recording's start.
+pub(super) fn since(origin: u64, time: u64) -> i64 {
+    time.wrapping_sub(origin) as i64
+}
+
+fn whole_ns(fixed: u64) -> i64 {
+    (fixed >> FRACTION_BITS) as i64
+}
+
+impl Gathered {
+    pub(super) fn collected(mut self, totals: &Totals) -> Result<Collected, RecordError> {
+        let processes = Processes::of(&self.tasks, &mut self.spaces, &mut self.files, self.origin, totals.now);
+        let mut naming = Naming::new(
+            &self.files,
+            KernelSymbols::read(),
+            processes.ns_tgids.clone(),
+            processes.rows.iter().map(|process| process.executable.clone()).collect(),
+        );
+        let mut stacks = NamedStacks::of(&self.stacks, &self.places, &mut naming);
+        let (causes, objects) = (std::mem::take(&mut self.causes), std::mem::take(&mut self.objects));
+        let names = WaitNames::of(causes, objects, &stacks, &mut naming);
+        let (mut tasks, rows) = self.tasks(&processes, totals.now);
+        let (samples, unattributed_ns) = self.samples(&mut tasks, &rows, &stacks);
+        let busy_ns: u64 = totals.applications.iter().map(|application| application.busy_ns).sum();
+        let session = SchedSession {
+            estimate: false,
+            per_process: self.settings.per_process,
+            cpus: self.settings.processors.into(),
+            sample_hz: self.settings.sample_hz.into(),
+            min_parallelism: self.settings.min_parallelism.into(),
+            stack_depth: self.settings.stack_depth.into(),
+            busy_ns: busy_ns as i64,
+            idle_ns: totals.applications.iter().map(|application| application.idle_ns).sum::<u64>() as i64,
+            // Threads that were lost are in it.
+            unattributed_ns: (busy_ns as i64
+                - (tasks.iter().map(|task| task.criticality_ns).sum::<i64>() - unattributed_ns))
+                .max(0),
+            drift: totals.drift as i64,
+            slices: (self.slice_count + totals.lost.waits) as i64,
+            critical_slices: self.critical_slices as i64,
+            start_ns: tasks.iter().map(|task| task.start_ns).min().unwrap_or(0),
+            end_ns: since(self.origin, totals.now),
+        };
+        let tables = SchedTables {
+            tasks,
+            parallelism: self.parallelism(totals, &processes),
+            samples,
+            moments: self.moments(&rows, &stacks),
+            stacks: std::mem::take(&mut stacks.rows),
+            frames: std::mem::take(&mut naming.frames),
+            waits: Vec::new(),
+            slices: Vec::new(),
+        };
+        let loss = self.loss(totals, &naming, &stacks, names.refused);
+        let components = std::mem::take(&mut naming.components);
+        Ok(Collected {
+            tables,
+            session,
+            processes: processes.rows,
+            components,
+            loss,
+            timeline: Timeline {
+                waits: self.waits,
+                slices: self.slices,
+                names,
+                tasks: rows,
+                origin: self.origin,
+                rows: RefCell::default(),
+            },
+        })
+    }
+
+    /// Rows of threads, and where each task number's is.
+    fn tasks(&self, processes: &Processes, now: u64) -> (Vec<Task>, HashMap<u32, TaskId>) {
+        let known = self.tasks.all().filter(|(_, task)| task.known);
+        let rows: HashMap<u32, TaskId> = (0..).zip(known.clone()).map(|(row, (number, _))| (number, row)).collect();
+        let tasks = known.map(|(number, task)| {
+            let record = &task.record;
+            let name = transect_bpf_collect::record::text(&record.comm);
+            let main = record.tid == record.tgid;
+            Task {
+                parent: rows.get(&record.parent).copied().filter(|_| !task.seeded),
+                process: processes.of_task[&number],
+                tid: if record.ns_tid != 0 { record.ns_tid } else { record.tid },
+                group: if main { "main".to_owned() } else { crate::assemble::group(&name, "", "") },
+                name,
+                start_ns: since(self.origin, task.begin),
+                end_ns: since(self.origin, if task.end != 0 { task.end } else { now.max(task.begin) }),
+                criticality_ns: whole_ns(record.criticality),
+                running_ns: record.running_ns as i64,
+                runnable_ns: record.runnable_ns as i64,
+                blocked_ns: record.blocked_ns as i64,
+                unattributed_ns: whole_ns(record.criticality),
+            }
+        });
+        (tasks.collect(), rows)
+    }
+
+    /// Rows of samples; takes their criticality off the threads' unattributed one. Returns what then is left of it.
+    fn samples(
+        &self,
+        tasks: &mut [Task],
+        rows: &HashMap<u32, TaskId>,
+        stacks: &NamedStacks,
+    ) -> (Vec<SchedSample>, i64) {
+        let mut sums: HashMap<(TaskId, StackId, SampleKey), SampleSum> = HashMap::new();
+        for (key, sum) in &self.samples.sums {
+            let Some((task, stack)) = rows.get(&key.task).copied().zip(stacks.row(key.stack)) else { continue };
+            // Different stacks may have the same names.
+            let row = sums.entry((task, stack, SampleKey { stack: 0, task: 0, ..*key })).or_default();
+            row.count += sum.count;
+            row.criticality += sum.criticality;
+            row.active_ns += sum.active_ns;
+        }
+        let mut samples: Vec<SchedSample> = sums
+            .into_iter()
+            .map(|((task, stack, key), sum)| SchedSample {
+                task,
+                stack,
+                n: i32::try_from(key.n).unwrap_or(i32::MAX),
+                origin: if key.stack_top { Origin::StackTop } else { Origin::Sample },
+                samples: sum.count as i64,
+                criticality_ns: whole_ns(sum.criticality),
+                active_ns: sum.active_ns as i64,
+                spin: !key.stack_top && stacks.spins(stack),
+            })
+            .collect();
+        samples.sort_unstable_by_key(|sample| (sample.task, sample.stack, sample.n, sample.origin));
+        for sample in &samples {
+            tasks[sample.task as usize].unattributed_ns -= sample.criticality_ns;
+        }
+        let left = tasks.iter().map(|task| task.unattributed_ns).sum();
+        (samples, left)
+    }
+
+    fn moments(&self, rows: &HashMap<u32, TaskId>, stacks: &NamedStacks) -> Vec<Moment> {
+        let named = self.samples.moments.iter().filter_map(|moment| {
+            let (task, stack) = rows.get(&moment.task).copied().zip(stacks.row(moment.stack))?;
+            Some(Moment { time_ns: since(self.origin, moment.time), task, stack })
+        });
+        let mut moments: Vec<Moment> = named.collect();
+        moments.sort_by_key(|moment| moment.time_ns);
+        moments
+    }
+
+    fn parallelism(&self, totals: &Totals, processes: &Processes) -> Vec<Parallelism> {
+        let mut rows = Vec::new();
+        for application in &totals.applications {
+            let first =
+                || self.tasks.all().find(|(_, task)| task.known && task.record.application == application.application);
+            let process = first().filter(|_| self.settings.per_process).map(|(number, _)| processes.of_task[&number]);
+            let times = (0..).zip(&application.histogram).filter(|(_, ns)| **ns > 0);
+            rows.extend(times.map(|(n, &ns)| Parallelism { process, n, ns: ns as i64 }));
+        }
+        rows
+    }
+
+    fn loss(&self, totals: &Totals, naming: &Naming<'_>, stacks: &NamedStacks, unnamed_waits: u64) -> Vec<Loss> {
+        let mut loss = Vec::new();
+        let mut add = |what: LossKind, place: &str, count: u64, reason: &str| {
+            if count > 0 {
+                loss.push(Loss { what, place: place.to_owned(), count: count as i64, reason: reason.to_owned() });
+            }
+        };
+        let scheduler = "scheduler";
+        let lost = &totals.lost;
+        let full = "the ring buffer was full";
+        add(LossKind::UnrecordedThreads, scheduler, lost.threads, "too many threads at once");
+        add(LossKind::UnrecordedThreads, scheduler, self.tasks.refused, "too many threads: records of more");
+        add(LossKind::UnrecordedThreads, scheduler, lost.applications, "too many processes: counted with the first");
+        add(LossKind::DroppedEvents, "scheduler: waits", lost.waits, full);
+        add(LossKind::DroppedEvents, "scheduler: samples", lost.samples, full);
+        add(LossKind::DroppedEvents, "scheduler: stacks", lost.stacks, full);
+        add(LossKind::DroppedEvents, "scheduler: threads", lost.tasks, full);
+        add(
+            LossKind::DroppedEvents,
+            "scheduler: samples",
+            lost.busy_samples,
+            "taken while the clock was being changed",
+        );
+        add(LossKind::DroppedEvents, scheduler, self.malformed, "records that could not be read");
+        add(LossKind::DroppedEvents, "scheduler: samples", self.samples.refused, "too many different stacks");
+        add(LossKind::DroppedEvents, "scheduler: waits", self.waits.lost(), "no space left on the disk");
+        add(LossKind::DroppedEvents, "scheduler: slices", self.slices.lost(), "no space left on the disk");
+        add(LossKind::DroppedEvents, "scheduler: waits", self.waits.coarse, "too many: summed up without stacks");
+        add(LossKind::UnresolvedNames, "scheduler: waits", unnamed_waits, "too many different objects");
+        add(LossKind::TruncatedStacks, scheduler, self.stacks.refused, "too many different stacks");
+        add(LossKind::TruncatedStacks, scheduler, stacks.missing, "named by records but never came");
+        for (flag, reason) in [
+            (stack_flags::TRUNCATED, "deeper than was wanted"),
+            (stack_flags::UNKNOWN_CODE, "unwinding stopped at code without a table"),
+            (stack_flags::UNREADABLE, "unwinding stopped at memory that is not resident"),
+        ] {
+            add(LossKind::TruncatedStacks, scheduler, stacks.stopped(flag), reason);
+        }
+        add(
+            LossKind::UnresolvedNames,
+            scheduler,
+            self.spaces.unseen,
+            "code of processes that ended before it was looked at",
+        );
+        let mut unnamed: Vec<_> = naming.unnamed.iter().collect();
+        unnamed.sort();
+        for (path, count) in unnamed {
+            let place = if path.is_empty() { "code without a file" } else { path };
+            add(LossKind::UnresolvedNames, place, count.unsigned_abs(), "addresses without a symbol");
+        }
+        let hidden = "the kernel hides its addresses (kernel.kptr_restrict)";
+        add(LossKind::UnresolvedNames, "[kernel]", naming.hidden.unsigned_abs(), hidden);
+        loss
+    }
+}
+
+impl Collected {
+    /// Adds everything to a profile, whose processes and components are used where they are the same. Waits and slices
+    /// are what is returned.
+    pub fn merge_into(mut self, profile: &mut Profile) -> Timeline {
+        let components: Vec<u32> = self
+            .components
+            .into_iter()
+            .map(|component| {
+                let same = |known: &Component| known.path == component.path && known.build_id == component.build_id;
+                let known = profile.components.iter().position(same);
+                known.unwrap_or_else(|| {
+                    profile.components.push(component);
+                    profile.components.len() - 1
+                }) as u32
+            })
+            .collect();
+        let before = profile.processes.len();
+        let processes: Vec<ProcessId> = self
+            .processes
+            .into_iter()
+            .map(|process| {
+                // The last program in a process number that began before this one ended.
+                let ends = process.start_ns + process.wall_ns;
+                let same = |known: &Process| known.pid == process.pid && known.start_ns <= ends;
+                let known = profile.processes[..before].iter().rposition(same);
+                known.unwrap_or_else(|| {
+                    profile.processes.push(process);
+                    profile.processes.len() - 1
+                }) as ProcessId
+            })
+            .collect();
+        for task in &mut self.tables.tasks {
+            task.process = processes[task.process as usize];
+        }
+        for process in self.tables.parallelism.iter_mut().flat_map(|row| &mut row.process) {
+            *process = processes[*process as usize];
+        }
+        for component in self.tables.frames.iter_mut().flat_map(|frame| &mut frame.component) {
+            *component = components[*component as usize];
+        }
+        profile.sched = self.tables;
+        profile.meta.criticality = Some(self.session);
+        profile.meta.collectors.push("sched".to_owned());
+        profile.loss.extend(self.loss);
+        self.timeline
+    }
+}

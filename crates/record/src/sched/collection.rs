@@ -1,0 +1,281 @@
+//! Takes in the records of the kernel's collector while the program runs, in bounded memory.
+//!
+//! Records of different processors come in the order in which they were reserved; what one names (a task, a stack) may
+//! come later than it, or never.
+
+use std::collections::HashMap;
+
+use std::path::Path;
+
+use transect_bpf_collect::record::{
+    FRACTION_BITS, MalformedRecord, Record, Stack, sched_sample, sched_task, sched_wait, task_event,
+};
+use transect_bpf_collect::{ApplicationTotals, Lost, OpenThread, SchedSettings};
+
+use super::address_space::AddressSpaces;
+use super::call_stack::{NO_STACK, RawStacks};
+use super::cause::Causes;
+use super::collected::{Collected, Gathered};
+use super::kind::Call;
+use super::mapped_file::MappedFiles;
+use super::object::{NO_OBJECT, ObjectNumber, Objects};
+use super::place::{Place, PlaceId, Places};
+use super::sample::{RawMoment, SampleKey, SampleSum, Samples};
+use super::task::RawTasks;
+use super::timeline::{RawSlice, RawWait, RawWaits, SliceRuns};
+use crate::error::RecordError;
+
+/// What the collector knows at the end.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Applications: one, or one for each process.
+    pub applications: Vec<ApplicationTotals>,
+    /// Threads that still live.
+    pub open: Vec<OpenThread>,
+    /// What the kernel's part could not keep.
+    pub lost: Lost,
+    /// Largest difference between the counted and the real number of active threads.
+    pub drift: u64,
+    /// Last instant observed, ns of the monotonic clock.
+    pub now: u64,
+}
+
+/// The records so far.
+#[derive(Debug)]
+pub struct Collection {
+    gathered: Gathered,
+    /// Addresses in the kernel by place; the same few come again and again.
+    kernel_places: HashMap<u64, PlaceId>,
+    scratch: (Vec<PlaceId>, Vec<PlaceId>),
+}
+
+impl Collection {
+    /// An empty one; `origin` is the recording's start, ns of the monotonic clock. Rows that are too many for memory are
+    /// put aside in files in `folder`, which have no names there.
+    ///
+    /// # Errors
+    /// If no file can be made there.
+    pub fn new(settings: &SchedSettings, origin: u64, folder: &Path) -> Result<Self, RecordError> {
+        let file = |source| RecordError::Read { path: folder.to_owned(), source };
+        Ok(Self {
+            gathered: Gathered {
+                settings: *settings,
+                origin,
+                tasks: RawTasks::default(),
+                places: Places::default(),
+                stacks: RawStacks::default(),
+                files: MappedFiles::default(),
+                spaces: AddressSpaces::default(),
+                objects: Objects::default(),
+                causes: Causes::default(),
+                samples: Samples::default(),
+                waits: RawWaits::new(folder).map_err(file)?,
+                slices: SliceRuns::new(folder).map_err(file)?,
+                malformed: 0,
+                critical_slices: 0,
+                slice_count: 0,
+            },
+            kernel_places: HashMap::new(),
+            scratch: Default::default(),
+        })
+    }
+
+    /// Takes in one record.
+    pub fn accept(&mut self, record: Record<'_>) {
+        match record {
+            Record::Task(task) => self.task(&task),
+            Record::Stack(stack) => self.stack(&stack),
+            Record::Wait(wait) => self.wait(&wait),
+            Record::Sample(sample) => self.sample(&sample),
+            Record::UnknownCode(unknown) => {
+                let g = &mut self.gathered;
+                g.spaces.meet(unknown.tgid, unknown.address, &mut g.files);
+            }
+        }
+    }
+
+    /// Counts a record that could not be read.
+    pub fn reject(&mut self, _: &MalformedRecord) {
+        self.gathered.malformed += 1;
+    }
+
+    /// What has time until the ring is empty.
+    pub fn between(&mut self) {
+        self.gathered.spaces.forget_ended();
+    }
+
+    /// Turns everything into tables: names all places, tells the kinds of all waits. To be called while the programs in
+    /// the kernel are still loaded.
+    ///
+    /// # Errors
+    /// If rows that were put aside can't be read again.
+    pub fn finish(mut self, mut totals: Totals) -> Result<Collected, RecordError> {
+        give_open_idle(&mut totals);
+        for open in &totals.open {
+            if let Some(wait) = &open.wait {
+                self.wait(wait);
+            }
+            self.gathered.tasks.update(&sched_task { event: task_event::BORN, ..open.task });
+            self.last_slice(&open.task, totals.now);
+        }
+        self.gathered.collected(&totals)
+    }
+
+    fn task(&mut self, record: &sched_task) {
+        let g = &mut self.gathered;
+        g.tasks.update(record);
+        let leader = record.tid == record.tgid;
+        match record.event {
+            task_event::BORN if leader => g.spaces.born(record.tgid, record.parent_tgid),
+            task_event::EXEC => g.spaces.replaced(record.tgid, &mut g.files),
+            task_event::EXIT => {
+                if leader {
+                    g.spaces.ended(record.tgid);
+                }
+                self.last_slice(record, record.time);
+            }
+            _ => {}
+        }
+    }
+
+    /// The slice that a thread's end, or the recording's, ends; and the criticality since its last sample, which its
+    /// last stack stands for.
+    fn last_slice(&mut self, record: &sched_task, end: u64) {
+        let g = &mut self.gathered;
+        let Some(task) = g.tasks.get_or_add(record.task) else { return };
+        let start = if task.last_wait_end != 0 { task.last_wait_end } else { task.begin };
+        if end > start && start != 0 {
+            let length = end - start;
+            // What is left of the totals; more than its length where records of slices were lost.
+            let criticality = record.criticality.saturating_sub(task.slices_criticality) >> FRACTION_BITS;
+            let runnable_ns = record.runnable_ns.saturating_sub(task.slices_runnable).min(length);
+            let criticality_ns = criticality.min(length);
+            g.slices.push(RawSlice { task: record.task, start, end, runnable_ns, criticality_ns, wait: None });
+            g.slice_count += 1;
+            task.last_wait_end = end;
+        }
+        if task.last_stack != NO_STACK && record.unattributed > 0 {
+            let key = SampleKey { task: record.task, stack: task.last_stack, n: task.last_n, stack_top: true };
+            g.samples.add(key, SampleSum { count: 0, criticality: record.unattributed, active_ns: 0 });
+        }
+    }
+
+    fn stack(&mut self, stack: &Stack<'_>) {
+        let g = &mut self.gathered;
+        // Sent again where the kernel's part could not remember that it had been.
+        if g.stacks.has(stack.id) {
+            return;
+        }
+        let (kernel, user) = &mut self.scratch;
+        kernel.clear();
+        user.clear();
+        for (depth, address) in stack.kernel().enumerate() {
+            let number = match self.kernel_places.get(&address) {
+                Some(&number) if depth > 0 => Some(number),
+                _ => g.places.number(Place::Kernel { address, returns: depth > 0 }),
+            };
+            if let Some(number) = number.filter(|_| depth > 0) {
+                self.kernel_places.insert(address, number);
+            }
+            kernel.extend(number);
+        }
+        for (depth, address) in stack.user().enumerate() {
+            let place = g.spaces.place(stack.tgid, address, depth > 0, &mut g.files);
+            user.extend(g.places.number(place));
+        }
+        if kernel.len() < stack.kernel().len() || user.len() < stack.user().len() {
+            g.stacks.refused += 1;
+            return;
+        }
+        g.stacks.insert(stack.id, stack.flags, kernel, user);
+    }
+
+    fn wait(&mut self, record: &sched_wait) {
+        let object = self.object(record);
+        let g = &mut self.gathered;
+        let cause = g.causes.number(record, object);
+        let stack = g.stacks.number(record.stack);
+        let party = |stacks: &mut RawStacks, task: u32, stack: u64| match task {
+            0 => (0, NO_STACK),
+            task => (task, stacks.number(stack)),
+        };
+        let (holder, holder_stack) = party(&mut g.stacks, record.holder, record.holder_stack);
+        let (waker, waker_stack) = party(&mut g.stacks, record.waker, record.waker_stack);
+        let wait = g.waits.push(RawWait {
+            task: record.task,
+            stack,
+            cause,
+            holder,
+            holder_stack,
+            waker,
+            waker_stack,
+            begin: record.begin,
+            end: record.end.max(record.begin),
+            idle_ns: record.idle,
+            gain_ns: record.gain >> FRACTION_BITS,
+        });
+        // A wait that was under way when the recording began has no slice before it.
+        let has_slice = record.slice_begin != 0 && record.slice_begin < record.begin;
+        if let Some(task) = g.tasks.get_or_add(record.task) {
+            if has_slice {
+                task.slices_criticality += record.slice_criticality;
+                task.slices_runnable += record.slice_runnable_ns;
+            }
+            task.last_wait_end = task.last_wait_end.max(record.end);
+            if stack != NO_STACK {
+                (task.last_stack, task.last_n) = (stack, record.n + 1);
+            }
+        }
+        if has_slice {
+            g.slice_count += 1;
+            g.critical_slices += u64::from(record.n < g.settings.min_parallelism);
+            let length = record.begin - record.slice_begin;
+            g.slices.push(RawSlice {
+                task: record.task,
+                start: record.slice_begin,
+                end: record.begin,
+                runnable_ns: record.slice_runnable_ns.min(length),
+                criticality_ns: record.slice_criticality >> FRACTION_BITS,
+                wait,
+            });
+            let key = SampleKey { task: record.task, stack, n: record.n + 1, stack_top: true };
+            g.samples.add(key, SampleSum { count: 1, criticality: 0, active_ns: 0 });
+        }
+    }
+
+    fn object(&mut self, record: &sched_wait) -> ObjectNumber {
+        let g = &mut self.gathered;
+        let tgid = g.tasks.get(record.task).filter(|task| task.known).map(|task| task.record.tgid);
+        let Some(tgid) = tgid else { return NO_OBJECT };
+        match Call::of(record.system_call) {
+            Call::Futex => g.objects.word(tgid, record.arguments[0], &mut g.spaces, &mut g.files),
+            _ => g.objects.descriptor(tgid, &record.object),
+        }
+    }
+
+    fn sample(&mut self, record: &sched_sample) {
+        let g = &mut self.gathered;
+        let stack = g.stacks.number(record.stack);
+        let key = SampleKey { task: record.task, stack, n: record.n, stack_top: false };
+        let (criticality, active_ns) = (record.criticality, record.active_ns);
+        g.samples.add(key, SampleSum { count: 1, criticality, active_ns });
+        g.samples.note(RawMoment { time: record.time, task: record.task, stack });
+    }
+}
+
+/// Idle time that no wait has ended goes to the one that began it: the last of those that are under way. Where none is,
+/// the application was over by then.
+fn give_open_idle(totals: &mut Totals) {
+    for application in totals.applications.iter_mut().filter(|application| application.idle_open_ns > 0) {
+        let waits = totals.open.iter_mut().filter(|open| open.task.application == application.application);
+        match waits.filter_map(|open| open.wait.as_mut()).max_by_key(|wait| wait.begin) {
+            Some(wait) => wait.idle += application.idle_open_ns,
+            None => {
+                application.idle_ns = application.idle_ns.saturating_sub(application.idle_open_ns);
+                if let Some(none_active) = application.histogram.first_mut() {
+                    *none_active = none_active.saturating_sub(application.idle_open_ns);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Names of the kernel's functions.
+
+/// Functions of the kernel, its modules and its BPF programs, by address.
+#[derive(Debug, Default)]
+pub struct KernelSymbols {
+    starts: Vec<(u64, u32)>,
+    names: String,
+}
+
+/// What a stack shows of a kernel whose names may not be read.
+pub const UNNAMED: &str = "[kernel]";
+
+impl KernelSymbols {
+    /// Reads them; empty if the system does not show addresses to this process.
+    pub fn read() -> Self {
+        std::fs::read_to_string("/proc/kallsyms").map_or_else(|_| Self::default(), |text| Self::parse(&text))
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut symbols = Self::default();
+        for line in text.lines() {
+            // address, type, name, [module]
+            let mut words = line.split_ascii_whitespace();
+            let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next()) else { continue };
+            let Ok(address) = u64::from_str_radix(address, 16) else { continue };
+            if address == 0 || !matches!(kind, "t" | "T" | "w" | "W") {
+                continue;
+            }
+            symbols.starts.push((address, symbols.names.len() as u32));
+            symbols.names.push_str(name);
+            symbols.names.push('\n');
+        }
+        symbols.starts.sort_by_key(|(address, _)| *address);
+        symbols
+    }
+
+    /// True if no name may be read.
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// The function at an address.
+    pub fn at(&self, address: u64) -> Option<&str> {
+        let after = self.starts.partition_point(|(start, _)| *start <= address);
+        let (_, name) = self.starts[..after].last()?;
+        self.names.get(*name as usize..)?.lines().next()
+    }
+}
+
+/// Frames between the leaf and what the thread did: the collector's own, and those of the scheduler itself.
+pub fn is_below_the_wait(function: &str) -> bool {
+    const BEGINNINGS: &[&str] = &[
+        "bpf_prog_",
+        "bpf_trampoline_",
+        "bpf_get_stack",
+        "__bpf_get_stack",
+        "bpf_trace_run",
+        "__bpf_trace_",
+        "__traceiter_",
+        "bpf_loop",
+        "trace_event_raw_event_",
+        "perf_trace_",
+        "schedule_hrtimeout_range",
+        "schedule_timeout",
+        "get_perf_callchain",
+        "perf_callchain",
+        "bpf_overflow_handler",
+        "__perf_event_overflow",
+    ];
+    const NAMES: &[&str] =
+        &["schedule", "__schedule", "schedule_preempt_disabled", "preempt_schedule", "__schedule_loop"];
+    NAMES.contains(&function) || BEGINNINGS.iter().any(|beginning| function.starts_with(beginning))
+}
+
+/// Frames between the program and the system call: the same for every call.
+pub fn is_entry_code(function: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "entry_SYSCALL_64_after_hwframe",
+        "entry_SYSCALL_64",
+        "entry_SYSCALL_64_safe_stack",
+        "do_syscall_64",
+        "x64_sys_call",
+        "do_syscall_x64",
+        "ret_from_fork",
+        "ret_from_fork_asm",
+        "syscall_exit_to_user_mode",
+        "__syscall_exit_to_user_mode_work",
+        "exit_to_user_mode_prepare",
+        "exit_to_user_mode_loop",
+        "entry_SYSCALL_compat_after_hwframe",
+    ];
+    NAMES.contains(&function)
+}
+
+/// A function's name as reports show it: a system call under its own name, copies under that of the original.
+pub fn shown(function: &str) -> &str {
+    let name = function.split('.').next().filter(|name| !name.is_empty()).unwrap_or(function);
+    ["__x64_sys_", "__do_sys_", "__se_sys_"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_by_address() {
+        let symbols = KernelSymbols::parse(
+            "ffffffff81000000 T _text\nffffffff81000100 t do_it.isra.0\nffffffff81000080 D data\n\
+             ffffffffc0000000 t bpf_prog_1 [bpf]\nnonsense\n",
+        );
+        assert_eq!(symbols.at(0xffff_ffff_8100_0000), Some("_text"));
+        assert_eq!(symbols.at(0xffff_ffff_8100_00ff), Some("_text"));
+        assert_eq!(symbols.at(0xffff_ffff_8100_0101), Some("do_it.isra.0"));
+        assert_eq!(symbols.at(0xffff_ffff_d000_0000), Some("bpf_prog_1"));
+        assert_eq!(symbols.at(0x1000), None);
+        assert!(KernelSymbols::parse("0000000000000000 T _text\n").is_empty(), "hidden");
+    }
+
+    #[test]
+    fn names_are_shown_plainly() {
+        assert_eq!(shown("__x64_sys_openat"), "openat");
+        assert_eq!(shown("__mutex_lock.constprop.0"), "__mutex_lock");
+        assert_eq!(shown("vfs_read"), "vfs_read");
+        assert!(is_below_the_wait("bpf_trampoline_6442538117"));
+        assert!(is_below_the_wait("__schedule"));
+        assert!(!is_below_the_wait("io_schedule"));
+        assert!(is_entry_code("do_syscall_64"));
+    }
+}

@@ -1,0 +1,67 @@
+//! Places in code, as soon as an address is known: what an address means changes when the process loads, unloads or
+//! ends.
+
+use std::collections::HashMap;
+
+/// Number of a [`Place`] in [`Places`].
+pub type PlaceId = u32;
+/// Number of a file in [`super::mapped_file::MappedFiles`].
+pub type FileId = u32;
+
+/// A place in code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In a file that was mapped there.
+    File {
+        /// The file.
+        file: FileId,
+        /// Offset in it.
+        offset: u64,
+        /// The call before it is meant: this is where it returns to.
+        returns: bool,
+    },
+    /// Code without a file (of a just-in-time compiler), or of a process that could not be looked at any more.
+    Memory {
+        /// Process, as the initial pid namespace numbers it.
+        tgid: i32,
+        /// Address in it.
+        address: u64,
+        /// As above.
+        returns: bool,
+    },
+    /// In the kernel.
+    Kernel {
+        /// Address.
+        address: u64,
+        /// As above.
+        returns: bool,
+    },
+}
+
+/// Places by number, each once.
+#[derive(Debug, Default)]
+pub struct Places {
+    numbers: HashMap<Place, PlaceId>,
+    places: Vec<Place>,
+}
+
+/// More are not kept: some 10 MB.
+const MAX_PLACES: usize = 200_000;
+
+impl Places {
+    /// Number of a place; `None` if there are too many.
+    pub fn number(&mut self, place: Place) -> Option<PlaceId> {
+        if let Some(&number) = self.numbers.get(&place) {
+            return Some(number);
+        }
+        let number = u32::try_from(self.places.len()).ok().filter(|_| self.places.len() < MAX_PLACES)?;
+        self.numbers.insert(place, number);
+        self.places.push(place);
+        Some(number)
+    }
+
+    /// All places; their numbers are their positions.
+    pub fn all(&self) -> &[Place] {
+        &self.places
+    }
+}

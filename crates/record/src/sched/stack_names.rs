@@ -1,0 +1,126 @@
+//! Stacks with names: frames root first, and what they tell about a wait.
+
+use std::collections::HashMap;
+
+use transect_bpf_collect::record::stack_flags;
+use transect_profile_model::{CallStack, FrameId, StackId};
+
+use super::call_stack::{RawStacks, StackNumber};
+use super::kernel_symbols::{is_below_the_wait, is_entry_code, shown};
+use super::kind::{KernelWait, UserWait};
+use super::naming::Naming;
+use super::place::{PlaceId, Places};
+
+/// What a stack tells about a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct StackHint {
+    /// By its user half.
+    pub user: Option<UserWait>,
+    /// By its kernel half.
+    pub kernel: Option<KernelWait>,
+}
+
+/// Stacks by their names; those that differ in addresses only are one.
+#[derive(Debug, Default)]
+pub struct NamedStacks {
+    /// Rows of the table.
+    pub rows: Vec<CallStack>,
+    /// Whether the leaf is in a loop that waits.
+    spin: Vec<bool>,
+    /// By stack number.
+    by_number: Vec<Option<(StackId, StackHint)>>,
+    /// Stacks that records name and that never came.
+    pub missing: u64,
+    /// Stacks whose unwinding stopped early, by flag.
+    stopped: HashMap<u32, u64>,
+}
+
+/// Functions that a program or thread begins with.
+const ROOTS: &[&str] = &["main", "_start", "start_thread", "clone", "clone3", "__clone", "__clone3", "thread_start"];
+
+impl NamedStacks {
+    /// Names all stacks that came.
+    pub fn of(stacks: &RawStacks, places: &Places, naming: &mut Naming<'_>) -> Self {
+        let mut named = Self { by_number: vec![None; stacks.len()], ..Self::default() };
+        let mut known: HashMap<(CallStack, bool), StackId> = HashMap::new();
+        let mut user: HashMap<PlaceId, Vec<FrameId>> = HashMap::new();
+        let mut kernel: HashMap<PlaceId, String> = HashMap::new();
+        for number in 1..stacks.len() as StackNumber {
+            let Some(stack) = stacks.get(number) else {
+                named.missing += 1;
+                continue;
+            };
+            let mut frames = Vec::new();
+            for place in stack.user.iter().rev() {
+                let found = user.entry(*place).or_insert_with(|| naming.user_frames(places.all()[*place as usize]));
+                frames.extend_from_slice(found);
+            }
+            let mut functions: Vec<String> = Vec::with_capacity(stack.kernel.len());
+            for place in stack.kernel {
+                let name =
+                    kernel.entry(*place).or_insert_with(|| naming.kernel_function(places.all()[*place as usize]));
+                functions.push(name.clone());
+            }
+            let hint = StackHint {
+                user: user_hint(&frames, naming),
+                kernel: KernelWait::of(functions.iter().map(|function| shown(function))),
+            };
+            let own = functions.iter().rposition(|function| is_below_the_wait(function)).map_or(0, |last| last + 1);
+            let wanted = functions[own..].iter().filter(|function| !is_entry_code(function)).rev();
+            frames.extend(wanted.map(|function| naming.kernel_frame(function)));
+            let at_root = frames.first().is_some_and(|&root| {
+                let root = &naming.frames[root as usize].function;
+                ROOTS.contains(&root.as_str())
+            });
+            let spin = stack.kernel.is_empty()
+                && stack.user.first().is_some_and(|place| naming.is_spin(places.all()[*place as usize]));
+            let row = CallStack { frames, complete: stack.flags & stack_flags::COMPLETE != 0 || at_root };
+            for flag in [stack_flags::TRUNCATED, stack_flags::UNKNOWN_CODE, stack_flags::UNREADABLE] {
+                if stack.flags & flag != 0 && !row.complete {
+                    *named.stopped.entry(flag).or_default() += 1;
+                }
+            }
+            let id = *known.entry((row, spin)).or_insert_with_key(|(row, spin)| {
+                named.rows.push(row.clone());
+                named.spin.push(*spin);
+                named.rows.len() as StackId - 1
+            });
+            named.by_number[number as usize] = Some((id, hint));
+        }
+        named
+    }
+
+    /// Row of a stack, if it came.
+    pub fn row(&self, number: StackNumber) -> Option<StackId> {
+        self.get(number).map(|(id, _)| id)
+    }
+
+    /// Row of a stack and what it tells, if it came.
+    pub fn get(&self, number: StackNumber) -> Option<(StackId, StackHint)> {
+        self.by_number.get(number as usize).copied().flatten()
+    }
+
+    /// All by number.
+    pub fn by_number(&self) -> &[Option<(StackId, StackHint)>] {
+        &self.by_number
+    }
+
+    /// Whether the leaf of the stack in this row is in a loop that waits.
+    pub fn spins(&self, row: StackId) -> bool {
+        self.spin.get(row as usize).copied().unwrap_or(false)
+    }
+
+    /// Stacks whose unwinding stopped for the reason of a flag.
+    pub fn stopped(&self, flag: u32) -> u64 {
+        self.stopped.get(&flag).copied().unwrap_or(0)
+    }
+}
+
+/// From the frames of a program, root first.
+fn user_hint(frames: &[FrameId], naming: &Naming<'_>) -> Option<UserWait> {
+    UserWait::of(frames.iter().rev().map(|&frame| {
+        let frame = &naming.frames[frame as usize];
+        let component = frame.component.map_or("", |id| naming.components[id as usize].path.as_str());
+        (frame.function.as_str(), component.rsplit('/').next().unwrap_or(component))
+    }))
+}

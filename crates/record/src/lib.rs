@@ -25,8 +25,8 @@ pub mod probe_session;
 mod process_start;
 #[allow(unsafe_code)]
 mod published;
-pub mod sched_estimate;
 pub mod sched;
+pub mod sched_estimate;
 mod session;
 mod signals;
 mod static_components;

@@ -386,7 +386,8 @@ Examples:
   transect export p.transect --format firefox --output p.json        open at profiler.firefox.com
   transect export p.transect --format speedscope --output p.speedscope.json
   transect export p.transect --format chrome --output p.trace.json   open at ui.perfetto.dev
-  transect export p.transect --format csv > flows.csv")]
+  transect export p.transect --format csv > flows.csv
+  transect export p.transect --view criticality --format collapsed | inferno-flamegraph > critical.svg")]
 pub struct ExportArguments {
     /// Profile folder
     #[arg(value_name = "DIR")]
@@ -394,6 +395,10 @@ pub struct ExportArguments {
     /// Format
     #[arg(long, value_name = "FORMAT", value_parser = export_formats())]
     pub format: String,
+    /// What stacks and their weights are: flows by self time, or call paths by criticality. Without it, what the
+    /// profile holds; flows if it holds both
+    #[arg(long, value_name = "VIEW", value_parser = ["flows", "criticality"])]
+    pub view: Option<String>,
     /// Write to a file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

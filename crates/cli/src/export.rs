@@ -1,6 +1,6 @@
 //! `transect export`.
 
-use transect_profile_export::Format;
+use transect_profile_export::{Format, Subject};
 
 use crate::arguments::ExportArguments;
 use crate::failure::Failure;
@@ -21,9 +21,15 @@ pub fn export(arguments: &ExportArguments) -> Result<u8, Failure> {
     }
     let _progress = Progress::start(format!("converting {}", arguments.folder.display()));
     let profile = transect_profile_store::read(&arguments.folder).map_err(Failure::Read)?;
+    let subject = match arguments.view.as_deref() {
+        Some("criticality") => Subject::Criticality,
+        Some(_) => Subject::Flows,
+        None => Subject::of(&profile),
+    };
+    let write = |out: &mut dyn std::io::Write| transect_profile_export::export_subject(&profile, format, subject, out);
     match &arguments.output {
-        Some(path) => output::write_file(path, |out| transect_profile_export::export(&profile, format, out))?,
-        None => Stream::Stdout.write(|out| transect_profile_export::export(&profile, format, out))?,
+        Some(path) => output::write_file(path, write)?,
+        None => Stream::Stdout.write(write)?,
     }
     Ok(0)
 }

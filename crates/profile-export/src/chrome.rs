@@ -1,7 +1,8 @@
 //! Chrome trace events, JSON object format.
 //!
 //! Each thread is one complete event over its lifetime, each traced call an instant event on its thread, each sampled
-//! function a counter of its latency over time; folded flows have no point in time and are not in it.
+//! function a counter of its latency over time; folded flows have no point in time and are not in it. Of the scheduler,
+//! each slice and each wait is a complete event on its thread, and the number of active threads a counter.
 
 use std::io::Write;
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use transect_profile_model::{Profile, TraceEvent};
 
 use crate::stack::Stacks;
-use crate::{ExportError, Format};
+use crate::{ExportError, Format, Subject, schedule_events};
 
 pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
     let fail = |e| ExportError::json(Format::Chrome, e);
@@ -18,12 +19,19 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), Export
     serde_json::to_writer(&mut *out, &json!({ "command": profile.meta.command, "exporter": "transect" }))
         .map_err(fail)?;
     out.write_all(b",\"traceEvents\":[")?;
-    let stacks = Stacks::collect(profile);
+    let stacks = Stacks::collect(profile, Subject::Flows);
     let metadata = metadata_events(profile);
     let spans = thread_spans(profile);
     let calls = profile.trace.iter().filter_map(|event| traced_call(profile, &stacks, event));
     let latencies = crate::latency_counters::events(profile);
-    for (n, event) in metadata.into_iter().chain(spans).chain(latencies).chain(calls).enumerate() {
+    for (n, event) in metadata
+        .into_iter()
+        .chain(spans)
+        .chain(latencies)
+        .chain(calls)
+        .chain(schedule_events::events(profile))
+        .enumerate()
+    {
         out.write_all(if n == 0 { b"\n" } else { b",\n" })?;
         serde_json::to_writer(&mut *out, &event).map_err(fail)?;
     }
@@ -36,20 +44,22 @@ pub(crate) fn microseconds(ns: i64) -> f64 {
     ns as f64 / 1000.0
 }
 
-fn metadata_events(profile: &Profile) -> Vec<Value> {
+/// The name of a process or thread.
+pub(crate) fn metadata_event(name: &str, pid: i32, tid: i32, value: &str) -> Value {
     // Category and time say nothing here, but strict readers take no event without.
-    let event = |name: &str, pid: i32, tid: i32, value: &str| {
-        json!({
-            "ph": "M", "cat": "__metadata", "name": name, "pid": pid, "tid": tid, "ts": 0,
-            "args": { "name": value },
-        })
-    };
+    json!({
+        "ph": "M", "cat": "__metadata", "name": name, "pid": pid, "tid": tid, "ts": 0, "args": { "name": value },
+    })
+}
+
+fn metadata_events(profile: &Profile) -> Vec<Value> {
+    let event = metadata_event;
     let processes = profile.processes.iter().map(|p| event("process_name", p.pid, p.pid, &p.executable));
     let threads = profile.threads.iter().filter_map(|t| {
         let pid = profile.processes.get(t.process as usize)?.pid;
         Some(event("thread_name", pid, t.tid, &t.name))
     });
-    processes.chain(threads).collect()
+    processes.chain(threads).chain(schedule_events::thread_names(profile)).collect()
 }
 
 fn thread_spans(profile: &Profile) -> Vec<Value> {

@@ -3,25 +3,33 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use transect_profile_model::Profile;
+use transect_profile_model::{Profile, Space};
 
-use crate::stack::Stacks;
-use crate::{ExportError, Format};
+use crate::stack::{Frame, Stacks};
+use crate::{ExportError, Format, Subject};
 
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
-    let stacks = Stacks::collect(profile);
+pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) -> Result<(), ExportError> {
+    let stacks = Stacks::collect(profile, subject);
     if !stacks.has_times {
         return Err(ExportError::NoTimes { format: Format::Collapsed });
     }
     let mut lines: BTreeMap<String, i64> = BTreeMap::new();
     for stack in stacks.rows.iter().filter(|s| s.self_ns > 0) {
-        let frames: Vec<String> = stack.frames.iter().map(|f| plain(&stacks.text(f))).collect();
+        let frames: Vec<String> = stack.frames.iter().map(|f| plain(&stacks.text(f)) + mark(f)).collect();
         *lines.entry(frames.join(";")).or_default() += stack.self_ns;
     }
     for (stack, ns) in lines {
         writeln!(out, "{stack} {ns}")?;
     }
     Ok(())
+}
+
+/// How `stackcollapse-perf.pl` marks functions of the kernel, for viewers that colour them.
+fn mark(frame: &Frame<'_>) -> &'static str {
+    match frame {
+        Frame::Function(frame) if frame.space == Space::Kernel => "_[k]",
+        _ => "",
+    }
 }
 
 /// The format has no quoting: `;` separates frames and a newline ends the stack. `;` becomes `:` as in

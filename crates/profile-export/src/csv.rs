@@ -63,6 +63,31 @@ pub const LATENCY_COLUMNS: [&str; 16] = [
     "process",
 ];
 
+/// Columns of critical paths, in order.
+pub const CRITICAL_PATH_COLUMNS: [&str; 16] = [
+    "state",
+    "criticality_ns",
+    "corrected_ns",
+    "spin_ns",
+    "low_parallelism_ns",
+    "kernel_ns",
+    "samples",
+    "place",
+    "kind",
+    "object",
+    "group",
+    "complete",
+    "stack",
+    "components",
+    "lines",
+    "parallelism",
+];
+
+pub(crate) fn write_critical_paths(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
+    let paths = transect_analyze::criticality(profile, &Selection::default()).map(|view| view.paths);
+    write_rows(&CRITICAL_PATH_COLUMNS, &paths.unwrap_or_default(), out)
+}
+
 pub(crate) fn write_latency(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
     write_rows(&LATENCY_COLUMNS, &transect_analyze::latency(profile, &Selection::default()), out)
 }

@@ -26,6 +26,11 @@ pub enum ExportError {
         /// The format asked for.
         format: Format,
     },
+    /// Critical paths were asked for, and the profile holds nothing of the scheduler.
+    #[error(
+        "the profile holds nothing of the scheduler: record it with --collect sched, or with: transect criticality"
+    )]
+    NoSchedule,
     /// An encoder of another crate refused the data.
     #[error("cannot encode the profile as {format}: {reason}")]
     Encode {

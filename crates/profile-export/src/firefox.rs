@@ -2,7 +2,8 @@
 //!
 //! Folded flows have no point in time: each thread's stacks are laid one after the other from the thread's start, the
 //! heaviest first, each as long as its self time. Call tree and flame graph are exact, the order on the timeline is
-//! not. Traced calls are markers at their true times.
+//! not. Traced calls are markers at their true times. Of critical paths, samples have their true times as far as the
+//! recording kept them, and waits are markers.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -11,16 +12,22 @@ use std::time::Duration;
 use fxprof_processed_profile::{
     CategoryColor, CategoryHandle, CategoryPairHandle, CpuDelta, Frame, FrameFlags, FrameInfo, MarkerFieldFlags,
     MarkerFieldFormat, MarkerLocations, MarkerTiming, Profile as FirefoxProfile, ReferenceTimestamp, SamplingInterval,
-    StaticSchemaMarker, StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp, WeightType,
+    StackHandle, StaticSchemaMarker, StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp, WeightType,
 };
 use serde_json::Value;
-use transect_profile_model::{ApiClass, Profile, ThreadId, TraceEvent};
+use transect_profile_model::{ApiClass, Profile, SchedWait, StackId, TaskId, ThreadId, TraceEvent};
 
 use crate::stack::{Stack, Stacks, file_name};
-use crate::{ExportError, Format};
+use crate::{ExportError, Format, Subject};
 
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
-    let stacks = Stacks::collect(profile);
+/// Waits that become markers, the longest: the viewer is slow with more.
+const MOST_WAITS: usize = 100_000;
+
+pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) -> Result<(), ExportError> {
+    let stacks = Stacks::collect(profile, subject);
+    if subject == Subject::Criticality {
+        return write_schedule(profile, &stacks, out);
+    }
     if !stacks.has_times {
         return Err(ExportError::NoTimes { format: Format::Firefox });
     }
@@ -44,6 +51,53 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), Export
     }
     let json = layout.into_json().map_err(|e| ExportError::json(Format::Firefox, e))?;
     serde_json::to_writer(out, &json).map_err(|e| ExportError::json(Format::Firefox, e))
+}
+
+fn write_schedule(profile: &Profile, stacks: &Stacks<'_>, out: &mut dyn Write) -> Result<(), ExportError> {
+    let mut layout = Layout::new(profile);
+    let tasks = &profile.sched.tasks;
+    let threads = layout.add(profile, tasks.iter().map(|t| (t.process, t.tid, t.name.as_str(), t.start_ns, t.end_ns)));
+    for (id, rows) in timed(profile, stacks) {
+        if let Some(&handle) = threads.get(id as usize) {
+            layout.add_timed_samples(handle, &rows, stacks);
+        }
+    }
+    let mut waits: Vec<&SchedWait> = profile.sched.waits.iter().filter(|wait| wait.count == 1).collect();
+    waits.sort_by_key(|wait| (std::cmp::Reverse(wait.ns), wait.begin_ns));
+    waits.truncate(MOST_WAITS);
+    for wait in waits {
+        if let Some(&handle) = threads.get(wait.task as usize) {
+            layout.add_wait(handle, profile, wait);
+        }
+    }
+    let json = layout.into_json().map_err(|e| ExportError::json(Format::Firefox, e))?;
+    serde_json::to_writer(out, &json).map_err(|e| ExportError::json(Format::Firefox, e))
+}
+
+/// Stacks of each thread by time. A stack's criticality is divided evenly among the timer's samples of it; what has
+/// none stands where its thread starts, idle time at the end of the wait that it is charged to.
+fn timed<'s, 'a>(profile: &'a Profile, stacks: &'s Stacks<'a>) -> BTreeMap<TaskId, Vec<(i64, &'s Stack<'a>, i64)>> {
+    let tables = &profile.sched;
+    let mut moments: BTreeMap<(TaskId, StackId), Vec<i64>> = BTreeMap::new();
+    for moment in &tables.moments {
+        moments.entry((moment.task, moment.stack)).or_default().push(moment.time_ns);
+    }
+    let mut by_task: BTreeMap<TaskId, Vec<(i64, &Stack<'a>, i64)>> = BTreeMap::new();
+    // In the order in which the stacks were made: samples, waits, what is left of each thread.
+    let samples = tables.samples.iter().map(|sample| moments.get(&(sample.task, sample.stack)).cloned());
+    let waits = tables.waits.iter().filter(|wait| wait.idle_ns > 0).map(|wait| Some(vec![wait.end_ns]));
+    let times = samples.chain(waits).chain(std::iter::repeat(None));
+    for (stack, times) in stacks.rows.iter().zip(times) {
+        let start = tables.tasks.get(stack.thread as usize).map_or(0, |task| task.start_ns);
+        let times = times.filter(|times| !times.is_empty()).unwrap_or_else(|| vec![start]);
+        let (each, rest) = (stack.self_ns / times.len() as i64, stack.self_ns % times.len() as i64);
+        let rows = by_task.entry(stack.thread).or_default();
+        rows.extend(times.iter().enumerate().map(|(i, &time)| (time, stack, each + if i == 0 { rest } else { 0 })));
+    }
+    for rows in by_task.values_mut() {
+        rows.sort_by_key(|row| row.0);
+    }
+    by_task
 }
 
 /// Time since the recording's start; the format has no negative times.
@@ -76,6 +130,16 @@ impl Layout {
     }
 
     fn add_threads(&mut self, profile: &Profile) -> Vec<ThreadHandle> {
+        let threads = profile.threads.iter();
+        self.add(profile, threads.map(|t| (t.process, t.tid, t.name.as_str(), t.start_ns, t.start_ns + t.wall_ns)))
+    }
+
+    /// Adds processes and threads: process, tid, name, start and end of each.
+    fn add<'p>(
+        &mut self,
+        profile: &Profile,
+        threads: impl Iterator<Item = (u32, i32, &'p str, i64, i64)>,
+    ) -> Vec<ThreadHandle> {
         let processes: Vec<_> = profile
             .processes
             .iter()
@@ -86,17 +150,17 @@ impl Layout {
                 handle
             })
             .collect();
-        let unknown = profile.threads.iter().any(|t| t.process as usize >= processes.len());
-        let fallback = unknown.then(|| self.target.add_process("[unknown]", 0, timestamp(0)));
-        profile
-            .threads
-            .iter()
-            .map(|t| {
-                let process = processes.get(t.process as usize).copied().or(fallback).expect("a process for each");
-                let is_main = profile.processes.get(t.process as usize).is_some_and(|p| p.pid == t.tid);
-                let handle = self.target.add_thread(process, t.tid.unsigned_abs(), timestamp(t.start_ns), is_main);
-                self.target.set_thread_name(handle, &t.name);
-                self.target.set_thread_end_time(handle, timestamp(t.start_ns + t.wall_ns));
+        let mut unknown = None;
+        threads
+            .map(|(process, tid, name, start_ns, end_ns)| {
+                let known = processes.get(process as usize).copied();
+                let process_handle = known.unwrap_or_else(|| {
+                    *unknown.get_or_insert_with(|| self.target.add_process("[unknown]", 0, timestamp(0)))
+                });
+                let is_main = profile.processes.get(process as usize).is_some_and(|p| p.pid == tid);
+                let handle = self.target.add_thread(process_handle, tid.unsigned_abs(), timestamp(start_ns), is_main);
+                self.target.set_thread_name(handle, name);
+                self.target.set_thread_end_time(handle, timestamp(end_ns));
                 self.target.set_thread_samples_weight_type(handle, WeightType::TracingMs);
                 handle
             })
@@ -110,17 +174,7 @@ impl Layout {
         for row in rows {
             let waits = row.class.is_wait() || row.class == ApiClass::Io;
             let category_pair = if waits { self.waiting } else { self.computing };
-            let frames: Vec<FrameInfo> = row
-                .frames
-                .iter()
-                // Program and thread group are tracks of their own here.
-                .skip(2)
-                .map(|f| {
-                    let label = self.target.intern_string(&stacks.text(f));
-                    FrameInfo { frame: Frame::Label(label), category_pair, flags: FrameFlags::empty() }
-                })
-                .collect();
-            let stack = self.target.intern_stack_frames(thread, frames.into_iter());
+            let stack = self.stack(thread, row, stacks, category_pair);
             let weight = self.weight(row.self_ns);
             self.target.add_sample(thread, timestamp(at_ns), stack, computed, weight);
             at_ns += row.self_ns;
@@ -128,6 +182,55 @@ impl Layout {
         }
         let weight = self.weight(0);
         self.target.add_sample(thread, timestamp(at_ns), None, computed, weight);
+    }
+
+    fn stack(
+        &mut self,
+        thread: ThreadHandle,
+        row: &Stack<'_>,
+        stacks: &Stacks<'_>,
+        category_pair: CategoryPairHandle,
+    ) -> Option<StackHandle> {
+        let frames: Vec<FrameInfo> = row
+            .frames
+            .iter()
+            // Program and thread group are tracks of their own here.
+            .skip(2)
+            .map(|f| {
+                let label = self.target.intern_string(&stacks.text(f));
+                FrameInfo { frame: Frame::Label(label), category_pair, flags: FrameFlags::empty() }
+            })
+            .collect();
+        self.target.intern_stack_frames(thread, frames.into_iter())
+    }
+
+    /// Adds samples in order of time: time, stack, criticality.
+    fn add_timed_samples(&mut self, thread: ThreadHandle, rows: &[(i64, &Stack<'_>, i64)], stacks: &Stacks<'_>) {
+        for &(at_ns, row, criticality_ns) in rows {
+            let waits = row.wait.is_some();
+            let category_pair = if waits { self.waiting } else { self.computing };
+            let stack = self.stack(thread, row, stacks, category_pair);
+            let weight = self.weight(criticality_ns);
+            let computed = if waits { CpuDelta::ZERO } else { CpuDelta::from_nanos(criticality_ns.unsigned_abs()) };
+            self.target.add_sample(thread, timestamp(at_ns), stack, computed, weight);
+        }
+    }
+
+    fn add_wait(&mut self, thread: ThreadHandle, profile: &Profile, wait: &SchedWait) {
+        let name_of = |task: TaskId| profile.sched.tasks.get(task as usize).map_or("?", |task| task.name.as_str());
+        let mut details = wait.object.clone();
+        for (word, party) in [("held by", wait.holder), ("woken by", wait.waker)] {
+            if let Some(party) = party {
+                let between = if details.is_empty() { "" } else { ", " };
+                details.push_str(&format!("{between}{word} {}", name_of(party.task)));
+            }
+        }
+        let marker = TracedCall {
+            name: self.target.intern_string(wait.kind.as_str()),
+            details: self.target.intern_string(&details),
+        };
+        let timing = MarkerTiming::Interval(timestamp(wait.begin_ns), timestamp(wait.end_ns));
+        self.target.add_marker(thread, timing, marker);
     }
 
     /// The crate takes integer weights, the format fractional milliseconds: a weight is first an index into
@@ -159,7 +262,7 @@ impl Layout {
     }
 }
 
-/// One call of `--trace`.
+/// One call of `--trace`, or one wait.
 struct TracedCall {
     name: StringHandle,
     details: StringHandle,

@@ -9,17 +9,23 @@
 //! Sampled latencies of functions are no stacks: CSV has them as rows (of a profile that holds nothing else), Chrome
 //! traces as counters over time.
 //!
+//! Of a recording of scheduler events, the stack formats show its critical paths ([`Subject::Criticality`]): program,
+//! thread group, then the functions of the call stack; weights are criticality and add up to the elapsed time. Chrome
+//! traces have every slice and every wait, and the number of active threads as a counter.
+//!
 //! Not for reading profiles back: the folder written by `transect-profile-store` is the only lossless form.
 #![forbid(unsafe_code)]
 
 mod chrome;
 mod collapsed;
+mod critical_path;
 pub mod csv;
 mod error;
 mod firefox;
 mod format;
 mod latency_counters;
 mod pprof;
+mod schedule_events;
 mod speedscope;
 mod stack;
 
@@ -30,22 +36,58 @@ use transect_profile_model::Profile;
 pub use error::ExportError;
 pub use format::{Format, UnknownFormat};
 
-/// Writes `profile` to `out` as `format`.
+/// What the stack formats show of a profile that holds both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// Calls between components, weighted by self time.
+    Flows,
+    /// Call paths, weighted by criticality.
+    Criticality,
+}
+
+impl Subject {
+    /// What `profile` holds; flows if it holds both.
+    pub fn of(profile: &Profile) -> Self {
+        let schedule = profile.meta.criticality.is_some() || !profile.sched.tasks.is_empty();
+        if schedule && profile.flows.is_empty() { Self::Criticality } else { Self::Flows }
+    }
+}
+
+/// Writes `profile` to `out` as `format`, of what it holds.
 ///
 /// # Errors
 /// [`ExportError::Write`] if `out` fails, [`ExportError::NoTimes`] if the format shows times and the profile was
-/// recorded without any, [`ExportError::NoFlows`] if the format shows stacks and the profile holds latencies alone, [`ExportError::Encode`] if an encoder refuses the data.
+/// recorded without any, [`ExportError::NoFlows`] if the format shows stacks and the profile holds latencies alone,
+/// [`ExportError::Encode`] if an encoder refuses the data.
 pub fn export(profile: &Profile, format: Format, out: &mut dyn Write) -> Result<(), ExportError> {
+    export_subject(profile, format, Subject::of(profile), out)
+}
+
+/// The same, of `subject`.
+///
+/// # Errors
+/// As [`export`], and [`ExportError::NoSchedule`] if the profile holds nothing of the scheduler.
+pub fn export_subject(
+    profile: &Profile,
+    format: Format,
+    subject: Subject,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
+    if subject == Subject::Criticality && profile.sched.tasks.is_empty() {
+        return Err(ExportError::NoSchedule);
+    }
     let stacks = matches!(format, Format::Pprof | Format::Collapsed | Format::Firefox | Format::Speedscope);
-    if stacks && profile.flows.is_empty() && profile.threads.is_empty() && !profile.latency.is_empty() {
+    let latencies_alone = profile.flows.is_empty() && profile.threads.is_empty() && !profile.latency.is_empty();
+    if stacks && subject == Subject::Flows && latencies_alone {
         return Err(ExportError::NoFlows { format });
     }
     match format {
-        Format::Pprof => pprof::write(profile, out),
-        Format::Collapsed => collapsed::write(profile, out),
-        Format::Firefox => firefox::write(profile, out),
-        Format::Speedscope => speedscope::write(profile, out),
+        Format::Pprof => pprof::write(profile, subject, out),
+        Format::Collapsed => collapsed::write(profile, subject, out),
+        Format::Firefox => firefox::write(profile, subject, out),
+        Format::Speedscope => speedscope::write(profile, subject, out),
         Format::Chrome => chrome::write(profile, out),
+        Format::Csv if subject == Subject::Criticality => csv::write_critical_paths(profile, out),
         Format::Csv if profile.flows.is_empty() && !profile.latency.is_empty() => csv::write_latency(profile, out),
         Format::Csv => csv::write_flows(profile, out),
     }?;

@@ -1,6 +1,6 @@
 //! speedscope's file format, <https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources>.
 //!
-//! One sampled profile for self time and one for calls, over the same stacks.
+//! One sampled profile for self time (criticality) and one for calls (samples), over the same stacks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use transect_profile_model::Profile;
 
 use crate::stack::{Stack, Stacks};
-use crate::{ExportError, Format};
+use crate::{ExportError, Format, Subject};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -46,14 +46,16 @@ struct Sampled {
     weights: Vec<i64>,
 }
 
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
-    let stacks = Stacks::collect(profile);
+pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) -> Result<(), ExportError> {
+    let stacks = Stacks::collect(profile, subject);
     let mut frames = Frames::default();
     let mut profiles = Vec::new();
     if stacks.has_times {
-        profiles.push(sampled("self time", "nanoseconds", &stacks, &mut frames, |s| s.self_ns));
+        let name = if subject == Subject::Criticality { "criticality" } else { "self time" };
+        profiles.push(sampled(name, "nanoseconds", &stacks, &mut frames, |s| s.self_ns));
     }
-    profiles.push(sampled("calls", "none", &stacks, &mut frames, |s| s.calls));
+    let counted = if subject == Subject::Criticality { "samples and waits" } else { "calls" };
+    profiles.push(sampled(counted, "none", &stacks, &mut frames, |s| s.calls));
     let file = File {
         schema: "https://www.speedscope.app/file-format-schema.json",
         exporter: concat!("transect ", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -1,7 +1,9 @@
-//! A profile's flows as weighted stacks: the form that all stack formats share.
+//! A profile's flows, or its critical paths, as weighted stacks: the form that all stack formats share.
 
 use transect_analyze::Names;
-use transect_profile_model::{ApiClass, ComponentId, Flow, Profile, ThreadId};
+use transect_profile_model::{ApiClass, ComponentId, Flow, Profile, StackFrame, ThreadId, WaitKind};
+
+use crate::Subject;
 
 /// One frame of a stack.
 #[derive(Debug, Clone, Copy)]
@@ -15,25 +17,33 @@ pub(crate) enum Frame<'a> {
     Component(ComponentId),
     /// An API of a component.
     Api(ComponentId, &'a Flow),
+    /// A function of a call stack.
+    Function(&'a StackFrame),
+    /// Waiting, below the function that waits.
+    Waiting(WaitKind),
+    /// No stack was taken.
+    NoStack,
 }
 
 /// One stack with what was measured at its leaf.
 #[derive(Debug, Clone)]
 pub(crate) struct Stack<'a> {
-    /// Thread that was measured.
+    /// Thread that was measured; of critical paths, a row number in the scheduler's tasks.
     pub thread: ThreadId,
     /// Frames, root first.
     pub frames: Vec<Frame<'a>>,
-    /// Calls entered; 0 for a program's own code.
+    /// Calls entered; 0 for a program's own code. Of critical paths, samples and waits.
     pub calls: i64,
-    /// Wall time from entry to return, ns.
+    /// Wall time from entry to return, ns. Of critical paths, the time active or waited.
     pub total_ns: i64,
-    /// The same less calls made meanwhile into other components, ns.
+    /// The same less calls made meanwhile into other components, ns. Of critical paths, criticality.
     pub self_ns: i64,
     /// Total, each instant divided by the number of active threads, ns.
     pub attributed_ns: i64,
     /// Kind of time.
     pub class: ApiClass,
+    /// Of critical paths, what was waited for.
+    pub wait: Option<WaitKind>,
 }
 
 /// A profile's stacks and the display names of its components.
@@ -48,7 +58,16 @@ pub(crate) struct Stacks<'a> {
 
 impl<'a> Stacks<'a> {
     /// Collects the stacks of `profile`.
-    pub(crate) fn collect(profile: &'a Profile) -> Self {
+    pub(crate) fn collect(profile: &'a Profile, subject: Subject) -> Self {
+        match subject {
+            Subject::Flows => Self::of_flows(profile),
+            Subject::Criticality => {
+                Self { rows: crate::critical_path::stacks(profile), names: Names::new(profile), has_times: true }
+            }
+        }
+    }
+
+    fn of_flows(profile: &'a Profile) -> Self {
         let names = Names::new(profile);
         let has_times = profile.flows.iter().any(|f| f.self_ns.is_some()) || profile.flows.is_empty();
         let mut rows: Vec<Stack<'a>> = profile
@@ -67,6 +86,7 @@ impl<'a> Stacks<'a> {
                 self_ns: flow.self_ns.unwrap_or(0),
                 attributed_ns: flow.attributed_ns.unwrap_or(0),
                 class: flow.class,
+                wait: None,
             })
             .collect();
         // Without times, a thread's lifetime less its (untimed) calls would charge everything to the executable.
@@ -83,6 +103,9 @@ impl<'a> Stacks<'a> {
             Frame::Group(name) => (*name).to_owned(),
             Frame::Component(id) => self.component(*id).to_owned(),
             Frame::Api(id, flow) => format!("{}!{}", self.component(*id), flow.api),
+            Frame::Function(frame) => frame.function.clone(),
+            Frame::Waiting(kind) => format!("[waits: {}]", kind.as_str()),
+            Frame::NoStack => "[no stack]".to_owned(),
         }
     }
 
@@ -122,6 +145,7 @@ fn own_code(profile: &Profile) -> impl Iterator<Item = Stack<'_>> {
             self_ns: own_ns,
             attributed_ns: (thread.attributed_ns - thread.outermost_attributed_ns).max(0),
             class: ApiClass::Compute,
+            wait: None,
         })
     })
 }

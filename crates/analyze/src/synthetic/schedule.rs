@@ -75,7 +75,7 @@ fn task(lane: TaskId, end: i64) -> Task {
         name,
         group: group.into(),
         parent: (lane > 0).then_some(0),
-        start_ns: if lane == 0 { 0 } else { i64::from(lane) * MS },
+        start_ns: 0,
         end_ns: end,
         criticality_ns: 0,
         running_ns: 0,
@@ -411,6 +411,10 @@ fn finish(profile: &mut Profile, end: i64) {
     }
     histogram[0] += end - now;
     idle_to_waits(tables, &woken);
+    // What is idle at the end, the wait that lasts until then has.
+    if let Some(last) = tables.waits.iter_mut().rfind(|wait| wait.end_ns == end) {
+        last.idle_ns += end - now;
+    }
     for slice in &tables.slices {
         let task = &mut tables.tasks[slice.task as usize];
         task.criticality_ns += slice.criticality_ns;

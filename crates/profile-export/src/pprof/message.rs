@@ -96,6 +96,8 @@ pub(crate) struct Location {
 pub(crate) struct Line {
     #[prost(uint64, tag = "1")]
     pub function_id: u64,
+    #[prost(int64, tag = "2")]
+    pub line: i64,
 }
 
 /// A name.

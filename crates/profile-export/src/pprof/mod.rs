@@ -1,7 +1,8 @@
 //! pprof's `profile.proto`, gzip-compressed.
 //!
 //! Four values a sample: `calls/count`, `total/nanoseconds`, `self/nanoseconds`, `attributed/nanoseconds`. Only `self`
-//! may be summed over stacks; totals of nested flows overlap.
+//! may be summed over stacks; totals of nested flows overlap. Of critical paths three: `samples/count`,
+//! `active/nanoseconds` (running or waited), `criticality/nanoseconds`.
 
 mod message;
 
@@ -12,14 +13,14 @@ use flate2::{Compression, GzBuilder};
 use prost::Message as _;
 use transect_profile_model::{ComponentId, Profile, Timing};
 
-use crate::ExportError;
 use crate::stack::{Frame, Stack, Stacks};
+use crate::{ExportError, Subject};
 use message::{Function, Label, Line, Location, Mapping, Sample, ValueType};
 
 const NANOSECONDS: &str = "nanoseconds";
 
-pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
-    let bytes = encode(profile).encode_to_vec();
+pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) -> Result<(), ExportError> {
+    let bytes = encode(profile, subject).encode_to_vec();
     // No file name and no time in the gzip header: equal profiles give equal files.
     let mut gzip = GzBuilder::new().write(out, Compression::default());
     gzip.write_all(&bytes)?;
@@ -27,15 +28,30 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), Export
     Ok(())
 }
 
-fn encode(profile: &Profile) -> message::Profile {
-    let stacks = Stacks::collect(profile);
+/// Kinds and units of a sample's values.
+fn value_types(subject: Subject) -> &'static [(&'static str, &'static str)] {
+    match subject {
+        Subject::Flows => {
+            &[("calls", "count"), ("total", NANOSECONDS), ("self", NANOSECONDS), ("attributed", NANOSECONDS)]
+        }
+        Subject::Criticality => &[("samples", "count"), ("active", NANOSECONDS), ("criticality", NANOSECONDS)],
+    }
+}
+
+fn encode(profile: &Profile, subject: Subject) -> message::Profile {
+    let stacks = Stacks::collect(profile, subject);
     let mut tables = Tables::default();
     tables.strings.index("");
     let mut encoded = message::Profile {
-        sample_type: [("calls", "count"), ("total", NANOSECONDS), ("self", NANOSECONDS), ("attributed", NANOSECONDS)]
+        sample_type: value_types(subject)
+            .iter()
             .map(|(kind, unit)| ValueType { kind: tables.strings.index(kind), unit: tables.strings.index(unit) })
-            .to_vec(),
-        default_sample_type: tables.strings.index(if stacks.has_times { "self" } else { "calls" }),
+            .collect(),
+        default_sample_type: tables.strings.index(match subject {
+            Subject::Criticality => "criticality",
+            Subject::Flows if stacks.has_times => "self",
+            Subject::Flows => "calls",
+        }),
         time_nanos: profile.meta.started_unix_ns,
         duration_nanos: profile.meta.wall_ns,
         comment: comments(profile).iter().map(|text| tables.strings.index(text)).collect(),
@@ -59,8 +75,9 @@ fn encode(profile: &Profile) -> message::Profile {
         let location_id = stack.frames.iter().rev().map(|frame| tables.location(profile, &stacks, frame)).collect();
         encoded.sample.push(Sample {
             location_id,
-            value: vec![stack.calls, stack.total_ns, stack.self_ns, stack.attributed_ns],
-            label: labels(profile, stack, &mut tables.strings),
+            value: [stack.calls, stack.total_ns, stack.self_ns, stack.attributed_ns][..value_types(subject).len()]
+                .to_vec(),
+            label: labels(profile, stack, subject, &mut tables.strings),
         });
     }
     encoded.location = tables.locations;
@@ -84,13 +101,24 @@ fn comments(profile: &Profile) -> Vec<String> {
     ]
 }
 
-fn labels(profile: &Profile, stack: &Stack<'_>, strings: &mut Strings) -> Vec<Label> {
-    let mut labels =
-        vec![Label { key: strings.index("class"), str: strings.index(stack.class.as_str()), ..Default::default() }];
-    if let Some(thread) = profile.threads.get(stack.thread as usize) {
-        labels.push(Label { key: strings.index("thread"), str: strings.index(&thread.name), ..Default::default() });
-        labels.push(Label { key: strings.index("tid"), num: thread.tid.into(), ..Default::default() });
-        if let Some(process) = profile.processes.get(thread.process as usize) {
+fn labels(profile: &Profile, stack: &Stack<'_>, subject: Subject, strings: &mut Strings) -> Vec<Label> {
+    let mut text = |key: &str, value: &str| Label { key: strings.index(key), str: strings.index(value), num: 0 };
+    let mut labels = Vec::new();
+    let thread = match subject {
+        Subject::Flows => {
+            labels.push(text("class", stack.class.as_str()));
+            profile.threads.get(stack.thread as usize).map(|thread| (&thread.name, thread.tid, thread.process))
+        }
+        Subject::Criticality => {
+            labels.push(text("state", if stack.wait.is_some() { "waiting" } else { "running" }));
+            labels.extend(stack.wait.map(|kind| text("kind", kind.as_str())));
+            profile.sched.tasks.get(stack.thread as usize).map(|task| (&task.name, task.tid, task.process))
+        }
+    };
+    if let Some((name, tid, process)) = thread {
+        labels.push(text("thread", name));
+        labels.push(Label { key: strings.index("tid"), num: tid.into(), ..Default::default() });
+        if let Some(process) = profile.processes.get(process as usize) {
             labels.push(Label { key: strings.index("pid"), num: process.pid.into(), ..Default::default() });
         }
     }
@@ -123,7 +151,7 @@ struct Tables {
     strings: Strings,
     functions: Vec<Function>,
     locations: Vec<Location>,
-    /// Location by (mapping or 0, frame text, raw symbol).
+    /// Location by (mapping or 0, frame text, raw symbol or source line).
     known: HashMap<(u64, String, String), u64>,
 }
 
@@ -134,23 +162,32 @@ impl Tables {
             Frame::Program(_) | Frame::Group(_) => (0, String::new()),
             Frame::Component(id) => (mapping(*id), String::new()),
             Frame::Api(id, flow) => (mapping(*id), flow.symbol.clone()),
+            Frame::Function(frame) => (frame.component.map_or(0, mapping), format!("{}:{}", frame.file, frame.line)),
+            Frame::Waiting(_) | Frame::NoStack => (0, String::new()),
         };
         let mapping_id = if mapping_id as usize <= profile.components.len() { mapping_id } else { 0 };
         let name = stacks.text(frame);
         let next = self.locations.len() as u64 + 1;
         let id = *self.known.entry((mapping_id, name.clone(), symbol.clone())).or_insert(next);
         if id == next {
+            let (file, line) = match frame {
+                Frame::Function(frame) => (frame.file.as_str(), i64::from(frame.line)),
+                _ => ("", 0),
+            };
             let path = mapping_id.checked_sub(1).map_or("", |c| profile.components[c as usize].path.as_str());
             // pprof takes a system name that differs from the name as a sign that it is demangled already.
             let function = Function {
                 id,
                 name: self.strings.index(&name),
-                system_name: self.strings.index(if symbol.is_empty() { &name } else { &symbol }),
-                filename: self.strings.index(path),
+                system_name: self.strings.index(match frame {
+                    Frame::Api(..) if !symbol.is_empty() => &symbol,
+                    _ => &name,
+                }),
+                filename: self.strings.index(if file.is_empty() { path } else { file }),
             };
             self.functions.push(function);
             let address = if mapping_id == 0 { 0 } else { (mapping_id << 32) + id };
-            self.locations.push(Location { id, mapping_id, address, line: vec![Line { function_id: id }] });
+            self.locations.push(Location { id, mapping_id, address, line: vec![Line { function_id: id, line }] });
         }
         id
     }

@@ -11,4 +11,5 @@ mod firefox;
 mod foreign_tool;
 mod pprof;
 mod sample_profile;
+mod schedule;
 mod speedscope;

@@ -13,6 +13,7 @@ mod parallelism;
 mod path;
 mod runtime_library;
 mod spin;
+mod tally;
 #[cfg(test)]
 mod testing;
 mod thread;
@@ -131,16 +132,30 @@ pub fn criticality(profile: &Profile, selection: &Selection) -> Option<Criticali
 pub(crate) fn of(profile: &Profile, names: &Names, selection: &Selection) -> Option<CriticalityView> {
     let session = profile.meta.criticality.as_ref()?;
     let source = Source::new(profile, names, session);
-    let mut paths = path::rows(&source);
+    std::thread::scope(|scope| {
+        let graph = scope.spawn(|| graph::graph(&source));
+        let what_if = scope.spawn(|| what_if::rows(&source));
+        let mut view = rows(profile, names, &source, selection);
+        // A part that fails is a fault in it, and says so itself.
+        view.graph = graph.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault));
+        view.what_if = what_if.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault));
+        Some(view)
+    })
+}
+
+/// All but the graph and the predictions.
+fn rows(profile: &Profile, names: &Names, source: &Source<'_>, selection: &Selection) -> CriticalityView {
+    let session = source.session;
+    let mut paths = path::rows(source);
     let sum = |state| paths.iter().filter(|row| row.state == state).map(|row| row.criticality_ns).sum::<i64>();
     debug_assert!(session.busy_ns == 0 || sum(PathState::Running) == session.busy_ns);
     let unattributed = |row: &&CriticalPathRow| row.state == PathState::Running && row.is_unattributed();
     let unattributed_ns = paths.iter().find(unattributed).map_or(0, |row| row.criticality_ns);
     let (spin_ns, corrected_ns) = paths.iter().fold((0, 0), |(s, c), row| (s + row.spin_ns, c + row.corrected_ns));
-    let (mut threads, groups) = thread::rows(profile, &source);
-    let mut functions = function::rows(&source);
-    let mut waits = wait::rows(&source);
-    if let Some(keeps) = path::Filter::new(profile, names, &source, selection) {
+    let (mut threads, groups) = thread::rows(profile, source);
+    let mut functions = function::rows(source);
+    let mut waits = wait::rows(source);
+    if let Some(keeps) = path::Filter::new(profile, names, source, selection) {
         paths.retain(|row| keeps.path(&row.stack, &row.components));
         functions.retain(|row| keeps.path(std::slice::from_ref(&row.function), std::slice::from_ref(&row.component)));
         waits.retain(|row| keeps.wait(row));
@@ -152,7 +167,7 @@ pub(crate) fn of(profile: &Profile, names: &Names, selection: &Selection) -> Opt
         waits.truncate(top);
     }
     let parallelism = parallelism::rows(source.tables);
-    Some(CriticalityView {
+    CriticalityView {
         estimate: session.estimate,
         per_process: session.per_process,
         cpus: session.cpus,
@@ -173,9 +188,9 @@ pub(crate) fn of(profile: &Profile, names: &Names, selection: &Selection) -> Opt
         paths,
         functions,
         parallelism,
-        over_time: over_time::rows(&source),
+        over_time: over_time::rows(source),
         waits,
-        graph: graph::graph(&source),
-        what_if: what_if::rows(&source),
-    })
+        graph: WaitGraph::default(),
+        what_if: Vec::new(),
+    }
 }

@@ -7,6 +7,7 @@ use transect_profile_model::{Party, SchedTables, StackId, WaitKind};
 use super::Source;
 use super::apportion::apportion;
 use super::call_path::PathId;
+use super::tally::Tally;
 
 /// Holders named beside the first.
 const HOLDERS: usize = 4;
@@ -151,9 +152,9 @@ struct Sum {
     idle_ns: i64,
     gain_ns: i64,
     objects: i64,
-    tasks: FxHashMap<u32, i64>,
-    holders: FxHashMap<At, i64>,
-    wakers: FxHashMap<At, i64>,
+    tasks: Tally<u32>,
+    holders: Tally<At>,
+    wakers: Tally<At>,
 }
 
 impl Sum {
@@ -168,9 +169,9 @@ impl Sum {
         self.idle_ns += other.idle_ns;
         self.gain_ns += other.gain_ns;
         self.objects += other.objects;
-        other.tasks.into_iter().for_each(|(task, ns)| *self.tasks.entry(task).or_default() += ns);
-        other.holders.into_iter().for_each(|(at, ns)| *self.holders.entry(at).or_default() += ns);
-        other.wakers.into_iter().for_each(|(at, ns)| *self.wakers.entry(at).or_default() += ns);
+        other.tasks.iter().for_each(|(task, ns)| self.tasks.add(task, ns));
+        other.holders.iter().for_each(|(at, ns)| self.holders.add(at, ns));
+        other.wakers.iter().for_each(|(at, ns)| self.wakers.add(at, ns));
     }
 }
 
@@ -191,28 +192,32 @@ fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     let paths = &source.paths;
     let path_of = |stack: Option<StackId>| stack.and_then(|stack| paths.stack(stack)).map(|facts| facts.path);
     let at = |party: Party| (party.task, path_of(party.stack));
-    let mut sums: FxHashMap<Key, Sum> = FxHashMap::default();
+    let mut index: FxHashMap<Key, usize> = FxHashMap::default();
+    let mut sums: Vec<(Key, Sum)> = Vec::new();
     for (row, wait) in source.tables.waits.iter().enumerate() {
         let (holder, waker) = (wait.holder.map(at), wait.waker.map(at));
         let place = holder.or(waker).and_then(|(_, path)| path).and_then(|path| paths.place(path));
         let key = (wait.kind, source.objects.of(row), path_of(source.wait_stacks[row]), place, holder.is_some());
-        let sum = sums.entry(key).or_insert_with(|| Sum { objects: 1, ..Sum::default() });
+        let at = *index.entry(key).or_insert_with(|| {
+            sums.push((key, Sum { objects: 1, ..Sum::default() }));
+            sums.len() - 1
+        });
+        let sum = &mut sums[at].1;
         sum.count += wait.count;
         let stack = source.wait_stacks[row].and_then(|stack| source.tables.stacks.get(stack as usize));
         sum.complete += if stack.is_some_and(|stack| stack.complete) { wait.count } else { 0 };
         sum.ns += wait.ns;
         sum.idle_ns += wait.idle_ns;
         sum.gain_ns += wait.holder_gain_ns;
-        *sum.tasks.entry(wait.task).or_default() += wait.ns;
+        sum.tasks.add(wait.task, wait.ns);
         // Waits of no length still name their parties.
         if let Some(holder) = holder {
-            *sum.holders.entry(holder).or_default() += wait.ns.max(1);
+            sum.holders.add(holder, wait.ns.max(1));
         }
         if let Some(waker) = waker {
-            *sum.wakers.entry(waker).or_default() += wait.ns.max(1);
+            sum.wakers.add(waker, wait.ns.max(1));
         }
     }
-    let mut sums: Vec<(Key, Sum)> = sums.into_iter().collect();
     sums.sort_by_key(|(key, sum)| (Reverse(sum.critical_ns()), Reverse(sum.ns), *key));
     if sums.len() > MOST_ROWS {
         let mut rest: FxHashMap<Key, Sum> = FxHashMap::default();
@@ -227,7 +232,7 @@ fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
 fn row(source: &Source<'_>, key: Key, sum: Sum) -> CriticalWaitRow {
     let (kind, object, path, ..) = key;
     let mut groups: FxHashMap<&str, i64> = FxHashMap::default();
-    for (&task, &ns) in &sum.tasks {
+    for (task, ns) in sum.tasks.iter() {
         *groups.entry(source.group(task)).or_default() += ns;
     }
     let parties = if sum.holders.is_empty() { &sum.wakers } else { &sum.holders };
@@ -256,16 +261,16 @@ fn row(source: &Source<'_>, key: Key, sum: Sum) -> CriticalWaitRow {
 }
 
 /// The thread with most of the time, where it was most of its time.
-fn most(source: &Source<'_>, parties: &FxHashMap<At, i64>) -> Option<PartyRow> {
+fn most(source: &Source<'_>, parties: &Tally<At>) -> Option<PartyRow> {
     let mut by_task: FxHashMap<u32, i64> = FxHashMap::default();
-    for (&(task, _), &ns) in parties {
+    for ((task, _), ns) in parties.iter() {
         *by_task.entry(task).or_default() += ns;
     }
     let (task, _) = by_task.into_iter().max_by_key(|&(task, ns)| (ns, Reverse(task)))?;
-    let of_task = parties.iter().filter(|&(&(other, _), _)| other == task);
+    let of_task = parties.iter().filter(|&((other, _), _)| other == task);
     // A known place says more than an unknown one that lasted longer.
-    let rank = |&(&(_, path), &ns): &(&At, &i64)| (path.is_some(), ns, Reverse(path));
-    let path = of_task.max_by_key(rank).and_then(|(&(_, path), _)| path);
+    let rank = |&((_, path), ns): &(At, i64)| (path.is_some(), ns, Reverse(path));
+    let path = of_task.max_by_key(rank).and_then(|((_, path), _)| path);
     Some(party(source, (task, path)))
 }
 
@@ -279,9 +284,9 @@ fn party(source: &Source<'_>, (task, path): At) -> PartyRow {
     }
 }
 
-fn shares(source: &Source<'_>, parties: &FxHashMap<At, i64>) -> Vec<PartyShare> {
+fn shares(source: &Source<'_>, parties: &Tally<At>) -> Vec<PartyShare> {
     let mut by_place: FxHashMap<(u32, String), i64> = FxHashMap::default();
-    for (&(task, path), &ns) in parties {
+    for ((task, path), ns) in parties.iter() {
         let place = path.map_or_else(String::new, |path| source.paths.place_name(path));
         *by_place.entry((task, place)).or_default() += ns;
     }
@@ -308,7 +313,7 @@ fn spinning(source: &Source<'_>) -> Vec<CriticalWaitRow> {
         sum.complete += if stack.is_some_and(|stack| stack.complete) { sample.samples } else { 0 };
         sum.ns += sample.active_ns;
         sum.gain_ns += sample.criticality_ns;
-        *sum.tasks.entry(sample.task).or_default() += sample.active_ns;
+        sum.tasks.add(sample.task, sample.active_ns);
         if let Some(worker) = source.correction.meanwhile(sample.stack) {
             *meanwhile.entry(worker).or_default() += sample.criticality_ns;
         }
@@ -338,7 +343,7 @@ fn run_queue(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     for (id, task) in source.tables.tasks.iter().enumerate().filter(|(_, task)| task.runnable_ns > 0) {
         let sum = sums.entry(task.group.as_str()).or_default();
         sum.ns += task.runnable_ns;
-        sum.tasks.insert(id as u32, task.runnable_ns);
+        sum.tasks.add(id as u32, task.runnable_ns);
     }
     let mut sums: Vec<(&str, Sum)> = sums.into_iter().collect();
     sums.sort_by_key(|&(group, _)| group);

@@ -11,6 +11,7 @@ use transect_profile_model::{SchedWait, WaitKind};
 
 use self::cascade::{Blocked, Target};
 use super::Source;
+use super::tally::Tally;
 
 /// Threads, devices and the time that the ones waited for the others.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -178,6 +179,7 @@ fn nodes(source: &Source<'_>) -> (Vec<WaitNode>, Vec<usize>) {
 #[derive(Default)]
 struct Edges {
     index: FxHashMap<(usize, usize), u32>,
+    last: Option<((usize, usize), u32)>,
     sums: Vec<EdgeSum>,
 }
 
@@ -187,30 +189,34 @@ struct EdgeSum {
     ns: i64,
     critical_ns: i64,
     count: i64,
-    kinds: FxHashMap<WaitKind, i64>,
-    objects: FxHashMap<u32, i64>,
+    kinds: Tally<WaitKind>,
+    objects: Tally<u32>,
 }
 
 impl Edges {
     fn add(&mut self, ends: (usize, usize), wait: &SchedWait, object: u32) -> u32 {
-        let edge = *self.index.entry(ends).or_insert_with(|| {
-            self.sums.push(EdgeSum { ends, ..EdgeSum::default() });
-            self.sums.len() as u32 - 1
-        });
+        let edge = match self.last {
+            Some((last, edge)) if last == ends => edge,
+            _ => *self.index.entry(ends).or_insert_with(|| {
+                self.sums.push(EdgeSum { ends, ..EdgeSum::default() });
+                self.sums.len() as u32 - 1
+            }),
+        };
+        self.last = Some((ends, edge));
         let sum = &mut self.sums[edge as usize];
         sum.ns += wait.ns;
         sum.critical_ns += wait.idle_ns + wait.holder_gain_ns;
         sum.count += wait.count;
-        *sum.kinds.entry(wait.kind).or_default() += wait.ns;
-        *sum.objects.entry(object).or_default() += wait.ns;
+        sum.kinds.add(wait.kind, wait.ns);
+        sum.objects.add(object, wait.ns);
         edge
     }
 
     fn rows(self, source: &Source<'_>, cascaded: &[f64]) -> Vec<WaitEdge> {
         let row = |(sum, cascaded): (EdgeSum, &f64)| {
-            let mut kinds: Vec<_> = sum.kinds.into_iter().collect();
+            let mut kinds: Vec<_> = sum.kinds.iter().collect();
             kinds.sort_by_key(|&(kind, ns)| (Reverse(ns), kind));
-            let mut objects: Vec<_> = sum.objects.into_iter().collect();
+            let mut objects: Vec<_> = sum.objects.iter().collect();
             objects.sort_by_key(|&(object, ns)| (Reverse(ns), object));
             let names = objects.into_iter().map(|(object, _)| source.objects.name(object));
             WaitEdge {

@@ -7,6 +7,7 @@ use transect_profile_model::WaitKind;
 
 use super::super::Source;
 use super::super::call_path::{FunctionId, PathId};
+use super::super::tally::Tally;
 use super::WhatIfScope;
 use super::density::Code;
 
@@ -159,8 +160,8 @@ fn waits(source: &Source<'_>) -> Vec<Candidate> {
         ns: i64,
         rank: i64,
         rows: Vec<u32>,
-        objects: FxHashMap<u32, i64>,
-        paths: FxHashMap<PathId, i64>,
+        objects: Tally<u32>,
+        paths: Tally<PathId>,
     }
     let outside = |kind| {
         use WaitKind as K;
@@ -188,23 +189,19 @@ fn waits(source: &Source<'_>) -> Vec<Candidate> {
         sum.ns += wait.ns;
         sum.rank += wait.idle_ns + wait.holder_gain_ns;
         sum.rows.push(row as u32);
-        *sum.objects.entry(source.objects.of(row)).or_default() += wait.ns;
-        *sum.paths.entry(path).or_default() += wait.ns;
+        sum.objects.add(source.objects.of(row), wait.ns);
+        sum.paths.add(path, wait.ns);
     }
     let least = (source.session.busy_ns + source.session.idle_ns) as f64 * LEAST;
     let mut places: Vec<_> = places.into_iter().filter(|(_, sum)| sum.ns as f64 >= least).collect();
     places.sort_by_key(|(key, sum)| (Reverse(sum.rank), Reverse(sum.ns), *key));
-    let candidate = |((kind, place), sum): ((WaitKind, FunctionId), Waits)| {
-        let object = sum.objects.into_iter().max_by_key(|&(object, ns)| (ns, Reverse(object)));
-        let path = sum.paths.into_iter().max_by_key(|&(path, ns)| (ns, Reverse(path)));
-        Candidate {
-            what: What::Waits(sum.rows),
-            path: source.paths.functions[place as usize].name.clone(),
-            scope: WhatIfScope::Wait,
-            kind: Some(kind),
-            object: object.map_or_else(String::new, |(object, _)| source.objects.name(object).to_owned()),
-            stack: path.map_or_else(Vec::new, |(path, _)| source.paths.names(path)),
-        }
+    let candidate = |((kind, place), sum): ((WaitKind, FunctionId), Waits)| Candidate {
+        what: What::Waits(sum.rows),
+        path: source.paths.functions[place as usize].name.clone(),
+        scope: WhatIfScope::Wait,
+        kind: Some(kind),
+        object: sum.objects.most().map_or_else(String::new, |object| source.objects.name(object).to_owned()),
+        stack: sum.paths.most().map_or_else(Vec::new, |path| source.paths.names(path)),
     };
     places.into_iter().take(WAITS).map(candidate).collect()
 }

@@ -6,6 +6,8 @@ use super::timeline::Timelines;
 
 /// Fewer waits tell nothing.
 const LEAST: usize = 8;
+/// More tell nothing new.
+const MOST: usize = 5_000;
 /// Time asleep must make up for this part of a change of the time awake.
 const SLOPE: f64 = -0.6;
 /// Work that varies by less than this part of the period shows no slope.
@@ -25,7 +27,7 @@ pub(super) fn fixed_rate(tables: &SchedTables, timelines: &Timelines) -> Vec<boo
 fn is_fixed(tables: &SchedTables, rows: &[u32]) -> bool {
     // Work since the wake-up before, and the wait after it.
     let mut pairs: Vec<(f64, f64)> = Vec::new();
-    for pair in rows.windows(2) {
+    for pair in rows.windows(2).take(MOST) {
         let (before, wait) = (&tables.waits[pair[0] as usize], &tables.waits[pair[1] as usize]);
         if is_timed(wait.kind) && wait.waker.is_none() && wait.holder.is_none() {
             pairs.push(((wait.begin_ns - before.end_ns) as f64, wait.ns as f64));

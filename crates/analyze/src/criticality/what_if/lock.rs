@@ -5,6 +5,7 @@ use transect_profile_model::{Parallelism, Party, WaitKind};
 
 use super::super::Source;
 use super::super::call_path::FunctionId;
+use super::super::tally::Tally;
 use super::density::Code;
 use super::timeline::Timelines;
 
@@ -13,7 +14,7 @@ const LOCKS: usize = 6;
 /// Places with a smaller part of a lock's waits are not where it is held.
 const PART: f64 = 0.05;
 /// Waits of a lock whose holders are followed.
-const FOLLOWED: usize = 5_000;
+const FOLLOWED: usize = 1_000;
 
 /// One lock.
 pub(super) struct Held {
@@ -49,23 +50,29 @@ impl Held {
 struct Sum {
     ns: i64,
     merged_ns: i64,
-    places: FxHashMap<u32, i64>,
+    places: Tally<u32>,
     spans: Vec<(i64, i64)>,
     followed: Vec<(u32, (i64, i64))>,
 }
 
 /// The locks that were waited for longest.
 pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
-    let mut locks: FxHashMap<(WaitKind, u32), Sum> = FxHashMap::default();
+    let mut index: FxHashMap<(WaitKind, u32), usize> = FxHashMap::default();
+    let mut locks: Vec<((WaitKind, u32), Sum)> = Vec::new();
     for (row, wait) in source.tables.waits.iter().enumerate() {
         if !matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock) {
             continue;
         }
-        let sum = locks.entry((wait.kind, source.objects.of(row))).or_default();
+        let key = (wait.kind, source.objects.of(row));
+        let at = *index.entry(key).or_insert_with(|| {
+            locks.push((key, Sum::default()));
+            locks.len() - 1
+        });
+        let sum = &mut locks[at].1;
         sum.ns += wait.ns;
         let party = wait.holder.or(wait.waker);
         if let Some(facts) = party.and_then(|party| party.stack).and_then(|stack| source.paths.stack(stack)) {
-            *sum.places.entry(facts.path).or_default() += wait.ns;
+            sum.places.add(facts.path, wait.ns);
         }
         if wait.count > 1 {
             sum.merged_ns = sum.merged_ns.max(wait.ns);
@@ -77,16 +84,15 @@ pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
         let to_its_end = |holder: &Party| wait.waker.is_none_or(|waker| waker.task == holder.task);
         sum.followed.extend(wait.holder.filter(to_its_end).map(|holder| (holder.task, span)));
     }
-    let mut locks: Vec<_> = locks.into_iter().collect();
     locks.sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.ns), *key));
     let active = active_by_place(source);
     locks.into_iter().take(LOCKS).map(|(_, sum)| lock(source, timelines, sum, &active)).collect()
 }
 
 fn lock(source: &Source<'_>, timelines: &Timelines, sum: Sum, active: &FxHashMap<FunctionId, f64>) -> Held {
-    let known: i64 = sum.places.values().sum();
+    let known: i64 = sum.places.iter().map(|(_, ns)| ns).sum();
     let mut places: Vec<(u32, f64)> =
-        sum.places.iter().map(|(&path, &ns)| (path, ns as f64 / known.max(1) as f64)).collect();
+        sum.places.iter().map(|(path, ns)| (path, ns as f64 / known.max(1) as f64)).collect();
     places.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let heavy = places.iter().filter(|(_, share)| *share >= PART);
     let mut functions: Vec<FunctionId> = heavy.filter_map(|&(path, _)| source.paths.place(path)).collect();
@@ -142,11 +148,25 @@ fn active_by_place(source: &Source<'_>) -> FxHashMap<FunctionId, f64> {
 
 /// Length of the union of spans.
 fn union(mut spans: Vec<(i64, i64)>) -> i64 {
-    spans.sort_unstable();
-    let (mut length, mut end) = (0, i64::MIN);
-    for (from, to) in spans {
-        length += (to - from.max(end)).max(0);
-        end = end.max(to);
+    // Waits are in order of their ends.
+    if !spans.is_sorted_by_key(|span| span.1) {
+        spans.sort_unstable_by_key(|span| span.1);
+    }
+    let (mut length, mut first) = (0, i64::MAX);
+    for &(begin, end) in spans.iter().rev() {
+        length += (end.min(first) - begin).max(0);
+        first = first.min(begin);
     }
     length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::union;
+
+    #[test]
+    fn overlaps_count_once() {
+        assert_eq!(union(vec![(0, 10), (5, 12), (6, 7), (20, 30), (12, 13)]), 23);
+        assert_eq!(union(Vec::new()), 0);
+    }
 }

@@ -113,14 +113,13 @@ fn stretches(
     let waits: usize = timelines.single.iter().map(Vec::len).sum();
     let mut spans = vec![(start, end, end - start)];
     if waits * 3 > steps {
-        let ends: Vec<i64> =
-            source.tables.waits.iter().filter(|wait| wait.count == 1).map(|wait| wait.end_ns).collect();
+        let all = &source.tables.waits;
         let each = (steps / 3 / STRETCHES as usize).max(100);
         let place = |n: i64| start + (end - start) / STRETCHES * n;
         spans = (0..STRETCHES)
             .map(|n| {
-                let first = ends.partition_point(|&at| at <= place(n));
-                let until = ends.get(first + each).copied().unwrap_or(end);
+                let first = all.partition_point(|wait| wait.end_ns <= place(n));
+                let until = all.get(first + each).map_or(end, |wait| wait.end_ns);
                 (place(n), until.clamp(place(n) + 1, place(n + 1).max(place(n) + 1)), place(n + 1) - place(n))
             })
             .collect();

@@ -26,7 +26,10 @@ impl Timelines {
             }
         }
         for rows in &mut timelines.single {
-            rows.sort_by_key(|&row| (tables.waits[row as usize].begin_ns, row));
+            let begin = |row: &u32| tables.waits[*row as usize].begin_ns;
+            if !rows.is_sorted_by_key(begin) {
+                rows.sort_by_key(begin);
+            }
             // A thread waits for one thing at a time.
             let mut end = i64::MIN;
             rows.retain(|&row| {

@@ -172,6 +172,10 @@ struct sched_entity {
 	unsigned char sched_delayed; /* since 6.12, commit 152e11f6df29: blocked, but still queued */
 };
 
+struct signal_struct {
+	int nr_threads;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -185,6 +189,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
 	struct pid *thread_pid;
+	struct signal_struct *signal;
 	struct files_struct *files;
 	struct css_set *cgroups;
 	void *mm;

@@ -184,7 +184,9 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		/* Not the leader called exec: it took over the leader's number. */
 		key = tid_key(slot->tgid, slot->ns_tid);
 		bpf_map_delete_elem(&slot_by_tid, &key);
+		leave_place(slot->kernel_tid, number, false);
 		slot->kernel_tid = task->pid;
+		take_place(slot->kernel_tid, number);
 		slot->tid = number_for_recorder(task);
 		own = own_number(task);
 		slot->ns_tid = own.number;

@@ -84,6 +84,7 @@ struct sched_slot {
 	__u32 stack_wanted;
 	__u64 answer_time, answer_stack;
 	__u64 last_stack_time;
+	__u64 object_file, object_inode; /* addresses of what `wait.object` describes */
 	/* The stack that it last woke others with, valid while it is still in the same system call. */
 	__u64 burst_ip, burst_sp, burst_time, burst_stack;
 };
@@ -109,6 +110,22 @@ struct {
 	__type(key, int);
 	__type(value, __u32);
 } slot_of_task SEC(".maps");
+
+/* The same by the kernel's thread id, modulo the size: one load instead of a helper call for each task of each event. Two
+ * followed threads that meet in a place make it `shared`; there the task's storage decides. */
+#define SLOT_PLACES 65536
+struct slot_place {
+	__s32 pid; /* 0: nobody's */
+	__u32 slot;
+	__u32 shared;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SLOT_PLACES);
+	__type(key, __u32);
+	__type(value, struct slot_place);
+} slot_places SEC(".maps");
 
 /* The same by number, for what a lock's memory says of its owner: (process, thread id in its pid namespace). */
 struct {

@@ -13,14 +13,65 @@ SCHED_INLINE struct sched_slot *slot_numbered(__u32 number)
 	return number ? bpf_map_lookup_elem(&slots, &number) : 0;
 }
 
-SCHED_INLINE __u32 slot_number(struct task_struct *task)
+SCHED_INLINE struct slot_place *place_of(__s32 pid)
+{
+	__u32 place = (__u32)pid % SLOT_PLACES;
+
+	return bpf_map_lookup_elem(&slot_places, &place);
+}
+
+SCHED_INLINE __u32 stored_slot_number(struct task_struct *task)
 {
 	__u32 *number = bpf_task_storage_get(&slot_of_task, task, 0, 0);
 
 	return number ? *number : 0;
 }
 
-/* The slot of a thread that is followed, else null. */
+SCHED_INLINE void take_place(__s32 pid, __u32 number)
+{
+	struct slot_place *place = place_of(pid);
+
+	if (!place)
+		return;
+	if (place->pid && place->pid != pid) {
+		place->shared = 1;
+		return;
+	}
+	place->slot = number;
+	barrier();
+	place->pid = pid;
+}
+
+/* `taken_over`: another thread of the process may come by this number before it says so (exec takes the leader's). */
+SCHED_INLINE void leave_place(__s32 pid, __u32 number, bool taken_over)
+{
+	struct slot_place *place = place_of(pid);
+
+	if (!place)
+		return;
+	if (taken_over)
+		place->shared = 1;
+	if (place->pid == pid && place->slot == number)
+		place->pid = 0;
+}
+
+/* The slot of a thread that is followed, else 0. */
+SCHED_INLINE __u32 slot_number(struct task_struct *task)
+{
+	struct slot_place *place = place_of(task->pid);
+	struct sched_slot *slot;
+	__u32 number;
+
+	if (!place || place->shared)
+		return stored_slot_number(task);
+	if (place->pid != task->pid)
+		return 0;
+	number = place->slot;
+	slot = slot_numbered(number);
+	return slot && slot->kernel_task == (__u64)task ? number : stored_slot_number(task);
+}
+
+/* The same as a slot, null for none. */
 SCHED_INLINE struct sched_slot *slot_of(struct task_struct *task)
 {
 	return slot_numbered(slot_number(task));
@@ -125,6 +176,7 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	__builtin_memset(&slot->waking, 0, sizeof(slot->waking));
 	slot->wait.begin = 0;
 	slot->wait.stack = 0;
+	slot->object_file = 0;
 	slot->kernel_task = (__u64)task;
 	slot->registers = 0;
 	slot->task = __sync_fetch_and_add(&last_task, 1) + 1;
@@ -155,6 +207,7 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 		return 0;
 	}
 	*reference = number;
+	take_place(slot->kernel_tid, number);
 	__sync_fetch_and_add(&live_threads, 1);
 	claim_published(slot, own);
 	return number;

@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include "sched_maps.h"
 #include "sched_slot.h"
+#include "sched_stack.h"
 
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000
@@ -88,20 +89,31 @@ static __always_inline void describe_socket(struct sched_object *object, struct 
 	}
 }
 
-/* What a descriptor of `task` refers to. */
-static __noinline int describe_object(struct sched_object *object, struct task_struct *task, __s32 descriptor)
+/* What a descriptor of the current thread refers to. Threads wait for the same one again and again: what is known of it
+ * stays as long as the descriptor means the same file. */
+static __noinline int describe_object(struct sched_slot *slot, struct task_struct *task, __s32 descriptor)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files = BPF_CORE_READ(table, fd);
+	struct sched_object *object = &slot->wait.object;
+	struct fdtable *table = task->files->fdt;
+	struct file **files = table->fd;
 	struct file *file = 0;
 	struct inode *inode;
 	__u16 mode;
 
-	object->fd = descriptor;
-	if (descriptor < 0 || (__u32)descriptor >= BPF_CORE_READ(table, max_fds) ||
-	    bpf_probe_read_kernel(&file, sizeof(file), &files[descriptor]) || !file)
+	if (descriptor < 0 || (__u32)descriptor >= table->max_fds ||
+	    bpf_probe_read_kernel(&file, sizeof(file), &files[descriptor]) || !file) {
+		__builtin_memset(object, 0, sizeof(*object));
+		slot->object_file = 0;
+		object->fd = descriptor;
 		return 0;
+	}
 	inode = BPF_CORE_READ(file, f_inode);
+	if (slot->object_file == (__u64)file && slot->object_inode == (__u64)inode && object->fd == descriptor)
+		return 0;
+	__builtin_memset(object, 0, sizeof(*object));
+	slot->object_file = (__u64)file;
+	slot->object_inode = (__u64)inode;
+	object->fd = descriptor;
 	mode = BPF_CORE_READ(inode, i_mode);
 	object->inode = BPF_CORE_READ(inode, i_ino);
 	object->device = BPF_CORE_READ(inode, i_sb, s_dev);
@@ -177,14 +189,36 @@ static __always_inline void find_owner(struct sched_slot *slot, __u64 address, _
 	try_holder(slot, words[3]);
 }
 
-/* Fills the wait of a thread that blocks just now: the current one. */
-static __always_inline void describe_wait(struct sched_slot *slot, struct task_struct *task)
+/* Whether the arguments of a system call say all about the wait. Elsewhere the kernel's half of the stack tells locks
+ * from devices. By number: poll select pause nanosleep wait4 rt_sigtimedwait rt_sigsuspend futex epoll_wait
+ * clock_nanosleep waitid pselect6 ppoll epoll_pwait epoll_pwait2. */
+SCHED_INLINE bool says_all(const struct sched_wait *wait)
+{
+	static const __u64 calls[8] = {
+		1ULL << 7 | 1ULL << 23 | 1ULL << 34 | 1ULL << 35 | 1ULL << 61,
+		0,
+		1ULL << (128 - 128) | 1ULL << (130 - 128),
+		1ULL << (202 - 192) | 1ULL << (230 - 192) | 1ULL << (232 - 192) | 1ULL << (247 - 192),
+		1ULL << (270 - 256) | 1ULL << (271 - 256) | 1ULL << (281 - 256),
+		0,
+		1ULL << (441 - 384),
+		0,
+	};
+	__s64 number = wait->system_call;
+
+	if (number >= 0 && number < 512 && calls[(number >> 6) & 7] >> (number & 63) & 1)
+		return true;
+	return wait->object.type >= SCHED_OBJECT_PIPE && wait->object.type <= SCHED_OBJECT_ANONYMOUS;
+}
+
+/* Fills the wait of a thread that blocks just now, the current one, and where its user half stands. */
+static __always_inline void describe_wait(struct sched_slot *slot, struct task_struct *task, struct user_registers *user)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct sched_wait *wait = &slot->wait;
 	__s64 number = (__s32)regs->orig_ax;
 
-	if (BPF_CORE_READ(task, thread_info.status) & TS_COMPAT)
+	if (task->thread_info.status & TS_COMPAT)
 		number = -2;
 	wait->system_call = number < -1 ? -2 : number;
 	wait->arguments[0] = regs->di;
@@ -197,11 +231,18 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 	wait->holder = 0;
 	wait->holder_stack = 0;
 	slot->holder_slot = 0;
-	__builtin_memset(&wait->object, 0, sizeof(wait->object));
+	user->ip = regs->ip;
+	user->sp = regs->sp;
+	user->bp = regs->bp;
+	user->bx = regs->bx;
+	if (first_argument_is_descriptor(number)) {
+		describe_object(slot, task, wait->arguments[0]);
+		return;
+	}
+	wait->object.type = SCHED_OBJECT_NONE;
+	slot->object_file = 0;
 	if (number == SYSTEM_CALL_FUTEX)
 		find_owner(slot, wait->arguments[0], wait->arguments[1] & FUTEX_COMMAND);
-	else if (first_argument_is_descriptor(number))
-		describe_object(&wait->object, task, wait->arguments[0]);
 }
 
 #endif

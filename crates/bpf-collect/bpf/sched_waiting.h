@@ -50,13 +50,11 @@ static __noinline int begin_wait(void *context, struct sched_slot *slot, struct 
 	wait->n = instant->active;
 	wait->flags = 0;
 	wait->stack = 0;
-	describe_wait(slot, task);
+	describe_wait(slot, task, &user);
 	if (!with_stacks)
 		return 0;
 	if (low || slot->stack_wanted || instant->time - slot->last_stack_time >= stack_period) {
-		registers_of(task, &user);
-		/* A futex or a sleep says all by its arguments; elsewhere the kernel's half tells locks from devices. */
-		wait->stack = take_stack(context, wait->system_call != SYSTEM_CALL_FUTEX, slot->tgid, &user);
+		wait->stack = take_stack(context, !says_all(wait), slot->tgid, &user);
 		slot->last_stack_time = instant->time;
 		if (slot->stack_wanted)
 			answer_stack(slot, instant->time, wait->stack);

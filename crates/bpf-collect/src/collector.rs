@@ -134,6 +134,8 @@ impl<'a> SchedCollector<'a> {
             constants.recorder_namespace =
                 fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino() as u32).unwrap_or(0);
         }
+        // Who woke whom is part of the waits.
+        open.progs.on_waking.set_autoload(settings.waits);
         let skeleton = open.load().map_err(CollectError::Load)?;
         let progs = &skeleton.progs;
         let mut links = Vec::new();
@@ -146,6 +148,9 @@ impl<'a> SchedCollector<'a> {
             ("sched_wakeup_new", &progs.on_wakeup_new),
             ("sched_waking", &progs.on_waking),
         ] {
+            if name == "sched_waking" && !settings.waits {
+                continue;
+            }
             links.push(program.attach_trace().map_err(|source| CollectError::Attach { name, source })?);
         }
         if settings.sample_hz > 0 {

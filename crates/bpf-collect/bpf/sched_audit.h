@@ -67,20 +67,16 @@ static __always_inline __u32 seeded_application(struct task_struct *leader)
 	return first ? first->application : new_application();
 }
 
-static __noinline int seed(struct task_struct *task)
+/* Follows a thread that runs already, as it is found. */
+static __noinline int start_following(struct task_struct *task)
 {
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
 	struct sched_application *application;
 	struct sched_published *pages;
-	struct task_struct *leader;
 	struct sched_slot *slot;
 	bool active;
 	__u64 now;
 
-	if (task->flags & PF_KTHREAD || task->exit_state)
-		return 0;
-	leader = BPF_CORE_READ(task, group_leader);
-	if (wanted_tgid ? number_for_recorder(leader) != wanted_tgid : !in_cgroup(task, wanted_cgroup))
-		return 0;
 	slot = slot_numbered(follow(task, seeded_application(leader), 0));
 	if (!slot)
 		return 0;
@@ -100,6 +96,19 @@ static __noinline int seed(struct task_struct *task)
 		sched_get_cpu(&slot->thread, now);
 	tell_task(slot, task, SCHED_TASK_SEEDED, now);
 	return 0;
+}
+
+/* One of the threads that are wanted? */
+static __noinline int seed(struct task_struct *task)
+{
+	struct task_struct *leader;
+
+	if (task->flags & PF_KTHREAD || task->exit_state)
+		return 0;
+	leader = BPF_CORE_READ(task, group_leader);
+	if (wanted_tgid ? number_for_recorder(leader) != wanted_tgid : !in_cgroup(task, wanted_cgroup))
+		return 0;
+	return start_following(task);
 }
 
 /* Counted otherwise than it is, twice in a row without an event between: mended, and told. */

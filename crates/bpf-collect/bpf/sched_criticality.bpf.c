@@ -178,8 +178,13 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	struct own_number own;
 	__u64 key;
 
-	if (!slot)
+	if (!slot) {
+		if (launched_tgid && number_for_recorder(task) == launched_tgid) {
+			launched_tgid = 0;
+			start_following(task);
+		}
 		return 0;
+	}
 	if (task->pid != slot->kernel_tid) {
 		/* Not the leader called exec: it took over the leader's number. */
 		key = tid_key(slot->tgid, slot->ns_tid);

@@ -30,6 +30,8 @@ __u32 request = SCHED_REQUEST_NOTHING;
 __s32 wanted_tgid = 0; /* as the recorder sees it; 0: those in wanted_cgroup or below it */
 __u64 wanted_cgroup = 0;
 struct sched_audit audit = {};
+/* A process that was forked to become the program to record: it is followed from its exec on. As the recorder sees it. */
+__s32 launched_tgid = 0;
 __u32 audit_round = 0; /* how many audits there were */
 
 /* All threads that count together. The lock guards the clock; programs of the perf_event type may not refer to a map

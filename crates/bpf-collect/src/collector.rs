@@ -199,6 +199,14 @@ impl<'a> SchedCollector<'a> {
         Ok(())
     }
 
+    /// Follows the process `pid`, a fork of this one that is held, from the moment on in which it becomes another program
+    /// (exec), and all that it makes.
+    pub fn follow_launched(&mut self, pid: i32) {
+        if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
+            state.launched_tgid = pid;
+        }
+    }
+
     /// Follows all threads in a cgroup (version 2) and below it, and all that they and their descendants make from now
     /// on. Processes that are moved into it later are found by calling this again.
     ///

@@ -25,6 +25,8 @@ const AUDIT_EVERY: Duration = Duration::from_secs(1);
 pub enum Followed {
     /// A process, its threads and their descendants.
     Process(i32),
+    /// A process of ours that is held before it becomes the program: it, its threads and descendants from then on.
+    Launched(i32),
     /// Everything in a cgroup (its folder).
     Cgroup(PathBuf),
 }
@@ -242,6 +244,10 @@ fn serve(
 fn follow(collector: &mut SchedCollector<'_>, followed: &Followed) -> Result<(), CollectError> {
     match followed {
         Followed::Process(pid) => collector.follow_process(*pid),
+        Followed::Launched(pid) => {
+            collector.follow_launched(*pid);
+            Ok(())
+        }
         Followed::Cgroup(folder) => collector.follow_cgroup(folder),
     }
 }

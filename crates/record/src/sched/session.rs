@@ -92,7 +92,7 @@ fn launched(
     signals: &Signals,
 ) -> Result<i32, RecordError> {
     let child = launch::spawn_plain(command, &mut |pid| {
-        recording.follow(Followed::Process(pid))?;
+        recording.follow(Followed::Launched(pid))?;
         recording.drop_privileges(session.writes.clone())
     })?;
     let pid = Pid::from_raw(child.id().cast_signed()).ok_or(RecordError::Ended)?;
@@ -149,7 +149,7 @@ fn watch(session: &SchedSession, followed: &[Followed], signals: &Signals) -> Re
 
 fn describe(followed: &Followed) -> String {
     match followed {
-        Followed::Process(pid) => std::fs::read(format!("/proc/{pid}/cmdline"))
+        Followed::Process(pid) | Followed::Launched(pid) => std::fs::read(format!("/proc/{pid}/cmdline"))
             .ok()
             .map(|line| String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " "))
             .filter(|line| !line.is_empty())
@@ -217,7 +217,7 @@ pub fn record_with_flows(
     let beside = crate::Beside {
         published: Some(Arc::new(published)),
         before_exec: Some(&mut |pid| {
-            recording.follow(Followed::Process(pid))?;
+            recording.follow(Followed::Launched(pid))?;
             recording.drop_privileges(writes.to_vec())
         }),
     };

@@ -211,8 +211,8 @@ mod tests {
         assert!(name.contains("own_addresses_are_found_in_files"), "{name}");
         static DATA: [u8; 3] = [1, 2, 3];
         static ZERO: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-        let (at, offset) = spaces.known_file(own, ZERO.as_ptr() as u64, &mut files).unwrap();
-        let vaddr = object.data_vaddr(offset).unwrap();
+        let (at, variable) = spaces.known_file(own, ZERO.as_ptr() as u64, &mut files).unwrap();
+        let vaddr = object.data_vaddr(variable).unwrap();
         let name = object.symbol_at(vaddr).map(|symbol| symbol.name.to_owned()).unwrap_or_default();
         assert!(at == file && name.contains("ZERO"), "{name}");
         assert_eq!(spaces.known_file(own, DATA.as_ptr() as u64, &mut files).map(|(at, _)| at), Some(file));

@@ -15,7 +15,7 @@ use super::address_space::AddressSpaces;
 use super::call_stack::RawStacks;
 use super::cause::Causes;
 use super::collection::Totals;
-use super::kernel_symbols::KernelSymbols;
+use super::kernel_symbols::SymbolSource;
 use super::mapped_file::MappedFiles;
 use super::naming::Naming;
 use super::object::Objects;
@@ -39,6 +39,7 @@ pub(super) struct Gathered {
     pub stacks: RawStacks,
     pub files: MappedFiles,
     pub spaces: AddressSpaces,
+    pub kernel: SymbolSource,
     pub objects: Objects,
     pub causes: Causes,
     pub samples: Samples,
@@ -146,7 +147,7 @@ impl Gathered {
         let processes = Processes::of(&self.tasks, &mut self.spaces, &mut self.files, self.origin, totals.now);
         let mut naming = Naming::new(
             &self.files,
-            KernelSymbols::read(),
+            std::mem::take(&mut self.kernel),
             processes.ns_tgids.clone(),
             processes.rows.iter().map(|process| process.executable.clone()).collect(),
         );

@@ -16,9 +16,10 @@ use super::address_space::AddressSpaces;
 use super::call_stack::{NO_STACK, RawStacks};
 use super::cause::Causes;
 use super::collected::{Collected, Gathered};
+use super::kernel_symbols::SymbolSource;
 use super::kind::Call;
 use super::mapped_file::MappedFiles;
-use super::object::{NO_OBJECT, ObjectNumber, Objects};
+use super::object::{ObjectNumber, Objects};
 use super::place::{Place, PlaceId, Places};
 use super::sample::{RawMoment, SampleKey, SampleSum, Samples};
 use super::task::RawTasks;
@@ -66,6 +67,7 @@ impl Collection {
                 stacks: RawStacks::default(),
                 files: MappedFiles::default(),
                 spaces: AddressSpaces::default(),
+                kernel: SymbolSource::open(),
                 objects: Objects::default(),
                 causes: Causes::default(),
                 samples: Samples::default(),
@@ -116,8 +118,8 @@ impl Collection {
                 self.wait(wait);
             }
             self.gathered.tasks.update(&sched_task { event: task_event::BORN, ..open.task });
-            self.last_slice(&open.task, totals.now);
         }
+        self.last_slices(totals.now);
         self.gathered.collected(&totals)
     }
 
@@ -128,35 +130,32 @@ impl Collection {
         match record.event {
             task_event::BORN if leader => g.spaces.born(record.tgid, record.parent_tgid),
             task_event::EXEC => g.spaces.replaced(record.tgid, &mut g.files),
-            task_event::EXIT => {
-                if leader {
-                    g.spaces.ended(record.tgid);
-                }
-                self.last_slice(record, record.time);
-            }
+            task_event::EXIT if leader => g.spaces.ended(record.tgid),
             _ => {}
         }
     }
 
-    /// The slice that a thread's end, or the recording's, ends; and the criticality since its last sample, which its
-    /// last stack stands for.
-    fn last_slice(&mut self, record: &sched_task, end: u64) {
+    /// For each thread the slice that its end, or the recording's, ends; and the criticality since its last sample,
+    /// which its last stack stands for.
+    fn last_slices(&mut self, now: u64) {
         let g = &mut self.gathered;
-        let Some(task) = g.tasks.get_or_add(record.task) else { return };
-        let start = if task.last_wait_end != 0 { task.last_wait_end } else { task.begin };
-        if end > start && start != 0 {
-            let length = end - start;
-            // What is left of the totals; more than its length where records of slices were lost.
-            let criticality = record.criticality.saturating_sub(task.slices_criticality) >> FRACTION_BITS;
-            let runnable_ns = record.runnable_ns.saturating_sub(task.slices_runnable).min(length);
-            let criticality_ns = criticality.min(length);
-            g.slices.push(RawSlice { task: record.task, start, end, runnable_ns, criticality_ns, wait: None });
-            g.slice_count += 1;
-            task.last_wait_end = end;
-        }
-        if task.last_stack != NO_STACK && record.unattributed > 0 {
-            let key = SampleKey { task: record.task, stack: task.last_stack, n: task.last_n, stack_top: true };
-            g.samples.add(key, SampleSum { count: 0, criticality: record.unattributed, active_ns: 0 });
+        for (number, task) in g.tasks.all().filter(|(_, task)| task.known) {
+            let record = &task.record;
+            let start = task.last_wait_end.max(task.begin);
+            let end = if task.end != 0 { task.end } else { now };
+            if end > start {
+                let length = end - start;
+                // What is left of the totals; more than its length where records of slices were lost.
+                let criticality = record.criticality.saturating_sub(task.slices_criticality) >> FRACTION_BITS;
+                let runnable_ns = record.runnable_ns.saturating_sub(task.slices_runnable).min(length);
+                let criticality_ns = criticality.min(length);
+                g.slices.push(RawSlice { task: number, start, end, runnable_ns, criticality_ns, wait: None });
+                g.slice_count += 1;
+            }
+            if task.last_stack != NO_STACK && record.unattributed > 0 {
+                let key = SampleKey { task: number, stack: task.last_stack, n: task.last_n, stack_top: true };
+                g.samples.add(key, SampleSum { count: 0, criticality: record.unattributed, active_ns: 0 });
+            }
         }
     }
 
@@ -222,8 +221,8 @@ impl Collection {
                 task.slices_runnable += record.slice_runnable_ns;
             }
             task.last_wait_end = task.last_wait_end.max(record.end);
-            if stack != NO_STACK {
-                (task.last_stack, task.last_n) = (stack, record.n + 1);
+            if stack != NO_STACK && record.end >= task.last_stack_time {
+                (task.last_stack, task.last_stack_time, task.last_n) = (stack, record.end, record.n + 1);
             }
         }
         if has_slice {
@@ -245,8 +244,8 @@ impl Collection {
 
     fn object(&mut self, record: &sched_wait) -> ObjectNumber {
         let g = &mut self.gathered;
-        let tgid = g.tasks.get(record.task).filter(|task| task.known).map(|task| task.record.tgid);
-        let Some(tgid) = tgid else { return NO_OBJECT };
+        // Without its process an object has its address or the name that the kernel keeps.
+        let tgid = g.tasks.get(record.task).map_or(0, |task| task.record.tgid);
         match Call::of(record.system_call) {
             Call::Futex => g.objects.word(tgid, record.arguments[0], &mut g.spaces, &mut g.files),
             _ => g.objects.descriptor(tgid, &record.object),
@@ -279,3 +278,6 @@ fn give_open_idle(totals: &mut Totals) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,20 @@
 //! Names of the kernel's functions.
 
+use std::fs::File;
+use std::io::Read;
+
+/// The kernel's own table of symbols. Whether it shows addresses is decided when it is opened, so that is done before
+/// privileges are dropped; what it shows is read at the end, when it names the collector's programs, too.
+#[derive(Debug, Default)]
+pub struct SymbolSource(Option<File>);
+
+impl SymbolSource {
+    /// Opens it.
+    pub fn open() -> Self {
+        Self(File::open("/proc/kallsyms").ok())
+    }
+}
+
 /// Functions of the kernel, its modules and its BPF programs, by address.
 #[derive(Debug, Default)]
 pub struct KernelSymbols {
@@ -12,8 +27,10 @@ pub const UNNAMED: &str = "[kernel]";
 
 impl KernelSymbols {
     /// Reads them; empty if the system does not show addresses to this process.
-    pub fn read() -> Self {
-        std::fs::read_to_string("/proc/kallsyms").map_or_else(|_| Self::default(), |text| Self::parse(&text))
+    pub fn read(source: &mut SymbolSource) -> Self {
+        let mut text = String::new();
+        let read = source.0.as_mut().map(|file| file.read_to_string(&mut text));
+        if matches!(read, Some(Ok(_))) { Self::parse(&text) } else { Self::default() }
     }
 
     fn parse(text: &str) -> Self {

@@ -6,7 +6,7 @@ use transect_binary_info::{Object, demangle};
 use transect_probe_plan::Lines;
 use transect_profile_model::{Component, ComponentId, FrameId, Space, StackFrame};
 
-use super::kernel_symbols::{KernelSymbols, UNNAMED, shown};
+use super::kernel_symbols::{KernelSymbols, SymbolSource, UNNAMED, shown};
 use super::mapped_file::MappedFiles;
 use super::perf_map::PerfMap;
 use super::place::{FileId, Place};
@@ -26,7 +26,8 @@ struct Module {
 pub struct Naming<'a> {
     files: &'a MappedFiles,
     modules: HashMap<FileId, Module>,
-    kernel: KernelSymbols,
+    kernel: Option<KernelSymbols>,
+    kernel_source: SymbolSource,
     perf_maps: HashMap<i32, PerfMap>,
     /// Process ids as processes themselves see them.
     ns_tgids: HashMap<i32, i32>,
@@ -47,14 +48,15 @@ impl<'a> Naming<'a> {
     /// Names nothing yet.
     pub fn new(
         files: &'a MappedFiles,
-        kernel: KernelSymbols,
+        kernel_source: SymbolSource,
         ns_tgids: HashMap<i32, i32>,
         executables: Vec<String>,
     ) -> Self {
         Self {
             files,
             modules: HashMap::new(),
-            kernel,
+            kernel: None,
+            kernel_source,
             perf_maps: HashMap::new(),
             ns_tgids,
             executables,
@@ -69,10 +71,11 @@ impl<'a> Naming<'a> {
     /// Name of a function of the kernel as its symbol table has it.
     pub fn kernel_function(&mut self, place: Place) -> String {
         let Place::Kernel { address, returns } = place else { return UNNAMED.to_owned() };
-        match self.kernel.at(address - u64::from(returns)) {
+        let kernel = self.kernel.get_or_insert_with(|| KernelSymbols::read(&mut self.kernel_source));
+        match kernel.at(address - u64::from(returns)) {
             Some(name) => name.to_owned(),
             None => {
-                self.hidden += i64::from(self.kernel.is_empty());
+                self.hidden += i64::from(kernel.is_empty());
                 UNNAMED.to_owned()
             }
         }

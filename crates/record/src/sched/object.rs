@@ -82,7 +82,7 @@ impl Objects {
         if address == 0 {
             return NO_OBJECT;
         }
-        let place = spaces.known_file(tgid, address, files);
+        let place = if tgid != 0 { spaces.known_file(tgid, address, files) } else { None };
         self.number(RawObject::Word { tgid, address, place })
     }
 

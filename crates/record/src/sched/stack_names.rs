@@ -6,10 +6,11 @@ use transect_bpf_collect::record::stack_flags;
 use transect_profile_model::{CallStack, FrameId, StackId};
 
 use super::call_stack::{RawStacks, StackNumber};
-use super::kernel_symbols::{is_below_the_wait, is_entry_code, shown};
+use super::kernel_symbols::{UNNAMED, is_below_the_wait, is_entry_code, shown};
 use super::kind::{KernelWait, UserWait};
 use super::naming::Naming;
 use super::place::{PlaceId, Places};
+use super::spin::is_polling;
 
 /// What a stack tells about a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -55,6 +56,7 @@ impl NamedStacks {
                 let found = user.entry(*place).or_insert_with(|| naming.user_frames(places.all()[*place as usize]));
                 frames.extend_from_slice(found);
             }
+            let polls = is_polling(frames.iter().rev().map(|&frame| naming.frames[frame as usize].function.as_str()));
             let mut functions: Vec<String> = Vec::with_capacity(stack.kernel.len());
             for place in stack.kernel {
                 let name =
@@ -66,14 +68,17 @@ impl NamedStacks {
                 kernel: KernelWait::of(functions.iter().map(|function| shown(function))),
             };
             let own = functions.iter().rposition(|function| is_below_the_wait(function)).map_or(0, |last| last + 1);
-            let wanted = functions[own..].iter().filter(|function| !is_entry_code(function)).rev();
-            frames.extend(wanted.map(|function| naming.kernel_frame(function)));
+            let mut wanted: Vec<&String> =
+                functions[own..].iter().filter(|function| !is_entry_code(function)).collect();
+            // One frame stands for a kernel without names.
+            wanted.dedup_by(|one, other| one == other && *one == UNNAMED);
+            frames.extend(wanted.into_iter().rev().map(|function| naming.kernel_frame(function)));
             let at_root = frames.first().is_some_and(|&root| {
                 let root = &naming.frames[root as usize].function;
                 ROOTS.contains(&root.as_str())
             });
-            let spin = stack.kernel.is_empty()
-                && stack.user.first().is_some_and(|place| naming.is_spin(places.all()[*place as usize]));
+            let leaf = stack.user.first().filter(|_| stack.kernel.is_empty());
+            let spin = polls || leaf.is_some_and(|place| naming.is_spin(places.all()[*place as usize]));
             let row = CallStack { frames, complete: stack.flags & stack_flags::COMPLETE != 0 || at_root };
             for flag in [stack_flags::TRUNCATED, stack_flags::UNKNOWN_CODE, stack_flags::UNREADABLE] {
                 if stack.flags & flag != 0 && !row.complete {

@@ -25,8 +25,10 @@ pub struct RawTask {
     pub slices_criticality: u64,
     /// Time without processor in slices that were seen, ns.
     pub slices_runnable: u64,
-    /// Stack of its last wait that had one.
+    /// Stack of its last wait that had one, and when that ended.
     pub last_stack: StackNumber,
+    /// See `last_stack`.
+    pub last_stack_time: u64,
     /// Active threads then.
     pub last_n: u32,
 }

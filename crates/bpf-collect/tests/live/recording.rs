@@ -1,0 +1,243 @@
+//! A program under the collector, from its start or from the middle, and what came of it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use transect_bpf_collect::record::{FRACTION_BITS, Record, sched_task, task_event};
+use transect_bpf_collect::{ApplicationTotals, Audit, Lost, SchedCollector, SchedSettings, Storage};
+
+use crate::programs::Program;
+
+/// As most runs have them.
+pub fn settings() -> SchedSettings {
+    SchedSettings {
+        processors: 2,
+        min_parallelism: 2,
+        stack_depth: 64,
+        sample_hz: 199,
+        per_process: false,
+        stacks: true,
+        waits: true,
+        publish_threads: true,
+    }
+}
+
+/// What the records told.
+#[derive(Default)]
+struct Told {
+    tasks: BTreeMap<u32, sched_task>,
+    execs: usize,
+    tid_after_exec: i32,
+    wait_idle_ns: u64,
+}
+
+impl Told {
+    fn take(&mut self, bytes: &[u8]) {
+        match Record::decode(bytes).unwrap() {
+            Record::Task(task) => {
+                if task.event == task_event::EXEC {
+                    self.execs += 1;
+                    self.tid_after_exec = task.tid;
+                }
+                self.tasks.insert(task.task, task);
+            }
+            Record::Wait(wait) => self.wait_idle_ns += wait.idle,
+            _ => {}
+        }
+    }
+}
+
+/// Everything that is known at the end.
+pub struct Outcome {
+    /// The process that was started.
+    pub pid: i32,
+    pub status: Option<i32>,
+    /// Last word on each thread.
+    pub tasks: BTreeMap<u32, sched_task>,
+    /// Threads that had not ended.
+    pub open: usize,
+    pub execs: usize,
+    pub tid_after_exec: i32,
+    /// Idle time charged to waits.
+    pub wait_idle_ns: u64,
+    totals: Vec<ApplicationTotals>,
+    audits: Vec<Audit>,
+    lost: Lost,
+}
+
+pub struct Recording;
+
+impl Recording {
+    /// From before the program's first instruction to its end.
+    pub fn launch(settings: SchedSettings, program: Program) -> Result<Outcome, String> {
+        record(settings, program, None, false)
+    }
+
+    /// As `launch`, but the program is killed after a while.
+    pub fn launch_and_kill(settings: SchedSettings, program: Program, after: Duration) -> Result<Outcome, String> {
+        record(settings, program, Some(after), false)
+    }
+
+    /// A while in the life of a program that runs already.
+    pub fn attach(settings: SchedSettings, program: Program, during: Duration) -> Result<Outcome, String> {
+        record(settings, program, Some(during), true)
+    }
+}
+
+fn now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+fn record(
+    settings: SchedSettings,
+    program: Program,
+    during: Option<Duration>,
+    attach: bool,
+) -> Result<Outcome, String> {
+    let told = RefCell::new(Told::default());
+    let mut storage = Storage::default();
+    let mut collector = SchedCollector::load(&mut storage, &settings, |bytes| told.borrow_mut().take(bytes))
+        .map_err(|why| why.to_string())?;
+    let mut child = program.command().spawn().map_err(|why| why.to_string())?;
+    let pid = child.id() as i32;
+    if attach {
+        let_go(&mut child);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    collector.follow_process(pid).map_err(|why| why.to_string())?;
+    if !attach {
+        let_go(&mut child);
+    }
+    let start = Instant::now();
+    let mut status = None;
+    let deadline = during.unwrap_or(Duration::from_secs(60));
+    while start.elapsed() < deadline && status.is_none() {
+        collector.consume().map_err(|why| why.to_string())?;
+        status = child.try_wait().map_err(|why| why.to_string())?;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let mut audits = Vec::new();
+    let mut audit = |collector: &mut SchedCollector<'_>| collector.audit().map(|found| audits.push(found));
+    if attach {
+        for _ in 0..3 {
+            audit(&mut collector).map_err(|why| why.to_string())?;
+        }
+    } else {
+        let _ = child.kill();
+        status = child.wait().map(Some).map_err(|why| why.to_string())?;
+        // A thread is gone from its process a little before it leaves its processor; descendants may live on.
+        let late = Instant::now();
+        while late.elapsed() < Duration::from_secs(5) {
+            let totals = collector.totals(now()).map_err(|why| why.to_string())?;
+            if totals.iter().all(|total| total.active == 0) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for _ in 0..2 {
+            audit(&mut collector).map_err(|why| why.to_string())?;
+        }
+    }
+    if attach {
+        // Nothing changes while the totals are read.
+        stop(pid)?;
+    }
+    collector.consume().map_err(|why| why.to_string())?;
+    let at = now();
+    let totals = collector.totals(at).map_err(|why| why.to_string())?;
+    let open = collector.open_threads(at).map_err(|why| why.to_string())?;
+    let lost = collector.lost();
+    if attach {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    drop(collector);
+    let mut told = told.into_inner();
+    for thread in &open {
+        told.tasks.insert(thread.task.task, thread.task);
+    }
+    Ok(Outcome {
+        pid,
+        status: status.and_then(|status| status.code()),
+        open: open.len(),
+        tasks: told.tasks,
+        execs: told.execs,
+        tid_after_exec: told.tid_after_exec,
+        wait_idle_ns: told.wait_idle_ns,
+        totals,
+        audits,
+        lost,
+    })
+}
+
+fn let_go(child: &mut Child) {
+    if let Some(mut input) = child.stdin.take() {
+        let _ = input.write_all(b"go\n");
+    }
+}
+
+/// Stops the process and waits until all its threads are.
+fn stop(pid: i32) -> Result<(), String> {
+    let process = rustix::process::Pid::from_raw(pid).ok_or("no pid")?;
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).map_err(|why| why.to_string())?;
+    std::thread::sleep(Duration::from_millis(300));
+    Ok(())
+}
+
+impl Outcome {
+    /// Threads that were followed.
+    pub fn threads(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Applications that had threads.
+    pub fn applications(&self) -> usize {
+        self.totals.iter().filter(|total| total.busy_ns > 0).count()
+    }
+
+    pub fn idle_ns(&self) -> u64 {
+        // What no wake-up has ended is nobody's.
+        self.totals.iter().map(|total| total.idle_ns - total.idle_open_ns).sum()
+    }
+
+    /// Criticality and active time of the thread that has most of it.
+    pub fn most_critical(&self) -> (u64, u64) {
+        let most = self.tasks.values().max_by_key(|task| task.criticality);
+        most.map_or((0, 0), |task| (task.criticality >> FRACTION_BITS, task.running_ns + task.runnable_ns))
+    }
+
+    /// What holds for every recording.
+    pub fn sums_hold(&self) -> Result<(), String> {
+        if self.lost != Lost::default()
+            && self.lost != (Lost { busy_samples: self.lost.busy_samples, ..Lost::default() })
+        {
+            return Err(format!("lost: {:?}", self.lost));
+        }
+        for total in &self.totals {
+            let mine = || self.tasks.values().filter(|task| task.application == total.application);
+            let sum: u128 = mine().map(|task| u128::from(task.criticality)).sum();
+            let busy = u128::from(total.busy_ns) << FRACTION_BITS;
+            // Less than a last digit for each thread that was active at once.
+            if sum > busy || busy - sum > 1 << FRACTION_BITS {
+                return Err(format!(
+                    "criticality of {} threads is {} ns, busy time {} ns",
+                    mine().count(),
+                    sum >> FRACTION_BITS,
+                    total.busy_ns
+                ));
+            }
+            let levels: u64 = total.histogram.iter().sum();
+            if levels != total.busy_ns + total.idle_ns {
+                return Err(format!("h[n] adds up to {levels}, not {} + {}", total.busy_ns, total.idle_ns));
+            }
+        }
+        match self.audits.iter().find(|audit| audit.strays > 0) {
+            Some(audit) => Err(format!("{audit:?}")),
+            None => Ok(()),
+        }
+    }
+}

@@ -67,52 +67,46 @@ static long hash_frame(__u32 index, void *context)
 	return 0;
 }
 
-/* Takes a stack of a thread whose memory is the current one. `context` is the program's, for the kernel half;
- * `kernel_half` says whether it is wanted. Returns the stack's id. */
-static __noinline __u64 take_stack(void *context, bool kernel_half, __s32 tgid, const struct user_registers *user)
+/*
+ * Adds the user half, from the registers in the room's walk, to the `kernel` frames that are in the room already, and
+ * sends the stack if it is new. Returns its id. `with_user` is 0 for a thread without a user half.
+ *
+ * Not static: so the verifier looks at it once, by itself, and not again at each place that takes a stack.
+ */
+__noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
 {
-	__u32 zero = 0, kernel = 0, frames, place;
+	__u32 zero = 0, frames, place;
 	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
 	struct unwind_walk *unwind;
 	struct sched_stack *stack;
 	struct hash_walk walk;
 	__u64 *sent;
-	long bytes;
 
-	if (!room || !with_stacks || !user)
+	if (!room)
 		return 0;
 	stack = &room->stack;
 	unwind = &room->walk;
 	stack->type = SCHED_RECORD_STACK;
 	stack->flags = 0;
-	stack->tgid = tgid;
-	if (kernel_half) {
-		bytes = bpf_get_stack(context, stack->frames, KERNEL_FRAMES * sizeof(__u64), 0);
-		if (bytes > 0)
-			kernel = (__u32)bytes / sizeof(__u64);
-	}
+	stack->tgid = (__s32)tgid;
 	if (kernel > KERNEL_FRAMES)
 		kernel = KERNEL_FRAMES;
 	stack->kernel_frames = kernel;
 	stack->user_frames = 0;
-	if (user->ip) {
-		unwind->ip = user->ip;
-		unwind->sp = user->sp;
-		unwind->bp = user->bp;
-		unwind->bx = user->bx;
-		unwind->tgid = tgid;
+	if (with_user) {
+		unwind->tgid = (__s32)tgid;
 		unwind->max = stack_depth < SCHED_MAX_FRAMES - kernel ? stack_depth : SCHED_MAX_FRAMES - kernel;
 		unwind_user(unwind);
 		stack->user_frames = unwind->count;
 		stack->flags = unwind->flags;
 		if (unwind->unknown)
-			tell_unknown_code(tgid, unwind->unknown);
+			tell_unknown_code(stack->tgid, unwind->unknown);
 	}
 	frames = kernel + stack->user_frames;
 	if (frames > SCHED_MAX_FRAMES)
 		frames = SCHED_MAX_FRAMES;
 	walk.room = room;
-	walk.hash = (__u32)tgid * 0x9e3779b97f4a7c15ULL + stack->flags + kernel;
+	walk.hash = tgid * 0x9e3779b97f4a7c15ULL + stack->flags + kernel;
 	bpf_loop(frames, hash_frame, &walk, 0);
 	if (!walk.hash)
 		walk.hash = 1;
@@ -132,6 +126,28 @@ static __noinline __u64 take_stack(void *context, bool kernel_half, __s32 tgid, 
 			*sent = walk.hash;
 	}
 	return walk.hash;
+}
+
+/* Takes a stack of a thread whose memory is the current one. `context` is the program's, for the kernel half;
+ * `kernel_half` says whether it is wanted. Returns the stack's id. */
+static __noinline __u64 take_stack(void *context, bool kernel_half, __s32 tgid, const struct user_registers *user)
+{
+	__u32 zero = 0, kernel = 0;
+	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
+	long bytes;
+
+	if (!room || !with_stacks || !user)
+		return 0;
+	if (kernel_half) {
+		bytes = bpf_get_stack(context, room->stack.frames, KERNEL_FRAMES * sizeof(__u64), 0);
+		if (bytes > 0)
+			kernel = (__u32)bytes / sizeof(__u64);
+	}
+	room->walk.ip = user->ip;
+	room->walk.sp = user->sp;
+	room->walk.bp = user->bp;
+	room->walk.bx = user->bx;
+	return finish_stack((__u32)tgid, kernel, user->ip != 0);
 }
 
 /* Keeps a stack for those who wait for what this thread holds. */

@@ -42,16 +42,21 @@ pub struct FullReport {
 pub fn full_report(profile: &Profile, selection: &Selection) -> FullReport {
     let prepared = Prepared::new(profile);
     let threads = crate::threads(profile, selection);
+    let mut criticality = crate::criticality::of(profile, &prepared.names);
+    let summary = crate::finding::of(&prepared, criticality.as_ref());
+    if let Some(view) = &mut criticality {
+        crate::criticality::narrow(view, profile, &prepared.names, selection);
+    }
     FullReport {
         meta: profile.meta.clone(),
-        summary: crate::finding::of(&prepared),
+        summary,
         components: crate::component::of(&prepared, selection),
         flows: crate::flow::of(&prepared, selection),
         threads: threads.threads,
         waits: crate::waits(profile, selection),
         locks: crate::locks(profile, selection),
         latency: crate::latency::of(&prepared, selection),
-        criticality: crate::criticality(profile, selection),
+        criticality,
         loss: crate::loss(profile),
         groups: threads.groups,
         totals: prepared.totals,

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use transect_analyze::synthetic::{image_server, latency_service};
+use transect_analyze::synthetic::{Do, Program, Script, image_server, latency_service};
 use transect_analyze::{FullReport, Selection, full_report};
 
 fn check(name: &str, report: &FullReport) {
@@ -130,4 +130,64 @@ fn intervals_and_quantiles_stand_only_where_they_are_known() {
     assert!(counted.get("thread").is_none() && counted.get("p50_ns").is_none());
     let wait = flow("pthread_cond_wait");
     assert_eq!((wait["wait"].as_bool(), wait["class"].as_str()), (Some(true), Some("wait")));
+}
+
+/// Two clients that compute, and commit under one lock.
+fn schedule() -> FullReport {
+    let mut steps = Vec::new();
+    for _ in 0..4 {
+        steps.push(("execute", Do::Run(900.0)));
+        steps.push(("commit", Do::Lock(0)));
+        steps.push(("commit", Do::Run(300.0)));
+        steps.push(("commit", Do::Sync(1_400.0)));
+        steps.push(("commit", Do::Unlock(0)));
+    }
+    let main = vec![
+        ("start_all", Do::Spawn(1)),
+        ("start_all", Do::Spawn(2)),
+        ("join_all", Do::Join(1)),
+        ("join_all", Do::Join(2)),
+        ("sum_up", Do::Run(700.0)),
+    ];
+    let script = |name: &str, steps| Script { name: name.into(), steps };
+    let threads = vec![script("main", main), script("client1", steps.clone()), script("client2", steps)];
+    full_report(&Program { cpus: 2, threads }.run().profile, &Selection::default())
+}
+
+#[test]
+fn schedule_is_as_blessed() {
+    check("schedule.json", &schedule());
+}
+
+#[test]
+fn every_promised_key_of_criticality_is_there() {
+    let value = serde_json::to_value(schedule()).unwrap();
+    let promised: [(&str, &[&str]); 5] = [
+        ("threads", &["process", "tid", "name", "group", "criticality_ns", "running_ns", "runnable_ns", "blocked_ns"]),
+        ("paths", &["stack", "state", "criticality_ns", "spin_ns", "corrected_ns", "samples", "lines"]),
+        ("parallelism", &["n", "ns"]),
+        ("waits", &["kind", "object", "holder", "waker", "ns", "count", "critical_ns", "stack"]),
+        ("what_if", &["path", "speedup", "saving_low", "saving_high"]),
+    ];
+    let criticality = &value["criticality"];
+    for (table, keys) in promised {
+        let row = &criticality[table][0];
+        assert!(keys.iter().all(|key| row.get(key).is_some()), "{table}: {row}");
+    }
+    for key in ["busy_ns", "idle_ns", "unattributed_ns", "drift", "slices", "critical_slices"] {
+        assert!(criticality[key].is_i64(), "{key}");
+    }
+    let rows = |table: &str| criticality[table].as_array().unwrap().clone();
+    let lines = rows("paths").iter().flat_map(|row| row["lines"].as_array().unwrap().clone()).collect::<Vec<_>>();
+    assert!(
+        lines
+            .iter()
+            .all(|line| ["function", "file", "line", "samples", "origin"].iter().all(|key| line.get(key).is_some()))
+    );
+    let held = rows("waits").into_iter().find(|row| row["kind"] == "mutex").unwrap();
+    assert!(["tid", "thread", "function", "stack"].iter().all(|key| held["holder"].get(key).is_some()), "{held}");
+    assert!(
+        rows("what_if").iter().any(|row| row["speedup"] == "inf")
+            && rows("what_if").iter().any(|row| row["speedup"] == 2.0)
+    );
 }

@@ -126,16 +126,20 @@ impl<'a> Source<'a> {
 /// The scheduler's view; `None` for a recording without it. `selection.api` and `selection.component` keep paths,
 /// functions and waits through them; `selection.top` limits paths, functions, threads and waits.
 pub fn criticality(profile: &Profile, selection: &Selection) -> Option<CriticalityView> {
-    of(profile, &Names::new(profile), selection)
+    let names = Names::new(profile);
+    let mut view = of(profile, &names)?;
+    narrow(&mut view, profile, &names, selection);
+    Some(view)
 }
 
-pub(crate) fn of(profile: &Profile, names: &Names, selection: &Selection) -> Option<CriticalityView> {
+/// The view of all of the profile.
+pub(crate) fn of(profile: &Profile, names: &Names) -> Option<CriticalityView> {
     let session = profile.meta.criticality.as_ref()?;
     let source = Source::new(profile, names, session);
     std::thread::scope(|scope| {
         let graph = scope.spawn(|| graph::graph(&source));
         let what_if = scope.spawn(|| what_if::rows(&source));
-        let mut view = rows(profile, names, &source, selection);
+        let mut view = rows(profile, &source);
         // A part that fails is a fault in it, and says so itself.
         view.graph = graph.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault));
         view.what_if = what_if.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault));
@@ -143,29 +147,31 @@ pub(crate) fn of(profile: &Profile, names: &Names, selection: &Selection) -> Opt
     })
 }
 
+/// Leaves out what is not selected.
+pub(crate) fn narrow(view: &mut CriticalityView, profile: &Profile, names: &Names, selection: &Selection) {
+    if let Some(keeps) = path::Filter::new(profile, names, &view.functions, selection) {
+        view.paths.retain(|row| keeps.path(&row.stack, &row.components));
+        view.waits.retain(|row| keeps.wait(row));
+        view.what_if.retain(|row| keeps.stack(&row.stack));
+        let alone = std::slice::from_ref::<String>;
+        view.functions.retain(|row| keeps.path(alone(&row.function), alone(&row.component)));
+    }
+    if let Some(top) = selection.top {
+        view.paths.truncate(top);
+        view.functions.truncate(top);
+        view.threads.truncate(top);
+        view.waits.truncate(top);
+    }
+}
+
 /// All but the graph and the predictions.
-fn rows(profile: &Profile, names: &Names, source: &Source<'_>, selection: &Selection) -> CriticalityView {
+fn rows(profile: &Profile, source: &Source<'_>) -> CriticalityView {
     let session = source.session;
-    let mut paths = path::rows(source);
-    let sum = |state| paths.iter().filter(|row| row.state == state).map(|row| row.criticality_ns).sum::<i64>();
-    debug_assert!(session.busy_ns == 0 || sum(PathState::Running) == session.busy_ns);
+    let paths = path::rows(source);
     let unattributed = |row: &&CriticalPathRow| row.state == PathState::Running && row.is_unattributed();
     let unattributed_ns = paths.iter().find(unattributed).map_or(0, |row| row.criticality_ns);
     let (spin_ns, corrected_ns) = paths.iter().fold((0, 0), |(s, c), row| (s + row.spin_ns, c + row.corrected_ns));
-    let (mut threads, groups) = thread::rows(profile, source);
-    let mut functions = function::rows(source);
-    let mut waits = wait::rows(source);
-    if let Some(keeps) = path::Filter::new(profile, names, source, selection) {
-        paths.retain(|row| keeps.path(&row.stack, &row.components));
-        functions.retain(|row| keeps.path(std::slice::from_ref(&row.function), std::slice::from_ref(&row.component)));
-        waits.retain(|row| keeps.wait(row));
-    }
-    if let Some(top) = selection.top {
-        paths.truncate(top);
-        functions.truncate(top);
-        threads.truncate(top);
-        waits.truncate(top);
-    }
+    let (threads, groups) = thread::rows(profile, source);
     let parallelism = parallelism::rows(source.tables);
     CriticalityView {
         estimate: session.estimate,
@@ -186,10 +192,10 @@ fn rows(profile: &Profile, names: &Names, source: &Source<'_>, selection: &Selec
         threads,
         groups,
         paths,
-        functions,
+        functions: function::rows(source),
         parallelism,
         over_time: over_time::rows(source),
-        waits,
+        waits: wait::rows(source),
         graph: WaitGraph::default(),
         what_if: Vec::new(),
     }

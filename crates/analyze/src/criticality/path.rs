@@ -6,7 +6,7 @@ use serde::Serialize;
 use transect_profile_model::{FrameId, Origin, Profile, WaitKind};
 
 use super::call_path::PathId;
-use super::{CriticalWaitRow, ParallelismRow, Source, UNATTRIBUTED};
+use super::{CriticalFunctionRow, CriticalWaitRow, ParallelismRow, Source, UNATTRIBUTED};
 use crate::matching::Pattern;
 use crate::{Names, Selection};
 
@@ -247,7 +247,12 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    pub fn new(profile: &Profile, names: &Names, source: &Source<'_>, selection: &Selection) -> Option<Self> {
+    pub fn new(
+        profile: &Profile,
+        names: &Names,
+        functions: &[CriticalFunctionRow],
+        selection: &Selection,
+    ) -> Option<Self> {
         let chosen = crate::matching::chosen_components(profile, names, selection.component.as_deref());
         if chosen.is_none() && selection.api.is_none() {
             return None;
@@ -255,11 +260,10 @@ impl Filter {
         let display = |chosen: Vec<bool>| {
             (0..chosen.len()).filter(|&id| chosen[id]).map(|id| names.get(id as u32).to_owned()).collect()
         };
-        let functions = source.paths.functions.iter();
         Some(Self {
             function: selection.api.as_deref().map(Pattern::new),
             components: chosen.map(display),
-            component_of: functions.map(|f| (f.name.clone(), f.component.clone())).collect(),
+            component_of: functions.iter().map(|row| (row.function.clone(), row.component.clone())).collect(),
         })
     }
 
@@ -274,7 +278,7 @@ impl Filter {
         self.stack(&row.stack) || party(&row.holder) || party(&row.waker)
     }
 
-    fn stack(&self, stack: &[String]) -> bool {
+    pub fn stack(&self, stack: &[String]) -> bool {
         let components: Vec<String> = stack.iter().filter_map(|name| self.component_of.get(name).cloned()).collect();
         self.path(stack, &components)
     }

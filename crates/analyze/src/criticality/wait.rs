@@ -11,6 +11,9 @@ use super::tally::Tally;
 
 /// Holders named beside the first.
 const HOLDERS: usize = 4;
+/// Waits whose holders' samples are looked at, and samples of each.
+const FOLLOWED: usize = 50_000;
+const SAMPLES: usize = 64;
 /// Rows that keep their object apart; beyond, rows of a kind and place are summed over objects.
 const MOST_ROWS: usize = 2_000;
 
@@ -53,7 +56,7 @@ pub struct CriticalWaitRow {
     pub holder: Option<PartyRow>,
     /// Who ended it: the thread and stack of most of the time.
     pub waker: Option<PartyRow>,
-    /// Kind `spin`: who worked most meanwhile, as far as samples tell.
+    /// What the holder, or else the waker, was seen doing most meanwhile; kind `spin`: who worked most. From samples.
     pub meanwhile: Option<PartyRow>,
     /// Threads that held it, or else ended it, longest first; a few.
     pub holders: Vec<PartyShare>,
@@ -155,6 +158,7 @@ struct Sum {
     tasks: Tally<u32>,
     holders: Tally<At>,
     wakers: Tally<At>,
+    meanwhile: Tally<At>,
 }
 
 impl Sum {
@@ -172,6 +176,7 @@ impl Sum {
         other.tasks.iter().for_each(|(task, ns)| self.tasks.add(task, ns));
         other.holders.iter().for_each(|(at, ns)| self.holders.add(at, ns));
         other.wakers.iter().for_each(|(at, ns)| self.wakers.add(at, ns));
+        other.meanwhile.iter().for_each(|(at, samples)| self.meanwhile.add(at, samples));
     }
 }
 
@@ -194,6 +199,8 @@ fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     let at = |party: Party| (party.task, path_of(party.stack));
     let mut index: FxHashMap<Key, usize> = FxHashMap::default();
     let mut sums: Vec<(Key, Sum)> = Vec::new();
+    let seen = Seen::new(source);
+    let step = source.tables.waits.len().div_ceil(FOLLOWED).max(1);
     for (row, wait) in source.tables.waits.iter().enumerate() {
         let (holder, waker) = (wait.holder.map(at), wait.waker.map(at));
         let place = holder.or(waker).and_then(|(_, path)| path).and_then(|path| paths.place(path));
@@ -210,6 +217,9 @@ fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
         sum.idle_ns += wait.idle_ns;
         sum.gain_ns += wait.holder_gain_ns;
         sum.tasks.add(wait.task, wait.ns);
+        if let Some((task, _)) = holder.or(waker).filter(|_| row.is_multiple_of(step)) {
+            seen.between(task, wait.begin_ns, wait.end_ns).for_each(|path| sum.meanwhile.add((task, Some(path)), 1));
+        }
         // Waits of no length still name their parties.
         if let Some(holder) = holder {
             sum.holders.add(holder, wait.ns.max(1));
@@ -227,6 +237,33 @@ fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
         sums.extend(rest);
     }
     sums.into_iter().map(|(key, sum)| row(source, key, sum)).collect()
+}
+
+/// Where threads were sampled, by time.
+struct Seen<'a> {
+    source: &'a Source<'a>,
+    by_task: Vec<Vec<(i64, StackId)>>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(source: &'a Source<'a>) -> Self {
+        let mut by_task = vec![Vec::new(); source.tables.tasks.len()];
+        for moment in &source.tables.moments {
+            if let Some(of) = by_task.get_mut(moment.task as usize) {
+                of.push((moment.time_ns, moment.stack));
+            }
+        }
+        Self { source, by_task }
+    }
+
+    /// Paths of a thread's samples in a stretch of time; a few of them.
+    fn between(&self, task: u32, begin_ns: i64, end_ns: i64) -> impl Iterator<Item = PathId> + '_ {
+        let of = self.by_task.get(task as usize).map_or(&[][..], Vec::as_slice);
+        let of = &of[of.partition_point(|&(at, _)| at < begin_ns)..];
+        let of = &of[..of.partition_point(|&(at, _)| at < end_ns)];
+        let step = of.len().div_ceil(SAMPLES).max(1);
+        of.iter().step_by(step).filter_map(|&(_, stack)| self.source.paths.stack(stack)).map(|facts| facts.path)
+    }
 }
 
 fn row(source: &Source<'_>, key: Key, sum: Sum) -> CriticalWaitRow {
@@ -248,7 +285,7 @@ fn row(source: &Source<'_>, key: Key, sum: Sum) -> CriticalWaitRow {
         threads: sum.tasks.len() as i64,
         holder: most(source, &sum.holders),
         waker: most(source, &sum.wakers),
-        meanwhile: None,
+        meanwhile: sum.meanwhile.most().map(|at| party(source, at)),
         holders: shares(source, parties),
         count: sum.count,
         ns: sum.ns,

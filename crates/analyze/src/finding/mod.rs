@@ -6,6 +6,7 @@
 
 mod api;
 mod component;
+mod critical;
 mod facts;
 mod imbalance;
 mod latency;
@@ -17,6 +18,7 @@ mod words;
 use serde::Serialize;
 use transect_profile_model::Profile;
 
+use crate::CriticalityView;
 use crate::prepared::Prepared;
 
 /// What kind of thing stands out.
@@ -45,6 +47,14 @@ pub enum FindingKind {
     HeavyTail,
     /// A function whose median duration changed in mid-run.
     LatencyShift,
+    /// A lock, a barrier, a file or whatever else holds the program up.
+    CriticalWait,
+    /// Code that runs while most processors have nothing to do.
+    SerialCode,
+    /// Threads wait for others in a loop.
+    Spinning,
+    /// More threads are active than there are processors.
+    CrowdedProcessors,
     /// Nothing stands out.
     Nothing,
 }
@@ -71,10 +81,13 @@ const MOST_FINDINGS: usize = 12;
 
 /// What stands out in the run, weightiest first; one row of kind [`FindingKind::Nothing`] if nothing does.
 pub fn summary(profile: &Profile) -> Vec<FindingRow> {
-    of(&Prepared::new(profile))
+    let prepared = Prepared::new(profile);
+    let view = crate::criticality::of(profile, &prepared.names);
+    of(&prepared, view.as_ref())
 }
 
-pub(crate) fn of(prepared: &Prepared<'_>) -> Vec<FindingRow> {
+/// `view` is the scheduler's view of the whole profile.
+pub(crate) fn of(prepared: &Prepared<'_>, view: Option<&CriticalityView>) -> Vec<FindingRow> {
     let facts = facts::Facts::new(prepared);
     let mut findings = Vec::new();
     let mut explained = Vec::new();
@@ -83,17 +96,37 @@ pub(crate) fn of(prepared: &Prepared<'_>) -> Vec<FindingRow> {
     api::find(&facts, &mut findings, &mut explained);
     component::find(&facts, &mut findings, &explained);
     waiting::find(&facts, &mut findings);
+    if let Some(view) = view
+        && critical::find(view, &mut findings)
+    {
+        // The same by the agent's knowledge, which is less.
+        findings.retain(|row| !matches!(row.kind, FindingKind::Waiting | FindingKind::ContendedLock));
+    }
     imbalance::find(&facts, &mut findings);
     latency::find(prepared, &mut findings);
     findings.sort_by(|a, b| b.percent.total_cmp(&a.percent).then_with(|| a.finding.cmp(&b.finding)));
     findings.truncate(MOST_FINDINGS);
     if findings.is_empty() {
-        findings.push(nothing(&facts));
+        findings.push(nothing(&facts, view));
     }
     findings
 }
 
-fn nothing(facts: &facts::Facts<'_>) -> FindingRow {
+fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingRow {
+    if let Some(view) = view.filter(|_| facts.profile.flows.is_empty()) {
+        return FindingRow {
+            finding: "Nothing stands out".to_owned(),
+            evidence: format!(
+                "{} threads examined over {}; nothing holds them up for a twentieth of it",
+                words::count(view.threads.len() as i64),
+                words::time(view.elapsed_ns)
+            ),
+            view: "criticality".to_owned(),
+            next: "Compare the call paths: --view criticality".to_owned(),
+            kind: FindingKind::Nothing,
+            percent: 0.0,
+        };
+    }
     let sampled = facts.profile.latency.iter().filter(|latency| latency.samples > 0).count();
     if facts.profile.flows.is_empty() && facts.profile.meta.latency.is_some() {
         return FindingRow {

@@ -1,0 +1,175 @@
+//! Programs with a bottleneck each, for the simulator.
+
+use transect_analyze::synthetic::{Do, Program, Script, Step};
+
+fn script(name: &str, steps: Vec<Step>) -> Script {
+    Script { name: name.into(), steps }
+}
+
+/// Numbers around 1.0 that look random.
+fn jitter(seed: &mut u64) -> f64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    0.6 + 0.8 * ((*seed >> 40) as f64 / f64::from(1 << 24))
+}
+
+/// `main` starts the workers, joins them and ends.
+fn with_main(cpus: usize, before: Vec<Step>, workers: Vec<Script>, after: Vec<Step>) -> Program {
+    let mut main = before;
+    main.extend((1..=workers.len()).map(|id| ("start_all", Do::Spawn(id))));
+    main.extend((1..=workers.len()).map(|id| ("join_all", Do::Join(id))));
+    main.extend(after);
+    let mut threads = vec![script("main", main)];
+    threads.extend(workers);
+    Program { cpus, threads }
+}
+
+fn hot_mutex(threads: usize, cpus: usize, critical: f64, private: f64) -> Program {
+    let mut seed = 7;
+    let worker = |n: usize, seed: &mut u64| {
+        let mut steps = Vec::new();
+        for _ in 0..60 {
+            steps.push(("prepare", Do::Run(private * jitter(seed))));
+            steps.push(("update", Do::Lock(0)));
+            steps.push(("update", Do::Run(critical * jitter(seed))));
+            steps.push(("update", Do::Unlock(0)));
+        }
+        script(&format!("worker{n}"), steps)
+    };
+    with_main(cpus, vec![], (0..threads).map(|n| worker(n, &mut seed)).collect(), vec![])
+}
+
+fn barrier(imbalance: f64) -> Program {
+    let mut seed = 11;
+    let worker = |n: usize, seed: &mut u64| {
+        let mut steps = Vec::new();
+        for _ in 0..50 {
+            let (function, time) = if n == 0 { ("heavy", 400.0 * imbalance) } else { ("light", 400.0) };
+            steps.push((function, Do::Run(time * (0.95 + 0.1 * jitter(seed)))));
+            steps.push(("exchange", Do::Barrier(0, 4)));
+        }
+        script(&format!("rank{n}"), steps)
+    };
+    with_main(4, vec![], (0..4).map(|n| worker(n, &mut seed)).collect(), vec![])
+}
+
+fn spin_barrier() -> Program {
+    let mut seed = 12;
+    let worker = |n: usize, seed: &mut u64| {
+        let mut steps = Vec::new();
+        for _ in 0..40 {
+            let (function, time) = if n == 0 { ("heavy", 900.0) } else { ("light", 400.0) };
+            steps.push((function, Do::Run(time * (0.95 + 0.1 * jitter(seed)))));
+            steps.push(("wait_in_loop", Do::SpinBarrier(0, 4)));
+        }
+        script(&format!("rank{n}"), steps)
+    };
+    with_main(4, vec![], (0..4).map(|n| worker(n, &mut seed)).collect(), vec![])
+}
+
+fn pipeline(stages: &[(&'static str, f64)]) -> Program {
+    let mut seed = 13;
+    let stage = |n: usize, seed: &mut u64| {
+        let mut steps = Vec::new();
+        for _ in 0..150 {
+            if n > 0 {
+                steps.push(("receive", Do::Take(n - 1)));
+            }
+            steps.push((stages[n].0, Do::Run(stages[n].1 * jitter(seed))));
+            if n + 1 < stages.len() {
+                steps.push(("pass_on", Do::Put(n, 8)));
+            }
+        }
+        script(&format!("stage{}", ["a", "b", "c", "d"][n]), steps)
+    };
+    with_main(4, vec![], (0..stages.len()).map(|n| stage(n, &mut seed)).collect(), vec![])
+}
+
+fn serial_between_parallel() -> Program {
+    let mut main = Vec::new();
+    let mut workers = Vec::new();
+    for phase in 0..6 {
+        main.push(("merge_results", Do::Run(3_000.0)));
+        for n in 0..4 {
+            let id = phase * 4 + n + 1;
+            workers.push(script(&format!("worker{id}"), vec![("simulate", Do::Run(4_000.0))]));
+            main.push(("start_phase", Do::Spawn(id)));
+        }
+        main.extend((0..4).map(|n| ("end_phase", Do::Join(phase * 4 + n + 1))));
+    }
+    let mut threads = vec![script("main", main)];
+    threads.extend(workers);
+    Program { cpus: 4, threads }
+}
+
+fn commit_path() -> Program {
+    let mut seed = 14;
+    let worker = |n: usize, seed: &mut u64| {
+        let mut steps = Vec::new();
+        for _ in 0..30 {
+            steps.push(("execute", Do::Run(300.0 * jitter(seed))));
+            steps.push(("commit", Do::Lock(1)));
+            steps.push(("commit", Do::Sync(250.0 * jitter(seed))));
+            steps.push(("commit", Do::Unlock(1)));
+        }
+        script(&format!("client{n}"), steps)
+    };
+    with_main(4, vec![("load", Do::Run(2_000.0))], (0..4).map(|n| worker(n, &mut seed)).collect(), vec![])
+}
+
+fn overload() -> Program {
+    let mut seed = 15;
+    let worker = |n: usize, seed: &mut u64| {
+        let steps = (0..20).flat_map(|_| [("crunch", Do::Run(500.0 * jitter(seed))), ("log", Do::Run(120.0))]);
+        script(&format!("worker{n}"), steps.collect())
+    };
+    with_main(2, vec![], (0..6).map(|n| worker(n, &mut seed)).collect(), vec![])
+}
+
+fn sleeper() -> Program {
+    let mut main = Vec::new();
+    for _ in 0..60 {
+        main.push(("parse", Do::Run(300.0)));
+        main.push(("back_off", Do::Sleep(500.0)));
+        main.push(("answer", Do::Run(200.0)));
+    }
+    Program { cpus: 2, threads: vec![script("main", main)] }
+}
+
+fn fixed_rate() -> Program {
+    let mut seed = 16;
+    let mut main = Vec::new();
+    for _ in 0..60 {
+        main.push(("control", Do::Run(400.0 * jitter(&mut seed))));
+        main.push(("control", Do::Until(1_000.0)));
+    }
+    Program { cpus: 2, threads: vec![script("main", main)] }
+}
+
+/// Two halves that run side by side; one takes longer.
+fn two_halves() -> Program {
+    let half = |name: &str, function: &'static str, time: f64| {
+        script(name, (0..40).map(|_| (function, Do::Run(time))).collect())
+    };
+    with_main(4, vec![], vec![half("left", "left_half", 1_000.0), half("right", "right_half", 800.0)], vec![])
+}
+
+pub fn programs() -> Vec<(&'static str, Program)> {
+    vec![
+        ("hot mutex", hot_mutex(4, 4, 200.0, 200.0)),
+        ("mutex, mostly private", hot_mutex(4, 4, 60.0, 400.0)),
+        ("mutex, saturated", hot_mutex(6, 8, 150.0, 100.0)),
+        ("mutex, crowded", hot_mutex(6, 2, 150.0, 300.0)),
+        ("barrier, one heavy", barrier(2.5)),
+        ("barrier, balanced", barrier(1.0)),
+        ("spin barrier", spin_barrier()),
+        ("pipeline", pipeline(&[("read_block", 60.0), ("compress", 300.0), ("write_block", 120.0)])),
+        ("pipeline, two heavy", pipeline(&[("read_block", 250.0), ("compress", 300.0), ("write_block", 40.0)])),
+        ("serial between parallel", serial_between_parallel()),
+        ("commit path", commit_path()),
+        ("overload", overload()),
+        ("sleeper", sleeper()),
+        ("fixed rate", fixed_rate()),
+        ("two halves", two_halves()),
+    ]
+}
+

@@ -41,7 +41,7 @@ struct Process {
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// New objects of this many bytes are read after the process was given what is known already.
+/// Before a new object of this many bytes is read, the process is given what is known already.
 const LARGE: u64 = 2 << 20;
 
 #[derive(Debug)]
@@ -189,12 +189,13 @@ impl Keeper {
         let mut resolved: Vec<Resolved<'_>> = mappings.iter().map(|mapping| self.find(tgid, mapping)).collect();
         let size = |resolved: &Resolved<'_>| resolved.file.as_ref().map_or(0, |(key, _)| key.size);
         let unread: u64 = resolved.iter().map(size).sum();
-        if unread >= LARGE {
-            self.put(tgid, &resolved, pause);
-        }
         let mut order: Vec<usize> = (0..resolved.len()).collect();
         order.sort_by_key(|&i| size(&resolved[i]));
         for i in order {
+            if size(&resolved[i]) >= LARGE {
+                // This one takes a while: until then the process has what is known.
+                self.put(tgid, &resolved, pause);
+            }
             if let Some((key, path)) = resolved[i].file.take() {
                 resolved[i].object = Some(self.read_file(key, &path, resolved[i].mapping));
             }

@@ -67,17 +67,20 @@ fn read_section<'a, S>(
 {
     let mut context = UnwindContext::new();
     let mut cies: HashMap<S::Offset, CommonInformationEntry<Slice<'a>>> = HashMap::new();
+    let mut last = None;
     let mut entries = section.entries(bases);
     // A damaged entry ends the section: its length cannot be trusted.
     while let Ok(Some(entry)) = entries.next() {
         let CieOrFde::Fde(partial) = entry else { continue };
-        let parsed = partial.parse(|section, bases, offset| match cies.get(&offset) {
-            Some(cie) => Ok(cie.clone()),
-            None => {
-                let cie = section.cie_from_offset(bases, offset)?;
-                cies.insert(offset, cie.clone());
-                Ok(cie)
-            }
+        let parsed = partial.parse(|section, bases, offset| {
+            let cie = match (&last, cies.get(&offset)) {
+                (Some((of, cie)), _) if *of == offset => return Ok(CommonInformationEntry::clone(cie)),
+                (_, Some(cie)) => cie.clone(),
+                (_, None) => section.cie_from_offset(bases, offset)?,
+            };
+            cies.insert(offset, cie.clone());
+            last = Some((offset, cie.clone()));
+            Ok(cie)
         });
         let Ok(fde) = parsed else { continue };
         let (start, end) = (fde.initial_address(), fde.end_address());

@@ -8,10 +8,21 @@ use crate::taker::{COMPLETE, Stack, TRUNCATED, Taker};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/unwind/programs");
 
+/// Where programs are made: in a virtual machine the target folder cannot be written to.
+pub fn folder() -> PathBuf {
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("unwind");
+    let usual = std::fs::create_dir_all(&target).and_then(|()| std::fs::write(target.join("writable"), ""));
+    if usual.is_ok() {
+        return target;
+    }
+    let other = std::env::temp_dir().join("unwind");
+    std::fs::create_dir_all(&other).unwrap();
+    other
+}
+
 /// Compiles `tests/unwind/programs/NAME`. `None`, and says so, if there is no such compiler.
 fn compile(compiler: &str, name: &str, variant: &str, options: &[&str]) -> Option<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("unwind");
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder();
     let program = folder.join(format!("{}-{compiler}-{variant}", name.replace('.', "-")));
     let made = Command::new(compiler)
         .args(["-g", "-pthread", "-w", "-o"])

@@ -14,7 +14,7 @@ use transect_profile_model::Profile;
 use crate::{ExportError, Format};
 
 /// Columns of flow rows, in order. Every column is in every file: one that a profile has no value for is empty.
-pub const FLOW_COLUMNS: [&str; 26] = [
+pub const FLOW_COLUMNS: [&str; 27] = [
     "caller",
     "callee",
     "api",
@@ -28,6 +28,7 @@ pub const FLOW_COLUMNS: [&str; 26] = [
     "total_ns",
     "self_ns",
     "attributed_ns",
+    "criticality_ns",
     "total_ns_low",
     "total_ns_high",
     "self_ns_low",

@@ -11,7 +11,7 @@
 use std::io::Write;
 
 use serde::Serialize;
-use transect_analyze::{FullReport, LatencyHeat, Selection};
+use transect_analyze::{CriticalityView, FullReport, LatencyHeat, Selection};
 use transect_profile_model::Profile;
 
 use crate::ReportError;
@@ -31,6 +31,8 @@ pub struct PageReport {
     pub report: FullReport,
     /// One picture per row of the latency view.
     pub latency_heat: LatencyHeat,
+    /// Critical paths that the page leaves out: the least critical.
+    pub paths_left_out: usize,
     /// Threads over time; `None` without slices.
     pub timeline: Option<Timeline>,
 }
@@ -39,12 +41,34 @@ impl PageReport {
     /// Everything about a profile.
     pub fn new(profile: &Profile) -> Self {
         let everything = Selection::default();
+        let mut report = transect_analyze::full_report(profile, &everything);
+        let paths_left_out = report.criticality.as_mut().map_or(0, cut);
         Self {
-            report: transect_analyze::full_report(profile, &everything),
+            report,
+            paths_left_out,
             latency_heat: transect_analyze::latency_heat(profile, &everything),
             timeline: timeline(profile),
         }
     }
+}
+
+/// Critical paths of a page: beyond them, frames are too narrow to be drawn.
+const MOST_PATHS: usize = 3_000;
+/// Waits of a page.
+const MOST_WAITS: usize = 2_000;
+
+/// Cuts tables to what a page shows; gives how many paths went.
+fn cut(view: &mut CriticalityView) -> usize {
+    let left_out = view.paths.len().saturating_sub(MOST_PATHS);
+    view.paths.truncate(MOST_PATHS);
+    view.waits.truncate(MOST_WAITS);
+    for path in &mut view.paths {
+        // Neither is shown.
+        path.parallelism = Vec::new();
+    }
+    view.functions = Vec::new();
+    view.over_time = Vec::new();
+    left_out
 }
 
 /// Writes the page for `report`: [`PageReport`], or a value with the same keys.

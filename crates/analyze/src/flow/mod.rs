@@ -40,6 +40,9 @@ pub struct FlowRow {
     pub self_ns: Option<i64>,
     /// `total_ns`, each instant divided by max(1, active threads).
     pub attributed_ns: Option<i64>,
+    /// Criticality gained during the calls, waits left out, ns; present where the scheduler was recorded too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub criticality_ns: Option<i64>,
     /// Lower end of the 95 % interval of `total_ns`; present only where calls were sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_ns_low: Option<i64>,

@@ -22,6 +22,7 @@ pub(super) struct Sum<'a> {
     pub total_ns: Option<i64>,
     pub self_ns: Option<i64>,
     pub attributed_ns: Option<i64>,
+    criticality_ns: Option<i64>,
     total_width: Width,
     self_width: Width,
     quantiles: Vec<Part>,
@@ -67,6 +68,7 @@ impl<'a> Sum<'a> {
             total_ns: None,
             self_ns: None,
             attributed_ns: None,
+            criticality_ns: None,
             total_width: Width::default(),
             self_width: Width::default(),
             quantiles: Vec::new(),
@@ -83,6 +85,7 @@ impl<'a> Sum<'a> {
         add(&mut self.total_ns, flow.total_ns);
         add(&mut self.self_ns, flow.self_ns);
         add(&mut self.attributed_ns, flow.attributed_ns);
+        add(&mut self.criticality_ns, flow.criticality_ns);
         add(&mut self.bytes, flow.bytes);
         self.total_width.add(flow.total_ns, flow.total_ns_low, flow.total_ns_high);
         self.self_width.add(flow.self_ns, flow.self_ns_low, flow.self_ns_high);
@@ -108,6 +111,7 @@ impl<'a> Sum<'a> {
             total_ns,
             self_ns,
             attributed_ns: self.attributed_ns,
+            criticality_ns: self.criticality_ns,
             total_ns_low: total_width.low(total_ns),
             total_ns_high: total_width.high(total_ns),
             self_ns_low: self_width.low(self_ns),

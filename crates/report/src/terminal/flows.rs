@@ -87,7 +87,9 @@ fn attributed_share(attributed_ns: Option<i64>, totals: &Totals) -> Option<f64> 
 
 /// Prints flows, one a line; `hint` says how to see those left out.
 pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: Limit, hint: &str) {
-    let explanation = if totals.timed {
+    let explanation = if rows.iter().any(|row| row.criticality_ns.is_some()) {
+        "calling → called component and its API; TOTAL includes callees, CRIT is each instant by the active threads"
+    } else if totals.timed {
         "calling component → called component and its API; TOTAL includes callees"
     } else {
         "calling component → called component and its API"
@@ -99,6 +101,7 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
     let mut table = Table::new(&[
         Column::number("SHARE"),
         Column::number("TOTAL"),
+        Column::number("CRIT").rank(2),
         Column::number("±").rank(4),
         Column::number("SELF").rank(2),
         Column::number("CALLS").rank(LAST_RESORT),
@@ -118,6 +121,7 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
         table.row([
             share_cell(attributed_share(times.attributed_ns, totals)),
             optional_duration(times.total_ns).into(),
+            row.criticality_ns.map(duration).unwrap_or_default().into(),
             uncertainty(row),
             optional_duration(times.self_ns).into(),
             count(row.calls).into(),

@@ -34,6 +34,7 @@ fn columns_cover_optional_keys() {
     let mut row = flows().remove(0);
     row.self_ns_low = Some(1);
     row.self_ns_high = Some(1);
+    row.criticality_ns = Some(1);
     row.p50_ns = Some(1);
     row.p99_ns = Some(1);
     row.max_ns = Some(1);

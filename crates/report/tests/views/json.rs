@@ -48,7 +48,7 @@ fn a_view_is_an_object_with_its_key() {
     for (name, content) in views() {
         let key = match name {
             overview if overview.starts_with("overview") => continue,
-            "apis" | "callers" | "flows" => "flows",
+            "apis" | "callers" | "flows" | "flows-criticality" => "flows",
             "criticality-none" => "criticality",
             other => other,
         };

@@ -118,6 +118,7 @@ fn paths() -> Vec<CriticalPathRow> {
             kind: Some(WaitKind::Sleep),
             ..path("main", &["_start", "main", "usleep"], 105 * MS, 3, vec![])
         },
+        path("", &["[unattributed]"], 41 * MS, 0, vec![]),
         path("main", &[], 3 * MS, 3, vec![line("main", "main.c", 0, 3, Origin::StackTop)]),
     ]
 }
@@ -305,6 +306,18 @@ fn what_if() -> Vec<WhatIfRow> {
         rows(HOSTILE, (0.0, 0.008)),
     ]
     .concat()
+    .into_iter()
+    .map(|row| match row.path.as_str() {
+        path if path.starts_with("fsync") => WhatIfRow {
+            scope: WhatIfScope::Wait,
+            kind: Some(WaitKind::FileSync),
+            object: "/var/lib/compressor/journal/segment-0000000017.log".into(),
+            ..row
+        },
+        path if path.starts_with("longest_match") => WhatIfRow { scope: WhatIfScope::Inclusive, ..row },
+        _ => row,
+    })
+    .collect()
 }
 
 pub fn view() -> CriticalityView {
@@ -361,7 +374,12 @@ pub fn contents() -> Vec<(&'static str, Content)> {
     let estimate = SchedSession { estimate: true, sample_hz: 0, slices: 0, critical_slices: 0, ..session() };
     let bad = SchedSession { drift: 3, unattributed_ns: 2_300 * MS, per_process: true, ..session() };
     let with = |session| Meta { criticality: Some(session), ..criticality_meta() };
+    let mut flows = crate::sample_rows::flows();
+    for (row, ms) in flows.iter_mut().zip([2_311, 40, 7]) {
+        row.criticality_ns = Some(ms * MS);
+    }
     vec![
+        ("flows-criticality", content(Rows::Flows(flows))),
         ("criticality", under(criticality_meta(), Rows::Criticality(Box::new(Some(view()))))),
         ("criticality-none", content(Rows::Criticality(Box::new(None)))),
         ("overview-criticality", overview(criticality_meta(), view())),

@@ -181,6 +181,7 @@ fn flow(caller: &str, callee: &str, api: &str, class: ApiClass, calls: i64, ns: 
         total_ns: ns.map(|n| n * 3),
         self_ns: ns.map(|n| n * 2),
         attributed_ns: ns,
+        criticality_ns: None,
         total_ns_low: ns.filter(|_| class == ApiClass::Compute).map(|n| n * 3 - n / 10),
         total_ns_high: ns.filter(|_| class == ApiClass::Compute).map(|n| n * 3 + n / 10),
         self_ns_low: None,

@@ -117,6 +117,19 @@ export function flowColumns(model: Model, rows: FlowRow[]): Column<FlowRow>[] {
     title: (row) => exactNs(row[key]),
   });
   const some = (has: (row: FlowRow) => unknown): boolean => rows.some((row) => (has(row) ?? null) !== null);
+  if (some((row) => row.criticality_ns)) {
+    const whole = Math.max(1, model.report.criticality?.elapsed_ns ?? model.whole);
+    columns.splice(columns.findIndex((column) => column.key === "total_ns"), 0, {
+      key: "criticality_ns",
+      label: "Criticality",
+      help: "Criticality that threads gained during the calls, waits left out: each instant divided by the number of threads that the scheduler saw active",
+      width: "96px",
+      numeric: true,
+      sort: (row) => row.criticality_ns ?? null,
+      text: (row) => duration(row.criticality_ns),
+      title: (row) => `${exactNs(row.criticality_ns)}, ${percent((row.criticality_ns ?? 0) / whole)} of the elapsed time`,
+    });
+  }
   if (some((row) => row.p50_ns)) columns.push(measured("p50_ns", "p50", "Median call"));
   if (some((row) => row.p99_ns)) columns.push(measured("p99_ns", "p99", "99th percentile"));
   if (some((row) => row.max_ns)) columns.push(measured("max_ns", "Longest", "Longest call"));

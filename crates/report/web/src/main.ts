@@ -49,7 +49,7 @@ function start(): void {
   const critical = criticality === null
     ? []
     : [
-        pathSection(criticality),
+        pathSection(criticality, model.report.paths_left_out),
         timelineSection(model),
         whatIfSection(criticality),
         criticalWaitSection(criticality),

@@ -306,8 +306,6 @@ export interface Criticality {
   waits: CriticalWait[];
   graph: { nodes: WaitNode[]; edges: WaitEdge[]; knots: number[][] };
   what_if: WhatIf[];
-  /** Paths that the page leaves out: the least critical. */
-  paths_left_out?: number;
 }
 
 /** Threads over time, packed; see `Timeline` in `crates/report/src/timeline`. */
@@ -345,6 +343,8 @@ export interface Report {
   latency: LatencyRow[];
   latency_heat: LatencyHeat;
   criticality: Criticality | null;
+  /** Critical paths that the page leaves out: the least critical. */
+  paths_left_out: number;
   timeline: PackedTimeline | null;
   loss: LossRow[];
 }
@@ -364,6 +364,7 @@ export function embeddedReport(): Report {
     latency: data.latency ?? [],
     latency_heat: data.latency_heat ?? { starts_ns: [], end_ns: 0, buckets: [], functions: [] },
     criticality: data.criticality ?? null,
+    paths_left_out: data.paths_left_out ?? 0,
     timeline: data.timeline ?? null,
     loss: data.loss ?? [],
   };

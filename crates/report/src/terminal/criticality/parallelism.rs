@@ -16,6 +16,9 @@ const SINGLE: i32 = 8;
 /// Prints the histogram.
 pub(super) fn parallelism(page: &mut Page, view: &CriticalityView) {
     let mean = view.parallelism_mean.map_or(String::new(), |mean| format!("{mean:.2} active on average while busy, "));
+    if view.estimate && view.parallelism.is_empty() {
+        return;
+    }
     page.section("Parallelism", &format!("{mean}P = {} processors allowed", view.cpus));
     if view.parallelism.iter().all(|row| row.ns == 0) {
         return page.empty("no time was observed");
@@ -52,6 +55,29 @@ pub(super) fn parallelism(page: &mut Page, view: &CriticalityView) {
         ]);
     }
     page.table(&table);
+    over_time(page, view);
+}
+
+/// Heights of a line's columns, from the smallest on.
+const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Mean number of active threads from start to end, one character a step.
+fn over_time(page: &mut Page, view: &CriticalityView) {
+    let steps = &view.over_time;
+    let room = page.style.columns().saturating_sub(12).clamp(10, 100);
+    if steps.len() < 2 {
+        return;
+    }
+    let columns = steps.len().min(room);
+    let mean = |column: usize| {
+        let part = &steps[column * steps.len() / columns..((column + 1) * steps.len() / columns).max(1)];
+        part.iter().map(|step| step.mean).sum::<f64>() / part.len().max(1) as f64
+    };
+    let means: Vec<f64> = (0..columns).map(mean).collect();
+    let top = means.iter().copied().fold(view.cpus.max(1) as f64, f64::max);
+    let block = |mean: &f64| BLOCKS[((mean / top * 8.0).ceil() as usize).clamp(1, 8) - 1];
+    let line: String = means.iter().map(block).collect();
+    page.line(&[(Role::Dim, "  over time "), (Role::Bar, &line)]);
 }
 
 struct Range {

@@ -60,15 +60,16 @@ pub(super) fn running(
     let (shown, left) = limit.apply(rows);
     for row in shown {
         let part = share(row.criticality_ns, elapsed_ns(view));
+        let samples = if row.is_unattributed() { String::new() } else { count(row.samples) };
         let spinning = if spins { share(row.spin_ns, row.criticality_ns).filter(|&s| s > 0.0) } else { None };
         table.row([
             share_cell(part),
             Cell::new(Role::Bar, bar(part.unwrap_or(0.0), BAR)),
             duration(row.criticality_ns).into(),
             Cell::new(Role::Warning, spinning.map(percent).unwrap_or_default()),
-            count(row.samples).into(),
+            samples.into(),
             Cell::new(Role::Dim, escape(&row.group)),
-            Cell::new(Role::Name, callers(row)),
+            path_cell(row),
         ]);
         let shown = row.lines.len().min(most_lines);
         for line in &row.lines[..shown] {
@@ -120,7 +121,7 @@ pub(super) fn waiting(page: &mut Page, view: &CriticalityView, rows: &[&Critical
             count(row.samples).into(),
             row.kind.map_or("", |kind| kind.as_str()).to_owned().into(),
             Cell::new(Role::Dim, escape(&row.group)),
-            Cell::new(Role::Name, callers(row)),
+            path_cell(row),
         ]);
     }
     page.table(&table);
@@ -128,7 +129,7 @@ pub(super) fn waiting(page: &mut Page, view: &CriticalityView, rows: &[&Critical
 }
 
 /// `leaf ← caller ← its caller`, without the frames that every path starts with; recursion once, with its depth.
-pub(super) fn callers_of(stack: &[String], complete: bool) -> String {
+fn callers_of(stack: &[String], complete: bool) -> String {
     let root = stack.iter().position(|function| !ROOTS.contains(&function.as_str())).unwrap_or(0);
     let mut frames: Vec<(&str, usize)> = Vec::new();
     for function in stack[root..].iter().rev() {
@@ -150,8 +151,11 @@ pub(super) fn callers_of(stack: &[String], complete: bool) -> String {
     text
 }
 
-fn callers(row: &CriticalPathRow) -> String {
-    callers_of(&row.stack, row.complete)
+fn path_cell(row: &CriticalPathRow) -> Cell {
+    if row.is_unattributed() {
+        return Cell::new(Role::Dim, "[unattributed]: no sample and no stack covers it");
+    }
+    Cell::new(Role::Name, callers_of(&row.stack, row.complete))
 }
 
 fn leaf(row: &CriticalPathRow) -> &str {

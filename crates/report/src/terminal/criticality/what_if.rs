@@ -1,13 +1,14 @@
 //! What a speed-up of each path would save.
 
-use transect_analyze::{CriticalityView, WhatIfRow};
+use transect_analyze::{CriticalityView, WhatIfRow, WhatIfScope};
+use transect_profile_model::WaitKind;
 
 use crate::terminal::Limit;
 use crate::terminal::escape::escape;
 use crate::terminal::page::Page;
 use crate::terminal::shorten::Kind;
 use crate::terminal::style::Role;
-use crate::terminal::table::{Cell, Column, Table};
+use crate::terminal::table::{Cell, Column, LAST_RESORT, Table};
 use crate::terminal::units::duration;
 
 /// Prints one row a path, one column a speed-up.
@@ -16,11 +17,13 @@ pub(super) fn what_if(page: &mut Page, view: &CriticalityView, limit: Limit) {
         return;
     }
     page.section("What if it were faster", "predicted saving of the whole run, from–to");
-    let mut paths: Vec<(&str, Vec<&WhatIfRow>)> = Vec::new();
+    let mut paths: Vec<Vec<&WhatIfRow>> = Vec::new();
+    let same =
+        |a: &WhatIfRow, b: &WhatIfRow| (a.scope, a.kind, &a.path, &a.object) == (b.scope, b.kind, &b.path, &b.object);
     for row in &view.what_if {
-        match paths.iter_mut().find(|(path, _)| *path == row.path) {
-            Some((_, rows)) => rows.push(row),
-            None => paths.push((&row.path, vec![row])),
+        match paths.iter_mut().find(|rows| same(rows[0], row)) {
+            Some(rows) => rows.push(row),
+            None => paths.push(vec![row]),
         }
     }
     let mut table = Table::new(&[
@@ -28,10 +31,11 @@ pub(super) fn what_if(page: &mut Page, view: &CriticalityView, limit: Limit) {
         Column::number("2×"),
         Column::number("∞"),
         Column::number("∞, TIME").rank(3),
-        Column::name("PATH", Kind::Callers, 24),
+        Column::text("WHAT").rank(LAST_RESORT),
+        Column::name("OF", Kind::Callers, 24),
     ]);
     let (shown, left) = limit.apply(&paths);
-    for (path, rows) in shown {
+    for rows in shown {
         let at = |wanted: f64| rows.iter().find(|row| row.speedup == wanted || (row.speedup - wanted).abs() < 1e-9);
         let saving = |wanted: f64| at(wanted).map_or_else(|| "–".to_owned(), |row| range(row));
         let most = at(f64::INFINITY);
@@ -41,11 +45,30 @@ pub(super) fn what_if(page: &mut Page, view: &CriticalityView, limit: Limit) {
             saving(2.0).into(),
             Cell::new(role, saving(f64::INFINITY)),
             Cell::new(Role::Dim, most.map(|row| times(row)).unwrap_or_default()),
-            Cell::new(Role::Name, escape(path)),
+            Cell::new(Role::Dim, scope(rows[0])),
+            name(rows[0]),
         ]);
     }
     page.table(&table);
     page.left_out(left, "--view criticality --top N");
+}
+
+/// What of the path is made faster.
+fn scope(row: &WhatIfRow) -> &'static str {
+    match (row.scope, row.kind) {
+        (WhatIfScope::Own, _) => "its own code",
+        (WhatIfScope::Inclusive, _) => "with callees",
+        (WhatIfScope::Wait, Some(WaitKind::RunQueue)) => "processors",
+        (WhatIfScope::Wait, kind) => kind.map_or("wait", WaitKind::as_str),
+    }
+}
+
+fn name(row: &WhatIfRow) -> Cell {
+    let cell = Cell::new(Role::Name, escape(&row.path));
+    if row.object.is_empty() {
+        return cell;
+    }
+    cell.then(Role::Dim, "  ").then(Role::Dim, escape(&row.object)).of(Kind::File)
 }
 
 /// `3.1–4.0 %`; one number where both are the same.

@@ -11,7 +11,7 @@ const MOST_LINES = 14;
 
 type Weight = "criticality" | "corrected";
 
-export function pathSection(view: Criticality): HTMLElement {
+export function pathSection(view: Criticality, left: number): HTMLElement {
   const elapsed = Math.max(1, view.elapsed_ns);
   const panel = h("div", { class: "flame-panel", id: "flame-panel", "aria-live": "polite" });
   const graph = flameGraph(elapsed, (node) => panel.replaceChildren(...describe(node, elapsed)));
@@ -30,7 +30,6 @@ export function pathSection(view: Criticality): HTMLElement {
   show("criticality");
   const entry = (swatch: string, text: string): HTMLElement => h("span", { class: "entry" }, h("span", { class: `swatch ${swatch}`, "aria-hidden": "true" }), text);
   const legend = h("p", { class: "legend" }, entry("flame-runs", "ran"), ...(view.spin_ns > 0 ? [entry("flame-spins", "mostly spinning")] : []), entry("flame-waits", "waited while all waited"));
-  const left = view.paths_left_out ?? 0;
   return section(
     "critical-paths",
     "Critical paths",

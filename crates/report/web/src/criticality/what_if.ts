@@ -55,7 +55,7 @@ export function whatIfSection(view: Criticality): HTMLElement | null {
         help: "Function and its callers, or what was waited for",
         code: true,
         sort: (row) => row.path.toLowerCase(),
-        text: (row) => printable(row.path),
+        text: (row) => printable(row.path) + (row.first.object ? `  ${printable(row.first.object)}` : ""),
         note: (row) => (row.first.kind ? row.first.kind : (scopes[row.first.scope ?? ""] ?? "")),
         title: (row) => [row.path, ...(row.first.stack ?? [])].map(printable).join("\n"),
       },

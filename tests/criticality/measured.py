@@ -68,7 +68,7 @@ class Tool:
 
     def run(self, command, options=(), timeout=180, env=None, cwd=None, stdin=None):
         file = self.output()
-        line = [self.transect, "criticality", *options, "--format", "json", "--output", file, "--", *command]
+        line = [self.transect, "criticality", "--quiet", "-o", file + ".transect", *options, "--format", "json", "--output", file, "--", *command]
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=timeout, env=env, cwd=cwd,
                               stdin=stdin or subprocess.DEVNULL, preexec_fn=undisturbed)
         return self.answer(file, done)
@@ -76,7 +76,7 @@ class Tool:
     def attached(self, options, timeout=60):
         """The same for what runs already; `options` say what."""
         file = self.output()
-        done = subprocess.run([self.transect, "criticality", *options, "--format", "json", "--output", file],
+        done = subprocess.run([self.transect, "criticality", "--quiet", "-o", file + ".transect", *options, "--format", "json", "--output", file],
                               capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
         return self.answer(file, done)
 

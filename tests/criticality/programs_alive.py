@@ -74,7 +74,7 @@ def test_steady(results, tool, build):
                 levels = {}
                 for row in answer.rows.get("parallelism", []):
                     levels[row["n"]] = levels.get(row["n"], 0) + row["ns"]
-                if levels.get(n, 0) < 0.99 * sum(levels.values()) or not 0.9 * busy < answer.rows.get("busy_ns", 0) < 1.2 * busy:
+                if levels.get(n, 0) < 0.95 * sum(levels.values()) or not 0.9 * busy < answer.rows.get("busy_ns", 0) < 1.2 * busy:
                     complaints.append(f"{how}: n {levels}, busy {answer.rows.get('busy_ns')}")
             return complaints
         finally:
@@ -89,17 +89,17 @@ def test_steady(results, tool, build):
         return [] if answer.status and "4194303" in answer.err else [f"status {answer.status}: {answer.err[-200:]!r}"]
 
     def ends():
-        program = subprocess.Popen(["sleep", "1"])
+        program = subprocess.Popen(["sleep", "6"])
         began = time.monotonic()
         answer = tool.attached(["-p", str(program.pid), "--duration", "30s"])
         program.wait()
-        return broken_invariants(answer) + ([] if time.monotonic() - began < 10 else ["it waits on although the process is gone"])
+        return broken_invariants(answer) + ([] if time.monotonic() - began < 25 else ["it waits on although the process is gone"])
 
     def interrupted():
         program = subprocess.Popen([os.path.join(build, "steady"), "1", "2"], stdout=subprocess.PIPE)
         program.stdout.readline()
         file = tool.output()
-        recorder = subprocess.Popen([tool.transect, "criticality", "-p", str(program.pid), "--format", "json", "--output", file], stderr=subprocess.PIPE, text=True)
+        recorder = subprocess.Popen([tool.transect, "criticality", "-o", file + ".transect", "-p", str(program.pid), "--format", "json", "--output", file], stderr=subprocess.PIPE, text=True)
         try:
             time.sleep(2)
             recorder.send_signal(signal.SIGINT)

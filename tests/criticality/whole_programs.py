@@ -85,6 +85,25 @@ def test_storms(results, tool, build):
                 complaints.append(f"threads are numbered {tids}, the program's own numbers are 2, 3, 4")
         return complaints
 
+    def holders():
+        answer = tool.run([os.path.join(build, "holders")])
+        complaints = expect(answer, out="done\n")
+        whole = [0, 0]
+        for sort in ("normal", "recursive", "checked", "adaptive", "inherit", "robust", "shared"):
+            rows = [row for row in answer.waits() if f"lock_{sort}" in (row.get("object") or "")]
+            waits = sum(row["count"] for row in rows)
+            right = sum(row["count"] for row in rows if (row.get("holder") or {}).get("thread") == f"keep-{sort}")
+            kinds = sorted({row["kind"] for row in rows})
+            whole[0] += right
+            whole[1] += waits
+            if waits < 50 or right < 0.95 * waits:
+                complaints.append(f"{sort}: holder right in {right} of {waits} waits")
+            if kinds not in ([], ["mutex"]):
+                complaints.append(f"{sort}: kinds {kinds}")
+        print(f"   holder right in {whole[0]} of {whole[1]} waits")
+        return complaints
+
+    results.test("holders of mutexes of every sort", holders)
     results.test("storm of forks, execs, exits and signals, hopping between processors", storm)
     results.test("10,000 short threads", short_threads)
     results.test("exec in a threaded process", exec_threaded)
@@ -93,7 +112,7 @@ def test_storms(results, tool, build):
 
 def test_streams(results, tool):
     script = "read a; echo out $a; echo err $a >&2; exit 7"
-    cases = [("status", ["sh", "-c", script], 7, "out \n", "err \n"),
+    cases = [("status", ["sh", "-c", script], 7, "out\n", "err\n"),
              ("signal", ["sh", "-c", "echo dying; kill -TERM $$"], 128 + signal.SIGTERM, "dying\n", ""),
              ("bytes", ["printf", r"\000\001"], 0, "\0\1", "")]
     for name, command, status, out, err in cases:
@@ -107,15 +126,15 @@ def test_streams(results, tool):
         results.test(f"streams and status: {name}", check)
 
     def text():
-        done = subprocess.run([tool.transect, "criticality", "--", "sh", "-c", "echo out; exit 3"], capture_output=True, text=True)
+        done = subprocess.run([tool.transect, "criticality", "--", "sh", "-c", "echo out; exit 3"], capture_output=True, text=True, cwd=tool.folder)
         return [] if (done.returncode, done.stdout) == (3, "out\n") and done.stderr else [f"{done.returncode}, {done.stdout!r}, {done.stderr[:200]!r}"]
 
     def without_output():
-        done = subprocess.run([tool.transect, "criticality", "--format", "json", "--", "true"], capture_output=True, text=True)
+        done = subprocess.run([tool.transect, "criticality", "--format", "json", "--", "true"], capture_output=True, text=True, cwd=tool.folder)
         return [] if done.returncode and "--output" in done.stderr else [f"status {done.returncode}: {done.stderr[-200:]!r}"]
 
     def absent():
-        done = subprocess.run([tool.transect, "criticality", "--", "/no/such/program"], capture_output=True, text=True)
+        done = subprocess.run([tool.transect, "criticality", "--", "/no/such/program"], capture_output=True, text=True, cwd=tool.folder)
         return [] if done.returncode and "/no/such/program" in done.stderr and not done.stdout else [f"{done.returncode}, {done.stderr[-200:]!r}"]
 
     results.test("streams and status: text goes to stderr", text)
@@ -162,7 +181,7 @@ def test_runtimes(results, tool, build, folder):
 
     def java():
         need("java", os.path.join(build, "Stairs.class"))
-        answer = tool.run(["java", "-XX:+DumpPerfMapAtExit", "-cp", build, "Stairs"])
+        answer = tool.run(["java", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit", "-cp", build, "Stairs"])
         names = {f for row in answer.paths()[:3] for f in row["stack"]}
         return expect(answer) + ([] if any("climbStairs" in n for n in names) else [f"climbStairs is not in the first paths: {sorted(names)[:20]}"])
 
@@ -200,7 +219,7 @@ def debian_binaries(folder):
     def server(made):
         def run(tool):
             file = tool.output()
-            prefix = [tool.transect, "criticality", "--format", "json", "--output", file, "--"]
+            prefix = [tool.transect, "criticality", "--quiet", "-o", file + ".transect", "--format", "json", "--output", file, "--"]
             made().run(prefix, folder)
             return tool.answer(file, subprocess.CompletedProcess([], 0, "", ""))
 

@@ -47,5 +47,5 @@ int main(int argc, char **argv) {
         sum += entry.second;
     if (sum != 40L * EVENTS)
         return 1;
-    truth_print("mutex", "count_event", "table_lock", "", 2);
+    truth_print("mutex", "count_event", "table_lock", "collector", 2);
 }

@@ -51,5 +51,5 @@ int main(int argc, char **argv) {
         pthread_create(&threads[i], NULL, look_up, (void *)(intptr_t)i);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    truth_print("page-fault", "read_record", strrchr(path, '/') + 1, "", 0);
+    truth_print("page-fault", "read_record", "", "", 0);
 }

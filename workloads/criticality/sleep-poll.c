@@ -1,10 +1,12 @@
-// A consumer looks every four milliseconds whether the next piece is there. Fix: it looks every twentieth of one.
+// A producer looks every four milliseconds whether its piece has been taken. Fix: every twentieth of a millisecond.
 #include "truth.h"
 #include "work.h"
+#include <semaphore.h>
 #include <stdatomic.h>
 
 enum { PIECES = 200 };
-static atomic_int ready, taken;
+static sem_t ready;
+static atomic_int taken;
 static int fixed;
 
 __attribute__((noinline)) static void wait_until_taken(int piece) {
@@ -15,8 +17,7 @@ __attribute__((noinline)) static void wait_until_taken(int piece) {
 static void *consume(void *unused) {
     truth_name("consumer");
     for (int i = 1; i <= PIECES; i++) {
-        while (atomic_load(&ready) < i)
-            usleep(50);
+        sem_wait(&ready);
         mixed(i, MILLISECOND / 10);
         atomic_store(&taken, i);
     }
@@ -26,11 +27,12 @@ static void *consume(void *unused) {
 
 int main(int argc, char **argv) {
     fixed = truth_begin(argc, argv);
+    sem_init(&ready, 0, 0);
     pthread_t thread;
     pthread_create(&thread, NULL, consume, NULL);
     for (int i = 1; i <= PIECES; i++) {
         mixed(i, MILLISECOND / 2);
-        atomic_store(&ready, i);
+        sem_post(&ready);
         wait_until_taken(i);
     }
     pthread_join(thread, NULL);

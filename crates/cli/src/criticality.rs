@@ -4,15 +4,14 @@ use std::path::{Path, PathBuf};
 
 use transect_bpf_collect::privilege;
 use transect_profile_model::{Profile, Timing};
-use transect_record::sched::{self, Followed, SchedOptions, SchedSession, SchedTarget};
+use transect_record::sched::{self, Followed, SchedOptions, SchedSession, SchedTarget, Timeline};
 use transect_record::{Options, RecordError};
 
 use crate::arguments::{CriticalityArguments, DEFAULT_BUDGET, Processes, ReportFormat, SchedArguments};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
-use crate::progress::Progress;
-use crate::{record as recording, report};
+use crate::{record as recording, report, timeline};
 
 /// Records, keeps the profile and shows the view.
 pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<u8, Failure> {
@@ -28,7 +27,7 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
     }
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&subject(arguments)));
     transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
-    let (profile, status) = match obstacle(arguments) {
+    let (mut profile, mut kept, status) = match obstacle(arguments) {
         None => observed(arguments, &folder)?,
         Some(why) if launches && !arguments.no_estimate => {
             if !arguments.quiet {
@@ -38,8 +37,9 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
         }
         Some(why) => return Err(Failure::Usage(why)),
     };
-    keep(&profile, &folder)?;
+    timeline::write(&folder, &profile, kept.as_mut())?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
+        timeline::load(&mut profile, kept.as_mut(), arguments.view.html.is_some())?;
         match report::show(&profile, &arguments.view, &selection, config, stream) {
             // Nobody reads the stream any more; the program's status still counts.
             Err(failure) if failure.is_closed_pipe() => return Ok(status),
@@ -69,8 +69,8 @@ fn obstacle(arguments: &CriticalityArguments) -> Option<String> {
     Some(format!("{error}{instead}"))
 }
 
-/// What the collector is told by the flags.
-pub fn options(arguments: &SchedArguments, with_flows: bool) -> SchedOptions {
+/// What the collector is told by the flags; it puts long tables aside beside `folder`.
+pub fn options(arguments: &SchedArguments, folder: &Path, with_flows: bool) -> SchedOptions {
     let defaults = SchedOptions::default();
     SchedOptions {
         sample_hz: arguments.sample_hz.unwrap_or(defaults.sample_hz),
@@ -78,11 +78,12 @@ pub fn options(arguments: &SchedArguments, with_flows: bool) -> SchedOptions {
         stack_depth: arguments.stack_depth.unwrap_or(defaults.stack_depth),
         per_process: arguments.processes == Processes::Apart,
         with_flows,
+        spill: beside(folder).unwrap_or(defaults.spill.clone()),
         ..defaults
     }
 }
 
-fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile, u8), Failure> {
+fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile, Option<Timeline>, u8), Failure> {
     let target = if arguments.command.is_empty() {
         let processes = arguments.pid.iter().map(|pid| Followed::Process(*pid));
         SchedTarget::Running { followed: processes.chain(arguments.cgroup.clone().map(Followed::Cgroup)).collect() }
@@ -93,15 +94,15 @@ fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile,
     let recorded = sched::record(&SchedSession {
         target,
         duration: arguments.duration,
-        options: options(&arguments.sched, false),
+        options: options(&arguments.sched, folder, false),
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     })?;
     let status = recorded.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
-    Ok((recorded.profile, status))
+    Ok((recorded.profile, Some(recorded.timeline), status))
 }
 
 /// Runs the command under the flow agent and estimates from its waiting.
-fn estimated(arguments: &CriticalityArguments) -> Result<(Profile, u8), Failure> {
+fn estimated(arguments: &CriticalityArguments) -> Result<(Profile, Option<Timeline>, u8), Failure> {
     let program = arguments.command.first().ok_or(Failure::Record(RecordError::NoCommand))?;
     transect_binary_info::inspect_launch(Path::new(program)).map_err(RecordError::from)?;
     let options = Options {
@@ -121,12 +122,7 @@ fn estimated(arguments: &CriticalityArguments) -> Result<(Profile, u8), Failure>
     let recorded = transect_record::record(&options, &mut |_| {})?;
     let mut profile = recorded.profile;
     transect_record::sched_estimate::estimate(&mut profile);
-    Ok((profile, u8::try_from(recorded.exit_status & 0xff).unwrap_or(u8::MAX)))
-}
-
-fn keep(profile: &Profile, folder: &Path) -> Result<(), Failure> {
-    let _progress = Progress::start(format!("writing {}", folder.display()));
-    transect_profile_store::write(folder, profile).map_err(Failure::Keep)
+    Ok((profile, None, u8::try_from(recorded.exit_status & 0xff).unwrap_or(u8::MAX)))
 }
 
 /// What the profile is named after.
@@ -139,4 +135,11 @@ fn subject(arguments: &CriticalityArguments) -> PathBuf {
         (None, Some(folder)) => PathBuf::from(folder.file_name().unwrap_or(folder.as_os_str())),
         (None, None) => PathBuf::from("program"),
     }
+}
+
+/// The folder in which `folder` is or will be, if it is there.
+fn beside(folder: &Path) -> Option<PathBuf> {
+    let parent = folder.parent()?;
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    parent.is_dir().then(|| parent.to_owned())
 }

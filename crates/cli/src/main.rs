@@ -18,6 +18,7 @@ mod progress;
 mod record;
 mod report;
 mod running;
+mod timeline;
 mod top;
 
 use std::process::ExitCode;

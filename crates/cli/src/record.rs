@@ -15,8 +15,7 @@ use crate::arguments::{
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::output::{self, Stream};
-use crate::progress::Progress;
-use crate::{criticality, report, running};
+use crate::{criticality, report, running, timeline};
 
 /// Records, and says where the profile is.
 pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
@@ -39,11 +38,12 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
             "the standard streams belong to the program: give --output FILE with --format json or csv".to_owned(),
         ));
     }
-    let (folder, recorded) = keep(&arguments.recording, config)?;
+    let (folder, mut recorded) = keep(&arguments.recording, config)?;
     let stream = Stream::Stderr;
     if arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
         return Ok(status(&recorded));
     }
+    timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), view.html.is_some())?;
     match report::show(&recorded.profile, view, &selection, config, stream) {
         // Nobody reads standard error any more; the program's status still counts.
         Err(failure) if failure.is_closed_pipe() => return Ok(status(&recorded)),
@@ -70,16 +70,15 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
     // A snapshot that can't be kept costs its readers an update; whether the profile can be kept shows at the end.
     let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
     let wants = |collector| recording.collect.contains(&collector);
-    let recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
+    let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
         (false, _) => transect_record::record(&options, &mut snapshot)?,
         (true, true) => {
-            let sched = criticality::options(&recording.sched, true);
+            let sched = criticality::options(&recording.sched, &folder, true);
             sched::record_with_flows(&options, &sched, &[folder.clone()], &mut snapshot)?
         }
         (true, false) => alone(recording, &folder)?,
     };
-    let _progress = Progress::start(format!("writing {}", folder.display()));
-    transect_profile_store::write(&folder, &recorded.profile).map_err(Failure::Keep)?;
+    timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut())?;
     Ok((folder, recorded))
 }
 
@@ -88,10 +87,11 @@ fn alone(recording: &Recording, folder: &Path) -> Result<Recorded, Failure> {
     let recorded = sched::record(&SchedSession {
         target: SchedTarget::Launch { command: recording.command.clone(), wait_all: recording.wait_all },
         duration: None,
-        options: criticality::options(&recording.sched, false),
+        options: criticality::options(&recording.sched, folder, false),
         writes: vec![folder.to_owned()],
     })?;
-    Ok(Recorded { profile: recorded.profile, exit_status: recorded.status.unwrap_or(0) })
+    let exit_status = recorded.status.unwrap_or(0);
+    Ok(Recorded { profile: recorded.profile, exit_status, timeline: Some(recorded.timeline) })
 }
 
 /// The program's exit status; recorders give it as a shell would, so it fits.

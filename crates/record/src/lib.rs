@@ -78,6 +78,9 @@ pub struct Recorded {
     pub profile: Profile,
     /// Exit status of the launched process as a shell gives it (signal N: 128 + N).
     pub exit_status: i32,
+    /// Waits and slices that the scheduler's events tell, if they were recorded too: not in the profile, since there may
+    /// be more of them than memory holds.
+    pub timeline: Option<sched::Timeline>,
 }
 
 /// Runs the command to its end and returns its profile.

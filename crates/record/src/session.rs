@@ -134,7 +134,7 @@ pub fn run(
     if let Some(outcome) = session.companion.take().map(Companion::finish).transpose()?.flatten() {
         merge(&mut profile, outcome.profile);
     }
-    Ok(Recorded { profile, exit_status })
+    Ok(Recorded { profile, exit_status, timeline: None })
 }
 
 /// Waits until the process has ended, without reaping it.

@@ -121,14 +121,14 @@ impl Timeline {
         (waits, slices)
     }
 
-    /// Puts all of them into memory.
+    /// Puts waits, and slices if they are wanted, into memory.
     ///
     /// # Errors
     /// If they can't be read again.
-    pub fn load_into(&mut self, tables: &mut SchedTables) -> io::Result<()> {
+    pub fn load_into(&mut self, tables: &mut SchedTables, with_slices: bool) -> io::Result<()> {
         let (waits, slices) = self.tables();
         tables.waits = waits.collect::<io::Result<_>>()?;
-        tables.slices = slices.collect::<io::Result<_>>()?;
+        tables.slices = if with_slices { slices.collect::<io::Result<_>>()? } else { Vec::new() };
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use transect_profile_model::{Clock as ClockFacts, Meta, Profile, SCHEMA_VERSION, Timing};
 
-use super::collected::Collected;
+use super::collected::Timeline;
 use super::recording::{Followed, SchedOptions, SchedRecording};
 use crate::clock::Clock;
 use crate::error::RecordError;
@@ -49,8 +49,10 @@ pub struct SchedSession {
 /// What came of it.
 #[derive(Debug)]
 pub struct SchedRecorded {
-    /// The profile.
+    /// The profile, without waits and slices.
     pub profile: Profile,
+    /// Waits and slices.
+    pub timeline: Timeline,
     /// Exit status of the launched program as a shell reports it.
     pub status: Option<i32>,
 }
@@ -80,8 +82,8 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     };
     let wall_ns = clock.elapsed_ns();
     let mut profile = empty(&clock, command, wall_ns, status);
-    keep(recording.finish()?, &mut profile)?;
-    Ok(SchedRecorded { profile, status })
+    let timeline = recording.finish()?.merge_into(&mut profile);
+    Ok(SchedRecorded { profile, timeline, status })
 }
 
 fn launched(
@@ -158,12 +160,6 @@ fn describe(followed: &Followed) -> String {
     }
 }
 
-/// Adds what was collected to a profile.
-fn keep(collected: Collected, profile: &mut Profile) -> Result<(), RecordError> {
-    let mut timeline = collected.merge_into(profile);
-    timeline.load_into(&mut profile.sched).map_err(RecordError::system("read what was put aside"))
-}
-
 /// A profile without rows.
 fn empty(clock: &Clock, command: Vec<String>, wall_ns: i64, exit_status: Option<i32>) -> Profile {
     Profile {
@@ -222,6 +218,6 @@ pub fn record_with_flows(
         }),
     };
     let mut recorded = crate::session::run(flows, beside, clock, snapshot)?;
-    keep(recording.finish()?, &mut recorded.profile)?;
+    recorded.timeline = Some(recording.finish()?.merge_into(&mut recorded.profile));
     Ok(recorded)
 }

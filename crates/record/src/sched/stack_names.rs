@@ -36,6 +36,8 @@ pub struct NamedStacks {
     stopped: HashMap<u32, u64>,
 }
 
+/// Functions that make threads.
+const CLONES: &[&str] = &["clone", "clone3", "__clone", "__clone3"];
 /// Functions that a program or thread begins with.
 const ROOTS: &[&str] = &["main", "_start", "start_thread", "clone", "clone3", "__clone", "__clone3", "thread_start"];
 
@@ -62,6 +64,10 @@ impl NamedStacks {
                 let name =
                     kernel.entry(*place).or_insert_with(|| naming.kernel_function(places.all()[*place as usize]));
                 functions.push(name.clone());
+            }
+            // Threads begin in one function or, where unwinding knows more, in that which made them.
+            if frames.len() > 1 && CLONES.contains(&naming.frames[frames[0] as usize].function.as_str()) {
+                frames.remove(0);
             }
             let hint = StackHint {
                 user: user_hint(&frames, naming),

@@ -177,7 +177,7 @@ fn tables<'a>(events: impl Iterator<Item = &'a Event>, totals: Totals) -> (Profi
     let loss = collected.loss.clone();
     let mut profile = empty();
     let mut timeline = collected.merge_into(&mut profile);
-    timeline.load_into(&mut profile.sched).unwrap();
+    timeline.load_into(&mut profile.sched, true).unwrap();
     (profile, loss)
 }
 

@@ -93,7 +93,7 @@ impl Samples {
             });
             self.keep_each *= 2;
         }
-        if self.seen % self.keep_each == 0 {
+        if self.seen.is_multiple_of(self.keep_each) {
             self.moments.push(moment);
         }
         self.seen += 1;

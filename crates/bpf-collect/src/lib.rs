@@ -9,6 +9,7 @@ mod perf_event;
 mod plain;
 pub mod privilege;
 pub mod record;
+pub mod requirement;
 mod skeleton;
 mod totals;
 pub mod unwind_table;

@@ -3,6 +3,7 @@
 mod folders;
 mod kernel;
 mod recording;
+mod scheduler;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -64,6 +65,7 @@ impl Check {
 /// Looks at everything and prints it; status 1 if programs can't be profiled here.
 pub fn doctor(arguments: &DoctorArguments, config: &Config) -> Result<u8, Failure> {
     let mut checks = kernel::checks();
+    checks.extend(scheduler::checks());
     checks.extend(folders::checks());
     checks.push(recording::check());
     let stream = Stream::Stdout;

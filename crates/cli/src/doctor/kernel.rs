@@ -151,7 +151,7 @@ fn uprobes() -> Check {
 }
 
 fn type_information() -> Check {
-    let meaning = "Not needed for flows. BPF programs that are to run on any kernel need it.";
+    let meaning = "Not needed for flows. `transect criticality` needs it: BPF programs find the kernel's types by it.";
     if fs::metadata("/sys/kernel/btf/vmlinux").is_ok() {
         Check::ok("kernel BTF", "/sys/kernel/btf/vmlinux", meaning)
     } else {
@@ -161,7 +161,8 @@ fn type_information() -> Check {
 }
 
 fn lockdown() -> Check {
-    let meaning = "Not needed for flows. In integrity mode and above, kernel probes may be refused even to root.";
+    let meaning = "Not needed for flows. In integrity mode and above, kernel probes may be refused even to root; in \
+                   confidentiality mode scheduler events as well.";
     let state = word("/sys/kernel/security/lockdown").unwrap_or_else(|| "[none]".to_owned());
     let current = state.split(['[', ']']).nth(1).unwrap_or("none").to_owned();
     let check = Check::ok("lockdown", current.clone(), meaning);

@@ -40,10 +40,6 @@ use std::time::Duration;
 pub use error::RecordError;
 pub use launch::BeforeExec;
 pub use static_components::StaticError;
-/// What recording scheduler events takes, and what it may drop.
-pub mod sched_support {
-    pub use transect_bpf_collect::{privilege, requirement};
-}
 use transect_profile_model::{Profile, Timing};
 
 /// What to record, and how.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use transect_record::sched_support::{privilege, requirement};
+use transect_bpf_collect::{privilege, requirement};
 
 use super::{Check, Status};
 

@@ -19,8 +19,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabiliti
 const NEEDED: CapabilitySet = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
 
 /// What a recorder that runs as root keeps after loading; see [`drop_after_load`].
-const KEPT_BY_ROOT: CapabilitySet =
-    CapabilitySet::SYS_PTRACE.union(CapabilitySet::DAC_READ_SEARCH).union(CapabilitySet::KILL);
+const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::SYS_PTRACE
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::KILL)
+    .union(CapabilitySet::SYSLOG);
 
 /// Why the collectors can't be loaded, or privileges not be dropped.
 #[derive(Debug, thiserror::Error)]
@@ -183,7 +185,7 @@ pub fn grant_command(executable: &Path) -> String {
 /// Nothing is kept but by root. There the kernel compares: a process may look at another one (`/proc/PID/maps`, `exe`,
 /// memory) if it has all capabilities that the other one has, or `CAP_SYS_PTRACE`. Programs that root starts have all, so
 /// that one is kept; `CAP_DAC_READ_SEARCH` for executables and libraries below folders of other users; `CAP_KILL` to pass
-/// signals on to a program that has changed its user; and `CAP_DAC_OVERRIDE` only if one of the `writes` (paths of files
+/// signals on to a program that has changed its user; `CAP_SYSLOG` for the names of the kernel's functions; and `CAP_DAC_OVERRIDE` only if one of the `writes` (paths of files
 /// or folders to be made) lies in a folder that root may not write to by its owner or mode.
 ///
 /// Neither the bounding, inheritable and ambient sets nor `no_new_privs` or the securebits are touched: a program that is

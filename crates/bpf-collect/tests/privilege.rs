@@ -161,7 +161,10 @@ fn run(case: &str) {
         "root keeps what looking takes" => {
             let before = capabilities(None).unwrap();
             let kept = drop_after_load(&[]).unwrap();
-            let wanted = CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH | CapabilitySet::KILL;
+            let wanted = CapabilitySet::SYS_PTRACE
+                | CapabilitySet::DAC_READ_SEARCH
+                | CapabilitySet::KILL
+                | CapabilitySet::SYSLOG;
             assert_eq!(kept, wanted & before.permitted, "{}", names(kept));
             let sets = capabilities(None).unwrap();
             assert_eq!((sets.effective, sets.permitted), (kept, kept));

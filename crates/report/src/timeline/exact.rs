@@ -40,8 +40,9 @@ impl Chosen {
         let mut bins = vec![false; grid.bins];
         let mut left = most;
         for (_, window) in ranked {
+            // A window too dense for what is left may have sparser ones behind it.
             if slices[window] > left {
-                break;
+                continue;
             }
             left -= slices[window];
             bins[window * wide..(window + 1) * wide].fill(true);

@@ -2,6 +2,7 @@
 
 use transect_analyze::WaitGraph;
 
+use super::waits::object;
 use crate::terminal::Limit;
 use crate::terminal::escape::escape;
 use crate::terminal::page::Page;
@@ -46,7 +47,7 @@ pub(super) fn graph(page: &mut Page, graph: &WaitGraph, limit: Limit) {
         let knot =
             graph.knots.iter().position(|knot| knot.len() > 1 && knot.contains(&edge.from) && knot.contains(&edge.to));
         let kinds = edge.kinds.iter().take(KINDS).map(|(kind, _)| kind.as_str()).collect::<Vec<_>>().join(", ");
-        let objects = edge.objects.iter().map(|object| escape(object)).collect::<Vec<_>>().join(", ");
+        let objects = edge.objects.iter().map(|name| escape(object(name))).collect::<Vec<_>>().join(", ");
         table.row([
             Cell::new(Role::Wait, duration(edge.ns)),
             duration(edge.cascaded_ns).into(),

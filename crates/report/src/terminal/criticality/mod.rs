@@ -65,7 +65,10 @@ pub(crate) fn criticality(page: &mut Page, view: Option<&CriticalityView>, limit
              waits inside the kernel, page faults and time without a processor are not in it.",
         );
     }
-    let of = |state: PathState| view.paths.iter().filter(|path| path.state == state).collect::<Vec<_>>();
+    // Rows of samples that gained nothing to speak of are for programs.
+    let of = |state: PathState| {
+        view.paths.iter().filter(|path| path.state == state && path.criticality_ns > 0).collect::<Vec<_>>()
+    };
     paths::running(page, view, &of(PathState::Running), Limit(limits.running), limits.lines);
     paths::waiting(page, view, &of(PathState::Waiting), Limit(limits.waiting));
     what_if::what_if(page, view, Limit(limits.what_if));

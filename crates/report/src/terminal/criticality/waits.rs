@@ -40,7 +40,7 @@ pub(super) fn waits(page: &mut Page, view: &CriticalityView, limit: Limit) {
             duration(row.ns).into(),
             count(row.count).into(),
             kind(row.kind),
-            Cell::new(Role::Dim, escape(&row.object)),
+            Cell::new(Role::Dim, escape(object(&row.object))),
             who(&row.group, place(row)),
             party(row.holder.as_ref()),
             party(row.waker.as_ref()),
@@ -48,6 +48,12 @@ pub(super) fn waits(page: &mut Page, view: &CriticalityView, limit: Limit) {
     }
     page.table(&table);
     page.left_out(left, "--view criticality --top N");
+}
+
+/// The symbol of `0x7f12 (symbol)`: the address says less, and is in the JSON.
+pub(super) fn object(object: &str) -> &str {
+    let symbol = object.strip_prefix("0x").and_then(|rest| rest.split_once(" (")?.1.strip_suffix(')'));
+    symbol.filter(|symbol| !symbol.is_empty()).unwrap_or(object)
 }
 
 fn kind(kind: WaitKind) -> Cell {
@@ -89,5 +95,18 @@ fn who(name: &str, function: &str) -> Cell {
         cell
     } else {
         cell.then(Role::Dim, ": ").then(Role::Plain, escape(function)).of(Kind::Function)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::object;
+
+    #[test]
+    fn objects_are_named_by_their_symbol() {
+        assert_eq!(object("0x55880f1870c0 (queue_lock)"), "queue_lock");
+        for other in ["0x55880f1870c0", "/tmp/0x5 (1)", "0x5 ()", "", "queue_lock+0x8"] {
+            assert_eq!(object(other), other);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use transect_analyze::{CriticalityView, WhatIfRow, WhatIfScope};
 use transect_profile_model::WaitKind;
 
+use super::waits::object;
 use crate::terminal::Limit;
 use crate::terminal::escape::escape;
 use crate::terminal::page::Page;
@@ -68,7 +69,7 @@ fn name(row: &WhatIfRow) -> Cell {
     if row.object.is_empty() {
         return cell;
     }
-    cell.then(Role::Dim, "  ").then(Role::Dim, escape(&row.object)).of(Kind::File)
+    cell.then(Role::Dim, "  ").then(Role::Dim, escape(object(&row.object))).of(Kind::File)
 }
 
 /// `3.1–4.0 %`; one number where both are the same.

@@ -15,6 +15,7 @@ const PLACES = new Map<string, [string, string]>(Object.entries({
   waits: ["#waits", "waits"],
   locks: ["#locks", "locks"],
   latency: ["#latency", "latency"],
+  criticality: ["#critical-paths", "critical paths"],
   loss: ["#loss", "losses"],
 }));
 

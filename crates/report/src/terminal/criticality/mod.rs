@@ -8,7 +8,7 @@ mod threads;
 mod waits;
 mod what_if;
 
-use transect_analyze::{CriticalityView, PathState};
+use transect_analyze::CriticalityView;
 
 pub(crate) use facts::facts;
 
@@ -65,12 +65,8 @@ pub(crate) fn criticality(page: &mut Page, view: Option<&CriticalityView>, limit
              waits inside the kernel, page faults and time without a processor are not in it.",
         );
     }
-    // Rows of samples that gained nothing to speak of are for programs.
-    let of = |state: PathState| {
-        view.paths.iter().filter(|path| path.state == state && path.criticality_ns > 0).collect::<Vec<_>>()
-    };
-    paths::running(page, view, &of(PathState::Running), Limit(limits.running), limits.lines);
-    paths::waiting(page, view, &of(PathState::Waiting), Limit(limits.waiting));
+    paths::running(page, view, Limit(limits.running), limits.lines);
+    paths::waiting(page, view, Limit(limits.waiting));
     what_if::what_if(page, view, Limit(limits.what_if));
     waits::waits(page, view, Limit(limits.waits));
     graph::graph(page, &view.graph, Limit(limits.edges));

@@ -2,9 +2,11 @@
 //! in Parallel Linux Applications" (ICPE '20) shows them.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
-use transect_analyze::{CriticalPathRow, CriticalityView, LineRow};
-use transect_profile_model::Origin;
+use transect_analyze::{CriticalPathRow, CriticalityView, LineRow, PathState};
+use transect_profile_model::{Origin, WaitKind};
 
 use super::elapsed_ns;
 use crate::terminal::bar::bar;
@@ -33,13 +35,8 @@ const ROOTS: [&str; 10] = [
 ];
 
 /// Prints the paths that ran while others waited, each with its lines.
-pub(super) fn running(
-    page: &mut Page,
-    view: &CriticalityView,
-    rows: &[&CriticalPathRow],
-    limit: Limit,
-    most_lines: usize,
-) {
+pub(super) fn running(page: &mut Page, view: &CriticalityView, limit: Limit, most_lines: usize) {
+    let rows = merged(view, PathState::Running);
     page.section(
         "Critical call paths",
         "run time, each instant divided by the number of active threads; SHARE of busy + waiting",
@@ -57,7 +54,7 @@ pub(super) fn running(
         Column::name("GROUP", Kind::Text, 8).rank(3),
         Column::name("FUNCTION ← CALLERS", Kind::Callers, 30),
     ]);
-    let (shown, left) = limit.apply(rows);
+    let (shown, left) = limit.apply(&rows);
     for row in shown {
         let part = share(row.criticality_ns, elapsed_ns(view));
         let samples = if row.is_unattributed() { String::new() } else { count(row.samples) };
@@ -97,7 +94,8 @@ fn line_cells(samples: String, place: &str) -> [Cell; 7] {
 }
 
 /// Prints the paths that all threads waited for.
-pub(super) fn waiting(page: &mut Page, view: &CriticalityView, rows: &[&CriticalPathRow], limit: Limit) {
+pub(super) fn waiting(page: &mut Page, view: &CriticalityView, limit: Limit) {
+    let rows = merged(view, PathState::Waiting);
     if rows.is_empty() {
         return;
     }
@@ -111,7 +109,7 @@ pub(super) fn waiting(page: &mut Page, view: &CriticalityView, rows: &[&Critical
         Column::name("GROUP", Kind::Text, 8).rank(3),
         Column::name("FUNCTION ← CALLERS", Kind::Callers, 30),
     ]);
-    let (shown, left) = limit.apply(rows);
+    let (shown, left) = limit.apply(&rows);
     for row in shown {
         let part = share(row.criticality_ns, elapsed_ns(view));
         table.row([
@@ -128,11 +126,48 @@ pub(super) fn waiting(page: &mut Page, view: &CriticalityView, rows: &[&Critical
     page.left_out(left, "--view criticality --top N");
 }
 
+/// Paths of a state that differ in nothing that is shown are one row: the frames below `main` may be known or not. Rows
+/// of samples that gained nothing are for programs.
+fn merged(view: &CriticalityView, state: PathState) -> Vec<CriticalPathRow> {
+    let mut index: HashMap<(&[String], bool, &str, Option<WaitKind>), usize> = HashMap::new();
+    let mut rows: Vec<CriticalPathRow> = Vec::new();
+    for path in view.paths.iter().filter(|path| path.state == state && path.criticality_ns > 0) {
+        let key = (without_roots(&path.stack), path.complete, path.group.as_str(), path.kind);
+        match index.entry(key) {
+            Entry::Vacant(entry) => {
+                entry.insert(rows.len());
+                rows.push(path.clone());
+            }
+            Entry::Occupied(entry) => add(&mut rows[*entry.get()], path),
+        }
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.criticality_ns));
+    rows
+}
+
+fn add(row: &mut CriticalPathRow, path: &CriticalPathRow) {
+    row.criticality_ns = row.criticality_ns.saturating_add(path.criticality_ns);
+    row.spin_ns = row.spin_ns.saturating_add(path.spin_ns);
+    row.samples = row.samples.saturating_add(path.samples);
+    for line in &path.lines {
+        let place = |line: &LineRow| (line.file.clone(), line.line, line.function.clone(), line.origin);
+        match row.lines.iter_mut().find(|known| place(known) == place(line)) {
+            Some(known) => known.samples = known.samples.saturating_add(line.samples),
+            None => row.lines.push(line.clone()),
+        }
+    }
+    row.lines.sort_by_key(|line| std::cmp::Reverse(line.samples));
+}
+
+fn without_roots(stack: &[String]) -> &[String] {
+    let root = stack.iter().position(|function| !ROOTS.contains(&function.as_str())).unwrap_or(0);
+    &stack[root..]
+}
+
 /// `leaf ← caller ← its caller`, without the frames that every path starts with; recursion once, with its depth.
 fn callers_of(stack: &[String], complete: bool) -> String {
-    let root = stack.iter().position(|function| !ROOTS.contains(&function.as_str())).unwrap_or(0);
     let mut frames: Vec<(&str, usize)> = Vec::new();
-    for function in stack[root..].iter().rev() {
+    for function in without_roots(stack).iter().rev() {
         match frames.last_mut() {
             Some((last, times)) if *last == function.as_str() => *times += 1,
             _ => frames.push((function, 1)),
@@ -177,4 +212,44 @@ fn place(line: &LineRow, leaf: &str) -> String {
         place.push_str(" (where it blocked)");
     }
     place
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_look_the_same_are_one_row() {
+        let line = |number| LineRow {
+            function: "work".into(),
+            file: "w.c".into(),
+            line: number,
+            samples: 2,
+            criticality_ns: 1,
+            origin: Origin::Sample,
+        };
+        let path = |stack: &[&str], ns, lines| CriticalPathRow {
+            stack: stack.iter().map(|&function| function.to_owned()).collect(),
+            complete: true,
+            criticality_ns: ns,
+            samples: 2,
+            lines,
+            ..CriticalPathRow::default()
+        };
+        let view = CriticalityView {
+            paths: vec![
+                path(&["main", "idle"], 50, vec![]),
+                path(&["clone3", "start_thread", "work"], 40, vec![line(1)]),
+                path(&["start_thread", "work"], 30, vec![line(1), line(2)]),
+                path(&["main", "never"], 0, vec![line(3)]),
+                path(&["clone3"], 1, vec![]),
+            ],
+            ..CriticalityView::default()
+        };
+        let rows = merged(&view, PathState::Running);
+        let shown: Vec<_> = rows.iter().map(|row| (callers_of(&row.stack, true), row.criticality_ns)).collect();
+        assert_eq!(shown, [("work".to_owned(), 70), ("idle ← main".to_owned(), 50), ("clone3".to_owned(), 1)]);
+        assert_eq!(rows[0].lines.iter().map(|line| (line.line, line.samples)).collect::<Vec<_>>(), [(1, 4), (2, 2)]);
+        assert!(merged(&view, PathState::Waiting).is_empty());
+    }
 }

@@ -64,7 +64,7 @@ fn obstacle(arguments: &CriticalityArguments) -> Option<String> {
     } else if arguments.no_estimate {
         ""
     } else {
-        "\nwhat follows is an estimate from the waiting that the agent sees (--no-estimate to fail instead)"
+        "; what follows is an estimate from the waiting that the agent sees (--no-estimate to fail instead)"
     };
     Some(format!("{error}{instead}"))
 }

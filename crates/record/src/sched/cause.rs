@@ -33,6 +33,11 @@ const ANY_VALUE: u32 = 0;
 const CONTENDED: u32 = 2;
 
 impl Cause {
+    /// True if it is a word in memory that is waited for.
+    pub fn is_futex(&self) -> bool {
+        Call::of(self.system_call.into()) == Call::Futex
+    }
+
     fn of(wait: &sched_wait, object: ObjectNumber) -> Self {
         let owner = i32::from(wait.owner_tid != 0);
         let [first, second, third, fourth] = wait.arguments;

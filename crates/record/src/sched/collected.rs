@@ -25,7 +25,7 @@ use super::sample::{SampleKey, SampleSum, Samples};
 use super::stack_names::NamedStacks;
 use super::task::RawTasks;
 use super::timeline::{RawWaits, SliceRuns};
-use super::wait_rows::WaitNames;
+use super::wait_rows::{Seen, WaitNames};
 use crate::error::RecordError;
 
 /// Everything that came, before it is named.
@@ -42,6 +42,7 @@ pub(super) struct Gathered {
     pub kernel: SymbolSource,
     pub objects: Objects,
     pub causes: Causes,
+    pub seen: Seen,
     pub samples: Samples,
     pub waits: RawWaits,
     pub slices: SliceRuns,
@@ -153,7 +154,7 @@ impl Gathered {
         );
         let mut stacks = NamedStacks::of(&self.stacks, &self.places, &mut naming);
         let (causes, objects) = (std::mem::take(&mut self.causes), std::mem::take(&mut self.objects));
-        let names = WaitNames::of(causes, objects, &stacks, &mut naming);
+        let names = WaitNames::of(causes, objects, &self.seen, &stacks, &mut naming);
         let (mut tasks, rows) = self.tasks(&processes, totals.now);
         let (samples, unattributed_ns) = self.samples(&mut tasks, &rows, &stacks);
         let busy_ns: u64 = totals.applications.iter().map(|application| application.busy_ns).sum();

@@ -24,6 +24,7 @@ use super::place::{Place, PlaceId, Places};
 use super::sample::{RawMoment, SampleKey, SampleSum, Samples};
 use super::task::RawTasks;
 use super::timeline::{RawSlice, RawWait, RawWaits, SliceRuns};
+use super::wait_rows::Seen;
 use crate::error::RecordError;
 
 /// What the collector knows at the end.
@@ -70,6 +71,7 @@ impl Collection {
                 kernel: SymbolSource::open(),
                 objects: Objects::default(),
                 causes: Causes::default(),
+                seen: Seen::default(),
                 samples: Samples::default(),
                 waits: RawWaits::new(folder).map_err(file)?,
                 slices: SliceRuns::new(folder).map_err(file)?,
@@ -194,6 +196,7 @@ impl Collection {
         let g = &mut self.gathered;
         let cause = g.causes.number(record, object);
         let stack = g.stacks.number(record.stack);
+        g.seen.add(cause, stack);
         let party = |stacks: &mut RawStacks, task: u32, stack: u64| match task {
             0 => (0, NO_STACK),
             task => (task, stacks.number(stack)),

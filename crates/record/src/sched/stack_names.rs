@@ -7,7 +7,7 @@ use transect_profile_model::{CallStack, FrameId, StackId};
 
 use super::call_stack::{RawStacks, StackNumber};
 use super::kernel_symbols::{UNNAMED, is_below_the_wait, is_entry_code, shown};
-use super::kind::{KernelWait, UserWait};
+use super::kind::{KernelWait, UserWait, is_unlocking};
 use super::naming::Naming;
 use super::place::{PlaceId, Places};
 use super::spin::is_polling;
@@ -19,6 +19,10 @@ pub struct StackHint {
     pub user: Option<UserWait>,
     /// By its kernel half.
     pub kernel: Option<KernelWait>,
+    /// It gives a lock free.
+    pub unlocks: bool,
+    /// Nothing is missing of its user half: what it does not tell is not so.
+    pub complete: bool,
 }
 
 /// Stacks by their names; those that differ in addresses only are one.
@@ -72,6 +76,8 @@ impl NamedStacks {
             let hint = StackHint {
                 user: user_hint(&frames, naming),
                 kernel: KernelWait::of(functions.iter().map(|function| shown(function))),
+                unlocks: is_unlocking(frames.iter().rev().map(|&id| naming.frames[id as usize].function.as_str())),
+                complete: stack.flags & stack_flags::COMPLETE != 0,
             };
             let own = functions.iter().rposition(|function| is_below_the_wait(function)).map_or(0, |last| last + 1);
             let mut wanted: Vec<&String> =

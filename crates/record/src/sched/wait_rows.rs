@@ -5,12 +5,12 @@ use std::collections::HashMap;
 
 use transect_profile_model::{Party, SchedWait, StackId, TaskId, WaitKind};
 
-use super::call_stack::StackNumber;
+use super::call_stack::{NO_STACK, StackNumber};
 use super::cause::{CauseNumber, Causes};
 use super::collected::since;
-use super::kind::kind;
+use super::kind::{UserWait, kind};
 use super::naming::Naming;
-use super::object::{Objects, RawObject};
+use super::object::{NO_OBJECT, ObjectNumber, Objects, RawObject};
 use super::stack_names::{NamedStacks, StackHint};
 use super::timeline::WaitSum;
 
@@ -24,16 +24,26 @@ pub struct WaitNames {
     causes: Causes,
     objects: Objects,
     kinds: RefCell<HashMap<(CauseNumber, StackHint), WaitKind>>,
+    /// What complete stacks told of an object, by its number.
+    remembered: HashMap<ObjectNumber, UserWait>,
     /// Waits whose cause or object had no room.
     pub refused: u64,
 }
 
 impl WaitNames {
     /// Names all objects.
-    pub fn of(causes: Causes, objects: Objects, stacks: &NamedStacks, naming: &mut Naming<'_>) -> Self {
+    pub fn of(causes: Causes, objects: Objects, seen: &Seen, stacks: &NamedStacks, naming: &mut Naming<'_>) -> Self {
         let texts = objects.all().iter().map(|object| text(object, naming)).collect();
         let refused = objects.refused + causes.refused;
-        Self { stacks: stacks.by_number().to_vec(), texts, causes, objects, kinds: RefCell::default(), refused }
+        let remembered = remembered(&causes, seen, stacks);
+        let stacks = stacks.by_number().to_vec();
+        Self { stacks, texts, causes, objects, kinds: RefCell::default(), remembered, refused }
+    }
+
+    /// What the user half of a stack tells, or else what others told that waited for the same.
+    fn user_wait(&self, object: ObjectNumber, hint: &StackHint) -> Option<UserWait> {
+        let others = || self.remembered.get(&object).copied();
+        if hint.complete { hint.user.or_else(others) } else { others().or(hint.user) }
     }
 
     /// The row of a wait or of a sum of waits; `None` if its thread is not known.
@@ -42,23 +52,28 @@ impl WaitNames {
         let stack = self.stack(wait.stack);
         let cause = self.causes.get(wait.cause);
         let hint = stack.map(|(_, hint)| hint).unwrap_or_default();
-        let kind = *self
-            .kinds
-            .borrow_mut()
-            .entry((wait.cause, hint))
-            .or_insert_with(|| kind(&cause.blocked(&self.objects, hint.user, hint.kernel)));
+        let kind = *self.kinds.borrow_mut().entry((wait.cause, hint)).or_insert_with(|| {
+            let user = self.user_wait(cause.object, &hint);
+            kind(&cause.blocked(&self.objects, user, hint.kernel))
+        });
         let party = |task: u32, stack: StackNumber| {
             let task = *tasks.get(&task)?;
             Some(Party { task, stack: self.stack(stack).map(|(row, _)| row) })
         };
+        // Memory that looks like an owner is one only where there is a lock that has owners.
+        let holder = party(wait.holder, wait.holder_stack).filter(|_| has_holder(kind));
+        let waker = party(wait.waker, wait.waker_stack);
+        // The owner is written after the lock's word, and another process' is not ours to read: but who gave a mutex
+        // free has held it.
+        let unlocks = self.stack(wait.waker_stack).is_some_and(|(_, hint)| hint.unlocks);
+        let holder = holder.or(waker.filter(|_| kind == WaitKind::Mutex && unlocks));
         Some(SchedWait {
             task: *tasks.get(&wait.task)?,
             kind,
             object: self.texts.get(cause.object as usize).cloned().unwrap_or_default(),
             stack: stack.map(|(row, _)| row),
-            // Memory that looks like an owner is one only where there is a lock that has owners.
-            holder: party(wait.holder, wait.holder_stack).filter(|_| has_holder(kind)),
-            waker: party(wait.waker, wait.waker_stack),
+            holder,
+            waker,
             count: sum.count as i64,
             begin_ns: since(origin, wait.begin),
             end_ns: since(origin, wait.end),
@@ -71,6 +86,44 @@ impl WaitNames {
     fn stack(&self, number: StackNumber) -> Option<(StackId, StackHint)> {
         self.stacks.get(number as usize).copied().flatten()
     }
+}
+
+/// Which causes met which stacks, and how often: what tells the kind of those whose stack is cut off.
+#[derive(Debug, Default)]
+pub struct Seen {
+    counts: HashMap<(CauseNumber, StackNumber), u32>,
+}
+
+/// More pairs are not kept: some 3 MB.
+const MAX_SEEN: usize = 60_000;
+
+impl Seen {
+    /// Counts a wait.
+    pub fn add(&mut self, cause: CauseNumber, stack: StackNumber) {
+        if stack != NO_STACK && (self.counts.len() < MAX_SEEN || self.counts.contains_key(&(cause, stack))) {
+            *self.counts.entry((cause, stack)).or_default() += 1;
+        }
+    }
+}
+
+/// For each word in memory what most of the complete stacks told that waited for it.
+fn remembered(causes: &Causes, seen: &Seen, stacks: &NamedStacks) -> HashMap<ObjectNumber, UserWait> {
+    let mut votes: HashMap<(ObjectNumber, UserWait), u32> = HashMap::new();
+    for (&(cause, stack), &count) in &seen.counts {
+        let cause = causes.get(cause);
+        let told = stacks.get(stack).filter(|(_, hint)| hint.complete).and_then(|(_, hint)| hint.user);
+        if let Some(told) = told.filter(|_| cause.is_futex() && cause.object != NO_OBJECT) {
+            *votes.entry((cause.object, told)).or_default() += count;
+        }
+    }
+    let mut best: HashMap<ObjectNumber, (u32, UserWait)> = HashMap::new();
+    for ((object, told), count) in votes {
+        let first = best.entry(object).or_insert((count, told));
+        if (count, told.kind()) > (first.0, first.1.kind()) {
+            *first = (count, told);
+        }
+    }
+    best.into_iter().map(|(object, (_, told))| (object, told)).collect()
 }
 
 /// Kinds of waits for which a thread can be named that holds what is waited for: the joined thread, too.

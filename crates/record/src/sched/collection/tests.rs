@@ -404,6 +404,46 @@ fn threads_that_live_at_the_end_have_their_slice_or_their_wait() {
     assert_eq!(sched.slices.iter().map(|slice| slice.start_ns + slice.active_ns).max(), Some(end));
 }
 
+/// Names come from a map such as just-in-time compilers write: no program is needed.
+#[test]
+fn a_cut_stack_is_known_by_what_was_waited_for() {
+    let tgid = i32::MAX - 99;
+    let map = std::path::PathBuf::from(format!("/tmp/perf-{tgid}.map"));
+    std::fs::write(&map, "1000 10 pthread_cond_wait\n2000 10 take\n3000 10 futex_wait\n4000 10 pthread_mutex_unlock\n")
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut collection = Collection::new(&settings(), ORIGIN, folder.path()).unwrap();
+    let task = sched_task { task: 1, tid: tgid, tgid, ns_tid: tgid, ns_tgid: tgid, time: ORIGIN, ..Default::default() };
+    collection.accept(Record::Task(task));
+    collection.accept(Record::Task(sched_task { task: 2, tid: tgid - 1, ..task }));
+    let frames = [0x3001_u64, 0x1001, 0x2001, 0x4001].map(u64::to_ne_bytes);
+    let complete = stack_flags::COMPLETE;
+    collection.accept(Record::Stack(Stack::new(1, tgid, complete, &[], &frames[..3])));
+    collection.accept(Record::Stack(Stack::new(2, tgid, stack_flags::UNKNOWN_CODE, &[], &frames[..1])));
+    collection.accept(Record::Stack(Stack::new(3, tgid, complete, &[], &frames[3..])));
+    let wait = |begin, stack, address, value| {
+        let arguments = [address, 128, value, 0];
+        let (begin, end) = (ORIGIN + begin, ORIGIN + begin + 5);
+        sched_wait { task: 1, begin, end, system_call: 202, arguments, stack, ..Default::default() }
+    };
+    collection.accept(Record::Wait(wait(10, 2, 0x70, 0)));
+    collection.accept(Record::Wait(wait(20, 1, 0x70, 0)));
+    collection.accept(Record::Wait(wait(30, 0, 0x70, 0)));
+    collection.accept(Record::Wait(wait(40, 2, 0x78, 0)));
+    collection.accept(Record::Wait(sched_wait { waker: 2, waker_stack: 3, ..wait(50, 2, 0x80, 2) }));
+    collection.accept(Record::Wait(sched_wait { waker: 2, waker_stack: 1, ..wait(60, 2, 0x80, 2) }));
+    let collected = collection.finish(totals(ORIGIN + 100, 10)).unwrap();
+    std::fs::remove_file(map).unwrap();
+    let mut profile = empty();
+    collected.merge_into(&mut profile).load_into(&mut profile.sched, false).unwrap();
+    let kinds: Vec<WaitKind> = profile.sched.waits.iter().map(|wait| wait.kind).collect();
+    use WaitKind::{Condition, Futex, Mutex};
+    assert_eq!(kinds, [Condition, Condition, Condition, Futex, Mutex, Mutex]);
+    let holders: Vec<Option<u32>> =
+        profile.sched.waits[4..].iter().map(|w| w.holder.map(|holder| holder.task)).collect();
+    assert_eq!(holders, [Some(1), None], "who unlocked it has held it");
+}
+
 #[test]
 fn processes_and_components_of_the_flow_collector_are_used() {
     let (events, _, now) = scenario(&[Thread { birth: 0, turns: vec![(5, 5, 1)], last: 5 }]);

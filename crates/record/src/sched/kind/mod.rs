@@ -10,7 +10,7 @@ use transect_profile_model::WaitKind;
 
 pub use kernel_function::KernelWait;
 pub use system_call::Call;
-pub use user_function::UserWait;
+pub use user_function::{UserWait, is_unlocking};
 
 /// What is known of a blocked thread.
 #[derive(Debug, Clone, Copy, Default)]

@@ -100,6 +100,16 @@ fn futexes_are_named_by_the_functions_around_them() {
 }
 
 #[test]
+fn who_gives_a_lock_free_is_known_by_name() {
+    let unlocking = |functions: &[&str]| is_unlocking(functions.iter().copied());
+    assert!(unlocking(&["__lll_lock_wake", "lll_mutex_unlock_optimized", "__pthread_mutex_unlock_usercnt", "worker"]));
+    assert!(unlocking(&["sub_9030", "pthread_mutex_unlock", "worker"]));
+    assert!(unlocking(&["syscall", "std::sys::sync::mutex::futex::Mutex::wake", "app::work"]));
+    assert!(!unlocking(&["pthread_cond_signal", "put"]));
+    assert!(!unlocking(&[]));
+}
+
+#[test]
 fn workers_of_libraries_without_names_are_known_by_the_library() {
     let frames = [("sub_1d0b0", "libgomp.so.1.0.0"), ("sub_1a000", "libgomp.so.1.0.0"), ("start_thread", "libc.so.6")];
     let user = UserWait::of(frames.iter().copied());

@@ -209,6 +209,24 @@ impl UserWait {
     }
 }
 
+/// Functions that give a lock free.
+#[rustfmt::skip]
+const UNLOCKS: &[Name] = &[
+    Is("lll_lock_wake"), Is("lll_lock_wake_private"), Begins("pthread_mutex_unlock"), Begins("std::mutex::unlock"),
+    Begins("gomp_mutex_unlock"), Begins("GOMP_critical_end"), Begins("GOMP_critical_name_end"), Begins("omp_unset_lock"),
+    Begins("kmpc_end_critical"), Has("::futex::Mutex::wake"), Has("::futex::Mutex::unlock"), Has("RawMutex::unlock_slow"),
+    Has("::Mutex::UnlockSlow"), Has("srw_mutex_impl<"), Is("drop_gil"), Is("mtx_unlock"), Begins("QMutex::unlock"),
+    Begins("QBasicMutex::unlock"), Begins("g_mutex_unlock"), Is("runtime.unlock2"), Has("ObjectMonitor::exit"),
+    Has("MutexGuard<"),
+];
+/// Frames from the leaf on among which they are looked for.
+const UNLOCK_FRAMES: usize = 6;
+
+/// True if the functions on a stack, leaf first, tell that the thread gives a lock free.
+pub fn is_unlocking<'a>(functions: impl Iterator<Item = &'a str>) -> bool {
+    functions.take(UNLOCK_FRAMES).map(plain).any(|function| UNLOCKS.iter().any(|name| name.matches(function)))
+}
+
 /// Without leading underscores, glibc's mark of internal names, and a symbol version.
 fn plain(function: &str) -> &str {
     let name = function.trim_start_matches('_');

@@ -126,10 +126,13 @@ pub(super) fn waiting(page: &mut Page, view: &CriticalityView, limit: Limit) {
     page.left_out(left, "--view criticality --top N");
 }
 
+/// What is shown of a path: frames, whether they are all, thread group, what was waited for.
+type Looks<'a> = (&'a [String], bool, &'a str, Option<WaitKind>);
+
 /// Paths of a state that differ in nothing that is shown are one row: the frames below `main` may be known or not. Rows
 /// of samples that gained nothing are for programs.
 fn merged(view: &CriticalityView, state: PathState) -> Vec<CriticalPathRow> {
-    let mut index: HashMap<(&[String], bool, &str, Option<WaitKind>), usize> = HashMap::new();
+    let mut index: HashMap<Looks<'_>, usize> = HashMap::new();
     let mut rows: Vec<CriticalPathRow> = Vec::new();
     for path in view.paths.iter().filter(|path| path.state == state && path.criticality_ns > 0) {
         let key = (without_roots(&path.stack), path.complete, path.group.as_str(), path.kind);

@@ -22,7 +22,8 @@ pub(super) struct Function {
 /// Functions from root to leaf.
 pub(super) struct CallPath {
     pub functions: Vec<FunctionId>,
-    /// Position in `functions` of the one that a user would call the place.
+    /// Position in `functions` of the one that a user would call the place: the innermost that is no runtime library's
+    /// and was not inlined.
     pub place: usize,
     /// All of its stacks reach `main` or a thread's start.
     pub complete: bool,
@@ -125,8 +126,12 @@ impl<'a> Interner<'a> {
         {
             frames.pop();
         }
-        let functions: Vec<FunctionId> = frames.iter().map(|&id| self.function(id)).collect();
-        let place = self.place(&frames, &functions);
+        let names: Vec<FunctionId> = frames.iter().map(|&id| self.function(id)).collect();
+        let place = self.place(&frames, &names);
+        // What was inlined into the place is told by its lines: the same function stays one path.
+        let inlined = |id: FrameId| frame(&id).is_some_and(|frame| frame.inlined);
+        let kept = |at: &usize| *at <= place || !inlined(frames[*at]);
+        let functions: Vec<FunctionId> = (0..frames.len()).filter(kept).map(|at| names[at]).collect();
         let has_line = |id: &&FrameId| frame(id).is_some_and(|frame| !frame.file.is_empty());
         let line = frames.get(place..).and_then(|inner| inner.iter().rev().find(has_line).or(inner.last())).copied();
         StackFacts { path: self.path(functions, place, stack.complete), line, kernel }
@@ -139,7 +144,11 @@ impl<'a> Interner<'a> {
             !runtime && !is_runtime_function(&function.name)
         };
         let last = frames.len().saturating_sub(1);
-        (0..frames.len()).rev().find(own).unwrap_or(last)
+        let innermost = (0..frames.len()).rev().find(own).unwrap_or(last);
+        // A function that was inlined is part of the one that it was inlined into, unless that is a library's.
+        let is_whole = |id: FrameId| self.profile.sched.frames.get(id as usize).is_none_or(|frame| !frame.inlined);
+        let whole = frames.iter().take(innermost + 1).rposition(|&id| is_whole(id));
+        whole.filter(own).unwrap_or(innermost)
     }
 
     fn in_c_library(&self, frame: FrameId) -> bool {
@@ -182,5 +191,76 @@ impl<'a> Interner<'a> {
         self.by_functions.insert(functions.clone(), path);
         self.paths.push(CallPath { functions, place, complete });
         path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{CallStack, Component, StackFrame};
+
+    use super::*;
+    use crate::synthetic::empty;
+
+    /// Frames as (component, function, inlined), root first; component 2 is the kernel.
+    fn facts(frames: &[(u32, &str, bool)]) -> (Vec<String>, String) {
+        let mut profile = empty();
+        for path in ["/opt/app/bin/app", "/usr/lib/libc.so.6"] {
+            let component = |path: &str| Component {
+                path: path.into(),
+                build_id: String::new(),
+                executable: false,
+                synthetic: false,
+                static_in: None,
+            };
+            profile.components.push(component(path));
+        }
+        for &(component, function, inlined) in frames {
+            profile.sched.frames.push(StackFrame {
+                function: function.into(),
+                component: Some(component).filter(|&id| id < 2),
+                file: String::new(),
+                line: 0,
+                inlined,
+                space: if component == 2 { Space::Kernel } else { Space::User },
+            });
+        }
+        let frames = (0..frames.len() as u32).collect();
+        profile.sched.stacks.push(CallStack { frames, complete: true });
+        let paths = CallPaths::new(&profile, &Names::new(&profile));
+        (paths.names(0), paths.place_name(0))
+    }
+
+    fn expect(frames: &[(u32, &str, bool)], stack: &[&str], place: &str) {
+        assert_eq!(facts(frames), (stack.iter().map(|&name| name.to_owned()).collect(), place.to_owned()));
+    }
+
+    #[test]
+    fn libraries_are_cut_at_the_function_that_was_called() {
+        let frames = [(0, "main", false), (0, "copy", false), (1, "fwrite", false), (1, "__memmove_avx", false)];
+        expect(&frames, &["main", "copy", "fwrite"], "copy");
+    }
+
+    #[test]
+    fn kernel_frames_stand_only_for_threads_without_others() {
+        expect(&[(0, "main", false), (1, "read", false), (2, "ksys_read", false)], &["main", "read"], "main");
+        expect(
+            &[(2, "ret_from_fork", false), (2, "io_wq_worker", false)],
+            &["ret_from_fork", "io_wq_worker"],
+            "io_wq_worker",
+        );
+    }
+
+    #[test]
+    fn what_was_inlined_is_part_of_the_function_around_it() {
+        let inlined = [(0, "main", false), (0, "rebuild", false), (0, "mixed", true), (0, "std::lower_bound", true)];
+        expect(&inlined, &["main", "rebuild"], "rebuild");
+        let in_library = [(0, "std::thread::_M_run", false), (0, "work", true), (1, "malloc", false)];
+        expect(&in_library, &["std::thread::_M_run", "work", "malloc"], "work");
+    }
+
+    #[test]
+    fn code_without_names_is_one_place() {
+        expect(&[(0, "main", false), (0, "0x55d0", false)], &["main", "[app]"], "[app]");
+        expect(&[(0, "main", false), (9, "0x7f00", false)], &["main", "[unknown]"], "[unknown]");
     }
 }

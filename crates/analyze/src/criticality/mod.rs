@@ -86,9 +86,9 @@ pub struct CriticalityView {
     pub over_time: Vec<OverTimeRow>,
     /// What threads waited for, most critical first.
     pub waits: Vec<CriticalWaitRow>,
-    /// Who waits for whom.
+    /// Who waits for whom; empty in an estimate.
     pub graph: WaitGraph,
-    /// What speed-ups would save, most first.
+    /// What speed-ups would save, most first; empty in an estimate.
     pub what_if: Vec<WhatIfRow>,
 }
 
@@ -136,6 +136,10 @@ pub fn criticality(profile: &Profile, selection: &Selection) -> Option<Criticali
 pub(crate) fn of(profile: &Profile, names: &Names) -> Option<CriticalityView> {
     let session = profile.meta.criticality.as_ref()?;
     let source = Source::new(profile, names, session);
+    if session.estimate {
+        // Who woke whom is not known then.
+        return Some(rows(profile, &source));
+    }
     std::thread::scope(|scope| {
         let graph = scope.spawn(|| graph::graph(&source));
         let what_if = scope.spawn(|| what_if::rows(&source));

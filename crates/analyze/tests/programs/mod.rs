@@ -172,4 +172,3 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         ("two halves", two_halves()),
     ]
 }
-

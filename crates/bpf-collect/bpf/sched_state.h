@@ -144,6 +144,12 @@ SCHED_INLINE struct sched_instant sched_seed(struct sched_clock *clock, struct s
 
 	if (thread->seen)
 		return sched_advance(clock, now, 0, cpus);
+	/* The application runs already: that all its threads wait is idle time from the outset. */
+	if (!clock->started) {
+		clock->started = 1;
+		clock->time = now;
+		clock->idle_since = now;
+	}
 	instant = active ? sched_activate(clock, thread, now, cpus) : sched_advance(clock, now, 0, cpus);
 	thread->seen = 0;
 	thread->changed = instant.time;

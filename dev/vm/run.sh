@@ -104,7 +104,7 @@ timeout --foreground -k 5 "$limit" qemu-system-x86_64 \
     -chardev "socket,id=files,path=$socket" -device vhost-user-fs-pci,chardev=files,tag=hostroot \
     -serial "file:$console" -serial "file:$room/output" -serial "file:$room/status" \
     -kernel "$kernel/vmlinuz" -initrd "$room/initrd.gz" \
-    -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr tsc=reliable $append" \
+    -append "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check $append" \
     >"$room/qemu.log" 2>&1 </dev/null &
 machine_pid=$!
 tail -q -c +1 -f --pid="$machine_pid" -s 0.2 "$room/output" &

@@ -5,6 +5,7 @@ usage: run.py --transect PATH [--kernel 6.1|6.12]... [--only WORD] [--timeout S]
 """
 
 import argparse
+import json
 import os
 import re
 import subprocess
@@ -12,7 +13,8 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RUN = os.path.join(HERE, "../../dev/vm/run.sh")
+ROOT = os.path.realpath(os.path.join(HERE, "../.."))
+RUN = os.path.join(ROOT, "dev/vm/run.sh")
 NO_KERNEL = 3
 
 
@@ -34,6 +36,14 @@ def bounded(kernel):
     return [] if done.returncode == 124 and took < 30 else [f"status {done.returncode} after {took:.0f} s: {done.stderr[-500:]}"]
 
 
+def test_binaries():
+    """Tests of the collector's crate that run in the guest as they are, by name."""
+    command = ["cargo", "test", "--locked", "--no-run", "--message-format", "json", "-p", "transect-bpf-collect", "--test", "live", "--test", "privilege"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    messages = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    return {message["target"]["name"]: message["executable"] for message in messages if message.get("executable")}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transect", default=os.path.join(HERE, "../../target/release/transect"))
@@ -42,6 +52,9 @@ def main():
     parser.add_argument("--timeout", type=int, default=420, help="seconds for one kernel")
     options = parser.parse_args()
     transect = os.path.realpath(options.transect)
+    binaries = test_binaries()
+    build = os.path.join(ROOT, "target/tests/criticality")
+    subprocess.run(["make", "-s", "-C", os.path.join(ROOT, "tests/criticality/programs"), f"BUILD={build}"], check=True)
     passed, failed = 0, 0
 
     def note(name, complaints):
@@ -64,7 +77,8 @@ def main():
             note(f"{kernel}: the machine's time is bounded", bounded(kernel))
         start = time.monotonic()
         command = [RUN, "--cpus", "2", "--timeout", str(options.timeout), kernel, "python3", "-u", os.path.join(HERE, "guest.py"),
-                   "--transect", transect, "--only", options.only]
+                   "--transect", transect, "--live", binaries["live"], "--privilege", binaries["privilege"], "--build", build,
+                   "--only", options.only, "--timeout", str(options.timeout)]
         guest = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         ended = False
         for line in guest.stdout:

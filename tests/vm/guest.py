@@ -71,20 +71,31 @@ def collector_is_exact_for_programs_of_many_shapes(options):
 
 @test
 def privileges_are_enough_and_are_dropped(options):
-    done = run([options.privilege])
+    # A program with capabilities of its own does not get TMPDIR (ld.so(8)).
+    environment = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
+    done = run([options.privilege], env=environment)
     complaints = [line for line in done.stdout.splitlines() if "FAILED" in line]
     return complaints or ([] if done.returncode == 0 else [f"status {done.returncode}: {done.stderr[-500:]}"])
 
 
 @test
 def schedule_that_logs_itself_gets_its_criticality(options):
+    """Where instructions are interpreted, a note and the system call after it are far apart: only the threads at work are
+    compared, to a tenth, three times at most. That the sums are exact is asserted each time."""
     command = [os.path.join(options.build, "schedule"), "1", "4", "20", "2"]
     for _ in range(3):
         answer = options.tool.run(command)
         complaints = broken_invariants(answer)
         if complaints:
             return complaints
-        complaints, _ = schedules.compared(answer)
+        log = json.loads(answer.out)
+        wanted, _ = schedules.expected(log)
+        found = {row["tid"]: row["criticality_ns"] for row in answer.threads()}
+        complaints = [
+            f"thread {tid}: criticality {found.get(tid, 0) / 1e6:.2f} ms, by its log {float(ns) / 1e6:.2f} ms"
+            for tid, ns in wanted.items()
+            if tid != log["tids"][schedules.MAIN] and abs(found.get(tid, 0) - float(ns)) > 0.1 * float(ns) + 1_000_000
+        ]
         if not complaints:
             return []
     return complaints
@@ -146,13 +157,23 @@ def two_capabilities_are_enough(options):
     if run(["setcap", "cap_bpf,cap_perfmon=ep", granted]).returncode:
         raise NotRun("setcap is refused")
     file = os.path.join(own, "answer.json")
-    done = run(NOBODY + [granted, "criticality", "--format", "json", "--output", file, "-o", os.path.join(own, "p"), "--", "sleep", "0.1"], cwd=own)
+    command = NOBODY + [granted, "criticality", "--format", "json", "--output", file, "-o", os.path.join(own, "p"), "--", "sleep", "0.1"]
+    complaints = []
+    # Debian's kernels have a level of their own, at which samples take root: it must say what to do.
+    paranoid = "/proc/sys/kernel/perf_event_paranoid"
+    with open(paranoid) as level:
+        if int(level.read()) > 2:
+            done = run(command, cwd=own)
+            complaints += [] if os.path.exists(file) else said(done, "kernel.perf_event_paranoid=2")
+    with open(paranoid, "w") as level:
+        level.write("2")
+    done = run(command, cwd=own)
     if not os.path.exists(file):
-        return [f"no answer, status {done.returncode}: {done.stderr[-700:]}"]
+        return complaints + [f"no answer, status {done.returncode}: {done.stderr[-700:]}"]
     with open(file) as text:
         rows = json.load(text)
     rows = rows.get("criticality", rows)
-    return [] if rows and not rows["estimate"] and rows["busy_ns"] > 0 else ["an estimate, or nothing"]
+    return complaints + ([] if rows and not rows["estimate"] and rows["busy_ns"] > 0 else ["an estimate, or nothing"])
 
 
 def main():

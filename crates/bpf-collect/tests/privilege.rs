@@ -230,7 +230,12 @@ fn looks_at_a_child() {
 /// What the recorder reads of a program: its mappings, its executable, a mapped file through it.
 fn looks_at(mut child: std::process::Child) {
     let pid = child.id();
-    std::thread::sleep(std::time::Duration::from_millis(100));
+    // A loaded machine takes its time to start it.
+    let start = std::time::Instant::now();
+    let started = || fs::read_to_string(format!("/proc/{pid}/maps")).is_ok_and(|maps| maps.contains("sleep"));
+    while !started() && start.elapsed() < std::time::Duration::from_secs(5) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"));
     let exe = fs::read_link(format!("/proc/{pid}/exe"));
     let read = fs::read(format!("/proc/{pid}/exe"));

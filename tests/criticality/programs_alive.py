@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 
-from measured import Refused, broken_invariants
+from measured import Refused, broken_invariants, undisturbed
 from whole_programs import mariadb_data, need, real
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -99,7 +99,7 @@ def test_steady(results, tool, build):
         program = subprocess.Popen([os.path.join(build, "steady"), "1", "2"], stdout=subprocess.PIPE)
         program.stdout.readline()
         file = tool.output()
-        recorder = subprocess.Popen([tool.transect, "criticality", "-o", file + ".transect", "-p", str(program.pid), "--format", "json", "--output", file], stderr=subprocess.PIPE, text=True)
+        recorder = subprocess.Popen([tool.transect, "criticality", "-o", file + ".transect", "-p", str(program.pid), "--format", "json", "--output", file], stderr=subprocess.PIPE, text=True, preexec_fn=undisturbed)
         try:
             time.sleep(2)
             recorder.send_signal(signal.SIGINT)

@@ -3,7 +3,7 @@
 seeded bottlenecks with their fix, storms of threads and processes, runtimes, servers that are attached to, users without
 rights. Needs root or the capabilities, and gcc, g++.
 
-Usage: run.py --transect PATH [--only WORD] [--rounds N] [--keep]
+Usage: run.py --transect PATH [--only WORD] [--rounds N] [--real-time] [--keep]
 """
 import argparse
 import os
@@ -15,6 +15,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import checker  # noqa: E402
+import measured  # noqa: E402
 import programs_alive  # noqa: E402
 import schedules  # noqa: E402
 import seeded  # noqa: E402
@@ -142,8 +143,10 @@ def main():
     parser.add_argument("--build", default=os.path.join(HERE, "../../target/tests/criticality"))
     parser.add_argument("--only", help="tests whose name contains this")
     parser.add_argument("--rounds", type=int, default=3, help="runs with and without the fix")
+    parser.add_argument("--real-time", action="store_true", help="programs before all others, for a machine that is busy with other work")
     parser.add_argument("--keep", action="store_true", help="leaves the answers in a folder")
     arguments = parser.parse_args()
+    measured.REAL_TIME = arguments.real_time
     build = os.path.realpath(arguments.build)
     for source in (os.path.join(HERE, "programs"), os.path.join(HERE, "../../workloads/criticality")):
         subprocess.run(["make", "-s", "-C", source, f"BUILD={build}"], check=True)

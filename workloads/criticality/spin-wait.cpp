@@ -33,5 +33,5 @@ int main(int argc, char **argv) {
         epoch.store(i, std::memory_order_release);
     }
     user.join();
-    truth_print("spin", "await_epoch", "", "user", 0);
+    truth_print("spin", "build_epoch", "", "user", 2);
 }

@@ -32,6 +32,8 @@ fn main() {
         (stacks, pids.iter().map(|&pid| (pid, Symbols::of_process(pid))).collect::<HashMap<_, _>>())
     } else {
         taker.want(std::process::id() as i32);
+        taker.tables.prepare_program(std::path::Path::new(&arguments[0]));
+        assert!(taker.tables.wait_idle(Duration::from_secs(60)));
         let mut child = Command::new(&arguments[0]).args(&arguments[1..]).arg0(&arguments[0]).spawn().expect("command");
         let pid = child.id() as i32;
         taker.tables.add_process(pid);

@@ -295,6 +295,13 @@ impl<'a> SchedCollector<'a> {
         Ok(self.tables.wait_idle(timeout))
     }
 
+    /// A program will be launched: reads the unwind tables of what it will map, for at most `timeout`, so that its
+    /// stacks are complete from the beginning.
+    pub fn prepare_program(&self, program: &Path, timeout: Duration) {
+        self.tables.prepare_program(program);
+        self.tables.wait_idle(timeout);
+    }
+
     /// What the unwind tables hold.
     pub fn unwinding(&self) -> UnwindStatistics {
         self.tables.statistics()

@@ -1,12 +1,14 @@
 //! The thread that reads processes' mappings and objects and writes the tables.
 use std::collections::HashMap;
 use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::address_space::AddressSpaces;
 use super::layout::Mapping;
+use super::needed_objects;
 use super::object_image::{ImageError, ObjectImage};
 use super::object_table::{ObjectNumber, ObjectState, ObjectTables};
 use super::process_code::{self, CodeMapping, FileKey, Mapped};
@@ -16,6 +18,8 @@ use super::statistics::{Refused, UnwindStatistics};
 /// What the thread is asked.
 #[derive(Debug)]
 pub(crate) enum Request {
+    /// The program will be started.
+    Prepare(PathBuf),
     /// The process is new, or runs another program.
     Add(i32),
     /// `child` came from `parent` by fork.
@@ -106,6 +110,7 @@ impl Keeper {
 
     fn serve(&mut self, request: Request) {
         match request {
+            Request::Prepare(program) => self.prepare(&program),
             Request::Add(tgid) => self.scan(tgid, Duration::ZERO),
             Request::Forked { parent, child } => {
                 let list = self.processes.get(&parent).and_then(|process| process.list);
@@ -138,6 +143,18 @@ impl Keeper {
                 self.tell();
                 let _ = sender.send(());
             }
+        }
+    }
+
+    /// Reads what `program` needs and is not known, small objects first: the C library is one of them.
+    fn prepare(&mut self, program: &Path) {
+        let objects = needed_objects::of_program(program).into_iter();
+        let mut unread: Vec<_> = objects.filter_map(|path| Some((FileKey::of_file(&path)?, path))).collect();
+        unread.retain(|(key, _)| !self.files.contains_key(key));
+        unread.sort_by_key(|(key, _)| key.size);
+        for (key, path) in unread {
+            let path = path.to_string_lossy();
+            self.read_file(key, &path, &path);
         }
     }
 
@@ -197,7 +214,11 @@ impl Keeper {
                 self.put(tgid, &resolved, pause);
             }
             if let Some((key, path)) = resolved[i].file.take() {
-                resolved[i].object = Some(self.read_file(key, &path, resolved[i].mapping));
+                let name = match &resolved[i].mapping.mapped {
+                    Mapped::File { path, .. } => path,
+                    _ => &path,
+                };
+                resolved[i].object = Some(self.read_file(key, &path, name));
             }
         }
         self.put(tgid, &resolved, pause);
@@ -231,11 +252,8 @@ impl Keeper {
         }
     }
 
-    fn read_file(&mut self, key: FileKey, place: &str, mapping: &CodeMapping) -> ObjectNumber {
-        let name = match &mapping.mapped {
-            Mapped::File { path, .. } => path,
-            _ => place,
-        };
+    /// Reads the file at `place`, which the process knows as `name`.
+    fn read_file(&mut self, key: FileKey, place: &str, name: &str) -> ObjectNumber {
         let began = Instant::now();
         let image = File::open(place).map_err(ImageError::from).and_then(|file| ObjectImage::of_file(&file));
         let object = match (self.files.get(&key).copied(), image) {

@@ -5,6 +5,7 @@ mod address_space;
 mod extents;
 mod keeper;
 mod layout;
+mod needed_objects;
 mod object_image;
 mod object_rows;
 mod object_table;
@@ -16,6 +17,7 @@ mod rule;
 mod shared_memory;
 mod statistics;
 
+use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -98,6 +100,11 @@ impl UnwindTables {
         let thread = thread::Builder::new().name("unwind-tables".to_owned());
         let keeper = thread.spawn(move || keeper.run(&receiver)).map_err(UnwindTableError::Thread)?;
         Ok(Self { requests: Some(requests), keeper: Some(keeper), statistics })
+    }
+
+    /// The program is about to be started: reads what it will map, so that it can be unwound from its first millisecond.
+    pub fn prepare_program(&self, program: &Path) {
+        self.request(Request::Prepare(program.to_owned()));
     }
 
     /// The process is to be unwound: it was there before, or runs another program now.

@@ -2,6 +2,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// What is mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -76,6 +77,11 @@ fn parse_line(line: &str) -> Option<(bool, CodeMapping)> {
 }
 
 impl FileKey {
+    /// What the file at `path` is known by.
+    pub fn of_file(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| Self::of(&metadata))
+    }
+
     fn of(metadata: &fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),

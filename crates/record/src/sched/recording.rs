@@ -1,6 +1,7 @@
 //! The thread that owns the scheduler collector: everything of libbpf lives in it.
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,6 +18,8 @@ use crate::error::RecordError;
 
 /// How long records wait in the ring buffer: at a million a second it is half full then.
 const CONSUME_EVERY: Duration = Duration::from_millis(10);
+/// How long a program's start waits for the tables of its libraries.
+const PREPARE_AT_MOST: Duration = Duration::from_millis(500);
 /// How often the number of active threads is compared with the scheduler's own.
 const AUDIT_EVERY: Duration = Duration::from_secs(1);
 
@@ -66,6 +69,8 @@ impl Default for SchedOptions {
 
 enum Request {
     Begin(u64, Sender<Result<(), RecordError>>),
+    /// This program will be launched.
+    Prepare(PathBuf, Sender<Result<(), RecordError>>),
     Follow(Followed, Sender<Result<(), RecordError>>),
     /// No more privileges are needed.
     Drop(Vec<PathBuf>, Sender<Result<(), RecordError>>),
@@ -130,6 +135,14 @@ impl SchedRecording {
     /// If the collector has ended.
     pub fn begin(&self, origin_ns: u64) -> Result<(), RecordError> {
         self.ask(|reply| Request::Begin(origin_ns, reply))
+    }
+
+    /// The program will be launched: its stacks can be unwound from the beginning.
+    ///
+    /// # Errors
+    /// If the collector has ended.
+    pub fn prepare(&self, program: &OsStr) -> Result<(), RecordError> {
+        self.ask(|reply| Request::Prepare(PathBuf::from(program), reply))
     }
 
     /// Records these from now on.
@@ -199,6 +212,10 @@ fn serve(
     let mut drift = 0;
     loop {
         match inbox.recv_timeout(CONSUME_EVERY) {
+            Ok(Request::Prepare(program, reply)) => {
+                collector.prepare_program(&program, PREPARE_AT_MOST);
+                let _ = reply.send(Ok(()));
+            }
             Ok(Request::Follow(followed, reply)) => {
                 let _ = reply.send(follow(&mut collector, &followed).map_err(RecordError::from));
             }

@@ -64,6 +64,11 @@ pub struct SchedRecorded {
 pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     let signals = Signals::watch()?;
     let recording = SchedRecording::start(&session.options)?;
+    if let SchedTarget::Launch { command, .. } = &session.target
+        && let Some(program) = command.first()
+    {
+        recording.prepare(program)?;
+    }
     let clock = Clock::start();
     recording.begin(clock.started_monotonic_ns)?;
     let (status, command) = match &session.target {
@@ -207,6 +212,9 @@ pub fn record_with_flows(
     snapshot: &mut dyn FnMut(&Profile),
 ) -> Result<crate::Recorded, RecordError> {
     let recording = SchedRecording::start(&SchedOptions { with_flows: true, ..options.clone() })?;
+    if let Some(program) = flows.command.first() {
+        recording.prepare(program)?;
+    }
     let published = recording.published().try_clone().map_err(RecordError::system("share the collector's map"))?;
     let clock = Clock::start();
     recording.begin(clock.started_monotonic_ns)?;

@@ -3,7 +3,7 @@
 use transect_profile_model::{Timing, WaitKind};
 use transect_record::sched_estimate::estimate;
 
-use crate::program::Program;
+use crate::program::{Program, sums};
 use crate::scheduler::{THREADS, timetable};
 use crate::timetable::integrate;
 
@@ -12,7 +12,7 @@ fn threads_that_spin_and_sleep() {
     let program = Program::build(THREADS);
     let mut failures = Vec::new();
     // On a busy machine a thread may lose its processor between two notes, which then don't tell its whole schedule.
-    for _ in 0..5 {
+    for _ in 0..8 {
         let mut profile = program.record(Timing::Full, None, &mut |pid| {
             let _ = rustix::process::setpriority_process(rustix::process::Pid::from_raw(pid), -15);
             Ok(())
@@ -21,6 +21,9 @@ fn threads_that_spin_and_sleep() {
         let calls = program.calls();
         program.forget_notes();
         let changes = timetable(&calls);
+        let length = |name: &str| calls.get(name).into_iter().flatten().map(|(from, to)| to - from).sum::<u64>() as f64;
+        // Threads that wait for a processor: between notes nobody knows, and awake in a sleep the agent doesn't.
+        let unseen = (length("gap") + length("awake")) / 2.0;
         let outcome = [("early", "spin_a"), ("late", "spin_b"), ("main", "spin_c")].iter().find_map(|(group, api)| {
             let expected: f64 = calls[*api].iter().map(|&(begin, end)| integrate(&changes, begin, end).0).sum();
             let tables = &profile.sched;
@@ -32,7 +35,7 @@ fn threads_that_spin_and_sleep() {
             };
             let samples = tables.samples.iter().filter(|sample| here(sample.stack));
             let got = samples.map(|sample| sample.criticality_ns).sum::<i64>() as f64;
-            let close = (got - expected).abs() < 0.05 * expected;
+            let close = (got - expected).abs() < 0.05 * expected + unseen + (length(api) - sums(&profile, api).2);
             (!close).then(|| format!("{group}: {got} for {expected}"))
         });
         match outcome {

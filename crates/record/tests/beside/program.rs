@@ -32,6 +32,7 @@ void inner(unsigned long us) { until(us); }
 
 const PRELUDE: &str = r#"
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,13 +47,31 @@ static unsigned long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONI
 static FILE *notes;
 static unsigned long last;
 static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
+/* How long the thread has waited for a processor so far, ns. */
+static unsigned long delay(void) {
+    unsigned long ran = 0, waited = 0;
+    char text[100] = "";
+    int fd = open("/proc/thread-self/schedstat", O_RDONLY);
+    if (fd >= 0) { if (read(fd, text, sizeof text - 1) > 0) sscanf(text, "%lu %lu", &ran, &waited); close(fd); }
+    return waited;
+}
+/* What of it lies before a note is in a gap that no note tells of. */
+static __thread unsigned long told;
+static void gap(void) {
+    unsigned long waited = delay();
+    pthread_mutex_lock(&noting);
+    fprintf(notes, "gap 0 %lu\n", waited - told);
+    pthread_mutex_unlock(&noting);
+    told = waited;
+}
 static void note(const char *name, unsigned long begin, unsigned long end) {
+    told = delay();
     pthread_mutex_lock(&noting);
     fprintf(notes, "%s %lu %lu\n", name, begin, end);
     last = end;
     pthread_mutex_unlock(&noting);
 }
-#define NOTED(f, us) do { unsigned long begin = now(); f(us); note(#f, begin, now()); } while (0)
+#define NOTED(f, us) do { gap(); unsigned long begin = now(); f(us); note(#f, begin, now()); } while (0)
 /* From `at` on a thread is active that sleeps until then. */
 static void sleep_until(unsigned long at) {
     struct timespec t = { at / 1000000000ul, at % 1000000000ul };

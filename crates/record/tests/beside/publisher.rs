@@ -153,7 +153,7 @@ fn record(program: &Program, timing: Timing, every: Duration, steps: &[(u32, boo
 
 /// Compares the flows of the noted calls with the timetable.
 fn compare(program: &Program, profile: &Profile, changes: &[Change], within: f64) {
-    for (api, calls) in program.calls() {
+    for (api, calls) in program.calls().into_iter().filter(|c| c.0.starts_with("spin")) {
         let (mut attributed, mut criticality, mut noted) = (0.0, 0.0, 0.0);
         for (begin, end) in calls {
             noted += (end - begin) as f64;

@@ -30,6 +30,8 @@ part "crates" cargo test --workspace --exclude transect-agent --exclude transect
 # Tests that take a minute each, where everything is asked for.
 [ -n "${TRANSECT_ALL_SUITES+all}" ] &&
     part "slow tests of plans" cargo test --release --locked -p transect-probe-plan -- --ignored
+[ -n "${TRANSECT_ALL_SUITES+all}" ] &&
+    part "millions of scheduler events" cargo test --release --locked -p transect-bpf-collect --test sched_state -- --ignored
 [ -f crates/report/web/package.json ] && part "web bundle and browser" dev/test-web.sh
 part "corner cases" sh -c "make -s -C tests/corner-cases && python3 tests/corner-cases/run.py --transect '$transect'"
 part "exact counts" python3 tests/exact-counts/run.py --transect "$transect"

@@ -14,7 +14,8 @@
 #   --console FILE  where the kernel's messages go (by default they are shown only if the machine dies)
 #
 # Inside: /tmp, /run, /var/tmp, /mnt and /dev/shm are memory; all else is the host's and can't be written; the program
-# starts as root in the current folder. Exit status 125: the machine did not start or died. 3: no such kernel here.
+# starts as root in the current folder. Exit status 125: the machine did not start or died. 3: no such kernel, or no
+# virtual machine for this user, here.
 #
 # Instructions are interpreted (TCG), one thread for all processors: no access to /dev/kvm is needed, and kernels with
 # probes have paniced under threaded TCG. As a normal user the file server runs in a user namespace: files of other
@@ -93,7 +94,13 @@ for _ in $(seq 200); do
     kill -0 "$server_pid" 2>/dev/null || break
     sleep 0.02
 done
-[ -S "$socket" ] || { echo "run.sh: the file server did not start:" >&2; cat "$room/server.log" >&2; exit 125; }
+if [ ! -S "$socket" ]; then
+    echo "run.sh: the file server did not start:" >&2
+    cat "$room/server.log" >&2
+    # A normal user may not be allowed a user namespace here: then there is no virtual machine to be had.
+    [ "$(id -u)" = 0 ] && exit 125
+    exit 3
+fi
 
 console=${console:-$room/console}
 : >"$room/output" >"$room/status"

@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--transect", default=os.path.join(HERE, "../../target/release/transect"))
     parser.add_argument("--kernel", action="append")
     parser.add_argument("--only", default="", help="tests whose name holds this word")
-    parser.add_argument("--timeout", type=int, default=420, help="seconds for one kernel")
+    parser.add_argument("--timeout", type=int, default=900, help="seconds for one kernel, of which an idle machine needs two hundred")
     options = parser.parse_args()
     transect = os.path.realpath(options.transect)
     binaries = test_binaries()

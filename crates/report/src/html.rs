@@ -33,6 +33,8 @@ pub struct PageReport {
     pub latency_heat: LatencyHeat,
     /// Critical paths that the page leaves out: the least critical.
     pub paths_left_out: usize,
+    /// The same of rows of the scheduler's waits.
+    pub waits_left_out: usize,
     /// Threads over time; `None` without slices.
     pub timeline: Option<Timeline>,
 }
@@ -42,10 +44,11 @@ impl PageReport {
     pub fn new(profile: &Profile) -> Self {
         let everything = Selection::default();
         let mut report = transect_analyze::full_report(profile, &everything);
-        let paths_left_out = report.criticality.as_mut().map_or(0, cut);
+        let (paths_left_out, waits_left_out) = report.criticality.as_mut().map_or((0, 0), cut);
         Self {
             report,
             paths_left_out,
+            waits_left_out,
             latency_heat: transect_analyze::latency_heat(profile, &everything),
             timeline: timeline(profile),
         }
@@ -57,9 +60,9 @@ const MOST_PATHS: usize = 3_000;
 /// Waits of a page.
 const MOST_WAITS: usize = 2_000;
 
-/// Cuts tables to what a page shows; gives how many paths went.
-fn cut(view: &mut CriticalityView) -> usize {
-    let left_out = view.paths.len().saturating_sub(MOST_PATHS);
+/// Cuts tables to what a page shows; gives how many paths and waits went.
+fn cut(view: &mut CriticalityView) -> (usize, usize) {
+    let left_out = (view.paths.len().saturating_sub(MOST_PATHS), view.waits.len().saturating_sub(MOST_WAITS));
     view.paths.truncate(MOST_PATHS);
     view.waits.truncate(MOST_WAITS);
     for path in &mut view.paths {

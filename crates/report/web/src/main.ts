@@ -52,7 +52,7 @@ function start(): void {
         pathSection(criticality, model.report.paths_left_out),
         timelineSection(model),
         whatIfSection(criticality),
-        criticalWaitSection(criticality),
+        criticalWaitSection(criticality, model.report.waits_left_out),
         criticalThreadSection(criticality),
       ].filter((part) => part !== null);
   // A recording without calls between components has nothing to say about them.

@@ -345,6 +345,8 @@ export interface Report {
   criticality: Criticality | null;
   /** Critical paths that the page leaves out: the least critical. */
   paths_left_out: number;
+  /** The same of rows of the scheduler's waits. */
+  waits_left_out: number;
   timeline: PackedTimeline | null;
   loss: LossRow[];
 }
@@ -365,6 +367,7 @@ export function embeddedReport(): Report {
     latency_heat: data.latency_heat ?? { starts_ns: [], end_ns: 0, buckets: [], functions: [] },
     criticality: data.criticality ?? null,
     paths_left_out: data.paths_left_out ?? 0,
+    waits_left_out: data.waits_left_out ?? 0,
     timeline: data.timeline ?? null,
     loss: data.loss ?? [],
   };

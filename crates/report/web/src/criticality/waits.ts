@@ -8,7 +8,7 @@ import type { Column } from "../table/column";
 import { DataTable } from "../table/data_table";
 import { waitGraph } from "./wait_graph";
 
-export function criticalWaitSection(view: Criticality): HTMLElement {
+export function criticalWaitSection(view: Criticality, left: number): HTMLElement {
   const most = Math.max(1, ...view.waits.map((row) => row.critical_ns));
   const text = (key: string, label: string, help: string, value: (row: CriticalWait) => string, width?: string, code = false): Column<CriticalWait> => ({
     key,
@@ -58,5 +58,6 @@ export function criticalWaitSection(view: Criticality): HTMLElement {
     waitGraph(view),
     h("h3", { class: "table-title" }, "What is waited for"),
     table.element,
+    left > 0 ? h("p", { class: "graph-note" }, `${exact(left)} less critical rows are left out here; transect report --view criticality --format json has all.`) : null,
   );
 }

@@ -4,9 +4,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use transect_profile_model::{Moment, SchedSession, SchedTables, StackId, TaskId};
 
 use super::apportion::apportion;
+use super::what_if::timeline::Timelines;
 
-/// Another thread's sample counts as of the same instant if it is no further away than so many sampling intervals.
+/// Another thread's sample counts as of the same instant if it is no further away than so many sampling intervals ...
 const NEAR: f64 = 1.5;
+/// ... or than so many, if the thread did not wait at that instant: on a crowded machine it may just not have run.
+const NEAR_ACTIVE: i64 = 20;
 /// Samples of spinning whose neighbours are looked up, times threads.
 const LOOK_UPS: usize = 4_000_000;
 
@@ -144,6 +147,7 @@ fn by_instants(tables: &SchedTables, application: &dyn Fn(TaskId) -> u32) -> FxH
     if gaps.is_empty() {
         return parts;
     }
+    let timelines = Timelines::new(tables);
     let middle = gaps.len() / 2;
     let near = (*gaps.select_nth_unstable(middle).1 as f64 * NEAR) as i64;
     let spun: Vec<&Moment> = tables.moments.iter().filter(|moment| spins.contains(&moment.stack)).collect();
@@ -157,7 +161,11 @@ fn by_instants(tables: &SchedTables, application: &dyn Fn(TaskId) -> u32) -> FxH
             let after = moments.partition_point(|other| other.time_ns < moment.time_ns);
             let around = moments[after.saturating_sub(1)..].iter().take(2);
             let nearest = around.min_by_key(|other| (other.time_ns - moment.time_ns).abs());
-            let same_instant = nearest.filter(|other| (other.time_ns - moment.time_ns).abs() <= near);
+            let same_instant = nearest.filter(|other| {
+                let distance = (other.time_ns - moment.time_ns).abs();
+                let active = || timelines.active(tables, task, moment.time_ns) == Some(moment.time_ns);
+                distance <= near || distance <= near.saturating_mul(NEAR_ACTIVE) && active()
+            });
             working.extend(same_instant.filter(|o| !spins.contains(&o.stack)).map(|o| (task, o.stack)));
         }
         let of = parts.entry(number).or_default();

@@ -120,7 +120,7 @@ fn code(row: &CriticalWaitRow) -> Option<&str> {
 }
 
 fn place<'a>(view: &'a CriticalityView, row: &'a CriticalWaitRow) -> &'a str {
-    let path = view.paths.iter().find(|path| path.state == PathState::Waiting && path.stack == row.stack);
+    let path = view.paths.iter().find(|path| path.stack == row.stack);
     path.map(|path| path.place.as_str()).or(row.stack.last().map(String::as_str)).unwrap_or("")
 }
 
@@ -225,7 +225,7 @@ fn spinning(view: &CriticalityView, explained: &mut Vec<String>) -> Option<Findi
     let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::Spin);
     let (critical, spun) = rows().fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
     let first = rows().next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
-    let place = first.stack.last().map_or("", String::as_str);
+    let place = place(view, first);
     let mut evidence = format!("{} spent waiting in a loop, mostly in {place}", time(spun));
     if let Some(worker) = &first.meanwhile {
         evidence += &format!(", while {} worked in {}", worker.thread, worker.function);

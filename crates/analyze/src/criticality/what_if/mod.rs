@@ -14,7 +14,7 @@ mod lock;
 mod meeting;
 mod replay;
 mod scenario;
-mod timeline;
+pub(super) mod timeline;
 mod trace;
 
 use serde::{Serialize, Serializer};

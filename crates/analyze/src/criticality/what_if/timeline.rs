@@ -7,7 +7,7 @@ use transect_profile_model::SchedTables;
 pub(super) const SKEW: i64 = 20_000;
 
 /// Waits of each thread, in order of time.
-pub(super) struct Timelines {
+pub(in crate::criticality) struct Timelines {
     /// Rows of single waits.
     pub single: Vec<Vec<u32>>,
     /// Rows of merged ones.

@@ -1,8 +1,7 @@
 //! Call stacks as they come: their numbers, which other records may use before they come, and their places.
 
-use std::collections::HashMap;
-
 use super::place::PlaceId;
+use rustc_hash::FxHashMap as HashMap;
 
 /// Number of a stack in [`RawStacks`]; [`NO_STACK`] is none.
 pub type StackNumber = u32;
@@ -48,7 +47,7 @@ pub struct RawStack<'a> {
 impl Default for RawStacks {
     fn default() -> Self {
         // The number 0 is taken: it means that there is none.
-        Self { numbers: HashMap::new(), entries: vec![None], places: Vec::new(), refused: 0 }
+        Self { numbers: HashMap::default(), entries: vec![None], places: Vec::new(), refused: 0 }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Why a thread blocked, as far as its registers tell: what the kind of a wait is told from, beside its stack.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::sched_wait;
 
 use super::kind::{Blocked, Call, KernelWait, UserWait};
@@ -88,7 +87,7 @@ const MAX_CAUSES: usize = 100_000;
 impl Default for Causes {
     fn default() -> Self {
         let unknown = Cause { system_call: -2, arguments: [0; 4], owner: 0, object_type: 0, object: NO_OBJECT };
-        Self { numbers: HashMap::from([(unknown, UNKNOWN_CAUSE)]), all: vec![unknown], refused: 0 }
+        Self { numbers: HashMap::from_iter([(unknown, UNKNOWN_CAUSE)]), all: vec![unknown], refused: 0 }
     }
 }
 

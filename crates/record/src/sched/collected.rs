@@ -1,9 +1,9 @@
 //! From what was gathered to the tables of the profile.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::io;
 
+use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::SchedSettings;
 use transect_bpf_collect::record::{FRACTION_BITS, stack_flags};
 use transect_profile_model::{
@@ -239,7 +239,7 @@ impl Gathered {
         rows: &HashMap<u32, TaskId>,
         stacks: &NamedStacks,
     ) -> (Vec<SchedSample>, i64) {
-        let mut sums: HashMap<(TaskId, StackId, SampleKey), SampleSum> = HashMap::new();
+        let mut sums: HashMap<(TaskId, StackId, SampleKey), SampleSum> = HashMap::default();
         for (key, sum) in &self.samples.sums {
             let Some((task, stack)) = rows.get(&key.task).copied().zip(stacks.row(key.stack)) else { continue };
             // Different stacks may have the same names.

@@ -3,10 +3,9 @@
 //! Records of different processors come in the order in which they were reserved; what one names (a task, a stack) may
 //! come later than it, or never.
 
-use std::collections::HashMap;
-
 use std::path::Path;
 
+use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::{
     FRACTION_BITS, MalformedRecord, Record, Stack, sched_sample, sched_task, sched_wait, task_event,
 };
@@ -79,7 +78,7 @@ impl Collection {
                 critical_slices: 0,
                 slice_count: 0,
             },
-            kernel_places: HashMap::new(),
+            kernel_places: HashMap::default(),
             scratch: Default::default(),
         })
     }

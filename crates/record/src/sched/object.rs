@@ -1,10 +1,10 @@
 //! What waits are for: locks by their place, files by their path, sockets by their peer. Looked up while the process
 //! lives, each once.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::unix::fs::MetadataExt;
 
+use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::{object_type, sched_object, text};
 
 use super::address_space::AddressSpaces;
@@ -51,8 +51,8 @@ const MAX_DESCRIPTORS: usize = 60_000;
 
 impl Default for Objects {
     fn default() -> Self {
-        let numbers = HashMap::from([(RawObject::None, NO_OBJECT)]);
-        Self { numbers, all: vec![RawObject::None], descriptors: HashMap::new(), refused: 0 }
+        let numbers = HashMap::from_iter([(RawObject::None, NO_OBJECT)]);
+        Self { numbers, all: vec![RawObject::None], descriptors: HashMap::default(), refused: 0 }
     }
 }
 

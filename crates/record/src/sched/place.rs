@@ -1,7 +1,7 @@
 //! Places in code, as soon as an address is known: what an address means changes when the process loads, unloads or
 //! ends.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 /// Number of a [`Place`] in [`Places`].
 pub type PlaceId = u32;

@@ -1,8 +1,7 @@
 //! Samples, summed up as they come, and the moments at which they were taken.
 
-use std::collections::HashMap;
-
 use super::call_stack::{NO_STACK, StackNumber};
+use rustc_hash::FxHashMap as HashMap;
 
 /// What samples are summed up by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,7 +58,7 @@ const MAX_MOMENTS: usize = 400_000;
 
 impl Default for Samples {
     fn default() -> Self {
-        Self { sums: HashMap::new(), moments: Vec::new(), keep_each: 1, seen: 0, refused: 0 }
+        Self { sums: HashMap::default(), moments: Vec::new(), keep_each: 1, seen: 0, refused: 0 }
     }
 }
 

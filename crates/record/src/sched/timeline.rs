@@ -1,12 +1,12 @@
 //! Waits and slices: rows that are too many for memory.
 
-use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 
 use super::call_stack::{NO_STACK, StackNumber};
 use super::cause::{CauseNumber, UNKNOWN_CAUSE};
 use super::runs::{Runs, Sorted};
+use rustc_hash::FxHashMap as HashMap;
 
 /// A wait as it came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl RawWait {
 impl RawWaits {
     /// An empty table whose file is in `folder`.
     pub fn new(folder: &Path) -> io::Result<Self> {
-        Ok(Self { runs: Runs::new(folder)?, numbered: 0, merged: HashMap::new(), coarse: 0 })
+        Ok(Self { runs: Runs::new(folder)?, numbered: 0, merged: HashMap::default(), coarse: 0 })
     }
 
     /// Adds a wait; its number if it is kept by itself.

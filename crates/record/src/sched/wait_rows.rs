@@ -1,8 +1,8 @@
 //! Rows of waits: the kind of each, and what it was for in words.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 
+use rustc_hash::FxHashMap as HashMap;
 use transect_profile_model::{Party, SchedWait, StackId, TaskId, WaitKind};
 
 use super::call_stack::{NO_STACK, StackNumber};
@@ -108,7 +108,7 @@ impl Seen {
 
 /// For each word in memory what most of the complete stacks told that waited for it.
 fn remembered(causes: &Causes, seen: &Seen, stacks: &NamedStacks) -> HashMap<ObjectNumber, UserWait> {
-    let mut votes: HashMap<(ObjectNumber, UserWait), u32> = HashMap::new();
+    let mut votes: HashMap<(ObjectNumber, UserWait), u32> = HashMap::default();
     for (&(cause, stack), &count) in &seen.counts {
         let cause = causes.get(cause);
         let told = stacks.get(stack).filter(|(_, hint)| hint.complete).and_then(|(_, hint)| hint.user);
@@ -116,7 +116,7 @@ fn remembered(causes: &Causes, seen: &Seen, stacks: &NamedStacks) -> HashMap<Obj
             *votes.entry((cause.object, told)).or_default() += count;
         }
     }
-    let mut best: HashMap<ObjectNumber, (u32, UserWait)> = HashMap::new();
+    let mut best: HashMap<ObjectNumber, (u32, UserWait)> = HashMap::default();
     for ((object, told), count) in votes {
         let first = best.entry(object).or_insert((count, told));
         if (count, told.kind()) > (first.0, first.1.kind()) {

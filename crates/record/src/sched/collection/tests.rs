@@ -479,3 +479,55 @@ fn records_that_cannot_be_read_are_counted() {
     assert_eq!(counts, [4, 1], "{:?}", collected.loss);
     assert_eq!(collected.session.slices, 4);
 }
+
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// Ten million slices of two thousand threads with five thousand stacks: the memory that they take while they come. Run
+/// it alone and optimised: `cargo test --release -p transect-record -- --ignored millions`.
+#[test]
+#[ignore = "takes a minute"]
+fn millions_of_slices_take_little_memory() {
+    let count: u64 = std::env::var("SLICES").map_or(10_000_000, |count| count.parse().unwrap());
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut collection = Collection::new(&settings(), ORIGIN, folder.path()).unwrap();
+    let before = peak_kib();
+    for task in 1..=2000 {
+        let tid = TGID - task as i32;
+        collection.accept(Record::Task(sched_task { task, tid, tgid: TGID, time: ORIGIN, ..Default::default() }));
+    }
+    let begun = std::time::Instant::now();
+    for n in 0..count {
+        let (task, id) = (1 + (n % 2000) as u32, 1 + n * 7 % 5000);
+        if n < 5000 {
+            let frames: Vec<[u8; 8]> = (0..30).map(|depth| (id * 64 + depth * 999_983).to_ne_bytes()).collect();
+            collection.accept(Record::Stack(Stack::new(id, TGID, stack_flags::COMPLETE, &[], &frames)));
+        }
+        let begin = ORIGIN + n * 100;
+        collection.accept(Record::Wait(sched_wait {
+            task,
+            begin,
+            end: begin + 50_000 + n % 977,
+            slice_begin: begin - 70,
+            system_call: 202,
+            arguments: [0x1000 + id % 900 * 64, 128, 2, 0],
+            stack: id,
+            n: (n % 3) as u32,
+            waker: 1 + (n * 31 % 2000) as u32,
+            waker_stack: 1 + n * 13 % 5000,
+            ..Default::default()
+        }));
+    }
+    let taken = peak_kib() - before;
+    println!("{count} waits: {:.0} ns each, {} MiB", begun.elapsed().as_nanos() as f64 / count as f64, taken / 1024);
+    assert!(taken < 40 << 10, "{taken} KiB");
+    let begun = std::time::Instant::now();
+    let mut collected = collection.finish(totals(ORIGIN + count * 100 + 60_000, 1)).unwrap();
+    let (waits, slices) = collected.timeline.tables();
+    let counted = (waits.map(|wait| wait.unwrap().count).sum::<i64>(), slices.map(Result::unwrap).count());
+    assert_eq!((counted.0, counted.1 >= count as usize), (count as i64, true));
+    println!("tables: {:.1} s, {} MiB at most", begun.elapsed().as_secs_f64(), (peak_kib() - before) / 1024);
+}

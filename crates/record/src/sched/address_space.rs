@@ -124,9 +124,9 @@ impl AddressSpaces {
     pub fn read(&mut self, tgid: i32, files: &mut MappedFiles) {
         let text = std::fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default();
         if text.is_empty() {
-            if let Some(space) = self.spaces.get_mut(&tgid) {
-                space.read_at = Some(Instant::now());
-            }
+            // Gone: it is not asked for again with every record.
+            let unseen = || Space { mappings: Rc::from([]), read_at: None, executable: Rc::from("") };
+            self.spaces.entry(tgid).or_insert_with(unseen).read_at = Some(Instant::now());
             return;
         }
         let executable = std::fs::read_link(format!("/proc/{tgid}/exe"));

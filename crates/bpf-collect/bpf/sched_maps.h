@@ -129,10 +129,10 @@ struct {
 	__type(value, struct slot_place);
 } slot_places SEC(".maps");
 
-/* The same by number, for what a lock's memory says of its owner: (process, thread id in its pid namespace). */
+/* The same by number, for what a lock's memory says of its owner: (process or 0, thread id in its pid namespace). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SCHED_MAX_THREADS);
+	__uint(max_entries, 2 * SCHED_MAX_THREADS);
 	__type(key, __u64);
 	__type(value, __u32);
 } slot_by_tid SEC(".maps");

@@ -200,6 +200,9 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	slot->met = audit_round;
 	key = tid_key(slot->tgid, slot->ns_tid);
 	bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
+	/* Locks in shared memory name owners in other processes. */
+	key = tid_key(0, slot->ns_tid);
+	bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
 	reference = bpf_task_storage_get(&slot_of_task, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!reference) {
 		__sync_fetch_and_add(&lost.threads, 1);
@@ -222,6 +225,10 @@ static __noinline int free_slot(struct sched_slot *slot, __u32 number)
 	release_published(slot);
 	slot->task = 0;
 	/* After exec the number may be another thread's. */
+	if (named && *named == number)
+		bpf_map_delete_elem(&slot_by_tid, &key);
+	key = tid_key(0, slot->ns_tid);
+	named = bpf_map_lookup_elem(&slot_by_tid, &key);
 	if (named && *named == number)
 		bpf_map_delete_elem(&slot_by_tid, &key);
 	bpf_map_push_elem(&free_slots, &number, BPF_ANY);

@@ -26,6 +26,7 @@
 #define TS_COMPAT 2
 #define SYSTEM_CALL_FUTEX 202
 #define FUTEX_COMMAND 127
+#define FUTEX_PRIVATE 128
 #define FUTEX_TID_MASK 0x3fffffff
 
 /* System calls of x86-64 whose first argument is a descriptor and that can block, by number. */
@@ -140,10 +141,11 @@ static __noinline int describe_object(struct sched_slot *slot, struct task_struc
 	return 0;
 }
 
-/* Whether `tid` is a live thread of the waiter's process, other than itself; then it is the holder. */
-static __always_inline bool try_holder(struct sched_slot *slot, __u32 tid)
+/* Whether `tid` is a live thread other than the waiter itself: of its process, or of any that is followed if the lock is
+ * shared between processes. Then it is the holder. */
+static __always_inline bool try_holder(struct sched_slot *slot, __u32 tid, bool shared)
 {
-	__u64 key = tid_key(slot->tgid, tid);
+	__u64 key = tid_key(shared ? 0 : slot->tgid, tid);
 	__u32 *number;
 	struct sched_slot *holder;
 
@@ -167,8 +169,10 @@ static __always_inline bool try_holder(struct sched_slot *slot, __u32 tid)
  *   - the third or fourth word of a glibc rwlock, whose seventh is the writer (struct __pthread_rwlock_arch_t).
  * Whether it was a mutex or a rwlock at all is told later, by the waiter's stack; other locks name no owner.
  */
-static __always_inline void find_owner(struct sched_slot *slot, __u64 address, __u32 command)
+static __always_inline void find_owner(struct sched_slot *slot, __u64 address, __u32 operation)
 {
+	__u32 command = operation & FUTEX_COMMAND;
+	bool shared = !(operation & FUTEX_PRIVATE);
 	__u32 words[7] = {};
 
 	if (bpf_probe_read_user(words, sizeof(words), (void *)address) &&
@@ -176,17 +180,17 @@ static __always_inline void find_owner(struct sched_slot *slot, __u64 address, _
 		return;
 	slot->wait.futex_word = words[0];
 	if (command == 6 || command == 11 || command == 13) { /* LOCK_PI, WAIT_REQUEUE_PI, LOCK_PI2 */
-		try_holder(slot, words[0] & FUTEX_TID_MASK);
+		try_holder(slot, words[0] & FUTEX_TID_MASK, shared);
 		return;
 	}
-	if (words[0] == 2 && try_holder(slot, words[2]))
+	if (words[0] == 2 && try_holder(slot, words[2], shared))
 		return;
 	/* A robust mutex holds its owner in the word itself. */
-	if (try_holder(slot, words[0] & FUTEX_TID_MASK))
+	if (try_holder(slot, words[0] & FUTEX_TID_MASK, shared))
 		return;
-	if (try_holder(slot, words[4]))
+	if (try_holder(slot, words[4], shared))
 		return;
-	try_holder(slot, words[3]);
+	try_holder(slot, words[3], shared);
 }
 
 /* Whether the arguments of a system call say all about the wait. Elsewhere the kernel's half of the stack tells locks
@@ -242,7 +246,7 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 	wait->object.type = SCHED_OBJECT_NONE;
 	slot->object_file = 0;
 	if (number == SYSTEM_CALL_FUTEX)
-		find_owner(slot, wait->arguments[0], wait->arguments[1] & FUTEX_COMMAND);
+		find_owner(slot, wait->arguments[0], wait->arguments[1]);
 }
 
 #endif

@@ -12,7 +12,7 @@
 #include "sched_wait.h"
 
 /* The stack of the wait's holder as far as it can be had now: where it is blocked or queued, its registers are saved;
- * where it runs, its next event or sample answers. Its memory is the waiter's own, hence the current one. */
+ * where it runs, or belongs to another process whose memory is not the current one, its next event or sample answers. */
 static __always_inline void ask_holder(struct sched_slot *slot)
 {
 	struct sched_slot *holder = slot_numbered(slot->holder_slot);
@@ -24,7 +24,7 @@ static __always_inline void ask_holder(struct sched_slot *slot)
 		return;
 	task = (struct task_struct *)holder->kernel_task;
 	registers = (struct pt_regs *)holder->registers;
-	if (!registers || BPF_CORE_READ(task, on_cpu)) {
+	if (!registers || holder->tgid != slot->tgid || BPF_CORE_READ(task, on_cpu)) {
 		holder->stack_wanted = 1;
 		return;
 	}

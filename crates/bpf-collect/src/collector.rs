@@ -102,6 +102,7 @@ pub struct SchedCollector<'a> {
     _links: Vec<Link>,
     tasks: Link,
     tables: Rc<UnwindTables>,
+    samples_refused: Option<CollectError>,
     skeleton: SchedCriticalitySkel<'a>,
 }
 
@@ -116,7 +117,8 @@ impl<'a> SchedCollector<'a> {
     /// [`SchedCollector::consume`] is called.
     ///
     /// # Errors
-    /// If the kernel refuses a program, lacks a tracepoint, or permits no timers.
+    /// If the kernel refuses a program or lacks a tracepoint. Where it permits no timers the rest is recorded; see
+    /// [`SchedCollector::samples_refused`].
     pub fn load(
         storage: &'a mut Storage,
         settings: &SchedSettings,
@@ -153,13 +155,19 @@ impl<'a> SchedCollector<'a> {
             }
             links.push(program.attach_trace().map_err(|source| CollectError::Attach { name, source })?);
         }
+        let mut samples_refused = None;
         if settings.sample_hz > 0 {
             for processor in online_processors() {
-                let refused = |source| CollectError::Samples { processor, source };
-                let timer = perf_event::cpu_clock(processor, settings.sample_hz).map_err(refused)?;
+                let timer = match perf_event::cpu_clock(processor, settings.sample_hz) {
+                    Ok(timer) => timer,
+                    Err(source) => {
+                        samples_refused = Some(CollectError::Samples { processor, source });
+                        break;
+                    }
+                };
+                // The link holds the event.
                 let link = progs.on_sample.attach_perf_event(timer.as_raw_fd());
                 links.push(link.map_err(|source| CollectError::Attach { name: "perf_event", source })?);
-                // The link holds the event.
             }
         }
         let tasks =
@@ -182,7 +190,7 @@ impl<'a> SchedCollector<'a> {
             })
             .map_err(CollectError::Load)?;
         let records = builder.build().map_err(CollectError::Load)?;
-        Ok(Self { records, _links: links, tasks, tables, skeleton })
+        Ok(Self { records, _links: links, tasks, tables, samples_refused, skeleton })
     }
 
     /// Follows a process: its threads that there are now, and all that they and their descendants make from now on.
@@ -283,6 +291,11 @@ impl<'a> SchedCollector<'a> {
             }
         }
         Ok(threads)
+    }
+
+    /// Why there are no samples although they were wanted.
+    pub fn samples_refused(&self) -> Option<&CollectError> {
+        self.samples_refused.as_ref()
     }
 
     /// Waits until the tables by which stacks of the processes followed are unwound are there, at most for `timeout`.

@@ -293,6 +293,14 @@ impl Gathered {
 
     fn loss(&self, totals: &Totals, naming: &Naming<'_>, stacks: &NamedStacks, unnamed_waits: u64) -> Vec<Loss> {
         let mut loss = Vec::new();
+        if let Some(reason) = &totals.without_samples {
+            loss.push(Loss {
+                what: LossKind::DroppedEvents,
+                place: "samples".to_owned(),
+                count: 1,
+                reason: reason.clone(),
+            });
+        }
         let mut add = |what: LossKind, place: &str, count: u64, reason: &str| {
             if count > 0 {
                 loss.push(Loss { what, place: place.to_owned(), count: count as i64, reason: reason.to_owned() });

@@ -39,6 +39,8 @@ pub struct Totals {
     pub drift: u64,
     /// Last instant observed, ns of the monotonic clock.
     pub now: u64,
+    /// Why there are no samples although they were wanted.
+    pub without_samples: Option<String>,
 }
 
 /// The records so far.
@@ -153,9 +155,14 @@ impl Collection {
                 g.slices.push(RawSlice { task: number, start, end, runnable_ns, criticality_ns, wait: None });
                 g.slice_count += 1;
             }
-            if task.last_stack != NO_STACK && record.unattributed > 0 {
+            let left = if g.settings.sample_hz == 0 {
+                record.criticality.saturating_sub(task.slices_criticality)
+            } else {
+                record.unattributed
+            };
+            if task.last_stack != NO_STACK && left > 0 {
                 let key = SampleKey { task: number, stack: task.last_stack, n: task.last_n, stack_top: true };
-                g.samples.add(key, SampleSum { count: 0, criticality: record.unattributed, active_ns: 0 });
+                g.samples.add(key, SampleSum { count: 0, criticality: left, active_ns: 0 });
             }
         }
     }
@@ -240,7 +247,10 @@ impl Collection {
                 wait,
             });
             let key = SampleKey { task: record.task, stack, n: record.n + 1, stack_top: true };
-            g.samples.add(key, SampleSum { count: 1, criticality: 0, active_ns: 0 });
+            // Where no timer samples, the whole slice counts for where it ended (GAPP's own way).
+            let alone = g.settings.sample_hz == 0;
+            let (criticality, active_ns) = if alone { (record.slice_criticality, length) } else { (0, 0) };
+            g.samples.add(key, SampleSum { count: 1, criticality, active_ns });
         }
     }
 

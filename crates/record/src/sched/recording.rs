@@ -208,6 +208,9 @@ fn serve(
         collector.published().try_clone_to_owned().map_err(RecordError::system("keep the collector's map"))?;
     // Nobody who waits any more has given up: the loop below ends at once.
     let _ = ready.send(published);
+    let without_samples = collector.samples_refused().map(ToString::to_string);
+    let settings =
+        &SchedSettings { sample_hz: if without_samples.is_some() { 0 } else { settings.sample_hz }, ..*settings };
     let mut audited = Instant::now();
     let mut drift = 0;
     loop {
@@ -250,6 +253,7 @@ fn serve(
         lost: collector.lost(),
         drift,
         now,
+        without_samples,
     };
     // While the programs are loaded the kernel names their code, which is on stacks.
     match collection.take() {

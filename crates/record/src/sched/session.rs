@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use transect_profile_model::{Clock as ClockFacts, Meta, Profile, SCHEMA_VERSION, Timing};
 
 use super::collected::Timeline;
@@ -145,8 +146,10 @@ fn watch(session: &SchedSession, followed: &[Followed], signals: &Signals) -> Re
     }
     let only_processes = processes.len() == followed.len();
     while !signals.ends() && limit.is_none_or(|limit| Instant::now() < limit) {
-        let alive = processes.iter().any(|process| rustix::process::pidfd_send_signal(process, Signal::CONT).is_ok());
-        if only_processes && !alive {
+        // A descriptor of a process becomes readable when it ends, whether anybody has waited for it or not.
+        processes
+            .retain(|process| poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&Timespec::default())) == Ok(0));
+        if only_processes && processes.is_empty() {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));

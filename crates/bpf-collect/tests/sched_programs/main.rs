@@ -10,7 +10,7 @@ mod model;
 use std::collections::{BTreeMap, BTreeSet};
 
 use machine::{Action, Delivery, Machine, Step};
-use model::{Event, truth};
+use model::{Begin, Event, truth};
 use num_bigint::BigInt;
 use num_rational::BigRational;
 use num_traits::Signed;
@@ -81,7 +81,7 @@ fn check_values(machine: &mut Machine) {
             machine.events.iter().filter(|(of, _)| *of == application).map(|(_, event)| *event).collect();
         let end = machine.end();
         let cpus = 1; // `low` is not compared here
-        let wanted = truth(machine.places(), cpus, &events, end);
+        let wanted = truth(machine.places(), cpus, &events, Begin::Found, end);
         let clock = machine.kernel.clock(number, end);
         assert_eq!((clock.busy, clock.idle, clock.active), (wanted.busy, wanted.idle, wanted.active));
         assert!(machine.kernel.is_published(number));
@@ -214,7 +214,7 @@ proptest! {
         }
         let events: Vec<Event> = machine.events.iter().map(|(_, event)| *event).collect();
         let end = machine.end();
-        let wanted = truth(machine.places(), 1, &events, end);
+        let wanted = truth(machine.places(), 1, &events, Begin::Found, end);
         let clock = machine.kernel.clock(0, end);
         prop_assert_eq!((clock.busy, clock.idle, clock.active), (wanted.busy, wanted.idle, wanted.active));
     }

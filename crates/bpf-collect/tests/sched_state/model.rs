@@ -3,7 +3,7 @@
 //! - A thread is active from the event that says so up to the event that says otherwise.
 //! - While n > 0 threads are active, each gains interval / n.
 //! - While n = 0, the interval goes to the wait that ends it.
-//! - Nothing counts before the first thread is active.
+//! - Nothing counts before the first thread is active, or is found when the application is attached to.
 //! - Processors' clocks differ: an event is no earlier than the one before it.
 
 use num_bigint::BigInt;
@@ -57,8 +57,18 @@ struct Slice {
     to: usize,
 }
 
+/// Where counting begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(dead_code)] // each test that has this file uses one of them
+pub enum Begin {
+    /// With the first thread that becomes active.
+    Activity,
+    /// With the first event, which tells what was found.
+    Found,
+}
+
 /// Criticality of every thread after `events`, at the time `end`.
-pub fn truth(threads: usize, cpus: u32, events: &[Event], end: u64) -> Truth {
+pub fn truth(threads: usize, cpus: u32, events: &[Event], begin: Begin, end: u64) -> Truth {
     // The instants: time of each event, never going back, and the end.
     let mut instants = Vec::with_capacity(events.len() + 1);
     let mut latest = 0;
@@ -74,7 +84,10 @@ pub fn truth(threads: usize, cpus: u32, events: &[Event], end: u64) -> Truth {
     }
     let mut result =
         Truth { threads: vec![ThreadTruth::default(); threads], histogram: vec![0; threads + 1], ..Truth::default() };
-    let first = slices.iter().map(|slice| slice.from).min().unwrap_or(events.len());
+    let first = match begin {
+        Begin::Activity => slices.iter().map(|slice| slice.from).min().unwrap_or(events.len()),
+        Begin::Found => 0,
+    };
     let length = |k: usize| instants[k + 1] - instants[k];
     for (k, n) in parallelism.iter().enumerate().skip(first) {
         result.histogram[*n as usize] += length(k);

@@ -74,7 +74,7 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
         (false, _) => transect_record::record(&options, &mut snapshot)?,
         (true, true) => {
             let sched = criticality::options(&recording.sched, &folder, true);
-            sched::record_with_flows(&options, &sched, &[folder.clone()], &mut snapshot)?
+            sched::record_with_flows(&options, &sched, std::slice::from_ref(&folder), &mut snapshot)?
         }
         (true, false) => alone(recording, &folder)?,
     };

@@ -172,7 +172,7 @@ class Postgres(real.Server):
         server = subprocess.Popen(prefix + other_user() + postgres_line(where, port, where), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             real.wait_for_port(port, server)
-            time.sleep(0.5)
+            time.sleep(2)  # what a tool does at the start is not what is measured
             seconds = real.timed([postgres_tool("pgbench"), "-h", "127.0.0.1", "-p", str(port), "-U", "bench", "-n", "-c", "4", "-j", "2", "-t", str(self.transactions), "postgres"])
         finally:
             for pid in real.tree(server.pid, "postgres")[:1]:
@@ -217,11 +217,11 @@ def threaded(folder, built, quick):
         print("NOT RUN: MPI: mpicc is not installed", flush=True)
     if all(shutil.which(tool) for tool in ("mariadbd", "sysbench", "mariadb-install-db")):
         base = real.mariadb_base(folder)
-        programs.insert(0, real.Server("mariadbd", "mariadbd", "sysbench", real.mariadb_start(base), transactions(300 * f), settle=0.5))
+        programs.insert(0, real.Server("mariadbd", "mariadbd", "sysbench", real.mariadb_start(base), transactions(600 * f), settle=2.0))
     else:
         print("NOT RUN: mariadbd: mariadb-server or sysbench is not installed", flush=True)
     if os.path.exists(postgres_tool("initdb")):
-        programs.insert(1, Postgres(postgres_base(folder), 400 * f))
+        programs.insert(1, Postgres(postgres_base(folder), 800 * f))
     else:
         print("NOT RUN: postgres: postgresql is not installed", flush=True)
     return programs

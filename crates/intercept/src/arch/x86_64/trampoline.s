@@ -118,6 +118,20 @@ transect_stubs:
     add rdx, rax
     .endm
 
+# Calls Rust, which counts on an aligned stack; callers in assembly may have left it as they liked. Clobbers rax.
+# \low and \high: distance from rsp to the CFA as a two-byte ULEB128.
+    .macro CALL_ALIGNED function, low, high
+    mov rax, rsp
+    and rsp, -16
+    sub rsp, 16
+    mov qword ptr [rsp], rax
+    .cfi_remember_state
+    .cfi_escape 0x0f, 6, 0x77, 0, 0x06, 0x23, \low, \high
+    call \function
+    mov rsp, qword ptr [rsp]
+    .cfi_restore_state
+    .endm
+
 # Rules while the frame in rbx holds the return address: see the top of the file. Their end is spelled `.cfi_offset 16`:
 # libgcc takes `.cfi_restore` as "unsaved", not as the rule the CIE began with.
     .macro CFI_IN_FRAME
@@ -323,7 +337,7 @@ transect_return_site:
     movups xmmword ptr [rsp + 16], xmm1
     mov rdi, rbx
     mov rsi, rax
-    call {slow_exit}
+    CALL_ALIGNED {slow_exit}, 0xb0, 0x00 # 48
     movups xmm0, xmmword ptr [rsp]
     movups xmm1, xmmword ptr [rsp + 16]
     add rsp, 40
@@ -401,7 +415,7 @@ transect_quiet_return_site:
     mov qword ptr [rsp + 296], r10
     mov rdi, rbx
     mov rsi, rax
-    call {slow_exit}
+    CALL_ALIGNED {slow_exit}, 0xe0, 0x02 # 352
     mov rcx, qword ptr [rbx + {F_RAX}]
     mov qword ptr [rsp + 304], rcx
     mov rcx, qword ptr [rbx + {F_RDX}]
@@ -500,7 +514,7 @@ transect_static_enter:
     mov esi, eax
     lea rdx, [rsp + 272]
     mov rcx, rbx
-    call {static_enter}
+    CALL_ALIGNED {static_enter}, 0xe0, 0x02 # 352
     movups xmm0, xmmword ptr [rsp]
     movups xmm1, xmmword ptr [rsp + 16]
     movups xmm2, xmmword ptr [rsp + 32]
@@ -648,7 +662,7 @@ transect_enter_slow:
     mov edi, r11d
     lea rsi, [rsp + 128]
     mov rdx, rbx
-    call {slow_enter}
+    CALL_ALIGNED {slow_enter}, 0xd0, 0x01 # 208
     movups xmm0, xmmword ptr [rsp]
     movups xmm1, xmmword ptr [rsp + 16]
     movups xmm2, xmmword ptr [rsp + 32]

@@ -113,7 +113,7 @@ impl std::fmt::Debug for SchedCollector<'_> {
 }
 
 impl<'a> SchedCollector<'a> {
-    /// Loads the programs; nothing is followed yet. `on_record` gets each record's bytes (see [`crate::Record`]) when
+    /// Loads the programs; nothing is followed yet. `on_record` gets each record's bytes (see [`crate::record::Record`]) when
     /// [`SchedCollector::consume`] is called.
     ///
     /// # Errors

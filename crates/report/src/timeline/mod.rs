@@ -33,7 +33,7 @@ pub const EXACT_SLICES: usize = 300_000;
 /// and runnable (of 255), and 1 + the number of the kind waited for longest (0: none known); `parallelism` three planes
 /// of 16-bit numbers, low byte first: mean (by 16), least and most active threads of each bin; `exact` LEB128 numbers,
 /// for each lane the count of slices, then for each slice the time since the end of the one before it, active time,
-/// runnable time and the row of `waits` that followed + 1 (0: none known); `details` is JSON, see [`describe::Details`].
+/// runnable time and the row of `waits` that followed + 1 (0: none known); `details` is JSON, see `describe::Details`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Timeline {
     /// First instant.

@@ -27,7 +27,9 @@ pub fn check(pid: i32) -> Result<Status, AttachError> {
                 check_machine(pid).map(|()| status)
             }
             'Z' | 'X' => Err(AttachError::Zombie { pid, parent: status.parent }),
-            _ => Err(AttachError::KernelThread { pid, name: status.name }),
+            _ if crate::process::is_kernel_thread(pid) => Err(AttachError::KernelThread { pid, name: status.name }),
+            // Its memory goes a moment before it is seen to have ended.
+            _ => Err(AttachError::Exited { pid }),
         };
     }
     if status.tracer != 0 && status.tracer != own_thread() {

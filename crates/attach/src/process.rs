@@ -93,6 +93,14 @@ pub fn state(tid: i32) -> char {
     line.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('X')
 }
 
+/// Whether a task runs in the kernel alone, by its flags (`PF_KTHREAD`, proc_pid_stat(5), field 9).
+pub fn is_kernel_thread(pid: i32) -> bool {
+    const KERNEL_THREAD: u32 = 0x0020_0000;
+    let Ok(line) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let flags = line.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u32>().ok());
+    flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+}
+
 /// Function of the kernel in which a thread sleeps, for messages.
 pub fn wait_place(tid: i32) -> String {
     fs::read_to_string(format!("/proc/{tid}/wchan"))

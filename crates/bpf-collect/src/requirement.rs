@@ -71,7 +71,7 @@ mod tests {
     /// The programs' sections are the truth about what they are attached to.
     #[test]
     fn every_section_is_listed() {
-        let source = include_str!("../bpf/sched_criticality.bpf.c");
+        let source = [include_str!("../bpf/sched_criticality.bpf.c"), include_str!("../bpf/sched_audit.h")].concat();
         let mut wanted = Vec::new();
         for section in source.split("SEC(\"").skip(1).filter_map(|rest| rest.split('"').next()) {
             match section.split_once('/') {

@@ -57,8 +57,14 @@ impl Symbols {
     }
 
     pub fn names(&mut self, frames: &[u64]) -> Vec<String> {
-        let call = |i: usize, frame: u64| if i == 0 { frame } else { frame.saturating_sub(1) };
-        frames.iter().enumerate().map(|(i, &frame)| self.name(call(i, frame))).collect()
+        let mut names = Vec::new();
+        for (i, &frame) in frames.iter().enumerate() {
+            let call = self.name(if i == 0 { frame } else { frame.saturating_sub(1) });
+            // A signal can interrupt a function at its first instruction, which no call comes before.
+            let unnamed = call.split_once(':').is_none_or(|(_, symbol)| symbol.starts_with("0x"));
+            names.push(if unnamed { self.name(frame) } else { call });
+        }
+        names
     }
 }
 

@@ -220,7 +220,11 @@ fn serve(
                 let _ = reply.send(Ok(()));
             }
             Ok(Request::Follow(followed, reply)) => {
-                let _ = reply.send(follow(&mut collector, &followed).map_err(RecordError::from));
+                let outcome = follow(&mut collector, &followed);
+                if outcome.is_ok() && !matches!(followed, Followed::Launched(_)) {
+                    wait_for_tables(&mut collector)?;
+                }
+                let _ = reply.send(outcome.map_err(RecordError::from));
             }
             Ok(Request::Begin(origin_ns, reply)) => {
                 let made = Collection::new(settings, origin_ns, spill);
@@ -260,6 +264,14 @@ fn serve(
         Some(collection) => collection.finish(totals),
         None => Collection::new(settings, now, spill)?.finish(totals),
     }
+}
+
+/// What runs already is recorded from the moment on that its stacks can be unwound, or after a while anyhow.
+fn wait_for_tables(collector: &mut SchedCollector<'_>) -> Result<(), RecordError> {
+    const PATIENCE: Duration = Duration::from_millis(500);
+    let start = Instant::now();
+    while !collector.wait_for_tables(CONSUME_EVERY)? && start.elapsed() < PATIENCE {}
+    Ok(())
 }
 
 fn follow(collector: &mut SchedCollector<'_>, followed: &Followed) -> Result<(), CollectError> {

@@ -1,6 +1,7 @@
 """Runs `transect criticality` and looks at what must hold in every one of its answers."""
 import json
 import os
+import signal
 import re
 import subprocess
 
@@ -18,7 +19,10 @@ REAL_TIME = False
 
 
 def undisturbed():
-    """For a child before exec: others at work on the machine change what is compared as little as the system lets us."""
+    """For a child before exec: others at work on the machine change what is compared as little as the system lets us, and
+    signals that the test run was started to ignore (in the background of a shell) are not ignored."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
     if REAL_TIME:
         try:
             os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))

@@ -24,6 +24,7 @@
 #define AF_INET6 10
 
 #define TS_COMPAT 2
+#define SYSTEM_CALL_VFORK 58
 #define SYSTEM_CALL_FUTEX 202
 #define FUTEX_COMMAND 127
 #define FUTEX_PRIVATE 128
@@ -235,7 +236,8 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 	wait->holder = 0;
 	wait->holder_stack = 0;
 	slot->holder_slot = 0;
-	user->ip = regs->ip;
+	/* glibc's vfork keeps its return address in rdi, since the child uses the same stack. */
+	user->ip = number == SYSTEM_CALL_VFORK ? regs->di : regs->ip;
 	user->sp = regs->sp;
 	user->bp = regs->bp;
 	user->bx = regs->bx;

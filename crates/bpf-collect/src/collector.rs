@@ -99,7 +99,7 @@ impl std::fmt::Debug for Storage {
 pub struct SchedCollector<'a> {
     records: RingBuffer<'a>,
     // Programs run as long as their links live.
-    _links: Vec<Link>,
+    links: Vec<Link>,
     tasks: Link,
     tables: Rc<UnwindTables>,
     samples_refused: Option<CollectError>,
@@ -190,7 +190,7 @@ impl<'a> SchedCollector<'a> {
             })
             .map_err(CollectError::Load)?;
         let records = builder.build().map_err(CollectError::Load)?;
-        Ok(Self { records, _links: links, tasks, tables, samples_refused, skeleton })
+        Ok(Self { records, links, tasks, tables, samples_refused, skeleton })
     }
 
     /// Follows a process: its threads that there are now, and all that they and their descendants make from now on.
@@ -248,6 +248,11 @@ impl<'a> SchedCollector<'a> {
     pub fn consume(&mut self) -> Result<usize, CollectError> {
         let taken = self.records.consume_raw();
         usize::try_from(taken).map_err(|_| CollectError::Read(libbpf_rs::Error::from_raw_os_error(-taken)))
+    }
+
+    /// Ends the recording: nothing changes any more, so that what is read from now on belongs together.
+    pub fn stop(&mut self) {
+        self.links.clear();
     }
 
     /// Threads followed so far, the ended ones included.

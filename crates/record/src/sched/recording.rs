@@ -249,6 +249,8 @@ fn serve(
             drift = drift.max(collector.audit()?.strays);
         }
     }
+    // What goes on must not change some of the numbers while others are read.
+    collector.stop();
     let now = monotonic_ns();
     collector.consume()?;
     let totals = Totals {

@@ -16,16 +16,6 @@ import programs as real  # noqa: E402
 PYTHON_THREADS = """
 import threading, queue, os, tempfile
 todo = queue.Queue(4)
-def known_gap(check, gap):
-    """A check whose failure is in ARCHITECTURE.md's known gaps: told and counted as not run, until it passes."""
-    def judged():
-        complaints = check()
-        if complaints:
-            raise Refused(f"known gap ({gap}): {'; '.join(complaints)}")
-        return complaints
-    return judged
-
-
 def work():
     with tempfile.TemporaryFile() as file:
         while (item := todo.get()) is not None:
@@ -38,6 +28,16 @@ for t in threads: t.join()
 print("done")
 """
 PERL = "for my $i (1..40) { open(my $p, '-|', 'echo', $i) or die; $s += <$p>; close $p; select(undef, undef, undef, 0.005); } print qq($s\\n);"
+
+
+def known_gap(check, gap):
+    """A check whose failure is in ARCHITECTURE.md's known gaps: told and counted as not run, until it passes."""
+    def judged():
+        complaints = check()
+        if complaints:
+            raise Refused(f"known gap ({gap}): {'; '.join(complaints)}")
+        return complaints
+    return judged
 
 
 def need(*tools):

@@ -30,11 +30,12 @@ print("done")
 PERL = "for my $i (1..40) { open(my $p, '-|', 'echo', $i) or die; $s += <$p>; close $p; select(undef, undef, undef, 0.005); } print qq($s\\n);"
 
 
-def known_gap(check, gap):
-    """A check whose failure is in ARCHITECTURE.md's known gaps: told and counted as not run, until it passes."""
+def known_gap(check, gap, word):
+    """A check of which a complaint with this word is in ARCHITECTURE.md's known gaps: told and counted as not run, until
+    it passes. Any other complaint is a failure."""
     def judged():
         complaints = check()
-        if complaints:
+        if complaints and all(word in complaint for complaint in complaints):
             raise Refused(f"known gap ({gap}): {'; '.join(complaints)}")
         return complaints
     return judged
@@ -209,7 +210,7 @@ def test_runtimes(results, tool, build, folder):
         return complaints + imbalance(answer, lambda t: t["running_ns"] > 1e8, 1.5)
 
     results.test("runtime: OpenMP, libgomp", openmp("openmp-gomp"))
-    results.test("runtime: OpenMP, libomp", known_gap(openmp("openmp-omp"), "loops that wait by calling functions are not told from work"))
+    results.test("runtime: OpenMP, libomp", known_gap(openmp("openmp-omp"), "loops that wait by calling functions are not told from work", "no imbalance"))
     results.test("runtime: TBB", tbb)
     results.test("runtime: Node.js with a perf map", node)
     results.test("runtime: Java with a perf map", java)
@@ -279,6 +280,8 @@ def test_stacks(results, tool, folder):
                 complaints.append(f"{reach / with_stack:.0%} complete, goal 90%; most frequent: {' > '.join(incomplete.get('stack', []))}")
             return complaints
 
+        if name == "git":
+            check = known_gap(check, "stacks of the first milliseconds after exec are cut: it is made of short processes", "complete, goal")
         results.test(f"stacks of Debian's {name} as shipped", check)
     if whole[1]:
         print(f"   all: {whole[0] / whole[1]:.1%} of {whole[1]} stacks complete")

@@ -5,9 +5,13 @@ PREFIX ?= /usr/local
 BIN := target/release/transect
 AGENT := target/release/libtransect_agent.so
 PROBE_AGENT := target/release/libtransect_probe_agent.so
-PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clang libelf-dev zlib1g-dev pkg-config
+REGION_RUNTIME := target/release/libtransect_region.a
+COMPILER := target/release/transect-cc
+PLUGINS := target/release/compiler-plugin
+PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clang libelf-dev zlib1g-dev pkg-config \
+	clang-19 lld-19 llvm-19-dev clang-16 lld-16 llvm-16-dev
 
-.PHONY: all build demo test test-vm bench install packages test-packages vm-packages bench-packages toolchain fmt lint doc clean
+.PHONY: all build plugin demo test test-vm test-walk-vm bench case-studies install packages test-packages vm-packages bench-packages toolchain fmt lint doc clean
 
 all: build
 
@@ -30,7 +34,19 @@ toolchain:
 	@dev/install-toolchain.sh
 
 build: packages toolchain
-	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-c-library -p transect-probe-agent
+	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-c-library -p transect-probe-agent \
+		-p transect-region-trace -p transect-feature-compiler -p transect-feature-model
+	@ln -sf transect-cc target/release/transect-c++
+	@# The mathematical functions of Rust's runtime would come before libm's in programs.
+	@ar t $(REGION_RUNTIME) 2>/dev/null | grep '^compiler_builtins' | sort -u | xargs -r ar d $(REGION_RUNTIME) 2>/dev/null
+	@$(MAKE) -s plugin
+
+## The compiler plugin of transect-cc and transect-c++, for each LLVM that is installed.
+plugin:
+	@for version in 19 16; do \
+		command -v llvm-config-$$version >/dev/null || { echo "plugin for LLVM $$version not built: apt install llvm-$$version-dev"; continue; }; \
+		$(MAKE) -s -j2 -C compiler-plugin LLVM=$$version OUT=$(CURDIR)/$(PLUGINS) FEATURE_MODEL=$(CURDIR)/target/release/libtransect_feature_model.a || exit 1; \
+	done
 
 ## Profiles a real program and a bundled workload, prints the views, writes target/demo/demo.html.
 demo: build
@@ -44,13 +60,31 @@ test: test-packages vm-packages build
 test-vm: packages vm-packages build
 	@. dev/toolchain.env.sh; python3 tests/vm/run.py --transect $(BIN)
 
+## The walk's whole suite under these kernels, where the clock counts instructions, with functions of the kernel timed and
+## with samples alone; takes hours.
+test-walk-vm: packages vm-packages build
+	@. dev/toolchain.env.sh; failed=0; for timing in auto sampling; do for kernel in 6.12 6.1; do \
+		echo "== Linux $$kernel, --kernel-timing $$timing"; \
+		python3 tests/walk/run.py --transect $(BIN) --vm $$kernel --kernel-timing $$timing --seconds 0.3 --cost --no-robustness || failed=1; \
+	done; done; exit $$failed
+
 bench: bench-packages build
 	@. dev/toolchain.env.sh; python3 benches/run.py --transect $(BIN)
+
+## Real programs from Debian's sources: regions, their own tests, time per feature, cost. Takes 50 minutes at most.
+case-studies: bench-packages build
+	@. dev/toolchain.env.sh; python3 benches/case_studies.py --transect $(BIN)
 
 install: build
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/transect
 	install -D -m 755 $(AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_agent.so
 	install -D -m 755 $(PROBE_AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_probe_agent.so
+	install -D -m 755 $(COMPILER) $(DESTDIR)$(PREFIX)/bin/transect-cc
+	ln -sf transect-cc $(DESTDIR)$(PREFIX)/bin/transect-c++
+	@for plugin in $(PLUGINS)/llvm-*/transect-features.so; do \
+		[ ! -f $$plugin ] || install -D -m 755 $$plugin $(DESTDIR)$(PREFIX)/lib/transect/$${plugin#target/release/}; \
+	done
+	@[ ! -f $(REGION_RUNTIME) ] || install -D -m 644 $(REGION_RUNTIME) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_region.a
 	crates/c-library/stage.sh target/release $(DESTDIR)$(PREFIX) $(PREFIX)
 	@mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(BIN) man $(DESTDIR)$(PREFIX)/share/man/man1

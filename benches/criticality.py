@@ -48,9 +48,9 @@ class Tools:
         """(name, function that gives the prefix)."""
         return {
             "none": lambda: [],
-            "criticality alone": lambda: self.transect("--sample-hz", "1", "--min-parallelism", "1"),
+            "criticality alone": lambda: self.transect("--totals-only"),
             "transect criticality": lambda: self.transect(),
-            "with a stack at every block": lambda: self.transect("--min-parallelism", "1000000"),
+            "with a stack at every block": lambda: self.transect("--min-parallelism", "1000000", "--detailed-waits", "all"),
             "perf sched record": lambda: ["perf", "sched", "record", "-q", "-o", self.fresh(), "--"],
         }
 
@@ -307,7 +307,7 @@ def losses(prefix):
             meta = json.load(file)
     except (OSError, ValueError):
         return 0
-    return sum(row.get("count", 0) for row in meta.get("loss", []) if "record" in row.get("what", "") or "event" in row.get("what", ""))
+    return sum(row.get("count", 0) for row in meta.get("loss", []) if ("record" in row.get("what", "") or "event" in row.get("what", "")))
 
 
 # -- Storm, memory, report --------------------------------------------------------------------------------------------

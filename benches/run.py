@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what Transect costs, beside other tools, and prints Markdown tables.
 
-usage: run.py [--quick] [--transect PATH] [--build DIR] [--rounds N] [--only calls|threads|start|programs|peers|probes|latency|criticality] [--program NAME]
+usage: run.py [--quick] [--transect PATH] [--build DIR] [--rounds N] [--only calls|threads|start|programs|peers|probes|latency|criticality|walk|feature] [--program NAME]
 Runs are interleaved (native, tool, native, tool, ...), so that a slower minute of the machine meets all of them.
 Absolute times are the machine's; ratios are what to read. A tool or program that is absent is reported as NOT RUN.
 """
@@ -19,8 +19,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import criticality  # noqa: E402
+import feature  # noqa: E402
 import probes  # noqa: E402
 import programs as real  # noqa: E402
+import walk as walks  # noqa: E402
 
 
 def spread(values, digits=2):
@@ -292,8 +294,15 @@ class Bench:
     def criticality(self):
         criticality.costs(self.options, self.folder, self.fresh, self.built)
 
+    def walk(self):
+        walks.measure(self.options, self.folder, self.fresh, self.built)
 
-PARTS = ("calls", "threads", "start", "programs", "peers", "probes", "latency", "criticality")
+    def feature(self):
+        work = os.path.join(self.options.build, "feature")
+        feature.run(self.options.transect, work, self.options.quick, self.options.program)
+
+
+PARTS = ("calls", "threads", "start", "programs", "peers", "probes", "latency", "criticality", "walk", "feature")
 
 
 def main():

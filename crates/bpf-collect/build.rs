@@ -9,11 +9,12 @@ fn main() {
     // Where libbpf-sys put the headers of the libbpf that it built.
     let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells where its headers are");
     println!("cargo:rerun-if-changed=bpf");
-    // The second is for the tests of user stacks only.
-    for name in ["sched_criticality", "unwind_test"] {
+    // The last is for the tests of user stacks only.
+    for name in ["sched_criticality", "function_time", "region_events", "unwind_test"] {
         let source = format!("bpf/{name}.bpf.c");
         SkeletonBuilder::new()
             .source(&source)
+            .obj(out.join(format!("{name}.o")))
             .clang_args(["-Wall", "-Werror", "-mcpu=v3", &format!("-I{headers}")])
             .build_and_generate(out.join(format!("{name}.skel.rs")))
             .unwrap_or_else(|error| panic!("compiling {source} (needs clang): {error:#}"));

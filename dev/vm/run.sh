@@ -14,8 +14,8 @@
 #   --console FILE  where the kernel's messages go (by default they are shown only if the machine dies)
 #
 # Inside: /tmp, /run, /var/tmp, /mnt and /dev/shm are memory; all else is the host's and can't be written; the program
-# starts as root in the current folder. Exit status 125: the machine did not start or died. 3: no such kernel, or no
-# virtual machine for this user, here.
+# starts as root in the current folder; $TRANSECT_VM_MODULES is the folder of modules that it may load (loop, overlay).
+# Exit status 125: the machine did not start or died. 3: no such kernel, or no virtual machine for this user, here.
 #
 # Instructions are interpreted (TCG), one thread for all processors: no access to /dev/kvm is needed, and kernels with
 # probes have paniced under threaded TCG. As a normal user the file server runs in a user namespace: files of other
@@ -53,6 +53,7 @@ for candidate in /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd /usr/lib/virtiof
 done
 [ -n "$server" ] || { echo "run.sh: virtiofsd is not installed (make vm-packages)" >&2; exit 3; }
 kernel=$("$here/kernel.sh" "$series") || exit $?
+keep+=("$kernel/modules")
 
 room=$(mktemp -d)
 server_pid= machine_pid= tail_pid=
@@ -69,7 +70,7 @@ trap 'exit 130' INT TERM
 mkdir "$room/job"
 printf 'VM_KEEP=%q\n' "${keep[*]}" | sed "s/\\\\ / /g; s/^VM_KEEP=\(.*\)$/VM_KEEP='\1'/" >"$room/job/job.env"
 {
-    echo "export PATH=$(printf %q "$PATH") HOME=/tmp TMPDIR=/tmp LC_ALL=C.UTF-8 TRANSECT_VM=$series"
+    echo "export PATH=$(printf %q "$PATH") HOME=/tmp TMPDIR=/tmp LC_ALL=C.UTF-8 TRANSECT_VM=$series TRANSECT_VM_MODULES=$(printf %q "$kernel/modules")"
     for variable in "${environment[@]}"; do printf 'export %q\n' "$variable"; done
     printf 'cd %q || exit 126\n' "$PWD"
     # Serial lines turn \n into \r\n unless told not to.

@@ -1,9 +1,11 @@
 """Runs `transect criticality` and looks at what must hold in every one of its answers."""
-import json
 import os
-import signal
 import re
-import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import recorded_program  # noqa: E402
+from recorded_program import undisturbed  # noqa: E402, F401
 
 KINDS = set("mutex rwlock condition barrier semaphore join futex spin sleep file-read file-write file-sync socket pipe "
             "poll child page-fault run-queue kernel-lock signal other".split())
@@ -15,45 +17,10 @@ class Refused(Exception):
     """The command can't be had here: nothing was tested."""
 
 
-REAL_TIME = False
+class Answer(recorded_program.Answer):
+    """One run under `transect criticality`."""
 
-
-def undisturbed():
-    """For a child before exec: others at work on the machine change what is compared as little as the system lets us, and
-    signals that the test run was started to ignore (in the background of a shell) are not ignored."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_DFL)
-    if REAL_TIME:
-        try:
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-        except OSError:
-            pass
-    try:
-        os.setsid()
-        with open("/proc/self/autogroup", "w") as group:
-            group.write("-15")
-    except OSError:
-        pass
-    try:
-        os.nice(-15)
-    except OSError:
-        pass
-
-
-class Answer:
-    """One run under `transect criticality`: the program's streams and status, and the JSON."""
-
-    def __init__(self, status, out, err, data):
-        self.status, self.out, self.err = status, out, err
-        self.data = data
-        self.rows = (data or {}).get("criticality", data) or {}
-
-    def truth(self):
-        """The line of JSON that a workload prints of itself."""
-        for line in self.out.splitlines():
-            if line.startswith('{"truth"'):
-                return json.loads(line)
-        return None
+    VIEW = "criticality"
 
     def threads(self):
         return self.rows.get("threads", [])
@@ -68,29 +35,12 @@ class Answer:
         return self.rows.get("what_if", [])
 
 
-class Tool:
-    """The command under test."""
-
-    def __init__(self, transect, folder):
-        self.transect, self.folder, self.number = transect, folder, 0
-
-    def output(self):
-        self.number += 1
-        return os.path.join(self.folder, f"answer-{self.number}.json")
-
-    def run(self, command, options=(), timeout=180, env=None, cwd=None, stdin=None):
-        file = self.output()
-        line = [self.transect, "criticality", "--quiet", "-o", file + ".transect", *options, "--format", "json", "--output", file, "--", *command]
-        done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=timeout, env=env, cwd=cwd,
-                              stdin=stdin or subprocess.DEVNULL, preexec_fn=undisturbed)
-        return self.answer(file, done)
+class Tool(recorded_program.Tool):
+    ANSWER = Answer
 
     def attached(self, options, timeout=60):
-        """The same for what runs already; `options` say what."""
-        file = self.output()
-        done = subprocess.run([self.transect, "criticality", "--quiet", "-o", file + ".transect", *options, "--format", "json", "--output", file],
-                              capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL, preexec_fn=undisturbed)
-        return self.answer(file, done)
+        """For what runs already; `options` say what."""
+        return self.told([], options, timeout)
 
     def refusal(self):
         """Why nothing can be recorded here, or None."""
@@ -98,14 +48,7 @@ class Tool:
             answer = self.run(["true"])
         except OSError as error:
             return str(error)
-        return None if answer.rows else (answer.err.strip() or f"status {answer.status}").splitlines()[-1][:200]
-
-    def answer(self, file, done):
-        data = None
-        if os.path.exists(file):
-            with open(file) as text:
-                data = json.load(text)
-        return Answer(done.returncode, done.stdout, done.stderr, data)
+        return None if answer.rows else answer.complaint()[:200]
 
 
 def complete_stacks(answer):

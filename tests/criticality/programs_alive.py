@@ -98,7 +98,7 @@ def test_steady(results, tool, build):
     def interrupted():
         program = subprocess.Popen([os.path.join(build, "steady"), "1", "2"], stdout=subprocess.PIPE)
         program.stdout.readline()
-        file = tool.output()
+        file = tool.fresh()
         recorder = subprocess.Popen([tool.transect, "criticality", "-o", file + ".transect", "-p", str(program.pid), "--format", "json", "--output", file], stderr=subprocess.PIPE, text=True, preexec_fn=undisturbed)
         try:
             time.sleep(2)

@@ -13,36 +13,17 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import checker  # noqa: E402
-import measured  # noqa: E402
 import programs_alive  # noqa: E402
 import schedules  # noqa: E402
 import seeded  # noqa: E402
 import whole_programs  # noqa: E402
+import recorded_program  # noqa: E402
 from measured import Refused, Tool, broken_invariants  # noqa: E402
 
 
-class Results:
-    """Counts what passed; a part that can't run here is told and not counted."""
-
-    def __init__(self, only):
-        self.only, self.passed, self.failed = only, 0, 0
-
-    def wanted(self, name):
-        return not self.only or self.only in name
-
-    def judge(self, name, problems):
-        if problems:
-            self.failed += 1
-            print(f"FAILED {name}: {'; '.join(problems)}", flush=True)
-        else:
-            self.passed += 1
-            print(f"ok {name}", flush=True)
-
-    def absent(self, name, why):
-        print(f"NOT RUN: {name}: {why}", flush=True)
-
+class Results(recorded_program.Results):
     def test(self, name, check):
         """Judges by what `check` complains of; a tool or program that isn't there is no failure."""
         if not self.wanted(name):
@@ -149,7 +130,7 @@ def main():
     parser.add_argument("--real-time", action="store_true", help="programs before all others, for a machine that is busy with other work")
     parser.add_argument("--keep", action="store_true", help="leaves the answers in a folder")
     arguments = parser.parse_args()
-    measured.REAL_TIME = arguments.real_time
+    recorded_program.real_time = arguments.real_time
     build = os.path.realpath(arguments.build)
     for source in (os.path.join(HERE, "programs"), os.path.join(HERE, "../../workloads/criticality")):
         subprocess.run(["make", "-s", "-C", source, f"BUILD={build}"], check=True)

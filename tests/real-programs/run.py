@@ -10,6 +10,7 @@ A test that fails with the agent and passes without is run a second time both wa
 """
 
 import argparse
+import concurrent.futures
 import glob
 import os
 import re
@@ -26,7 +27,9 @@ PYTHON_QUICK = ["test_json", "test_threading", "test_ctypes", "test_sqlite3"]
 
 
 class Suite:
-    """One project's tests: `units` run one by one; `outcome` gives what is compared."""
+    """One project's tests: of `units` so many run `at_once`; `outcome` gives what is compared."""
+
+    at_once = 1
 
     def __init__(self, options):
         self.options = options
@@ -48,6 +51,7 @@ class Suite:
 
 class Python(Suite):
     name = "python"
+    at_once = 2  # it sleeps most of the time
 
     def missing(self):
         if not os.path.exists(PYTHON):
@@ -191,6 +195,26 @@ def difference(native, recorded):
     return None
 
 
+class Compared:
+    """A unit run natively and recorded: what differs, and how long each took."""
+
+    def __init__(self, suite, unit):
+        folder = tempfile.mkdtemp(prefix="transect-real-")
+        start = time.monotonic()
+        native, self.native_log = suite.outcome(unit, [], folder)
+        middle = time.monotonic()
+        recorded, self.recorded_log = suite.outcome(unit, suite.prefix(folder), folder)
+        self.native_s, self.recorded_s = middle - start, time.monotonic() - middle
+        self.problem = difference(native, recorded)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def keep(self, base):
+        os.makedirs(os.path.dirname(base), exist_ok=True)
+        for suffix, text in ((".native", self.native_log), (".recorded", self.recorded_log)):
+            with open(base + suffix, "w") as file:
+                file.write(text)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transect", default=os.path.join(HERE, "../../target/release/transect"))
@@ -213,34 +237,22 @@ def main():
             skipped += 1
             continue
         begin, same = time.monotonic(), 0
-        spent = {"native": 0.0, "recorded": 0.0}
-        for unit in suite.units():
-            if options.only and options.only not in unit:
-                continue
-            folder = tempfile.mkdtemp(prefix="transect-real-")
-            for attempt in range(2):
-                start = time.monotonic()
-                native, native_log = suite.outcome(unit, [], folder)
-                middle = time.monotonic()
-                recorded, recorded_log = suite.outcome(unit, suite.prefix(folder), folder)
-                spent["native"] += middle - start
-                spent["recorded"] += time.monotonic() - middle
-                problem = difference(native, recorded)
-                if not problem:
-                    break
-            if problem:
+        units = [unit for unit in suite.units() if not options.only or options.only in unit]
+        with concurrent.futures.ThreadPoolExecutor(suite.at_once) as pool:
+            compared = list(pool.map(lambda unit: Compared(suite, unit), units))
+        for unit, first in zip(units, compared):
+            # What differs once may be disturbed: it is run again, alone.
+            result = first if not first.problem else Compared(suite, unit)
+            if result.problem:
                 failed += 1
-                print(f"FAILED: {suite.name}: {unit}: {problem[:400]}", flush=True)
+                print(f"FAILED: {suite.name}: {unit}: {result.problem[:400]}", flush=True)
                 if options.logs:
-                    os.makedirs(options.logs, exist_ok=True)
-                    base = os.path.join(options.logs, f"{suite.name}-{unit.replace('/', '-')}")
-                    open(base + ".native", "w").write(native_log)
-                    open(base + ".recorded", "w").write(recorded_log)
+                    result.keep(os.path.join(options.logs, f"{suite.name}-{unit.replace('/', '-')}"))
             else:
                 passed += 1
                 same += 1
-            shutil.rmtree(folder, ignore_errors=True)
-        print(f"{suite.name}: {same} of {len(suite.units())} units the same in {time.monotonic() - begin:.0f} s (native {spent['native']:.0f} s, recorded {spent['recorded']:.0f} s)", flush=True)
+        native, recorded = (sum(getattr(one, clock) for one in compared) for clock in ("native_s", "recorded_s"))
+        print(f"{suite.name}: {same} of {len(units)} units the same in {time.monotonic() - begin:.0f} s (native {native:.0f} s, recorded {recorded:.0f} s)", flush=True)
     print(f"{passed} passed, {failed} failed" + (f", {skipped} not run" if skipped else ""))
     sys.exit(1 if failed else 0)
 

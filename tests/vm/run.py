@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
-"""Runs the kernel tests (guest.py) under other kernels in a virtual machine.
+"""Runs the kernel tests (guest.py, timing of functions, some walks) under other kernels in virtual machines.
 
-usage: run.py --transect PATH [--kernel 6.1|6.12]... [--only WORD] [--timeout S]
+usage: run.py --transect PATH [--kernel 6.1|6.12]... [--only WORD] [--without functions] [--timeout S]
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "../.."))
 RUN = os.path.join(ROOT, "dev/vm/run.sh")
 NO_KERNEL = 3
+# At once: a machine has one processor (threaded interpretation has paniced under kprobes) and keeps one of the host busy.
+MACHINES = 2
 
 
 def harness(kernel):
@@ -38,65 +42,118 @@ def bounded(kernel):
 
 def test_binaries():
     """Tests of the collector's crate that run in the guest as they are, by name."""
-    command = ["cargo", "test", "--locked", "--no-run", "--message-format", "json", "-p", "transect-bpf-collect", "--test", "live", "--test", "privilege"]
+    command = ["cargo", "test", "--locked", "--release", "--no-run", "--message-format", "json", "-p", "transect-bpf-collect", "--test", "live", "--test", "privilege",
+               "--test", "function_time"]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     messages = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
     return {message["target"]["name"]: message["executable"] for message in messages if message.get("executable")}
+
+
+class Results:
+    """Counts and output of tests that run side by side."""
+
+    def __init__(self):
+        self.passed, self.failed = 0, 0
+        self.lock = threading.Lock()
+
+    def note(self, name, complaints):
+        self.count(0 if complaints else 1, 1 if complaints else 0)
+        if complaints:
+            self.say(f"FAILED: {name}: " + "; ".join(complaints))
+
+    def count(self, passed, failed):
+        with self.lock:
+            self.passed += passed
+            self.failed += failed
+
+    def say(self, line):
+        with self.lock:
+            print(line, flush=True)
+
+
+def inside(kernel, what, command, counted, results):
+    """Runs tests in the machine and passes on what they say; `counted` finds how many passed and failed."""
+    start = time.monotonic()
+    guest = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    ended = False
+    for line in guest.stdout:
+        counts = re.search(counted, line)
+        if counts:
+            results.count(int(counts[1]), int(counts[2]))
+            ended = True
+        elif line.startswith("NOT RUN: "):
+            results.say(f"NOT RUN: kernel {kernel}: {line[9:].rstrip()}")
+        else:
+            results.say(f"[{kernel}] {line.rstrip()}")
+    status = guest.wait()
+    if not ended:
+        results.note(f"{kernel}: {what}", [f"ended early, status {status}"])
+    results.say(f"[{kernel}] {what} took {time.monotonic() - start:.0f} s")
+
+
+# How functions of the kernel can be timed there.
+KINDS = {"6.1": "fentry,kprobe", "6.12": "kprobe-session,fentry,kprobe-multi,kprobe"}
+# What stands for the walk's suite here, of which `make test-walk-vm` runs all.
+WALKS = {"6.1": "pipe ping-pong", "6.12": "built: static, into the kernel"}
+
+
+def functions_job(kernel, options, binaries):
+    """Instructions are counted, so that shares and costs are the same on every machine."""
+    command = [RUN, "--icount", "--env", "TRANSECT_INSTRUCTIONS=1", "--timeout", str(options.timeout), kernel,
+               binaries["function_time"], "--expect", KINDS[kernel], options.only or ":"]
+    return kernel, "timing of functions", command, r"(\d+) passed; (\d+) failed"
+
+
+def collector_job(kernel, options, binaries, transect, build):
+    command = [RUN, "--cpus", "2", "--timeout", str(options.timeout), kernel, "python3", "-u", os.path.join(HERE, "guest.py"),
+               "--transect", transect, "--live", binaries["live"], "--privilege", binaries["privilege"], "--build", build,
+               "--only", options.only, "--timeout", str(options.timeout)]
+    return kernel, "collector", command, r"guest: (\d+) passed, (\d+) failed"
+
+
+def walk_job(kernel, options, transect):
+    command = [sys.executable, "-u", os.path.join(HERE, "../walk/run.py"), "--vm", kernel, "--limit", str(options.timeout), "--transect", transect,
+               "--no-robustness", "--seconds", "0.5", "--slack", "4", "--cost", "--only", WALKS[kernel]]
+    return kernel, "walk", command, r"^(\d+) passed, (\d+) failed"
+
+
+def usable(kernel, results):
+    """Whether the machine itself is as it promises to be."""
+    complaints, missing = harness(kernel)
+    if complaints is None:
+        results.say(f"NOT RUN: kernel {kernel} in a virtual machine: {missing.splitlines()[-1] if missing else 'unknown'}")
+        return False
+    results.note(f"{kernel}: the machine passes on output and status", complaints)
+    if not complaints and kernel == "6.12":
+        results.note(f"{kernel}: the machine's time is bounded", bounded(kernel))
+    return not complaints
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transect", default=os.path.join(HERE, "../../target/release/transect"))
     parser.add_argument("--kernel", action="append")
-    parser.add_argument("--only", default="", help="tests whose name holds this word")
-    parser.add_argument("--timeout", type=int, default=900, help="seconds for one kernel, of which an idle machine needs two hundred")
+    parser.add_argument("--only", default="", help="tests of functions and of the collector whose name holds this word; not the walk's")
+    parser.add_argument("--without", default="", help="'functions': leaves out the timing of functions")
+    parser.add_argument("--timeout", type=int, default=900, help="seconds for one machine, of which an idle host needs two hundred")
     options = parser.parse_args()
     transect = os.path.realpath(options.transect)
     binaries = test_binaries()
     build = os.path.join(ROOT, "target/tests/criticality")
     subprocess.run(["make", "-s", "-C", os.path.join(ROOT, "tests/criticality/programs"), f"BUILD={build}"], check=True)
-    passed, failed = 0, 0
-
-    def note(name, complaints):
-        nonlocal passed, failed
-        if complaints:
-            failed += 1
-            print(f"FAILED: {name}: " + "; ".join(complaints), flush=True)
-        else:
-            passed += 1
-
-    for kernel in options.kernel or ["6.1", "6.12"]:
-        complaints, missing = harness(kernel)
-        if complaints is None:
-            print(f"NOT RUN: kernel {kernel} in a virtual machine: {missing.splitlines()[-1] if missing else 'unknown'}", flush=True)
-            continue
-        note(f"{kernel}: the machine passes on output and status", complaints)
-        if complaints:
-            continue
-        if kernel == "6.12":
-            note(f"{kernel}: the machine's time is bounded", bounded(kernel))
-        start = time.monotonic()
-        command = [RUN, "--cpus", "2", "--timeout", str(options.timeout), kernel, "python3", "-u", os.path.join(HERE, "guest.py"),
-                   "--transect", transect, "--live", binaries["live"], "--privilege", binaries["privilege"], "--build", build,
-                   "--only", options.only, "--timeout", str(options.timeout)]
-        guest = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-        ended = False
-        for line in guest.stdout:
-            counts = re.match(r"guest: (\d+) passed, (\d+) failed", line)
-            if counts:
-                passed += int(counts[1])
-                failed += int(counts[2])
-                ended = True
-            elif line.startswith("NOT RUN: "):
-                print(f"NOT RUN: kernel {kernel}: {line[9:].rstrip()}", flush=True)
-            else:
-                print(f"[{kernel}] {line.rstrip()}", flush=True)
-        status = guest.wait()
-        if not ended:
-            note(f"{kernel}: tests", [f"ended early, status {status}"])
-        print(f"[{kernel}] took {time.monotonic() - start:.0f} s", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    results = Results()
+    with concurrent.futures.ThreadPoolExecutor(MACHINES) as pool:
+        asked = options.kernel or ["6.12", "6.1"]
+        kernels = [kernel for kernel, fit in zip(asked, pool.map(lambda kernel: usable(kernel, results), asked)) if fit]
+        # The longest first, so that no processor is left over in the end.
+        jobs = [collector_job(kernel, options, binaries, transect, build) for kernel in kernels]
+        if "functions" not in options.without:
+            jobs += [functions_job(kernel, options, binaries) for kernel in kernels]
+        if not options.only:
+            jobs += [walk_job(kernel, options, transect) for kernel in kernels]
+        list(pool.map(lambda job: inside(*job, results), jobs))
+    print(f"{results.passed} passed, {results.failed} failed")
+    sys.exit(1 if results.failed else 0)
 
 
 if __name__ == "__main__":

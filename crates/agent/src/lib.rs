@@ -13,6 +13,17 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
 #[allow(unsafe_code)]
 mod arch;
 
+/// What sites of feature regions find by name ([`transect_event_abi::context`]).
+#[allow(unsafe_code)]
+mod export {
+    /// See [`transect_event_abi::context::HOOK_SYMBOL`].
+    // SAFETY: a name that no program uses.
+    #[unsafe(no_mangle)]
+    pub static transect_flow_region_hook: unsafe extern "C" fn() = transect_intercept::arch::transect_flow_region;
+}
+
+pub use export::transect_flow_region_hook;
+
 /// The constructor.
 #[allow(unsafe_code)]
 mod constructor {

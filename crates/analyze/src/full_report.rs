@@ -3,8 +3,8 @@ use transect_profile_model::{Meta, Profile};
 
 use crate::prepared::Prepared;
 use crate::{
-    ComponentRow, CriticalityView, FindingRow, FlowRow, GroupRow, LatencyRow, LockRow, LossRow, Selection, ThreadRow,
-    Totals, WaitRow,
+    ComponentRow, CriticalityView, FeaturesView, FindingRow, FlowRow, GroupRow, LatencyRow, LockRow, LossRow,
+    Selection, ThreadRow, Totals, WaitRow, WalkView,
 };
 
 /// Every view at once: what `--format json` prints without `--view`.
@@ -28,6 +28,11 @@ pub struct FullReport {
     pub latency: Vec<LatencyRow>,
     /// Which code runs while the others wait; `None` without the scheduler collector.
     pub criticality: Option<CriticalityView>,
+    /// Chains from `main` down to where the time is; `None` without a walk.
+    pub walk: Option<WalkView>,
+    /// Time per feature and region: the keys `features` and `regions`, empty without the feature collector.
+    #[serde(flatten)]
+    pub features: FeaturesView,
     /// Everything the recording did not see.
     pub loss: Vec<LossRow>,
     /// Thread groups, for renderers; not a key of the JSON object.
@@ -43,7 +48,13 @@ pub fn full_report(profile: &Profile, selection: &Selection) -> FullReport {
     let prepared = Prepared::new(profile);
     let threads = crate::threads(profile, selection);
     let mut criticality = crate::criticality::of(profile, &prepared.names);
-    let summary = crate::finding::of(&prepared, criticality.as_ref());
+    let mut walk = crate::walk::of(profile, &prepared.names);
+    let mut features = crate::feature::of(&prepared);
+    let summary = crate::finding::of(&prepared, criticality.as_ref(), walk.as_ref(), &features);
+    crate::feature::narrow(&mut features, profile, &prepared.names, selection);
+    if let Some(view) = &mut walk {
+        crate::walk::narrow(view, profile, &prepared.names, selection);
+    }
     if let Some(view) = &mut criticality {
         crate::criticality::narrow(view, profile, &prepared.names, selection);
     }
@@ -57,6 +68,8 @@ pub fn full_report(profile: &Profile, selection: &Selection) -> FullReport {
         locks: crate::locks(profile, selection),
         latency: crate::latency::of(&prepared, selection),
         criticality,
+        walk,
+        features,
         loss: crate::loss(profile),
         groups: threads.groups,
         totals: prepared.totals,

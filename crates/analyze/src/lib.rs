@@ -1,7 +1,7 @@
 //! Pure functions from a [`Profile`](transect_profile_model::Profile) to the rows of its views.
 //!
 //! One function per view: [`summary`], [`components`], [`flows`] (also [`apis`] and [`callers`]), [`threads`],
-//! [`waits`], [`locks`], [`latency`], [`criticality`], [`loss`]; [`full_report`] is all of them at once. Row types serialize with exactly the JSON
+//! [`waits`], [`locks`], [`latency`], [`criticality`], [`walk()`], [`features()`], [`loss`]; [`full_report`] is all of them at once. Row types serialize with exactly the JSON
 //! keys that the views promise, in a stable order. Nothing here reads files, clocks or `/proc`, and nothing prints.
 //!
 //! Times are nanoseconds. *Attributed* time is an instant divided by the number of threads that were active at it
@@ -10,6 +10,7 @@
 
 mod component;
 mod criticality;
+mod feature;
 mod finding;
 mod flow;
 mod full_report;
@@ -24,6 +25,7 @@ mod selection;
 mod thread;
 mod totals;
 mod wait;
+mod walk;
 
 #[cfg(any(test, feature = "testing"))]
 pub mod synthetic;
@@ -34,10 +36,14 @@ pub use criticality::{
     LineRow, NodeKind, OverTimeRow, ParallelismRow, PartyRow, PartyShare, PathState, WaitEdge, WaitGraph, WaitNode,
     WhatIfRow, WhatIfScope, criticality,
 };
+pub use feature::{
+    FeatureApiRow, FeatureComponentRow, FeatureRow, FeaturesView, LostVariable, RegionRow, RegionStrip, RegionTimeline,
+    RegionTree, StripCell, TimelineThread, features, region_timeline, region_tree,
+};
 pub use finding::{FindingKind, FindingRow, summary};
 pub use flow::{ApiGroup, ApisView, FlowRow, apis, callers, flows};
 pub use full_report::{FullReport, full_report};
-pub use latency::{HeatFunction, LatencyHeat, LatencyRow, latency, latency_heat};
+pub use latency::{HeatFunction, LatencyHeat, LatencyRow, latency, latency_heat, metric as latency_metric};
 pub use lock::{LockRow, locks};
 pub use loss::{LossRow, loss};
 pub use names::Names;
@@ -45,3 +51,6 @@ pub use selection::{Dimensions, Selection, SelectionError, SortKey, View};
 pub use thread::{GroupRow, ThreadRow, ThreadsView, threads};
 pub use totals::{Totals, totals};
 pub use wait::{WaitRow, waits};
+pub use walk::{
+    WalkChainRow, WalkFrameRow, WalkGroupRow, WalkStepRow, WalkSystemCallRow, WalkTree, WalkView, walk, walk_tree,
+};

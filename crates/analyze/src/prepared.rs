@@ -1,6 +1,7 @@
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use transect_profile_model::Profile;
 
+use crate::feature::ActiveSets;
 use crate::{Names, Totals};
 
 /// What several views need of a profile, computed once.
@@ -10,12 +11,15 @@ pub(crate) struct Prepared<'a> {
     pub totals: Totals,
     /// For each recorded flow row the number of its (caller, callee, symbol, version, API), in order of appearance.
     pub flow_of_row: Vec<u32>,
+    /// Sets of features that were active.
+    pub active: ActiveSets,
 }
 
 impl<'a> Prepared<'a> {
     pub fn new(profile: &'a Profile) -> Self {
         let (flow_of_row, distinct) = number_flows(profile);
-        Self { profile, names: Names::new(profile), totals: Totals::new(profile, distinct), flow_of_row }
+        let (names, totals) = (Names::new(profile), Totals::new(profile, distinct));
+        Self { profile, names, totals, flow_of_row, active: ActiveSets::new(&profile.feature) }
     }
 }
 

@@ -23,6 +23,10 @@ pub enum View {
     Latency,
     /// Which code runs while the others wait.
     Criticality,
+    /// Chains from `main` down to the function that finally holds the time.
+    Walk,
+    /// Time per feature of a configurable program.
+    Features,
     /// Facts about the recording.
     Meta,
     /// What was not seen.
@@ -31,7 +35,7 @@ pub enum View {
 
 impl View {
     /// Every view, in the order in which a report shows them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Summary,
         Self::Components,
         Self::Apis,
@@ -42,6 +46,8 @@ impl View {
         Self::Locks,
         Self::Latency,
         Self::Criticality,
+        Self::Walk,
+        Self::Features,
         Self::Meta,
         Self::Loss,
     ];
@@ -59,6 +65,8 @@ impl View {
             Self::Locks => "locks",
             Self::Latency => "latency",
             Self::Criticality => "criticality",
+            Self::Walk => "walk",
+            Self::Features => "features",
             Self::Meta => "meta",
             Self::Loss => "loss",
         }

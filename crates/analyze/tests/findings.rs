@@ -303,10 +303,10 @@ fn a_heavy_tail_that_costs_nothing_is_no_finding() {
     let mut profile = latency_service();
     for latency in &mut profile.latency {
         latency.calls_estimated = Some(latency.calls_seen);
-        latency.histogram.iter_mut().for_each(|bucket| bucket.low_ns /= 1_000);
-        latency.histogram.iter_mut().for_each(|bucket| bucket.high_ns /= 1_000);
-        latency.total_ns /= 1_000;
-        latency.max_ns /= 1_000;
+        latency.histogram.iter_mut().for_each(|bucket| bucket.low /= 1_000);
+        latency.histogram.iter_mut().for_each(|bucket| bucket.high /= 1_000);
+        latency.total /= 1_000;
+        latency.max /= 1_000;
     }
     assert_nothing(&profile);
 }

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use transect_analyze::synthetic::{Do, Program, Script, image_server, latency_service};
+use transect_analyze::synthetic::{Do, Program, Script, image_server, latency_service, walked_proxy};
 use transect_analyze::{FullReport, Selection, full_report};
 
 fn check(name: &str, report: &FullReport) {
@@ -44,7 +44,21 @@ fn every_promised_key_is_there() {
     found.sort();
     assert_eq!(
         found,
-        ["components", "criticality", "flows", "latency", "locks", "loss", "meta", "summary", "threads", "waits"]
+        [
+            "components",
+            "criticality",
+            "features",
+            "flows",
+            "latency",
+            "locks",
+            "loss",
+            "meta",
+            "regions",
+            "summary",
+            "threads",
+            "waits",
+            "walk"
+        ]
     );
     let promised: [(&str, &[&str]); 8] = [
         ("summary", &["finding", "evidence", "view", "next"]),
@@ -89,6 +103,11 @@ fn every_promised_key_is_there() {
 #[test]
 fn latencies_are_as_blessed() {
     check("latency_service.json", &full_report(&latency_service(), &Selection::default()));
+}
+
+#[test]
+fn walk_is_as_blessed() {
+    check("walked_proxy.json", &full_report(&walked_proxy(), &Selection::default()));
 }
 
 /// The promised keys come first, in the promised order; what is added stands behind them.

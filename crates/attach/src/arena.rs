@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::FlockOperation;
 use rustix::mm::{MapFlags, ProtFlags};
 use transect_event_abi::probe_arena::{
-    CODE_OFFSET, CODE_SIZE, HISTOGRAM_SIZE, HISTOGRAMS_OFFSET, PROBE_FILE_NAME, PROBE_FILE_SIZE, PROBE_MAGIC,
-    PROBE_VERSION, ProbeHeader, REGION_CAPACITY, SHARDS, SHARDS_OFFSET, SITE_CAPACITY, SITES_OFFSET, SiteCounters,
-    SiteRecord,
+    CODE_OFFSET, CODE_SIZE, CallerRules, HISTOGRAM_SIZE, HISTOGRAMS_OFFSET, PROBE_FILE_NAME, PROBE_FILE_SIZE,
+    PROBE_MAGIC, PROBE_VERSION, ProbeHeader, REGION_CAPACITY, RULES_CAPACITY, RULES_OFFSET, SHARDS, SHARDS_OFFSET,
+    SITE_CAPACITY, SITES_OFFSET, SiteCounters, SiteRecord,
 };
 
 use crate::address_space::{Mapping, Reach, free_places};
 use crate::error::AttachError;
+use crate::process::{Status, threads};
 use crate::stop::Stop;
 use crate::target::Target;
 
@@ -48,28 +49,29 @@ const MFD_NOEXEC_SEAL: u64 = 8;
 const HIGH_DESCRIPTOR: u64 = 512;
 
 impl Arena {
-    /// Makes an arena: memory file, writable mapping. Takes some ten calls of a held thread.
+    /// Makes an arena: memory file, writable mapping. Takes some ten calls of held threads, in short stops of one each.
     ///
     /// # Errors
     /// [`AttachError::RemoteCall`] with the call that failed; what was made before is taken back.
-    pub fn create(stop: &mut Stop<'_>) -> Result<Arena, AttachError> {
-        let descriptor = stop.make_file()?;
-        let made = Arena::fill_in(stop, descriptor);
+    pub fn create(target: &Target) -> Result<Arena, AttachError> {
+        let descriptor = target.make_file(PROBE_FILE_NAME)?;
+        let made = Arena::fill_in(target, descriptor);
         if made.is_err() {
-            let _ = stop.call("close", libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]);
+            target.close_in_it(descriptor);
         }
         made
     }
 
-    fn fill_in(stop: &mut Stop<'_>, descriptor: u64) -> Result<Arena, AttachError> {
-        let pid = stop.target.pid();
-        let task = stop.target.task();
+    fn fill_in(target: &Target, descriptor: u64) -> Result<Arena, AttachError> {
+        let pid = target.pid();
+        let task = target.task();
         let path = format!("/proc/{task}/fd/{descriptor}");
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(AttachError::system(pid, "open the probes' memory"))?;
         file.set_len(PROBE_FILE_SIZE).map_err(AttachError::system(pid, "size the probes' memory"))?;
         let arena = Arena::map(pid, file)?;
-        let writable = stop.map_file(0, descriptor, 0, PROBE_FILE_SIZE, libc::PROT_READ | libc::PROT_WRITE)?;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let writable = target.in_short_stop(|stop| stop.map_file(0, descriptor, 0, PROBE_FILE_SIZE, access))?;
         let header = arena.header();
         header.version.store(PROBE_VERSION, Ordering::Relaxed);
         header.writable.store(writable, Ordering::Relaxed);
@@ -173,6 +175,14 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(first, buckets) }
     }
 
+    /// Rules of a function that is timed by its callers.
+    ///
+    /// # Panics
+    /// If there is no room for that many.
+    pub fn rules(&self, index: usize) -> &CallerRules {
+        self.at(RULES_OFFSET, index, RULES_CAPACITY)
+    }
+
     /// Code regions in use.
     pub fn regions(&self) -> Vec<CodeRegion> {
         let header = self.header();
@@ -188,11 +198,11 @@ impl Arena {
         regions.filter(sound).collect()
     }
 
-    /// Maps a region for trampolines in reach of `reach`, executable in the process.
+    /// Maps a region for trampolines in reach of `reach`, executable in the process, in a short stop of one thread.
     ///
     /// # Errors
     /// [`AttachError::NoSpace`], [`AttachError::RemoteCall`].
-    pub fn add_region(&self, stop: &mut Stop<'_>, reach: Reach, size: u64) -> Result<CodeRegion, AttachError> {
+    pub fn add_region(&self, target: &Target, reach: Reach, size: u64) -> Result<CodeRegion, AttachError> {
         let header = self.header();
         let size = size.next_multiple_of(4096);
         let existing = self.regions();
@@ -203,8 +213,10 @@ impl Arena {
             return Err(no_space);
         }
         let descriptor = header.descriptor.load(Ordering::Relaxed);
-        let descriptor = stop.descriptor_of(&self.file, descriptor)?;
-        let places = free_places(&stop.target.mappings()?, reach, size);
+        let descriptor = target.descriptor_of(&self.file, descriptor)?;
+        // Looked for while the program runs: a place that is taken meanwhile is refused.
+        let places = free_places(&target.mappings()?, reach, size);
+        let mut stop = target.stop_one()?;
         for place in places.into_iter().take(8) {
             let protection = libc::PROT_READ | libc::PROT_EXEC;
             match stop.map_file(place, descriptor, file_offset, size, protection) {
@@ -281,54 +293,87 @@ fn open_mapped(target: &Target, mapping: &Mapping) -> Option<File> {
     })
 }
 
-impl Stop<'_> {
+impl Target {
     /// Makes the memory file and gives its descriptor.
-    fn make_file(&mut self) -> Result<u64, AttachError> {
-        let scratch = self.map_anonymous(0, 4096, libc::PROT_READ | libc::PROT_WRITE)?;
-        let made = self.make_named_file(scratch);
-        let _ = self.unmap(scratch, 4096);
-        let low = made?;
-        let high = self.call("fcntl", libc::SYS_fcntl, [low, libc::F_DUPFD_CLOEXEC as u64, HIGH_DESCRIPTOR, 0, 0, 0]);
-        match high {
-            Ok(high) => {
-                let _ = self.call("close", libc::SYS_close, [low, 0, 0, 0, 0, 0]);
-                Ok(high)
-            }
-            // The limit on descriptors is lower than that.
-            Err(_) => Ok(low),
-        }
-    }
-
-    fn make_named_file(&mut self, scratch: u64) -> Result<u64, AttachError> {
-        let mut name = PROBE_FILE_NAME.as_bytes().to_vec();
+    pub(crate) fn make_file(&self, name: &str) -> Result<u64, AttachError> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let scratch = self.in_short_stop(|stop| stop.map_anonymous(0, 4096, access))?;
+        let mut name = name.as_bytes().to_vec();
         name.push(0);
-        self.target.memory().write(scratch, &name)?;
-        let close_on_exec = u64::from(libc::MFD_CLOEXEC);
-        let mut make = |flags| self.call("memfd_create", libc::SYS_memfd_create, [scratch, flags, 0, 0, 0, 0]);
-        // With the seal it is allowed under every value of vm.memfd_noexec; kernels before 6.3 don't know it.
-        make(close_on_exec | MFD_NOEXEC_SEAL).or_else(|_| make(close_on_exec))
+        self.memory().write(scratch, &name)?;
+        let high = self.high_descriptor();
+        // One after the other by the same thread: descriptors may be its own.
+        self.in_short_stop(|stop| {
+            let made = stop.make_named_file(scratch);
+            let _ = stop.unmap(scratch, 4096);
+            let low = made?;
+            let to_high = [low, libc::F_DUPFD_CLOEXEC as u64, high, 0, 0, 0];
+            match stop.call("fcntl", libc::SYS_fcntl, to_high) {
+                Ok(high) => {
+                    let _ = stop.call("close", libc::SYS_close, [low, 0, 0, 0, 0, 0]);
+                    Ok(high)
+                }
+                // The limit on descriptors is lower than that.
+                Err(_) => Ok(low),
+            }
+        })
     }
 
-    fn map_file(&mut self, at: u64, file: u64, offset: u64, size: u64, protection: i32) -> Result<u64, AttachError> {
-        let place = if at == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
-        let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | place) as u64;
-        let none = libc::PROT_NONE as u64;
-        let address = self.call("mmap", libc::SYS_mmap, [at, size, none, flags, file, offset])?;
-        let opened = self.open_mapping(address, size, protection as u64);
-        if opened.is_err() {
-            let _ = self.unmap(address, size);
+    /// From which number on a descriptor of ours is to be. Where threads share the table of descriptors, it is one that the
+    /// table has room for: to make a larger one the kernel waits, with the thread that we hold, for a grace period of RCU,
+    /// which takes tens of milliseconds, on a crowded machine seconds.
+    fn high_descriptor(&self) -> u64 {
+        let room = Status::read(self.task()).map_or(0, |status| status.descriptor_slots);
+        if threads(self.pid()).len() < 2 || room > HIGH_DESCRIPTOR {
+            return HIGH_DESCRIPTOR;
         }
-        opened.map(|()| address)
+        let taken = |number: &u64| Path::new(&format!("/proc/{}/fd/{number}", self.task())).exists();
+        (room / 2..room).rev().find(|number| !taken(number)).unwrap_or(HIGH_DESCRIPTOR)
+    }
+
+    /// Closes a descriptor of the process, if that can be done.
+    pub(crate) fn close_in_it(&self, descriptor: u64) {
+        let _ = self.in_short_stop(|stop| stop.call("close", libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]));
     }
 
     /// The descriptor of `file` in the process: the one noted, if it still is that file.
     fn descriptor_of(&self, file: &File, noted: i32) -> Result<u64, AttachError> {
-        let pid = self.target.pid();
+        let pid = self.pid();
         let own = file.metadata().map_err(AttachError::system(pid, "look at the probes' memory"))?;
-        let path = format!("/proc/{}/fd/{noted}", self.target.task());
+        let path = format!("/proc/{}/fd/{noted}", self.task());
         match std::fs::metadata(path) {
             Ok(theirs) if (theirs.dev(), theirs.ino()) == (own.dev(), own.ino()) => Ok(noted as u64),
             _ => Err(AttachError::ArenaUnreachable { pid }),
         }
+    }
+}
+
+impl Stop<'_> {
+    /// Makes a memory file of the name that stands at `name` in the process.
+    fn make_named_file(&mut self, name: u64) -> Result<u64, AttachError> {
+        let close_on_exec = u64::from(libc::MFD_CLOEXEC);
+        let mut make = |flags| self.call("memfd_create", libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]);
+        // With the seal it is allowed under every value of vm.memfd_noexec; kernels before 6.3 don't know it.
+        make(close_on_exec | MFD_NOEXEC_SEAL).or_else(|_| make(close_on_exec))
+    }
+
+    pub(crate) fn map_file(
+        &mut self,
+        at: u64,
+        file: u64,
+        offset: u64,
+        size: u64,
+        protection: i32,
+    ) -> Result<u64, AttachError> {
+        let place = if at == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
+        let flags = (libc::MAP_SHARED | libc::MAP_NORESERVE | place) as u64;
+        let locked = self.locks_memory();
+        let first = if locked { libc::PROT_NONE } else { protection } as u64;
+        let address = self.call("mmap", libc::SYS_mmap, [at, size, first, flags, file, offset])?;
+        let opened = self.open_mapping(address, size, locked.then_some(protection as u64));
+        if opened.is_err() {
+            let _ = self.unmap(address, size);
+        }
+        opened.map(|()| address)
     }
 }

@@ -109,8 +109,8 @@ pub enum AttachError {
         /// What it is.
         found: String,
     },
-    /// Its system-call filter would punish the calls that loading the agent needs.
-    #[error("process {pid} is confined by seccomp ({mode}), which forbids {call}; {advice}")]
+    /// Its system-call filter would punish the calls that loading the agent, or its handlers, need.
+    #[error("process {pid} is confined by seccomp ({mode}), which may forbid {call}; {advice}")]
     Seccomp {
         /// Pid.
         pid: i32,

@@ -17,6 +17,7 @@ use crate::error::AttachError;
 use crate::memory::Memory;
 use crate::process::Status;
 use crate::stop::Stop;
+use crate::target::Target;
 
 const PAGE: u64 = 4096;
 
@@ -181,14 +182,20 @@ impl Image {
             .ok_or_else(|| AttachError::Image { path: self.path.clone(), problem: format!("it has no symbol {name}") })
     }
 
-    /// Maps memory for it, with up to six calls of a held thread. Nothing is in it yet: [`Image::fill`].
+    /// Maps memory for it, with a call of a held thread for each segment, two in a stop. Nothing is in it yet:
+    /// [`Image::fill`].
     ///
     /// # Errors
     /// [`AttachError::RemoteCall`].
-    pub fn map(&self, stop: &mut Stop<'_>) -> Result<LoadedImage, AttachError> {
-        let address = stop.map_anonymous(0, self.size, libc::PROT_NONE)?;
-        for segment in &self.segments {
-            stop.map_anonymous(address + segment.start, segment.end - segment.start, segment.protection)?;
+    pub fn map(&self, target: &Target) -> Result<LoadedImage, AttachError> {
+        let address = target.in_short_stop(|stop| stop.map_anonymous(0, self.size, libc::PROT_NONE))?;
+        for pair in self.segments.chunks(2) {
+            target.in_short_stop(|stop| {
+                pair.iter().try_for_each(|segment| {
+                    let (at, size) = (address + segment.start, segment.end - segment.start);
+                    stop.map_anonymous(at, size, segment.protection).map(drop)
+                })
+            })?;
         }
         Ok(LoadedImage { address, size: self.size })
     }
@@ -245,22 +252,28 @@ impl Stop<'_> {
     /// # Errors
     /// [`AttachError::RemoteCall`]; `ENOMEM` if the process' address space is limited.
     pub fn map_private(&mut self, size: u64) -> Result<u64, AttachError> {
-        let address = self.map_anonymous(0, size, libc::PROT_NONE)?;
-        let access = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let opened = self.open_mapping(address, size, access);
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let locked = self.locks_memory();
+        let address = self.map_anonymous(0, size, if locked { libc::PROT_NONE } else { access })?;
+        let opened = self.open_mapping(address, size, locked.then_some(access as u64));
         if opened.is_err() {
             let _ = self.unmap(address, size);
         }
         opened.map(|()| address)
     }
 
-    /// Gives access to a mapping made without any. Under mlockall(MCL_FUTURE) it would be filled with memory at once,
-    /// so it is unlocked first.
-    pub(crate) fn open_mapping(&mut self, address: u64, size: u64, access: u64) -> Result<(), AttachError> {
-        if Status::read(self.target.task()).is_ok_and(|s| s.locked_kib > 0) {
+    /// Under mlockall(MCL_FUTURE) a new mapping would be filled with memory at once, if it can be accessed.
+    pub(crate) fn locks_memory(&self) -> bool {
+        Status::read(self.target.task()).is_ok_and(|s| s.locked_kib > 0)
+    }
+
+    /// Unlocks a mapping that was made without access, and gives it `access`; nothing to be done if it has been made with
+    /// access (`None`). Leaves it out of core files.
+    pub(crate) fn open_mapping(&mut self, address: u64, size: u64, access: Option<u64>) -> Result<(), AttachError> {
+        if let Some(access) = access {
             self.call("munlock", libc::SYS_munlock, [address, size, 0, 0, 0, 0])?;
+            self.call("mprotect", libc::SYS_mprotect, [address, size, access, 0, 0, 0])?;
         }
-        self.call("mprotect", libc::SYS_mprotect, [address, size, access, 0, 0, 0])?;
         // Without consequence if the kernel refuses.
         let _ = self.call("madvise", libc::SYS_madvise, [address, size, libc::MADV_DONTDUMP as u64, 0, 0, 0]);
         Ok(())

@@ -16,7 +16,7 @@ mod entry;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::rc::Rc;
@@ -82,8 +82,20 @@ impl Launch {
     /// # Errors
     /// [`AttachError::Start`] if it can't be executed, or the reason why it can't be traced.
     pub fn start(command: &[OsString], follow: bool) -> Result<Launch, AttachError> {
+        Self::start_in(command, None, follow)
+    }
+
+    /// As [`Launch::start`], with these entries (`NAME=value`) for an environment; `None`: this process'.
+    ///
+    /// # Errors
+    /// As [`Launch::start`].
+    pub fn start_in(
+        command: &[OsString],
+        environment: Option<Vec<CString>>,
+        follow: bool,
+    ) -> Result<Launch, AttachError> {
         let signals = ChildSignal::block();
-        let prepared = child::Prepared::new(command)?;
+        let prepared = child::Prepared::new(command, environment)?;
         let started = prepared.fork(&signals)?;
         let pid = started.pid();
         if let Err(error) = ptrace::seize(pid, ptrace::FOLLOWED) {

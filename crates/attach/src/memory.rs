@@ -38,7 +38,7 @@ impl Memory {
     }
 
     /// Reads as much as is mapped, up to the length of `bytes`; gives how much that was.
-    pub(crate) fn read_some(&self, address: u64, bytes: &mut [u8]) -> usize {
+    pub fn read_some(&self, address: u64, bytes: &mut [u8]) -> usize {
         let mut done = 0;
         while done < bytes.len() {
             match self.file.read_at(&mut bytes[done..], address + done as u64) {

@@ -25,11 +25,13 @@ impl Urgent {
     }
 
     /// Raises the priority of threads that are about to be held, if there are more runnable threads than processors:
-    /// they can't stand before they have run.
-    pub fn raise_crowded(&mut self, threads: impl Iterator<Item = i32>) {
-        if is_crowded() {
+    /// they can't stand before they have run. Says whether a processor is to spare for who waits for them.
+    pub fn raise_crowded(&mut self, threads: impl Iterator<Item = i32>) -> bool {
+        let crowded = is_crowded();
+        if crowded {
             threads.filter_map(Pid::from_raw).for_each(|thread| self.raise(Some(thread)));
         }
+        !crowded && processors() > 1
     }
 
     fn raise(&mut self, thread: Option<Pid>) {
@@ -55,6 +57,9 @@ impl Drop for Urgent {
 fn is_crowded() -> bool {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let runnable = text.split_whitespace().nth(3).and_then(|field| field.split('/').next()?.parse::<usize>().ok());
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    runnable.is_some_and(|runnable| runnable > processors)
+    runnable.is_some_and(|runnable| runnable > processors())
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -26,6 +26,8 @@ pub struct Status {
     pub filters: u32,
     /// Signals with a handler, bit *n* − 1 for signal *n*.
     pub caught: u64,
+    /// Descriptors for which the kernel's table has room.
+    pub descriptor_slots: u64,
     /// Locked memory, KiB.
     pub locked_kib: u64,
     /// Ignored signals, bit *n* − 1 for signal *n*.
@@ -67,6 +69,7 @@ impl Status {
                 "Seccomp" => status.seccomp = number() as u32,
                 "Seccomp_filters" => status.filters = number() as u32,
                 "SigCgt" => status.caught = mask(),
+                "FDSize" => status.descriptor_slots = number() as u64,
                 "VmLck" => status.locked_kib = number() as u64,
                 "VmSize" => status.has_memory = true,
                 "SigIgn" => status.ignored = mask(),

@@ -101,7 +101,7 @@ fn advice(call: &str, error: &io::Error) -> &'static str {
 
 impl crate::Target {
     /// Address of the bytes `0F 05` in executable memory.
-    fn system_call_address(&self) -> Result<u64, AttachError> {
+    pub(crate) fn system_call_address(&self) -> Result<u64, AttachError> {
         let known = self.system_call_at.get();
         if known != 0 {
             return Ok(known);

@@ -23,8 +23,14 @@ use crate::target::{Event, Target};
 
 /// How long one attempt may wait for threads that sleep uninterruptibly.
 const ATTEMPT: Duration = Duration::from_millis(3);
-/// Longest sleep until it is looked again whether a thread stands.
+/// Longest sleep until it is looked again whether a thread stands. The signal that says so goes to the whole process, and
+/// may be lost to a thread that doesn't wait for it.
 const LOOK: Duration = Duration::from_micros(200);
+/// The same at first: a thread that is on a processor, or sleeps, stands after some ten microseconds.
+const LOOK_AT_FIRST: Duration = Duration::from_micros(20);
+/// How long it is looked without a sleep, where a processor is to spare: a thread that runs a system call for us stands
+/// sooner than a timer, or a wake-up of ours, ends a sleep.
+const LOOK_ON: Duration = Duration::from_micros(60);
 /// How long it is tried in all.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a thread that could stop is given to be scheduled.
@@ -39,6 +45,19 @@ pub struct StopTimes {
     pub longest_ns: u64,
     /// All together, nanoseconds.
     pub total_ns: u64,
+}
+
+/// Registers of a held thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldRegisters {
+    /// The thread.
+    pub tid: i32,
+    /// Its next instruction.
+    pub rip: u64,
+    /// By their DWARF numbers: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 to r15.
+    pub general: [u64; 16],
+    /// The thread pointer.
+    pub fs_base: u64,
 }
 
 /// One held thread.
@@ -78,6 +97,8 @@ pub struct Stop<'a> {
     pub(crate) threads: Vec<Held>,
     began: Instant,
     pub(crate) news: ChildSignal,
+    /// A processor is to spare for looking again and again, which is faster than being woken.
+    looks: bool,
     /// Dropped after the threads have been let go.
     urgent: Urgent,
 }
@@ -112,6 +133,7 @@ impl<'a> Stop<'a> {
             threads: Vec::new(),
             began: Instant::now(),
             news: ChildSignal::block(),
+            looks: false,
             urgent: Urgent::begin(),
         };
         loop {
@@ -139,7 +161,7 @@ impl<'a> Stop<'a> {
         if seized.is_empty() {
             return Err(AttachError::Exited { pid });
         }
-        stop.urgent.raise_crowded(seized.iter().map(|(tid, _)| *tid));
+        stop.looks = stop.urgent.raise_crowded(seized.iter().map(|(tid, _)| *tid));
         stop.began = Instant::now();
         stop.hold(seized)?;
         Ok(stop)
@@ -177,7 +199,7 @@ impl<'a> Stop<'a> {
                             _ => self.news.wait(LOOK),
                         }
                     } else {
-                        self.news.wait(LOOK);
+                        self.pause(waited);
                     }
                     if failure.is_some() {
                         break;
@@ -234,11 +256,14 @@ impl<'a> Stop<'a> {
     /// Puts a standing thread on the list; gives false, for "no longer waited for".
     fn add(&mut self, tid: i32, kept: bool, resting: bool, group_stop: bool) -> bool {
         if let Ok(mut registers) = settled_registers(tid) {
-            let changed = !resting && restart_interrupted(&mut registers);
+            if !resting && restart_interrupted(&mut registers) {
+                // At once: if we are killed while it stands, it goes on with them.
+                let _ = ptrace::set_registers(tid, &registers);
+            }
             self.threads.push(Held {
                 tid,
                 registers,
-                changed,
+                changed: false,
                 mask: None,
                 kept,
                 resting,
@@ -303,9 +328,18 @@ impl<'a> Stop<'a> {
                 Waited::Nothing if began.elapsed() > ATTEMPT && matches!(state(tid), 'Z' | 'X') => {
                     return Ok(Waited::Ended(libc::SIGKILL));
                 }
-                Waited::Nothing => self.news.wait(LOOK),
+                Waited::Nothing => self.pause(began.elapsed()),
                 waited => return Ok(waited),
             }
+        }
+    }
+
+    /// Between two looks for news of a thread, after so long a time.
+    fn pause(&self, waited: Duration) {
+        if self.looks && waited < LOOK_ON {
+            std::hint::spin_loop();
+        } else {
+            self.news.wait(if waited < LOOK { LOOK_AT_FIRST } else { LOOK });
         }
     }
 
@@ -322,6 +356,22 @@ impl<'a> Stop<'a> {
     /// Registers of the held threads: (thread, instruction pointer, stack pointer).
     pub fn positions(&self) -> impl Iterator<Item = (i32, u64, u64)> {
         self.threads.iter().map(|t| (t.tid, t.registers.rip, t.registers.rsp))
+    }
+
+    /// All registers of the held threads that lead from frame to frame.
+    pub fn registers(&self) -> impl Iterator<Item = HeldRegisters> {
+        self.threads.iter().map(|thread| {
+            let r = &thread.registers;
+            HeldRegisters {
+                tid: thread.tid,
+                rip: r.rip,
+                general: [
+                    r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13,
+                    r.r14, r.r15,
+                ],
+                fs_base: r.fs_base,
+            }
+        })
     }
 
     fn release(&mut self) {

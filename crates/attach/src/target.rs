@@ -23,6 +23,9 @@ pub(crate) struct Event {
     pub message: u64,
 }
 
+/// Between two stops for calls.
+const BETWEEN_STOPS: Duration = Duration::from_millis(1);
+
 /// A process that passed the checks. It is not traced except during a [`Stop`], or as long as it is kept by a
 /// [`crate::Launch`].
 #[derive(Debug)]
@@ -126,12 +129,33 @@ impl Target {
         threads(self.pid).iter().any(|tid| Status::read(*tid).is_ok_and(|s| s.seccomp != 0))
     }
 
+    /// Makes sure that code that we bring in may make these system calls: that no thread is confined by a filter but those
+    /// under which this process runs, too, which makes the calls itself.
+    ///
+    /// # Errors
+    /// [`AttachError::Seccomp`] otherwise.
+    pub fn check_own_calls(&self, calls: &'static str) -> Result<(), AttachError> {
+        let own = Status::read(std::process::id() as i32).unwrap_or_default();
+        let same = |status: Status| (status.seccomp, status.filters) == (own.seccomp, own.filters);
+        if threads(self.pid).iter().all(|tid| Status::read(*tid).map_or(true, same)) {
+            return Ok(());
+        }
+        Err(AttachError::Seccomp {
+            pid: self.pid,
+            mode: "filter",
+            call: calls,
+            advice: "measure wall time, which needs no call: leave --metric out",
+        })
+    }
+
     /// Holds one thread, one that sleeps if possible: enough for system calls in its name.
     ///
     /// # Errors
     /// If none can be seized or stopped, or if the threads' system-call filters forbid what has to be called.
     pub fn stop_one(&self) -> Result<Stop<'_>, AttachError> {
         self.finish_unfinished();
+        // Before anything stands; what is wrong with it the first call tells.
+        let _ = self.system_call_address();
         let mut candidates: Vec<(u32, i32)> = Vec::new();
         for tid in threads(self.pid) {
             let Ok(status) = Status::read(tid) else { continue };
@@ -160,6 +184,15 @@ impl Target {
             }
         }
         Err(last)
+    }
+
+    /// Holds one thread for a few calls, after a pause for the program: many calls take many stops, each of them short.
+    pub(crate) fn in_short_stop<T>(
+        &self,
+        calls: impl FnOnce(&mut Stop<'_>) -> Result<T, AttachError>,
+    ) -> Result<T, AttachError> {
+        std::thread::sleep(BETWEEN_STOPS);
+        calls(&mut self.stop_one()?)
     }
 
     /// Holds one thread of the caller's choice.
@@ -220,6 +253,11 @@ impl Target {
         self.note(Event { tid, event: -1, message: u64::from(status as u32) });
     }
 
+    /// What will be heard of the process' end, also while this is dropped.
+    pub fn ending(&self) -> Ending {
+        Ending { pid: self.pid, events: self.events.borrow().clone() }
+    }
+
     pub(crate) fn note_unfinished(&self, tid: i32) {
         self.unfinished.borrow_mut().insert(tid);
     }
@@ -267,6 +305,22 @@ impl Target {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+}
+
+/// What was heard of a process' end.
+#[derive(Debug)]
+pub struct Ending {
+    pid: i32,
+    events: Rc<RefCell<Vec<Event>>>,
+}
+
+impl Ending {
+    /// How the process ended, as wait(2) tells it, if it is our child and was held then: nobody else hears of it.
+    pub fn exit_status(&self) -> Option<i32> {
+        let events = self.events.borrow();
+        let ended = events.iter().rev().find(|event| event.event == -1 && event.tid == self.pid);
+        ended.map(|event| event.message as i32)
     }
 }
 

@@ -62,6 +62,19 @@ impl Target {
     /// If the threads can't be stopped, or the process ends. What was written until then stays: hand the same windows
     /// in again, with `old` and `new` exchanged, to take it back.
     pub fn write_windows(&self, windows: &[Window]) -> Result<Written, AttachError> {
+        self.write_windows_while(windows, &mut |_| ())
+    }
+
+    /// The same; `held` is called in each stop, before anything is written in it.
+    ///
+    /// # Errors
+    /// As [`Target::write_windows`].
+    pub fn write_windows_while(
+        &self,
+        windows: &[Window],
+        held: &mut dyn FnMut(&Stop<'_>),
+    ) -> Result<Written, AttachError> {
+        let each_stop = held;
         let mut written = Written::default();
         let mut runs = self.prepare(windows, &mut written);
         let mut tries = 0;
@@ -70,6 +83,7 @@ impl Target {
             let mut stop = self.stop_all()?;
             stop.find_interrupted(&returns);
             let began = Instant::now();
+            each_stop(&stop);
             let mut done = 0;
             let mut again = Vec::new();
             for run in &runs {
@@ -178,6 +192,11 @@ impl Stop<'_> {
         if ready.is_empty() {
             return Ok(blocked);
         }
+        // The threads first: a displaced instruction does the same whether or not the jump to it stands, so that
+        // nothing is amiss if we are killed between the two.
+        for &index in &ready {
+            written.moved += self.move_threads(&windows[index]);
+        }
         if let Err(error) = self.target.memory().write(run.start, &text) {
             if !self.target.is_alive() {
                 return Err(error);
@@ -186,9 +205,6 @@ impl Stop<'_> {
             return Ok(blocked);
         }
         written.count += ready.len();
-        for index in ready {
-            written.moved += self.move_threads(&windows[index]);
-        }
         Ok(blocked)
     }
 
@@ -205,10 +221,7 @@ impl Stop<'_> {
             }
             if let Position::MoveTo(address) = position(thread.registers.rip, thread.in_call(), window) {
                 thread.registers.rip = address;
-                thread.changed = true;
-                if thread.resting {
-                    let _ = ptrace::set_registers(thread.tid, &thread.registers);
-                }
+                thread.changed |= ptrace::set_registers(thread.tid, &thread.registers).is_err();
                 moved += 1;
             }
         }

@@ -65,13 +65,21 @@ pub(crate) fn described_functions(object: &Object) -> Vec<Range<u64>> {
     frame_descriptions(object).unwrap_or_default().into_iter().map(|(range, _)| range).collect()
 }
 
-/// Ranges of all frame description entries, found through the header that unwinders use.
+/// Ranges of all frame description entries, found through the header that unwinders use, else (static programs have none)
+/// by their section.
 fn frame_descriptions(object: &Object) -> Option<Vec<(Range<u64>, Option<u64>)>> {
-    let (header_at, _) = object.eh_frame_header?;
-    let header_bytes = object.bytes_at(header_at)?;
-    let bases = BaseAddresses::default().set_eh_frame_hdr(header_at);
-    let header: ParsedEhFrameHdr<Bytes<'_>> = EhFrameHdr::new(header_bytes, LittleEndian).parse(&bases, 8).ok()?;
-    let gimli::Pointer::Direct(frames_at) = header.eh_frame_ptr() else { return None };
+    let bases = BaseAddresses::default();
+    let (frames_at, bases) = match object.eh_frame_header {
+        Some((header_at, _)) => {
+            let header_bytes = object.bytes_at(header_at)?;
+            let bases = bases.set_eh_frame_hdr(header_at);
+            let header: ParsedEhFrameHdr<Bytes<'_>> =
+                EhFrameHdr::new(header_bytes, LittleEndian).parse(&bases, 8).ok()?;
+            let gimli::Pointer::Direct(frames_at) = header.eh_frame_ptr() else { return None };
+            (frames_at, bases)
+        }
+        None => (object.section_address(".eh_frame")?, bases),
+    };
     let bases = bases.set_eh_frame(frames_at);
     let frames = EhFrame::new(object.bytes_at(frames_at)?, LittleEndian);
     let mut entries = frames.entries(&bases);

@@ -7,7 +7,7 @@ use gimli::{
     ParsedEhFrameHdr, UnwindSection, X86_64,
 };
 
-use crate::{Object, landing_pad};
+use crate::{LandingPad, Object, landing_pad};
 
 type Bytes<'a> = gimli::EndianSlice<'a, LittleEndian>;
 
@@ -46,8 +46,13 @@ impl Object {
     /// Addresses of the landing pads of the function that starts at `function` and has its exception table at
     /// `exceptions`; `None` if the table is not understood.
     pub fn landing_pads(&self, function: u64, exceptions: u64) -> Option<Vec<u64>> {
-        let pads = landing_pad::landing_pads(self.bytes_at(exceptions)?, function)?;
-        Some(pads.into_iter().map(|pad| pad.pad).collect())
+        Some(self.unwinding(function, exceptions)?.into_iter().map(|pad| pad.pad).collect())
+    }
+
+    /// Calls of the same function with the landing pads where their exceptions continue; `None` if the table is not
+    /// understood.
+    pub fn unwinding(&self, function: u64, exceptions: u64) -> Option<Vec<LandingPad>> {
+        landing_pad::landing_pads(self.bytes_at(exceptions)?, function)
     }
 
     fn read_frame_entries(&self) -> Option<Vec<FrameEntry>> {
@@ -89,7 +94,7 @@ impl Object {
     }
 
     /// Address of `.eh_frame`, by the header that unwinders use, else by its section.
-    fn frame_section(&self) -> Option<(u64, BaseAddresses)> {
+    pub(crate) fn frame_section(&self) -> Option<(u64, BaseAddresses)> {
         let by_header = || {
             let (header_at, _) = self.eh_frame_header?;
             let bases = BaseAddresses::default().set_eh_frame_hdr(header_at);

@@ -64,6 +64,13 @@ impl Object {
         self.map.get(24..32).and_then(|raw| raw.first_chunk()).map_or(0, |raw| u64::from_le_bytes(*raw))
     }
 
+    /// Where the section called `name` is in memory, before relocation; `None` if there is none.
+    pub(crate) fn section_address(&self, name: &str) -> Option<u64> {
+        let table = self.sections();
+        let (_, section) = table.section_by_name(LE, name.as_bytes())?;
+        Some(section.sh_addr.get(LE)).filter(|address| *address != 0)
+    }
+
     /// The bytes of the section called `name`, unpacked if they are compressed with zlib; `None` if there is none.
     pub fn section_bytes(&self, name: &str) -> Option<Vec<u8>> {
         let table = self.sections();

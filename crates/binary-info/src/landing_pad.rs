@@ -7,8 +7,10 @@ use gimli::{EndianSlice, LittleEndian, Reader};
 
 /// One stretch of calls with the address of their landing pad; calls without one are not listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LandingPad {
+pub struct LandingPad {
+    /// Virtual addresses of the calls.
     pub calls: Range<u64>,
+    /// Where their exceptions continue.
     pub pad: u64,
 }
 

@@ -58,7 +58,7 @@ pub enum LaunchError {
     #[error(
         "{path} is statically linked: calls inside it pass no linkage table, so there are no flows to see. What works: \
          link it dynamically (without -static or -static-pie; for Rust's musl targets -C target-feature=-crt-static), \
-         or sample it with `perf record -g`",
+         or find where its time goes with `transect walk` or `transect criticality`, which need no linkage table",
         path = path.display()
     )]
     Static {

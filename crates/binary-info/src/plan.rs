@@ -127,6 +127,12 @@ fn collect(
     let before = |p: usize, back: usize| p.checked_sub(back).map_or(0, |q| code[q]);
     let table = object.dynamic.as_ref().map_or(0, |d| d.global_offset_table);
     let mut table_taken = false;
+    // lea _GLOBAL_OFFSET_TABLE_(%rip),%reg, its displacement at `p`
+    let takes = |p: usize| {
+        let Some(&[a, b, c, d]) = code.get(p..p + 4) else { return false };
+        let target = (start + p as u64 + 4).wrapping_add_signed(i64::from(i32::from_le_bytes([a, b, c, d])));
+        before(p, 2) == 0x8d && before(p, 1) & 0xc7 == 0x05 && target == table
+    };
     // The displacement counts from the end of the instruction: 4 bytes on, and an immediate of up to 4 bytes.
     let low = if table < first && first - table < NEAR { table } else { first };
     scan::displacements(code, start, low.saturating_sub(8)..last - 3, |p| {
@@ -139,8 +145,8 @@ fn collect(
         let displacement = i32::from_le_bytes([code[p], code[p + 1], code[p + 2], code[p + 3]]);
         let target = at.wrapping_add(4).wrapping_add_signed(i64::from(displacement));
         let call = before(p, 2) == 0xff && matches!(modrm, 0x15 | 0x25);
-        // lea _GLOBAL_OFFSET_TABLE_(%rip),%reg
-        table_taken |= before(p, 2) == 0x8d && target == table;
+        // Twice in a row: not the table, but `__TMC_END__` of GCC's start files, which lld puts at the same address.
+        table_taken |= takes(p) && !takes(p + 7) && !p.checked_sub(7).is_some_and(takes);
         for immediate in [0, 1, 2, 4] {
             if let Ok(slot) = addresses.binary_search(&target.wrapping_add(immediate)) {
                 candidates.push(Candidate { at, slot, call: call && immediate == 0, absolute: false });

@@ -41,6 +41,7 @@ struct bpf_perf_event_data {
 	struct {
 		__u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
 	} regs;
+	__u64 sample_period;
 };
 
 struct bpf_spin_lock {
@@ -88,6 +89,7 @@ struct super_block {
 struct inode {
 	__u16 i_mode;
 	unsigned long i_ino;
+	__s64 i_size;
 	struct super_block *i_sb;
 };
 
@@ -176,6 +178,29 @@ struct signal_struct {
 	int nr_threads;
 };
 
+struct maple_range_64 {
+	unsigned long pivot[15];
+	void *slot[16];
+};
+
+struct maple_arange_64 {
+	unsigned long pivot[9];
+	void *slot[10];
+};
+
+struct maple_tree {
+	void *ma_root;
+};
+
+struct mm_struct {
+	struct maple_tree mm_mt;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end, vm_flags, vm_pgoff;
+	struct file *vm_file;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -184,6 +209,7 @@ struct task_struct {
 	int on_cpu;
 	int on_rq;
 	int exit_state;
+	int pagefault_disabled;
 	struct sched_entity se;
 	int pid, tgid;
 	struct task_struct *group_leader;
@@ -192,7 +218,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct files_struct *files;
 	struct css_set *cgroups;
-	void *mm;
+	struct mm_struct *mm;
 	char comm[16];
 };
 

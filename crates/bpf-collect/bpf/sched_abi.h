@@ -14,12 +14,19 @@
 #define SCHED_MAX_THREADS 16384 /* live at once */
 #define SCHED_FRACTION_BITS 16 /* of criticality in fixed point */
 
+/* Beside numbers of system calls, which have the bit SYSTEM_CALL_COMPAT if they are the 32-bit ones. */
+#define SYSTEM_CALL_COMPAT 0x20000000u
+#define SYSTEM_CALL_NONE 0xffffffffu /* in none */
+#define SYSTEM_CALL_UNKNOWN 0xfffffffeu /* the thread ran when it was met: its next event tells */
+#define SYSTEM_CALL_PAUSED 0xfffffffdu /* not counted at present */
+
 enum sched_record_type {
 	SCHED_RECORD_TASK = 1,
 	SCHED_RECORD_STACK,
 	SCHED_RECORD_WAIT,
 	SCHED_RECORD_SAMPLE,
 	SCHED_RECORD_UNKNOWN_CODE,
+	SCHED_RECORD_BRIEF,
 };
 
 enum sched_task_event {
@@ -103,6 +110,11 @@ struct sched_wait {
 	__u64 slice_begin; /* it ended at `begin` */
 	__u64 slice_runnable_ns;
 	__u64 slice_criticality; /* fixed point */
+	__u32 n; /* active threads just after it blocked */
+	__u32 application;
+	__u32 chance; /* it was described with this chance, of 2^32, and else only if it had been long; 0: for certain */
+	__u32 holder; /* task number of the owner */
+	__u64 stack;
 	/* What it was for, from the registers that it entered the kernel with. */
 	__s64 system_call; /* -1: none (a fault or an interrupt), -2: not known (blocked before the recording) */
 	__u64 arguments[4];
@@ -110,17 +122,25 @@ struct sched_wait {
 	struct sched_object object;
 	__u32 futex_word; /* value of the futex when it blocked */
 	__s32 owner_tid; /* what the lock's memory says of its owner, in the thread's own pid namespace; 0: unknown */
-	__u32 n; /* active threads just after it blocked */
-	__u32 application;
-	__u64 stack;
-	__u32 holder; /* task number of the owner */
 	__u32 waker;
+	__u32 waker_context;
 	__u64 holder_stack; /* at its first event or sample after the wait began; 0 if it had none */
 	__u64 waker_stack;
 	__u64 gain; /* fixed point: criticality at low parallelism that the holder, or else the waker, gained meanwhile */
-	__u32 waker_context;
-	__u32 flags;
+	__u32 call; /* the system call whose exact time holds it, or SYSTEM_CALL_NONE; SYSTEM_CALL_UNKNOWN if they aren't counted */
+	__u32 unused;
 	char waker_comm[16];
+};
+
+/* Short waits of a thread that were not told one by one, since its last such record, and the slices before them. */
+struct sched_brief {
+	__u32 type;
+	__u32 task;
+	__u64 begin, end; /* of the first slice, of the last wait */
+	__u64 count;
+	__u64 low; /* of them, those after which fewer threads were active than are worth a stack */
+	__u64 ns, idle; /* of the waits, as in sched_wait */
+	__u64 active_ns, runnable_ns, criticality; /* of the slices */
 };
 
 /* A timer's sample of a running thread. */
@@ -134,6 +154,8 @@ struct sched_sample {
 	__u64 user_ip;
 	__u32 n;
 	__u32 in_kernel;
+	__u32 call; /* as in sched_wait */
+	__u32 period; /* of the event: what the sample stands for */
 };
 
 /* Unwinding met an address that no table covers: the process may have mapped something new. */
@@ -147,7 +169,7 @@ struct sched_unknown_code {
 struct sched_lost {
 	__u64 threads; /* more than SCHED_MAX_THREADS at once: not followed */
 	__u64 applications; /* processes beyond SCHED_MAX_APPLICATIONS count with the first */
-	__u64 waits, samples, stacks, tasks; /* the ring buffer was full */
+	__u64 waits, samples, stacks, tasks; /* the ring buffer was full; sums of brief waits wait for room */
 	__u64 published; /* samples without weight: the clock was being changed */
 };
 

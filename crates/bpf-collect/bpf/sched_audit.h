@@ -33,9 +33,11 @@ static __always_inline void begin_unknown_wait(struct sched_slot *slot, struct s
 	slot->wait.task = slot->task;
 	slot->wait.application = slot->application;
 	slot->wait.system_call = -2;
+	slot->wait.call = SYSTEM_CALL_UNKNOWN;
 	slot->wait.n = application->clock.active;
 	slot->wait.slice_begin = now;
 	slot->wait.begin = now;
+	slot->undetailed = 0;
 	slot->blocked_low = application->clock.low;
 }
 
@@ -86,7 +88,7 @@ static __noinline int start_following(struct task_struct *task)
 		return 0;
 	now = bpf_ktime_get_ns();
 	active = really_active(task);
-	if (!active)
+	if (!active && with_waits)
 		begin_unknown_wait(slot, application, now);
 	bpf_spin_lock(&application->lock);
 	sched_seed(&application->clock, &slot->thread, now, active, processors);
@@ -123,6 +125,8 @@ static __noinline int check(struct sched_slot *slot, struct task_struct *task)
 		__sync_fetch_and_add(&audit.active, 1);
 	if (active == !!slot->thread.active) {
 		slot->stray = 0;
+		if (!active && slot->undetailed && bpf_ktime_get_ns() - slot->wait.begin >= BRIEF_MOST)
+			describe_late(slot, task);
 		return 0;
 	}
 	if (!slot->stray) {
@@ -131,7 +135,7 @@ static __noinline int check(struct sched_slot *slot, struct task_struct *task)
 	}
 	__sync_fetch_and_add(&audit.strays, 1);
 	if (active)
-		mend(slot, bpf_ktime_get_ns());
+		mend(slot, task, bpf_ktime_get_ns());
 	else
 		block(slot, bpf_ktime_get_ns(), &instant, 0);
 	return 0;

@@ -14,6 +14,7 @@
 #include "sched_abi.h"
 #include "sched_activity.h"
 #include "sched_audit.h"
+#include "sched_brief.h"
 #include "sched_maps.h"
 #include "sched_slot.h"
 #include "sched_stack.h"
@@ -21,6 +22,7 @@
 #include "sched_wait.h"
 #include "sched_waiting.h"
 #include "sched_waker.h"
+#include "system_call_time.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -34,6 +36,7 @@ const struct sched_record_layouts {
 	struct sched_wait wait;
 	struct sched_sample sample;
 	struct sched_unknown_code unknown_code;
+	struct sched_brief brief;
 } record_layouts = {};
 
 /* The current thread leaves its processor. */
@@ -49,7 +52,7 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 		slot->registers = (__u64)bpf_task_pt_regs(task);
 	if (preempt || !state) {
 		if (!slot->thread.active)
-			mend(slot, now);
+			mend(slot, task, now);
 		if (slot->stack_wanted && with_stacks) {
 			struct user_registers user;
 
@@ -62,6 +65,8 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 		__u64 begin = slot->thread.changed, gained = slot->thread.gained, active = slot->thread.active_ns;
 		__u64 running = slot->thread.running_ns - slot->slice_running, length;
 
+		if (with_waits && !(state & TASK_DEAD))
+			slot->describing = SCHED_DESCRIBING_NOW;
 		if (!block(slot, now, &instant, !!(state & TASK_DEAD)))
 			return;
 		slot->slice_running = slot->thread.running_ns;
@@ -84,6 +89,7 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 			if (holder)
 				slot->holder_low = sched_low(&holder->thread, instant.low);
 		}
+		end_description(slot, task);
 	}
 }
 
@@ -106,34 +112,40 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (comes) {
 		sched_get_cpu(&comes->thread, now);
 		if (!comes->thread.active)
-			mend(comes, now);
+			mend(comes, next, now);
 	}
 	return 0;
 }
 
+/* The first word of a wake-up: whoever is blocked is active from here on. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
 	struct sched_slot *slot = slot_of(task);
+	__u64 now;
 
-	/* Not yet at its switch: it will not block at all, or the switch is under way on another processor. */
-	if (!with_waits || !slot || (slot->thread.active && task->on_rq))
+	if (!slot)
 		return 0;
-	note_waker(ctx, slot, bpf_ktime_get_ns());
+	/* Not yet at its switch: it will not block at all, or the switch is under way on another processor. */
+	if (slot->thread.active) {
+		if (!task->on_rq)
+			note_waker(ctx, slot, task, bpf_ktime_get_ns());
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	if (!slot->undetailed || now - slot->wait.begin >= BRIEF_MOST)
+		note_waker(ctx, slot, task, now);
+	make_active(slot, task, now);
 	return 0;
 }
 
+/* The last: for whoever's switch was under way at the first, and where nobody listens to that. */
 static __always_inline int wake(struct task_struct *task)
 {
 	struct sched_slot *slot = slot_of(task);
-	struct sched_instant instant;
 
-	if (!slot || slot->thread.active)
-		return 0;
-	if (!activate(slot, bpf_ktime_get_ns(), &instant))
-		return 0;
-	if (slot->wait.begin)
-		end_wait(slot, &instant);
+	if (slot && !slot->thread.active)
+		make_active(slot, task, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -266,6 +278,8 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	record->user_ip = user.ip;
 	record->n = n;
 	record->in_kernel = in_kernel;
+	record->call = open_call(task, slot);
+	record->period = ctx->sample_period;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }

@@ -13,8 +13,11 @@ const volatile __u32 stack_depth = SCHED_MAX_FRAMES;
 const volatile __u32 per_process = 0; /* each process is an application of its own */
 const volatile __u32 with_waits = 1; /* what each wait is for, and a record of it; without: criticality alone */
 const volatile __u32 with_stacks = 1;
+const volatile __u32 with_system_calls = 0; /* exact times of system calls: the programs of system_call_time.h are loaded */
 const volatile __u32 recorder_namespace = 0; /* number of the pid namespace that user space lives in */
 const volatile __u32 publish_threads = 0; /* the flow agent reads what threads have gained */
+const volatile bool kernel_halves; /* of waits' stacks also where the system call says all about the wait */
+const volatile __u32 wait_budget = 0; /* ns a second and processor that describing waits may take; 0: all are described */
 const volatile __u64 stack_period = 1000000; /* ns: at high parallelism a thread's stacks are this far apart */
 
 /* What could not be kept; see sched_lost. */
@@ -65,30 +68,54 @@ struct sched_waking {
 	char comm[16];
 };
 
+#define WAIT_HABITS 8 /* a power of two */
+
+/*
+ * A thread is off the application's active ones before its wait is described, and from then on another processor can wake
+ * it. The waker leaves the end of a wait that is being described to the processor that describes it:
+ *
+ *   describes:  describing = NOW; [lock] active = 0 [unlock]; ...; NOW -> NOT (at once), or it is WOKEN: ends the wait
+ *   wakes:      [lock] active = 1 [unlock]; NOW -> WOKEN (at once), or it is NOT: ends the wait
+ *
+ * A waker that finds the thread blocked has taken the lock after it, so it sees NOW or what came later.
+ */
+enum sched_describing {
+	SCHED_DESCRIBING_NOT,
+	SCHED_DESCRIBING_NOW,
+	SCHED_DESCRIBING_WOKEN,
+};
+
 /* A live thread. Slots are used again; `task` tells whether it is still the same one. */
 struct sched_slot {
+	/* What every block and wake-up needs comes first, in a few cache lines. */
 	struct sched_thread thread;
-	struct sched_wait wait; /* the one that it is in, or the last */
-	struct sched_waking waking;
 	__u64 kernel_task, registers; /* addresses of its task_struct and of its saved user registers */
-	__u32 task, parent;
+	__u32 task;
 	__u32 application;
-	__s32 kernel_tid, tid, tgid, ns_tid, ns_tgid, parent_tgid;
 	__u32 published; /* its record in the published pages */
 	__u32 stray; /* the last audit found it counted wrongly; an event makes it 0 */
-	__u32 met; /* the last audit that met its thread */
+	__s32 kernel_tid, tgid;
+	__u32 undetailed; /* `wait` says when, not what for */
+	__u32 habit; /* where in `habits` the wait is */
+	__u32 stack_wanted; /* somebody waits for what this thread holds: its next stack is kept for them */
+	__u32 holder_slot, holder_task; /* the wait's lock holder */
+	__u32 describing; /* enum sched_describing of `wait` */
 	__u64 slice_running; /* running_ns when the open slice began */
 	__u64 blocked_low; /* the clock's `low` when the wait began */
-	/* The wait's lock holder, and what it had gained when the wait began. */
-	__u32 holder_slot, holder_task;
-	__u64 holder_low;
-	/* Somebody waits for what this thread holds: its next stack is kept for them. */
-	__u32 stack_wanted;
-	__u64 answer_time, answer_stack;
+	__u32 habits[WAIT_HABITS]; /* ns: how long waits at a place took lately; sched_brief.h */
+	struct sched_brief brief; /* waits that were not described */
+	struct sched_wait wait; /* the one that it is in, or the last */
+	struct sched_waking waking;
+	__u64 holder_low; /* what the holder had gained when the wait began */
+	__u64 answer_time, answer_stack; /* the stack for those who wanted it */
 	__u64 last_stack_time;
 	__u64 object_file, object_inode; /* addresses of what `wait.object` describes */
 	/* The stack that it last woke others with, valid while it is still in the same system call. */
 	__u64 burst_ip, burst_sp, burst_time, burst_stack;
+	__u32 parent;
+	__s32 tid, ns_tid, ns_tgid, parent_tgid;
+	__u32 met; /* the last audit that met its thread */
+	struct sched_instant woken; /* while its wait was being described */
 };
 
 struct {

@@ -5,7 +5,9 @@
 #include "kernel_types.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
+#include "sched_brief.h"
 #include "sched_maps.h"
+#include "task_number.h"
 
 /* The slot of a number; 0 is none. */
 SCHED_INLINE struct sched_slot *slot_numbered(__u32 number)
@@ -93,17 +95,7 @@ SCHED_INLINE __u64 tid_key(__s32 tgid, __s32 ns_tid)
  * namespace's if it is not in there. */
 static __noinline __s32 number_for_recorder(struct task_struct *task)
 {
-	struct pid *pid = BPF_CORE_READ(task, thread_pid);
-	unsigned int level = BPF_CORE_READ(pid, level), i;
-	struct upid *numbers = (void *)pid + bpf_core_field_offset(struct pid, numbers);
-
-	for (i = 0; i < 8 && i <= level; i++) {
-		struct upid *at = (void *)numbers + i * bpf_core_type_size(struct upid);
-
-		if (BPF_CORE_READ(at, ns, ns.inum) == recorder_namespace)
-			return BPF_CORE_READ(at, nr);
-	}
-	return BPF_CORE_READ(task, pid);
+	return number_in(task, recorder_namespace);
 }
 
 /* A thread's number as its own pid namespace sees it, and which namespace that is. */
@@ -195,6 +187,11 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	slot->stack_wanted = 0;
 	slot->answer_time = 0;
 	slot->last_stack_time = 0;
+	slot->undetailed = 0;
+	slot->describing = SCHED_DESCRIBING_NOT;
+	slot->habit = 0;
+	__builtin_memset(slot->habits, 0, sizeof(slot->habits));
+	__builtin_memset(&slot->brief, 0, sizeof(slot->brief));
 	slot->burst_time = 0;
 	slot->slice_running = 0;
 	slot->met = audit_round;
@@ -216,6 +213,9 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	return number;
 }
 
+/* Of system_call_time.h. */
+static __noinline int end_system_calls(struct sched_slot *slot, __u32 place);
+
 /* The slot may be used again. */
 static __noinline int free_slot(struct sched_slot *slot, __u32 number)
 {
@@ -223,6 +223,8 @@ static __noinline int free_slot(struct sched_slot *slot, __u32 number)
 	__u32 *named = bpf_map_lookup_elem(&slot_by_tid, &key);
 
 	release_published(slot);
+	if (with_system_calls)
+		end_system_calls(slot, number);
 	slot->task = 0;
 	/* After exec the number may be another thread's. */
 	if (named && *named == number)
@@ -252,9 +254,15 @@ static __noinline int forget(struct task_struct *task, struct sched_slot *slot)
 /* Tells user space of a thread: it came, changed or went. `task` is null if it is no longer there. */
 static __noinline int tell_task(struct sched_slot *slot, struct task_struct *task, __u32 event, __u64 now)
 {
-	struct sched_task *record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	struct sched_task *record;
 	__u64 criticality;
 
+	if (event == SCHED_TASK_EXIT) {
+		tell_brief(slot);
+		if (slot->brief.count)
+			__sync_fetch_and_add(&lost.waits, slot->brief.count);
+	}
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
 		__sync_fetch_and_add(&lost.tasks, 1);
 		return 0;

@@ -13,6 +13,11 @@ struct user_registers {
 	__u64 ip, sp, bp, bx;
 };
 
+#define SYSTEM_CALL_EXECVE 59
+#define SYSTEM_CALL_EXIT 60
+#define SYSTEM_CALL_EXIT_GROUP 231
+#define SYSTEM_CALL_EXECVEAT 322
+
 #define KERNEL_FRAMES 48
 
 /* User space has to look at the process's mappings again: at most once a millisecond. */
@@ -46,25 +51,20 @@ struct {
 	__type(value, struct stack_room);
 } stack_room SEC(".maps");
 
-struct hash_walk {
-	struct stack_room *room;
-	__u64 hash;
-};
-
-/* Takes one more frame of the user half behind the kernel's, and into the hash. */
-static long hash_frame(__u32 index, void *context)
+/* The current thread is in a system call that takes its memory away: it ends, or becomes another program. */
+SCHED_INLINE bool gives_memory_up(void)
 {
-	struct hash_walk *walk = context;
-	struct sched_stack *stack = &walk->room->stack;
-	__u32 kernel = stack->kernel_frames, user = index - kernel;
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	__s32 system_call = (__s32)regs->orig_ax;
 
-	if (index >= SCHED_MAX_FRAMES)
-		return 1;
-	if (index >= kernel && user < UNWIND_MAX_FRAMES)
-		stack->frames[index] = walk->room->walk.frames[user];
-	walk->hash = (walk->hash ^ stack->frames[index]) * 0x9e3779b97f4a7c15ULL;
-	walk->hash ^= walk->hash >> 29;
-	return 0;
+	return system_call == SYSTEM_CALL_EXECVE || system_call == SYSTEM_CALL_EXECVEAT || system_call == SYSTEM_CALL_EXIT ||
+	       system_call == SYSTEM_CALL_EXIT_GROUP;
+}
+
+SCHED_INLINE __u64 hash_frame(__u64 hash, __u64 frame)
+{
+	hash = (hash ^ frame) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 29;
 }
 
 /*
@@ -75,12 +75,11 @@ static long hash_frame(__u32 index, void *context)
  */
 __noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
 {
-	__u32 zero = 0, frames, place;
+	__u32 zero = 0, frames, place, i;
 	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
 	struct unwind_walk *unwind;
 	struct sched_stack *stack;
-	struct hash_walk walk;
-	__u64 *sent;
+	__u64 *sent, hash;
 
 	if (!room)
 		return 0;
@@ -99,21 +98,41 @@ __noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
 		unwind_user(unwind);
 		stack->user_frames = unwind->count;
 		stack->flags = unwind->flags;
-		if (unwind->unknown)
+		if (!(stack->flags & SCHED_STACK_COMPLETE) && gives_memory_up()) {
+			/* The program's memory is gone: the kernel's half is all there is. */
+			stack->user_frames = 0;
+			stack->flags = SCHED_STACK_COMPLETE;
+		} else if (unwind->unknown) {
 			tell_unknown_code(stack->tgid, unwind->unknown);
+		}
 	}
 	frames = kernel + stack->user_frames;
+	if (!frames)
+		return 0;
 	if (frames > SCHED_MAX_FRAMES)
 		frames = SCHED_MAX_FRAMES;
-	walk.room = room;
-	walk.hash = tgid * 0x9e3779b97f4a7c15ULL + stack->flags + kernel;
-	bpf_loop(frames, hash_frame, &walk, 0);
-	if (!walk.hash)
-		walk.hash = 1;
-	stack->id = walk.hash;
-	place = walk.hash % SENT_STACKS;
+	hash = tgid * 0x9e3779b97f4a7c15ULL + stack->flags + kernel;
+	/* Loops and not bpf_loop: a call for each frame takes longer than the frame. */
+	for (i = 0; i < KERNEL_FRAMES && i < kernel; i++)
+		hash = hash_frame(hash, stack->frames[i]);
+	/* Read again, and so unknown to the verifier: else it goes through the second loop for each end of the first one. */
+	kernel = *(volatile __typeof__(stack->kernel_frames) *)&stack->kernel_frames;
+	for (i = 0; i < SCHED_MAX_FRAMES && i < stack->user_frames; i++) {
+		__u32 at = kernel + i;
+		__u64 frame = unwind->frames[i];
+
+		barrier_var(at);
+		if (at >= SCHED_MAX_FRAMES)
+			break;
+		stack->frames[at] = frame;
+		hash = hash_frame(hash, frame);
+	}
+	if (!hash)
+		hash = 1;
+	stack->id = hash;
+	place = hash % SENT_STACKS;
 	sent = bpf_map_lookup_elem(&sent_stacks, &place);
-	if (sent && *sent != walk.hash) {
+	if (sent && *sent != hash) {
 		__u32 size;
 
 		/* For the verifier of 6.1, which forgets a bound that is tested on a copy. */
@@ -123,9 +142,9 @@ __noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
 		if (bpf_ringbuf_output(&records, stack, size, BPF_RB_NO_WAKEUP))
 			__sync_fetch_and_add(&lost.stacks, 1);
 		else
-			*sent = walk.hash;
+			*sent = hash;
 	}
-	return walk.hash;
+	return hash;
 }
 
 /* Takes a stack of a thread whose memory is the current one. `context` is the program's, for the kernel half;

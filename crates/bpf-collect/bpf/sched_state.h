@@ -23,6 +23,8 @@
 
 /* An application: all threads that count together. Zero is its initial state. */
 struct sched_clock {
+	__u32 active;
+	__u32 started; /* there was an active thread */
 	__u64 time; /* of the last change */
 	__u64 criticality; /* fixed point: the integral of dt / active */
 	__u64 low; /* fixed point: of it, while fewer threads were active than there are processors */
@@ -31,8 +33,6 @@ struct sched_clock {
 	__u64 idle; /* ns with active = 0, between the first activity and the last */
 	__u64 idle_since; /* when active became 0 */
 	__u64 histogram[SCHED_MAX_PARALLELISM]; /* ns at each number of active threads */
-	__u32 active;
-	__u32 started; /* there was an active thread */
 };
 
 /* What one thread has of it. Zero is its initial state: blocked. */
@@ -71,7 +71,8 @@ SCHED_INLINE struct sched_instant sched_advance(struct sched_clock *clock, __u64
 	}
 	if (active) {
 		__u64 mass = (dt << SCHED_FRACTION_BITS) + clock->carry;
-		__u64 each = mass / active;
+		/* Mostly one is, and a division takes longer than all the rest. */
+		__u64 each = active == 1 ? mass : mass / active;
 
 		clock->carry = mass - each * active;
 		clock->criticality += each;

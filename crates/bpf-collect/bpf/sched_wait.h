@@ -24,8 +24,11 @@
 #define AF_INET6 10
 
 #define TS_COMPAT 2
+#define SYSTEM_CALL_CLONE 56
+#define SYSTEM_CALL_FORK 57
 #define SYSTEM_CALL_VFORK 58
 #define SYSTEM_CALL_FUTEX 202
+#define SYSTEM_CALL_CLONE3 435
 #define FUTEX_COMMAND 127
 #define FUTEX_PRIVATE 128
 #define FUTEX_TID_MASK 0x3fffffff
@@ -216,8 +219,10 @@ SCHED_INLINE bool says_all(const struct sched_wait *wait)
 	return wait->object.type >= SCHED_OBJECT_PIPE && wait->object.type <= SCHED_OBJECT_ANONYMOUS;
 }
 
-/* Fills the wait of a thread that blocks just now, the current one, and where its user half stands. */
-static __always_inline void describe_wait(struct sched_slot *slot, struct task_struct *task, struct user_registers *user)
+/* Fills the wait of a blocked thread, and where its user half stands. `current`: it is the current one, whose memory can
+ * be read. */
+static __always_inline void describe_wait(struct sched_slot *slot, struct task_struct *task, struct user_registers *user,
+					  bool current)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct sched_wait *wait = &slot->wait;
@@ -236,6 +241,7 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 	wait->holder = 0;
 	wait->holder_stack = 0;
 	slot->holder_slot = 0;
+	slot->undetailed = 0;
 	/* glibc's vfork keeps its return address in rdi, since the child uses the same stack. */
 	user->ip = number == SYSTEM_CALL_VFORK ? regs->di : regs->ip;
 	user->sp = regs->sp;
@@ -247,7 +253,7 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 	}
 	wait->object.type = SCHED_OBJECT_NONE;
 	slot->object_file = 0;
-	if (number == SYSTEM_CALL_FUTEX)
+	if (number == SYSTEM_CALL_FUTEX && current)
 		find_owner(slot, wait->arguments[0], wait->arguments[1]);
 }
 

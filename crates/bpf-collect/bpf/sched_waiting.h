@@ -10,14 +10,17 @@
 #include "sched_slot.h"
 #include "sched_stack.h"
 #include "sched_wait.h"
+#include "system_call_state.h"
+
+#define TASK_HELD 0xc /* __TASK_STOPPED | __TASK_TRACED */
 
 /* The stack of the wait's holder as far as it can be had now: where it is blocked or queued, its registers are saved;
  * where it runs, or belongs to another process whose memory is not the current one, its next event or sample answers. */
 static __always_inline void ask_holder(struct sched_slot *slot)
 {
 	struct sched_slot *holder = slot_numbered(slot->holder_slot);
-	struct task_struct *task;
 	struct pt_regs *registers;
+	struct task_struct *task;
 	struct user_registers user;
 
 	if (!holder || holder->task != slot->holder_task)
@@ -35,11 +38,12 @@ static __always_inline void ask_holder(struct sched_slot *slot)
 	slot->wait.holder_stack = take_stack(0, false, slot->tgid, &user);
 }
 
-/* The current thread blocks. */
+/* The current thread blocks; the slice before is in `slot->wait`. */
 static __noinline int begin_wait(void *context, struct sched_slot *slot, struct task_struct *task,
 				 struct sched_instant *instant)
 {
 	struct sched_wait *wait = &slot->wait;
+	struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct user_registers user;
 	bool low = instant->active < min_parallelism;
 
@@ -48,19 +52,44 @@ static __noinline int begin_wait(void *context, struct sched_slot *slot, struct 
 	wait->application = slot->application;
 	wait->begin = instant->time;
 	wait->n = instant->active;
-	wait->flags = 0;
+	call_blocks(task, slot, instant->time);
 	wait->stack = 0;
-	describe_wait(slot, task, &user);
-	if (!with_stacks)
+	find_habit(slot, registers->ip, registers->di);
+	if (!choose_wait(slot, instant->time)) {
+		slot->undetailed = 1;
+		slot->holder_slot = 0;
+		wait->holder = 0;
 		return 0;
+	}
+	wait->call = open_call(task, slot);
+	describe_wait(slot, task, &user, true);
+	if (!with_stacks) {
+		spend(BRIEF_RECORD_COST);
+		return 0;
+	}
 	if (low || slot->stack_wanted || instant->time - slot->last_stack_time >= stack_period) {
-		wait->stack = take_stack(context, !says_all(wait), slot->tgid, &user);
-		slot->last_stack_time = instant->time;
+		wait->stack = take_stack(context, kernel_halves || !says_all(wait), slot->tgid, &user);
+		/* What it goes back to after a stop is to be seen, too. */
+		if (!(task->__state & TASK_HELD))
+			slot->last_stack_time = instant->time;
 		if (slot->stack_wanted)
 			answer_stack(slot, instant->time, wait->stack);
 	}
 	if (wait->holder && low)
 		ask_holder(slot);
+	if (wait_budget)
+		spend(bpf_ktime_get_ns() - instant->time + BRIEF_RECORD_COST);
+	return 0;
+}
+
+/* A wait that was not chosen lasts: what it is for is still in the thread's registers, its stack is out of reach. */
+static __noinline int describe_late(struct sched_slot *slot, struct task_struct *task)
+{
+	struct user_registers user;
+
+	slot->wait.call = open_call(task, slot);
+	slot->wait.chance = 0;
+	describe_wait(slot, task, &user, false);
 	return 0;
 }
 
@@ -82,6 +111,7 @@ static __always_inline __u64 gained_meanwhile(struct sched_slot *slot, __u64 low
 	return low > gained ? low - gained : 0;
 }
 
+/* The wait is over: it is told. */
 static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *instant)
 {
 	struct sched_wait *wait = &slot->wait;
@@ -97,7 +127,8 @@ static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *in
 		wait->waker = slot->waking.task;
 		wait->waker_stack = slot->waking.stack;
 		wait->waker_context = slot->waking.context;
-		__builtin_memcpy(wait->waker_comm, slot->waking.comm, sizeof(wait->waker_comm));
+		if (slot->waking.context == SCHED_WAKER_OTHER_TASK)
+			__builtin_memcpy(wait->waker_comm, slot->waking.comm, sizeof(wait->waker_comm));
 	}
 	wait->gain = gained_meanwhile(slot, instant->low);
 	if (wait->holder && !wait->holder_stack) {
@@ -105,21 +136,65 @@ static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *in
 		if (holder && holder->task == slot->holder_task && holder->answer_time >= wait->begin)
 			wait->holder_stack = holder->answer_stack;
 	}
+	tell_brief(slot);
 	if (bpf_ringbuf_output(&records, wait, sizeof(*wait), BPF_RB_NO_WAKEUP))
 		__sync_fetch_and_add(&lost.waits, 1);
+	learn_length(slot, wait->end - wait->begin);
 	wait->begin = 0;
 	slot->waking.time = 0;
 	slot->waking.task = 0;
 	return 0;
 }
 
-/* It is active although its wake-up was not seen: whatever it waited for has ended by now. */
-static __noinline int mend(struct sched_slot *slot, __u64 now)
+/* The thread is active again, and its wait, if it was in one, over. */
+static __always_inline void conclude_wait(struct sched_slot *slot, struct task_struct *task, struct sched_instant *instant)
+{
+	if (!slot->wait.begin)
+		return;
+	if (slot->undetailed) {
+		if (instant->time - slot->wait.begin < BRIEF_MOST) {
+			add_brief(slot, instant->time, instant->idle_ended);
+			learn_length(slot, instant->time - slot->wait.begin);
+			slot->wait.begin = 0;
+			slot->undetailed = 0;
+			return;
+		}
+		describe_late(slot, task);
+	}
+	end_wait(slot, instant);
+}
+
+/* The thread is active: it is woken, or runs although its wake-up was not seen, and whatever it waited for has ended by
+ * now. */
+static __always_inline void make_active(struct sched_slot *slot, struct task_struct *task, __u64 now)
 {
 	struct sched_instant instant;
 
-	if (activate(slot, now, &instant) && slot->wait.begin)
-		end_wait(slot, &instant);
+	if (!activate(slot, now, &instant))
+		return;
+	if (slot->describing) {
+		slot->woken = instant;
+		if (__sync_val_compare_and_swap(&slot->describing, SCHED_DESCRIBING_NOW, SCHED_DESCRIBING_WOKEN))
+			return;
+	}
+	conclude_wait(slot, task, &instant);
+}
+
+/* The current thread's wait is described. */
+static __noinline int end_description(struct sched_slot *slot, struct task_struct *task)
+{
+	if (__sync_val_compare_and_swap(&slot->describing, SCHED_DESCRIBING_NOW, SCHED_DESCRIBING_NOT) ==
+	    SCHED_DESCRIBING_NOW)
+		return 0;
+	slot->describing = SCHED_DESCRIBING_NOT;
+	conclude_wait(slot, task, &slot->woken);
+	return 0;
+}
+
+/* For the places that are seldom met. */
+static __noinline int mend(struct sched_slot *slot, struct task_struct *task, __u64 now)
+{
+	make_active(slot, task, now);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "sched_maps.h"
 #include "sched_slot.h"
 #include "sched_stack.h"
+#include "sched_wait.h"
 
 #define KERNEL_STACK 32768 /* not less than the kernel's THREAD_SIZE */
 
@@ -16,12 +17,32 @@
  * turn the pointer into a number. */
 static __always_inline bool in_interrupt(void *context, struct task_struct *task, __u64 *place)
 {
-	__u64 stack = (__u64)BPF_CORE_READ(task, stack), arguments;
+	__u64 stack = (__u64)task->stack, arguments;
 
 	*place = (__u64)context;
 	barrier();
 	arguments = *(volatile __u64 *)place;
 	return arguments - stack >= KERNEL_STACK;
+}
+
+/* Whether a system call, or a fault (-1), may wait for the lock of the process's memory, which a page fault of another
+ * thread gives back. */
+SCHED_INLINE bool waits_for_memory(__s64 number)
+{
+	return number == -1 || (number >= 9 && number <= 12) || number == 25 || number == 28 ||
+	       number == SYSTEM_CALL_CLONE || number == SYSTEM_CALL_FORK || number == SYSTEM_CALL_CLONE3;
+}
+
+/* Interrupts and exceptions leave -1 in place of a system call's number. Those that interrupt the program itself run on its
+ * own stack, the interrupts like the exceptions: of these only page faults wake others, who then wait for memory. */
+static __always_inline bool interrupts_program(struct task_struct *task, struct task_struct *woken)
+{
+	const struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	if ((__s64)registers->orig_ax != -1)
+		return false;
+	registers = (struct pt_regs *)bpf_task_pt_regs(woken);
+	return !waits_for_memory((__s64)registers->orig_ax);
 }
 
 /* Whether a system call is one that sends: its softirq part runs in the sender's name. */
@@ -30,49 +51,56 @@ SCHED_INLINE bool sends(__s64 number)
 	return number == 1 || number == 20 || number == 40 || number == 42 || number == 44 || number == 46 || number == 307;
 }
 
-/* The thread that runs this wakes another: who it is and what it runs. */
-static __noinline int note_waker(void *context, struct sched_slot *slot, __u64 now)
+/* The thread that runs this wakes another, `woken`: who it is and what it runs. */
+static __noinline int note_waker(void *context, struct sched_slot *slot, struct task_struct *woken, __u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct sched_waking *waking = &slot->waking;
-	struct sched_published *pages = published_pages();
-	__u32 application = slot->application;
-	struct sched_slot *waker;
-	struct pt_regs *regs;
+	__u32 number = slot_number(task), application;
+	struct sched_slot *waker = slot_numbered(number);
+	struct sched_published *pages;
 	struct user_registers user;
+	bool interrupt, recent;
 
 	waking->time = now;
 	waking->task = 0;
 	waking->slot = 0;
+	interrupt = in_interrupt(context, task, &waking->stack) || interrupts_program(task, woken);
 	waking->stack = 0;
-	waking->slot = slot_number(task);
-	waker = slot_numbered(waking->slot);
-	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	if (in_interrupt(context, task, &waking->stack) && !(waker && sends((__s32)regs->orig_ax))) {
-		waking->stack = 0;
-		waking->slot = 0;
+	if (!waker) {
+		waking->context = interrupt ? SCHED_WAKER_INTERRUPT : SCHED_WAKER_OTHER_TASK;
+		if (!interrupt)
+			bpf_probe_read_kernel_str(waking->comm, sizeof(waking->comm), &task->comm);
+		return 0;
+	}
+	if (interrupt && !sends((__s32)((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax)) {
 		waking->context = SCHED_WAKER_INTERRUPT;
 		return 0;
 	}
-	waking->stack = 0;
-	if (!waker) {
-		waking->context = SCHED_WAKER_OTHER_TASK;
-		bpf_probe_read_kernel_str(waking->comm, sizeof(waking->comm), &task->comm);
-		return 0;
-	}
 	waking->context = SCHED_WAKER_TASK;
+	waking->slot = number;
 	waking->task = waker->task;
-	if (!with_stacks || !pages || application >= SCHED_MAX_APPLICATIONS)
+	pages = with_stacks ? published_pages() : 0;
+	if (!pages)
+		return 0;
+	/* Read and used at once: the verifier of 6.1 forgets bounds of what it has to put aside. */
+	application = slot->application;
+	if (application >= SCHED_MAX_APPLICATIONS)
+		return 0;
+	recent = pages->applications[application].active >= min_parallelism + 1 && !waker->stack_wanted &&
+		 now - waker->last_stack_time < stack_period;
+	if (recent && !waker->burst_time)
 		return 0;
 	registers_of(task, &user);
 	if (waker->burst_time && waker->burst_ip == user.ip && waker->burst_sp == user.sp && now - waker->burst_time < 50000) {
 		waking->stack = waker->burst_stack;
 		return 0;
 	}
-	if (pages->applications[application].active >= min_parallelism + 1 && !waker->stack_wanted &&
-	    now - waker->last_stack_time < stack_period)
+	if (recent)
 		return 0;
 	waking->stack = take_stack(context, false, waker->tgid, &user);
+	if (wait_budget)
+		spend(bpf_ktime_get_ns() - now);
 	waker->last_stack_time = now;
 	waker->burst_ip = user.ip;
 	waker->burst_sp = user.sp;

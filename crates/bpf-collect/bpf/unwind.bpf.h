@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include "sched_abi.h"
 #include "unwind_abi.h"
+#include "unwind_file.h"
 
 #define UNWIND_MAX_FRAMES 128 /* a power of two */
 #define UNWIND_WINDOW_WORDS 128 /* likewise */
@@ -33,6 +34,8 @@ struct unwind_walk {
 	struct unwind_mapping mapping; /* found last */
 	__u32 exact; /* ip is where the frame runs, not where it returns to */
 	__u32 guessed; /* ip comes from a frame pointer */
+	__u32 by_file; /* the mapping is not from the process's list */
+	struct unwind_file_search search;
 	/* A piece of the stack: reading many words costs little more than reading one. */
 	__u64 window_at; /* its address */
 	__u64 window_bytes; /* how much of it was read */
@@ -172,9 +175,17 @@ static __always_inline __u32 unwind_word(__u32 number)
 	return found ? found->words[number & 1] : 0;
 }
 
+/*
+ * The functions that are not static: the verifier looks at each of them once, by itself, and not in every state of every
+ * program that unwinds. They are given no null pointer, but it must see that they would bear one. Those that look for files
+ * can't be among them: Linux 6.1 takes no key from memory that such a function was given.
+ */
+
 /* Makes `walk->mapping` the one that holds `pc`. Returns whether there is one. */
-static __noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
+__noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
 {
+	if (!walk)
+		return 0;
 	__u32 first = unwind_space_first(walk->space);
 	struct unwind_mapping *mapping = bpf_map_lookup_elem(&unwind_mappings, &first);
 	/* A process made by fork may refer to a list that is not in force any more. */
@@ -200,15 +211,38 @@ static __noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
 	if (!mapping)
 		return 0;
 	walk->mapping = *mapping;
+	walk->by_file = 0;
 	return pc - walk->mapping.start < walk->mapping.length;
+}
+
+/*
+ * The rule of the last row that begins at `wanted` or below, be it the previous group's last: that one is at `low`; `high`
+ * is behind the group's rows.
+ */
+__noinline __u32 unwind_find_row(__u32 low, __u32 high, __u32 wanted)
+{
+	for (int i = 0; i < UNWIND_GROUP_SHIFT + 2; i++) {
+		__u32 middle = (low + high) >> 1;
+		if (middle == low)
+			break;
+		if (unwind_word(middle) >> 16 <= wanted)
+			low = middle;
+		else
+			high = middle;
+	}
+	return unwind_word(low) & 0xffff;
 }
 
 /* Number of the rule for `pc` by search. */
 static __noinline __u32 unwind_search(struct unwind_walk *walk, __u64 pc)
 {
 	if (pc - walk->mapping.start >= walk->mapping.length && !unwind_find_mapping(walk, pc)) {
-		walk->mapping.length = 0;
-		return UNWIND_NOT_MAPPED;
+		walk->by_file = unwind_find_file(&walk->search, pc);
+		if (!walk->by_file) {
+			walk->mapping.length = 0;
+			return UNWIND_NOT_MAPPED;
+		}
+		walk->mapping = walk->search.found;
 	}
 	__u32 offset = pc - walk->mapping.start + walk->mapping.offset;
 	__u32 group = offset >> UNWIND_GROUP_SHIFT;
@@ -217,20 +251,7 @@ static __noinline __u32 unwind_search(struct unwind_walk *walk, __u64 pc)
 	__u32 low = unwind_word(walk->mapping.index + group);
 	__u32 high = unwind_word(walk->mapping.index + group + 1);
 	__u32 wanted = offset & (UNWIND_GROUP_BYTES - 1);
-	__u32 row = 0;
-	/* The last row that begins at `wanted` or below, be it the previous group's last: that one is at low - 1. */
-	low -= 1;
-	for (int i = 0; i < UNWIND_GROUP_SHIFT + 2; i++) {
-		__u32 middle = (low + high) >> 1;
-		if (middle == low)
-			break;
-		row = unwind_word(middle);
-		if (row >> 16 <= wanted)
-			low = middle;
-		else
-			high = middle;
-	}
-	return unwind_word(low) & 0xffff;
+	return unwind_find_row(low - 1, high, wanted);
 }
 
 static __always_inline __u32 unwind_rule_number(struct unwind_walk *walk, __u64 pc)
@@ -247,7 +268,7 @@ static __always_inline __u32 unwind_rule_number(struct unwind_walk *walk, __u64 
 	if (value >> 16 == key >> 16)
 		return value & 0xffff;
 	__u32 rule = unwind_search(walk, pc);
-	if (rule != UNWIND_NOT_MAPPED)
+	if (rule != UNWIND_NOT_MAPPED && !walk->by_file)
 		*(volatile __u64 *)cached = (key & ~0xffffull) | (rule & 0xffff);
 	return rule;
 }
@@ -255,8 +276,10 @@ static __always_inline __u32 unwind_rule_number(struct unwind_walk *walk, __u64 
 #define UNWIND_PAGE_BYTES 4096
 
 /* Reads the word at `at` with the words about it, of the same page: others may not be resident. */
-static __noinline int unwind_read_window(struct unwind_walk *walk, __u64 at)
+__noinline int unwind_read_window(struct unwind_walk *walk, __u64 at)
 {
+	if (!walk)
+		return -1;
 	__u64 below = at & (UNWIND_PAGE_BYTES - 1);
 	__u64 from = at - (below < UNWIND_WINDOW_BELOW ? 0 : UNWIND_WINDOW_BELOW);
 	__u32 bytes = UNWIND_PAGE_BYTES - (from & (UNWIND_PAGE_BYTES - 1));
@@ -332,8 +355,10 @@ static __always_inline long unwind_signal(struct unwind_walk *walk)
 /* mov $15, %rax; syscall: where signal handlers return to, in libraries that have no table for it */
 #define UNWIND_RESTORER 0x0f0000000fc0c748ull
 
-static __noinline long unwind_by_frame_pointer(struct unwind_walk *walk, int known_code)
+__noinline long unwind_by_frame_pointer(struct unwind_walk *walk, int known_code)
 {
+	if (!walk)
+		return 1;
 	__u64 words[2]; /* rbp, return address */
 	if (!walk->exact && !bpf_probe_read_user(words, 8, (void *)walk->ip) && words[0] == UNWIND_RESTORER)
 		return unwind_signal(walk);
@@ -375,6 +400,7 @@ static long unwind_frame(__u32 i, void *data)
 	__s64 offset = (__s64)rule >> 32;
 	__u8 kind = rule;
 	__u64 sp = walk->sp, cfa, ra_at;
+	long end;
 	switch (kind) {
 	case UNWIND_CFA_SP:
 		cfa = sp + offset;
@@ -417,7 +443,10 @@ static long unwind_frame(__u32 i, void *data)
 		return unwind_stop(walk, SCHED_STACK_COMPLETE);
 	case UNWIND_NOT_MAPPED:
 	case UNWIND_FRAME_POINTER:
-		return unwind_by_frame_pointer(walk, kind != UNWIND_NOT_MAPPED);
+		/* A function that is verified by itself may return anything; a callback may not. */
+		end = unwind_by_frame_pointer(walk, kind != UNWIND_NOT_MAPPED);
+		barrier_var(end);
+		return end & 1;
 	default:
 		return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
 	}
@@ -475,6 +504,7 @@ static __noinline int unwind_user(struct unwind_walk *walk)
 	walk->exact = 1;
 	walk->guessed = 0;
 	walk->mapping.length = 0;
+	walk->by_file = 0;
 	walk->window_bytes = 0;
 	walk->space = unwind_space_of(walk->tgid);
 	__u32 max = walk->max;

@@ -18,6 +18,7 @@
 #define UNWIND_BUCKET_SHIFT 12 /* 256 KiB: processes, by the low bits of the tgid */
 #define UNWIND_BUCKETS (1 << UNWIND_BUCKET_SHIFT)
 #define UNWIND_BUCKET_SLOTS 8 /* processes whose tgids have the same low bits */
+#define UNWIND_FILES 2048 /* 300 KiB: files that have a table */
 #define UNWIND_GROUP_SHIFT 10
 #define UNWIND_GROUP_BYTES (1 << UNWIND_GROUP_SHIFT)
 
@@ -45,6 +46,21 @@ struct unwind_word_pair {
 /* Address spaces of processes. A slot is 0 or one process's; both sides fill empty slots by compare-and-swap. */
 struct unwind_bucket {
 	__u64 slots[UNWIND_BUCKET_SLOTS];
+};
+
+/* What a file is known by: if it is written again or replaced it is another one. */
+struct unwind_file_key {
+	__u64 inode, size;
+	__s64 modified; /* seconds */
+	__u32 modified_ns;
+	__u32 device; /* major << 20 | minor */
+};
+
+/* A file's table, for mappings that no list tells of. */
+struct unwind_file {
+	__u32 index, groups; /* as in unwind_mapping */
+	__u32 offset; /* add the offset in the file for that in the table; wraps round */
+	__u32 reserved;
 };
 
 /* What a rule is made of. `offset` is its upper half, signed; below it, from the lowest byte: kind, bp, bx, bx_base. */

@@ -28,7 +28,7 @@ fn main() {
         for &pid in &pids {
             taker.want(pid);
         }
-        let stacks = taker.collect(duration, || false);
+        let stacks = taker.collect(duration, |_| false);
         (stacks, pids.iter().map(|&pid| (pid, Symbols::of_process(pid))).collect::<HashMap<_, _>>())
     } else {
         taker.want(std::process::id() as i32);
@@ -39,7 +39,7 @@ fn main() {
         taker.tables.add_process(pid);
         let mut symbols = None;
         let mut looked = 0;
-        let stacks = taker.collect(duration, || {
+        let stacks = taker.collect(duration, |_| {
             looked += 1;
             if looked % 20 == 10 {
                 let now = Symbols::of_process(pid);

@@ -9,12 +9,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = SchedSettings {
         processors: 2,
         min_parallelism: 2,
+        stack_period_ns: SchedSettings::STACK_PERIOD_NS,
+        wait_budget: 0,
         stack_depth: 100,
         sample_hz: if std::env::args().nth(3).is_none() { 999 } else { 0 },
         per_process: false,
         waits: std::env::args().nth(3).is_none(),
         stacks: std::env::args().nth(3).is_none(),
         publish_threads: false,
+        system_calls: std::env::args().nth(4).is_some(),
+        kernel_halves: false,
+        event: Default::default(),
     };
     let mut storage = Storage::default();
     let counts = std::cell::RefCell::new([0u64; 8]);
@@ -41,6 +46,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let sum: u64 = threads.iter().map(|thread| thread.task.criticality).sum();
     println!("sum {} busy {}", sum as f64 / 65536.0, totals[0].busy_ns);
+    for total in collector.system_call_totals(now)?.calls {
+        println!("{total:?}");
+    }
     println!("records by type {:?}, {} bytes; {:?}", counts.borrow(), bytes_seen.get(), collector.lost());
     Ok(())
 }

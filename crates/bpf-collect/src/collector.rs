@@ -1,7 +1,8 @@
+use std::cell::RefCell;
 use std::fs;
 use std::io::Read;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::rc::Rc;
@@ -11,9 +12,12 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapMut, OpenObject, RingBuffer, RingBufferBuilder};
 
 use crate::error::CollectError;
-use crate::perf_event;
+use crate::function_time::SharedMaps;
+use crate::mapping_events::MappingEvents;
+use crate::perf_event::{self, SampledEvent};
 use crate::skeleton::types::{sched_audit, sched_lost};
 use crate::skeleton::{SchedCriticalitySkel, SchedCriticalitySkelBuilder};
+use crate::system_call_time::{SystemCallCounter, SystemCallTotals};
 use crate::totals::{ApplicationTotals, OpenThread};
 use crate::unwind_table::{UnwindMaps, UnwindStatistics, UnwindTables};
 use crate::unwound_process::UnwoundProcesses;
@@ -23,9 +27,15 @@ use crate::unwound_process::UnwoundProcesses;
 pub struct SchedSettings {
     /// Processors that the program may use: *P*.
     pub processors: u32,
-    /// Stacks are taken whenever fewer threads than this remain active; at higher parallelism at most one a
-    /// millisecond and thread.
+    /// Stacks are taken whenever fewer threads than this remain active; at higher parallelism at most one of a thread
+    /// in each [`SchedSettings::stack_period_ns`].
     pub min_parallelism: u32,
+    /// At high parallelism a thread's stacks are at least this far apart, ns.
+    pub stack_period_ns: u64,
+    /// The stack of a wait has its kernel half also where the system call's arguments say all about it.
+    pub kernel_halves: bool,
+    /// What samples are taken by.
+    pub event: SampledEvent,
     /// Frames of a stack, at most [`SchedSettings::MAX_STACK_DEPTH`].
     pub stack_depth: u32,
     /// Samples a second and processor; 0 for none.
@@ -34,15 +44,23 @@ pub struct SchedSettings {
     pub per_process: bool,
     /// Record each wait and what it is for; without, criticality alone.
     pub waits: bool,
+    /// Time that describing waits may take, ns a second and processor. Beyond it those that are described are chosen at
+    /// random, the longer they are expected to be the likelier, and short ones among the others are summed up by thread.
+    /// 0: all are described.
+    pub wait_budget: u32,
     /// Take stacks at all.
     pub stacks: bool,
     /// Publish what each thread gains to the flow agent.
     pub publish_threads: bool,
+    /// Count exact times of system calls, and page faults: see [`SchedCollector::system_call_totals`].
+    pub system_calls: bool,
 }
 
 impl SchedSettings {
     /// Frames that fit in a record.
     pub const MAX_STACK_DEPTH: u32 = 127;
+    /// A stack a millisecond and thread.
+    pub const STACK_PERIOD_NS: u64 = 1_000_000;
 }
 
 /// What an audit found: see [`SchedCollector::audit`].
@@ -74,6 +92,8 @@ pub struct Lost {
     pub stacks: u64,
     /// Births, changes and ends of threads without room.
     pub tasks: u64,
+    /// Mappings of code without room: addresses there may have no names if their process ends soon.
+    pub mappings: u64,
 }
 
 /// Memory that the loaded programs' handles lie in; must outlive the [`SchedCollector`].
@@ -102,7 +122,9 @@ pub struct SchedCollector<'a> {
     links: Vec<Link>,
     tasks: Link,
     tables: Rc<UnwindTables>,
+    mappings: Rc<RefCell<MappingEvents>>,
     samples_refused: Option<CollectError>,
+    system_calls: SystemCallCounter,
     skeleton: SchedCriticalitySkel<'a>,
 }
 
@@ -128,16 +150,21 @@ impl<'a> SchedCollector<'a> {
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
             constants.processors = settings.processors.max(1);
             constants.min_parallelism = settings.min_parallelism;
+            constants.wait_budget = settings.wait_budget;
+            constants.stack_period = settings.stack_period_ns;
+            constants.kernel_halves = settings.kernel_halves;
             constants.stack_depth = settings.stack_depth.clamp(1, SchedSettings::MAX_STACK_DEPTH);
             constants.per_process = settings.per_process.into();
             constants.with_waits = settings.waits.into();
             constants.with_stacks = settings.stacks.into();
             constants.publish_threads = settings.publish_threads.into();
+            constants.with_system_calls = settings.system_calls.into();
             constants.recorder_namespace =
                 fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino() as u32).unwrap_or(0);
         }
         // Who woke whom is part of the waits.
         open.progs.on_waking.set_autoload(settings.waits);
+        SystemCallCounter::prepare(&mut open, settings.system_calls)?;
         let skeleton = open.load().map_err(CollectError::Load)?;
         let progs = &skeleton.progs;
         let mut links = Vec::new();
@@ -158,20 +185,25 @@ impl<'a> SchedCollector<'a> {
         let mut samples_refused = None;
         if settings.sample_hz > 0 {
             for processor in online_processors() {
-                let timer = match perf_event::cpu_clock(processor, settings.sample_hz) {
+                let timer = match perf_event::open(settings.event, processor, settings.sample_hz) {
                     Ok(timer) => timer,
+                    // Without a timer the rest is recorded; without what was asked for there is nothing to tell.
+                    Err(source) if settings.event != SampledEvent::CpuClock => {
+                        return Err(CollectError::Event { event: settings.event.as_str(), source });
+                    }
                     Err(source) => {
                         samples_refused = Some(CollectError::Samples { processor, source });
                         break;
                     }
                 };
-                // The link holds the event.
-                let link = progs.on_sample.attach_perf_event(timer.as_raw_fd());
+                // The link closes the descriptor, so it is given away.
+                let link = progs.on_sample.attach_perf_event(timer.into_raw_fd());
                 links.push(link.map_err(|source| CollectError::Attach { name: "perf_event", source })?);
             }
         }
         let tasks =
             progs.on_task.attach_trace().map_err(|source| CollectError::Attach { name: "iter/task", source })?;
+        let system_calls = SystemCallCounter::new(&skeleton, settings.system_calls)?;
         let handle = |map: &MapMut<'_>| MapHandle::try_from(map).map_err(CollectError::Load);
         let tables = Rc::new(UnwindTables::new(UnwindMaps {
             words: handle(&skeleton.maps.unwind_words)?,
@@ -179,7 +211,9 @@ impl<'a> SchedCollector<'a> {
             rules: handle(&skeleton.maps.unwind_rules)?,
             cache: handle(&skeleton.maps.unwind_cache)?,
             spaces: handle(&skeleton.maps.unwind_spaces)?,
+            files: handle(&skeleton.maps.unwind_files)?,
         })?);
+        let mappings = MappingEvents::open(&online_processors(), tables.clone());
         let mut unwound = UnwoundProcesses::new(tables.clone());
         let mut builder = RingBufferBuilder::new();
         builder
@@ -190,7 +224,11 @@ impl<'a> SchedCollector<'a> {
             })
             .map_err(CollectError::Load)?;
         let records = builder.build().map_err(CollectError::Load)?;
-        Ok(Self { records, links, tasks, tables, samples_refused, skeleton })
+        let mut collector = Self { records, links, tasks, tables, mappings, samples_refused, system_calls, skeleton };
+        if settings.system_calls {
+            collector.count_system_calls(true)?;
+        }
+        Ok(collector)
     }
 
     /// Follows a process: its threads that there are now, and all that they and their descendants make from now on.
@@ -204,7 +242,7 @@ impl<'a> SchedCollector<'a> {
         if self.threads_given() == before {
             return Err(CollectError::Nothing(format!("there is no process {pid}")));
         }
-        Ok(())
+        self.system_calls.meet_threads(&mut self.skeleton)
     }
 
     /// Follows the process `pid`, a fork of this one that is held, from the moment on in which it becomes another program
@@ -224,7 +262,8 @@ impl<'a> SchedCollector<'a> {
         // A cgroup's number is its folder's inode number (kernfs, on 64-bit systems).
         let metadata =
             fs::metadata(folder).map_err(|source| CollectError::Cgroup { path: folder.to_owned(), source })?;
-        self.ask(types::SCHED_REQUEST_FOLLOW, 0, metadata.ino())
+        self.ask(types::SCHED_REQUEST_FOLLOW, 0, metadata.ino())?;
+        self.system_calls.meet_threads(&mut self.skeleton)
     }
 
     /// Compares the counted number of active threads with the scheduler's own, thread by thread.
@@ -240,12 +279,20 @@ impl<'a> SchedCollector<'a> {
         Ok(Audit { followed: found.followed, active: found.active, strays: found.strays })
     }
 
+    /// What processes map, as the kernel tells it; those who read records ask for it when they meet an address that they
+    /// don't know.
+    pub fn mappings(&self) -> Rc<RefCell<MappingEvents>> {
+        self.mappings.clone()
+    }
+
     /// Hands the records that there are to the function given to [`SchedCollector::load`]; does not wait. Returns how
     /// many.
     ///
     /// # Errors
     /// If the ring buffer can't be read.
     pub fn consume(&mut self) -> Result<usize, CollectError> {
+        // So that there is room for more.
+        self.mappings.borrow_mut().collect();
         let taken = self.records.consume_raw();
         usize::try_from(taken).map_err(|_| CollectError::Read(libbpf_rs::Error::from_raw_os_error(-taken)))
     }
@@ -253,6 +300,25 @@ impl<'a> SchedCollector<'a> {
     /// Ends the recording: nothing changes any more, so that what is read from now on belongs together.
     pub fn stop(&mut self) {
         self.links.clear();
+        self.system_calls.detach();
+    }
+
+    /// Counts system calls and page faults from now on, or stops counting them until it is wanted again; what was counted
+    /// stays. Counting costs every system call of the machine a little, and those of the threads followed somewhat more.
+    ///
+    /// # Errors
+    /// If the collector was loaded without [`SchedSettings::system_calls`], or the kernel lacks the tracepoints.
+    pub fn count_system_calls(&mut self, on: bool) -> Result<(), CollectError> {
+        self.system_calls.count(&mut self.skeleton, on)
+    }
+
+    /// What threads did in each system call while that was counted, up to `now` (`CLOCK_MONOTONIC`, ns): calls that are open
+    /// count, with their part. Ended threads included; sums only grow.
+    ///
+    /// # Errors
+    /// If the maps can't be read.
+    pub fn system_call_totals(&mut self, now: u64) -> Result<SystemCallTotals, CollectError> {
+        self.system_calls.totals(&self.skeleton, now)
     }
 
     /// Threads followed so far, the ended ones included.
@@ -272,7 +338,7 @@ impl<'a> SchedCollector<'a> {
     pub fn totals(&self, now: u64) -> Result<Vec<ApplicationTotals>, CollectError> {
         let applications = self.skeleton.maps.bss_data.as_deref().map_or(0, |state| state.last_application);
         let mut totals = Vec::new();
-        for number in 0..=applications.min(types::SCHED_MAX_APPLICATIONS - 1) {
+        for number in 0..=applications.min(self.skeleton.maps.applications.max_entries() - 1) {
             let value = self.lookup(&self.skeleton.maps.applications, number)?;
             if let Some(found) = value.as_deref().and_then(|bytes| ApplicationTotals::decode(number, bytes, now)) {
                 totals.push(found);
@@ -289,7 +355,7 @@ impl<'a> SchedCollector<'a> {
         let applications = self.totals(now)?;
         let slots = self.skeleton.maps.bss_data.as_deref().map_or(0, |state| state.last_slot);
         let mut threads = Vec::new();
-        for number in 1..=slots.min(types::SCHED_MAX_THREADS - 1) {
+        for number in 1..=slots.min(self.skeleton.maps.slots.max_entries() - 1) {
             let value = self.lookup(&self.skeleton.maps.slots, number)?;
             if let Some(thread) = value.as_deref().and_then(|bytes| OpenThread::decode(bytes, now, &applications)) {
                 threads.push(thread);
@@ -329,7 +395,20 @@ impl<'a> SchedCollector<'a> {
     pub fn lost(&self) -> Lost {
         let sched_lost { threads, applications, waits, samples, stacks, tasks, published } =
             self.skeleton.maps.bss_data.as_deref().map(|state| state.lost).unwrap_or_default();
-        Lost { threads, applications, waits, samples, busy_samples: published, stacks, tasks }
+        let mappings = self.mappings.borrow().lost;
+        Lost { threads, applications, waits, samples, busy_samples: published, stacks, tasks, mappings }
+    }
+
+    /// What the function timer's programs share with these.
+    pub(crate) fn shared_maps(&self) -> Result<SharedMaps, CollectError> {
+        let handle = |map: &MapMut<'_>| MapHandle::try_from(map).map_err(CollectError::Load);
+        let maps = &self.skeleton.maps;
+        Ok(SharedMaps {
+            slots: handle(&maps.slots)?,
+            slot_places: handle(&maps.slot_places)?,
+            slot_of_task: handle(&maps.slot_of_task)?,
+            state: handle(&maps.bss)?,
+        })
     }
 
     /// The map whose pages the flow agent reads (`sched_published.h`).
@@ -357,17 +436,15 @@ impl<'a> SchedCollector<'a> {
     }
 }
 
-/// Constants of `sched_abi.h` that are macros or enumerators there.
+/// Enumerators of `sched_abi.h` that no structure refers to.
 mod types {
     pub(super) const SCHED_REQUEST_NOTHING: u32 = 0;
     pub(super) const SCHED_REQUEST_FOLLOW: u32 = 1;
     pub(super) const SCHED_REQUEST_AUDIT: u32 = 2;
-    pub(super) const SCHED_MAX_APPLICATIONS: u32 = 256;
-    pub(super) const SCHED_MAX_THREADS: u32 = 16384;
 }
 
 /// Numbers in `/sys/devices/system/cpu/online`: `0-3,6`.
-fn online_processors() -> Vec<u32> {
+pub(crate) fn online_processors() -> Vec<u32> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
     text.trim()
         .split(',')

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// The programs are not to the kernel's liking; its reason is in the text.
-    #[error("the kernel refused the programs that record scheduler events: {0:#}")]
+    #[error("the kernel refused the programs that record: {0:#}")]
     Load(libbpf_rs::Error),
     /// A tracepoint is missing.
     #[error("this kernel has no tracepoint {name} that can be used (kernel type information too old?): {source:#}")]
@@ -27,6 +27,17 @@ pub enum CollectError {
         /// The system's reason.
         source: io::Error,
     },
+    /// This machine does not count what samples were to be taken by.
+    #[error(
+        "cannot sample by {event}: {source}; this machine (a virtual one?) has no such counter, or may not use it: choose \
+         another --metric; `transect doctor` says which there are"
+    )]
+    Event {
+        /// What was to be counted.
+        event: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
     /// A process or cgroup that is to be followed isn't there.
     #[error("nothing to follow: {0}")]
     Nothing(String),
@@ -38,10 +49,43 @@ pub enum CollectError {
         /// The system's reason.
         source: io::Error,
     },
+    /// Sites of regions can't be watched.
+    #[error("cannot watch the region sites of {path}: {source:#}; --feature-method probe needs no help of the kernel")]
+    Sites {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: libbpf_rs::Error,
+    },
     /// Tables of unwind rules can't be kept.
     #[error(transparent)]
     Unwind(#[from] crate::unwind_table::UnwindTableError),
     /// Reading records or maps failed.
     #[error("cannot read what the kernel recorded: {0:#}")]
     Read(libbpf_rs::Error),
+}
+
+impl CollectError {
+    /// The system's reason, as far as there is one.
+    pub(crate) fn into_io(self) -> io::Error {
+        let text = self.to_string();
+        match self {
+            Self::Load(why) | Self::Attach { source: why, .. } | Self::Read(why) => {
+                // The library keeps the error's number in its chain.
+                let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&why);
+                while let Some(one) = source {
+                    if let Some(number) = one.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+                        return io::Error::from_raw_os_error(number);
+                    }
+                    source = one.source();
+                }
+                let text = format!("{why:#}");
+                // It doesn't always: "… (os error 3)".
+                let number =
+                    text.rsplit_once("(os error ").and_then(|(_, rest)| rest.trim_end_matches(')').parse().ok());
+                number.map_or_else(|| io::Error::other(text), io::Error::from_raw_os_error)
+            }
+            _ => io::Error::other(text),
+        }
+    }
 }

@@ -5,16 +5,27 @@
 
 mod collector;
 mod error;
+pub mod function_time;
+mod mapping_events;
 mod perf_event;
+mod perf_record;
 mod plain;
 pub mod privilege;
 pub mod record;
+mod record_ring;
+pub mod region_events;
 pub mod requirement;
 mod skeleton;
+mod system_call_time;
+pub mod thread_samples;
 mod totals;
 pub mod unwind_table;
 mod unwound_process;
 
 pub use collector::{Audit, Lost, SchedCollector, SchedSettings, Storage};
 pub use error::CollectError;
+pub use mapping_events::{MappingChange, MappingEvent, MappingEvents};
+pub use perf_event::SampledEvent;
+pub use perf_record::CodeMapping;
+pub use system_call_time::{CallOfRecord, Clocks, SystemCall, SystemCallTotal, SystemCallTotals, ThreadSystemCalls};
 pub use totals::{ApplicationTotals, OpenThread};

@@ -29,7 +29,7 @@ const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::SYS_PTRACE
 pub enum PrivilegeError {
     /// Capabilities are missing; the command that grants them can help.
     #[error(
-        "recording scheduler events needs {missing}, which this process does not have; grant it once with `{grant}`, or \
+        "recording from the kernel needs {missing}, which this process does not have; grant it once with `{grant}`, or \
          run it with sudo"
     )]
     Capabilities {
@@ -40,7 +40,7 @@ pub enum PrivilegeError {
     },
     /// The executable has them, and the kernel did not grant them.
     #[error(
-        "recording scheduler events needs {missing}; {executable} has been granted it, but {obstacle}, so the kernel \
+        "recording from the kernel needs {missing}; {executable} has been granted it, but {obstacle}, so the kernel \
          ignores that"
     )]
     Ignored {
@@ -53,20 +53,20 @@ pub enum PrivilegeError {
     },
     /// Capabilities of a container do not count.
     #[error(
-        "recording scheduler events needs cap_bpf and cap_perfmon of the machine; this process is in a user namespace \
+        "recording from the kernel needs cap_bpf and cap_perfmon of the machine; this process is in a user namespace \
          (a rootless container?), whose capabilities do not count: run it outside"
     )]
     UserNamespace,
     /// The kernel's own types are not known.
     #[error(
-        "recording scheduler events needs the kernel's type information, /sys/kernel/btf/vmlinux, and this kernel was \
-         built without it (CONFIG_DEBUG_INFO_BTF)"
+        "recording from the kernel needs the kernel's type information, /sys/kernel/btf/vmlinux, and this kernel was \
+         built without it (CONFIG_DEBUG_INFO_BTF): boot another one; `transect run` needs no such help"
     )]
     NoTypeInformation,
     /// The kernel is locked down.
     #[error(
-        "the kernel is locked down (confidentiality): BPF programs may not read its memory, so scheduler events can't \
-         be recorded; boot with `lockdown=integrity` or without"
+        "the kernel is locked down (confidentiality): BPF programs may not read its memory, so nothing can be \
+         recorded from it; boot with `lockdown=integrity` or without"
     )]
     LockedDown,
     /// Capabilities belong to threads, and some did not drop theirs when told to.
@@ -194,10 +194,22 @@ pub fn grant_command(executable: &Path) -> String {
 /// # Errors
 /// If the kernel refuses, or a thread does not answer.
 pub fn drop_after_load(writes: &[&Path]) -> Result<CapabilitySet, PrivilegeError> {
+    drop_but(CapabilitySet::empty(), writes)
+}
+
+/// As [`drop_after_load`], but keeps what loading needs: for who attaches more programs later.
+///
+/// # Errors
+/// As there.
+pub fn drop_but_loading(writes: &[&Path]) -> Result<CapabilitySet, PrivilegeError> {
+    drop_but(NEEDED, writes)
+}
+
+fn drop_but(wanted: CapabilitySet, writes: &[&Path]) -> Result<CapabilitySet, PrivilegeError> {
     let sets = capabilities(None).map_err(system("read this thread's capabilities"))?;
-    let mut kept = CapabilitySet::empty();
+    let mut kept = wanted & sets.permitted;
     if rustix::process::geteuid().is_root() {
-        kept = KEPT_BY_ROOT & sets.permitted;
+        kept |= KEPT_BY_ROOT & sets.permitted;
     }
     let overrides = CapabilitySet::DAC_OVERRIDE & sets.permitted;
     if !kept.is_empty() && !overrides.is_empty() {

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use crate::plain::read;
 use crate::skeleton::types;
 
-pub use types::{sched_lost, sched_object, sched_sample, sched_task, sched_unknown_code, sched_wait};
+pub use types::{sched_brief, sched_lost, sched_object, sched_sample, sched_task, sched_unknown_code, sched_wait};
 
 /// `enum sched_record_type`.
 pub mod record_type {
@@ -19,6 +19,8 @@ pub mod record_type {
     pub const SAMPLE: u32 = 4;
     /// [`super::sched_unknown_code`]
     pub const UNKNOWN_CODE: u32 = 5;
+    /// [`super::sched_brief`]
+    pub const BRIEF: u32 = 6;
 }
 
 /// `enum sched_task_event`.
@@ -96,6 +98,8 @@ pub enum Record<'a> {
     Sample(sched_sample),
     /// Unwinding met an address that no table covers.
     UnknownCode(sched_unknown_code),
+    /// Short waits of a thread that are not told one by one.
+    Brief(sched_brief),
 }
 
 /// A call stack as addresses.
@@ -172,6 +176,7 @@ impl<'a> Record<'a> {
             record_type::WAIT => read(bytes).map(Self::Wait),
             record_type::SAMPLE => read(bytes).map(Self::Sample),
             record_type::UNKNOWN_CODE => read(bytes).map(Self::UnknownCode),
+            record_type::BRIEF => read(bytes).map(Self::Brief),
             _ => None,
         };
         record.ok_or(MalformedRecord { kind, bytes: bytes.len() })
@@ -220,6 +225,7 @@ mod tests {
                     record_type::WAIT => size_of::<sched_wait>(),
                     record_type::SAMPLE => size_of::<sched_sample>(),
                     record_type::UNKNOWN_CODE => size_of::<sched_unknown_code>(),
+                    record_type::BRIEF => size_of::<sched_brief>(),
                     _ => usize::MAX,
                 };
                 assert_eq!(Record::decode(&bytes).is_ok(), size >= least, "type {kind}, {size} bytes");

@@ -3,6 +3,9 @@
 use std::fs;
 use std::io;
 
+use transect_profile_model::KernelTiming;
+
+use crate::function_time::{KernelFunctionTimer, RefusedTiming};
 use crate::perf_event;
 use crate::{CollectError, SchedCollector, SchedSettings, Storage};
 
@@ -28,12 +31,26 @@ pub fn missing_tracepoints() -> io::Result<Vec<&'static str>> {
     Ok(ATTACHED_TO.iter().filter(|(_, name)| !names.contains(name.as_bytes())).map(|(shown, _)| *shown).collect())
 }
 
+/// Whether the kernel has a tracepoint, by its name in its type information.
+pub(crate) fn has_tracepoint(name: &str) -> bool {
+    let wanted = [b"\0btf_trace_", name.as_bytes(), b"\0"].concat();
+    fs::read("/sys/kernel/btf/vmlinux").is_ok_and(|types| types.windows(wanted.len()).any(|one| one == wanted))
+}
+
 /// Whether a timer can be had that samples what runs on a processor.
 ///
 /// # Errors
 /// The kernel's reason if not.
 pub fn try_timer() -> io::Result<()> {
-    perf_event::cpu_clock(0, 1).map(drop)
+    perf_event::open(perf_event::SampledEvent::CpuClock, 0, 1).map(drop)
+}
+
+/// Whether samples can be taken by an event.
+///
+/// # Errors
+/// The kernel's reason if not.
+pub fn try_event(event: perf_event::SampledEvent) -> io::Result<()> {
+    perf_event::open(event, 0, 1).map(drop)
 }
 
 /// Whether the kernel tells the addresses of its functions, by which its frames are named.
@@ -51,17 +68,37 @@ pub fn kernel_names() -> bool {
 /// # Errors
 /// What stands in the way.
 pub fn try_load() -> Result<(), CollectError> {
-    let settings = SchedSettings {
+    SchedCollector::load(&mut Storage::default(), &trial(), |_| {}).map(drop)
+}
+
+fn trial() -> SchedSettings {
+    SchedSettings {
         processors: 1,
         min_parallelism: 1,
+        stack_period_ns: SchedSettings::STACK_PERIOD_NS,
+        kernel_halves: false,
+        event: Default::default(),
+        wait_budget: 0,
         stack_depth: 16,
         sample_hz: 1,
         per_process: false,
         waits: true,
         stacks: true,
         publish_threads: true,
-    };
-    SchedCollector::load(&mut Storage::default(), &settings, |_| {}).map(drop)
+        system_calls: false,
+    }
+}
+
+/// The best way to time functions of the kernel here, [`KernelTiming::Sampling`] if there is none, and why better ones
+/// can't be used.
+///
+/// # Errors
+/// If the programs can't be loaded at all.
+pub fn kernel_timing() -> Result<(KernelTiming, Vec<RefusedTiming>), CollectError> {
+    let mut storage = Storage::default();
+    let collector = SchedCollector::load(&mut storage, &trial(), |_| {})?;
+    let (timer, refused) = KernelFunctionTimer::load(&collector, None, |_| None);
+    Ok((timer.map_or(KernelTiming::Sampling, |timer| timer.timing()), refused))
 }
 
 #[cfg(test)]

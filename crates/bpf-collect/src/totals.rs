@@ -2,7 +2,9 @@
 
 use crate::plain;
 use crate::record::{FRACTION_BITS, record_type, task_event};
-use crate::skeleton::types::{sched_application, sched_clock, sched_slot, sched_task, sched_wait};
+use crate::skeleton::types::{
+    sched_application, sched_brief, sched_clock, sched_object, sched_slot, sched_task, sched_wait,
+};
 
 /// One application's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +55,8 @@ pub struct OpenThread {
     pub task: sched_task,
     /// The wait that it is in, which nothing has ended: `end` is now, and there is no waker.
     pub wait: Option<sched_wait>,
+    /// Its short waits that no record told yet.
+    pub brief: Option<sched_brief>,
 }
 
 impl OpenThread {
@@ -72,7 +76,13 @@ impl OpenThread {
         }
         let on_cpu_ns = if thread.on_cpu_since > 0 { now.saturating_sub(thread.on_cpu_since) } else { 0 };
         let running_ns = thread.running_ns + on_cpu_ns;
-        let wait = (thread.active == 0 && slot.wait.begin > 0).then_some(sched_wait { end: now, ..slot.wait });
+        let mut wait = (thread.active == 0 && slot.wait.begin > 0).then_some(sched_wait { end: now, ..slot.wait });
+        if let Some(wait) = wait.as_mut().filter(|_| slot.undetailed != 0) {
+            // What it describes is an earlier one.
+            let object = sched_object::default();
+            *wait = sched_wait { system_call: -2, object, owner_tid: 0, holder: 0, chance: 0, ..*wait };
+        }
+        let brief = (slot.brief.count > 0).then_some(sched_brief { task: slot.task, ..slot.brief });
         let task = sched_task {
             r#type: record_type::TASK,
             event: task_event::EXIT,
@@ -92,6 +102,6 @@ impl OpenThread {
             blocked_ns,
             ..Default::default()
         };
-        Some(Self { task, wait })
+        Some(Self { task, wait, brief })
     }
 }

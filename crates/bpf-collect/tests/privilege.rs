@@ -203,7 +203,9 @@ fn run(case: &str) {
                     scope.spawn(|| while !stopped() {});
                     scope.spawn(|| {
                         while !stopped() {
-                            std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_micros(300)));
+                            // One at a time: on a crowded machine they would come faster than they go.
+                            let _ =
+                                std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_micros(300))).join();
                         }
                     });
                 }

@@ -60,6 +60,7 @@ pub fn map() -> Result<(), Error> {
         pages,
         stack_end: main_stack_end(),
         layered: false,
+        scopes: 0,
     });
     crate::arch::set_bindings(base + BINDINGS_OFFSET);
     BASE.store(base, Ordering::Release);

@@ -26,7 +26,7 @@ use serde::Serialize;
 
 pub use picture::svg;
 pub use text::text;
-pub use timed_call::{TimedCall, timed_call};
+pub use timed_call::{ScopedCall, TimedCall, cpu_timed_call, fault_counted_call, scoped_call, timed_call};
 
 use probe_cost::ProbeCost;
 use toggle::ToggleCost;

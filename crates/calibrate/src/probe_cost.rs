@@ -9,6 +9,7 @@ use serde::Serialize;
 use transect_event_abi::probe_arena as arena;
 use transect_probe::descriptor::Registers;
 use transect_probe::frame::{self, Places, transect_probe_globals};
+use transect_probe::scope;
 use transect_probe::trampoline::{self, Call, Request};
 use transect_probe::{Descriptor, Handler};
 
@@ -107,11 +108,22 @@ pub(crate) fn shared_arena() -> Result<u64, CalibrateError> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping touches nothing that exists.
         let mapped = unsafe {
-            mmap_anonymous(null_mut(), arena::CODE_OFFSET as usize, ProtFlags::READ | ProtFlags::WRITE, flags)
+            {
+                let size = arena::CODE_OFFSET + scope::SCOPES_SIZE;
+                mmap_anonymous(null_mut(), size as usize, ProtFlags::READ | ProtFlags::WRITE, flags)
+            }
         };
         let base = mapped? as u64;
         let (keys, pool, pages) = frame::map().ok_or(rustix::io::Errno::NOMEM)?;
-        transect_probe_globals.set(&Places { header: base, keys, pool, pages, stack_end: 0, layered: false });
+        transect_probe_globals.set(&Places {
+            header: base,
+            keys,
+            pool,
+            pages,
+            stack_end: 0,
+            layered: false,
+            scopes: base + arena::CODE_OFFSET,
+        });
         Ok(base)
     });
     arena.map_err(|errno| CalibrateError::CodeMemory { step: "mmap of counters", errno })

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use transect_event_abi::probe_arena as arena;
 use transect_probe::Handler;
+use transect_probe::scope::{self, ThreadScope};
 
 use crate::probe_cost::{Place, Probed, Tier, call_repeatedly, shared_arena};
 use crate::{CalibrateError, clock};
@@ -11,8 +12,9 @@ use crate::{CalibrateError, clock};
 /// Costs of sampling a function's calls with a probe at its entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimedCall {
-    /// What a timed call of a function shows that does nothing: taken off every duration.
-    pub empty_ticks: u64,
+    /// What a timed call of a function shows that does nothing, in the unit of the handlers (ticks, ns, faults): taken off
+    /// every call.
+    pub empty: u64,
     /// What timing adds to a call.
     pub cost_ticks: f64,
     /// What switching a probe on and off again costs, the loss of the executing processor's prefetched code included.
@@ -23,19 +25,33 @@ const CALLS: u64 = 256;
 const ROUNDS: usize = 12;
 
 /// Of a 2.6 GHz server processor, for processes that are allowed no code of their own making.
-const USUAL: TimedCall = TimedCall { empty_ticks: 24, cost_ticks: 64.0, arming_ticks: 275.0 };
+const USUAL: TimedCall = TimedCall { empty: 24, cost_ticks: 64.0, arming_ticks: 275.0 };
 
-/// Measures, in less than a millisecond. A process that may not make code gets the usual figures.
+/// The same, for handlers that ask the kernel three times at each end of a call.
+const USUAL_ASKED: TimedCall = TimedCall { empty: 150, cost_ticks: 2_500.0, arming_ticks: 275.0 };
+
+/// Measures calls timed by the clock, in less than a millisecond. A process that may not make code gets the usual figures.
 pub fn timed_call() -> TimedCall {
-    measure().unwrap_or(USUAL)
+    measure(Handler::LatencyEnter, Handler::TimeExit).unwrap_or(USUAL)
 }
 
-fn measure() -> Result<TimedCall, CalibrateError> {
+/// Measures calls of which the thread's processor time is taken, in a few milliseconds; `empty` is in ns.
+pub fn cpu_timed_call() -> TimedCall {
+    measure(Handler::CpuEnter, Handler::CpuExit).unwrap_or(USUAL_ASKED)
+}
+
+/// Measures calls of which the thread's page faults are counted, in a few milliseconds; `empty` is in faults.
+pub fn fault_counted_call() -> TimedCall {
+    measure(Handler::FaultsEnter, Handler::FaultsExit).unwrap_or(TimedCall { empty: 0, ..USUAL_ASKED })
+}
+
+fn measure(enter: Handler, exit: Handler) -> Result<TimedCall, CalibrateError> {
     let base = shared_arena()?;
     let (bare, probed) = (Probed::new(Place::Entry)?, Probed::new(Place::Entry)?);
     probed.install();
     let words = probed.handle(Tier::Time);
-    probed.descriptor().enter.store(Handler::LatencyEnter.address(), Ordering::Relaxed);
+    probed.descriptor().enter.store(enter.address(), Ordering::Relaxed);
+    probed.descriptor().exit.store(exit.address(), Ordering::Relaxed);
     // SAFETY: the arena begins with its header, followed by the records; all fields are atomic, zero is valid.
     let record = unsafe { &*((base + arena::SITES_OFFSET) as *const arena::SiteRecord) };
     record.off.store(words.off, Ordering::Relaxed);
@@ -68,10 +84,91 @@ fn measure() -> Result<TimedCall, CalibrateError> {
         least(&mut pair, (clock::end() - start) as f64 / f64::from(PAIRS));
     }
     Ok(TimedCall {
-        empty_ticks: shown as u64,
+        empty: shown as u64,
         cost_ticks: (timed - native).max(0.0),
         arming_ticks: (pair - timed - off).max(0.0),
     })
+}
+
+/// Costs of timing a function and its callees ([`transect_probe::scope`]).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScopedCall {
+    /// What a timed call of a function shows that does nothing: taken off its own time.
+    pub empty_ticks: f64,
+    /// What timing adds to a call of the function.
+    pub parent_ticks: f64,
+    /// What timing adds to a callee's call: it is part of the function's time.
+    pub callee_ticks: f64,
+    /// What a call costs that doesn't count.
+    pub miss_ticks: f64,
+}
+
+/// Of a 2.6 GHz server processor.
+const USUAL_SCOPED: ScopedCall =
+    ScopedCall { empty_ticks: 24.0, parent_ticks: 64.0, callee_ticks: 64.0, miss_ticks: 15.0 };
+
+/// Measures, in less than a millisecond; on one thread at a time. A process that may not make code gets the usual
+/// figures.
+pub fn scoped_call() -> ScopedCall {
+    measure_scoped().unwrap_or(USUAL_SCOPED)
+}
+
+fn measure_scoped() -> Result<ScopedCall, CalibrateError> {
+    let base = shared_arena()?;
+    let (bare, probed) = (Probed::new(Place::Entry)?, Probed::new(Place::Entry)?);
+    probed.install();
+    let words = probed.handle(Tier::Time);
+    // SAFETY: the arena has the rules at this offset; all fields are atomic, zero is valid.
+    let rules = unsafe { &*((base + arena::RULES_OFFSET) as *const arena::CallerRules) };
+    for limit in [&rules.limit, &rules.miss_limit, &rules.callers[0].size] {
+        limit.store(u64::MAX, Ordering::Relaxed);
+    }
+    probed.descriptor().user_exit.store(std::ptr::from_ref(rules) as u64, Ordering::Relaxed);
+    probed.descriptor().exit.store(Handler::ScopeExit.address(), Ordering::Relaxed);
+    let calls = |probed: &Probed| {
+        let start = clock::begin();
+        call_repeatedly(probed.function(), CALLS);
+        (clock::end() - start) as f64 / CALLS as f64
+    };
+    let enter = |handler: Handler| {
+        probed.descriptor().enter.store(handler.address(), Ordering::Relaxed);
+        probed.word().store(words.paired, Ordering::Release);
+        call_repeatedly(probed.function(), 1);
+    };
+    let least = |value: &mut f64, new: f64| *value = value.min(new);
+    let (mut native, mut shown, mut parent, mut callee, mut miss) = ([f64::INFINITY; 5]).into();
+    for _ in 0..ROUNDS {
+        least(&mut native, calls(&bare));
+        enter(Handler::ScopeEnter);
+        let scope = own_scope(base)
+            .ok_or(CalibrateError::CodeMemory { step: "thread's entry", errno: rustix::io::Errno::SRCH })?;
+        let before = scope.parent_ticks.load(Ordering::Relaxed);
+        least(&mut parent, calls(&probed));
+        least(&mut shown, (scope.parent_ticks.load(Ordering::Relaxed) - before) as f64 / CALLS as f64);
+        scope.parent_slot.store(u64::MAX, Ordering::Relaxed);
+        enter(Handler::CalleeEnter);
+        least(&mut callee, calls(&probed));
+        rules.callers[0].size.store(0, Ordering::Relaxed);
+        least(&mut miss, calls(&probed));
+        rules.callers[0].size.store(u64::MAX, Ordering::Relaxed);
+        scope.parent_slot.store(0, Ordering::Relaxed);
+        probed.word().store(words.off, Ordering::Release);
+    }
+    let cost = |ticks: f64| (ticks - native).max(0.0);
+    Ok(ScopedCall {
+        empty_ticks: shown,
+        parent_ticks: cost(parent),
+        callee_ticks: cost(callee),
+        miss_ticks: cost(miss),
+    })
+}
+
+/// This thread's entry: the only one in use here.
+fn own_scope(base: u64) -> Option<&'static ThreadScope> {
+    let scopes = (base + arena::CODE_OFFSET) as *const ThreadScope;
+    // SAFETY: `shared_arena` maps the entries behind the arena, for ever; all fields are atomic.
+    let mut all = (0..scope::THREADS).map(|index| unsafe { &*scopes.add(index) });
+    all.find(|scope| scope.parent_calls.load(Ordering::Relaxed) > 0)
 }
 
 /// Samples and ticks of the arena's first site.

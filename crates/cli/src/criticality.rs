@@ -7,7 +7,7 @@ use transect_profile_model::{Profile, Timing};
 use transect_record::sched::{self, Followed, SchedOptions, SchedSession, SchedTarget, Timeline};
 use transect_record::{Options, RecordError};
 
-use crate::arguments::{CriticalityArguments, DEFAULT_BUDGET, Processes, ReportFormat, SchedArguments};
+use crate::arguments::{CriticalityArguments, DEFAULT_BUDGET, Processes, ReportFormat, SchedArguments, WaitBudget};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
@@ -75,6 +75,8 @@ pub fn options(arguments: &SchedArguments, folder: &Path, with_flows: bool) -> S
     SchedOptions {
         sample_hz: arguments.sample_hz.unwrap_or(defaults.sample_hz),
         min_parallelism: arguments.min_parallelism,
+        wait_budget: arguments.detailed_waits.map_or(defaults.wait_budget, |WaitBudget(ns)| ns),
+        totals_only: arguments.totals_only,
         stack_depth: arguments.stack_depth.unwrap_or(defaults.stack_depth),
         per_process: arguments.processes == Processes::Apart,
         with_flows,

@@ -23,6 +23,8 @@ pub fn export(arguments: &ExportArguments) -> Result<u8, Failure> {
     let profile = transect_profile_store::read(&arguments.folder).map_err(Failure::Read)?;
     let subject = match arguments.view.as_deref() {
         Some("criticality") => Subject::Criticality,
+        Some("walk") => Subject::Walk,
+        Some("features") => Subject::Features,
         Some(_) => Subject::Flows,
         None => Subject::of(&profile),
     };

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use transect_attach::AttachError;
 use transect_calibrate::CalibrateError;
+use transect_feature_compiler::CompilerError;
+use transect_feature_model::ModelError;
+use transect_influence::InfluenceError;
 use transect_profile_export::ExportError;
 use transect_profile_store::StoreError;
 use transect_record::RecordError;
@@ -45,6 +48,23 @@ pub enum Failure {
     /// This machine's costs could not be measured.
     #[error(transparent)]
     Calibrate(#[from] CalibrateError),
+    /// There is no compiler that marks feature regions.
+    #[error(transparent)]
+    Compiler(#[from] CompilerError),
+    /// A feature model has a mistake.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The influence of features could not be found.
+    #[error(transparent)]
+    Influence(#[from] InfluenceError),
+    /// A file with the results of `transect influence` is none.
+    #[error("{path} has no results of transect influence: {problem}; write them with --format json --output FILE", path = .path.display())]
+    Results {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// An output file or stream could not be written.
     #[error("cannot write {place}: {source}")]
     Write {
@@ -73,7 +93,8 @@ impl Failure {
     /// 125, 126, 127 for a recording that did not come about, 2 for usage, else 1.
     pub fn exit_status(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Config { .. } => 2,
+            Self::Usage(_) | Self::Config { .. } | Self::Model(_) => 2,
+            Self::Influence(InfluenceError::NoPlace | InfluenceError::NoCommand) => 2,
             Self::Record(RecordError::Launch(error)) => error.exit_status(),
             Self::Record(RecordError::Select(_) | RecordError::Point(_) | RecordError::NoComponent { .. }) => 2,
             Self::Record(RecordError::Attach(AttachError::Start { source, .. })) => match source.kind() {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use transect_analyze::{Selection, View};
-use transect_profile_model::LatencySampling;
+use transect_profile_model::{LatencySampling, Metric};
 use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
 use transect_report::html::PageReport;
 use transect_report::{Content, html};
@@ -70,6 +70,7 @@ fn settings(arguments: &LatencyArguments) -> LatencySettings {
         components: arguments.component.clone(),
         hot: arguments.hot,
         sampling,
+        metric: arguments.metric.map(Metric::from).unwrap_or_default(),
         epoch: arguments.epoch.unwrap_or(DEFAULT_EPOCH),
     }
 }

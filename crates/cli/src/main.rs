@@ -9,6 +9,10 @@ mod criticality;
 mod doctor;
 mod export;
 mod failure;
+mod feature;
+mod feature_command;
+mod feature_regions;
+mod influence;
 mod latency;
 mod manual;
 mod output;
@@ -20,6 +24,7 @@ mod report;
 mod running;
 mod timeline;
 mod top;
+mod walk;
 
 use std::process::ExitCode;
 
@@ -41,9 +46,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the subcommand and gives the exit status: the profiled program's own for `run`, `record`, `latency` and
-/// `criticality`,
-/// else 0.
+/// Runs the subcommand and gives the exit status: the profiled program's own for `run`, `record`, `latency`,
+/// `criticality` and `walk`, else 0.
 fn dispatch(cli: Cli) -> Result<u8, Failure> {
     let config = config::load()?;
     match cli.command {
@@ -51,6 +55,9 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Record(arguments) => record::record(&arguments, &config),
         Command::Latency(arguments) => latency::latency(&arguments, &config),
         Command::Criticality(arguments) => criticality::criticality(&arguments, &config),
+        Command::Walk(arguments) => walk::walk(&arguments, &config),
+        Command::Feature(arguments) => feature_command::feature(&arguments.action),
+        Command::Influence(arguments) => influence::influence(&arguments),
         Command::Report(arguments) => report::report(&arguments, &config),
         Command::Probe(arguments) => probe::probe(&arguments.action),
         Command::Export(arguments) => export::export(&arguments),

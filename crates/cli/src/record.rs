@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use transect_profile_model::{LatencySampling, Profile};
+use transect_profile_model::{LatencySampling, Metric, Profile};
 use transect_record::latency::{self, LatencySettings, LatencyTarget};
 use transect_record::sched::{self, SchedSession, SchedTarget};
-use transect_record::{Options, Recorded};
+use transect_record::{Beside, Options, Recorded};
 
 use crate::arguments::{
     Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share,
@@ -15,17 +15,32 @@ use crate::arguments::{
 use crate::config::{self, Config};
 use crate::failure::Failure;
 use crate::output::{self, Stream};
-use crate::{criticality, report, running, timeline};
+use crate::{criticality, feature, report, running, timeline, walk};
 
 /// Records, and says where the profile is.
 pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
     let (folder, recorded) = keep(&arguments.recording, config)?;
     if !arguments.recording.quiet {
-        let calls: i64 = recorded.profile.flows.iter().map(|flow| flow.calls).sum();
-        let folder = folder.display();
-        output::say(&format!("{calls} calls between components recorded; see: transect report {folder}"));
+        let what = amount(&recorded.profile);
+        output::say(&format!("{what} recorded; see: transect report {}", folder.display()));
     }
     Ok(status(&recorded))
+}
+
+/// How much was recorded, in words.
+fn amount(profile: &Profile) -> String {
+    let meta = &profile.meta;
+    if meta.feature.is_some() && !meta.collectors.iter().any(|collector| collector == "flow") {
+        let entries: i64 = profile.feature.nodes.iter().filter_map(|node| node.entries).sum();
+        let samples: i64 = profile.feature.nodes.iter().map(|node| node.samples).sum();
+        return match (entries, samples) {
+            (entries, 0) => format!("{entries} entries into feature regions"),
+            (0, samples) => format!("{samples} samples of feature regions"),
+            _ => format!("{entries} entries into feature regions and {samples} samples"),
+        };
+    }
+    let calls: i64 = profile.flows.iter().map(|flow| flow.calls).sum();
+    format!("{calls} calls between components")
 }
 
 /// Records, then reports on standard error or into files.
@@ -59,9 +74,41 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
 /// Records and writes the profile; gives its folder.
 fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), Failure> {
     let options = options(recording, config)?;
-    let program = Path::new(&recording.command[0]);
+    let features = recording.collect.contains(&Collector::Feature);
+    let flows = recording.collect.contains(&Collector::Flow);
+    let beside = |one: &Collector| match one {
+        Collector::Feature | Collector::Flow => true,
+        Collector::Sched => flows,
+        Collector::Latency | Collector::Walk => false,
+    };
+    if features && !recording.collect.iter().all(beside) {
+        return Err(Failure::Usage(
+            "features are recorded alone, with flow, or with flow and sched: leave the other collectors out of --collect"
+                .to_owned(),
+        ));
+    }
+    if recording.feature.pid.is_some() && !features {
+        return Err(Failure::Usage("a running process can be recorded with --collect feature only".to_owned()));
+    }
+    let program = match recording.feature.pid {
+        Some(pid) => crate::latency::program_of(pid),
+        None => recording.command.first().map(PathBuf::from).unwrap_or_default(),
+    };
+    let program = program.as_path();
     // A command that can't be profiled is reported before anything is said about folders.
-    if recording.collect != [Collector::Sched] {
+    let walks = recording.collect.contains(&Collector::Walk);
+    if walks && recording.collect.iter().any(|one| !matches!(one, Collector::Walk | Collector::Sched)) {
+        return Err(Failure::Usage(
+            "a walk is recorded alone or with sched: leave the other collectors out of --collect".to_owned(),
+        ));
+    }
+    if features && flows && recording.feature.pid.is_some() {
+        return Err(Failure::Usage(
+            "calls between components are counted from a program's start: leave flow out of --collect, or --pid"
+                .to_owned(),
+        ));
+    }
+    if recording.collect != [Collector::Sched] && !walks && (!features || flows) {
         transect_binary_info::inspect_launch(program).map_err(transect_record::RecordError::from)?;
     }
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
@@ -71,10 +118,18 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
     let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
     let wants = |collector| recording.collect.contains(&collector);
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
-        (false, _) => transect_record::record(&options, &mut snapshot)?,
+        _ if walks => walk::recorded(recording, &folder)?,
+        (_, false) if features => feature::recorded(recording)?,
+        (false, _) => {
+            let features = feature::settings_beside(recording)?;
+            let beside = Beside { features: features.as_ref(), ..Beside::default() };
+            transect_record::record_beside(&options, beside, &mut snapshot)?
+        }
         (true, true) => {
             let sched = criticality::options(&recording.sched, &folder, true);
-            sched::record_with_flows(&options, &sched, std::slice::from_ref(&folder), &mut snapshot)?
+            let features = feature::settings_beside(recording)?;
+            let writes = std::slice::from_ref(&folder);
+            sched::record_with_flows(&options, &sched, features.as_ref(), writes, &mut snapshot)?
         }
         (true, false) => alone(recording, &folder)?,
     };
@@ -155,6 +210,7 @@ fn latency(recording: &Recording) -> Result<Option<LatencySettings>, Failure> {
         components: Vec::new(),
         hot: false,
         sampling: LatencySampling::Budget { share: latency::DEFAULT_BUDGET },
+        metric: Metric::Wall,
         epoch: latency::DEFAULT_EPOCH,
     }))
 }

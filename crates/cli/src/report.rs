@@ -18,7 +18,12 @@ pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failur
     let selection = selection(&arguments.view, config)?;
     let profile = {
         let _progress = Progress::start(format!("reading {}", arguments.folder.display()));
-        transect_profile_store::read(&arguments.folder).map_err(Failure::Read)?
+        // The timeline is for pages only, and is the longest table.
+        let read = match arguments.view.html {
+            Some(_) => transect_profile_store::read,
+            None => transect_profile_store::read_without_slices,
+        };
+        read(&arguments.folder).map_err(Failure::Read)?
     };
     show(&profile, &arguments.view, &selection, config, Stream::Stdout)?;
     Ok(0)

@@ -1,7 +1,8 @@
 //! The arena: one sparse memory file, owned by the recorder and mapped by every followed process.
 //!
 //! It is cut into extents of [`EXTENT_SIZE`]. Extent 0 holds the [`ArenaHeader`] and the API table; every other extent
-//! belongs to one process ([`crate::process`]) or one thread ([`crate::thread`]). A page costs memory only once it is
+//! belongs to one process ([`crate::process`]), one thread ([`crate::thread`]) or one context of a thread
+//! ([`crate::context`]). A page costs memory only once it is
 //! written, so unused parts of an extent are free. Because the recorder holds the file, whatever ends the program
 //! (SIGKILL included) loses nothing.
 
@@ -28,6 +29,9 @@ pub const EXTENT_FREE: u32 = 0;
 pub const EXTENT_PROCESS: u32 = 1;
 /// Extent holds a [`crate::thread::ThreadHeader`].
 pub const EXTENT_THREAD: u32 = 2;
+
+/// Extent holds a [`crate::context::ContextHeader`].
+pub const EXTENT_CONTEXT: u32 = 4;
 
 /// Extent is kept by a process that has given up the rest of the arena, and by its children.
 pub const EXTENT_SPARE: u32 = 3;

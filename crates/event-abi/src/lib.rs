@@ -7,9 +7,11 @@
 
 pub mod api_table;
 pub mod arena;
+pub mod context;
 pub mod plan;
 pub mod probe_arena;
 pub mod process;
 pub mod published;
+pub mod region_arena;
 pub mod static_plan;
 pub mod thread;

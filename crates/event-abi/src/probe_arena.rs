@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 /// `b"TRPROBE1"` as a little-endian integer.
 pub const PROBE_MAGIC: u64 = u64::from_le_bytes(*b"TRPROBE1");
 /// Layout version.
-pub const PROBE_VERSION: u32 = 1;
+pub const PROBE_VERSION: u32 = 3;
 /// Name of the file, as in `/proc/PID/maps`: `/memfd:transect-probes (deleted)`.
 pub const PROBE_FILE_NAME: &str = "transect-probes";
 
@@ -29,8 +29,13 @@ pub const HISTOGRAM_SIZE: u64 = crate::thread::HISTOGRAM_BUCKETS as u64 * 4;
 /// Offset of one byte per site: 1 once a latency probe has switched itself off. The controller reads these few lines
 /// instead of all sites, clears the byte and switches the probe on again.
 pub const DISARMED_OFFSET: u64 = HISTOGRAMS_OFFSET + SITE_CAPACITY as u64 * HISTOGRAM_SIZE;
+/// Offset of the [`CallerRules`] array.
+pub const RULES_OFFSET: u64 = DISARMED_OFFSET + SITE_CAPACITY as u64;
+/// Functions that can be timed by their callers at once.
+pub const RULES_CAPACITY: usize = 64;
 /// Offset of the code regions; a multiple of 2 MiB.
-pub const CODE_OFFSET: u64 = (DISARMED_OFFSET + SITE_CAPACITY as u64).next_multiple_of(2 << 20);
+pub const CODE_OFFSET: u64 =
+    (RULES_OFFSET + (RULES_CAPACITY * size_of::<CallerRules>()) as u64).next_multiple_of(2 << 20);
 /// Size of the file's part for code.
 pub const CODE_SIZE: u64 = 256 << 20;
 /// Size of the file.
@@ -87,8 +92,10 @@ pub struct ProbeHeader {
     pub self_toggles: AtomicU64,
     /// Code regions in use.
     pub region_count: AtomicU32,
-    /// Zero.
-    pub reserved: u32,
+    /// 1 once a thread has put itself under a filter of system calls: from then on handlers make none.
+    pub confined: AtomicU32,
+    /// Calls whose thread's clock or counter could not be read at entry and return.
+    pub unread: AtomicU64,
     /// Code regions.
     pub regions: [RegionRecord; REGION_CAPACITY],
 }
@@ -150,6 +157,44 @@ pub struct SiteCounters {
     pub reserved: u64,
 }
 
+/// A range of addresses; empty if `size` is 0.
+#[repr(C)]
+#[derive(Debug)]
+pub struct CallerRange {
+    /// First address.
+    pub low: AtomicU64,
+    /// Bytes.
+    pub size: AtomicU64,
+}
+
+/// Callees of one function that are told apart at once.
+pub const CALLEES: usize = 4;
+
+/// Of a function timed by its callers: whose calls count, and when it switches itself off. Written by the controller
+/// while the probe is off.
+#[repr(C, align(64))]
+pub struct CallerRules {
+    /// Which callee it is, below [`CALLEES`].
+    pub index: AtomicU32,
+    /// 1 once it has switched itself off.
+    pub used_up: AtomicU32,
+    /// Calls of a thread that are timed, then it switches itself off.
+    pub limit: AtomicU64,
+    /// Calls that did not count, by any thread; approximate, for threads don't wait for each other.
+    pub misses: AtomicU64,
+    /// Misses after which it switches itself off.
+    pub miss_limit: AtomicU64,
+    /// Zero.
+    pub reserved: [u64; 4],
+    /// Code that its calls must return to.
+    pub callers: [CallerRange; 4],
+    /// Trampolines of functions that may jump to it instead of calling: a function that is timed and ends in a jump
+    /// leaves its return site on the stack.
+    pub jumpers: [CallerRange; 4],
+}
+
+const _: () = assert!(size_of::<CallerRules>() == 192);
+const _: () = assert!(RULES_OFFSET.is_multiple_of(64));
 const _: () = assert!(size_of::<SiteRecord>() == 128);
 const _: () = assert!(size_of::<SiteCounters>() == 32);
 const _: () = assert!(size_of::<ProbeHeader>() <= SITES_OFFSET as usize);

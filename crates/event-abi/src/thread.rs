@@ -83,6 +83,8 @@ pub struct ThreadHeader {
     pub reserved: u32,
     /// Timed calls whose criticality is not known.
     pub unmeasured: AtomicU64,
+    /// Begins of feature regions that could not be told apart: calls there count in the region around.
+    pub merged_regions: AtomicU64,
 }
 
 const _: () = assert!(size_of::<ThreadHeader>() <= 4096);

@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::api_table::{ApiEntry, hash};
 use transect_event_abi::arena::{
-    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_FREE, EXTENT_SIZE, EXTENT_SPARE,
-    EXTENT_THREAD,
+    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_CONTEXT, EXTENT_FREE, EXTENT_SIZE,
+    EXTENT_SPARE, EXTENT_THREAD,
 };
 
 use crate::arch::syscall as sys;
@@ -61,6 +61,12 @@ pub fn extent_of(address: *const u8) -> u32 {
     ((address as u64 - BASE.load(Ordering::Relaxed)) / EXTENT_SIZE as u64) as u32
 }
 
+/// Index of the extent that holds `address`; `None` if it is not in the arena.
+pub fn extent_at(address: *const u8) -> Option<u32> {
+    let index = (address as u64).wrapping_sub(BASE.load(Ordering::Relaxed)) / EXTENT_SIZE as u64;
+    (index < transect_event_abi::arena::EXTENT_COUNT as u64).then_some(index as u32)
+}
+
 /// Extents kept for threads to come once the reserve is given up.
 const SPARES: usize = 4;
 static SPARE: [AtomicU64; SPARES] = [const { AtomicU64::new(0) }; SPARES];
@@ -77,8 +83,8 @@ pub fn give_up_reserve() {
     let own = |index: u32| {
         index == crate::process::extent()
             || SPARE.iter().any(|c| c.load(Ordering::Relaxed) == index as u64)
-            || header().kind[index as usize].load(Ordering::Acquire) == EXTENT_THREAD && {
-                // SAFETY: the first word of a thread extent is its process; 0 while it is set up, by a thread of
+            || matches!(header().kind[index as usize].load(Ordering::Acquire), EXTENT_THREAD | EXTENT_CONTEXT) && {
+                // SAFETY: the first word of a thread's or context's extent is its process; 0 while it is set up, by a thread of
                 // ours perhaps.
                 let process = unsafe { (*(extent(index) as *const AtomicU32)).load(Ordering::Relaxed) };
                 process == 0 || process == crate::process::extent()

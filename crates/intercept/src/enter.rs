@@ -365,10 +365,15 @@ unsafe fn stop_timing(state: *mut ThreadState) {
     // SAFETY: the thread's own records and frames; an open frame's stack slot holds our return site.
     unsafe {
         (*state).stopped = 1;
-        for slot in 0..crate::process::header().slot_count.load(Ordering::Relaxed) {
-            let c = arch::counters().add(slot as usize);
-            if (*c).period.load(Ordering::Relaxed) != 0 {
-                (*c).period.store(u32::MAX, Ordering::Relaxed);
+        let extents = (*state).contexts.into_iter().flat_map(|contexts| contexts.extents());
+        let extents = core::iter::once(crate::arena::extent_of((*state).header.cast())).chain(extents);
+        for extent in extents {
+            let counters = crate::arena::extent(extent).add(COUNTERS_OFFSET).cast::<FlowCounters>();
+            for slot in 0..crate::process::header().slot_count.load(Ordering::Relaxed) {
+                let c = counters.add(slot as usize);
+                if (*c).period.load(Ordering::Relaxed) != 0 {
+                    (*c).period.store(u32::MAX, Ordering::Relaxed);
+                }
             }
         }
         let mut f = (*state).top;

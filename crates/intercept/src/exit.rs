@@ -136,7 +136,7 @@ unsafe fn fold(
             if let Some(criticality) = share.criticality
                 && crate::thread::owns(state, c)
             {
-                add(&*criticality_of(state, c), part(all, criticality));
+                add(&*criticality_of(c), part(all, criticality));
             }
         }
         add(&(*c).own, ticks.wrapping_sub(child).wrapping_add(between.saturating_sub(child).wrapping_mul(k - 1)));
@@ -160,10 +160,10 @@ fn part(ticks: u64, share: f64) -> u64 {
 }
 
 /// Where the criticality of a thread's own flow is summed.
-unsafe fn criticality_of(state: *mut ThreadState, c: *const FlowCounters) -> *const core::sync::atomic::AtomicU64 {
-    // SAFETY: `c` is one of the counters in the extent that begins with the thread's header.
+unsafe fn criticality_of(c: *const FlowCounters) -> *const core::sync::atomic::AtomicU64 {
+    // SAFETY: `c` is one of the counters in an extent of the thread or of a context of it.
     unsafe {
-        let extent = (*state).header as *const u8;
+        let extent: *const u8 = arena::extent(arena::extent_of(c.cast()));
         let slot = (c as usize - extent as usize - COUNTERS_OFFSET) / size_of::<FlowCounters>();
         extent.add(CRITICALITY_OFFSET + slot * 8).cast()
     }

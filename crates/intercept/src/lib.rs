@@ -20,6 +20,8 @@ pub mod arch;
 #[allow(unsafe_code)]
 pub mod arena;
 #[allow(unsafe_code)]
+pub mod context;
+#[allow(unsafe_code)]
 pub mod dlsym;
 #[allow(unsafe_code)]
 pub mod elf;

@@ -4,10 +4,11 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use transect_event_abi::arena::EXTENT_THREAD;
+use transect_event_abi::arena::{EXTENT_SIZE, EXTENT_THREAD};
 use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, THREAD_ENDED, THREAD_LIVE, ThreadHeader};
 
 use crate::arch::syscall as sys;
+use crate::context::{self, Contexts};
 use crate::frame::{self, Frame};
 use crate::lock::{Held, QUICK_ENTRIES, Quick};
 use crate::{active, arch, arena, process, published};
@@ -64,6 +65,8 @@ pub struct ThreadState {
     pub quick: [Quick; QUICK_ENTRIES],
     /// Its record in the [`crate::published`] pages; null if it has none.
     pub published: *const transect_event_abi::published::Thread,
+    /// The regions in which it is.
+    pub contexts: Option<&'static Contexts>,
     /// Bottom of the open frames.
     pub sentinel: Frame,
 }
@@ -103,8 +106,12 @@ fn arm_destructor(state: *mut ThreadState) {
 /// `state` is the calling thread's.
 pub unsafe fn owns(state: *mut ThreadState, record: *const FlowCounters) -> bool {
     // SAFETY: `state` is the caller's own.
-    let header = unsafe { (*state).header } as u64;
-    (record as u64).wrapping_sub(header) < transect_event_abi::arena::EXTENT_SIZE as u64
+    unsafe {
+        (record as u64).wrapping_sub((*state).header as u64) < EXTENT_SIZE as u64
+            || (*state)
+                .contexts
+                .is_some_and(|contexts| arena::extent_at(record.cast()).is_some_and(|e| contexts.has(e)))
+    }
 }
 
 /// True if an address lies on the thread's own stack (not a coroutine's, not an alternate signal stack).
@@ -167,6 +174,9 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         (*h).start_ticks
             .store(if main { process::header().start_ticks.load(Ordering::Relaxed) } else { now }, Ordering::Relaxed);
         (*h).start_routine.store(start_routine, Ordering::Relaxed);
+        if let Some(contexts) = (*state).contexts {
+            contexts.clear();
+        }
         (*state).stopped = 0;
         (*state).hold_countdown = 0;
         (*state).release_countdown = 0;
@@ -468,6 +478,7 @@ pub unsafe fn attach(state: *mut ThreadState) {
         (*h).state.store(THREAD_LIVE, Ordering::Release);
         arch::set_thread(state);
         arch::set_counters(base.add(COUNTERS_OFFSET).cast());
+        context::reopen(state);
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Details {
 }
 
 /// Functions of one object, by index. Providers may add some that no table knew.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct FunctionTable {
     functions: Vec<Function>,
     details: Vec<Details>,
@@ -75,6 +75,13 @@ impl FunctionTable {
             }
         }
         None
+    }
+
+    /// All code of a function: its body, then its cold parts, as far as they are known to be its.
+    pub fn ranges(&self, function: u32) -> Vec<Range<u64>> {
+        let f = &self.functions[function as usize];
+        let cold = self.parts.iter().filter(|(_, of)| *of == Some(function)).map(|(range, _)| range.clone());
+        std::iter::once(f.vaddr..f.vaddr + f.size).chain(cold).collect()
     }
 
     /// The function that holds `vaddr`; if none is known there, one without name is added.

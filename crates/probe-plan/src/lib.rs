@@ -15,6 +15,8 @@
 //! | [`Usdt`] | points of `.note.stapsdt` |
 //! | [`Entry`] | every other function: the instructions under a jump are displaced ([`displace`]) |
 //!
+//! [`Region`] finds the sites of feature regions, when it is asked by name.
+//!
 //! What is proposed is then held against the control flow of the whole object: direct branches of all code, jump
 //! tables, relocated pointers, landing pads. A window that anything leads into is refused, and so is a function whose
 //! first instruction is the head of a loop.
@@ -59,6 +61,7 @@ mod function_table;
 mod instrument_functions;
 mod jump_table;
 mod lines;
+mod linkage_names;
 mod opcode_class;
 mod parallel;
 mod patchable_entry;
@@ -66,6 +69,7 @@ mod plan;
 mod point;
 mod prologue;
 mod provider;
+mod region;
 mod resolver;
 mod selector;
 mod site;
@@ -80,11 +84,13 @@ pub use fentry::Fentry;
 pub use function_table::FunctionTable;
 pub use instrument_functions::InstrumentFunctions;
 pub use lines::{Lines, SourceFrame, SourceLine};
+pub use linkage_names::{LinkageNames, slot_of_stub};
 pub use parallel::plan_on_one_thread;
 pub use patchable_entry::PatchableEntry;
-pub use plan::{PlanOptions, Wanted, plan};
+pub use plan::{PlanOptions, Wanted, plan, plan_in};
 pub use point::{PointError, plan_address};
 pub use provider::{Proposal, Provider};
+pub use region::Region;
 pub use selector::{SelectError, Selector, near_names};
 pub use site::*;
 pub use usdt::Usdt;

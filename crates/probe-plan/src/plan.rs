@@ -4,7 +4,7 @@ use transect_binary_info::Object;
 
 use crate::{
     Entry, Event, Fentry, Function, FunctionTable, InstrumentFunctions, PatchableEntry, Plan, Proposal, Provider,
-    ProviderKind, Refusal, Refused, Site, Usdt, Xray, control_flow,
+    ProviderKind, Refusal, Refused, Region, Site, Usdt, Xray, control_flow,
 };
 
 /// Says of a function whether its sites are asked for.
@@ -31,8 +31,8 @@ impl std::fmt::Debug for PlanOptions<'_> {
 }
 
 impl ProviderKind {
-    /// All providers, in the order in which they are asked: what a compiler prepared goes before what must be
-    /// displaced.
+    /// All providers but [`Self::Region`], whose sites have USDT notes too, in the order in which they are asked: what a
+    /// compiler prepared goes before what must be displaced.
     pub const ALL: [Self; 6] =
         [Self::PatchableEntry, Self::Fentry, Self::Xray, Self::InstrumentFunctions, Self::Usdt, Self::Entry];
 
@@ -45,6 +45,7 @@ impl ProviderKind {
             Self::Xray => &Xray,
             Self::InstrumentFunctions => &InstrumentFunctions,
             Self::Usdt => &Usdt,
+            Self::Region => &Region,
         }
     }
 }
@@ -58,10 +59,15 @@ impl ProviderKind {
 /// of code leads into it. What remains unseen is an indirect jump to an address that the code computes otherwise: its
 /// targets are taken to lie elsewhere, since the code that computes them comes first and is longer than a window.
 pub fn plan(object: &Object, options: &PlanOptions<'_>) -> Plan {
-    let mut functions = FunctionTable::of(object);
+    plan_in(object, FunctionTable::of(object), options)
+}
+
+/// The same for an object whose functions are known already.
+pub fn plan_in(object: &Object, mut functions: FunctionTable, options: &PlanOptions<'_>) -> Plan {
     functions.choose(options.wanted);
     let mut all = Proposal::default();
-    for kind in ProviderKind::ALL.into_iter().filter(|kind| options.providers.contains(kind)) {
+    let kinds = ProviderKind::ALL.into_iter().chain([ProviderKind::Region]);
+    for kind in kinds.filter(|kind| options.providers.contains(kind)) {
         let mut proposal = kind.provider().sites(object, &mut functions);
         all.sites.append(&mut proposal.sites);
         all.refused.append(&mut proposal.refused);

@@ -15,6 +15,8 @@ pub enum ProviderKind {
     InstrumentFunctions,
     /// A SystemTap (USDT) note.
     Usdt,
+    /// Begin or end of a feature region, as `transect-cc` marks them.
+    Region,
 }
 
 /// What passing a site means.

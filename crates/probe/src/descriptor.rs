@@ -19,7 +19,7 @@ pub struct Descriptor {
     pub record: AtomicU64,
     /// Address of the site's `SiteCounters` in shard 0.
     pub counters: AtomicU64,
-    /// Address of the site's histogram.
+    /// Address of the site's histogram; of a region site what `crate::Handler::RegionAndFlows` passes on.
     pub histogram: AtomicU64,
     /// Dense probe id.
     pub id: AtomicU32,
@@ -27,7 +27,7 @@ pub struct Descriptor {
     pub flags: AtomicU32,
     /// A user's entry handler, for the tiers that call one.
     pub user_enter: AtomicU64,
-    /// A user's exit handler.
+    /// A user's exit handler; of a function timed by its callers the address of its `CallerRules`.
     pub user_exit: AtomicU64,
 }
 

@@ -50,6 +50,15 @@ pub struct Globals {
     pub xsave_mask: AtomicU64,
     /// All ones if another tool takes return addresses in this process, else 0.
     pub layered: AtomicU64,
+    /// Address of the threads' [`crate::scope::ThreadScope`]s, 0 if there are none.
+    pub scopes: AtomicU64,
+    /// Address of the memory file of region events, 0 until [`crate::region`] is to be used. Set by itself, later.
+    pub regions: AtomicU64,
+    /// Offset of a thread's number behind the thread pointer (`fs:[0]`).
+    pub tid_offset: AtomicU64,
+    /// Code of another agent that is told of region sites by [`crate::Handler::RegionAndFlows`]; set by itself, before sites
+    /// with that handler are installed.
+    pub flow_region: AtomicU64,
 }
 
 /// See [`Globals`]. The loader of an image sets them from outside.
@@ -63,6 +72,10 @@ pub static transect_probe_globals: Globals = Globals {
     xsave_size: AtomicU64::new(0),
     xsave_mask: AtomicU64::new(0),
     layered: AtomicU64::new(0),
+    scopes: AtomicU64::new(0),
+    regions: AtomicU64::new(0),
+    tid_offset: AtomicU64::new(0),
+    flow_region: AtomicU64::new(0),
 };
 
 /// Values for [`Globals`].
@@ -81,6 +94,9 @@ pub struct Places {
     /// Another tool takes return addresses in the process, too (an agent that times calls between components). Its tail
     /// calls hide our open frames, so a slot whose frame was left by longjmp is not timed again.
     pub layered: bool,
+    /// Address of [`crate::scope::SCOPES_SIZE`] bytes of zero, private to the process; 0 if no function is ever timed by
+    /// its callers.
+    pub scopes: u64,
 }
 
 fn layered(places: &Places) -> u64 {
@@ -101,12 +117,14 @@ impl Globals {
         self.xsave_size.store(size, Ordering::Relaxed);
         self.xsave_mask.store(mask, Ordering::Relaxed);
         self.layered.store(layered(places), Ordering::Relaxed);
+        self.scopes.store(places.scopes, Ordering::Relaxed);
     }
 
     /// The same as an image of bytes, for the globals of another process that runs on this machine.
-    pub fn image(places: &Places) -> [u64; 8] {
+    pub fn image(places: &Places) -> [u64; 9] {
         let (size, mask) = xsave_area();
-        [places.header, places.keys, places.pool, places.pages - 1, places.stack_end, size, mask, layered(places)]
+        let Places { header, keys, pool, pages, stack_end, scopes, .. } = *places;
+        [header, keys, pool, pages - 1, stack_end, size, mask, layered(places), scopes]
     }
 }
 
@@ -147,6 +165,11 @@ fn xsave_area() -> (u64, u64) {
     }
 }
 
+/// Where the search for a stack page begins, before it is masked.
+pub fn page_hash(page: u64) -> u64 {
+    u64::from((page as u32).wrapping_mul(0x9E37_79B1) >> 8)
+}
+
 /// Calls `look` with the address of each stack page that has had a frame.
 pub fn each_stack_page(mut look: impl FnMut(u64)) {
     let globals = &transect_probe_globals;
@@ -171,7 +194,7 @@ pub fn find(slot: u64) -> Option<&'static Frame> {
         return None;
     }
     let page = slot >> 12;
-    let mut index = u64::from((page as u32).wrapping_mul(0x9E37_79B1) >> 8);
+    let mut index = page_hash(page);
     for _ in 0..64 {
         index &= mask;
         // SAFETY: `index` is within the keys, which stay mapped (`Globals::set`).
@@ -189,4 +212,4 @@ pub fn find(slot: u64) -> Option<&'static Frame> {
     None
 }
 
-const _: () = assert!(size_of::<Globals>() == 64);
+const _: () = assert!(size_of::<Globals>() == 128);

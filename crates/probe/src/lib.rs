@@ -22,6 +22,10 @@ pub mod descriptor;
 pub mod frame;
 #[allow(unsafe_code)]
 pub mod loader;
+#[allow(unsafe_code)]
+pub mod region;
+#[allow(unsafe_code)]
+pub mod scope;
 pub mod trampoline;
 #[allow(unsafe_code)]
 pub mod unwind;

@@ -32,6 +32,9 @@
 //!       E9 <T+5>           jmp T+5
 //! ```
 //!
+//! A region site, a no-op at which the compiler keeps nothing in the flags, has the same without `pushfq` and `popfq`, and
+//! jumps back to the function's code at once.
+//!
 //! Every call meets its return, so that the processor's return prediction holds; a swapped return address would cost
 //! about twenty cycles.
 
@@ -70,6 +73,8 @@ pub enum Call {
     Plain,
     /// Inside of a function: red zone and flags are live.
     Point,
+    /// Inside of a function, at a no-op whose compiler says that the flags are dead: the red zone alone is live.
+    Region,
 }
 
 /// What to build.
@@ -215,6 +220,16 @@ pub fn build(request: &Request<'_>) -> Result<Block, BuildError> {
         Call::Plain => {
             w.near(&[0xFF, 0x15], ENTER);
             w.near(&[0xE9], BODY);
+        }
+        Call::Region => {
+            w.put(&[0x48, 0x8D, 0x64, 0x24, 0x80]);
+            w.near(&[0xFF, 0x15], ENTER);
+            w.put(&[0x48, 0x8D, 0xA4, 0x24, 0x80, 0, 0, 0]);
+            match request.resume {
+                // Nothing was displaced.
+                Some(resume) if request.code.is_empty() => w.far(&[0xE9], resume)?,
+                _ => w.near(&[0xE9], BODY),
+            }
         }
         Call::Point => {
             w.put(&[0x48, 0x8D, 0x64, 0x24, 0x80, 0x9C]);

@@ -10,6 +10,7 @@ use transect_event_abi::probe_arena::ProbeHeader;
 use crate::arch::x86_64::syscall;
 use crate::descriptor::{Descriptor, Registers};
 use crate::frame::{self, transect_probe_globals};
+use crate::scope;
 use crate::trampoline;
 
 /// Names of the functions that need the probe, in whatever object they are defined.
@@ -28,6 +29,9 @@ pub extern "C" fn restore(_id: u32, registers: &Registers, _vectors: u64, _cooki
     if let Some(header) = header() {
         header.abandoned.fetch_add(restored, Ordering::Relaxed);
     }
+    if restored > 0 {
+        scope::thrown(slot, thread_pointer());
+    }
     0
 }
 
@@ -40,15 +44,20 @@ fn header() -> Option<&'static ProbeHeader> {
 /// Where the stack that holds `slot` ends, as far as can be told: the thread control block stands at the end of a
 /// thread's stack in glibc and musl.
 fn stack_end(slot: u64) -> u64 {
-    let block: u64;
-    // SAFETY: a program that unwinds has thread-local storage, whose first word points to itself (x86-64 psABI).
-    unsafe { core::arch::asm!("mov {}, fs:[0]", out(reg) block, options(nostack, readonly, preserves_flags)) };
+    let block = thread_pointer();
     let main = transect_probe_globals.stack_end.load(Ordering::Relaxed);
     [block, main]
         .into_iter()
         .filter(|&end| end > slot && end - slot < SEARCH)
         .min()
         .unwrap_or(slot.saturating_add(SEARCH_UNKNOWN))
+}
+
+fn thread_pointer() -> u64 {
+    let block: u64;
+    // SAFETY: a program that unwinds has thread-local storage, whose first word points to itself (x86-64 psABI).
+    unsafe { core::arch::asm!("mov {}, fs:[0]", out(reg) block, options(nostack, readonly, preserves_flags)) };
+    block
 }
 
 /// Puts return addresses back in all slots from `slot` up to `end`; how many.

@@ -9,7 +9,7 @@ use transect_event_abi::thread::{HISTOGRAM_BUCKETS, bucket};
 use transect_probe::descriptor::{Registers, WANTS_EXIT};
 use transect_probe::frame::{self, Places, transect_probe_globals};
 use transect_probe::trampoline::{self, Call, Request};
-use transect_probe::{Descriptor, Handler, unwind};
+use transect_probe::{Descriptor, Handler, scope, unwind};
 
 fn map(bytes: usize, protection: ProtFlags) -> u64 {
     // SAFETY: a new mapping touches nothing that exists.
@@ -54,7 +54,8 @@ fn shared() -> &'static Arena {
     ARENA.get_or_init(|| {
         let base = map(arena::CODE_OFFSET as usize, ProtFlags::READ | ProtFlags::WRITE);
         let (keys, pool, pages) = frame::map().unwrap();
-        transect_probe_globals.set(&Places { header: base, keys, pool, pages, stack_end: 0, layered: false });
+        let scopes = map(scope::SCOPES_SIZE as usize, ProtFlags::READ | ProtFlags::WRITE);
+        transect_probe_globals.set(&Places { header: base, keys, pool, pages, stack_end: 0, layered: false, scopes });
         Arena { base }
     })
 }
@@ -214,8 +215,18 @@ fn users_handlers_see_and_change_registers_in_every_tier() {
 
 #[test]
 fn all_registers_are_preserved() {
-    for handler in [Handler::Nothing, Handler::Count, Handler::TimeEnter, Handler::LatencyEnter] {
+    for (handler, exit) in [
+        (Handler::Nothing, Handler::TimeExit),
+        (Handler::Count, Handler::TimeExit),
+        (Handler::TimeEnter, Handler::TimeExit),
+        (Handler::LatencyEnter, Handler::TimeExit),
+        (Handler::CpuEnter, Handler::CpuExit),
+        (Handler::FaultsEnter, Handler::FaultsExit),
+        (Handler::PrctlEnter, Handler::TimeExit),
+        (Handler::SyscallEnter, Handler::TimeExit),
+    ] {
         let probed = probe(&ADD, 7, Call::Paired).with(handler);
+        probed.descriptor.exit.store(exit.address(), Ordering::Relaxed);
         shared().record(7).remaining.store(1, Ordering::Relaxed);
         for _ in 0..3 {
             let (rcx, rdx, r8, r9, r10, r11, rax): (u64, u64, u64, u64, u64, u64, u64);

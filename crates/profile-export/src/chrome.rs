@@ -2,7 +2,8 @@
 //!
 //! Each thread is one complete event over its lifetime, each traced call an instant event on its thread, each sampled
 //! function a counter of its latency over time; folded flows have no point in time and are not in it. Of the scheduler,
-//! each slice and each wait is a complete event on its thread, and the number of active threads a counter.
+//! each slice and each wait is a complete event on its thread, and the number of active threads a counter. Of features,
+//! each stay in a region is a complete event on its thread.
 
 use std::io::Write;
 
@@ -30,6 +31,7 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), Export
         .chain(latencies)
         .chain(calls)
         .chain(schedule_events::events(profile))
+        .chain(crate::region_slices::events(profile))
         .enumerate()
     {
         out.write_all(if n == 0 { b"\n" } else { b",\n" })?;

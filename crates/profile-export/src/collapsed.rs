@@ -15,7 +15,10 @@ pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) ->
     }
     let mut lines: BTreeMap<String, i64> = BTreeMap::new();
     for stack in stacks.rows.iter().filter(|s| s.self_ns > 0) {
-        let frames: Vec<String> = stack.frames.iter().map(|f| plain(&stacks.text(f)) + mark(f)).collect();
+        let mut frames: Vec<String> = stack.frames.iter().map(|f| plain(&stacks.text(f)) + mark(f)).collect();
+        if subject == Subject::Walk && stack.class.is_wait() {
+            frames.push("[off-CPU]".to_owned());
+        }
         *lines.entry(frames.join(";")).or_default() += stack.self_ns;
     }
     for (stack, ns) in lines {
@@ -28,6 +31,7 @@ pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) ->
 fn mark(frame: &Frame<'_>) -> &'static str {
     match frame {
         Frame::Function(frame) if frame.space == Space::Kernel => "_[k]",
+        Frame::Node(node) if node.space == Space::Kernel => "_[k]",
         _ => "",
     }
 }

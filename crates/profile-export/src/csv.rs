@@ -9,7 +9,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::Value;
 use transect_analyze::Selection;
-use transect_profile_model::Profile;
+use transect_profile_model::{Metric, Profile};
 
 use crate::{ExportError, Format};
 
@@ -44,8 +44,12 @@ pub const FLOW_COLUMNS: [&str; 27] = [
     "feature",
 ];
 
-/// Columns of latency rows, in order.
-pub const LATENCY_COLUMNS: [&str; 16] = [
+/// Columns of latency rows, in order: amounts of time are named as such, counts are not.
+pub fn latency_columns(metric: Metric) -> &'static [&'static str] {
+    if metric.is_time() { &LATENCY_TIMES } else { &LATENCY_COUNTS }
+}
+
+const LATENCY_TIMES: [&str; 16] = [
     "function",
     "component",
     "calls_seen",
@@ -57,6 +61,25 @@ pub const LATENCY_COLUMNS: [&str; 16] = [
     "max_ns",
     "calls_estimated",
     "total_ns",
+    "symbol",
+    "file",
+    "line",
+    "address",
+    "process",
+];
+
+const LATENCY_COUNTS: [&str; 16] = [
+    "function",
+    "component",
+    "calls_seen",
+    "samples",
+    "mean",
+    "p50",
+    "p90",
+    "p99",
+    "max",
+    "calls_estimated",
+    "total",
     "symbol",
     "file",
     "line",
@@ -84,13 +107,149 @@ pub const CRITICAL_PATH_COLUMNS: [&str; 16] = [
     "parallelism",
 ];
 
+/// Columns of features and regions, in order: `row` is `feature` or `region`.
+pub const FEATURE_COLUMNS: [&str; 32] = [
+    "row",
+    "features",
+    "inclusive_ns",
+    "exclusive_ns",
+    "decided_ns",
+    "cpu_ns",
+    "entries",
+    "threads",
+    "samples",
+    "method",
+    "exclusive_ns_low",
+    "exclusive_ns_high",
+    "inclusive_ns_low",
+    "inclusive_ns_high",
+    "id",
+    "component",
+    "number",
+    "kind",
+    "function",
+    "file",
+    "line",
+    "end_line",
+    "parent",
+    "sites",
+    "irregular",
+    "callee",
+    "api",
+    "class",
+    "calls",
+    "total_ns",
+    "self_ns",
+    "wait_ns",
+];
+
+/// The rows of all tables of the features view, each with its kind.
+pub fn feature_rows(mut view: serde_json::Map<String, Value>) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for (key, kind) in
+        [("features", "feature"), ("regions", "region"), ("feature_apis", "api"), ("feature_components", "component")]
+    {
+        let Some(Value::Array(of_kind)) = view.remove(key) else { continue };
+        for mut row in of_kind {
+            if let Value::Object(row) = &mut row {
+                row.insert("row".to_owned(), kind.into());
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+/// Columns of the frames of a walk's chains, in order: those of the chain, then those of the frame.
+pub const WALK_COLUMNS: [&str; 29] = [
+    "chain",
+    "thread_group",
+    "process",
+    "executable",
+    "threads",
+    "total",
+    "ends",
+    "waiting_for",
+    "conclusion",
+    "next",
+    "depth",
+    "function",
+    "component",
+    "space",
+    "inlined",
+    "share",
+    "share_low",
+    "share_high",
+    "method",
+    "on_ns",
+    "runnable_ns",
+    "blocked_ns",
+    "file",
+    "line",
+    "disputed",
+    "woken_by",
+    "samples",
+    "node",
+    "frames",
+];
+
+/// The frames of a walk's chains as rows, each with its chain's fields; a chain without frames is one row.
+pub fn walk_rows(chains: Vec<Value>) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for (number, chain) in chains.into_iter().enumerate() {
+        let Value::Object(mut chain) = chain else { continue };
+        let frames = match chain.remove("frames") {
+            Some(Value::Array(frames)) => frames,
+            _ => Vec::new(),
+        };
+        chain.insert("chain".to_owned(), number.into());
+        chain.insert("frames".to_owned(), frames.len().into());
+        if frames.is_empty() {
+            rows.push(Value::Object(chain));
+            continue;
+        }
+        for (depth, frame) in frames.into_iter().enumerate() {
+            let mut row = chain.clone();
+            row.insert("depth".to_owned(), depth.into());
+            // `share` and `woken_by` are the frame's: those of the chain are its last frame's.
+            if let Value::Object(frame) = frame {
+                row.extend(frame);
+            }
+            rows.push(Value::Object(row));
+        }
+    }
+    rows
+}
+
 pub(crate) fn write_critical_paths(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
     let paths = transect_analyze::criticality(profile, &Selection::default()).map(|view| view.paths);
     write_rows(&CRITICAL_PATH_COLUMNS, &paths.unwrap_or_default(), out)
 }
 
+pub(crate) fn write_walk(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
+    let chains = transect_analyze::walk(profile, &Selection::default()).map(|view| view.chains).unwrap_or_default();
+    let chains = match serde_json::to_value(chains).map_err(|e| ExportError::json(Format::Csv, e))? {
+        Value::Array(chains) => chains,
+        _ => Vec::new(),
+    };
+    write_rows(&WALK_COLUMNS, &walk_rows(chains), out)
+}
+
+pub(crate) fn write_features(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
+    let view = transect_analyze::features(profile, &Selection::default());
+    let rows = match serde_json::to_value(view).map_err(|e| ExportError::json(Format::Csv, e))? {
+        Value::Object(view) => feature_rows(view),
+        _ => Vec::new(),
+    };
+    write_rows(&FEATURE_COLUMNS, &rows, out)
+}
+
 pub(crate) fn write_latency(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {
-    write_rows(&LATENCY_COLUMNS, &transect_analyze::latency(profile, &Selection::default()), out)
+    write_rows(
+        latency_columns(transect_analyze::latency_metric(profile)),
+        &transect_analyze::latency(profile, &Selection::default()),
+        out,
+    )
 }
 
 pub(crate) fn write_flows(profile: &Profile, out: &mut dyn Write) -> Result<(), ExportError> {

@@ -31,6 +31,14 @@ pub enum ExportError {
         "the profile holds nothing of the scheduler: record it with --collect sched, or with: transect criticality"
     )]
     NoSchedule,
+    /// The profile holds no walk.
+    #[error("the profile holds no walk: record one with `transect walk`")]
+    NoWalk,
+    /// The profile holds no time of features.
+    #[error(
+        "the profile holds no time of features: build the program with transect-cc and record it with --collect feature"
+    )]
+    NoFeatures,
     /// An encoder of another crate refused the data.
     #[error("cannot encode the profile as {format}: {reason}")]
     Encode {

@@ -3,8 +3,10 @@
 //! Folded flows have no point in time: each thread's stacks are laid one after the other from the thread's start, the
 //! heaviest first, each as long as its self time. Call tree and flame graph are exact, the order on the timeline is
 //! not. Traced calls are markers at their true times. Of critical paths, samples have their true times as far as the
-//! recording kept them, and waits are markers.
+//! recording kept them, and waits are markers. A walk's call tree is laid out as flows are, a track for each thread
+//! group, time off processors in the category of waiting.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
@@ -15,18 +17,23 @@ use fxprof_processed_profile::{
     StackHandle, StaticSchemaMarker, StaticSchemaMarkerField, StringHandle, ThreadHandle, Timestamp, WeightType,
 };
 use serde_json::Value;
-use transect_profile_model::{ApiClass, Profile, SchedWait, StackId, TaskId, ThreadId, TraceEvent};
+use transect_profile_model::{ApiClass, Profile, SchedWait, StackId, TaskId, ThreadId, TraceEvent, WalkGroup};
 
+use crate::region_slices::{Stay, stays};
+use crate::region_stacks::{features, text};
 use crate::stack::{Stack, Stacks, file_name};
 use crate::{ExportError, Format, Subject};
 
-/// Waits that become markers, the longest: the viewer is slow with more.
+/// Waits, or stays in regions, that become markers, the longest: the viewer is slow with more.
 const MOST_WAITS: usize = 100_000;
 
 pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) -> Result<(), ExportError> {
     let stacks = Stacks::collect(profile, subject);
     if subject == Subject::Criticality {
         return write_schedule(profile, &stacks, out);
+    }
+    if subject == Subject::Walk {
+        return write_walk(profile, &stacks, out);
     }
     if !stacks.has_times {
         return Err(ExportError::NoTimes { format: Format::Firefox });
@@ -43,6 +50,16 @@ pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) ->
         };
         rows.sort_by_key(|s| std::cmp::Reverse(s.self_ns));
         layout.add_samples(handle, thread.start_ns, &rows, &stacks);
+    }
+    if subject == Subject::Features {
+        let mut stays = stays(profile);
+        stays.sort_by_key(|stay| (Reverse(stay.end_ns.saturating_sub(stay.start_ns)), stay.start_ns));
+        stays.truncate(MOST_WAITS);
+        for stay in stays {
+            if let Some(&handle) = threads.get(stay.thread_id as usize) {
+                layout.add_stay(handle, profile, &stay);
+            }
+        }
     }
     for event in &profile.trace {
         if let Some(&handle) = threads.get(event.thread as usize) {
@@ -72,6 +89,32 @@ fn write_schedule(profile: &Profile, stacks: &Stacks<'_>, out: &mut dyn Write) -
     }
     let json = layout.into_json().map_err(|e| ExportError::json(Format::Firefox, e))?;
     serde_json::to_writer(out, &json).map_err(|e| ExportError::json(Format::Firefox, e))
+}
+
+/// A track for each thread group.
+fn write_walk(profile: &Profile, stacks: &Stacks<'_>, out: &mut dyn Write) -> Result<(), ExportError> {
+    let mut layout = Layout::new(profile);
+    let start_ns = profile.meta.walk.as_ref().map_or(0, |session| session.start_ns);
+    let mut other = 0;
+    let groups = profile.walk.groups.iter().map(|group| {
+        // Groups have no thread id: the main thread's is its process', others count.
+        let pid = profile.processes.get(group.process as usize).map_or(0, |process| process.pid);
+        other += 1;
+        let tid = if group.thread_group == "main" { pid } else { other };
+        (group.process, tid, group.thread_group.as_str(), start_ns, start_ns.saturating_add(lifetime_ns(group)))
+    });
+    let threads = layout.add(profile, groups);
+    for (id, &handle) in (0..).zip(&threads) {
+        let mut rows: Vec<&Stack<'_>> = stacks.rows.iter().filter(|stack| stack.thread == id).collect();
+        rows.sort_by_key(|stack| std::cmp::Reverse(stack.self_ns));
+        layout.add_samples(handle, start_ns, &rows, stacks);
+    }
+    let json = layout.into_json().map_err(|e| ExportError::json(Format::Firefox, e))?;
+    serde_json::to_writer(out, &json).map_err(|e| ExportError::json(Format::Firefox, e))
+}
+
+fn lifetime_ns(group: &WalkGroup) -> i64 {
+    group.on_ns.saturating_add(group.runnable_ns).saturating_add(group.blocked_ns)
 }
 
 /// Stacks of each thread by time. A stack's criticality is divided evenly among the timer's samples of it; what has
@@ -218,7 +261,7 @@ impl Layout {
 
     fn add_wait(&mut self, thread: ThreadHandle, profile: &Profile, wait: &SchedWait) {
         let name_of = |task: TaskId| profile.sched.tasks.get(task as usize).map_or("?", |task| task.name.as_str());
-        let mut details = wait.object.clone();
+        let mut details = wait.object.to_string();
         for (word, party) in [("held by", wait.holder), ("woken by", wait.waker)] {
             if let Some(party) = party {
                 let between = if details.is_empty() { "" } else { ", " };
@@ -231,6 +274,18 @@ impl Layout {
         };
         let timing = MarkerTiming::Interval(timestamp(wait.begin_ns), timestamp(wait.end_ns));
         self.target.add_marker(thread, timing, marker);
+    }
+
+    fn add_stay(&mut self, thread: ThreadHandle, profile: &Profile, stay: &Stay<'_>) {
+        let marker = TracedCall {
+            name: self.target.intern_string(&features(&profile.feature, stay.region)),
+            details: self.target.intern_string(&text(&profile.feature, stay.region)),
+        };
+        self.target.add_marker(
+            thread,
+            MarkerTiming::Interval(timestamp(stay.start_ns), timestamp(stay.end_ns)),
+            marker,
+        );
     }
 
     /// The crate takes integer weights, the format fractional milliseconds: a weight is first an index into
@@ -262,7 +317,7 @@ impl Layout {
     }
 }
 
-/// One call of `--trace`, or one wait.
+/// One call of `--trace`, one wait, or one stay in a region.
 struct TracedCall {
     name: StringHandle,
     details: StringHandle,

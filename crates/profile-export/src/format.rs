@@ -17,13 +17,17 @@ pub enum Format {
     /// Chrome trace events (JSON object format): life spans of threads and the traced calls, for Perfetto and
     /// `chrome://tracing`.
     Chrome,
+    /// Perfetto's own trace format: life spans of threads and the regions in which they were, for
+    /// [ui.perfetto.dev](https://ui.perfetto.dev) and `trace_processor`.
+    Perfetto,
     /// Flow rows as comma-separated values (RFC 4180) with a header line.
     Csv,
 }
 
 impl Format {
     /// Every format, in the order of the help text.
-    pub const ALL: [Self; 6] = [Self::Pprof, Self::Collapsed, Self::Firefox, Self::Speedscope, Self::Chrome, Self::Csv];
+    pub const ALL: [Self; 7] =
+        [Self::Pprof, Self::Collapsed, Self::Firefox, Self::Speedscope, Self::Chrome, Self::Perfetto, Self::Csv];
 
     /// The word on the command line.
     pub fn as_str(self) -> &'static str {
@@ -33,6 +37,7 @@ impl Format {
             Self::Firefox => "firefox",
             Self::Speedscope => "speedscope",
             Self::Chrome => "chrome",
+            Self::Perfetto => "perfetto",
             Self::Csv => "csv",
         }
     }
@@ -45,13 +50,14 @@ impl Format {
             Self::Firefox => "json",
             Self::Speedscope => "speedscope.json",
             Self::Chrome => "trace.json",
+            Self::Perfetto => "pftrace",
             Self::Csv => "csv",
         }
     }
 
     /// True if the output is not text: a terminal should not be written to.
     pub fn is_binary(self) -> bool {
-        self == Self::Pprof
+        matches!(self, Self::Pprof | Self::Perfetto)
     }
 }
 
@@ -63,7 +69,7 @@ impl fmt::Display for Format {
 
 /// The word is none of [`Format::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown export format `{0}`: choose pprof, collapsed, firefox, speedscope, chrome or csv")]
+#[error("unknown export format `{0}`: choose pprof, collapsed, firefox, speedscope, chrome, perfetto or csv")]
 pub struct UnknownFormat(pub String);
 
 impl FromStr for Format {

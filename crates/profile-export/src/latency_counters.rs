@@ -22,12 +22,13 @@ pub(crate) fn events(profile: &Profile) -> Vec<Value> {
 fn counters(row: &LatencyRow, function: &HeatFunction, heat: &LatencyHeat) -> Vec<Value> {
     let cells: Vec<[u32; 3]> = function.cells.chunks_exact(3).map(|cell| [cell[0], cell[1], cell[2]]).collect();
     let pid = row.process.unwrap_or(0);
+    let [p50, p99] = if row.metric.is_time() { ["p50 ns", "p99 ns"] } else { ["p50", "p99"] };
     let counter = |slice: &[[u32; 3]]| {
         let start_ns = *heat.starts_ns.get(slice[0][0] as usize)?;
         Some(json!({
             "ph": "C", "cat": "latency", "name": format!("{} ({})", row.function, row.component), "pid": pid,
             "tid": pid, "ts": super::chrome::microseconds(start_ns),
-            "args": { "p50 ns": quantile(slice, heat, 0.50), "p99 ns": quantile(slice, heat, 0.99) },
+            "args": { p50: quantile(slice, heat, 0.50), p99: quantile(slice, heat, 0.99) },
         }))
     };
     cells.chunk_by(|a, b| a[0] == b[0]).filter_map(counter).collect()

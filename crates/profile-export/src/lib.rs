@@ -13,6 +13,14 @@
 //! thread group, then the functions of the call stack; weights are criticality and add up to the elapsed time. Chrome
 //! traces have every slice and every wait, and the number of active threads as a counter.
 //!
+//! Of a walk, they show the joined call tree of program and kernel ([`Subject::Walk`]): time on processors and off
+//! them are sample types of their own in pprof, profiles of their own in speedscope, categories in Firefox, and told
+//! apart by a last frame `[off-CPU]` in folded stacks. CSV has the frames of its chains.
+//!
+//! Of features, they show stacks of nested regions ([`Subject::Features`]): program, thread group, then
+//! `{features} function (file:line)` for each open region; weights are wall time. Chrome and Perfetto traces, and markers
+//! in Firefox, show when they ran.
+//!
 //! Not for reading profiles back: the folder written by `transect-profile-store` is the only lossless form.
 #![forbid(unsafe_code)]
 
@@ -24,10 +32,14 @@ mod error;
 mod firefox;
 mod format;
 mod latency_counters;
+mod perfetto;
 mod pprof;
+mod region_slices;
+mod region_stacks;
 mod schedule_events;
 mod speedscope;
 mod stack;
+mod walk_stacks;
 
 use std::io::Write;
 
@@ -43,11 +55,21 @@ pub enum Subject {
     Flows,
     /// Call paths, weighted by criticality.
     Criticality,
+    /// The joined call tree of a walk, on and off processors apart.
+    Walk,
+    /// Nested regions of features, by time.
+    Features,
 }
 
 impl Subject {
-    /// What `profile` holds; flows if it holds both.
+    /// What `profile` holds; flows if it holds them, else a walk if it holds one.
     pub fn of(profile: &Profile) -> Self {
+        if profile.flows.is_empty() && !profile.walk.nodes.is_empty() {
+            return Self::Walk;
+        }
+        if profile.flows.is_empty() && !profile.feature.nodes.is_empty() {
+            return Self::Features;
+        }
         let schedule = profile.meta.criticality.is_some() || !profile.sched.tasks.is_empty();
         if schedule && profile.flows.is_empty() { Self::Criticality } else { Self::Flows }
     }
@@ -66,7 +88,8 @@ pub fn export(profile: &Profile, format: Format, out: &mut dyn Write) -> Result<
 /// The same, of `subject`.
 ///
 /// # Errors
-/// As [`export`], and [`ExportError::NoSchedule`] if the profile holds nothing of the scheduler.
+/// As [`export`], [`ExportError::NoSchedule`] if the profile holds nothing of the scheduler, and
+/// [`ExportError::NoWalk`] if it holds no walk, [`ExportError::NoFeatures`] if it holds no time of features.
 pub fn export_subject(
     profile: &Profile,
     format: Format,
@@ -75,6 +98,12 @@ pub fn export_subject(
 ) -> Result<(), ExportError> {
     if subject == Subject::Criticality && profile.sched.tasks.is_empty() {
         return Err(ExportError::NoSchedule);
+    }
+    if subject == Subject::Walk && profile.walk.groups.is_empty() {
+        return Err(ExportError::NoWalk);
+    }
+    if subject == Subject::Features && profile.feature.nodes.is_empty() {
+        return Err(ExportError::NoFeatures);
     }
     let stacks = matches!(format, Format::Pprof | Format::Collapsed | Format::Firefox | Format::Speedscope);
     let latencies_alone = profile.flows.is_empty() && profile.threads.is_empty() && !profile.latency.is_empty();
@@ -87,6 +116,9 @@ pub fn export_subject(
         Format::Firefox => firefox::write(profile, subject, out),
         Format::Speedscope => speedscope::write(profile, subject, out),
         Format::Chrome => chrome::write(profile, out),
+        Format::Perfetto => perfetto::write(profile, out),
+        Format::Csv if subject == Subject::Features => csv::write_features(profile, out),
+        Format::Csv if subject == Subject::Walk => csv::write_walk(profile, out),
         Format::Csv if subject == Subject::Criticality => csv::write_critical_paths(profile, out),
         Format::Csv if profile.flows.is_empty() && !profile.latency.is_empty() => csv::write_latency(profile, out),
         Format::Csv => csv::write_flows(profile, out),

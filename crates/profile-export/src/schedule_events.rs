@@ -36,7 +36,7 @@ fn slice_event(profile: &Profile, slice: &Slice) -> Option<Value> {
 /// A wait; of several summed up in one row, their time from the first on.
 fn wait_event(profile: &Profile, wait: &SchedWait) -> Option<Value> {
     let task = profile.sched.tasks.get(wait.task as usize)?;
-    let mut args = json!({ "object": wait.object, "count": wait.count, "idle_ns": wait.idle_ns });
+    let mut args = json!({ "object": *wait.object, "count": wait.count, "idle_ns": wait.idle_ns });
     for (word, party) in [("holder", wait.holder), ("waker", wait.waker)] {
         if let Some(Party { task, stack }) = party {
             args[word] = profile.sched.tasks.get(task as usize).map_or("?", |task| task.name.as_str()).into();

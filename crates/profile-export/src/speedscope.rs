@@ -1,6 +1,7 @@
 //! speedscope's file format, <https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources>.
 //!
-//! One sampled profile for self time (criticality) and one for calls (samples), over the same stacks.
+//! One sampled profile for self time (criticality; of a walk, time on processors, off them and both) and one for calls
+//! (samples), over the same stacks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -50,11 +51,27 @@ pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) ->
     let stacks = Stacks::collect(profile, subject);
     let mut frames = Frames::default();
     let mut profiles = Vec::new();
-    if stacks.has_times {
-        let name = if subject == Subject::Criticality { "criticality" } else { "self time" };
+    if subject == Subject::Walk {
+        for (name, weight) in [
+            ("both", (|s| s.self_ns) as fn(&Stack<'_>) -> i64),
+            ("on-CPU", |s| s.total_ns),
+            ("off-CPU", |s| s.attributed_ns),
+        ] {
+            profiles.push(sampled(name, "nanoseconds", &stacks, &mut frames, weight));
+        }
+    } else if stacks.has_times {
+        let name = match subject {
+            Subject::Criticality => "criticality",
+            Subject::Features => "time",
+            _ => "self time",
+        };
         profiles.push(sampled(name, "nanoseconds", &stacks, &mut frames, |s| s.self_ns));
     }
-    let counted = if subject == Subject::Criticality { "samples and waits" } else { "calls" };
+    let counted = match subject {
+        Subject::Flows => "calls",
+        Subject::Features => "entries",
+        _ => "samples and waits",
+    };
     profiles.push(sampled(counted, "none", &stacks, &mut frames, |s| s.calls));
     let file = File {
         schema: "https://www.speedscope.app/file-format-schema.json",

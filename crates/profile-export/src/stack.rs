@@ -1,7 +1,9 @@
 //! A profile's flows, or its critical paths, as weighted stacks: the form that all stack formats share.
 
 use transect_analyze::Names;
-use transect_profile_model::{ApiClass, ComponentId, Flow, Profile, StackFrame, ThreadId, WaitKind};
+use transect_profile_model::{
+    ApiClass, ComponentId, FeatureRegion, FeatureTables, Flow, Profile, StackFrame, ThreadId, WaitKind, WalkNode,
+};
 
 use crate::Subject;
 
@@ -19,6 +21,10 @@ pub(crate) enum Frame<'a> {
     Api(ComponentId, &'a Flow),
     /// A function of a call stack.
     Function(&'a StackFrame),
+    /// A function of a walk's call tree.
+    Node(&'a WalkNode),
+    /// A region of a feature.
+    Region(&'a FeatureRegion),
     /// Waiting, below the function that waits.
     Waiting(WaitKind),
     /// No stack was taken.
@@ -28,17 +34,19 @@ pub(crate) enum Frame<'a> {
 /// One stack with what was measured at its leaf.
 #[derive(Debug, Clone)]
 pub(crate) struct Stack<'a> {
-    /// Thread that was measured; of critical paths, a row number in the scheduler's tasks.
+    /// Thread that was measured; of critical paths, a row number in the scheduler's tasks; of walks, in their groups.
     pub thread: ThreadId,
     /// Frames, root first.
     pub frames: Vec<Frame<'a>>,
-    /// Calls entered; 0 for a program's own code. Of critical paths, samples and waits.
+    /// Calls entered; 0 for a program's own code. Of critical paths and walks, samples and waits; of regions, entries.
     pub calls: i64,
-    /// Wall time from entry to return, ns. Of critical paths, the time active or waited.
+    /// Wall time from entry to return, ns. Of critical paths, the time active or waited; of walks and
+    /// regions, on a processor.
     pub total_ns: i64,
-    /// The same less calls made meanwhile into other components, ns. Of critical paths, criticality.
+    /// The same less calls made meanwhile into other components, ns. Of critical paths, criticality; of walks, the time
+    /// in the function itself.
     pub self_ns: i64,
-    /// Total, each instant divided by the number of active threads, ns.
+    /// Total, each instant divided by the number of active threads, ns. Of walks, the time off processors.
     pub attributed_ns: i64,
     /// Kind of time.
     pub class: ApiClass,
@@ -54,6 +62,8 @@ pub(crate) struct Stacks<'a> {
     pub names: Names,
     /// False if the profile holds counts only.
     pub has_times: bool,
+    /// Names of features.
+    feature: &'a FeatureTables,
 }
 
 impl<'a> Stacks<'a> {
@@ -61,10 +71,14 @@ impl<'a> Stacks<'a> {
     pub(crate) fn collect(profile: &'a Profile, subject: Subject) -> Self {
         match subject {
             Subject::Flows => Self::of_flows(profile),
-            Subject::Criticality => {
-                Self { rows: crate::critical_path::stacks(profile), names: Names::new(profile), has_times: true }
-            }
+            Subject::Criticality => Self::timed(profile, crate::critical_path::stacks(profile)),
+            Subject::Walk => Self::timed(profile, crate::walk_stacks::stacks(profile)),
+            Subject::Features => Self::timed(profile, crate::region_stacks::stacks(profile)),
         }
+    }
+
+    fn timed(profile: &'a Profile, rows: Vec<Stack<'a>>) -> Self {
+        Self { rows, names: Names::new(profile), has_times: true, feature: &profile.feature }
     }
 
     fn of_flows(profile: &'a Profile) -> Self {
@@ -93,7 +107,7 @@ impl<'a> Stacks<'a> {
         if has_times {
             rows.extend(own_code(profile));
         }
-        Self { rows, names, has_times }
+        Self { rows, names, has_times, feature: &profile.feature }
     }
 
     /// Text of a frame.
@@ -104,6 +118,8 @@ impl<'a> Stacks<'a> {
             Frame::Component(id) => self.component(*id).to_owned(),
             Frame::Api(id, flow) => format!("{}!{}", self.component(*id), flow.api),
             Frame::Function(frame) => frame.function.clone(),
+            Frame::Node(node) => node.function.clone(),
+            Frame::Region(region) => crate::region_stacks::text(self.feature, region),
             Frame::Waiting(kind) => format!("[waits: {}]", kind.as_str()),
             Frame::NoStack => "[no stack]".to_owned(),
         }
@@ -120,7 +136,7 @@ pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or(path)
 }
 
-fn thread_frames(profile: &Profile, thread: ThreadId) -> Vec<Frame<'_>> {
+pub(crate) fn thread_frames(profile: &Profile, thread: ThreadId) -> Vec<Frame<'_>> {
     let thread = profile.threads.get(thread as usize);
     let process = thread.and_then(|t| profile.processes.get(t.process as usize));
     vec![

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{ComponentId, ProcessId};
@@ -288,8 +290,8 @@ pub struct SchedWait {
     pub task: TaskId,
     /// What for.
     pub kind: WaitKind,
-    /// File name, peer, address with symbol; empty if there is none.
-    pub object: String,
+    /// File name, peer, address with symbol; empty if there is none. Shared: rows are many, objects are few.
+    pub object: Arc<str>,
     /// The waiter's stack when it blocked; `None` where parallelism was not low or the stack was lost.
     pub stack: Option<StackId>,
     /// Who held the lock when the wait began.

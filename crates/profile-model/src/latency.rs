@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{ComponentId, ProcessId};
+use crate::{ComponentId, Metric, ProcessId};
 
 /// Row number in [`crate::Profile::latency`].
 pub type LatencyId = u32;
@@ -27,30 +27,31 @@ pub struct Latency {
     pub calls_seen: i64,
     /// Calls that were timed.
     pub samples: i64,
-    /// Sum of their durations from entry to return, ns, less what timing an empty function shows.
-    pub total_ns: i64,
-    /// The longest, ns; 0 without samples.
-    pub max_ns: i64,
+    /// Sum of what they took from entry to return, in the unit of [`LatencySession::metric`] (durations in ns), less what
+    /// timing an empty function shows.
+    pub total: i64,
+    /// The largest of them; 0 without samples.
+    pub max: i64,
     /// Estimate of all calls of the measurement: those seen, and for the time in which the probe was switched off the
     /// mean of the rates in the windows in which it was on. `None` if that is not known.
     pub calls_estimated: Option<i64>,
-    /// Durations by size, ascending, buckets without samples left out.
+    /// Samples by size, ascending, buckets without samples left out.
     pub histogram: Vec<LatencyBucket>,
 }
 
-/// Samples of one duration, to within an eighth: buckets are those of the agent (8 per power of two of clock ticks,
-/// as in HdrHistogram), their bounds converted to nanoseconds by the recorder.
+/// Samples of one size, to within an eighth: buckets are those of the agent (8 per power of two of what it reads, as in
+/// HdrHistogram), their bounds converted from clock ticks to nanoseconds by the recorder where they are durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencyBucket {
-    /// Shortest duration, ns.
-    pub low_ns: i64,
-    /// Where the next bucket begins, ns; equal to `low_ns` in buckets of less than a nanosecond.
-    pub high_ns: i64,
+    /// Smallest size, in the unit of [`LatencySession::metric`].
+    pub low: i64,
+    /// Where the next bucket begins; equal to `low` in buckets of less than a nanosecond.
+    pub high: i64,
     /// Samples.
     pub count: i64,
 }
 
-/// Samples of one function and one duration in one slice of the run: a cell of the picture of latency over time.
+/// Samples of one function and one size in one slice of the run: a cell of the picture of latency over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LatencySlice {
     /// The function.
@@ -82,6 +83,9 @@ pub enum LatencySampling {
 /// Facts about a latency measurement as a whole; counts are sums over its processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LatencySession {
+    /// What calls are measured in; absent in older profiles, which have durations.
+    #[serde(default)]
+    pub metric: Metric,
     /// How often functions were sampled.
     pub sampling: LatencySampling,
     /// Time between two switchings on, ns.
@@ -104,7 +108,7 @@ pub struct LatencySession {
     pub samples_per_second: f64,
     /// Share of `measured_ns` that one processor spent in switching, 0.0–1.0.
     pub toggling_share: f64,
-    /// What a timed call of an empty function shows, ns; taken off every duration.
+    /// What a timed call of an empty function shows, ns (or a count); taken off every sample.
     pub empty_ns: f64,
     /// How often the program's threads were stopped to install or remove probes.
     pub stops: i64,
@@ -116,4 +120,8 @@ pub struct LatencySession {
     pub abandoned: i64,
     /// Calls that should have been timed and were not, for want of memory.
     pub untimed: i64,
+    /// Calls whose thread's clock or counter could not be read at entry and return: the process had put itself under a
+    /// filter of system calls, or the call ended on another thread than it began on. 0 with wall time.
+    #[serde(default)]
+    pub unread: i64,
 }

@@ -6,23 +6,35 @@
 #![forbid(unsafe_code)]
 
 mod criticality;
+mod feature;
 mod flow;
 mod latency;
 mod loss;
 mod meta;
+mod metric;
 mod thread;
 mod wait;
+mod walk;
 
 pub use criticality::{
     CallStack, FrameId, Moment, Origin, Parallelism, Party, SchedSample, SchedSession, SchedTables, SchedWait, Slice,
     Space, StackFrame, StackId, Task, TaskId, WaitKind,
 };
+pub use feature::{
+    Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, ImplicitFlow, RegionContext,
+    RegionId, RegionKind, RegionMethod, RegionNode, RegionNodeId, RegionSlice,
+};
 pub use flow::{ApiClass, Component, Flow, TraceEvent};
 pub use latency::{Latency, LatencyBucket, LatencyId, LatencySampling, LatencySession, LatencySlice};
 pub use loss::{Loss, LossKind};
 pub use meta::{Clock, Machine, Meta, Timing};
+pub use metric::Metric;
 pub use thread::{Process, Thread};
 pub use wait::{Lock, Wait};
+pub use walk::{
+    KernelTiming, ShareMethod, UserTiming, WalkChain, WalkEnd, WalkFrame, WalkGroup, WalkGroupId, WalkNode, WalkNodeId,
+    WalkSession, WalkStep, WalkSystemCall, WalkTables,
+};
 
 /// Version of the table layout; raised whenever a reader of the older one would misread the newer one.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -59,6 +71,32 @@ pub struct Profile {
     pub latency_slices: Vec<LatencySlice>,
     /// What the scheduler's events tell.
     pub sched: SchedTables,
+    /// What a walk found.
+    pub walk: WalkTables,
+    /// Time per feature.
+    pub feature: FeatureTables,
     /// Everything that the recording knows it did not see.
     pub loss: Vec<Loss>,
+}
+
+impl Profile {
+    /// A profile without rows.
+    pub fn new(meta: Meta) -> Self {
+        Self {
+            meta,
+            components: Vec::new(),
+            processes: Vec::new(),
+            threads: Vec::new(),
+            flows: Vec::new(),
+            waits: Vec::new(),
+            locks: Vec::new(),
+            trace: Vec::new(),
+            latency: Vec::new(),
+            latency_slices: Vec::new(),
+            sched: SchedTables::default(),
+            walk: WalkTables::default(),
+            feature: FeatureTables::default(),
+            loss: Vec::new(),
+        }
+    }
 }

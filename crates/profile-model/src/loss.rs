@@ -21,6 +21,8 @@ pub enum LossKind {
     UnhookedSlots,
     /// Calls that should have been timed and were only counted.
     UntimedCalls,
+    /// Events that are in all counts and times, but were not kept one by one.
+    SummedEvents,
     /// Trace events overwritten or not written.
     DroppedEvents,
     /// Stacks cut short.
@@ -41,6 +43,7 @@ impl LossKind {
         match self {
             Self::UnhookedSlots => "unhooked slots",
             Self::UntimedCalls => "untimed calls",
+            Self::SummedEvents => "summed events",
             Self::DroppedEvents => "dropped events",
             Self::TruncatedStacks => "truncated stacks",
             Self::RefusedSites => "refused sites",
@@ -55,6 +58,7 @@ impl LossKind {
         [
             Self::UnhookedSlots,
             Self::UntimedCalls,
+            Self::SummedEvents,
             Self::DroppedEvents,
             Self::TruncatedStacks,
             Self::RefusedSites,

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{LatencySession, SchedSession};
+use crate::{FeatureSession, LatencySession, SCHEMA_VERSION, SchedSession, WalkSession};
 
 /// Facts about a recording, kept in `meta.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,8 @@ pub struct Meta {
     /// Timing mode of the flow collector.
     pub timing: Timing,
     /// Estimated share of the run that the measurement itself took, 0.0–1.0: timed and counted calls times their
-    /// calibrated cost over the threads' lifetime.
+    /// calibrated cost over the threads' lifetime; scheduler events times theirs over the threads' running time. Zero if
+    /// there is no estimate.
     pub overhead_estimate: f64,
     /// Wall time from launch to the end of the recording, ns.
     pub wall_ns: i64,
@@ -32,6 +33,34 @@ pub struct Meta {
     /// The recording of scheduler events, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub criticality: Option<SchedSession>,
+    /// The walk, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub walk: Option<WalkSession>,
+    /// The measurement of features, if there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feature: Option<FeatureSession>,
+}
+
+impl Meta {
+    /// Facts about a recording that has counted nothing yet.
+    pub fn new(machine: Machine, clock: Clock) -> Self {
+        Self {
+            schema: SCHEMA_VERSION,
+            command: Vec::new(),
+            machine,
+            clock,
+            collectors: Vec::new(),
+            timing: Timing::Count,
+            overhead_estimate: 0.0,
+            wall_ns: 0,
+            started_unix_ns: 0,
+            exit_status: None,
+            latency: None,
+            criticality: None,
+            walk: None,
+            feature: None,
+        }
+    }
 }
 
 /// The recording machine.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::reader::get_typed_column_reader;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedColumnWriter;
@@ -23,8 +23,12 @@ pub(crate) enum Values<'a> {
     /// Integers that grow slowly or are small: kept as differences.
     Series(Vec<i64>),
     OptionalInt64(Vec<Option<i64>>),
+    /// Finite numbers.
+    Double(Vec<f64>),
+    OptionalDouble(Vec<Option<f64>>),
     Boolean(Vec<bool>),
     Text(Vec<&'a str>),
+    OwnedText(Vec<String>),
 }
 
 impl Values<'_> {
@@ -33,8 +37,11 @@ impl Values<'_> {
             Self::Int32(values) => values.len(),
             Self::Int64(values) | Self::Series(values) => values.len(),
             Self::OptionalInt64(values) => values.len(),
+            Self::Double(values) => values.len(),
+            Self::OptionalDouble(values) => values.len(),
             Self::Boolean(values) => values.len(),
             Self::Text(values) => values.len(),
+            Self::OwnedText(values) => values.len(),
         }
     }
 
@@ -42,13 +49,14 @@ impl Values<'_> {
         let physical = match self {
             Self::Int32(_) => PhysicalType::INT32,
             Self::Int64(_) | Self::Series(_) | Self::OptionalInt64(_) => PhysicalType::INT64,
+            Self::Double(_) | Self::OptionalDouble(_) => PhysicalType::DOUBLE,
             Self::Boolean(_) => PhysicalType::BOOLEAN,
-            Self::Text(_) => PhysicalType::BYTE_ARRAY,
+            Self::Text(_) | Self::OwnedText(_) => PhysicalType::BYTE_ARRAY,
         };
-        let optional = matches!(self, Self::OptionalInt64(_));
+        let optional = matches!(self, Self::OptionalInt64(_) | Self::OptionalDouble(_));
         Type::primitive_type_builder(name, physical)
             .with_repetition(if optional { Repetition::OPTIONAL } else { Repetition::REQUIRED })
-            .with_logical_type(matches!(self, Self::Text(_)).then_some(LogicalType::String))
+            .with_logical_type(matches!(self, Self::Text(_) | Self::OwnedText(_)).then_some(LogicalType::String))
             .build()
     }
 
@@ -64,21 +72,36 @@ impl Values<'_> {
             }
             Self::Boolean(values) => writer.typed::<BoolType>().write_batch(&values[range], None, None),
             Self::OptionalInt64(values) => {
-                let levels: Vec<i16> = values[range.clone()].iter().map(|value| i16::from(value.is_some())).collect();
-                let present: Vec<i64> = values[range].iter().flatten().copied().collect();
+                let (levels, present) = present(&values[range]);
                 writer.typed::<Int64Type>().write_batch(&present, Some(&levels), None)
             }
+            Self::Double(values) => writer.typed::<DoubleType>().write_batch(&values[range], None, None),
+            Self::OptionalDouble(values) => {
+                let (levels, present) = present(&values[range]);
+                writer.typed::<DoubleType>().write_batch(&present, Some(&levels), None)
+            }
             Self::Text(values) => {
-                // Names repeat: one allocation per distinct name, not per row.
-                let mut interned: HashMap<&str, ByteArray> = HashMap::new();
-                let arrays: Vec<ByteArray> = values[range]
-                    .iter()
-                    .map(|text| interned.entry(text).or_insert_with(|| ByteArray::from(*text)).clone())
-                    .collect();
+                let arrays = interned(values[range].iter().copied());
+                writer.typed::<ByteArrayType>().write_batch(&arrays, None, None)
+            }
+            Self::OwnedText(values) => {
+                let arrays = interned(values[range].iter().map(String::as_str));
                 writer.typed::<ByteArrayType>().write_batch(&arrays, None, None)
             }
         }
     }
+}
+
+/// Names repeat: one allocation per distinct name, not per row.
+fn interned<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<ByteArray> {
+    let mut known: HashMap<&str, ByteArray> = HashMap::new();
+    texts.map(|text| known.entry(text).or_insert_with(|| ByteArray::from(text)).clone()).collect()
+}
+
+/// Which values there are, and they.
+fn present<T: Copy>(values: &[Option<T>]) -> (Vec<i16>, Vec<T>) {
+    let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
+    (levels, values.iter().flatten().copied().collect())
 }
 
 /// One column to write.
@@ -196,10 +219,11 @@ impl<F: ChunkReader + 'static> TableReader<F> {
 
     /// Words that `parse` knows.
     pub(crate) fn words<T>(&self, name: &str, parse: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, StoreError> {
-        let check = |(row, word): (usize, String)| {
-            parse(&word).ok_or_else(|| self.bad_row(row, format!("{name} {word:?} is unknown")))
+        let words = self.each_text(name, |word| parse(word).ok_or_else(|| word.to_owned()))?;
+        let check = |(row, word): (usize, Result<T, String>)| {
+            word.map_err(|word| self.bad_row(row, format!("{name} {word:?} is unknown")))
         };
-        self.text(name)?.into_iter().enumerate().map(check).collect()
+        words.into_iter().enumerate().map(check).collect()
     }
 
     pub(crate) fn int64(&self, name: &str) -> Result<Vec<i64>, StoreError> {
@@ -207,9 +231,31 @@ impl<F: ChunkReader + 'static> TableReader<F> {
     }
 
     pub(crate) fn optional_int64(&self, name: &str) -> Result<Vec<Option<i64>>, StoreError> {
-        let (values, levels) = self.read::<Int64Type>(name, true)?;
+        self.optional::<Int64Type>(name)
+    }
+
+    fn optional<T: DataType>(&self, name: &str) -> Result<Vec<Option<T::T>>, StoreError> {
+        let (values, levels) = self.read::<T>(name, true)?;
         let mut values = values.into_iter();
         Ok(levels.into_iter().map(|level| if level > 0 { values.next() } else { None }).collect())
+    }
+
+    /// Finite numbers.
+    pub(crate) fn double(&self, name: &str) -> Result<Vec<f64>, StoreError> {
+        let values = self.read::<DoubleType>(name, false)?.0;
+        match values.iter().position(|value| !value.is_finite()) {
+            Some(row) => Err(self.bad_row(row, format!("{name} is not a number"))),
+            None => Ok(values),
+        }
+    }
+
+    /// Finite numbers, where there may be none.
+    pub(crate) fn optional_double(&self, name: &str) -> Result<Vec<Option<f64>>, StoreError> {
+        let values = self.optional::<DoubleType>(name)?;
+        match values.iter().position(|value| value.is_some_and(|value| !value.is_finite())) {
+            Some(row) => Err(self.bad_row(row, format!("{name} is not a number"))),
+            None => Ok(values),
+        }
     }
 
     pub(crate) fn boolean(&self, name: &str) -> Result<Vec<bool>, StoreError> {
@@ -217,10 +263,15 @@ impl<F: ChunkReader + 'static> TableReader<F> {
     }
 
     pub(crate) fn text(&self, name: &str) -> Result<Vec<String>, StoreError> {
+        self.each_text(name, str::to_owned)
+    }
+
+    /// What `of` makes of each text.
+    pub(crate) fn each_text<T>(&self, name: &str, mut of: impl FnMut(&str) -> T) -> Result<Vec<T>, StoreError> {
         let values = self.read::<ByteArrayType>(name, false)?.0;
-        let to_string = |(row, value): (usize, ByteArray)| {
-            value.as_utf8().map(str::to_owned).map_err(|_| self.bad_row(row, format!("{name} is not UTF-8")))
+        let each = |(row, value): (usize, ByteArray)| {
+            value.as_utf8().map(&mut of).map_err(|_| self.bad_row(row, format!("{name} is not UTF-8")))
         };
-        values.into_iter().enumerate().map(to_string).collect()
+        values.into_iter().enumerate().map(each).collect()
     }
 }

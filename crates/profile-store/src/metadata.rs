@@ -107,6 +107,16 @@ impl MetaFile {
                 *share = 0.0;
             }
         }
+        if let Some(walk) = &mut meta.walk
+            && !walk.threshold.is_finite()
+        {
+            walk.threshold = 0.0;
+        }
+        if let Some(feature) = &mut meta.feature
+            && !feature.event_ns.is_finite()
+        {
+            feature.event_ns = 0.0;
+        }
         let entry = |loss: &Loss| LossEntry {
             what: loss.what.as_str().to_owned(),
             place: loss.place.clone(),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parquet::file::reader::ChunkReader;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat, stat};
 use rustix::io::Errno;
-use transect_profile_model::{Profile, SchedTables, Slice};
+use transect_profile_model::{FeatureTables, Profile, SchedTables, Slice, WalkTables};
 
 use crate::StoreError;
 use crate::column::TableReader;
@@ -209,15 +209,16 @@ fn read_once(dir: &Path, with_slices: bool) -> Result<Profile, Interrupted> {
     let components = tables::read_components(&folder.table("components")?)?;
     let processes = tables::read_processes(&folder.table("processes")?)?;
     let threads = tables::read_threads(&folder.table("threads")?, processes.len())?;
+    let meta = &folder.meta.meta;
     let mut latency = match folder.later_table("latency")? {
-        Some(table) => tables::read_latency(&table, processes.len(), components.len())?,
+        Some(table) => tables::read_latency(&table, meta, processes.len(), components.len())?,
         None => Vec::new(),
     };
     if let Some(table) = folder.later_table("latency_histogram")? {
-        tables::read_latency_histogram(&table, &mut latency)?;
+        tables::read_latency_histogram(&table, meta, &mut latency)?;
     }
     let latency_slices = match folder.later_table("latency_slices")? {
-        Some(table) => tables::read_latency_slices(&table, latency.len())?,
+        Some(table) => tables::read_latency_slices(&table, meta, latency.len())?,
         None => Vec::new(),
     };
     Ok(Profile {
@@ -228,6 +229,8 @@ fn read_once(dir: &Path, with_slices: bool) -> Result<Profile, Interrupted> {
         latency,
         latency_slices,
         sched: read_sched(&folder, processes.len(), components.len(), with_slices)?,
+        walk: read_walk(&folder, processes.len(), components.len())?,
+        feature: read_feature(&folder, threads.len(), components.len())?,
         loss: folder.meta.losses(&folder.meta_path)?,
         meta: folder.meta.meta,
         components,
@@ -270,4 +273,56 @@ fn read_sched(
         sched.slices = tables::slices::read(&table, tasks, sched.waits.len())?;
     }
     Ok(sched)
+}
+
+/// Tables of a walk; those that an older profile lacks are empty.
+fn read_walk(folder: &Opened<'_>, processes: usize, components: usize) -> Result<WalkTables, Interrupted> {
+    let mut walk = WalkTables::default();
+    if let Some(table) = folder.later_table(tables::walk::GROUPS)? {
+        walk.groups = tables::walk::groups::read(&table, processes)?;
+    }
+    if let Some(table) = folder.later_table(tables::walk::NODES)? {
+        walk.nodes = tables::walk::nodes::read(&table, walk.groups.len(), components)?;
+    }
+    if let Some(table) = folder.later_table(tables::walk::CHAINS)? {
+        walk.chains = tables::walk::chains::read(&table, walk.groups.len())?;
+    }
+    if let Some(table) = folder.later_table(tables::walk::FRAMES)? {
+        tables::walk::frames::read(&table, &walk.nodes, &mut walk.chains)?;
+    }
+    if let Some(table) = folder.later_table(tables::walk::STEPS)? {
+        walk.steps = tables::walk::steps::read(&table, walk.groups.len(), walk.nodes.len())?;
+    }
+    if let Some(table) = folder.later_table(tables::walk::SYSTEM_CALLS)? {
+        walk.system_calls = tables::walk::system_calls::read(&table, walk.groups.len())?;
+    }
+    Ok(walk)
+}
+
+/// Tables of features; those that an older profile lacks are empty.
+fn read_feature(folder: &Opened<'_>, threads: usize, components: usize) -> Result<FeatureTables, Interrupted> {
+    let mut feature = FeatureTables::default();
+    if let Some(table) = folder.later_table(tables::feature::FEATURES)? {
+        feature.features = tables::feature::features::read(&table)?;
+    }
+    if let Some(table) = folder.later_table(tables::feature::REGIONS)? {
+        feature.regions = tables::feature::regions::read(&table, components)?;
+    }
+    if let Some(table) = folder.later_table(tables::feature::REGION_FEATURES)? {
+        tables::feature::region_features::read(&table, feature.features.len(), &mut feature.regions)?;
+    }
+    let regions = feature.regions.len();
+    if let Some(table) = folder.later_table(tables::feature::NODES)? {
+        feature.nodes = tables::feature::nodes::read(&table, regions, threads)?;
+    }
+    if let Some(table) = folder.later_table(tables::feature::SLICES)? {
+        feature.slices = tables::feature::slices::read(&table, feature.nodes.len())?;
+    }
+    if let Some(table) = folder.later_table(tables::feature::CONTEXTS)? {
+        feature.contexts = tables::feature::contexts::read(&table, regions)?;
+    }
+    if let Some(table) = folder.later_table(tables::feature::VARIABLES)? {
+        feature.variables = tables::feature::variables::read(&table, components, feature.features.len())?;
+    }
+    Ok(feature)
 }

@@ -16,7 +16,7 @@ use crate::{StoreError, TABLES};
 /// Rows of a block of waits that come from elsewhere than memory.
 const WAITS_AT_ONCE: usize = 1 << 15;
 /// The same of slices.
-const SLICES_AT_ONCE: usize = 1 << 18;
+const SLICES_AT_ONCE: usize = 1 << 16;
 
 /// Tables that are too long for memory: rows from elsewhere, for instance from files of the recorder.
 pub struct LongTables<'a> {

@@ -12,8 +12,8 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use transect_analyze::synthetic::{image_server, latency_service};
-use transect_profile_model::{Profile, SchedTables};
+use transect_analyze::synthetic::{feature_packer, image_server, latency_service, walked_proxy};
+use transect_profile_model::{Profile, SchedTables, Thread};
 use transect_profile_store::write;
 
 fn python() -> String {
@@ -64,6 +64,19 @@ fn check(found: &Value, profile: &Profile, allowed_types: &[&str]) {
         ("sched_moments", profile.sched.moments.len()),
         ("sched_waits", profile.sched.waits.len()),
         ("slices", profile.sched.slices.len()),
+        ("walk_groups", profile.walk.groups.len()),
+        ("walk_nodes", profile.walk.nodes.len()),
+        ("walk_chains", profile.walk.chains.len()),
+        ("walk_frames", profile.walk.chains.iter().map(|chain| chain.frames.len()).sum()),
+        ("walk_steps", profile.walk.steps.len()),
+        ("walk_system_calls", profile.walk.system_calls.len()),
+        ("features", profile.feature.features.len()),
+        ("regions", profile.feature.regions.len()),
+        ("region_features", profile.feature.regions.iter().map(|region| region.features.len()).sum()),
+        ("region_nodes", profile.feature.nodes.len()),
+        ("region_slices", profile.feature.slices.len()),
+        ("region_contexts", profile.feature.contexts.iter().map(|context| context.regions.len().max(1)).sum()),
+        ("feature_variables", profile.feature.variables.len()),
     ];
     for (table, rows) in rows {
         assert_eq!(found["tables"][table]["rows"], json!(rows), "{table}");
@@ -87,6 +100,8 @@ fn check(found: &Value, profile: &Profile, allowed_types: &[&str]) {
     });
     assert_eq!(found["latency"], Value::Array(latencies.collect()));
     check_sched(found, &profile.sched);
+    check_walk(found, profile);
+    check_features(found, profile);
     let nulls = profile.flows.iter().filter(|flow| flow.total_ns.is_none()).count();
     assert!(nulls > 0);
     assert_eq!(found["null_totals"], json!(nulls));
@@ -120,6 +135,55 @@ fn check_sched(found: &Value, sched: &SchedTables) {
     assert_eq!(found["slices"], json!(slices));
 }
 
+/// Each chain as a line of its functions, with the time of its last one as the tree has it.
+fn check_walk(found: &Value, profile: &Profile) {
+    let walk = &profile.walk;
+    let chains = walk.chains.iter().filter_map(|chain| {
+        let last = &walk.nodes[chain.frames.last()?.node as usize];
+        let names: Vec<&str> =
+            chain.frames.iter().map(|frame| walk.nodes[frame.node as usize].function.as_str()).collect();
+        let pid = profile.processes[walk.groups[chain.group as usize].process as usize].pid;
+        Some(json!([
+            pid,
+            names.join(";"),
+            last.total,
+            chain.share == last.total as f64 / chain_total(profile, chain.group)
+        ]))
+    });
+    let mut chains: Vec<Value> = chains.collect();
+    chains.sort_by_key(|chain| chain.to_string());
+    assert_eq!(found["chains"], Value::Array(chains));
+}
+
+/// Time of each set of features as the thread's trees have it; time of each feature by the regions of each node's stack.
+fn check_features(found: &Value, profile: &Profile) {
+    let tables = &profile.feature;
+    let name = |id: u32| tables.features[id as usize].name.as_str();
+    let mut active: BTreeMap<String, i64> = BTreeMap::new();
+    let mut inclusive: BTreeMap<&str, i64> = BTreeMap::new();
+    for node in &tables.nodes {
+        let mut set: Vec<u32> = Vec::new();
+        let mut at = Some(node);
+        while let Some(of) = at {
+            set.extend(of.region.iter().flat_map(|&id| &tables.regions[id as usize].features));
+            at = of.parent.map(|parent| &tables.nodes[parent as usize]);
+        }
+        set.sort_unstable();
+        set.dedup();
+        let words: Vec<&str> = set.iter().map(|&id| name(id)).collect();
+        *active.entry(words.join(",")).or_default() += node.exclusive_ns;
+        for word in words {
+            *inclusive.entry(word).or_default() += node.exclusive_ns;
+        }
+    }
+    assert_eq!(found["active_sets"], json!(active.iter().collect::<Vec<_>>()));
+    assert_eq!(found["feature_times"], json!(inclusive.iter().collect::<Vec<_>>()));
+}
+
+fn chain_total(profile: &Profile, group: u32) -> f64 {
+    profile.walk.groups[group as usize].total as f64
+}
+
 /// A profile with rows in every table.
 fn full_profile() -> Profile {
     let mut profile = image_server();
@@ -141,6 +205,23 @@ fn full_profile() -> Profile {
     profile.sched.tasks.iter_mut().for_each(|task| task.process += process);
     profile.sched.parallelism.iter_mut().flat_map(|row| &mut row.process).for_each(|id| *id += process);
     profile.sched.frames.iter_mut().flat_map(|frame| &mut frame.component).for_each(|id| *id += component);
+    let walked = walked_proxy();
+    let (component, process) = (profile.components.len() as u32, profile.processes.len() as u32);
+    profile.components.extend(walked.components);
+    profile.processes.extend(walked.processes);
+    profile.walk = walked.walk;
+    profile.walk.groups.iter_mut().for_each(|group| group.process += process);
+    profile.walk.nodes.iter_mut().flat_map(|node| &mut node.component).for_each(|id| *id += component);
+    let packer = feature_packer();
+    let (component, process) = (profile.components.len() as u32, profile.processes.len() as u32);
+    let thread = profile.threads.len() as u32;
+    profile.components.extend(packer.components);
+    profile.processes.extend(packer.processes);
+    profile.threads.extend(packer.threads.into_iter().map(|of| Thread { process: of.process + process, ..of }));
+    profile.feature = packer.feature;
+    profile.feature.regions.iter_mut().for_each(|region| region.component += component);
+    profile.feature.variables.iter_mut().for_each(|variable| variable.component += component);
+    profile.feature.nodes.iter_mut().for_each(|node| node.thread += thread);
     profile
 }
 
@@ -148,7 +229,7 @@ fn full_profile() -> Profile {
 fn reads_in_duckdb_needs_python() {
     let profile = full_profile();
     if let Some(found) = found_by("duckdb_reader.py", &["duckdb"], &profile) {
-        check(&found, &profile, &["INTEGER", "BIGINT", "BOOLEAN", "VARCHAR"]);
+        check(&found, &profile, &["INTEGER", "BIGINT", "BOOLEAN", "VARCHAR", "DOUBLE"]);
     }
 }
 
@@ -156,7 +237,7 @@ fn reads_in_duckdb_needs_python() {
 fn reads_in_pandas_needs_python() {
     let profile = full_profile();
     if let Some(found) = found_by("pandas_reader.py", &["pandas", "pyarrow"], &profile) {
-        check(&found, &profile, &["int32", "int64", "bool", "string"]);
+        check(&found, &profile, &["int32", "int64", "bool", "string", "double"]);
     }
 }
 

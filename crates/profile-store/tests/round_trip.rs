@@ -3,10 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 
 use proptest::prelude::*;
-use transect_analyze::synthetic::{empty, image_server, large, large_latency, latency_service};
+use transect_analyze::synthetic::{empty, image_server, large, large_latency, latency_service, walked_proxy};
 use transect_profile_model::{
-    ApiClass, Component, Flow, Latency, LatencyBucket, LatencySampling, LatencySlice, Lock, Loss, LossKind, Process,
-    Profile, Thread, Timing, TraceEvent, Wait,
+    ApiClass, Component, Flow, Latency, LatencyBucket, LatencySampling, LatencySlice, Lock, Loss, LossKind, Metric,
+    Process, Profile, Thread, Timing, TraceEvent, Wait,
 };
 use transect_profile_store::{TABLES, read, write};
 
@@ -19,9 +19,22 @@ fn round_trip(profile: &Profile) -> Profile {
 
 #[test]
 fn realistic_profiles_come_back_unchanged() {
-    for profile in [empty(), image_server(), large(500, 3), latency_service(), large_latency(400)] {
+    for profile in [empty(), image_server(), large(500, 3), latency_service(), large_latency(400), walked_proxy()] {
         assert!(round_trip(&profile) == profile, "{:?}", profile.meta);
     }
+}
+
+#[test]
+fn counts_are_in_no_column_of_nanoseconds() {
+    let mut profile = latency_service();
+    profile.meta.latency.as_mut().unwrap().metric = Metric::PageFaults;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.transect");
+    write(&path, &profile).unwrap();
+    assert!(read(&path).unwrap() == profile);
+    let names = std::fs::read(path.join("latency.parquet")).unwrap();
+    let has = |name: &[u8]| names.windows(name.len()).any(|window| window == name);
+    assert!(!has(b"total_ns") && !has(b"max_ns") && has(b"total") && has(b"max"));
 }
 
 #[test]
@@ -132,7 +145,7 @@ fn flow() -> impl Strategy<Value = Flow> {
 }
 
 fn bucket() -> impl Strategy<Value = LatencyBucket> {
-    any::<[i64; 3]>().prop_map(|n| LatencyBucket { low_ns: n[0], high_ns: n[1], count: n[2] })
+    any::<[i64; 3]>().prop_map(|n| LatencyBucket { low: n[0], high: n[1], count: n[2] })
 }
 
 fn buckets() -> impl Strategy<Value = Vec<LatencyBucket>> {
@@ -178,7 +191,7 @@ prop_compose! {
             .map(|(time_ns, thread, caller, api, args)| TraceEvent { time_ns, thread, caller, api, args }).collect();
         profile.latency = latency.into_iter().map(|(component, function, symbol, file, n, calls_estimated, histogram)| Latency {
             process: 0, component, function, symbol, address: n[0], file, line: n[0] as i32, calls_seen: n[1],
-            samples: n[2], total_ns: n[3], max_ns: n[4], calls_estimated, histogram,
+            samples: n[2], total: n[3], max: n[4], calls_estimated, histogram,
         }).collect();
         profile.latency_slices = slices.into_iter()
             .map(|(latency, n, bucket)| LatencySlice { latency, start_ns: n[0], end_ns: n[1], bucket }).collect();

@@ -171,7 +171,7 @@ prop_compose! {
         n in any::<[i64; 6]>(),
     ) -> SchedWait {
         SchedWait {
-            task, kind, object, stack, holder, waker, count: n[0], begin_ns: n[1], end_ns: n[2], ns: n[3], idle_ns: n[4],
+            task, kind, object: object.into(), stack, holder, waker, count: n[0], begin_ns: n[1], end_ns: n[2], ns: n[3], idle_ns: n[4],
             holder_gain_ns: n[5],
         }
     }

@@ -47,7 +47,12 @@ pub struct Assembler<'a> {
     apis: &'a ApiData,
     statics: Option<&'a StaticComponents>,
     components: HashMap<(String, String), ComponentId>,
+    contexts: Vec<SiteStack>,
 }
+
+/// A stack of feature regions in which flows were called, by the places where the regions began: component and virtual
+/// address in it, outermost first.
+pub type SiteStack = Vec<(ComponentId, u64)>;
 
 /// One slot's names, looked up once per process.
 #[derive(Clone)]
@@ -80,12 +85,29 @@ impl<'a> Assembler<'a> {
             .enumerate()
             .map(|(i, c)| ((c.path.clone(), c.build_id.clone()), i as ComponentId))
             .collect();
-        Assembler { profile, scale, apis, statics, components }
+        Assembler { profile, scale, apis, statics, components, contexts: Vec::new() }
     }
 
-    /// The profile so far.
-    pub fn finish(self) -> Profile {
-        self.profile
+    /// The profile so far, and what its flows' contexts are: context `k + 1` is the `k`-th of the list.
+    pub fn finish(self) -> (Profile, Vec<SiteStack>) {
+        (self.profile, self.contexts)
+    }
+
+    /// The number of a context by the sites that a process knows it by; 0 if they are in no object.
+    fn context(&mut self, p: &extent::Process, sites: &[u64]) -> u32 {
+        let place = |&site: &u64| {
+            let object = p.object_at(site)?;
+            // A static component's regions are its file's.
+            let file = p.objects.get(object)?.parent.map_or(object, |file| file as usize);
+            Some((self.component_of(p, file)?, site.wrapping_sub(p.file_of(object)?.base)))
+        };
+        let Some(stack) = sites.iter().map(place).collect::<Option<SiteStack>>() else { return 0 };
+        let known = self.contexts.iter().position(|c| *c == stack);
+        let at = known.unwrap_or_else(|| {
+            self.contexts.push(stack);
+            self.contexts.len() - 1
+        });
+        at as u32 + 1
     }
 
     /// The component of an object of a process, by index.
@@ -197,7 +219,7 @@ impl<'a> Assembler<'a> {
         let comm: String = p.executable.rsplit('/').next().unwrap_or("").chars().take(15).collect();
         let mut used: HashMap<u32, i64> = HashMap::new();
         for t in threads {
-            for (slot, c) in &t.flows {
+            for (slot, c) in t.flows.iter().chain(t.contexts.iter().flat_map(|c| &c.flows)) {
                 slots.entry(*slot).or_insert_with(|| self.named(p, names, *slot));
                 *used.entry(*slot).or_default() += c.calls;
             }
@@ -243,13 +265,20 @@ impl<'a> Assembler<'a> {
             .and_then(|o| names.at(&p.objects[o], t.start_routine))
             .unwrap_or_default();
         let mut calls = 0;
-        for (slot, c) in &t.flows {
-            let Some(Some(n)) = slots.get(slot) else { continue };
+        let mut all: Vec<(u32, u32, &extent::Counters)> = t.flows.iter().map(|(slot, c)| (0, *slot, c)).collect();
+        for context in &t.contexts {
+            let number = self.context(p, &context.sites);
+            all.extend(context.flows.iter().map(|(slot, c)| (number, *slot, c)));
+        }
+        let mut waiting = open_wait;
+        for (context, slot, c) in all {
+            let Some(Some(n)) = slots.get(&slot) else { continue };
             calls += c.calls;
-            let share = c.calls as f64 / used.get(slot).copied().unwrap_or(c.calls).max(1) as f64;
-            let open = if t.waiting_since != 0 && t.waiting_slot == *slot { open_wait } else { 0 };
-            let flow = self.flow(p, id, n, *slot, c, share, open);
-            self.profile.flows.push(flow);
+            let share = c.calls as f64 / used.get(&slot).copied().unwrap_or(c.calls).max(1) as f64;
+            // The wait is in one of the slot's contexts; which one, nobody has noted.
+            let open = if t.waiting_slot == slot { std::mem::take(&mut waiting) } else { 0 };
+            let flow = self.flow(p, id, n, slot, c, share, open);
+            self.profile.flows.push(Flow { context, ..flow });
         }
         for w in &t.waits {
             let Some(Some(n)) = slots.get(&(w[0] as u32)) else { continue };
@@ -463,6 +492,12 @@ impl<'a> Assembler<'a> {
             self.loss(LossKind::DroppedEvents, &who, t.refused.0 as i64, "lock table full");
             self.loss(LossKind::DroppedEvents, &who, t.refused.1 as i64, "wait table full");
             self.loss(LossKind::DroppedEvents, &who, t.unmeasured as i64, "timed calls without criticality");
+            self.loss(
+                LossKind::DroppedEvents,
+                &who,
+                t.merged_regions as i64,
+                "begins of feature regions too deep or too many to tell their calls apart: counted under the region around",
+            );
             let tail = t.untimed.saturating_sub(p.frames_refused) as i64;
             self.loss(LossKind::UntimedCalls, &who, tail, "chain of tail calls");
         }

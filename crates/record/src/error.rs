@@ -33,12 +33,35 @@ pub enum RecordError {
     /// The process can't be attached to or followed.
     #[error(transparent)]
     Attach(#[from] transect_attach::AttachError),
+    /// Nothing could take the timers' jumps out of the program if this process were killed.
+    #[error("nothing could put the program back if this command were killed: {0}")]
+    Unguarded(String),
     /// The collector in the kernel can't be loaded: something is missing.
     #[error(transparent)]
     Privilege(#[from] transect_bpf_collect::privilege::PrivilegeError),
     /// The collector in the kernel can't be loaded or read.
     #[error(transparent)]
     Collect(#[from] transect_bpf_collect::CollectError),
+    /// Calls can't be measured in this.
+    #[error(
+        "calls can't be measured in {metric}: they are measured in wall, cpu or page-faults; `transect walk --metric \
+         {metric}` samples where a counter of the hardware allows it"
+    )]
+    LatencyMetric {
+        /// The metric's name.
+        metric: &'static str,
+    },
+    /// The kernel does not time its functions in the way that was asked for.
+    #[error(
+        "functions of the kernel can't be timed by {timing} here: {why}; leave --kernel-timing out to use what there is \
+         (`transect doctor` tells)"
+    )]
+    KernelTiming {
+        /// The way.
+        timing: &'static str,
+        /// The reason.
+        why: String,
+    },
     /// The collector's thread is gone.
     #[error("the recording of scheduler events has ended unexpectedly; please report this")]
     Ended,
@@ -91,6 +114,106 @@ pub enum RecordError {
         path: PathBuf,
         /// The system's reason.
         source: io::Error,
+    },
+    /// Regions of an object can't be read.
+    #[error(transparent)]
+    Region(#[from] transect_feature_region::RegionError),
+    /// No object of the program has feature regions.
+    #[error(
+        "no object that {program} has loaded has feature regions; build it with transect-cc and a feature model \
+         (see `transect feature --help`)"
+    )]
+    NoRegions {
+        /// The program.
+        program: String,
+    },
+    /// The file that says which regions are on can't be used.
+    #[error("the selection {path} can't be read: {reason}; it has a line `feature NAME` or `region N` for each")]
+    Selection {
+        /// The file.
+        path: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Only probes can be switched all the time.
+    #[error("--selection takes --feature-method probe: only probes can be switched on and off during a recording")]
+    SelectionByProbes,
+    /// This user may not sample.
+    #[error(
+        "stacks can't be sampled: {why}; without that the kernel must let users sample or stop their own processes, which it \
+         does not ({source}; kernel.perf_event_paranoid is {paranoid}): `sudo sysctl kernel.perf_event_paranoid=2` allows it"
+    )]
+    NoSamples {
+        /// Why the scheduler can't be followed.
+        why: String,
+        /// The setting.
+        paranoid: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Regions can't be watched from the kernel.
+    #[error(
+        "--feature-method usdt watches regions from the kernel: {0}; --feature-method probe switches the same sites on in the \
+         program, without privileges"
+    )]
+    UsdtPrivilege(#[source] transect_bpf_collect::privilege::PrivilegeError),
+    /// Regions are not sampled beside calls between components.
+    #[error(
+        "beside calls between components regions are observed by compiled-in events or by probes: use --feature-method \
+         auto, trace or probe, or leave the other collectors out of --collect"
+    )]
+    FeaturesBesideFlows,
+    /// The scheduler's events come from a program that somebody else launches.
+    #[error(
+        "sites can't be switched on beside the scheduler's events: build the program with TRANSECT_SITES=trace, or leave \
+         sched out of --collect"
+    )]
+    ProbesBesideSched,
+    /// The program knows no such feature.
+    #[error("{program} has no feature '{feature}'; it has: {features}")]
+    NoFeature {
+        /// The program.
+        program: PathBuf,
+        /// The name asked for.
+        feature: String,
+        /// The names that there are.
+        features: String,
+    },
+    /// The program has no such region.
+    #[error(
+        "{program} has {count} regions, numbered from 0; there is no region {region} (see `transect feature regions`)"
+    )]
+    NoRegion {
+        /// The program.
+        program: PathBuf,
+        /// The number asked for.
+        region: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// The handlers could not tell threads apart.
+    #[error(
+        "it is not known where the libc of process {pid} keeps its threads' numbers; use --feature-method usdt or sample, or \
+         build the program with TRANSECT_SITES=trace"
+    )]
+    UnknownThreadNumbers {
+        /// The process.
+        pid: i32,
+    },
+    /// The program was built with another feature model.
+    #[error(
+        "{program} was built with another feature model ({found:016x}) than {model} ({wanted:016x}); build it again with \
+         TRANSECT_FEATURE_MODEL={model}, or leave --model out"
+    )]
+    OtherModel {
+        /// File of the model asked for.
+        model: String,
+        /// Its hash.
+        wanted: u64,
+        /// The program.
+        program: PathBuf,
+        /// Hash of the model in the program.
+        found: u64,
     },
     /// Memory or files of the recorder's own.
     #[error("cannot {what}: {source}")]

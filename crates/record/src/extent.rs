@@ -1,8 +1,10 @@
 //! Extents as plain data: what the agent wrote, read through the file without disturbing it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::mem::offset_of;
 
+use transect_event_abi::arena::EXTENT_CONTEXT;
+use transect_event_abi::context::{CONTEXT_DEPTH, ContextHeader};
 use transect_event_abi::process::{
     BYTES_OFFSET, CLOCK_KERNEL, CLOCK_LOST, NAMES_CAPACITY, NAMES_OFFSET, OBJECT_CAPACITY, OBJECTS_OFFSET,
     ObjectRecord, ProcessHeader, SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord,
@@ -152,7 +154,8 @@ impl Process {
             .flat_map(|t| {
                 let locks = t.locks.iter().flat_map(|l| [l[7] as u32, (l[7] >> 32) as u32]);
                 let traced = t.trace.iter().map(|e| e[1] as u32);
-                t.flows.iter().map(|f| f.0).chain(locks).chain(traced).chain([t.waiting_slot])
+                let flows = t.flows.iter().chain(t.contexts.iter().flat_map(|c| &c.flows));
+                flows.map(|f| f.0).chain(locks).chain(traced).chain([t.waiting_slot])
             })
             .collect();
         self.slots.retain(|number, _| used.contains(number));
@@ -291,6 +294,40 @@ pub struct Counters {
     pub histogram: Vec<u32>,
 }
 
+/// A context's extent: what a thread called while it was in a stack of feature regions.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Where the regions began, outermost first: addresses in the process.
+    pub sites: Vec<u64>,
+    /// Counters by slot.
+    pub flows: Vec<(u32, Counters)>,
+}
+
+impl Context {
+    fn read(arena: &Arena, extent: u32, process: &Process) -> Context {
+        let raw = arena.read(extent, 0, size_of::<ContextHeader>());
+        let h = Bytes(&raw);
+        let depth = (h.u32(offset_of!(ContextHeader, depth)) as usize).min(CONTEXT_DEPTH);
+        Context {
+            sites: (0..depth).map(|i| h.u64(offset_of!(ContextHeader, sites) + 8 * i)).collect(),
+            flows: flows(arena, extent, process),
+        }
+    }
+
+    /// The extents of contexts among all, by the extent of their thread.
+    pub fn by_thread(arena: &Arena, extents: &[(u32, u32)]) -> HashMap<u32, Vec<u32>> {
+        let mut found: HashMap<u32, Vec<u32>> = HashMap::new();
+        for &(extent, _) in extents.iter().filter(|e| e.1 == EXTENT_CONTEXT) {
+            let raw = arena.read(extent, 0, size_of::<ContextHeader>());
+            let h = Bytes(&raw);
+            if h.u32(offset_of!(ContextHeader, depth)) > 0 {
+                found.entry(h.u32(offset_of!(ContextHeader, thread))).or_default().push(extent);
+            }
+        }
+        found
+    }
+}
+
 /// A thread extent.
 #[derive(Debug, Clone)]
 pub struct Thread {
@@ -308,6 +345,8 @@ pub struct Thread {
     pub last_attribution: Option<u64>,
     /// Timed calls whose criticality is not known.
     pub unmeasured: u64,
+    /// Begins of feature regions that could not be told apart.
+    pub merged_regions: u64,
     /// Start routine.
     pub start_routine: u64,
     /// Ticks waited.
@@ -326,6 +365,8 @@ pub struct Thread {
     pub name: String,
     /// Counters by slot.
     pub flows: Vec<(u32, Counters)>,
+    /// The same while the thread was in feature regions.
+    pub contexts: Vec<Context>,
     /// Locks: object, return address, acquisitions, contended, wait, held, samples, slots.
     pub locks: Vec<[u64; 8]>,
     /// Waits: slot, object, count, ticks.
@@ -337,8 +378,8 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Reads a thread extent.
-    pub fn read(arena: &Arena, extent: u32, process: &Process) -> Thread {
+    /// Reads a thread extent and those of its contexts.
+    pub fn read(arena: &Arena, extent: u32, contexts: &[u32], process: &Process) -> Thread {
         let raw = arena.read(extent, 0, size_of::<ThreadHeader>());
         let h = Bytes(&raw);
         let name_at = offset_of!(ThreadHeader, name);
@@ -354,6 +395,7 @@ impl Thread {
                 .map(|index| (index, h.u32(offset_of!(ThreadHeader, published_task)))),
             last_attribution: None,
             unmeasured: h.u64(offset_of!(ThreadHeader, unmeasured)),
+            merged_regions: h.u64(offset_of!(ThreadHeader, merged_regions)),
             start_routine: h.u64(offset_of!(ThreadHeader, start_routine)),
             wait: h.u64(offset_of!(ThreadHeader, wait_ticks)),
             waiting_since: h.u64(offset_of!(ThreadHeader, waiting_since)),
@@ -366,6 +408,7 @@ impl Thread {
             refused: (h.u64(offset_of!(ThreadHeader, locks_refused)), h.u64(offset_of!(ThreadHeader, waits_refused))),
             name: h.text(name_at, 16),
             flows: flows(arena, extent, process),
+            contexts: contexts.iter().map(|&c| Context::read(arena, c, process)).collect(),
             locks: table::<8>(arena, extent, LOCKS_OFFSET, LOCK_CAPACITY * size_of::<LockRecord>()),
             waits: table::<4>(arena, extent, WAITS_OFFSET, WAIT_CAPACITY * size_of::<WaitRecord>()),
             trace: trace(arena, extent, written),

@@ -9,9 +9,9 @@ use transect_profile_model::Profile;
 
 use crate::api_data::ApiData;
 use crate::arena::Arena;
-use crate::assemble::{Assembler, Scale};
+use crate::assemble::{Assembler, Scale, SiteStack};
 use crate::clock;
-use crate::extent::{Head, Process, Thread};
+use crate::extent::{Context, Head, Process, Thread};
 use crate::liveness::is_alive;
 use crate::names::Names;
 use crate::published::{self, Pages};
@@ -25,12 +25,14 @@ pub struct Harvest<'a> {
     threads: HashMap<u32, Vec<Thread>>,
     /// Ended processes with their threads and end times.
     ended: Vec<(Process, Vec<Thread>, u64)>,
+    /// Contexts of the last profile's flows.
+    contexts: Vec<SiteStack>,
 }
 
 impl<'a> Harvest<'a> {
     /// Nothing yet. `pages`: what the scheduler collector publishes.
     pub fn new(pages: Option<&'a Pages>) -> Self {
-        Harvest { pages, names: Names::default(), threads: HashMap::new(), ended: Vec::new() }
+        Harvest { pages, names: Names::default(), threads: HashMap::new(), ended: Vec::new(), contexts: Vec::new() }
     }
 
     /// Notes where the kernel's clock stood at the end of a thread that could not say so itself, or stands now.
@@ -63,6 +65,8 @@ impl<'a> Harvest<'a> {
                 ended.insert(h.extent, now);
             }
         }
+        let contexts = Context::by_thread(arena, &extents);
+        let of = |thread: u32| contexts.get(&thread).map_or(&[][..], Vec::as_slice);
         let mut owners: HashMap<u32, Process> = HashMap::new();
         for &(extent, kind) in &extents {
             if kind != EXTENT_THREAD {
@@ -74,10 +78,13 @@ impl<'a> Harvest<'a> {
             let is_known = heads.iter().any(|h| h.extent == process);
             if is_known && (state == THREAD_ENDED || ended.contains_key(&process)) {
                 let owner = owners.entry(process).or_insert_with(|| Process::read(arena, process));
-                let mut thread = Thread::read(arena, extent, owner);
+                let mut thread = Thread::read(arena, extent, of(extent), owner);
                 self.note_clock(owner, &mut thread);
                 if thread.tid != 0 {
                     self.threads.entry(process).or_default().push(thread);
+                }
+                for &context in of(extent) {
+                    arena.free(context);
                 }
                 arena.free(extent);
             }
@@ -91,6 +98,11 @@ impl<'a> Harvest<'a> {
                 self.ended.push((p, threads, end));
             }
         }
+    }
+
+    /// Feature regions in which the flows of the last [`Harvest::profile`] were called: context `k + 1` is the `k`-th.
+    pub fn contexts(&self) -> &[SiteStack] {
+        &self.contexts
     }
 
     /// True if no process is left.
@@ -110,6 +122,7 @@ impl<'a> Harvest<'a> {
         let mut assembler = Assembler::new(start.clone(), scale, apis, statics);
         let now = clock::ticks();
         let extents = arena.extents();
+        let contexts = Context::by_thread(arena, &extents);
         let mut all: Vec<(Process, Vec<Thread>, u64)> = self.ended.clone();
         for p in extents.iter().filter(|e| e.1 == EXTENT_PROCESS).map(|e| Process::read(arena, e.0)) {
             if p.pid == 0 {
@@ -119,7 +132,7 @@ impl<'a> Harvest<'a> {
             for e in extents.iter().filter(|e| e.1 == EXTENT_THREAD) {
                 let head = arena.read(e.0, 0, 4);
                 if u32::from_le_bytes([head[0], head[1], head[2], head[3]]) == p.extent {
-                    let mut thread = Thread::read(arena, e.0, &p);
+                    let mut thread = Thread::read(arena, e.0, contexts.get(&e.0).map_or(&[][..], Vec::as_slice), &p);
                     self.note_clock(&p, &mut thread);
                     if thread.tid != 0 {
                         threads.push(thread);
@@ -133,7 +146,8 @@ impl<'a> Harvest<'a> {
             threads.sort_by_key(|t| t.start);
             assembler.add(p, threads, *end, &mut self.names);
         }
-        let mut profile = assembler.finish();
+        let (mut profile, contexts) = assembler.finish();
+        self.contexts = contexts;
         for (component, within) in statics.map(StaticComponents::unseen).unwrap_or_default() {
             profile.loss.push(transect_profile_model::Loss {
                 what: transect_profile_model::LossKind::RefusedSites,

@@ -83,13 +83,8 @@ const FIRST: [&str; 3] = ["libasan.so", "libtsan.so", "libhwasan.so"];
 /// runs in it. If it fails, the program is not started.
 pub type BeforeExec<'a> = &'a mut dyn FnMut(i32) -> Result<(), RecordError>;
 
-/// Starts the program with the agent in it. `object` is the ELF file that will run.
-pub fn spawn(
-    command: &[OsString],
-    object: &Path,
-    agent: &Path,
-    before_exec: BeforeExec<'_>,
-) -> Result<Launched, RecordError> {
+/// Variables of a program that is started with the agent in it. `object` is the ELF file that will run.
+pub fn agent_environment(object: &Path, agent: &Path) -> Vec<(OsString, OsString)> {
     let mut variables = withheld_environment();
     let given = variables.iter().position(|v| v.0 == PRELOAD).map(|at| variables.swap_remove(at).1);
     let mut preload = given.or_else(|| std::env::var_os(PRELOAD)).filter(|v| !v.is_empty()).unwrap_or_default();
@@ -108,7 +103,7 @@ pub fn spawn(
     }
     preload.push(agent);
     variables.push((PRELOAD.into(), preload));
-    Launched::start(command, &variables, before_exec)
+    variables
 }
 
 /// Starts the program without agent.

@@ -10,8 +10,11 @@ mod arena;
 mod assemble;
 #[allow(unsafe_code)]
 mod clock;
+mod component_rows;
 mod error;
 mod extent;
+pub mod feature;
+mod flow_context;
 mod harvest;
 pub mod latency;
 mod launch;
@@ -30,6 +33,7 @@ pub mod sched_estimate;
 mod session;
 mod signals;
 mod static_components;
+pub mod walk;
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -94,9 +98,12 @@ pub fn record(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<R
     record_beside(options, Beside::default(), snapshot)
 }
 
-/// A collector in the kernel that runs beside the agent.
+/// Collectors that run beside the agent.
 #[derive(Default)]
 pub struct Beside<'a> {
+    /// Time per feature, too: each call is counted under the regions of features in which it was made. The settings' target
+    /// is not used.
+    pub features: Option<&'a feature::FeatureSettings>,
     /// Descriptor of the pages in which it publishes its clock of active threads (`event-abi`, module `published`). With
     /// them attributed time is exact, and flows have their criticality.
     pub published: Option<Arc<OwnedFd>>,
@@ -104,7 +111,7 @@ pub struct Beside<'a> {
     pub before_exec: Option<BeforeExec<'a>>,
 }
 
-/// As [`record`], with a collector in the kernel beside the agent. No thread has been started by this function when
+/// As [`record`], with other collectors beside the agent. No thread has been started by this function when
 /// `before_exec` is called, and the program, which is a process of its own by then, keeps the privileges that the
 /// caller drops there.
 ///

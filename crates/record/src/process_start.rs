@@ -93,7 +93,7 @@ impl Launched {
 }
 
 /// This process' environment as it stands, in its order and with whatever else is in it, and `variables` set.
-fn environment(variables: &[(OsString, OsString)]) -> Vec<CString> {
+pub fn environment(variables: &[(OsString, OsString)]) -> Vec<CString> {
     unsafe extern "C" {
         static environ: *const *const std::ffi::c_char;
     }

@@ -1,9 +1,13 @@
 //! One recording from launch to profile.
 
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{SigSet, Signal};
 use rustix::process::Pid;
 use rustix::thread::futex;
 use transect_binary_info::{LaunchTarget, PlanCache, inspect_launch};
@@ -11,7 +15,7 @@ use transect_event_abi::arena::{
     EXTENT_PROCESS, OPTION_FOLLOW, OPTION_HISTOGRAM, OPTION_PUBLISHED, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY,
     TIMING_FULL,
 };
-use transect_profile_model::{ApiClass, Clock as ClockFacts, Flow, Meta, Profile, SCHEMA_VERSION, Timing};
+use transect_profile_model::{ApiClass, Clock as ClockFacts, Flow, Meta, Profile, Timing};
 
 use crate::api_data::ApiData;
 use crate::arena::{Arena, Settings};
@@ -19,13 +23,17 @@ use crate::assemble::Scale;
 use crate::clock::{self, Clock};
 use crate::error::RecordError;
 use crate::extent::Head;
+use crate::feature::FeatureSettings;
+use crate::feature::beside_flows::{FeatureRows, Observation};
+use crate::feature::probe_recording;
 use crate::harvest::Harvest;
 use crate::latency::{Companion, merge};
 use crate::plans::Plans;
+use crate::process_start::{self, Launched};
 use crate::published::{Counter, Pages, Relation};
 use crate::signals::Signals;
 use crate::static_components::StaticComponents;
-use crate::{Beside, Options, Recorded, launch, machine};
+use crate::{Beside, Options, Recorded, flow_context, launch, machine};
 
 /// How often ended threads and processes are looked for.
 const COLLECT_EVERY: Duration = Duration::from_millis(50);
@@ -47,6 +55,11 @@ pub fn run(
 ) -> Result<Recorded, RecordError> {
     let program = options.command.first().ok_or(RecordError::NoCommand)?;
     let target: LaunchTarget = inspect_launch(program)?;
+    let observation = beside.features.map(|settings| Observation::prepare(settings, &options.command, &clock));
+    let observation = observation.transpose()?;
+    if matches!(observation, Some(Observation::Probe(_))) && beside.published.is_some() {
+        return Err(RecordError::ProbesBesideSched);
+    }
     let agent = launch::find_agent(options.agent.as_deref())?;
     let apis = ApiData::load(&options.wait_apis)?;
     let cache = match &options.plan_cache {
@@ -83,8 +96,24 @@ pub fn run(
     let counter = pages.as_ref().map(|_| Counter::open(dir.socket())).transpose()?;
     let mut nothing = |_: i32| Ok(());
     let before_exec = beside.before_exec.unwrap_or(&mut nothing);
-    let child = launch::spawn(&options.command, &target.object, &dir.agent(), before_exec)?;
-    let pid = child.id();
+    let mut variables = launch::agent_environment(&target.object, &dir.agent());
+    let (probed, mut trace) = match observation {
+        Some(Observation::Probe(settings)) => (Some(settings), None),
+        Some(Observation::Trace(trace)) => (None, Some(trace)),
+        None => (None, None),
+    };
+    if let Some(trace) = &trace {
+        variables.push(trace.variable());
+    }
+    let mut before_exec = |pid| {
+        before_exec(pid)?;
+        trace.as_mut().map_or(Ok(()), |trace| trace.started(pid))
+    };
+    let program = match probed {
+        Some(settings) => Program::Probed { settings, options, clock: &clock, variables },
+        None => Program::Started(Launched::start(&options.command, &variables, &mut before_exec)?),
+    };
+    let _blocked = program.block_child_signal();
     let companion = options.latency.clone().map(Companion::start).transpose()?;
 
     let statics = statics.as_ref();
@@ -100,41 +129,120 @@ pub fn run(
     };
     let plans = Plans::new(cache, statics);
     let over = AtomicBool::new(false);
-    let status = std::thread::scope(|scope| {
+    let ended = std::thread::scope(|scope| {
         if let (Some(counter), Some(pages)) = (&counter, &pages) {
             scope.spawn(|| counter.serve(pages));
         }
+        let (tell, told) = channel();
         let waiter = scope.spawn(|| {
-            // Waiting for a child would take the stops of one that is traced; its pidfd tells of its end alone.
-            wait_for_end(pid);
-            let status = child.wait();
-            let end = clock::ticks();
+            let ended = program.wait(tell);
             over.store(true, Ordering::Release);
             arena.header().attention.fetch_add(1, Ordering::AcqRel);
             let _ = futex::wake(&arena.header().attention, futex::Flags::empty(), 1);
-            (status, end)
+            ended
         });
-        session.serve(&plans, &signals, pid, || over.load(Ordering::Acquire), snapshot);
-        let (status, end) =
-            waiter.join().unwrap_or_else(|_| (Err(std::io::Error::other("waiter failed")), clock::ticks()));
-        session.harvest.collect(&arena, Some((pid, end)));
-        while options.wait_all && status.is_ok() && !session.harvest.is_all_over(&arena) {
+        // Nothing is told of a program that could not be started.
+        let pid = told.recv().ok();
+        if let Some(pid) = pid {
+            session.serve(&plans, &signals, pid, || over.load(Ordering::Acquire), snapshot);
+        }
+        let ended = waiter.join().unwrap_or(Err(RecordError::Ended));
+        session.harvest.collect(&arena, pid.zip(ended.as_ref().ok().map(|ended| ended.end)));
+        while options.wait_all && ended.is_ok() && !session.harvest.is_all_over(&arena) {
             session.round(&plans, &signals, None, snapshot);
             session.harvest.collect(&arena, None);
         }
         if let Some(counter) = &counter {
             counter.close();
         }
-        status
-    });
-    let status = status.map_err(RecordError::system("wait for the program"))?;
+        if let (Some(trace), Some(pid), Ok(ended)) = (&trace, pid, &ended) {
+            trace.ended(pid.cast_signed(), ended.end);
+        }
+        ended
+    })?;
     arena.header().recorder_gone.store(1, Ordering::Release);
-    let exit_status = launch::shell_status(status);
+    let exit_status = launch::shell_status(ended.status);
+    let features = match trace {
+        Some(trace) => Some(trace.finish(exit_status)?),
+        None => ended.features,
+    };
     let mut profile = session.profile(Some(exit_status));
+    match features {
+        Some(features) => features.merge_into(&mut profile, session.harvest.contexts()),
+        None => flow_context::forget(&mut profile),
+    }
     if let Some(outcome) = session.companion.take().map(Companion::finish).transpose()?.flatten() {
         merge(&mut profile, outcome.profile);
     }
     Ok(Recorded { profile, exit_status, timeline: None })
+}
+
+/// Who runs the program.
+enum Program<'a> {
+    /// It runs.
+    Started(Launched),
+    /// It is launched by the thread that switches its sites on.
+    Probed {
+        settings: &'a FeatureSettings,
+        options: &'a Options,
+        clock: &'a Clock,
+        variables: Vec<(OsString, OsString)>,
+    },
+}
+
+/// How it ended.
+struct Ended {
+    status: ExitStatus,
+    /// Ticks.
+    end: u64,
+    /// What was recorded by the thread that ran it.
+    features: Option<FeatureRows>,
+}
+
+impl Program<'_> {
+    /// Whoever switches sites on waits for SIGCHLD: no other thread of ours may take it. Until the result is dropped.
+    fn block_child_signal(&self) -> Option<ChildSignalBlock> {
+        matches!(self, Program::Probed { .. }).then(ChildSignalBlock::new)
+    }
+
+    /// Waits for its end; `tell` hears its process id first.
+    fn wait(self, tell: Sender<u32>) -> Result<Ended, RecordError> {
+        match self {
+            Program::Started(child) => {
+                let _ = tell.send(child.id());
+                // Waiting for a child would take the stops of one that is traced; its pidfd tells of its end alone.
+                wait_for_end(child.id());
+                let status = child.wait().map_err(RecordError::system("wait for the program"))?;
+                Ok(Ended { status, end: clock::ticks(), features: None })
+            }
+            Program::Probed { settings, options, clock, variables } => {
+                let variables = process_start::environment(&variables);
+                let started = |pid: i32| {
+                    let _ = tell.send(pid.cast_unsigned());
+                };
+                let (command, follow) = (&options.command, options.follow);
+                let (status, end, features) =
+                    probe_recording::launch_beside_flows(settings, clock, command, variables, follow, started)?;
+                Ok(Ended { status, end, features: Some(features) })
+            }
+        }
+    }
+}
+
+/// SIGCHLD is blocked in this thread, and in those that it starts.
+struct ChildSignalBlock;
+
+impl ChildSignalBlock {
+    fn new() -> Self {
+        let _ = SigSet::from(Signal::SIGCHLD).thread_block();
+        Self
+    }
+}
+
+impl Drop for ChildSignalBlock {
+    fn drop(&mut self) {
+        let _ = SigSet::from(Signal::SIGCHLD).thread_unblock();
+    }
 }
 
 /// Waits until the process has ended, without reaping it.
@@ -183,7 +291,7 @@ impl Session<'_> {
             if let (Some(at), Some(interval)) = (next_snapshot, self.options.interval)
                 && now >= at
             {
-                snapshot(&self.profile(None));
+                snapshot(&self.snapshot());
                 next_snapshot = Some(at.max(now - interval) + interval);
             }
         }
@@ -220,45 +328,32 @@ impl Session<'_> {
             }
         }
         if signals.wants_snapshot() {
-            snapshot(&self.profile(None));
+            snapshot(&self.snapshot());
         }
+    }
+
+    /// The profile so far. What regions are is known at the end only.
+    fn snapshot(&mut self) -> Profile {
+        let mut profile = self.profile(None);
+        flow_context::forget(&mut profile);
+        profile
     }
 
     fn profile(&mut self, exit_status: Option<i32>) -> Profile {
         let rate = self.clock.rate();
         let wall_ns = self.clock.elapsed_ns();
-        let start = Profile {
-            meta: Meta {
-                schema: SCHEMA_VERSION,
-                command: self.options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
-                machine: machine::here(),
-                clock: ClockFacts {
-                    source: "tsc".into(),
-                    ticks_per_ns: rate,
-                    timed_call_ns: 0.0,
-                    counted_call_ns: 0.5,
-                },
-                collectors: vec!["flow".into()],
-                timing: self.options.timing.clone(),
-                overhead_estimate: 0.0,
-                wall_ns,
-                started_unix_ns: self.clock.started_unix_ns,
-                exit_status,
-                latency: None,
-                criticality: None,
-            },
-            components: Vec::new(),
-            processes: Vec::new(),
-            threads: Vec::new(),
-            flows: Vec::new(),
-            waits: Vec::new(),
-            locks: Vec::new(),
-            trace: Vec::new(),
-            latency: Vec::new(),
-            latency_slices: Vec::new(),
-            sched: Default::default(),
-            loss: Vec::new(),
-        };
+        let start = Profile::new(Meta {
+            command: self.options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+            collectors: vec!["flow".into()],
+            timing: self.options.timing.clone(),
+            wall_ns,
+            started_unix_ns: self.clock.started_unix_ns,
+            exit_status,
+            ..Meta::new(
+                machine::here(),
+                ClockFacts { source: "tsc".into(), ticks_per_ns: rate, timed_call_ns: 0.0, counted_call_ns: 0.5 },
+            )
+        });
         let scale = Scale { epoch: self.clock.epoch, rate };
         let mut profile = self.harvest.profile(self.arena, &start, scale, self.apis, self.statics);
         profile.trace.sort_by_key(|e| e.time_ns);

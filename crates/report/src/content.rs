@@ -1,8 +1,8 @@
 //! What is rendered: the rows of one view, or of all, with the facts that stand above them.
 
 use transect_analyze::{
-    ApiGroup, ApisView, ComponentRow, CriticalityView, FindingRow, FlowRow, FullReport, LatencyRow, LockRow, LossRow,
-    Selection, ThreadsView, Totals, View, WaitRow,
+    ApiGroup, ApisView, ComponentRow, CriticalityView, FeaturesView, FindingRow, FlowRow, FullReport, LatencyRow,
+    LockRow, LossRow, Selection, ThreadsView, Totals, View, WaitRow, WalkView,
 };
 use transect_profile_model::{Meta, Profile};
 
@@ -51,6 +51,10 @@ pub enum Rows {
     Latency(Vec<LatencyRow>),
     /// Which code runs while the others wait; `None` if the profile does not know.
     Criticality(Box<Option<CriticalityView>>),
+    /// Chains from `main` down to where the time is; `None` if the profile holds no walk.
+    Walk(Box<Option<WalkView>>),
+    /// Time per feature and region.
+    Features(Box<FeaturesView>),
     /// [`Content::meta`].
     Meta,
     /// Losses.
@@ -87,6 +91,8 @@ impl Rows {
             Some(View::Locks) => Self::Locks(transect_analyze::locks(profile, selection)),
             Some(View::Latency) => Self::Latency(transect_analyze::latency(profile, selection)),
             Some(View::Criticality) => Self::Criticality(Box::new(transect_analyze::criticality(profile, selection))),
+            Some(View::Walk) => Self::Walk(Box::new(transect_analyze::walk(profile, selection))),
+            Some(View::Features) => Self::Features(Box::new(transect_analyze::features(profile, selection))),
             Some(View::Meta) => Self::Meta,
             Some(View::Loss) => Self::Loss(transect_analyze::loss(profile)),
         }
@@ -106,6 +112,8 @@ impl Rows {
             Self::Locks(_) => View::Locks,
             Self::Latency(_) => View::Latency,
             Self::Criticality(_) => View::Criticality,
+            Self::Walk(_) => View::Walk,
+            Self::Features(_) => View::Features,
             Self::Meta => View::Meta,
             Self::Loss(_) => View::Loss,
         })

@@ -5,11 +5,12 @@ use std::io::Write;
 use serde_json::Value;
 use transect_analyze::View;
 use transect_profile_export::{ExportError, csv};
+use transect_profile_model::Metric;
 
 use crate::{Content, ReportError, json};
 
 /// Columns of each view.
-fn columns(view: View) -> Result<&'static [&'static str], ReportError> {
+fn columns(view: View, metric: Metric) -> Result<&'static [&'static str], ReportError> {
     Ok(match view {
         View::Summary => &["finding", "evidence", "view", "next", "kind", "percent"],
         View::Components => &[
@@ -47,26 +48,32 @@ fn columns(view: View) -> Result<&'static [&'static str], ReportError> {
         ],
         View::Waits => &["group", "api", "object", "count", "ns", "caller"],
         View::Locks => &["object", "path", "acquisitions", "contended", "wait_ns", "hold_ns", "process"],
-        View::Latency => &csv::LATENCY_COLUMNS,
+        View::Latency => csv::latency_columns(metric),
         View::Criticality => &csv::CRITICAL_PATH_COLUMNS,
+        View::Walk => &csv::WALK_COLUMNS,
+        View::Features => &csv::FEATURE_COLUMNS,
         View::Loss => &["what", "where", "count", "reason"],
         View::Meta => return Err(ReportError::NoTable(view)),
     })
 }
 
 /// Writes the rows of a view: a header line, then one record a row. Lists, such as `others` of a component
-/// and `stack` of a critical path, are one cell of JSON. The rows of the criticality view are its call paths.
+/// and `stack` of a critical path, are one cell of JSON. The rows of the criticality view are its call paths, those
+/// of the walk the frames of its chains; the features view is several tables in one, told apart by the column `row`.
 ///
 /// # Errors
 /// [`ReportError::NoView`] for the overview, [`ReportError::NoTable`] for `meta`, [`ReportError::Write`] if `out`
 /// fails.
 pub fn render(content: &Content, out: &mut dyn Write) -> Result<(), ReportError> {
-    let columns = columns(content.rows.view().ok_or(ReportError::NoView)?)?;
+    let metric = content.meta.latency.as_ref().map(|session| session.metric).unwrap_or_default();
+    let columns = columns(content.rows.view().ok_or(ReportError::NoView)?, metric)?;
     let rows = match json::rows(content)? {
         Value::Array(rows) => rows,
-        // Of the criticality view, its call paths.
-        Value::Object(mut view) => match view.remove("paths") {
-            Some(Value::Array(rows)) => rows,
+        Value::Object(view) if view.contains_key("regions") => csv::feature_rows(view),
+        // Of the criticality view, its call paths; of the walk, the frames of its chains.
+        Value::Object(mut view) => match (view.remove("paths"), view.remove("chains")) {
+            (Some(Value::Array(rows)), _) => rows,
+            (_, Some(Value::Array(chains))) => csv::walk_rows(chains),
             _ => vec![Value::Object(view)],
         },
         Value::Null => Vec::new(),

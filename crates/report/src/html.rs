@@ -11,7 +11,10 @@
 use std::io::Write;
 
 use serde::Serialize;
-use transect_analyze::{CriticalityView, FullReport, LatencyHeat, Selection};
+use transect_analyze::{
+    CriticalityView, FeatureApiRow, FeatureComponentRow, FullReport, LatencyHeat, LostVariable, RegionTimeline,
+    RegionTree, Selection, WalkTree,
+};
 use transect_profile_model::Profile;
 
 use crate::ReportError;
@@ -37,6 +40,20 @@ pub struct PageReport {
     pub waits_left_out: usize,
     /// Threads over time; `None` without slices.
     pub timeline: Option<Timeline>,
+    /// The joined call tree of a walk; without nodes if there was none.
+    pub walk_tree: WalkTree,
+    /// Region stacks of all threads joined; without nodes if no features were recorded.
+    pub region_tree: RegionTree,
+    /// When regions ran.
+    pub region_timeline: RegionTimeline,
+    /// APIs that features call.
+    pub feature_apis: Vec<FeatureApiRow>,
+    /// Components in which features spend their time.
+    pub feature_components: Vec<FeatureComponentRow>,
+    /// Variables of the model that were not found.
+    pub feature_lost: Vec<LostVariable>,
+    /// Features of the model on which no code depends.
+    pub features_without_regions: Vec<String>,
 }
 
 impl PageReport {
@@ -44,19 +61,35 @@ impl PageReport {
     pub fn new(profile: &Profile) -> Self {
         let everything = Selection::default();
         let mut report = transect_analyze::full_report(profile, &everything);
+        if let Some(walk) = &mut report.walk {
+            walk.steps.truncate(MOST_STEPS);
+        }
         let (paths_left_out, waits_left_out) = report.criticality.as_mut().map_or((0, 0), cut);
+        let mut feature_apis = std::mem::take(&mut report.features.apis);
+        feature_apis.truncate(MOST_FEATURE_APIS);
         Self {
-            report,
             paths_left_out,
             waits_left_out,
             latency_heat: transect_analyze::latency_heat(profile, &everything),
             timeline: timeline(profile),
+            walk_tree: transect_analyze::walk_tree(profile),
+            region_tree: transect_analyze::region_tree(profile),
+            region_timeline: transect_analyze::region_timeline(profile),
+            feature_apis,
+            feature_components: std::mem::take(&mut report.features.components),
+            feature_lost: std::mem::take(&mut report.features.lost),
+            features_without_regions: std::mem::take(&mut report.features.without_regions),
+            report,
         }
     }
 }
 
 /// Critical paths of a page: beyond them, frames are too narrow to be drawn.
 const MOST_PATHS: usize = 3_000;
+/// Steps of a walk's search.
+const MOST_STEPS: usize = 2_000;
+/// Rows of features and APIs.
+const MOST_FEATURE_APIS: usize = 5_000;
 /// Waits of a page.
 const MOST_WAITS: usize = 2_000;
 

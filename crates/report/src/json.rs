@@ -10,7 +10,8 @@ use crate::terminal::is_hazard;
 use crate::{Content, ReportError, Rows};
 
 /// Writes one object: all keys (`meta`, `summary`, `components`, `flows`, `threads`, `waits`, `locks`, `latency`,
-/// `criticality`, `loss`) without a view, that view's key with one.
+/// `criticality`, `walk`, `features`, `regions`, `loss`) without a view, that view's key with one (`features`: both
+/// `features` and `regions`; with flows recorded too `feature_apis` and `feature_components`).
 ///
 /// Characters that steer terminals are written as `\uXXXX`: the parsed strings are the same, and the text is safe to
 /// look at.
@@ -20,6 +21,8 @@ use crate::{Content, ReportError, Rows};
 pub fn render(content: &Content, out: &mut dyn Write) -> Result<(), ReportError> {
     match (&content.rows, content.rows.view()) {
         (Rows::Overview(full), _) => write(full, out),
+        // Two keys.
+        (Rows::Features(view), _) => write(view, out),
         (_, Some(view)) => write(&json!({ view.json_key(): rows(content)? }), out),
         (_, None) => write(&json!({}), out),
     }
@@ -42,6 +45,8 @@ pub(crate) fn rows(content: &Content) -> Result<Value, ReportError> {
         Rows::Locks(rows) => value(rows),
         Rows::Latency(rows) => value(rows),
         Rows::Criticality(view) => value(view),
+        Rows::Walk(view) => value(view),
+        Rows::Features(view) => value(view),
         Rows::Meta => value(&content.meta),
         Rows::Loss(rows) => value(rows),
     }

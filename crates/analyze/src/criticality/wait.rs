@@ -88,8 +88,8 @@ impl<'a> Objects<'a> {
         let mut index: FxHashMap<&str, u32> = FxHashMap::default();
         let mut names = Vec::new();
         let number = |wait: &'a transect_profile_model::SchedWait| {
-            *index.entry(wait.object.as_str()).or_insert_with(|| {
-                names.push(wait.object.as_str());
+            *index.entry(&*wait.object).or_insert_with(|| {
+                names.push(&*wait.object);
                 names.len() as u32 - 1
             })
         };

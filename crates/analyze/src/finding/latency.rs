@@ -30,7 +30,9 @@ const MOST: usize = 3;
 
 pub(super) fn find(prepared: &Prepared<'_>, findings: &mut Vec<FindingRow>) {
     let profile = prepared.profile;
-    if profile.latency.is_empty() {
+    // What is said here is said of time.
+    let is_time = profile.meta.latency.as_ref().is_none_or(|session| session.metric.is_time());
+    if profile.latency.is_empty() || !is_time {
         return;
     }
     let sums = sums(prepared, &Selection::default());
@@ -40,16 +42,16 @@ pub(super) fn find(prepared: &Prepared<'_>, findings: &mut Vec<FindingRow>) {
     let mut tails: Vec<(f64, FindingRow)> = Vec::new();
     let mut shifts: Vec<(f64, FindingRow)> = Vec::new();
     let slices = slices_of(profile);
-    for sum in sums.iter().filter(|sum| share(sum.total_ns) >= LEAST_PERCENT) {
+    for sum in sums.iter().filter(|sum| share(sum.total) >= LEAST_PERCENT) {
         if let Some(shift) = sum.ids.iter().find_map(|&id| shift(slices.get(id as usize)?)) {
             // What the slower part takes more than the faster one would have.
-            let slower = sum.total_ns * (1.0 - 1.0 / shift.ratio().max(1.0 / shift.ratio()));
+            let slower = sum.total * (1.0 - 1.0 / shift.ratio().max(1.0 / shift.ratio()));
             shifts.push((share(slower), shift_row(prepared, sum, &shift, share(slower))));
         }
-        let distribution = Distribution::new(&sum.histogram, sum.max_ns);
+        let distribution = Distribution::new(&sum.histogram, sum.max);
         let (Some(p50), Some(p99)) = (distribution.quantile(0.50), distribution.quantile(0.99)) else { continue };
         let tail = distribution.time_of_slowest(0.01);
-        let cost = share(sum.total_ns * tail);
+        let cost = share(sum.total * tail);
         let heavy = p99 >= p50.max(NOISE_NS).saturating_mul(TAIL_RATIO) && tail >= TAIL_SHARE;
         if distribution.samples() >= LEAST_SAMPLES && heavy && cost >= LEAST_PERCENT {
             tails.push((cost, tail_row(prepared, sum, (p50, p99), tail, cost)));
@@ -70,7 +72,7 @@ fn tail_row(prepared: &Prepared<'_>, sum: &Sum<'_>, (p50, p99): (i64, i64), tail
             time(p50),
             time(p99),
             count(p99 / p50.max(1)),
-            time(sum.max_ns),
+            time(sum.max),
             count(sum.samples),
             percent(tail * 100.0),
         ),
@@ -127,7 +129,7 @@ fn slices_of(profile: &Profile) -> Vec<Vec<&LatencySlice>> {
             of.push(slice);
         }
     }
-    slices.iter_mut().for_each(|of| of.sort_by_key(|slice| (slice.start_ns, slice.bucket.low_ns)));
+    slices.iter_mut().for_each(|of| of.sort_by_key(|slice| (slice.start_ns, slice.bucket.low)));
     slices
 }
 
@@ -186,7 +188,7 @@ fn shift(slices: &[&LatencySlice]) -> Option<Shift> {
 /// Start and median of one slice; `None` if it has too few samples.
 fn median(cells: &[&LatencySlice]) -> Option<(i64, f64)> {
     let buckets: Vec<_> = cells.iter().map(|slice| slice.bucket).collect();
-    let longest = buckets.iter().map(|bucket| bucket.high_ns).max()?;
+    let longest = buckets.iter().map(|bucket| bucket.high).max()?;
     let distribution = Distribution::new(&buckets, longest);
     let median = distribution.quantile(0.5)?;
     (distribution.samples() >= SHIFT_SAMPLES).then_some((cells[0].start_ns, median as f64))

@@ -8,18 +8,20 @@ mod api;
 mod component;
 mod critical;
 mod facts;
+mod feature;
 mod imbalance;
 mod latency;
 mod lock;
 mod memory;
 mod waiting;
-mod words;
+mod walk;
+pub(crate) mod words;
 
 use serde::Serialize;
 use transect_profile_model::Profile;
 
-use crate::CriticalityView;
 use crate::prepared::Prepared;
+use crate::{CriticalityView, FeaturesView, WalkView};
 
 /// What kind of thing stands out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -55,6 +57,14 @@ pub enum FindingKind {
     Spinning,
     /// More threads are active than there are processors.
     CrowdedProcessors,
+    /// The function at the end of a walk's chain, and what it waits for.
+    WalkedChain,
+    /// A feature that takes a large share of the time.
+    HeavyFeature,
+    /// Features that take time only together.
+    FeatureInteraction,
+    /// Parts of features that were not measured.
+    FeatureGap,
     /// Nothing stands out.
     Nothing,
 }
@@ -83,11 +93,17 @@ const MOST_FINDINGS: usize = 12;
 pub fn summary(profile: &Profile) -> Vec<FindingRow> {
     let prepared = Prepared::new(profile);
     let view = crate::criticality::of(profile, &prepared.names);
-    of(&prepared, view.as_ref())
+    let walk = crate::walk::of(profile, &prepared.names);
+    of(&prepared, view.as_ref(), walk.as_ref(), &crate::feature::of(&prepared))
 }
 
-/// `view` is the scheduler's view of the whole profile.
-pub(crate) fn of(prepared: &Prepared<'_>, view: Option<&CriticalityView>) -> Vec<FindingRow> {
+/// `view`, `walk` and `features` are the scheduler's view, the walk and the features of the whole profile.
+pub(crate) fn of(
+    prepared: &Prepared<'_>,
+    view: Option<&CriticalityView>,
+    walk: Option<&WalkView>,
+    features: &FeaturesView,
+) -> Vec<FindingRow> {
     let facts = facts::Facts::new(prepared);
     let mut findings = Vec::new();
     let mut explained = Vec::new();
@@ -104,12 +120,26 @@ pub(crate) fn of(prepared: &Prepared<'_>, view: Option<&CriticalityView>) -> Vec
     }
     imbalance::find(&facts, &mut findings);
     latency::find(prepared, &mut findings);
+    if let Some(walk) = walk {
+        walk::find(walk, &mut findings);
+    }
+    feature::find(prepared.profile, features, &mut findings);
     findings.sort_by(|a, b| b.percent.total_cmp(&a.percent).then_with(|| a.finding.cmp(&b.finding)));
     findings.truncate(MOST_FINDINGS);
     if findings.is_empty() {
-        findings.push(nothing(&facts, view));
+        findings.push(match walk.filter(|_| profile_is_walk(&facts)) {
+            Some(walk) => walk::nothing(walk),
+            None if facts.profile.flows.is_empty() && features.session.is_some() => feature::nothing(features),
+            None => nothing(&facts, view),
+        });
     }
     findings
+}
+
+/// Nothing but a walk was recorded.
+fn profile_is_walk(facts: &facts::Facts<'_>) -> bool {
+    let meta = &facts.profile.meta;
+    facts.profile.flows.is_empty() && meta.latency.is_none() && meta.criticality.is_none()
 }
 
 fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingRow {
@@ -131,10 +161,11 @@ fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingR
     if facts.profile.flows.is_empty() && facts.profile.meta.latency.is_some() {
         return FindingRow {
             finding: "Nothing stands out".to_owned(),
-            evidence: format!(
-                "{} functions' latencies examined for heavy tails and shifts",
-                words::count(sampled as i64)
-            ),
+            evidence: if crate::latency_metric(facts.profile).is_time() {
+                format!("{} functions' latencies examined for heavy tails and shifts", words::count(sampled as i64))
+            } else {
+                format!("calls of {} functions were counted; only times are examined", words::count(sampled as i64))
+            },
             view: "latency".to_owned(),
             next: "Compare the functions: --view latency".to_owned(),
             kind: FindingKind::Nothing,

@@ -1,7 +1,7 @@
 //! Numbers as people write them.
 
 /// A duration with three significant digits and its unit.
-pub(super) fn time(ns: i64) -> String {
+pub(crate) fn time(ns: i64) -> String {
     let (value, unit) = match ns.unsigned_abs() {
         0..1_000 => return format!("{ns} ns"),
         1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
@@ -12,7 +12,7 @@ pub(super) fn time(ns: i64) -> String {
 }
 
 /// A number of things: exact below a million.
-pub(super) fn count(number: i64) -> String {
+pub(crate) fn count(number: i64) -> String {
     let (value, unit) = match number.unsigned_abs() {
         0..1_000_000 => return grouped(number),
         1_000_000..1_000_000_000 => (number as f64 / 1e6, "million"),
@@ -22,7 +22,7 @@ pub(super) fn count(number: i64) -> String {
 }
 
 /// A size in bytes.
-pub(super) fn size(bytes: f64) -> String {
+pub(crate) fn size(bytes: f64) -> String {
     if (bytes - 1.0).abs() < 0.05 {
         "1 byte".to_owned()
     } else if bytes < 10.0 && bytes.fract() > 0.05 {
@@ -37,18 +37,63 @@ pub(super) fn size(bytes: f64) -> String {
 }
 
 /// A share, 0–100.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     if share >= 9.95 { format!("{share:.0} %") } else { format!("{share:.1} %") }
 }
 
 /// A word for a POSIX shell.
-pub(super) fn shell(word: &str) -> String {
+pub(crate) fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/:@%,".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
     }
+}
+
+/// A function's name without its parameters; the whole where nothing would be left.
+pub(crate) fn bare(function: &str) -> &str {
+    // Of `ns::(anonymous namespace)::f(int)` and `operator()(int)` the last bracket at level 0 is the parameters'.
+    let name = function.trim_end_matches(" const");
+    let Some(inner) = name.strip_suffix(')') else { return function };
+    let mut level = 0;
+    for (at, c) in inner.char_indices().rev() {
+        match c {
+            ')' => level += 1,
+            '(' if level == 0 => return if at == 0 { function } else { &function[..at] },
+            '(' => level -= 1,
+            _ => {}
+        }
+    }
+    function
+}
+
+/// A function's name for a sentence: without parameters and, where it is long, without template arguments.
+pub(crate) fn brief(function: &str) -> String {
+    const LONG: usize = 60;
+    let name = bare(function);
+    if name.chars().count() <= LONG {
+        return name.to_owned();
+    }
+    let mut level = 0_usize;
+    let mut text = String::new();
+    let mut before = ' ';
+    for c in name.chars() {
+        // The `>` of an arrow and of a comparison close nothing.
+        match c {
+            '<' if !text.ends_with("operator") && !text.ends_with("operator<") => {
+                level += 1;
+                if level == 1 {
+                    text.push_str("<…>");
+                }
+            }
+            '>' if level > 0 && before != '-' => level -= 1,
+            c if level == 0 => text.push(c),
+            _ => {}
+        }
+        before = c;
+    }
+    text
 }
 
 fn three_digits(value: f64) -> String {
@@ -89,6 +134,13 @@ mod tests {
             [size(1.0), size(1.25), size(300.0), size(65_536.0)],
             ["1 byte", "1.2 bytes", "300 bytes", "64 KiB"]
         );
+        let names = ["f(int)", "(anonymous namespace)::f(int (*)()) const", "S::operator()(int)", "main", "g(", "()"];
+        let shown = ["f", "(anonymous namespace)::f", "S::operator()", "main", "g(", "()"];
+        assert_eq!(names.map(bare), shown);
+        let long =
+            "ns::Table<std::pair<std::string, int>, std::allocator<std::string> >::find_or_insert_with_hint(int)";
+        assert_eq!(brief(long), "ns::Table<…>::find_or_insert_with_hint");
+        assert_eq!(brief("V<int>::push(int)"), "V<int>::push");
         assert_eq!([percent(3.25), percent(42.4)], ["3.2 %", "42 %"]);
         assert_eq!([shell("libc.so.6"), shell("f(int)"), shell("it's")], ["libc.so.6", "'f(int)'", "'it'\\''s'"]);
     }

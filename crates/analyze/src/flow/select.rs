@@ -33,7 +33,7 @@ pub(super) fn select(prepared: &Prepared<'_>, selection: &Selection, direction: 
         order.truncate(selection.top.unwrap_or(usize::MAX));
     }
     // Rows own their names: only those that are shown are made.
-    order.into_iter().map(|position| sums[position].row(prepared.profile, &prepared.names)).collect()
+    order.into_iter().map(|position| sums[position].row(prepared)).collect()
 }
 
 fn sum<'a>(prepared: &Prepared<'a>, selection: &Selection, direction: Direction) -> Vec<Sum<'a>> {
@@ -43,7 +43,7 @@ fn sum<'a>(prepared: &Prepared<'a>, selection: &Selection, direction: Direction)
     let split = |thread: u32, context: u32, by: Dimensions| Split {
         thread: by.thread.then_some(thread),
         process: (by.process || by.thread).then(|| profile.threads[thread as usize].process),
-        context: by.feature.then_some(context),
+        context: by.feature.then(|| prepared.active.first_like(context)),
     };
     let most = if chosen.is_none() && api.is_none() { prepared.totals.flows as usize } else { 0 };
     let mut positions: FxHashMap<(u32, Split), usize> = FxHashMap::with_capacity_and_hasher(most, FxBuildHasher);
@@ -89,4 +89,5 @@ fn compare(key: SortKey, a: &Sum<'_>, b: &Sum<'_>, names: &Names) -> Ordering {
         .then_with(|| names.get(x.caller).cmp(names.get(y.caller)))
         .then_with(|| x.version.cmp(&y.version))
         .then(a.split.thread.cmp(&b.split.thread))
+        .then(a.split.context.cmp(&b.split.context))
 }

@@ -1,7 +1,8 @@
-use transect_profile_model::{Flow, Profile};
+use transect_profile_model::Flow;
 
 use super::{FlowRow, add};
-use crate::Names;
+use crate::feature::names;
+use crate::prepared::Prepared;
 use crate::quantile::Part;
 
 /// By what a row is split, where it is.
@@ -94,7 +95,8 @@ impl<'a> Sum<'a> {
         self.dlsym |= flow.dlsym;
     }
 
-    pub fn row(&self, profile: &Profile, names: &Names) -> FlowRow {
+    pub fn row(&self, prepared: &Prepared<'_>) -> FlowRow {
+        let Prepared { profile, names, .. } = prepared;
         let &Self { first, split, ref total_width, ref self_width, total_ns, self_ns, .. } = self;
         let thread = split.thread.map(|id| &profile.threads[id as usize]);
         FlowRow {
@@ -124,12 +126,16 @@ impl<'a> Sum<'a> {
             thread: thread.map(|thread| thread.name.clone()),
             tid: thread.map(|thread| thread.tid),
             process: split.process.map(|id| profile.processes[id as usize].pid),
-            feature: split.context.map(feature_name),
+            feature: split.context.map(|context| feature_name(prepared, context)),
         }
     }
 }
 
-/// Context 0 is the program as a whole; until a collector names the others, they go by number.
-fn feature_name(context: u32) -> String {
-    if context == 0 { String::new() } else { format!("context {context}") }
+/// Names of the features that were active, joined by commas; empty outside of regions. A context that no table names goes
+/// by its number.
+fn feature_name(prepared: &Prepared<'_>, context: u32) -> String {
+    match prepared.active.of_context.get(context as usize) {
+        Some(&set) => names(&prepared.profile.feature, &prepared.active.sets[set as usize]).join(", "),
+        None => format!("context {context}"),
+    }
 }

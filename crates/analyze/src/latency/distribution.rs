@@ -1,18 +1,18 @@
 use transect_profile_model::LatencyBucket;
 
-/// Durations as counts per bucket, shortest first.
+/// Samples as counts per bucket, smallest first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Distribution<'a> {
     buckets: &'a [LatencyBucket],
-    max_ns: i64,
+    max: i64,
     samples: i64,
 }
 
 impl<'a> Distribution<'a> {
-    /// The samples of `buckets`, of which the longest took `max_ns`.
-    pub(crate) fn new(buckets: &'a [LatencyBucket], max_ns: i64) -> Self {
+    /// The samples of `buckets`, of which the largest took `max`.
+    pub(crate) fn new(buckets: &'a [LatencyBucket], max: i64) -> Self {
         let samples = buckets.iter().map(|bucket| bucket.count.max(0)).sum();
-        Self { buckets, max_ns, samples }
+        Self { buckets, max, samples }
     }
 
     /// Number of samples.
@@ -20,8 +20,8 @@ impl<'a> Distribution<'a> {
         self.samples
     }
 
-    /// The duration that a share of the samples (0.0–1.0) stays within, ns, evenly interpolated inside its bucket; at
-    /// most `max_ns`. `None` without samples.
+    /// What a share of the samples (0.0–1.0) stays within, evenly interpolated inside its bucket; at
+    /// most `max`. `None` without samples.
     ///
     /// The sample that has this rank lies in the same bucket, so the error is less than the bucket's width.
     pub(crate) fn quantile(&self, share: f64) -> Option<i64> {
@@ -32,11 +32,17 @@ impl<'a> Distribution<'a> {
             let through = before + bucket.count;
             if rank <= through as f64 || at == last {
                 if at == last && bucket.count == 1 {
-                    return Some(self.max_ns);
+                    return Some(self.max);
                 }
-                let low = bucket.low_ns.min(self.max_ns);
-                // Nothing is longer than the maximum, so the last bucket ends there.
-                let high = if at == last { self.max_ns } else { bucket.high_ns.min(self.max_ns) }.max(low);
+                let low = bucket.low.min(self.max);
+                let high = match bucket.high {
+                    // Nothing is longer than the maximum, so the last bucket ends there.
+                    _ if at == last => self.max,
+                    // One value alone.
+                    high if high - bucket.low == 1 => low,
+                    high => high.min(self.max),
+                }
+                .max(low);
                 let along = ((rank - before as f64) / bucket.count as f64).clamp(0.0, 1.0);
                 return Some(low + ((high - low) as f64 * along).round() as i64);
             }
@@ -45,9 +51,9 @@ impl<'a> Distribution<'a> {
         None
     }
 
-    /// Share of the samples' time, 0.0–1.0, that the slowest `share` of them takes; buckets count with their middle.
+    /// Share of the samples' sum, 0.0–1.0, that the slowest `share` of them takes; buckets count with their middle.
     pub(crate) fn time_of_slowest(&self, share: f64) -> f64 {
-        let middle = |bucket: &LatencyBucket| bucket.low_ns.midpoint(bucket.high_ns.min(self.max_ns)) as f64;
+        let middle = |bucket: &LatencyBucket| bucket.low.midpoint(bucket.high.min(self.max)) as f64;
         let all: f64 = self.buckets.iter().map(|bucket| bucket.count as f64 * middle(bucket)).sum();
         let mut left = share * self.samples as f64;
         let mut slow = 0.0;
@@ -73,7 +79,7 @@ mod tests {
         sorted.sort_unstable();
         sorted
             .chunk_by(|a, b| a == b)
-            .map(|same| LatencyBucket { low_ns: same[0].0, high_ns: same[0].1, count: same.len() as i64 })
+            .map(|same| LatencyBucket { low: same[0].0, high: same[0].1, count: same.len() as i64 })
             .collect()
     }
 
@@ -114,15 +120,23 @@ mod tests {
 
     #[test]
     fn one_sample_is_every_quantile() {
-        let buckets = [LatencyBucket { low_ns: 96, high_ns: 104, count: 1 }];
+        let buckets = [LatencyBucket { low: 96, high: 104, count: 1 }];
         let distribution = Distribution::new(&buckets, 101);
         assert_eq!([0.0, 0.5, 0.99, 1.0].map(|share| distribution.quantile(share).unwrap()), [101; 4]);
         assert_eq!(Distribution::new(&[], 0).quantile(0.5), None);
     }
 
     #[test]
+    fn buckets_of_one_value_give_that_value() {
+        let bucket = |low, count| LatencyBucket { low, high: low + 1, count };
+        let buckets = [bucket(0, 29), bucket(1, 1)];
+        let distribution = Distribution::new(&buckets, 1);
+        assert_eq!([0.5, 0.9, 0.99].map(|share| distribution.quantile(share).unwrap()), [0, 0, 1]);
+    }
+
+    #[test]
     fn a_few_slow_calls_can_take_most_of_the_time() {
-        let bucket = |low_ns: i64, count| LatencyBucket { low_ns, high_ns: low_ns + low_ns / 8, count };
+        let bucket = |low: i64, count| LatencyBucket { low, high: low + low / 8, count };
         let buckets = [bucket(1_000, 990), bucket(1_000_000, 10)];
         let share = Distribution::new(&buckets, 1_100_000).time_of_slowest(0.01);
         assert!((0.90..0.92).contains(&share), "{share}");

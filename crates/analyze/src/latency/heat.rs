@@ -47,7 +47,7 @@ pub fn latency_heat(profile: &Profile, selection: &Selection) -> LatencyHeat {
     starts_ns.sort_unstable();
     starts_ns.dedup();
     fill_gaps(&mut starts_ns, &profile.latency_slices);
-    let bounds = |slice: &LatencySlice| (slice.bucket.low_ns, slice.bucket.high_ns);
+    let bounds = |slice: &LatencySlice| (slice.bucket.low, slice.bucket.high);
     let mut buckets: Vec<(i64, i64)> = profile.latency_slices.iter().map(bounds).collect();
     buckets.sort_unstable();
     buckets.dedup();

@@ -1,67 +1,23 @@
-//! Latency of functions, from sampled durations.
+//! Latency of functions, from sampled calls.
 
 mod distribution;
 mod heat;
+mod row;
 mod sum;
 
-use serde::Serialize;
-use transect_profile_model::{LatencyBucket, Profile};
+use transect_profile_model::{Metric, Profile};
 
 pub(crate) use distribution::Distribution;
 pub use heat::{HeatFunction, LatencyHeat, latency_heat};
+pub use row::LatencyRow;
 pub(crate) use sum::{Sum, sums};
 
 use crate::prepared::Prepared;
 use crate::{Selection, SortKey};
 
-/// Durations of one function, entry to return, of all processes together (or of one, with `--by process`).
-///
-/// Percentiles are of the samples, interpolated inside a histogram bucket: they are off by less than a bucket, an
-/// eighth of the duration, or 1 ns where that is more. Mean and maximum are exact.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct LatencyRow {
-    /// Demangled name.
-    pub function: String,
-    /// Component that holds it (display name).
-    pub component: String,
-    /// Calls that met the probe switched on.
-    pub calls_seen: i64,
-    /// Calls that were timed.
-    pub samples: i64,
-    /// Mean of the samples, ns; `None` without samples: no call has returned while it was timed.
-    pub mean_ns: Option<i64>,
-    /// Median, ns.
-    pub p50_ns: Option<i64>,
-    /// 90th percentile, ns.
-    pub p90_ns: Option<i64>,
-    /// 99th percentile, ns.
-    pub p99_ns: Option<i64>,
-    /// Longest, ns.
-    pub max_ns: Option<i64>,
-    /// Estimated number of all calls, those included that came while the probe was switched off. `None` if unknown.
-    pub calls_estimated: Option<i64>,
-    /// Estimated time of all calls, ns, recursive calls each for itself: `calls_estimated` (else `calls_seen`) times
-    /// `mean_ns`.
-    pub total_ns: Option<i64>,
-    /// Raw symbol name; empty if there is none.
-    pub symbol: String,
-    /// Source file; empty if unknown.
-    pub file: String,
-    /// Source line, 0 if unknown.
-    pub line: i32,
-    /// Virtual address in the component.
-    pub address: i64,
-    /// Process id, with `--by process`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub process: Option<i32>,
-    /// The samples by duration, for renderers; not a key of the JSON object.
-    #[serde(skip)]
-    pub histogram: Vec<LatencyBucket>,
-}
-
-/// The latency view, longest estimated time first. Functions that were not called while their probe was on are left
+/// The latency view, largest estimated total first. Functions that were not called while their probe was on are left
 /// out. `selection.component` and `selection.api` name component and function; `min_percent` is the share of the
-/// measured time.
+/// measured time, of counts that of the largest total.
 pub fn latency(profile: &Profile, selection: &Selection) -> Vec<LatencyRow> {
     of(&Prepared::new(profile), selection)
 }
@@ -78,41 +34,48 @@ fn ranked<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<(LatencyRow
         .map(|sum| (row(&sum, prepared), sum))
         .collect();
     if let Some(least) = selection.min_percent {
-        let measured = measured_ns(prepared.profile) as f64;
-        rows.retain(|(row, _)| row.total_ns.is_some_and(|ns| ns as f64 * 100.0 >= least * measured));
+        let whole = if metric(prepared.profile).is_time() {
+            measured_ns(prepared.profile)
+        } else {
+            rows.iter().filter_map(|(row, _)| row.total).max().unwrap_or(0)
+        };
+        rows.retain(|(row, _)| row.total.is_some_and(|total| total as f64 * 100.0 >= least * whole as f64));
     }
     let value = |row: &LatencyRow| match selection.sort.unwrap_or_default() {
-        SortKey::Total | SortKey::SelfTime | SortKey::Attributed | SortKey::Wait | SortKey::Bytes => row.total_ns,
-        SortKey::Calls => Some(row.calls_estimated.unwrap_or(row.calls_seen)),
-        SortKey::Mean => row.mean_ns,
-        SortKey::P99 => row.p99_ns,
-        SortKey::Max => row.max_ns,
+        SortKey::Total | SortKey::SelfTime | SortKey::Attributed | SortKey::Wait | SortKey::Bytes => {
+            row.total.map(|total| total as f64)
+        }
+        SortKey::Calls => Some(row.calls_estimated.unwrap_or(row.calls_seen) as f64),
+        SortKey::Mean => row.mean,
+        SortKey::P99 => row.p99.map(|amount| amount as f64),
+        SortKey::Max => row.max.map(|amount| amount as f64),
         SortKey::Name => None,
     };
     rows.sort_by(|(a, _), (b, _)| {
         let name = |row: &LatencyRow| (row.function.clone(), row.component.clone(), row.address, row.process);
-        value(b).cmp(&value(a)).then_with(|| name(a).cmp(&name(b)))
+        let order = value(b).unwrap_or(-1.0).total_cmp(&value(a).unwrap_or(-1.0));
+        order.then_with(|| name(a).cmp(&name(b)))
     });
     rows.truncate(selection.top.unwrap_or(usize::MAX));
     rows
 }
 
 fn row(sum: &Sum<'_>, prepared: &Prepared<'_>) -> LatencyRow {
-    let distribution = Distribution::new(&sum.histogram, sum.max_ns);
-    let sampled = |ns: i64| (sum.samples > 0).then_some(ns);
-    let total = sum.total_ns.round() as i64;
+    let distribution = Distribution::new(&sum.histogram, sum.max);
+    let sampled = |amount: i64| (sum.samples > 0).then_some(amount);
     LatencyRow {
         function: sum.first.function.clone(),
         component: prepared.names.get(sum.first.component).to_owned(),
         calls_seen: sum.calls_seen,
         samples: sum.samples,
-        mean_ns: sum.mean_ns(),
-        p50_ns: distribution.quantile(0.50),
-        p90_ns: distribution.quantile(0.90),
-        p99_ns: distribution.quantile(0.99),
-        max_ns: sampled(sum.max_ns),
+        metric: metric(prepared.profile),
+        mean: sum.mean(),
+        p50: distribution.quantile(0.50),
+        p90: distribution.quantile(0.90),
+        p99: distribution.quantile(0.99),
+        max: sampled(sum.max),
         calls_estimated: sum.calls_estimated,
-        total_ns: sampled(total),
+        total: sampled(sum.total.round() as i64),
         symbol: sum.first.symbol.clone(),
         file: sum.first.file.clone(),
         line: sum.first.line,
@@ -120,6 +83,11 @@ fn row(sum: &Sum<'_>, prepared: &Prepared<'_>) -> LatencyRow {
         process: sum.process,
         histogram: sum.histogram.clone(),
     }
+}
+
+/// What the calls of a profile were measured in.
+pub fn metric(profile: &Profile) -> Metric {
+    profile.meta.latency.as_ref().map(|session| session.metric).unwrap_or_default()
 }
 
 /// What rates and shares of latencies refer to, ns.
@@ -149,11 +117,11 @@ mod tests {
         for profile in [latency_service(), large_latency(300)] {
             let rows = latency(&profile, &Selection::default());
             assert!(!rows.is_empty());
-            assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(row.total_ns)));
+            assert!(rows.is_sorted_by_key(|row| std::cmp::Reverse(row.total)));
             for row in rows.iter().filter(|row| row.samples > 0) {
-                let [p50, p90, p99, max] = [row.p50_ns, row.p90_ns, row.p99_ns, row.max_ns].map(Option::unwrap);
+                let [p50, p90, p99, max] = [row.p50, row.p90, row.p99, row.max].map(Option::unwrap);
                 assert!(0 <= p50 && p50 <= p90 && p90 <= p99 && p99 <= max, "{row:?}");
-                assert!(row.mean_ns.unwrap() <= max);
+                assert!(row.mean.unwrap() <= max as f64);
                 assert_eq!(row.histogram.iter().map(|bucket| bucket.count).sum::<i64>(), row.samples);
             }
         }
@@ -168,13 +136,13 @@ mod tests {
         let of = |profile: &Profile| latency(profile, &Selection::default()).remove(0);
         let row = of(&profile);
         assert_eq!(row.calls_estimated, Some(12_345_678));
-        let expected = row.mean_ns.unwrap() as f64 * 12_345_678.0;
-        assert!((row.total_ns.unwrap() as f64 / expected - 1.0).abs() < 0.01);
+        let expected = row.mean.unwrap() * 12_345_678.0;
+        assert!((row.total.unwrap() as f64 / expected - 1.0).abs() < 0.01);
         profile.latency[0].calls_estimated = Some(1);
         assert_eq!(of(&profile).calls_estimated, Some(row.calls_seen), "never less than what was seen");
         profile.latency[0].calls_estimated = None;
         assert_eq!(of(&profile).calls_estimated, None);
-        assert!(of(&profile).total_ns.is_some());
+        assert!(of(&profile).total.is_some());
     }
 
     #[test]
@@ -205,7 +173,7 @@ mod tests {
         assert!(rows.iter().all(|row| row.function != "never_called"));
         let main = find(&rows, "main");
         assert_eq!((main.calls_seen, main.samples), (1, 0));
-        assert_eq!((main.mean_ns, main.p50_ns, main.max_ns, main.total_ns), (None, None, None, None));
+        assert_eq!((main.mean, main.p50, main.max, main.total), (None, None, None, None));
     }
 
     #[test]
@@ -218,7 +186,7 @@ mod tests {
         let encode = rows(Selection { api: Some("Codec::encode*".into()), ..selection() });
         assert_eq!(names(&encode), ["Codec::encode(Frame const&)"]);
         let slowest = rows(Selection { sort: Some(SortKey::Max), top: Some(3), ..selection() });
-        assert!(slowest.is_sorted_by_key(|row| std::cmp::Reverse(row.max_ns)) && slowest.len() == 3);
+        assert!(slowest.is_sorted_by_key(|row| std::cmp::Reverse(row.max)) && slowest.len() == 3);
         let by_name = rows(Selection { sort: Some(SortKey::Name), ..selection() });
         assert!(names(&by_name).is_sorted());
         let heavy = rows(Selection { min_percent: Some(5.0), ..selection() });

@@ -18,36 +18,36 @@ pub(crate) struct Sum<'a> {
     pub calls_seen: i64,
     /// Calls timed.
     pub samples: i64,
-    /// Their durations, ns.
-    pub sampled_ns: i64,
-    /// The longest, ns.
-    pub max_ns: i64,
+    /// Their sum, in the unit of the metric.
+    pub sampled: i64,
+    /// The largest.
+    pub max: i64,
     /// Estimate of all calls; `None` if one process' is not known.
     pub calls_estimated: Option<i64>,
-    /// Estimate of the time of all calls, ns.
-    pub total_ns: f64,
-    /// Shortest first, bounds distinct.
+    /// Estimate of the sum of all calls.
+    pub total: f64,
+    /// Smallest first, bounds distinct.
     pub histogram: Vec<LatencyBucket>,
 }
 
 impl Sum<'_> {
-    /// Mean of the samples, ns.
-    pub(crate) fn mean_ns(&self) -> Option<i64> {
-        (self.samples > 0).then(|| (self.sampled_ns as f64 / self.samples as f64).round() as i64)
+    /// Mean of the samples.
+    pub(crate) fn mean(&self) -> Option<f64> {
+        (self.samples > 0).then(|| self.sampled as f64 / self.samples as f64)
     }
 
     fn add(&mut self, id: LatencyId, latency: &Latency) {
         self.ids.push(id);
         self.calls_seen += latency.calls_seen;
         self.samples += latency.samples;
-        self.sampled_ns = self.sampled_ns.saturating_add(latency.total_ns);
-        self.max_ns = self.max_ns.max(latency.max_ns);
+        self.sampled = self.sampled.saturating_add(latency.total);
+        self.max = self.max.max(latency.max);
         let seen = latency.calls_seen.max(latency.samples);
         let estimated = latency.calls_estimated.map(|calls| calls.max(seen));
         self.calls_estimated = self.calls_estimated.zip(estimated).map(|(a, b)| a.saturating_add(b));
         if latency.samples > 0 {
-            let mean = latency.total_ns as f64 / latency.samples as f64;
-            self.total_ns += estimated.unwrap_or(seen) as f64 * mean;
+            let mean = latency.total as f64 / latency.samples as f64;
+            self.total += estimated.unwrap_or(seen) as f64 * mean;
         }
         self.histogram.extend_from_slice(&latency.histogram);
     }
@@ -61,9 +61,9 @@ impl Sum<'_> {
 
 /// Buckets of several histograms as one.
 pub(super) fn merged(mut buckets: Vec<LatencyBucket>) -> Vec<LatencyBucket> {
-    buckets.sort_unstable_by_key(|bucket| (bucket.low_ns, bucket.high_ns));
+    buckets.sort_unstable_by_key(|bucket| (bucket.low, bucket.high));
     buckets.dedup_by(|bucket, kept| {
-        let same = (bucket.low_ns, bucket.high_ns) == (kept.low_ns, kept.high_ns);
+        let same = (bucket.low, bucket.high) == (kept.low, kept.high);
         if same {
             kept.count += bucket.count;
         }
@@ -94,10 +94,10 @@ pub(crate) fn sums<'a>(prepared: &Prepared<'a>, selection: &Selection) -> Vec<Su
                 process: process.map(|process| profile.processes[process as usize].pid),
                 calls_seen: 0,
                 samples: 0,
-                sampled_ns: 0,
-                max_ns: 0,
+                sampled: 0,
+                max: 0,
                 calls_estimated: Some(0),
-                total_ns: 0.0,
+                total: 0.0,
                 histogram: Vec::new(),
             });
             sums.len() - 1

@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use transect_profile_model::{
-    Component, Latency, LatencyBucket, LatencySampling, LatencySession, LatencySlice, Loss, LossKind, Process, Profile,
-    Timing,
+    Component, Latency, LatencyBucket, LatencySampling, LatencySession, LatencySlice, Loss, LossKind, Metric, Process,
+    Profile, Timing,
 };
 
 use super::empty;
@@ -97,7 +97,7 @@ pub fn large_latency(functions: usize) -> Profile {
         // As many calls as make a plausible part of the run.
         let latency = &mut builder.profile.latency[id];
         let part = if rare { 4_000 } else { 10 } + n as i64 % 400;
-        let calls = 60 * SECOND / part * latency.samples / latency.total_ns.max(1);
+        let calls = 60 * SECOND / part * latency.samples / latency.total.max(1);
         latency.calls_estimated = Some(calls.max(latency.calls_seen));
     }
     builder.profile()
@@ -153,8 +153,8 @@ impl Builder {
             line: line.1,
             calls_seen: 0,
             samples: 0,
-            total_ns: 0,
-            max_ns: 0,
+            total: 0,
+            max: 0,
             calls_estimated: Some(0),
             histogram: Vec::new(),
         });
@@ -174,14 +174,14 @@ impl Builder {
                 *histogram.entry((low, high)).or_default() += 1;
                 *self.cells.entry((id as u32, slice * width, low, high)).or_default() += 1;
                 latency.samples += 1;
-                latency.total_ns += ns;
-                latency.max_ns = latency.max_ns.max(ns);
+                latency.total += ns;
+                latency.max = latency.max.max(ns);
             }
         }
         latency.calls_seen = latency.samples;
         latency.calls_estimated = Some(latency.calls_seen * 1_000_000 / on);
         latency.histogram =
-            histogram.into_iter().map(|((low_ns, high_ns), count)| LatencyBucket { low_ns, high_ns, count }).collect();
+            histogram.into_iter().map(|((low, high), count)| LatencyBucket { low, high, count }).collect();
     }
 
     fn profile(self) -> Profile {
@@ -189,17 +189,18 @@ impl Builder {
         let width = profile.meta.wall_ns / SLICES;
         profile.latency_slices = cells
             .into_iter()
-            .map(|((latency, start_ns, low_ns, high_ns), count)| LatencySlice {
+            .map(|((latency, start_ns, low, high), count)| LatencySlice {
                 latency,
                 start_ns,
                 end_ns: start_ns + width,
-                bucket: LatencyBucket { low_ns, high_ns, count },
+                bucket: LatencyBucket { low, high, count },
             })
             .collect();
         let samples: i64 = profile.latency.iter().map(|latency| latency.samples).sum();
         let seconds = profile.meta.wall_ns as f64 / SECOND as f64;
         let toggles = samples / 4;
         profile.meta.latency = Some(LatencySession {
+            metric: Metric::Wall,
             sampling: LatencySampling::Budget { share: 0.02 },
             epoch_ns: 10_000_000,
             measured_ns: profile.meta.wall_ns,
@@ -217,6 +218,7 @@ impl Builder {
             total_stop_ns: 803_000,
             abandoned: 4,
             untimed: 0,
+            unread: 0,
         });
         profile
     }

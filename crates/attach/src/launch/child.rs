@@ -18,6 +18,8 @@ pub struct Prepared {
     /// Files to try in turn.
     files: Vec<CString>,
     arguments: Vec<CString>,
+    /// Entries of its environment; `None`: this process'.
+    environment: Option<Vec<CString>>,
 }
 
 /// A child that waits for permission to go on.
@@ -29,7 +31,7 @@ pub struct Started {
 }
 
 impl Prepared {
-    pub fn new(command: &[OsString]) -> Result<Prepared, AttachError> {
+    pub fn new(command: &[OsString], environment: Option<Vec<CString>>) -> Result<Prepared, AttachError> {
         let program = command.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
         let invalid = |kind: io::ErrorKind| AttachError::Start { program: program.clone(), source: kind.into() };
         let name = command.first().filter(|name| !name.is_empty()).ok_or_else(|| invalid(io::ErrorKind::NotFound))?;
@@ -42,7 +44,7 @@ impl Prepared {
             paths.map(|file| text(file.as_os_str().as_bytes())).collect::<Result<_, _>>()?
         };
         let arguments = command.iter().map(|a| text(a.as_bytes())).collect::<Result<_, _>>()?;
-        Ok(Prepared { program, files, arguments })
+        Ok(Prepared { program, files, arguments, environment })
     }
 
     pub fn fork(&self, signals: &ChildSignal) -> Result<Started, AttachError> {
@@ -52,6 +54,8 @@ impl Prepared {
         // What a file without `#!` is run with, as execvp does.
         let shell = c"/bin/sh";
         let pointers: Vec<_> = self.arguments.iter().map(|a| a.as_ptr()).chain([null()]).collect();
+        let variables: Option<Vec<_>> =
+            self.environment.as_ref().map(|entries| entries.iter().map(|e| e.as_ptr()).chain([null()]).collect());
         let mut script: Vec<_> = [shell.as_ptr(), null()].into_iter().chain(pointers[1..].iter().copied()).collect();
         // SAFETY: the child calls async-signal-safe functions only, on memory prepared here.
         match unsafe { libc::fork() } {
@@ -60,7 +64,7 @@ impl Prepared {
                 signals.restore();
                 // SAFETY: as above; every array ends with a null pointer, and `environ` is not changed meanwhile, for
                 // this process has one thread.
-                unsafe { self.execute(&wait, &report, &pointers, &mut script) }
+                unsafe { self.execute(&wait, &report, &pointers, variables.as_deref(), &mut script) }
             }
             pid => {
                 drop((wait, report));
@@ -76,6 +80,7 @@ impl Prepared {
         wait: &OwnedFd,
         report: &OwnedFd,
         arguments: &[*const libc::c_char],
+        variables: Option<&[*const libc::c_char]>,
         script: &mut [*const libc::c_char],
     ) -> ! {
         unsafe extern "C" {
@@ -89,13 +94,14 @@ impl Prepared {
             if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                 libc::_exit(127);
             }
+            let variables = variables.map_or(environ, <[_]>::as_ptr);
             let mut worst = libc::ENOENT;
             for file in &self.files {
-                libc::execve(file.as_ptr(), arguments.as_ptr(), environ);
+                libc::execve(file.as_ptr(), arguments.as_ptr(), variables);
                 let mut error = *libc::__errno_location();
                 if error == libc::ENOEXEC {
                     script[1] = file.as_ptr();
-                    libc::execve(script[0], script.as_ptr(), environ);
+                    libc::execve(script[0], script.as_ptr(), variables);
                     error = libc::ENOEXEC;
                 }
                 match error {

@@ -24,10 +24,14 @@ fn code_is_replaced_and_put_back_under_many_threads() {
     let target = Target::open(running.pid()).unwrap();
     let step = running.address_of("step");
     let (old, _) = displaced(&target, step);
-    let mut stop = target.stop_one().unwrap();
-    let arena = Arena::create(&mut stop).unwrap();
-    let region = arena.add_region(&mut stop, Reach { low: step, high: step + 5 }, 1 << 20).unwrap();
-    drop(stop);
+    let slots = status(running.pid(), "FDSize");
+    let arena = Arena::create(&target).unwrap();
+    assert_eq!(
+        status(running.pid(), "FDSize"),
+        slots,
+        "a larger table would make the kernel wait for RCU, a thread held"
+    );
+    let region = arena.add_region(&target, Reach { low: step, high: step + 5 }, 1 << 20).unwrap();
     assert_eq!(status(running.pid(), "TracerPid"), "TracerPid:\t0");
     let mut code = old.clone();
     code.push(0xe9);

@@ -15,9 +15,7 @@ fn reason(pid: i32) -> String {
 /// Everything that attaching does in a process.
 fn attach(pid: i32) -> Result<(), AttachError> {
     let target = Target::open(pid)?;
-    let mut stop = target.stop_one()?;
-    let arena = Arena::create(&mut stop)?;
-    drop(stop);
+    let arena = Arena::create(&target)?;
     drop(target.stop_all()?);
     drop(arena);
     Ok(())
@@ -238,9 +236,7 @@ fn processes_that_end_meanwhile() {
 fn one_controller_at_a_time() {
     let worker = Running::start(&compile("worker", &[]), &["1"]);
     let target = Target::open(worker.pid()).unwrap();
-    let mut stop = target.stop_one().unwrap();
-    let arena = Arena::create(&mut stop).unwrap();
-    drop(stop);
+    let arena = Arena::create(&target).unwrap();
     let message = Arena::find(&target).unwrap_err().to_string();
     assert!(message.contains(&format!("in use by process {}", std::process::id())), "{message}");
     drop(arena);

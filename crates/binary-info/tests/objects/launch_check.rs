@@ -77,7 +77,7 @@ fn static_programs_are_refused_with_alternatives() {
         let error = inspect_launch(&output).unwrap_err();
         assert!(matches!(error, LaunchError::Static { .. }), "{error}");
         let message = error.to_string();
-        assert!(message.contains("statically linked") && message.contains("perf record"), "{message}");
+        assert!(message.contains("statically linked") && message.contains("transect walk"), "{message}");
     }
     assert!(!Object::open(toolchain.path("libshapes.so")).unwrap().is_static());
 }

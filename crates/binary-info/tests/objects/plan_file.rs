@@ -53,7 +53,7 @@ fn layout() {
         sites: vec![PlanSite { displacement_vaddr: 0x1122_3344_5566 }],
     };
     let mut expected = b"TRPLAN01".to_vec();
-    expected.extend([2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    expected.extend([3, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     expected.extend([1, 0, 0, 0, 7, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     expected.extend([0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 0]);
     assert_eq!(plan.to_bytes(), expected);

@@ -20,6 +20,8 @@ use super::statistics::{Refused, UnwindStatistics};
 pub(crate) enum Request {
     /// The program will be started.
     Prepare(PathBuf),
+    /// Some process has mapped the code of this file.
+    Mapped(PathBuf),
     /// The process is new, or runs another program.
     Add(i32),
     /// `child` came from `parent` by fork.
@@ -111,6 +113,12 @@ impl Keeper {
     fn serve(&mut self, request: Request) {
         match request {
             Request::Prepare(program) => self.prepare(&program),
+            Request::Mapped(path) => {
+                if let Some(key) = FileKey::of_file(&path).filter(|key| !self.files.contains_key(key)) {
+                    let path = path.to_string_lossy();
+                    self.read_file(key, &path, &path);
+                }
+            }
             Request::Add(tgid) => self.scan(tgid, Duration::ZERO),
             Request::Forked { parent, child } => {
                 let list = self.processes.get(&parent).and_then(|process| process.list);
@@ -266,6 +274,7 @@ impl Keeper {
             (None, image) => self.tables.add(name, image, began),
         };
         self.files.insert(key, object);
+        self.tables.name_file(&key, object);
         object
     }
 

@@ -3,6 +3,7 @@
 
 mod address_space;
 mod extents;
+mod file_tables;
 mod keeper;
 mod layout;
 mod needed_objects;
@@ -28,6 +29,7 @@ use libbpf_rs::MapHandle;
 pub use statistics::{UnwindRefusal, UnwindStatistics};
 
 use address_space::AddressSpaces;
+use file_tables::FileTables;
 use keeper::{Keeper, Request};
 use object_table::ObjectTables;
 use process_slots::ProcessSlots;
@@ -46,6 +48,8 @@ pub struct UnwindMaps {
     pub cache: MapHandle,
     /// Processes.
     pub spaces: MapHandle,
+    /// Files that have a table.
+    pub files: MapHandle,
 }
 
 /// Why there can be no tables.
@@ -93,7 +97,8 @@ impl UnwindTables {
         let cache = SharedMemory::map(&maps.cache, layout::CACHE_SLOTS, 8)?;
         let spaces = SharedMemory::map(&maps.spaces, layout::BUCKETS, layout::BUCKET_SLOTS * 8)?;
         let published = ProcessSlots::new(spaces);
-        let (tables, spaces) = (ObjectTables::new(words, rules), AddressSpaces::new(mappings, cache));
+        let (tables, spaces) =
+            (ObjectTables::new(words, rules, FileTables::new(maps.files)), AddressSpaces::new(mappings, cache));
         let statistics = Arc::new(Mutex::new(UnwindStatistics::default()));
         let keeper = Keeper::new(tables, spaces, published, Arc::clone(&statistics));
         let (requests, receiver) = channel();
@@ -120,6 +125,12 @@ impl UnwindTables {
     /// The process runs code that no known mapping covers. Repeated calls are held back.
     pub fn process_changed(&self, tgid: i32) {
         self.request(Request::Changed(tgid));
+    }
+
+    /// Some process has mapped the code of the file at `path`: its table is made, so that the walk finds it even in
+    /// processes that end before they are looked at.
+    pub fn file_mapped(&self, path: &Path) {
+        self.request(Request::Mapped(path.to_owned()));
     }
 
     /// The process is gone.

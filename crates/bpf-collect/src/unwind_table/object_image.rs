@@ -86,6 +86,9 @@ impl ObjectImage {
                     }
                     b".text" => image.sections.text_address = address,
                     b".got" => image.sections.got_address = address,
+                    b".plt" | b".plt.sec" | b".plt.got" | b".iplt" => {
+                        image.sections.stubs.push(address..address.saturating_add(section.sh_size(LE)));
+                    }
                     _ => {}
                 }
             }

@@ -25,6 +25,8 @@ pub(crate) struct FrameSections {
     pub debug_frame: Vec<u8>,
     /// The code: addresses outside are dropped (functions that the linker threw away).
     pub code: std::ops::Range<u64>,
+    /// Sections of linkage stubs (`.plt` and its like).
+    pub stubs: Vec<std::ops::Range<u64>>,
 }
 
 /// Rows of a function.
@@ -51,6 +53,11 @@ pub(crate) fn read_rows(sections: &FrameSections) -> Vec<Row> {
     let mut debug_frame = DebugFrame::new(&sections.debug_frame, LittleEndian);
     debug_frame.set_address_size(8);
     read_section(&debug_frame, &bases, &sections.code, &mut functions, &mut rows);
+    // lld describes its stubs nowhere: a jump, with the stack as at the call. What a section tells wins, as it is first.
+    for stub in sections.stubs.iter().filter(|stub| stub.start < stub.end && stub.end <= sections.code.end) {
+        functions.push(Function { start: stub.start, end: stub.end, rows: rows.len(), row_count: 1 });
+        rows.push(Row { address: stub.start, rule: Rule::STUB });
+    }
     functions.sort_by_key(|function| function.start);
     join(&functions, &rows)
 }
@@ -135,4 +142,25 @@ fn join(functions: &[Function], rows: &[Row]) -> Vec<Row> {
     }
     push(Row { address: covered, rule: Rule::FRAME_POINTER });
     joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linkage_stubs_have_a_rule_of_their_own() {
+        let sections = FrameSections {
+            code: 0x1000..0x3000,
+            stubs: vec![0x2000..0x2040, 0x2800..0x2810],
+            ..FrameSections::default()
+        };
+        let rows = read_rows(&sections);
+        let at = |address| rows[rows.partition_point(|row| row.address <= address) - 1].rule;
+        assert_eq!(at(0x2000), Rule::STUB);
+        assert_eq!(at(0x203f), Rule::STUB);
+        assert_eq!(at(0x2808), Rule::STUB);
+        assert_eq!(at(0x1fff), Rule::FRAME_POINTER);
+        assert_eq!(at(0x2040), Rule::FRAME_POINTER);
+    }
 }

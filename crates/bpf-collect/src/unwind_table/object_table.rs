@@ -3,9 +3,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::extents::Extents;
+use super::file_tables::FileTables;
 use super::layout;
 use super::object_image::{CodeSegment, ImageError, ObjectImage};
 use super::object_rows::{Row, read_rows};
+use super::process_code::FileKey;
 use super::rule::Rule;
 use super::shared_memory::SharedMemory;
 
@@ -59,6 +61,7 @@ pub(crate) struct ObjectTables {
     rule_numbers: HashMap<Rule, u16>,
     /// How often an object became unused.
     releases: u64,
+    by_file: FileTables,
     /// Rows whose rule found no number.
     pub rules_refused: u64,
     /// The object that took longest to read.
@@ -66,7 +69,7 @@ pub(crate) struct ObjectTables {
 }
 
 impl ObjectTables {
-    pub fn new(words: SharedMemory, rules: SharedMemory) -> Self {
+    pub fn new(words: SharedMemory, rules: SharedMemory, by_file: FileTables) -> Self {
         // Kinds 0 … 3 are rules of their own numbers.
         let fixed = 0..layout::RULES_FIXED;
         for number in fixed.clone() {
@@ -81,6 +84,7 @@ impl ObjectTables {
             by_build_id: HashMap::new(),
             rule_numbers: fixed.map(|number| (Rule(u64::from(number)), number)).collect(),
             releases: 0,
+            by_file,
             rules_refused: 0,
             slowest: (String::new(), Duration::ZERO),
         }
@@ -170,6 +174,24 @@ impl ObjectTables {
         self.releases += u64::from(object.references == 0);
     }
 
+    /// The file `key` is this object: the walk finds its table also in processes that have no list, if it has one and its
+    /// code is of one piece.
+    pub fn name_file(&mut self, key: &FileKey, number: ObjectNumber) {
+        if let Some(table) = self.by_file_offset(number) {
+            self.by_file.tell(key, number, table);
+        }
+    }
+
+    /// Index and groups of a table, and what to add to an offset in the file for that in the table.
+    fn by_file_offset(&self, number: ObjectNumber) -> Option<(u32, u32, u32)> {
+        let object = self.get(number);
+        let ObjectState::Table(place) = object.state else { return None };
+        let distance = |segment: &CodeSegment| segment.address.wrapping_sub(segment.file_offset);
+        let first = object.code.segments.first().map(distance)?;
+        let same = object.code.segments.iter().all(|segment| distance(segment) == first);
+        same.then(|| (place.index, place.groups, first.wrapping_sub(object.code.start) as u32))
+    }
+
     /// What the kernel needs to know of a mapping of the object at `start`.
     pub fn mapping(&self, number: ObjectNumber, start: u64, length: u32, file_offset: u64) -> layout::Mapping {
         let object = self.get(number);
@@ -186,11 +208,12 @@ impl ObjectTables {
             return Some(start);
         }
         loop {
-            let unused = self.objects.iter_mut().filter(|o| o.references == 0);
-            let unused = unused.filter(|o| matches!(o.state, ObjectState::Table(_)));
-            let oldest = unused.min_by_key(|o| o.unused_since)?;
+            let unused = self.objects.iter_mut().enumerate().filter(|(_, o)| o.references == 0);
+            let unused = unused.filter(|(_, o)| matches!(o.state, ObjectState::Table(_)));
+            let (number, oldest) = unused.min_by_key(|(_, o)| o.unused_since)?;
             let ObjectState::Table(place) = oldest.state else { return None };
             oldest.state = ObjectState::NoRoom { releases: u64::MAX };
+            self.by_file.forget(ObjectNumber(number));
             self.room.give(place.index, place.words(), oldest.unused_since);
             if let Some(start) = self.room.take(words, now) {
                 return Some(start);

@@ -82,6 +82,14 @@ impl FileKey {
         fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| Self::of(&metadata))
     }
 
+    /// `struct unwind_file_key`.
+    pub fn packed(&self) -> Vec<u8> {
+        let device = rustix::fs::major(self.device) << 20 | rustix::fs::minor(self.device);
+        let (seconds, parts) = (self.modified.0, self.modified.1 as u32);
+        let words = [self.inode, self.size, seconds.cast_unsigned(), u64::from(parts) | u64::from(device) << 32];
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
     fn of(metadata: &fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),

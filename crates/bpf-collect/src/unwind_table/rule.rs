@@ -22,8 +22,11 @@ impl Rule {
     /// The frame that the kernel made for a signal handler.
     pub const SIGNAL: Self = Self(layout::SIGNAL as u64);
 
+    /// A linkage stub: the return address is on top of the stack, no register is saved.
+    pub const STUB: Self = Self::new(layout::CFA_SP, 8, layout::SAVED_SAME, (layout::SAVED_SAME, layout::BASE_CFA));
+
     /// Packs a rule of its parts: `kind`, its `offset`, where rbp and rbx are saved.
-    pub fn new(kind: u8, offset: i32, bp: u8, (bx, bx_base): (u8, u8)) -> Self {
+    pub const fn new(kind: u8, offset: i32, bp: u8, (bx, bx_base): (u8, u8)) -> Self {
         let [a, b, c, d] = offset.to_le_bytes();
         Self(u64::from_le_bytes([kind, bp, bx, bx_base, a, b, c, d]))
     }

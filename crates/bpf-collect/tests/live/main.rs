@@ -3,6 +3,7 @@
 
 mod programs;
 mod recording;
+mod system_calls;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -27,6 +28,10 @@ const CASES: &[Case] = &[
     ("two that compute share theirs", shared),
     ("idle time goes to waits", idle_time),
     ("killed programs end their threads", killed),
+    ("system calls in known numbers", system_calls::known_numbers),
+    ("times of system calls are parts of their threads'", system_calls::parts_of_threads),
+    ("a system call open at the reading", system_calls::open_at_the_reading),
+    ("counting system calls now and then", system_calls::now_and_then),
 ];
 
 fn main() -> ExitCode {

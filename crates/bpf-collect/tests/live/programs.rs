@@ -2,7 +2,8 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 const ROLE: &str = "TRANSECT_LIVE_ROLE";
@@ -21,6 +22,10 @@ pub enum Program {
     Busy,
     /// So many threads compute for a while.
     Compute(usize),
+    /// System calls in numbers that are known, on a thread of its own.
+    SystemCalls,
+    /// One that it never returns from, after which it is killed.
+    ReadsForever,
 }
 
 impl Program {
@@ -38,6 +43,8 @@ impl Program {
             Self::ExecByThread => "exec".to_owned(),
             Self::Busy => "busy".to_owned(),
             Self::Compute(threads) => format!("compute {threads}"),
+            Self::SystemCalls => "system-calls".to_owned(),
+            Self::ReadsForever => "reads-forever".to_owned(),
         };
         command.env(ROLE, role).stdin(Stdio::piped());
         command
@@ -57,6 +64,8 @@ pub fn run(role: String) {
         ("exec", _) => exec_by_thread(),
         ("after-exec", _) => compute(Duration::from_millis(30)),
         ("busy", _) => busy(),
+        ("system-calls", _) => system_calls(),
+        ("reads-forever", _) => reads_forever(),
         ("compute", threads) => computers(threads.parse().unwrap()),
         _ => panic!("unknown role {role}"),
     }
@@ -119,9 +128,55 @@ fn busy() {
     std::thread::sleep(Duration::from_secs(100));
 }
 
+/// None begins before all are there, and none ends before all have had their time.
 fn computers(threads: usize) {
-    let all: Vec<_> = (0..threads).map(|_| std::thread::spawn(|| compute(Duration::from_millis(400)))).collect();
+    let (there, over) = (Arc::new(Barrier::new(threads)), Arc::new(AtomicUsize::new(0)));
+    let all: Vec<_> = (0..threads)
+        .map(|_| {
+            let (there, over) = (there.clone(), over.clone());
+            std::thread::spawn(move || {
+                // Who made them waits for their end by then.
+                std::thread::sleep(Duration::from_millis(100));
+                there.wait();
+                compute(Duration::from_millis(400));
+                over.fetch_add(1, Ordering::Relaxed);
+                while over.load(Ordering::Relaxed) < threads {
+                    compute(Duration::from_micros(50));
+                }
+            })
+        })
+        .collect();
     for one in all {
         one.join().unwrap();
     }
+}
+
+pub const PARENT_CALLS: u64 = 10_000;
+pub const SLEEPS: u64 = 50;
+pub const SLEEP_MS: u64 = 2;
+
+fn system_calls() {
+    let thread = std::thread::spawn(|| {
+        for _ in 0..PARENT_CALLS {
+            let _ = rustix::process::getppid();
+        }
+        for _ in 0..SLEEPS {
+            std::thread::sleep(Duration::from_millis(SLEEP_MS));
+        }
+        // Faults, one for each page.
+        let mut memory = vec![0_u8; 4096 * FAULTS as usize];
+        for page in memory.chunks_mut(4096) {
+            std::hint::black_box(&mut page[0]);
+            page[0] = 1;
+        }
+        std::hint::black_box(&memory);
+    });
+    thread.join().unwrap();
+}
+
+pub const FAULTS: u64 = 400;
+
+fn reads_forever() {
+    let (mut end, _other) = std::io::pipe().unwrap();
+    let _ = std::io::Read::read(&mut end, &mut [0; 1][..]);
 }

@@ -7,7 +7,9 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 use transect_bpf_collect::record::{FRACTION_BITS, Record, sched_task, task_event};
-use transect_bpf_collect::{ApplicationTotals, Audit, Lost, SchedCollector, SchedSettings, Storage};
+use transect_bpf_collect::{
+    ApplicationTotals, Audit, CallOfRecord, Lost, SchedCollector, SchedSettings, Storage, SystemCall, SystemCallTotals,
+};
 
 use crate::programs::Program;
 
@@ -16,12 +18,17 @@ pub fn settings() -> SchedSettings {
     SchedSettings {
         processors: 2,
         min_parallelism: 2,
+        stack_period_ns: SchedSettings::STACK_PERIOD_NS,
+        kernel_halves: false,
+        event: Default::default(),
+        wait_budget: 0,
         stack_depth: 64,
         sample_hz: 199,
         per_process: false,
         stacks: true,
         waits: true,
         publish_threads: true,
+        system_calls: false,
     }
 }
 
@@ -32,6 +39,7 @@ struct Told {
     execs: usize,
     tid_after_exec: i32,
     wait_idle_ns: u64,
+    waits_in: BTreeMap<u32, u64>,
 }
 
 impl Told {
@@ -44,7 +52,12 @@ impl Told {
                 }
                 self.tasks.insert(task.task, task);
             }
-            Record::Wait(wait) => self.wait_idle_ns += wait.idle,
+            Record::Wait(wait) => {
+                self.wait_idle_ns += wait.idle;
+                if let CallOfRecord::Inside(call) = SystemCall::of_record(wait.call) {
+                    *self.waits_in.entry(call.number).or_default() += wait.end - wait.begin;
+                }
+            }
             _ => {}
         }
     }
@@ -63,6 +76,10 @@ pub struct Outcome {
     pub tid_after_exec: i32,
     /// Idle time charged to waits.
     pub wait_idle_ns: u64,
+    /// Lengths of waits that say in which system call they were.
+    pub waits_in: BTreeMap<u32, u64>,
+    /// If they were wanted.
+    pub system_calls: SystemCallTotals,
     totals: Vec<ApplicationTotals>,
     audits: Vec<Audit>,
     lost: Lost,
@@ -87,7 +104,7 @@ impl Recording {
     }
 }
 
-fn now() -> u64 {
+pub fn now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
@@ -150,6 +167,7 @@ fn record(
     let at = now();
     let totals = collector.totals(at).map_err(|why| why.to_string())?;
     let open = collector.open_threads(at).map_err(|why| why.to_string())?;
+    let system_calls = collector.system_call_totals(at).map_err(|why| why.to_string())?;
     let lost = collector.lost();
     if attach {
         let _ = child.kill();
@@ -168,6 +186,8 @@ fn record(
         execs: told.execs,
         tid_after_exec: told.tid_after_exec,
         wait_idle_ns: told.wait_idle_ns,
+        waits_in: told.waits_in,
+        system_calls,
         totals,
         audits,
         lost,
@@ -204,9 +224,11 @@ impl Outcome {
         self.totals.iter().map(|total| total.idle_ns - total.idle_open_ns).sum()
     }
 
-    /// Criticality and active time of the thread that has most of it.
+    /// Criticality and active time of the thread that has most of it, the first one apart: on a machine that is starved,
+    /// getting ready takes it longer than others work.
     pub fn most_critical(&self) -> (u64, u64) {
-        let most = self.tasks.values().max_by_key(|task| task.criticality);
+        let others = self.tasks.values().filter(|task| task.tid != task.tgid);
+        let most = others.max_by_key(|task| task.criticality);
         most.map_or((0, 0), |task| (task.criticality >> FRACTION_BITS, task.running_ns + task.runnable_ns))
     }
 

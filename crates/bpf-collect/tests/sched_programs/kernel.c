@@ -29,6 +29,12 @@ static struct pid_namespace root_namespace = { .ns = { .inum = 7 } };
 static __u64 now;
 static struct task_struct *current;
 static int locked;
+
+/* A wake-up on another processor that happens as soon as its thread's wait has begun there. */
+static struct {
+	struct task_struct *task, *waker;
+	__u64 time;
+} racing;
 static char kernel_stack[KERNEL_STACK];
 
 static struct mock_map {
@@ -156,6 +162,22 @@ long bpf_task_pt_regs(struct task_struct *task)
 	return (long)&((struct mock_task *)task)->registers;
 }
 
+/* The wake-up happens now, unless it has. */
+void kernel_race(void)
+{
+	struct task_struct *task = racing.task, *saved_current = current;
+	__u64 saved_now = now;
+
+	if (!task)
+		return;
+	racing.task = 0;
+	current = racing.waker;
+	now = racing.time;
+	on_waking(kernel_stack, task);
+	current = saved_current;
+	now = saved_now;
+}
+
 void bpf_spin_lock(struct bpf_spin_lock *lock)
 {
 	no_lock("bpf_spin_lock");
@@ -167,6 +189,7 @@ void bpf_spin_unlock(struct bpf_spin_lock *lock)
 	if (!locked)
 		FAIL("bpf_spin_unlock without a lock\n");
 	locked = 0;
+	kernel_race();
 }
 
 void *bpf_ringbuf_reserve(void *buffer, __u64 size, __u64 flags)
@@ -254,6 +277,7 @@ void kernel_reset(__u32 cpus, __u32 processes_apart)
 	stack_height = 0;
 	ring_used = ring_read = 0;
 	ring_full = 0;
+	racing.task = 0;
 	last_task = last_slot = last_application = 0;
 	request = SCHED_REQUEST_NOTHING;
 	processors = cpus;
@@ -261,6 +285,7 @@ void kernel_reset(__u32 cpus, __u32 processes_apart)
 	per_process = processes_apart;
 	recorder_namespace = root_namespace.ns.inum;
 	with_stacks = 0;
+	wait_budget = 0;
 	publish_threads = 1;
 	now = 0;
 }
@@ -308,6 +333,24 @@ void kernel_set_now(__u64 time)
 	now = time;
 }
 
+void kernel_set_wait_budget(__u32 ns)
+{
+	wait_budget = ns;
+}
+
+/* A live thread's sums of brief waits that were not told yet. */
+void kernel_brief(__u32 index, __u64 *count, __u64 *ns, __u64 *active_ns)
+{
+	struct sched_slot *slot = slot_of(&tasks[index].task);
+
+	*count = *ns = *active_ns = 0;
+	if (slot) {
+		*count = slot->brief.count;
+		*ns = slot->brief.ns;
+		*active_ns = slot->brief.active_ns;
+	}
+}
+
 void kernel_set_ring_full(int full)
 {
 	ring_full = full;
@@ -323,6 +366,13 @@ void kernel_waking(__u32 waker, __u32 index)
 {
 	current = &tasks[waker].task;
 	on_waking(kernel_stack, &tasks[index].task);
+}
+
+void kernel_prepare_race(__u32 waker, __u32 index, __u64 time)
+{
+	racing.task = &tasks[index].task;
+	racing.waker = &tasks[waker].task;
+	racing.time = time;
 }
 
 void kernel_wakeup(__u32 index, int first)

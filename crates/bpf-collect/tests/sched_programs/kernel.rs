@@ -59,9 +59,13 @@ unsafe extern "C" {
     fn kernel_take_over(index: u32);
     fn kernel_set_task(index: u32, state: u32, on_cpu: i32, on_rq: i32, delayed: i32, exit_state: i32);
     fn kernel_set_now(time: u64);
+    fn kernel_set_wait_budget(ns: u32);
+    fn kernel_brief(index: u32, count: *mut u64, ns: *mut u64, active_ns: *mut u64);
     fn kernel_set_ring_full(full: i32);
     fn kernel_switch(preempt: i32, prev: u32, next: u32);
     fn kernel_waking(waker: u32, index: u32);
+    fn kernel_prepare_race(waker: u32, index: u32, time: u64);
+    fn kernel_race();
     fn kernel_wakeup(index: u32, first: i32);
     fn kernel_newtask(maker: u32, index: u32, flags: u64);
     fn kernel_exec(index: u32);
@@ -81,97 +85,147 @@ const CLONE_THREAD: u64 = 0x10000;
 /// Tasks that `kernel.c` has room for.
 pub const TASKS: usize = 4096;
 
+/// Applications that its maps have room for: `SCHED_MAX_APPLICATIONS`.
+const APPLICATIONS: u32 = 256;
+
+fn known(application: u32) -> u32 {
+    assert!(application < APPLICATIONS);
+    application
+}
+
 fn at(index: usize) -> u32 {
     assert!(index < TASKS);
     index as u32
 }
 
-// SAFETY of every call below: `kernel.c` keeps its state in statics, which the guard gives to one thread; indices are
-// checked by `at`.
 impl Kernel {
     pub fn new(cpus: u32, processes_apart: bool) -> Self {
         let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the lock is held, so no other thread is in `kernel.c`, whose state this makes anew.
         unsafe { kernel_reset(cpus, processes_apart.into()) };
         Self { _held: held }
     }
 
     pub fn new_task(&mut self, index: usize, tid: u32, leader: usize, parent: usize) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps indices in its table.
         unsafe { kernel_new_task(at(index), tid, at(leader), at(parent)) }
     }
 
     pub fn take_over(&mut self, index: usize) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table.
         unsafe { kernel_take_over(at(index)) }
     }
 
     pub fn set_task(&mut self, index: usize, fields: Fields) {
         let Fields { state, on_cpu, on_rq, delayed, exiting } = fields;
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table.
         unsafe { kernel_set_task(at(index), state, on_cpu.into(), on_rq.into(), delayed.into(), exiting.into()) }
     }
 
     pub fn set_now(&mut self, time: u64) {
+        // SAFETY: the guard gives `kernel.c` to this thread; a plain number is all that is passed.
         unsafe { kernel_set_now(time) }
     }
 
+    pub fn set_wait_budget(&mut self, ns: u32) {
+        // SAFETY: the guard gives `kernel.c` to this thread; a plain number is all that is passed.
+        unsafe { kernel_set_wait_budget(ns) }
+    }
+
+    /// Count, time, and time of the slices before, of a live thread's brief waits that no record told yet.
+    pub fn brief(&self, index: usize) -> (u64, u64, u64) {
+        let (mut count, mut ns, mut active_ns) = (0, 0, 0);
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table; the places live on.
+        unsafe { kernel_brief(at(index), &raw mut count, &raw mut ns, &raw mut active_ns) };
+        (count, ns, active_ns)
+    }
+
     pub fn set_ring_full(&mut self, full: bool) {
+        // SAFETY: the guard gives `kernel.c` to this thread; a plain number is all that is passed.
         unsafe { kernel_set_ring_full(full.into()) }
     }
 
     pub fn switch(&mut self, preempt: bool, prev: usize, next: usize) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps indices in its table.
         unsafe { kernel_switch(preempt.into(), at(prev), at(next)) }
     }
 
     pub fn waking(&mut self, waker: usize, index: usize) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps indices in its table.
         unsafe { kernel_waking(at(waker), at(index)) }
     }
 
+    /// As `waking`, at a time of another processor, when the next program has let the thread's wait begin.
+    pub fn prepare_race(&mut self, waker: usize, index: usize, time: u64) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps indices in its table.
+        unsafe { kernel_prepare_race(at(waker), at(index), time) }
+    }
+
+    /// The prepared wake-up has happened from here on.
+    pub fn race(&mut self) {
+        // SAFETY: the guard gives `kernel.c` to this thread.
+        unsafe { kernel_race() }
+    }
+
     pub fn wakeup(&mut self, index: usize, first: bool) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table.
         unsafe { kernel_wakeup(at(index), first.into()) }
     }
 
     pub fn newtask(&mut self, maker: usize, index: usize, thread: bool) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps indices in its table.
         unsafe { kernel_newtask(at(maker), at(index), if thread { CLONE_THREAD } else { 0 }) }
     }
 
     pub fn exec(&mut self, index: usize) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table.
         unsafe { kernel_exec(at(index)) }
     }
 
     pub fn sample(&mut self, index: usize) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table.
         unsafe { kernel_sample(at(index)) }
     }
 
     pub fn iterate(&mut self, index: usize, what: Request, tgid: u32) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table.
         unsafe { kernel_iterate(at(index), what as i32, tgid as i32) }
     }
 
     pub fn iterate_end(&mut self, what: Request) {
+        // SAFETY: the guard gives `kernel.c` to this thread.
         unsafe { kernel_iterate_end(what as i32) }
     }
 
     /// Since the last call.
     pub fn strays(&mut self) -> u64 {
+        // SAFETY: the guard gives `kernel.c` to this thread.
         unsafe { kernel_strays() }
     }
 
     /// Brought up to `now`.
     pub fn clock(&mut self, application: u32, now: u64) -> ClockValues {
         let mut values = ClockValues::default();
-        unsafe { kernel_clock(application, now, &mut values) };
+        // SAFETY: the guard gives `kernel.c` to this thread; `known` keeps the number in its map; `values` is C's.
+        unsafe { kernel_clock(known(application), now, &mut values) };
         values
     }
 
     pub fn histogram(&self, application: u32, n: u32) -> u64 {
         assert!(n < 1024);
-        unsafe { kernel_histogram(application, n) }
+        // SAFETY: the guard gives `kernel.c` to this thread; `known` and the line above keep both numbers in its map.
+        unsafe { kernel_histogram(known(application), n) }
     }
 
     /// Whether the published number of active threads is the clock's.
     pub fn is_published(&self, application: u32) -> bool {
-        unsafe { kernel_published(application) != 0 }
+        // SAFETY: the guard gives `kernel.c` to this thread; `known` keeps the number in its map.
+        unsafe { kernel_published(known(application)) != 0 }
     }
 
     pub fn thread(&self, index: usize) -> ThreadValues {
         let mut values = ThreadValues::default();
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table; `values` is `repr(C)`.
         unsafe { kernel_thread(at(index), &mut values) };
         values
     }
@@ -180,6 +234,7 @@ impl Kernel {
     pub fn records(&mut self, mut take: impl FnMut(Record<'_>)) {
         loop {
             let mut size = 0;
+            // SAFETY: the guard gives `kernel.c` to this thread; `size` outlives the call.
             let data = unsafe { kernel_record(&mut size) };
             if data.is_null() {
                 return;

@@ -15,6 +15,11 @@ pub enum Action {
         cpu: usize,
         delayed: bool,
     },
+    /// Another processor wakes the thread while this one is still in its switch.
+    BlockWoken {
+        cpu: usize,
+        waker: usize,
+    },
     Preempt {
         cpu: usize,
         voluntary: bool,
@@ -207,6 +212,7 @@ impl Machine {
         let cpu = |number: usize| number % cpus;
         match step.action {
             Action::Block { cpu: k, delayed } => self.block(cpu(k), step.pause, delayed),
+            Action::BlockWoken { cpu: k, waker } => self.block_woken(cpu(k), step.pause, cpu(waker)),
             Action::Preempt { cpu: k, voluntary } => self.preempt(cpu(k), step.pause, !voluntary),
             Action::Wake { cpu: k, target } => self.wake_any(cpu(k), step.pause, target),
             Action::AbortBlock { cpu: k } => self.abort_block(cpu(k), step.pause),
@@ -332,6 +338,27 @@ impl Machine {
             let next = self.take_next();
             self.switch(cpu, false, State::Blocked, delayed, next);
         }
+    }
+
+    fn block_woken(&mut self, cpu: usize, pause: u64, other: usize) {
+        let place = self.running[cpu];
+        if place == 0 || other == cpu {
+            return;
+        }
+        self.on(cpu, pause);
+        let next = self.take_next();
+        if self.delivery.arrives() {
+            let woken = self.now.saturating_add_signed(self.skew[other]) + 1;
+            self.kernel.prepare_race(self.running[other], place, woken);
+        }
+        self.switch(cpu, false, State::Blocked, false, next);
+        self.on(other, 1);
+        self.kernel.race();
+        self.become_queued(place);
+        if self.delivery.arrives() {
+            self.kernel.wakeup(place, false);
+        }
+        self.tell(place, Told::Active);
     }
 
     fn preempt(&mut self, cpu: usize, pause: u64, preempt: bool) {
@@ -472,6 +499,11 @@ impl Machine {
         }
         if self.delivery.arrives() {
             self.kernel.exec(place);
+            if leader != place {
+                // The programs look at their clock to fill the thread's new record: nothing changes, but from here on it
+                // does not go back, as after any event.
+                self.tell(place, Told::Active);
+            }
         }
         if let Some(leader) = late {
             self.switch(cpu, true, State::Queued, false, leader);

@@ -23,6 +23,7 @@ fn action() -> impl Strategy<Value = Action> {
     let cpu = 0usize..8;
     prop_oneof![
         10 => (cpu.clone(), any::<bool>()).prop_map(|(cpu, delayed)| Action::Block { cpu, delayed }),
+        3 => (cpu.clone(), cpu.clone()).prop_map(|(cpu, waker)| Action::BlockWoken { cpu, waker }),
         4 => (cpu.clone(), any::<bool>()).prop_map(|(cpu, voluntary)| Action::Preempt { cpu, voluntary }),
         10 => (cpu.clone(), 0usize..64).prop_map(|(cpu, target)| Action::Wake { cpu, target }),
         1 => cpu.clone().prop_map(|cpu| Action::AbortBlock { cpu }),
@@ -51,6 +52,23 @@ struct Told {
     unattributed: BTreeMap<u32, u64>,
     weights: BTreeMap<u32, u64>,
     idle: BTreeMap<u32, u64>,
+    waits: BTreeMap<u32, Waits>,
+}
+
+/// Waits of a thread that are over, and the slices before them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Waits {
+    count: u64,
+    ns: u64,
+    active_ns: u64,
+}
+
+impl Waits {
+    fn add(&mut self, count: u64, ns: u64, active_ns: u64) {
+        self.count += count;
+        self.ns += ns;
+        self.active_ns += active_ns;
+    }
 }
 
 impl Told {
@@ -61,7 +79,19 @@ impl Told {
                 assert_eq!(told.exits.insert(task.task, task.criticality), None, "one thread ended twice");
                 told.unattributed.insert(task.task, task.unattributed);
             }
-            Record::Wait(wait) => *told.idle.entry(wait.task).or_default() += wait.idle,
+            Record::Wait(wait) => {
+                *told.idle.entry(wait.task).or_default() += wait.idle;
+                let slice = wait.slice_begin != 0 && wait.slice_begin < wait.begin;
+                told.waits.entry(wait.task).or_default().add(
+                    1,
+                    wait.end - wait.begin,
+                    if slice { wait.begin - wait.slice_begin } else { 0 },
+                );
+            }
+            Record::Brief(brief) => {
+                *told.idle.entry(brief.task).or_default() += brief.idle;
+                told.waits.entry(brief.task).or_default().add(brief.count, brief.ns, brief.active_ns);
+            }
             Record::Sample(sample) => *told.weights.entry(sample.task).or_default() += sample.criticality,
             _ => {}
         });
@@ -101,6 +131,14 @@ fn check_values(machine: &mut Machine) {
             let got = BigRational::new(BigInt::from(criticality), BigInt::from(NS));
             let off = (&got - &wanted.criticality).abs();
             assert!(off <= tolerance, "thread {}: {got} instead of {}", thread.place, wanted.criticality);
+            // One that was found blocked has a wait that began before.
+            let waited = told.waits.get(&thread.number).map_or(0, |waits| waits.ns);
+            assert!(
+                waited == wanted.blocked_ns || !thread.found_active && waited > wanted.blocked_ns,
+                "waits of thread {}: {waited} instead of {} ns",
+                thread.place,
+                wanted.blocked_ns
+            );
             let idle = told.idle.get(&thread.number).copied().unwrap_or(0);
             // What ended because a thread was found active is no wait's.
             assert!(
@@ -140,6 +178,32 @@ proptest! {
         prop_assert_eq!(machine.audit(), 0);
         prop_assert_eq!(machine.audit(), 0);
         check_values(&mut machine);
+    }
+
+    /// However few waits are described, their numbers and times are the same.
+    #[test]
+    fn brief_waits_add_up(skew in skew(), steps in steps(400)) {
+        let mut sums = Vec::new();
+        for budget in [0, 1, 1_000_000] {
+            let mut machine = Machine::new(false, skew.clone());
+            machine.kernel.set_wait_budget(budget);
+            machine.follow(|_| {});
+            // Close together: most of them are brief.
+            for step in &steps {
+                machine.step(&Step { pause: step.pause % 50_000, ..*step });
+            }
+            let told = Told::of(&mut machine);
+            let mut waits = told.waits.clone();
+            for thread in &machine.followed {
+                let (count, ns, active_ns) = machine.kernel.brief(thread.place);
+                if count > 0 {
+                    waits.entry(thread.number).or_default().add(count, ns, active_ns);
+                }
+            }
+            sums.push((waits, told.exits));
+        }
+        prop_assert_eq!(&sums[0], &sums[1]);
+        prop_assert_eq!(&sums[0], &sums[2]);
     }
 
     /// Attached to: threads are found one after another while the machine goes on.

@@ -48,9 +48,9 @@ unsafe extern "C" {
     fn machine_thread(machine: *const c_void, thread: u32, values: *mut ThreadValues);
 }
 
-// SAFETY of every call below: `raw` is what machine_new gave, freed only by drop; `thread` is checked by `at`.
 impl Machine {
     pub fn new(threads: u32, cpus: u32) -> Self {
+        // SAFETY: it allocates, and gives null if it can't, which the next line asks for.
         let raw = unsafe { machine_new(threads, cpus) };
         assert!(!raw.is_null());
         Self { raw, threads }
@@ -65,36 +65,43 @@ impl Machine {
     /// Returns the idle time that this ended.
     pub fn activate(&mut self, thread: usize, now: u64) -> u64 {
         let thread = self.at(thread);
+        // SAFETY: `raw` is what `machine_new` gave and lives until drop; `at` has checked the thread.
         unsafe { machine_activate(self.raw, thread, now) }
     }
 
     pub fn block(&mut self, thread: usize, now: u64) {
         let thread = self.at(thread);
+        // SAFETY: `raw` is what `machine_new` gave and lives until drop; `at` has checked the thread.
         unsafe { machine_block(self.raw, thread, now) }
     }
 
     pub fn advance(&mut self, now: u64) {
+        // SAFETY: `raw` is what `machine_new` gave and lives until drop.
         unsafe { machine_advance(self.raw, now) }
     }
 
     pub fn get_cpu(&mut self, thread: usize, now: u64) {
         let thread = self.at(thread);
+        // SAFETY: `raw` is what `machine_new` gave and lives until drop; `at` has checked the thread.
         unsafe { machine_get_cpu(self.raw, thread, now) }
     }
 
     pub fn leave_cpu(&mut self, thread: usize, now: u64) {
         let thread = self.at(thread);
+        // SAFETY: `raw` is what `machine_new` gave and lives until drop; `at` has checked the thread.
         unsafe { machine_leave_cpu(self.raw, thread, now) }
     }
 
     /// Returns the sample's weight, fixed point.
     pub fn sample(&mut self, thread: usize, now: u64) -> u64 {
         let thread = self.at(thread);
+        // SAFETY: `raw` is what `machine_new` gave and lives until drop; `at` has checked the thread.
         unsafe { machine_sample(self.raw, thread, now) }
     }
 
     pub fn clock(&self) -> ClockValues {
         let mut values = ClockValues::default();
+        // SAFETY: `raw` is what `machine_new` gave and lives until drop; `values` is `repr(C)` and outlives the call.
         unsafe { machine_clock(self.raw, &mut values) };
         values
     }
@@ -102,12 +109,14 @@ impl Machine {
     /// Time at `n` active threads, `n` below the histogram's size.
     pub fn histogram(&self, n: u32) -> u64 {
         assert!(n < HISTOGRAM);
+        // SAFETY: `raw` is what `machine_new` gave and lives until drop; `n` is inside of its table.
         unsafe { machine_histogram(self.raw, n) }
     }
 
     pub fn thread(&self, thread: usize) -> ThreadValues {
         let mut values = ThreadValues::default();
         let thread = self.at(thread);
+        // SAFETY: `raw` is what `machine_new` gave and lives until drop; `at` checked the thread; `values` is C's.
         unsafe { machine_thread(self.raw, thread, &mut values) };
         values
     }
@@ -115,6 +124,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
+        // SAFETY: `raw` is what `machine_new` gave; this is its only end.
         unsafe { machine_free(self.raw) }
     }
 }

@@ -83,7 +83,7 @@ fn root_stacks_of_real_programs_are_those_of_gdb() {
         std::thread::sleep(Duration::from_millis(1000));
         taker.want(pid);
         let end = Instant::now() + Duration::from_millis(800);
-        let stacks = taker.collect(Duration::from_secs(2), || Instant::now() > end);
+        let stacks = taker.collect(Duration::from_secs(2), |_| Instant::now() > end);
         let expected = gdb(pid, &script);
         child.kill().unwrap();
         child.wait().unwrap();

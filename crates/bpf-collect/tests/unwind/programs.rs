@@ -44,7 +44,10 @@ struct Seen {
     stacks: Vec<(Stack, Vec<String>)>,
 }
 
-/// Runs `program` for half a second and takes its stacks.
+/// What is enough of a program's stacks for every check: where the machine is busy they take longer to come.
+const ENOUGH: usize = 150;
+
+/// Runs `program` for half a second, or longer until there are enough, and takes its stacks.
 fn run(taker: &mut Taker, program: &Path, arguments: &[&str]) -> Seen {
     let mut child = Command::new(program).args(arguments).stdout(Stdio::null()).spawn().unwrap();
     let pid = child.id() as i32;
@@ -52,7 +55,7 @@ fn run(taker: &mut Taker, program: &Path, arguments: &[&str]) -> Seen {
     std::thread::sleep(Duration::from_millis(150));
     taker.want(pid);
     let end = Instant::now() + Duration::from_millis(400);
-    let stacks = taker.collect(Duration::from_secs(5), || Instant::now() > end);
+    let stacks = taker.collect(Duration::from_secs(20), |taken| taken >= ENOUGH && Instant::now() > end);
     let mut symbols = Symbols::of_process(pid);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -214,7 +217,7 @@ fn root_libraries_opened_later_and_forked_processes() {
     taker.want(pid);
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::USR1).unwrap();
     let end = Instant::now() + Duration::from_secs(1);
-    let stacks = taker.collect(Duration::from_secs(2), || Instant::now() > end);
+    let stacks = taker.collect(Duration::from_secs(2), |_| Instant::now() > end);
     let mut symbols = Symbols::of_process(pid);
     let forked = stacks.iter().map(|stack| stack.tgid).find(|&tgid| tgid != pid).expect("a forked process");
     rustix::process::kill_process(rustix::process::Pid::from_raw(forked).unwrap(), rustix::process::Signal::KILL)

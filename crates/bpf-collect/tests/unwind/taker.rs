@@ -76,6 +76,7 @@ impl Taker {
             rules: MapHandle::try_from(&maps.unwind_rules)?,
             cache: MapHandle::try_from(&maps.unwind_cache)?,
             spaces: MapHandle::try_from(&maps.unwind_spaces)?,
+            files: MapHandle::try_from(&maps.unwind_files)?,
         })
         .expect("tables");
         let wanted = MapHandle::try_from(&maps.wanted)?;
@@ -117,15 +118,15 @@ impl Taker {
     pub fn want(&mut self, tgid: i32) {
         self.tables.add_process(tgid);
         self.known.insert(tgid);
-        assert!(self.tables.wait_idle(Duration::from_secs(20)));
+        assert!(self.tables.wait_idle(Duration::from_secs(60)));
         self.wanted.update(&tgid.to_ne_bytes(), &1u32.to_ne_bytes(), MapFlags::ANY).expect("wanted");
     }
 
-    /// Collects for `duration`, or until `done`; tells the tables of unknown code as a recorder does.
-    pub fn collect(&mut self, duration: Duration, mut done: impl FnMut() -> bool) -> Vec<Stack> {
+    /// Collects for `duration`, or until `done`, which is told how many there are; tells the tables of unknown code as a recorder does.
+    pub fn collect(&mut self, duration: Duration, mut done: impl FnMut(usize) -> bool) -> Vec<Stack> {
         let end = Instant::now() + duration;
         let mut told = 0;
-        while Instant::now() < end && !done() {
+        while Instant::now() < end && !done(told) {
             self.ring.poll(Duration::from_millis(5)).expect("ring");
             for stack in &self.stacks.borrow()[told..] {
                 if self.known.insert(stack.tgid) {

@@ -97,7 +97,8 @@ pub fn build(compiler: &str, name: &str, flags: &[&str], link: Link) -> PathBuf 
 
 /// Runs a program with a limit of some minutes; its output must end in a line that begins with "ok".
 pub fn check(program: &Path, arguments: &[&str]) {
-    let output = run(Command::new("timeout").arg("400").arg(program).args(arguments));
+    // Profiled programs leave a file where they run.
+    let output = run(Command::new("timeout").current_dir(scratch()).arg("400").arg(program).args(arguments));
     let text = String::from_utf8_lossy(&output.stdout);
     if let Some(line) = text.lines().find(|line| line.starts_with("NOT RUN:")) {
         println!("{line}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{ViewArguments, parse_positive_duration};
+use super::{ViewArguments, parse_positive_duration, parse_share};
 
 /// How scheduler events are recorded.
 #[derive(Debug, Args)]
@@ -21,9 +21,28 @@ pub struct SchedArguments {
     /// Frames kept of a stack [default: 127]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=127))]
     pub stack_depth: Option<u32>,
+    /// Share of a processor that describing waits may take, or all. Beyond it brief waits are summed up by thread, and what
+    /// they are for is told by those that chance chose; counts and times stay exact [default: 1%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_wait_budget)]
+    pub detailed_waits: Option<WaitBudget>,
+    /// Criticality, running and waiting time of threads alone: no stacks, no samples, nothing of what waits are for
+    #[arg(long, conflicts_with_all = ["sample_hz", "min_parallelism", "stack_depth", "detailed_waits"])]
+    pub totals_only: bool,
     /// Whether the threads of all processes count as one application, or those of each process by themselves
     #[arg(long, value_enum, default_value = "together")]
     pub processes: Processes,
+}
+
+/// Time that describing waits may take, ns a second and processor; 0 where all are described.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitBudget(pub u32);
+
+fn parse_wait_budget(word: &str) -> Result<WaitBudget, String> {
+    match word {
+        "all" => Ok(WaitBudget(0)),
+        // At most 10^9, which fits; the least is not "all".
+        _ => parse_share(word).map(|share| WaitBudget(((share * 1e9) as u32).max(1))),
+    }
 }
 
 /// What counts as one application.

@@ -2,12 +2,13 @@
 
 use std::fs;
 
-use transect_bpf_collect::{privilege, requirement};
+use transect_bpf_collect::{SampledEvent, privilege, requirement};
+use transect_profile_model::KernelTiming;
 
 use super::{Check, Status};
 
 pub fn checks() -> Vec<Check> {
-    vec![events(), tracepoints(), timer(), kernel_names()]
+    vec![events(), tracepoints(), timer(), kernel_names(), kernel_timing(), metrics()]
 }
 
 fn events() -> Check {
@@ -60,5 +61,37 @@ fn kernel_names() -> Check {
     } else {
         Check::ok("kernel names", "/proc/kallsyms hides addresses", meaning)
             .with(Status::Limited, Some("sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"))
+    }
+}
+
+/// What `transect walk --metric` can count here.
+fn metrics() -> Check {
+    let meaning = "Not needed but for `transect walk --metric`: wall and cpu need no counter.";
+    let events = [SampledEvent::PageFaults, SampledEvent::Cycles, SampledEvent::CacheMisses];
+    let (there, missing): (Vec<_>, Vec<_>) =
+        events.into_iter().partition(|event| requirement::try_event(*event).is_ok());
+    let words = |events: &[SampledEvent]| events.iter().map(|event| event.as_str()).collect::<Vec<_>>().join(", ");
+    let has = words(&there);
+    let finding = format!("time{}{has}", if has.is_empty() { "" } else { ", " });
+    if missing.is_empty() {
+        return Check::ok("walk metrics", finding, meaning);
+    }
+    let finding = format!("{finding}; no counter of {}", words(&missing));
+    Check::ok("walk metrics", finding, meaning).with(Status::Limited, None)
+}
+
+/// How `transect walk` times functions of the kernel here.
+fn kernel_timing() -> Check {
+    let meaning =
+        "Not needed. Without probes in the kernel, `transect walk` divides exact times of system calls by samples.";
+    match requirement::kernel_timing() {
+        Ok((timing, refused)) => {
+            let why: Vec<String> =
+                refused.iter().map(|refused| format!("{}: {}", refused.timing.as_str(), refused.why)).collect();
+            let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join("; ")) };
+            let check = Check::ok("kernel function timing", format!("{}{why}", timing.as_str()), meaning);
+            if timing == KernelTiming::Sampling { check.with(Status::Limited, None) } else { check }
+        }
+        Err(error) => Check::ok("kernel function timing", error.to_string(), meaning).with(Status::Missing, None),
     }
 }

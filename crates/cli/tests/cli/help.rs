@@ -2,7 +2,8 @@ use predicates::prelude::*;
 
 use crate::command::Sandbox;
 
-const SUBCOMMANDS: [&str; 9] = ["run", "record", "latency", "report", "export", "top", "doctor", "completions", "man"];
+const SUBCOMMANDS: [&str; 10] =
+    ["run", "record", "latency", "influence", "report", "export", "top", "doctor", "completions", "man"];
 
 #[test]
 fn every_subcommand_has_help_with_examples() {

@@ -2,7 +2,8 @@
 //!
 //! Four values a sample: `calls/count`, `total/nanoseconds`, `self/nanoseconds`, `attributed/nanoseconds`. Only `self`
 //! may be summed over stacks; totals of nested flows overlap. Of critical paths three: `samples/count`,
-//! `active/nanoseconds` (running or waited), `criticality/nanoseconds`.
+//! `active/nanoseconds` (running or waited), `criticality/nanoseconds`. Of a walk `samples/count`, `on-cpu`, `wall` and
+//! `off-cpu`, all of them to be summed. Of features `entries/count`, `on-cpu` and `time` of each stack of regions.
 
 mod message;
 
@@ -35,6 +36,10 @@ fn value_types(subject: Subject) -> &'static [(&'static str, &'static str)] {
             &[("calls", "count"), ("total", NANOSECONDS), ("self", NANOSECONDS), ("attributed", NANOSECONDS)]
         }
         Subject::Criticality => &[("samples", "count"), ("active", NANOSECONDS), ("criticality", NANOSECONDS)],
+        Subject::Features => &[("entries", "count"), ("on-cpu", NANOSECONDS), ("time", NANOSECONDS)],
+        Subject::Walk => {
+            &[("samples", "count"), ("on-cpu", NANOSECONDS), ("wall", NANOSECONDS), ("off-cpu", NANOSECONDS)]
+        }
     }
 }
 
@@ -49,6 +54,8 @@ fn encode(profile: &Profile, subject: Subject) -> message::Profile {
             .collect(),
         default_sample_type: tables.strings.index(match subject {
             Subject::Criticality => "criticality",
+            Subject::Walk => "wall",
+            Subject::Features => "time",
             Subject::Flows if stacks.has_times => "self",
             Subject::Flows => "calls",
         }),
@@ -104,9 +111,22 @@ fn comments(profile: &Profile) -> Vec<String> {
 fn labels(profile: &Profile, stack: &Stack<'_>, subject: Subject, strings: &mut Strings) -> Vec<Label> {
     let mut text = |key: &str, value: &str| Label { key: strings.index(key), str: strings.index(value), num: 0 };
     let mut labels = Vec::new();
+    if subject == Subject::Walk {
+        let group = profile.walk.groups.get(stack.thread as usize);
+        labels.extend(group.map(|group| text("thread_group", &group.thread_group)));
+        if let Some(process) = group.and_then(|group| profile.processes.get(group.process as usize)) {
+            labels.push(Label { key: strings.index("pid"), num: process.pid.into(), ..Default::default() });
+        }
+        labels.retain(|l| l.str != 0 || l.num != 0);
+        return labels;
+    }
     let thread = match subject {
         Subject::Flows => {
             labels.push(text("class", stack.class.as_str()));
+            profile.threads.get(stack.thread as usize).map(|thread| (&thread.name, thread.tid, thread.process))
+        }
+        Subject::Walk => None,
+        Subject::Features => {
             profile.threads.get(stack.thread as usize).map(|thread| (&thread.name, thread.tid, thread.process))
         }
         Subject::Criticality => {
@@ -163,6 +183,8 @@ impl Tables {
             Frame::Component(id) => (mapping(*id), String::new()),
             Frame::Api(id, flow) => (mapping(*id), flow.symbol.clone()),
             Frame::Function(frame) => (frame.component.map_or(0, mapping), format!("{}:{}", frame.file, frame.line)),
+            Frame::Node(node) => (node.component.map_or(0, mapping), format!("{}:{}", node.file, node.line)),
+            Frame::Region(region) => (mapping(region.component), format!("{}:{}", region.file, region.line)),
             Frame::Waiting(_) | Frame::NoStack => (0, String::new()),
         };
         let mapping_id = if mapping_id as usize <= profile.components.len() { mapping_id } else { 0 };
@@ -172,6 +194,8 @@ impl Tables {
         if id == next {
             let (file, line) = match frame {
                 Frame::Function(frame) => (frame.file.as_str(), i64::from(frame.line)),
+                Frame::Node(node) => (node.file.as_str(), i64::from(node.line)),
+                Frame::Region(region) => (region.file.as_str(), region.line),
                 _ => ("", 0),
             };
             let path = mapping_id.checked_sub(1).map_or("", |c| profile.components[c as usize].path.as_str());

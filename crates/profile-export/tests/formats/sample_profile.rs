@@ -83,26 +83,6 @@ pub fn profile() -> Profile {
     deflate.total_ns_high = Some(710_000_000);
     deflate.bytes = Some(1 << 20);
     Profile {
-        meta: Meta {
-            schema: SCHEMA_VERSION,
-            command: vec!["app".into(), "--in=a b".into()],
-            machine: Machine {
-                hostname: "host".into(),
-                kernel: "6.1".into(),
-                cpu: "cpu".into(),
-                cpus: 2,
-                memory_bytes: 1 << 30,
-            },
-            clock: Clock { source: "tsc".into(), ticks_per_ns: 2.1, timed_call_ns: 30.0, counted_call_ns: 0.5 },
-            collectors: vec!["flow".into()],
-            timing: Timing::Adaptive { budget: 0.03 },
-            overhead_estimate: 0.012,
-            wall_ns: 1_500_000_000,
-            started_unix_ns: 1_700_000_000_000_000_000,
-            exit_status: Some(0),
-            latency: None,
-            criticality: None,
-        },
         components: vec![
             component("/opt/app", true),
             component("/lib/libz.so.1", false),
@@ -132,8 +112,6 @@ pub fn profile() -> Profile {
             flow(0, APP, LIBC, "setjmp", ApiClass::CountOnly, 3, [0, 0]),
             flow(1, APP, LIBZ, "deflate", ApiClass::Compute, 20, [500_000_000, 500_000_000]),
         ],
-        waits: Vec::new(),
-        locks: Vec::new(),
         trace: vec![TraceEvent {
             time_ns: 2_500,
             thread: 0,
@@ -141,15 +119,31 @@ pub fn profile() -> Profile {
             api: "deflate".into(),
             args: [-1, 1, 2, 3, 4, 5],
         }],
-        latency: Vec::new(),
-        latency_slices: Vec::new(),
-        sched: Default::default(),
         loss: vec![Loss {
             what: LossKind::UnhookedSlots,
             place: "/opt/app".into(),
             count: 2,
             reason: "address taken".into(),
         }],
+        ..Profile::new(Meta {
+            command: vec!["app".into(), "--in=a b".into()],
+            collectors: vec!["flow".into()],
+            timing: Timing::Adaptive { budget: 0.03 },
+            overhead_estimate: 0.012,
+            wall_ns: 1_500_000_000,
+            started_unix_ns: 1_700_000_000_000_000_000,
+            exit_status: Some(0),
+            ..Meta::new(
+                Machine {
+                    hostname: "host".into(),
+                    kernel: "6.1".into(),
+                    cpu: "cpu".into(),
+                    cpus: 2,
+                    memory_bytes: 1 << 30,
+                },
+                Clock { source: "tsc".into(), ticks_per_ns: 2.1, timed_call_ns: 30.0, counted_call_ns: 0.5 },
+            )
+        })
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod components;
 mod events;
+pub(crate) mod feature;
 mod flows;
 mod latency;
 mod locks;
@@ -12,6 +13,7 @@ mod processes;
 mod sched;
 mod threads;
 mod waits;
+pub(crate) mod walk;
 
 use std::path::Path;
 
@@ -35,7 +37,7 @@ pub(crate) use threads::read as read_threads;
 pub(crate) use waits::read as read_waits;
 
 /// Tables of a profile, in the order in which they are written. The file of table `T` is `T.parquet`.
-pub const TABLES: [&str; 18] = [
+pub const TABLES: [&str; 31] = [
     "components",
     "processes",
     "threads",
@@ -54,6 +56,19 @@ pub const TABLES: [&str; 18] = [
     "sched_moments",
     SCHED_WAITS,
     SLICES,
+    walk::GROUPS,
+    walk::NODES,
+    walk::CHAINS,
+    walk::FRAMES,
+    walk::STEPS,
+    walk::SYSTEM_CALLS,
+    feature::FEATURES,
+    feature::REGIONS,
+    feature::REGION_FEATURES,
+    feature::NODES,
+    feature::SLICES,
+    feature::CONTEXTS,
+    feature::VARIABLES,
 ];
 
 /// Waits seen by the scheduler: written block by block.
@@ -62,7 +77,7 @@ pub(crate) const SCHED_WAITS: &str = "sched_waits";
 pub(crate) const SLICES: &str = "slices";
 
 /// Tables that profiles of earlier versions lack: as if they had no rows.
-pub(crate) const ADDED_LATER: [&str; 11] = [
+pub(crate) const ADDED_LATER: [&str; 24] = [
     "latency",
     "latency_histogram",
     "latency_slices",
@@ -74,6 +89,19 @@ pub(crate) const ADDED_LATER: [&str; 11] = [
     "sched_moments",
     SCHED_WAITS,
     SLICES,
+    walk::GROUPS,
+    walk::NODES,
+    walk::CHAINS,
+    walk::FRAMES,
+    walk::STEPS,
+    walk::SYSTEM_CALLS,
+    feature::FEATURES,
+    feature::REGIONS,
+    feature::REGION_FEATURES,
+    feature::NODES,
+    feature::SLICES,
+    feature::CONTEXTS,
+    feature::VARIABLES,
 ];
 
 /// Columns of the table called `name`, one of those that are not written block by block.
@@ -95,6 +123,19 @@ pub(crate) fn columns<'a>(name: &str, profile: &'a Profile) -> Vec<Column<'a>> {
         "stacks" => stacks::columns(profile),
         "sched_samples" => sched_samples::columns(profile),
         "sched_moments" => sched_moments::columns(profile),
+        walk::GROUPS => walk::groups::columns(profile),
+        walk::NODES => walk::nodes::columns(profile),
+        walk::CHAINS => walk::chains::columns(profile),
+        walk::FRAMES => walk::frames::columns(profile),
+        walk::STEPS => walk::steps::columns(profile),
+        walk::SYSTEM_CALLS => walk::system_calls::columns(profile),
+        feature::FEATURES => feature::features::columns(profile),
+        feature::REGIONS => feature::regions::columns(profile),
+        feature::REGION_FEATURES => feature::region_features::columns(profile),
+        feature::NODES => feature::nodes::columns(profile),
+        feature::SLICES => feature::slices::columns(profile),
+        feature::CONTEXTS => feature::contexts::columns(profile),
+        feature::VARIABLES => feature::variables::columns(profile),
         other => unreachable!("no table {other}"),
     }
 }
@@ -127,6 +168,8 @@ pub(crate) fn dangling(profile: &Profile) -> Option<String> {
             find("latency_slices", profile.latency_slices.iter().position(missing))
         })
         .or_else(|| dangling_sched(profile).and_then(|(table, row)| find(table, Some(row))))
+        .or_else(|| walk::malformed(profile))
+        .or_else(|| feature::malformed(profile))
 }
 
 fn int32<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> i32) -> Column<'a> {
@@ -152,6 +195,15 @@ fn int64<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> i6
 
 fn optional_int64<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> Option<i64>) -> Column<'a> {
     Column { name, values: Values::OptionalInt64(rows.iter().map(get).collect()) }
+}
+
+/// Numbers that are not finite become 0: other readers stumble over them.
+fn double<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> f64) -> Column<'a> {
+    Column { name, values: Values::Double(rows.iter().map(|row| finite(get(row))).collect()) }
+}
+
+fn finite(number: f64) -> f64 {
+    if number.is_finite() { number } else { 0.0 }
 }
 
 fn boolean<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> bool) -> Column<'a> {

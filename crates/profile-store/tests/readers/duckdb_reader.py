@@ -10,6 +10,9 @@ found = {"tables": {}}
 TABLES = ["components", "processes", "threads", "flows", "waits", "locks", "events"]
 TABLES += ["latency", "latency_histogram", "latency_slices"]
 TABLES += ["tasks", "parallelism", "frames", "stacks", "sched_samples", "sched_moments", "sched_waits", "slices"]
+TABLES += ["walk_groups", "walk_nodes", "walk_chains", "walk_frames", "walk_steps", "walk_system_calls"]
+TABLES += ["features", "regions", "region_features", "region_nodes", "region_slices", "region_contexts"]
+TABLES += ["feature_variables"]
 for table in TABLES:
     file = f"{folder}/{table}.parquet"
     columns = duckdb.sql(f"describe from '{file}'").fetchall()
@@ -61,5 +64,32 @@ found["slices"] = duckdb.sql(
     f"""select w.kind, sum(s.active_ns)::bigint, min(s.start_ns), max(s.criticality_ns)
         from '{folder}/slices.parquet' s left join '{folder}/sched_waits.parquet' w on w.id = s.wait_id
         group by w.kind order by w.kind nulls first"""
+).fetchall()
+# Each chain as a line; time of its last function; does its share agree with the tree?
+found["chains"] = duckdb.sql(
+    f"""select c.pid, string_agg(f.function, ';' order by f.depth),
+               (arg_max(n.total, f.depth))::bigint,
+               any_value(c.share) = arg_max(n.total, f.depth)::double / any_value(g.total)
+        from '{folder}/walk_frames.parquet' f join '{folder}/walk_chains.parquet' c on c.id = f.chain_id
+        join '{folder}/walk_nodes.parquet' n on n.id = f.node_id
+        join '{folder}/walk_groups.parquet' g on g.id = c.group_id
+        where n.function = f.function and g.thread_group = c.thread_group group by c.id, c.pid"""
+).fetchall()
+found["chains"].sort(key=lambda row: json.dumps(row, separators=(",", ":")))
+# Time of each set of features alone; time of each feature, by the regions on each stack.
+found["active_sets"] = duckdb.sql(
+    f"""select active, sum(exclusive_ns)::bigint from '{folder}/region_nodes.parquet' group by active order by active"""
+).fetchall()
+found["feature_times"] = duckdb.sql(
+    f"""with recursive stack as (
+            select id as node, id as above, exclusive_ns from '{folder}/region_nodes.parquet'
+            union all
+            select s.node, n.parent_id, s.exclusive_ns from stack s
+            join '{folder}/region_nodes.parquet' n on n.id = s.above where n.parent_id is not null),
+        active as (
+            select distinct s.node, f.feature, s.exclusive_ns from stack s
+            join '{folder}/region_nodes.parquet' n on n.id = s.above
+            join '{folder}/region_features.parquet' f on f.region_id = n.region_id)
+        select feature, sum(exclusive_ns)::bigint from active group by feature order by feature"""
 ).fetchall()
 json.dump(found, sys.stdout)

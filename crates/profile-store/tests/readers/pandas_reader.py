@@ -11,6 +11,9 @@ found = {"tables": {}}
 TABLES = ["components", "processes", "threads", "flows", "waits", "locks", "events"]
 TABLES += ["latency", "latency_histogram", "latency_slices"]
 TABLES += ["tasks", "parallelism", "frames", "stacks", "sched_samples", "sched_moments", "sched_waits", "slices"]
+TABLES += ["walk_groups", "walk_nodes", "walk_chains", "walk_frames", "walk_steps", "walk_system_calls"]
+TABLES += ["features", "regions", "region_features", "region_nodes", "region_slices", "region_contexts"]
+TABLES += ["feature_variables"]
 for table in TABLES:
     file = f"{folder}/{table}.parquet"
     schema = pyarrow.parquet.read_schema(file)
@@ -61,4 +64,31 @@ groups = slices.groupby("kind", dropna=False).agg(
 )
 rows = [[None if pandas.isna(kind) else kind] + [int(n) for n in row] for kind, row in zip(groups.index, groups.values)]
 found["slices"] = sorted(rows, key=lambda row: (row[0] is not None, row[0]))
+# Each chain as a line; time of its last function; does its share agree with the tree?
+frames = pandas.read_parquet(f"{folder}/walk_frames.parquet").sort_values(["chain_id", "depth"])
+tables = [pandas.read_parquet(f"{folder}/walk_{name}.parquet") for name in ("chains", "nodes", "groups")]
+for table, key in zip(tables, ("chain_id", "node_id", "c_group_id")):
+    prefix = key.removeprefix("c_")[0] + "_"
+    frames = frames.merge(table.add_prefix(prefix), left_on=key, right_on=f"{prefix}id")
+frames = frames[(frames.n_function == frames.function) & (frames.g_thread_group == frames.c_thread_group)]
+found["chains"] = [
+    [int(last.c_pid), ";".join(rows.function), int(last.n_total), bool(last.c_share == last.n_total / last.g_total)]
+    for _, rows in frames.sort_values("depth").groupby("chain_id")
+    for last in [rows.iloc[-1]]
+]
+found["chains"].sort(key=lambda row: json.dumps(row, separators=(",", ":")))
+# Time of each set of features alone; time of each feature, by the regions on each stack.
+nodes = pandas.read_parquet(f"{folder}/region_nodes.parquet").set_index("id")
+sums = nodes.groupby("active")["exclusive_ns"].sum()
+found["active_sets"] = [[active, int(ns)] for active, ns in sorted(sums.items())]
+of_region = pandas.read_parquet(f"{folder}/region_features.parquet").groupby("region_id")["feature"].agg(set)
+active = {}
+for node in nodes.itertuples():
+    above = set() if pandas.isna(node.parent_id) else active[int(node.parent_id)]
+    active[node.Index] = above if pandas.isna(node.region_id) else above | of_region.get(int(node.region_id), set())
+times = {}
+for node in nodes.itertuples():
+    for feature in active[node.Index]:
+        times[feature] = times.get(feature, 0) + int(node.exclusive_ns)
+found["feature_times"] = sorted([feature, ns] for feature, ns in times.items())
 json.dump(found, sys.stdout)

@@ -86,7 +86,7 @@ pub fn scheduled(threads: u32, rounds: u32) -> Profile {
         sched.waits.push(SchedWait {
             task,
             kind: WaitKind::ALL[round as usize % WaitKind::ALL.len()],
-            object: if round % 2 == 0 { "0x55d0 (queue_lock)".into() } else { String::new() },
+            object: if round % 2 == 0 { "0x55d0 (queue_lock)".into() } else { "".into() },
             stack: (round % 4 != 0).then_some(stack),
             holder: party(Some(stack)).filter(|_| round % 3 == 0),
             waker: party(None).filter(|_| round % 4 != 3),

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use transect_profile_model::{
     Clock as ClockFacts, Component, ComponentId, Latency, LatencySession, Loss, LossKind, Meta, Process, ProcessId,
-    Profile, SCHEMA_VERSION, Timing,
+    Profile,
 };
 
 use super::measured::{Finished, MeasuredFunction};
+use super::reading::Reading;
 use super::{BucketScale, LatencySettings, LatencyTarget, TimeSlices};
 use crate::clock::Clock;
 use crate::machine;
@@ -16,10 +17,7 @@ use crate::machine;
 pub struct Facts<'a> {
     pub settings: &'a LatencySettings,
     pub clock: &'a Clock,
-    /// What a timed call of an empty function shows, ticks.
-    pub empty_ticks: u64,
-    /// What timing adds to a call, ticks.
-    pub sample_ticks: f64,
+    pub reading: Reading,
     pub finished: Vec<Finished>,
     /// Processes without measurement: (which, why).
     pub unmeasured: Vec<(String, String)>,
@@ -31,7 +29,7 @@ pub struct Facts<'a> {
 /// Builds the profile.
 pub fn assemble(facts: Facts<'_>) -> Profile {
     let rate = facts.clock.rate();
-    let scale = BucketScale::new(rate, facts.empty_ticks);
+    let scale = facts.reading.scale(rate);
     let since_start = |ticks: u64| (ticks.saturating_sub(facts.clock.epoch) as f64 / rate).round() as i64;
     let mut tables = Tables::default();
     for finished in &facts.finished {
@@ -50,8 +48,8 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
         None => false,
     });
     let wall_ns = facts.clock.elapsed_ns();
-    let session = session(&facts, &tables, rate, scale.empty_ns());
-    let overhead_ticks = session.samples as f64 * facts.sample_ticks;
+    let session = session(&facts, &tables, rate, scale.empty());
+    let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks;
     let overhead = overhead_ticks / rate / wall_ns.max(1) as f64 + session.toggling_share;
     for (what, why) in &facts.unmeasured {
         tables.loss.push(Loss {
@@ -62,36 +60,29 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
         });
     }
     Profile {
-        meta: Meta {
-            schema: SCHEMA_VERSION,
+        components: tables.components,
+        processes: tables.processes,
+        latency: tables.latency.into_iter().map(|(_, row)| row).collect(),
+        latency_slices: slices,
+        loss: tables.loss,
+        ..Profile::new(Meta {
             command: command(&facts),
-            machine: machine::here(),
-            clock: ClockFacts {
-                source: "tsc".to_owned(),
-                ticks_per_ns: rate,
-                timed_call_ns: facts.sample_ticks / rate,
-                counted_call_ns: 0.0,
-            },
             collectors: vec!["latency".to_owned()],
-            timing: Timing::Count,
             overhead_estimate: overhead.min(1.0),
             wall_ns,
             started_unix_ns: facts.clock.started_unix_ns,
             exit_status: facts.status,
             latency: Some(session),
-            criticality: None,
-        },
-        components: tables.components,
-        processes: tables.processes,
-        threads: Vec::new(),
-        flows: Vec::new(),
-        waits: Vec::new(),
-        locks: Vec::new(),
-        trace: Vec::new(),
-        latency: tables.latency.into_iter().map(|(_, row)| row).collect(),
-        latency_slices: slices,
-        sched: Default::default(),
-        loss: tables.loss,
+            ..Meta::new(
+                machine::here(),
+                ClockFacts {
+                    source: "tsc".to_owned(),
+                    ticks_per_ns: rate,
+                    timed_call_ns: facts.reading.call.cost_ticks / rate,
+                    counted_call_ns: 0.0,
+                },
+            )
+        })
     }
 }
 
@@ -113,6 +104,7 @@ fn session(facts: &Facts<'_>, tables: &Tables, rate: f64, empty_ns: f64) -> Late
     let samples: i64 = tables.latency.iter().map(|(_, row)| row.samples).sum();
     let toggles = sum(|f| f.toggles);
     LatencySession {
+        metric: facts.settings.metric,
         sampling: facts.settings.sampling,
         epoch_ns: facts.settings.epoch.as_nanos() as i64,
         measured_ns: measured_ns as i64,
@@ -130,6 +122,7 @@ fn session(facts: &Facts<'_>, tables: &Tables, rate: f64, empty_ns: f64) -> Late
         total_stop_ns: sum(|f| f.stops.2) as i64,
         abandoned: sum(|f| f.abandoned) as i64,
         untimed: sum(|f| f.untimed) as i64,
+        unread: sum(|f| f.unread) as i64,
     }
 }
 
@@ -202,8 +195,8 @@ fn latency(function: &MeasuredFunction, process: ProcessId, component: Component
         line: function.source.1,
         calls_seen: function.calls as i64,
         samples: function.samples as i64,
-        total_ns: scale.total_ns(function.ticks, function.samples),
-        max_ns: if function.samples == 0 { 0 } else { scale.ns(function.max_ticks) },
+        total: scale.total(function.ticks, function.samples),
+        max: if function.samples == 0 { 0 } else { scale.amount(function.max_ticks) },
         calls_estimated: Some(function.calls_estimated as i64),
         histogram: scale.histogram(function.histogram.iter().map(|&count| count.into())),
     }

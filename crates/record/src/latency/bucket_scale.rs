@@ -1,52 +1,52 @@
 use transect_event_abi::thread::{HISTOGRAM_BUCKETS, bucket_floor};
 use transect_profile_model::LatencyBucket;
 
-/// Clock ticks to nanoseconds, for durations and for the buckets of the shared histograms. The only place where ticks
-/// of latencies are converted: profiles hold nanoseconds.
+/// What handlers read to what profiles hold, for single calls and for the buckets of the shared histograms: clock ticks to
+/// nanoseconds, or as it is. The only place where readings are converted.
 ///
 /// What a timed call of an empty function shows is taken off, so the bounds of a bucket are
 /// `(floor − empty) / rate`, not below 0.
 #[derive(Debug, Clone)]
 pub struct BucketScale {
-    ticks_per_ns: f64,
-    empty_ticks: u64,
-    /// Lower bound of each bucket, ns; the last entry is where the last bucket ends.
-    bounds_ns: Vec<i64>,
+    rate: f64,
+    empty: u64,
+    /// Lower bound of each bucket; the last entry is where the last bucket ends.
+    bounds: Vec<i64>,
 }
 
 impl BucketScale {
-    /// The scale of a clock of `ticks_per_ns`, on which an empty timed call shows `empty_ticks`.
-    pub fn new(ticks_per_ns: f64, empty_ticks: u64) -> Self {
-        let mut scale = Self { ticks_per_ns, empty_ticks, bounds_ns: Vec::with_capacity(HISTOGRAM_BUCKETS + 1) };
+    /// `rate` of what is read are one of what is wanted (ticks a nanosecond); an empty timed call shows `empty`.
+    pub fn new(rate: f64, empty: u64) -> Self {
+        let mut scale = Self { rate, empty, bounds: Vec::with_capacity(HISTOGRAM_BUCKETS + 1) };
         for index in 0..HISTOGRAM_BUCKETS {
-            scale.bounds_ns.push(scale.ns(bucket_floor(index)));
+            scale.bounds.push(scale.amount(bucket_floor(index)));
         }
         // The last bucket takes all that is longer; 2^48 ticks are a day and more.
-        scale.bounds_ns.push(scale.ns(1 << 48));
+        scale.bounds.push(scale.amount(1 << 48));
         scale
     }
 
-    /// A duration, ns.
-    pub fn ns(&self, ticks: u64) -> i64 {
-        (ticks.saturating_sub(self.empty_ticks) as f64 / self.ticks_per_ns).round() as i64
+    /// What one call took.
+    pub fn amount(&self, ticks: u64) -> i64 {
+        (ticks.saturating_sub(self.empty) as f64 / self.rate).round() as i64
     }
 
-    /// The sum of `samples` durations, ns.
-    pub fn total_ns(&self, ticks: u64, samples: u64) -> i64 {
-        (ticks.saturating_sub(self.empty_ticks.saturating_mul(samples)) as f64 / self.ticks_per_ns).round() as i64
+    /// The sum of `samples` calls.
+    pub fn total(&self, ticks: u64, samples: u64) -> i64 {
+        (ticks.saturating_sub(self.empty.saturating_mul(samples)) as f64 / self.rate).round() as i64
     }
 
-    /// What a timed call of an empty function shows, ns.
-    pub fn empty_ns(&self) -> f64 {
-        self.empty_ticks as f64 / self.ticks_per_ns
+    /// What a timed call of an empty function shows.
+    pub fn empty(&self) -> f64 {
+        self.empty as f64 / self.rate
     }
 
-    /// One bucket in nanoseconds; `index` beyond the histogram is its last bucket.
+    /// One bucket; `index` beyond the histogram is its last bucket.
     pub fn bucket(&self, index: usize, count: u64) -> LatencyBucket {
         let index = index.min(HISTOGRAM_BUCKETS - 1);
         LatencyBucket {
-            low_ns: self.bounds_ns[index],
-            high_ns: self.bounds_ns[index + 1],
+            low: self.bounds[index],
+            high: self.bounds[index + 1],
             count: i64::try_from(count).unwrap_or(i64::MAX),
         }
     }
@@ -62,7 +62,7 @@ impl BucketScale {
         for (index, count) in filled {
             let bucket = self.bucket(index, count);
             match buckets.last_mut() {
-                Some(last) if (last.low_ns, last.high_ns) == (bucket.low_ns, bucket.high_ns) => {
+                Some(last) if (last.low, last.high) == (bucket.low, bucket.high) => {
                     last.count += bucket.count;
                 }
                 _ => buckets.push(bucket),
@@ -84,8 +84,8 @@ mod tests {
             let scale = BucketScale::new(rate, empty);
             for ticks in (0..20_000).chain((15..47).map(|n| (1_u64 << n) + 12_345)) {
                 let bucket = scale.bucket(bucket(ticks), 1);
-                let ns = scale.ns(ticks);
-                assert!((bucket.low_ns..=bucket.high_ns).contains(&ns), "{ticks} ticks: {ns} {bucket:?}");
+                let ns = scale.amount(ticks);
+                assert!((bucket.low..=bucket.high).contains(&ns), "{ticks} ticks: {ns} {bucket:?}");
             }
         }
     }
@@ -94,17 +94,17 @@ mod tests {
     fn bounds_ascend_without_gaps() {
         let scale = BucketScale::new(2.1, 40);
         let buckets = scale.histogram(std::iter::repeat_n(1, HISTOGRAM_BUCKETS));
-        assert!(buckets.windows(2).all(|pair| pair[0].high_ns == pair[1].low_ns));
+        assert!(buckets.windows(2).all(|pair| pair[0].high == pair[1].low));
         assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<i64>(), HISTOGRAM_BUCKETS as i64);
-        assert_eq!(buckets[0].low_ns, 0);
+        assert_eq!(buckets[0].low, 0);
         assert!(buckets.windows(2).all(|pair| pair[0] != pair[1]));
     }
 
     #[test]
     fn what_an_empty_call_shows_is_taken_off() {
         let scale = BucketScale::new(2.0, 50);
-        assert_eq!((scale.ns(250), scale.ns(20), scale.total_ns(2_500, 10)), (100, 0, 1_000));
-        assert_eq!(scale.total_ns(400, 10), 0);
-        assert!((scale.empty_ns() - 25.0).abs() < 1e-9);
+        assert_eq!((scale.amount(250), scale.amount(20), scale.total(2_500, 10)), (100, 0, 1_000));
+        assert_eq!(scale.total(400, 10), 0);
+        assert!((scale.empty() - 25.0).abs() < 1e-9);
     }
 }

@@ -5,11 +5,12 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use transect_profile_model::{Component, Profile};
+use transect_profile_model::Profile;
 
 use super::session::Measurement;
 use super::{LatencyOutcome, LatencySettings};
 use crate::RecordError;
+use crate::component_rows::place;
 
 /// A measurement that waits for its process.
 #[derive(Debug)]
@@ -90,17 +91,4 @@ pub fn merge(into: &mut Profile, mut from: Profile) {
     into.meta.collectors.extend(from.meta.collectors);
     into.meta.latency = from.meta.latency;
     into.meta.overhead_estimate = (into.meta.overhead_estimate + from.meta.overhead_estimate).min(1.0);
-}
-
-/// The component's row, added if it is new.
-fn place(components: &mut Vec<Component>, wanted: &Component) -> u32 {
-    // One file may go by several paths (/lib and /usr/lib): the build-id tells.
-    let same = |c: &Component| {
-        c.static_in.is_none() && c.build_id == wanted.build_id && (!c.build_id.is_empty() || c.path == wanted.path)
-    };
-    let index = components.iter().position(same).unwrap_or_else(|| {
-        components.push(wanted.clone());
-        components.len() - 1
-    });
-    index as u32
 }

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use transect_attach::{AttachError, Unwritten};
-use transect_probe::Handler;
 use transect_probe_plan::Lines;
 use transect_profile_model::{LatencyId, LatencySampling};
 
+use super::reading::Reading;
 use super::rotation::Rotation;
 use super::steer::{Costs, Steering};
 use super::window::{BusyTime, Windows};
@@ -86,6 +86,8 @@ pub struct Finished {
     pub abandoned: u64,
     /// Calls not timed for want of a frame.
     pub untimed: u64,
+    /// Calls that could not be read at both ends.
+    pub unread: u64,
 }
 
 /// Taken at the start: an ended process can't be asked.
@@ -99,6 +101,7 @@ struct Identity {
 /// A process under measurement.
 pub struct Measured {
     session: ProbeSession,
+    reading: Reading,
     steering: Steering,
     next_row: Rc<Cell<LatencyId>>,
     /// It and the children that share its text and arena.
@@ -134,11 +137,16 @@ impl Measured {
         wanted: &Wanted,
         sampling: LatencySampling,
         costs: Costs,
+        reading: Reading,
         rows: Rc<Cell<LatencyId>>,
         wake: impl Fn() + Send + 'static,
     ) -> Result<Measured, AttachError> {
         let pid = session.target().pid();
         let objects = 0..session.objects.len();
+        if reading.asks_kernel() {
+            session.target().check_own_calls("clock_gettime, getrusage or gettid")?;
+            session.watch_confinement(objects.clone())?;
+        }
         session.install_service_probes(objects.clone())?;
         let watcher = LoaderWatcher::start(session.arena(), wake).map_err(|source| AttachError::System {
             pid,
@@ -146,6 +154,7 @@ impl Measured {
             source,
         })?;
         let mut measured = Measured {
+            reading,
             next_row: rows,
             steering: Steering::new(sampling, costs),
             pids: BTreeSet::from([pid]),
@@ -178,10 +187,11 @@ impl Measured {
 
     fn add_probes(&mut self, objects: Range<usize>, wanted: &Wanted) -> Result<(), AttachError> {
         let prepared = self.session.prepare(objects, &|object, function| wanted.wants(object, function))?;
-        let can_time = |id: &SiteId| self.session.sites[*id as usize].can_time;
+        let can_time = |id: &SiteId| self.session.sites[*id as usize].can_time && !self.session.is_service(*id);
         let fresh: Vec<SiteId> = prepared.sites.into_iter().filter(can_time).collect();
         for &id in &fresh {
-            self.session.set_handler(id, Handler::LatencyEnter);
+            self.session.set_handler(id, self.reading.enter);
+            self.session.set_exit_handler(id, self.reading.exit);
         }
         self.session.install(&fresh)?;
         let now = ticks();
@@ -288,6 +298,9 @@ impl Measured {
         }
         let event = self.session.loader_event();
         let result = self.session.look_at_objects().and_then(|fresh| {
+            if self.reading.asks_kernel() {
+                self.session.watch_confinement(fresh.clone())?;
+            }
             self.session.install_service_probes(fresh.clone())?;
             self.add_probes(fresh, wanted)
         });
@@ -367,6 +380,7 @@ impl Measured {
             stops: (times.count, times.longest_ns, times.total_ns),
             abandoned: header.abandoned.load(Relaxed),
             untimed: header.untimed.load(Relaxed),
+            unread: header.unread.load(Relaxed),
         })
     }
 }

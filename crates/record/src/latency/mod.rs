@@ -7,6 +7,7 @@ mod companion;
 mod hot;
 mod measured;
 mod processor_time;
+mod reading;
 mod rotation;
 mod session;
 mod settings;

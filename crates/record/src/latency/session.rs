@@ -14,6 +14,7 @@ use transect_profile_model::{LatencyId, LatencySampling};
 
 use super::assemble::assemble;
 use super::measured::{Finished, Measured};
+use super::reading::Reading;
 use super::steer::Costs;
 use super::wanted::Wanted;
 use super::{LatencyOutcome, LatencySettings, LatencyTarget, TimeSlices};
@@ -37,7 +38,7 @@ pub(super) struct Measurement<'a> {
     wanted: Wanted,
     agent: std::path::PathBuf,
     costs: Costs,
-    empty_ticks: u64,
+    reading: Reading,
     clock: Clock,
     ticks_per_ns: f64,
     rows: Rc<Cell<LatencyId>>,
@@ -69,14 +70,14 @@ pub fn run(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
 impl<'a> Measurement<'a> {
     pub(super) fn new(settings: &'a LatencySettings) -> Result<Self, RecordError> {
         let clock = Clock::start();
-        let call = transect_calibrate::timed_call();
+        let reading = Reading::calibrate(settings.metric)?;
         let ticks_per_ns = clock.rate();
         Ok(Self {
             settings,
             wanted: Wanted::new(settings),
             agent: find_beside(PROBE_AGENT_FILE)?,
-            costs: Costs { sample: call.cost_ticks, arming: ARMING_FACTOR * call.arming_ticks },
-            empty_ticks: call.empty_ticks,
+            costs: Costs { sample: reading.call.cost_ticks, arming: ARMING_FACTOR * reading.call.arming_ticks },
+            reading,
             slices: TimeSlices::new(clock.elapsed_ns(), settings.epoch.max(NARROWEST_SLICE).as_nanos() as i64),
             clock,
             ticks_per_ns,
@@ -205,7 +206,7 @@ impl<'a> Measurement<'a> {
             LatencySampling::Budget { share } => LatencySampling::Budget { share: share / 2.0 },
             fixed => fixed,
         };
-        let measured = Measured::begin(session, &self.wanted, sampling, self.costs, rows, wake)?;
+        let measured = Measured::begin(session, &self.wanted, sampling, self.costs, self.reading, rows, wake)?;
         self.processes.push(measured);
         Ok(())
     }
@@ -282,8 +283,7 @@ impl<'a> Measurement<'a> {
         let profile = assemble(super::assemble::Facts {
             settings: self.settings,
             clock: &self.clock,
-            empty_ticks: self.empty_ticks,
-            sample_ticks: self.costs.sample,
+            reading: self.reading,
             finished: self.finished,
             unmeasured: self.unmeasured,
             slices: self.slices,

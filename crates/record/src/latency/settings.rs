@@ -1,7 +1,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use transect_profile_model::{LatencySampling, Profile};
+use transect_profile_model::{LatencySampling, Metric, Profile};
 
 /// Whose functions are measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct LatencySettings {
     pub hot: bool,
     /// Sample size per epoch, or the budget that steers it.
     pub sampling: LatencySampling,
+    /// What calls are measured in.
+    pub metric: Metric,
     /// Time between two switchings on.
     pub epoch: Duration,
 }

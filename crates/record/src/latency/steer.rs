@@ -6,11 +6,15 @@ use transect_profile_model::LatencySampling;
 
 /// Most samples granted at once under a budget: more would leave a probe switched on for long when calls slow down.
 const MOST: u32 = 100;
-/// Fewest samples that are worth a switching on and off, if the budget allows only some probes an epoch.
-const WORTHWHILE: u32 = 80;
+/// Samples that are worth a switching on and off, if the budget allows only some probes an epoch: they cost so many times
+/// as much, ...
+const WORTHWHILE: f64 = 2.0;
+/// ... but are this many at most.
+const ENOUGH: f64 = 80.0;
 /// Samples at the first switching on: programs that run for milliseconds have no second.
 const FIRST: u32 = 32;
-/// An allowance saved up for longer than this many epochs is dropped: it would be spent in one burst.
+/// An allowance saved up for longer than this many epochs is dropped, but for that of one switching on: it would be spent
+/// in one burst.
 const SAVED_EPOCHS: f64 = 4.0;
 
 /// Costs in ticks.
@@ -56,15 +60,15 @@ impl Steering {
             }
             LatencySampling::Budget { share } => {
                 let gained = share * busy_ticks;
-                self.allowance = (self.allowance + gained).min(gained * SAVED_EPOCHS);
-                let least = self.costs.arming + f64::from(WORTHWHILE) * self.costs.sample;
+                let fewest = (WORTHWHILE * self.costs.arming / self.costs.sample.max(1.0)).clamp(1.0, ENOUGH).floor();
+                let least = self.costs.arming + fewest * self.costs.sample;
+                self.allowance = (self.allowance + gained).min((gained * SAVED_EPOCHS).max(least));
                 while let Some(&probe) = self.waiting.front() {
                     if self.allowance < least {
                         break;
                     }
                     let share = self.allowance / self.waiting.len() as f64;
-                    let samples =
-                        ((share - self.costs.arming) / self.costs.sample).clamp(f64::from(WORTHWHILE), f64::from(MOST));
+                    let samples = ((share - self.costs.arming) / self.costs.sample).clamp(fewest, f64::from(MOST));
                     self.waiting.pop_front();
                     arm(probe, samples as u32);
                     self.allowance -= self.costs.arming + samples.floor() * self.costs.sample;
@@ -115,6 +119,23 @@ mod tests {
             let (least, most) = (granted.iter().min().unwrap(), granted.iter().max().unwrap());
             assert!(most - least <= MOST.max(most / 5), "{probes}: {least} to {most}");
         }
+    }
+
+    #[test]
+    fn a_program_that_hardly_runs_is_sampled_now_and_then() {
+        // Dear samples, and a thousandth of the processor: each probe has its turn, within the budget.
+        let mut steering =
+            Steering::new(LatencySampling::Budget { share: 0.01 }, Costs { sample: 3_000.0, arming: 2_750.0 });
+        let (mut armed, mut spent) = (0, 0.0);
+        steering.epoch(0..5, 0.0, |_, _| ());
+        for _ in 0..10_000 {
+            steering.epoch([], 20_000.0, |_, samples| {
+                armed += 1;
+                spent += 2_750.0 + f64::from(samples) * 3_000.0;
+            });
+        }
+        assert_eq!(armed, 5);
+        assert!(spent <= 0.01 * 20_000.0 * 10_000.0);
     }
 
     #[test]

@@ -175,7 +175,7 @@ mod tests {
         let rows: Vec<_> = slices
             .rows(&scale())
             .iter()
-            .map(|row| (row.latency, row.start_ns, row.end_ns, row.bucket.low_ns, row.bucket.count))
+            .map(|row| (row.latency, row.start_ns, row.end_ns, row.bucket.low, row.bucket.count))
             .collect();
         let expected =
             [(0, 5, 105, 1, 3), (0, 205, 305, 0, 1), (0, 205, 305, 1, 1), (0, 205, 305, 2, 1), (7, 205, 305, 0, 2)];
@@ -203,7 +203,7 @@ mod tests {
         let count = (now + width - 1) / width;
         assert!(count > i64::from(MOST_SLICES) / 2 - 2 && count <= i64::from(MOST_SLICES) + 1, "{count}");
         assert!(rows.iter().all(|row| row.end_ns - row.start_ns == width && row.start_ns % width == 0));
-        let order: Vec<_> = rows.iter().map(|row| (row.latency, row.start_ns, row.bucket.low_ns)).collect();
+        let order: Vec<_> = rows.iter().map(|row| (row.latency, row.start_ns, row.bucket.low)).collect();
         assert!(order.is_sorted() && order.windows(2).all(|pair| pair[0] != pair[1]));
     }
 

@@ -240,8 +240,8 @@ impl Controlled {
 }
 
 fn times(scale: &BucketScale, samples: u64, ticks: u64, max: u64, histogram: &[u64]) -> ProbeTimes {
-    let total_ns = scale.total_ns(ticks, samples);
-    let max_ns = scale.ns(max);
+    let total_ns = scale.total(ticks, samples);
+    let max_ns = scale.amount(max);
     let counted: u64 = histogram.iter().sum();
     let quantile = |share: f64| {
         let rank = ((counted as f64 * share).ceil() as u64).max(1);
@@ -252,7 +252,7 @@ fn times(scale: &BucketScale, samples: u64, ticks: u64, max: u64, histogram: &[u
                 let high = if index + 1 < HISTOGRAM_BUCKETS { bucket_floor(index + 1) } else { low };
                 let within = (rank - seen) as f64 - 0.5;
                 let at = low + ((high - low) as f64 * within / *count as f64) as u64;
-                return scale.ns(at).min(max_ns);
+                return scale.amount(at).min(max_ns);
             }
             seen += count;
         }

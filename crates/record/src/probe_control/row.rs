@@ -90,6 +90,7 @@ pub fn provider_word(provider: ProviderKind) -> &'static str {
         ProviderKind::Xray => "xray",
         ProviderKind::InstrumentFunctions => "instrument-functions",
         ProviderKind::Usdt => "usdt",
+        ProviderKind::Region => "region",
     }
 }
 

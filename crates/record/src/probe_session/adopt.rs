@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
-use transect_attach::AttachError;
-use transect_event_abi::probe_arena::SITE_GONE;
+use transect_attach::{AttachError, Target};
+use transect_event_abi::probe_arena::{SITE_GONE, SiteRecord};
 use transect_probe::trampoline::WORD;
 use transect_probe_plan::{Event, ExitSupport, Function, Plan, ProviderKind, Site};
 use transect_text_patch::{WINDOW_CAPACITY, Window};
@@ -124,6 +124,8 @@ impl ProbeSession {
         };
         let unplanned =
             Function { name: format!("sub_{:x}", record.function), vaddr: record.function, ..Function::default() };
+        let return_site =
+            placed.as_ref().map_or(0, |p| if p.can_time { record.trampoline + p.block.return_site as u64 } else { 0 });
         let (install, restore, can_time) = match placed {
             Some(Placed { install, restore, can_time, .. }) => (install, restore, can_time),
             None => {
@@ -140,6 +142,7 @@ impl ProbeSession {
             name: planned.map_or_else(String::new, |(site, _)| site.name.clone()),
             can_time,
             block,
+            return_site,
             on: record.on,
             off: record.off,
             install,
@@ -154,6 +157,24 @@ fn leads_to(address: u64, text: &[u8], target: u64) -> bool {
     let (Some(0xe8 | 0xe9), Some(displacement)) = (text.first(), text.get(1..5)) else { return false };
     let displacement = i32::from_le_bytes(displacement.try_into().unwrap_or_default());
     address.wrapping_add(5).wrapping_add_signed(displacement.into()) == target
+}
+
+/// What puts a record's original bytes back, if its jump stands in the text. Sites switched by a call or by their own
+/// text are not looked for: the walk has none.
+pub(crate) fn restore_left(target: &Target, record: &SiteRecord) -> Option<Window> {
+    let (address, trampoline) = (record.address.load(Relaxed), record.trampoline.load(Relaxed));
+    let length = (record.window_length.load(Relaxed) as usize).min(WINDOW_CAPACITY);
+    let mut text = [0; WINDOW_CAPACITY];
+    target.memory().read(address, &mut text[..length]).ok()?;
+    if length < 5 || !leads_to(address, &text[..length], trampoline + WORD as u64) {
+        return None;
+    }
+    let mut original = [0; WINDOW_CAPACITY];
+    for (bytes, word) in original.chunks_mut(8).zip(&record.original) {
+        bytes.copy_from_slice(&word.load(Relaxed).to_le_bytes()[..bytes.len()]);
+    }
+    let new = padded(&original[..length]);
+    Some(Window { address, length: length as u8, old: text, new, starts: 1, moves: padded_moves(address) })
 }
 
 fn padded(bytes: &[u8]) -> [u8; WINDOW_CAPACITY] {

@@ -1,17 +1,19 @@
 //! The probe agent in a process: loaded, or found from an earlier controller.
 
+use std::mem::offset_of;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use transect_attach::{Arena, AttachError, Image, LoadedImage, Stop, Target};
+use transect_attach::{Arena, AttachError, Image, LoadedImage, Target};
 use transect_probe::frame::{Globals, PAGES, Places, SHADOW_PAGE};
+use transect_probe::scope::SCOPES_SIZE;
 
 /// The agent that an earlier controller has loaded, if it came as far.
 pub(super) fn take_over(target: &Target, arena: Arena, image: &Image, table: u64) -> Result<(Arena, u64), AttachError> {
     let address = arena.header().agent.load(Ordering::Acquire);
     let size = arena.header().agent_size.load(Ordering::Relaxed);
     if address == 0 {
-        let stop = target.stop_one()?;
-        return load_agent(target, stop, arena, image, table);
+        return load_agent(target, arena, image, table);
     }
     if !image.is_loaded_at(target.memory(), LoadedImage { address, size }) {
         return Err(AttachError::AgentVersion { pid: target.pid() });
@@ -19,22 +21,26 @@ pub(super) fn take_over(target: &Target, arena: Arena, image: &Image, table: u64
     Ok((arena, address))
 }
 
-/// Maps and fills the agent's image and the frames' memory.
+/// Between two stops.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Maps and fills the agent's image and the frames' memory, in several stops: they are the shorter.
 pub(super) fn load_agent(
     target: &Target,
-    mut stop: Stop<'_>,
     arena: Arena,
     image: &Image,
     table: u64,
 ) -> Result<(Arena, u64), AttachError> {
     let mappings = target.mappings()?;
     let stack_end = mappings.iter().find(|m| m.path.as_os_str() == "[stack]").map_or(0, |m| m.end);
-    let loaded = image.map(&mut stop)?;
+    let loaded = image.map(target)?;
+    std::thread::sleep(PAUSE);
+    let mut stop = target.stop_one()?;
     let mut pages = PAGES as u64;
     let (keys, pool) = loop {
         let keys = pages * 8;
-        match stop.map_private(keys + pages * SHADOW_PAGE as u64) {
-            Ok(address) => break (address, address + keys),
+        match stop.map_private(SCOPES_SIZE + keys + pages * SHADOW_PAGE as u64) {
+            Ok(address) => break (address + SCOPES_SIZE, address + SCOPES_SIZE + keys),
             // Too much for a limit on address space: fewer do for most programs.
             Err(_) if pages > 256 => pages /= 4,
             Err(error) => return Err(error),
@@ -51,6 +57,7 @@ pub(super) fn load_agent(
         pool,
         pages,
         stack_end,
+        scopes: keys - SCOPES_SIZE,
         layered: mappings.iter().any(|m| m.path.as_os_str() == "/memfd:transect-arena"),
     });
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -59,6 +66,32 @@ pub(super) fn load_agent(
     // Last: it says that the agent is complete.
     header.agent.store(loaded.address, Ordering::Release);
     Ok((arena, loaded.address))
+}
+
+/// Where the handlers of a process keep what they know of its threads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HandlerPlaces {
+    /// Address of the stack pages' numbers.
+    pub keys: u64,
+    /// Address of the shadow pages.
+    pub pool: u64,
+    /// Number of stack pages less one.
+    pub mask: u64,
+    /// Address of the threads' entries.
+    pub scopes: u64,
+}
+
+impl HandlerPlaces {
+    pub(crate) fn read(target: &Target, globals: u64) -> Result<Self, AttachError> {
+        let words = read_words(target, globals, size_of::<Globals>() / 8)?;
+        let at = |offset: usize| words[offset / 8];
+        Ok(Self {
+            keys: at(offset_of!(Globals, keys)),
+            pool: at(offset_of!(Globals, pool)),
+            mask: at(offset_of!(Globals, mask)),
+            scopes: at(offset_of!(Globals, scopes)),
+        })
+    }
 }
 
 pub(super) fn read_words(target: &Target, address: u64, count: usize) -> Result<Vec<u64>, AttachError> {

@@ -7,11 +7,13 @@ mod place;
 mod plan;
 mod saved;
 mod session;
-mod siblings;
+pub(crate) mod siblings;
 mod switching;
 #[allow(unsafe_code)]
 mod watcher;
 
+pub(crate) use adopt::restore_left;
+pub(crate) use agent::HandlerPlaces;
 pub(crate) use objects::load;
 pub use objects::{LoadedObject, UnreadableObject};
 pub(crate) use plan::plan;

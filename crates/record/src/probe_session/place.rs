@@ -1,7 +1,9 @@
 //! From a planned site to the bytes that make it a probe: block, window, and what restores it.
 
 use transect_probe::trampoline::{self, BODY, Block, BuildError, Call, Fixup, Request, WORD};
-use transect_probe_plan::{Displaced, Event, ExitSupport, Fixup as PlannedFixup, Site, Window as PlannedWindow};
+use transect_probe_plan::{
+    Displaced, Event, ExitSupport, Fixup as PlannedFixup, ProviderKind, Site, Window as PlannedWindow,
+};
 use transect_text_patch::{WINDOW_CAPACITY, Window};
 
 /// A site given a block.
@@ -41,7 +43,9 @@ pub fn place(site: &Site, bias: u64, address: u64) -> Result<Placed, BuildError>
     let at = site.vaddr.wrapping_add(bias);
     let word = address + WORD as u64;
     let paired = site.event == Event::Entry && site.exit == ExitSupport::PairedCall && !site.red_zone;
-    let call = if site.red_zone {
+    let call = if site.provider == ProviderKind::Region {
+        Call::Region
+    } else if site.red_zone {
         Call::Point
     } else if paired {
         Call::Paired

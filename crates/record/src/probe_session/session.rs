@@ -1,13 +1,13 @@
 //! The controller of one process' probes: everything is prepared in the arena while the process runs; only jumps are
 //! written into its text while its threads are held for a moment; after that a probe is switched by one store.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use transect_attach::{Arena, AttachError, CodeRegion, Image, Reach, StopTimes, Target, Unwritten};
+use transect_attach::{Arena, AttachError, CodeRegion, Image, Reach, Stop, StopTimes, Target, Unwritten};
 use transect_event_abi::probe_arena::{
     HISTOGRAM_SIZE, HISTOGRAMS_OFFSET, SHARDS_OFFSET, SITE_CAPACITY, SITE_FREE, SITE_GONE, SITE_INSTALLED,
     SITE_RESTORED, SITES_OFFSET, SiteCounters, SiteRecord,
@@ -17,13 +17,16 @@ use transect_probe::{Descriptor, Handler, unwind};
 use transect_probe_plan::{Event, ExitSupport, Function, Plan, ProviderKind, Refusal, Site};
 use transect_text_patch::Window;
 
-use super::agent::{load_agent, read_words, take_over};
+use super::agent::{HandlerPlaces, load_agent, read_words, take_over};
 use super::objects::{LoadedObject, UnreadableObject, load};
 use super::place::{block_size, place};
 use super::siblings;
 
 /// Name of the loader's event function.
 const LOADER_EVENT: &str = "_dl_debug_state";
+/// The functions by which programs confine themselves.
+const PRCTL: &str = "prctl";
+const SYSCALL: &str = "syscall";
 /// Regions are made in this size at least: later sites find room in them.
 const REGION_SIZE: u64 = 1 << 20;
 
@@ -49,6 +52,8 @@ pub struct SessionSite {
     pub can_time: bool,
     /// Offset of its block in the arena file.
     pub(super) block: u64,
+    /// Where a timed call returns to in the process, 0 if calls can't be timed.
+    pub(crate) return_site: u64,
     pub(super) on: u64,
     pub(super) off: u64,
     pub(super) install: Window,
@@ -108,7 +113,7 @@ pub struct Prepared {
 pub struct ProbeSession {
     pub(super) target: Target,
     pub(super) arena: Arena,
-    writable: u64,
+    pub(super) writable: u64,
     pub(super) handlers: Vec<u64>,
     restore_handler: u64,
     loader_handler: u64,
@@ -117,6 +122,10 @@ pub struct ProbeSession {
     /// Objects that could not be looked into.
     pub unreadable: Vec<UnreadableObject>,
     known: HashSet<u64>,
+    /// Where the handlers keep frames and threads.
+    pub(crate) places: HandlerPlaces,
+    /// Address of the handlers' [`transect_probe::frame::Globals`] in the process.
+    pub(crate) globals: u64,
     /// Sites by [`SiteId`].
     pub sites: Vec<SessionSite>,
     pub(super) placed: HashMap<(usize, u64), SiteId>,
@@ -134,12 +143,12 @@ impl ProbeSession {
         let (arena, base) = match Arena::find(&target)? {
             Some(arena) => take_over(&target, arena, &image, table)?,
             None => {
-                let mut stop = target.stop_one()?;
-                let arena = Arena::create(&mut stop)?;
-                load_agent(&target, stop, arena, &image, table)?
+                let arena = Arena::create(&target)?;
+                load_agent(&target, arena, &image, table)?
             }
         };
         let words = read_words(&target, base + table, 3 + Handler::COUNT)?;
+        let places = HandlerPlaces::read(&target, words[0])?;
         let writable = arena.header().writable.load(Ordering::Relaxed);
         let mut session = ProbeSession {
             target,
@@ -151,6 +160,8 @@ impl ProbeSession {
             objects: Vec::new(),
             unreadable: Vec::new(),
             known: HashSet::new(),
+            places,
+            globals: words[0],
             sites: Vec::new(),
             placed: HashMap::new(),
         };
@@ -224,17 +235,57 @@ impl ProbeSession {
     /// # Errors
     /// If the process ends.
     pub fn install_service_probes(&mut self, objects: Range<usize>) -> Result<(), AttachError> {
-        let wanted = |function: &Function| {
-            function.symbol == LOADER_EVENT || unwind::UNWINDERS.contains(&function.symbol.as_str())
+        self.install_services(objects, &|symbol| symbol == LOADER_EVENT || unwind::UNWINDERS.contains(&symbol))
+    }
+
+    /// Those on the unwinders alone: nobody answers the loader.
+    ///
+    /// # Errors
+    /// If the process ends.
+    pub fn install_unwinder_probes(&mut self, objects: Range<usize>) -> Result<(), AttachError> {
+        self.install_services(objects, &|symbol| unwind::UNWINDERS.contains(&symbol))
+    }
+
+    /// Those on the functions by which a program asks for a filter of its system calls: handlers that make some need them
+    /// before they are switched on. A program that asks without them, by an instruction of its own, is not noticed.
+    ///
+    /// # Errors
+    /// If the process ends.
+    pub fn watch_confinement(&mut self, objects: Range<usize>) -> Result<(), AttachError> {
+        self.install_services(objects, &|symbol| symbol == PRCTL || symbol == SYSCALL)
+    }
+
+    /// That on the loader's event function alone.
+    ///
+    /// # Errors
+    /// If the process ends.
+    pub(crate) fn install_loader_probe(&mut self) -> Result<(), AttachError> {
+        let is_loader = |object: &LoadedObject| {
+            let name = object.path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("ld-") || name.starts_with("ld.so") || name.starts_with("ld64")
         };
-        let prepared = self.prepare(objects, &|_, function| wanted(function))?;
+        match self.objects.iter().position(|object| !object.code.is_empty() && is_loader(object)) {
+            Some(loader) => self.install_services(loader..loader + 1, &|symbol| symbol == LOADER_EVENT),
+            None => Ok(()),
+        }
+    }
+
+    fn install_services(
+        &mut self,
+        objects: Range<usize>,
+        wanted: &(dyn Fn(&str) -> bool + Send + Sync),
+    ) -> Result<(), AttachError> {
+        let prepared = self.prepare(objects, &|_, function| wanted(&function.symbol))?;
         for &id in &prepared.sites {
-            let user = match self.sites[id as usize].function.symbol.as_str() {
-                LOADER_EVENT => self.loader_handler,
-                _ => self.restore_handler,
+            let (handler, user) = match self.sites[id as usize].function.symbol.as_str() {
+                LOADER_EVENT => (Handler::VectorEnter, self.loader_handler),
+                // They call nobody: the address is what marks them as services.
+                PRCTL => (Handler::PrctlEnter, self.handlers[Handler::PrctlEnter as usize]),
+                SYSCALL => (Handler::SyscallEnter, self.handlers[Handler::SyscallEnter as usize]),
+                _ => (Handler::VectorEnter, self.restore_handler),
             };
             self.set_user_enter(id, user);
-            self.set_handler(id, Handler::VectorEnter);
+            self.set_handler(id, handler);
             self.switch(id, true);
         }
         self.install(&prepared.sites)
@@ -288,6 +339,15 @@ impl ProbeSession {
         Ok(prepared)
     }
 
+    /// Maps room for trampolines near all objects, so that sites prepared later need no stop.
+    ///
+    /// # Errors
+    /// If there is no room, or the process ends.
+    pub(crate) fn make_regions(&mut self) -> Result<(), AttachError> {
+        let reaches: Vec<Reach> = self.objects.iter().filter(|o| !o.code.is_empty()).map(|o| o.reach).collect();
+        reaches.into_iter().try_for_each(|reach| self.room(reach, 0).map(drop))
+    }
+
     /// Gives each fresh site a place for its block: (region, offset in it), in the sites' order.
     pub(super) fn make_room(
         &mut self,
@@ -320,8 +380,7 @@ impl ProbeSession {
             None => {
                 // What others nearby will want is not known yet; a region costs address space only.
                 let size = need.next_multiple_of(REGION_SIZE) + REGION_SIZE;
-                let mut stop = self.target.stop_one()?;
-                self.arena.add_region(&mut stop, reach, size)?
+                self.arena.add_region(&self.target, reach, size)?
             }
         };
         let offset = used(&region).fetch_add(need, Ordering::Relaxed);
@@ -381,6 +440,7 @@ impl ProbeSession {
             name: site.name.clone(),
             can_time: placed.can_time,
             block,
+            return_site: if placed.can_time { region.address + offset + placed.block.return_site as u64 } else { 0 },
             on: placed.block.on,
             off: placed.block.off,
             install: placed.install,
@@ -411,18 +471,37 @@ impl ProbeSession {
     /// # Errors
     /// If threads can't be stopped, or the process ends.
     pub fn exchange(&mut self, restore: &[SiteId], install: &[SiteId]) -> Result<(), AttachError> {
+        self.exchange_while(restore, install, &mut |_, _| ())
+    }
+
+    /// The same; `held` is called in each stop.
+    ///
+    /// # Errors
+    /// As [`ProbeSession::exchange`].
+    pub(crate) fn exchange_while(
+        &mut self,
+        restore: &[SiteId],
+        install: &[SiteId],
+        held: &mut dyn FnMut(&ProbeSession, &Stop<'_>),
+    ) -> Result<(), AttachError> {
         let with_state = |ids: &[SiteId], state: SiteState| -> Vec<SiteId> {
             ids.iter().copied().filter(|&id| self.sites[id as usize].state == state).collect()
         };
         let (restore, install) = (with_state(restore, SiteState::Installed), with_state(install, SiteState::Original));
-        restore.iter().for_each(|&id| self.switch(id, false));
         let windows = restore.iter().map(|&id| self.sites[id as usize].restore.clone());
         let windows: Vec<Window> =
             windows.chain(install.iter().map(|&id| self.sites[id as usize].install.clone())).collect();
         if windows.is_empty() {
             return Ok(());
         }
-        let written = self.target.write_windows(&windows)?;
+        let this: &ProbeSession = self;
+        // Until all threads stand the probes see what happens.
+        let written = this.target.write_windows_while(&windows, &mut |stop| {
+            held(this, stop);
+            restore.iter().for_each(|&id| this.switch(id, false));
+        });
+        restore.iter().for_each(|&id| this.switch(id, false));
+        let written = written?;
         let left: HashMap<usize, Unwritten> = written.left.into_iter().collect();
         for (index, &id) in restore.iter().chain(&install).enumerate() {
             let restored = index < restore.len();
@@ -452,9 +531,17 @@ impl ProbeSession {
     /// # Errors
     /// If threads can't be stopped, or the process ends.
     pub fn restore_all(&mut self) -> Result<(), AttachError> {
+        self.restore_but(&BTreeSet::new())
+    }
+
+    /// The same for all sites but those in `spared`.
+    ///
+    /// # Errors
+    /// As [`ProbeSession::restore_all`].
+    pub(crate) fn restore_but(&mut self, spared: &BTreeSet<SiteId>) -> Result<(), AttachError> {
         self.look_at_objects()?;
-        let all: Vec<SiteId> = (0..self.sites.len() as SiteId).collect();
-        let there = self.sites.iter().filter(|site| site.state != SiteState::Gone);
+        let all: Vec<SiteId> = (0..self.sites.len() as SiteId).filter(|id| !spared.contains(id)).collect();
+        let there = all.iter().map(|&id| &self.sites[id as usize]).filter(|site| site.state != SiteState::Gone);
         let windows: Vec<Window> = there.map(|site| site.restore.clone()).collect();
         let siblings = siblings::sharing(self.arena.file(), self.target.pid());
         self.restore(&all)?;

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-use transect_event_abi::probe_arena::{DISARMED_OFFSET, SHARDS};
+use transect_event_abi::probe_arena::{CallerRules, DISARMED_OFFSET, RULES_OFFSET, SHARDS};
 use transect_probe::trampoline::WORD;
 use transect_probe::{Descriptor, Handler};
 
@@ -17,6 +17,12 @@ impl ProbeSession {
         self.arena.word(site.block + WORD as u64).store(value, Ordering::Release);
     }
 
+    /// Switches the probes that serve the others (see [`ProbeSession::is_service`]): needed only while return addresses may
+    /// be taken, they cost a program that throws much.
+    pub fn switch_services(&self, on: bool) {
+        (0..self.sites.len() as SiteId).filter(|&id| self.is_service(id)).for_each(|id| self.switch(id, on));
+    }
+
     /// Whether a probe is switched on.
     pub fn is_on(&self, id: SiteId) -> bool {
         let site = &self.sites[id as usize];
@@ -27,6 +33,41 @@ impl ProbeSession {
     pub fn set_handler(&self, id: SiteId, handler: Handler) {
         let at = self.sites[id as usize].block + offset_of!(Descriptor, enter) as u64;
         self.arena.word(at).store(self.handlers[handler as usize], Ordering::Release);
+    }
+
+    /// The same at the exit: the exit handler must be of the entry handler's kind.
+    pub fn set_exit_handler(&self, id: SiteId, handler: Handler) {
+        let at = self.sites[id as usize].block + offset_of!(Descriptor, exit) as u64;
+        self.arena.word(at).store(self.handlers[handler as usize], Ordering::Release);
+    }
+
+    /// Gives a site, which is off, the arena's rules of this number.
+    pub(crate) fn set_rules(&self, id: SiteId, rules: usize) {
+        let address = self.writable + RULES_OFFSET + (rules * size_of::<CallerRules>()) as u64;
+        let at = self.sites[id as usize].block + offset_of!(Descriptor, user_exit) as u64;
+        self.arena.word(at).store(address, Ordering::Release);
+    }
+
+    /// Gives a region site, which is off, the word that its events carry.
+    pub(crate) fn set_event_word(&self, id: SiteId, word: u64) {
+        let at = self.sites[id as usize].block + offset_of!(Descriptor, user_exit) as u64;
+        self.arena.word(at).store(word, Ordering::Release);
+    }
+
+    /// Gives a region site, which is off, what the agent that counts calls is told beside the event's word.
+    pub(crate) fn set_region_word(&self, id: SiteId, word: u32) {
+        let at = self.sites[id as usize].block + offset_of!(Descriptor, histogram) as u64;
+        self.arena.word(at).store(word.into(), Ordering::Release);
+    }
+
+    /// Forgets a site whose original bytes are back, so that another probe may be planned there.
+    pub(crate) fn give_up(&mut self, id: SiteId) {
+        self.placed.retain(|_, placed| *placed != id);
+    }
+
+    /// Address of a site's block in the process.
+    pub(crate) fn block_address(&self, id: SiteId) -> u64 {
+        self.arena.site(id as usize).trampoline.load(Ordering::Relaxed)
     }
 
     pub(super) fn set_user_enter(&self, id: SiteId, address: u64) {

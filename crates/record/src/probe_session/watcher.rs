@@ -17,16 +17,23 @@ const PAGE: usize = 4096;
 /// How often the thread looks whether it is still wanted.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// Until a thread that was about to sleep has come to that.
+const BETWEEN_WAKES: Duration = Duration::from_micros(50);
+
 /// A thread that waits for loader events; ends when dropped.
 #[derive(Debug)]
 pub struct LoaderWatcher {
     over: Arc<AtomicBool>,
+    page: Arc<Page>,
     thread: Option<JoinHandle<()>>,
 }
 
+#[derive(Debug)]
 struct Page(*mut u8);
-// SAFETY: the mapping belongs to the watcher's thread alone, which only loads an atomic of it.
+// SAFETY: the mapping lives as long as the value, and of it only an atomic is used.
 unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
 
 impl Page {
     fn map(file: &File) -> io::Result<Page> {
@@ -55,10 +62,12 @@ impl LoaderWatcher {
     /// # Errors
     /// If memory or a thread can't be had.
     pub fn start(arena: &Arena, wake: impl Fn() + Send + 'static) -> io::Result<LoaderWatcher> {
-        let page = Page::map(arena.file())?;
+        let page = Arc::new(Page::map(arena.file())?);
+        let watched = page.clone();
         let over = Arc::new(AtomicBool::new(false));
         let flag = over.clone();
         let thread = std::thread::Builder::new().name("loader-watcher".to_owned()).spawn(move || {
+            let page = watched;
             let mut seen = page.events().load(Ordering::Acquire);
             while !flag.load(Ordering::Relaxed) {
                 let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: PATIENCE.as_nanos() as i64 };
@@ -70,15 +79,19 @@ impl LoaderWatcher {
                 }
             }
         })?;
-        Ok(LoaderWatcher { over, thread: Some(thread) })
+        Ok(LoaderWatcher { over, page, thread: Some(thread) })
     }
 }
 
 impl Drop for LoaderWatcher {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        // It notices within its patience; nobody needs to wait for that.
-        drop(self.thread.take());
+        // Its mapping keeps the arena's lock: the next controller would find the probes in use.
+        while let Some(thread) = self.thread.take_if(|thread| !thread.is_finished()) {
+            let _ = futex::wake(self.page.events(), futex::Flags::empty(), u32::MAX);
+            std::thread::sleep(BETWEEN_WAKES);
+            self.thread = Some(thread);
+        }
     }
 }
 

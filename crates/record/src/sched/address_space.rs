@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use transect_bpf_collect::{CodeMapping, MappingChange};
+
 use super::mapped_file::MappedFiles;
+use super::mapping_log::MappingLog;
 use super::place::{FileId, Place};
 
 /// Mappings are read again when an address is in none of them, but not more often than this.
@@ -36,24 +39,44 @@ struct Space {
 #[derive(Debug, Default)]
 pub struct AddressSpaces {
     spaces: HashMap<i32, Space>,
+    log: MappingLog,
     ended: Vec<i32>,
+    /// Programs of processes that are forgotten otherwise.
+    programs: HashMap<i32, Rc<str>>,
     /// Addresses of processes that could not be looked at.
     pub unseen: u64,
 }
 
 impl AddressSpaces {
+    /// The kernel tells of mappings there.
+    pub fn follow(&mut self, log: MappingLog) {
+        self.log = log;
+    }
+
     /// A process was made by another, whose memory it shares at first.
-    pub fn born(&mut self, tgid: i32, parent: i32) {
+    pub fn born(&mut self, tgid: i32, parent: i32, files: &mut MappedFiles) {
+        self.log.collect();
+        self.apply(parent, files);
         if let Some(space) = self.spaces.get(&parent) {
             let space = Space { read_at: None, ..space.clone() };
             self.spaces.insert(tgid, space);
         }
     }
 
-    /// A process runs another program now.
-    pub fn replaced(&mut self, tgid: i32, files: &mut MappedFiles) {
+    /// A process runs another program since `time`, ns of the monotonic clock.
+    pub fn replaced(&mut self, tgid: i32, time: u64, files: &mut MappedFiles) {
         self.spaces.remove(&tgid);
-        self.read(tgid, files);
+        if !self.log.begin(tgid, time) || !self.apply(tgid, files) {
+            self.read(tgid, files);
+        }
+    }
+
+    /// A process was met that was there before, or has just been made the program to record.
+    pub fn met(&mut self, tgid: i32, time: u64, files: &mut MappedFiles) {
+        if self.log.begin(tgid, time) {
+            self.spaces.remove(&tgid);
+            self.apply(tgid, files);
+        }
     }
 
     /// A process ended.
@@ -63,6 +86,9 @@ impl AddressSpaces {
 
     /// Path of a process' program, empty if it was never seen.
     pub fn executable(&mut self, tgid: i32, files: &mut MappedFiles) -> Rc<str> {
+        if let Some(program) = self.programs.get(&tgid) {
+            return Rc::clone(program);
+        }
         if !self.spaces.contains_key(&tgid) {
             self.read(tgid, files);
         }
@@ -80,9 +106,13 @@ impl AddressSpaces {
             let oldest = self.ended.remove(0);
             // The number may be another process' by now.
             if !std::path::Path::new(&format!("/proc/{oldest}")).exists() {
-                self.spaces.remove(&oldest);
+                let space = self.spaces.remove(&oldest);
+                self.programs.extend(space.map(|space| (oldest, space.executable)));
             }
         }
+        self.log.collect();
+        let spaces = &self.spaces;
+        self.log.forget(|tgid| spaces.contains_key(&tgid));
     }
 
     /// What is at an address.
@@ -102,15 +132,24 @@ impl AddressSpaces {
     /// The file that is mapped at an address and the offset there. Most addresses of data lie in no file, so that
     /// nothing is read again for one that is not known.
     pub fn known_file(&mut self, tgid: i32, address: u64, files: &mut MappedFiles) -> Option<(FileId, u64)> {
-        if !self.spaces.contains_key(&tgid) {
+        let mut found = self.spaces.get(&tgid).and_then(|space| space.find(address));
+        // Of data the kernel does not tell.
+        if found.is_none() && self.spaces.get(&tgid).is_none_or(|space| space.read_at.is_none()) {
             self.read(tgid, files);
+            found = self.spaces.get(&tgid)?.find(address);
         }
-        let mapping = self.spaces.get(&tgid)?.find(address)?;
+        let mapping = found?;
         Some((mapping.file?, address - mapping.start + mapping.offset))
     }
 
     fn mapping(&mut self, tgid: i32, address: u64, files: &mut MappedFiles) -> Option<Mapping> {
         if let Some(found) = self.spaces.get(&tgid).and_then(|space| space.find(address)) {
+            return Some(found);
+        }
+        self.log.collect();
+        if self.apply(tgid, files)
+            && let Some(found) = self.spaces.get(&tgid).and_then(|space| space.find(address))
+        {
             return Some(found);
         }
         let due = self.spaces.get(&tgid).and_then(|space| space.read_at).is_none_or(|at| at.elapsed() >= READ_EVERY);
@@ -122,7 +161,10 @@ impl AddressSpaces {
 
     /// Reads the mappings of a process; if it is gone what was known stays.
     pub fn read(&mut self, tgid: i32, files: &mut MappedFiles) {
-        let text = std::fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default();
+        // What is there now is not what is asked for if the process runs yet another program.
+        let there = !self.log.moved_on(tgid);
+        let text = there.then(|| std::fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default());
+        let text = text.unwrap_or_default();
         if text.is_empty() {
             // Gone: it is not asked for again with every record.
             let unseen = || Space { mappings: Rc::from([]), read_at: None, executable: Rc::from("") };
@@ -135,6 +177,49 @@ impl AddressSpaces {
         let executable = Rc::from(executable.trim_end_matches(" (deleted)"));
         self.spaces.insert(tgid, Space { mappings, read_at: Some(Instant::now()), executable });
     }
+}
+
+impl AddressSpaces {
+    /// Takes in what the kernel told of a process's mappings. Returns whether there was any.
+    fn apply(&mut self, tgid: i32, files: &mut MappedFiles) -> bool {
+        let changes = self.log.take(tgid);
+        if changes.is_empty() {
+            return false;
+        }
+        let unknown = || Space { mappings: Rc::from([]), read_at: None, executable: Rc::from("") };
+        let space = self.spaces.entry(tgid).or_insert_with(unknown);
+        let mut mappings = space.mappings.to_vec();
+        for change in changes {
+            let MappingChange::Mapped(CodeMapping { start, end, offset, device, inode, path }) = change else {
+                continue;
+            };
+            let path = path.strip_suffix(" (deleted)").unwrap_or(&path);
+            // The program itself is mapped first.
+            if space.executable.is_empty() && inode != 0 && space.read_at.is_none() {
+                space.executable = Rc::from(path);
+            }
+            let device = rustix::fs::makedev(device.0, device.1);
+            let file = is_named(path, inode).then(|| files.number(tgid, path, device, inode));
+            overlay(&mut mappings, Mapping { start, end, offset, file, executable: true });
+        }
+        space.mappings = mappings.into();
+        true
+    }
+}
+
+/// Puts a mapping in the place of what was there before.
+fn overlay(mappings: &mut Vec<Mapping>, new: Mapping) {
+    let old: Vec<Mapping> = mappings.extract_if(.., |old| old.start < new.end && new.start < old.end).collect();
+    for old in old {
+        if old.start < new.start {
+            mappings.push(Mapping { end: new.start, ..old.clone() });
+        }
+        if old.end > new.end {
+            mappings.push(Mapping { start: new.end, offset: old.offset + (new.end - old.start), ..old });
+        }
+    }
+    mappings.push(new);
+    mappings.sort_unstable_by_key(|mapping| mapping.start);
 }
 
 impl Space {
@@ -185,14 +270,20 @@ fn mapping(line: &str, tgid: i32, files: &mut MappedFiles) -> Option<Mapping> {
         return None;
     }
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    // A just-in-time compiler may share its code by a file that has no name any more.
-    let named = of_file && !path.starts_with("/memfd:") && !path.starts_with("/dev/") || path == "[vdso]";
-    let file = named.then(|| files.number(tgid, path, device, inode));
+    let file = is_named(path, inode).then(|| files.number(tgid, path, device, inode));
     Some(Mapping { start: number(start)?, end: number(end)?, offset, file, executable })
+}
+
+/// True for code that a file names. A just-in-time compiler may share its code by a file that has no name any more.
+fn is_named(path: &str, inode: u64) -> bool {
+    let of_file = inode != 0 && path.starts_with('/');
+    of_file && !path.starts_with("/memfd:") && !path.starts_with("/dev/") || path == "[vdso]"
 }
 
 #[cfg(test)]
 mod tests {
+    use transect_bpf_collect::MappingEvent;
+
     use super::*;
 
     #[test]
@@ -222,9 +313,55 @@ mod tests {
         );
         assert_eq!(spaces.unseen, 1);
         // A child that is gone before it is looked at has its parent's.
-        spaces.born(-7, own);
+        spaces.born(-7, own, &mut files);
         assert_eq!(spaces.place(-7, address, true, &mut files), Place::File { file, offset, returns: true });
-        spaces.replaced(-7, &mut files);
+        spaces.replaced(-7, 0, &mut files);
         assert_eq!(spaces.place(-7, address, true, &mut files), Place::Memory { tgid: -7, address, returns: true });
+    }
+
+    #[test]
+    fn what_the_kernel_told_of_a_process_that_ended_is_used() {
+        let mapped = |start: u64, end: u64, path: &str| {
+            MappingChange::Mapped(CodeMapping {
+                start,
+                end,
+                offset: 0x1000,
+                device: (0, 1),
+                inode: 9,
+                path: path.to_owned(),
+            })
+        };
+        let told = |time, change| MappingEvent { tgid: -9, time, change };
+        let log = MappingLog::with(vec![
+            told(1, mapped(0x10000, 0x20000, "/before")),
+            told(2, MappingChange::Replaced),
+            told(3, mapped(0x10000, 0x20000, "/program")),
+            told(4, mapped(0x30000, 0x40000, "/library")),
+            told(5, mapped(0x34000, 0x38000, "/plugin")),
+            told(8, MappingChange::Replaced),
+            told(9, mapped(0x10000, 0x20000, "/next")),
+        ]);
+        let (mut spaces, mut files) = (AddressSpaces::default(), MappedFiles::default());
+        spaces.follow(log);
+        let path = |spaces: &mut AddressSpaces, files: &mut MappedFiles, address| match spaces
+            .place(-9, address, false, files)
+        {
+            Place::File { file, offset, .. } => (files.get(file).path.clone(), offset),
+            _ => (String::new(), 0),
+        };
+        spaces.replaced(-9, 6, &mut files);
+        assert_eq!(&*spaces.executable(-9, &mut files), "/program");
+        for (address, expected, offset) in [
+            (0x10010, "/program", 0x1010),
+            (0x30010, "/library", 0x1010),
+            (0x34010, "/plugin", 0x1010),
+            (0x38010, "/library", 0x9010),
+            (0x50000, "", 0),
+        ] {
+            assert_eq!(path(&mut spaces, &mut files, address), (expected.to_owned(), offset), "{address:#x}");
+        }
+        spaces.replaced(-9, 8, &mut files);
+        assert_eq!(path(&mut spaces, &mut files, 0x10010).0, "/next");
+        assert_eq!(path(&mut spaces, &mut files, 0x30010).0, "");
     }
 }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::sched_wait;
 
-use super::kind::{Blocked, Call, KernelWait, UserWait};
+use super::kind::{Blocked, Call, KernelWait, UserWait, locks_with_inheritance};
 use super::object::{NO_OBJECT, ObjectNumber, Objects, RawObject};
 
 /// Number of a [`Cause`] in [`Causes`].
@@ -35,6 +35,11 @@ impl Cause {
     /// True if it is a word in memory that is waited for.
     pub fn is_futex(&self) -> bool {
         Call::of(self.system_call.into()) == Call::Futex
+    }
+
+    /// True if it is a word in which the kernel itself keeps the owner (`FUTEX_LOCK_PI`, futex(2)).
+    pub fn inherits_priority(&self) -> bool {
+        self.is_futex() && locks_with_inheritance(self.arguments[1].into())
     }
 
     fn of(wait: &sched_wait, object: ObjectNumber) -> Self {

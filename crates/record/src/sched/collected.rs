@@ -12,6 +12,7 @@ use transect_profile_model::{
 };
 
 use super::address_space::AddressSpaces;
+use super::brief::BriefWaits;
 use super::call_stack::RawStacks;
 use super::cause::Causes;
 use super::collection::Totals;
@@ -46,6 +47,9 @@ pub(super) struct Gathered {
     pub samples: Samples,
     pub waits: RawWaits,
     pub slices: SliceRuns,
+    pub brief: BriefWaits,
+    /// Waits that were summed up without detail.
+    pub brief_waits: u64,
     /// Records that could not be read.
     pub malformed: u64,
     pub critical_slices: u64,
@@ -68,6 +72,14 @@ pub struct Collected {
     /// Waits and slices.
     pub timeline: Timeline,
 }
+
+/// Processor time that a slice costs: a block, the wake-up that ends it and the switches about it, ns. These three are what
+/// `benches/criticality.py` measures, and for the estimate of the overhead only.
+const SLICE_NS: f64 = 350.0;
+/// The same for a wait that is described, with stacks.
+const WAIT_NS: f64 = 500.0;
+/// The same for a sample.
+const SAMPLE_NS: f64 = 2000.0;
 
 /// Waits and slices, in files.
 #[derive(Debug)]
@@ -147,7 +159,7 @@ impl Gathered {
     pub(super) fn collected(mut self, totals: &Totals) -> Result<Collected, RecordError> {
         let processes = Processes::of(&self.tasks, &mut self.spaces, &mut self.files, self.origin, totals.now);
         let mut naming = Naming::new(
-            &self.files,
+            std::mem::take(&mut self.files),
             std::mem::take(&mut self.kernel),
             processes.ns_tgids.clone(),
             processes.rows.iter().map(|process| process.executable.clone()).collect(),
@@ -291,7 +303,7 @@ impl Gathered {
         rows
     }
 
-    fn loss(&self, totals: &Totals, naming: &Naming<'_>, stacks: &NamedStacks, unnamed_waits: u64) -> Vec<Loss> {
+    fn loss(&self, totals: &Totals, naming: &Naming, stacks: &NamedStacks, unnamed_waits: u64) -> Vec<Loss> {
         let mut loss = Vec::new();
         if let Some(reason) = &totals.without_samples {
             loss.push(Loss {
@@ -316,6 +328,7 @@ impl Gathered {
         add(LossKind::DroppedEvents, "scheduler: samples", lost.samples, full);
         add(LossKind::DroppedEvents, "scheduler: stacks", lost.stacks, full);
         add(LossKind::DroppedEvents, "scheduler: threads", lost.tasks, full);
+        add(LossKind::DroppedEvents, "scheduler: mappings", lost.mappings, full);
         add(
             LossKind::DroppedEvents,
             "scheduler: samples",
@@ -327,6 +340,12 @@ impl Gathered {
         add(LossKind::DroppedEvents, "scheduler: waits", self.waits.lost(), "no space left on the disk");
         add(LossKind::DroppedEvents, "scheduler: slices", self.slices.lost(), "no space left on the disk");
         add(LossKind::DroppedEvents, "scheduler: waits", self.waits.coarse, "too many: summed up without stacks");
+        add(
+            LossKind::SummedEvents,
+            "brief waits",
+            self.brief_waits,
+            "summed up without detail; times are exact, kinds and stacks those of waits chosen at random",
+        );
         add(LossKind::UnresolvedNames, "scheduler: waits", unnamed_waits, "too many different objects");
         add(LossKind::TruncatedStacks, scheduler, self.stacks.refused, "too many different stacks");
         add(LossKind::TruncatedStacks, scheduler, stacks.missing, "named by records but never came");
@@ -395,6 +414,12 @@ impl Collected {
         for component in self.tables.frames.iter_mut().flat_map(|frame| &mut frame.component) {
             *component = components[*component as usize];
         }
+        let samples: i64 = self.tables.samples.iter().map(|sample| sample.samples).sum();
+        let described = self.timeline.waits.numbered;
+        let spent = self.session.slices as f64 * SLICE_NS + f64::from(described) * WAIT_NS + samples as f64 * SAMPLE_NS;
+        let running: i64 = self.tables.tasks.iter().map(|task| task.running_ns).sum();
+        let overhead = &mut profile.meta.overhead_estimate;
+        *overhead = (*overhead + spent / running.max(1) as f64).min(1.0);
         profile.sched = self.tables;
         profile.meta.criticality = Some(self.session);
         profile.meta.collectors.push("sched".to_owned());

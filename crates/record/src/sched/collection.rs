@@ -3,21 +3,25 @@
 //! Records of different processors come in the order in which they were reserved; what one names (a task, a stack) may
 //! come later than it, or never.
 
+use std::cell::RefCell;
 use std::path::Path;
+use std::rc::Rc;
 
 use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::{
-    FRACTION_BITS, MalformedRecord, Record, Stack, sched_sample, sched_task, sched_wait, task_event,
+    FRACTION_BITS, MalformedRecord, Record, Stack, sched_brief, sched_sample, sched_task, sched_wait, task_event,
 };
-use transect_bpf_collect::{ApplicationTotals, Lost, OpenThread, SchedSettings};
+use transect_bpf_collect::{ApplicationTotals, Lost, MappingEvents, OpenThread, SchedSettings};
 
 use super::address_space::AddressSpaces;
+use super::brief::BriefWaits;
 use super::call_stack::{NO_STACK, RawStacks};
 use super::cause::Causes;
 use super::collected::{Collected, Gathered};
 use super::kernel_symbols::SymbolSource;
 use super::kind::Call;
 use super::mapped_file::MappedFiles;
+use super::mapping_log::MappingLog;
 use super::object::{ObjectNumber, Objects};
 use super::place::{Place, PlaceId, Places};
 use super::sample::{RawMoment, SampleKey, SampleSum, Samples};
@@ -76,6 +80,8 @@ impl Collection {
                 samples: Samples::default(),
                 waits: RawWaits::new(folder).map_err(file)?,
                 slices: SliceRuns::new(folder).map_err(file)?,
+                brief: BriefWaits::default(),
+                brief_waits: 0,
                 malformed: 0,
                 critical_slices: 0,
                 slice_count: 0,
@@ -85,6 +91,11 @@ impl Collection {
         })
     }
 
+    /// The kernel tells of processes' mappings there: also of processes that end before they are looked at.
+    pub fn follow_mappings(&mut self, events: Rc<RefCell<MappingEvents>>) {
+        self.gathered.spaces.follow(MappingLog::of(events));
+    }
+
     /// Takes in one record.
     pub fn accept(&mut self, record: Record<'_>) {
         match record {
@@ -92,6 +103,7 @@ impl Collection {
             Record::Stack(stack) => self.stack(&stack),
             Record::Wait(wait) => self.wait(&wait),
             Record::Sample(sample) => self.sample(&sample),
+            Record::Brief(brief) => self.brief(&brief),
             Record::UnknownCode(unknown) => {
                 let g = &mut self.gathered;
                 g.spaces.meet(unknown.tgid, unknown.address, &mut g.files);
@@ -117,12 +129,17 @@ impl Collection {
     pub fn finish(mut self, mut totals: Totals) -> Result<Collected, RecordError> {
         give_open_idle(&mut totals);
         for open in &totals.open {
+            if let Some(brief) = &open.brief {
+                self.brief(brief);
+            }
             if let Some(wait) = &open.wait {
                 self.wait(wait);
             }
             self.gathered.tasks.update(&sched_task { event: task_event::BORN, ..open.task });
         }
         self.last_slices(totals.now);
+        self.gathered.brief_waits = self.gathered.brief.count;
+        std::mem::take(&mut self.gathered.brief).divide_into(&mut self.gathered.waits);
         self.gathered.collected(&totals)
     }
 
@@ -131,8 +148,9 @@ impl Collection {
         g.tasks.update(record);
         let leader = record.tid == record.tgid;
         match record.event {
-            task_event::BORN if leader => g.spaces.born(record.tgid, record.parent_tgid),
-            task_event::EXEC => g.spaces.replaced(record.tgid, &mut g.files),
+            task_event::SEEDED if leader => g.spaces.met(record.tgid, record.time, &mut g.files),
+            task_event::BORN if leader => g.spaces.born(record.tgid, record.parent_tgid, &mut g.files),
+            task_event::EXEC => g.spaces.replaced(record.tgid, record.time, &mut g.files),
             task_event::EXIT if leader => g.spaces.ended(record.tgid),
             _ => {}
         }
@@ -156,7 +174,8 @@ impl Collection {
                 g.slice_count += 1;
             }
             let left = if g.settings.sample_hz == 0 {
-                record.criticality.saturating_sub(task.slices_criticality)
+                // Those of brief waits have no stack of their own.
+                record.criticality.saturating_sub(task.slices_criticality) + task.brief_criticality
             } else {
                 record.unattributed
             };
@@ -209,7 +228,7 @@ impl Collection {
         };
         let (holder, holder_stack) = party(&mut g.stacks, record.holder, record.holder_stack);
         let (waker, waker_stack) = party(&mut g.stacks, record.waker, record.waker_stack);
-        let wait = g.waits.push(RawWait {
+        let raw = RawWait {
             task: record.task,
             stack,
             cause,
@@ -221,7 +240,9 @@ impl Collection {
             end: record.end.max(record.begin),
             idle_ns: record.idle,
             gain_ns: record.gain >> FRACTION_BITS,
-        });
+        };
+        g.brief.meet(record, &raw);
+        let wait = g.waits.push(raw);
         // A wait that was under way when the recording began has no slice before it.
         let has_slice = record.slice_begin != 0 && record.slice_begin < record.begin;
         if let Some(task) = g.tasks.get_or_add(record.task) {
@@ -251,6 +272,30 @@ impl Collection {
             let alone = g.settings.sample_hz == 0;
             let (criticality, active_ns) = if alone { (record.slice_criticality, length) } else { (0, 0) };
             g.samples.add(key, SampleSum { count: 1, criticality, active_ns });
+        }
+    }
+
+    /// Short waits that are summed up: the slices before them are one, and then the thread waits until the last has ended.
+    fn brief(&mut self, record: &sched_brief) {
+        let g = &mut self.gathered;
+        g.brief.add(record);
+        g.slice_count += record.count;
+        g.critical_slices += record.low;
+        if let Some(task) = g.tasks.get_or_add(record.task) {
+            task.slices_criticality += record.criticality;
+            task.slices_runnable += record.runnable_ns;
+            task.last_wait_end = task.last_wait_end.max(record.end);
+            task.brief_criticality += record.criticality;
+        }
+        if record.active_ns > 0 {
+            g.slices.push(RawSlice {
+                task: record.task,
+                start: record.begin,
+                end: record.begin + record.active_ns,
+                runnable_ns: record.runnable_ns.min(record.active_ns),
+                criticality_ns: record.criticality >> FRACTION_BITS,
+                wait: None,
+            });
         }
     }
 

@@ -58,14 +58,26 @@ impl KernelSymbols {
 
     /// The function at an address.
     pub fn at(&self, address: u64) -> Option<&str> {
+        self.entry(address).map(|(_, name)| name)
+    }
+
+    /// The function at an address, and where it begins.
+    pub fn entry(&self, address: u64) -> Option<(u64, &str)> {
         let after = self.starts.partition_point(|(start, _)| *start <= address);
-        let (_, name) = self.starts[..after].last()?;
-        self.names.get(*name as usize..)?.lines().next()
+        let (start, name) = self.starts[..after].last()?;
+        Some((*start, self.names.get(*name as usize..)?.lines().next()?))
     }
 }
 
 /// Frames between the leaf and what the thread did: the collector's own, and those of the scheduler itself.
 pub fn is_below_the_wait(function: &str) -> bool {
+    is_switching(function)
+        || function.starts_with("schedule_timeout")
+        || function.starts_with("schedule_hrtimeout_range")
+}
+
+/// Frames below the function that called the scheduler: the collector's own, and those of the switch itself.
+pub fn is_switching(function: &str) -> bool {
     const BEGINNINGS: &[&str] = &[
         "bpf_prog_",
         "bpf_trampoline_",
@@ -75,21 +87,23 @@ pub fn is_below_the_wait(function: &str) -> bool {
         "__bpf_trace_",
         "__traceiter_",
         "bpf_loop",
+        "bpf_probe_read",
+        "bpf_task_storage_",
+        "bpf_local_storage_",
         "trace_event_raw_event_",
         "perf_trace_",
-        "schedule_hrtimeout_range",
-        "schedule_timeout",
         "get_perf_callchain",
         "perf_callchain",
         "bpf_overflow_handler",
         "__perf_event_overflow",
+        "preempt_schedule",
     ];
-    const NAMES: &[&str] =
-        &["schedule", "__schedule", "schedule_preempt_disabled", "preempt_schedule", "__schedule_loop"];
+    const NAMES: &[&str] = &["schedule", "__schedule", "schedule_preempt_disabled", "__schedule_loop"];
     NAMES.contains(&function) || BEGINNINGS.iter().any(|beginning| function.starts_with(beginning))
 }
 
-/// Frames between the program and the system call: the same for every call.
+/// Frames between the program and the system call: the same for every call, or there because calls are being counted; and the
+/// jumps that take the place of indirect ones.
 pub fn is_entry_code(function: &str) -> bool {
     const NAMES: &[&str] = &[
         "entry_SYSCALL_64_after_hwframe",
@@ -100,13 +114,15 @@ pub fn is_entry_code(function: &str) -> bool {
         "do_syscall_x64",
         "ret_from_fork",
         "ret_from_fork_asm",
+        "syscall_trace_enter",
+        "syscall_exit_work",
         "syscall_exit_to_user_mode",
         "__syscall_exit_to_user_mode_work",
         "exit_to_user_mode_prepare",
         "exit_to_user_mode_loop",
         "entry_SYSCALL_compat_after_hwframe",
     ];
-    NAMES.contains(&function)
+    NAMES.contains(&function) || function.starts_with("__x86_indirect_thunk_")
 }
 
 /// A function's name as reports show it: a system call under its own name, copies under that of the original.
@@ -142,5 +158,6 @@ mod tests {
         assert!(is_below_the_wait("__schedule"));
         assert!(!is_below_the_wait("io_schedule"));
         assert!(is_entry_code("do_syscall_64"));
+        assert!(is_entry_code("__x86_indirect_thunk_rax"));
     }
 }

@@ -78,6 +78,21 @@ impl MappedFiles {
         number
     }
 
+    /// Copies of the files from a number on: for who names places while more files come.
+    pub fn since(&self, first: usize) -> Vec<MappedFile> {
+        let copy = |file: &MappedFile| MappedFile {
+            path: file.path.clone(),
+            held: file.held.as_ref().and_then(|held| held.try_clone().ok()),
+            ..*file
+        };
+        self.files[first.min(self.files.len())..].iter().map(copy).collect()
+    }
+
+    /// Adds files by the next numbers.
+    pub fn append(&mut self, files: Vec<MappedFile>) {
+        self.files.extend(files);
+    }
+
     /// A file by its number.
     pub fn get(&self, number: FileId) -> &MappedFile {
         &self.files[number as usize]

@@ -7,7 +7,8 @@ use transect_probe_plan::Lines;
 use transect_profile_model::{Component, ComponentId, FrameId, Space, StackFrame};
 
 use super::kernel_symbols::{KernelSymbols, SymbolSource, UNNAMED, shown};
-use super::mapped_file::MappedFiles;
+use super::main_function::main_function;
+use super::mapped_file::{MappedFile, MappedFiles};
 use super::perf_map::PerfMap;
 use super::place::{FileId, Place};
 use super::spin;
@@ -19,12 +20,27 @@ struct Module {
     lines: Option<Option<Lines>>,
     /// Functions that only the unwind information knows, as start and end.
     described: Option<Vec<(u64, u64)>>,
+    /// Where `main` is, by the program's entry code; looked for once.
+    main: Option<Option<u64>>,
     component: ComponentId,
 }
 
+/// Where the code of a function is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FunctionCode {
+    /// Row of its component.
+    pub component: ComponentId,
+    /// Its first instruction, as the file numbers addresses.
+    pub start: u64,
+    /// Only a part that was moved away from the rest: nothing is called there.
+    pub part: bool,
+    /// It is the program's `main`.
+    pub main: bool,
+}
+
 /// Names places, each file's once.
-pub struct Naming<'a> {
-    files: &'a MappedFiles,
+pub struct Naming {
+    files: MappedFiles,
     modules: HashMap<FileId, Module>,
     kernel: Option<KernelSymbols>,
     kernel_source: SymbolSource,
@@ -44,10 +60,10 @@ pub struct Naming<'a> {
     pub hidden: i64,
 }
 
-impl<'a> Naming<'a> {
+impl Naming {
     /// Names nothing yet.
     pub fn new(
-        files: &'a MappedFiles,
+        files: MappedFiles,
         kernel_source: SymbolSource,
         ns_tgids: HashMap<i32, i32>,
         executables: Vec<String>,
@@ -81,6 +97,46 @@ impl<'a> Naming<'a> {
         }
     }
 
+    /// The function of the kernel at a place, as its symbol table has it, and its address.
+    pub fn kernel_entry(&mut self, place: Place) -> Option<(u64, &str)> {
+        let Place::Kernel { address, returns } = place else { return None };
+        let kernel = self.kernel.get_or_insert_with(|| KernelSymbols::read(&mut self.kernel_source));
+        kernel.entry(address - u64::from(returns))
+    }
+
+    /// The code of the function at a place of a program's file.
+    pub fn code(&mut self, place: Place) -> Option<FunctionCode> {
+        let Place::File { file, offset, returns } = place else { return None };
+        let module = self.module(file);
+        let object = module.object.as_ref()?;
+        let vaddr = object.vaddr(offset - u64::from(returns && offset > 0))?;
+        let symbol = object.symbol_at(vaddr).filter(|symbol| symbol.kind != transect_binary_info::SymbolKind::Data);
+        let (start, part) = match symbol {
+            Some(symbol) => {
+                (symbol.address, without_suffix(symbol.name) != symbol.name && symbol.name.contains(".cold"))
+            }
+            None => {
+                let described = module.described.get_or_insert_with(|| described(object));
+                let after = described.partition_point(|(start, _)| *start <= vaddr);
+                (described[..after].last().filter(|(_, end)| vaddr < *end)?.0, false)
+            }
+        };
+        let main = *module.main.get_or_insert_with(|| main_function(object)) == Some(start);
+        Some(FunctionCode { component: module.component, start, part, main })
+    }
+
+    /// More files that places may lie in.
+    pub fn add_files(&mut self, files: Vec<MappedFile>) {
+        self.files.append(files);
+    }
+
+    /// A program that ran, before places in it are named.
+    pub fn add_executable(&mut self, path: String) {
+        if !self.executables.contains(&path) {
+            self.executables.push(path);
+        }
+    }
+
     /// The frame of a function of the kernel.
     pub fn kernel_frame(&mut self, function: &str) -> FrameId {
         let function = shown(function).to_owned();
@@ -110,6 +166,28 @@ impl<'a> Naming<'a> {
         object.vaddr(offset).is_some_and(|vaddr| spin::is_waiting_loop(object, vaddr))
     }
 
+    /// True if a place in a runtime's code is in a loop of its function that pauses somewhere.
+    pub fn is_runtime_loop(&mut self, place: Place) -> bool {
+        let Place::File { file, offset, returns } = place else { return false };
+        let module = self.module(file);
+        let Some(object) = &module.object else { return false };
+        let Some(vaddr) = object.vaddr(offset - u64::from(returns && offset > 0)) else { return false };
+        let symbol = object.symbol_at(vaddr).filter(|symbol| symbol.size > 0);
+        let function = symbol.map(|symbol| (symbol.address, symbol.address + symbol.size)).or_else(|| {
+            let described = module.described.get_or_insert_with(|| described(object));
+            described[..described.partition_point(|(start, _)| *start <= vaddr)].last().copied()
+        });
+        let Some((start, end)) = function.filter(|(_, end)| vaddr < *end) else { return false };
+        object.bytes_from(start).is_some_and(|code| spin::runtime::loop_pauses(code, start..end, vaddr))
+    }
+
+    /// File name, without folders, and name of a frame's function.
+    pub fn file_and_function(&self, frame: FrameId) -> (&str, &str) {
+        let frame = &self.frames[frame as usize];
+        let component = frame.component.map_or("", |id| self.components[id as usize].path.as_str());
+        (component.rsplit('/').next().unwrap_or(component), frame.function.as_str())
+    }
+
     /// Name of the variable at an offset of a file.
     pub fn variable(&mut self, file: FileId, offset: u64) -> Option<String> {
         let object = self.module(file).object.as_ref()?;
@@ -128,7 +206,7 @@ impl<'a> Naming<'a> {
     }
 
     fn module(&mut self, file: FileId) -> &mut Module {
-        let (files, executables, components) = (self.files, &self.executables, &mut self.components);
+        let (files, executables, components) = (&self.files, &self.executables, &mut self.components);
         self.modules.entry(file).or_insert_with(|| {
             let mapped = files.get(file);
             let object = mapped.object();
@@ -140,7 +218,7 @@ impl<'a> Naming<'a> {
                 synthetic: mapped.path.starts_with('['),
                 static_in: None,
             });
-            Module { object, lines: None, described: None, component }
+            Module { object, lines: None, described: None, main: None, component }
         })
     }
 

@@ -9,6 +9,7 @@ use transect_bpf_collect::record::{object_type, sched_object, text};
 
 use super::address_space::AddressSpaces;
 use super::mapped_file::MappedFiles;
+use super::peer::Peers;
 use super::place::FileId;
 
 /// Number of an object in [`Objects`]; [`NO_OBJECT`] is none.
@@ -41,6 +42,7 @@ pub struct Objects {
     all: Vec<RawObject>,
     /// Descriptors that were looked up: process, descriptor, device, inode, ports.
     descriptors: HashMap<(i32, i32, u64, u64, u32), ObjectNumber>,
+    peers: Peers,
     /// Waits whose object had no room.
     pub refused: u64,
 }
@@ -52,7 +54,13 @@ const MAX_DESCRIPTORS: usize = 60_000;
 impl Default for Objects {
     fn default() -> Self {
         let numbers = HashMap::from_iter([(RawObject::None, NO_OBJECT)]);
-        Self { numbers, all: vec![RawObject::None], descriptors: HashMap::default(), refused: 0 }
+        Self {
+            numbers,
+            all: vec![RawObject::None],
+            descriptors: HashMap::default(),
+            peers: Peers::default(),
+            refused: 0,
+        }
     }
 }
 
@@ -96,7 +104,11 @@ impl Objects {
         if let Some(&number) = self.descriptors.get(&key) {
             return number;
         }
-        let number = self.number(RawObject::Named(described(tgid, object).into()));
+        let peer = match object.r#type {
+            object_type::PIPE => self.peers.of_pipe(tgid, object.fd, object.inode),
+            _ => None,
+        };
+        let number = self.number(RawObject::Named(peer.unwrap_or_else(|| described(tgid, object)).into()));
         if self.descriptors.len() >= MAX_DESCRIPTORS {
             self.descriptors.clear();
         }

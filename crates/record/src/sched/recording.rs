@@ -1,6 +1,6 @@
 //! The thread that owns the scheduler collector: everything of libbpf lives in it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,25 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use transect_bpf_collect::function_time::{KernelFunctionTimer, RefusedTiming};
 use transect_bpf_collect::record::Record;
-use transect_bpf_collect::{CollectError, SchedCollector, SchedSettings, Storage, privilege};
+use transect_bpf_collect::{
+    CollectError, SampledEvent, SchedCollector, SchedSettings, Storage, SystemCallTotals, privilege,
+};
+use transect_profile_model::KernelTiming;
 
 use super::collected::Collected;
 use super::collection::{Collection, Totals};
 use crate::clock::monotonic_ns;
 use crate::error::RecordError;
+use crate::walk::{Evidence, Gatherer, system_call_function};
 
 /// How long records wait in the ring buffer: at a million a second it is half full then.
 const CONSUME_EVERY: Duration = Duration::from_millis(10);
+/// How long they wait at most while few come and nothing new runs: waking up takes processor time from the program.
+const CONSUME_AT_REST: Duration = Duration::from_millis(80);
+/// Few, in one turn: of 8 MiB they fill a tenth.
+const FEW_RECORDS: usize = 2500;
 /// How long a program's start waits for the tables of its libraries.
 const PREPARE_AT_MOST: Duration = Duration::from_millis(500);
 /// How often the number of active threads is compared with the scheduler's own.
@@ -34,6 +43,9 @@ pub enum Followed {
     Cgroup(PathBuf),
 }
 
+/// One per cent of a processor.
+const DEFAULT_WAIT_BUDGET: u32 = 10_000_000;
+
 /// How to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedOptions {
@@ -45,10 +57,21 @@ pub struct SchedOptions {
     pub stack_depth: u32,
     /// Each process is an application of its own.
     pub per_process: bool,
-    /// Take stacks and samples at all.
-    pub stacks: bool,
+    /// Time that describing waits may take, ns a second and processor; beyond it short ones are summed up by thread. 0: all
+    /// are described.
+    pub wait_budget: u32,
+    /// Criticality alone: nothing of what waits are for, no stacks, no samples.
+    pub totals_only: bool,
     /// The flow agent reads what threads gain.
     pub with_flows: bool,
+    /// Make tables of what is recorded.
+    pub tables: bool,
+    /// Gather evidence for a walk, which `SchedRecording::evidence` gives.
+    pub evidence: bool,
+    /// What samples are taken by.
+    pub event: SampledEvent,
+    /// Count exact times of system calls, for the evidence.
+    pub system_calls: bool,
     /// Folder for rows that are too many for memory, in files without names.
     pub spill: PathBuf,
 }
@@ -60,8 +83,13 @@ impl Default for SchedOptions {
             min_parallelism: None,
             stack_depth: SchedSettings::MAX_STACK_DEPTH,
             per_process: false,
-            stacks: true,
+            wait_budget: DEFAULT_WAIT_BUDGET,
+            totals_only: false,
             with_flows: false,
+            tables: true,
+            evidence: false,
+            event: SampledEvent::CpuClock,
+            system_calls: false,
             spill: std::env::temp_dir(),
         }
     }
@@ -72,10 +100,19 @@ enum Request {
     /// This program will be launched.
     Prepare(PathBuf, Sender<Result<(), RecordError>>),
     Follow(Followed, Sender<Result<(), RecordError>>),
-    /// No more privileges are needed.
-    Drop(Vec<PathBuf>, Sender<Result<(), RecordError>>),
+    /// No more privileges are needed but, if `true`, those for attaching probes.
+    Drop(Vec<PathBuf>, bool, Sender<Result<(), RecordError>>),
+    /// Functions of the kernel are to be timed.
+    KernelTimer(Option<KernelTiming>, Sender<KernelTimer>),
     Live(Sender<Result<u32, RecordError>>),
+    /// What a walk needs, since the last time; `true`: nothing is recorded any more.
+    Evidence(bool, Sender<Result<Evidence, RecordError>>),
+    /// Samples count, or don't, from now on.
+    Sampling(bool, Sender<Result<(), RecordError>>),
 }
+
+/// A timer of the kernel's functions, if there can be one, and which kinds can't be used.
+pub(crate) type KernelTimer = (Option<KernelFunctionTimer>, Vec<RefusedTiming>);
 
 /// A recording of scheduler events that runs until [`SchedRecording::finish`].
 #[derive(Debug)]
@@ -101,19 +138,24 @@ impl SchedRecording {
         let settings = SchedSettings {
             processors,
             min_parallelism: options.min_parallelism.unwrap_or(processors),
+            stack_period_ns: SchedSettings::STACK_PERIOD_NS,
+            kernel_halves: options.evidence,
+            event: options.event,
+            wait_budget: options.wait_budget,
             stack_depth: options.stack_depth,
-            sample_hz: if options.stacks { options.sample_hz } else { 0 },
+            sample_hz: if options.totals_only { 0 } else { options.sample_hz },
             per_process: options.per_process,
-            waits: true,
-            stacks: options.stacks,
+            waits: !options.totals_only,
+            stacks: !options.totals_only,
             publish_threads: options.with_flows,
+            system_calls: options.system_calls,
         };
         let (requests, inbox) = channel();
-        let spill = options.spill.clone();
+        let options = options.clone();
         let (ready, loaded) = channel();
         let thread = std::thread::Builder::new()
             .name("transect-sched".to_owned())
-            .spawn(move || serve(&settings, &spill, &inbox, &ready))
+            .spawn(move || serve(&settings, &options, &inbox, &ready))
             .map_err(RecordError::system("start a thread"))?;
         match loaded.recv() {
             Ok(published) => Ok(Self { requests, thread, published }),
@@ -160,7 +202,25 @@ impl SchedRecording {
     /// # Errors
     /// If the kernel refuses.
     pub fn drop_privileges(&self, writes: Vec<PathBuf>) -> Result<(), RecordError> {
-        self.ask(|reply| Request::Drop(writes, reply))
+        self.ask(|reply| Request::Drop(writes, false, reply))
+    }
+
+    /// As [`SchedRecording::drop_privileges`], but keeps what the timer of kernel functions needs.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub(crate) fn drop_privileges_but_probes(&self, writes: Vec<PathBuf>) -> Result<(), RecordError> {
+        self.ask(|reply| Request::Drop(writes, true, reply))
+    }
+
+    /// A timer of functions of the kernel, of the wanted kind or the best that the kernel allows.
+    ///
+    /// # Errors
+    /// If the collector has ended.
+    pub(crate) fn kernel_timer(&self, wanted: Option<KernelTiming>) -> Result<KernelTimer, RecordError> {
+        let (reply, answer) = channel();
+        self.requests.send(Request::KernelTimer(wanted, reply)).map_err(|_| RecordError::Ended)?;
+        answer.recv().map_err(|_| RecordError::Ended)
     }
 
     /// How many of the threads followed have not ended.
@@ -169,6 +229,23 @@ impl SchedRecording {
     /// If the collector has ended or its state can't be read.
     pub fn live_threads(&self) -> Result<u32, RecordError> {
         self.ask(Request::Live)
+    }
+
+    /// Samples are evidence from now on, or are not: while return addresses on stacks are replaced, those of some
+    /// functions' callees can't be unwound, and what is left would be a wrong picture.
+    ///
+    /// # Errors
+    /// If the collector has ended.
+    pub(crate) fn sampling(&self, on: bool) -> Result<(), RecordError> {
+        self.ask(|reply| Request::Sampling(on, reply))
+    }
+
+    /// What was seen since the last call, for a walk; with `last` the recording ends before it is gathered.
+    ///
+    /// # Errors
+    /// If the collector has ended or its state can't be read.
+    pub(crate) fn evidence(&self, last: bool) -> Result<Evidence, RecordError> {
+        self.ask(|reply| Request::Evidence(last, reply))
     }
 
     fn ask<T>(&self, request: impl FnOnce(Sender<Result<T, RecordError>>) -> Request) -> Result<T, RecordError> {
@@ -189,21 +266,34 @@ impl SchedRecording {
 
 fn serve(
     settings: &SchedSettings,
-    spill: &Path,
+    options: &SchedOptions,
     inbox: &Receiver<Request>,
     ready: &Sender<OwnedFd>,
 ) -> Result<Collected, RecordError> {
     // Nothing is followed, so there are no records, before the recording begins.
     let collection: RefCell<Option<Collection>> = RefCell::new(None);
+    let gatherer = RefCell::new(options.evidence.then(|| Gatherer::new(options.event)));
+    // Threads or code that were not there before: user space has to look at them soon.
+    let news = Cell::new(true);
     let mut storage = Storage::default();
     let mut collector = SchedCollector::load(&mut storage, settings, |bytes| {
+        let record = Record::decode(bytes);
+        if matches!(record, Ok(Record::Task(_) | Record::UnknownCode(_))) {
+            news.set(true);
+        }
+        if let (Some(gatherer), Ok(record)) = (gatherer.borrow_mut().as_mut(), &record) {
+            gatherer.accept(record);
+        }
         if let Some(collection) = collection.borrow_mut().as_mut() {
-            match Record::decode(bytes) {
+            match record {
                 Ok(record) => collection.accept(record),
                 Err(malformed) => collection.reject(&malformed),
             }
         }
     })?;
+    if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
+        gatherer.follow_mappings(collector.mappings());
+    }
     let published =
         collector.published().try_clone_to_owned().map_err(RecordError::system("keep the collector's map"))?;
     // Nobody who waits any more has given up: the loop below ends at once.
@@ -213,8 +303,9 @@ fn serve(
         &SchedSettings { sample_hz: if without_samples.is_some() { 0 } else { settings.sample_hz }, ..*settings };
     let mut audited = Instant::now();
     let mut drift = 0;
+    let mut pause = CONSUME_EVERY;
     loop {
-        match inbox.recv_timeout(CONSUME_EVERY) {
+        match inbox.recv_timeout(pause) {
             Ok(Request::Prepare(program, reply)) => {
                 collector.prepare_program(&program, PREPARE_AT_MOST);
                 let _ = reply.send(Ok(()));
@@ -227,12 +318,34 @@ fn serve(
                 let _ = reply.send(outcome.map_err(RecordError::from));
             }
             Ok(Request::Begin(origin_ns, reply)) => {
-                let made = Collection::new(settings, origin_ns, spill);
-                let _ = reply.send(made.map(|made| *collection.borrow_mut() = Some(made)));
+                let made = options.tables.then(|| Collection::new(settings, origin_ns, &options.spill)).transpose();
+                let _ = reply.send(made.map(|made| {
+                    *collection.borrow_mut() = made.map(|mut made| {
+                        made.follow_mappings(collector.mappings());
+                        made
+                    });
+                }));
             }
-            Ok(Request::Drop(writes, reply)) => {
+            Ok(Request::KernelTimer(wanted, reply)) => {
+                let _ = reply.send(KernelFunctionTimer::load(&collector, wanted, system_call_function));
+            }
+            Ok(Request::Drop(writes, probes, reply)) => {
                 let writes: Vec<&Path> = writes.iter().map(PathBuf::as_path).collect();
-                let _ = reply.send(privilege::drop_after_load(&writes).map(drop).map_err(RecordError::from));
+                let drops = if probes { privilege::drop_but_loading } else { privilege::drop_after_load };
+                let _ = reply.send(drops(&writes).map(drop).map_err(RecordError::from));
+            }
+            Ok(Request::Sampling(on, reply)) => {
+                if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
+                    gatherer.sampling(on, monotonic_ns());
+                }
+                let _ = reply.send(Ok(()));
+            }
+            Ok(Request::Evidence(last, reply)) => {
+                if last {
+                    collector.stop();
+                }
+                let now = monotonic_ns();
+                let _ = reply.send(evidence(&mut collector, &gatherer, options.system_calls, last, now));
             }
             Ok(Request::Live(reply)) => {
                 let _ = reply.send(Ok(collector.live_threads()));
@@ -240,15 +353,24 @@ fn serve(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        collector.consume()?;
+        let taken = collector.consume()?;
+        pause = match taken {
+            0..FEW_RECORDS if !news.take() => (pause + pause / 4).min(CONSUME_AT_REST),
+            _ => CONSUME_EVERY,
+        };
         if let Some(collection) = collection.borrow_mut().as_mut() {
             collection.between();
+        }
+        if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
+            gatherer.between();
         }
         if audited.elapsed() >= AUDIT_EVERY {
             audited = Instant::now();
             drift = drift.max(collector.audit()?.strays);
         }
     }
+    // Also finds what waits are for that are still under way.
+    drift = drift.max(collector.audit()?.strays);
     // What goes on must not change some of the numbers while others are read.
     collector.stop();
     let now = monotonic_ns();
@@ -264,8 +386,24 @@ fn serve(
     // While the programs are loaded the kernel names their code, which is on stacks.
     match collection.take() {
         Some(collection) => collection.finish(totals),
-        None => Collection::new(settings, now, spill)?.finish(totals),
+        None => Collection::new(settings, now, &options.spill)?.finish(totals),
     }
+}
+
+fn evidence(
+    collector: &mut SchedCollector<'_>,
+    gatherer: &RefCell<Option<Gatherer>>,
+    system_calls: bool,
+    last: bool,
+    now: u64,
+) -> Result<Evidence, RecordError> {
+    collector.consume()?;
+    let open = collector.open_threads(now)?;
+    let calls = if system_calls { collector.system_call_totals(now)? } else { SystemCallTotals::default() };
+    let lost = collector.lost();
+    let mut gatherer = gatherer.borrow_mut();
+    let gatherer = gatherer.get_or_insert_with(|| Gatherer::new(SampledEvent::CpuClock));
+    Ok(Evidence { calls, lost, ..gatherer.take(open, last) })
 }
 
 /// What runs already is recorded from the moment on that its stacks can be unwound, or after a while anyhow.

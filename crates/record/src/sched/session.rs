@@ -3,19 +3,19 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use transect_profile_model::{Clock as ClockFacts, Meta, Profile, SCHEMA_VERSION, Timing};
+use rustc_hash::FxHashMap as HashMap;
+use transect_profile_model::{Clock as ClockFacts, Meta, Profile};
 
 use super::collected::Timeline;
 use super::recording::{Followed, SchedOptions, SchedRecording};
+use super::watched::{Keep, Watched};
 use crate::clock::Clock;
 use crate::error::RecordError;
+use crate::feature::FeatureSettings;
+use crate::machine;
 use crate::signals::Signals;
-use crate::{launch, machine};
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,136 +72,43 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     }
     let clock = Clock::start();
     recording.begin(clock.started_monotonic_ns)?;
-    let (status, command) = match &session.target {
-        SchedTarget::Launch { command, wait_all } => {
-            let status = launched(session, command, *wait_all, &recording, &signals)?;
-            (Some(status), command.iter().map(|word| word.to_string_lossy().into_owned()).collect())
-        }
-        SchedTarget::Running { followed } => {
-            for one in followed {
-                recording.follow(one.clone())?;
-            }
-            recording.drop_privileges(session.writes.clone())?;
-            watch(session, followed, &signals)?;
-            (None, followed.iter().map(describe).collect())
-        }
+    let keep = Keep { writes: &session.writes, probes: false };
+    let mut watched = match &session.target {
+        SchedTarget::Launch { command, .. } => Watched::launch(command, &recording, keep)?,
+        SchedTarget::Running { followed } => Watched::attach(followed, &recording, keep)?,
     };
+    let limit = session.duration.map(|duration| Instant::now() + duration);
+    let ended = !watched.wait_until(limit, &signals);
+    if ended && matches!(session.target, SchedTarget::Launch { wait_all: true, .. }) {
+        while recording.live_threads()? > 0 && !signals.ends() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    let command = watched.command().to_vec();
+    let status = watched.status(&HashMap::default())?;
     let wall_ns = clock.elapsed_ns();
     let mut profile = empty(&clock, command, wall_ns, status);
     let timeline = recording.finish()?.merge_into(&mut profile);
     Ok(SchedRecorded { profile, timeline, status })
 }
 
-fn launched(
-    session: &SchedSession,
-    command: &[OsString],
-    wait_all: bool,
-    recording: &SchedRecording,
-    signals: &Signals,
-) -> Result<i32, RecordError> {
-    let child = launch::spawn_plain(command, &mut |pid| {
-        recording.follow(Followed::Launched(pid))?;
-        recording.drop_privileges(session.writes.clone())
-    })?;
-    let pid = Pid::from_raw(child.id().cast_signed()).ok_or(RecordError::Ended)?;
-    let over = Arc::new(AtomicBool::new(false));
-    let ended = over.clone();
-    let waiter = std::thread::spawn(move || {
-        let status = child.wait();
-        ended.store(true, Ordering::Release);
-        status
-    });
-    let limit = session.duration.map(|duration| Instant::now() + duration);
-    while !over.load(Ordering::Acquire) && limit.is_none_or(|limit| Instant::now() < limit) {
-        std::thread::park_timeout(Duration::from_millis(5));
-        for signal in signals.to_forward() {
-            let _ = rustix::process::kill_process(pid, signal);
-        }
-    }
-    if !over.load(Ordering::Acquire) {
-        // The time is over: the program goes on without us.
-        return Ok(0);
-    }
-    if wait_all {
-        while recording.live_threads()? > 0 && !signals.ends() {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-    let status = waiter.join().map_err(|_| RecordError::Ended)?;
-    Ok(launch::shell_status(status.map_err(RecordError::system("wait for the program"))?))
-}
-
-/// Until the processes have ended, the time is over, or a signal came.
-fn watch(session: &SchedSession, followed: &[Followed], signals: &Signals) -> Result<(), RecordError> {
-    let limit = session.duration.map(|duration| Instant::now() + duration);
-    let mut processes = Vec::new();
-    for one in followed {
-        if let Followed::Process(pid) = one {
-            let number = Pid::from_raw(*pid).ok_or(RecordError::Ended)?;
-            processes.push(
-                pidfd_open(number, PidfdFlags::empty())
-                    .map_err(|e| RecordError::system("watch the process")(e.into()))?,
-            );
-        }
-    }
-    let only_processes = processes.len() == followed.len();
-    while !signals.ends() && limit.is_none_or(|limit| Instant::now() < limit) {
-        // A descriptor of a process becomes readable when it ends, whether anybody has waited for it or not.
-        processes
-            .retain(|process| poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&Timespec::default())) == Ok(0));
-        if only_processes && processes.is_empty() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
-}
-
-fn describe(followed: &Followed) -> String {
-    match followed {
-        Followed::Process(pid) | Followed::Launched(pid) => std::fs::read(format!("/proc/{pid}/cmdline"))
-            .ok()
-            .map(|line| String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " "))
-            .filter(|line| !line.is_empty())
-            .unwrap_or_else(|| format!("process {pid}")),
-        Followed::Cgroup(folder) => folder.display().to_string(),
-    }
-}
-
 /// A profile without rows.
-fn empty(clock: &Clock, command: Vec<String>, wall_ns: i64, exit_status: Option<i32>) -> Profile {
-    Profile {
-        meta: Meta {
-            schema: SCHEMA_VERSION,
-            command,
-            machine: machine::here(),
-            clock: ClockFacts {
+pub(crate) fn empty(clock: &Clock, command: Vec<String>, wall_ns: i64, exit_status: Option<i32>) -> Profile {
+    Profile::new(Meta {
+        command,
+        wall_ns,
+        started_unix_ns: clock.started_unix_ns,
+        exit_status,
+        ..Meta::new(
+            machine::here(),
+            ClockFacts {
                 source: "tsc".to_owned(),
                 ticks_per_ns: clock.rate(),
                 timed_call_ns: 0.0,
                 counted_call_ns: 0.0,
             },
-            collectors: Vec::new(),
-            timing: Timing::Count,
-            overhead_estimate: 0.0,
-            wall_ns,
-            started_unix_ns: clock.started_unix_ns,
-            exit_status,
-            latency: None,
-            criticality: None,
-        },
-        components: Vec::new(),
-        processes: Vec::new(),
-        threads: Vec::new(),
-        flows: Vec::new(),
-        waits: Vec::new(),
-        locks: Vec::new(),
-        trace: Vec::new(),
-        latency: Vec::new(),
-        latency_slices: Vec::new(),
-        sched: Default::default(),
-        loss: Vec::new(),
-    }
+        )
+    })
 }
 
 /// Records calls between components and scheduler events in one run, with one clock.
@@ -211,6 +118,7 @@ fn empty(clock: &Clock, command: Vec<String>, wall_ns: i64, exit_status: Option<
 pub fn record_with_flows(
     flows: &crate::Options,
     options: &SchedOptions,
+    features: Option<&FeatureSettings>,
     writes: &[PathBuf],
     snapshot: &mut dyn FnMut(&Profile),
 ) -> Result<crate::Recorded, RecordError> {
@@ -222,6 +130,7 @@ pub fn record_with_flows(
     let clock = Clock::start();
     recording.begin(clock.started_monotonic_ns)?;
     let beside = crate::Beside {
+        features,
         published: Some(Arc::new(published)),
         before_exec: Some(&mut |pid| {
             recording.follow(Followed::Launched(pid))?;

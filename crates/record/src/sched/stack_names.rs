@@ -11,6 +11,7 @@ use super::kind::{KernelWait, UserWait, is_unlocking};
 use super::naming::Naming;
 use super::place::{PlaceId, Places};
 use super::spin::is_polling;
+use super::spin::runtime::{is_called_while_waiting, is_runtime};
 
 /// What a stack tells about a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -47,11 +48,12 @@ const ROOTS: &[&str] = &["main", "_start", "start_thread", "clone", "clone3", "_
 
 impl NamedStacks {
     /// Names all stacks that came.
-    pub fn of(stacks: &RawStacks, places: &Places, naming: &mut Naming<'_>) -> Self {
+    pub fn of(stacks: &RawStacks, places: &Places, naming: &mut Naming) -> Self {
         let mut named = Self { by_number: vec![None; stacks.len()], ..Self::default() };
         let mut known: HashMap<(CallStack, bool), StackId> = HashMap::new();
         let mut user: HashMap<PlaceId, Vec<FrameId>> = HashMap::new();
         let mut kernel: HashMap<PlaceId, String> = HashMap::new();
+        let mut in_runtime: HashMap<PlaceId, RuntimeCode> = HashMap::new();
         for number in 1..stacks.len() as StackNumber {
             let Some(stack) = stacks.get(number) else {
                 named.missing += 1;
@@ -90,7 +92,11 @@ impl NamedStacks {
                 ROOTS.contains(&root.as_str())
             });
             let leaf = stack.user.first().filter(|_| stack.kernel.is_empty());
-            let spin = polls || leaf.is_some_and(|place| naming.is_spin(places.all()[*place as usize]));
+            let spin = polls
+                || leaf.is_some_and(|place| naming.is_spin(places.all()[*place as usize]))
+                || waits_in_runtime(stack.user, |place| {
+                    *in_runtime.entry(place).or_insert_with(|| RuntimeCode::of(&user[&place], place, places, naming))
+                });
             let row = CallStack { frames, complete: stack.flags & stack_flags::COMPLETE != 0 || at_root };
             for flag in [stack_flags::TRUNCATED, stack_flags::UNKNOWN_CODE, stack_flags::UNREADABLE] {
                 if stack.flags & flag != 0 && !row.complete {
@@ -133,11 +139,41 @@ impl NamedStacks {
     }
 }
 
+/// What a place in a program is to a runtime that waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RuntimeCode {
+    /// It waits there.
+    Waits,
+    /// It is the runtime's, or what the runtime's waiting loops call.
+    Runtime,
+    /// Code of the program, or of another library.
+    Other,
+}
+
+impl RuntimeCode {
+    fn of(frames: &[FrameId], place: PlaceId, places: &Places, naming: &mut Naming) -> Self {
+        // The function itself comes before what is inlined into it.
+        let names = frames.first().map(|&frame| naming.file_and_function(frame));
+        match names {
+            Some((file, function)) if is_runtime(file, function) => {
+                let waits = naming.is_runtime_loop(places.all()[place as usize]);
+                if waits { Self::Waits } else { Self::Runtime }
+            }
+            Some((_, function)) if is_called_while_waiting(function) => Self::Runtime,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// True if nothing but a runtime's code runs inside of a loop of it that waits. Places leaf first.
+fn waits_in_runtime(user: &[PlaceId], code: impl FnMut(PlaceId) -> RuntimeCode) -> bool {
+    user.iter().copied().map(code).find(|code| *code != RuntimeCode::Runtime) == Some(RuntimeCode::Waits)
+}
+
 /// From the frames of a program, root first.
-fn user_hint(frames: &[FrameId], naming: &Naming<'_>) -> Option<UserWait> {
+fn user_hint(frames: &[FrameId], naming: &Naming) -> Option<UserWait> {
     UserWait::of(frames.iter().rev().map(|&frame| {
-        let frame = &naming.frames[frame as usize];
-        let component = frame.component.map_or("", |id| naming.components[id as usize].path.as_str());
-        (frame.function.as_str(), component.rsplit('/').next().unwrap_or(component))
+        let (file, function) = naming.file_and_function(frame);
+        (function, file)
     }))
 }

@@ -23,6 +23,8 @@ pub struct RawTask {
     pub last_wait_end: u64,
     /// Criticality of slices that were seen, in fixed point.
     pub slices_criticality: u64,
+    /// Of it in slices before brief waits, in fixed point.
+    pub brief_criticality: u64,
     /// Time without processor in slices that were seen, ns.
     pub slices_runnable: u64,
     /// Stack of its last wait that had one, and when that ended.

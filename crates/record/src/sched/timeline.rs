@@ -61,7 +61,8 @@ pub struct RawWaits {
 }
 
 const WAIT_WORDS: usize = 8;
-type MergeKey = [u32; 7];
+/// What summed up waits have in common: the thread first.
+pub type MergeKey = [u32; 7];
 
 /// Waits that are kept one by one.
 const MAX_SINGLE: WaitNumber = 2_000_000;
@@ -102,8 +103,15 @@ impl RawWait {
         (wait, number)
     }
 
-    fn key(&self) -> MergeKey {
+    /// What it is summed up by.
+    pub fn key(&self) -> MergeKey {
         [self.task, self.stack, self.cause, self.holder, self.holder_stack, self.waker, self.waker_stack]
+    }
+
+    /// One of these, otherwise like `other`.
+    pub fn with_key(key: &MergeKey, other: &Self) -> Self {
+        let [task, stack, cause, holder, holder_stack, waker, waker_stack] = *key;
+        Self { task, stack, cause, holder, holder_stack, waker, waker_stack, ..*other }
     }
 }
 
@@ -125,28 +133,34 @@ impl RawWaits {
             self.runs.push(wait.row(number));
             return Some(number);
         }
-        let mut wait = wait;
+        self.add_sum(wait, 1, wait.end - wait.begin);
+        None
+    }
+
+    /// Adds the sum of `count` waits that lie between the begin and the end of `wait`.
+    pub fn add_sum(&mut self, mut wait: RawWait, count: u64, ns: u64) {
+        if count == 1 {
+            wait.begin = wait.end.saturating_sub(ns);
+        }
         if self.merged.len() >= MAX_MERGED && !self.merged.contains_key(&wait.key()) {
-            self.coarse += 1;
+            self.coarse += count;
             (wait.stack, wait.holder, wait.holder_stack) = (NO_STACK, 0, NO_STACK);
             (wait.waker, wait.waker_stack) = (0, NO_STACK);
             if self.merged.len() >= MAX_COARSE && !self.merged.contains_key(&wait.key()) {
                 wait.cause = UNKNOWN_CAUSE;
             }
         }
-        let ns = wait.end - wait.begin;
         let sum = self.merged.entry(wait.key()).or_insert(WaitSum {
             wait: RawWait { idle_ns: 0, gain_ns: 0, ..wait },
             count: 0,
             ns: 0,
         });
-        sum.count += 1;
+        sum.count += count;
         sum.ns += ns;
         sum.wait.begin = sum.wait.begin.min(wait.begin);
         sum.wait.end = sum.wait.end.max(wait.end);
         sum.wait.idle_ns += wait.idle_ns;
         sum.wait.gain_ns += wait.gain_ns;
-        None
     }
 
     /// Waits that found no room on the disk.

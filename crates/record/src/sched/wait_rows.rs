@@ -1,6 +1,7 @@
 //! Rows of waits: the kind of each, and what it was for in words.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap as HashMap;
 use transect_profile_model::{Party, SchedWait, StackId, TaskId, WaitKind};
@@ -20,7 +21,8 @@ pub struct WaitNames {
     /// Rows of stacks and what they tell, by stack number.
     stacks: Vec<Option<(StackId, StackHint)>>,
     /// By object number.
-    texts: Vec<String>,
+    texts: Vec<Arc<str>>,
+    no_text: Arc<str>,
     causes: Causes,
     objects: Objects,
     kinds: RefCell<HashMap<(CauseNumber, StackHint), WaitKind>>,
@@ -32,12 +34,12 @@ pub struct WaitNames {
 
 impl WaitNames {
     /// Names all objects.
-    pub fn of(causes: Causes, objects: Objects, seen: &Seen, stacks: &NamedStacks, naming: &mut Naming<'_>) -> Self {
-        let texts = objects.all().iter().map(|object| text(object, naming)).collect();
+    pub fn of(causes: Causes, objects: Objects, seen: &Seen, stacks: &NamedStacks, naming: &mut Naming) -> Self {
+        let texts = objects.all().iter().map(|object| text(object, naming).into()).collect();
         let refused = objects.refused + causes.refused;
         let remembered = remembered(&causes, seen, stacks);
         let stacks = stacks.by_number().to_vec();
-        Self { stacks, texts, causes, objects, kinds: RefCell::default(), remembered, refused }
+        Self { stacks, texts, no_text: "".into(), causes, objects, kinds: RefCell::default(), remembered, refused }
     }
 
     /// What the user half of a stack tells, or else what others told that waited for the same.
@@ -52,16 +54,18 @@ impl WaitNames {
         let stack = self.stack(wait.stack);
         let cause = self.causes.get(wait.cause);
         let hint = stack.map(|(_, hint)| hint).unwrap_or_default();
-        let kind = *self.kinds.borrow_mut().entry((wait.cause, hint)).or_insert_with(|| {
-            let user = self.user_wait(cause.object, &hint);
-            kind(&cause.blocked(&self.objects, user, hint.kernel))
-        });
+        let user = self.user_wait(cause.object, &hint);
+        let kind = *self
+            .kinds
+            .borrow_mut()
+            .entry((wait.cause, hint))
+            .or_insert_with(|| kind(&cause.blocked(&self.objects, user, hint.kernel)));
         let party = |task: u32, stack: StackNumber| {
             let task = *tasks.get(&task)?;
             Some(Party { task, stack: self.stack(stack).map(|(row, _)| row) })
         };
-        // Memory that looks like an owner is one only where there is a lock that has owners.
-        let holder = party(wait.holder, wait.holder_stack).filter(|_| has_holder(kind));
+        let names_owner = cause.inherits_priority() || user.is_none_or(UserWait::names_owner);
+        let holder = party(wait.holder, wait.holder_stack).filter(|_| names_owner && has_holder(kind));
         let waker = party(wait.waker, wait.waker_stack);
         // The owner is written after the lock's word, and another process' is not ours to read: but who gave a mutex
         // free has held it.
@@ -70,7 +74,7 @@ impl WaitNames {
         Some(SchedWait {
             task: *tasks.get(&wait.task)?,
             kind,
-            object: self.texts.get(cause.object as usize).cloned().unwrap_or_default(),
+            object: self.texts.get(cause.object as usize).cloned().unwrap_or_else(|| Arc::clone(&self.no_text)),
             stack: stack.map(|(row, _)| row),
             holder,
             waker,
@@ -131,7 +135,7 @@ fn has_holder(kind: WaitKind) -> bool {
     matches!(kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::Join | WaitKind::Futex)
 }
 
-fn text(object: &RawObject, naming: &mut Naming<'_>) -> String {
+fn text(object: &RawObject, naming: &mut Naming) -> String {
     match object {
         RawObject::None => String::new(),
         RawObject::Named(name) => name.to_string(),

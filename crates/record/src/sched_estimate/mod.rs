@@ -159,7 +159,7 @@ fn waits_of(profile: &Profile, process: usize, blocked: &[blocked::Thread], stac
             wait: SchedWait {
                 task,
                 kind,
-                object: object.to_owned(),
+                object: object.into(),
                 stack: flow.map(|flow| stacks.of_call(task, flow)),
                 holder: None,
                 waker: None,

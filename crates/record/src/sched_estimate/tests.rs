@@ -1,31 +1,11 @@
 use transect_profile_model::{
-    ApiClass, Clock, Component, Flow, Machine, Meta, Process, Profile, SCHEMA_VERSION, Thread, Timing, Wait, WaitKind,
+    ApiClass, Clock, Component, Flow, Machine, Meta, Process, Profile, Thread, Timing, Wait, WaitKind,
 };
 
 use super::estimate;
 
 fn empty() -> Profile {
     Profile {
-        meta: Meta {
-            schema: SCHEMA_VERSION,
-            command: vec!["app".into()],
-            machine: Machine {
-                hostname: "here".into(),
-                kernel: "6.1".into(),
-                cpu: "one".into(),
-                cpus: 2,
-                memory_bytes: 1 << 30,
-            },
-            clock: Clock { source: "tsc".into(), ticks_per_ns: 2.0, timed_call_ns: 20.0, counted_call_ns: 0.5 },
-            collectors: vec!["flow".into()],
-            timing: Timing::Full,
-            overhead_estimate: 0.0,
-            wall_ns: 1000,
-            started_unix_ns: 0,
-            exit_status: Some(0),
-            latency: None,
-            criticality: None,
-        },
         components: ["/bin/app", "/lib/libz.so.1", "/lib/libc.so.6"]
             .iter()
             .zip(0..)
@@ -38,15 +18,24 @@ fn empty() -> Profile {
             })
             .collect(),
         processes: vec![Process { pid: 7, parent_pid: 1, executable: "/bin/app".into(), start_ns: 0, wall_ns: 1000 }],
-        threads: Vec::new(),
-        flows: Vec::new(),
-        waits: Vec::new(),
-        locks: Vec::new(),
-        trace: Vec::new(),
-        latency: Vec::new(),
-        latency_slices: Vec::new(),
-        sched: Default::default(),
-        loss: Vec::new(),
+        ..Profile::new(Meta {
+            command: vec!["app".into()],
+            collectors: vec!["flow".into()],
+            timing: Timing::Full,
+            wall_ns: 1000,
+            started_unix_ns: 0,
+            exit_status: Some(0),
+            ..Meta::new(
+                Machine {
+                    hostname: "here".into(),
+                    kernel: "6.1".into(),
+                    cpu: "one".into(),
+                    cpus: 2,
+                    memory_bytes: 1 << 30,
+                },
+                Clock { source: "tsc".into(), ticks_per_ns: 2.0, timed_call_ns: 20.0, counted_call_ns: 0.5 },
+            )
+        })
     }
 }
 
@@ -169,7 +158,7 @@ fn free_locks_are_active_time() {
     estimate(&mut p);
     identities(&p);
     assert_eq!(p.sched.tasks[0].criticality_ns, 950);
-    assert_eq!((p.sched.waits[0].kind, p.sched.waits[0].object.as_str()), (WaitKind::Mutex, "0x10 (queue)"));
+    assert_eq!((p.sched.waits[0].kind, &*p.sched.waits[0].object), (WaitKind::Mutex, "0x10 (queue)"));
     assert!(p.sched.samples.iter().any(|s| path(&p, s.stack) == ["main", "pthread_spin_lock"]));
 }
 

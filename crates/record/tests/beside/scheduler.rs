@@ -22,12 +22,17 @@ fn record(program: &Program, timing: Timing) -> Option<(Profile, BTreeMap<i32, f
     let settings = SchedSettings {
         processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         min_parallelism: 2,
+        stack_period_ns: SchedSettings::STACK_PERIOD_NS,
+        wait_budget: 0,
         stack_depth: 16,
         sample_hz: 0,
         per_process: false,
         waits: false,
         stacks: false,
         publish_threads: true,
+        system_calls: false,
+        kernel_halves: false,
+        event: Default::default(),
     };
     let (requests, inbox) = channel::<(i32, std::sync::mpsc::Sender<()>)>();
     let (ready, loaded) = channel();
@@ -81,7 +86,7 @@ pub fn timetable(calls: &Calls) -> Vec<Change> {
     let mut active = 0;
     let changes = steps.into_iter().map(|(time, step)| {
         active += step;
-        Change { time, active: active as u32, own: true }
+        Change { time, published: time, active: active as u32, own: true }
     });
     changes.collect()
 }

@@ -4,8 +4,17 @@
 #[derive(Debug, Clone, Copy)]
 pub struct Change {
     pub time: u64,
+    /// When it was there to be read: later than `time` where the publisher lost its processor in between.
+    pub published: u64,
     pub active: u32,
     pub own: bool,
+}
+
+/// How long, around `at`, readers saw the state before the change instead of the one that was true, ns.
+pub fn unpublished(changes: &[Change], at: u64) -> u64 {
+    const AROUND: u64 = 100_000;
+    let near = |c: &&Change| c.time <= at + AROUND && at <= c.published + AROUND;
+    changes.iter().filter(near).map(|c| c.published - c.time).sum()
 }
 
 /// Attributed time and criticality of the thread from `begin` to `end`, ns.
@@ -28,7 +37,7 @@ pub fn integrate(changes: &[Change], begin: u64, end: u64) -> (f64, f64) {
 
 #[test]
 fn integrals_of_a_simple_schedule() {
-    let at = |time, active, own| Change { time, active, own };
+    let at = |time, active, own| Change { time, published: time, active, own };
     let changes = [at(0, 1, true), at(100, 4, true), at(200, 0, false), at(300, 2, false)];
     assert_eq!(integrate(&changes, 50, 150), (50.0 + 12.5, 50.0 + 12.5));
     assert_eq!(integrate(&changes, 150, 400), (12.5 + 100.0 + 50.0, 12.5));

@@ -19,6 +19,24 @@ pub(crate) fn split_bar(busy: f64, columns: usize) -> (String, String) {
     ("█".repeat(solid), "░".repeat(columns - solid))
 }
 
+/// Whole columns of the parts of one bar, given their lengths in columns: their sum is the bar's length, rounded, at most
+/// `columns` and at least 1 if anything is above zero.
+pub(crate) fn parts_bar<const N: usize>(lengths: [f64; N], columns: usize) -> [usize; N] {
+    let sum: f64 = lengths.iter().sum();
+    let whole = if sum > 0.0 { (sum.round() as usize).clamp(1, columns) } else { 0 };
+    let scale = if sum > 0.0 { whole as f64 / sum } else { 0.0 };
+    // Borders are rounded, not lengths: so they add up.
+    let mut end = 0.0;
+    let mut start = 0;
+    lengths.map(|length| {
+        end += length * scale;
+        let border = (end.round() as usize).min(whole);
+        let part = border - start;
+        start = border;
+        part
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +50,10 @@ mod tests {
         assert_eq!(bar(0.0, 4), "");
         assert_eq!(bar(250.0, 2), "██");
         assert_eq!(split_bar(25.0, 4), ("█".into(), "░░░".into()));
+        assert_eq!(parts_bar([1.4, 0.3, 2.2], 10), [1, 1, 2]);
+        assert_eq!(parts_bar([0.0, 0.0, 0.02], 10), [0, 0, 1]);
+        assert_eq!(parts_bar([9.0, 9.0, 9.0], 10), [3, 4, 3]);
+        assert_eq!(parts_bar([0.0, 0.0], 10), [0, 0]);
         assert_eq!(split_bar(-1.0, 2), (String::new(), "░░".into()));
     }
 }

@@ -1,7 +1,7 @@
 //! First lines of every report: what ran, how it was measured, what was not seen.
 
 use transect_analyze::{CriticalityView, LossRow, Totals};
-use transect_profile_model::{Meta, Timing};
+use transect_profile_model::{LossKind, Meta, Timing};
 
 use super::escape::escape;
 use super::page::Page;
@@ -40,7 +40,10 @@ pub(crate) fn header(
         page.items(10, &facts);
         page.items(10, &[timing(meta, totals), overhead(meta.overhead_estimate * 100.0)]);
     } else {
-        facts.push(overhead(meta.overhead_estimate * 100.0));
+        // Zero where it was not estimated.
+        if meta.overhead_estimate > 0.0 {
+            facts.push(overhead(meta.overhead_estimate * 100.0));
+        }
         page.items(10, &facts);
     }
     if let Some(session) = &meta.latency {
@@ -53,12 +56,18 @@ pub(crate) fn header(
             page.wrapped(10, Role::Warning, &doubt);
         }
     }
+    if let Some(session) = &meta.walk {
+        page.items(10, &super::walk::facts(session));
+    }
+    if let Some(session) = &meta.feature {
+        page.items(10, &super::feature::facts(session));
+    }
     losses(page, loss);
 }
 
 /// True if calls between components were recorded.
 pub(crate) fn has_flows(meta: &Meta) -> bool {
-    (meta.latency.is_none() && meta.criticality.is_none())
+    (meta.latency.is_none() && meta.criticality.is_none() && meta.walk.is_none() && meta.feature.is_none())
         || meta.collectors.iter().any(|collector| collector == "flow")
 }
 
@@ -81,20 +90,29 @@ fn timing(meta: &Meta, totals: &Totals) -> String {
 }
 
 fn losses(page: &mut Page, loss: &[LossRow]) {
-    if loss.is_empty() {
-        page.wrapped(10, Role::Plain, "nothing lost");
-        return;
-    }
     // One figure a kind: the places are in the view.
     let mut kinds: Vec<(&str, i64)> = Vec::new();
+    let mut summed = 0;
     for row in loss {
+        if row.what == LossKind::SummedEvents.as_str() {
+            summed += row.count;
+            continue;
+        }
         match kinds.iter_mut().find(|(what, _)| *what == row.what) {
             Some((_, sum)) => *sum += row.count,
             None => kinds.push((&row.what, row.count)),
         }
     }
-    let kinds: Vec<String> = kinds.iter().map(|(what, n)| format!("{} {}", count(*n), escape(what))).collect();
-    page.wrapped(10, Role::Warning, &format!("not seen: {} (--view loss)", kinds.join(", ")));
+    let unseen: Vec<String> = kinds.iter().map(|(what, n)| format!("{} {}", count(*n), escape(what))).collect();
+    let only_sums = format!("of {} only sums are kept", counted(summed, "event", "events"));
+    match (unseen.is_empty(), summed) {
+        (true, 0) => page.wrapped(10, Role::Plain, "nothing lost"),
+        (true, _) => page.wrapped(10, Role::Plain, &format!("nothing lost · {only_sums} (--view loss)")),
+        (false, 0) => page.wrapped(10, Role::Warning, &format!("not seen: {} (--view loss)", unseen.join(", "))),
+        (false, _) => {
+            page.wrapped(10, Role::Warning, &format!("not seen: {} · {only_sums} (--view loss)", unseen.join(", ")));
+        }
+    }
 }
 
 /// The command as one would type it.

@@ -1,7 +1,7 @@
 //! Latencies of functions, each with a small picture of its distribution.
 
 use transect_analyze::LatencyRow;
-use transect_profile_model::{LatencyBucket, LatencySampling, LatencySession};
+use transect_profile_model::{LatencyBucket, LatencySampling, LatencySession, Metric};
 
 use super::Limit;
 use super::escape::escape;
@@ -9,7 +9,7 @@ use super::page::Page;
 use super::shorten::Kind;
 use super::style::Role;
 use super::table::{Cell, Column, LAST_RESORT, Table};
-use super::units::{count, counted, duration, optional_duration, percent};
+use super::units::{count, counted, duration, percent};
 
 /// 99th percentile over median from which a tail stands out; the summary's own threshold.
 const HEAVY_TAIL: i64 = 50;
@@ -30,7 +30,11 @@ pub(crate) fn facts(session: &LatencySession) -> Vec<String> {
         }
     };
     let rate = |per_second: f64| count(per_second.round() as i64);
-    let mut facts = vec![
+    let mut facts = Vec::new();
+    if session.metric != Metric::Wall {
+        facts.push(format!("calls measured in {}", words(session.metric)));
+    }
+    facts.extend([
         format!(
             "{}, {} of them called",
             counted(session.probes_installed, "probe", "probes"),
@@ -40,7 +44,11 @@ pub(crate) fn facts(session: &LatencySession) -> Vec<String> {
         format!("{} toggles/s", rate(session.toggles_per_second)),
         format!("{} samples/s", rate(session.samples_per_second)),
         format!("toggling takes {}", percent(session.toggling_share * 100.0)),
-    ];
+    ]);
+    if session.metric == Metric::Cpu {
+        let empty = duration(session.empty_ns.round() as i64);
+        facts.push(format!("{empty} taken off each call for reading the thread's clock"));
+    }
     if session.stops > 0 {
         let times = counted(session.stops, "time", "times");
         facts.push(format!("program stopped {times}, at most {}", duration(session.longest_stop_ns)));
@@ -51,19 +59,53 @@ pub(crate) fn facts(session: &LatencySession) -> Vec<String> {
     if session.untimed > 0 {
         facts.push(format!("{} not timed for want of memory", counted(session.untimed, "call", "calls")));
     }
+    if session.unread > 0 {
+        let calls = counted(session.unread, "call", "calls");
+        facts.push(format!("{calls} not measured: a filter of system calls, or another thread at the return"));
+    }
     facts
+}
+
+/// What a metric counts, in words.
+fn words(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Wall => "wall time",
+        Metric::Cpu => "the thread's processor time",
+        Metric::PageFaults => "page faults of the thread",
+        Metric::Cycles => "processor cycles of the thread",
+        Metric::CacheMisses => "cache misses of the thread",
+    }
+}
+
+/// An amount for people; a count's mean has a fraction where it is small.
+fn amount(metric: Metric, value: Option<f64>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(value) if metric.is_time() => duration(value.round() as i64),
+        Some(value) if value.fract() != 0.0 && value < 100.0 => format!("{value:.2}"),
+        Some(value) => count(value.round() as i64),
+    }
 }
 
 /// Prints the functions.
 pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: &str) {
     let (shown, left) = limit.apply(rows);
     let scale = Scale::of(shown);
+    let metric = rows.first().map(|row| row.metric).unwrap_or_default();
+    let shown_amount = |value: i64| amount(metric, Some(value as f64));
+    let total = match metric {
+        Metric::Wall => "TIME",
+        Metric::Cpu => "CPU TIME",
+        Metric::PageFaults => "FAULTS",
+        Metric::Cycles => "CYCLES",
+        Metric::CacheMisses => "MISSES",
+    };
     let explanation = match &scale {
         Some(scale) => {
-            let (from, to) = (duration(scale.low_ns()), duration(scale.high_ns()));
-            format!("entry to return; TIME and CALLS estimated; DISTRIBUTION from {from} to {to}")
+            let (from, to) = (shown_amount(scale.low()), shown_amount(scale.high()));
+            format!("entry to return; {total} and CALLS estimated; DISTRIBUTION from {from} to {to}")
         }
-        None => "entry to return; TIME and CALLS estimated".to_owned(),
+        None => format!("entry to return; {total} and CALLS estimated"),
     };
     page.section("Latency", &explanation);
     if rows.is_empty() {
@@ -71,7 +113,7 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
     }
     let several = rows.iter().any(|row| row.process != rows[0].process);
     let mut table = Table::new(&[
-        Column::number("TIME"),
+        Column::number(total),
         Column::number("CALLS").rank(3),
         Column::number("SAMPLES").rank(4),
         Column::number("MEAN").rank(4),
@@ -84,17 +126,18 @@ pub(crate) fn latency(page: &mut Page, rows: &[LatencyRow], limit: Limit, hint: 
         Column::name("COMPONENT", Kind::Component, 10).rank(4),
         Column::name("FUNCTION", Kind::Function, 20),
     ]);
+    let optional = |value: Option<i64>| amount(metric, value.map(|value| value as f64));
     for row in shown {
-        let heavy = row.p50_ns.zip(row.p99_ns).is_some_and(|(p50, p99)| p99 / HEAVY_TAIL >= p50.max(1));
+        let heavy = row.p50.zip(row.p99).is_some_and(|(p50, p99)| p99 / HEAVY_TAIL >= p50.max(1));
         table.row([
-            optional_duration(row.total_ns).into(),
+            optional(row.total).into(),
             row.calls_estimated.map_or_else(|| format!("≥ {}", count(row.calls_seen)), count).into(),
             count(row.samples).into(),
-            optional_duration(row.mean_ns).into(),
-            optional_duration(row.p50_ns).into(),
-            optional_duration(row.p90_ns).into(),
-            Cell::new(if heavy { Role::Warning } else { Role::Plain }, optional_duration(row.p99_ns)),
-            optional_duration(row.max_ns).into(),
+            amount(metric, row.mean).into(),
+            optional(row.p50).into(),
+            optional(row.p90).into(),
+            Cell::new(if heavy { Role::Warning } else { Role::Plain }, optional(row.p99)),
+            optional(row.max).into(),
             Cell::new(Role::Bar, scale.as_ref().map_or(String::new(), |scale| scale.picture(&row.histogram))),
             if several { row.process.map_or(String::new(), |pid| pid.to_string()) } else { String::new() }.into(),
             Cell::new(Role::Dim, escape(&row.component)),
@@ -133,18 +176,18 @@ impl Scale {
         let many = |row: &&LatencyRow| row.samples >= 20;
         let enough = rows.iter().any(|row| many(&row));
         let counted = || rows.iter().filter(|row| !enough || many(row));
-        let first = |row: &LatencyRow| row.histogram.iter().find(|bucket| bucket.count > 0).map(|bucket| bucket.low_ns);
+        let first = |row: &LatencyRow| row.histogram.iter().find(|bucket| bucket.count > 0).map(|bucket| bucket.low);
         let shortest = counted().filter_map(first).min()?;
-        let longest = counted().filter_map(|row| row.p99_ns).max()?;
-        let decade = |ns: i64| ns.max(1).ilog10();
+        let longest = counted().filter_map(|row| row.p99).max()?;
+        let decade = |value: i64| value.max(1).ilog10();
         Some(Self { first_decade: decade(shortest), decades: decade(longest.max(shortest)) - decade(shortest) + 1 })
     }
 
-    fn low_ns(&self) -> i64 {
+    fn low(&self) -> i64 {
         10_i64.saturating_pow(self.first_decade)
     }
 
-    fn high_ns(&self) -> i64 {
+    fn high(&self) -> i64 {
         10_i64.saturating_pow(self.first_decade + self.decades)
     }
 
@@ -158,7 +201,7 @@ impl Scale {
         let fineness = self.fineness();
         let mut columns = vec![0_i64; self.decades as usize * fineness];
         for bucket in histogram {
-            let along = (bucket.low_ns.max(1) as f64).log10() - f64::from(self.first_decade);
+            let along = (bucket.low.max(1) as f64).log10() - f64::from(self.first_decade);
             let column = ((along * fineness as f64).max(0.0) as usize).min(columns.len() - 1);
             columns[column] += bucket.count.max(0);
         }
@@ -174,14 +217,14 @@ impl Scale {
 mod tests {
     use super::*;
 
-    fn bucket(low_ns: i64, count: i64) -> LatencyBucket {
-        LatencyBucket { low_ns, high_ns: low_ns + 1, count }
+    fn bucket(low: i64, count: i64) -> LatencyBucket {
+        LatencyBucket { low, high: low + 1, count }
     }
 
     #[test]
     fn pictures_share_a_scale_of_decades() {
         let scale = Scale { first_decade: 1, decades: 4 };
-        assert_eq!((scale.low_ns(), scale.high_ns(), scale.fineness()), (10, 100_000, 4));
+        assert_eq!((scale.low(), scale.high(), scale.fineness()), (10, 100_000, 4));
         let picture = scale.picture(&[bucket(12, 100), bucket(95, 50), bucket(20_000, 1)]);
         assert_eq!(picture.chars().count(), 16);
         assert_eq!(picture, "█  ▅         ▁  ");

@@ -4,6 +4,7 @@ mod bar;
 mod components;
 mod criticality;
 mod escape;
+mod feature;
 mod flows;
 mod header;
 mod latency;
@@ -18,6 +19,7 @@ mod table;
 mod threads;
 mod units;
 mod waits;
+mod walk;
 
 use std::io::Write;
 
@@ -26,6 +28,7 @@ use transect_analyze::{FullReport, Selection, View};
 pub use escape::escape;
 pub(crate) use escape::is_hazard;
 pub use style::{ColorChoice, DEFAULT_WIDTH, Style};
+pub use walk::walk_progress;
 
 use crate::{Content, ReportError, Rows};
 use page::Page;
@@ -91,6 +94,8 @@ fn page(content: &Content, style: Style) -> String {
         Rows::Criticality(view) => {
             criticality::criticality(&mut page, view.as_ref().as_ref(), criticality::Limits::of_view(selection.top));
         }
+        Rows::Walk(view) => walk::walk(&mut page, view.as_ref().as_ref(), walk::Limits::of_view(selection.top)),
+        Rows::Features(view) => feature::features(&mut page, view, feature::Limits::of_view(selection.top)),
         Rows::Meta => recording::recording(&mut page, meta),
         Rows::Loss(rows) => loss::loss(&mut page, rows, limit),
     }
@@ -125,15 +130,33 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
         };
         criticality::criticality(page, Some(view), limits);
     }
+    if let Some(view) = &full.walk {
+        let limits = match header::has_flows(&full.meta) {
+            true => walk::Limits::of_overview(selection.top),
+            false => walk::Limits::of_view(selection.top),
+        };
+        walk::walk(page, Some(view), limits);
+    }
+    if full.features.session.is_some() {
+        let limits = match header::has_flows(&full.meta) {
+            true => feature::Limits::of_overview(selection.top),
+            false => feature::Limits::of_view(selection.top),
+        };
+        feature::features(page, &full.features, limits);
+    }
     page.section("More", "");
     let (flows, latency) = (header::has_flows(&full.meta), full.meta.latency.is_some());
     let has_rows = |view: &View| match view {
         View::Latency => latency,
         View::Criticality => full.criticality.is_some(),
+        View::Walk => full.walk.is_some(),
+        View::Features => full.features.session.is_some(),
         View::Summary | View::Meta | View::Loss => true,
         _ => flows,
     };
     let views = View::ALL.into_iter().filter(has_rows).map(View::as_str).collect::<Vec<_>>().join("|");
     page.wrapped(2, Role::Plain, &format!("--view {views}"));
-    page.wrapped(2, Role::Plain, "--component NAME, --api NAME: who calls what; --html FILE: all of it as one page");
+    let page_hint = "--html FILE: all of it as one page";
+    let who = if flows { "--component NAME, --api NAME: who calls what; " } else { "" };
+    page.wrapped(2, Role::Plain, &format!("{who}{page_hint}"));
 }

@@ -60,8 +60,8 @@ impl Page {
     pub(crate) fn bulleted(&mut self, indent: usize, bullet: (Role, &str), role: Role, text: &str) {
         let room = self.style.columns().saturating_sub(indent).max(10);
         let mut lines: Vec<String> = Vec::new();
-        for word in text.split(' ').filter(|w| !w.is_empty()) {
-            let word = cut_middle(word, room);
+        for word in words(text) {
+            let word = cut_middle(&word, room);
             match lines.last_mut() {
                 Some(line) if width(line) + 1 + width(&word) <= room => {
                     line.push(' ');
@@ -106,4 +106,19 @@ impl Page {
     pub(crate) fn empty(&mut self, reason: &str) {
         self.wrapped(2, Role::Dim, reason);
     }
+}
+
+/// The words of a text; a number and its percent sign are one.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match words.last_mut().filter(|last| word.starts_with('%') && last.ends_with(|c: char| c.is_ascii_digit())) {
+            Some(number) => {
+                number.push(' ');
+                number.push_str(word);
+            }
+            None => words.push(word.to_owned()),
+        }
+    }
+    words
 }

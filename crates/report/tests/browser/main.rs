@@ -3,9 +3,11 @@
 //! document holds does not.
 
 mod devtools;
+mod feature;
 mod page;
 mod sample;
 mod schedule;
+mod walk;
 
 use std::collections::BTreeSet;
 use std::io::Write;

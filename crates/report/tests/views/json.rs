@@ -25,7 +25,21 @@ fn full_object() {
     let full = parsed(&content(Rows::Overview(Box::new(full_report()))));
     assert_eq!(
         keys(&full),
-        ["components", "criticality", "flows", "latency", "locks", "loss", "meta", "summary", "threads", "waits"]
+        [
+            "components",
+            "criticality",
+            "features",
+            "flows",
+            "latency",
+            "locks",
+            "loss",
+            "meta",
+            "regions",
+            "summary",
+            "threads",
+            "waits",
+            "walk"
+        ]
     );
     for key in ["caller", "callee", "api", "calls", "timed_calls", "total_ns", "self_ns", "attributed_ns", "wait"] {
         assert!(full["flows"][0].get(key).is_some(), "{key}");
@@ -50,10 +64,20 @@ fn a_view_is_an_object_with_its_key() {
             overview if overview.starts_with("overview") => continue,
             "apis" | "callers" | "flows" | "flows-criticality" => "flows",
             "criticality-none" => "criticality",
+            "walk-none" | "walk-hostile" | "walk-deep" => "walk",
+            features if features.starts_with("features") => {
+                let object = parsed(&content);
+                // Those of flows, where they were recorded too.
+                let of_flows = |key: &String| key.starts_with("feature_");
+                let own: Vec<String> =
+                    keys(&object).into_iter().map(|key| key.to_string()).filter(|key| !of_flows(key)).collect();
+                assert_eq!(own, ["features", "regions"], "{name}");
+                continue;
+            }
             other => other,
         };
         let object = parsed(&content);
         assert_eq!(keys(&object), [key], "{name}");
-        assert!(object[key].is_array() || ["meta", "criticality", "criticality-none"].contains(&name), "{name}");
+        assert!(object[key].is_array() || ["meta", "criticality", "walk"].contains(&key), "{name}");
     }
 }

@@ -3,5 +3,7 @@
 mod csv;
 mod json;
 mod sample_criticality;
+mod sample_feature;
 mod sample_rows;
+mod sample_walk;
 mod terminal;

@@ -2,7 +2,9 @@
 //! of balance.
 
 use transect_analyze::*;
-use transect_profile_model::{ApiClass, Clock, LatencyBucket, LatencySampling, LatencySession, Machine, Meta, Timing};
+use transect_profile_model::{
+    ApiClass, Clock, LatencyBucket, LatencySampling, LatencySession, Machine, Meta, Metric, Timing,
+};
 use transect_report::{Content, Rows};
 
 const SECOND: i64 = 1_000_000_000;
@@ -36,6 +38,8 @@ pub fn meta() -> Meta {
         exit_status: Some(0),
         latency: None,
         criticality: None,
+        walk: None,
+        feature: None,
     }
 }
 
@@ -343,19 +347,20 @@ fn latency_row(function: &str, component: &str, modes: &[(i64, i64)], calls: Opt
         component: component.into(),
         calls_seen: samples.max(1),
         samples,
-        mean_ns: mean,
-        p50_ns: at(0.5),
-        p90_ns: at(0.9),
-        p99_ns: at(0.99),
-        max_ns: modes.last().map(|mode| mode.0),
+        metric: Metric::Wall,
+        mean: mean.map(|mean| mean as f64),
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        max: modes.last().map(|mode| mode.0),
         calls_estimated: calls,
-        total_ns: mean.map(|mean| mean * calls.unwrap_or(samples)),
+        total: mean.map(|mean| mean * calls.unwrap_or(samples)),
         symbol: function.into(),
         file: String::new(),
         line: 0,
         address: 0x1000,
         process: None,
-        histogram: modes.iter().map(|&(ns, count)| LatencyBucket { low_ns: ns, high_ns: ns + ns / 8, count }).collect(),
+        histogram: modes.iter().map(|&(ns, count)| LatencyBucket { low: ns, high: ns + ns / 8, count }).collect(),
     }
 }
 
@@ -383,6 +388,7 @@ pub fn latency_meta() -> Meta {
         collectors: vec!["latency".into()],
         timing: Timing::Count,
         latency: Some(LatencySession {
+            metric: Metric::Wall,
             sampling: LatencySampling::Budget { share: 0.02 },
             epoch_ns: 10_000_000,
             measured_ns: 12_300_000_000,
@@ -400,6 +406,7 @@ pub fn latency_meta() -> Meta {
             total_stop_ns: 803_000,
             abandoned: 4,
             untimed: 0,
+            unread: 0,
         }),
         ..meta()
     }
@@ -443,6 +450,8 @@ pub fn full_report() -> FullReport {
         locks: locks(),
         latency: Vec::new(),
         criticality: None,
+        walk: None,
+        features: FeaturesView::default(),
         loss: loss(),
         groups: threads().groups,
         totals: totals(),
@@ -475,6 +484,8 @@ pub fn views() -> Vec<(&'static str, Content)> {
         ("overview-both", both_overview()),
     ])
     .chain(crate::sample_criticality::contents())
+    .chain(crate::sample_walk::contents())
+    .chain(crate::sample_feature::contents())
     .collect()
 }
 
@@ -524,6 +535,8 @@ pub fn nothing() -> FullReport {
         locks: Vec::new(),
         latency: Vec::new(),
         criticality: None,
+        walk: None,
+        features: FeaturesView::default(),
         loss: Vec::new(),
         groups: Vec::new(),
         totals: Totals { timed: true, ..Totals::default() },

@@ -8,6 +8,17 @@ import { themeToggle } from "./theme";
 
 export const sections = [
   ["findings", "Findings"],
+  ["walk", "Chains"],
+  ["call-tree-section", "Call tree"],
+  ["walk-flame", "Flame graph"],
+  ["system-calls", "System calls"],
+  ["walk-steps", "Search"],
+  ["features", "Features"],
+  ["feature-flame", "Nested"],
+  ["feature-timeline", "Over time"],
+  ["regions", "Regions"],
+  ["feature-apis", "What features call"],
+  ["feature-components", "Where"],
   ["critical-paths", "Critical paths"],
   ["timeline", "Timeline"],
   ["what-if", "What if"],
@@ -106,7 +117,8 @@ export function pageHeader(model: Model): HTMLElement {
   const processes = new Set(threads.map((thread) => thread.process)).size;
   const calls = flows.reduce((sum, flow) => sum + flow.calls, 0);
   const waiting = [...model.components.values()].reduce((sum, row) => sum + (shareOf(model, waitAttributed(row)) ?? 0), 0);
-  const lost = loss.reduce((sum, row) => sum + row.count, 0);
+  // Summed events are in all counts and times.
+  const lost = loss.filter((row) => row.what !== "summed events").reduce((sum, row) => sum + row.count, 0);
   const flowFacts = [
     fact("Threads", exact(threads.length), `${plural(threads.length, "thread")} in ${plural(processes, "process").replace("processs", "processes")}`),
     fact("Calls across components", count(calls), `${exact(calls)} calls in ${plural(flows.length, "flow")}`),
@@ -120,8 +132,8 @@ export function pageHeader(model: Model): HTMLElement {
     ...(meta.criticality ? schedFacts(meta.criticality, model.report.criticality, hasFlows(model.report)) : []),
     fact(
       "Overhead",
-      meta.overhead_estimate === null || meta.overhead_estimate === undefined ? "–" : `≈ ${percent(meta.overhead_estimate)}`,
-      "Estimated share of the run that the measurement itself took: calls times their calibrated cost over the threads' lifetime",
+      meta.overhead_estimate ? `≈ ${percent(meta.overhead_estimate)}` : "–",
+      "Estimated share of the run that the measurement itself took: calls and events times their calibrated cost over the threads' time",
     ),
     lost > 0
       ? fact("Losses", `${count(lost)} (${plural(new Set(loss.map((row) => row.what)).size, "kind")})`, `${exact(lost)} things that the recording knows it did not see; the table of losses names each`, "warn", "#loss")
@@ -133,7 +145,7 @@ export function pageHeader(model: Model): HTMLElement {
   return h(
     "header",
     {},
-    h("div", { class: "title-row" }, h("p", { class: "brand" }, "Transect ", h("span", {}, hasFlows(model.report) ? "cross-flow profile" : meta.criticality ? "scheduler criticality" : "latency profile")), themeToggle()),
+    h("div", { class: "title-row" }, h("p", { class: "brand" }, "Transect ", h("span", {}, hasFlows(model.report) ? "cross-flow profile" : meta.walk ? "walk from main into the kernel" : meta.criticality ? "scheduler criticality" : meta.feature ? "time per feature" : "latency profile")), themeToggle()),
     h("h1", {}, h("code", { title: command, dir: "ltr" }, command === "" ? "unknown command" : command)),
     h("dl", { class: "facts" }, ...facts),
   );

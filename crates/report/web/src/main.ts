@@ -4,6 +4,7 @@ import { criticalWaitSection } from "./criticality/waits";
 import { whatIfSection } from "./criticality/what_if";
 import { drillDown } from "./drill_down";
 import { h } from "./dom";
+import { featureSections } from "./feature/section";
 import { flowSection } from "./flows";
 import { latencySection } from "./latency/section";
 import { graphView } from "./graph/view";
@@ -17,6 +18,7 @@ import { findings } from "./summary";
 import { threadSection } from "./threads";
 import { timelineSection } from "./timeline/section";
 import { lockSection, lossSection, waitSection } from "./waiting";
+import { walkSections } from "./walk/section";
 
 /** Least scale at which the graph's text can be read. */
 const LEGIBLE = 0.8;
@@ -59,6 +61,8 @@ function start(): void {
   const ofFlows = hasFlows(model.report);
   const parts = [
     findings(model),
+    ...walkSections(model.report),
+    ...featureSections(model.report),
     ...critical,
     ...(ofFlows ? [components, flows.element] : []),
     ...(latency === null ? [] : [latency.element]),
@@ -98,7 +102,7 @@ function start(): void {
     if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     if (flows.element.isConnected) flows.focusFilter();
-    else document.getElementById("latency-filter")?.focus();
+    else (document.getElementById("latency-filter") ?? document.getElementById("walk-search") ?? document.getElementById("region-filter"))?.focus();
   });
 }
 

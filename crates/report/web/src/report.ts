@@ -1,5 +1,8 @@
 // The JSON object of `transect report --format json`, as far as the page reads it. Times are nanoseconds.
 
+import type { FeatureApi, FeatureComponent, FeatureRow, FeatureSession, LostVariable, RegionRow, RegionTimeline, RegionTree } from "./feature/rows";
+import { rowsOf } from "./latency/amount";
+
 export interface Meta {
   schema?: number;
   command?: string[] | string;
@@ -13,6 +16,8 @@ export interface Meta {
   exit_status?: number | null;
   latency?: LatencySession;
   criticality?: SchedSession;
+  walk?: { metric?: string };
+  feature?: FeatureSession;
 }
 
 /** Facts of a recording of scheduler events. */
@@ -32,6 +37,7 @@ export interface SchedSession {
 
 /** Facts of a latency measurement. */
 export interface LatencySession {
+  metric?: string;
   sampling?: { mode?: string; sample_size?: number; share?: number };
   epoch_ns?: number;
   measured_ns?: number;
@@ -48,6 +54,7 @@ export interface LatencySession {
   total_stop_ns?: number;
   abandoned?: number;
   untimed?: number;
+  unread?: number;
 }
 
 export interface Finding {
@@ -146,13 +153,13 @@ export interface LatencyRow {
   component: string;
   calls_seen: number;
   samples: number;
-  mean_ns: number | null;
-  p50_ns: number | null;
-  p90_ns: number | null;
-  p99_ns: number | null;
-  max_ns: number | null;
+  mean: number | null;
+  p50: number | null;
+  p90: number | null;
+  p99: number | null;
+  max: number | null;
   calls_estimated?: number | null;
-  total_ns?: number | null;
+  total: number | null;
   symbol?: string;
   file?: string;
   line?: number;
@@ -325,6 +332,116 @@ export interface PackedTimeline {
   details: string;
 }
 
+export type WalkMetric = "wall" | "cpu" | "page-faults" | "cycles" | "cache-misses";
+
+/** One frame of a chain. */
+export interface WalkFrame {
+  function: string;
+  component: string | null;
+  space: "user" | "kernel";
+  inlined: boolean;
+  share: number;
+  share_low: number;
+  share_high: number;
+  method: string;
+  on_ns: number;
+  runnable_ns: number;
+  blocked_ns: number;
+  file: string;
+  line: number;
+  disputed?: number | null;
+  woken_by?: string;
+  node: number;
+}
+
+export interface WalkChain {
+  thread_group: string;
+  process: number;
+  share: number;
+  ends: string;
+  waiting_for: string;
+  woken_by: string;
+  frames: WalkFrame[];
+  conclusion?: string;
+  next?: string;
+}
+
+export interface WalkGroup {
+  thread_group: string;
+  process: number;
+  executable: string;
+  threads: number;
+  total: number;
+  on_ns: number;
+  runnable_ns: number;
+  blocked_ns: number;
+  remark?: string;
+}
+
+export interface WalkStep {
+  time_ns: number;
+  thread_group: string;
+  parent: string;
+  function: string;
+  space: "user" | "kernel";
+  share: number;
+  method: string;
+  followed: boolean;
+  note: string;
+}
+
+export interface WalkSystemCall {
+  thread_group: string;
+  process: number;
+  name: string;
+  calls: number;
+  wall_ns: number;
+  on_ns: number;
+  runnable_ns: number;
+  blocked_ns: number;
+}
+
+/** Chains from main down to where the time is; see `WalkView`. */
+export interface Walk {
+  metric: WalkMetric;
+  threshold: number;
+  kernel_timing: string;
+  user_timing: string | null;
+  critical: boolean;
+  found_after_ns: number | null;
+  probes_live: number;
+  probes_inserted: number;
+  longest_stop_ns: number;
+  chains: WalkChain[];
+  groups: WalkGroup[];
+  steps: WalkStep[];
+  system_calls: WalkSystemCall[];
+}
+
+/** The joined call tree in columns, parents first; see `WalkTree` in `crates/analyze`. */
+export interface WalkTree {
+  texts: string[];
+  group: number[];
+  parent: number[];
+  node: number[];
+  function: number[];
+  component: number[];
+  file: number[];
+  line: number[];
+  kind: number[];
+  total: number[];
+  on_ns: number[];
+  runnable_ns: number[];
+  blocked_ns: number[];
+  samples: number[];
+  left_out: number;
+}
+
+const NO_TREE: WalkTree = { texts: [""], group: [], parent: [], node: [], function: [], component: [], file: [], line: [], kind: [], total: [], on_ns: [], runnable_ns: [], blocked_ns: [], samples: [], left_out: 0 };
+
+const NO_REGIONS: RegionTree = { parent: [], region: [], exclusive_ns: [], cpu_ns: [], entries: [], samples: [], left_out: 0 };
+const NO_STAYS: RegionTimeline = { threads: [], thread: [], depth: [], region: [], start_ns: [], duration_ns: [], left_out: 0 };
+
 export interface LossRow {
   what: string;
   where: string;
@@ -348,6 +465,16 @@ export interface Report {
   /** The same of rows of the scheduler's waits. */
   waits_left_out: number;
   timeline: PackedTimeline | null;
+  walk: Walk | null;
+  walk_tree: WalkTree;
+  features: FeatureRow[];
+  regions: RegionRow[];
+  region_tree: RegionTree;
+  region_timeline: RegionTimeline;
+  feature_apis: FeatureApi[];
+  feature_components: FeatureComponent[];
+  feature_lost: LostVariable[];
+  features_without_regions: string[];
   loss: LossRow[];
 }
 
@@ -363,18 +490,28 @@ export function embeddedReport(): Report {
     threads: data.threads ?? [],
     waits: data.waits ?? [],
     locks: data.locks ?? [],
-    latency: data.latency ?? [],
+    latency: rowsOf(data.latency ?? []),
     latency_heat: data.latency_heat ?? { starts_ns: [], end_ns: 0, buckets: [], functions: [] },
     criticality: data.criticality ?? null,
     paths_left_out: data.paths_left_out ?? 0,
     waits_left_out: data.waits_left_out ?? 0,
     timeline: data.timeline ?? null,
+    walk: data.walk ?? null,
+    walk_tree: data.walk_tree ?? NO_TREE,
+    features: data.features ?? [],
+    regions: data.regions ?? [],
+    region_tree: data.region_tree ?? NO_REGIONS,
+    region_timeline: data.region_timeline ?? NO_STAYS,
+    feature_apis: data.feature_apis ?? [],
+    feature_components: data.feature_components ?? [],
+    feature_lost: data.feature_lost ?? [],
+    features_without_regions: data.features_without_regions ?? [],
     loss: data.loss ?? [],
   };
 }
 
 /** True if calls between components were recorded. */
 export function hasFlows(report: Report): boolean {
-  const alone = report.meta.latency === undefined && report.meta.criticality === undefined;
+  const alone = report.meta.latency === undefined && report.meta.criticality === undefined && report.meta.walk === undefined && report.meta.feature === undefined;
   return alone || (report.meta.collectors ?? ["flow"]).includes("flow");
 }

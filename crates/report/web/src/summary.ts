@@ -16,11 +16,12 @@ const PLACES = new Map<string, [string, string]>(Object.entries({
   locks: ["#locks", "locks"],
   latency: ["#latency", "latency"],
   criticality: ["#critical-paths", "critical paths"],
+  walk: ["#walk", "the chain"],
   loss: ["#loss", "losses"],
 }));
 
 /** Command-line options must not break after their hyphens. */
-function unbroken(text: string): (Node | string)[] {
+export function unbroken(text: string): (Node | string)[] {
   return printable(text)
     .split(/(--[\w-]{1,30})/)
     .map((part) => (part.startsWith("--") ? h("span", { class: "option" }, part) : part));

@@ -3,7 +3,7 @@
 import { printable } from "./dom";
 import { count, duration, exact, exactNs, percent } from "./format";
 import type { Model } from "./model";
-import type { LockRow, LossRow, WaitRow } from "./report";
+import { hasFlows, type LockRow, type LossRow, type WaitRow } from "./report";
 import { section } from "./section";
 import type { Column } from "./table/column";
 import { DataTable } from "./table/data_table";
@@ -102,7 +102,7 @@ export function lossSection(model: Model): HTMLElement {
     label: "Losses",
     rows,
     sortBy: "count",
-    empty: "Nothing: every linkage slot was hooked, every event kept, every name resolved.",
+    empty: hasFlows(model.report) ? "Nothing: every linkage slot was hooked, every event kept, every name resolved." : "Nothing: every event kept, every name resolved.",
     minWidth: "640px",
     columns: [
       text("what", "What", "What was not seen", (row) => row.what, "20%"),

@@ -38,8 +38,9 @@ const DEEPEST: usize = 64;
 /// Off-CPU Analysis to Identify Bottleneck Waiting Events", OSDI '18, exact). A merged row counts at all instants of its
 /// span in proportion. `waits` must be in order of their ends.
 pub(super) fn cascade(waits: &[Blocked], tasks: usize, edges: usize) -> Cascaded {
-    let mut by_begin: Vec<(i64, u32)> = waits.iter().zip(0..).map(|(wait, row)| (wait.begin_ns, row)).collect();
-    by_begin.sort_unstable();
+    let begin_ns = |row: u32| waits[row as usize].begin_ns;
+    let mut by_begin: Vec<u32> = (0..waits.len() as u32).collect();
+    by_begin.sort_unstable_by_key(|&row| (begin_ns(row), row));
     let mut forest = Forest {
         nodes: vec![Node { weight: 1.0, since: 0, waiting: None }; tasks],
         result: Cascaded { edges: vec![0.0; edges], blamed: vec![0.0; tasks] },
@@ -48,9 +49,7 @@ pub(super) fn cascade(waits: &[Blocked], tasks: usize, edges: usize) -> Cascaded
     let mut linked = vec![0u64; waits.len().div_ceil(64)];
     for (row, wait) in waits.iter().enumerate() {
         // A wait that begins at the very instant at which another ends comes after it, unless it ends there too.
-        while let Some((_, begun)) =
-            begins.next_if(|&(begin_ns, begun)| begin_ns < wait.end_ns || begun as usize <= row)
-        {
+        while let Some(begun) = begins.next_if(|&begun| begin_ns(begun) < wait.end_ns || begun as usize <= row) {
             let other = &waits[begun as usize];
             if other.end_ns > other.begin_ns && forest.link(other) {
                 linked[begun as usize / 64] |= 1 << (begun % 64);

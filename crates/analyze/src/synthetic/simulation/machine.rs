@@ -345,7 +345,7 @@ impl<'a> Machine<'a> {
         self.tables.waits.push(SchedWait {
             task: id as u32,
             kind: thread.kind,
-            object: std::mem::take(&mut thread.object),
+            object: std::mem::take(&mut thread.object).into(),
             stack: Some(stack),
             holder: thread.holder.take(),
             waker,

@@ -59,6 +59,7 @@ global_asm!(
     slow_exit = sym crate::exit::slow_exit,
     static_enter = sym crate::static_entry::static_enter,
     loader_event = sym crate::loader::loader_event,
+    enter_region = sym crate::context::enter_region,
     thread_started = sym crate::thread::thread_started,
 );
 
@@ -102,6 +103,8 @@ unsafe extern "C" {
     pub fn transect_loader_event();
     /// Start routine of wrapped threads.
     pub fn transect_thread_start();
+    /// Where sites of feature regions report; see `trampoline.s`.
+    pub fn transect_flow_region();
     /// Where the entry code of static components' functions goes.
     pub fn transect_static_enter();
     static _DYNAMIC: u8;

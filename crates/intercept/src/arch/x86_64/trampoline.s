@@ -742,3 +742,76 @@ transect_thread_start:
     .cfi_adjust_cfa_offset -24
     jmp rax
     .cfi_endproc
+
+# Where a site of a feature region reports. rdi = kind and address of the site, rsi = stack pointer at the site, edx: see
+# `enter_region`.
+# preserved : every register, vector registers (their upper halves too: Rust's code for baseline SSE2 leaves them) and
+#             the flags included; the 128 bytes below the caller's rsp are not
+    .p2align 4
+    .hidden transect_flow_region
+    .globl transect_flow_region
+    .type transect_flow_region, @function
+transect_flow_region:
+    .cfi_startproc
+    pushfq
+    .cfi_adjust_cfa_offset 8
+    push rax
+    .cfi_adjust_cfa_offset 8
+    push rcx
+    .cfi_adjust_cfa_offset 8
+    push rdx
+    .cfi_adjust_cfa_offset 8
+    push rsi
+    .cfi_adjust_cfa_offset 8
+    push rdi
+    .cfi_adjust_cfa_offset 8
+    push r8
+    .cfi_adjust_cfa_offset 8
+    push r9
+    .cfi_adjust_cfa_offset 8
+    push r10
+    .cfi_adjust_cfa_offset 8
+    push r11
+    .cfi_adjust_cfa_offset 8
+    push rbp
+    .cfi_adjust_cfa_offset 8
+    .cfi_rel_offset rbp, 0
+    mov rbp, rsp
+    .cfi_def_cfa_register rbp
+    sub rsp, 256
+    and rsp, -16
+    cld
+    .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    movaps xmmword ptr [rsp + 16 * \n], xmm\n
+    .endr
+    call {enter_region}
+    .irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    movaps xmm\n, xmmword ptr [rsp + 16 * \n]
+    .endr
+    mov rsp, rbp
+    .cfi_def_cfa_register rsp
+    pop rbp
+    .cfi_adjust_cfa_offset -8
+    .cfi_restore rbp
+    pop r11
+    .cfi_adjust_cfa_offset -8
+    pop r10
+    .cfi_adjust_cfa_offset -8
+    pop r9
+    .cfi_adjust_cfa_offset -8
+    pop r8
+    .cfi_adjust_cfa_offset -8
+    pop rdi
+    .cfi_adjust_cfa_offset -8
+    pop rsi
+    .cfi_adjust_cfa_offset -8
+    pop rdx
+    .cfi_adjust_cfa_offset -8
+    pop rcx
+    .cfi_adjust_cfa_offset -8
+    pop rax
+    .cfi_adjust_cfa_offset -8
+    popfq
+    .cfi_adjust_cfa_offset -8
+    ret
+    .cfi_endproc

@@ -188,6 +188,7 @@
     mov rdi, [rsi + {D_RECORD}]
     lock dec dword ptr [rdi + {R_REMAINING}]
     jns .Ltimed
+.Lused_up:                           # rsi = descriptor, rdi = its record
     # Used up. The word is a line of code of this probe alone, 8-aligned: one plain store switches it. Somebody who
     # grants more at this moment may find the probe off for one epoch; nothing else can happen.
     mov rax, [rdi + {R_OFF}]
@@ -210,6 +211,34 @@
     mov rax, [rip + {globals} + {G_HEADER}]
     lock inc qword ptr [rax + {H_SELF_TOGGLES}]
     jmp .Luntimed
+
+# rsi = descriptor, rax = what a call took: counts it. Clobbers rax, rcx, rdx, rdi.
+    .macro SAMPLE
+    SHARD
+    lock inc qword ptr [rdx + {S_SAMPLES}]
+    lock add qword ptr [rdx + {S_TICKS}], rax
+    mov rdi, [rsi + {D_RECORD}]
+    mov rdx, rax
+    mov rax, [rdi + {R_MAX}]
+70: cmp rax, rdx
+    jae 71f
+    lock cmpxchg [rdi + {R_MAX}], rdx
+    jne 70b
+71: mov rax, rdx
+    mov ecx, eax                     # bucket: exact below 8, then 8 per power of two
+    cmp rax, 8
+    jb 72f
+    bsr rcx, rax
+    sub ecx, 3
+    shr rdx, cl
+    and edx, 7
+    lea ecx, [rdx + rcx * 8 + 8]
+    cmp ecx, {BUCKETS}
+    jb 72f
+    mov ecx, {BUCKETS} - 1
+72: mov rdx, [rsi + {D_HISTOGRAM}]
+    lock inc dword ptr [rdx + rcx * 4]
+    .endm
 
 # ---- exit of both
     FUNCTION transect_probe_time_exit
@@ -235,26 +264,7 @@
     jz 6f
     sub rax, rdx
     mov rsi, r8
-    SHARD
-    lock inc qword ptr [rdx + {S_SAMPLES}]
-    lock add qword ptr [rdx + {S_TICKS}], rax
-    mov rdi, [rsi + {D_RECORD}]
-    cmp [rdi + {R_MAX}], rax
-    jb .Lnew_maximum
-2:  mov ecx, eax                     # bucket: exact below 8, then 8 per power of two
-    cmp rax, 8
-    jb 3f
-    bsr rcx, rax
-    sub ecx, 3
-    mov rdx, rax
-    shr rdx, cl
-    and edx, 7
-    lea ecx, [rdx + rcx * 8 + 8]
-    cmp ecx, {BUCKETS}
-    jb 3f
-    mov ecx, {BUCKETS} - 1
-3:  mov rdx, [rsi + {D_HISTOGRAM}]
-    lock inc dword ptr [rdx + rcx * 4]
+    SAMPLE
 6:  pop r8
     pop rdi
     pop rsi
@@ -262,19 +272,469 @@
     pop rdx
     pop rax
     ret
-.Lnew_maximum:
-    mov rdx, rax
-    mov rax, [rdi + {R_MAX}]
-4:  cmp rax, rdx
-    jae 5f
-    lock cmpxchg [rdi + {R_MAX}], rdx
-    jne 4b
-5:  mov rax, rdx
-    jmp 2b
 .Llost:                              # our frames were overwritten: there is no way on
     mov rax, [rip + {globals} + {G_HEADER}]
     lock inc qword ptr [rax + {H_LOST}]
     ud2
+
+# rax = what a thread is known by -> r10 = its `ThreadScope`; clobbers rcx, r8, r9.
+    .macro THREAD_SCOPE fail
+    imul ecx, eax, 0x9E3779B1
+    shr ecx, {HASH_SHIFT}
+    mov r8d, {SEARCH}
+80: mov r10, rcx
+    shl r10, 8
+    add r10, qword ptr [rip + {globals} + {G_SCOPES}]
+    cmp qword ptr [r10], rax
+    je 83f
+    cmp qword ptr [r10], 0
+    je 81f
+    inc ecx
+    and ecx, {THREADS} - 1
+    dec r8d
+    jnz 80b
+    jmp \fail
+81: mov r9, rax
+    xor eax, eax
+    lock cmpxchg qword ptr [r10], r9
+    mov rax, r9
+    je 83f
+    jmp 80b
+83:
+    .endm
+
+# ---- latency in what the kernel keeps of the thread: its processor time, its page faults
+#
+# Both are read by a raw system call, which leaves errno and all registers but rax, rcx and r11 alone. What handlers
+# themselves use between their first and their last reading is added to the thread's `own`, and amounts are readings less
+# `own`: so the callers of a measured call are not charged for its measuring. Of a used time that leaves, of each measured
+# callee, the ways into the first and out of the last system call.
+#
+# A filter of system calls may end the program for a call that it does not know. So when the program asks for one
+# (`prctl_enter`, `syscall_enter`), `confined` is set first, and no reading is made any more. Threads are known by their
+# number, which every program has at any time; it is the frame's cookie, too: a call that returns on another thread than it
+# began on has no amount, nor has one that returns in a forked child, for which the kernel begins at 0.
+
+# -> rax = the thread's number; clobbers rcx, r11.
+    .macro READ_TID
+    mov eax, 186                     # gettid
+    syscall
+    .endm
+
+# -> rax = the thread's processor time, ns; clobbers rcx, rdi, rsi, r11.
+    .macro READ_CPU
+    sub rsp, 16
+    mov eax, 228                     # clock_gettime
+    mov edi, 3                       # CLOCK_THREAD_CPUTIME_ID
+    mov rsi, rsp
+    syscall
+    imul rax, qword ptr [rsp], 1000000000
+    add rax, [rsp + 8]
+    add rsp, 16
+    .endm
+
+# -> rax = the thread's page faults, minor and major; clobbers rcx, rdi, rsi, r11.
+    .macro READ_FAULTS
+    sub rsp, 144
+    mov eax, 98                      # getrusage
+    mov edi, 1                       # RUSAGE_THREAD
+    mov rsi, rsp
+    syscall
+    mov rax, [rsp + 64]
+    add rax, [rsp + 72]
+    add rsp, 144
+    .endm
+
+    .macro METERED_ENTER read
+    SAVE_SEVEN
+    push r10
+    push r11
+    mov rax, [rip + {globals} + {G_HEADER}]
+    cmp dword ptr [rax + {H_CONFINED}], 0
+    jne 73f
+    \read
+    push rax                         # the first reading
+    mov rsi, [rsp + 80]
+    movsxd rax, dword ptr [rsi - 4]
+    add rsi, rax
+    SHARD
+    lock inc qword ptr [rdx + {S_CALLS}]
+    mov rdi, [rsi + {D_RECORD}]
+    lock dec dword ptr [rdi + {R_REMAINING}]
+    js 74f
+    READ_TID
+    THREAD_SCOPE 75f
+    lea rdi, [rsp + 88]              # the slot
+    mov rax, rdi
+    shr rax, 12
+    FIND_OR_INSERT 75f
+    RETURN_ADDRESS 76f
+    mov [rcx + {F_RETURN}], rax
+    mov [rcx + {F_DESCRIPTOR}], rsi
+    mov rax, [r10]
+    mov [rcx + {F_COOKIE}], rax
+    mov r9, rcx
+    \read
+    pop rdx
+    sub rdx, rax
+    sub [r10 + {T_OWN}], rdx
+    sub rax, [r10 + {T_OWN}]
+    mov [r9 + {F_START}], rax
+    pop r11
+    pop r10
+    RESTORE_SEVEN
+    stc
+    ret
+73: lock inc qword ptr [rax + {H_UNREAD}]
+    pop r11
+    pop r10
+    mov rsi, [rsp + 56]
+    movsxd rax, dword ptr [rsi - 4]
+    add rsi, rax
+    SHARD
+    lock inc qword ptr [rdx + {S_CALLS}]
+    mov rdi, [rsi + {D_RECORD}]
+    lock dec dword ptr [rdi + {R_REMAINING}]
+    js .Lused_up
+    jmp .Luntimed
+74: add rsp, 8
+    pop r11
+    pop r10
+    jmp .Lused_up
+75: add rsp, 8
+    pop r11
+    pop r10
+    jmp .Lno_frame
+76: add rsp, 8
+    pop r11
+    pop r10
+    jmp .Luntimed
+    .endm
+
+    .macro METERED_EXIT read
+    push rax
+    push rdx
+    push rcx
+    push rsi
+    push rdi
+    push r8
+    push r9
+    push r10
+    push r11
+    xor r9d, r9d
+    mov rax, [rip + {globals} + {G_HEADER}]
+    cmp dword ptr [rax + {H_CONFINED}], 0
+    jne 73f
+    \read
+    mov r9, rax
+    READ_TID
+    xchg rax, r9
+73: push rax                         # the first reading; r9 = the thread, 0 if nothing was read
+    lea rdi, [rsp + 88]              # the slot
+    FIND .Llost
+    mov rax, [rcx + {F_RETURN}]
+    mov [rdi], rax
+    mov rsi, [rcx + {F_DESCRIPTOR}]
+    mov qword ptr [rcx + {F_DESCRIPTOR}], 0
+    mov rdi, [rcx + {F_START}]
+    mov rax, r9
+    cmp rax, [rcx + {F_COOKIE}]
+    jne 74f
+    THREAD_SCOPE 74f
+    mov rax, [rsp]
+    sub rax, [r10 + {T_OWN}]
+    sub rax, rdi
+    js 74f
+    SAMPLE
+    \read
+    sub rax, [rsp]
+    add [r10 + {T_OWN}], rax
+    jmp 75f
+74: mov rax, [rip + {globals} + {G_HEADER}]
+    lock inc qword ptr [rax + {H_UNREAD}]
+75: add rsp, 8
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rcx
+    pop rdx
+    pop rax
+    ret
+    .endm
+
+    FUNCTION transect_probe_cpu_enter
+    METERED_ENTER READ_CPU
+
+    FUNCTION transect_probe_cpu_exit
+    METERED_EXIT READ_CPU
+
+    FUNCTION transect_probe_faults_enter
+    METERED_ENTER READ_FAULTS
+
+    FUNCTION transect_probe_faults_exit
+    METERED_EXIT READ_FAULTS
+
+# int prctl(int option, ...): 22 is PR_SET_SECCOMP, 59 PR_SET_SYSCALL_USER_DISPATCH.
+    FUNCTION transect_probe_prctl_enter
+    cmp edi, 22
+    je .Lconfined
+    cmp edi, 59
+    je .Lconfined
+    clc
+    ret
+.Lconfined:
+    push rax
+    mov rax, [rip + {globals} + {G_HEADER}]
+    mov dword ptr [rax + {H_CONFINED}], 1
+    pop rax
+    clc
+    ret
+
+# long syscall(long number, ...): 317 is seccomp, 157 prctl.
+    FUNCTION transect_probe_syscall_enter
+    cmp rdi, 317
+    je .Lconfined
+    cmp rdi, 157
+    jne 1f
+    cmp esi, 22
+    je .Lconfined
+    cmp esi, 59
+    je .Lconfined
+1:  clc
+    ret
+
+# ---- a function and its callees, for a while: the walk
+#
+# The one function (the *parent*) is timed from its outermost entry to that one's return, on each thread; a callee is
+# timed if it returns into the parent's code while the parent is being timed, and no callee is open. What a thread is in
+# is kept in its `ThreadScope`, found by the thread pointer (`fs:[0]` points to itself: the controller has looked), which
+# it alone writes: no instruction is locked but for a thread's first call. "Open" means that the slot is not 0. An entry
+# at or above the open slot says that the open call was left without a return.
+#
+# A function that is left by a jump to a callee has its return site in the callee's slot: the callee is open from then on,
+# without a frame of its own, and both end at the same return.
+
+# -> rax = now; clobbers rdx.
+    .macro NOW
+    rdtsc
+    shl rdx, 32
+    or rax, rdx
+    .endm
+
+# -> r10 = this thread's scope; clobbers rax, rcx, r8, r9.
+    .macro THREAD fail
+    mov rax, qword ptr fs:[0]
+    THREAD_SCOPE \fail
+    .endm
+
+    FUNCTION transect_probe_scope_enter
+    SAVE_SEVEN
+    push r10
+    mov rsi, [rsp + 64]
+    movsxd rax, dword ptr [rsi - 4]
+    add rsi, rax
+    lea rdi, [rsp + 72]
+    THREAD .Lscope_lost
+    mov rdx, [r10 + {T_PARENT_SLOT}]
+    test rdx, rdx
+    jz 1f
+    cmp rdi, rdx
+    jb .Lscope_miss                  # it has called itself
+1:  mov rax, rdi
+    shr rax, 12
+    FIND_OR_INSERT .Lscope_lost
+    RETURN_ADDRESS .Lscope_untimed
+    mov r8, [rsi + {D_USER_EXIT}]
+    mov rdx, [r10 + {T_PARENT_CALLS}]
+    cmp rdx, [r8 + {C_LIMIT}]
+    jae .Lscope_used_up
+    mov [rcx + {F_RETURN}], rax
+    mov [rcx + {F_DESCRIPTOR}], rsi
+    mov qword ptr [rcx + {F_COOKIE}], 0
+    mov qword ptr [rcx + {F_START}], 0
+    cmp qword ptr [r10 + {T_PARENT_SLOT}], 0
+    jne .Lscope_left
+2:  mov qword ptr [r10 + {T_CALLEE_SLOT}], 0
+    inc qword ptr [r10 + {T_PARENT_CALLS}]
+    NOW
+    mov [r10 + {T_PARENT_START}], rax
+    mov [r10 + {T_PARENT_SLOT}], rdi
+    pop r10
+    RESTORE_SEVEN
+    stc
+    ret
+.Lscope_left:                        # the open call was left without a return: it is known how long it lasted if it threw
+    inc qword ptr [r10 + {T_PARENT_LEFT}]
+    mov rax, [r10 + {T_THROWN}]
+    test rax, rax
+    jz 2b
+    mov qword ptr [r10 + {T_THROWN}], 0
+    mov rdx, rax
+    sub rdx, [r10 + {T_PARENT_START}]
+    add [r10 + {T_PARENT_TICKS}], rdx
+    cmp qword ptr [r10 + {T_CALLEE_SLOT}], 0
+    je 2b
+    sub rax, [r10 + {T_CALLEE_START}]
+    mov rdx, [r10 + {T_CALLEE_INDEX}]
+    and edx, 3
+    add [r10 + {T_CALLEE_TICKS} + rdx * 8], rax
+    jmp 2b
+
+    FUNCTION transect_probe_callee_enter
+    SAVE_SEVEN
+    push r10
+    mov rsi, [rsp + 64]
+    movsxd rax, dword ptr [rsi - 4]
+    add rsi, rax
+    mov r8, [rsi + {D_USER_EXIT}]
+    mov rdx, [rsp + 72]
+    lea rdi, [rsp + 72]
+    .set at, {C_CALLERS}
+    .rept 4
+    mov rax, rdx
+    sub rax, [r8 + at]
+    cmp rax, [r8 + at + 8]
+    jb .Lcallee_called
+    .set at, at + 16
+    .endr
+    .set at, {C_JUMPERS}
+    .rept 4
+    mov rax, rdx
+    sub rax, [r8 + at]
+    cmp rax, [r8 + at + 8]
+    jb .Lcallee_jumped
+    .set at, at + 16
+    .endr
+.Lscope_miss:                        # rsi = descriptor
+    mov r8, [rsi + {D_USER_EXIT}]
+    mov rax, [r8 + {C_MISSES}]
+    inc rax
+    mov [r8 + {C_MISSES}], rax
+    cmp rax, [r8 + {C_MISS_LIMIT}]
+    jae .Lscope_used_up
+.Lscope_untimed:
+    pop r10
+    RESTORE_SEVEN
+    clc
+    ret
+.Lscope_lost:
+    mov rax, [rip + {globals} + {G_HEADER}]
+    lock inc qword ptr [rax + {H_UNTIMED}]
+    jmp .Lscope_untimed
+.Lscope_used_up:                     # rsi = descriptor, r8 = rules: called too often, it switches itself off
+    mov rdi, [rsi + {D_RECORD}]
+    mov rax, [rdi + {R_OFF}]
+    mov rdx, [rdi + {R_WORD}]
+    mov [rdx], rax
+    mov dword ptr [r8 + {C_USED_UP}], 1
+    jmp .Lscope_untimed
+.Lcallee_called:
+    THREAD .Lscope_lost
+    cmp qword ptr [r10 + {T_PARENT_SLOT}], 0
+    je .Lscope_miss
+    mov rdx, [r10 + {T_CALLEE_SLOT}]
+    test rdx, rdx
+    jz 1f
+    cmp rdi, rdx
+    jb .Lscope_miss                  # inside of a callee
+1:  mov rax, rdi
+    shr rax, 12
+    FIND_OR_INSERT .Lscope_lost
+    RETURN_ADDRESS .Lscope_untimed
+    mov r8, [rsi + {D_USER_EXIT}]
+    mov r9d, [r8 + {C_INDEX}]
+    and r9d, 3
+    mov rdx, [r10 + {T_CALLEE_CALLS} + r9 * 8]
+    cmp rdx, [r8 + {C_LIMIT}]
+    jae .Lscope_used_up
+    mov [rcx + {F_RETURN}], rax
+    mov [rcx + {F_DESCRIPTOR}], rsi
+    mov qword ptr [rcx + {F_COOKIE}], 0
+    mov qword ptr [rcx + {F_START}], 0
+    cmp qword ptr [r10 + {T_CALLEE_SLOT}], 0
+    je 2f
+    inc qword ptr [r10 + {T_CALLEE_LEFT}]
+2:  mov [r10 + {T_CALLEE_INDEX}], r9
+    inc qword ptr [r10 + {T_CALLEE_CALLS} + r9 * 8]
+    NOW
+    mov [r10 + {T_CALLEE_START}], rax
+    mov [r10 + {T_CALLEE_SLOT}], rdi
+    pop r10
+    RESTORE_SEVEN
+    stc
+    ret
+.Lcallee_jumped:
+    THREAD .Lscope_lost
+    mov r8, [rsi + {D_USER_EXIT}]
+    mov ecx, [r8 + {C_INDEX}]
+    and ecx, 3
+    cmp rdi, [r10 + {T_CALLEE_SLOT}]
+    je 1f
+    cmp rdi, [r10 + {T_PARENT_SLOT}]
+    jne .Lscope_miss
+    cmp qword ptr [r10 + {T_CALLEE_SLOT}], 0
+    jne .Lscope_miss
+    NOW
+    jmp 2f
+1:  NOW                              # one callee has left for another
+    mov rdx, rax
+    sub rdx, [r10 + {T_CALLEE_START}]
+    mov r8, [r10 + {T_CALLEE_INDEX}]
+    and r8d, 3
+    add [r10 + {T_CALLEE_TICKS} + r8 * 8], rdx
+2:  mov [r10 + {T_CALLEE_INDEX}], rcx
+    inc qword ptr [r10 + {T_CALLEE_CALLS} + rcx * 8]
+    mov [r10 + {T_CALLEE_START}], rax
+    mov [r10 + {T_CALLEE_SLOT}], rdi
+    jmp .Lscope_untimed
+
+    FUNCTION transect_probe_scope_exit
+    push rax
+    push rdx
+    push rcx
+    push rsi
+    push rdi
+    push r8
+    push r9
+    push r10
+    NOW
+    mov rsi, rax
+    lea rdi, [rsp + 72]              # the slot
+    FIND .Llost
+    mov rax, [rcx + {F_RETURN}]
+    mov [rdi], rax
+    mov qword ptr [rcx + {F_DESCRIPTOR}], 0
+    THREAD 3f
+    cmp rdi, [r10 + {T_CALLEE_SLOT}]
+    jne 1f
+    mov rax, rsi
+    sub rax, [r10 + {T_CALLEE_START}]
+    mov rcx, [r10 + {T_CALLEE_INDEX}]
+    and ecx, 3
+    mov qword ptr [r10 + {T_CALLEE_SLOT}], 0
+    add [r10 + {T_CALLEE_TICKS} + rcx * 8], rax
+1:  cmp rdi, [r10 + {T_PARENT_SLOT}]
+    jne 3f
+    sub rsi, [r10 + {T_PARENT_START}]
+    cmp qword ptr [r10 + {T_CALLEE_SLOT}], 0
+    je 2f
+    inc qword ptr [r10 + {T_CALLEE_LEFT}]
+    mov qword ptr [r10 + {T_CALLEE_SLOT}], 0
+2:  mov qword ptr [r10 + {T_PARENT_SLOT}], 0
+    mov qword ptr [r10 + {T_THROWN}], 0
+    add [r10 + {T_PARENT_TICKS}], rsi
+3:  pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rcx
+    pop rdx
+    pop rax
+    ret
 
 # ---- handlers of the user, in three tiers
 #
@@ -526,6 +986,111 @@
     RESTORE_ALL
     RESTORE_INTEGERS
     ret
+
+# ---- an event of a feature region
+#
+# At a region site only: the caller has stepped over the red zone, the flags are dead. The thread is known by its number,
+# which lies at a fixed place behind the thread pointer; a table leads from there to its ring (`event-abi`, region_arena).
+# The descriptor's `user_exit` is the event's `what`.
+
+    FUNCTION transect_probe_region_and_flows
+    push rdi
+    push rsi
+    push rdx
+    mov rsi, [rsp + 24]
+    movsxd rdi, dword ptr [rsi - 4]
+    mov edx, [rsi + rdi + {D_HISTOGRAM}]
+    mov rdi, [rsi + rdi + {D_USER_EXIT}]
+    lea rsi, [rsp + 160]             # three registers, P, the red zone
+    call [rip + {globals} + {G_FLOW_REGION}]
+    pop rdx
+    pop rsi
+    pop rdi                          # and on into the event
+
+    FUNCTION transect_probe_region
+    push rax
+    push rcx
+    push rdx
+    push rsi
+    mov rax, [rip + {globals} + {G_TID_OFFSET}]
+    mov rdx, [rip + {globals} + {G_REGIONS}]
+    mov eax, dword ptr fs:[rax]
+    imul ecx, eax, 0x9E3779B1
+    shr ecx, {TID_SHIFT}
+    mov rsi, [rdx + rcx * 8 + {TIDS}]
+    cmp esi, eax
+    jne .Lregion_search
+1:  shr rsi, 32
+    jz .Lregion_look
+    mov ecx, esi
+    shl rcx, 7
+    lea rcx, [rdx + rcx + {RINGS_BEFORE}]
+    mov rax, [rcx + {RING_WRITTEN}]
+    cmp rax, [rcx + {RING_LOOK_AT}]
+    jae .Lregion_look
+2:  rdtsc
+    shl rdx, 32
+    or rdx, rax
+    mov eax, 1
+    xadd [rcx + {RING_WRITTEN}], rax # a signal handler that comes between has places of its own
+    and eax, {RING_LAST}
+    mov rsi, [rcx + {RING_PLACES}]
+    lea rax, [rax + rax * 2]
+    lea rsi, [rsi + rax * 8]
+    mov [rsi + {E_TICKS}], rdx
+    lea rax, [rsp + 168]             # four registers, P, the red zone
+    mov [rsi + {E_STACK}], rax
+    mov rax, [rsp + 32]
+    movsxd rdx, dword ptr [rax - 4]
+    mov rax, [rax + rdx + {D_USER_EXIT}]
+    mov [rsi + {E_WHAT}], rax        # last: it says that the event is there
+3:  pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+    ret
+.Lregion_search:                     # eax = tid, ecx = place, rdx = the file
+    push rdi
+    mov edi, {TID_SEARCH}
+4:  inc ecx
+    and ecx, {TID_LAST}
+    mov rsi, [rdx + rcx * 8 + {TIDS}]
+    cmp esi, eax
+    je 5f
+    test rsi, rsi
+    jz 6f
+    dec edi
+    jnz 4b
+6:  pop rdi
+    jmp .Lregion_look
+5:  pop rdi
+    jmp 1b
+.Lregion_look:                       # a new thread, or time to look how far the recorder is
+    mov rax, [rsp + 32]
+    movsxd rcx, dword ptr [rax - 4]
+    add rax, rcx                     # the descriptor
+    push rdi
+    push r8
+    push r9
+    push r10
+    push r11
+    push rbp
+    mov rbp, rsp
+    SAVE_VECTORS
+    mov rdi, rax
+    call {region_look}
+    RESTORE_VECTORS
+    mov rsp, rbp
+    pop rbp
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    mov rcx, rax
+    test rax, rax
+    jnz 2b
+    jmp 3b
 
 # ---- entries only, called straight from the word
 #

@@ -17,25 +17,32 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         text("file", rows, |f| &f.file),
         int32("line", rows, |f| f.line),
         boolean("inlined", rows, |f| f.inlined),
-        text("space", rows, |f| match f.space {
-            Space::User => USER,
-            Space::Kernel => KERNEL,
-        }),
+        text("space", rows, |f| space_word(f.space)),
     ]
 }
 
-pub(crate) fn read(table: &TableReader, components: usize) -> Result<Vec<StackFrame>, StoreError> {
-    let parse = |word: &str| match word {
+pub(crate) fn space_word(space: Space) -> &'static str {
+    match space {
+        Space::User => USER,
+        Space::Kernel => KERNEL,
+    }
+}
+
+pub(crate) fn parse_space(word: &str) -> Option<Space> {
+    match word {
         USER => Some(Space::User),
         KERNEL => Some(Space::Kernel),
         _ => None,
-    };
+    }
+}
+
+pub(crate) fn read(table: &TableReader, components: usize) -> Result<Vec<StackFrame>, StoreError> {
     let mut function = table.text("function")?.into_iter();
     let mut component = table.optional_ids("component_id", components)?.into_iter();
     let mut file = table.text("file")?.into_iter();
     let mut line = table.int32("line")?.into_iter();
     let mut inlined = table.boolean("inlined")?.into_iter();
-    let mut space = table.words("space", parse)?.into_iter();
+    let mut space = table.words("space", parse_space)?.into_iter();
     Ok(std::iter::from_fn(|| {
         Some(StackFrame {
             function: function.next()?,

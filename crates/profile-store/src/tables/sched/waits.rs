@@ -1,3 +1,6 @@
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use transect_profile_model::{Party, Profile, SchedWait, WaitKind};
 
 use super::super::{id, int32, int64, optional_int64, text};
@@ -45,6 +48,37 @@ pub(crate) fn dangling(profile: &Profile, rows: &[SchedWait]) -> Option<usize> {
 }
 
 pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<Vec<SchedWait>, StoreError> {
+    let mut waits = Vec::with_capacity(table.rows());
+    let mut objects = Shared::default();
+    // Block by block: all columns of a long table take more than its rows.
+    for block in table.blocks() {
+        read_block(&block, tasks, stacks, &mut objects, &mut waits)?;
+    }
+    Ok(waits)
+}
+
+/// Texts that occur again and again, each kept once.
+#[derive(Default)]
+struct Shared(HashSet<Arc<str>>);
+
+impl Shared {
+    fn text(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&new));
+        new
+    }
+}
+
+fn read_block(
+    table: &TableReader,
+    tasks: usize,
+    stacks: usize,
+    objects: &mut Shared,
+    waits: &mut Vec<SchedWait>,
+) -> Result<(), StoreError> {
     let parties = |task: &str, stack: &str| -> Result<Vec<Option<Party>>, StoreError> {
         let stack = table.optional_ids(stack, stacks)?;
         let task = table.optional_ids(task, tasks)?.into_iter();
@@ -52,7 +86,7 @@ pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<V
     };
     let mut task = table.ids("task_id", tasks)?.into_iter();
     let mut kind = table.words("kind", WaitKind::parse)?.into_iter();
-    let mut object = table.text("object")?.into_iter();
+    let mut object = table.each_text("object", |text| objects.text(text))?.into_iter();
     let mut stack = table.optional_ids("stack_id", stacks)?.into_iter();
     let mut holder = parties("holder_id", "holder_stack_id")?.into_iter();
     let mut waker = parties("waker_id", "waker_stack_id")?.into_iter();
@@ -62,7 +96,6 @@ pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<V
     let mut ns = table.int64("ns")?.into_iter();
     let mut idle_ns = table.int64("idle_ns")?.into_iter();
     let mut holder_gain_ns = table.int64("holder_gain_ns")?.into_iter();
-    let mut waits = Vec::with_capacity(table.rows());
     waits.extend(std::iter::from_fn(|| {
         Some(SchedWait {
             task: task.next()?,
@@ -79,5 +112,5 @@ pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<V
             holder_gain_ns: holder_gain_ns.next()?,
         })
     }));
-    Ok(waits)
+    Ok(())
 }

@@ -34,12 +34,17 @@ fn settings() -> SchedSettings {
     SchedSettings {
         processors: 4,
         min_parallelism: 3,
+        stack_period_ns: SchedSettings::STACK_PERIOD_NS,
+        kernel_halves: false,
+        event: Default::default(),
+        wait_budget: 0,
         stack_depth: 64,
         sample_hz: 1000,
         per_process: false,
         waits: true,
         stacks: true,
         publish_threads: false,
+        system_calls: false,
     }
 }
 
@@ -188,20 +193,7 @@ fn empty() -> Profile {
         "machine": {"hostname": "", "kernel": "", "cpu": "", "cpus": 4, "memory_bytes": 0},
         "clock": {"source": "tsc", "ticks_per_ns": 1.0, "timed_call_ns": 0.0, "counted_call_ns": 0.0},
     });
-    Profile {
-        meta: serde_json::from_value(meta).unwrap(),
-        components: Vec::new(),
-        processes: Vec::new(),
-        threads: Vec::new(),
-        flows: Vec::new(),
-        waits: Vec::new(),
-        locks: Vec::new(),
-        trace: Vec::new(),
-        latency: Vec::new(),
-        latency_slices: Vec::new(),
-        sched: SchedTables::default(),
-        loss: Vec::new(),
-    }
+    Profile::new(serde_json::from_value(meta).unwrap())
 }
 
 fn totals(now: u64, busy_ns: u64) -> Totals {
@@ -346,7 +338,7 @@ fn one_wait_in_words() {
     let (profile, _) = tables(events.iter(), totals(now, 65));
     let sched = &profile.sched;
     let wait = &sched.waits[0];
-    assert_eq!((wait.kind, wait.object.as_str(), wait.count), (WaitKind::Mutex, "0x1018", 1));
+    assert_eq!((wait.kind, &*wait.object, wait.count), (WaitKind::Mutex, "0x1018", 1));
     assert_eq!((wait.begin_ns, wait.end_ns, wait.ns, wait.idle_ns, wait.holder_gain_ns), (100, 160, 60, 30, 60));
     assert_eq!(wait.holder.map(|party| (party.task, party.stack)), Some((0, wait.stack)));
     assert_eq!(wait.waker.map(|party| (party.task, party.stack)), Some((0, None)));
@@ -378,7 +370,11 @@ fn threads_that_live_at_the_end_have_their_slice_or_their_wait() {
             && task.event == task_event::EXIT
         {
             // Without a name, as it is read from the kernel's state at the end.
-            open.push(OpenThread { task: sched_task { comm: [0; 16], event: task_event::BORN, ..*task }, wait: None });
+            open.push(OpenThread {
+                task: sched_task { comm: [0; 16], event: task_event::BORN, ..*task },
+                wait: None,
+                brief: None,
+            });
         }
     }
     events.retain(|event| !matches!(event, Event::Task(task) if task.event == task_event::EXIT));

@@ -123,6 +123,11 @@ const FUTEX_PRIVATE: u64 = 128;
 const CONTENDED: u64 = 2;
 const NUMBER_FUTEX: i64 = 202;
 
+/// Whether an operation of `futex` waits for a word whose owner the kernel knows.
+pub fn locks_with_inheritance(operation: u64) -> bool {
+    matches!(operation & FUTEX_COMMAND, FUTEX_LOCK_PI | FUTEX_LOCK_PI2 | FUTEX_WAIT_REQUEUE_PI)
+}
+
 /// A futex is what the functions say that wait on it; without names, what its arguments say.
 fn futex(blocked: &Blocked<'_>) -> WaitKind {
     if let Some(user) = blocked.user {

@@ -197,3 +197,26 @@ fn the_kernels_functions_tell_where_the_call_does_not() {
     let read = ["folio_wait_bit_common", "filemap_read", "vfs_read"];
     assert_eq!(of(0, &read), WaitKind::FileRead);
 }
+
+#[test]
+fn only_the_c_librarys_locks_name_their_owner() {
+    let names_owner = |functions: &[&str]| user(functions).is_some_and(UserWait::names_owner);
+    for functions in [
+        &["__lll_lock_wait", "___pthread_mutex_lock", "worker"][..],
+        &["sub_8a3b0", "pthread_mutex_lock", "std::mutex::lock()", "worker"],
+        &["__futex_lock_pi64", "__pthread_mutex_lock_full", "pthread_mutex_lock", "worker"],
+        &["sub_1", "sub_2", "pthread_rwlock_wrlock", "main"],
+        &["__futex_abstimed_wait_common64", "__pthread_clockjoin_ex", "std::thread::join()", "main"],
+    ] {
+        assert!(names_owner(functions), "{functions:?}");
+    }
+    for functions in [
+        &["syscall", "std::sys::sync::mutex::futex::Mutex::lock_contended", "app::work"][..],
+        &["__lll_lock_wait_private", "_int_free", "free", "drop"],
+        &["sub_1", "pthread_cond_timedwait", "take_gil", "main"],
+        &["sub_1", "gomp_mutex_lock_slow", "GOMP_critical_start"],
+        &["sub_1", "__new_sem_wait_slow64", "sem_wait", "main"],
+    ] {
+        assert!(!names_owner(functions), "{functions:?}");
+    }
+}

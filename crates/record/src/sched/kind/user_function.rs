@@ -4,7 +4,10 @@ use transect_profile_model::WaitKind;
 
 /// What the user half of a stack waits in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct UserWait(WaitKind);
+pub struct UserWait {
+    kind: WaitKind,
+    names_owner: bool,
+}
 
 /// Frames from the leaf on that can name the wait: a library's internals are seldom deeper.
 const FRAMES: usize = 14;
@@ -182,12 +185,22 @@ const LIBRARIES: &[(&str, WaitKind)] = &[
     ("libtbb.", WaitKind::Condition),
 ];
 
+/// Functions of the C library that wait for a lock, or a thread, whose memory names who holds it.
+#[rustfmt::skip]
+const NAMES_OWNER: &[Name] = &[
+    Begins("pthread_mutex_lock"), Begins("pthread_mutex_timedlock"), Begins("pthread_mutex_clocklock"),
+    Begins("pthread_mutex_cond_lock"), Begins("pthread_mutex_trylock"), Begins("pthread_rwlock_"),
+    Is("mtx_lock"), Is("mtx_timedlock"), Begins("pthread_join"), Begins("pthread_clockjoin"), Begins("pthread_timedjoin"),
+    Is("thrd_join"),
+];
+
 impl UserWait {
     /// What the user half of a stack waits in, from functions and file names of their components, leaf first; `None`
     /// if no name tells.
     pub fn of<'a>(frames: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<Self> {
         let near = frames.take(FRAMES);
         let plain = near.clone().map(|(function, _)| plain(function));
+        let names_owner = plain.clone().any(|function| NAMES_OWNER.iter().any(|name| name.matches(function)));
         let found = |table: &[(Name, WaitKind)]| {
             let kind = |function: &str| table.iter().find(|(name, _)| name.matches(function)).map(|(_, kind)| *kind);
             plain.clone().find_map(kind)
@@ -200,12 +213,18 @@ impl UserWait {
                     LIBRARIES.iter().find(|(begin, _)| component.starts_with(begin)).map(|(_, kind)| *kind)
                 })
             })
-            .map(Self)
+            .map(|kind| Self { kind, names_owner })
     }
 
     /// The kind.
     pub fn kind(self) -> WaitKind {
-        self.0
+        self.kind
+    }
+
+    /// Whether the memory waited for holds its owner's number, as glibc's locks and thread ends do: other locks have anything
+    /// there, which in a pid namespace of small numbers may look like one.
+    pub fn names_owner(self) -> bool {
+        self.names_owner
     }
 }
 

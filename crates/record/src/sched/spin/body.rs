@@ -45,10 +45,8 @@ impl Body {
     /// True if it does nothing but wait.
     pub fn waits(&self) -> bool {
         let leaves = |instruction: &&Instruction| {
-            matches!(
-                instruction.flow_control(),
-                FlowControl::Call | FlowControl::IndirectCall | FlowControl::IndirectBranch | FlowControl::Interrupt
-            ) || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Push | Mnemonic::Pop)
+            matches!(instruction.flow_control(), FlowControl::IndirectBranch | FlowControl::Interrupt)
+                || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Push | Mnemonic::Pop)
         };
         if self.instructions.iter().any(|instruction| leaves(&instruction)) {
             return false;
@@ -60,6 +58,10 @@ impl Body {
         });
         let carried = self.carried();
         if carried.stores {
+            return false;
+        }
+        // What is called may work; but who pauses after each call asks it whether to go on.
+        if !pauses && self.instructions.iter().any(is_call) {
             return false;
         }
         match pauses {
@@ -81,7 +83,10 @@ impl Body {
         let mut carried = Carried::default();
         // Up to here a branch may have skipped the code.
         let mut skipped_until = self.top;
-        for instruction in &self.instructions {
+        // A call leaves the stack as it was; what it returns is new in every turn.
+        let own: Vec<Instruction> =
+            self.instructions.iter().filter(|instruction| !is_call(instruction)).copied().collect();
+        for instruction in &own {
             let conditional = instruction.ip() < skipped_until;
             carried.follow(instruction, factory.info(instruction), conditional);
             let target = if is_branch(instruction) { instruction.near_branch_target() } else { 0 };
@@ -89,7 +94,7 @@ impl Body {
                 skipped_until = skipped_until.max(target);
             }
         }
-        carried.conclude(&self.instructions, &mut factory);
+        carried.conclude(&own, &mut factory);
         carried
     }
 }
@@ -128,6 +133,10 @@ fn on_a_turn(instructions: &[Instruction]) -> Vec<bool> {
         }
     }
     from_top.into_iter().zip(to_end).map(|(reached, ends)| reached && ends).collect()
+}
+
+fn is_call(instruction: &Instruction) -> bool {
+    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
 }
 
 fn is_branch(instruction: &Instruction) -> bool {

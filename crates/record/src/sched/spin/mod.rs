@@ -6,6 +6,7 @@
 
 mod body;
 mod carried;
+pub mod runtime;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use transect_binary_info::Object;

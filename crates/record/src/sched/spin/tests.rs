@@ -31,6 +31,7 @@ LOOP ticket_pause(atomic_long *next) { long mine = atomic_fetch_add(next, 1); wh
 LOOP bounded(atomic_int *p, int turns) { for (int i = 0; i < turns; i++) { if (atomic_load(p)) return; __builtin_ia32_pause(); } }
 LOOP two_flags(volatile int *a, volatile int *b) { while (!*a && !*b) ; }
 LOOP sense(volatile int *sense, int mine) { while (*sense != !mine) ; }
+LOOP wait_asking(int (*done)(void)) { while (!done()) __builtin_ia32_pause(); }
 LOOP spin_bit(atomic_uint *word) { while (atomic_load_explicit(word, memory_order_acquire) & 1u) ; }
 int main(void) { return 0; }
 "#;
@@ -66,6 +67,7 @@ LOOP void sort(long *a, long n) { for (long i = 1; i < n; i++) { long v = a[i], 
 LOOP void update(_Atomic long *p, long v) { long old; do { old = atomic_load(p); } while (!atomic_compare_exchange_weak(p, &old, old + v)); }
 LOOP void push(_Atomic(struct node *) *head, struct node *n) { n->next = atomic_load(head); while (!atomic_compare_exchange_weak(head, &n->next, n)) ; }
 LOOP long adds(_Atomic long *p, long n) { for (long i = 0; i < n; i++) atomic_fetch_add(p, 1); return *p; }
+LOOP void work_through(int (*step)(void)) { while (step()) ; }
 LOOP long until(volatile int *stop) { long n = 0; while (!*stop) n++; return n; }
 LOOP long locked(_Atomic int *lock, long *shared, long n) {
     for (long i = 0; i < n; i++) { while (atomic_exchange(lock, 1)) __builtin_ia32_pause(); *shared += i; atomic_store(lock, 0); } return *shared; }

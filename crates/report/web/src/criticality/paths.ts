@@ -1,11 +1,11 @@
 // Critical paths: flame graph, and the lines of the chosen function.
 
 import { h, printable } from "../dom";
+import { flameGraph } from "../flame_graph";
 import { count, duration, exact, exactNs, percent, plural } from "../format";
 import type { Criticality, CriticalPath } from "../report";
 import { section } from "../section";
 import { type CallNode, callTree, pathsBelow, total } from "./call_tree";
-import { flameGraph } from "./flame_graph";
 
 const MOST_LINES = 14;
 
@@ -14,7 +14,23 @@ type Weight = "criticality" | "corrected";
 export function pathSection(view: Criticality, left: number): HTMLElement {
   const elapsed = Math.max(1, view.elapsed_ns);
   const panel = h("div", { class: "flame-panel", id: "flame-panel", "aria-live": "polite" });
-  const graph = flameGraph(elapsed, (node) => panel.replaceChildren(...describe(node, elapsed)));
+  const graph = flameGraph<CallNode>({
+    id: "flame",
+    label: "Critical call paths. Arrows go to callers, callees and neighbours; Enter makes a function the whole width.",
+    value: total,
+    classes: (node) => (waits(node) ? "waits" : spins(node) ? "spins" : ""),
+    small: (node) => ` ${duration(total(node))}`,
+    lines: (node) => [
+      node.name,
+      node.component,
+      `${percent(total(node) / elapsed)} of the elapsed time, ${exactNs(total(node))}`,
+      node.own > 0 ? `itself ${percent(node.own / elapsed)}` : "",
+      node.spin > 0 ? `spinning ${percent(node.spin / Math.max(1, total(node)))} of it` : "",
+      waits(node) ? "waiting while all threads waited" : "",
+    ],
+    shade: (node) => node.name,
+    show: (node) => panel.replaceChildren(...describe(node, elapsed)),
+  });
   const weights: Record<Weight, (path: CriticalPath) => number> = {
     criticality: (path) => path.criticality_ns,
     corrected: (path) => path.corrected_ns ?? path.criticality_ns,
@@ -45,6 +61,14 @@ export function pathSection(view: Criticality, left: number): HTMLElement {
           left > 0 ? h("p", { class: "graph-note" }, `${exact(left)} paths of little criticality are left out here; transect report --view criticality --format json has all.`) : null,
         ),
   );
+}
+
+function waits(node: CallNode): boolean {
+  return node.waiting > node.running;
+}
+
+function spins(node: CallNode): boolean {
+  return node.spin > total(node) / 2;
 }
 
 export function estimate(): HTMLElement {

@@ -1,6 +1,7 @@
 // A logarithmic axis of durations.
 
 import { duration } from "../format";
+import type { Measure } from "./amount";
 
 /** Durations below this are drawn as it: a logarithm has no place for 0. */
 const LEAST_NS = 0.5;
@@ -39,14 +40,14 @@ export interface Tick {
   label: string;
 }
 
-/** Round durations on the axis: powers of ten, with 2 and 5 between where there is room. */
-export function durationTicks(axis: LogAxis, most: number): Tick[] {
+/** Round amounts on the axis: powers of ten, with 2 and 5 between where there is room. */
+export function amountTicks(axis: LogAxis, measure: Measure, most: number): Tick[] {
   for (const steps of [[1, 2, 5], [1, 3], [1]]) {
     const ticks: Tick[] = [];
     for (let power = Math.floor(Math.log10(axis.low)); 10 ** power <= axis.high; power += 1) {
       for (const step of steps) {
         const value = step * 10 ** power;
-        if (value >= axis.low && value <= axis.high && value >= 1) ticks.push({ value, label: short(duration(value)) });
+        if (value >= axis.low && value <= axis.high && value >= 1) ticks.push({ value, label: short(measure.short(value)) });
       }
     }
     if (ticks.length <= most) return ticks;

@@ -3,7 +3,8 @@
 import { h } from "../dom";
 import { count, duration, exact, plural } from "../format";
 import type { HeatFunction, LatencyHeat, LatencyRow } from "../report";
-import { durationTicks, type LogAxis, logAxis, timeTicks } from "./axis";
+import type { Measure } from "./amount";
+import { amountTicks, type LogAxis, logAxis, timeTicks } from "./axis";
 import { histogram } from "./distribution";
 
 const HEIGHT = 300;
@@ -32,7 +33,7 @@ export interface Picture {
   show(row: LatencyRow, picture: HeatFunction | undefined): void;
 }
 
-export function picture(heat: LatencyHeat): Picture {
+export function picture(heat: LatencyHeat, measure: Measure): Picture {
   const canvas = h("canvas", { id: "latency-canvas", role: "img" });
   const tip = h("div", { class: "latency-tip", hidden: true });
   const key = h("canvas", { class: "latency-key", width: 120, height: 10, "aria-hidden": "true" });
@@ -85,7 +86,7 @@ export function picture(heat: LatencyHeat): Picture {
     context.lineWidth = 1;
     context.textAlign = "right";
     context.textBaseline = "middle";
-    for (const tick of durationTicks(axis, 14)) {
+    for (const tick of amountTicks(axis, measure, 14)) {
       const at = snap(y(axis.at(tick.value)));
       context.globalAlpha = 0.7;
       context.fillStyle = colors.line;
@@ -128,7 +129,7 @@ export function picture(heat: LatencyHeat): Picture {
         rectangle(right + GAP, right + GAP + length, y(axis.at(Math.max(high, low + 1))), y(axis.at(low)));
       });
     }
-    const marks: [string, number | null][] = [["p50", row.p50_ns], ["p90", row.p90_ns], ["p99", row.p99_ns]];
+    const marks: [string, number | null][] = [["p50", row.p50], ["p90", row.p90], ["p99", row.p99]];
     context.textAlign = "left";
     context.textBaseline = "middle";
     let above = Number.POSITIVE_INFINITY;
@@ -167,7 +168,7 @@ export function picture(heat: LatencyHeat): Picture {
     const found = cellAt(heat, picture, time, axis.of(place));
     const parts = [
       `${duration(found.from)} – ${duration(found.to)} after the start`,
-      `${duration(found.low)} – ${duration(found.high)}`,
+      `${measure.short(found.low)} – ${measure.short(found.high)}`,
       plural(found.samples, "sample"),
     ];
     tip.replaceChildren(...parts.map((part) => h("span", {}, part)));
@@ -199,10 +200,10 @@ export function picture(heat: LatencyHeat): Picture {
       let fullest = 1;
       for (let at = 2; at < picture.cells.length; at += 3) fullest = Math.max(fullest, picture.cells[at] as number);
       shown = { row, picture, axis, counts, most: fullest };
-      most.textContent = ` ${count(fullest)} in ${duration(((end - start) / slices) * picture.merge)} of time and an eighth of the duration`;
+      most.textContent = ` ${count(fullest)} in ${duration(((end - start) / slices) * picture.merge)} of time and an eighth of the amount`;
       canvas.setAttribute(
         "aria-label",
-        `Latency over time: ${exact(row.samples)} samples from ${duration(axis.low)} to ${duration(row.max_ns)}, median ${duration(row.p50_ns)}`,
+        `Latency over time: ${exact(row.samples)} samples from ${measure.short(axis.low)} to ${measure.short(row.max)}, median ${measure.short(row.p50)}`,
       );
       draw();
     },

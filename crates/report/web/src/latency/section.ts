@@ -1,13 +1,14 @@
 // Latencies of functions: the table, and the picture of the chosen one over time.
 
 import { h, printable } from "../dom";
-import { count, duration, exact, exactNs } from "../format";
+import { count, exact } from "../format";
 import type { Model } from "../model";
 import type { HeatFunction, LatencyRow } from "../report";
 import { hrefOf, type LatencyPlace } from "../route";
 import { section } from "../section";
 import type { Column } from "../table/column";
 import { DataTable } from "../table/data_table";
+import { measureOf, type Measure } from "./amount";
 import { blockLines, histogram } from "./distribution";
 import { picture } from "./picture";
 
@@ -32,6 +33,7 @@ export function latencyRow(rows: LatencyRow[], place: LatencyPlace): LatencyRow 
 export function latencySection(model: Model): LatencySection | null {
   const { latency: rows, latency_heat: heat, meta } = model.report;
   if (rows.length === 0 && meta.latency === undefined) return null;
+  const measure = measureOf(meta.latency);
   const pictures = new Map<LatencyRow, HeatFunction>();
   rows.forEach((row, index) => {
     const of = heat.functions[index];
@@ -41,9 +43,9 @@ export function latencySection(model: Model): LatencySection | null {
   const table = new DataTable<LatencyRow>({
     id: "latency-table",
     label: "Latencies of functions",
-    columns: columns(model, pictures),
+    columns: columns(model, measure, pictures),
     rows,
-    sortBy: "total_ns",
+    sortBy: "total",
     empty: "No function was sampled, or none passes the filter.",
     height: 16,
     minWidth: "1120px",
@@ -52,7 +54,7 @@ export function latencySection(model: Model): LatencySection | null {
       show(row);
     },
   });
-  const view = picture(heat);
+  const view = picture(heat, measure);
   const title = h("h3", { id: "latency-function" });
   const facts = h("dl", { class: "drill-facts latency-facts" });
   const where = h("p", { class: "path" });
@@ -62,7 +64,7 @@ export function latencySection(model: Model): LatencySection | null {
     panel.hidden = false;
     title.replaceChildren(h("code", { dir: "ltr" }, printable(row.function)));
     where.textContent = [row.component, placeInSource(row)].filter(Boolean).map(printable).join(" · ");
-    facts.replaceChildren(...factsOf(row));
+    facts.replaceChildren(...factsOf(row, measure));
     view.show(row, pictures.get(row));
     none.hidden = row.samples > 0;
   };
@@ -74,7 +76,7 @@ export function latencySection(model: Model): LatencySection | null {
     element: section(
       "latency",
       "Latency",
-      "How long functions take from entry to return, of a sample of their calls. Click a row to see its latency over time.",
+      measure.about,
       filter,
       table.element,
       panel,
@@ -90,18 +92,18 @@ function placeOfRow(row: LatencyRow): LatencyPlace {
   return { component: row.component, function: row.function, ...(row.address === undefined ? {} : { address: row.address }) };
 }
 
-function factsOf(row: LatencyRow): HTMLElement[] {
+function factsOf(row: LatencyRow, measure: Measure): HTMLElement[] {
   const fact = (name: string, value: string, title: string): HTMLElement => h("div", { title }, h("dt", {}, name), h("dd", {}, value));
   const estimate = row.calls_estimated ?? null;
   return [
     fact("Calls", estimate === null ? `≥ ${count(row.calls_seen)}` : `≈ ${count(estimate)}`, `${exact(row.calls_seen)} calls seen while its probe was on`),
     fact("Samples", count(row.samples), `${exact(row.samples)} calls timed`),
-    fact("Time", duration(row.total_ns), `${exactNs(row.total_ns)}, estimated for all calls`),
-    fact("Mean", duration(row.mean_ns), exactNs(row.mean_ns)),
-    fact("p50", duration(row.p50_ns), exactNs(row.p50_ns)),
-    fact("p90", duration(row.p90_ns), exactNs(row.p90_ns)),
-    fact("p99", duration(row.p99_ns), exactNs(row.p99_ns)),
-    fact("Longest", duration(row.max_ns), exactNs(row.max_ns)),
+    fact(measure.total, measure.short(row.total), `${measure.exact(row.total)}, estimated for all calls`),
+    fact("Mean", measure.short(row.mean), measure.exact(row.mean)),
+    fact("p50", measure.short(row.p50), measure.exact(row.p50)),
+    fact("p90", measure.short(row.p90), measure.exact(row.p90)),
+    fact("p99", measure.short(row.p99), measure.exact(row.p99)),
+    fact(measure.largest, measure.short(row.max), measure.exact(row.max)),
   ];
 }
 
@@ -128,23 +130,23 @@ function filterOf(rows: LatencyRow[], table: DataTable<LatencyRow>): HTMLElement
   return h("div", { class: "filters", role: "search" }, text, status);
 }
 
-function columns(model: Model, pictures: Map<LatencyRow, HeatFunction>): Column<LatencyRow>[] {
+function columns(model: Model, measure: Measure, pictures: Map<LatencyRow, HeatFunction>): Column<LatencyRow>[] {
   const { latency: rows, latency_heat: heat } = model.report;
-  const most = rows.reduce((max, row) => Math.max(max, row.total_ns ?? 0), 1);
-  const time = (key: "mean_ns" | "p50_ns" | "p90_ns" | "p99_ns" | "max_ns", label: string, help: string): Column<LatencyRow> => ({
+  const most = rows.reduce((max, row) => Math.max(max, row.total ?? 0), 1);
+  const amount = (key: "mean" | "p50" | "p90" | "p99" | "max", label: string, help: string): Column<LatencyRow> => ({
     key,
     label,
     help,
     width: "82px",
     numeric: true,
     sort: (row) => row[key],
-    text: (row) => duration(row[key]),
-    title: (row) => exactNs(row[key]),
-    ...(key === "p99_ns" ? { tone: (row: LatencyRow) => (isHeavy(row) ? "tone-warn" : "") } : {}),
+    text: (row) => measure.short(row[key]),
+    title: (row) => measure.exact(row[key]),
+    ...(key === "p99" ? { tone: (row: LatencyRow) => (isHeavy(row) ? "tone-warn" : "") } : {}),
   });
   // One call in a hundred, and functions of a few calls, do not stretch the scale of all.
   const many = rows.filter((row) => row.samples >= MANY);
-  const longest = (many.length > 0 ? many : rows).reduce((max, row) => Math.max(max, row.p99_ns ?? 0), 1);
+  const longest = (many.length > 0 ? many : rows).reduce((max, row) => Math.max(max, row.p99 ?? 0), 1);
   const lines = blockLines(heat, longest);
   const [from, to] = lines.scale;
   const cache = new Map<LatencyRow, string>();
@@ -177,15 +179,15 @@ function columns(model: Model, pictures: Map<LatencyRow, HeatFunction>): Column<
       text: (row) => printable(row.component),
     },
     {
-      key: "total_ns",
-      label: "Time",
-      help: "Time of all calls, callees included: estimated number of calls times their mean",
+      key: "total",
+      label: measure.total,
+      help: "All calls, callees included: estimated number of calls times their mean",
       width: "92px",
       numeric: true,
-      sort: (row) => row.total_ns ?? null,
-      text: (row) => duration(row.total_ns),
-      title: (row) => `${exactNs(row.total_ns)}, estimated for all calls`,
-      bar: (row) => (row.total_ns ?? 0) / most,
+      sort: (row) => row.total,
+      text: (row) => measure.short(row.total),
+      title: (row) => `${measure.exact(row.total)}, estimated for all calls`,
+      bar: (row) => (row.total ?? 0) / most,
     },
     {
       key: "calls",
@@ -207,22 +209,22 @@ function columns(model: Model, pictures: Map<LatencyRow, HeatFunction>): Column<
       text: (row) => count(row.samples),
       title: (row) => exact(row.samples),
     },
-    time("mean_ns", "Mean", "Mean of the samples"),
-    time("p50_ns", "p50", "Median: half of the samples took at most as long"),
-    time("p90_ns", "p90", "90 % of the samples took at most as long"),
-    time("p99_ns", "p99", "99 % of the samples took at most as long; marked where it is 50 times the median"),
-    time("max_ns", "Longest", "The longest sample"),
+    amount("mean", "Mean", "Mean of the samples"),
+    amount("p50", "p50", "Median: half of the samples took at most as much"),
+    amount("p90", "p90", "90 % of the samples took at most as much"),
+    amount("p99", "p99", "99 % of the samples took at most as much; marked where it is 50 times the median"),
+    amount("max", measure.largest, "The largest sample"),
   ];
   if (heat.buckets.length > 0) {
     all.push({
       key: "distribution",
       label: "Distribution",
-      help: `How many samples took how long, from ${duration(from)} to ${duration(to)} (logarithmic)`,
+      help: `How many samples took how much, from ${measure.short(from)} to ${measure.short(to)} (logarithmic)`,
       width: "168px",
       code: true,
-      sort: (row) => row.p50_ns,
+      sort: (row) => row.p50,
       text: line,
-      title: (row) => `median ${duration(row.p50_ns)}; scale ${duration(from)} to ${duration(to)}`,
+      title: (row) => `median ${measure.short(row.p50)}; scale ${measure.short(from)} to ${measure.short(to)}`,
       tone: () => "blocks",
     });
   }
@@ -243,5 +245,5 @@ function placeInSource(row: LatencyRow): string {
 }
 
 function isHeavy(row: LatencyRow): boolean {
-  return row.p50_ns !== null && row.p99_ns !== null && row.p99_ns >= HEAVY_TAIL * Math.max(1, row.p50_ns);
+  return row.p50 !== null && row.p99 !== null && row.p99 >= HEAVY_TAIL * Math.max(1, row.p50);
 }

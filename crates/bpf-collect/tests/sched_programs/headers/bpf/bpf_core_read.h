@@ -11,5 +11,6 @@
 	MOCK_READ_N(__VA_ARGS__, MOCK_READ_4, MOCK_READ_3, MOCK_READ_2, MOCK_READ_1)(from, __VA_ARGS__)
 #define BPF_CORE_READ_INTO(to, from, ...) \
 	__builtin_memcpy(to, &BPF_CORE_READ(from, __VA_ARGS__), sizeof(BPF_CORE_READ(from, __VA_ARGS__)))
+#define bpf_core_read(to, size, from) bpf_probe_read_kernel(to, size, (void *)(from))
 
 #endif

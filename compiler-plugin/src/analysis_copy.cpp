@@ -1,0 +1,348 @@
+#include "analysis_copy.h"
+
+#include "field_path.h"
+#include "program_variables.h"
+
+#include "llvm/ADT/SCCIterator.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/Analysis/CallGraph.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/Local.h"
+#include "llvm/Transforms/Utils/ValueMapper.h"
+
+using namespace llvm;
+using namespace transect;
+
+namespace {
+
+constexpr const char *kDecision = "transect.decision";
+constexpr const char *kMemory = "transect.memory";
+constexpr const char *kValue = "transect.value";
+
+/// Functions up to this size, once their variables are values, become part of their callers.
+constexpr unsigned kSmallFunction = 48;
+/// So do functions that a constant argument selects from, up to this size; two comparisons with constants make a
+/// choice.
+constexpr unsigned kLargeFunction = 4000, kSelections = 2;
+/// Calls that such a call brings along.
+constexpr unsigned kMostInARow = 16;
+/// The copy may grow by inlining to this many times its size, and by this many instructions in any case.
+constexpr unsigned kGrowth = 2, kGrowthAlways = 20000;
+
+bool isDecision(const Instruction &instruction) {
+  if (const auto *branch = dyn_cast<BranchInst>(&instruction))
+    return branch->isConditional();
+  if (isa<SwitchInst>(instruction) || isa<IndirectBrInst>(instruction))
+    return true;
+  const auto *call = dyn_cast<CallBase>(&instruction);
+  return call && call->isIndirectCall();
+}
+
+Instruction *placeAfter(Value *value) {
+  if (auto *argument = dyn_cast<Argument>(value))
+    return &*argument->getParent()->getEntryBlock().getFirstInsertionPt();
+  auto *instruction = cast<Instruction>(value);
+  if (isa<PHINode>(instruction))
+    return &*instruction->getParent()->getFirstInsertionPt();
+  if (auto *invoke = dyn_cast<InvokeInst>(instruction)) {
+    BasicBlock *normal = invoke->getNormalDest();
+    return normal->getSinglePredecessor() ? &*normal->getFirstInsertionPt() : nullptr;
+  }
+  return instruction->isTerminator() ? nullptr : instruction->getNextNode();
+}
+
+class Copier {
+public:
+  Copier(Module &program, const FeatureVariables &variables) : program(program), variables(variables) {
+    builder.registerModuleAnalyses(moduleAnalyses);
+    builder.registerCGSCCAnalyses(sccAnalyses);
+    builder.registerFunctionAnalyses(functionAnalyses);
+    builder.registerLoopAnalyses(loopAnalyses);
+    builder.crossRegisterProxies(loopAnalyses, functionAnalyses, sccAnalyses, moduleAnalyses);
+  }
+
+  AnalysisCopy run() {
+    number();
+    ValueToValueMapTy map;
+    copy.module = CloneModule(program, map);
+    for (Instruction *decision : copy.decisions)
+      decision->setMetadata(kDecision, nullptr);
+    simplify();
+    mark(map);
+    inlineSmallFunctions();
+    return std::move(copy);
+  }
+
+private:
+  void number() {
+    LLVMContext &context = program.getContext();
+    Type *type = Type::getInt32Ty(context);
+    for (Function &function : program)
+      for (Instruction &instruction : instructions(function))
+        if (isDecision(instruction)) {
+          auto *number = ConstantAsMetadata::get(ConstantInt::get(type, copy.decisions.size()));
+          instruction.setMetadata(kDecision, MDNode::get(context, number));
+          copy.decisions.push_back(&instruction);
+        }
+  }
+
+  void simplify() {
+    for (Function &function : *copy.module) {
+      for (Instruction &instruction : make_early_inc_range(instructions(function))) {
+#if LLVM_VERSION_MAJOR >= 19
+        instruction.dropDbgRecords();
+#endif
+        if (isa<DbgInfoIntrinsic>(instruction))
+          instruction.eraseFromParent();
+      }
+    }
+    // A variable with a known value is still the user's to change by the model's account.
+    for (GlobalVariable &global : copy.module->globals())
+      if (!global.getName().starts_with("llvm.") && !global.hasPrivateLinkage())
+        global.setConstant(false);
+  }
+
+  void mark(ValueToValueMapTy &map) {
+    for (auto [memory, feature] : variables.memory) {
+      Value *mapped = map.lookup(memory);
+      if (!mapped)
+        mapped = memory;
+      if (auto *global = dyn_cast<GlobalVariable>(mapped))
+        copy.globals.push_back({global, feature});
+      else if (!isa<Constant>(mapped))
+        markMemory(mapped, feature);
+    }
+    for (auto [value, feature] : variables.values)
+      if (Value *mapped = map.lookup(value))
+        markValue(mapped, feature);
+    copy.members = variables.members;
+    if (any_of(copy.members, [](const MemberSeed &seed) { return seed.bits != 0; }))
+      for (auto [memory, type] : pointersToStructures(program))
+        if (Value *mapped = map.lookup(memory))
+          structures[mapped] = type;
+    if (!copy.members.empty())
+      for (Function &function : *copy.module)
+        markFields(function);
+  }
+
+  void markMemory(Value *memory, unsigned feature) {
+    Instruction *place = placeAfter(memory);
+    if (!place || !memory->getType()->isPointerTy())
+      return;
+    LLVMContext &context = copy.module->getContext();
+    Type *number = Type::getInt32Ty(context);
+    FunctionCallee marker =
+        copy.module->getOrInsertFunction(kMemory, Type::getVoidTy(context), memory->getType(), number);
+    CallInst::Create(marker, {memory, ConstantInt::get(number, feature)}, "", place);
+  }
+
+  void markValue(Value *value, unsigned feature) {
+    Instruction *place = placeAfter(value);
+    Type *type = value->getType();
+    if (!place || type->isVoidTy() || type->isTokenTy())
+      return;
+    std::string name;
+    raw_string_ostream(name) << kValue << "." << *type;
+    Type *number = Type::getInt32Ty(copy.module->getContext());
+    FunctionCallee marker = copy.module->getOrInsertFunction(name, type, type, number);
+    auto *marked = CallInst::Create(marker, {value, ConstantInt::get(number, feature)}, "", place);
+    value->replaceUsesWithIf(marked, [&](Use &use) { return use.getUser() != marked; });
+  }
+
+  void markFields(Function &function) {
+    const DataLayout &layout = copy.module->getDataLayout();
+    std::vector<LoadInst *> loads;
+    for (Instruction &instruction : instructions(function))
+      if (auto *load = dyn_cast<LoadInst>(&instruction))
+        loads.push_back(load);
+    for (LoadInst *load : loads) {
+      SmallPtrSet<void *, 4> done;
+      for (const FieldPlace &place : fieldsAt(load->getPointerOperand(), layout))
+        for (const MemberSeed &seed : copy.members) {
+          if (seed.type != place.type || !done.insert(const_cast<MemberSeed *>(&seed)).second)
+            continue;
+          if (seed.bits == 0) {
+            if (seed.byteOffset == place.offset)
+              markValue(load, seed.feature);
+          } else if (load->getType()->isIntegerTy()) {
+            markBitField(load, seed, place.offset);
+          }
+        }
+      // The first bytes of bit fields are read without an address computation.
+      if (auto *holder = dyn_cast<LoadInst>(load->getPointerOperand()))
+        if (const DICompositeType *type = structures.lookup(holder->getPointerOperand()))
+          for (const MemberSeed &seed : copy.members)
+            if (seed.bits != 0 && seed.described == type && load->getType()->isIntegerTy())
+              markBitField(load, seed, 0);
+    }
+  }
+
+  /// Bit fields are cut out of the bytes that hold them by `lshr` and `and`, or by `shl` and `ashr`.
+  void markBitField(LoadInst *load, const MemberSeed &seed, uint64_t offset) {
+    uint64_t first = seed.byteOffset * 8 + seed.bitOffset;
+    unsigned width = load->getType()->getIntegerBitWidth();
+    if (first < offset * 8 || first + seed.bits > offset * 8 + width)
+      return;
+    unsigned shift = first - offset * 8;
+    auto isShift = [](Value *value, unsigned opcode, uint64_t by) {
+      auto *operation = dyn_cast<BinaryOperator>(value);
+      auto *amount = operation ? dyn_cast<ConstantInt>(operation->getOperand(1)) : nullptr;
+      return amount && operation->getOpcode() == opcode && amount->getValue() == by;
+    };
+    auto markMask = [&](Value *value) {
+      std::vector<Value *> users(value->user_begin(), value->user_end());
+      for (Value *user : users)
+        if (auto *mask = dyn_cast<BinaryOperator>(user); mask && mask->getOpcode() == Instruction::And)
+          if (auto *bits = dyn_cast<ConstantInt>(mask->getOperand(1)))
+            if (bits->getValue().isMask(seed.bits))
+              markValue(mask, seed.feature);
+    };
+    std::vector<Value *> users(load->user_begin(), load->user_end());
+    if (shift == 0)
+      markMask(load);
+    for (Value *user : users) {
+      if (shift != 0 && isShift(user, Instruction::LShr, shift)) {
+        if (shift + seed.bits == width)
+          markValue(user, seed.feature);
+        else
+          markMask(user);
+      } else if (shift + seed.bits == width && isShift(user, Instruction::AShr, shift)) {
+        markValue(user, seed.feature);
+      } else if (isShift(user, Instruction::Shl, width - shift - seed.bits)) {
+        std::vector<Value *> next(user->user_begin(), user->user_end());
+        for (Value *inner : next)
+          if (isShift(inner, Instruction::AShr, width - seed.bits))
+            markValue(inner, seed.feature);
+      }
+    }
+  }
+
+  void promote(Function &function) {
+    removeUnreachableBlocks(function);
+    SROAPass(SROAOptions::PreserveCFG).run(function, functionAnalyses);
+    functionAnalyses.clear(function, function.getName());
+  }
+
+  static bool canBePartOfCallers(Function &function) {
+    if (function.isVarArg() || function.getName() == "main" || function.hasFnAttribute(Attribute::Naked))
+      return false;
+    for (Instruction &instruction : instructions(function)) {
+      if (isa<IndirectBrInst>(instruction) || isa<CallBrInst>(instruction))
+        return false;
+      if (auto *call = dyn_cast<CallBase>(&instruction))
+        if (call->hasFnAttr(Attribute::ReturnsTwice) || call->getCalledOperand()->stripPointerCasts() == &function)
+          return false;
+    }
+    return true;
+  }
+
+  /// `set(state, LEVEL, value)`: a constant selects what the function does, so each call is another function.
+  static bool selects(const CallBase &call, const Function &callee) {
+    for (const Argument &parameter : callee.args()) {
+      if (parameter.getArgNo() >= call.arg_size() || !isa<ConstantInt>(call.getArgOperand(parameter.getArgNo())))
+        continue;
+      unsigned comparisons = 0;
+      for (const User *user : parameter.users()) {
+        if (isa<SwitchInst>(user))
+          return true;
+        const auto *comparison = dyn_cast<ICmpInst>(user);
+        comparisons += comparison && comparison->isEquality() && isa<ConstantInt>(comparison->getOperand(1));
+      }
+      if (comparisons >= kSelections)
+        return true;
+    }
+    return false;
+  }
+
+  /// Makes a call's code part of its caller; of what constants rule out nothing is copied.
+  void inlineCall(CallBase *first, const SmallPtrSetImpl<Function *> &parts, uint64_t &budget) {
+    SmallVector<CallBase *, 8> calls{first};
+    for (unsigned done = 0; !calls.empty() && done < kMostInARow; ++done) {
+      CallBase *call = calls.pop_back_val();
+      Function *callee = call->getCalledFunction(), *caller = call->getFunction();
+      const uint64_t before = caller->getInstructionCount();
+      if (callee->getInstructionCount() > kLargeFunction || budget < kSmallFunction)
+        continue;
+      InlineFunctionInfo info;
+      if (!InlineFunction(*call, info).isSuccess())
+        continue;
+      const uint64_t after = caller->getInstructionCount();
+      budget -= std::min(budget, after > before ? after - before : 0);
+      for (CallBase *next : info.InlinedCallSites)
+        if (Function *inner = next->getCalledFunction(); inner && parts.contains(inner) && selects(*next, *inner))
+          calls.push_back(next);
+    }
+  }
+
+  void inlineSmallFunctions() {
+    std::vector<std::pair<Function *, bool>> order;
+    {
+      CallGraph graph(*copy.module);
+      for (auto scc = scc_begin(&graph); !scc.isAtEnd(); ++scc)
+        for (CallGraphNode *node : *scc)
+          if (Function *function = node->getFunction(); function && !function->isDeclaration())
+            order.push_back({function, scc->size() > 1});
+    }
+    uint64_t size = 0;
+    for (auto [function, recursive] : order)
+      size += function->getInstructionCount();
+    uint64_t budget = size * (kGrowth - 1) + kGrowthAlways;
+    SmallPtrSet<Function *, 32> small, parts;
+    for (auto [function, recursive] : order) {
+      std::vector<CallBase *> calls;
+      for (Instruction &instruction : instructions(*function))
+        if (auto *call = dyn_cast<CallBase>(&instruction))
+          if (Function *callee = call->getCalledFunction())
+            if (small.contains(callee) || (parts.contains(callee) && selects(*call, *callee)))
+              calls.push_back(call);
+      for (CallBase *call : calls)
+        inlineCall(call, parts, budget);
+      promote(*function);
+      if (recursive || !canBePartOfCallers(*function))
+        continue;
+      parts.insert(function);
+      if (function->getInstructionCount() <= kSmallFunction)
+        small.insert(function);
+    }
+  }
+
+  Module &program;
+  const FeatureVariables &variables;
+  AnalysisCopy copy;
+  DenseMap<const Value *, const DICompositeType *> structures;
+  LoopAnalysisManager loopAnalyses;
+  FunctionAnalysisManager functionAnalyses;
+  CGSCCAnalysisManager sccAnalyses;
+  ModuleAnalysisManager moduleAnalyses;
+  PassBuilder builder;
+};
+
+std::optional<unsigned> marker(const Instruction &instruction, StringRef name) {
+  const auto *call = dyn_cast<CallInst>(&instruction);
+  const Function *callee = call ? call->getCalledFunction() : nullptr;
+  if (!callee || !callee->getName().starts_with(name))
+    return std::nullopt;
+  return cast<ConstantInt>(call->getArgOperand(1))->getZExtValue();
+}
+
+}  // namespace
+
+AnalysisCopy transect::copyForAnalysis(Module &program, const FeatureVariables &variables) {
+  return Copier(program, variables).run();
+}
+
+std::optional<unsigned> transect::decisionOf(const Instruction &instruction) {
+  const MDNode *node = instruction.getMetadata(kDecision);
+  if (!node)
+    return std::nullopt;
+  return mdconst::extract<ConstantInt>(node->getOperand(0))->getZExtValue();
+}
+
+std::optional<unsigned> transect::markedMemory(const Instruction &instruction) { return marker(instruction, kMemory); }
+
+std::optional<unsigned> transect::markedValue(const Instruction &instruction) { return marker(instruction, kValue); }

@@ -1,0 +1,34 @@
+// The copy of the program on which data flow is followed: variables are values where they can be, small functions are
+// part of their callers (so that their memory is told apart by call site), feature variables are marked.
+#pragma once
+
+#include "variables.h"
+
+#include "llvm/IR/Module.h"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace transect {
+
+struct AnalysisCopy {
+  std::unique_ptr<llvm::Module> module;
+  /// Conditional terminators and indirect calls of the program, by number; the copy may hold several of one number.
+  std::vector<llvm::Instruction *> decisions;
+  /// Global variables in the copy that are features' own.
+  std::vector<std::pair<llvm::GlobalVariable *, unsigned>> globals;
+  std::vector<MemberSeed> members;
+};
+
+AnalysisCopy copyForAnalysis(llvm::Module &program, const FeatureVariables &variables);
+
+/// The decision that an instruction of the copy stands for.
+std::optional<unsigned> decisionOf(const llvm::Instruction &instruction);
+
+/// If `instruction` marks memory as a feature's: the feature; its first argument is the address.
+std::optional<unsigned> markedMemory(const llvm::Instruction &instruction);
+/// If `instruction` gives its first argument on as the value of a feature's variable: the feature.
+std::optional<unsigned> markedValue(const llvm::Instruction &instruction);
+
+}  // namespace transect

@@ -1,0 +1,169 @@
+#include "explanation.h"
+
+#include "taint.h"
+
+#include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+using namespace transect;
+
+namespace {
+
+const char *kindOf(const Value *value) {
+  if (isa<LoadInst>(value))
+    return "value read";
+  if (isa<CallBase>(value))
+    return "result of the call";
+  if (isa<PHINode>(value) || isa<SelectInst>(value))
+    return "value that depends on the way";
+  if (isa<CmpInst>(value))
+    return "comparison";
+  return "value computed";
+}
+
+}  // namespace
+
+std::string transect::placeInSource(const Instruction &instruction) {
+  std::string text;
+  raw_string_ostream out(text);
+  const DILocation *place = instruction.getDebugLoc().get();
+  if (!place)
+    return "in " + demangle(instruction.getFunction()->getName().str());
+  out << sys::path::filename(place->getFilename()) << ":" << place->getLine() << " in ";
+  const DISubprogram *function = place->getScope()->getSubprogram();
+  out << (function ? function->getName() : instruction.getFunction()->getName());
+  for (const DILocation *outer = place->getInlinedAt(); outer; outer = outer->getInlinedAt())
+    out << ", called at " << sys::path::filename(outer->getFilename()) << ":" << outer->getLine();
+  return out.str();
+}
+
+void Explanation::arrive(TaintPlace place, LabelSets::Id set) {
+  for (Label label : sets.of(set)) {
+    auto [cause, isNew] = causes.try_emplace(keyOf(place, label.source()));
+    if (!isNew)
+      continue;
+    cause->second = {place, label.source(), step, true, false};
+    for (const Taken &part : taken) {
+      const void *own = part.place.what == place.what && part.place.kind == place.kind ? place.what : nullptr;
+      bool has = false;
+      for (Label known : sets.of(part.set))
+        has |= known.source() == label.source();
+      if (has && !own) {
+        cause->second = {part.place, label.source(), step, false, part.isChosen};
+        break;
+      }
+    }
+  }
+}
+
+std::string Explanation::described(TaintPlace place) const {
+  std::string text;
+  raw_string_ostream out(text);
+  switch (place.kind) {
+  case TaintPlace::Kind::Value: {
+    const auto *value = static_cast<const Value *>(place.what);
+    if (const auto *parameter = dyn_cast<Argument>(value)) {
+      out << "parameter " << parameter->getArgNo() + 1 << " of " << demangle(parameter->getParent()->getName().str());
+    } else if (const auto *instruction = dyn_cast<Instruction>(value)) {
+      out << kindOf(value) << " at " << placeInSource(*instruction);
+    } else {
+      out << "constant";
+    }
+    break;
+  }
+  case TaintPlace::Kind::Cell: {
+    unsigned number = reinterpret_cast<uintptr_t>(place.what) - 1;
+    if (number >= pointsTo.locationCount()) {
+      out << "a field of memory from outside";
+      break;
+    }
+    const PointsTo::Location &location = pointsTo.location(number);
+    const PointsTo::Object &object = pointsTo.object(location.object);
+    if (const auto *global = dyn_cast_or_null<GlobalValue>(object.origin))
+      out << "variable " << global->getName();
+    else if (const auto *call = dyn_cast_or_null<CallBase>(object.origin))
+      out << "memory allocated at " << placeInSource(*call);
+    else if (const auto *local = dyn_cast_or_null<AllocaInst>(object.origin))
+      out << "local variable " << local->getName() << " of " << local->getFunction()->getName();
+    else
+      out << "variable arguments or an exception";
+    if (location.offset)
+      out << ", offset " << location.offset;
+    break;
+  }
+  case TaintPlace::Kind::Parameter: {
+    const auto *parameter = static_cast<const Argument *>(place.what);
+    out << "parameter " << parameter->getArgNo() + 1 << " of " << demangle(parameter->getParent()->getName().str());
+    break;
+  }
+  case TaintPlace::Kind::Result:
+    out << "result of " << demangle(static_cast<const Function *>(place.what)->getName().str());
+    break;
+  }
+  return out.str();
+}
+
+void Explanation::print(const Instruction &decision, const Value *condition, unsigned feature, const std::string &name,
+                        raw_ostream &out) const {
+  out << "transect: " << name << " reaches the decision at " << placeInSource(decision) << "\n";
+  if (!condition)
+    return;
+  TaintPlace place = TaintPlace::value(condition);
+  uint32_t label = Label::feature(feature).source();
+  // Through parameters: the condition carries the parameter, and what calls give to that carries the feature.
+  for (const Argument &parameter : decision.getFunction()->args()) {
+    uint32_t own = Label::parameter(parameter.getArgNo()).source();
+    if (!causes.count(keyOf(place, label)) && causes.count(keyOf(place, own)) &&
+        causes.count(keyOf(TaintPlace::parameter(&parameter), label)))
+      label = own;
+  }
+  for (unsigned steps = 0; steps < 200; ++steps) {
+    out << "transect:   " << described(place);
+    auto known = causes.find(keyOf(place, label));
+    const bool isParameter = place.kind == TaintPlace::Kind::Value && label != Label::feature(feature).source() &&
+                             isa<Argument>(static_cast<const Value *>(place.what));
+    if (isParameter) {
+      out << "\n";
+      place = TaintPlace::parameter(cast<Argument>(static_cast<const Value *>(place.what)));
+      label = Label::feature(feature).source();
+      continue;
+    }
+    if (known == causes.end() || known->second.isSeed) {
+      out << ": the feature's variable\n";
+      return;
+    }
+    const Cause &cause = known->second;
+    if (place.kind != TaintPlace::Kind::Value && cause.step)
+      out << ", set at " << placeInSource(*cause.step);
+    if (cause.isChosen)
+      out << ", a constant chosen by";
+    out << "\n";
+    place = cause.from;
+    label = cause.label;
+  }
+}
+
+TaintQuestion TaintQuestion::read(StringRef text, std::vector<std::string> features, raw_ostream &out) {
+  TaintQuestion question;
+  if (text.empty())
+    return question;
+  auto [where, line] = text.rsplit(':');
+  if (line.empty() || line.getAsInteger(10, question.line))
+    where = text;
+  question.function = where.str();
+  question.features = std::move(features);
+  question.out = &out;
+  return question;
+}
+
+bool TaintQuestion::asksFor(const Instruction &decision) const {
+  const DILocation *place = decision.getDebugLoc().get();
+  if (!out || !place || (line != 0 && place->getLine() != line))
+    return false;
+  const DISubprogram *scope = place->getScope()->getSubprogram();
+  return (scope && scope->getName() == function) || sys::path::filename(place->getFilename()) == function;
+}

@@ -1,0 +1,122 @@
+#include "external_functions.h"
+
+#include "llvm/ADT/StringSet.h"
+
+#include <algorithm>
+
+using namespace llvm;
+using namespace transect;
+
+namespace {
+
+/// `__memcpy_chk`, `__isoc99_sscanf`, `__isoc23_strtol` are their plain namesakes.
+StringRef plainName(StringRef name) {
+  if (name.consume_front("__isoc99_") || name.consume_front("__isoc23_") || name.consume_front("__builtin_"))
+    return name;
+  if (name.starts_with("__") && name.ends_with("_chk"))
+    return name.drop_front(2).drop_back(4);
+  return name;
+}
+
+bool isOneOf(StringRef name, std::initializer_list<StringRef> names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+const StringSet<> &functionsOfTheirArguments() {
+  static const StringSet<> names{
+      "strcmp",   "strncmp", "strcasecmp", "strncasecmp", "memcmp",    "bcmp",      "strcoll", "strlen",  "strnlen",
+      "strspn",   "strcspn", "atoi",       "atol",        "atoll",     "atof",      "strtol",  "strtoul", "strtoll",
+      "strtoull", "strtod",  "strtof",     "strtold",     "strtoimax", "strtoumax", "toupper", "tolower", "isdigit",
+      "isalpha",  "isalnum", "isspace",    "isupper",     "islower",   "isxdigit",  "ispunct", "isprint", "abs",
+      "labs",     "llabs",   "fabs",       "fabsf",       "sqrt",      "sqrtf",     "pow",     "powf",    "log",
+      "log2",     "log10",   "logf",       "exp",         "exp2",      "expf",      "sin",     "cos",     "tan",
+      "floor",    "floorf",  "ceil",       "ceilf",       "round",     "roundf",    "lround",  "fmod",    "fmin",
+      "fmax",     "ldexp",   "ffs",        "htonl",       "htons",     "ntohl",     "ntohs"};
+  return names;
+}
+
+}  // namespace
+
+ExternalFunction transect::externalFunction(const Function &function) {
+  StringRef name = plainName(function.getName());
+  ExternalFunction result;
+  if (functionsOfTheirArguments().contains(name)) {
+    result.valueOfArguments = true;
+  } else if (isOneOf(name, {"strchr", "strrchr", "strstr", "strcasestr", "strpbrk", "memchr", "memrchr", "index",
+                            "rindex", "strchrnul"})) {
+    result.returnsArgument = 0;
+    result.valueOfArguments = true;
+  } else if (isOneOf(name, {"memcpy", "memmove", "mempcpy", "strcpy", "strncpy", "stpcpy", "stpncpy", "strcat",
+                            "strncat", "strlcpy", "strlcat"})) {
+    result.returnsArgument = 0;
+    result.copyTo = 0;
+    result.copyFrom = 1;
+  } else if (name == "bcopy") {
+    result.copyTo = 1;
+    result.copyFrom = 0;
+  } else if (name == "memset") {
+    result.returnsArgument = 0;
+    result.fillTo = 0;
+    result.fillFirst = 1;
+  } else if (name == "sprintf" || name == "vsprintf") {
+    result.fillTo = 0;
+    result.fillFirst = 2;
+  } else if (name == "snprintf" || name == "vsnprintf") {
+    result.fillTo = 0;
+    result.fillFirst = 3;
+  } else if (name == "sscanf") {
+    result.readFrom = 0;
+    result.readFirst = 2;
+  } else if (name == "strdup" || name == "strndup" || name == "memdup") {
+    result.duplicates = true;
+    result.copyFrom = 0;
+  } else if (name == "realloc" || name == "reallocarray") {
+    result.returnsArgument = 0;
+  } else if (name == "strtok" || name == "strsep" || name == "strtok_r" || name == "basename" || name == "dirname" ||
+             name == "getcwd") {
+    result.returnsArgument = 0;
+  } else if (name == "__cxa_allocate_exception" || name == "__cxa_begin_catch" || name == "__cxa_get_exception_ptr") {
+    result.exception = true;
+  } else if (name.contains("basic_string")) {
+    // Constructors, assignment and append write to the string; comparison and the like read it.
+    if (function.getReturnType()->isVoidTy() || function.getReturnType()->isPointerTy()) {
+      result.copyTo = 0;
+      result.copyFrom = 1;
+      result.returnsArgument = 0;
+    } else {
+      result.valueOfArguments = true;
+    }
+  }
+  return result;
+}
+
+ArrayRef<Callback> transect::callbacksOf(const Function &function) {
+  static const Callback create[] = {{2, 0, 3, false}}, thrd[] = {{1, 0, 2, false}},
+                        sort[] = {{3, 0, 0, false}, {3, 1, 0, false}}, search[] = {{4, 0, 0, false}, {4, 1, 1, false}},
+                        first[] = {{0, 0, -1, false}}, second[] = {{1, 0, -1, false}}, fork[] = {{2, 2, 3, true}},
+                        task[] = {{0, 0, 1, false}}, once[] = {{1, 0, -1, false}}, key[] = {{1, 0, -1, false}};
+  StringRef name = function.getName();
+  if (name == "pthread_create")
+    return create;
+  if (name == "thrd_create")
+    return thrd;
+  if (name == "qsort")
+    return sort;
+  if (name == "bsearch")
+    return search;
+  if (name == "atexit" || name == "at_quick_exit")
+    return first;
+  if (name == "__cxa_atexit")
+    return task;
+  if (name == "signal" || name == "pthread_key_create")
+    return name == "signal" ? second : key;
+  if (name == "pthread_once" || name == "call_once")
+    return once;
+  if (name == "__kmpc_fork_call")
+    return fork;
+  return {};
+}
+
+bool transect::startsThreadState(const Function &function) {
+  return function.getName().starts_with("_ZNSt6thread15_M_start_thread");
+}

@@ -1,0 +1,37 @@
+// What library functions outside of the program do to data.
+#pragma once
+
+#include "llvm/IR/Function.h"
+#include "llvm/IR/InstrTypes.h"
+
+namespace transect {
+
+/// Numbers are of arguments, -1: none. A function that isn't known does nothing and returns new memory or a value of
+/// its own: results of input and output don't carry the features of their arguments.
+struct ExternalFunction {
+  int returnsArgument = -1;           ///< The result points where this argument points.
+  bool valueOfArguments = false;      ///< The result is computed from the arguments and the memory they point to.
+  int copyTo = -1, copyFrom = -1;     ///< Memory is copied.
+  int fillTo = -1, fillFirst = -1;    ///< Arguments from `fillFirst` on are written into memory as text or bytes.
+  bool duplicates = false;            ///< The result is new memory with a copy of argument `copyFrom`'s.
+  int readFrom = -1, readFirst = -1;  ///< Text of an argument is written where arguments from `readFirst` on point.
+  bool exception = false;             ///< The result is the memory of the exception in flight.
+};
+
+ExternalFunction externalFunction(const llvm::Function &function);
+
+/// A function of the program that an external function calls.
+struct Callback {
+  int function;   ///< Argument that is the function.
+  int parameter;  ///< First parameter that is given arguments.
+  int argument;   ///< Argument that is given on there, and those behind it if `rest`.
+  bool rest;
+};
+
+/// Callbacks of an external function; entries of one function in a row are one call's.
+llvm::ArrayRef<Callback> callbacksOf(const llvm::Function &function);
+
+/// `std::thread`'s start: its second argument points to a pointer to a state whose `_M_run` runs.
+bool startsThreadState(const llvm::Function &function);
+
+}  // namespace transect

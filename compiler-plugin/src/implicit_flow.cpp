@@ -1,0 +1,196 @@
+#include "implicit_flow.h"
+
+#include "decisions.h"
+#include "post_dominators.h"
+
+#include "llvm/IR/CFG.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/Dominators.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+
+#include <optional>
+
+using namespace llvm;
+using namespace transect;
+
+const Value *transect::conditionOf(const Instruction *terminator) {
+  if (const auto *branch = dyn_cast<BranchInst>(terminator))
+    return branch->isConditional() ? branch->getCondition() : nullptr;
+  if (const auto *choice = dyn_cast<SwitchInst>(terminator))
+    return choice->getCondition();
+  if (const auto *jump = dyn_cast<IndirectBrInst>(terminator))
+    return jump->getAddress();
+  return nullptr;
+}
+
+bool transect::isLogicalValue(const Instruction *instruction) {
+  return isa<PHINode>(instruction) && instruction->getType()->isIntegerTy(1);
+}
+
+namespace {
+
+/// Addresses of variables and fresh memory are known like constants are.
+bool isKnownValue(const Value *value) {
+  if (isa<UndefValue>(value))
+    return false;
+  if (isa<Constant>(value) || isa<AllocaInst>(value))
+    return true;
+  const auto *call = dyn_cast<CallBase>(value);
+  const Function *callee = call ? call->getCalledFunction() : nullptr;
+  return callee && callee->returnDoesNotAlias();
+}
+
+/// A local variable of a function that became part of its caller is not chosen by what the caller decides.
+bool isLocalOfCallee(const Instruction &store, const BasicBlock *decision) {
+  const auto *write = dyn_cast<StoreInst>(&store);
+  if (!write || !isa<AllocaInst>(write->getPointerOperand()->stripInBoundsOffsets()))
+    return false;
+  const DILocation *here = store.getDebugLoc().get(), *there = decision->getTerminator()->getDebugLoc().get();
+  return here && there && here->getInlinedAt() != there->getInlinedAt();
+}
+
+/// After `if (A) return;` all the rest of the function is under A, which a reader would not say: the rest is the arm
+/// that comes last and is no block of its own in the source.
+bool isRestAfterEarlyExit(const BasicBlock *decision, const BasicBlock *block, const DominatorTree &dominators,
+                          const PostDominators &ends) {
+  const Instruction *terminator = decision->getTerminator();
+  const auto *branch = dyn_cast<BranchInst>(terminator);
+  if (!branch || !branch->isConditional())
+    return false;
+  const BasicBlock *arm = nullptr, *other = nullptr;
+  for (unsigned i = 0; i < 2; ++i)
+    if (dominators.dominates(branch->getSuccessor(i), block)) {
+      arm = branch->getSuccessor(i);
+      other = branch->getSuccessor(1 - i);
+    }
+  if (!arm || !other || other == ends.immediate(decision) || !arm->getSinglePredecessor())
+    return false;
+  const DILocation *here = terminator->getDebugLoc().get();
+  const DILocation *there = nullptr;
+  for (const Instruction &instruction : *arm)
+    if ((there = instruction.getDebugLoc().get()))
+      break;
+  if (!here || !there || here->getScope() != there->getScope() || there->getLine() <= here->getLine())
+    return false;
+  for (const BasicBlock &next : *decision->getParent()) {
+    if (&next == other)
+      return true;
+    if (&next == arm)
+      return false;
+  }
+  return false;
+}
+
+/// Whether a block runs in one arm of a decision only: after `if (A) { if (failed) return; }` the rest runs whatever A
+/// is.
+class Arms {
+public:
+  explicit Arms(const Function &function) {
+    for (const Decision &decision : decisionsOf(const_cast<Function &>(function)))
+      for (const BasicBlock *block : decision.blocks)
+        conditions[block] = decision.blocks;
+  }
+
+  bool isInOne(const BasicBlock *decision, const BasicBlock *block, const DominatorTree &dominators) const {
+    if (!isa<BranchInst>(decision->getTerminator()))
+      return true;
+    auto condition = conditions.find(decision);
+    for (const BasicBlock *arm : successors(decision))
+      if (dominators.dominates(arm, block) && all_of(predecessors(arm), [&](const BasicBlock *before) {
+            return before == decision || (condition != conditions.end() && is_contained(condition->second, before));
+          }))
+        return true;
+    return false;
+  }
+
+private:
+  DenseMap<const BasicBlock *, std::vector<BasicBlock *>> conditions;
+};
+
+}  // namespace
+
+void ImplicitDependences::add(const Instruction *instruction, const Value *condition) {
+  if (!condition || isa<Constant>(condition))
+    return;
+  Conditions &list = conditions[instruction];
+  if (is_contained(list, condition))
+    return;
+  list.push_back(condition);
+  dependents[condition].push_back(instruction);
+}
+
+void ImplicitDependences::addFunction(const Function &function, ImplicitFlow implicit) {
+  const bool all = implicit == ImplicitFlow::All;
+  std::optional<PostDominators> ends;
+  std::optional<DominatorTree> dominators;
+  std::optional<Arms> arms;
+  for (const Instruction &instruction : instructions(function)) {
+    const auto *phi = dyn_cast<PHINode>(&instruction);
+    const auto *store = dyn_cast<StoreInst>(&instruction);
+    const auto *end = dyn_cast<ReturnInst>(&instruction);
+    bool chooses = false;
+    if (phi)
+      chooses = (implicit != ImplicitFlow::None || isLogicalValue(phi)) &&
+                (all || any_of(phi->incoming_values(), [](const Use &use) { return isKnownValue(use); }));
+    else if (implicit != ImplicitFlow::None && store)
+      chooses = all || isKnownValue(store->getValueOperand());
+    else if (implicit != ImplicitFlow::None && end && end->getReturnValue())
+      chooses = all || isKnownValue(end->getReturnValue());
+    if (!chooses)
+      continue;
+    if (!ends) {
+      ends.emplace(function);
+      dominators.emplace(const_cast<Function &>(function));
+      arms.emplace(function);
+    }
+    const BasicBlock *block = instruction.getParent();
+    if (!dominators->isReachableFromEntry(block))
+      continue;
+    if (!phi) {
+      for (const BasicBlock *decision : ends->controllers(block))
+        if (all ||
+            (arms->isInOne(decision, block, *dominators) &&
+             !isRestAfterEarlyExit(decision, block, *dominators, *ends) && !isLocalOfCallee(instruction, decision)))
+          add(&instruction, conditionOf(decision->getTerminator()));
+      continue;
+    }
+    // Only decisions since the ways parted choose among the values that meet here.
+    const BasicBlock *parting = dominators->getNode(const_cast<BasicBlock *>(block))->getIDom()
+                                    ? dominators->getNode(const_cast<BasicBlock *>(block))->getIDom()->getBlock()
+                                    : nullptr;
+    for (unsigned i = 0; i < phi->getNumIncomingValues(); ++i) {
+      if (!all && !isKnownValue(phi->getIncomingValue(i)))
+        continue;
+      const BasicBlock *from = phi->getIncomingBlock(i);
+      if (!dominators->isReachableFromEntry(from))
+        continue;
+      if (const Value *condition = conditionOf(from->getTerminator())) {
+        add(phi, condition);
+        continue;
+      }
+      for (const BasicBlock *decision : ends->controllers(from))
+        if (parting && dominators->dominates(parting, decision) && (all || arms->isInOne(decision, from, *dominators)))
+          add(phi, conditionOf(decision->getTerminator()));
+    }
+  }
+}
+
+ImplicitDependences::ImplicitDependences(const Module &module, ImplicitFlow implicit) {
+  for (const Function &function : module)
+    if (!function.isDeclaration())
+      addFunction(function, implicit);
+}
+
+const ImplicitDependences::Conditions &ImplicitDependences::of(const Instruction *instruction) const {
+  static const Conditions none;
+  auto known = conditions.find(instruction);
+  return known == conditions.end() ? none : known->second;
+}
+
+const SmallVector<const Instruction *, 2> &ImplicitDependences::on(const Value *condition) const {
+  static const SmallVector<const Instruction *, 2> none;
+  auto known = dependents.find(condition);
+  return known == dependents.end() ? none : known->second;
+}

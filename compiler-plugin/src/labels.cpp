@@ -1,0 +1,76 @@
+#include "labels.h"
+
+#include <algorithm>
+
+using namespace transect;
+
+LabelSets::LabelSets(unsigned mostHops, bool saturate) : mostHops(mostHops), saturate(saturate) { intern({}); }
+
+LabelSets::Id LabelSets::intern(std::vector<Label> labels) {
+  std::sort(labels.begin(), labels.end(),
+            [](Label a, Label b) { return a.source() != b.source() ? a.source() < b.source() : a.hops() < b.hops(); });
+  labels.erase(std::unique(labels.begin(), labels.end(), [](Label a, Label b) { return a.source() == b.source(); }),
+               labels.end());
+  std::vector<uint32_t> key;
+  key.reserve(labels.size());
+  for (Label label : labels)
+    key.push_back(label.bits);
+  auto [place, isNew] = numbers.try_emplace(std::move(key), sets.size());
+  if (isNew)
+    sets.push_back(std::move(labels));
+  return place->second;
+}
+
+LabelSets::Id LabelSets::single(Label label) { return intern({label}); }
+
+LabelSets::Id LabelSets::unite(Id a, Id b) {
+  if (a == b || b == 0)
+    return a;
+  if (a == 0)
+    return b;
+  uint64_t key = static_cast<uint64_t>(std::min(a, b)) << 32 | std::max(a, b);
+  auto known = united.find(key);
+  if (known != united.end())
+    return known->second;
+  std::vector<Label> labels = sets[a];
+  labels.insert(labels.end(), sets[b].begin(), sets[b].end());
+  Id result = intern(std::move(labels));
+  united[key] = result;
+  return result;
+}
+
+LabelSets::Id LabelSets::shift(Id set, unsigned hops) {
+  if (set == 0 || hops == 0)
+    return set;
+  uint64_t key = static_cast<uint64_t>(set) << 32 | hops;
+  auto known = shifted.find(key);
+  if (known != shifted.end())
+    return known->second;
+  std::vector<Label> labels;
+  for (Label label : sets[set]) {
+    if (label.hops() + hops <= mostHops)
+      labels.push_back(label.after(hops));
+    else if (saturate)
+      labels.push_back(label.after(mostHops - label.hops()));
+  }
+  Id result = intern(std::move(labels));
+  shifted[key] = result;
+  return result;
+}
+
+LabelSets::Id LabelSets::implicit(Id set) { return shift(set, 1); }
+
+LabelSets::Id LabelSets::features(Id set) {
+  if (set == 0)
+    return 0;
+  auto known = featuresOf.find(set);
+  if (known != featuresOf.end())
+    return known->second;
+  std::vector<Label> labels;
+  for (Label label : sets[set])
+    if (!label.isParameter())
+      labels.push_back(label);
+  Id result = intern(std::move(labels));
+  featuresOf[set] = result;
+  return result;
+}

@@ -1,0 +1,69 @@
+// Sets of labels that values carry in the taint analysis: features, and parameters of the function at hand (which stand
+// for whatever the arguments of a call site carry).
+#pragma once
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace transect {
+
+/// A feature or a parameter, with the number of implicit hops (constants stored under a tainted branch) on its way.
+struct Label {
+  uint32_t bits;
+
+  static Label feature(unsigned number, unsigned hops = 0) { return {hops << 24 | number}; }
+  static Label parameter(unsigned number, unsigned hops = 0) { return {1u << 31 | hops << 24 | number}; }
+  bool isParameter() const { return bits >> 31; }
+  unsigned hops() const { return bits >> 24 & 0x7f; }
+  unsigned number() const { return bits & 0xffffff; }
+  /// Without its hops.
+  uint32_t source() const { return bits & 0x80ffffff; }
+  Label after(unsigned more) const { return {bits + (more << 24)}; }
+};
+
+/// Interned sets of labels: a set is a number, 0 the empty one; of one source only the label of fewest hops is kept.
+class LabelSets {
+public:
+  using Id = uint32_t;
+
+  /// `mostHops`: labels of more hops vanish, or, if `saturate`, stay at the limit.
+  LabelSets(unsigned mostHops, bool saturate);
+
+  Id single(Label label);
+  Id unite(Id a, Id b);
+  /// The set as it arrives through one more implicit hop.
+  Id implicit(Id set);
+  /// Its features only.
+  Id features(Id set);
+  /// The set with each parameter's label replaced by what that parameter carries, hops added.
+  template <typename Carried> Id substitute(Id set, Carried carried) {
+    Id result = features(set);
+    if (result == set)
+      return result;
+    const std::vector<Label> labels = sets[set];
+    for (Label label : labels)
+      if (label.isParameter())
+        result = unite(result, shift(carried(label.number()), label.hops()));
+    return result;
+  }
+  bool hasParameters(Id set) { return features(set) != set; }
+  llvm::ArrayRef<Label> of(Id set) const { return sets[set]; }
+
+private:
+  Id intern(std::vector<Label> labels);
+  Id shift(Id set, unsigned hops);
+
+  unsigned mostHops;
+  bool saturate;
+  std::vector<std::vector<Label>> sets;
+  std::map<std::vector<uint32_t>, Id> numbers;
+  llvm::DenseMap<uint64_t, Id> united;
+  llvm::DenseMap<uint64_t, Id> shifted;
+  llvm::DenseMap<uint32_t, Id> featuresOf;
+};
+
+}  // namespace transect

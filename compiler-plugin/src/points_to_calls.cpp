@@ -1,0 +1,209 @@
+// What a call binds: arguments, results, memory that it makes, and what functions outside of the program do.
+#include "points_to_nodes.h"
+
+#include "analysis_copy.h"
+
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Instructions.h"
+
+#include <algorithm>
+
+using namespace llvm;
+using namespace transect;
+
+/// Whether calls of a function are as good as calls of `malloc`: all that it returns is new memory or null.
+bool PointsTo::allocates(const Function &function, unsigned depth) {
+  if (function.isDeclaration() || !function.getReturnType()->isPointerTy() || depth > 4)
+    return false;
+  auto known = allocators.find(&function);
+  if (known != allocators.end())
+    return known->second;
+  bool any = false, all = true;
+  SmallVector<const Value *, 4> values;
+  for (const BasicBlock &block : function)
+    if (const auto *end = dyn_cast<ReturnInst>(block.getTerminator()))
+      values.push_back(end->getReturnValue());
+  for (unsigned i = 0; i < values.size() && all; ++i) {
+    if (const auto *phi = dyn_cast<PHINode>(values[i])) {
+      for (const Use &use : phi->incoming_values())
+        if (!is_contained(values, use.get()))
+          values.push_back(use);
+      all = values.size() <= 16;
+    } else if (const auto *call = dyn_cast<CallBase>(values[i])) {
+      const Function *callee = call->getCalledFunction();
+      all = callee && (callee->isDeclaration() ? callee->returnDoesNotAlias() && !externalFunction(*callee).duplicates
+                                               : allocates(*callee, depth + 1));
+      any |= all;
+    } else {
+      all = isa<ConstantPointerNull>(values[i]) || isa<UndefValue>(values[i]);
+    }
+    // What is written there before callers have it would be another object's.
+    if (!isa<Constant>(values[i]))
+      all &= llvm::all_of(values[i]->users(), [](const User *user) {
+        const auto *call = dyn_cast<CallBase>(user);
+        return isa<ReturnInst>(user) || isa<CmpInst>(user) || isa<PHINode>(user) ||
+               (call && call->getCalledFunction() && call->getCalledFunction()->getName() == "free");
+      });
+  }
+  return allocators[&function] = any && all;
+}
+
+/// Bytes that a call allocates, 0: not known.
+static uint64_t allocatedBytes(const CallBase &call) {
+  uint64_t size = 1;
+  auto times = [&](const Value *factor) {
+    const auto *constant = dyn_cast<ConstantInt>(factor);
+    size *= constant ? std::min<uint64_t>(constant->getZExtValue(), 1u << 30) : 0;
+  };
+  if (Attribute known = call.getFnAttr(Attribute::AllocSize); known.isValid()) {
+    auto [bytes, count] = known.getAllocSizeArgs();
+    times(call.getArgOperand(bytes));
+    if (count)
+      times(call.getArgOperand(*count));
+    return size;
+  }
+  // Of other allocators, as large as their constant arguments say.
+  bool any = false;
+  for (const Use &argument : call.args())
+    if (argument->getType()->isIntegerTy()) {
+      times(argument);
+      any = true;
+    }
+  return any && size >= 16 ? size : 0;
+}
+
+/// Where the function computes the address to which it stores.
+static SmallVector<const Value *, 8> sameAddresses(const StoreInst &store) {
+  const Value *place = store.getPointerOperand();
+  const auto *address = dyn_cast<GetElementPtrInst>(place);
+  if (!address || !address->hasAllConstantIndices())
+    return {place};
+  SmallVector<const Value *, 8> result;
+  for (const User *user : address->getPointerOperand()->users())
+    if (const auto *other = dyn_cast<GetElementPtrInst>(user); other && other->isIdenticalTo(address))
+      result.push_back(other);
+  return result;
+}
+
+/// The one structure that new memory is used as where it is made; null: none or several.
+static StructType *structureMade(const CallBase &call, uint64_t size, const DataLayout &layout) {
+  StructType *found = nullptr;
+  SmallVector<const Value *, 8> pointers{&call};
+  auto follow = [&](const Value *value) {
+    if (pointers.size() < 32 && !is_contained(pointers, value))
+      pointers.push_back(value);
+  };
+  for (unsigned i = 0; i < pointers.size(); ++i)
+    for (const User *user : pointers[i]->users()) {
+      if (isa<PHINode>(user) || isa<SelectInst>(user))
+        follow(user);
+      // `*place = malloc(); made = *place;`
+      if (const auto *store = dyn_cast<StoreInst>(user); store && store->getValueOperand() == pointers[i])
+        for (const Value *place : sameAddresses(*store))
+          for (const User *other : place->users())
+            if (const auto *load = dyn_cast<LoadInst>(other); load && load->getFunction() == call.getFunction())
+              follow(load);
+      const auto *address = dyn_cast<GEPOperator>(user);
+      auto *type = address ? dyn_cast<StructType>(address->getSourceElementType()) : nullptr;
+      if (!type || type->isLiteral() || (size != 0 && layout.getTypeAllocSize(type) != size) || type == found)
+        continue;
+      if (found)
+        return nullptr;
+      found = type;
+    }
+  return found;
+}
+
+/// The memory that a call makes; one object, however many allocators the call may enter.
+unsigned PointsTo::allocatedBy(const CallBase *call) {
+  auto known = objectNumbers.find(call);
+  if (known != objectNumbers.end())
+    return known->second;
+  unsigned number = newObject(call, nullptr, false);
+  Object &object = objects[number];
+  object.size = allocatedBytes(*call);
+  // So that `malloc(sizeof(T))` has T's places.
+  StructType *made = structureMade(*call, object.size, layout);
+  if (object.size != 0)
+    object.type = made;
+  else
+    object.element = made;
+  return number;
+}
+
+void PointsTo::bind(const CallBase *call, CallTarget target) {
+  Function *function = target.function;
+  for (auto [value, parameter] : target.arguments) {
+    if (!carriesPointers(value->getType()))
+      continue;
+    if (parameter)
+      addCopy(nodeOf(value), nodeOf(parameter));
+    else if (auto place = variadic.find(function); place != variadic.end())
+      addCopy(nodeOf(value), contents[place->second]);
+  }
+  if (target.returns && carriesPointers(call->getType())) {
+    auto result = results.find(function);
+    if (allocates(*function))
+      addTarget(nodeOf(call), locationAt(allocatedBy(call), 0));
+    else if (result != results.end())
+      addCopy(result->second, nodeOf(call));
+  }
+  callTargets[call].push_back(std::move(target));
+}
+
+void PointsTo::enter(const CallBase *call, Function *function) {
+  for (const CallTarget &known : callTargets[call])
+    if (known.function == function && known.returns)
+      return;
+  if (!function->isDeclaration()) {
+    CallTarget target{function, {}, true};
+    unsigned parameters = function->arg_size();
+    for (unsigned i = 0; i < call->arg_size(); ++i)
+      if (i < parameters)
+        target.arguments.push_back({call->getArgOperand(i), function->getArg(i)});
+      else if (function->isVarArg())
+        target.arguments.push_back({call->getArgOperand(i), nullptr});
+    if (call->arg_size() >= parameters)
+      bind(call, std::move(target));
+    return;
+  }
+  std::vector<Function *> &externals = callExternals[call];
+  if (is_contained(externals, function))
+    return;
+  externals.push_back(function);
+  ExternalFunction known = externalFunction(*function);
+  auto argument = [&](int number) {
+    return nodeOf(call->getArgOperand(std::min<unsigned>(number, call->arg_size() - 1)));
+  };
+  auto has = [&](int number) { return number >= 0 && static_cast<unsigned>(number) < call->arg_size(); };
+  if (call->getType()->isPointerTy()) {
+    if (known.exception)
+      addTarget(nodeOf(call), exceptionLocation);
+    else if (has(known.returnsArgument))
+      addCopy(argument(known.returnsArgument), nodeOf(call));
+    if (known.returnsArgument < 0 || function->getName().contains("alloc"))
+      addTarget(nodeOf(call), locationAt(allocatedBy(call), 0));
+  }
+  // Text holds no pointers.
+  if (has(known.copyTo) && has(known.copyFrom) &&
+      !(!function->getName().contains("str") || function->getName().contains("basic_string")))
+    addTransfer(argument(known.copyTo), argument(known.copyFrom), ~0ull);
+  for (const Callback &callback : callbacksOf(*function)) {
+    if (!has(callback.function))
+      continue;
+    // What is passed may be a pointer variable: its functions are looked up when known.
+    unsigned node = find(argument(callback.function));
+    nodes[node]->calls.push_back(call);
+    wake(node);
+  }
+  if (startsThreadState(*function) && has(1)) {
+    for (Function &run : module)
+      if (!run.isDeclaration() && run.arg_size() == 1 && run.getName().ends_with("6_M_runEv")) {
+        CallTarget target{&run, {}, false};
+        callTargets[call].push_back(target);
+        unsigned node = find(argument(1));
+        nodes[node]->loads.push_back(nodeOf(run.getArg(0)));
+        wake(node);
+      }
+  }
+}

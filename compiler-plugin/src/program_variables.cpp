@@ -1,0 +1,269 @@
+#include "program_variables.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/BinaryFormat/Dwarf.h"
+#include "llvm/IR/DebugInfo.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/Support/Path.h"
+
+using namespace llvm;
+using namespace transect;
+
+std::string ProgramVariable::described() const {
+  std::string text = kind == Kind::Member && !tags.empty() ? tags.front() + "::" + name : qualified;
+  if (!function.empty())
+    text += " in " + function;
+  return text + " (" + sys::path::filename(path).str() + ":" + std::to_string(line) + ")";
+}
+
+bool transect::endsInPath(StringRef path, StringRef wanted) {
+  while (wanted.consume_front("./") || wanted.consume_front("../")) {
+  }
+  if (wanted.empty())
+    return true;
+  if (!path.ends_with(wanted))
+    return false;
+  return path.size() == wanted.size() || wanted.front() == '/' || path[path.size() - wanted.size() - 1] == '/';
+}
+
+namespace {
+
+std::string wholePath(const DIFile *file) {
+  if (!file)
+    return "";
+  SmallString<128> path(file->getFilename());
+  if (!sys::path::is_absolute(path)) {
+    path = file->getDirectory();
+    sys::path::append(path, file->getFilename());
+  }
+  sys::path::remove_dots(path, true);
+  return std::string(path);
+}
+
+std::string qualifiedName(const DIScope *scope, StringRef name) {
+  std::string result = name.str();
+  for (; scope && !isa<DIFile>(scope) && !isa<DICompileUnit>(scope); scope = scope->getScope()) {
+    if (isa<DILexicalBlockBase>(scope) || scope->getName().empty())
+      continue;
+    result = scope->getName().str() + "::" + result;
+  }
+  return result;
+}
+
+const DISubprogram *functionOf(const DIScope *scope) {
+  const auto *local = dyn_cast_or_null<DILocalScope>(scope);
+  return local ? local->getSubprogram() : nullptr;
+}
+
+void addGlobals(Module &module, std::vector<ProgramVariable> &found) {
+  for (GlobalVariable &global : module.globals()) {
+    SmallVector<DIGlobalVariableExpression *, 1> described;
+    global.getDebugInfo(described);
+    for (DIGlobalVariableExpression *expression : described) {
+      const DIGlobalVariable *variable = expression->getVariable();
+      ProgramVariable entry;
+      entry.kind = ProgramVariable::Kind::Global;
+      entry.name = variable->getName().str();
+      const DIScope *scope = variable->getScope();
+      if (const DIDerivedType *member = variable->getStaticDataMemberDeclaration())
+        scope = member->getScope();
+      entry.qualified = qualifiedName(scope, variable->getName());
+      if (const DISubprogram *function = functionOf(variable->getScope())) {
+        entry.qualified = entry.name;
+        entry.function = function->getName().str();
+        entry.linkageFunction = function->getLinkageName().str();
+      }
+      entry.path = wholePath(variable->getFile());
+      entry.line = variable->getLine();
+      entry.memory.push_back(&global);
+      found.push_back(std::move(entry));
+      break;
+    }
+    // A declaration has no debug information: C's names are all there is.
+    if (described.empty() && global.isDeclaration() && !global.getName().starts_with("_Z") &&
+        !global.getName().starts_with("llvm.")) {
+      ProgramVariable entry;
+      entry.kind = ProgramVariable::Kind::Global;
+      entry.name = entry.qualified = global.getName().str();
+      entry.memory.push_back(&global);
+      found.push_back(std::move(entry));
+    }
+  }
+}
+
+struct Locals {
+  MapVector<const DILocalVariable *, ProgramVariable> byVariable;
+
+  void add(const DILocalVariable *variable, Value *memory, Value *value) {
+    if (!variable || (!memory && !value) || variable->getName().empty())
+      return;
+    ProgramVariable &entry = byVariable[variable];
+    if (entry.name.empty()) {
+      entry.kind = ProgramVariable::Kind::Local;
+      entry.name = entry.qualified = variable->getName().str();
+      if (const DISubprogram *function = functionOf(variable->getScope())) {
+        entry.function = function->getName().str();
+        entry.linkageFunction = function->getLinkageName().str();
+      }
+      entry.path = wholePath(variable->getFile());
+      entry.line = variable->getLine();
+    }
+    if (memory && !is_contained(entry.memory, memory))
+      entry.memory.push_back(memory);
+    if (value && !isa<Constant>(value) && !is_contained(entry.values, value))
+      entry.values.push_back(value);
+  }
+
+  /// A `dbg.value` whose expression reads memory describes memory, as at -O0.
+  template <typename Record> void addRecord(const Record &record) {
+    const DILocalVariable *variable = record.getVariable();
+    bool dereferences = record.getExpression() && record.getExpression()->startsWithDeref();
+    for (Value *location : record.location_ops()) {
+      if (!location)
+        continue;
+      if (dereferences && location->getType()->isPointerTy())
+        add(variable, location, nullptr);
+      else
+        add(variable, nullptr, location);
+    }
+  }
+};
+
+void addLocals(Module &module, std::vector<ProgramVariable> &found) {
+  Locals locals;
+  for (Function &function : module)
+    for (Instruction &instruction : instructions(function)) {
+      if (auto *intrinsic = dyn_cast<DbgVariableIntrinsic>(&instruction)) {
+        bool declares = isa<DbgDeclareInst>(intrinsic);
+        if (auto *assign = dyn_cast<DbgAssignIntrinsic>(intrinsic)) {
+          locals.add(assign->getVariable(), assign->getAddress(), nullptr);
+          continue;
+        }
+        if (declares)
+          locals.add(intrinsic->getVariable(), cast<DbgDeclareInst>(intrinsic)->getAddress(), nullptr);
+        else
+          locals.addRecord(*intrinsic);
+      }
+#if LLVM_VERSION_MAJOR >= 19
+      for (DbgVariableRecord &record : filterDbgVars(instruction.getDbgRecordRange())) {
+        if (record.isDbgDeclare())
+          locals.add(record.getVariable(), record.getAddress(), nullptr);
+        else if (record.isDbgAssign()) {
+          Value *address = record.getAddress();
+          if (address && !isa<Constant>(address))
+            locals.add(record.getVariable(), address, nullptr);
+          else
+            locals.addRecord(record);
+        } else
+          locals.addRecord(record);
+      }
+#endif
+    }
+  for (auto &[variable, entry] : locals.byVariable)
+    found.push_back(std::move(entry));
+}
+
+struct Members {
+  explicit Members(std::vector<ProgramVariable> &found) : found(found) {}
+
+  std::vector<ProgramVariable> &found;
+  DenseMap<const DICompositeType *, std::vector<std::string>> typedefs;
+
+  void add(const DICompositeType *owner, const DICompositeType *type, uint64_t base, unsigned depth) {
+    if (depth > 8)
+      return;
+    for (const DINode *element : type->getElements()) {
+      const auto *member = dyn_cast_or_null<DIDerivedType>(element);
+      if (!member || member->isStaticMember() ||
+          (member->getTag() != dwarf::DW_TAG_member && member->getTag() != dwarf::DW_TAG_inheritance))
+        continue;
+      const DIType *inner = member->getBaseType();
+      const auto *composite = dyn_cast_or_null<DICompositeType>(inner);
+      // Fields of anonymous structures and of unions in them are the owner's own.
+      if (composite && member->getName().empty() && member->getTag() == dwarf::DW_TAG_member) {
+        add(owner, composite, base + member->getOffsetInBits(), depth + 1);
+        continue;
+      }
+      if (member->getName().empty())
+        continue;
+      ProgramVariable entry;
+      entry.kind = ProgramVariable::Kind::Member;
+      entry.name = entry.qualified = member->getName().str();
+      entry.path = wholePath(member->getFile() ? member->getFile() : owner->getFile());
+      entry.line = member->getLine();
+      entry.type = owner;
+      if (!owner->getName().empty()) {
+        entry.tags.push_back(owner->getName().str());
+        entry.tags.push_back(qualifiedName(owner->getScope(), owner->getName()));
+      }
+      for (const std::string &name : typedefs[owner])
+        entry.tags.push_back(name);
+      entry.bitOffset = base + member->getOffsetInBits();
+      entry.bits = member->isBitField() ? member->getSizeInBits() : 0;
+      found.push_back(std::move(entry));
+    }
+  }
+};
+
+void addMembers(Module &module, std::vector<ProgramVariable> &found) {
+  DebugInfoFinder finder;
+  finder.processModule(module);
+  for (Function &function : module)
+    for (Instruction &instruction : instructions(function))
+      finder.processInstruction(module, instruction);
+  Members members(found);
+  std::vector<const DICompositeType *> types;
+  for (const DIType *type : finder.types()) {
+    if (const auto *composite = dyn_cast<DICompositeType>(type)) {
+      if ((composite->getTag() == dwarf::DW_TAG_structure_type || composite->getTag() == dwarf::DW_TAG_class_type ||
+           composite->getTag() == dwarf::DW_TAG_union_type) &&
+          !composite->isForwardDecl())
+        types.push_back(composite);
+    } else if (const auto *derived = dyn_cast<DIDerivedType>(type)) {
+      if (derived->getTag() == dwarf::DW_TAG_typedef)
+        if (const auto *composite = dyn_cast_or_null<DICompositeType>(derived->getBaseType()))
+          members.typedefs[composite].push_back(derived->getName().str());
+    }
+  }
+  for (const DICompositeType *type : types)
+    members.add(type, type, 0, 0);
+}
+
+}  // namespace
+
+DenseMap<const Value *, const DICompositeType *> transect::pointersToStructures(Module &module) {
+  DenseMap<const Value *, const DICompositeType *> result;
+  auto add = [&](const Value *memory, const DILocalVariable *variable) {
+    const auto *pointer = memory && variable ? dyn_cast_or_null<DIDerivedType>(variable->getType()) : nullptr;
+    while (pointer) {
+      const DIType *inner = pointer->getBaseType();
+      if (const auto *composite = dyn_cast_or_null<DICompositeType>(inner))
+        result[memory] = composite;
+      pointer = dyn_cast_or_null<DIDerivedType>(inner);
+    }
+  };
+  for (Function &function : module)
+    for (Instruction &instruction : instructions(function)) {
+      if (auto *declare = dyn_cast<DbgDeclareInst>(&instruction))
+        add(declare->getAddress(), declare->getVariable());
+      else if (auto *assign = dyn_cast<DbgAssignIntrinsic>(&instruction))
+        add(assign->getAddress(), assign->getVariable());
+#if LLVM_VERSION_MAJOR >= 19
+      for (DbgVariableRecord &record : filterDbgVars(instruction.getDbgRecordRange()))
+        if (record.isDbgDeclare() || record.isDbgAssign())
+          add(record.getAddress(), record.getVariable());
+#endif
+    }
+  return result;
+}
+
+std::vector<ProgramVariable> transect::programVariables(Module &module) {
+  std::vector<ProgramVariable> found;
+  addGlobals(module, found);
+  addLocals(module, found);
+  addMembers(module, found);
+  return found;
+}

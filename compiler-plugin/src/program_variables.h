@@ -1,0 +1,39 @@
+// The variables of a program as its debug information describes them.
+#pragma once
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/Module.h"
+
+#include <string>
+#include <vector>
+
+namespace transect {
+
+/// A variable or field of the source.
+struct ProgramVariable {
+  enum class Kind { Global, Local, Member } kind;
+  std::string name, qualified;  ///< `qualified`: with namespaces and classes.
+  std::string function;         ///< Of a local variable or a static one in a function.
+  std::string linkageFunction;
+  std::string path;  ///< Whole path of its file.
+  unsigned line = 0;
+  std::vector<llvm::Value *> memory, values;    ///< Of globals and locals.
+  const llvm::DICompositeType *type = nullptr;  ///< Of members.
+  std::vector<std::string> tags;                ///< Names of the member's type: tag and typedefs.
+  uint64_t bitOffset = 0;
+  unsigned bits = 0;  ///< Of a bit field, else 0.
+
+  /// For messages: `name (file.c:12)`.
+  std::string described() const;
+};
+
+std::vector<ProgramVariable> programVariables(llvm::Module &module);
+
+/// Local variables that are pointers or references to structures, as the memory that holds the pointer.
+llvm::DenseMap<const llvm::Value *, const llvm::DICompositeType *> pointersToStructures(llvm::Module &module);
+
+/// Whether `path` ends in the components of `wanted` ("gzip.c", "src/xz/args.c").
+bool endsInPath(llvm::StringRef path, llvm::StringRef wanted);
+
+}  // namespace transect

@@ -1,0 +1,33 @@
+// What a marked binary carries. Read by the crate `feature-region`; this text is the format's definition.
+//
+// transect_regions (allocated, so that strip keeps it): UTF-8 text, one record a line, fields separated by tabs; in a
+// value \t, \n, \\ and ',' are escaped by a backslash. A linked object holds one or more units, one after the other
+// without padding; a unit begins with its U record.
+//
+//   U  version=1  build=16 hex digits  unit=SOURCE or "whole program"  model=16 hex digits  implicit=none|constant|all
+//      sites=probe|trace|shared|inlined  compiler=llvm-19  features=NAME,NAME,…
+//   V  feature=NUMBER  variable=TEXT  lost=REASON (empty: found)
+//   R  number=N  features=NUMBER,…  kind=branch|switch|loop|call  function=LINKAGE NAME  file=PATH  line=N  column=N
+//      end_line=N  parent=N or -  depth=N  irregular=REASON (empty: it has sites)
+//
+// Numbers of features are places in the unit's own `features`; a region is known by its object and the order of all R
+// records in the section.
+//
+// transect_sites (allocated, read-only, no relocation of the loader needed): 12 bytes for each copy of each site
+//
+//   i32 address   site's address - this field's address; the no-op of five bytes, or the call, begins there
+//   i32 region    address of the region's R record - this field's address; for kind 2 outside of regions: 0
+//   u8  kind      0 begin, 1 end, 2 restore (event_abi::region_arena::EVENT_*)
+//   u8  zero
+//   u16 depth     regions of this function that stay open: around the region for begin and end; inside of which the
+//                 site lies for restore
+//
+// .note.stapsdt: provider `transect`, one pair of names per region: begin_N, end_N (restore: restore), N its number.
+#pragma once
+
+namespace transect {
+inline constexpr const char *kRegionsSection = "transect_regions";
+inline constexpr const char *kSitesSection = "transect_sites";
+inline constexpr unsigned kSectionsVersion = 1;
+inline constexpr unsigned kSiteSize = 12;
+}  // namespace transect

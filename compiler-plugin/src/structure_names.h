@@ -1,0 +1,23 @@
+// Structure types as the source has them, through the link: it makes one type of all structures with the same fields,
+// under the name of the first.
+#pragma once
+
+#include "llvm/IR/DerivedTypes.h"
+#include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/PassManager.h"
+
+namespace transect {
+
+/// Before the link: notes the names of structures where addresses in them are computed and where they are variables.
+struct NameStructuresPass : llvm::PassInfoMixin<NameStructuresPass> {
+  llvm::PreservedAnalyses run(llvm::Module &module, llvm::ModuleAnalysisManager &);
+  static bool isRequired() { return true; }
+};
+
+/// After the link: address computations and local variables have structures of their own names again.
+void restoreStructures(llvm::Module &module);
+
+/// The type of a global variable in the source.
+llvm::Type *sourceType(const llvm::GlobalVariable &global);
+
+}  // namespace transect

@@ -1,0 +1,568 @@
+#include "taint.h"
+
+#include "explanation.h"
+#include "field_path.h"
+#include "implicit_flow.h"
+#include "labels.h"
+#include "memory_cells.h"
+#include "structure_names.h"
+
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
+#include "llvm/IR/Operator.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+using namespace llvm;
+using namespace transect;
+
+namespace {
+
+/// One of many places, as an index or a walking pointer tells.
+bool isElement(const Value *pointer) {
+  for (unsigned steps = 0; steps < 8; ++steps) {
+    if (isa<PHINode>(pointer) || isa<LoadInst>(pointer))
+      return steps > 0 || pointer->getType()->isPointerTy();
+    const auto *address = dyn_cast<GEPOperator>(pointer);
+    if (!address)
+      return false;
+    if (!address->hasAllConstantIndices())
+      return true;
+    // A field of what the pointer points to is a variable, whichever object that is.
+    if (address->getSourceElementType()->isStructTy())
+      return false;
+    pointer = address->getPointerOperand();
+  }
+  return false;
+}
+
+/// A number that becomes a byte of a buffer is put out: what is read there later is data, not the option. Bytes that
+/// are copied from place to place are not such numbers.
+bool isCutToByte(const Value *value) {
+  const auto *cut = dyn_cast<TruncInst>(value);
+  if (!cut || !cut->getType()->isIntegerTy(8))
+    return false;
+  const Value *wide = cut->getOperand(0);
+  return !isa<ZExtInst>(wide) && !isa<SExtInst>(wide);
+}
+
+/// Constants stored under a branch carry its features; what is stored under a branch on such a constant does not.
+constexpr unsigned kMostHops = 1;
+constexpr uint64_t kString = 1, kStringObject = 32;
+
+class Taint {
+public:
+  Taint(const AnalysisCopy &copy, const PointsTo &pointsTo, ImplicitFlow implicit, const TaintQuestion &question)
+      : copy(copy), module(*copy.module), pointsTo(pointsTo), implicit(implicit), question(question),
+        cells(module, pointsTo), dependences(module, implicit), sets(kMostHops, implicit == ImplicitFlow::All) {
+    if (question.out)
+      explanation.emplace(sets, pointsTo);
+  }
+
+  std::vector<std::vector<unsigned>> run() {
+    findCallers();
+    findStored();
+    seed();
+    for (const Function &function : module) {
+      for (const Argument &parameter : function.args())
+        values[&parameter] = sets.single(Label::parameter(parameter.getArgNo()));
+      for (const Instruction &instruction : instructions(function))
+        push(&instruction);
+    }
+    while (!work.empty()) {
+      std::vector<const Instruction *> round;
+      round.swap(work);
+      for (const Instruction *instruction : round) {
+        queued.erase(instruction);
+        transfer(instruction);
+      }
+    }
+    return decide();
+  }
+
+private:
+  using Id = LabelSets::Id;
+
+  /// An access that is read: what is read, and by what.
+  struct Watch {
+    Id contents = 0;
+    std::vector<const Instruction *> readers;
+  };
+
+  void push(const Instruction *instruction) {
+    if (queued.insert(instruction).second)
+      work.push_back(instruction);
+  }
+
+  Id labels(const Value *value) {
+    auto known = values.find(value);
+    Id set = known == values.end() ? 0 : known->second;
+    if (explanation)
+      explanation->take(TaintPlace::value(value), set);
+    return set;
+  }
+
+  void give(const Value *value, Id set) {
+    if (set == 0)
+      return;
+    Id &place = values[value];
+    Id united = sets.unite(place, set);
+    if (united == place)
+      return;
+    place = united;
+    if (explanation)
+      explanation->arrive(TaintPlace::value(value), united);
+    for (const User *user : value->users())
+      if (const auto *instruction = dyn_cast<Instruction>(user))
+        push(instruction);
+    for (const Instruction *dependent : dependences.on(value))
+      push(dependent);
+  }
+
+  /// Features only: parameters' labels become what all call sites together give.
+  Id total(Id set, const Function *function) {
+    return sets.substitute(set, [&](unsigned number) -> Id {
+      if (number >= function->arg_size())
+        return 0;
+      Id given = carried.lookup(function->getArg(number));
+      if (explanation)
+        explanation->take(TaintPlace::parameter(function->getArg(number)), given);
+      return given;
+    });
+  }
+
+  void carry(const Argument *parameter, Id set) {
+    Id &place = carried[parameter];
+    Id united = sets.unite(place, set);
+    if (united == place)
+      return;
+    place = united;
+    if (explanation)
+      explanation->arrive(TaintPlace::parameter(parameter), united);
+    for (const Instruction *sink : sinks[parameter->getParent()])
+      push(sink);
+  }
+
+  /// What any of an access' cells holds.
+  Id memory(unsigned access) {
+    Id result = 0;
+    for (unsigned cell : cells.cells(access))
+      if (cell < contents.size()) {
+        result = sets.unite(result, contents[cell]);
+        if (explanation)
+          explanation->take(TaintPlace::cell(cell), contents[cell]);
+      }
+    return result;
+  }
+
+  Id read(const Instruction *reader, const Value *pointer, uint64_t size) {
+    unsigned access = cells.access(pointer, size);
+    watch(reader, access);
+    return explanation ? memory(access) : watches[access].contents;
+  }
+
+  void watch(const Instruction *reader, unsigned access) {
+    Watch &watch = watches[access];
+    if (watch.readers.empty()) {
+      watch.contents = memory(access);
+      for (unsigned cell : cells.cells(access)) {
+        if (cell >= cellAccesses.size())
+          cellAccesses.resize(cell + 1);
+        cellAccesses[cell].push_back(access);
+      }
+    }
+    if (watched.insert({reader, access}).second)
+      watch.readers.push_back(reader);
+  }
+
+  void writeCell(unsigned cell, Id set) {
+    if (set == 0)
+      return;
+    if (cell >= contents.size())
+      contents.resize(cells.cellCount());
+    Id united = sets.unite(contents[cell], set);
+    if (united == contents[cell])
+      return;
+    contents[cell] = united;
+    if (explanation)
+      explanation->arrive(TaintPlace::cell(cell), united);
+    if (cell >= cellAccesses.size())
+      return;
+    for (unsigned access : cellAccesses[cell]) {
+      Watch &watch = watches[access];
+      Id read = sets.unite(watch.contents, united);
+      if (read == watch.contents)
+        continue;
+      watch.contents = read;
+      for (const Instruction *reader : watch.readers)
+        push(reader);
+    }
+  }
+
+  void write(unsigned access, Id set) {
+    Id &before = written[access];
+    Id united = sets.unite(before, set);
+    if (united == before)
+      return;
+    before = united;
+    for (unsigned cell : cells.cells(access))
+      writeCell(cell, set);
+  }
+
+  void write(const Value *pointer, uint64_t size, Id set) {
+    if (set != 0)
+      write(cells.access(pointer, size), set);
+  }
+
+  void findCallers() {
+    for (const Function &function : module)
+      for (const Instruction &instruction : instructions(function)) {
+        const auto *call = dyn_cast<CallBase>(&instruction);
+        if (call || isa<StoreInst>(instruction) || isa<AtomicRMWInst>(instruction) ||
+            isa<AtomicCmpXchgInst>(instruction))
+          sinks[&function].push_back(&instruction);
+        if (call)
+          for (const CallTarget &target : pointsTo.calls(call))
+            callers[target.function].push_back(call);
+      }
+  }
+
+  /// Memory that the program never writes is a table: what is read from it depends on where.
+  void findStored() {
+    for (const Function &function : module)
+      for (const Instruction &instruction : instructions(function)) {
+        const Value *pointer = nullptr;
+        if (const auto *store = dyn_cast<StoreInst>(&instruction))
+          pointer = store->getPointerOperand();
+        else if (const auto *exchange = dyn_cast<AtomicRMWInst>(&instruction))
+          pointer = exchange->getPointerOperand();
+        else if (const auto *transfer = dyn_cast<AnyMemIntrinsic>(&instruction))
+          pointer = transfer->getRawDest();
+        else if (const auto *call = dyn_cast<CallBase>(&instruction))
+          for (const Function *external : pointsTo.externals(call)) {
+            ExternalFunction known = externalFunction(*external);
+            int to = known.copyTo >= 0 ? known.copyTo : known.fillTo;
+            if (to >= 0 && static_cast<unsigned>(to) < call->arg_size())
+              pointer = call->getArgOperand(to);
+          }
+        if (pointer)
+          for (unsigned location : pointsTo.targets(pointer))
+            stored.insert(pointsTo.location(location).object);
+      }
+  }
+
+  void seedObject(const PointsTo::Object &object, Id set) {
+    for (auto [offset, location] : object.locations)
+      writeCell(location, set);
+  }
+
+  void seed() {
+    contents.resize(cells.cellCount());
+    for (auto [global, feature] : copy.globals)
+      if (const PointsTo::Object *object = pointsTo.objectOf(global))
+        seedObject(*object, sets.single(Label::feature(feature)));
+    for (const Function &function : module)
+      for (const Instruction &instruction : instructions(function))
+        if (auto feature = markedMemory(instruction)) {
+          const Value *pointer = cast<CallInst>(instruction).getArgOperand(0);
+          Id set = sets.single(Label::feature(*feature));
+          for (unsigned location : pointsTo.targets(pointer))
+            if (isa<AllocaInst>(pointer) || isa<Argument>(pointer))
+              seedObject(pointsTo.object(pointsTo.location(location).object), set);
+            else
+              writeCell(location, set);
+        }
+    seedMembers();
+  }
+
+  /// Fields whose address is taken are reached without an address computation that tells the type.
+  void seedMembers() {
+    if (copy.members.empty())
+      return;
+    const DataLayout &layout = module.getDataLayout();
+    auto featuresOf = [&](const FieldPlace &place) {
+      Id set = 0;
+      for (const MemberSeed &seed : copy.members)
+        if (seed.bits == 0 && seed.type == place.type && seed.byteOffset == place.offset)
+          set = sets.unite(set, sets.single(Label::feature(seed.feature)));
+      return set;
+    };
+    for (const MemberSeed &seed : copy.members)
+      if (seed.bits == 0)
+        writeCell(cells.fieldCell(seed.type, seed.byteOffset), sets.single(Label::feature(seed.feature)));
+    for (unsigned number = 0; number < pointsTo.objectCount(); ++number) {
+      const PointsTo::Object &object = pointsTo.object(number);
+      if (!object.type)
+        continue;
+      for (auto [offset, location] : object.locations) {
+        SmallVector<FieldPlace, 4> places;
+        const auto *global = dyn_cast_or_null<GlobalVariable>(object.origin);
+        fieldsIn(global ? sourceType(*global) : object.type, offset, layout, places);
+        for (const FieldPlace &place : places)
+          writeCell(location, featuresOf(place));
+      }
+    }
+    for (const Function &function : module)
+      for (const Instruction &instruction : instructions(function))
+        if (isa<GetElementPtrInst>(instruction))
+          for (const FieldPlace &place : fieldsAt(&instruction, layout))
+            if (Id set = featuresOf(place))
+              for (unsigned location : pointsTo.targets(&instruction))
+                writeCell(location, set);
+  }
+
+  Id operands(const Instruction *instruction) {
+    Id result = 0;
+    for (const Use &operand : instruction->operands())
+      result = sets.unite(result, labels(operand));
+    return result;
+  }
+
+  /// What an instruction that chooses among constants takes from the conditions that choose.
+  Id chosen(const Instruction *instruction) {
+    Id result = 0;
+    if (explanation)
+      explanation->chosen(true);
+    for (const Value *condition : dependences.of(instruction)) {
+      Id set = labels(condition);
+      result = sets.unite(result, isLogicalValue(instruction) ? set : sets.implicit(set));
+    }
+    if (explanation)
+      explanation->chosen(false);
+    return result;
+  }
+
+  uint64_t sizeOf(Type *type) const { return module.getDataLayout().getTypeStoreSize(type).getKnownMinValue(); }
+
+  bool isTable(const Value *pointer) const {
+    const PointsTo::Set &targets = pointsTo.targets(pointer);
+    for (unsigned location : targets)
+      if (stored.count(pointsTo.location(location).object))
+        return false;
+    return !targets.empty();
+  }
+
+  void transfer(const Instruction *instruction) {
+    const Function *function = instruction->getFunction();
+    if (explanation)
+      explanation->begin(instruction);
+    if (const auto *load = dyn_cast<LoadInst>(instruction)) {
+      Id set = read(load, load->getPointerOperand(), sizeOf(load->getType()));
+      Id address = labels(load->getPointerOperand());
+      if (address && isTable(load->getPointerOperand()))
+        set = sets.unite(set, address);
+      give(load, set);
+    } else if (const auto *store = dyn_cast<StoreInst>(instruction)) {
+      const bool element = isElement(store->getPointerOperand());
+      Id set = element && isCutToByte(store->getValueOperand()) ? 0 : labels(store->getValueOperand());
+      // Of the elements of a buffer none is a variable that a reader would say is chosen.
+      if (!element || implicit == ImplicitFlow::All)
+        set = sets.unite(set, chosen(store));
+      write(store->getPointerOperand(), sizeOf(store->getValueOperand()->getType()), total(set, function));
+    } else if (const auto *exchange = dyn_cast<AtomicRMWInst>(instruction)) {
+      uint64_t size = sizeOf(exchange->getType());
+      write(exchange->getPointerOperand(), size, total(labels(exchange->getValOperand()), function));
+      give(exchange, read(exchange, exchange->getPointerOperand(), size));
+    } else if (const auto *exchange = dyn_cast<AtomicCmpXchgInst>(instruction)) {
+      uint64_t size = sizeOf(exchange->getNewValOperand()->getType());
+      write(exchange->getPointerOperand(), size, total(labels(exchange->getNewValOperand()), function));
+      give(exchange, read(exchange, exchange->getPointerOperand(), size));
+    } else if (const auto *phi = dyn_cast<PHINode>(instruction)) {
+      give(phi, sets.unite(operands(phi), chosen(phi)));
+    } else if (const auto *select = dyn_cast<SelectInst>(instruction)) {
+      Id set = sets.unite(labels(select->getTrueValue()), labels(select->getFalseValue()));
+      bool constant = isa<Constant>(select->getTrueValue()) || isa<Constant>(select->getFalseValue());
+      if (select->getType()->isIntegerTy(1))
+        set = sets.unite(set, labels(select->getCondition()));
+      else if (implicit == ImplicitFlow::All || (implicit == ImplicitFlow::Constant && constant))
+        set = sets.unite(set, sets.implicit(labels(select->getCondition())));
+      give(select, set);
+    } else if (const auto *end = dyn_cast<ReturnInst>(instruction)) {
+      if (end->getReturnValue())
+        giveBack(function, sets.unite(labels(end->getReturnValue()), chosen(end)));
+    } else if (const auto *call = dyn_cast<CallBase>(instruction)) {
+      transferCall(call);
+    } else if (!isa<AllocaInst>(instruction) && !instruction->isTerminator()) {
+      give(instruction, operands(instruction));
+    }
+  }
+
+  void giveBack(const Function *function, Id set) {
+    Id &place = returned[function];
+    Id united = sets.unite(place, set);
+    if (united == place)
+      return;
+    place = united;
+    if (explanation)
+      explanation->arrive(TaintPlace::result(function), united);
+    for (const CallBase *caller : callers[function])
+      push(caller);
+  }
+
+  void transferCall(const CallBase *call) {
+    const Function *function = call->getFunction();
+    if (auto feature = markedValue(*call)) {
+      give(call, sets.unite(labels(call->getArgOperand(0)), sets.single(Label::feature(*feature))));
+      return;
+    }
+    if (const auto *transfer = dyn_cast<AnyMemTransferInst>(call)) {
+      const auto *length = dyn_cast<ConstantInt>(transfer->getLength());
+      copyMemory(call, transfer->getRawDest(), transfer->getRawSource(), length ? length->getZExtValue() : ~0ull);
+      return;
+    }
+    if (const auto *fill = dyn_cast<AnyMemSetInst>(call)) {
+      const auto *length = dyn_cast<ConstantInt>(fill->getLength());
+      write(fill->getRawDest(), length ? length->getZExtValue() : ~0ull, total(labels(fill->getValue()), function));
+      return;
+    }
+    if (isa<IntrinsicInst>(call) || isa<InlineAsm>(call->getCalledOperand())) {
+      if (!call->getType()->isVoidTy()) {
+        Id set = 0;
+        for (const Use &argument : call->args())
+          set = sets.unite(set, labels(argument));
+        give(call, set);
+      }
+      return;
+    }
+    for (const CallTarget &target : pointsTo.calls(call)) {
+      for (auto [value, parameter] : target.arguments) {
+        Id set = total(labels(value), function);
+        if (parameter)
+          carry(parameter, set);
+        else if (int place = pointsTo.variableArguments(target.function); place >= 0)
+          writeCell(place, set);
+      }
+      if (target.returns) {
+        Id result = returned.lookup(target.function);
+        if (explanation)
+          explanation->take(TaintPlace::result(target.function), sets.features(result));
+        give(call, sets.substitute(result, [&](unsigned number) {
+          return number < call->arg_size() ? labels(call->getArgOperand(number)) : 0;
+        }));
+      }
+    }
+    for (const Function *external : pointsTo.externals(call))
+      transferExternal(call, externalFunction(*external), external->getName().contains("basic_string"));
+  }
+
+  void copyMemory(const Instruction *reader, const Value *to, const Value *from, uint64_t length) {
+    auto [place, isNew] = copied.try_emplace(reader);
+    if (isNew) {
+      place->second = cells.copied(to, from, length);
+      for (const MemoryCells::Copied &range : place->second)
+        watch(reader, range.from);
+    }
+    for (const MemoryCells::Copied &range : place->second)
+      if (Id set = explanation ? memory(range.from) : watches[range.from].contents)
+        write(range.to, set);
+  }
+
+  void transferExternal(const CallBase *call, const ExternalFunction &known, bool stringObject) {
+    const Function *function = call->getFunction();
+    const uint64_t size = stringObject ? kStringObject : kString;
+    auto has = [&](int number) { return number >= 0 && static_cast<unsigned>(number) < call->arg_size(); };
+    auto whole = [&](const Value *argument) {
+      Id set = labels(argument);
+      if (argument->getType()->isPointerTy())
+        set = sets.unite(set, read(call, argument, size));
+      return set;
+    };
+    if (known.valueOfArguments)
+      for (const Use &argument : call->args())
+        give(call, whole(argument));
+    if (has(known.returnsArgument))
+      give(call, labels(call->getArgOperand(known.returnsArgument)));
+    if (has(known.copyTo) && has(known.copyFrom)) {
+      const Value *to = call->getArgOperand(known.copyTo), *from = call->getArgOperand(known.copyFrom);
+      copyMemory(call, to, from, ~0ull);
+      write(to, size, total(whole(from), function));
+    }
+    if (known.duplicates && has(known.copyFrom)) {
+      const Value *from = call->getArgOperand(known.copyFrom);
+      write(call, kString, read(call, from, kString));
+      give(call, labels(from));
+    }
+    if (has(known.fillTo))
+      for (unsigned i = known.fillFirst; i < call->arg_size(); ++i)
+        write(call->getArgOperand(known.fillTo), kString, total(whole(call->getArgOperand(i)), function));
+    if (has(known.readFrom))
+      for (unsigned i = known.readFirst; i < call->arg_size(); ++i)
+        write(call->getArgOperand(i), kString, total(whole(call->getArgOperand(known.readFrom)), function));
+  }
+
+  /// A function called through a pointer: what chose the function, or the object whose table holds it.
+  Id calleeLabels(const CallBase *call) {
+    if (pointsTo.calls(call).size() + pointsTo.externals(call).size() == 1)
+      return 0;
+    const Value *value = call->getCalledOperand();
+    Id set = labels(value);
+    for (unsigned level = 0; level < 2; ++level) {
+      const auto *load = dyn_cast<LoadInst>(value);
+      if (!load)
+        break;
+      value = load->getPointerOperand()->stripInBoundsOffsets();
+      set = sets.unite(set, labels(value));
+    }
+    return set;
+  }
+
+  std::vector<std::vector<unsigned>> decide() {
+    std::vector<std::set<unsigned>> found(copy.decisions.size());
+    for (const Function &function : module)
+      for (const Instruction &instruction : instructions(function)) {
+        auto number = decisionOf(instruction);
+        if (!number)
+          continue;
+        Id set = 0;
+        if (const Value *condition = conditionOf(&instruction))
+          set = labels(condition);
+        else if (const auto *call = dyn_cast<CallBase>(&instruction))
+          set = call->isIndirectCall() ? calleeLabels(call) : 0;
+        for (Label label : sets.of(total(set, &function))) {
+          found[*number].insert(label.number());
+          if (explanation && question.asksFor(instruction))
+            explanation->print(instruction, conditionOf(&instruction), label.number(),
+                               question.features[label.number()], *question.out);
+        }
+      }
+    std::vector<std::vector<unsigned>> result;
+    for (const std::set<unsigned> &features : found)
+      result.emplace_back(features.begin(), features.end());
+    return result;
+  }
+
+  const AnalysisCopy &copy;
+  const Module &module;
+  const PointsTo &pointsTo;
+  const ImplicitFlow implicit;
+  const TaintQuestion &question;
+  MemoryCells cells;
+  ImplicitDependences dependences;
+  LabelSets sets;
+  DenseMap<const Value *, Id> values;
+  DenseMap<const Argument *, Id> carried;
+  DenseMap<const Function *, Id> returned;
+  DenseMap<const Function *, std::vector<const Instruction *>> sinks;
+  DenseMap<const Function *, std::vector<const CallBase *>> callers;
+  DenseMap<const Instruction *, std::vector<MemoryCells::Copied>> copied;
+  std::optional<Explanation> explanation;
+  DenseSet<unsigned> stored;  ///< Objects.
+  std::vector<Id> contents;
+  std::vector<std::vector<unsigned>> cellAccesses;
+  DenseMap<unsigned, Watch> watches;  ///< By access.
+  DenseMap<unsigned, Id> written;     ///< By access: what was written to all of it.
+  DenseSet<std::pair<const Instruction *, unsigned>> watched;
+  std::vector<const Instruction *> work;
+  DenseSet<const Instruction *> queued;
+};
+
+}  // namespace
+
+std::vector<std::vector<unsigned>> transect::decisionFeatures(const AnalysisCopy &copy, const PointsTo &pointsTo,
+                                                              ImplicitFlow implicit, const TaintQuestion &question) {
+  return Taint(copy, pointsTo, implicit, question).run();
+}

@@ -1,0 +1,31 @@
+// Which features' values reach which decisions.
+#pragma once
+
+#include "analysis_copy.h"
+#include "points_to.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <string>
+#include <vector>
+
+namespace transect {
+
+/// Decisions of which the analysis is to tell why they carry their features.
+struct TaintQuestion {
+  std::string function;  ///< Function or source file.
+  unsigned line = 0;
+  std::vector<std::string> features;
+  llvm::raw_ostream *out = nullptr;  ///< Null: nothing is asked.
+
+  /// From `FUNCTION:LINE` or `FILE:LINE`; without a line, all of the function or file.
+  static TaintQuestion read(llvm::StringRef text, std::vector<std::string> features, llvm::raw_ostream &out);
+  bool asksFor(const llvm::Instruction &decision) const;
+};
+
+/// Features of each decision of the program, ascending; most have none. Flow of values is told apart by call site
+/// (functions are summarised by what their results take from their parameters); memory by object and field.
+std::vector<std::vector<unsigned>> decisionFeatures(const AnalysisCopy &copy, const PointsTo &pointsTo,
+                                                    ImplicitFlow implicit, const TaintQuestion &question = {});
+
+}  // namespace transect

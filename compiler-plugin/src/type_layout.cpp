@@ -1,0 +1,85 @@
+#include "type_layout.h"
+
+using namespace llvm;
+using namespace transect;
+
+namespace {
+
+/// Clang's shape of a union: its most aligned member, and padding. The link may take a union's name away.
+bool mayBeUnion(const StructType &type) {
+  if (type.getNumElements() == 1)
+    return true;
+  if (type.getNumElements() != 2)
+    return false;
+  const auto *padding = dyn_cast<ArrayType>(type.getElementType(1));
+  return padding && padding->getElementType()->isIntegerTy(8);
+}
+
+/// What lies at a byte of a type: a scalar, or null where it may be anything.
+Type *scalarAt(Type *type, uint64_t place, const DataLayout &layout) {
+  while (true) {
+    if (auto *array = dyn_cast<ArrayType>(type)) {
+      type = array->getElementType();
+      const uint64_t size = layout.getTypeAllocSize(type);
+      if (size == 0)
+        return nullptr;
+      place %= size;
+    } else if (auto *structure = dyn_cast<StructType>(type)) {
+      const StructLayout *fields = layout.getStructLayout(structure);
+      if (mayBeUnion(*structure) || place >= static_cast<uint64_t>(fields->getSizeInBytes()))
+        return nullptr;
+      const unsigned element = fields->getElementContainingOffset(place);
+      place -= fields->getElementOffset(element);
+      type = structure->getElementType(element);
+    } else {
+      return type->isIntegerTy(8) ? nullptr : type;
+    }
+  }
+}
+
+/// Whether the fields of `seen`, which starts `place` bytes into `type`, are the same there up to byte `last`.
+bool agrees(Type *type, uint64_t place, Type *seen, uint64_t start, uint64_t last, const DataLayout &layout) {
+  if (start > last)
+    return true;
+  if (auto *array = dyn_cast<ArrayType>(seen))
+    return array->getNumElements() == 0 || agrees(type, place, array->getElementType(), start, last, layout);
+  auto *structure = dyn_cast<StructType>(seen);
+  if (!structure) {
+    if (place + start >= layout.getTypeAllocSize(type))
+      return false;
+    Type *there = scalarAt(type, place + start, layout);
+    return !there || there == seen || seen->isIntegerTy(8);
+  }
+  if (mayBeUnion(*structure))
+    return true;
+  const StructLayout *fields = layout.getStructLayout(structure);
+  for (unsigned i = 0; i < structure->getNumElements(); ++i)
+    if (!agrees(type, place, structure->getElementType(i), start + fields->getElementOffset(i), last, layout))
+      return false;
+  return true;
+}
+
+}  // namespace
+
+bool transect::mayBeSeenAs(Type *type, uint64_t place, StructType *seen, uint64_t field, const DataLayout &layout) {
+  Type *around = type;
+  for (uint64_t inside = place; around != seen || inside != 0;) {
+    if (auto *array = dyn_cast<ArrayType>(around)) {
+      around = array->getElementType();
+      const uint64_t size = layout.getTypeAllocSize(around);
+      if (size == 0)
+        return true;
+      inside %= size;
+    } else if (auto *structure = dyn_cast<StructType>(around)) {
+      const StructLayout *fields = layout.getStructLayout(structure);
+      if (mayBeUnion(*structure) || inside >= static_cast<uint64_t>(fields->getSizeInBytes()))
+        return true;
+      const unsigned element = fields->getElementContainingOffset(inside);
+      inside -= fields->getElementOffset(element);
+      around = structure->getElementType(element);
+    } else {
+      return around->isIntegerTy(8) || agrees(type, place, seen, 0, field, layout);
+    }
+  }
+  return true;
+}

@@ -1,0 +1,15 @@
+// What code that takes memory for a structure may find there.
+#pragma once
+
+#include "llvm/IR/DataLayout.h"
+#include "llvm/IR/DerivedTypes.h"
+
+namespace transect {
+
+/// Whether the field at byte `field` of `seen` may be reached `place` bytes into an object of type `type`: `seen` lies
+/// there, or the two agree in every field so far (as structures with a common head do), or what lies there is a union
+/// or bytes, which may be anything.
+bool mayBeSeenAs(llvm::Type *type, uint64_t place, llvm::StructType *seen, uint64_t field,
+                 const llvm::DataLayout &layout);
+
+}  // namespace transect

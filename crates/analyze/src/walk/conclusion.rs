@@ -1,0 +1,222 @@
+//! How a chain ends and what to do next, in plain words.
+
+use transect_profile_model::{Metric, Profile, Space, WaitKind, WalkChain, WalkEnd, WalkNode, WalkSession};
+
+use super::chain::WalkFrameRow;
+use super::group::WalkGroupRow;
+use super::waiting::{kind_and_object, waiting_in_words};
+use crate::finding::words::{brief, percent, shell, time};
+
+/// Advice to those who wait for a processor.
+const NO_PROCESSOR: &str = "Other threads have the processors: measure on an idle machine, run fewer threads, or see \
+                            where it computes with --metric cpu.";
+
+/// From this width on an interval is named in words, 0.0–1.0.
+const WIDE: f64 = 0.2;
+
+/// A chain with what is said about it.
+pub(super) struct Ending<'a> {
+    pub profile: &'a Profile,
+    pub session: &'a WalkSession,
+    pub chain: &'a WalkChain,
+    pub group: &'a WalkGroupRow,
+    pub frames: &'a [WalkFrameRow],
+}
+
+impl<'a> Ending<'a> {
+    fn last(&self) -> Option<&'a WalkFrameRow> {
+        self.frames.last()
+    }
+
+    /// The program's own last frame: where the chain can be changed. That is not the system call's wrapper, nor what
+    /// the C library does around it.
+    fn last_of_program(&self) -> Option<&'a WalkFrameRow> {
+        let entry = self.frames.iter().find(|frame| frame.space == Space::Kernel).map(|frame| frame.function.as_str());
+        let user = || self.frames.iter().rev().filter(|frame| frame.space == Space::User);
+        let own = |frame: &&WalkFrameRow| {
+            let component = frame.component.as_deref().unwrap_or_default();
+            let library = ["libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libm.so", "[vdso]"];
+            !library.iter().any(|name| component.starts_with(name)) && entry != Some(frame.function.as_str())
+        };
+        // `sub_4f30` says little: a caller with a name says more.
+        let named = |frame: &&WalkFrameRow| own(frame) && !frame.function.starts_with("sub_");
+        user().find(named).or_else(|| user().find(own)).or_else(|| user().next())
+    }
+
+    /// Callees of the last frame (or roots, if there is none), largest first, with their shares.
+    fn below(&self) -> Vec<(&'a str, f64)> {
+        let parent = self.last().map(|frame| frame.node);
+        let of = |node: &&WalkNode| node.group == self.chain.group && node.parent == parent;
+        let whole = self.group.total.max(1) as f64;
+        let mut callees: Vec<(&str, f64)> = self
+            .profile
+            .walk
+            .nodes
+            .iter()
+            .filter(of)
+            .map(|node| (node.function.as_str(), node.total as f64 / whole))
+            .collect();
+        callees.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        callees
+    }
+}
+
+/// What shares are shares of.
+pub(crate) fn whole(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Wall => "time",
+        Metric::Cpu => "processor time",
+        Metric::PageFaults => "page faults",
+        Metric::Cycles => "processor cycles",
+        Metric::CacheMisses => "cache misses",
+    }
+}
+
+fn share(share: f64) -> String {
+    percent(share * 100.0)
+}
+
+/// `huffman 9.9 %, dequantize 8.9 %, idct 8.4 %`.
+fn largest(callees: &[(&str, f64)]) -> String {
+    callees
+        .iter()
+        .take(3)
+        .map(|(name, part)| format!("{} {}", brief(name), share(*part)))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+pub(super) fn conclusion(ending: &Ending<'_>) -> String {
+    let of = format!("{}'s {}", ending.group.thread_group, whole(ending.session.metric));
+    let threshold = share(ending.session.threshold);
+    let Some(last) = ending.last() else {
+        let roots = ending.below();
+        if ending.group.total <= 0 {
+            return format!("Nothing was seen of {of}: the threads idled or ended too soon.");
+        }
+        return match roots.is_empty() {
+            true => format!("No function could be told apart in {of}: no sample and no stack was taken."),
+            false => format!("No function holds {threshold} of {of}; the largest: {}.", largest(&roots)),
+        };
+    };
+    let function = brief(&last.function);
+    let mut part = share(ending.chain.share);
+    // A share from a handful of samples is a hint, and must read like one.
+    if last.share_high - last.share_low >= WIDE {
+        part = format!("{part} ({} to {}, few samples)", share(last.share_low), share(last.share_high));
+    }
+    match ending.chain.ends {
+        WalkEnd::Waiting => {
+            let woken = match ending.chain.woken_by.as_str() {
+                "" => String::new(),
+                waker => format!("; woken by {waker}"),
+            };
+            let what = waiting_in_words(&ending.chain.waiting_for);
+            format!("Ends in waiting: {part} of {of} is spent in {function} waiting for {what}{woken}.")
+        }
+        WalkEnd::Function => {
+            let (ns, what) = [
+                (last.on_ns, "on a processor"),
+                (last.runnable_ns, "ready to run without a processor"),
+                (last.blocked_ns, "blocked"),
+            ]
+            .into_iter()
+            .max_by_key(|&(ns, _)| ns)
+            .unwrap_or_default();
+            let how = match ending.session.metric {
+                Metric::Wall => format!(", {} of it {what}", time(ns)),
+                _ => String::new(),
+            };
+            format!("Ends in a function: {function} itself holds {part} of {of}{how}.")
+        }
+        WalkEnd::Spread | WalkEnd::NothingAboveThreshold => {
+            let callees = ending.below();
+            let list = if callees.is_empty() { String::new() } else { format!("; the largest: {}", largest(&callees)) };
+            format!("Spreads out: {function} holds {part} of {of}, but nothing it calls holds {threshold}{list}.")
+        }
+    }
+}
+
+pub(super) fn next(ending: &Ending<'_>) -> String {
+    let place = ending.last_of_program().map(|frame| {
+        let line = if frame.line > 0 { format!(":{}", frame.line) } else { String::new() };
+        match frame.file.as_str() {
+            "" => match &frame.component {
+                Some(component) => format!("{} ({component})", brief(&frame.function)),
+                None => brief(&frame.function),
+            },
+            file => format!("{} ({}{line})", brief(&frame.function), crate::names::file_name(file)),
+        }
+    });
+    match ending.chain.ends {
+        WalkEnd::Waiting => waiting_next(ending, place.as_deref()),
+        WalkEnd::Function => match (ending.last(), place) {
+            (Some(last), _) if last.runnable_ns > last.on_ns.saturating_add(last.blocked_ns) => NO_PROCESSOR.to_owned(),
+            (Some(last), Some(place)) if last.space == Space::Kernel => {
+                format!("The kernel works for {place}: call it less often, or for more at a time.")
+            }
+            (Some(_), Some(place)) => {
+                format!("Look at {place}: make it faster, or call it less often.")
+            }
+            _ => String::new(),
+        },
+        WalkEnd::Spread | WalkEnd::NothingAboveThreshold => {
+            // The largest callee, a bit below, so that the search goes on there.
+            let largest = ending.below().first().map_or(0.0, |(_, part)| *part);
+            let lower = (largest * 90.0).floor();
+            if lower < 1.0 {
+                "Measure again under load, or for longer (--duration).".to_owned()
+            } else {
+                format!("To go on from here, walk with a lower threshold: --threshold {lower:.0}%.")
+            }
+        }
+    }
+}
+
+fn waiting_next(ending: &Ending<'_>, place: Option<&str>) -> String {
+    let (kind, _) = kind_and_object(&ending.chain.waiting_for);
+    let place = place.unwrap_or("the caller");
+    let waker = ending.chain.woken_by.split(" in ").next().unwrap_or_default();
+    // The waker is a thread of this recording: its own chain says why it takes so long.
+    let known = ending.profile.walk.groups.iter().find(|group| {
+        let process = ending.profile.processes.get(group.process as usize);
+        let executable = process.map_or("", |process| crate::names::file_name(&process.executable));
+        !waker.is_empty() && (group.thread_group == waker || (group.thread_group == "main" && executable == waker))
+    });
+    match (kind, known) {
+        (Some(WaitKind::FileSync), _) => {
+            format!("Sync less often or several writes at once in {place}, or use a faster disk.")
+        }
+        (Some(WaitKind::FileRead | WaitKind::PageFault), _) => {
+            format!("Read ahead or keep the data in memory: {place} waits for every piece.")
+        }
+        (Some(WaitKind::FileWrite), _) => format!("Write less, or later, in {place}; or use a faster disk."),
+        (Some(WaitKind::RunQueue), _) => NO_PROCESSOR.to_owned(),
+        (Some(WaitKind::Sleep), _) => format!("{place} sleeps on purpose: if there is work meanwhile, do not sleep."),
+        (kind, Some(group)) => {
+            let pid = ending.profile.processes.get(group.process as usize).map_or(0, |process| process.pid);
+            let whose = format!("the chain of {waker}, {} of process {pid}", group.thread_group);
+            match kind {
+                Some(WaitKind::Pipe | WaitKind::Socket | WaitKind::Poll | WaitKind::Condition | WaitKind::Futex) => {
+                    format!("Unless {place} merely waits for work, see {whose}: what takes it so long?")
+                }
+                _ => format!("See {whose}: what takes it so long?"),
+            }
+        }
+        (
+            Some(WaitKind::Mutex | WaitKind::Rwlock | WaitKind::Condition | WaitKind::Barrier | WaitKind::Semaphore)
+            | Some(WaitKind::Join | WaitKind::Futex | WaitKind::Spin),
+            None,
+        ) => format!(
+            "See who holds it up: transect criticality -- {}",
+            ending.profile.meta.command.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ")
+        ),
+        (Some(WaitKind::Pipe | WaitKind::Socket | WaitKind::Poll | WaitKind::Child), None) if !waker.is_empty() => {
+            format!("The answer comes from {waker}: walk that process (transect walk -p PID).")
+        }
+        (Some(WaitKind::Pipe | WaitKind::Socket | WaitKind::Poll | WaitKind::Child), None) => {
+            format!("If {place} has no work, this is idling; else walk the process that it waits for (-p PID).")
+        }
+        _ => String::new(),
+    }
+}

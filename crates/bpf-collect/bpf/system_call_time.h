@@ -1,0 +1,353 @@
+/*
+ * Exact time in each system call, by thread: how often, and how long running, runnable and blocked, from the thread's own
+ * clocks at entry and exit. And how often it faulted.
+ *
+ * A thread's times lie in an array beside its slot, so that a call costs two clock readings and no hashing, and where calls
+ * come fast most cost no reading: all are counted, some, chosen by chance, are timed and stand for the others; what does not
+ * fit there, and what is left of threads that have ended, goes to a hash map that user space empties.
+ */
+#ifndef TRANSECT_SYSTEM_CALL_TIME_H
+#define TRANSECT_SYSTEM_CALL_TIME_H
+
+#include "kernel_types.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "sched_maps.h"
+#include "sched_slot.h"
+#include "sched_wait.h"
+#include "system_call_state.h"
+
+/* The programs are attached. Set by user space. */
+__u32 system_calls_on = 0;
+/* Threads up to this number lived before that: what they did till then is not counted. */
+__u32 system_calls_after_task = 0;
+/* Rows that the hash map had no room for. */
+__u64 system_calls_lost = 0;
+/* What the next run of on_system_call_task is to do: 1 after the programs were attached, 0 after they were taken away. */
+__u32 system_calls_request = 0;
+
+#define SYSTEM_CALL_RT_SIGRETURN 15
+#define SYSTEM_CALL_RESTART 219
+#define SYSTEM_CALL_COMPAT_RESTART SYSTEM_CALL_COMPAT /* its number is 0 */
+
+/* Adds to a row of the hash map. Rows of a thread change on its own processor only, and user space takes them when the
+ * thread has ended. */
+static __noinline int add_row(__u32 task, const struct system_call_sum *sum)
+{
+	__u64 key = (__u64)task << 32;
+	struct system_call_sum *row;
+	struct thread_clocks nothing = {};
+
+	if (!sum)
+		return 0;
+	key |= sum->number;
+	row = bpf_map_lookup_elem(&system_call_rows, &key);
+	if (row) {
+		row->count += sum->count;
+		add_clocks(&row->time, &nothing, &sum->time, 1);
+	} else if (bpf_map_update_elem(&system_call_rows, &key, sum, BPF_ANY)) {
+		__sync_fetch_and_add(&system_calls_lost, 1);
+	}
+	return 0;
+}
+
+/* Counts the part of the open call up to now. Gives its sum. */
+static __always_inline struct system_call_sum *count_call(struct system_call_state *state, __u32 number, __u32 count,
+							  const struct thread_clocks *now)
+{
+	struct system_call_sum *sum = system_call_sum_of(state, number);
+
+	if (sum->number != number) {
+		if (sum->number || sum->count)
+			add_row(state->task, sum);
+		__builtin_memset(sum, 0, sizeof(*sum));
+		sum->number = number;
+		sum->weight = 1;
+	}
+	sum->count += count;
+	if (state->timing != SYSTEM_CALL_COUNTED)
+		add_clocks(&sum->time, &state->entered, now, state->weight);
+	return sum;
+}
+
+/* Calls come fast: which is timed next, by chance, and for how many it stands. */
+SCHED_INLINE void draw_next(struct system_call_sum *sum, __u64 now)
+{
+	__u64 since = now - sum->timed_at, weight = 1;
+	__u32 chance = now * 0x9e3779b97f4a7c15ull >> 40;
+
+	if (since && since < (__u64)sum->weight * SYSTEM_CALL_PERIOD)
+		weight = (__u64)sum->weight * SYSTEM_CALL_PERIOD / since;
+	if (weight > SYSTEM_CALL_MAX_WEIGHT)
+		weight = SYSTEM_CALL_MAX_WEIGHT;
+	sum->timed_at = now;
+	sum->skip = chance % (2 * (__u32)weight - 1);
+	sum->weight = sum->skip + 1;
+}
+
+/* The thread of the slot is met for the first time, or after its calls were not counted for a while. */
+static __noinline int meet_thread(struct system_call_state *state, struct sched_slot *slot, __u32 number,
+				  const struct thread_clocks *now)
+{
+	if (!state || !slot || !now)
+		return 0;
+	if (state->task == slot->task) {
+		/* Met by an interrupt's program since the caller looked. */
+		if (state->number != SYSTEM_CALL_PAUSED)
+			return 0;
+		state->from = *now;
+	} else {
+		__builtin_memset(state, 0, sizeof(*state));
+		/* Its clocks began at zero when it was born or found, and so did the counting, unless it began later. */
+		if (slot->task <= system_calls_after_task)
+			state->from = *now;
+	}
+	state->entered = state->from;
+	state->last = SYSTEM_CALL_NONE;
+	state->continued = 0;
+	state->timing = SYSTEM_CALL_IN_TURN;
+	state->weight = 1;
+	state->number = number;
+	state->task = slot->task;
+	return 0;
+}
+
+SCHED_INLINE bool is_met(const struct system_call_state *state, const struct sched_slot *slot)
+{
+	return state->task == slot->task && state->number != SYSTEM_CALL_PAUSED;
+}
+
+SCHED_INLINE __u32 numbered_call(const struct task_struct *task, long number)
+{
+	__u32 compat = task->thread_info.status & TS_COMPAT ? SYSTEM_CALL_COMPAT : 0;
+
+	return (__u32)number | compat;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_system_call, struct pt_regs *registers, long id)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 place = slot_number(task), number;
+	struct sched_slot *slot = slot_numbered(place);
+	struct system_call_state *state;
+	struct thread_clocks now;
+
+	if (!slot)
+		return 0;
+	state = system_call_state_numbered(place);
+	if (!state)
+		return 0;
+	number = numbered_call(task, id);
+	if (is_met(state, slot)) {
+		struct system_call_sum *sum = system_call_sum_of(state, number);
+
+		if (sum->number == number && sum->skip) {
+			sum->skip--;
+			state->timing = SYSTEM_CALL_COUNTED;
+			state->continued = 0;
+			state->number = number;
+			return 0;
+		}
+		state->weight = sum->number == number ? sum->weight : 1;
+	}
+	read_clocks(&now, &slot->thread, bpf_ktime_get_ns());
+	if (!is_met(state, slot))
+		meet_thread(state, slot, SYSTEM_CALL_NONE, &now);
+	state->timing = SYSTEM_CALL_IN_TURN;
+	/* What a stop or a signal interrupted goes on. */
+	state->continued = (number == SYSTEM_CALL_RESTART || number == SYSTEM_CALL_COMPAT_RESTART) &&
+			   state->last != SYSTEM_CALL_NONE;
+	if (state->continued || !state->weight)
+		state->weight = 1;
+	state->entered = now;
+	state->number = state->continued ? state->last : number;
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(on_system_call_end, struct pt_regs *registers, long result)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 place = slot_number(task), number, count = 1;
+	struct sched_slot *slot = slot_numbered(place);
+	struct system_call_state *state;
+	struct system_call_sum *sum;
+	struct thread_clocks now;
+	__u64 time;
+
+	if (!slot)
+		return 0;
+	state = system_call_state_numbered(place);
+	if (!state)
+		return 0;
+	if (state->timing == SYSTEM_CALL_COUNTED && is_met(state, slot) && state->number < SYSTEM_CALL_PAUSED) {
+		sum = system_call_sum_of(state, state->number);
+		if (sum->number == state->number) {
+			sum->count++;
+			state->last = state->number;
+			state->number = SYSTEM_CALL_NONE;
+			return 0;
+		}
+	}
+	time = bpf_ktime_get_ns();
+	read_clocks(&now, &slot->thread, time);
+	if (!is_met(state, slot)) {
+		/* Of a thread that lived before, only what it does from now on counts. */
+		bool late = slot->task <= system_calls_after_task;
+
+		meet_thread(state, slot, late ? SYSTEM_CALL_NONE : SYSTEM_CALL_UNKNOWN, &now);
+	}
+	number = state->number;
+	if (number == SYSTEM_CALL_NONE)
+		return 0; /* refused by a filter before it began */
+	if (number == SYSTEM_CALL_UNKNOWN) {
+		/* It was open when the thread was met. A signal handler's end has restored all registers. */
+		long id = (__s32)registers->orig_ax;
+
+		number = numbered_call(task, id < 0 ? SYSTEM_CALL_RT_SIGRETURN : id);
+		/* A child's first return: its parent made the call. */
+		if (!result && (number == SYSTEM_CALL_CLONE || number == SYSTEM_CALL_FORK ||
+				number == SYSTEM_CALL_VFORK || number == SYSTEM_CALL_CLONE3))
+			count = 0;
+	}
+	if (state->continued)
+		count = 0;
+	sum = count_call(state, number, count, &now);
+	if (state->timing == SYSTEM_CALL_IN_TURN)
+		draw_next(sum, time);
+	state->last = number;
+	state->number = SYSTEM_CALL_NONE;
+	state->continued = 0;
+	return 0;
+}
+
+/* The state of the current thread, or null if it is not followed or its calls are not counted yet. */
+static __always_inline struct system_call_state *current_state(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u32 place = slot_number(task);
+	struct sched_slot *slot = slot_numbered(place);
+	struct system_call_state *state;
+	struct thread_clocks now;
+
+	/* A read that may fail, ours of stacks and locks above all: nothing is fetched, and the kernel counts no fault. */
+	if (!slot || task->pagefault_disabled)
+		return 0;
+	state = system_call_state_numbered(place);
+	if (!state)
+		return 0;
+	if (!is_met(state, slot)) {
+		read_clocks(&now, &slot->thread, bpf_ktime_get_ns());
+		meet_thread(state, slot, SYSTEM_CALL_UNKNOWN, &now);
+	}
+	return state;
+}
+
+SEC("tp_btf/page_fault_user")
+int BPF_PROG(on_user_fault, unsigned long address, struct pt_regs *registers, unsigned long error)
+{
+	struct system_call_state *state = current_state();
+
+	if (state)
+		state->user_faults++;
+	return 0;
+}
+
+SEC("tp_btf/page_fault_kernel")
+int BPF_PROG(on_kernel_fault, unsigned long address, struct pt_regs *registers, unsigned long error)
+{
+	struct system_call_state *state = current_state();
+
+	if (state)
+		state->kernel_faults++;
+	return 0;
+}
+
+/* The thread of the slot is gone; its clocks are final. What is in its places goes to the hash map. */
+static __noinline int end_system_calls(struct sched_slot *slot, __u32 place)
+{
+	struct system_call_state *state;
+	struct system_call_sum row = {};
+	struct thread_clocks now;
+	__u32 i;
+
+	if (!slot)
+		return 0;
+	state = system_call_state_numbered(place);
+	if (!state)
+		return 0;
+	read_clocks(&now, &slot->thread, slot->thread.changed);
+	if (state->task != slot->task) {
+		if (!system_calls_on)
+			return 0;
+		meet_thread(state, slot, SYSTEM_CALL_NONE, &now);
+	}
+	if (state->number < SYSTEM_CALL_PAUSED)
+		count_call(state, state->number, !state->continued, &now);
+	for (i = 0; i < SYSTEM_CALL_PLACES; i++)
+		if (state->sums[i].count || state->sums[i].number)
+			add_row(slot->task, &state->sums[i]);
+	row.number = SYSTEM_CALL_ROW_USER_FAULTS;
+	row.count = state->user_faults;
+	if (row.count)
+		add_row(slot->task, &row);
+	row.number = SYSTEM_CALL_ROW_KERNEL_FAULTS;
+	row.count = state->kernel_faults;
+	if (row.count)
+		add_row(slot->task, &row);
+	row.number = SYSTEM_CALL_ROW_THREAD;
+	row.count = 0;
+	row.time = state->counted;
+	if (state->number != SYSTEM_CALL_PAUSED)
+		add_clocks(&row.time, &state->from, &now, 1);
+	add_row(slot->task, &row);
+	state->task = 0;
+	return 0;
+}
+
+/* Which call a thread is in that does not run; one that runs tells by its next event. */
+static __always_inline __u32 call_of_other(struct task_struct *task)
+{
+	struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
+	long id = (__s32)BPF_CORE_READ(registers, orig_ax);
+
+	if (task->on_cpu)
+		return SYSTEM_CALL_UNKNOWN;
+	return id < 0 ? SYSTEM_CALL_NONE : numbered_call(task, id);
+}
+
+/* Runs over all threads of the machine after the programs were attached or taken away, or threads were found. */
+SEC("iter/task")
+int on_system_call_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct system_call_state *state;
+	struct thread_clocks now;
+	struct sched_slot *slot;
+	__u32 place;
+
+	if (!task)
+		return 0;
+	place = slot_number(task);
+	slot = slot_numbered(place);
+	if (!slot)
+		return 0;
+	state = system_call_state_numbered(place);
+	if (!state)
+		return 0;
+	read_clocks(&now, &slot->thread, bpf_ktime_get_ns());
+	if (system_calls_request) {
+		if (!is_met(state, slot))
+			meet_thread(state, slot, call_of_other(task), &now);
+	} else if (is_met(state, slot)) {
+		if (state->number < SYSTEM_CALL_PAUSED)
+			count_call(state, state->number, !state->continued, &now);
+		add_clocks(&state->counted, &state->from, &now, 1);
+		state->number = SYSTEM_CALL_PAUSED;
+	}
+	return 0;
+}
+
+#endif

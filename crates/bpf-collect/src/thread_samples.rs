@@ -1,0 +1,319 @@
+//! Samples of a user's own processes: performance events that need no privileges where `kernel.perf_event_paranoid` is 2
+//! or less. User code only; each sample has the registers and the top of the stack, for who unwinds it later. Beside them
+//! what is needed to make sense of them: births and ends of threads, mappings of code, and when each thread ran.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use perf_event_open_sys::bindings::{
+    PERF_COUNT_SW_CPU_CLOCK, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
+    PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
+};
+
+use crate::perf_event;
+use crate::perf_record::{COMM, COMM_EXEC, CodeMapping, LOST, MMAP2, code_mapping, half, text, word};
+use crate::record_ring::RecordRing;
+
+/// Bytes of stack with each sample.
+pub const STACK_BYTES: u32 = 8192;
+/// Half a megabyte for each processor, which is what a user without privileges may have: some 60 samples.
+const DATA_PAGES: usize = 64;
+/// Of linux/asm/perf_regs.h: bp, sp, ip.
+const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+const EXIT: u32 = 4;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const SWITCH: u32 = 14;
+const SWITCH_OUT: u16 = 1 << 13;
+const SWITCH_PREEMPTED: u16 = 1 << 14;
+/// Thread and time behind every record but samples.
+const TRAILER: usize = 16;
+
+/// What was seen of a thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadRecord {
+    /// ns of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// Process.
+    pub tgid: i32,
+    /// Thread.
+    pub tid: i32,
+    /// What.
+    pub seen: Seen,
+}
+
+/// See [`ThreadRecord`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// It ran here.
+    Sample {
+        /// Processor time that it stands for, ns.
+        period: u64,
+        /// Instruction, stack and frame pointer.
+        registers: Registers,
+        /// The stack from the stack pointer on.
+        stack: Vec<u8>,
+    },
+    /// It began; the other is who made it.
+    Born {
+        /// Process that made it.
+        parent: i32,
+    },
+    /// It has ended.
+    Ended,
+    /// It got a processor.
+    Runs,
+    /// It left its processor.
+    Stops {
+        /// It would have gone on.
+        preempted: bool,
+    },
+    /// Its name is another one now; `program`: because it runs another program.
+    Named {
+        /// The name.
+        name: String,
+        /// It runs another program.
+        program: bool,
+    },
+    /// Code is mapped.
+    Mapped(CodeMapping),
+    /// So many records found no room.
+    Lost(u64),
+}
+
+/// Of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registers {
+    /// Instruction pointer.
+    pub ip: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer.
+    pub bp: u64,
+}
+
+/// Threads that are sampled.
+#[derive(Debug)]
+pub struct ThreadSamples {
+    /// One for each processor.
+    rings: Vec<RecordRing>,
+    /// The other events that write to them.
+    events: Vec<OwnedFd>,
+    period: u64,
+    random: u64,
+}
+
+impl ThreadSamples {
+    /// Samples these threads, and all that they make from now on, `hertz` times a second of processor time. `on_exec`: from
+    /// the moment on in which the process becomes another program.
+    ///
+    /// # Errors
+    /// If the kernel refuses: no permission, too many descriptors or too much memory.
+    pub fn start(tids: &[i32], hertz: u32, on_exec: bool) -> io::Result<Self> {
+        let period = 1_000_000_000 / u64::from(hertz.max(1));
+        let mut samples = Self { rings: Vec::new(), events: Vec::new(), period, random: period | 1 };
+        for processor in crate::collector::online_processors() {
+            let mut ring: Option<RecordRing> = None;
+            for &tid in tids {
+                let event = match open(tid, processor, period, on_exec) {
+                    Ok(event) => event,
+                    // It has ended.
+                    Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) && tids.len() > 1 => continue,
+                    Err(error) => return Err(error),
+                };
+                match &ring {
+                    None => ring = Some(RecordRing::of(event, DATA_PAGES)?),
+                    Some(ring) => {
+                        let to = ring.event().as_raw_fd();
+                        // SAFETY: an ioctl on two descriptors that are open.
+                        if unsafe { perf_event_open_sys::ioctls::SET_OUTPUT(event.as_raw_fd(), to) } < 0 {
+                            return Err(io::Error::last_os_error());
+                        }
+                        samples.events.push(event);
+                    }
+                }
+            }
+            samples.rings.extend(ring);
+        }
+        if !on_exec {
+            samples.each_event(|event| {
+                // SAFETY: an ioctl without arguments on a descriptor that is open.
+                unsafe { perf_event_open_sys::ioctls::ENABLE(event.as_raw_fd(), 0) };
+            });
+        }
+        Ok(samples)
+    }
+
+    fn each_event(&self, each: impl Fn(&OwnedFd)) {
+        self.rings.iter().map(RecordRing::event).chain(&self.events).for_each(each);
+    }
+
+    /// Gives what there is to `each`; of one thread on one processor in order.
+    pub fn read(&mut self, mut each: impl FnMut(ThreadRecord)) {
+        for ring in &mut self.rings {
+            ring.read(|kind, misc, body| {
+                if let Some(record) = decode(kind, misc, body) {
+                    each(record);
+                }
+            });
+        }
+    }
+
+    /// Changes the time to the next samples at random, a quarter up or down, so that they don't keep step with what the
+    /// program does at even times.
+    pub fn jitter(&mut self) {
+        // xorshift: nobody needs to be kept from guessing it.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let period = self.period * 3 / 4 + self.random % (self.period / 2).max(1);
+        self.each_event(|event| {
+            // SAFETY: an ioctl on a descriptor that is open; the kernel reads eight bytes, which live through the call.
+            unsafe {
+                perf_event_open_sys::ioctls::PERIOD(
+                    event.as_raw_fd(),
+                    std::ptr::from_ref(&period).expose_provenance() as u64,
+                )
+            };
+        });
+    }
+}
+
+/// Whether the kernel lets this user sample its own processes.
+///
+/// # Errors
+/// Its reason.
+pub fn is_permitted() -> io::Result<()> {
+    let processor = crate::collector::online_processors().first().copied().unwrap_or(0);
+    open(0, processor, 1_000_000_000, false).map(drop)
+}
+
+/// `kernel.perf_event_paranoid`, for messages.
+pub fn paranoid() -> String {
+    fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .map_or_else(|_| "not readable".to_owned(), |text| text.trim().to_owned())
+}
+
+fn open(tid: i32, processor: u32, period: u64, on_exec: bool) -> io::Result<OwnedFd> {
+    let fields = PERF_SAMPLE_IP
+        | PERF_SAMPLE_TID
+        | PERF_SAMPLE_TIME
+        | PERF_SAMPLE_PERIOD
+        | PERF_SAMPLE_REGS_USER
+        | PERF_SAMPLE_STACK_USER;
+    let mut attributes = perf_event_attr {
+        type_: PERF_TYPE_SOFTWARE,
+        config: u64::from(PERF_COUNT_SW_CPU_CLOCK),
+        sample_type: u64::from(fields),
+        sample_regs_user: REGISTERS,
+        sample_stack_user: STACK_BYTES,
+        clockid: rustix::time::ClockId::Monotonic as i32,
+        ..Default::default()
+    };
+    attributes.__bindgen_anon_1.sample_period = period;
+    attributes.set_disabled(1);
+    attributes.set_enable_on_exec(on_exec.into());
+    attributes.set_inherit(1);
+    attributes.set_exclude_kernel(1);
+    attributes.set_exclude_hv(1);
+    attributes.set_mmap(1);
+    attributes.set_mmap2(1);
+    attributes.set_comm(1);
+    attributes.set_comm_exec(1);
+    attributes.set_task(1);
+    attributes.set_context_switch(1);
+    attributes.set_sample_id_all(1);
+    attributes.set_use_clockid(1);
+    perf_event::open_with(attributes, tid, processor)
+}
+
+/// Reads the body of a record, which follows its header; the fields are those that `open` asks for.
+fn decode(kind: u32, misc: u16, body: &[u8]) -> Option<ThreadRecord> {
+    if kind == SAMPLE {
+        return sample(body);
+    }
+    let at = body.len().checked_sub(TRAILER)?;
+    let (tgid, tid, time) = (half(body, at)?.cast_signed(), half(body, at + 4)?.cast_signed(), word(body, at + 8)?);
+    let record = |tgid, tid, seen| Some(ThreadRecord { time, tgid, tid, seen });
+    match kind {
+        LOST => record(tgid, tid, Seen::Lost(word(body, 8)?)),
+        SWITCH if misc & SWITCH_OUT == 0 => record(tgid, tid, Seen::Runs),
+        SWITCH => record(tgid, tid, Seen::Stops { preempted: misc & SWITCH_PREEMPTED != 0 }),
+        COMM => {
+            let seen = Seen::Named { name: text(body.get(8..at)?), program: misc & COMM_EXEC != 0 };
+            record(half(body, 0)?.cast_signed(), half(body, 4)?.cast_signed(), seen)
+        }
+        FORK | EXIT => {
+            let seen = if kind == EXIT { Seen::Ended } else { Seen::Born { parent: half(body, 4)?.cast_signed() } };
+            record(half(body, 0)?.cast_signed(), half(body, 8)?.cast_signed(), seen)
+        }
+        MMAP2 => {
+            let seen = Seen::Mapped(code_mapping(body, at)?);
+            record(half(body, 0)?.cast_signed(), half(body, 4)?.cast_signed(), seen)
+        }
+        _ => None,
+    }
+}
+
+/// ip, pid and tid, time, period, registers (kind and three words), stack (size, bytes, how many of them count).
+fn sample(body: &[u8]) -> Option<ThreadRecord> {
+    let (tgid, tid) = (half(body, 8)?.cast_signed(), half(body, 12)?.cast_signed());
+    let (time, period) = (word(body, 16)?, word(body, 24)?);
+    if word(body, 32)? == 0 {
+        // A thread of the kernel, or one whose registers can't be had: no stack.
+        let registers = Registers { ip: word(body, 0)?, sp: 0, bp: 0 };
+        return Some(ThreadRecord { time, tgid, tid, seen: Seen::Sample { period, registers, stack: Vec::new() } });
+    }
+    let registers = Registers { bp: word(body, 40)?, sp: word(body, 48)?, ip: word(body, 56)? };
+    let size = usize::try_from(word(body, 64)?).ok()?;
+    let stack = body.get(72..72 + size)?;
+    let filled = if size == 0 { 0 } else { usize::try_from(word(body, 72 + size)?).ok()?.min(size) };
+    let stack = stack[..filled].to_vec();
+    Some(ThreadRecord { time, tgid, tid, seen: Seen::Sample { period, registers, stack } })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_seen_from_its_first_instruction_to_its_end() {
+        if let Err(error) = is_permitted() {
+            println!("NOT RUN: {error}");
+            return;
+        }
+        // Waits for its input, so that it is there when it is looked at, and becomes another program then.
+        let script = "read line; exec awk 'BEGIN { for (i = 0; i < 3000000; i++) n += i % 7 }'";
+        let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let mut samples = ThreadSamples::start(&[pid], 499, true).unwrap();
+        drop(child.stdin.take());
+        let (mut stacks, mut mapped, mut runs, mut stops, mut ended) = (0, 0, 0, 0, false);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !ended && std::time::Instant::now() < deadline {
+            samples.jitter();
+            samples.read(|record| {
+                assert_eq!((record.tgid, record.tid), (pid, pid));
+                match record.seen {
+                    Seen::Sample { stack, registers, period } => {
+                        stacks += 1;
+                        assert!(!stack.is_empty() && registers.sp > 4096 && registers.ip > 4096 && period > 0);
+                    }
+                    Seen::Mapped { .. } => mapped += 1,
+                    Seen::Runs => runs += 1,
+                    Seen::Stops { .. } => stops += 1,
+                    Seen::Ended => ended = true,
+                    _ => {}
+                }
+            });
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        child.wait().unwrap();
+        assert!(ended && stacks > 10 && mapped > 1, "{stacks} {mapped}");
+        assert!(i64::abs(runs - stops) <= 1, "{runs} {stops}");
+    }
+}

@@ -1,0 +1,88 @@
+//! Arguments of the feature collector.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use transect_profile_model::RegionMethod;
+use transect_record::feature::Overflow;
+
+use super::parse_positive_duration;
+
+/// How feature regions are recorded (`--collect feature`).
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Features")]
+pub struct FeatureArguments {
+    /// Record the features of this running process instead of a command
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
+    pub pid: Option<i32>,
+    /// End after this time [default: when the process ends, or at Ctrl-C]
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration, requires = "pid")]
+    pub duration: Option<Duration>,
+    /// How regions are observed: by events that are compiled in (trace), by probes in the running program, by USDT probes
+    /// of the kernel, or by stack samples; auto: trace where it is compiled in, else probe
+    #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
+    pub feature_method: FeatureMethod,
+    /// Only regions that depend on these features (comma-separated)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub feature: Vec<String>,
+    /// Only these regions, by number as `transect feature regions` shows them (comma-separated)
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub region: Vec<u32>,
+    /// File that says which regions are observed, and may change during the recording: a line each, `feature NAME` or
+    /// `region N`; empty: all (by probes only)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["feature", "region"])]
+    pub selection: Option<PathBuf>,
+    /// What a thread does that writes events quicker than they are read: it waits (block), or counts them as lost (count)
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "block")]
+    pub region_overflow: RegionOverflow,
+    /// Feature model (XML or TOML) that the program must have been built with
+    #[arg(long, value_name = "FILE")]
+    pub model: Option<PathBuf>,
+}
+
+/// How regions are observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FeatureMethod {
+    /// What suits the program.
+    Auto,
+    /// Events compiled in.
+    Trace,
+    /// Sites switched on in the running program.
+    Probe,
+    /// Sites watched from the kernel.
+    Usdt,
+    /// Stack samples.
+    Sample,
+}
+
+impl FeatureMethod {
+    /// The method; `None` for what suits.
+    pub fn wanted(self) -> Option<RegionMethod> {
+        match self {
+            Self::Auto => None,
+            Self::Trace => Some(RegionMethod::Trace),
+            Self::Probe => Some(RegionMethod::Probe),
+            Self::Usdt => Some(RegionMethod::Usdt),
+            Self::Sample => Some(RegionMethod::Sample),
+        }
+    }
+}
+
+/// What a thread does whose ring is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RegionOverflow {
+    /// Waits.
+    Block,
+    /// Counts.
+    Count,
+}
+
+impl From<RegionOverflow> for Overflow {
+    fn from(overflow: RegionOverflow) -> Self {
+        match overflow {
+            RegionOverflow::Block => Self::Block,
+            RegionOverflow::Count => Self::Count,
+        }
+    }
+}

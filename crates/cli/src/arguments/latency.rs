@@ -1,0 +1,111 @@
+//! Arguments of `transect latency`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use super::{Color, MetricWord, ReportFormat, parse_positive_duration, parse_share};
+
+/// `transect latency`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A probe at a function's entry times so many calls, then switches itself off until the next epoch,
+so that the cost is bounded however often a function is called. Text goes to stderr for a command,
+whose own output stays as it is, and to stdout for a process.
+
+Examples:
+  transect latency -- ./server --port 8080
+  transect latency --functions 'parse_*' --functions 'Codec::*' -- ./app
+  transect latency -p 4711 --for 10s --component libssl.so.3
+  transect latency -p 4711 --hot --overhead 1%
+  transect latency --metric page-faults -- ./app
+  transect latency --sample-size 10 --epoch 10ms --format json --output app.json -- ./app
+  transect latency --format html --output app.html -- ./app     a picture of latency over time")]
+pub struct LatencyArguments {
+    /// Measure this running process instead of a command, and leave it as it was
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
+    pub pid: Option<i32>,
+    /// End after this time [default: when the process ends, or at Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_positive_duration, conflicts_with = "command")]
+    pub duration: Option<Duration>,
+    /// Only functions whose name matches: demangled, raw, or without parameters (repeatable) [default: all]
+    #[arg(long, value_name = "GLOB")]
+    pub functions: Vec<String>,
+    /// Only functions of this component: path, file name, or file name up to .so (repeatable) [default: all]
+    #[arg(long, value_name = "GLOB")]
+    pub component: Vec<String>,
+    /// Only functions that are hot in a sample of the first second
+    #[arg(long)]
+    pub hot: bool,
+    /// What calls are measured in: the thread's wall time, its time on a processor, or its page faults (counts by hardware are
+    /// sampled by transect walk alone) [default: wall]
+    #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true)]
+    pub metric: Option<MetricWord>,
+    /// Calls to time per function and epoch, instead of as many as --overhead allows
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "overhead")]
+    pub sample_size: Option<u32>,
+    /// Time between two switchings on [default: 10ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
+    pub epoch: Option<Duration>,
+    /// Share of run time that measuring may take [default: 2%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub overhead: Option<f64>,
+    /// Leave child processes of the command alone
+    #[arg(long, conflicts_with = "pid")]
+    pub no_follow: bool,
+    /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
+    #[arg(short = 'o', value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Format [default: text]
+    #[arg(long, value_enum)]
+    pub format: Option<LatencyFormat>,
+    /// Write the functions to a file
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Sort by this column, largest first
+    #[arg(long, value_name = "COLUMN", value_parser = ["total", "calls", "mean", "p99", "max", "name"])]
+    pub sort: Option<String>,
+    /// At most so many rows
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    /// Colour [default: auto]
+    #[arg(long, value_enum)]
+    pub color: Option<Color>,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "pid",
+        value_name = "COMMAND"
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// Format of `latency`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LatencyFormat {
+    /// Tables for people.
+    Text,
+    /// One JSON object.
+    Json,
+    /// One table of comma-separated values.
+    Csv,
+    /// One page for the browser.
+    Html,
+}
+
+impl From<Option<ReportFormat>> for LatencyFormat {
+    /// What the configuration asks for.
+    fn from(format: Option<ReportFormat>) -> Self {
+        match format {
+            None | Some(ReportFormat::Text) => Self::Text,
+            Some(ReportFormat::Json) => Self::Json,
+            Some(ReportFormat::Csv) => Self::Csv,
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! How calls are recorded: `transect record` and `transect run`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use transect_profile_model::Timing;
+
+use super::{FeatureArguments, SchedArguments, ViewArguments, parse_share};
+
+/// How to record.
+#[derive(Debug, Args)]
+pub struct Recording {
+    /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
+    #[arg(short = 'o', value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Which calls are timed: adaptive (one in k, steered by --overhead), full, count (none) or
+    /// every=N [default: adaptive]
+    #[arg(long, value_name = "MODE", value_parser = parse_timing)]
+    pub timing: Option<TimingMode>,
+    /// Share of run time that adaptive timing may take [default: 3%]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub overhead: Option<f64>,
+    /// What to collect: flow (calls between components), latency beside it (durations of all functions of the launched
+    /// process, by probes that sample; see transect latency), sched alone or beside it (which code runs while other
+    /// threads wait; see transect criticality), walk alone or with sched (which function finally holds the time; see transect
+    /// walk), feature alone, with flow or with flow and sched (time per feature of a program built with transect-cc)
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', default_value = "flow")]
+    pub collect: Vec<Collector>,
+    /// Keep median, 99th percentile and maximum of each flow
+    #[arg(long)]
+    pub histogram: bool,
+    /// Keep the sequence of the calls whose API matches the pattern, with their integer arguments (repeatable)
+    #[arg(long, value_name = "GLOB")]
+    pub trace: Vec<String>,
+    /// Leave child processes alone
+    #[arg(long)]
+    pub no_follow: bool,
+    /// Record until the last descendant has ended
+    #[arg(long)]
+    pub wait_all: bool,
+    /// Write the profile so far this often (also on SIGUSR2)
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub interval: Option<Duration>,
+    /// File that adds to the table of blocking APIs (repeatable)
+    #[arg(long, value_name = "FILE")]
+    pub wait_apis: Vec<PathBuf>,
+    /// File that names parts of the program (static libraries, namespaces, sources) to profile as components
+    #[arg(long, value_name = "FILE")]
+    pub static_components: Option<PathBuf>,
+    /// Say nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// How scheduler events are recorded.
+    #[command(flatten)]
+    pub sched: SchedArguments,
+    /// How feature regions are recorded.
+    #[command(flatten)]
+    pub feature: FeatureArguments,
+    /// The program and its arguments
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required_unless_present = "pid",
+        value_name = "COMMAND"
+    )]
+    pub command: Vec<OsString>,
+}
+
+/// A collector of `transect record` and `transect run`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Collector {
+    /// Calls between components.
+    Flow,
+    /// Durations of functions.
+    Latency,
+    /// Scheduler events: which threads are active, and what the others wait for.
+    Sched,
+    /// The way from main to the function that finally holds the time; alone or with sched.
+    Walk,
+    /// Time per feature.
+    Feature,
+}
+
+/// `transect record`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  transect record -- ./server --port 8080
+  transect record -o p.transect --timing full --histogram -- ./app
+  transect record --trace 'pthread_*' --trace read -- ./app
+  transect record -o p.transect -- ./server & transect top p.transect
+
+Defaults for flags may stand in $XDG_CONFIG_HOME/transect/config.toml:
+  [record]
+  timing = \"adaptive\"        # also: overhead, histogram, follow, interval, trace, wait-apis
+  overhead = \"5%\"
+  [report]
+  color = \"always\"           # also: format, top, min-percent, sort
+
+TRANSECT_AGENT names the agent to load, if not the one installed with this command.")]
+pub struct RecordArguments {
+    /// How to record.
+    #[command(flatten)]
+    pub recording: Recording,
+}
+
+/// `transect run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The report goes to stderr, so that the program's own output stays as it is; with --output it goes to a file.
+
+Examples:
+  transect run -- python3 script.py
+  transect run --view threads -- ./app
+  transect run --html app.html -- ./app
+  transect run --format json --output app.json -- ./app > app.out")]
+pub struct RunArguments {
+    /// How to record.
+    #[command(flatten)]
+    pub recording: Recording,
+    /// What to show.
+    #[command(flatten)]
+    pub view: ViewArguments,
+}
+
+/// `--timing`, before the budget of `--overhead` is put in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimingMode {
+    /// One in k, steered.
+    Adaptive,
+    /// All.
+    Full,
+    /// None.
+    Count,
+    /// One in N.
+    Every(u32),
+}
+
+impl TimingMode {
+    /// The timing mode of a recording whose adaptive budget is `budget`.
+    pub fn with_budget(self, budget: f64) -> Timing {
+        match self {
+            Self::Adaptive => Timing::Adaptive { budget },
+            Self::Full => Timing::Full,
+            Self::Count => Timing::Count,
+            Self::Every(period) => Timing::Every { period },
+        }
+    }
+}
+
+/// Parses `adaptive`, `full`, `count` or `every=N`.
+pub fn parse_timing(word: &str) -> Result<TimingMode, String> {
+    match word {
+        "adaptive" => Ok(TimingMode::Adaptive),
+        "full" => Ok(TimingMode::Full),
+        "count" => Ok(TimingMode::Count),
+        _ => word
+            .strip_prefix("every=")
+            .and_then(|n| n.parse().ok())
+            .filter(|&n| n > 0)
+            .map(TimingMode::Every)
+            .ok_or_else(|| "use adaptive, full, count or every=N (N at least 1)".to_owned()),
+    }
+}

@@ -1,0 +1,46 @@
+//! `--collect feature`.
+
+use std::path::Path;
+
+use transect_record::Recorded;
+use transect_record::feature::{DEFAULT_BUDGET, DEFAULT_SAMPLE_HZ, FeatureSettings, FeatureTarget, record};
+
+use crate::arguments::{Collector, Recording};
+use crate::failure::Failure;
+
+/// Records the features of a command or a running process.
+pub fn recorded(recording: &Recording) -> Result<Recorded, Failure> {
+    let outcome = record(&settings(recording)?)?;
+    Ok(Recorded { profile: outcome.profile, exit_status: outcome.status.unwrap_or(0), timeline: None })
+}
+
+/// Settings for features beside other collectors, if they are wanted.
+pub fn settings_beside(recording: &Recording) -> Result<Option<FeatureSettings>, Failure> {
+    recording.collect.contains(&Collector::Feature).then(|| settings(recording)).transpose()
+}
+
+fn settings(recording: &Recording) -> Result<FeatureSettings, Failure> {
+    let arguments = &recording.feature;
+    let target = match arguments.pid {
+        Some(pid) => FeatureTarget::Attach { pid, duration: arguments.duration },
+        None => FeatureTarget::Launch { command: recording.command.clone(), follow: !recording.no_follow },
+    };
+    Ok(FeatureSettings {
+        target,
+        method: arguments.feature_method.wanted(),
+        features: arguments.feature.clone(),
+        regions: arguments.region.clone(),
+        selection: arguments.selection.clone(),
+        overflow: arguments.region_overflow.into(),
+        sample_hz: recording.sched.sample_hz.unwrap_or(DEFAULT_SAMPLE_HZ),
+        budget: recording.overhead.unwrap_or(DEFAULT_BUDGET),
+        model: arguments.model.as_deref().map(model).transpose()?,
+    })
+}
+
+/// Hash of a model, and its file.
+fn model(path: &Path) -> Result<(u64, String), Failure> {
+    let hash = transect_feature_model::read(path)?.hash();
+    // Sixteen hexadecimal digits.
+    Ok((u64::from_str_radix(&hash, 16).unwrap_or_default(), path.display().to_string()))
+}

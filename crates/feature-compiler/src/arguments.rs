@@ -1,0 +1,229 @@
+//! What a compiler's command line asks for, as far as it decides which of our options belong to it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// Options whose value is the next argument.
+const TAKES_VALUE: &[&str] = &[
+    "-o",
+    "-I",
+    "-L",
+    "-D",
+    "-U",
+    "-x",
+    "-l",
+    "-u",
+    "-T",
+    "-e",
+    "-z",
+    "-B",
+    "-F",
+    "-h",
+    "-A",
+    "-include",
+    "-imacros",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-isysroot",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-Xlinker",
+    "-Xclang",
+    "-Xassembler",
+    "-Xpreprocessor",
+    "-Xanalyzer",
+    "-mllvm",
+    "-target",
+    "-arch",
+    "-framework",
+    "-soname",
+    "-rpath",
+    "-aux-info",
+    "-dumpbase",
+    "-dumpdir",
+    "--param",
+    "--sysroot",
+    "--config",
+    "-working-directory",
+    "-gcc-toolchain",
+    "-index-store-path",
+];
+
+/// Levels of response files in response files.
+const RESPONSE_DEPTH: usize = 8;
+
+/// A command line, understood.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Files (or standard input) to work on.
+    pub(crate) has_input: bool,
+    /// Stops before the link: `-c`, `-S`, `-E`, `-M` ...
+    pub(crate) stops_early: bool,
+    /// Makes no object: what is printed must be what clang prints.
+    pub(crate) makes_text: bool,
+    /// `-r`: the output is linked again.
+    pub(crate) relocatable: bool,
+    /// Debug information with variables is asked for.
+    pub(crate) debug: bool,
+    /// Level of optimisation of the link, if said.
+    pub(crate) level: Option<u8>,
+}
+
+impl Request {
+    /// Reads the arguments, response files included.
+    pub(crate) fn read(arguments: &[OsString]) -> Self {
+        let mut request = Self::default();
+        let expanded = expand(arguments, RESPONSE_DEPTH);
+        let mut rest = expanded.iter();
+        while let Some(argument) = rest.next() {
+            let Some(word) = argument.to_str() else {
+                request.has_input |= !argument.as_bytes().starts_with(b"-");
+                continue;
+            };
+            request.word(word);
+            if TAKES_VALUE.contains(&word) {
+                let value = rest.next();
+                if word == "-Xlinker" && value.is_some_and(|value| is_relocatable(value)) {
+                    request.relocatable = true;
+                }
+            }
+        }
+        request
+    }
+
+    /// Whether clang will link.
+    pub(crate) fn links(&self) -> bool {
+        self.has_input && !self.stops_early
+    }
+
+    fn word(&mut self, word: &str) {
+        match word {
+            "-c" => self.stops_early = true,
+            "-S" | "-E" | "-M" | "-MM" | "-fsyntax-only" | "-emit-llvm" | "--analyze" | "--precompile"
+            | "-emit-ast" | "--assemble" | "--preprocess" | "-###" | "-fdriver-only" => {
+                (self.stops_early, self.makes_text) = (true, true)
+            }
+            "-r" => self.relocatable = true,
+            "-g" | "-g2" | "-g3" | "-ggdb" | "-ggdb2" | "-ggdb3" => self.debug = true,
+            "-g0" | "-g1" | "-ggdb0" | "-ggdb1" | "-gline-tables-only" | "-gmlt" | "-gline-directives-only" => {
+                self.debug = false;
+            }
+            "-O" | "-O1" | "-Og" => self.level = Some(1),
+            "-O0" => self.level = Some(0),
+            "-O2" | "-Os" | "-Oz" => self.level = Some(2),
+            "-O3" | "-O4" | "-Ofast" => self.level = Some(3),
+            "-" => self.has_input = true,
+            _ if word.starts_with("-gdwarf") => self.debug = true,
+            _ if word.starts_with("-print-") || word.starts_with("--print-") => self.stops_early = true,
+            _ if word.starts_with("-Wl,") => {
+                self.relocatable |= word.split(',').any(|part| is_relocatable(OsStr::new(part)))
+            }
+            _ if !word.starts_with('-') => self.has_input = true,
+            _ => {}
+        }
+    }
+}
+
+fn is_relocatable(option: &OsStr) -> bool {
+    ["-r", "-i", "--relocatable"].iter().any(|name| option == *name)
+}
+
+/// The arguments with `@FILE` replaced by the file's words; a file that can't be read stays, clang will say so.
+fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
+    let mut words = Vec::new();
+    for argument in arguments {
+        let content =
+            argument.as_bytes().strip_prefix(b"@").filter(|_| depth > 0).map(OsStr::from_bytes).map(std::fs::read);
+        match content {
+            Some(Ok(content)) => words.extend(expand(&split(&content), depth - 1)),
+            _ => words.push(argument.clone()),
+        }
+    }
+    words
+}
+
+/// Splits as GNU tools do: white space separates, quotes and backslashes keep it.
+fn split(content: &[u8]) -> Vec<OsString> {
+    let mut words = Vec::new();
+    let mut word: Option<Vec<u8>> = None;
+    let mut quote = None;
+    let mut bytes = content.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, quote) {
+            (b'\\', open) if open != Some(b'\'') => word.get_or_insert_default().extend(bytes.next()),
+            (b'"' | b'\'', None) => (quote, word) = (Some(byte), Some(word.unwrap_or_default())),
+            (_, Some(open)) if byte == open => quote = None,
+            (_, None) if byte.is_ascii_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(byte),
+        }
+    }
+    words.extend(word);
+    words.into_iter().map(OsString::from_vec).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(line: &str) -> Request {
+        Request::read(&split(line.as_bytes()))
+    }
+
+    #[test]
+    fn what_links_and_what_does_not() {
+        assert!(request("a.c -o a").links());
+        assert!(request("-O2 a.o b.o -lm -o a").links());
+        assert!(!request("-c a.c -o a.o").links());
+        assert!(!request("--version").links());
+        assert!(!request("-v").links());
+        assert!(!request("-print-prog-name=ld").links());
+        assert!(!request("-E a.c").links());
+        assert!(!request("-M a.c").links());
+        assert!(request("-MD -MF a.d a.c").links());
+        // Values of options are no inputs.
+        assert!(!request("-o a -I include -include config.h -MF a.d -x c").has_input);
+    }
+
+    #[test]
+    fn levels_and_debug_information() {
+        assert_eq!(request("-O0 -O2 a.c").level, Some(2));
+        assert_eq!(request("a.c").level, None);
+        assert!(request("-g -O2 a.c").debug);
+        assert!(!request("-g -g1 a.c").debug);
+        assert!(request("-gdwarf-4 a.c").debug);
+    }
+
+    #[test]
+    fn relocatable_links() {
+        for line in ["-r a.o -o b.o", "-Wl,-r a.o", "-Xlinker -r a.o", "-nostdlib -Wl,-x,--relocatable a.o"] {
+            assert!(request(line).relocatable, "{line}");
+        }
+        assert!(!request("-Wl,-rpath,/r a.o").relocatable);
+    }
+
+    #[test]
+    fn response_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("inner");
+        std::fs::write(&inner, "-c 'a file.c'").unwrap();
+        let outer = folder.path().join("outer");
+        std::fs::write(&outer, format!("-O3 @{}", inner.display())).unwrap();
+        let read = Request::read(&[format!("@{}", outer.display()).into()]);
+        assert!(read.has_input && read.stops_early);
+        assert_eq!(read.level, Some(3));
+        // A file that is its own content ends.
+        std::fs::write(&inner, format!("@{}", inner.display())).unwrap();
+        Request::read(&[format!("@{}", inner.display()).into()]);
+    }
+
+    #[test]
+    fn words_as_gnu_tools_split_them() {
+        assert_eq!(split(b"a 'b c' \"d \\\" e\" f\\ g\n\t''"), ["a", "b c", "d \" e", "f g", ""]);
+    }
+}

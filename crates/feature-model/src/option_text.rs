@@ -1,0 +1,48 @@
+use crate::Problem;
+
+/// Where the value of a numeric feature goes in its option text.
+const VALUE: &str = "{}";
+
+/// The command-line text of a feature, split into words as a POSIX shell does. Empty if the feature has none, such as a
+/// feature that only groups others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OptionText {
+    words: Vec<String>,
+}
+
+impl OptionText {
+    /// Of a feature that is on or off.
+    pub(crate) fn binary(text: &str) -> Result<Self, Problem> {
+        let words = shlex::split(text).ok_or_else(|| Problem::Quote(text.into()))?;
+        Ok(Self { words })
+    }
+
+    /// Of a feature with a value; without `{}` in it the value follows the text directly (`-` makes `-9`).
+    pub(crate) fn numeric(text: &str) -> Result<Self, Problem> {
+        if text.trim().is_empty() {
+            return Ok(Self::default());
+        }
+        if text.contains(VALUE) { Self::binary(text) } else { Self::binary(&format!("{text}{VALUE}")) }
+    }
+
+    /// Whether there is nothing to pass.
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The words with `{}` in place of the value.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// The arguments for a program: the words with the value in place.
+    pub fn arguments(&self, value: Option<f64>) -> Vec<String> {
+        let value = value.map(number_text).unwrap_or_default();
+        self.words.iter().map(|word| word.replace(VALUE, &value)).collect()
+    }
+}
+
+/// A value as programs read it: no exponent, no trailing zeros.
+pub(crate) fn number_text(value: f64) -> String {
+    format!("{value}")
+}

@@ -1,0 +1,55 @@
+//! The texts by which TOML models name variables and members.
+
+use crate::{Place, Problem};
+
+const VARIABLE_FORMS: &str = "write \"file.c:variable\" or \"file.c:function:variable\"";
+const MEMBER_FORMS: &str = "write \"Tag::field\", with a structure's tag or a typedef";
+
+/// `file.c:variable`, `file.c:function:variable`; if the feature names its `file`, also `variable` and
+/// `function:variable`. C++ names keep their `::`.
+pub(crate) fn variable(text: &str, file: Option<&str>) -> Result<Place, Problem> {
+    let wrong = || Problem::Place { found: text.into(), expected: VARIABLE_FORMS };
+    let parts: Vec<&str> = split(text).into_iter().map(str::trim).collect();
+    if parts.iter().any(|part| part.is_empty()) {
+        return Err(wrong());
+    }
+    let is_file = |part: &str| part.contains(['.', '/']);
+    let (file, function, variable) = match (parts.as_slice(), file) {
+        ([variable], Some(file)) => (file, "", *variable),
+        ([first, variable], Some(file)) if !is_file(first) => (file, *first, *variable),
+        ([file, variable], _) if is_file(file) => (*file, "", *variable),
+        ([file, function, variable], _) if is_file(file) => (*file, *function, *variable),
+        _ => return Err(wrong()),
+    };
+    Ok(Place::Variable { file: file.into(), function: function.into(), variable: variable.into() })
+}
+
+/// `Tag::field`; the tag may have namespaces.
+pub(crate) fn member(text: &str) -> Result<Place, Problem> {
+    match text.trim().rsplit_once("::") {
+        Some((tag, field)) if !tag.is_empty() && !field.is_empty() && !field.contains(':') => {
+            Ok(Place::Member { tag: tag.into(), field: field.into() })
+        }
+        _ => Err(Problem::Place { found: text.into(), expected: MEMBER_FORMS }),
+    }
+}
+
+/// Splits at colons that do not come in pairs.
+fn split(text: &str) -> Vec<&str> {
+    let bytes = text.as_bytes();
+    let mut parts = Vec::new();
+    let (mut from, mut at) = (0, 0);
+    while at < bytes.len() {
+        if bytes[at] == b':' && bytes.get(at + 1) == Some(&b':') {
+            at += 2;
+        } else if bytes[at] == b':' {
+            parts.push(&text[from..at]);
+            from = at + 1;
+            at += 1;
+        } else {
+            at += 1;
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}

@@ -1,0 +1,171 @@
+//! Both formats, read into the same model, and its flat form.
+
+use transect_feature_model::{Domain, FeatureKind, FeatureModel, Format, Step, parse};
+
+fn toml(text: &str) -> FeatureModel {
+    parse(text, Format::Toml, "test").expect("a model")
+}
+
+fn xml(binary: &str, numeric: &str, rest: &str) -> FeatureModel {
+    let text = format!(
+        "<vm name=\"test\"><binaryOptions>{binary}</binaryOptions><numericOptions>{numeric}</numericOptions>{rest}</vm>"
+    );
+    parse(&text, Format::Xml, "").expect("a model")
+}
+
+#[test]
+fn a_toml_model_in_full() {
+    let model = toml(
+        r#"
+name = "packer"
+constraints = ["fast => !verify", "level * fast <= 3"]
+[[feature]]
+name = "level"
+vars = ["pack.c:level"]
+option = "-"
+min = 1
+max = 9
+default = 6
+[[feature]]
+name = "format"
+abstract = true
+[[feature]]
+name = "gz"
+parent = "format"
+group = "format"
+option = "--format=gz"
+members = ["ns::Options::format"]
+default = true
+[[feature]]
+name = "xz"
+parent = "format"
+group = "format"
+option = "--format xz"
+vars = ["src/pack.cc:ns::Packer::run:format"]
+implies = ["verify | fast"]
+[[feature]]
+name = "verify"
+file = "check.c"
+vars = ["verify", "main:verify", "other.c:verify"]
+option = "--verify 'a b'"
+[[feature]]
+name = "fast"
+excludes = ["verify"]
+[[feature]]
+name = "window"
+option = "-w {} --exact"
+optional = true
+min = 1
+max = 100
+step = "x * 2"
+[[feature]]
+name = "seed"
+values = [42, 1, 42]
+"#,
+    );
+    assert_eq!(model.name, "packer");
+    let feature = |name: &str| &model.features[model.find(name).expect("it is there")];
+    assert!(feature("level").mandatory && feature("format").mandatory && feature("seed").mandatory);
+    assert!(!feature("fast").mandatory && !feature("window").mandatory && !feature("gz").mandatory);
+    assert_eq!(feature("gz").kind, FeatureKind::Binary { default: true });
+    assert_eq!(feature("level").option.arguments(Some(9.0)), ["-9"]);
+    assert_eq!(feature("window").option.arguments(Some(64.0)), ["-w", "64", "--exact"]);
+    assert_eq!(feature("verify").option.arguments(None), ["--verify", "a b"]);
+    assert_eq!(feature("seed").domain(), Some(&Domain::Values(vec![1.0, 42.0])));
+    assert_eq!(feature("window").domain().map(|d| d.iter().collect()), Some(vec![1., 2., 4., 8., 16., 32., 64.]));
+    assert_eq!(feature("xz").implies, [vec![4, 5]]);
+    assert_eq!(model.groups.len(), 1);
+    assert!(model.groups[0].required && model.groups[0].members == [2, 3]);
+    let value = |level: f64, fast: f64| move |at: usize| [Some(level), None, None, None, None, Some(fast)][at];
+    assert!(model.constraints[1].holds(&value(3.0, 1.0)) && !model.constraints[1].holds(&value(4.0, 1.0)));
+    let flat = model.flat();
+    let (head, records) = flat.split_once('\n').expect("lines");
+    assert_eq!(head, format!("transect-feature-model\t1\t{}", model.hash()));
+    let expected = "feature\tlevel\nfeature\tformat\nfeature\tgz\nfeature\txz\nfeature\tverify\nfeature\tfast\n\
+        feature\twindow\nfeature\tseed\nvariable\t0\tpack.c\t\tlevel\nmember\t2\tns::Options\tformat\n\
+        variable\t3\tsrc/pack.cc\tns::Packer::run\tformat\nvariable\t4\tcheck.c\t\tverify\n\
+        variable\t4\tcheck.c\tmain\tverify\nvariable\t4\tother.c\t\tverify\n";
+    assert_eq!(records, expected);
+}
+
+#[test]
+fn the_hash_is_of_features_and_places() {
+    let one = toml("[[feature]]\nname = \"A\"\nvars = [\"a.c:a\"]\n");
+    let other_option = toml("[[feature]]\nname = \"A\"\noption = \"-a\"\nvars = [\"a.c:a\"]\n");
+    let other_place = toml("[[feature]]\nname = \"A\"\nvars = [\"a.c:b\"]\n");
+    assert_eq!(one.hash(), other_option.hash());
+    assert_ne!(one.hash(), other_place.hash());
+    assert_eq!(one.hash().len(), 16);
+}
+
+#[test]
+fn xml_alternatives_texts_and_locations() {
+    let option =
+        |name: &str, rest: &str| format!("<configurationOption><name>{name}</name>{rest}</configurationOption>");
+    let range = |line: u32, removed: &str| {
+        format!(
+            "<sourceRange category=\"necessary\"><revisionRange><introduced>a1</introduced>{removed}</revisionRange>\
+             <path> a.c </path><start><line>{line}</line><column>5</column></start><end><line>{line}</line>\
+             <column>9</column></end><memberOffset>S::m</memberOffset></sourceRange>"
+        )
+    };
+    let excludes =
+        |name: &str| format!("<parent>root</parent><excludedOptions><options>{name}</options></excludedOptions>");
+    let binary = [
+        option("root", "<optional>False</optional><children><options>C</options></children>"),
+        option("A", &format!("<outputString>-a</outputString>{}<optional>False</optional>", excludes("B"))),
+        option("B", &format!("<prefix>--b=</prefix><outputString>1</outputString>{}", excludes("A"))),
+        option("C", "<outputString>C</outputString><optional>True</optional><defaultValue>Selected</defaultValue>"),
+        option(
+            "D",
+            &format!(
+                "<parent>C</parent><optional> true </optional><impliedOptions><options>A | B</options></impliedOptions>\
+                 <locations>{}{}</locations>",
+                range(3, "<removed>b2</removed>"),
+                range(7, "")
+            ),
+        ),
+    ]
+    .concat();
+    let numeric = [
+        option(
+            "N",
+            "<prefix>-l</prefix><minValue>1</minValue><maxValue>9</maxValue><stepFunction>level + 2</stepFunction>",
+        ),
+        option("M", "<outputString>-i</outputString><values>1;42;7</values><optional>True</optional>"),
+    ]
+    .concat();
+    let rest = "<booleanConstraints><constraint>!D | A</constraint></booleanConstraints>\
+        <nonBooleanConstraints><constraint>N + M &lt; 20</constraint></nonBooleanConstraints>\
+        <mixedConstraints><constraint req=\"all\" exprKind=\"neg\">A * M = 7</constraint></mixedConstraints>";
+    let model = xml(&binary, &numeric, rest);
+    assert_eq!(model.groups.len(), 1);
+    assert_eq!((model.groups[0].name.as_str(), model.groups[0].required), ("A|B", true));
+    let words = |at: usize, value| model.features[at].option.arguments(value);
+    assert_eq!(words(1, None), ["-a"]);
+    assert_eq!(words(2, None), ["--b=1"]);
+    assert!(model.features[3].option.is_empty(), "a label is no option");
+    assert_eq!(words(5, Some(3.0)), ["-l3"]);
+    assert_eq!(words(6, Some(42.0)), ["-i", "42"]);
+    assert_eq!(model.features[3].kind, FeatureKind::Binary { default: true });
+    assert_eq!(model.features[3].parent, Some(0));
+    assert_eq!(model.features[5].domain(), Some(&Domain::Range { min: 1.0, max: 9.0, step: Step::Add(2.0) }));
+    assert!(model.features[5].mandatory && !model.features[6].mandatory);
+    assert!(model.flat().contains("location\t4\ta.c\t7\t5\t7\t9\tS::m\n"));
+    assert!(!model.flat().contains("\t3\t5\t3\t9\t"), "removed places give way to current ones");
+    // A, M = 7: refused. M alone: the mixed constraint needs both.
+    let with = |a: Option<f64>, m: Option<f64>| move |at: usize| [None, a, None, None, None, Some(1.0), m][at];
+    assert!(!model.constraints[2].holds(&with(Some(1.0), Some(7.0))));
+    assert!(model.constraints[2].holds(&with(None, Some(7.0))));
+    assert!(!model.constraints[1].holds(&with(None, Some(42.0))));
+}
+
+#[test]
+fn large_ranges_are_not_walked() {
+    let model = toml("[[feature]]\nname = \"ram\"\nmin = 1\nmax = 9223372036854775807\nstep = 1\n");
+    let domain = model.features[0].domain().expect("numeric");
+    assert_eq!(domain.count(1000), None);
+    let spread = domain.spread(3);
+    assert_eq!((spread[0], spread.len(), spread[2]), (1.0, 3, 9_223_372_036_854_775_807.0));
+    assert!(domain.contains(7.0) && !domain.contains(7.5));
+}

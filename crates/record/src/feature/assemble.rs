@@ -1,0 +1,304 @@
+//! From what was read to the tables of a profile.
+
+use transect_profile_model::{
+    Clock as ClockFacts, Component, FeatureSession, FeatureTables, ImplicitFlow, Loss, LossKind, Meta, Process,
+    Profile, RegionMethod, RegionNode, RegionSlice, Thread,
+};
+
+use super::choice::Choice;
+use super::fold::{NONE, ThreadFold};
+use super::reader::Collected;
+use crate::clock::Clock;
+use crate::machine;
+
+/// A recording that has ended.
+pub struct Facts<'a> {
+    /// The command, word by word.
+    pub command: Vec<String>,
+    /// Its clock.
+    pub clock: &'a Clock,
+    /// What was read.
+    pub collected: Collected,
+    /// How regions were observed.
+    pub method: RegionMethod,
+    /// Regions were observed that one of these wants; empty: all.
+    pub choices: Vec<Choice>,
+    /// Ticks of one event.
+    pub event_ticks: f64,
+    /// Sites switched on; `None`: all there are.
+    pub sites: Option<u64>,
+    /// Exit status of the launched process.
+    pub status: Option<i32>,
+    /// What else is known to be missing.
+    pub loss: Vec<Loss>,
+}
+
+/// Ticks to nanoseconds since the recording's start.
+struct Scale {
+    epoch: u64,
+    rate: f64,
+}
+
+impl Scale {
+    fn since_start(&self, ticks: u64) -> i64 {
+        self.long(ticks.saturating_sub(self.epoch))
+    }
+
+    fn long(&self, ticks: u64) -> i64 {
+        (ticks as f64 / self.rate).round() as i64
+    }
+}
+
+/// Builds the profile.
+pub fn assemble(mut facts: Facts<'_>) -> Profile {
+    let scale = Scale { epoch: facts.clock.epoch, rate: facts.clock.rate() };
+    let wall_ns = facts.clock.elapsed_ns();
+    let mut feature = FeatureTables::default();
+    let components = components(&facts.collected, &mut feature);
+    for region in feature.regions.iter_mut().filter(|region| region.sites > 0) {
+        region.method = Some(facts.method);
+    }
+    for object in facts.collected.catalog.objects.iter().filter(|_| !facts.choices.is_empty()) {
+        let unwanted = |region: &u32| !facts.choices.iter().any(|choice| choice.wants(&object.table, *region));
+        for region in (0..object.table.regions.len() as u32).filter(unwanted) {
+            feature.regions[(object.first_region + region) as usize].method = None;
+        }
+    }
+    for hot in &facts.collected.off {
+        feature.regions[hot.region as usize].method = None;
+    }
+    let processes: Vec<Process> = facts
+        .collected
+        .processes
+        .iter()
+        .map(|process| {
+            let start_ns = scale.since_start(process.start);
+            Process {
+                pid: process.pid,
+                parent_pid: process.parent,
+                executable: process.executable.clone(),
+                start_ns,
+                wall_ns: scale.since_start(process.end.unwrap_or(process.start)) - start_ns,
+            }
+        })
+        .collect();
+    let mut threads = Vec::new();
+    // By thread and node of its tree: the row.
+    let mut rows: Vec<Vec<u32>> = Vec::new();
+    for (number, facts_of) in facts.collected.threads.iter().enumerate() {
+        let end = facts_of.end.unwrap_or(facts_of.start);
+        let main = facts.collected.processes.get(facts_of.process).is_some_and(|process| process.pid == facts_of.tid);
+        let thread = Thread {
+            process: facts_of.process as u32,
+            tid: facts_of.tid,
+            name: facts_of.name.clone(),
+            group: if main { "main".to_owned() } else { facts_of.name.clone() },
+            start_routine: String::new(),
+            start_ns: scale.since_start(facts_of.start),
+            wall_ns: scale.long(end.saturating_sub(facts_of.start)),
+            busy_ns: 0,
+            wait_ns: 0,
+            calls: 0,
+            outermost_ns: 0,
+            outermost_attributed_ns: 0,
+            attributed_ns: 0,
+        };
+        rows.push(tree(facts_of.fold.as_ref(), number as u32, thread.wall_ns, facts.method, &scale, &mut feature));
+        threads.push(thread);
+    }
+    let (stays, left_out) = std::mem::take(&mut facts.collected.stays).finish();
+    feature.slices = stays
+        .iter()
+        .filter_map(|(thread, stay)| {
+            Some(RegionSlice {
+                node: *rows.get(*thread as usize)?.get(stay.node as usize)?,
+                start_ns: scale.since_start(stay.start),
+                duration_ns: scale.long(stay.end.saturating_sub(stay.start)),
+            })
+        })
+        .collect();
+    let lifetimes: i64 = threads.iter().map(|thread: &Thread| thread.wall_ns).sum();
+    let events_ns = facts.collected.events as f64 * facts.event_ticks / scale.rate;
+    let loss = loss(&mut facts, left_out);
+    Profile {
+        components,
+        processes,
+        threads,
+        feature,
+        loss,
+        ..Profile::new(Meta {
+            command: facts.command.clone(),
+            collectors: vec!["feature".to_owned()],
+            overhead_estimate: (events_ns / lifetimes.max(1) as f64).min(1.0),
+            wall_ns,
+            started_unix_ns: facts.clock.started_unix_ns,
+            exit_status: facts.status,
+            feature: Some(session(&facts, &scale)),
+            ..Meta::new(
+                machine::here(),
+                ClockFacts {
+                    source: "tsc".to_owned(),
+                    ticks_per_ns: scale.rate,
+                    timed_call_ns: 2.0 * facts.event_ticks / scale.rate,
+                    counted_call_ns: 0.0,
+                },
+            )
+        })
+    }
+}
+
+fn components(collected: &Collected, feature: &mut FeatureTables) -> Vec<Component> {
+    let mut components = Vec::new();
+    for object in &collected.catalog.objects {
+        object.table.add_to(components.len() as u32, feature);
+        components.push(Component {
+            path: object.path.clone(),
+            build_id: object.build_id.clone(),
+            executable: collected.processes.iter().any(|process| process.executable == object.path),
+            synthetic: false,
+            static_in: None,
+        });
+    }
+    components
+}
+
+/// Adds a thread's tree, parents first; gives the rows of its nodes.
+fn tree(
+    fold: Option<&ThreadFold>,
+    thread: u32,
+    wall_ns: i64,
+    method: RegionMethod,
+    scale: &Scale,
+    feature: &mut FeatureTables,
+) -> Vec<u32> {
+    let row = |parent, region, entries, exclusive_ns| RegionNode {
+        parent,
+        region,
+        thread,
+        method,
+        entries,
+        exclusive_ns,
+        exclusive_ns_low: exclusive_ns,
+        exclusive_ns_high: exclusive_ns,
+        cpu_ns: None,
+        samples: 0,
+    };
+    let root = feature.nodes.len() as u32;
+    feature.nodes.push(row(None, None, None, wall_ns));
+    let Some(fold) = fold else { return vec![root] };
+    let nodes = fold.nodes();
+    let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
+    for (number, node) in nodes.iter().enumerate() {
+        if let Some(parent) = node.parent {
+            children[parent as usize].push(number as u32);
+        }
+    }
+    let mut rows = vec![root; nodes.len()];
+    let mut rest = wall_ns;
+    let top = nodes.iter().position(|node| node.parent.is_none() && node.region == NONE).unwrap_or(0);
+    let mut next: Vec<u32> = children[top].clone();
+    while let Some(number) = next.pop() {
+        let node = &nodes[number as usize];
+        let parent = node.parent.map_or(root, |parent| rows[parent as usize]);
+        let exclusive_ns = scale.long(node.ticks);
+        rest -= exclusive_ns;
+        rows[number as usize] = feature.nodes.len() as u32;
+        feature.nodes.push(row(Some(parent), Some(node.region), Some(node.entries as i64), exclusive_ns));
+        next.extend(&children[number as usize]);
+    }
+    // Rounding, too: all rows add up to the thread's lifetime.
+    let root = &mut feature.nodes[root as usize];
+    (root.exclusive_ns, root.exclusive_ns_low, root.exclusive_ns_high) = (rest, rest, rest);
+    rows
+}
+
+fn session(facts: &Facts<'_>, scale: &Scale) -> FeatureSession {
+    let collected = &facts.collected;
+    let units = || collected.catalog.objects.iter().flat_map(|object| &object.table.units);
+    let sum = |value: fn(&super::task_list::ThreadFacts) -> u64| collected.threads.iter().map(value).sum::<u64>();
+    FeatureSession {
+        methods: vec![facts.method],
+        sample_hz: 0,
+        implicit: units().next().map_or(ImplicitFlow::default(), |unit| unit.implicit),
+        builds: collected.catalog.objects.iter().map(|object| format!("{:016x}", object.table.build())).collect(),
+        model: units().next().map_or_else(String::new, |unit| format!("{:016x}", unit.model)),
+        events: collected.events as i64,
+        dropped: (sum(|thread| thread.dropped) + collected.refused + collected.lost) as i64,
+        blocked: sum(|thread| thread.waited) as i64,
+        sites: facts.sites.unwrap_or(collected.catalog.sites.len() as u64) as i64,
+        samples: 0,
+        untranslated: 0,
+        event_ns: facts.event_ticks / scale.rate,
+    }
+}
+
+fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
+    let mut rows = std::mem::take(&mut facts.loss);
+    let mut add = |what, place: String, count: u64, reason: &str| {
+        if count > 0 {
+            rows.push(Loss { what, place, count: count as i64, reason: reason.to_owned() });
+        }
+    };
+    let collected = &facts.collected;
+    for thread in &collected.threads {
+        let place = || format!("thread {} ({})", thread.tid, thread.name);
+        add(
+            LossKind::DroppedEvents,
+            place(),
+            thread.dropped,
+            "its ring of region events was full (--region-overflow block waits instead)",
+        );
+        let Some(unfitting) = thread.fold.as_ref().map(ThreadFold::unfitting) else { continue };
+        add(LossKind::DroppedEvents, place(), unfitting.unmatched, "ends of regions whose begin was not seen");
+        add(
+            LossKind::UntimedCalls,
+            place(),
+            unfitting.begun_before,
+            "regions that had begun before the recording: timed from its start, the entry is not counted",
+        );
+    }
+    add(
+        LossKind::DroppedEvents,
+        "all threads".to_owned(),
+        facts.collected.refused,
+        "threads that found no ring of region events: more than 4096 at once",
+    );
+    add(
+        LossKind::DroppedEvents,
+        "all threads".to_owned(),
+        collected.lost,
+        "the kernel's buffer of region events was full; --region or --feature watches fewer, --feature-method probe waits",
+    );
+    add(
+        LossKind::UnresolvedNames,
+        "region events".to_owned(),
+        collected.unresolved,
+        "their sites are in no object that could be read",
+    );
+    add(
+        LossKind::SummedEvents,
+        "timeline of regions".to_owned(),
+        left_out,
+        "the shortest stays in regions are left out of the timeline; counts and times have them",
+    );
+    for hot in &collected.off {
+        let Some((object, number)) = collected.catalog.region(hot.region) else { continue };
+        let share = hot.share * 100.0;
+        let reason = format!(
+            "its events took {share:.1} % of the time, more than --overhead allows: switched off, counts and times are \
+             those until then (--feature-method probe keeps all sites on)"
+        );
+        let place = format!("region {number} of {}", collected.catalog.objects[object].path);
+        add(LossKind::RefusedSites, place, 1, &reason);
+    }
+    for (path, why) in &collected.catalog.unreadable {
+        add(LossKind::RefusedSites, path.clone(), 1, why);
+    }
+    for object in &collected.catalog.objects {
+        for region in object.table.regions.iter().filter(|region| region.irregular.is_some()) {
+            let reason = region.irregular.as_deref().unwrap_or_default();
+            add(LossKind::RefusedSites, format!("region {} of {}", region.number, object.path), 1, reason);
+        }
+    }
+    rows
+}

@@ -1,0 +1,70 @@
+//! Regions whose events would cost more of the run than they may.
+
+use std::time::Duration;
+
+use super::fold::RegionNumber;
+
+/// What a probe's event costs beside the event itself: the way through the trampoline, and cold lines.
+const DETOUR: f64 = 1.5;
+
+/// How much events may cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    /// Share of the threads' time.
+    pub share: f64,
+    /// One event, ns.
+    pub event_ns: f64,
+}
+
+/// A region that was too hot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HotRegion {
+    /// Its number in the recording.
+    pub region: RegionNumber,
+    /// Share of the threads' time that its events took.
+    pub share: f64,
+}
+
+impl Budget {
+    /// Which regions to switch off, the hottest first: those without which the others' events cost no more than they may.
+    /// `events`: by region, in the time `window`, in which `threads` threads had events.
+    pub fn too_hot(&self, events: &[u64], window: Duration, threads: usize) -> Vec<HotRegion> {
+        let time = window.as_nanos() as f64 * threads as f64;
+        if time <= 0.0 {
+            return Vec::new();
+        }
+        let share = |events: u64| events as f64 * self.event_ns * DETOUR / time;
+        let mut left = share(events.iter().sum());
+        let mut by_heat: Vec<RegionNumber> = (0..events.len() as RegionNumber).collect();
+        by_heat.sort_by_key(|&region| std::cmp::Reverse(events[region as usize]));
+        let mut hot = Vec::new();
+        for region in by_heat {
+            if left <= self.share {
+                break;
+            }
+            let share = share(events[region as usize]);
+            left -= share;
+            hot.push(HotRegion { region, share });
+        }
+        hot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hottest_go_first_and_no_more_than_needed() {
+        let budget = Budget { share: 0.03, event_ns: 20.0 };
+        let second = Duration::from_secs(1);
+        let hot = |events: &[u64]| -> Vec<RegionNumber> {
+            budget.too_hot(events, second, 1).into_iter().map(|hot| hot.region).collect()
+        };
+        assert!(hot(&[1000, 900_000, 1000]).is_empty());
+        assert_eq!(hot(&[1000, 2_000_000, 500_000]), [1]);
+        assert_eq!(hot(&[5_000_000, 2_000_000, 500_000]), [0, 1]);
+        assert!(budget.too_hot(&[2_000_000], second, 4).is_empty());
+        assert!(budget.too_hot(&[2_000_000], second, 0).is_empty());
+    }
+}

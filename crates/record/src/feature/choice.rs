@@ -1,0 +1,58 @@
+//! Which regions are to be observed.
+
+use std::path::Path;
+
+use transect_feature_region::RegionTable;
+
+use super::settings::FeatureSettings;
+use crate::RecordError;
+
+/// The regions asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    features: Vec<String>,
+    regions: Vec<u32>,
+}
+
+impl Choice {
+    /// Regions that depend on one of the features, and are among the regions; what is empty leaves nothing out.
+    pub fn new(features: Vec<String>, regions: Vec<u32>) -> Self {
+        Self { features, regions }
+    }
+
+    /// As the settings have it.
+    pub fn of(settings: &FeatureSettings) -> Self {
+        Self { features: settings.features.clone(), regions: settings.regions.clone() }
+    }
+
+    /// Whether a region of an object is asked for.
+    pub fn wants(&self, table: &RegionTable, region: u32) -> bool {
+        let by_number = self.regions.is_empty() || self.regions.contains(&region);
+        let depends = || table.features_of(region).iter().any(|name| self.features.iter().any(|wanted| wanted == name));
+        by_number && (self.features.is_empty() || depends())
+    }
+
+    /// Looks whether the program has what is asked for.
+    ///
+    /// # Errors
+    /// [`RecordError::NoFeature`], [`RecordError::NoRegion`].
+    pub fn check(&self, path: &Path, table: &RegionTable) -> Result<(), RecordError> {
+        let known = || table.units.iter().flat_map(|unit| &unit.features);
+        if let Some(unknown) = self.features.iter().find(|name| !known().any(|feature| feature == *name)) {
+            let mut features: Vec<String> = known().cloned().collect();
+            features.sort();
+            features.dedup();
+            return Err(RecordError::NoFeature {
+                program: path.to_owned(),
+                feature: unknown.clone(),
+                features: features.join(", "),
+            });
+        }
+        match self.regions.iter().find(|&&region| region as usize >= table.regions.len()) {
+            Some(&region) => {
+                Err(RecordError::NoRegion { program: path.to_owned(), region, count: table.regions.len() })
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Folding one thread's events into its tree of region stacks.
+//!
+//! A region is open from its begin to its end. What is left by unwinding (an exception, `longjmp`) has no end: the stack
+//! tells. A site's stack pointer above that of an open region's begin says that the region's frame is gone; within one
+//! frame, sites of restoring say which regions stay. Frames whose stack pointer moves (`alloca`) have their own regions'
+//! begins below: an enclosing region of the same function is not dropped for that.
+
+use rustc_hash::FxHashMap as HashMap;
+
+/// Number of a region in the recording, over all objects.
+pub type RegionNumber = u32;
+/// No region.
+pub const NONE: RegionNumber = u32::MAX;
+
+/// A stack of regions of one thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoldNode {
+    /// The stack without its last region; `None` for the root.
+    pub parent: Option<u32>,
+    /// The last region; [`NONE`] for the root.
+    pub region: RegionNumber,
+    /// Times that it was entered on this stack.
+    pub entries: u64,
+    /// Ticks in which this was the whole stack.
+    pub ticks: u64,
+    /// The child that was entered last, and its region.
+    recent: (RegionNumber, u32),
+}
+
+/// What does not fit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unfitting {
+    /// Ends of regions that had begun before the recording: their time so far was given to them.
+    pub begun_before: u64,
+    /// Ends of regions that were not open.
+    pub unmatched: u64,
+    /// Regions that were left without an end.
+    pub unwound: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    region: RegionNumber,
+    stack: u64,
+    node: u32,
+    since: u64,
+}
+
+/// A stay in a region, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stay {
+    /// The stack's node.
+    pub node: u32,
+    /// Begin.
+    pub start: u64,
+    /// End.
+    pub end: u64,
+}
+
+/// One thread's tree as it grows.
+#[derive(Debug)]
+pub struct ThreadFold {
+    nodes: Vec<FoldNode>,
+    children: HashMap<(u32, RegionNumber), u32>,
+    open: Vec<Open>,
+    root: u32,
+    node: u32,
+    start: u64,
+    now: u64,
+    /// Regions may have been open when it was first looked at.
+    midway: bool,
+    unfitting: Unfitting,
+}
+
+impl ThreadFold {
+    /// A thread that is outside of all regions at `start` or, if `midway`, may be in some.
+    pub fn new(start: u64, midway: bool) -> Self {
+        let root = FoldNode { parent: None, region: NONE, entries: 0, ticks: 0, recent: (NONE, 0) };
+        Self {
+            nodes: vec![root],
+            children: HashMap::default(),
+            open: Vec::new(),
+            root: 0,
+            node: 0,
+            start,
+            now: start,
+            midway,
+            unfitting: Unfitting::default(),
+        }
+    }
+
+    /// Nodes; a parent may come after its child.
+    pub fn nodes(&self) -> &[FoldNode] {
+        &self.nodes
+    }
+
+    /// What did not fit so far.
+    pub fn unfitting(&self) -> Unfitting {
+        self.unfitting
+    }
+
+    /// Regions that are open, outermost first.
+    #[cfg(test)]
+    pub fn open_regions(&self) -> impl Iterator<Item = RegionNumber> {
+        self.open.iter().map(|open| open.region)
+    }
+
+    /// The time passes; a clock that is a little behind (another processor's) stands still.
+    fn pass(&mut self, ticks: u64) {
+        if ticks > self.now {
+            self.nodes[self.node as usize].ticks += ticks - self.now;
+            self.now = ticks;
+        }
+    }
+
+    fn child(&mut self, region: RegionNumber) -> u32 {
+        let parent = self.node;
+        let recent = self.nodes[parent as usize].recent;
+        if recent.0 == region {
+            return recent.1;
+        }
+        let next = self.nodes.len() as u32;
+        let child = *self.children.entry((parent, region)).or_insert(next);
+        if child == next {
+            let node = FoldNode { parent: Some(parent), region, entries: 0, ticks: 0, recent: (NONE, 0) };
+            self.nodes.push(node);
+        }
+        self.nodes[parent as usize].recent = (region, child);
+        child
+    }
+
+    fn close(&mut self, stays: &mut impl FnMut(Stay)) {
+        if let Some(open) = self.open.pop() {
+            stays(Stay { node: open.node, start: open.since, end: self.now });
+            self.node = self.open.last().map_or(self.root, |open| open.node);
+        }
+    }
+
+    fn close_down_to(&mut self, length: usize, stays: &mut impl FnMut(Stay)) {
+        while self.open.len() > length {
+            self.unfitting.unwound += 1;
+            self.close(stays);
+        }
+    }
+
+    /// `parents[r]`: the region of the same function around region r.
+    fn encloses(outer: RegionNumber, inner: RegionNumber, parents: &[RegionNumber]) -> bool {
+        // As many steps as there are regions: a damaged table may have a circle.
+        let mut at = inner;
+        for _ in 0..parents.len() {
+            at = parents.get(at as usize).copied().unwrap_or(NONE);
+            if at == outer || at == NONE {
+                return at == outer;
+            }
+        }
+        false
+    }
+
+    /// A region begins.
+    pub fn begin(
+        &mut self,
+        ticks: u64,
+        region: RegionNumber,
+        stack: u64,
+        parents: &[RegionNumber],
+        stays: &mut impl FnMut(Stay),
+    ) {
+        self.pass(ticks);
+        while let Some(top) = self.open.last()
+            && top.stack < stack
+            && !Self::encloses(top.region, region, parents)
+        {
+            self.unfitting.unwound += 1;
+            self.close(stays);
+        }
+        let node = self.child(region);
+        self.nodes[node as usize].entries += 1;
+        self.open.push(Open { region, stack, node, since: self.now });
+        self.node = node;
+    }
+
+    /// A region ends.
+    pub fn end(&mut self, ticks: u64, region: RegionNumber, stack: u64, stays: &mut impl FnMut(Stay)) {
+        self.pass(ticks);
+        match self.open.last() {
+            Some(top) if top.region == region && top.stack == stack => self.close(stays),
+            _ => self.end_elsewhere(region, stack, stays),
+        }
+    }
+
+    fn end_elsewhere(&mut self, region: RegionNumber, stack: u64, stays: &mut impl FnMut(Stay)) {
+        let is = |open: &Open| open.region == region && open.stack == stack;
+        let place = self.open.iter().rposition(is).or_else(|| {
+            // The frame has grown or shrunk in between.
+            self.open.iter().rposition(|open| open.region == region)
+        });
+        match place {
+            Some(place) => {
+                self.close_down_to(place + 1, stays);
+                self.close(stays);
+            }
+            // Everything so far was inside of it: a new root is put above.
+            None if self.midway => {
+                self.close_below(stack, stays);
+                if self.open.is_empty() {
+                    self.unfitting.begun_before += 1;
+                    self.begin_before(region, stays);
+                } else {
+                    self.unfitting.unmatched += 1;
+                }
+            }
+            None => self.unfitting.unmatched += 1,
+        }
+    }
+
+    fn begin_before(&mut self, region: RegionNumber, stays: &mut impl FnMut(Stay)) {
+        let new = self.nodes.len() as u32;
+        let old = self.root;
+        self.nodes.push(FoldNode { parent: None, region: NONE, entries: 0, ticks: 0, recent: (region, old) });
+        self.nodes[old as usize].parent = Some(new);
+        self.nodes[old as usize].region = region;
+        self.children.insert((new, region), old);
+        stays(Stay { node: old, start: self.start, end: self.now });
+        (self.root, self.node) = (new, new);
+    }
+
+    fn close_below(&mut self, stack: u64, stays: &mut impl FnMut(Stay)) {
+        while self.open.last().is_some_and(|top| top.stack < stack) {
+            self.unfitting.unwound += 1;
+            self.close(stays);
+        }
+    }
+
+    /// Control came back by unwinding, into a frame whose stack pointer is `stack`: of its regions those in `remain` are
+    /// open, outermost first.
+    pub fn restore(&mut self, ticks: u64, stack: u64, remain: &[RegionNumber], stays: &mut impl FnMut(Stay)) {
+        self.pass(ticks);
+        self.close_below(stack, stays);
+        let frame = self.open.iter().rposition(|open| open.stack != stack).map_or(0, |below| below + 1);
+        let same = self.open[frame..].iter().zip(remain).take_while(|(open, region)| open.region == **region).count();
+        self.close_down_to(frame + same, stays);
+    }
+
+    /// The sites of a region have been switched off: it is open nowhere any more.
+    pub fn forget(&mut self, region: RegionNumber, stays: &mut impl FnMut(Stay)) {
+        let Some(first) = self.open.iter().position(|open| open.region == region) else { return };
+        let above: Vec<Open> = self.open[first..].iter().filter(|open| open.region != region).copied().collect();
+        while self.open.len() > first {
+            self.close(stays);
+        }
+        for open in above {
+            let node = self.child(open.region);
+            self.open.push(Open { node, since: self.now, ..open });
+            self.node = node;
+        }
+    }
+
+    /// The recording, or the thread, ends.
+    pub fn finish(&mut self, ticks: u64, stays: &mut impl FnMut(Stay)) {
+        self.pass(ticks);
+        while !self.open.is_empty() {
+            self.close(stays);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "fold_tests.rs"]
+mod tests;

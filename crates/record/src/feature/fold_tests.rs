@@ -1,0 +1,275 @@
+//! Folding against a machine that keeps its stack of regions itself.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Regions of each function: an outermost one, one inside of it, one inside of that.
+const DEPTH: u32 = 3;
+const FUNCTIONS: u32 = 4;
+const TOP: u64 = 1 << 40;
+
+#[derive(Debug, Clone)]
+enum Step {
+    Call(u32),
+    Return,
+    Begin,
+    End,
+    /// Back to a frame so far below the top, of whose regions so many stay.
+    Throw(usize, usize),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Begin(u32),
+    End(u32),
+    Restore,
+}
+
+#[derive(Debug, Clone)]
+struct Event {
+    ticks: u64,
+    what: What,
+    stack: u64,
+    remain: Vec<u32>,
+}
+
+type Truth = BTreeMap<Vec<u32>, (u64, u64)>;
+
+#[derive(Debug)]
+struct Frame {
+    function: u32,
+    stack: u64,
+    open: u32,
+}
+
+/// The machine.
+#[derive(Debug, Default)]
+struct Machine {
+    frames: Vec<Frame>,
+    now: u64,
+    events: Vec<Event>,
+    truth: Truth,
+}
+
+fn parents() -> Vec<u32> {
+    (0..FUNCTIONS * DEPTH).map(|region| if region % DEPTH == 0 { NONE } else { region - 1 }).collect()
+}
+
+impl Machine {
+    fn stack(&self) -> Vec<u32> {
+        self.frames.iter().flat_map(|f| (0..f.open).map(move |depth| f.function * DEPTH + depth)).collect()
+    }
+
+    fn spend(&mut self, time: u64) {
+        self.now += time;
+        let stack = self.stack();
+        self.truth.entry(stack).or_default().1 += time;
+    }
+
+    fn event(&mut self, what: What, stack: u64, remain: Vec<u32>) {
+        self.events.push(Event { ticks: self.now, what, stack, remain });
+    }
+
+    fn frame(&mut self) -> &mut Frame {
+        self.frames.last_mut().unwrap()
+    }
+
+    fn begin(&mut self) {
+        let Frame { function, stack, open } = *self.frame();
+        if open < DEPTH {
+            let region = function * DEPTH + open;
+            self.event(What::Begin(region), stack, Vec::new());
+            self.frame().open += 1;
+            let stack = self.stack();
+            self.truth.entry(stack).or_default().0 += 1;
+        }
+    }
+
+    fn end(&mut self) {
+        let Frame { function, stack, open } = *self.frame();
+        if open > 0 {
+            self.event(What::End(function * DEPTH + open - 1), stack, Vec::new());
+            self.frame().open -= 1;
+        }
+    }
+
+    fn leave(&mut self) {
+        while self.frame().open > 0 {
+            self.end();
+            self.spend(1);
+        }
+        self.frames.pop();
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Call(function) => {
+                let stack = self.frame().stack - 64;
+                self.frames.push(Frame { function, stack, open: 0 });
+            }
+            Step::Return if self.frames.len() > 1 => self.leave(),
+            Step::Return => {}
+            Step::Begin => self.begin(),
+            Step::End => self.end(),
+            Step::Throw(frames, stay) => {
+                let length = self.frames.len().saturating_sub(frames).max(1);
+                self.frames.truncate(length);
+                let Frame { function, stack, open } = *self.frame();
+                let stay = open.min(stay as u32);
+                let remain = (0..stay).map(|depth| function * DEPTH + depth).collect();
+                self.event(What::Restore, stack, remain);
+                self.frame().open = stay;
+            }
+        }
+    }
+}
+
+fn run(steps: &[(Step, u64)]) -> Machine {
+    let mut machine = Machine::default();
+    machine.frames.push(Frame { function: 0, stack: TOP, open: 0 });
+    for (step, time) in steps {
+        machine.spend(*time);
+        machine.step(step);
+    }
+    while !machine.frames.is_empty() {
+        machine.spend(1);
+        machine.leave();
+    }
+    machine
+}
+
+fn fold(fold: &mut ThreadFold, events: &[Event], end: u64) {
+    let parents = parents();
+    let mut stays = |stay: Stay| assert!(stay.start <= stay.end);
+    for event in events {
+        match event.what {
+            What::Begin(region) => fold.begin(event.ticks, region, event.stack, &parents, &mut stays),
+            What::End(region) => fold.end(event.ticks, region, event.stack, &mut stays),
+            What::Restore => fold.restore(event.ticks, event.stack, &event.remain, &mut stays),
+        }
+    }
+    fold.finish(end, &mut stays);
+}
+
+fn found(fold: &ThreadFold) -> Truth {
+    let mut found = Truth::new();
+    for node in fold.nodes() {
+        let mut stack = Vec::new();
+        let mut at = node;
+        while at.region != NONE {
+            stack.push(at.region);
+            at = &fold.nodes()[at.parent.unwrap() as usize];
+        }
+        stack.reverse();
+        let sum = found.entry(stack).or_default();
+        (sum.0, sum.1) = (sum.0 + node.entries, sum.1 + node.ticks);
+    }
+    found
+}
+
+fn something(truth: &Truth) -> Truth {
+    truth.iter().filter(|(_, sums)| **sums != (0, 0)).map(|(stack, sums)| (stack.clone(), *sums)).collect()
+}
+
+fn step(unwinds: bool) -> impl Strategy<Value = (Step, u64)> {
+    let plain = prop_oneof![
+        3 => (0..FUNCTIONS).prop_map(Step::Call),
+        3 => Just(Step::Return),
+        4 => Just(Step::Begin),
+        4 => Just(Step::End),
+    ];
+    let all = prop_oneof![
+        12 => plain.clone(),
+        1 => (0..4usize, 0..3usize).prop_map(|(frames, stay)| Step::Throw(frames, stay)),
+    ];
+    let step = if unwinds { all.boxed() } else { plain.boxed() };
+    (step, 0..20u64)
+}
+
+proptest! {
+    #[test]
+    fn trees_are_what_happened(steps in prop::collection::vec(step(true), 0..200)) {
+        let machine = run(&steps);
+        let mut thread = ThreadFold::new(0, false);
+        fold(&mut thread, &machine.events, machine.now);
+        prop_assert_eq!(something(&found(&thread)), something(&machine.truth));
+        prop_assert_eq!(thread.unfitting().unmatched, 0);
+        prop_assert_eq!(thread.open_regions().count(), 0);
+    }
+
+    #[test]
+    fn regions_that_were_open_before_are_known_once_they_end(
+        before in prop::collection::vec(step(false), 0..60),
+        after in prop::collection::vec(step(false), 0..60),
+    ) {
+        let whole: Vec<_> = before.iter().chain(&after).cloned().collect();
+        let (first, all) = (run_open(&before), run(&whole));
+        let mut thread = ThreadFold::new(first.now, true);
+        fold(&mut thread, &all.events[first.events.len()..], all.now);
+        // What happened since, and nothing of before.
+        let mut since = all.truth.clone();
+        for (stack, sums) in &first.truth {
+            let sum = since.get_mut(stack).unwrap();
+            (sum.0, sum.1) = (sum.0 - sums.0, sum.1 - sums.1);
+        }
+        prop_assert_eq!(something(&found(&thread)), something(&since));
+        prop_assert_eq!(thread.unfitting().unmatched, 0);
+    }
+}
+
+/// As [`run`], but what is open stays open.
+fn run_open(steps: &[(Step, u64)]) -> Machine {
+    let mut machine = Machine::default();
+    machine.frames.push(Frame { function: 0, stack: TOP, open: 0 });
+    for (step, time) in steps {
+        machine.spend(*time);
+        machine.step(step);
+    }
+    machine
+}
+
+#[test]
+fn a_frame_that_grows_keeps_its_regions() {
+    let parents = parents();
+    let mut none = |_: Stay| {};
+    let mut thread = ThreadFold::new(0, false);
+    // Region 0 begins behind an alloca, 1 begins after the alloca's end: one frame.
+    thread.begin(10, 0, 900, &parents, &mut none);
+    thread.begin(20, 1, 1000, &parents, &mut none);
+    thread.end(30, 1, 1000, &mut none);
+    thread.end(50, 0, 1000, &mut none);
+    thread.finish(60, &mut none);
+    let expected = [(vec![], (0, 20)), (vec![0], (1, 30)), (vec![0, 1], (1, 10))];
+    assert_eq!(found(&thread), expected.into_iter().collect());
+    assert_eq!(thread.unfitting(), Unfitting::default());
+}
+
+#[test]
+fn ends_without_begin_are_counted() {
+    let mut none = |_: Stay| {};
+    let mut thread = ThreadFold::new(0, false);
+    thread.end(10, 1, 1000, &mut none);
+    thread.finish(20, &mut none);
+    assert_eq!(thread.unfitting().unmatched, 1);
+    assert_eq!(found(&thread), [(vec![], (0, 20))].into_iter().collect());
+}
+
+#[test]
+fn frames_that_are_gone_take_their_regions_along() {
+    let parents = parents();
+    let mut none = |_: Stay| {};
+    let mut thread = ThreadFold::new(0, false);
+    thread.begin(10, 0, 1000, &parents, &mut none);
+    thread.begin(20, 3, 900, &parents, &mut none);
+    thread.begin(30, 6, 800, &parents, &mut none);
+    // longjmp, and nothing said so.
+    thread.begin(40, 1, 1000, &parents, &mut none);
+    assert_eq!(thread.open_regions().collect::<Vec<_>>(), [0, 1]);
+    thread.begin(50, 3, 900, &parents, &mut none);
+    thread.end(60, 0, 1000, &mut none);
+    assert_eq!(thread.open_regions().count(), 0);
+    assert_eq!(thread.unfitting(), Unfitting { unwound: 4, ..Unfitting::default() });
+}

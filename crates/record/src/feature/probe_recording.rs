@@ -1,0 +1,344 @@
+//! Recording by probes: a program that is launched, or a process that runs.
+
+use std::collections::HashSet;
+use std::ffi::{CString, OsString};
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use transect_attach::{AttachError, Launch, LaunchEvent, Target};
+use transect_feature_region::RegionTable;
+use transect_profile_model::{Loss, LossKind, RegionMethod};
+
+use super::assemble::{Facts, assemble};
+use super::beside_flows::FeatureRows;
+use super::budget::Budget;
+use super::choice::Choice;
+use super::event_cost::event_ticks;
+use super::outer_number::own_number;
+use super::probed::{ProbedProcess, Wishes};
+use super::reader::{News, Reader};
+use super::selection::Selection;
+use super::session::words;
+use super::settings::{FeatureOutcome, FeatureSettings};
+use crate::RecordError;
+use crate::clock::{Clock, ticks};
+use crate::launch::{find_beside, shell_status};
+use crate::probe_session::load;
+
+/// File name of the image that is loaded into the process.
+const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
+/// How often it is looked what there is to do.
+const TICK: Duration = Duration::from_millis(10);
+/// How often it is looked whether a process that we are not the parent of has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Everything that is under way.
+struct Recording<'a> {
+    settings: &'a FeatureSettings,
+    choice: Choice,
+    /// All that was wanted at any time.
+    choices: Vec<Choice>,
+    selection: Option<Selection>,
+    agent: PathBuf,
+    clock: &'a Clock,
+    event_ticks: f64,
+    reader: Reader,
+    processes: Vec<ProbedProcess>,
+    command: Vec<String>,
+    sites: u64,
+    any_regions: bool,
+    /// The agent that counts calls is in the programs, and is to hear of their sites.
+    with_flows: bool,
+    loss: Vec<Loss>,
+}
+
+/// Launches a program and records it to its end.
+pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Result<FeatureOutcome, RecordError> {
+    let clock = Clock::start();
+    let mut recording = Recording::new(settings, &clock, false)?;
+    recording.command = words(command);
+    let status = recording.run(Launch::start(command, follow)?)?;
+    let status = Some(shell_status(status));
+    Ok(FeatureOutcome { profile: assemble(recording.conclude(status)?), status })
+}
+
+/// Launches a program for the recording of its flows, with the agent in it, and records its regions to its end. `started`
+/// hears its number before it runs.
+pub fn launch_beside_flows(
+    settings: &FeatureSettings,
+    clock: &Clock,
+    command: &[OsString],
+    environment: Vec<CString>,
+    follow: bool,
+    started: impl FnOnce(i32),
+) -> Result<(ExitStatus, u64, FeatureRows), RecordError> {
+    // Other threads of ours have it blocked: the launch waits for it here, and the program begins without that.
+    let _ = nix::sys::signal::SigSet::from(nix::sys::signal::Signal::SIGCHLD).thread_unblock();
+    let mut recording = Recording::new(settings, clock, true)?;
+    recording.command = words(command);
+    let launch = Launch::start_in(command, Some(environment), follow)?;
+    started(launch.pid());
+    let status = recording.run(launch)?;
+    let end = ticks();
+    Ok((status, end, FeatureRows::of(recording.conclude(Some(shell_status(status)))?)))
+}
+
+/// Records a running process until the time is up, it has ended, or a signal says that it is enough.
+pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) -> Result<FeatureOutcome, RecordError> {
+    let enough = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, enough.clone()).map_err(RecordError::system("watch signals"))?;
+    }
+    let clock = Clock::start();
+    let mut recording = Recording::new(settings, &clock, false)?;
+    let controller = std::thread::current();
+    recording.begin(Target::open(pid)?, true, move || controller.unpark())?;
+    recording.command = recording.processes.first().map(|process| process.command.clone()).unwrap_or_default();
+    let end = duration.map(|duration| Instant::now() + duration);
+    let mut looked = Instant::now();
+    while !enough.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+        if looked.elapsed() >= LOOK_EVERY {
+            looked = Instant::now();
+            if !recording.processes.iter().any(ProbedProcess::is_alive) {
+                break;
+            }
+        }
+        recording.tick()?;
+        let next = Instant::now() + TICK;
+        std::thread::park_timeout(end.map_or(next, |end| end.min(next)).saturating_duration_since(Instant::now()));
+    }
+    recording.restore()?;
+    Ok(FeatureOutcome { profile: assemble(recording.conclude(None)?), status: None })
+}
+
+impl<'a> Recording<'a> {
+    fn new(settings: &'a FeatureSettings, clock: &'a Clock, with_flows: bool) -> Result<Self, RecordError> {
+        let agent = find_beside(PROBE_AGENT_FILE)?;
+        let event_ticks = event_ticks();
+        // Who names the method wants all there is.
+        let budget =
+            settings.method.is_none().then(|| Budget { share: settings.budget, event_ns: event_ticks / clock.rate() });
+        let mut selection = settings.selection.clone().map(Selection::new);
+        let choice = match selection.as_mut().and_then(|selection| Some((selection.changed()?, selection.name()))) {
+            None => Choice::of(settings),
+            Some((Ok(choice), _)) => choice,
+            Some((Err(reason), path)) => return Err(RecordError::Selection { path, reason }),
+        };
+        Ok(Self {
+            settings,
+            choices: vec![choice.clone()],
+            choice,
+            selection,
+            agent,
+            clock,
+            event_ticks,
+            reader: Reader::start(budget)?,
+            processes: Vec::new(),
+            command: Vec::new(),
+            sites: 0,
+            any_regions: false,
+            with_flows,
+            loss: Vec::new(),
+        })
+    }
+
+    /// Follows a launched program to its end. Descendants that outlive it go on without us.
+    fn run(&mut self, mut launch: Launch) -> Result<ExitStatus, RecordError> {
+        let status = loop {
+            match launch.next(Some(TICK))? {
+                LaunchEvent::Nothing => {}
+                LaunchEvent::Image(target) => self.image(&mut launch, target)?,
+                LaunchEvent::Forked { parent, child } => self.forked(parent, child),
+                LaunchEvent::Ended { pid, status } => {
+                    self.ended(pid);
+                    if pid == launch.pid() {
+                        break status;
+                    }
+                }
+            }
+            self.tick()?;
+        };
+        self.restore()?;
+        Ok(status)
+    }
+
+    /// Switches the sites of a process on.
+    fn begin(&mut self, target: Target, midway: bool, wake: impl Fn() + Send + 'static) -> Result<(), RecordError> {
+        let pid = target.pid();
+        let wishes = Wishes {
+            overflow: self.settings.overflow,
+            choice: &self.choice,
+            with_flows: self.with_flows,
+            changes: self.selection.is_some(),
+        };
+        let process = ProbedProcess::begin(target, &self.agent, wishes, midway, wake)?;
+        self.reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
+        self.reader.look(pid);
+        self.reader.tell(News::File(process.file.clone()));
+        self.processes.push(process);
+        Ok(())
+    }
+
+    /// A new program stands at its entry point.
+    fn image(&mut self, launch: &mut Launch, target: Target) -> Result<(), RecordError> {
+        let pid = target.pid();
+        let keeper = target.share()?;
+        let replaced = self.processes.iter().any(|process| process.pids.contains(&pid));
+        self.leave(pid);
+        if replaced {
+            self.reader.tell(News::Replaced { pid });
+        }
+        let first = pid == launch.pid();
+        if first || has_regions(&target) {
+            // The launch waits for SIGCHLD, which this thread has blocked; the loader's events must end the same wait.
+            let controller = nix::sys::pthread::pthread_self();
+            let wake = move || {
+                let _ = nix::sys::pthread::pthread_kill(controller, nix::sys::signal::Signal::SIGCHLD);
+            };
+            match self.begin(target, false, wake) {
+                Ok(()) | Err(RecordError::Attach(AttachError::Exited { .. })) => {}
+                // The launched program itself must be recordable; of its children those count that are.
+                Err(error) if first && !self.any_regions => {
+                    launch.go_on(&keeper)?;
+                    return Err(error);
+                }
+                Err(error) => self.loss.push(Loss {
+                    what: LossKind::UnprofiledChildren,
+                    place: format!("process {pid}"),
+                    count: 1,
+                    reason: error.to_string(),
+                }),
+            }
+        }
+        launch.go_on(&keeper)?;
+        Ok(())
+    }
+
+    fn forked(&mut self, parent: i32, child: i32) {
+        if let Some(process) = self.processes.iter_mut().find(|process| process.pids.contains(&parent)) {
+            process.pids.insert(child);
+            self.reader.tell(News::Process {
+                pid: child,
+                own: own_number(child),
+                start: ticks(),
+                midway: true,
+                like: Some(parent),
+            });
+        }
+    }
+
+    fn ended(&mut self, pid: i32) {
+        self.reader.tell(News::Ended { pid, end: ticks() });
+        self.leave(pid);
+    }
+
+    /// A process has ended or has become another program.
+    fn leave(&mut self, pid: i32) {
+        for process in &mut self.processes {
+            process.pids.remove(&pid);
+        }
+        while let Some(index) = self.processes.iter().position(|process| process.pids.is_empty()) {
+            let process = self.processes.swap_remove(index);
+            self.note(&process);
+            self.reader.tell(News::Over(process.file.clone()));
+        }
+    }
+
+    /// Switches regions off that are too hot, and deals with what loaders have loaded.
+    fn tick(&mut self) -> Result<(), RecordError> {
+        self.choose();
+        for hot in self.reader.take_hot() {
+            self.processes.iter().for_each(|process| process.switch(&hot.path, hot.number, false));
+            self.reader.tell(News::Off(hot.region));
+        }
+        for process in &mut self.processes {
+            match process.follow_loader(&self.choice, &self.reader) {
+                Ok(()) | Err(RecordError::Attach(AttachError::Exited { .. } | AttachError::Replaced { .. })) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Switches regions as the file of the selection says, if it says something new.
+    fn choose(&mut self) {
+        let Some(changed) = self.selection.as_mut().and_then(Selection::changed) else { return };
+        match changed {
+            Ok(choice) => {
+                self.choices.push(choice.clone());
+                self.choice = choice;
+                for process in &self.processes {
+                    process.choose(&self.choice, |path, number, on| {
+                        self.reader.tell(News::Chosen { path: path.to_owned(), number, on });
+                    });
+                }
+            }
+            // What was chosen before stays.
+            Err(reason) => self.loss.push(Loss {
+                what: LossKind::RefusedSites,
+                place: self.selection.as_ref().map(Selection::name).unwrap_or_default(),
+                count: 1,
+                reason,
+            }),
+        }
+    }
+
+    /// Keeps what the profile wants to know of a process.
+    fn note(&mut self, process: &ProbedProcess) {
+        self.any_regions |= process.has_regions();
+        self.sites += process.site_count();
+        for ((path, reason), count) in &process.refused {
+            self.loss.push(Loss {
+                what: LossKind::RefusedSites,
+                place: path.clone(),
+                count: *count as i64,
+                reason: reason.clone(),
+            });
+        }
+    }
+
+    fn restore(&mut self) -> Result<(), RecordError> {
+        for mut process in std::mem::take(&mut self.processes) {
+            self.note(&process);
+            process.restore()?;
+        }
+        Ok(())
+    }
+
+    fn conclude(mut self, status: Option<i32>) -> Result<Facts<'a>, RecordError> {
+        let collected = self.reader.finish()?;
+        if self.choices.len() > 1 {
+            self.loss.push(Loss {
+                what: LossKind::UntimedCalls,
+                place: "regions that were switched on or off during the recording".to_owned(),
+                count: self.choices.len() as i64 - 1,
+                reason: "the selection has changed so often: counts and times are those while they were on".to_owned(),
+            });
+        }
+        if !self.any_regions && collected.catalog.objects.is_empty() {
+            let program = self.command.first().cloned().unwrap_or_default();
+            return Err(RecordError::NoRegions { program });
+        }
+        Ok(Facts {
+            command: self.command,
+            clock: self.clock,
+            collected,
+            method: RegionMethod::Probe,
+            choices: self.choices,
+            event_ticks: self.event_ticks,
+            sites: Some(self.sites),
+            status,
+            loss: self.loss,
+        })
+    }
+}
+
+/// Whether any object that a process has mapped has regions.
+fn has_regions(target: &Target) -> bool {
+    let Ok(mappings) = target.mappings() else { return false };
+    let (objects, _) = load(target.task(), &mappings, &mut HashSet::new());
+    objects.iter().any(|loaded| RegionTable::of(&loaded.object).is_ok())
+}

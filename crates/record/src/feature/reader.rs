@@ -1,0 +1,172 @@
+//! The thread that empties the rings and folds their events, all through the recording, as the session sees it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Release;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use transect_bpf_collect::region_events::EventSource;
+
+use super::budget::{Budget, HotRegion};
+use super::catalog::Catalog;
+use super::fold::RegionNumber;
+use super::reading::Reading;
+use super::region_file::RegionFile;
+use super::stays::Stays;
+use super::task_list::{ProcessFacts, ThreadFacts};
+use crate::RecordError;
+
+/// Longest wait for a look at a process' objects.
+const LOOK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What the session tells the reader.
+#[derive(Debug)]
+pub enum News {
+    /// Events are written to another file, too.
+    File(Arc<RegionFile>),
+    /// A process is recorded from `start` on; threads that it has already may be in regions if `midway`.
+    Process {
+        /// Its number.
+        pid: i32,
+        /// The number under which it knows itself.
+        own: i32,
+        /// Ticks.
+        start: u64,
+        /// It was running before.
+        midway: bool,
+        /// The process that forked it, if it is one of ours: it runs the same program.
+        like: Option<i32>,
+    },
+    /// The objects of a process are to be looked at, which waits for it.
+    Look {
+        /// Its number.
+        pid: i32,
+        /// Hears that it was done.
+        done: Sender<()>,
+    },
+    /// Events are told by programs in the kernel.
+    Kernel(EventSource),
+    /// Nobody writes to this file any more.
+    Over(Arc<RegionFile>),
+    /// The sites of a region have been switched on, or off, because that was asked for.
+    Chosen {
+        /// Path of its object.
+        path: String,
+        /// Its number there.
+        number: u32,
+        /// On.
+        on: bool,
+    },
+    /// The sites of a region have been switched off.
+    Off(RegionNumber),
+    /// A process has become another program.
+    Replaced {
+        /// Its number.
+        pid: i32,
+    },
+    /// A process has ended.
+    Ended {
+        /// Its number.
+        pid: i32,
+        /// Ticks.
+        end: u64,
+    },
+}
+
+/// What was read.
+#[derive(Debug)]
+pub struct Collected {
+    /// Objects with regions.
+    pub catalog: Catalog,
+    /// Processes.
+    pub processes: Vec<ProcessFacts>,
+    /// Threads.
+    pub threads: Vec<ThreadFacts>,
+    /// Stays by thread.
+    pub stays: Stays,
+    /// Events.
+    pub events: u64,
+    /// Events whose site is in no known object.
+    pub unresolved: u64,
+    /// Regions whose sites were switched off, and what share of the threads' time their events took.
+    pub off: Vec<HotRegion>,
+    /// Events of threads that found no ring.
+    pub refused: u64,
+    /// Events for which the kernel's programs had no room.
+    pub lost: u64,
+}
+
+/// The thread.
+#[derive(Debug)]
+pub struct Reader {
+    over: Arc<AtomicBool>,
+    news: Sender<News>,
+    hot: Receiver<HotObject>,
+    loaded: Receiver<i32>,
+    thread: JoinHandle<Collected>,
+}
+
+/// A region that is to be switched off.
+#[derive(Debug)]
+pub struct HotObject {
+    /// Path of its object.
+    pub path: String,
+    /// Its number there.
+    pub number: u32,
+    /// Its number in the recording.
+    pub region: RegionNumber,
+}
+
+impl Reader {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// If no thread can be had.
+    pub fn start(budget: Option<Budget>) -> Result<Reader, RecordError> {
+        let over = Arc::new(AtomicBool::new(false));
+        let (news, heard) = channel();
+        let (say, hot) = channel();
+        let (tell, loaded) = channel();
+        let flag = over.clone();
+        let thread = std::thread::Builder::new()
+            .name("region-reader".to_owned())
+            .spawn(move || Reading::new(heard, budget, say, tell).run(&flag))
+            .map_err(RecordError::system("start the reader of region events"))?;
+        Ok(Reader { over, news, hot, loaded, thread })
+    }
+
+    /// Tells it something.
+    pub fn tell(&self, news: News) {
+        // If it is gone, `finish` says so.
+        let _ = self.news.send(news);
+    }
+
+    /// Lets it look at the objects of a process that was recorded by probes before they are gone with it.
+    pub fn look(&self, pid: i32) {
+        let (done, looked) = channel();
+        self.tell(News::Look { pid, done });
+        // If it is gone, `finish` says so.
+        let _ = looked.recv_timeout(LOOK_PATIENCE);
+    }
+
+    /// Regions that are to be switched off, since the last call.
+    pub fn take_hot(&self) -> impl Iterator<Item = HotObject> {
+        self.hot.try_iter()
+    }
+
+    /// Processes whose loader has loaded something, as the kernel's programs tell, since the last call.
+    pub fn take_loaded(&self) -> impl Iterator<Item = i32> {
+        self.loaded.try_iter()
+    }
+
+    /// Reads what is left, and ends.
+    ///
+    /// # Errors
+    /// If the thread has failed.
+    pub fn finish(self) -> Result<Collected, RecordError> {
+        self.over.store(true, Release);
+        self.thread.join().map_err(|_| RecordError::Ended)
+    }
+}

@@ -1,0 +1,64 @@
+//! Time per region by samples of call stacks: nothing in the program changes, and no event is written.
+//!
+//! ```text
+//! stacks  → kernel_stacks   the scheduler's collector: samples and waits with stacks, exact times of each thread
+//!         or own_samples    without privileges: samples of user code, unwound here (process_code), times on a processor;
+//!                           by the kernel's events, or by short stops where it gives none (stopped_samples)
+//!         → translation     frames → objects → open regions of each frame → one stack of regions
+//!         → estimate        shares of the thread's exact time, with 95 % intervals
+//! ```
+
+mod estimate;
+mod kernel_stacks;
+mod own_samples;
+mod process_code;
+mod stopped_samples;
+mod tables;
+mod thread_times;
+mod translation;
+
+use transect_bpf_collect::privilege::Privileges;
+use transect_profile_model::RegionMethod;
+
+use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
+use crate::RecordError;
+use crate::clock::Clock;
+use crate::signals::Signals;
+
+/// True if a recording with these settings samples only.
+pub(super) fn is_wanted(settings: &FeatureSettings) -> bool {
+    settings.method == Some(RegionMethod::Sample)
+}
+
+/// Records a program, or a running process, by samples.
+///
+/// # Errors
+/// If the kernel gives no stacks, the program can't be launched, or nothing that it loads has regions.
+pub(super) fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError> {
+    let signals = Signals::watch()?;
+    let clock = Clock::start();
+    let recorded = match privileges() {
+        Ok(()) => kernel_stacks::record(settings, &clock, &signals)?,
+        Err(why) => own_samples::record(settings, &clock, &signals, &why)?,
+    };
+    if recorded.translation.is_empty() {
+        return Err(RecordError::NoRegions { program: program_of(settings) });
+    }
+    let status = recorded.status;
+    Ok(FeatureOutcome { profile: tables::profile(&clock, recorded), status })
+}
+
+/// Why the scheduler can't be followed, if so.
+fn privileges() -> Result<(), String> {
+    let privileges = Privileges::of_this_thread().map_err(|why| why.to_string())?;
+    privileges.verdict().map_err(|why| why.to_string())
+}
+
+fn program_of(settings: &FeatureSettings) -> String {
+    match &settings.target {
+        FeatureTarget::Launch { command, .. } => {
+            command.first().map_or_else(String::new, |program| program.to_string_lossy().into_owned())
+        }
+        FeatureTarget::Attach { pid, .. } => format!("process {pid}"),
+    }
+}

@@ -1,0 +1,165 @@
+//! One recording from start or attach to profile.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use transect_binary_info::Object;
+use transect_event_abi::region_arena::REGION_FILE_VARIABLE;
+use transect_feature_region::{RegionError, RegionTable, SiteMode};
+use transect_profile_model::RegionMethod;
+
+use super::assemble::{Facts, assemble};
+use super::choice::Choice;
+use super::event_cost::event_ticks;
+use super::outer_number::own_number;
+use super::probe_recording;
+use super::reader::{News, Reader};
+use super::region_file::RegionFile;
+use super::sampling;
+use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
+use super::usdt;
+use crate::RecordError;
+use crate::clock::{Clock, ticks};
+use crate::launch::shell_status;
+use crate::process_start::Launched;
+use crate::signals::Signals;
+
+/// Records a program, or a running process, until it ends.
+///
+/// # Errors
+/// If the program can't be launched or attached to, or has no regions. A program that is not launched has not run.
+pub fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError> {
+    if settings.selection.is_some() && !matches!(settings.method, None | Some(RegionMethod::Probe)) {
+        return Err(RecordError::SelectionByProbes);
+    }
+    if sampling::is_wanted(settings) {
+        return sampling::record(settings);
+    }
+    match &settings.target {
+        FeatureTarget::Launch { command, follow } => {
+            let written = written_by_program(settings, command)?;
+            match settings.method {
+                Some(RegionMethod::Usdt) => usdt::launch(settings, command, *follow),
+                _ if written && settings.selection.is_none() => traced(settings, command),
+                _ => probe_recording::launch(settings, command, *follow),
+            }
+        }
+        FeatureTarget::Attach { pid, duration } => {
+            site_mode(std::fs::read_link(format!("/proc/{pid}/exe")).ok(), settings)?;
+            match settings.method {
+                Some(RegionMethod::Usdt) => usdt::attach(settings, *pid, *duration),
+                _ => probe_recording::attach(settings, *pid, *duration),
+            }
+        }
+    }
+}
+
+/// Whether the program is to write events itself; else its sites are switched on.
+///
+/// # Errors
+/// If it has no regions, or not those that are wanted.
+pub(super) fn written_by_program(settings: &FeatureSettings, command: &[OsString]) -> Result<bool, RecordError> {
+    let program = command.first().ok_or(RecordError::NoCommand)?;
+    let mode = site_mode(find_program(program), settings)?;
+    Ok(match settings.method {
+        Some(method) => method == RegionMethod::Trace,
+        None => mode == Some(SiteMode::Trace),
+    })
+}
+
+/// How the sites of a program were built; `None` if it has none itself, but objects that it loads may.
+fn site_mode(program: Option<PathBuf>, settings: &FeatureSettings) -> Result<Option<SiteMode>, RecordError> {
+    let Some(path) = program else { return Ok(None) };
+    let Ok(object) = Object::open(&path) else { return Ok(None) };
+    match RegionTable::of(&object) {
+        Ok(table) => {
+            check_model(&path, &table, settings)?;
+            Choice::of(settings).check(&path, &table)?;
+            Ok(Some(table.site_mode()))
+        }
+        // Who names a method knows that a library has them.
+        Err(RegionError::NotMarked { .. }) if settings.method.is_some() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// As `execvp` finds it.
+fn find_program(program: &OsString) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return Some(path.to_owned());
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
+}
+
+fn check_model(path: &Path, table: &RegionTable, settings: &FeatureSettings) -> Result<(), RecordError> {
+    let Some((wanted, model)) = &settings.model else { return Ok(()) };
+    match table.units.iter().find(|unit| unit.model != *wanted) {
+        None => Ok(()),
+        Some(unit) => Err(RecordError::OtherModel {
+            model: model.clone(),
+            wanted: *wanted,
+            program: path.to_owned(),
+            found: unit.model,
+        }),
+    }
+}
+
+/// A program with compiled-in events.
+fn traced(settings: &FeatureSettings, command: &[OsString]) -> Result<FeatureOutcome, RecordError> {
+    let signals = Signals::watch()?;
+    let event_ticks = event_ticks();
+    let clock = Clock::start();
+    let file = Arc::new(RegionFile::create(settings.overflow)?);
+    let mut variables = transect_bpf_collect::privilege::withheld_environment();
+    variables.push((REGION_FILE_VARIABLE.into(), file.path().into()));
+    let reader = Reader::start(None)?;
+    reader.tell(News::File(file));
+    let mut pid = 0;
+    let program = Launched::start(command, &variables, &mut |started| {
+        pid = started;
+        Ok(())
+    })?;
+    reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
+    let status = wait(&program, &signals)?;
+    reader.tell(News::Ended { pid, end: ticks() });
+    let collected = reader.finish()?;
+    if collected.catalog.objects.is_empty() && collected.catalog.unreadable.is_empty() {
+        return Err(RecordError::NoRegions { program: command[0].to_string_lossy().into_owned() });
+    }
+    let profile = assemble(Facts {
+        command: words(command),
+        clock: &clock,
+        collected,
+        method: RegionMethod::Trace,
+        choices: Vec::new(),
+        event_ticks,
+        sites: None,
+        status: Some(status),
+        loss: Vec::new(),
+    });
+    Ok(FeatureOutcome { profile, status: Some(status) })
+}
+
+/// A command for the profile.
+pub(super) fn words(command: &[OsString]) -> Vec<String> {
+    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// Waits for the end of the program; signals to us are passed on to it.
+fn wait(program: &Launched, signals: &Signals) -> Result<i32, RecordError> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let Some(pid) = Pid::from_raw(program.id().cast_signed()) else { return Err(RecordError::Ended) };
+    let process =
+        pidfd_open(pid, PidfdFlags::empty()).map_err(|error| RecordError::system("watch the process")(error.into()))?;
+    let nap = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+    while !matches!(poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&nap)), Ok(1)) {
+        for signal in signals.to_forward() {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+    program.wait().map(shell_status).map_err(RecordError::system("wait for the program"))
+}

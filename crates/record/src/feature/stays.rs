@@ -1,0 +1,44 @@
+//! Stays in regions for the timeline: as many as are allowed, the longest ones.
+
+use super::fold::Stay;
+
+/// Stays that are kept, over all threads.
+const CAPACITY: usize = 400_000;
+
+/// Stays of all threads: (thread, stay).
+#[derive(Debug, Default)]
+pub struct Stays {
+    kept: Vec<(u32, Stay)>,
+    /// Shorter ones are left out.
+    shortest: u64,
+    left_out: u64,
+}
+
+impl Stays {
+    /// One more.
+    pub fn add(&mut self, thread: u32, stay: Stay) {
+        if stay.end.saturating_sub(stay.start) < self.shortest {
+            self.left_out += 1;
+            return;
+        }
+        if self.kept.len() == CAPACITY {
+            self.thin_out();
+        }
+        self.kept.push((thread, stay));
+    }
+
+    /// Leaves the shorter half out, and what is as short from now on.
+    fn thin_out(&mut self) {
+        let mut lengths: Vec<u64> = self.kept.iter().map(|(_, stay)| stay.end.saturating_sub(stay.start)).collect();
+        let (_, median, _) = lengths.select_nth_unstable(CAPACITY / 2);
+        self.shortest = *median + 1;
+        self.kept.retain(|(_, stay)| stay.end.saturating_sub(stay.start) >= self.shortest);
+        self.left_out += (CAPACITY - self.kept.len()) as u64;
+    }
+
+    /// Those kept, in order of begin, and how many were left out.
+    pub fn finish(mut self) -> (Vec<(u32, Stay)>, u64) {
+        self.kept.sort_by_key(|(thread, stay)| (stay.start, *thread, std::cmp::Reverse(stay.end)));
+        (self.kept, self.left_out)
+    }
+}

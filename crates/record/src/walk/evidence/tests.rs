@@ -1,0 +1,87 @@
+//! What the gatherer makes of records whose times are known.
+
+use transect_bpf_collect::record::{sched_object, sched_sample, sched_wait};
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+/// `SYSTEM_CALL_NONE`.
+const OUTSIDE: u32 = u32::MAX;
+const FSYNC: u32 = 74;
+const TASK: u32 = 5;
+
+/// A wait in `call`, in ms, after a slice in which the thread was ready for a while and on a processor for the rest.
+fn wait(stack: u64, call: u32, slice: Option<(u64, u64)>, begin: u64, end: u64) -> Record<'static> {
+    let (slice_begin, ready) = slice.unwrap_or((begin, 0));
+    Record::Wait(sched_wait {
+        task: TASK,
+        stack,
+        call,
+        slice_begin: slice_begin * MS,
+        slice_runnable_ns: ready * MS,
+        begin: begin * MS,
+        end: end * MS,
+        object: sched_object::default(),
+        ..sched_wait::default()
+    })
+}
+
+fn sample(time: u64) -> Record<'static> {
+    Record::Sample(sched_sample {
+        task: TASK,
+        stack: 9,
+        call: OUTSIDE,
+        time: time * MS,
+        active_ns: MS,
+        ..Default::default()
+    })
+}
+
+fn sums(gatherer: &mut Gatherer, open: Vec<OpenThread>) -> HashMap<(StackNumber, u32), Sum> {
+    gatherer.take(open, false).sums.into_iter().map(|(key, sum)| ((key.stack, key.call), sum)).collect()
+}
+
+#[test]
+fn time_ready_after_a_wait_is_that_waits() {
+    let mut gatherer = Gatherer::default();
+    gatherer.accept(&wait(77, FSYNC, None, 0, 10));
+    // No stack was taken of the next one, and the third begins after 20 ms on a processor.
+    gatherer.accept(&wait(0, FSYNC, Some((10, 6)), 17, 20));
+    gatherer.accept(&wait(77, OUTSIDE, Some((20, 4)), 25, 26));
+    gatherer.accept(&wait(77, FSYNC, Some((26, 9)), 55, 56));
+    let sums = sums(&mut gatherer, Vec::new());
+    let ready =
+        |stack, call| sums.get(&(stack, call)).map(|sum| (sum.runnable.ns as u64 / MS, sum.waits.ns as u64 / MS));
+    assert_eq!(ready(1, FSYNC), Some((6, 11)));
+    assert_eq!(ready(NO_STACK, FSYNC), Some((4, 3)), "known, though of no stack");
+    assert_eq!(ready(1, OUTSIDE), Some((0, 1)), "it may have been preempted since");
+}
+
+#[test]
+fn a_wait_under_way_counts_once_in_all() {
+    let mut gatherer = Gatherer::default();
+    let mut whole = Times::default();
+    for until in [4, 9] {
+        let Record::Wait(open) = wait(77, FSYNC, None, 1, until) else { unreachable!() };
+        gatherer.wait_so_far(TASK, &open, false);
+        whole.add(&sums(&mut gatherer, Vec::new())[&(1, FSYNC)].waits);
+    }
+    gatherer.accept(&wait(77, FSYNC, None, 1, 21));
+    whole.add(&sums(&mut gatherer, Vec::new())[&(1, FSYNC)].waits);
+    assert_eq!((whole.count, whole.ns as u64 / MS), (1, 20));
+}
+
+#[test]
+fn samples_stand_for_those_that_did_not_count() {
+    let mut gatherer = Gatherer::default();
+    gatherer.sampling(false, 10 * MS);
+    (11..=15).for_each(|time| gatherer.accept(&sample(time)));
+    gatherer.sampling(true, 16 * MS);
+    assert!(sums(&mut gatherer, Vec::new()).is_empty());
+    (17..=19).for_each(|time| gatherer.accept(&sample(time)));
+    // Five are owed: the first stands for three of them at most, the second for the rest.
+    assert_eq!(sums(&mut gatherer, Vec::new())[&(1, OUTSIDE)].samples.count, 4 + 3 + 1);
+    // A record that comes late is still of its time.
+    gatherer.accept(&sample(14));
+    assert!(sums(&mut gatherer, Vec::new()).is_empty());
+}

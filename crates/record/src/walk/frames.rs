@@ -1,0 +1,387 @@
+//! From places to functions: what a stack shows of a walk, root first.
+
+use rustc_hash::FxHashMap as HashMap;
+use transect_bpf_collect::{CallOfRecord, SystemCall};
+use transect_call_walk::Function;
+use transect_profile_model::{ComponentId, Space, StackFrame};
+
+use super::evidence::NewStack;
+use crate::sched::call_stack::StackNumber;
+use crate::sched::kernel_symbols::{SymbolSource, UNNAMED, is_entry_code, is_switching, shown};
+use crate::sched::mapped_file::{MappedFile, MappedFiles};
+use crate::sched::naming::Naming;
+use crate::sched::place::Place;
+
+/// Number of a function in [`Functions`].
+pub(crate) type FunctionNumber = u32;
+
+/// A function that was met.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedFunction {
+    /// As it is shown.
+    pub name: String,
+    /// Its component's row.
+    pub component: Option<ComponentId>,
+    /// User or kernel.
+    pub space: Space,
+    /// Inlined into its caller.
+    pub inlined: bool,
+    /// Its code.
+    pub function: Function,
+}
+
+/// One frame of a stack.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct PathStep {
+    /// Which function.
+    pub function: FunctionNumber,
+    /// Number of the source line in [`Frames::lines`].
+    pub line: u32,
+}
+
+/// What tells functions apart: their code or, for those without code of their own, how they are shown.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum FunctionKey {
+    Code(Function),
+    Shown { name: String, component: Option<ComponentId>, space: Space, inlined: bool },
+}
+
+/// Stacks as functions.
+pub(crate) struct Frames {
+    naming: Naming,
+    numbers: HashMap<FunctionKey, FunctionNumber>,
+    /// Whole functions by name, for their parts.
+    whole: HashMap<(String, Option<ComponentId>), FunctionNumber>,
+    functions: Vec<NamedFunction>,
+    by_function: HashMap<Function, FunctionNumber>,
+    lines: Vec<(String, i32)>,
+    line_numbers: HashMap<(String, i32), u32>,
+    places: HashMap<Place, Vec<PathStep>>,
+    /// By number.
+    stacks: Vec<Option<NamedStack>>,
+    /// Functions of the kernel below the system call are shown.
+    with_kernel: bool,
+}
+
+/// The two halves of a stack, root first.
+#[derive(Debug, Clone, Default)]
+struct NamedStack {
+    user: Vec<PathStep>,
+    kernel: Vec<PathStep>,
+    /// It begins where the program or the thread does.
+    complete: bool,
+    /// The walk itself holds the thread there, to set probes.
+    held: bool,
+}
+
+/// Time of which no stack was seen.
+const UNKNOWN: &str = "[unknown]";
+
+/// Functions that a program or thread begins in, and that are left out where what they call is known.
+const BEGINNINGS: &[&str] = &[
+    "_start",
+    "__libc_start_main",
+    "__libc_start_main_impl",
+    "__libc_start_main_alias_1",
+    "__libc_start_call_main",
+    "generic_start_main",
+    "clone3",
+    "__clone3",
+    "clone",
+    "__clone",
+    "start_thread",
+    "thread_start",
+];
+
+impl Frames {
+    /// Knows nothing yet. Names of the kernel come from `kernel`.
+    pub fn new(kernel: SymbolSource, with_kernel: bool) -> Self {
+        let naming = Naming::new(MappedFiles::default(), kernel, Default::default(), Vec::new());
+        Self {
+            naming,
+            numbers: HashMap::default(),
+            whole: HashMap::default(),
+            functions: Vec::new(),
+            by_function: HashMap::default(),
+            lines: vec![(String::new(), 0)],
+            line_numbers: HashMap::from_iter([((String::new(), 0), 0)]),
+            places: HashMap::default(),
+            stacks: vec![None],
+            with_kernel,
+        }
+    }
+
+    /// More files, and programs.
+    pub fn add_files(&mut self, files: Vec<MappedFile>, executables: Vec<String>) {
+        self.naming.add_files(files);
+        executables.into_iter().for_each(|path| self.naming.add_executable(path));
+    }
+
+    /// Names a stack that came.
+    pub fn add_stack(&mut self, stack: &NewStack) {
+        let mut user = Vec::with_capacity(stack.user.len());
+        for place in stack.user.iter().rev() {
+            self.extend_by(*place, &mut user);
+        }
+        self.cut_beginning(&mut user);
+        let mut kernel: Vec<PathStep> = Vec::with_capacity(stack.kernel.len());
+        let mut held = false;
+        for place in &stack.kernel {
+            let name = self.naming.kernel_entry(*place).map_or(UNNAMED, |(_, name)| name).to_owned();
+            self.naming.hidden += i64::from(name == UNNAMED);
+            held |= name == "ptrace_stop";
+            if is_switching(&name) {
+                // Leaf first: what is below the switch goes, and the switch too.
+                kernel.clear();
+            } else if !is_entry_code(&name) && name != "x64_sys_call" {
+                let step = self.kernel_step(*place, &name);
+                // One frame stands for a kernel without names.
+                if name != UNNAMED || kernel.last() != Some(&step) {
+                    kernel.push(step);
+                }
+            }
+        }
+        kernel.reverse();
+        self.cut_to_interrupt(&mut kernel);
+        let number = stack.number as usize;
+        if self.stacks.len() <= number {
+            self.stacks.resize(number + 1, None);
+        }
+        let complete =
+            stack.complete || user.first().is_some_and(|root| self.functions[root.function as usize].name == "main");
+        self.stacks[number] = Some(NamedStack { user, kernel, complete, held });
+    }
+
+    /// The frames of a stack in a system call (as records number it), root first; `None` until the stack has come.
+    pub fn path(&mut self, stack: StackNumber, call: u32) -> Option<Vec<PathStep>> {
+        let NamedStack { user, kernel, .. } = self.stacks.get(stack as usize)?.clone()?;
+        let mut path = user;
+        let entered = kernel.first().map(|step| self.functions[step.function as usize].function);
+        let named = matches!(entered, Some(Function::SystemCall { .. } | Function::Exception { .. }));
+        let number = match SystemCall::of_record(call) {
+            _ if named => None,
+            CallOfRecord::Inside(call) if !call.compat => Some(call.number),
+            // What the kernel does before it returns to the program has no function of the call in its stack.
+            _ if entered.is_some() => {
+                path.last().and_then(|leaf| called_by(&self.functions[leaf.function as usize].name))
+            }
+            _ => None,
+        };
+        path.extend(number.map(|number| self.system_call_step(number)));
+        if self.with_kernel {
+            path.extend(kernel);
+        }
+        Some(path)
+    }
+
+    /// Whether a stack that came begins where the program or the thread does.
+    pub fn is_complete(&self, stack: StackNumber) -> bool {
+        matches!(self.stacks.get(stack as usize), Some(Some(NamedStack { complete: true, .. })))
+    }
+
+    /// Whether a stack that came is of a thread that the walk itself holds.
+    pub fn is_held(&self, stack: StackNumber) -> bool {
+        matches!(self.stacks.get(stack as usize), Some(Some(NamedStack { held: true, .. })))
+    }
+
+    /// Names of a stack's functions, leaf first, those of the program with their files.
+    pub fn names(&self, stack: StackNumber) -> (Vec<(&str, &str)>, Vec<&str>) {
+        let Some(Some(stack)) = self.stacks.get(stack as usize) else { return Default::default() };
+        let name = |step: &PathStep| self.functions[step.function as usize].name.as_str();
+        let user = stack.user.iter().rev().map(|step| (name(step), self.file(step))).collect();
+        (user, stack.kernel.iter().rev().map(name).collect())
+    }
+
+    fn file(&self, step: &PathStep) -> &str {
+        let component = self.functions[step.function as usize].component;
+        let component = component.and_then(|id| self.naming.components.get(id as usize));
+        component.map_or("", |component| component.path.rsplit('/').next().unwrap_or(""))
+    }
+
+    fn system_call_step(&mut self, number: u32) -> PathStep {
+        let name = system_call_name(number);
+        let code = Function::SystemCall { number };
+        let named = NamedFunction { name, component: None, space: Space::Kernel, inlined: false, function: code };
+        PathStep { function: self.function(named, Some(code)), line: 0 }
+    }
+
+    /// A function by its number.
+    pub fn function_of(&self, number: FunctionNumber) -> &NamedFunction {
+        &self.functions[number as usize]
+    }
+
+    /// A function that was met by its code.
+    pub fn by_function(&self, function: Function) -> Option<&NamedFunction> {
+        Some(&self.functions[*self.by_function.get(&function)? as usize])
+    }
+
+    /// How a function is shown, and where it is: calls whose time is known but of which no stack was seen, too.
+    pub fn shown(&self, function: Function) -> (String, Space) {
+        match (self.by_function(function), function) {
+            (Some(named), _) => (named.name.clone(), named.space),
+            (None, Function::SystemCall { number }) => (system_call_name(number), Space::Kernel),
+            (None, _) => (UNKNOWN.to_owned(), Space::User),
+        }
+    }
+
+    /// A source line by its number.
+    pub fn line(&self, number: u32) -> (&str, i32) {
+        self.lines.get(number as usize).map_or(("", 0), |(file, line)| (file, *line))
+    }
+
+    /// What names things.
+    pub fn naming(&mut self) -> &mut Naming {
+        &mut self.naming
+    }
+
+    fn extend_by(&mut self, place: Place, path: &mut Vec<PathStep>) {
+        if let Some(known) = self.places.get(&place) {
+            path.extend_from_slice(known);
+            return;
+        }
+        let code = self.naming.code(place);
+        let mut steps = Vec::new();
+        for id in self.naming.user_frames(place) {
+            let StackFrame { function: name, component, file, line, inlined, space } =
+                self.naming.frames[id as usize].clone();
+            let line = self.line_number(file, line);
+            let code = code.filter(|_| !inlined);
+            let main = code.is_some_and(|code| code.main) && name.starts_with("sub_");
+            let name = if main { "main".to_owned() } else { name };
+            let whole = (name.clone(), component);
+            let same = code.filter(|code| code.part).and_then(|_| self.whole.get(&whole).copied());
+            let function = same.unwrap_or_else(|| {
+                let code = code.map(|code| Function::User { component: code.component, address: code.start });
+                self.function(NamedFunction { name, component, space, inlined, function: Function::Unknown }, code)
+            });
+            if code.is_some_and(|code| !code.part) {
+                self.whole.entry(whole).or_insert(function);
+            }
+            steps.push(PathStep { function, line });
+        }
+        path.extend_from_slice(&steps);
+        self.places.insert(place, steps);
+    }
+
+    fn kernel_step(&mut self, place: Place, name: &str) -> PathStep {
+        if let Some(step) = self.places.get(&place).and_then(|steps| steps.first()) {
+            return step.clone();
+        }
+        let start = self.naming.kernel_entry(place).map_or(0, |(start, _)| start);
+        let code = if name == UNNAMED {
+            None
+        } else if let Some(number) = system_call(name) {
+            Some(Function::SystemCall { number })
+        } else if name.starts_with("asm_") {
+            Some(Function::Exception { address: start })
+        } else {
+            Some(Function::Kernel { address: start })
+        };
+        let name = shown(name).to_owned();
+        let function = Function::Unknown;
+        let named = NamedFunction { name, component: None, space: Space::Kernel, inlined: false, function };
+        let step = PathStep { function: self.function(named, code), line: 0 };
+        self.places.insert(place, vec![step.clone()]);
+        step
+    }
+
+    fn function(&mut self, named: NamedFunction, code: Option<Function>) -> FunctionNumber {
+        let key = code.map_or_else(
+            || FunctionKey::Shown {
+                name: named.name.clone(),
+                component: named.component,
+                space: named.space,
+                inlined: named.inlined,
+            },
+            FunctionKey::Code,
+        );
+        if let Some(&number) = self.numbers.get(&key) {
+            return number;
+        }
+        let number = self.functions.len() as FunctionNumber;
+        let function = code.unwrap_or(Function::Other { number });
+        self.functions.push(NamedFunction { function, ..named });
+        self.by_function.insert(function, number);
+        self.numbers.insert(key, number);
+        number
+    }
+
+    fn line_number(&mut self, file: String, line: i32) -> u32 {
+        let key = (file, line);
+        if let Some(&number) = self.line_numbers.get(&key) {
+            return number;
+        }
+        let number = self.lines.len() as u32;
+        self.lines.push(key.clone());
+        self.line_numbers.insert(key, number);
+        number
+    }
+
+    /// Leaves out what is above `main` or the thread's start routine.
+    fn cut_beginning(&self, path: &mut Vec<PathStep>) {
+        let name = |step: &PathStep| self.functions[step.function as usize].name.as_str();
+        let main = path.iter().position(|step| name(step) == "main");
+        let first = main.unwrap_or_else(|| {
+            path.iter().take_while(|step| BEGINNINGS.contains(&name(step)) || self.is_libc(step)).count()
+        });
+        // A thread that never leaves the library shows what it does there.
+        if first < path.len() {
+            path.drain(..first);
+        }
+    }
+
+    /// An interrupt is an entry of its own, whatever it came into.
+    fn cut_to_interrupt(&self, kernel: &mut Vec<PathStep>) {
+        let interrupt = kernel.iter().rposition(|step| {
+            let named = &self.functions[step.function as usize];
+            matches!(named.function, Function::Exception { .. }) && !named.name.starts_with("asm_exc_")
+        });
+        if let Some(first) = interrupt {
+            kernel.drain(..first);
+        }
+    }
+
+    fn is_libc(&self, step: &PathStep) -> bool {
+        let unnamed = self.functions[step.function as usize].name.starts_with("sub_");
+        let file = self.file(step);
+        unnamed && ["libc.so", "libc-", "libpthread", "ld-linux", "ld-"].iter().any(|prefix| file.starts_with(prefix))
+    }
+}
+
+/// Name of a system call.
+pub(super) fn system_call_name(number: u32) -> String {
+    let known = syscalls::Sysno::new(number as usize);
+    known.map_or_else(|| format!("system call {number}"), |call| call.name().to_owned())
+}
+
+/// The system call that a function of the C library makes, if it is called like it.
+fn called_by(function: &str) -> Option<u32> {
+    let bare = function.trim_start_matches('_').trim_end_matches("64");
+    let bare = if matches!(bare, "open" | "creat") { "openat" } else { bare };
+    Some(bare.parse::<syscalls::Sysno>().ok()?.id().cast_unsigned())
+}
+
+/// System calls whose function is not called like them.
+const OTHERWISE_NAMED: &[(&str, &str)] = &[
+    ("stat", "newstat"),
+    ("fstat", "newfstat"),
+    ("lstat", "newlstat"),
+    ("newfstatat", "newfstatat"),
+    ("uname", "newuname"),
+    ("sendfile", "sendfile64"),
+    ("umount2", "umount"),
+];
+
+/// Number of the system call whose function has this name.
+fn system_call(name: &str) -> Option<u32> {
+    let bare = name.strip_prefix("__x64_sys_")?;
+    let bare = OTHERWISE_NAMED.iter().find(|(_, function)| *function == bare).map_or(bare, |(call, _)| *call);
+    Some(bare.parse::<syscalls::Sysno>().ok()?.id().cast_unsigned())
+}
+
+/// What follows `__x64_sys_` in the name of a system call's function.
+pub(crate) fn system_call_function(number: u32) -> Option<String> {
+    let name = syscalls::Sysno::new(number as usize)?.name();
+    let other = OTHERWISE_NAMED.iter().find(|(call, _)| *call == name);
+    Some(other.map_or(name, |(_, function)| *function).to_owned())
+}

@@ -1,0 +1,24 @@
+//! The walk ("CrossWalk"): the search for the function that finally holds the time, from `main` down into the kernel,
+//! while the program runs.
+
+mod evidence;
+mod frames;
+mod groups;
+mod joined_tree;
+mod knowledge;
+mod loss;
+mod outcome;
+mod rouse;
+mod session;
+mod settings;
+mod steps;
+mod timers;
+pub mod user_timing;
+mod waits;
+
+pub(crate) use evidence::{Evidence, Gatherer, NewStack, Sum, Times};
+pub(crate) use frames::system_call_function;
+pub(crate) use groups::Threads;
+pub use session::{WalkOutcome, walk};
+pub use settings::{WalkSettings, WalkSpace, WalkTarget};
+pub use steps::WalkProgress;

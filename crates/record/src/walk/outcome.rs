@@ -1,0 +1,253 @@
+//! Tables of the profile, from what a walk knows.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap as HashMap;
+use transect_bpf_collect::record::text;
+use transect_call_walk::{Search, Share, Tally};
+use transect_profile_model::{
+    Process, ProcessId, Profile, WalkChain, WalkEnd, WalkFrame, WalkGroup, WalkNode, WalkSession, WalkSystemCall,
+    WalkTables,
+};
+
+use super::frames::system_call_name;
+use super::joined_tree::JoinedTree;
+use super::knowledge::Knowledge;
+use super::loss;
+use super::settings::WalkSettings;
+use super::steps::Decided;
+use super::timers::TimingFacts;
+use super::waits::{self, WaitWords};
+use crate::clock::Clock;
+use crate::sched::empty_profile;
+
+/// A search and what it did.
+pub(super) struct Searched {
+    pub search: Search,
+    pub steps: Vec<Decided>,
+    pub found_after_ns: Option<i64>,
+    /// When the program began, or was attached to.
+    pub begun_ns: i64,
+    pub timing: TimingFacts,
+    /// Processes whose functions can't be timed, and why.
+    pub untimed: Vec<(i32, String)>,
+    /// The chain of the step before, as the nodes that it leads to.
+    before: Vec<u32>,
+}
+
+impl Searched {
+    /// Has found nothing yet.
+    pub fn new(search: Search) -> Self {
+        let timing = TimingFacts::default();
+        Self {
+            search,
+            steps: Vec::new(),
+            found_after_ns: None,
+            begun_ns: 0,
+            timing,
+            untimed: Vec::new(),
+            before: Vec::new(),
+        }
+    }
+
+    /// Whether there is a chain, as it was in the step before or certain.
+    pub fn has_chain(&mut self, knowledge: &Knowledge) -> bool {
+        let trees = knowledge.trees.iter().enumerate();
+        let Some((number, tree)) = trees.max_by(|one, other| one.1.tree.total.total_cmp(&other.1.tree.total)) else {
+            return false;
+        };
+        let chains = self.search.chains(number, &tree.tree);
+        let now: Vec<u32> =
+            chains.first().into_iter().flat_map(|chain| &chain.frames).map(|frame| frame.node).collect();
+        let found = !now.is_empty() && (self.before == now || self.search.is_complete());
+        self.before = now;
+        found
+    }
+}
+
+/// The profile of a walk.
+pub(super) fn profile(
+    settings: &WalkSettings,
+    clock: &Clock,
+    wall_ns: i64,
+    status: Option<i32>,
+    command: Vec<String>,
+    knowledge: &mut Knowledge,
+    searched: &Searched,
+) -> Profile {
+    let mut profile = empty_profile(clock, command, wall_ns, status);
+    let (processes, rows) = processes(knowledge, clock.started_monotonic_ns, wall_ns);
+    profile.processes = processes;
+    let words = waits::words(knowledge);
+    profile.walk = tables(knowledge, searched, &rows, &words);
+    profile.loss = loss::losses(knowledge, &searched.untimed);
+    profile.components = std::mem::take(&mut knowledge.frames.naming().components);
+    profile.meta.collectors.push("walk".to_owned());
+    profile.meta.walk = Some(WalkSession {
+        metric: settings.metric,
+        threshold: settings.threshold,
+        window_ns: settings.window.as_nanos() as i64,
+        max_probes: settings.max_probes.into(),
+        kernel_timing: searched.timing.kernel,
+        user_timing: searched.timing.user,
+        critical: settings.critical,
+        sample_hz: settings.sample_hz.into(),
+        found_after_ns: searched.found_after_ns,
+        start_ns: searched.begun_ns,
+        end_ns: wall_ns,
+        probes_live: searched.timing.probes_live as i64,
+        probes_inserted: searched.timing.probes_inserted as i64,
+        longest_stop_ns: searched.timing.longest_stop_ns as i64,
+    });
+    profile
+}
+
+/// Rows of processes, and each one's row by its number.
+fn processes(knowledge: &Knowledge, origin: u64, wall_ns: i64) -> (Vec<Process>, HashMap<i32, ProcessId>) {
+    let mut rows: Vec<Process> = Vec::new();
+    let mut numbers = HashMap::default();
+    for task in knowledge.threads.all().values() {
+        let record = &task.record;
+        let start_ns = task.begin.saturating_sub(origin) as i64;
+        let end_ns = if task.end != 0 { task.end.saturating_sub(origin) as i64 } else { wall_ns };
+        let row = *numbers.entry(record.tgid).or_insert_with(|| {
+            rows.push(Process {
+                pid: if record.ns_tgid != 0 { record.ns_tgid } else { record.tgid },
+                parent_pid: record.parent_tgid,
+                executable: knowledge.executable(record.tgid).map_or_else(|| text(&record.comm), str::to_owned),
+                start_ns,
+                wall_ns: end_ns - start_ns,
+            });
+            (rows.len() - 1) as ProcessId
+        });
+        let process = &mut rows[row as usize];
+        let end_ns = end_ns.max(process.start_ns + process.wall_ns);
+        process.start_ns = process.start_ns.min(start_ns);
+        process.wall_ns = end_ns - process.start_ns;
+    }
+    (rows, numbers)
+}
+
+fn tables(
+    knowledge: &Knowledge,
+    searched: &Searched,
+    processes: &HashMap<i32, ProcessId>,
+    words: &[WaitWords],
+) -> WalkTables {
+    let search = &searched.search;
+    let mut tables = WalkTables::default();
+    // Group and first node of each tree.
+    let mut begins: Vec<Option<(u32, u32)>> = Vec::new();
+    let facts = knowledge.threads.groups();
+    let mut whole: HashMap<i32, f64> = HashMap::default();
+    for tree in &knowledge.trees {
+        *whole.entry(tree.key.tgid).or_default() += tree.tree.total;
+    }
+    for (number, tree) in knowledge.trees.iter().enumerate() {
+        let Some(&process) = processes.get(&tree.key.tgid) else {
+            begins.push(None);
+            continue;
+        };
+        let facts = facts.get(&tree.key).cloned().unwrap_or_default();
+        let group = tables.groups.len() as u32;
+        tables.groups.push(WalkGroup {
+            process,
+            thread_group: tree.key.name.clone(),
+            threads: facts.threads as i64,
+            total: tree.tree.total as i64,
+            on_ns: facts.time.on_ns as i64,
+            runnable_ns: facts.time.runnable_ns as i64,
+            blocked_ns: facts.time.blocked_ns as i64,
+        });
+        let first = tables.nodes.len() as u32;
+        begins.push(Some((group, first)));
+        add_nodes(&mut tables.nodes, group, tree, search.shares(number), knowledge);
+        let words = &words[number];
+        let of_process = whole.get(&tree.key.tgid).copied().unwrap_or(0.0);
+        let chains = search.chains(number, &tree.tree);
+        // Threads before they have taken their name are no group to speak of.
+        let small = tree.tree.total <= of_process * SMALL_GROUP;
+        let chains = chains.into_iter().filter(|chain| !small || !chain.frames.is_empty());
+        let heaviest = |tally: &Tally, node| tally.heaviest(&tree.tree, node).map_or("", |(word, _)| word).to_owned();
+        tables.chains.extend(chains.map(|chain| {
+            let last = chain.frames.last().map(|frame| frame.node).filter(|_| chain.ends == WalkEnd::Waiting);
+            WalkChain {
+                group,
+                share: chain.share,
+                ends: chain.ends,
+                waiting_for: last.map(|node| heaviest(&words.waiting_for, node)).unwrap_or_default(),
+                woken_by: last.map(|node| heaviest(&words.woken_by, node)).unwrap_or_default(),
+                frames: chain
+                    .frames
+                    .iter()
+                    .map(|frame| WalkFrame {
+                        node: frame.node + first,
+                        share: frame.share.share,
+                        share_low: frame.share.low,
+                        share_high: frame.share.high,
+                        method: frame.share.method,
+                        disputed: frame.share.disputed,
+                        woken_by: heaviest(&words.woken_by, frame.node),
+                    })
+                    .collect(),
+            }
+        }));
+    }
+    let rows = searched.steps.iter().filter_map(|decided| {
+        let (group, first) = (*begins.get(decided.step.group)?)?;
+        Some(decided.row(group, first))
+    });
+    tables.steps = rows.collect();
+    tables.system_calls = system_calls(knowledge, &begins);
+    tables.chains.sort_by(|one, other| other.share.total_cmp(&one.share));
+    tables
+}
+
+fn system_calls(knowledge: &Knowledge, begins: &[Option<(u32, u32)>]) -> Vec<WalkSystemCall> {
+    let mut rows: BTreeMap<(u32, u32), WalkSystemCall> = BTreeMap::new();
+    for total in knowledge.calls.calls.iter().filter(|total| !total.call.compat) {
+        let Some((group, _)) = knowledge.group_of(total.task).and_then(|tree| *begins.get(tree)?) else { continue };
+        let row = rows.entry((group, total.call.number)).or_insert_with(|| WalkSystemCall {
+            group,
+            name: system_call_name(total.call.number),
+            calls: 0,
+            on_ns: 0,
+            runnable_ns: 0,
+            blocked_ns: 0,
+        });
+        row.calls += total.count as i64;
+        row.on_ns += total.time.running_ns as i64;
+        row.runnable_ns += total.time.runnable_ns as i64;
+        row.blocked_ns += total.time.blocked_ns as i64;
+    }
+    rows.into_values().collect()
+}
+
+fn add_nodes(nodes: &mut Vec<WalkNode>, group: u32, tree: &JoinedTree, shares: &[Share], knowledge: &Knowledge) {
+    let first = nodes.len() as u32;
+    for (id, node) in (0..).zip(&tree.tree.nodes) {
+        let named = knowledge.frames.by_function(node.function);
+        let (function, space) = knowledge.frames.shown(node.function);
+        let (file, line) = knowledge.frames.line(tree.line(id));
+        let share = shares.get(id as usize);
+        let time = share.map_or(node.inclusive, |share| share.inclusive);
+        nodes.push(WalkNode {
+            group,
+            parent: node.parent.map(|parent| parent + first),
+            function,
+            component: named.and_then(|named| named.component),
+            space,
+            inlined: node.inlined,
+            file: file.to_owned(),
+            line,
+            total: share.map_or(node.total, |share| share.total) as i64,
+            on_ns: time.on_ns as i64,
+            runnable_ns: time.runnable_ns as i64,
+            blocked_ns: time.blocked_ns as i64,
+            samples: node.samples as i64,
+        });
+    }
+}
+
+/// Of its process' time: a group with less has no chain if nothing is found.
+const SMALL_GROUP: f64 = 0.01;

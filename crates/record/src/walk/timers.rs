@@ -1,0 +1,176 @@
+//! Who times what: functions of the program by probes in it, functions of the kernel by the kernel's own means.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use rustc_hash::FxHashMap as HashMap;
+use transect_bpf_collect::function_time::KernelFunctionTimer;
+use transect_call_walk::{Function, FunctionTimer, Request, Timing, UntimedReason};
+use transect_profile_model::{KernelTiming, Metric, UserTiming};
+
+use super::knowledge::Knowledge;
+use super::settings::{WalkSettings, WalkSpace};
+use super::user_timing::{NotTimed, UserTimer};
+use crate::error::RecordError;
+use crate::sched::SchedRecording;
+
+/// What timing did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimingFacts {
+    pub kernel: KernelTiming,
+    pub user: Option<UserTiming>,
+    pub probes_live: u64,
+    pub probes_inserted: u64,
+    pub longest_stop_ns: u64,
+}
+
+impl Default for TimingFacts {
+    fn default() -> Self {
+        Self { kernel: KernelTiming::Sampling, user: None, probes_live: 0, probes_inserted: 0, longest_stop_ns: 0 }
+    }
+}
+
+/// Whether functions are timed at all: what is timed is wall time.
+fn times(settings: &WalkSettings) -> bool {
+    settings.probes && settings.metric == Metric::Wall && !settings.critical
+}
+
+/// Whose window is open.
+#[derive(Debug, Clone, Copy)]
+enum Running {
+    Kernel,
+    /// Process.
+    User(i32),
+}
+
+/// The timers of one walk.
+pub(super) struct Timers {
+    user: bool,
+    kernel: Option<KernelFunctionTimer>,
+    /// By process; why there is none where that was tried in vain.
+    of_processes: HashMap<i32, Result<UserTimer, NotTimed>>,
+    running: Option<Running>,
+    facts: TimingFacts,
+}
+
+impl Timers {
+    /// The timer of the kernel's functions, if one is wanted and can be had. Privileges are needed as long as it lives.
+    ///
+    /// # Errors
+    /// If the kernel does not do what was asked for by name.
+    pub fn kernel_timer(
+        settings: &WalkSettings,
+        recording: &SchedRecording,
+    ) -> Result<Option<KernelFunctionTimer>, RecordError> {
+        let wanted = settings.kernel_timing;
+        if !times(settings) || settings.space == WalkSpace::User || wanted == Some(KernelTiming::Sampling) {
+            return Ok(None);
+        }
+        let (timer, refused) = recording.kernel_timer(wanted)?;
+        match (timer, wanted) {
+            (None, Some(wanted)) => {
+                let why = refused.into_iter().find(|refused| refused.timing == wanted);
+                let why = why.map_or_else(|| "it is not known here".to_owned(), |refused| refused.why);
+                Err(RecordError::KernelTiming { timing: wanted.as_str(), why })
+            }
+            (timer, _) => Ok(timer),
+        }
+    }
+
+    /// Timers of the program are not made before they are needed.
+    pub fn new(settings: &WalkSettings, kernel: Option<KernelFunctionTimer>) -> Self {
+        let user = times(settings) && settings.space != WalkSpace::Kernel;
+        let mut facts = TimingFacts::default();
+        if let Some(kernel) = &kernel {
+            facts.kernel = kernel.timing();
+        }
+        Self { user, kernel, of_processes: HashMap::default(), running: None, facts }
+    }
+
+    /// Whether functions of the program can be timed.
+    pub fn times_user(&self) -> bool {
+        self.user
+    }
+
+    /// Whether functions of the kernel can be timed.
+    pub fn times_kernel(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// Begins a window.
+    ///
+    /// # Errors
+    /// If nothing of it can be timed.
+    pub fn begin(&mut self, request: &Request, knowledge: &mut Knowledge) -> Result<(), UntimedReason> {
+        let key = knowledge.trees[request.group].key.clone();
+        let threads = knowledge.threads.all().iter();
+        let ours = threads.filter(|(number, _)| knowledge.group_of(**number) == Some(request.group));
+        if !matches!(request.parent, Function::User { .. }) {
+            let Some(timer) = &mut self.kernel else {
+                return Err(UntimedReason::Refused("it is not timed here".to_owned()));
+            };
+            timer.only(Some(ours.map(|(number, _)| *number).collect()));
+            timer.begin(request)?;
+            self.facts.probes_inserted += 1 + request.callees.len() as u64;
+            self.running = Some(Running::Kernel);
+            return Ok(());
+        }
+        let threads: BTreeSet<i32> = ours.map(|(_, task)| task.record.tid).collect();
+        let paths: Vec<PathBuf> =
+            knowledge.frames.naming().components.iter().map(|component| PathBuf::from(&component.path)).collect();
+        let attach = || UserTimer::attach(key.tgid, paths.clone());
+        let timer = match self.of_processes.entry(key.tgid).or_insert_with(attach) {
+            Ok(timer) => timer,
+            Err(why) => return Err(UntimedReason::Gone(why.to_string())),
+        };
+        timer.set_components(paths);
+        timer.set_threads(Some(threads));
+        timer.begin(request)?;
+        self.facts.user = Some(timer.timing());
+        self.running = Some(Running::User(key.tgid));
+        Ok(())
+    }
+
+    /// Ends the window.
+    ///
+    /// # Errors
+    /// If what was counted can't be read.
+    pub fn end(&mut self) -> Result<Timing, UntimedReason> {
+        let timing = match self.running.take() {
+            Some(Running::Kernel) => self.kernel.as_mut().map(FunctionTimer::end),
+            Some(Running::User(tgid)) => {
+                self.of_processes.get_mut(&tgid).and_then(|timer| timer.as_mut().ok()).map(FunctionTimer::end)
+            }
+            None => None,
+        };
+        let timing = timing.unwrap_or_else(|| Err(UntimedReason::Gone("no window is open".to_owned())))?;
+        self.facts.probes_live = self.facts.probes_live.max(timing.probes);
+        Ok(timing)
+    }
+
+    /// What they did.
+    pub fn facts(&self) -> TimingFacts {
+        let mut facts = self.facts;
+        for timer in self.of_processes.values().flatten() {
+            facts.longest_stop_ns = facts.longest_stop_ns.max(timer.longest_stop_ns());
+            facts.probes_inserted += timer.probes_inserted();
+        }
+        facts
+    }
+
+    /// Takes everything out; tells how processes ended whose end only their timer heard of.
+    pub fn finish(self) -> HashMap<i32, i32> {
+        let status = |timer: Result<UserTimer, NotTimed>| match timer {
+            Ok(timer) => timer.finish().ok().flatten(),
+            Err(why) => why.exit_status,
+        };
+        self.of_processes.into_iter().filter_map(|(tgid, timer)| Some((tgid, status(timer)?))).collect()
+    }
+
+    /// Why processes have no timer.
+    pub fn refused(&self) -> Vec<(i32, String)> {
+        let without =
+            self.of_processes.iter().filter_map(|(tgid, timer)| Some((*tgid, timer.as_ref().err()?.to_string())));
+        without.collect()
+    }
+}

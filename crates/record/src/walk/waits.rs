@@ -1,0 +1,71 @@
+//! What is waited for in a chain, and who ends the waiting.
+
+use transect_bpf_collect::record::{text, waker_context};
+use transect_call_walk::Tally;
+
+use super::evidence::{WaitKey, WaitsSeen};
+use super::frames::Frames;
+use super::knowledge::Knowledge;
+use crate::sched::kind::{KernelWait, UserWait, kind};
+use crate::sched::object::RawObject;
+
+/// What waits in one tree were for, and who ended them, by node.
+#[derive(Debug, Clone, Default)]
+pub(super) struct WaitWords {
+    /// Kind and object.
+    pub waiting_for: Tally,
+    /// Thread and function.
+    pub woken_by: Tally,
+}
+
+/// For each tree.
+pub(super) fn words(knowledge: &mut Knowledge) -> Vec<WaitWords> {
+    let mut words = vec![WaitWords::default(); knowledge.trees.len()];
+    let waits = std::mem::take(&mut knowledge.waits);
+    let mut keys: Vec<(&WaitKey, &f64)> = waits.times.iter().collect();
+    // Of equal ones always the same comes first.
+    keys.sort_by_key(|(key, _)| (key.at.task, key.at.stack, key.cause, key.waker, key.waker_stack, key.comm));
+    for (key, ns) in keys {
+        let Some(group) = knowledge.group_of(key.at.task) else { continue };
+        let Some(node) = knowledge.trees[group].leaf(key.at.stack, key.at.call) else { continue };
+        let waiting_for = waiting_for(key, &waits, &mut knowledge.frames);
+        let woken_by = woken_by(key, knowledge);
+        words[group].waiting_for.add(node, &waiting_for, *ns);
+        words[group].woken_by.add(node, &woken_by, *ns);
+    }
+    words
+}
+
+fn waiting_for(key: &WaitKey, waits: &WaitsSeen, frames: &mut Frames) -> String {
+    let cause = waits.causes.get(key.cause);
+    let (user, kernel) = frames.names(key.at.stack);
+    let (user, kernel) = (UserWait::of(user.into_iter()), KernelWait::of(kernel.into_iter()));
+    let kind = kind(&cause.blocked(&waits.objects, user, kernel)).as_str();
+    let object = match waits.objects.get(cause.object) {
+        RawObject::None => return kind.to_owned(),
+        RawObject::Named(name) => name.to_string(),
+        RawObject::Word { address, place, .. } => {
+            let variable = place.and_then(|(file, offset)| frames.naming().variable(file, offset));
+            variable.unwrap_or_else(|| format!("{address:#x}"))
+        }
+    };
+    if object.is_empty() { kind.to_owned() } else { format!("{kind}: {object}") }
+}
+
+fn woken_by(key: &WaitKey, knowledge: &Knowledge) -> String {
+    match key.context {
+        waker_context::INTERRUPT => "interrupt".to_owned(),
+        waker_context::OTHER_TASK => {
+            let name: Vec<u8> = key.comm.iter().copied().take_while(|byte| *byte != 0).collect();
+            // Who lets the program go on after a stop is the walk itself, and no answer.
+            if name.starts_with(b"transect") { String::new() } else { String::from_utf8_lossy(&name).into_owned() }
+        }
+        waker_context::TASK => {
+            let Some(task) = knowledge.threads.all().get(&key.waker) else { return String::new() };
+            let name = text(&task.record.comm);
+            let (user, _) = knowledge.frames.names(key.waker_stack);
+            user.first().map_or_else(|| name.clone(), |(function, _)| format!("{name} in {function}"))
+        }
+        _ => String::new(),
+    }
+}

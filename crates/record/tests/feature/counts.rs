@@ -1,0 +1,102 @@
+//! Exact counts: threads, children, back-pressure.
+
+use std::ffi::OsString;
+
+use transect_profile_model::{Loss, Profile, RegionMethod};
+use transect_record::feature::{FeatureTarget, Overflow, record};
+
+use crate::program::{alone, build, check_times, entries, settings};
+
+pub fn is_exact(profile: &Profile, workers: i64, rounds: i64) {
+    let inner = (rounds + 2) / 3;
+    let expected = [
+        (vec![0], workers * rounds),
+        (vec![0, 1], workers * inner),
+        (vec![0, 1, 2], workers * inner),
+        (vec![0, 2], workers * rounds),
+    ];
+    assert_eq!(entries(profile), expected.into_iter().collect());
+    // The timeline keeps the longest stays only.
+    let lost: Vec<_> = profile.loss.iter().filter(|loss| !loss.place.starts_with("timeline")).collect();
+    assert_eq!(lost, Vec::<&Loss>::new());
+    check_times(profile);
+}
+
+#[test]
+fn compiled_in_events_of_threads_and_children() {
+    let _alone = alone();
+    let program = build("threads.c", true, &[]);
+    let outcome = program.record(&["3", "50000", "2"], RegionMethod::Trace);
+    assert_eq!(outcome.status, Some(0));
+    is_exact(&outcome.profile, 5, 50_000);
+}
+
+#[test]
+fn probes_in_threads_and_children() {
+    let _alone = alone();
+    let program = build("threads.c", false, &[]);
+    let outcome = program.record(&["3", "50000", "2"], RegionMethod::Probe);
+    assert_eq!(outcome.status, Some(0));
+    is_exact(&outcome.profile, 5, 50_000);
+}
+
+#[test]
+fn static_programs() {
+    let _alone = alone();
+    for traces in [true, false] {
+        let program = build("threads.c", traces, &["-static"]);
+        let method = if traces { RegionMethod::Trace } else { RegionMethod::Probe };
+        is_exact(&program.record(&["2", "20000", "1"], method).profile, 3, 20_000);
+    }
+}
+
+#[test]
+fn what_is_refused_is_counted() {
+    let _alone = alone();
+    let program = build("threads.c", true, &[]);
+    let mut settings = program.launch(&["4", "400000"], RegionMethod::Trace);
+    settings.overflow = Overflow::Count;
+    let profile = record(&settings).unwrap().profile;
+    let session = profile.meta.feature.as_ref().unwrap();
+    // Of each round 4 events, of each third one 4 more.
+    assert_eq!(session.events + session.dropped, 4 * (400_000 * 4 + 133_334 * 4));
+    assert_eq!(session.blocked, 0);
+    check_times(&profile);
+}
+
+/// `unwinding.cc` of so many rounds.
+pub fn is_unwound(profile: &Profile, rounds: i64) {
+    let thrown = [vec![0, 1], vec![0, 1, 2], vec![0, 1, 2, 1], vec![0, 1, 2, 1, 2]];
+    let more = [vec![0, 1, 2, 1, 2, 1], vec![0, 1, 2, 1, 2, 1, 2], vec![0], vec![0, 3]];
+    let expected = thrown.into_iter().chain(more).map(|stack| (stack, rounds)).collect();
+    assert_eq!(entries(profile), expected);
+    assert_eq!(profile.loss, []);
+    check_times(profile);
+}
+
+#[test]
+fn exceptions_and_long_jumps() {
+    let _alone = alone();
+    for traces in [true, false] {
+        let program = build("unwinding.cc", traces, &[]);
+        let method = if traces { RegionMethod::Trace } else { RegionMethod::Probe };
+        let profile = program.record(&["1000"], method).profile;
+        is_unwound(&profile, 1000);
+    }
+}
+
+#[test]
+fn programs_that_a_shell_starts() {
+    let _alone = alone();
+    for method in [RegionMethod::Trace, RegionMethod::Probe] {
+        let program = build("threads.c", method == RegionMethod::Trace, &[]);
+        let script = format!("{0} 1 3000; {0} 1 3000 1; exec {0} 1 3000", program.path.display());
+        let command = ["sh", "-c", &script].map(OsString::from).to_vec();
+        let profile = record(&settings(FeatureTarget::Launch { command, follow: true }, method)).unwrap().profile;
+        is_exact(&profile, 4, 3000);
+        assert_eq!(profile.components.len(), 1);
+        // Shells are recorded only where probes were asked for.
+        let ours = profile.processes.iter().filter(|process| process.executable == program.path.to_str().unwrap());
+        assert_eq!(ours.count(), 4, "{method:?} {:?}", profile.processes);
+    }
+}

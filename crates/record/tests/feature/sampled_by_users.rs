@@ -1,0 +1,115 @@
+//! Samples that a user without privileges takes of programs of its own.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use transect_bpf_collect::thread_samples;
+use transect_profile_model::{Profile, RegionMethod};
+use transect_record::feature::{FeatureTarget, record};
+
+use crate::program::{alone, build, check_times, settings};
+
+/// Who has no rights at all.
+const NOBODY: &str = "65534";
+const PROGRAM: &str = "TRANSECT_TEST_PROGRAM";
+const WHAT: &str = "TRANSECT_TEST_WHAT";
+
+fn can_sample() -> bool {
+    match thread_samples::is_permitted() {
+        Ok(()) => true,
+        Err(why) => {
+            println!("NOT RUN: {why}, kernel.perf_event_paranoid is {}", thread_samples::paranoid());
+            false
+        }
+    }
+}
+
+/// Seven parts of ten are in region 0, three in region 1, whatever else the machine does.
+fn judge(profile: &Profile) {
+    check_times(profile);
+    let of = |number: i64| {
+        let nodes = profile.feature.nodes.iter();
+        let nodes = nodes.filter(move |node| {
+            node.region.is_some_and(|region| profile.feature.regions[region as usize].number == number)
+        });
+        (nodes.clone().filter_map(|node| node.cpu_ns).sum::<i64>() as f64, nodes.map(|node| node.samples).sum::<i64>())
+    };
+    let ((first, hits), (second, more)) = (of(0), of(1));
+    let samples = (hits + more) as f64;
+    assert!(samples > 100.0, "{samples} samples");
+    let (share, allowed) = (first / (first + second), 4.0 * (0.21 / samples).sqrt());
+    assert!((share - 0.7).abs() < allowed, "{share} of {samples} samples, allowed {allowed}");
+    let session = profile.meta.feature.as_ref().unwrap();
+    // Both regions are in leaf functions of their own; what is outside of them is little.
+    assert!(session.untranslated * 20 < session.samples, "{} of {}", session.untranslated, session.samples);
+    assert!(hits + more > session.samples * 8 / 10, "{hits} {more} {}", session.samples);
+    assert_eq!(profile.threads.len(), 2);
+    for thread in &profile.threads {
+        assert!(thread.wait_ns > 0 && thread.busy_ns > thread.wall_ns / 10, "{thread:?}");
+    }
+    assert!(profile.loss.iter().any(|loss| loss.place == "waits"), "{:?}", profile.loss);
+}
+
+/// Runs the test below, as somebody without rights if this is root.
+fn as_nobody(what: &str) {
+    let _alone = alone();
+    if !can_sample() {
+        return;
+    }
+    let program = build("shares.c", false, &[]);
+    let folder = program.path.parent().unwrap();
+    std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--bounding-set", "-all"]);
+        command.arg(std::env::current_exe().unwrap());
+        command
+    } else {
+        Command::new(std::env::current_exe().unwrap())
+    };
+    let output = command
+        .args(["--ignored", "--exact", "sampled_by_users::samples_its_own_program", "--nocapture"])
+        .env(PROGRAM, &program.path)
+        .env(WHAT, what)
+        .output()
+        .unwrap();
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn a_launched_program() {
+    as_nobody("launch");
+}
+
+#[test]
+fn a_running_process() {
+    as_nobody("attach");
+}
+
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[ignore = "a part of the tests above"]
+fn samples_its_own_program() {
+    let (Some(program), Ok(what)) = (std::env::var_os(PROGRAM), std::env::var(WHAT)) else { return };
+    if what == "launch" {
+        let command = vec![program, "300".into()];
+        let outcome = record(&settings(FeatureTarget::Launch { command, follow: true }, RegionMethod::Sample)).unwrap();
+        assert_eq!(outcome.status, Some(0));
+        judge(&outcome.profile);
+    } else {
+        let running = Running(Command::new(program).arg("1000000").stdin(Stdio::null()).spawn().unwrap());
+        std::thread::sleep(Duration::from_millis(300));
+        let pid = running.0.id().cast_signed();
+        let target = FeatureTarget::Attach { pid, duration: Some(Duration::from_secs(2)) };
+        judge(&record(&settings(target, RegionMethod::Sample)).unwrap().profile);
+    }
+}

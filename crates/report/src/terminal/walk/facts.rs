@@ -1,0 +1,59 @@
+//! How the walk was done, in the words of a header.
+
+use transect_profile_model::{KernelTiming, Metric, UserTiming, WalkSession};
+
+use super::super::units::{count, duration, percent};
+
+/// What shares are shares of.
+pub(super) fn whole(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Wall => "wall time, waiting included",
+        Metric::Cpu => "processor time",
+        Metric::PageFaults => "page faults",
+        Metric::Cycles => "processor cycles",
+        Metric::CacheMisses => "cache misses",
+    }
+}
+
+/// Facts of the header.
+pub(crate) fn facts(session: &WalkSession) -> Vec<String> {
+    let mut facts = vec![
+        format!("walk by {}", whole(session.metric)),
+        format!("follows {} and more", percent(session.threshold * 100.0)),
+        match session.user_timing {
+            Some(UserTiming::Probes) => "program timed by probes".to_owned(),
+            Some(UserTiming::Uprobes) => "program timed by uprobes".to_owned(),
+            None => "program sampled".to_owned(),
+        },
+        kernel_timing(session.kernel_timing),
+        match session.found_after_ns {
+            Some(ns) => format!("found after {}", duration(ns)),
+            None => "no whole chain found".to_owned(),
+        },
+    ];
+    if session.critical {
+        facts.insert(1, "threads counted by criticality".to_owned());
+    }
+    if session.probes_inserted > 0 {
+        facts.push(format!(
+            "{} probes, at most {} at once",
+            count(session.probes_inserted),
+            count(session.probes_live)
+        ));
+    }
+    if session.longest_stop_ns > 0 {
+        facts.push(format!("longest stop {}", duration(session.longest_stop_ns)));
+    }
+    facts
+}
+
+fn kernel_timing(timing: KernelTiming) -> String {
+    match timing {
+        KernelTiming::KprobeSession => "kernel timed by kprobe sessions",
+        KernelTiming::Fentry => "kernel timed by fentry",
+        KernelTiming::KprobeMulti => "kernel timed by kprobe.multi",
+        KernelTiming::Kprobe => "kernel timed by kprobes",
+        KernelTiming::Sampling => "kernel sampled, system calls exact",
+    }
+    .to_owned()
+}

@@ -1,0 +1,152 @@
+"""Programs that know how often they enter their regions, recorded in each way."""
+import json
+import os
+import re
+import subprocess
+
+from emission import compiled
+
+# name, source, models, compiler, options of the compiler, arguments
+PROGRAMS = [
+    ("threads", "threads.c", [], ["-pthread"], ["1", "1"]),
+    ("exceptions", "exceptions.cpp", [], [], ["1", "1"]),
+    ("longjmp", "jumps.c", [], [], ["1", "1"]),
+    ("fork", "processes.c", [], [], ["1"]),
+    ("C++ policies", "policies.cpp", [], [], ["1", "9"]),
+    ("static program", "threads.c", [], ["-static", "-pthread"], ["1", "1"]),
+]
+METHODS = ("trace", "probe")
+# The kernel can watch every kind of site.
+WATCHED = ("usdt, probe", "usdt, trace", "usdt, shared")
+
+
+def wanted_regions(source):
+    """{K: (line, features)} by the comments `region K {A,B}`."""
+    found = {}
+    with open(source) as file:
+        for number, line in enumerate(file, 1):
+            mark = re.search(r"// region (\d+) \{(.*?)\}", line)
+            if mark:
+                found[int(mark[1])] = (number, sorted(mark[2].split(",")))
+    return found
+
+
+def truth(output):
+    counts = {}
+    for k, times in re.findall(r"^entered (\d+) (\d+)$", output, re.M):
+        counts[int(k)] = counts.get(int(k), 0) + int(times)
+    return counts
+
+
+def record(build, method, command, environment=None):
+    """(status, stdout, stderr, the view `features` as JSON)."""
+    profile = build.file("profile")
+    values = dict(os.environ, **(environment or {}))
+    done = subprocess.run(
+        [build.transect, "record", "--quiet", "--collect", "feature", "--feature-method", method, "-o", profile, "--", *command],
+        capture_output=True, text=True, timeout=300, env=values,
+    )
+    view = subprocess.run([build.transect, "report", profile, "--view", "features", "--format", "json"], capture_output=True, text=True, timeout=120)
+    try:
+        rows = json.loads(view.stdout)
+    except ValueError:
+        rows = None
+        done.stderr += view.stderr
+    return done.returncode, done.stdout, done.stderr, rows
+
+
+def judged(source, output, rows, others=()):
+    """Complaints about regions and their entries."""
+    wanted, counts, wrong = wanted_regions(source), truth(output), []
+    name = os.path.basename(source)
+    for k, (line, features) in wanted.items():
+        same = [row for row in rows["regions"] if os.path.basename(row["file"]) == name and row["line"] == line]
+        if not same:
+            wrong.append(f"no region at {name}:{line}")
+            continue
+        if sorted(same[0]["features"]) != features:
+            wrong.append(f"{name}:{line} has features {same[0]['features']} instead of {features}")
+        entries = sum(row["entries"] or 0 for row in same)
+        if k in counts and entries != counts[k]:
+            wrong.append(f"{name}:{line} entered {counts[k]} times, reported {entries}")
+    return wrong
+
+
+def listing(build, results):
+    source = build.workload("listing22")
+    for level in ("-O0", "-O2"):
+        for method in METHODS:
+            name = f"listing 2.2, {level}, {method}"
+            if not results.wanted(name):
+                continue
+            program = build.file("listing22")
+            status, said = compiled(build, source + ".c", program, [level], {"TRANSECT_SITES": method}, source + ".toml")
+            if status:
+                results.judge(name, [said[-500:]])
+                continue
+            wrong = []
+            for arguments, expected in ((["a", "b"], {1: 1, 2: 1, 3: 1, 4: 1}), (["a"], {1: 1}), ([], {})):
+                status, out, err, rows = record(build, method, [program, *arguments, "unit=20"])
+                if status or rows is None:
+                    wrong.append(f"{arguments}: status {status}: {err[-300:]}")
+                    continue
+                wrong += judged(source + ".c", out, rows)
+                own = {int(k): int(ns) for k, ns in re.findall(r"^took (\d) (\d+)$", out, re.M)}
+                lines = {k: line for k, (line, _) in wanted_regions(source + ".c").items()}
+                for k, line in lines.items():
+                    entries = expected.get(k, 0)
+                    for row in rows["regions"]:
+                        if row["line"] != line:
+                            continue
+                        if (row["entries"] or 0) != entries:
+                            wrong.append(f"{arguments}: region {k} entered {row['entries']} times instead of {entries}")
+                        # A program that is put aside between its clock and the site makes a difference of a slice.
+                        if abs((row["inclusive_ns"] or 0) - own[k]) > 0.02 * own[k] + 200_000:
+                            wrong.append(f"{arguments}: region {k} took {row['inclusive_ns']} ns instead of {own[k]}")
+            results.judge(name, wrong)
+
+
+def library(build, results):
+    for method in METHODS:
+        name = f"shared library, {method}"
+        if not results.wanted(name):
+            continue
+        folder = build.file("library")
+        os.makedirs(folder)
+        options = {"TRANSECT_SITES": method}
+        model = build.program("models.toml")
+        shared, program = os.path.join(folder, "libwork.so"), os.path.join(folder, "user")
+        status, said = compiled(build, build.program("library.c"), shared, ["-shared", "-fPIC"], options, model)
+        if not status:
+            status, said = compiled(build, build.program("library_user.c"), program, [shared, f"-Wl,-rpath,{folder}"], options, model)
+        if status:
+            results.judge(name, [said[-500:]])
+            continue
+        status, out, err, rows = record(build, method, [program, "1", "1"])
+        if status or rows is None:
+            results.judge(name, [f"status {status}: {err[-300:]}"])
+            continue
+        results.judge(name, judged(build.program("library.c"), out, rows) + judged(build.program("library_user.c"), out, rows))
+
+
+def run(build, results):
+    listing(build, results)
+    library(build, results)
+    for title, source, _, options, arguments in PROGRAMS:
+        for how in METHODS + (WATCHED if title == "threads" else WATCHED[:1]):
+            name = f"{title}, {how}"
+            if not results.wanted(name):
+                continue
+            method, _, sites = how.partition(", ")
+            program = build.file("program")
+            path = build.program(source)
+            compiler = "transect-c++" if source.endswith(".cpp") else "transect-cc"
+            status, said = compiled(build, path, program, options, {"TRANSECT_SITES": sites or method}, build.program("models.toml"), compiler)
+            if status:
+                results.judge(name, [said[-500:]])
+                continue
+            status, out, err, rows = record(build, method, [program, *arguments])
+            if status and "watches regions from the kernel" in err:
+                results.absent(name, err.strip())
+                continue
+            results.judge(name, [f"status {status}: {err[-300:]}"] if status or rows is None else judged(path, out, rows))

@@ -116,6 +116,14 @@ def holders(answer, truth):
     return right, all_of_them
 
 
+def said(answer, truth):
+    """Complaint, or None, of the place, the kind and, where it has a name, the object."""
+    complaints = {"place": place(answer, truth), "kind": kind(answer, truth)}
+    if truth["object"]:
+        complaints["object"] = named_object(answer, truth)
+    return complaints
+
+
 def predicted(answer, truth):
     """(low, best, high) of the share that the speed-up of the function, all it calls included, would save; None without
     such a row."""

@@ -92,6 +92,7 @@ class Results:
 
     def __init__(self, only):
         self.only, self.passed, self.failed = only, 0, 0
+        self.measured, self.measured_again = 0, 0
 
     def wanted(self, name):
         return not self.only or self.only in name
@@ -103,6 +104,27 @@ class Results:
         else:
             self.passed += 1
             print(f"ok {name}", flush=True)
+
+    def judge_measured(self, name, attempt):
+        """Judges what others at work on the machine can put off. `attempt` runs the program and returns what is wrong whatever
+        the machine does, and what is off. A run that is off is followed by more, until three are off or three are not."""
+        self.measured += 1
+        wrong, off = attempt()
+        if off and not wrong:
+            self.measured_again += 1
+            print(f"   measured again: {name}: {'; '.join(off)[:900]}", flush=True)
+            times_off, times_right, first = 1, 0, off
+            while not wrong and times_off < 3 and times_right < 3:
+                wrong, off = attempt()
+                times_off, times_right = times_off + bool(off), times_right + (not off)
+            off = [*first, f"off in {times_off} of {times_off + times_right} runs"] if times_off == 3 else []
+        self.judge(name, [*wrong, *off])
+
+    def judge_repetitions(self):
+        """A machine puts some measurements off; a tool that is often off is not right most of the time by luck."""
+        if self.measured_again:
+            few = self.measured_again <= max(3, self.measured // 5)
+            self.judge(f"{self.measured_again} of {self.measured} were measured again", [] if few else ["no more than a fifth may be"])
 
     def absent(self, name, why):
         print(f"NOT RUN: {name}: {why}", flush=True)

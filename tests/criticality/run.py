@@ -26,10 +26,17 @@ from measured import Refused, Tool, broken_invariants  # noqa: E402
 class Results(recorded_program.Results):
     def test(self, name, check):
         """Judges by what `check` complains of; a tool or program that isn't there is no failure."""
+        self.guarded(name, lambda: self.judge(name, check()))
+
+    def test_measured(self, name, check):
+        """`check` says what is wrong and what is off: others at work on the machine can put a measurement off."""
+        self.guarded(name, lambda: self.judge_measured(name, check))
+
+    def guarded(self, name, judged):
         if not self.wanted(name):
             return
         try:
-            self.judge(name, check())
+            judged()
         except Refused as why:
             self.absent(name, str(why))
         except (subprocess.TimeoutExpired, OSError, ValueError, KeyError, StopIteration, RuntimeError) as error:
@@ -42,9 +49,9 @@ def test_schedules(results, tool, build):
         command = [os.path.join(build, "schedule"), str(seed), str(threads), str(phases), str(most)] + ["hop"] * hop
 
         def check():
-            # The log and the kernel may differ by what others do to the machine between a note and the system call: a
-            # second and a third run may say that it was that. A wrong sum fails in each.
-            for attempt in range(3):
+            # The log and the kernel may differ by what others do to the machine between a note and the system call:
+            # further runs may say that it was that. A wrong sum fails in each.
+            for attempt in range(5):
                 answer = tool.run(command)
                 complaints = broken_invariants(answer)
                 if complaints:

@@ -35,6 +35,7 @@ class Answer:
     """One run: the program's streams and status, and the part of the JSON that the view's name leads to."""
 
     VIEW = ""
+    profile = ""
 
     def __init__(self, status, out, err, data):
         self.status, self.out, self.err, self.data = status, out, err, data
@@ -46,6 +47,14 @@ class Answer:
             if line.startswith('{"truth"'):
                 return json.loads(line)
         return None
+
+    def lost(self):
+        """What the recording lost, in words."""
+        try:
+            with open(os.path.join(self.profile, "meta.json")) as text:
+                return [f"{loss['count']} {loss['what']} ({loss['where']})" for loss in json.load(text)["loss"] if loss["count"]]
+        except (OSError, KeyError):
+            return []
 
     def complaint(self):
         """The last line that says why there is no answer."""
@@ -84,7 +93,9 @@ class Tool:
         if os.path.exists(file):
             with open(file) as text:
                 data = json.load(text)
-        return self.ANSWER(done.returncode, done.stdout, done.stderr, data)
+        answer = self.ANSWER(done.returncode, done.stdout, done.stderr, data)
+        answer.profile = file + ".transect"
+        return answer
 
 
 class Results:

@@ -32,9 +32,9 @@ def check():
     expect("the end is not judged", walked.judged(chain, Chain([], ends=("waiting",))))
     expect("the waker is not judged", walked.judged(chain, Chain([], woken="helper")))
     rows = walked.shares(chain, {"shares": {"Store::write": 0.9}, "wall_ns": 1e9}, {})
-    expect(f"shares {rows}", len(rows) == 1 and abs(rows[0][3] - 0.9) < 1e-6)
+    expect(f"shares {rows}", len(rows) == 1 and abs(rows[0][2] - 0.9) < 1e-6)
     rows = walked.shares(chain, {"shares": {"Store::write": 0.9}, "wall_ns": 0.5e9}, {"Store::write": 0.5})
-    expect(f"shares of a part {rows}", abs(rows[0][3] - 0.225) < 1e-6)
+    expect(f"shares of a part {rows}", abs(rows[0][2] - 0.225) < 1e-6)
     for name, frames, more in (
         ("a callee above its caller", (("main", "user", 0.5), ("f", "user", 0.8)), {}),
         ("a frame below the threshold", (("main", "user", 1.0), ("f", "user", 0.1)), {}),

@@ -40,14 +40,14 @@ def on_disk(folder):
 
 
 def judged(case, answer, results, slack):
-    """Complaints about one run; `slack` multiplies what shares may be off."""
+    """What is wrong with one run and what is off; `slack` multiplies what shares may be off."""
     if answer.status or not answer.chains:
         results.wanted_chains += len(case.chains)
-        return [f"status {answer.status}, {len(answer.chains)} chains: {answer.complaint()}"]
-    complaints = walked.broken(answer)
+        return [f"status {answer.status}, {len(answer.chains)} chains: {answer.complaint()}"], []
+    wrong, complaints = walked.broken(answer), []
     truth = answer.truth()
     if not truth:
-        complaints.append(f"the program's output is gone: {answer.out[:200]!r}")
+        wrong.append(f"the program's output is gone: {answer.out[:200]!r}")
     elif truth.get("wall_ns"):
         results.speed[case.name] = truth["operations"] / truth["wall_ns"]
     after = answer.walk.get("found_after_ns")
@@ -68,12 +68,15 @@ def judged(case, answer, results, slack):
         rows = walked.shares(chain, truth, wanted.part)
         if case.end_share and chain["frames"]:
             last = chain["frames"][-1]
-            rows.append((case.end_share, last["method"], last["share"], truth["shares"][case.end_share] * case.end_part))
-        for name, method, said, true in rows:
+            rows.append((case.end_share, last, truth["shares"][case.end_share] * case.end_part))
+        for name, frame, true in rows:
+            method, said = frame["method"], frame["share"]
             results.off.setdefault(method, []).append(abs(said - true))
             if abs(said - true) > slack * walked.TOLERANCE[method]:
-                complaints.append(f"{name} ({method}): {said:.1%} instead of {true:.1%}")
-    return complaints
+                complaints.append(f"{name} ({method}): {said:.1%} ({frame['share_low']:.1%}-{frame['share_high']:.1%}) instead of {true:.1%}")
+    if complaints:
+        complaints.append(walked.circumstances(answer, {wanted.group for wanted in case.chains}))
+    return wrong, complaints
 
 
 def processor_time(truth):
@@ -160,18 +163,23 @@ def main():
             least = 1.5 if case.disk else 0
             seconds = f"{max(case.seconds * arguments.seconds, least):.2f}"
             command = [program, seconds, *case.command[1:], "--folder", folder]
-            try:
-                answer = tool.run(command, case.options)
-                results.judge(case.name, judged(case, answer, results, arguments.slack))
-                if arguments.cost:
-                    added = added_cost(command, answer, patience)
-                    if added is not None:
-                        results.cost[case.name] = added
-            except (subprocess.TimeoutExpired, OSError, ValueError, KeyError) as error:
-                results.judge(case.name, [f"{type(error).__name__}: {str(error)[:300]}"])
+
+            def attempt(case=case, command=command):
+                try:
+                    answer = tool.run(command, case.options)
+                    if arguments.cost and case.name not in results.cost:
+                        added = added_cost(command, answer, patience)
+                        if added is not None:
+                            results.cost[case.name] = added
+                    return judged(case, answer, results, arguments.slack)
+                except (subprocess.TimeoutExpired, OSError, ValueError, KeyError) as error:
+                    return [f"{type(error).__name__}: {str(error)[:300]}"], []
+
+            results.judge_measured(case.name, attempt)
         if results.wanted_chains:
             rate = results.right / results.wanted_chains
-            results.judge(f"right chain in {results.right} of {results.wanted_chains}", [] if rate >= 0.95 else [f"{rate:.1%}, goal 95%"])
+            results.judge(f"right chain in {results.right} of {results.wanted_chains}, runs that were off included", [] if rate >= 0.95 else [f"{rate:.1%}, goal 95%"])
+        results.judge_repetitions()
         mended(results)
         for method, off in sorted(results.off.items()):
             print(f"   shares, {method}: {len(off)} compared, median off by {statistics.median(off) * 100:.2f} points, most {max(off) * 100:.2f}")

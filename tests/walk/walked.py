@@ -115,7 +115,7 @@ def judged(chain, wanted):
 
 
 def shares(chain, truth, part):
-    """Deviations in points of every frame that the program measured itself: rows of (function, method, said, true)."""
+    """Every frame that the program measured itself: rows of (function, frame, its true share)."""
     rows = []
     for frame in chain["frames"]:
         name = plain(frame["function"])
@@ -126,8 +126,17 @@ def shares(chain, truth, part):
         if "group" not in truth and whole and "wall_ns" in truth:
             # What the program does before and after it measures is in the walk's whole.
             true *= min(1, truth["wall_ns"] / whole)
-        rows.append((name, frame["method"], frame["share"], true))
+        rows.append((name, frame, true))
     return rows
+
+
+def circumstances(answer, wanted):
+    """For a complaint: where the time of these groups went, and what was lost."""
+    groups = [f"{group['thread_group']}: {group['on_ns'] / 1e9:.2f} s on a processor, {group['runnable_ns'] / 1e9:.2f} ready, {group['blocked_ns'] / 1e9:.2f} blocked"
+              for group in answer.walk.get("groups", []) if group["thread_group"] in wanted]
+    calls = [f"{call['name']} {call['wall_ns'] / 1e9:.2f} s" for call in answer.walk.get("system_calls", []) if call["thread_group"] in wanted][:4]
+    chains = [shown(chain) for chain in answer.chains if chain["thread_group"] in wanted]
+    return f"[{', '.join(groups)}; {', '.join(calls)}; lost: {', '.join(answer.lost()) or 'nothing'}; {' | '.join(chains)}]"
 
 
 def broken(answer, threshold=0.25):

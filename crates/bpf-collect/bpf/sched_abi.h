@@ -27,6 +27,7 @@ enum sched_record_type {
 	SCHED_RECORD_SAMPLE,
 	SCHED_RECORD_UNKNOWN_CODE,
 	SCHED_RECORD_BRIEF,
+	SCHED_RECORD_PREEMPTED,
 };
 
 enum sched_task_event {
@@ -156,6 +157,16 @@ struct sched_sample {
 	__u32 in_kernel;
 	__u32 call; /* as in sched_wait */
 	__u32 period; /* of the event: what the sample stands for */
+};
+
+/* A thread lost its processor, could have gone on, and got one again. */
+struct sched_preempted {
+	__u32 type;
+	__u32 task;
+	__u64 begin, end;
+	__u64 stack; /* where it lost it */
+	__u32 call; /* as in sched_wait */
+	__u32 unused;
 };
 
 /* Unwinding met an address that no table covers: the process may have mapped something new. */

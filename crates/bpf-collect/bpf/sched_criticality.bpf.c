@@ -17,6 +17,7 @@
 #include "sched_brief.h"
 #include "sched_maps.h"
 #include "sched_slot.h"
+#include "sched_preempted.h"
 #include "sched_stack.h"
 #include "sched_state.h"
 #include "sched_wait.h"
@@ -37,6 +38,7 @@ const struct sched_record_layouts {
 	struct sched_sample sample;
 	struct sched_unknown_code unknown_code;
 	struct sched_brief brief;
+	struct sched_preempted preempted;
 } record_layouts = {};
 
 /* The current thread leaves its processor. */
@@ -59,6 +61,8 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 			registers_of(task, &user);
 			answer_stack(slot, now, take_stack(context, false, slot->tgid, &user));
 		}
+		if (with_preemptions)
+			begin_preempted(context, slot, task, now);
 		return;
 	}
 	{
@@ -111,6 +115,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		leave_cpu(ctx, leaves, prev, preempt, now);
 	if (comes) {
 		sched_get_cpu(&comes->thread, now);
+		if (comes->preempted_since)
+			end_preempted(comes, now);
 		if (!comes->thread.active)
 			mend(comes, next, now);
 	}

@@ -17,6 +17,7 @@ const volatile __u32 with_system_calls = 0; /* exact times of system calls: the 
 const volatile __u32 recorder_namespace = 0; /* number of the pid namespace that user space lives in */
 const volatile __u32 publish_threads = 0; /* the flow agent reads what threads have gained */
 const volatile bool kernel_halves; /* of waits' stacks also where the system call says all about the wait */
+const volatile bool with_preemptions; /* a record of each, with its stack */
 const volatile __u32 wait_budget = 0; /* ns a second and processor that describing waits may take; 0: all are described */
 const volatile __u64 stack_period = 1000000; /* ns: at high parallelism a thread's stacks are this far apart */
 
@@ -109,6 +110,9 @@ struct sched_slot {
 	__u64 holder_low; /* what the holder had gained when the wait began */
 	__u64 answer_time, answer_stack; /* the stack for those who wanted it */
 	__u64 last_stack_time;
+	/* Where it was preempted, and since when it has been (0: it is not); when its last such stack was taken. */
+	__u64 preempted_stack, preempted_since, preempted_last;
+	__u32 preempted_call;
 	__u64 object_file, object_inode; /* addresses of what `wait.object` describes */
 	/* The stack that it last woke others with, valid while it is still in the same system call. */
 	__u64 burst_ip, burst_sp, burst_time, burst_stack;

@@ -187,6 +187,8 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	slot->stack_wanted = 0;
 	slot->answer_time = 0;
 	slot->last_stack_time = 0;
+	slot->preempted_since = 0;
+	slot->preempted_last = 0;
 	slot->undetailed = 0;
 	slot->describing = SCHED_DESCRIBING_NOT;
 	slot->habit = 0;

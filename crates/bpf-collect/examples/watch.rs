@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         publish_threads: false,
         system_calls: std::env::args().nth(4).is_some(),
         kernel_halves: false,
+        preemptions: false,
         event: Default::default(),
     };
     let mut storage = Storage::default();

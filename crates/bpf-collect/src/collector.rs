@@ -34,6 +34,8 @@ pub struct SchedSettings {
     pub stack_period_ns: u64,
     /// The stack of a wait has its kernel half also where the system call's arguments say all about it.
     pub kernel_halves: bool,
+    /// Record each preemption with the stack that it met: half a millisecond apart at least in one thread.
+    pub preemptions: bool,
     /// What samples are taken by.
     pub event: SampledEvent,
     /// Frames of a stack, at most [`SchedSettings::MAX_STACK_DEPTH`].
@@ -153,6 +155,7 @@ impl<'a> SchedCollector<'a> {
             constants.wait_budget = settings.wait_budget;
             constants.stack_period = settings.stack_period_ns;
             constants.kernel_halves = settings.kernel_halves;
+            constants.with_preemptions = settings.preemptions && settings.stacks;
             constants.stack_depth = settings.stack_depth.clamp(1, SchedSettings::MAX_STACK_DEPTH);
             constants.per_process = settings.per_process.into();
             constants.with_waits = settings.waits.into();

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::skeleton::types::{
-    sched_application, sched_brief, sched_sample, sched_slot, sched_task, sched_unknown_code, sched_wait,
-    system_call_state, system_call_sum,
+    sched_application, sched_brief, sched_preempted, sched_sample, sched_slot, sched_task, sched_unknown_code,
+    sched_wait, system_call_state, system_call_sum,
 };
 
 /// A C structure of integers and arrays of them.
@@ -27,6 +27,8 @@ unsafe impl Plain for sched_sample {}
 unsafe impl Plain for sched_unknown_code {}
 // SAFETY: as above.
 unsafe impl Plain for sched_brief {}
+// SAFETY: as above.
+unsafe impl Plain for sched_preempted {}
 
 // SAFETY: as above (function_time.h).
 unsafe impl Plain for crate::function_time::types::bss {}

@@ -5,7 +5,9 @@ use std::ffi::c_char;
 use crate::plain::read;
 use crate::skeleton::types;
 
-pub use types::{sched_brief, sched_lost, sched_object, sched_sample, sched_task, sched_unknown_code, sched_wait};
+pub use types::{
+    sched_brief, sched_lost, sched_object, sched_preempted, sched_sample, sched_task, sched_unknown_code, sched_wait,
+};
 
 /// `enum sched_record_type`.
 pub mod record_type {
@@ -21,6 +23,8 @@ pub mod record_type {
     pub const UNKNOWN_CODE: u32 = 5;
     /// [`super::sched_brief`]
     pub const BRIEF: u32 = 6;
+    /// [`super::sched_preempted`]
+    pub const PREEMPTED: u32 = 7;
 }
 
 /// `enum sched_task_event`.
@@ -100,6 +104,8 @@ pub enum Record<'a> {
     UnknownCode(sched_unknown_code),
     /// Short waits of a thread that are not told one by one.
     Brief(sched_brief),
+    /// A thread lost its processor, could have gone on, and got one again.
+    Preempted(sched_preempted),
 }
 
 /// A call stack as addresses.
@@ -177,6 +183,7 @@ impl<'a> Record<'a> {
             record_type::SAMPLE => read(bytes).map(Self::Sample),
             record_type::UNKNOWN_CODE => read(bytes).map(Self::UnknownCode),
             record_type::BRIEF => read(bytes).map(Self::Brief),
+            record_type::PREEMPTED => read(bytes).map(Self::Preempted),
             _ => None,
         };
         record.ok_or(MalformedRecord { kind, bytes: bytes.len() })
@@ -215,7 +222,7 @@ mod tests {
 
     #[test]
     fn short_and_unknown_records_are_refused() {
-        for kind in 0..8_u32 {
+        for kind in 0..9_u32 {
             for size in 0..600 {
                 let mut bytes = vec![0_u8; size];
                 bytes.iter_mut().zip(kind.to_ne_bytes()).for_each(|(byte, value)| *byte = value);
@@ -226,6 +233,7 @@ mod tests {
                     record_type::SAMPLE => size_of::<sched_sample>(),
                     record_type::UNKNOWN_CODE => size_of::<sched_unknown_code>(),
                     record_type::BRIEF => size_of::<sched_brief>(),
+                    record_type::PREEMPTED => size_of::<sched_preempted>(),
                     _ => usize::MAX,
                 };
                 assert_eq!(Record::decode(&bytes).is_ok(), size >= least, "type {kind}, {size} bytes");

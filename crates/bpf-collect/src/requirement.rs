@@ -77,6 +77,7 @@ fn trial() -> SchedSettings {
         min_parallelism: 1,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         kernel_halves: false,
+        preemptions: false,
         event: Default::default(),
         wait_budget: 0,
         stack_depth: 16,

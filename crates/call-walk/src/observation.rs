@@ -7,9 +7,11 @@ use transect_profile_model::Metric;
 pub enum State {
     /// Was on a processor.
     On,
-    /// Was ready to run without one, after a wait. (What is in the exact total beyond that is preemption, and divided as
-    /// the time on processors is.)
+    /// Was ready to run without one, after a wait.
     Runnable,
+    /// Was ready to run, after it had lost its processor there. (What is in the exact total beyond that and what followed
+    /// waits is divided as the time on processors is.)
+    Preempted,
     /// Was blocked.
     Blocked,
     /// Not time but the metric's own unit: faults, cycles, misses, or time weighted by criticality.
@@ -36,7 +38,7 @@ impl Split {
     pub(crate) fn add_to(&mut self, state: State, ns: f64) {
         match state {
             State::On => self.on_ns += ns,
-            State::Runnable => self.runnable_ns += ns,
+            State::Runnable | State::Preempted => self.runnable_ns += ns,
             State::Blocked => self.blocked_ns += ns,
             State::Weight => {}
         }
@@ -108,6 +110,11 @@ pub(crate) struct Seen {
 }
 
 impl State {
+    /// Measured one by one, so that what was seen is a lower bound; otherwise samples stand for what is between them.
+    pub(crate) fn is_measured(self) -> bool {
+        matches!(self, Self::Blocked | Self::Runnable | Self::Preempted)
+    }
+
     /// Whether it counts in a tree of that unit.
     pub(crate) fn counts_in(self, unit: Unit) -> bool {
         match unit {
@@ -122,7 +129,7 @@ impl Split {
     pub(crate) fn of(&self, state: State) -> f64 {
         match state {
             State::On => self.on_ns,
-            State::Runnable => self.runnable_ns,
+            State::Runnable | State::Preempted => self.runnable_ns,
             State::Blocked => self.blocked_ns,
             State::Weight => 0.0,
         }

@@ -36,7 +36,7 @@ impl CallTree {
                 let amount = division.exact * seen.amount / division.seen.amount;
                 let node = &mut self.nodes[*node as usize];
                 node.own.add_to(part.state(), amount);
-                node.waits_ns += if part.is_measured() { amount } else { 0.0 };
+                node.waits_ns += if part.is_wait() { amount } else { 0.0 };
                 node.own_total += if counts { amount } else { 0.0 };
             }
             if counts {
@@ -79,10 +79,8 @@ impl CallTree {
             }
         }
         // Samples stand for all the time between them; waits for themselves, and for those without a stack.
-        let unseen = match part.is_measured() && !division.borrowed {
-            true => (division.exact - division.seen.amount).max(0.0),
-            false => division.exact,
-        };
+        let measured = if division.borrowed { 0.0 } else { division.measured };
+        let unseen = (division.exact - measured).max(0.0);
         for node in touched {
             let seen = std::mem::take(&mut inclusive[node as usize]);
             let variance = ratio_variance(&seen, &division.seen);

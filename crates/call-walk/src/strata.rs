@@ -31,13 +31,14 @@ impl Part {
         match self {
             Self::On => State::On,
             Self::Blocked => State::Blocked,
-            Self::Woken | Self::Preempted => State::Runnable,
+            Self::Woken => State::Runnable,
+            Self::Preempted => State::Preempted,
             Self::Weight => State::Weight,
         }
     }
 
-    /// Measured one by one, so that what was seen is a lower bound; otherwise samples stand for what is between them.
-    pub fn is_measured(self) -> bool {
+    /// Waiting, and what follows it.
+    pub fn is_wait(self) -> bool {
         matches!(self, Self::Blocked | Self::Woken)
     }
 
@@ -45,6 +46,7 @@ impl Part {
         match state {
             State::On => Self::On,
             State::Runnable => Self::Woken,
+            State::Preempted => Self::Preempted,
             State::Blocked => Self::Blocked,
             State::Weight => Self::Weight,
         }
@@ -58,6 +60,8 @@ pub(crate) struct Division {
     pub exact: f64,
     /// Nothing was seen in it: `cells` are from elsewhere.
     pub borrowed: bool,
+    /// Of `seen`, what was measured one by one.
+    pub measured: f64,
     /// All of `cells`.
     pub seen: Seen,
     /// What was seen where.
@@ -70,8 +74,8 @@ impl Division {
         self.cells.push((node, seen));
     }
 
-    fn is_thin(&self, part: Part) -> bool {
-        self.seen.count < ENOUGH && !(part.is_measured() && self.seen.amount >= NEARLY_ALL * self.exact)
+    fn is_thin(&self) -> bool {
+        self.seen.count < ENOUGH && self.measured < NEARLY_ALL * self.exact
     }
 }
 
@@ -94,6 +98,7 @@ pub(crate) fn divide(tree: &mut CallTree, exact: &ExactTotals) -> Vec<(Part, Div
         let division = divisions.entry((Some(thread), stratum, Part::seen_as(state))).or_default();
         division.add(node, seen);
         division.exact = division.seen.amount;
+        division.measured = if state.is_measured() { division.seen.amount } else { 0.0 };
     }
     for (&thread, totals) in &exact.threads {
         for part in [Part::On, Part::Blocked, Part::Woken] {
@@ -106,9 +111,10 @@ pub(crate) fn divide(tree: &mut CallTree, exact: &ExactTotals) -> Vec<(Part, Div
     tell_preempted(&mut divisions, exact);
     let mut pooled = Divisions::new();
     for (key, division) in divisions.into_iter().filter(|(_, division)| division.exact > 0.0) {
-        if division.is_thin(key.2) {
+        if division.is_thin() {
             let pool = pooled.entry((None, key.1, key.2)).or_default();
             pool.exact += division.exact;
+            pool.measured += division.measured;
             division.cells.into_iter().for_each(|(node, seen)| pool.add(node, seen));
         } else {
             pooled.insert(key, division);
@@ -137,7 +143,7 @@ fn set_times(divisions: &mut Divisions, thread: u32, totals: &ThreadTotals, part
         let key = (Some(thread), Stratum::SystemCall(number), part);
         let mut time = call.split.of(part.state()).max(0.0);
         // An open call may not be in the total, though its wait is seen.
-        if part.is_measured() {
+        if part.is_wait() {
             time = time.max(divisions.get(&key).map_or(0.0, |division| division.seen.amount));
         }
         calls.push((key, time));
@@ -153,7 +159,8 @@ fn set_times(divisions: &mut Divisions, thread: u32, totals: &ThreadTotals, part
     }
 }
 
-/// Divides the time ready to run: what follows waits is known, or else was seen as far as they were; the rest is preemption.
+/// Divides the time ready to run: what follows waits is known, or else was seen as far as they were; the rest is preemption,
+/// and what was not seen of it happened where the thread runs.
 fn tell_preempted(divisions: &mut Divisions, exact: &ExactTotals) {
     let ready: Vec<Key> = divisions.keys().filter(|key| key.2 == Part::Woken).copied().collect();
     for (thread, stratum, part) in ready {
@@ -175,7 +182,13 @@ fn tell_preempted(divisions: &mut Divisions, exact: &ExactTotals) {
             // It follows waits, if none of which it was seen to follow.
             (woken.cells, woken.seen, woken.borrowed) = (waits.cells, waits.seen, true);
         }
-        divisions.insert((thread, stratum, Part::Preempted), Division { exact: preempted, ..running });
+        let division = divisions.entry((thread, stratum, Part::Preempted)).or_default();
+        division.exact = preempted;
+        let unseen = (preempted - division.measured).max(0.0) / running.seen.amount.max(f64::MIN_POSITIVE);
+        for (node, seen) in running.cells.into_iter().filter(|_| unseen > 0.0) {
+            let (amount, squares) = (seen.amount * unseen, seen.squares * unseen * unseen);
+            division.add(node, Seen { amount, squares, ..seen });
+        }
     }
 }
 
@@ -187,7 +200,7 @@ fn borrow(tree: &mut CallTree, stratum: Stratum, part: Part) -> Vec<(NodeId, f64
     };
     // The same elsewhere in the group; who is ready to run was preempted where it ran, or woken where it slept.
     let like = match part {
-        Part::Preempted => &[State::On, State::Runnable, State::Blocked][..],
+        Part::Preempted => &[State::Preempted, State::On, State::Runnable, State::Blocked][..],
         other => &[other.state()],
     };
     for like in like {

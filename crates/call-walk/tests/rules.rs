@@ -389,6 +389,22 @@ fn preemption_is_where_the_program_runs_and_not_where_it_waits() {
 }
 
 #[test]
+fn preemption_that_was_seen_stays_where_it_was() {
+    // Long ones in one function, and of the 1,000 ms ready to run 100 that nobody saw.
+    let mut tree = CallTree::new(Unit::Wall);
+    let (often, long) = ([user(0), user(1)], [user(0), user(2)]);
+    see(&mut tree, &often, State::On, 1.0, 90);
+    see(&mut tree, &long, State::On, 1.0, 10);
+    see(&mut tree, &often, State::Preempted, 10.0, 20);
+    see(&mut tree, &long, State::Preempted, 100.0, 7);
+    tree.post_stratify(&exact(split(100.0, 1000.0, 0.0), &[]));
+    let at = |stack: &[Function]| tree.node(node(&tree, stack)).inclusive.runnable_ns / MS;
+    assert!((at(&often) - (200.0 + 90.0)).abs() < 0.01, "{}", at(&often));
+    assert!((at(&long) - (700.0 + 10.0)).abs() < 0.01, "{}", at(&long));
+    assert!(tree.node(node(&tree, &often)).waits_ns == 0.0, "nobody waits there");
+}
+
+#[test]
 fn time_ready_after_waits_without_a_stack_is_waited_too() {
     // Bursts of brief waits, of which each first one has a stack, and a late start after each last one.
     let mut tree = CallTree::new(Unit::Wall);

@@ -77,6 +77,7 @@ pub fn try_kinds() -> Vec<(KernelTiming, Result<f64, String>)> {
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         wait_budget: 0,
         kernel_halves: false,
+        preemptions: false,
         event: crate::SampledEvent::CpuClock,
         stack_depth: 1,
         sample_hz: 0,

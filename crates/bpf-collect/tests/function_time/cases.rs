@@ -34,6 +34,7 @@ fn settings() -> SchedSettings {
         waits: false,
         stacks: false,
         kernel_halves: false,
+        preemptions: false,
         event: Default::default(),
         publish_threads: false,
         system_calls: false,

@@ -20,6 +20,7 @@ pub fn settings() -> SchedSettings {
         min_parallelism: 2,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         kernel_halves: false,
+        preemptions: false,
         event: Default::default(),
         wait_budget: 0,
         stack_depth: 64,

@@ -360,7 +360,7 @@ pub fn settings() -> Settings {
 fn add(split: &mut transect_call_walk::Split, state: State, ns: f64) {
     match state {
         State::On => split.on_ns += ns,
-        State::Runnable => split.runnable_ns += ns,
+        State::Runnable | State::Preempted => split.runnable_ns += ns,
         State::Blocked => split.blocked_ns += ns,
         State::Weight => {}
     }

@@ -104,6 +104,8 @@ impl Collection {
             Record::Wait(wait) => self.wait(&wait),
             Record::Sample(sample) => self.sample(&sample),
             Record::Brief(brief) => self.brief(&brief),
+            // Criticality counts a thread that could go on as active; only a walk has these told.
+            Record::Preempted(_) => {}
             Record::UnknownCode(unknown) => {
                 let g = &mut self.gathered;
                 g.spaces.meet(unknown.tgid, unknown.address, &mut g.files);

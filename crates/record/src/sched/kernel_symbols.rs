@@ -96,10 +96,19 @@ pub fn is_switching(function: &str) -> bool {
         "perf_callchain",
         "bpf_overflow_handler",
         "__perf_event_overflow",
-        "preempt_schedule",
     ];
+    is_scheduler(function) || BEGINNINGS.iter().any(|beginning| function.starts_with(beginning))
+}
+
+/// The scheduler's own part of that: a thread leaves its processor there.
+pub fn is_scheduler(function: &str) -> bool {
     const NAMES: &[&str] = &["schedule", "__schedule", "schedule_preempt_disabled", "__schedule_loop"];
-    NAMES.contains(&function) || BEGINNINGS.iter().any(|beginning| function.starts_with(beginning))
+    NAMES.contains(&function) || function.starts_with("preempt_schedule")
+}
+
+/// The first function of an interrupt, not of a fault.
+pub fn is_interrupt(function: &str) -> bool {
+    function.starts_with("asm_") && !function.starts_with("asm_exc_")
 }
 
 /// Frames between the program and the system call: the same for every call, or there because calls are being counted; and the
@@ -120,6 +129,8 @@ pub fn is_entry_code(function: &str) -> bool {
         "__syscall_exit_to_user_mode_work",
         "exit_to_user_mode_prepare",
         "exit_to_user_mode_loop",
+        "irqentry_exit_to_user_mode",
+        "irqentry_exit",
         "entry_SYSCALL_compat_after_hwframe",
     ];
     NAMES.contains(&function) || function.starts_with("__x86_indirect_thunk_")
@@ -157,6 +168,8 @@ mod tests {
         assert!(is_below_the_wait("bpf_trampoline_6442538117"));
         assert!(is_below_the_wait("__schedule"));
         assert!(!is_below_the_wait("io_schedule"));
+        assert!(is_scheduler("preempt_schedule_irq") && !is_scheduler("schedule_timeout"));
+        assert!(is_interrupt("asm_sysvec_apic_timer_interrupt") && !is_interrupt("asm_exc_page_fault"));
         assert!(is_entry_code("do_syscall_64"));
         assert!(is_entry_code("__x86_indirect_thunk_rax"));
     }

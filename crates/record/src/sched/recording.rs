@@ -140,6 +140,7 @@ impl SchedRecording {
             min_parallelism: options.min_parallelism.unwrap_or(processors),
             stack_period_ns: SchedSettings::STACK_PERIOD_NS,
             kernel_halves: options.evidence,
+            preemptions: options.evidence,
             event: options.event,
             wait_budget: options.wait_budget,
             stack_depth: options.stack_depth,

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::{
-    FRACTION_BITS, Record, Stack, sched_sample, sched_task, sched_wait, stack_flags, task_event, waker_context,
+    FRACTION_BITS, Record, Stack, sched_preempted, sched_sample, sched_task, sched_wait, stack_flags, task_event,
+    waker_context,
 };
 use transect_bpf_collect::{Lost, MappingEvents, OpenThread, SampledEvent, SystemCallTotals};
 
@@ -68,6 +69,8 @@ pub(crate) struct Sum {
     pub waits: Times,
     /// Times without a processor that followed waits.
     pub runnable: Times,
+    /// Times without a processor after it was lost there.
+    pub preempted: Times,
     /// Weights: of the event that was sampled or, by time, criticality of the samples, and idle time of the application
     /// that the waits ended, ns.
     pub critical: Times,
@@ -79,6 +82,7 @@ impl Sum {
         self.samples.add(&other.samples);
         self.waits.add(&other.waits);
         self.runnable.add(&other.runnable);
+        self.preempted.add(&other.preempted);
         self.critical.add(&other.critical);
     }
 }
@@ -163,6 +167,8 @@ pub(crate) struct Gatherer {
     sums: HashMap<SumKey, Sum>,
     /// Stack of each thread's last wait, which what it then waits for a processor belongs to.
     last_waits: HashMap<u32, SumKey>,
+    /// Of each thread's time without a processor since its last wait, what preemptions were told of, ns.
+    preempted: HashMap<u32, u64>,
     waits: WaitsSeen,
     /// Waits under way of which a part was counted: their begin, and up to when.
     counted: HashMap<u32, (u64, u64)>,
@@ -205,6 +211,7 @@ impl Gatherer {
             Record::Sample(sample) => self.sample(sample),
             // The walk has every wait told.
             Record::Brief(_) => {}
+            Record::Preempted(preempted) => self.preempted(preempted),
             Record::UnknownCode(unknown) => self.spaces.meet(unknown.tgid, unknown.address, &mut self.files),
         }
     }
@@ -298,11 +305,13 @@ impl Gatherer {
 
     fn wait(&mut self, record: &sched_wait) {
         let key = SumKey { task: record.task, stack: self.number(record.stack), call: record.call };
-        if record.slice_begin != 0 && record.slice_begin < record.begin && record.slice_runnable_ns > 0 {
+        let preempted = self.preempted.remove(&record.task).unwrap_or(0);
+        let woken_ns = record.slice_runnable_ns.saturating_sub(preempted);
+        if record.slice_begin != 0 && record.slice_begin < record.begin && woken_ns > 0 {
             let on_ns = (record.begin - record.slice_begin).saturating_sub(record.slice_runnable_ns);
             let before = self.last_waits.get(&record.task).copied().filter(|_| on_ns < PREEMPTED_AFTER_NS);
             if let Some(before) = before {
-                let runnable = Times::one(record.slice_runnable_ns);
+                let runnable = Times::one(woken_ns);
                 self.add(before, Sum { runnable, ..Sum::default() });
             }
         }
@@ -316,6 +325,13 @@ impl Gatherer {
         let critical = Times::one(idle);
         self.add(key, Sum { waits, critical, ..Sum::default() });
         self.note(key, record, record.end.saturating_sub(record.begin));
+    }
+
+    fn preempted(&mut self, record: &sched_preempted) {
+        let ns = record.end.saturating_sub(record.begin);
+        *self.preempted.entry(record.task).or_default() += ns;
+        let key = SumKey { task: record.task, stack: self.number(record.stack), call: record.call };
+        self.add(key, Sum { preempted: Times::one(ns), ..Sum::default() });
     }
 
     /// A wait that is under way counts up to now.

@@ -7,7 +7,9 @@ use transect_profile_model::{ComponentId, Space, StackFrame};
 
 use super::evidence::NewStack;
 use crate::sched::call_stack::StackNumber;
-use crate::sched::kernel_symbols::{SymbolSource, UNNAMED, is_entry_code, is_switching, shown};
+use crate::sched::kernel_symbols::{
+    SymbolSource, UNNAMED, is_entry_code, is_interrupt, is_scheduler, is_switching, shown,
+};
 use crate::sched::mapped_file::{MappedFile, MappedFiles};
 use crate::sched::naming::Naming;
 use crate::sched::place::Place;
@@ -125,13 +127,17 @@ impl Frames {
         }
         self.cut_beginning(&mut user);
         let mut kernel: Vec<PathStep> = Vec::with_capacity(stack.kernel.len());
-        let mut held = false;
+        let (mut held, mut switched) = (false, false);
         for place in &stack.kernel {
             let name = self.naming.kernel_entry(*place).map_or(UNNAMED, |(_, name)| name).to_owned();
             self.naming.hidden += i64::from(name == UNNAMED);
             held |= name == "ptrace_stop";
+            switched |= is_scheduler(&name);
             if is_switching(&name) {
                 // Leaf first: what is below the switch goes, and the switch too.
+                kernel.clear();
+            } else if switched && is_interrupt(&name) {
+                // Nobody sleeps in one: on its way back the thread was preempted, in what it had come into.
                 kernel.clear();
             } else if !is_entry_code(&name) && name != "x64_sys_call" {
                 let step = self.kernel_step(*place, &name);
@@ -334,7 +340,7 @@ impl Frames {
     fn cut_to_interrupt(&self, kernel: &mut Vec<PathStep>) {
         let interrupt = kernel.iter().rposition(|step| {
             let named = &self.functions[step.function as usize];
-            matches!(named.function, Function::Exception { .. }) && !named.name.starts_with("asm_exc_")
+            matches!(named.function, Function::Exception { .. }) && is_interrupt(&named.name)
         });
         if let Some(first) = interrupt {
             kernel.drain(..first);

@@ -43,7 +43,7 @@ impl JoinedTree {
         };
         let samples = sum.samples.count as f64;
         let on = Times { count: sum.samples.count, ns: samples * period_ns, squares: samples * period_ns * period_ns };
-        let weight = on.ns + sum.waits.ns + sum.runnable.ns;
+        let weight = on.ns + sum.waits.ns + sum.runnable.ns + sum.preempted.ns;
         for (node, line) in lines {
             *self.lines[node as usize].entry(line).or_default() += weight;
         }
@@ -54,7 +54,12 @@ impl JoinedTree {
         };
         let observed: &[(State, &Times)] = match self.tree.unit {
             Unit::Weight => &[(State::Weight, &sum.critical)],
-            _ => &[(State::On, &on), (State::Blocked, &sum.waits), (State::Runnable, &sum.runnable)],
+            _ => &[
+                (State::On, &on),
+                (State::Blocked, &sum.waits),
+                (State::Runnable, &sum.runnable),
+                (State::Preempted, &sum.preempted),
+            ],
         };
         for &(state, times) in observed {
             let observation = Observation { thread: key.task, state, amount: times.ns };

@@ -32,6 +32,7 @@ fn record(program: &Program, timing: Timing) -> Option<(Profile, BTreeMap<i32, f
         publish_threads: true,
         system_calls: false,
         kernel_halves: false,
+        preemptions: false,
         event: Default::default(),
     };
     let (requests, inbox) = channel::<(i32, std::sync::mpsc::Sender<()>)>();

@@ -36,6 +36,7 @@ fn settings() -> SchedSettings {
         min_parallelism: 3,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         kernel_halves: false,
+        preemptions: false,
         event: Default::default(),
         wait_budget: 0,
         stack_depth: 64,

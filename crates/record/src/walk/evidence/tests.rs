@@ -58,6 +58,21 @@ fn time_ready_after_a_wait_is_that_waits() {
 }
 
 #[test]
+fn time_after_a_preemption_is_no_waits() {
+    let mut gatherer = Gatherer::default();
+    gatherer.accept(&wait(77, FSYNC, None, 0, 10));
+    let preempted =
+        sched_preempted { task: TASK, begin: 13 * MS, end: 17 * MS, stack: 9, call: OUTSIDE, ..Default::default() };
+    gatherer.accept(&Record::Preempted(preempted));
+    // Ready for 6 ms in this slice: 2 of them after the wait.
+    gatherer.accept(&wait(77, FSYNC, Some((10, 6)), 18, 20));
+    gatherer.accept(&wait(77, FSYNC, Some((20, 1)), 22, 23));
+    let sums = sums(&mut gatherer, Vec::new());
+    assert_eq!(sums[&(2, OUTSIDE)].preempted.ns as u64 / MS, 4);
+    assert_eq!(sums[&(1, FSYNC)].runnable.ns as u64 / MS, 2 + 1);
+}
+
+#[test]
 fn a_wait_under_way_counts_once_in_all() {
     let mut gatherer = Gatherer::default();
     let mut whole = Times::default();

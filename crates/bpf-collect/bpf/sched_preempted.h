@@ -1,0 +1,53 @@
+/*
+ * Preemption: a thread loses its processor although it could go on. The stack at which it lost it holds the time until it
+ * gets one again, which samples can't tell: they are taken of threads that run.
+ */
+#ifndef TRANSECT_SCHED_PREEMPTED_H
+#define TRANSECT_SCHED_PREEMPTED_H
+
+#include "kernel_types.h"
+#include <bpf/bpf_helpers.h>
+#include "sched_maps.h"
+#include "sched_stack.h"
+#include "system_call_state.h"
+
+#define PREEMPTED_PERIOD 500000 /* ns: a thread's stacks are this far apart; one that yields in a loop does so all the time */
+
+/* The current thread leaves its processor, and stays ready to run. */
+static __noinline int begin_preempted(void *context, struct sched_slot *slot, struct task_struct *task, __u64 now)
+{
+	struct user_registers user;
+
+	if (now - slot->preempted_last < PREEMPTED_PERIOD)
+		return 0;
+	registers_of(task, &user);
+	slot->preempted_stack = take_stack(context, true, slot->tgid, &user);
+	slot->preempted_call = open_call(task, slot);
+	slot->preempted_last = now;
+	slot->preempted_since = now;
+	return 0;
+}
+
+/* It has a processor again. */
+static __noinline int end_preempted(struct sched_slot *slot, __u64 now)
+{
+	struct sched_preempted *record;
+
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (record) {
+		record->type = SCHED_RECORD_PREEMPTED;
+		record->task = slot->task;
+		record->begin = slot->preempted_since;
+		record->end = now;
+		record->stack = slot->preempted_stack;
+		record->call = slot->preempted_call;
+		record->unused = 0;
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	} else {
+		__sync_fetch_and_add(&lost.samples, 1);
+	}
+	slot->preempted_since = 0;
+	return 0;
+}
+
+#endif

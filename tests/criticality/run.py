@@ -67,20 +67,15 @@ def test_schedules(results, tool, build):
 
 def test_seeded(results, tool, build, folder, rounds, timing):
     """Each bottleneck once for place, kind and holder, then its fix; goals are shares over all of them."""
-    share = {"place": [], "kind": [], "object": []}
+    share, put_off = {"place": [], "kind": [], "object": []}, {"place": 0, "kind": 0, "object": 0}
     right_holders = all_holders = 0
     what_if = []
     for name in seeded.NAMES:
         if not results.wanted(f"seeded {name}"):
             continue
         try:
-            answer = seeded.recorded(tool, name, build, folder)
-            said = [seeded.said(answer, answer.truth())] if answer.truth() and answer.rows else []
-            # Others that take a processor from the bottleneck's threads make another wait the longest: two runs more may
-            # say that it was that, and what most runs say counts.
-            if said and any(said[0].values()):
-                again = [seeded.recorded(tool, name, build, folder) for _ in range(2)]
-                said += [seeded.said(one, one.truth()) for one in again if one.truth() and one.rows]
+            # Others that take a processor from the bottleneck's threads make another wait the longest.
+            answer, verdicts = seeded.judged(tool, name, build, folder)
         except (subprocess.TimeoutExpired, OSError, ValueError) as error:
             results.judge(f"seeded {name}", [str(error)[:300]])
             continue
@@ -94,11 +89,12 @@ def test_seeded(results, tool, build, folder, rounds, timing):
             for what in share:
                 share[what].append(False)
             continue
-        for what in said[0]:
-            right = sum(one[what] is None for one in said)
-            share[what].append(2 * right > len(said))
-            if said[0][what]:
-                print(f"   wrong {what} of {name}: {said[0][what]}; right in {right} of {len(said)} runs")
+        for what, right in verdicts.items():
+            if right is None:
+                results.absent(f"seeded {name}: {what}", "others have the processors")
+                put_off[what] += 1
+            else:
+                share[what].append(right)
         held = seeded.holders(answer, truth)
         if held:
             right_holders, all_holders = right_holders + held[0], all_holders + held[1]
@@ -119,6 +115,8 @@ def test_seeded(results, tool, build, folder, rounds, timing):
             reached = sum(share[what]) / len(share[what])
             results.judge(f"seeded: right {what} in {sum(share[what])} of {len(share[what])}",
                           [] if reached >= goal else [f"{reached:.0%}, goal {goal:.0%}"])
+        if put_off[what] > 4:
+            results.judge(f"seeded: {what}", [f"wrong in {put_off[what]} while others had the processors: too many to be their doing"])
     if all_holders:
         reached = right_holders / all_holders
         results.judge(f"seeded: right holder in {right_holders} of {all_holders} waits",

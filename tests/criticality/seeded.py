@@ -2,6 +2,7 @@
 fix applied."""
 import json
 import os
+import resource
 import socket
 import subprocess
 
@@ -11,6 +12,9 @@ NAMES = ["hot-mutex-short", "hot-mutex-long", "rwlock-writers", "condition-storm
          "unbalanced-pipeline", "fsync-commit", "slow-peer", "page-faults", "spin-wait", "run-queue", "serial-phase",
          "malloc-arena", "slow-child", "directory-lock", "pipe-ping-pong", "semaphore-pool", "forked-workers",
          "sleep-poll", "join-straggler"]
+
+# A run in which others had more of the processors than this is another program's as much as ours.
+DISTURBED = 0.1
 
 
 class Surroundings:
@@ -122,6 +126,61 @@ def said(answer, truth):
     if truth["object"]:
         complaints["object"] = named_object(answer, truth)
     return complaints
+
+
+def processor_ticks():
+    """(ticks of all processors, those at work for anyone or stolen)."""
+    with open("/proc/stat") as text:
+        user, nice, system, idle, waiting, *rest = (int(field) for field in text.readline().split()[1:9])
+    busy = user + nice + system + sum(rest)
+    return busy + idle + waiting, busy
+
+
+class Others:
+    """Share of the processors that others than what the block runs had meanwhile."""
+
+    def __enter__(self):
+        self.share, self.own, (self.all, self.busy) = 0.0, children_seconds(), processor_ticks()
+        return self
+
+    def __exit__(self, *_):
+        every, busy = processor_ticks()
+        own = (children_seconds() - self.own) * os.sysconf("SC_CLK_TCK")
+        self.share = max(0.0, busy - self.busy - own) / max(1, every - self.all)
+
+
+def children_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def told(tool, name, build, folder):
+    """One recording: the answer, and for each thing whether it is right, None where others put it off."""
+    with Others() as others:
+        answer = recorded(tool, name, build, folder)
+    truth = answer.truth()
+    if not truth or not answer.rows:
+        return answer, {}
+    complaints = said(answer, truth)
+    for what, complaint in complaints.items():
+        if complaint:
+            print(f"   wrong {what} of {name}: {complaint}; others had {others.share:.0%} of the processors")
+    disturbed = others.share > DISTURBED
+    return answer, {what: True if not complaint else None if disturbed else False for what, complaint in complaints.items()}
+
+
+def judged(tool, name, build, folder):
+    """The first answer, and for each thing whether it is right: what most of three runs say if the first is off. None if the
+    machine was never quiet enough for a wrong one to count."""
+    answer, first = told(tool, name, build, folder)
+    if all(first.values()):
+        return answer, first
+    runs = [first] + [told(tool, name, build, folder)[1] for _ in range(2)]
+    verdicts = {}
+    for what in first:
+        votes = [run.get(what, False) for run in runs]
+        verdicts[what] = True if votes.count(True) >= 2 else False if False in votes else None
+    return answer, verdicts
 
 
 def predicted(answer, truth):

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Compiles `tests/programs/NAME.c`, once for each set of options.
 pub fn compile(name: &str, options: &[&str]) -> PathBuf {
@@ -16,6 +17,21 @@ pub fn compile(name: &str, options: &[&str]) -> PathBuf {
     assert!(status.unwrap().success(), "{}", source.display());
     std::fs::rename(&temporary, &output).unwrap();
     output
+}
+
+/// As in `/proc/PID/stat`.
+pub fn state(pid: i32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
+}
+
+/// Waits until the process is in this state; a busy machine takes its time.
+pub fn wait_for_state(pid: i32, wanted: char) {
+    let patience = Instant::now() + Duration::from_secs(20);
+    while state(pid) != wanted {
+        assert!(Instant::now() < patience, "{pid} is in state {}, not {wanted}", state(pid));
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// A running program that answers a line with a line.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use transect_attach::{AttachError, Target};
 
-use crate::program::{Running, compile};
+use crate::program::{Running, compile, wait_for_state};
 
 #[test]
 fn sleepers_sleep_on() {
@@ -54,14 +54,10 @@ fn stops_are_short_under_eighty_threads() {
 #[test]
 fn a_stopped_process_stays_stopped() {
     let mut worker = Running::start(&compile("worker", &[]), &["3"]);
-    let state = |pid: i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
-    };
     let signal =
         |name: &str| assert!(Command::new("kill").args([name, &worker.pid().to_string()]).status().unwrap().success());
     signal("-STOP");
-    while state(worker.pid()) != 'T' {}
+    wait_for_state(worker.pid(), 'T');
     let target = Target::open(worker.pid()).unwrap();
     for _ in 0..10 {
         let mut stop = target.stop_one().unwrap();
@@ -70,11 +66,7 @@ fn a_stopped_process_stays_stopped() {
         drop(stop);
         drop(target.stop_all().unwrap());
         // It needs a processor for a moment to stop again.
-        let patience = std::time::Instant::now() + Duration::from_secs(5);
-        while state(worker.pid()) != 'T' && std::time::Instant::now() < patience {
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        assert_eq!(state(worker.pid()), 'T');
+        wait_for_state(worker.pid(), 'T');
     }
     signal("-CONT");
     assert!(worker.ask("?").ends_with(" 0 4"));
@@ -84,16 +76,15 @@ fn a_stopped_process_stays_stopped() {
 #[test]
 fn a_vfork_child_is_waited_for() {
     let program = compile("vfork", &[]);
-    let mut running = Running::start(&program, &["300"]);
-    std::thread::sleep(Duration::from_millis(30));
-    let target = Target::open(running.pid()).unwrap();
+    // It lives for so long after this moment, however late the rest comes.
     let began = Instant::now();
+    let mut running = Running::start(&program, &["300"]);
+    let target = Target::open(running.pid()).unwrap();
     drop(target.stop_all().unwrap());
-    assert!(began.elapsed() > Duration::from_millis(100), "{:?}", began.elapsed());
+    assert!(began.elapsed() >= Duration::from_millis(300), "{:?}", began.elapsed());
     assert_eq!(running.ask("?"), "here");
     drop(target);
     let forever = Running::start(&program, &["30000"]);
-    std::thread::sleep(Duration::from_millis(30));
     let target = Target::open(forever.pid()).unwrap();
     match target.stop_all().map(|_| ()) {
         Err(AttachError::Unstoppable { tid, .. }) => assert_eq!(tid, forever.pid()),
@@ -104,7 +95,7 @@ fn a_vfork_child_is_waited_for() {
 #[test]
 fn a_process_whose_first_thread_has_ended() {
     let mut running = Running::start(&compile("leaderless", &[]), &[]);
-    std::thread::sleep(Duration::from_millis(50));
+    wait_for_state(running.pid(), 'Z');
     let target = Target::open(running.pid()).unwrap();
     let mut stop = target.stop_one().unwrap();
     let address = stop.map_private(8192).unwrap();

@@ -7,8 +7,9 @@
 int main(int argc, char **argv) {
     long ms = atol(argv[1]);
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    write(1, "ready\n", 6);
     if (!vfork()) {
+        // The parent waits for it by now.
+        write(1, "ready\n", 6);
         syscall(SYS_nanosleep, &t, 0);
         _exit(0);
     }

@@ -75,7 +75,7 @@ fn main() {
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: plain calls.
-            unsafe { libc::alarm(120) };
+            unsafe { libc::alarm(300) };
             case();
             std::process::exit(0);
         }

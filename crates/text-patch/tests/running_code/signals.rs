@@ -47,8 +47,17 @@ pub fn parked_inside() {
         // SAFETY: two descriptors.
         assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
         std::thread::scope(|scope| {
-            let reader = scope.spawn(|| call(entry, pipe[0] as u32));
-            std::thread::sleep(Duration::from_millis(50));
+            let (send, receive) = std::sync::mpsc::channel();
+            let reader = scope.spawn(move || {
+                // SAFETY: plain call.
+                send.send(unsafe { libc::gettid() }).unwrap();
+                call(entry, pipe[0] as u32)
+            });
+            let file = format!("/proc/self/task/{}/syscall", receive.recv().unwrap());
+            let reads = format!("0 {:#x} ", pipe[0]);
+            while !std::fs::read_to_string(&file).unwrap().starts_with(&reads) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             let mut windows = [window(at, instructions, copy)];
             let report = applied(&mut windows, &policy(method));
             assert!(report.signalled == 1, "{report:?}");
@@ -62,9 +71,23 @@ pub fn parked_inside() {
 
 pub static INSIDE: AtomicBool = AtomicBool::new(false);
 pub static LEAVE: AtomicBool = AtomicBool::new(false);
+/// The instruction that holds the thread, and whether a signal came before the thread was there.
+pub static HELD: AtomicU64 = AtomicU64::new(0);
+pub static EARLY: AtomicBool = AtomicBool::new(false);
 
-pub extern "C" fn parking_handler(_: i32) {
-    INSIDE.store(true, Ordering::SeqCst);
+/// Whether the handler has interrupted the thread where it is held.
+fn is_inside(context: *mut libc::c_void) -> bool {
+    // SAFETY: the kernel's, for the time of the handler.
+    let at = unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] };
+    let inside = at as u64 == HELD.load(Ordering::SeqCst);
+    if inside { &INSIDE } else { &EARLY }.store(true, Ordering::SeqCst);
+    inside
+}
+
+pub extern "C" fn parking_handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if !is_inside(context) {
+        return;
+    }
     while !LEAVE.load(Ordering::SeqCst) {
         std::hint::spin_loop();
     }
@@ -86,8 +109,9 @@ pub fn parked_in_handler() {
             page.put(copy + 5, &transfer(JUMP, copy + 5, entry + 5).unwrap());
             INSIDE.store(false, Ordering::SeqCst);
             LEAVE.store(false, Ordering::SeqCst);
+            HELD.store(entry + 1, Ordering::SeqCst);
             let handler = if waiting { waiting_handler as *const () } else { parking_handler as *const () };
-            let flags = libc::SA_RESTART | if alternate { libc::SA_ONSTACK } else { 0 };
+            let flags = libc::SA_RESTART | libc::SA_SIGINFO | if alternate { libc::SA_ONSTACK } else { 0 };
             handle(libc::SIGUSR1, handler as usize, flags);
             std::thread::scope(|scope| {
                 let (send, receive) = std::sync::mpsc::channel();
@@ -106,11 +130,13 @@ pub fn parked_in_handler() {
                     result
                 });
                 let thread = receive.recv().unwrap();
-                std::thread::sleep(Duration::from_millis(20));
-                // SAFETY: a live thread.
-                unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
                 while !INSIDE.load(Ordering::SeqCst) {
-                    std::hint::spin_loop();
+                    EARLY.store(false, Ordering::SeqCst);
+                    // SAFETY: a live thread.
+                    unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+                    while !INSIDE.load(Ordering::SeqCst) && !EARLY.load(Ordering::SeqCst) {
+                        std::thread::yield_now();
+                    }
                 }
                 std::thread::sleep(Duration::from_millis(20));
                 let mut windows = [window(entry, instructions, copy)];
@@ -123,8 +149,10 @@ pub fn parked_in_handler() {
     }
 }
 
-pub extern "C" fn waiting_handler(_: i32) {
-    INSIDE.store(true, Ordering::SeqCst);
+pub extern "C" fn waiting_handler(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    if !is_inside(context) {
+        return;
+    }
     while !LEAVE.load(Ordering::SeqCst) {
         // SAFETY: plain call.
         unsafe { libc::usleep(100_000) };

@@ -129,7 +129,9 @@ pub fn without_membarrier() {
 /// The process' first thread is a zombie, and `/proc/self` knows little of the others.
 pub fn first_thread_ended() {
     std::thread::spawn(|| {
-        std::thread::sleep(Duration::from_millis(50));
+        while !std::fs::read_to_string("/proc/self/status").unwrap().contains("State:\tZ") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let page = Page::new(1 << 16);
         let mut windows = functions(&page, 20);
         page.seal();

@@ -1,6 +1,7 @@
 //! A profile that is rewritten all the time can be read all the time, by us and file by file.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use transect_analyze::synthetic::large;
@@ -15,29 +16,31 @@ fn readers_see_one_snapshot_or_the_next_never_a_mixture() {
     write(&path, &snapshots[0]).unwrap();
     let stop = AtomicBool::new(false);
     let until = Instant::now() + Duration::from_millis(1500);
-    let (reads, writes) = std::thread::scope(|scope| {
+    let reads = AtomicUsize::new(0);
+    let writes = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    let mut reads = 0;
                     while !stop.load(Ordering::Relaxed) {
                         let profile = read(&path).unwrap();
                         assert!(snapshots.contains(&profile), "a mixture was read");
-                        reads += 1;
+                        reads.fetch_add(1, Ordering::Relaxed);
                     }
-                    reads
                 })
             })
             .collect();
         let mut writes = 0;
-        while Instant::now() < until {
+        // On a busy machine a reader may come late.
+        let enough = |writes| writes > 1 && reads.load(Ordering::Relaxed) > 1;
+        while Instant::now() < until || !enough(writes) && !readers.iter().any(ScopedJoinHandle::is_finished) {
             writes += 1;
             write(&path, &snapshots[writes % 3]).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
-        let reads: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
-        (reads, writes)
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        writes
     });
+    let reads = reads.into_inner();
     assert!(reads > 1 && writes > 1, "{reads} reads during {writes} writes");
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 1, "temporary folders are gone");

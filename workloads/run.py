@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "../tests"))
+from recorded_program import Results  # noqa: E402
 
 
 @dataclass
@@ -120,42 +122,41 @@ def implausible(report):
                 yield f"{name}: {key} {row[key]}, threads lived {lived:.0f}"
 
 
+def attempt(options, workload, timing, folder):
+    """One recording: what is wrong with it, and where its views lead elsewhere: others at work on the machine can do that."""
+    profile = os.path.join(folder, f"{workload.argv[0]}-{len(workload.argv)}-{timing}")
+    shutil.rmtree(profile, ignore_errors=True)
+    argv = [os.path.join(options.build, workload.argv[0])] + workload.argv[1:] + workload.test_size
+    run = subprocess.run([options.transect, "record", "--quiet", "--timing", timing, "-o", profile, "--"] + argv,
+                         capture_output=True, text=True, timeout=300)
+    if run.returncode:
+        return [f"status {run.returncode}: {run.stderr[-300:]}"], []
+    shown = subprocess.run([options.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)
+    if shown.returncode:
+        return [f"report: {shown.stderr[-300:]}"], []
+    views = json.loads(shown.stdout)
+    wrong = list(implausible(views))
+    for caller, callee, api, count in truth(run.stdout):
+        got = sum(r["calls"] for r in views["flows"] if (r["caller"], r["callee"], r["api"]) == (caller, callee, api))
+        if got != count:
+            wrong.append(f"{caller} -> {api}: {got} calls, the program counted {count}")
+    elsewhere = workload.check(views)
+    findings = json.dumps(views["summary"])
+    if not any(word in findings for word in workload.words):
+        elsewhere.append(f"the summary names none of {workload.words}: {findings[:400]}")
+    return wrong, elsewhere
+
+
 def test(options):
     folder = tempfile.mkdtemp(prefix="transect-workloads-")
-    passed, failed = 0, 0
+    results = Results(options.only)
     for workload in WORKLOADS:
-        if options.only and options.only not in workload.name:
-            continue
         for timing in ("adaptive", "full"):
-            profile = os.path.join(folder, f"{workload.argv[0]}-{len(workload.argv)}-{timing}")
-            argv = [os.path.join(options.build, workload.argv[0])] + workload.argv[1:] + workload.test_size
-            run = subprocess.run([options.transect, "record", "--quiet", "--timing", timing, "-o", profile, "--"] + argv,
-                                 capture_output=True, text=True, timeout=300)
-            complaints = [] if run.returncode == 0 else [f"status {run.returncode}: {run.stderr[-300:]}"]
-            views = {}
-            if not complaints:
-                shown = subprocess.run([options.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)
-                if shown.returncode:
-                    complaints.append(f"report: {shown.stderr[-300:]}")
-                else:
-                    views = json.loads(shown.stdout)
-            if views:
-                for caller, callee, api, count in truth(run.stdout):
-                    got = sum(r["calls"] for r in views["flows"] if (r["caller"], r["callee"], r["api"]) == (caller, callee, api))
-                    if got != count:
-                        complaints.append(f"{caller} -> {api}: {got} calls, the program counted {count}")
-                complaints += workload.check(views) + list(implausible(views))
-                findings = json.dumps(views["summary"])
-                if not any(word in findings for word in workload.words):
-                    complaints.append(f"the summary names none of {workload.words}: {findings[:400]}")
-            if complaints:
-                failed += 1
-                print(f"FAILED: {workload.name} [{timing}]: " + "; ".join(complaints), flush=True)
-            else:
-                passed += 1
+            if results.wanted(workload.name):
+                results.judge_measured(f"{workload.name} [{timing}]", lambda: attempt(options, workload, timing, folder))
     shutil.rmtree(folder, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    print(f"{results.passed} passed, {results.failed} failed")
+    return 1 if results.failed else 0
 
 
 def wall(argv):

@@ -49,6 +49,33 @@ impl Program {
         command.env(ROLE, role).stdin(Stdio::piped());
         command
     }
+
+    /// Waits until it is at what it does from then on: all its threads are there, or it is in its read.
+    pub fn wait_until_at_work(self, pid: i32) {
+        let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        // A read (number 0) of the pipe, not of the standard input.
+        let reads = |call: String| call.starts_with("0 0x") && !call.starts_with("0 0x0 ");
+        wait_until("it is at work", || match self {
+            Self::Busy => threads() == BUSY_THREADS + 1,
+            Self::ReadsForever => std::fs::read_to_string(format!("/proc/{pid}/syscall")).is_ok_and(reads),
+            _ => panic!("{self:?} has an end"),
+        });
+    }
+}
+
+/// A machine that is busy takes its time.
+pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "not yet: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// As in `/proc/PID/stat`; none of a thread that is gone.
+pub fn thread_state(pid: i32, tid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
 }
 
 /// The role that this process was started for.
@@ -130,13 +157,14 @@ fn busy() {
 
 /// None begins before all are there, and none ends before all have had their time.
 fn computers(threads: usize) {
+    let first = std::process::id() as i32;
     let (there, over) = (Arc::new(Barrier::new(threads)), Arc::new(AtomicUsize::new(0)));
     let all: Vec<_> = (0..threads)
         .map(|_| {
             let (there, over) = (there.clone(), over.clone());
             std::thread::spawn(move || {
                 // Who made them waits for their end by then.
-                std::thread::sleep(Duration::from_millis(100));
+                wait_until("it waits for its threads", || thread_state(first, first) == Some('S'));
                 there.wait();
                 compute(Duration::from_millis(400));
                 over.fetch_add(1, Ordering::Relaxed);

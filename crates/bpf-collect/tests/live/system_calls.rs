@@ -104,30 +104,34 @@ pub fn now_and_then() -> Result<(), String> {
         SchedCollector::load(&mut storage, &with_system_calls(), |_| {}).map_err(|why| why.to_string())?;
     let mut child = Program::Busy.command().spawn().map_err(|why| why.to_string())?;
     drop(child.stdin.take());
-    std::thread::sleep(Duration::from_millis(100));
-    let mut step = |on: Option<bool>, first: bool| -> Result<(SystemCallTotals, SystemCallTotals), String> {
+    Program::Busy.wait_until_at_work(child.id() as i32);
+    // What was counted before and after a while that took so long, ns.
+    let mut step = |on: Option<bool>, first: bool| -> Result<(SystemCallTotals, SystemCallTotals, u64), String> {
         if first {
             collector.follow_process(child.id() as i32).map_err(|why| why.to_string())?;
         }
         if let Some(on) = on {
             collector.count_system_calls(on).map_err(|why| why.to_string())?;
         }
-        let before = collector.system_call_totals(now()).map_err(|why| why.to_string())?;
+        let begun = now();
+        let before = collector.system_call_totals(begun).map_err(|why| why.to_string())?;
         std::thread::sleep(Duration::from_millis(200));
         collector.consume().map_err(|why| why.to_string())?;
-        Ok((before, collector.system_call_totals(now()).map_err(|why| why.to_string())?))
+        let ended = now();
+        let after = collector.system_call_totals(ended).map_err(|why| why.to_string())?;
+        Ok((before, after, ended - begun))
     };
     let counted = |totals: &SystemCallTotals| totals.threads.iter().map(|thread| thread.counted.wall_ns()).sum::<u64>();
     let outcome = (|| {
-        let (_, on) = step(None, true)?;
-        let (before, after) = step(Some(false), false)?;
+        let (_, on, _) = step(None, true)?;
+        let (before, after, _) = step(Some(false), false)?;
         ensure(before == after, || format!("counted while it was off: {before:?}, then {after:?}"))?;
         ensure(counted(&after) > counted(&on), || "nothing was counted".to_owned())?;
-        let (again, last) = step(Some(true), false)?;
+        let (again, last, took) = step(Some(true), false)?;
         let threads = last.threads.len() as u64;
         let gained = counted(&last) - counted(&again);
-        ensure(gained > threads * 190_000_000 && gained < threads * 400_000_000, || {
-            format!("{gained} ns counted of {threads} threads in 200 ms")
+        ensure(gained > threads * took / 20 * 19 && gained < threads * took / 20 * 21, || {
+            format!("{gained} ns counted of {threads} threads in {took} ns")
         })?;
         let inside: u64 = last.calls.iter().map(|total| total.time.wall_ns()).sum();
         ensure(inside > 0 && inside < counted(&last), || format!("{inside} ns of {} in calls", counted(&last)))

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use predicates::prelude::*;
 use serde_json::Value;
@@ -118,9 +118,13 @@ fn measures_a_running_process_and_lets_it_run_on_needs_ptrace() {
     let json = measure(&["--functions", "*_work", "--format", "json"]);
     let none = measure(&["--functions", "no_such_function"]);
     let before = std::fs::read(format!("/proc/{pid}/stat")).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
+    let mut after = before.clone();
+    let begun = Instant::now();
+    while after == before && begun.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(20));
+        after = std::fs::read(format!("/proc/{pid}/stat")).unwrap();
+    }
     let alive = child.try_wait().unwrap().is_none();
-    let after = std::fs::read(format!("/proc/{pid}/stat")).unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(alive && before != after, "the process works on");

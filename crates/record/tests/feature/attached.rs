@@ -72,6 +72,14 @@ impl Running {
         }
         false
     }
+
+    fn wait_until(&self, what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !holds() {
+            assert!(Instant::now() < deadline, "not yet: {what}; {} bytes are changed", self.changed_bytes());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 impl Drop for Running {
@@ -150,19 +158,11 @@ fn a_recorder_that_is_killed_leaves_nothing_behind() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while running.changed_bytes() == 0 {
-        assert!(Instant::now() < deadline, "nothing was recorded");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    running.wait_until("it is recorded", || running.changed_bytes() > 0);
     std::thread::sleep(Duration::from_millis(100));
     recorder.kill().unwrap();
     recorder.wait().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while running.changed_bytes() != 0 {
-        assert!(Instant::now() < deadline, "{} bytes are changed", running.changed_bytes());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    running.wait_until("its text is clean", || running.changed_bytes() == 0);
     assert!(running.works());
     // And the next one can record.
     assert!(entries(&record_soon(&attach(running.pid())))[&vec![1]] > 10);
@@ -187,12 +187,16 @@ fn the_selection_changes_while_it_is_recorded() {
     let mut settings = attach(running.pid());
     settings.selection = Some(path.clone());
     settings.target = FeatureTarget::Attach { pid: running.pid(), duration: Some(Duration::from_secs(2)) };
-    let changer = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(900));
-        std::fs::write(&path, "# the inner one\nfeature C\n").unwrap();
+    let profile = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Once the first choice has been recorded for a while.
+            running.wait_until("it is recorded", || running.changed_bytes() > 0);
+            let begun = running.rounds();
+            running.wait_until("rounds are recorded", || running.rounds() > begun + 100);
+            std::fs::write(&path, "# the inner one\nfeature C\n").unwrap();
+        });
+        record_soon(&settings)
     });
-    let profile = record_soon(&settings);
-    changer.join().unwrap();
     let found = entries(&profile);
     assert!(found.get(&vec![1]).is_some_and(|entries| *entries > 0), "{found:?}");
     assert!(found.get(&vec![2]).is_some_and(|entries| *entries > 0), "{found:?}");

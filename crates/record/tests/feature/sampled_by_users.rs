@@ -107,8 +107,13 @@ fn samples_its_own_program() {
         judge(&outcome.profile);
     } else {
         let running = Running(Command::new(program).arg("1000000").stdin(Stdio::null()).spawn().unwrap());
-        std::thread::sleep(Duration::from_millis(300));
         let pid = running.0.id().cast_signed();
+        // Both threads are there; a busy machine takes its time to start them.
+        let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        while threads() < 2 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(300));
         let target = FeatureTarget::Attach { pid, duration: Some(Duration::from_secs(2)) };
         judge(&record(&settings(target, RegionMethod::Sample)).unwrap().profile);
     }

@@ -288,6 +288,16 @@ mod tests {
         let script = "trap 'exit 7' USR1; while :; do :; done";
         let mut child = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).spawn().unwrap();
         let pid = child.id().cast_signed();
+        // Before its trap is set (USR1 is bit 9) the signal would end it.
+        let caught = || {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap().to_owned();
+            u64::from_str_radix(&caught, 16).unwrap() & 1 << 9 != 0
+        };
+        let end = Instant::now() + Duration::from_secs(20);
+        while !caught() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let mut samples = StoppedSamples::start(pid, 500, false);
         let (mut records, mut taken) = (Vec::new(), 0);
         let end = Instant::now() + Duration::from_secs(20);

@@ -1,6 +1,7 @@
 //! What timing a call costs, measured in a few milliseconds at the start of a recording.
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 
 use transect_event_abi::probe_arena as arena;
 use transect_probe::Handler;
@@ -20,6 +21,9 @@ pub struct TimedCall {
     /// What switching a probe on and off again costs, the loss of the executing processor's prefetched code included.
     pub arming_ticks: f64,
 }
+
+/// The arena is the process' own: one measurement at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 const CALLS: u64 = 256;
 const ROUNDS: usize = 12;
@@ -46,6 +50,7 @@ pub fn fault_counted_call() -> TimedCall {
 }
 
 fn measure(enter: Handler, exit: Handler) -> Result<TimedCall, CalibrateError> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let base = shared_arena()?;
     let (bare, probed) = (Probed::new(Place::Entry)?, Probed::new(Place::Entry)?);
     probed.install();
@@ -107,13 +112,13 @@ pub struct ScopedCall {
 const USUAL_SCOPED: ScopedCall =
     ScopedCall { empty_ticks: 24.0, parent_ticks: 64.0, callee_ticks: 64.0, miss_ticks: 15.0 };
 
-/// Measures, in less than a millisecond; on one thread at a time. A process that may not make code gets the usual
-/// figures.
+/// Measures, in less than a millisecond. A process that may not make code gets the usual figures.
 pub fn scoped_call() -> ScopedCall {
     measure_scoped().unwrap_or(USUAL_SCOPED)
 }
 
 fn measure_scoped() -> Result<ScopedCall, CalibrateError> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let base = shared_arena()?;
     let (bare, probed) = (Probed::new(Place::Entry)?, Probed::new(Place::Entry)?);
     probed.install();
@@ -163,12 +168,19 @@ fn measure_scoped() -> Result<ScopedCall, CalibrateError> {
     })
 }
 
-/// This thread's entry: the only one in use here.
+/// This thread's entry: others of threads that measured before may be there, too.
 fn own_scope(base: u64) -> Option<&'static ThreadScope> {
     let scopes = (base + arena::CODE_OFFSET) as *const ThreadScope;
     // SAFETY: `shared_arena` maps the entries behind the arena, for ever; all fields are atomic.
     let mut all = (0..scope::THREADS).map(|index| unsafe { &*scopes.add(index) });
-    all.find(|scope| scope.parent_calls.load(Ordering::Relaxed) > 0)
+    all.find(|scope| scope.key.load(Ordering::Relaxed) == thread_pointer())
+}
+
+fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: the first word that a thread's register points to is that address.
+    unsafe { std::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags)) };
+    pointer
 }
 
 /// Samples and ticks of the arena's first site.
@@ -179,4 +191,22 @@ fn sums(base: u64) -> (u64, u64) {
         let counters = unsafe { &*((base + arena::SHARDS_OFFSET) as *const arena::SiteCounters).add(index) };
         (samples + counters.samples.load(Ordering::Relaxed), ticks + counters.ticks.load(Ordering::Relaxed))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At once and one after the other: what is measured of a thread is its own.
+    #[test]
+    fn threads_measure_the_same() {
+        for _ in 0..3 {
+            let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(scoped_call)).collect();
+            for thread in threads {
+                let cost = thread.join().unwrap();
+                assert!(cost.empty_ticks > 0.0 && cost.parent_ticks > cost.empty_ticks, "{cost:?}");
+                assert!(cost.callee_ticks > cost.miss_ticks && cost.miss_ticks > 0.0, "{cost:?}");
+            }
+        }
+    }
 }

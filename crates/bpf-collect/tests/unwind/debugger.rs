@@ -80,23 +80,36 @@ fn root_stacks_of_real_programs_are_those_of_gdb() {
         command.current_dir(crate::programs::folder());
         let mut child = command.args(&program[1..]).stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let pid = child.id() as i32;
-        std::thread::sleep(Duration::from_millis(1000));
-        taker.want(pid);
-        let end = Instant::now() + Duration::from_millis(800);
-        let stacks = taker.collect(Duration::from_secs(2), |_| Instant::now() > end);
-        let expected = gdb(pid, &script);
+        // On a busy machine it may start for longer than this: then it is looked at again.
+        let mut failures = Vec::new();
+        let agree = (0..3).any(|_| {
+            std::thread::sleep(Duration::from_millis(1000));
+            compare(&mut taker, pid, &script, program[0]).map_err(|why| failures.push(why)).is_ok()
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         taker.tables.remove_process(pid);
-        assert!(!expected.is_empty(), "gdb says nothing of {}", program[0]);
-        let mut ours: BTreeMap<i32, BTreeSet<Vec<u64>>> = BTreeMap::new();
-        for stack in stacks.into_iter().filter(|stack| stack.flags == COMPLETE) {
-            ours.entry(stack.tid).or_default().insert(stack.frames);
-        }
-        // gdb may have stopped a thread while it ran, for once; and some threads do not wake at all.
-        let waking = expected.iter().filter(|(tid, _)| ours.contains_key(tid)).count();
-        let same = expected.iter().filter(|(tid, frames)| ours.get(tid).is_some_and(|o| o.contains(*frames))).count();
-        println!("{}: {same} of {waking} threads that woke have gdb's stack", program[0]);
-        assert!(waking > 0 && same >= waking.saturating_sub(1).max(1), "{expected:x?}\n{ours:x?}");
+        assert!(agree, "{}", failures.join("\n"));
     }
+}
+
+/// Our stacks of a while, and gdb's behind it.
+fn compare(taker: &mut Taker, pid: i32, script: &PathBuf, name: &str) -> Result<(), String> {
+    taker.want(pid);
+    let end = Instant::now() + Duration::from_millis(800);
+    let stacks = taker.collect(Duration::from_secs(2), |_| Instant::now() > end);
+    let expected = gdb(pid, script);
+    if expected.is_empty() {
+        return Err(format!("gdb says nothing of {name}"));
+    }
+    let mut ours: BTreeMap<i32, BTreeSet<Vec<u64>>> = BTreeMap::new();
+    for stack in stacks.into_iter().filter(|stack| stack.flags == COMPLETE) {
+        ours.entry(stack.tid).or_default().insert(stack.frames);
+    }
+    // gdb may have stopped a thread while it ran, for once; and some threads do not wake at all.
+    let waking = expected.iter().filter(|(tid, _)| ours.contains_key(tid)).count();
+    let same = expected.iter().filter(|(tid, frames)| ours.get(tid).is_some_and(|o| o.contains(*frames))).count();
+    println!("{name}: {same} of {waking} threads that woke have gdb's stack");
+    let agrees = waking > 0 && same >= waking.saturating_sub(1).max(1);
+    if agrees { Ok(()) } else { Err(format!("{expected:x?}\n{ours:x?}")) }
 }

@@ -29,8 +29,19 @@ fn window(timer: &mut UserTimer, program: &Program, parent: &str, callees: &[&st
     (timing, program.truth(timer.last_window()))
 }
 
-fn near(what: &str, found: f64, truth: f64, points: f64) {
-    assert!((found - truth).abs() <= points / 100.0, "{what}: {found:.4}, in truth {truth:.4}");
+fn near(what: &str, found: f64, truth: f64, points: f64) -> Result<(), String> {
+    let close = (found - truth).abs() <= points / 100.0;
+    if close { Ok(()) } else { Err(format!("{what}: {found:.4}, in truth {truth:.4}")) }
+}
+
+/// On a crowded machine a thread may lose its processor between its own look at the clock and the call: where a window
+/// is off, two of three must agree.
+fn two_of_three(mut window: impl FnMut() -> Result<(), String>) {
+    let Err(first) = window() else { return };
+    eprintln!("off, and tried again: {first}");
+    for _ in 0..2 {
+        window().unwrap_or_else(|again| panic!("{first}; {again}"));
+    }
 }
 
 fn wall(timing: &Timing, callee: usize) -> f64 {
@@ -80,14 +91,18 @@ fn a_function_entered_once_has_its_whole_time_needs_ptrace() {
         let Some(program) = Program::start(threads, "plain") else { return };
         let Some(mut timer) = program.timer() else { return };
         for _ in 0..2 {
-            let (timing, truth) = window(&mut timer, &program, "forever", &["work", "first", "second"]);
-            near("forever", parent(&timing) / (timing.lasted_ns * threads as f64), 1.0, 1.0);
-            near("work", wall(&timing, 0) / parent(&timing), truth.work / truth.lasted / threads as f64, 2.0);
+            two_of_three(|| {
+                let (timing, truth) = window(&mut timer, &program, "forever", &["work", "first", "second"]);
+                near("forever", parent(&timing) / (timing.lasted_ns * threads as f64), 1.0, 1.0)?;
+                near("work", wall(&timing, 0) / parent(&timing), truth.work / truth.lasted / threads as f64, 2.0)
+            });
         }
         if threads == 1 {
-            let (timing, _) = window(&mut timer, &program, "main", &["forever"]);
-            near("main", parent(&timing) / timing.lasted_ns, 1.0, 1.0);
-            near("forever in main", wall(&timing, 0) / parent(&timing), 1.0, 1.0);
+            two_of_three(|| {
+                let (timing, _) = window(&mut timer, &program, "main", &["forever"]);
+                near("main", parent(&timing) / timing.lasted_ns, 1.0, 1.0)?;
+                near("forever in main", wall(&timing, 0) / parent(&timing), 1.0, 1.0)
+            });
         }
         timer.finish().unwrap();
         program.check();
@@ -98,9 +113,11 @@ fn a_function_entered_once_has_its_whole_time_needs_ptrace() {
 fn a_blocked_program_is_inside_main_needs_ptrace() {
     let Some(program) = Program::start(1, "blocked") else { return };
     let Some(mut timer) = program.timer() else { return };
-    let (timing, _) = window(&mut timer, &program, "main", &["work"]);
-    near("main", parent(&timing) / timing.lasted_ns, 1.0, 1.0);
-    assert_eq!(timing.callees[0].unwrap().calls, 0);
+    two_of_three(|| {
+        let (timing, _) = window(&mut timer, &program, "main", &["work"]);
+        assert_eq!(timing.callees[0].unwrap().calls, 0);
+        near("main", parent(&timing) / timing.lasted_ns, 1.0, 1.0)
+    });
     timer.finish().unwrap();
     program.check();
 }
@@ -109,10 +126,12 @@ fn a_blocked_program_is_inside_main_needs_ptrace() {
 fn what_is_called_too_often_is_not_timed_needs_ptrace() {
     let Some(program) = Program::start(1, "tiny") else { return };
     let Some(mut timer) = program.timer() else { return };
-    let (timing, truth) = window(&mut timer, &program, "work", &["first", "tiny"]);
-    assert_eq!(timing.callees[1], None);
-    assert_eq!(timing.untimed.last().unwrap().reason, UntimedReason::TooShort);
-    near("first", wall(&timing, 0) / parent(&timing), truth.first / truth.work, 3.0);
+    two_of_three(|| {
+        let (timing, truth) = window(&mut timer, &program, "work", &["first", "tiny"]);
+        assert_eq!(timing.callees[1], None);
+        assert_eq!(timing.untimed.last().unwrap().reason, UntimedReason::TooShort);
+        near("first", wall(&timing, 0) / parent(&timing), truth.first / truth.work, 3.0)
+    });
     timer.finish().unwrap();
     program.check();
 }
@@ -124,8 +143,10 @@ fn what_is_left_by_longjmp_is_not_timed_or_harmed_needs_ptrace() {
     let (timing, _) = window(&mut timer, &program, "jumps", &["spin"]);
     assert_eq!(timing.parent, None);
     assert!(matches!(timing.untimed.last().unwrap().reason, UntimedReason::Refused(_)), "{:?}", timing.untimed);
-    let (timing, truth) = window(&mut timer, &program, "work", &["first", "jumps"]);
-    near("first", wall(&timing, 0) / parent(&timing), truth.first / truth.work, 2.0);
+    two_of_three(|| {
+        let (timing, truth) = window(&mut timer, &program, "work", &["first", "jumps"]);
+        near("first", wall(&timing, 0) / parent(&timing), truth.first / truth.work, 2.0)
+    });
     timer.finish().unwrap();
     program.check();
 }
@@ -191,10 +212,12 @@ fn stops_are_short_needs_ptrace() {
 fn static_programs_are_timed_needs_ptrace() {
     let Some(program) = Program::start_with(1, "plain", &["-static"]) else { return };
     let Some(mut timer) = program.timer() else { return };
-    let (timing, truth) = window(&mut timer, &program, "work", &["first", "second"]);
-    near("first", wall(&timing, 0) / parent(&timing), truth.first / truth.work, 5.0);
-    let (timing, _) = window(&mut timer, &program, "main", &["work"]);
-    near("main", parent(&timing) / timing.lasted_ns, 1.0, 1.0);
+    two_of_three(|| {
+        let (timing, truth) = window(&mut timer, &program, "work", &["first", "second"]);
+        near("first", wall(&timing, 0) / parent(&timing), truth.first / truth.work, 5.0)?;
+        let (timing, _) = window(&mut timer, &program, "main", &["work"]);
+        near("main", parent(&timing) / timing.lasted_ns, 1.0, 1.0)
+    });
     timer.finish().unwrap();
     program.check();
 }

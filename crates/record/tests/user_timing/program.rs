@@ -116,7 +116,7 @@ impl Program {
 
     /// The text is the file's, nobody traces it, and it works on.
     pub fn check(&self) {
-        assert!(texts_are_the_files(self.pid()), "jumps are left in its text");
+        assert_eq!(changed_text(self.pid()), None, "jumps are left in its text");
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
         assert!(status.contains("TracerPid:\t0"), "{status}");
         let before = self.calls();
@@ -141,12 +141,17 @@ impl Drop for Program {
 
 /// Whether all executable mappings of files hold the files' bytes.
 pub fn texts_are_the_files(pid: i32) -> bool {
+    changed_text(pid).is_none()
+}
+
+/// The first place where one doesn't.
+fn changed_text(pid: i32) -> Option<String> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
-    maps.lines().all(|line| {
+    maps.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         if fields.len() < 6 || !fields[1].contains('x') || !fields[5].starts_with('/') || fields[5].contains("memfd") {
-            return true;
+            return None;
         }
         let (low, high) = fields[0].split_once('-').unwrap();
         let (low, high) = (u64::from_str_radix(low, 16).unwrap(), u64::from_str_radix(high, 16).unwrap());
@@ -155,6 +160,11 @@ pub fn texts_are_the_files(pid: i32) -> bool {
         let mut here = vec![0; there.len()];
         let offset = u64::from_str_radix(fields[2], 16).unwrap();
         let length = File::open(fields[5]).unwrap().read_at(&mut here, offset).unwrap();
-        there[..length] == here[..length]
+        if there[..length] == here[..length] {
+            return None;
+        }
+        let at = (0..length).find(|&at| there[at] != here[at])?;
+        let end = length.min(at + 16);
+        Some(format!("{}+{:#x}: {:x?}, not {:x?}", fields[5], offset as usize + at, &there[at..end], &here[at..end]))
     })
 }

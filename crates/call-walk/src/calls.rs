@@ -16,7 +16,8 @@ pub(crate) struct Sampled {
     pub callee: f64,
     /// Variance of the ratio of the two.
     pub variance: f64,
-    /// Variance of the ratio over a time in the caller of 1 ns, by waits that it may have in it or not, in ns.
+    /// Variance of the ratio over a time in the caller of 1 ns, by waits and preemptions that it may have in it or
+    /// not, in ns.
     pub by_waits: f64,
     /// Samples in the caller.
     pub samples: u64,

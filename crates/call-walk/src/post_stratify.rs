@@ -84,7 +84,8 @@ impl CallTree {
         for node in touched {
             let seen = std::mem::take(&mut inclusive[node as usize]);
             let variance = ratio_variance(&seen, &division.seen);
-            if part == Part::Blocked {
+            // Few and long: a window has some of them in it, or none.
+            if matches!(part, Part::Blocked | Part::Preempted) {
                 self.nodes[node as usize].wait_squares += seen.squares * division.exact / division.seen.amount;
             }
             // Nowhere is more of the unseen than all of it.

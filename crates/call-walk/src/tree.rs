@@ -82,7 +82,7 @@ pub struct Node {
     pub samples: u64,
     /// Variance of `total` by sampling, in the unit squared.
     pub variance: f64,
-    /// Sum of the squares of the waits in it, ns².
+    /// Sum of the squares of the waits and preemptions in it, ns².
     pub(crate) wait_squares: f64,
 }
 

@@ -18,6 +18,8 @@ static __noinline int begin_preempted(void *context, struct sched_slot *slot, st
 {
 	struct user_registers user;
 
+	/* As if it blocked: others' time without a processor is not guessed from this one's. */
+	call_blocks(task, slot, now);
 	if (now - slot->preempted_last < PREEMPTED_PERIOD)
 		return 0;
 	registers_of(task, &user);

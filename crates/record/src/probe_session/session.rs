@@ -508,6 +508,8 @@ impl ProbeSession {
             let (state, record) = match (left.get(&index), restored) {
                 (None, true) => (SiteState::Original, SITE_RESTORED),
                 (None, false) => (SiteState::Installed, SITE_INSTALLED),
+                // Ours are still there, switched off: to be taken out another time.
+                (Some(Unwritten::ThreadInside), true) => (SiteState::Installed, SITE_INSTALLED),
                 // Somebody else's bytes, or none: ours are not there.
                 (Some(_), true) => (SiteState::Gone, SITE_GONE),
                 (Some(reason), false) => (SiteState::Refused(*reason), SITE_FREE),

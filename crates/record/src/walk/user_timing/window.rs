@@ -144,6 +144,11 @@ impl Window {
         let mut found = None;
         let mut start = 0;
         let UserTimer { session, rules, scopes, .. } = timer;
+        // Where a thread was in the way when the last window closed.
+        session.restore(&sites).map_err(lost)?;
+        if sites.iter().any(|&id| session.sites[id as usize].state == SiteState::Installed) {
+            return Err(UntimedReason::Refused("a thread stays in the code where the probe would be".to_owned()));
+        }
         session.switch_services(true);
         let scopes = *scopes;
         let install = session.exchange_while(&[], &sites, &mut |session, stop| {

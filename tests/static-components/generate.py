@@ -14,6 +14,7 @@ HEAD = r"""
 extern _Atomic unsigned long truth[];
 extern long (*volatile table[])(long, long);
 extern int (*volatile comparers[])(const void *, const void *);
+long c0_apply(long, long, long (*)(long));
 #define NOINLINE __attribute__((noinline))
 """
 
@@ -93,15 +94,28 @@ class Program:
             through = r.random() < 0.3 and f.component != 0 and (not g.static or self.unity)
             call = f"table[{self.functions.index(g)}]" if through else g.name
             end = f"{self.site(f.component, g.component, g.name)}return {call}(d, v);"
+        plain = ""
+        if f.number < 99 and r.random() < 0.15 and later:
+            # So short that what it goes on to, or whose address it takes, is in its first instructions.
+            lines, c = [], r.randint(1, self.components)
+            if r.random() < 0.5:
+                end = f"return c0_apply(d, v, c{c}_taken);"
+            else:
+                same = [g for g in later if g.component in (0, f.component)]
+                end = f"return {r.choice(same).name}(d, v);" if same else f"return c0_apply(v, d, c{c}_taken);"
+            plain = f"{'static ' if f.static else ''}NOINLINE long {f.name}(long d, long v) {{ {end} }}\n"
         if f.number == 99:
             lines, end = [f"v = v * {r.randint(3, 77)} % 1000003;"], "return v;"
+        if plain:
+            return plain
         text = "\n  ".join(lines)
         linkage = "static " if f.static else ""
         return f"{linkage}NOINLINE long {f.name}(long d, long v) {{\n  v += {f.component * 131 + f.number * 17 + 1};\n  {text}\n  {end}\n}}\n"
 
     def compare(self, c):
         count = "" if c == 0 else f"truth[{self.index('libc', c)}]++; "
-        return (f"NOINLINE int c{c}_compare(const void *a, const void *b) {{ {count}long x = *(const long *)a, y = *(const long *)b; "
+        return (f"NOINLINE long c{c}_taken(long v) {{ return v ^ {c}; }}\n"
+                f"NOINLINE int c{c}_compare(const void *a, const void *b) {{ {count}long x = *(const long *)a, y = *(const long *)b; "
                 f"return x < y ? -1 : x > y ? 1 : {c} - {c}; }}\n")
 
     def index(self, caller, callee):
@@ -116,6 +130,11 @@ class Program:
         compares = {c: self.compare(c) for c in range(self.components + 1)}
         declare = "".join(f"{'static ' if f.static else ''}long {f.name}(long, long);\n" for f in self.functions if self.unity or not f.static)
         declare += "".join(f"int c{c}_compare(const void *, const void *);\n" for c in range(self.components + 1))
+        declare += "".join(f"long c{c}_taken(long);\n" for c in range(self.components + 1))
+        for c in range(1, self.components + 1):
+            self.site(0, c, f"c{c}_taken")
+        # Addresses are compared: they must be the same to everybody.
+        known = "".join(f"if (f == c{c}_taken) {self.site(0, c, f'c{c}_taken')}" for c in range(1, self.components + 1))
         files = {}
         for c in range(self.components + 1):
             own = [f for f in self.functions if f.component == c]
@@ -138,6 +157,7 @@ int (*volatile comparers[])(const void *, const void *) = {{{comparers}}};
 static const char *names[] = {{
 {names or '"none"'}
 }};
+NOINLINE long c0_apply(long d, long v, long (*f)(long)) {{ {known}return f(v) + d; }}
 NOINLINE long {run}_once(void) {{ long sum = 0;
 {start}  return sum; }}
 static void *thread(void *argument) {{ return (void *)({run}_once() + (long)argument); }}

@@ -266,6 +266,8 @@ impl Drop for Arena {
     fn drop(&mut self) {
         let own = std::process::id();
         let _ = self.header().controller.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
+        // Closing would leave it locked where a child has just been forked: it has the descriptor until it executes.
+        let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         // SAFETY: made by `map`; references into it can't outlive self.
         let _ = unsafe { rustix::mm::munmap(self.base.cast(), PROBE_FILE_SIZE as usize) };
     }

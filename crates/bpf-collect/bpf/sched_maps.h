@@ -110,8 +110,9 @@ struct sched_slot {
 	__u64 holder_low; /* what the holder had gained when the wait began */
 	__u64 answer_time, answer_stack; /* the stack for those who wanted it */
 	__u64 last_stack_time;
-	/* Where it was preempted, and since when it has been (0: it is not); when its last such stack was taken. */
-	__u64 preempted_stack, preempted_since, preempted_last;
+	/* Where it was preempted, and since when it has been (0: it is not); when its last such stack was taken, and how long it
+	 * then was without a processor. */
+	__u64 preempted_stack, preempted_since, preempted_last, preempted_ns;
 	__u32 preempted_call;
 	__u64 object_file, object_inode; /* addresses of what `wait.object` describes */
 	/* The stack that it last woke others with, valid while it is still in the same system call. */

@@ -11,7 +11,11 @@
 #include "sched_stack.h"
 #include "system_call_state.h"
 
-#define PREEMPTED_PERIOD 500000 /* ns: a thread's stacks are this far apart; one that yields in a loop does so all the time */
+/* ns: a thread's stacks are this far apart. Where it got a processor back soon the last time, a stack takes more than the time
+ * is worth: it yields in a loop, or hands work to and fro. */
+#define PREEMPTED_PERIOD 500000
+#define PREEMPTED_SOON 400000
+#define PREEMPTED_SELDOM 4000000
 
 /* The current thread leaves its processor, and stays ready to run. */
 static __noinline int begin_preempted(void *context, struct sched_slot *slot, struct task_struct *task, __u64 now)
@@ -20,7 +24,7 @@ static __noinline int begin_preempted(void *context, struct sched_slot *slot, st
 
 	/* As if it blocked: others' time without a processor is not guessed from this one's. */
 	call_blocks(task, slot, now);
-	if (now - slot->preempted_last < PREEMPTED_PERIOD)
+	if (now - slot->preempted_last < (slot->preempted_ns < PREEMPTED_SOON ? PREEMPTED_SELDOM : PREEMPTED_PERIOD))
 		return 0;
 	registers_of(task, &user);
 	slot->preempted_stack = take_stack(context, true, slot->tgid, &user);
@@ -48,6 +52,7 @@ static __noinline int end_preempted(struct sched_slot *slot, __u64 now)
 	} else {
 		__sync_fetch_and_add(&lost.samples, 1);
 	}
+	slot->preempted_ns = now - slot->preempted_since;
 	slot->preempted_since = 0;
 	return 0;
 }

@@ -189,6 +189,7 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	slot->last_stack_time = 0;
 	slot->preempted_since = 0;
 	slot->preempted_last = 0;
+	slot->preempted_ns = 0;
 	slot->undetailed = 0;
 	slot->describing = SCHED_DESCRIBING_NOT;
 	slot->habit = 0;

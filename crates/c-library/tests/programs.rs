@@ -87,8 +87,8 @@ fn sites_made_by_compilers_are_switched_in_the_text() {
         check(&build("gcc", "sleds.c", flags, Link::Shared), &["1"]);
     }
     check(&build("gcc", "sleds.c", &["-pg", "-mfentry", "-mnop-mcount", "-fno-pie", "-no-pie"], Link::Shared), &["2"]);
-    if has("clang") {
-        let flags = ["-fxray-instrument", "-fxray-instruction-threshold=1"];
+    let flags = ["-fxray-instrument", "-fxray-instruction-threshold=1"];
+    if has("clang") && support::links("clang", &flags) {
         check(&build("clang", "sleds.c", &flags, Link::Shared), &["3"]);
     }
 }

@@ -12,7 +12,7 @@
 /// `b"TRSTATC1"` as a little-endian integer.
 pub const STATIC_MAGIC: u64 = u64::from_le_bytes(*b"TRSTATC1");
 /// Layout version.
-pub const STATIC_VERSION: u32 = 1;
+pub const STATIC_VERSION: u32 = 2;
 /// Static components of one object; 0 is the rest of the object.
 pub const STATIC_COMPONENT_CAPACITY: usize = 250;
 /// Longest window.
@@ -173,6 +173,9 @@ pub const SITE_DIRECT: u32 = u32::MAX;
 pub const SITE_OWN_ENTRY: u32 = u32::MAX - 1;
 /// The same for a `jmp *slot(%rip)`, whose six bytes become a direct jump.
 pub const SITE_OWN_SLOT: u32 = u32::MAX - 2;
+/// [`StaticSite::twin`] of a jump like those two among displaced instructions, which goes through a cell of the region:
+/// `displacement_vaddr` is the cell's offset, `old_target` that of code that goes the file's way.
+pub const SITE_OWN_CELL: u32 = u32::MAX - 3;
 
 /// A call or jump that is redirected into the region.
 #[repr(C)]
@@ -186,7 +189,7 @@ pub struct StaticSite {
     pub target: u32,
     /// Index of its [`StaticTwin`], or a `SITE_` value.
     pub twin: u32,
-    /// Index in the dynamic symbol table ([`SITE_OWN_ENTRY`], [`SITE_OWN_SLOT`]); else 0.
+    /// Index in the dynamic symbol table ([`SITE_OWN_ENTRY`], [`SITE_OWN_SLOT`], [`SITE_OWN_CELL`]); else 0.
     pub symbol: u32,
     /// 1: a load of the slot, to be redirected only if the slot holds a stub: then nobody compares what is loaded.
     pub load: u32,

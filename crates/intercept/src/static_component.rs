@@ -13,8 +13,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use transect_event_abi::api_table::handler;
 use transect_event_abi::process::{OBJECT_CAPACITY, OBJECT_GONE, SLOT_CAPACITY};
 use transect_event_abi::static_plan::{
-    FIXUP_COUNTERS, SITE_DIRECT, SITE_OWN_ENTRY, SITE_OWN_SLOT, STATIC_MAGIC, STATIC_VERSION, STATIC_WINDOW_CAPACITY,
-    StaticEntry, StaticFixup, StaticFunction, StaticHeader, StaticRange, StaticRegion, StaticSite, StaticTwin,
+    FIXUP_COUNTERS, SITE_DIRECT, SITE_OWN_CELL, SITE_OWN_ENTRY, SITE_OWN_SLOT, STATIC_MAGIC, STATIC_VERSION,
+    STATIC_WINDOW_CAPACITY, StaticEntry, StaticFixup, StaticFunction, StaticHeader, StaticRange, StaticRegion,
+    StaticSite, StaticTwin,
 };
 
 use crate::arch::{self, syscall as sys};
@@ -295,7 +296,8 @@ pub unsafe fn install(image: &Image, index: u16, path: &[u8]) {
             enter: arch::transect_static_enter as *const () as u64,
         });
         let windows = plan.functions.iter().map(|f| (f.window_vaddr, f.window_vaddr + f.window_length as u64));
-        let sites = plan.sites.iter().map(|s| (s.displacement_vaddr - 2, s.displacement_vaddr + 4));
+        let in_text = plan.sites.iter().filter(|s| s.twin != SITE_OWN_CELL);
+        let sites = in_text.map(|s| (s.displacement_vaddr - 2, s.displacement_vaddr + 4));
         let writable = WritableText::around(image, windows.chain(sites));
         for (n, f) in plan.functions.iter().enumerate() {
             let at = image.base.wrapping_add(f.window_vaddr);
@@ -325,22 +327,26 @@ pub unsafe fn install(image: &Image, index: u16, path: &[u8]) {
                 0 => s.old_target,
                 symbol => image.symbol(symbol).value(),
             };
-            if !writable.covers(at - 2, 6) || !past_entry_in(&plan, region, function, image.base) {
+            // Through linkage the loader decides: another object's definition may come first.
+            let leads_there = past_entry_in(&plan, region, function, image.base)
+                && (s.twin == SITE_DIRECT
+                    || crate::loader::definition(image.symbol_name(s.symbol))
+                        == Some(image.base.wrapping_add(function)));
+            if s.twin == SITE_OWN_CELL {
+                let to = if leads_there { s.target as u64 } else { s.old_target };
+                ((region + s.displacement_vaddr) as *mut u64).write(region + to);
                 continue;
             }
-            // Through linkage the loader decides: another object's definition may come first.
-            if s.twin != SITE_DIRECT
-                && crate::loader::definition(image.symbol_name(s.symbol)) != Some(image.base.wrapping_add(function))
-            {
+            if !leads_there || !writable.covers(at - 2, 6) {
                 continue;
             }
             if s.twin == SITE_OWN_SLOT {
                 const JUMP_THROUGH: [u8; 2] = [0xff, 0x25];
                 let bytes = ((at - 2) as *const [u8; 6]).read();
                 let distance = i32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
-                let leads_there = (at + 4).wrapping_add(distance as i64 as u64) == old;
+                let as_planned = bytes[..2] == JUMP_THROUGH && (at + 4).wrapping_add(distance as i64 as u64) == old;
                 let to = i32::try_from((region + s.target as u64).wrapping_sub(at + 3) as i64);
-                if let (true, true, Ok(to)) = (bytes[..2] == JUMP_THROUGH, leads_there, to) {
+                if let (true, Ok(to)) = (as_planned, to) {
                     let d = to.to_le_bytes();
                     ((at - 2) as *mut [u8; 6]).write([0xe9, d[0], d[1], d[2], d[3], 0x90]);
                 }
@@ -363,7 +369,7 @@ pub unsafe fn install(image: &Image, index: u16, path: &[u8]) {
 
 /// True for what leads to a function with entry code, not through a twin.
 fn is_direct(site: &StaticSite) -> bool {
-    matches!(site.twin, SITE_DIRECT | SITE_OWN_ENTRY | SITE_OWN_SLOT)
+    matches!(site.twin, SITE_DIRECT | SITE_OWN_ENTRY | SITE_OWN_SLOT | SITE_OWN_CELL)
 }
 
 /// True if the entry code of the function at `vaddr` is in place.

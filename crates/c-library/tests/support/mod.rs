@@ -115,3 +115,15 @@ pub fn has(tool: &str) -> bool {
     }
     there
 }
+
+/// Whether a compiler has what its flags need at run time: the runtime of clang's sleds is a package of its own.
+pub fn links(compiler: &str, flags: &[&str]) -> bool {
+    let source = scratch().join(format!("empty-{}.c", std::process::id()));
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let links = Command::new(compiler).args(flags).arg(&source).arg("-o").arg(source.with_extension("")).output();
+    let links = links.is_ok_and(|output| output.status.success());
+    if !links {
+        println!("NOT RUN: {compiler} {}: its runtime is not installed", flags.join(" "));
+    }
+    links
+}

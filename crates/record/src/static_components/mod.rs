@@ -4,6 +4,7 @@
 //! [`StaticComponents`] reads the file that names them, finds their functions, and writes a plan for each object that
 //! holds some; the agent does what the plan says (see [`transect_event_abi::static_plan`]).
 
+mod calls;
 mod config;
 mod error;
 mod link_map;
@@ -12,6 +13,7 @@ mod namespace;
 mod pattern;
 mod plan;
 mod region;
+mod stretch;
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;

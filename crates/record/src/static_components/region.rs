@@ -182,6 +182,22 @@ impl Region {
         at
     }
 
+    /// Adds the way that code goes in the file: a jump to the procedure linkage table at `to`, or through the slot at `to`.
+    pub fn add_way_through(&mut self, to: u64, slot: bool) -> u32 {
+        let start = self.here();
+        self.put(if slot { &[0xff, 0x25] } else { &[0xe9] });
+        let at = self.here();
+        self.put(&[0; 4]);
+        self.fixups.push(StaticFixup { at, from: at + 4, kind: FIXUP_OBJECT, reserved: 0, target: to });
+        start
+    }
+
+    /// True if the four bytes at `at` are the displacement of a direct jump: nothing else ends in such a byte before it,
+    /// for what addresses memory relative to `rip` has a ModRM byte there, with `mod` 0 and `rm` 5.
+    pub fn is_branch(&self, at: u32) -> bool {
+        matches!(self.bytes[..at as usize], [.., 0xe9] | [.., 0x0f, 0x80..=0x8f])
+    }
+
     /// True if the four bytes at `at` are the displacement of `call *slot(%rip)` or `jmp *slot(%rip)`.
     pub fn is_call_through(&self, at: u32) -> bool {
         matches!(self.bytes[..at as usize], [.., 0xff, 0x15 | 0x25])

@@ -132,6 +132,7 @@ CASES = [
     shape("two-heavy", ["two_heavy", "left_half"], ["two_heavy", "right_half"]),
     shape("spread", ["spread"], ends=("spread",)),
     shape("near-threshold", ["near_threshold", "thirty"]),
+    shape("even-times", ["even_times", "morning"], ["even_times", "evening"], options=["--no-probes"]),
     shape("short-calls", ["short_calls", "tiny"]),
     shape("phases", ["phases", "late_phase"], ["phases", "early_phase"]),
     shape("sort", ["sort_numbers", "qsort|qsort_r", "by_mixed_value"]),

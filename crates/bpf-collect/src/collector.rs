@@ -15,6 +15,7 @@ use crate::error::CollectError;
 use crate::function_time::SharedMaps;
 use crate::mapping_events::MappingEvents;
 use crate::perf_event::{self, SampledEvent};
+use crate::sampling_period::ProcessorTimers;
 use crate::skeleton::types::{sched_audit, sched_lost};
 use crate::skeleton::{SchedCriticalitySkel, SchedCriticalitySkelBuilder};
 use crate::system_call_time::{SystemCallCounter, SystemCallTotals};
@@ -122,6 +123,7 @@ pub struct SchedCollector<'a> {
     records: RingBuffer<'a>,
     // Programs run as long as their links live.
     links: Vec<Link>,
+    timers: ProcessorTimers,
     tasks: Link,
     tables: Rc<UnwindTables>,
     mappings: Rc<RefCell<MappingEvents>>,
@@ -186,6 +188,7 @@ impl<'a> SchedCollector<'a> {
             links.push(program.attach_trace().map_err(|source| CollectError::Attach { name, source })?);
         }
         let mut samples_refused = None;
+        let mut timers = ProcessorTimers::of(settings.sample_hz);
         if settings.sample_hz > 0 {
             for processor in online_processors() {
                 let timer = match perf_event::open(settings.event, processor, settings.sample_hz) {
@@ -199,6 +202,9 @@ impl<'a> SchedCollector<'a> {
                         break;
                     }
                 };
+                if settings.event == SampledEvent::CpuClock {
+                    timers.add(&timer);
+                }
                 // The link closes the descriptor, so it is given away.
                 let link = progs.on_sample.attach_perf_event(timer.into_raw_fd());
                 links.push(link.map_err(|source| CollectError::Attach { name: "perf_event", source })?);
@@ -227,7 +233,8 @@ impl<'a> SchedCollector<'a> {
             })
             .map_err(CollectError::Load)?;
         let records = builder.build().map_err(CollectError::Load)?;
-        let mut collector = Self { records, links, tasks, tables, mappings, samples_refused, system_calls, skeleton };
+        let mut collector =
+            Self { records, links, timers, tasks, tables, mappings, samples_refused, system_calls, skeleton };
         if settings.system_calls {
             collector.count_system_calls(true)?;
         }
@@ -294,6 +301,7 @@ impl<'a> SchedCollector<'a> {
     /// # Errors
     /// If the ring buffer can't be read.
     pub fn consume(&mut self) -> Result<usize, CollectError> {
+        self.timers.jitter();
         // So that there is room for more.
         self.mappings.borrow_mut().collect();
         let taken = self.records.consume_raw();
@@ -303,6 +311,7 @@ impl<'a> SchedCollector<'a> {
     /// Ends the recording: nothing changes any more, so that what is read from now on belongs together.
     pub fn stop(&mut self) {
         self.links.clear();
+        self.timers.clear();
         self.system_calls.detach();
     }
 

@@ -15,6 +15,7 @@ pub mod record;
 mod record_ring;
 pub mod region_events;
 pub mod requirement;
+mod sampling_period;
 mod skeleton;
 mod system_call_time;
 pub mod thread_samples;

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
@@ -15,6 +15,7 @@ use perf_event_open_sys::bindings::{
 use crate::perf_event;
 use crate::perf_record::{COMM, COMM_EXEC, CodeMapping, LOST, MMAP2, code_mapping, half, text, word};
 use crate::record_ring::RecordRing;
+use crate::sampling_period::{self, SamplingPeriod};
 
 /// Bytes of stack with each sample.
 pub const STACK_BYTES: u32 = 8192;
@@ -101,8 +102,7 @@ pub struct ThreadSamples {
     rings: Vec<RecordRing>,
     /// The other events that write to them.
     events: Vec<OwnedFd>,
-    period: u64,
-    random: u64,
+    period: SamplingPeriod,
 }
 
 impl ThreadSamples {
@@ -112,12 +112,11 @@ impl ThreadSamples {
     /// # Errors
     /// If the kernel refuses: no permission, too many descriptors or too much memory.
     pub fn start(tids: &[i32], hertz: u32, on_exec: bool) -> io::Result<Self> {
-        let period = 1_000_000_000 / u64::from(hertz.max(1));
-        let mut samples = Self { rings: Vec::new(), events: Vec::new(), period, random: period | 1 };
+        let mut samples = Self { rings: Vec::new(), events: Vec::new(), period: SamplingPeriod::of(hertz) };
         for processor in crate::collector::online_processors() {
             let mut ring: Option<RecordRing> = None;
             for &tid in tids {
-                let event = match open(tid, processor, period, on_exec) {
+                let event = match open(tid, processor, samples.period.mean(), on_exec) {
                     Ok(event) => event,
                     // It has ended.
                     Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) && tids.len() > 1 => continue,
@@ -164,20 +163,8 @@ impl ThreadSamples {
     /// Changes the time to the next samples at random, a quarter up or down, so that they don't keep step with what the
     /// program does at even times.
     pub fn jitter(&mut self) {
-        // xorshift: nobody needs to be kept from guessing it.
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        let period = self.period * 3 / 4 + self.random % (self.period / 2).max(1);
-        self.each_event(|event| {
-            // SAFETY: an ioctl on a descriptor that is open; the kernel reads eight bytes, which live through the call.
-            unsafe {
-                perf_event_open_sys::ioctls::PERIOD(
-                    event.as_raw_fd(),
-                    std::ptr::from_ref(&period).expose_provenance() as u64,
-                )
-            };
-        });
+        let period = self.period.draw();
+        self.each_event(|event| sampling_period::set(event.as_fd(), period));
     }
 }
 

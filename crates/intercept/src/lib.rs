@@ -59,6 +59,8 @@ pub mod static_component;
 #[allow(unsafe_code)]
 pub mod static_entry;
 #[allow(unsafe_code)]
+mod static_plan_file;
+#[allow(unsafe_code)]
 pub mod thread;
 #[allow(unsafe_code)]
 pub mod wait;

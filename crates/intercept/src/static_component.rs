@@ -13,15 +13,15 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use transect_event_abi::api_table::handler;
 use transect_event_abi::process::{OBJECT_CAPACITY, OBJECT_GONE, SLOT_CAPACITY};
 use transect_event_abi::static_plan::{
-    FIXUP_COUNTERS, SITE_DIRECT, SITE_OWN_CELL, SITE_OWN_ENTRY, SITE_OWN_SLOT, STATIC_MAGIC, STATIC_VERSION,
-    STATIC_WINDOW_CAPACITY, StaticEntry, StaticFixup, StaticFunction, StaticHeader, StaticRange, StaticRegion,
-    StaticSite, StaticTwin,
+    FIXUP_COUNTERS, SITE_DIRECT, SITE_OWN_CELL, SITE_OWN_ENTRY, SITE_OWN_SLOT, STATIC_WINDOW_CAPACITY, StaticEntry,
+    StaticFunction, StaticRegion, StaticSite,
 };
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::Image;
 use crate::hook::WritableText;
-use crate::{arena, object, plan, slot};
+use crate::static_plan_file::StaticPlan;
+use crate::{arena, object, slot};
 
 /// What is known of an object with static components.
 struct Installed {
@@ -138,90 +138,6 @@ pub fn function(entry: &StaticEntry) -> (&'static StaticFunction, &'static [u8])
     let f = &i.functions()[entry.function as usize];
     // SAFETY: names are zero-terminated strings of the plan's mapping.
     (f, unsafe { crate::elf::bytes_until_zero((i.names.load(Ordering::Relaxed) + f.name as u64) as *const u8) })
-}
-
-/// The plan file of an object's static components, mapped for good.
-struct StaticPlan {
-    header: &'static StaticHeader,
-    functions: &'static [StaticFunction],
-    ranges: &'static [StaticRange],
-    fixups: &'static [StaticFixup],
-    twins: &'static [StaticTwin],
-    sites: &'static [StaticSite],
-    region: &'static [u8],
-    names: u64,
-}
-
-impl StaticPlan {
-    /// Reads a plan. An empty file means that the object has no static components.
-    fn open(path: &[u8]) -> Option<Option<StaticPlan>> {
-        let fd = sys::open(path.as_ptr(), false);
-        if fd < 0 {
-            return None;
-        }
-        let mut header = StaticHeader::default();
-        // SAFETY: plain integers of `repr(C)` without padding.
-        let head =
-            unsafe { core::slice::from_raw_parts_mut((&raw mut header).cast::<u8>(), size_of::<StaticHeader>()) };
-        let read = sys::pread(fd, head, 0);
-        let sizes = [
-            size_of::<StaticHeader>() as u64,
-            header.function_count as u64 * size_of::<StaticFunction>() as u64,
-            header.range_count as u64 * size_of::<StaticRange>() as u64,
-            header.fixup_count as u64 * size_of::<StaticFixup>() as u64,
-            header.twin_count as u64 * size_of::<StaticTwin>() as u64,
-            header.site_count as u64 * size_of::<StaticSite>() as u64,
-            header.region_length as u64,
-            header.names_length as u64,
-        ];
-        let length: u64 = sizes.iter().sum();
-        let sound = read == size_of::<StaticHeader>() as i64
-            && header.magic == STATIC_MAGIC
-            && header.version == STATIC_VERSION
-            && header.component_count > 0
-            // The file's last byte must be there, else the mapping would end in SIGBUS.
-            && sys::pread(fd, &mut [0u8; 1], length - 1) == 1;
-        // SAFETY: a fresh private mapping.
-        let at = if sound { unsafe { sys::mmap(0, length, sys::PROT_READ, sys::MAP_PRIVATE, fd, 0) } } else { -1 };
-        sys::close(fd);
-        if at <= 0 {
-            return Some(None);
-        }
-        let mut starts = [0; 8];
-        let mut next = at as u64;
-        for (start, size) in starts.iter_mut().zip(sizes) {
-            *start = next;
-            next += size;
-        }
-        // SAFETY: the mapping is as long as the header says; plan files are replaced by rename, never truncated; all
-        // records are multiples of eight bytes.
-        unsafe {
-            Some(Some(StaticPlan {
-                header: &*(at as *const StaticHeader),
-                functions: core::slice::from_raw_parts(starts[1] as *const _, header.function_count as usize),
-                ranges: core::slice::from_raw_parts(starts[2] as *const _, header.range_count as usize),
-                fixups: core::slice::from_raw_parts(starts[3] as *const _, header.fixup_count as usize),
-                twins: core::slice::from_raw_parts(starts[4] as *const _, header.twin_count as usize),
-                sites: core::slice::from_raw_parts(starts[5] as *const _, header.site_count as usize),
-                region: core::slice::from_raw_parts(starts[6] as *const u8, header.region_length as usize),
-                names: starts[7],
-            }))
-        }
-    }
-
-    fn of(path: &[u8], build_id: &[u8]) -> Option<StaticPlan> {
-        let dir = &arena::header().static_dir;
-        let dir = &dir[..dir.iter().position(|&b| b == 0).unwrap_or(0)];
-        if dir.is_empty() {
-            return None;
-        }
-        let file = plan::file_name(dir, path, build_id, b".static");
-        match StaticPlan::open(&file.bytes) {
-            Some(plan) => plan,
-            None if plan::ask(path) => StaticPlan::open(&file.bytes).flatten(),
-            None => None,
-        }
-    }
 }
 
 /// Finds out about an object's static components and puts their entry code in place.

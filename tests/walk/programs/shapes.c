@@ -124,6 +124,26 @@ OWN static void near_threshold(unsigned i) {
     burn(50000);
 }
 
+// Takes turns at the times at which samples are taken, if those are even: 997 a second.
+enum { DAY = 1000000000 / 997 };
+OWN static void morning(uint64_t noon) {
+    while (truth_now() < noon)
+        burn(1000);
+}
+OWN static void evening(uint64_t midnight) {
+    while (truth_now() < midnight)
+        burn(1000);
+}
+OWN static void even_times(unsigned i) {
+    (void)i;
+    static uint64_t midnight;
+    if (midnight + DAY < truth_now())
+        midnight = truth_now();
+    midnight += DAY;
+    TRUTH_TIMED(t_one, morning(midnight - DAY * 2 / 5));
+    TRUTH_TIMED(t_two, evening(midnight));
+}
+
 // Many short calls, that timing would distort.
 OWN static void tiny(void) { burn(20); }
 OWN static void short_calls(unsigned i) {
@@ -217,6 +237,7 @@ static const struct mode modes[] = {
     {"two-heavy", "left_half", "right_half", two_heavy},
     {"spread", NULL, NULL, spread},
     {"near-threshold", "thirty", "twenty", near_threshold},
+    {"even-times", "morning", "evening", even_times},
     {"short-calls", NULL, NULL, short_calls},
     {"phases", "early_phase", "late_phase", phases},
     {"sort", NULL, NULL, sort_numbers},

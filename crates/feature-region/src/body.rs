@@ -68,6 +68,8 @@ pub(crate) struct Program<'a> {
     pub sites: Vec<u64>,
 }
 
+/// Tables that end others are found this often.
+const MOST_ATTEMPTS: usize = 8;
 /// More instructions are no function.
 const MOST_STEPS: usize = 2_000_000;
 
@@ -104,10 +106,15 @@ impl<'a> Program<'a> {
     pub fn body(&self, function: u32, returning: &mut Returning) -> Body {
         let entry = self.functions.functions()[function as usize].vaddr;
         let ranges = self.functions.ranges(function);
-        let mut walk = Walk::new(self, ranges);
-        walk.follow(entry, returning);
-        jump_target::resolve(&mut walk, returning);
-        walk.body
+        let mut tables = Vec::new();
+        for attempt in 1.. {
+            let mut walk = Walk::new(self, ranges.clone());
+            walk.follow(entry, returning);
+            if jump_target::resolve(&mut walk, returning, &mut tables) || attempt == MOST_ATTEMPTS {
+                return walk.body;
+            }
+        }
+        Body::default()
     }
 
     /// Functions that hold sites, and those that jump to parts of themselves that hold some and that no name assigns.

@@ -32,15 +32,19 @@ enum Value {
 
 type Registers = [Value; 16];
 
-/// Gives the indirect jumps of a body their targets, and follows those.
-pub(crate) fn resolve(walk: &mut Walk<'_, '_>, returning: &mut Returning) {
+/// Gives the indirect jumps of a body their targets, and follows those. `tables` are the addresses of tables that are
+/// known; more are added. False if one of those ends a table that was read beyond its end, when it was not known yet: the
+/// body is to be followed anew.
+pub(crate) fn resolve(walk: &mut Walk<'_, '_>, returning: &mut Returning, tables: &mut Vec<u64>) -> bool {
+    let known_before = tables.len();
     // Targets found so far by jump: registers may become known differently once more code is seen.
     let mut given: HashMap<u32, Vec<u64>> = HashMap::default();
     for _ in 0..ROUNDS {
         if walk.indirect.is_empty() {
-            return;
+            return true;
         }
-        let values = Followed::of(walk);
+        let values = Followed::of(walk, tables);
+        tables.clone_from(&values.tables);
         let mut grown = false;
         for number in walk.indirect.clone() {
             let targets = values.targets(walk, number);
@@ -58,10 +62,18 @@ pub(crate) fn resolve(walk: &mut Walk<'_, '_>, returning: &mut Returning) {
         }
         follow_pending(walk, returning);
     }
+    if tables.len() > known_before {
+        let values = Followed::of(walk, tables);
+        for (&number, known) in &given {
+            if values.targets(walk, number).is_some_and(|targets| known.iter().any(|to| !targets.contains(to))) {
+                return false;
+            }
+        }
+    }
     let unresolved: Vec<u32> =
         walk.indirect.iter().copied().filter(|number| given.get(number).is_none_or(Vec::is_empty)).collect();
     if unresolved.is_empty() {
-        return;
+        return true;
     }
     let candidates = generous(walk);
     for number in unresolved {
@@ -77,6 +89,7 @@ pub(crate) fn resolve(walk: &mut Walk<'_, '_>, returning: &mut Returning) {
         candidates.iter().for_each(|&target| walk.add_jump(number, target, EdgeKind::Doubtful));
     }
     follow_pending(walk, returning);
+    true
 }
 
 fn follow_pending(walk: &mut Walk<'_, '_>, returning: &mut Returning) {
@@ -132,8 +145,9 @@ struct Followed {
 }
 
 impl Followed {
-    fn of(walk: &Walk<'_, '_>) -> Self {
-        let mut followed = Self { at: HashMap::default(), before: HashMap::default(), tables: Vec::new() };
+    /// `tables` are known already.
+    fn of(walk: &Walk<'_, '_>, tables: &[u64]) -> Self {
+        let mut followed = Self { at: HashMap::default(), before: HashMap::default(), tables: tables.to_vec() };
         let mut targets: HashMap<u32, Vec<u32>> = HashMap::default();
         let note = |from: u32, to: u32, before: &mut HashMap<u32, Option<u32>>| {
             before.entry(to).and_modify(|only| *only = None).or_insert(Some(from));

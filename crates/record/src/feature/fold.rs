@@ -89,6 +89,11 @@ impl ThreadFold {
         }
     }
 
+    /// Ticks of its last event.
+    pub fn last_event(&self) -> u64 {
+        self.now
+    }
+
     /// Nodes; a parent may come after its child.
     pub fn nodes(&self) -> &[FoldNode] {
         &self.nodes

@@ -514,7 +514,8 @@ impl Reading {
         for (file, index) in self.rings() {
             self.release(file, index);
         }
-        self.tasks.conclude(now);
+        let folds = &self.folds;
+        self.tasks.conclude(now, |thread| folds.get(thread)?.as_ref().map(ThreadFold::last_event));
         for (index, fold) in self.folds.into_iter().enumerate() {
             let Some(mut fold) = fold else { continue };
             let thread = &mut self.tasks.threads[index];

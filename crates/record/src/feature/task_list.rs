@@ -36,6 +36,8 @@ pub struct ThreadFacts {
     pub start: u64,
     /// Ticks; `None` while it runs.
     pub end: Option<u64>,
+    /// Ticks at which it was last known to live, until its end is told exactly: `end` then is when it was missed.
+    alive: Option<u64>,
     /// It may have been in regions when it was first seen.
     pub midway: bool,
     /// Its tree, once the recording is over.
@@ -135,7 +137,7 @@ impl TaskList {
             of != process
         });
         for thread in gone {
-            self.threads[thread].end = Some(end);
+            (self.threads[thread].end, self.threads[thread].alive) = (Some(end), None);
         }
     }
 
@@ -180,7 +182,7 @@ impl TaskList {
         let of = |thread: &ThreadFacts| self.processes[thread.process].pid == pid;
         let Some(number) = self.threads.iter().rposition(|thread| is(thread) && of(thread)) else { return };
         let thread = &mut self.threads[number];
-        thread.end = Some(end);
+        (thread.end, thread.alive) = (Some(end), None);
         self.living.remove(&(thread.process, tid));
     }
 
@@ -215,6 +217,7 @@ impl TaskList {
             name,
             start,
             end,
+            alive: None,
             // A child of fork is in the regions that its parent was in; other threads begin outside.
             midway: facts.midway && (main || start <= facts.start),
             fold: None,
@@ -246,6 +249,7 @@ impl TaskList {
                 Some(&thread) => thread,
                 None => self.add(process, tid, now, String::new()),
             };
+            self.threads[thread].alive = Some(now);
             if let Ok(name) = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
                 self.threads[thread].name = name.trim_end_matches('\n').to_owned();
             }
@@ -255,16 +259,27 @@ impl TaskList {
             // A listing that is read while other threads end may leave out one that lives.
             let lives = of != process || there.contains(&tid) || Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
             if !lives {
-                threads[*thread].end = Some(now);
+                let thread = &mut threads[*thread];
+                thread.end = Some(now);
+                thread.alive.get_or_insert(thread.start);
             }
             lives
         });
     }
 
-    /// The recording ends.
-    pub fn conclude(&mut self, now: u64) {
+    /// The recording ends. `last_event` tells the ticks of a thread's last event, if it has any.
+    pub fn conclude(&mut self, now: u64, last_event: impl Fn(usize) -> Option<u64>) {
         self.processes.iter_mut().for_each(|process| process.end = process.end.or(Some(now)));
-        self.threads.iter_mut().for_each(|thread| thread.end = thread.end.or(Some(now)));
+        for (number, thread) in self.threads.iter_mut().enumerate() {
+            thread.end = match (thread.end, thread.alive) {
+                // It ended between two looks: with its last event, if that came after the first of them, or midway.
+                (Some(missed), Some(alive)) => match last_event(number) {
+                    Some(event) if event > alive || event >= missed => Some(event),
+                    _ => Some(alive + missed.saturating_sub(alive) / 2),
+                },
+                (end, _) => end.or(Some(now)),
+            };
+        }
     }
 }
 
@@ -285,5 +300,42 @@ pub fn is_over(pid: i32) -> bool {
         // The first thread may have ended before the others.
         Some(('Z' | 'X', _)) => fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|tasks| tasks.count() <= 1),
         Some(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TaskList;
+    use crate::clock::ticks;
+
+    #[test]
+    fn short_threads_end_with_their_last_event() {
+        let pid = std::process::id().cast_signed();
+        let mut tasks = TaskList::default();
+        tasks.begin(pid, ticks(), false);
+        // Numbers that no thread has.
+        let start = ticks();
+        let with_events = tasks.thread(pid, i32::MAX, start, String::new());
+        let without = tasks.thread(pid, i32::MAX - 1, start, String::new());
+        tasks.look();
+        let missed = tasks.threads[without].end.expect("it was missed");
+        tasks.conclude(missed + 1000, |thread| (thread == with_events).then_some(start + 1));
+        assert_eq!(tasks.threads[with_events].end, Some(start + 1));
+        assert_eq!(tasks.threads[without].end, Some(start + (missed - start) / 2));
+        let own = tasks.threads.iter().find(|thread| thread.tid == pid).expect("the first thread is there");
+        assert_eq!(own.end, Some(missed + 1000), "it lives on");
+    }
+
+    #[test]
+    fn what_is_told_exactly_stands() {
+        let pid = std::process::id().cast_signed();
+        let mut tasks = TaskList::default();
+        tasks.begin(pid, ticks(), false);
+        let start = ticks();
+        let thread = tasks.thread(pid, i32::MAX, start, String::new());
+        tasks.look();
+        tasks.thread_ended(pid, i32::MAX, start + 7);
+        tasks.conclude(start + 1_000_000, |_| Some(start + 1));
+        assert_eq!(tasks.threads[thread].end, Some(start + 7));
     }
 }

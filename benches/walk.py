@@ -261,6 +261,8 @@ via off
     with open(f"{where}/squid.conf", "w") as file:
         file.write(configuration)
     os.makedirs(cache, exist_ok=True)
+    # Squid gives up root, and must find its way to its files.
+    os.chmod(os.path.dirname(where), 0o711)
     for folder, _, _ in os.walk(where):
         if os.geteuid() == 0:
             shutil.chown(folder, "proxy", "proxy")

@@ -125,6 +125,43 @@ fn jump_tables_of_distances_and_of_addresses() {
 }
 
 #[test]
+fn a_table_ends_where_one_begins_that_is_found_through_it() {
+    // Nothing says how many entries the first table has. Read on, it leads to what stands eight bytes before the second
+    // one's places, outside of the region.
+    let program = assemble(
+        "function work
+        leaq 7f(%rip), %rcx
+        movslq (%rcx,%rdi,4), %rax
+        addq %rcx, %rax
+        notrack jmp *%rax
+        1: begin r0
+        leaq 8f(%rip), %rcx
+        movslq (%rcx,%rsi,4), %rax
+        addq %rcx, %rax
+        notrack jmp *%rax
+        2: place outside
+        ret
+        .fill 8, 1, 0x90
+        3: place inside
+        end r0
+        ret
+        4: place inside_too
+        end r0
+        ret
+        ends work
+        .section .rodata
+        .balign 4
+        7: .long 1b - 7b, 2b - 7b
+        8: .long 3b - 8b, 4b - 8b
+        .text",
+    );
+    assert_eq!(program.doubts(), []);
+    assert_eq!(program.at("outside"), Some(vec![]));
+    assert_eq!(program.at("inside"), Some(vec![0]));
+    assert_eq!(program.at("inside_too"), Some(vec![0]));
+}
+
+#[test]
 fn nothing_flows_through_calls_that_do_not_return() {
     let program = assemble(
         "function fail

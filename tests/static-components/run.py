@@ -105,11 +105,10 @@ def check(options, seed, folder):
             got, loss = flows_of(options, profile)
             refused = [l for l in loss if l["what"] == "refused sites"]
             ours = {program.name_of(str(c)) for c in range(program.components + 1)}
-            names = set(ours)
             # Jumps that can't be redirected are told, and count for the caller's caller.
-            ours -= {os.path.basename(l["where"]) for l in refused if "too short" in l["reason"]}
+            unsure = {os.path.basename(l["where"]) for l in refused if "too short" in l["reason"]}
             wrong = []
-            for key in sorted(k for k in set(truth) | set(got) if k[1] in ours or (k[1] not in names and k in truth)):
+            for key in sorted(k for k in set(truth) | {k for k in got if k[1] in ours} if k[1] not in unsure):
                 if truth.get(key, 0) != got.get(key, 0):
                     wrong.append(f"{key[0]} -> {key[1]} -> {key[2]}: {got.get(key, 0)} instead of {truth.get(key, 0)}")
             if wrong:

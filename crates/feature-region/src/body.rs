@@ -107,14 +107,15 @@ impl<'a> Program<'a> {
         let entry = self.functions.functions()[function as usize].vaddr;
         let ranges = self.functions.ranges(function);
         let mut tables = Vec::new();
-        for attempt in 1.. {
+        let mut attempts = 0;
+        loop {
             let mut walk = Walk::new(self, ranges.clone());
             walk.follow(entry, returning);
-            if jump_target::resolve(&mut walk, returning, &mut tables) || attempt == MOST_ATTEMPTS {
+            attempts += 1;
+            if jump_target::resolve(&mut walk, returning, &mut tables) || attempts == MOST_ATTEMPTS {
                 return walk.body;
             }
         }
-        Body::default()
     }
 
     /// Functions that hold sites, and those that jump to parts of themselves that hold some and that no name assigns.

@@ -308,11 +308,17 @@ mod tests {
     use super::TaskList;
     use crate::clock::ticks;
 
-    #[test]
-    fn short_threads_end_with_their_last_event() {
+    /// This process, and its number.
+    fn own_process() -> (TaskList, i32) {
         let pid = std::process::id().cast_signed();
         let mut tasks = TaskList::default();
         tasks.begin(pid, ticks(), false);
+        (tasks, pid)
+    }
+
+    #[test]
+    fn short_threads_end_with_their_last_event() {
+        let (mut tasks, pid) = own_process();
         // Numbers that no thread has.
         let start = ticks();
         let with_events = tasks.thread(pid, i32::MAX, start, String::new());
@@ -328,9 +334,7 @@ mod tests {
 
     #[test]
     fn what_is_told_exactly_stands() {
-        let pid = std::process::id().cast_signed();
-        let mut tasks = TaskList::default();
-        tasks.begin(pid, ticks(), false);
+        let (mut tasks, pid) = own_process();
         let start = ticks();
         let thread = tasks.thread(pid, i32::MAX, start, String::new());
         tasks.look();

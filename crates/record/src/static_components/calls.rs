@@ -40,6 +40,21 @@ struct Through {
     load: bool,
 }
 
+/// Entries for jumps whose component is known, by that and the function.
+#[derive(Default)]
+struct KnownJumps(HashMap<(u8, u64), u32>);
+
+impl KnownJumps {
+    /// Where code of component `from` gets on to a function of component `own`: inside of it straight to the function, else
+    /// with word of who comes.
+    fn lead(&mut self, from: u8, own: u8, function: u64, at: Placed, region: &mut Region) -> u32 {
+        match own == from {
+            true => at.displaced,
+            false => *self.0.entry((from, function)).or_insert_with(|| region.add_jump(from, at)),
+        }
+    }
+}
+
 /// What the code of the components, and jumps into them, refer to.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -232,7 +247,7 @@ impl Calls {
         placed: &BTreeMap<u64, Placed>,
         members: &Membership,
         thunks: &mut HashMap<u32, u32>,
-        jumps: &mut HashMap<(u8, u64), u32>,
+        jumps: &mut KnownJumps,
     ) {
         let number: HashMap<(u8, u64), usize> = self.twins.keys().copied().zip(0..).collect();
         let own_cells: HashMap<(u8, u64), u32> =
@@ -245,11 +260,7 @@ impl Calls {
                 if !region.is_branch(fixup.at) {
                     continue;
                 }
-                if members[&fixup.target] == from {
-                    function.displaced
-                } else {
-                    *jumps.entry((from, fixup.target)).or_insert_with(|| region.add_jump(from, function))
-                }
+                jumps.lead(from, members[&fixup.target], fixup.target, function, region)
             } else if let Some(slot) = self.entries.get(&fixup.target) {
                 let own = own_cells.get(&(from, fixup.target));
                 let cell = own.copied().unwrap_or_else(|| region.cell(number[&(from, *slot)]));
@@ -276,16 +287,11 @@ impl Calls {
         members: &Membership,
     ) -> Vec<StaticSite> {
         let mut sites = Vec::new();
-        let mut jumps: HashMap<(u8, u64), u32> = HashMap::new();
+        let mut jumps = KnownJumps::default();
         let mut thunks: HashMap<u32, u32> = HashMap::new();
         self.redirect_displaced(region, placed, members, &mut thunks, &mut jumps);
-        // Where code of a component gets on to a function: inside of it straight to the function, else with word of who comes.
         let mut lead = |from: u8, function: u64, region: &mut Region| {
-            let at = placed[&function];
-            match members[&function] == from {
-                true => at.displaced,
-                false => *jumps.entry((from, function)).or_insert_with(|| region.add_jump(from, at)),
-            }
+            jumps.lead(from, members[&function], function, placed[&function], region)
         };
         for d in &self.direct {
             if members[&d.function] != d.from && !d.jump {

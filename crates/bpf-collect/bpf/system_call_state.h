@@ -21,13 +21,15 @@ struct system_call_sum {
 	struct thread_clocks time;
 	__u64 timed_at; /* the end of the last call that was timed in its turn */
 	__u32 weight; /* calls that the next one timed in its turn stands for */
-	__u32 unused;
+	__u32 estimated; /* some were counted only: the time of others stands for theirs */
 };
 
 /* A thread's calls of one kind that come faster than this apart, ns, are not all timed: two readings of the clock for each
  * would cost more than the budget. Those that block are. */
 #define SYSTEM_CALL_PERIOD 20000
 #define SYSTEM_CALL_MAX_WEIGHT 64
+/* And the weight grows by this factor at most from one that is timed to the next: two that came fast say little yet. */
+#define SYSTEM_CALL_WEIGHT_GROWTH 2
 
 /* How the open call is timed. */
 enum system_call_timing {

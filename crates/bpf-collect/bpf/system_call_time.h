@@ -45,6 +45,7 @@ static __noinline int add_row(__u32 task, const struct system_call_sum *sum)
 	row = bpf_map_lookup_elem(&system_call_rows, &key);
 	if (row) {
 		row->count += sum->count;
+		row->estimated |= sum->estimated;
 		add_clocks(&row->time, &nothing, &sum->time, 1);
 	} else if (bpf_map_update_elem(&system_call_rows, &key, sum, BPF_ANY)) {
 		__sync_fetch_and_add(&system_calls_lost, 1);
@@ -79,11 +80,15 @@ SCHED_INLINE void draw_next(struct system_call_sum *sum, __u64 now)
 
 	if (since && since < (__u64)sum->weight * SYSTEM_CALL_PERIOD)
 		weight = (__u64)sum->weight * SYSTEM_CALL_PERIOD / since;
+	if (weight > (__u64)sum->weight * SYSTEM_CALL_WEIGHT_GROWTH)
+		weight = (__u64)sum->weight * SYSTEM_CALL_WEIGHT_GROWTH;
 	if (weight > SYSTEM_CALL_MAX_WEIGHT)
 		weight = SYSTEM_CALL_MAX_WEIGHT;
 	sum->timed_at = now;
 	sum->skip = chance % (2 * (__u32)weight - 1);
 	sum->weight = sum->skip + 1;
+	if (sum->skip)
+		sum->estimated = 1;
 }
 
 /* The thread of the slot is met for the first time, or after its calls were not counted for a while. */

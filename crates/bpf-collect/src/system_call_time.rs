@@ -85,7 +85,8 @@ pub struct SystemCallTotal {
     /// Calls made, the open one included. A child's first return out of its parent's call is time without a count.
     pub count: u64,
     /// How long: measured where the call blocked, and for all calls that come less than 50,000 times a second on the thread;
-    /// of faster ones some are timed, chosen by chance, and stand for the others.
+    /// of faster ones some are timed, chosen by chance, and stand for the others. These never come to more than what the
+    /// thread's time leaves for them.
     pub time: Clocks,
 }
 
@@ -120,14 +121,30 @@ struct Sum {
     running: u64,
     active: u64,
     blocked: u64,
+    /// Some of the calls were counted only.
+    estimated: bool,
 }
 
 impl Sum {
+    fn of(row: &system_call_sum) -> Self {
+        let mut sum = Self { estimated: row.estimated != 0, ..Self::default() };
+        sum.add(row.count, &row.time);
+        sum
+    }
+
     fn add(&mut self, count: u64, clocks: &thread_clocks) {
         self.count += count;
         self.running += clocks.running;
         self.active += clocks.active;
         self.blocked += clocks.blocked;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.running += other.running;
+        self.active += other.active;
+        self.blocked += other.blocked;
+        self.estimated |= other.estimated;
     }
 
     fn clocks(&self) -> Clocks {
@@ -262,7 +279,7 @@ impl SystemCallCounter {
             let Some(bytes) = map.lookup(&key, MapFlags::ANY).map_err(CollectError::Read)? else { continue };
             let (Some(sum), Some(&key)) = (plain::read::<system_call_sum>(&bytes), key.first_chunk()) else { continue };
             let key = u64::from_ne_bytes(key);
-            rows.entry(((key >> 32) as u32, key as u32)).or_default().add(sum.count, &sum.time);
+            rows.entry(((key >> 32) as u32, key as u32)).or_default().merge(&Sum::of(&sum));
         }
         // A thread's last row comes last, so that then all are there; but keys come in no order.
         let ended: Vec<u32> = rows.keys().filter(|key| key.1 == ROW_THREAD).map(|key| key.0).collect();
@@ -273,7 +290,7 @@ impl SystemCallCounter {
                 if let Some(bytes) = map.lookup_and_delete(&raw).map_err(CollectError::Read)?
                     && let Some(sum) = plain::read::<system_call_sum>(&bytes)
                 {
-                    self.ended.entry(key).or_default().add(sum.count, &sum.time);
+                    self.ended.entry(key).or_default().merge(&Sum::of(&sum));
                 }
                 rows.remove(&key);
             }
@@ -308,7 +325,7 @@ fn difference(from: &thread_clocks, to: &thread_clocks) -> thread_clocks {
 fn add_thread(rows: &mut Rows, state: &system_call_state, now: &thread_clocks) {
     for sum in &state.sums {
         if sum.count > 0 || sum.time.active > 0 || sum.time.blocked > 0 {
-            rows.entry((state.task, sum.number)).or_default().add(sum.count, &sum.time);
+            rows.entry((state.task, sum.number)).or_default().merge(&Sum::of(sum));
         }
     }
     let mut counted = Sum::default();
@@ -326,7 +343,47 @@ fn add_thread(rows: &mut Rows, state: &system_call_state, now: &thread_clocks) {
     }
 }
 
+/// What one thread's estimated times must fit into. They are right on average: of few calls they can come to more than the
+/// thread's time leaves beside the calls that were all timed. Then they are that, shared out in proportion.
+#[derive(Default)]
+struct Room {
+    exact: Clocks,
+    estimated: Clocks,
+    whole: Clocks,
+}
+
+impl Room {
+    fn add(&mut self, number: u32, sum: &Sum) {
+        let into = match number {
+            ROW_THREAD => &mut self.whole,
+            ROW_KERNEL_FAULTS.. => return,
+            _ if sum.estimated => &mut self.estimated,
+            _ => &mut self.exact,
+        };
+        let clocks = sum.clocks();
+        into.running_ns += clocks.running_ns;
+        into.runnable_ns += clocks.runnable_ns;
+    }
+
+    fn fit(&self, sum: &Sum) -> Clocks {
+        let clocks = sum.clocks();
+        if !sum.estimated {
+            return clocks;
+        }
+        let fitted = |of: fn(&Clocks) -> u64| {
+            let (part, estimated) = (of(&clocks), of(&self.estimated));
+            let room = of(&self.whole).saturating_sub(of(&self.exact));
+            if estimated <= room { part } else { (u128::from(part) * u128::from(room) / u128::from(estimated)) as u64 }
+        };
+        Clocks { running_ns: fitted(|c| c.running_ns), runnable_ns: fitted(|c| c.runnable_ns), ..clocks }
+    }
+}
+
 fn gather(rows: &Rows, lost: u64) -> SystemCallTotals {
+    let mut rooms: BTreeMap<u32, Room> = BTreeMap::new();
+    for (&(task, number), sum) in rows {
+        rooms.entry(task).or_default().add(number, sum);
+    }
     let mut totals = SystemCallTotals { lost, ..SystemCallTotals::default() };
     for (&(task, number), sum) in rows {
         match number {
@@ -344,9 +401,38 @@ fn gather(rows: &Rows, lost: u64) -> SystemCallTotals {
                 task,
                 call: SystemCall::from_raw(number),
                 count: sum.count,
-                time: sum.clocks(),
+                time: rooms.get(&task).map_or_else(Clocks::default, |room| room.fit(sum)),
             }),
         }
     }
     totals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum(running: u64, runnable: u64, blocked: u64, estimated: bool) -> Sum {
+        Sum { count: 1, running, active: running + runnable, blocked, estimated }
+    }
+
+    #[test]
+    fn estimates_take_no_more_than_what_exact_times_leave() {
+        let rows = Rows::from([
+            ((1, 0), sum(300, 0, 7, true)),
+            ((1, 1), sum(100, 50, 0, true)),
+            ((1, 2), sum(400, 10, 0, false)),
+            ((1, ROW_THREAD), sum(500, 100, 7, false)),
+            ((2, 0), sum(300, 0, 0, true)),
+            ((2, ROW_THREAD), sum(301, 0, 0, false)),
+        ]);
+        let totals = gather(&rows, 0);
+        let times: Vec<_> = totals.calls.iter().map(|total| (total.task, total.time)).collect();
+        let clocks = |running_ns, runnable_ns, blocked_ns| Clocks { running_ns, runnable_ns, blocked_ns };
+        assert_eq!(
+            times,
+            [(1, clocks(75, 0, 7)), (1, clocks(25, 50, 0)), (1, clocks(400, 10, 0)), (2, clocks(300, 0, 0))]
+        );
+        assert_eq!(totals.threads.len(), 2);
+    }
 }

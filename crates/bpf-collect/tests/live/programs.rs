@@ -24,6 +24,8 @@ pub enum Program {
     Compute(usize),
     /// System calls in numbers that are known, on a thread of its own.
     SystemCalls,
+    /// Threads that make some system calls which differ much in length.
+    UnevenCalls,
     /// One that it never returns from, after which it is killed.
     ReadsForever,
 }
@@ -44,6 +46,7 @@ impl Program {
             Self::Busy => "busy".to_owned(),
             Self::Compute(threads) => format!("compute {threads}"),
             Self::SystemCalls => "system-calls".to_owned(),
+            Self::UnevenCalls => "uneven-calls".to_owned(),
             Self::ReadsForever => "reads-forever".to_owned(),
         };
         command.env(ROLE, role).stdin(Stdio::piped());
@@ -92,6 +95,7 @@ pub fn run(role: String) {
         ("after-exec", _) => compute(Duration::from_millis(30)),
         ("busy", _) => busy(),
         ("system-calls", _) => system_calls(),
+        ("uneven-calls", _) => uneven_calls(),
         ("reads-forever", _) => reads_forever(),
         ("compute", threads) => computers(threads.parse().unwrap()),
         _ => panic!("unknown role {role}"),
@@ -207,4 +211,20 @@ pub const FAULTS: u64 = 400;
 fn reads_forever() {
     let (mut end, _other) = std::io::pipe().unwrap();
     let _ = std::io::Read::read(&mut end, &mut [0; 1][..]);
+}
+
+/// Of many that take no time one takes long: timed by chance, it stands for them all.
+fn uneven_calls() {
+    let zeros = std::fs::File::open("/dev/zero").unwrap();
+    let mut much = vec![0_u8; 1 << 20];
+    for _ in 0..300 {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for count in 0..200 {
+                    let length = if count % 50 == 49 { much.len() } else { 1 };
+                    std::io::Read::read_exact(&mut &zeros, &mut much[..length]).unwrap();
+                }
+            });
+        });
+    }
 }

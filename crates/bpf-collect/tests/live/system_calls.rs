@@ -51,7 +51,7 @@ pub fn known_numbers() -> Result<(), String> {
 
 pub fn parts_of_threads() -> Result<(), String> {
     let script = "for i in 1 2 3 4 5 6; do (echo $i | cat | cat >/dev/null) & done; wait; sleep 0.05";
-    for program in [Program::Shell(script), Program::Storm, Program::ExecByThread] {
+    for program in [Program::Shell(script), Program::Storm, Program::UnevenCalls, Program::ExecByThread] {
         let outcome = Recording::launch(with_system_calls(), program)?;
         outcome.sums_hold()?;
         let totals = &outcome.system_calls;

@@ -44,12 +44,13 @@ class Case:
     frames: int = 0  # at least so many, where names are absent
     end_share: str = ""  # a truth that the last frame's share must be, where names are absent
     end_part: float = 1.0
+    calls_sampled: bool = False  # system calls come too fast to count them all
     only_chain: bool = False  # nothing else of this group may be above the threshold
     most_cost: float = 0  # what a walk may add to the processor time of one operation, counted in instructions
 
 
 def calls(mode, path, name=None, program="system-calls", **more):
-    case = {key: more.pop(key) for key in ("options", "disk", "seconds", "only_chain", "most_cost") if key in more}
+    case = {key: more.pop(key) for key in ("options", "disk", "seconds", "only_chain", "most_cost", "calls_sampled") if key in more}
     chains = more.pop("chains", None) or [Chain(["main", *path], **more)]
     return Case(name or f"system call: {mode}", [program, mode], chains, **case)
 
@@ -166,6 +167,7 @@ CASES = [
     calls("madvise", ["throw_away", *FAULT]),
     calls("poll", ["poll_many", "u:poll", "k:poll", "do_sys_poll"]),
     calls("select", ["select_many", "u:select", "k:pselect6|select", "do_pselect|core_sys_select|kern_select", "do_select"]),
+    calls("getppid", ["ask_often", "u:getppid", "k:getppid"], calls_sampled=True),
     calls("signal", ["raise_signal", "u:raise", "handle"], ends=("function",), closed=True),
     # -- Processes and threads -------------------------------------------------------------------------------------------------
     calls("fork", ["fork_child", "u:fork", "k:clone", "kernel_clone", "copy_process", "dup_mm|dup_mmap|copy_page_range", "copy_page_range"]),

@@ -53,6 +53,8 @@ def judged(case, answer, results, slack):
     after = answer.walk.get("found_after_ns")
     if after is not None:
         results.first.append(after)
+    if case.calls_sampled and not answer.walk.get("system_calls_until_ns"):
+        complaints.append("system calls were counted to the end")
     for wanted in case.chains:
         results.wanted_chains += 1
         chain, why = walked.found(answer, wanted)

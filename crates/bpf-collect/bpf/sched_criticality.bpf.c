@@ -284,7 +284,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	record->user_ip = user.ip;
 	record->n = n;
 	record->in_kernel = in_kernel;
-	record->call = open_call(task, slot);
+	record->call = open_call(task, slot, in_kernel);
 	record->period = ctx->sample_period;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;

@@ -28,7 +28,7 @@ static __noinline int begin_preempted(void *context, struct sched_slot *slot, st
 		return 0;
 	registers_of(task, &user);
 	slot->preempted_stack = take_stack(context, true, slot->tgid, &user);
-	slot->preempted_call = open_call(task, slot);
+	slot->preempted_call = open_call(task, slot, true);
 	slot->preempted_last = now;
 	slot->preempted_since = now;
 	return 0;

@@ -61,7 +61,7 @@ static __noinline int begin_wait(void *context, struct sched_slot *slot, struct 
 		wait->holder = 0;
 		return 0;
 	}
-	wait->call = open_call(task, slot);
+	wait->call = open_call(task, slot, true);
 	describe_wait(slot, task, &user, true);
 	if (!with_stacks) {
 		spend(BRIEF_RECORD_COST);
@@ -87,7 +87,7 @@ static __noinline int describe_late(struct sched_slot *slot, struct task_struct 
 {
 	struct user_registers user;
 
-	slot->wait.call = open_call(task, slot);
+	slot->wait.call = open_call(task, slot, true);
 	slot->wait.chance = 0;
 	describe_wait(slot, task, &user, false);
 	return 0;

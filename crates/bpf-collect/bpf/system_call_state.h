@@ -7,7 +7,11 @@
 #include "sched_abi.h"
 #include "sched_maps.h"
 #include "sched_slot.h"
+#include "sched_wait.h"
 #include "thread_clocks.h"
+
+/* The programs are attached. Set by user space. */
+__u32 system_calls_on = 0;
 
 /* Rows of the hash map that are not of a system call. */
 #define SYSTEM_CALL_ROW_THREAD 0xfffffffcu /* last row of a thread that has ended: the times in which its calls were counted */
@@ -115,14 +119,34 @@ SCHED_INLINE void call_blocks(struct task_struct *task, const struct sched_slot 
 	state->entered = clocks;
 }
 
-/* The call whose exact time holds what a thread does now; or SYSTEM_CALL_NONE, SYSTEM_CALL_UNKNOWN. */
-SCHED_INLINE __u32 open_call(struct task_struct *task, const struct sched_slot *slot)
+SCHED_INLINE __u32 numbered_call(const struct task_struct *task, long number)
+{
+	__u32 compat = task->thread_info.status & TS_COMPAT ? SYSTEM_CALL_COMPAT : 0;
+
+	return (__u32)number | compat;
+}
+
+/* The call that a thread in the kernel is in, by the registers that it entered with: an interrupt or a fault leaves none
+ * there. */
+static __always_inline __u32 entered_call(struct task_struct *task)
+{
+	struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
+	long id = (__s32)BPF_CORE_READ(registers, orig_ax);
+
+	return id < 0 ? SYSTEM_CALL_NONE : numbered_call(task, id);
+}
+
+/* The call whose exact time holds what a thread does now; or SYSTEM_CALL_NONE, SYSTEM_CALL_UNKNOWN. While calls are not
+ * counted, the one that it is in. */
+static __always_inline __u32 open_call(struct task_struct *task, const struct sched_slot *slot, bool in_kernel)
 {
 	struct system_call_state *state;
 
 	if (!with_system_calls)
 		return SYSTEM_CALL_UNKNOWN;
 	state = system_call_state_numbered(slot_number(task));
+	if (!system_calls_on)
+		return in_kernel ? entered_call(task) : SYSTEM_CALL_NONE;
 	if (!state || state->task != slot->task || state->number == SYSTEM_CALL_PAUSED)
 		return SYSTEM_CALL_UNKNOWN;
 	return state->number;

@@ -18,8 +18,6 @@
 #include "sched_wait.h"
 #include "system_call_state.h"
 
-/* The programs are attached. Set by user space. */
-__u32 system_calls_on = 0;
 /* Threads up to this number lived before that: what they did till then is not counted. */
 __u32 system_calls_after_task = 0;
 /* Rows that the hash map had no room for. */
@@ -121,13 +119,6 @@ static __noinline int meet_thread(struct system_call_state *state, struct sched_
 SCHED_INLINE bool is_met(const struct system_call_state *state, const struct sched_slot *slot)
 {
 	return state->task == slot->task && state->number != SYSTEM_CALL_PAUSED;
-}
-
-SCHED_INLINE __u32 numbered_call(const struct task_struct *task, long number)
-{
-	__u32 compat = task->thread_info.status & TS_COMPAT ? SYSTEM_CALL_COMPAT : 0;
-
-	return (__u32)number | compat;
 }
 
 SEC("tp_btf/sys_enter")
@@ -315,12 +306,7 @@ static __noinline int end_system_calls(struct sched_slot *slot, __u32 place)
 /* Which call a thread is in that does not run; one that runs tells by its next event. */
 static __always_inline __u32 call_of_other(struct task_struct *task)
 {
-	struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
-	long id = (__s32)BPF_CORE_READ(registers, orig_ax);
-
-	if (task->on_cpu)
-		return SYSTEM_CALL_UNKNOWN;
-	return id < 0 ? SYSTEM_CALL_NONE : numbered_call(task, id);
+	return task->on_cpu ? SYSTEM_CALL_UNKNOWN : entered_call(task);
 }
 
 /* Runs over all threads of the machine after the programs were attached or taken away, or threads were found. */

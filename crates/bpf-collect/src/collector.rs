@@ -308,6 +308,11 @@ impl<'a> SchedCollector<'a> {
         usize::try_from(taken).map_err(|_| CollectError::Read(libbpf_rs::Error::from_raw_os_error(-taken)))
     }
 
+    /// From now on timers take samples so many times less often. Those of other events stay as they are.
+    pub fn sample_less(&mut self, times: u32) {
+        self.timers.slow_down(times);
+    }
+
     /// Ends the recording: nothing changes any more, so that what is read from now on belongs together.
     pub fn stop(&mut self) {
         self.links.clear();

@@ -54,6 +54,8 @@ pub(crate) struct ProcessorTimers {
 impl ProcessorTimers {
     /// Each timer's period changes after so long. A sample in the making is left out each time, half a period in the mean.
     const EACH: Duration = Duration::from_millis(100);
+    /// But not before so many samples.
+    const LEAST_SAMPLES: u32 = 50;
 
     /// None yet; all are for so many samples a second.
     pub fn of(hertz: u32) -> ProcessorTimers {
@@ -65,6 +67,14 @@ impl ProcessorTimers {
         self.events.extend(timer.try_clone());
     }
 
+    /// From now on samples come so many times less often.
+    pub fn slow_down(&mut self, times: u32) {
+        self.period.mean *= u64::from(times.max(1));
+        for event in &self.events {
+            set(event.as_fd(), self.period.draw());
+        }
+    }
+
     /// Lets go of all.
     pub fn clear(&mut self) {
         self.events.clear();
@@ -73,7 +83,8 @@ impl ProcessorTimers {
     /// Changes a period if one is due.
     pub fn jitter(&mut self) {
         let count = self.events.len();
-        if count > 0 && self.changed.elapsed() * count as u32 >= Self::EACH {
+        let each = Self::EACH.max(Duration::from_nanos(self.period.mean) * Self::LEAST_SAMPLES);
+        if count > 0 && self.changed.elapsed() * count as u32 >= each {
             self.changed = Instant::now();
             set(self.events[self.next % count].as_fd(), self.period.draw());
             self.next += 1;

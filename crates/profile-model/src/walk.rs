@@ -48,6 +48,10 @@ pub struct WalkSession {
     pub start_ns: i64,
     /// See `start_ns`.
     pub end_ns: i64,
+    /// Since the recording's start: system calls were counted until then, and came so fast that counting them all would have
+    /// cost too much; `None`: they were counted to the end, or not at all.
+    #[serde(default)]
+    pub system_calls_until_ns: Option<i64>,
     /// Most probes that were live at once.
     pub probes_live: i64,
     /// Probes that were inserted over the whole walk.

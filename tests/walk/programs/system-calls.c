@@ -157,6 +157,10 @@ __attribute__((noinline)) static void handle(int number) {
     uint64_t x = truth_mixed((uint64_t)number, 20000);
     __asm__ volatile("" : : "r"(x));
 }
+OWN ask_often(unsigned i) {
+    for (unsigned at = 0; at < 1000; at++)
+        i += (unsigned)getppid();
+}
 OWN raise_signal(unsigned i) {
     (void)i;
     raise(SIGUSR1);
@@ -235,6 +239,7 @@ static const struct mode modes[] = {
     {"fork", "fork_child", fork_child},
     {"exec", "run_program", run_program},
     {"thread", "start_thread_and_join", start_thread_and_join},
+    {"getppid", "ask_often", ask_often},
     {"signal", "raise_signal", raise_signal},
     {"child", "wait_for_child", wait_for_child},
     {"poll", "poll_many", poll_many},

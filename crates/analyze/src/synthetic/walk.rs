@@ -498,6 +498,7 @@ impl Builder {
             found_after_ns: Some(1_840 * MS),
             start_ns: 12 * MS,
             end_ns: self.profile.meta.wall_ns,
+            system_calls_until_ns: None,
             probes_live: 4,
             probes_inserted: 37,
             longest_stop_ns: 412_000,

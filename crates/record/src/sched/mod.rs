@@ -23,6 +23,7 @@ mod sample;
 mod session;
 mod spin;
 mod stack_names;
+pub(crate) mod system_call_budget;
 pub(crate) mod task;
 mod timeline;
 mod wait_rows;

@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 
 use transect_bpf_collect::function_time::{KernelFunctionTimer, RefusedTiming};
 use transect_bpf_collect::record::Record;
-use transect_bpf_collect::{
-    CollectError, SampledEvent, SchedCollector, SchedSettings, Storage, SystemCallTotals, privilege,
-};
+use transect_bpf_collect::{CollectError, SampledEvent, SchedCollector, SchedSettings, Storage, privilege};
 use transect_profile_model::KernelTiming;
 
 use super::collected::Collected;
 use super::collection::{Collection, Totals};
+use super::system_call_budget::{CountedCalls, SystemCallBudget};
 use crate::clock::monotonic_ns;
 use crate::error::RecordError;
 use crate::walk::{Evidence, Gatherer, system_call_function};
@@ -109,6 +108,8 @@ enum Request {
     Evidence(bool, Sender<Result<Evidence, RecordError>>),
     /// Samples count, or don't, from now on.
     Sampling(bool, Sender<Result<(), RecordError>>),
+    /// Enough was sampled to go on with so many times less.
+    SampleLess(u32, Sender<Result<(), RecordError>>),
 }
 
 /// A timer of the kernel's functions, if there can be one, and which kinds can't be used.
@@ -241,6 +242,14 @@ impl SchedRecording {
         self.ask(|reply| Request::Sampling(on, reply))
     }
 
+    /// From now on samples of a walk come so many times less often, and each stands for so many.
+    ///
+    /// # Errors
+    /// If the collector has ended.
+    pub(crate) fn sample_less(&self, times: u32) -> Result<(), RecordError> {
+        self.ask(|reply| Request::SampleLess(times, reply))
+    }
+
     /// What was seen since the last call, for a walk; with `last` the recording ends before it is gathered.
     ///
     /// # Errors
@@ -302,6 +311,7 @@ fn serve(
     let without_samples = collector.samples_refused().map(ToString::to_string);
     let settings =
         &SchedSettings { sample_hz: if without_samples.is_some() { 0 } else { settings.sample_hz }, ..*settings };
+    let mut system_calls = options.system_calls.then(|| SystemCallBudget::new(options.event));
     let mut audited = Instant::now();
     let mut drift = 0;
     let mut pause = CONSUME_EVERY;
@@ -341,12 +351,19 @@ fn serve(
                 }
                 let _ = reply.send(Ok(()));
             }
+            Ok(Request::SampleLess(times, reply)) => {
+                collector.sample_less(times);
+                if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
+                    gatherer.sampled_less(times, monotonic_ns());
+                }
+                let _ = reply.send(Ok(()));
+            }
             Ok(Request::Evidence(last, reply)) => {
                 if last {
                     collector.stop();
                 }
                 let now = monotonic_ns();
-                let _ = reply.send(evidence(&mut collector, &gatherer, options.system_calls, last, now));
+                let _ = reply.send(evidence(&mut collector, &gatherer, system_calls.as_mut(), last, now));
             }
             Ok(Request::Live(reply)) => {
                 let _ = reply.send(Ok(collector.live_threads()));
@@ -394,13 +411,16 @@ fn serve(
 fn evidence(
     collector: &mut SchedCollector<'_>,
     gatherer: &RefCell<Option<Gatherer>>,
-    system_calls: bool,
+    system_calls: Option<&mut SystemCallBudget>,
     last: bool,
     now: u64,
 ) -> Result<Evidence, RecordError> {
     collector.consume()?;
     let open = collector.open_threads(now)?;
-    let calls = if system_calls { collector.system_call_totals(now)? } else { SystemCallTotals::default() };
+    let calls = match system_calls {
+        Some(budget) => budget.counted(collector, now)?,
+        None => CountedCalls::default(),
+    };
     let lost = collector.lost();
     let mut gatherer = gatherer.borrow_mut();
     let gatherer = gatherer.get_or_insert_with(|| Gatherer::new(SampledEvent::CpuClock));

@@ -9,7 +9,7 @@ use transect_bpf_collect::record::{
     FRACTION_BITS, Record, Stack, sched_preempted, sched_sample, sched_task, sched_wait, stack_flags, task_event,
     waker_context,
 };
-use transect_bpf_collect::{Lost, MappingEvents, OpenThread, SampledEvent, SystemCallTotals};
+use transect_bpf_collect::{Lost, MappingEvents, OpenThread, SampledEvent};
 
 use crate::sched::address_space::AddressSpaces;
 use crate::sched::call_stack::{NO_STACK, StackNumber};
@@ -19,6 +19,7 @@ use crate::sched::mapped_file::{MappedFile, MappedFiles};
 use crate::sched::mapping_log::MappingLog;
 use crate::sched::object::Objects;
 use crate::sched::place::Place;
+use crate::sched::system_call_budget::CountedCalls;
 use crate::sched::task::{RawTask, RawTasks};
 
 /// A stack as places, each half leaf first.
@@ -63,7 +64,7 @@ impl Times {
 /// What was seen of one thread with one stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Sum {
-    /// Timer samples, by the time since the thread's last one: on a processor or waiting for one.
+    /// Timer samples; their `ns` are not ns, but how many of the first ones' periods they stand for.
     pub samples: Times,
     /// Waits.
     pub waits: Times,
@@ -140,7 +141,7 @@ pub(crate) struct Evidence {
     /// Threads that live, with totals up to now and the waits that they are in.
     pub open: Vec<OpenThread>,
     /// Exact times in system calls, since the beginning.
-    pub calls: SystemCallTotals,
+    pub calls: CountedCalls,
     /// What waits were for; at the end only.
     pub waits: WaitsSeen,
     /// Programs of processes.
@@ -179,6 +180,8 @@ pub(crate) struct Gatherer {
     blind: [(u64, u64); 2],
     /// Such samples of each thread: its next ones stand for them, too.
     owed: HashMap<u32, u64>,
+    /// Since when samples come less often, and how many times so.
+    less: Option<(u64, u32)>,
 }
 
 /// More are not kept.
@@ -379,6 +382,11 @@ impl Gatherer {
         }
     }
 
+    /// From `now` on (ns of the monotonic clock) samples come so many times less often.
+    pub fn sampled_less(&mut self, times: u32, now: u64) {
+        self.less = Some((now, times));
+    }
+
     fn sample(&mut self, record: &sched_sample) {
         if self.blind.iter().any(|(from, until)| (*from..*until).contains(&record.time)) {
             *self.owed.entry(record.task).or_default() += 1;
@@ -390,7 +398,10 @@ impl Gatherer {
             taken
         });
         let key = SumKey { task: record.task, stack: self.number(record.stack), call: record.call };
-        let samples = Times { count: 1 + owed, ..Times::one(record.active_ns) };
+        let periods = self.less.filter(|(since, _)| record.time >= *since).map_or(1, |(_, times)| u64::from(times));
+        let one = Times::one(periods);
+        let each = (1 + owed) as f64;
+        let samples = Times { count: 1 + owed, ns: one.ns * each, squares: one.squares * each };
         let critical = Times::one(match self.event {
             SampledEvent::CpuClock => record.criticality >> FRACTION_BITS,
             _ => record.period.into(),

@@ -41,8 +41,8 @@ impl JoinedTree {
         let Some(Passed { leaf, lines }) = self.passed(key.stack, key.call, frames, last).cloned() else {
             return false;
         };
-        let samples = sum.samples.count as f64;
-        let on = Times { count: sum.samples.count, ns: samples * period_ns, squares: samples * period_ns * period_ns };
+        let Times { count, ns: periods, squares } = sum.samples;
+        let on = Times { count, ns: periods * period_ns, squares: squares * period_ns * period_ns };
         let weight = on.ns + sum.waits.ns + sum.runnable.ns + sum.preempted.ns;
         for (node, line) in lines {
             *self.lines[node as usize].entry(line).or_default() += weight;

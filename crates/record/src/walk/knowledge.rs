@@ -10,6 +10,7 @@ use super::groups::{GroupKey, Threads, split};
 use super::joined_tree::JoinedTree;
 use crate::sched::call_stack::NO_STACK;
 use crate::sched::kernel_symbols::SymbolSource;
+use crate::sched::system_call_budget::CountedCalls;
 
 /// How long the walk itself held a thread, to set probes, ns.
 #[derive(Debug, Default)]
@@ -55,12 +56,14 @@ pub(super) struct Knowledge {
     of_task: HashMap<u32, Option<usize>>,
     /// Everything that was seen of each thread.
     sums: HashMap<u32, HashMap<SumKey, Sum>>,
+    /// Samples that came.
+    pub samples: u64,
     /// What was seen with stacks that have not come yet.
     pending: Vec<(SumKey, Sum)>,
     executables: HashMap<i32, String>,
     held: HashMap<u32, Held>,
     /// Exact times in system calls.
-    pub calls: transect_bpf_collect::SystemCallTotals,
+    pub calls: CountedCalls,
     /// What waits were for; at the end only.
     pub waits: WaitsSeen,
     /// Losses up to now.
@@ -88,10 +91,11 @@ impl Knowledge {
             wanted,
             of_task: HashMap::default(),
             sums: HashMap::default(),
+            samples: 0,
             pending: Vec::new(),
             executables: HashMap::default(),
             held: HashMap::default(),
-            calls: Default::default(),
+            calls: CountedCalls::default(),
             waits: WaitsSeen::default(),
             lost: Lost::default(),
             refused: 0,
@@ -116,6 +120,7 @@ impl Knowledge {
             self.regroup(task);
         }
         for (key, sum) in &evidence.sums {
+            self.samples += sum.samples.count;
             self.sums.entry(key.task).or_default().entry(*key).or_default().add(sum);
         }
         let mut new = evidence.sums.clone();
@@ -216,7 +221,9 @@ impl Knowledge {
             exact[tree].threads.insert(task, totals);
         }
         exact.resize(self.trees.len(), ExactTotals::default());
-        for total in self.calls.calls.iter().filter(|total| !total.call.compat) {
+        // Of a part of their time nothing is said of the whole.
+        let counted = self.calls.until.is_none().then_some(&self.calls.totals.calls);
+        for total in counted.into_iter().flatten().filter(|total| !total.call.compat) {
             let Some(&Some(tree)) = self.of_task.get(&total.task) else { continue };
             let Some(thread) = exact[tree].threads.get_mut(&total.task) else { continue };
             let time = split(total.time.running_ns, total.time.runnable_ns, total.time.blocked_ns);
@@ -238,7 +245,7 @@ impl Knowledge {
                 *thread.woken_ns.entry(stratum).or_default() += if ours { 0.0 } else { sum.runnable.ns };
             }
         }
-        for thread in self.calls.threads.iter().filter(|_| self.faults) {
+        for thread in self.calls.totals.threads.iter().filter(|_| self.faults) {
             let Some(&Some(tree)) = self.of_task.get(&thread.task) else { continue };
             if let Some(totals) = exact[tree].threads.get_mut(&thread.task) {
                 totals.weight = Some((thread.user_faults + thread.kernel_faults) as f64);

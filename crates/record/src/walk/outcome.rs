@@ -95,6 +95,10 @@ pub(super) fn profile(
         found_after_ns: searched.found_after_ns,
         start_ns: searched.begun_ns,
         end_ns: wall_ns,
+        system_calls_until_ns: knowledge
+            .calls
+            .until
+            .map(|until| until.saturating_sub(clock.started_monotonic_ns) as i64),
         probes_live: searched.timing.probes_live as i64,
         probes_inserted: searched.timing.probes_inserted as i64,
         longest_stop_ns: searched.timing.longest_stop_ns as i64,
@@ -205,7 +209,7 @@ fn tables(
 
 fn system_calls(knowledge: &Knowledge, begins: &[Option<(u32, u32)>]) -> Vec<WalkSystemCall> {
     let mut rows: BTreeMap<(u32, u32), WalkSystemCall> = BTreeMap::new();
-    for total in knowledge.calls.calls.iter().filter(|total| !total.call.compat) {
+    for total in knowledge.calls.totals.calls.iter().filter(|total| !total.call.compat) {
         let Some((group, _)) = knowledge.group_of(total.task).and_then(|tree| *begins.get(tree)?) else { continue };
         let row = rows.entry((group, total.call.number)).or_insert_with(|| WalkSystemCall {
             group,

@@ -35,6 +35,11 @@ pub struct WalkOutcome {
 
 /// Without `--duration` a walk through a running process ends then.
 const DEFAULT_DURATION: Duration = Duration::from_secs(3);
+/// After so many seconds of processor time were sampled, samples come less often: a share of a quarter is known to 2 points
+/// then, and each sample delays the program.
+const ENOUGH_SECONDS: u64 = 2;
+/// So many times less often.
+const LESS: u32 = 5;
 /// Steps that are kept.
 const MAX_STEPS: usize = 100_000;
 
@@ -136,12 +141,18 @@ impl Walking<'_> {
         // Samples have at least as much time as timing.
         let mut sampled = settings.window;
         let mut held = None;
+        // Tables made of the same samples count them.
+        let mut full_rate = settings.metric.is_time() && settings.beside.is_none();
         loop {
             let goes_on = self.wait(sampled, limit);
             let over = !goes_on || limit.is_some_and(|limit| Instant::now() >= limit);
             self.evaluate(over, knowledge, &mut searched, progress)?;
             if over {
                 break;
+            }
+            if full_rate && knowledge.samples >= ENOUGH_SECONDS * u64::from(settings.sample_hz) {
+                full_rate = false;
+                self.recording.sample_less(LESS)?;
             }
             if let WalkTarget::Running(pid) = settings.target
                 && held.is_none()

@@ -409,6 +409,8 @@ export interface Walk {
   user_timing: string | null;
   critical: boolean;
   found_after_ns: number | null;
+  system_calls_until_ns?: number | null;
+  start_ns: number;
   probes_live: number;
   probes_inserted: number;
   longest_stop_ns: number;

@@ -100,3 +100,15 @@ fn samples_stand_for_those_that_did_not_count() {
     gatherer.accept(&sample(14));
     assert!(sums(&mut gatherer, Vec::new()).is_empty());
 }
+
+#[test]
+fn each_of_fewer_samples_stands_for_more() {
+    let mut gatherer = Gatherer::default();
+    gatherer.accept(&sample(1));
+    gatherer.sampled_less(5, 2 * MS);
+    gatherer.accept(&sample(7));
+    gatherer.accept(&sample(12));
+    let sums = sums(&mut gatherer, Vec::new());
+    let samples = sums.get(&(1, OUTSIDE)).map(|sum| sum.samples);
+    assert_eq!(samples, Some(Times { count: 3, ns: 11.0, squares: 51.0 }));
+}

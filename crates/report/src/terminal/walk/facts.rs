@@ -25,7 +25,7 @@ pub(crate) fn facts(session: &WalkSession) -> Vec<String> {
             Some(UserTiming::Uprobes) => "program timed by uprobes".to_owned(),
             None => "program sampled".to_owned(),
         },
-        kernel_timing(session.kernel_timing),
+        kernel_timing(session),
         match session.found_after_ns {
             Some(ns) => format!("found after {}", duration(ns)),
             None => "no whole chain found".to_owned(),
@@ -47,12 +47,13 @@ pub(crate) fn facts(session: &WalkSession) -> Vec<String> {
     facts
 }
 
-fn kernel_timing(timing: KernelTiming) -> String {
-    match timing {
+fn kernel_timing(session: &WalkSession) -> String {
+    match session.kernel_timing {
         KernelTiming::KprobeSession => "kernel timed by kprobe sessions",
         KernelTiming::Fentry => "kernel timed by fentry",
         KernelTiming::KprobeMulti => "kernel timed by kprobe.multi",
         KernelTiming::Kprobe => "kernel timed by kprobes",
+        KernelTiming::Sampling if session.system_calls_until_ns.is_some() => "kernel sampled",
         KernelTiming::Sampling => "kernel sampled, system calls exact",
     }
     .to_owned()

@@ -15,7 +15,12 @@ pub(super) fn system_calls(page: &mut Page, view: &WalkView, limit: Limit) {
     if view.system_calls.is_empty() {
         return;
     }
-    page.section("System calls", "exact: every call, from entry to return");
+    let until = view.session.system_calls_until_ns.map(|until| duration(until - view.session.start_ns));
+    let how = match until {
+        None => "exact: every call, from entry to return".to_owned(),
+        Some(until) => format!("of the first {until}; they come so fast that counting all would cost too much"),
+    };
+    page.section("System calls", &how);
     let mut table = Table::new(&[
         Column::number("TIME"),
         Column::number("ON").rank(3),

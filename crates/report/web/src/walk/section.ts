@@ -83,12 +83,17 @@ function facts(walk: Walk): HTMLElement {
     walk.critical ? "threads counted by criticality" : "",
     `threshold ${percent(walk.threshold)}`,
     USER.get(walk.user_timing ?? "") ?? "program sampled",
-    KERNEL.get(walk.kernel_timing) ?? walk.kernel_timing,
+    countedAll(walk) || walk.kernel_timing !== "sampling" ? (KERNEL.get(walk.kernel_timing) ?? walk.kernel_timing) : "kernel sampled",
     walk.found_after_ns === null ? "no whole chain found" : `found after ${duration(walk.found_after_ns)}`,
     walk.probes_inserted > 0 ? `${plural(walk.probes_inserted, "probe")}, at most ${exact(walk.probes_live)} at once` : "",
     walk.longest_stop_ns > 0 ? `longest stop ${duration(walk.longest_stop_ns)}` : "",
   ];
   return h("p", { class: "walk-facts" }, words.filter(Boolean).join(" · "));
+}
+
+/** System calls were counted to the end of the walk. */
+function countedAll(walk: Walk): boolean {
+  return (walk.system_calls_until_ns ?? null) === null;
 }
 
 function systemCalls(walk: Walk): HTMLElement[] {
@@ -109,7 +114,7 @@ function systemCalls(walk: Walk): HTMLElement[] {
     section(
       "system-calls",
       "System calls",
-      "Exact: every call, from entry to return.",
+      countedAll(walk) ? "Exact: every call, from entry to return." : `Of the first ${duration((walk.system_calls_until_ns ?? 0) - walk.start_ns)}: they come so fast that counting all would cost too much.`,
       h("div", { class: "panel chain-scroll" }, h("table", { class: "chain" }, h("thead", {}, h("tr", {}, ...head.map((text, at) => h("th", { scope: "col", class: at > 1 ? "numeric" : "" }, text)))), h("tbody", {}, ...rows)), left > 0 ? h("p", { class: "graph-note" }, `${exact(left)} more in --view walk --format json.`) : null),
     ),
   ];

@@ -13,6 +13,7 @@ PROGRAMS = [
     ("longjmp", "jumps.c", [], [], ["1", "1"]),
     ("fork", "processes.c", [], [], ["1"]),
     ("C++ policies", "policies.cpp", [], [], ["1", "9"]),
+    ("short threads", "short_threads.c", [], ["-pthread"], ["1"]),
     ("static program", "threads.c", [], ["-static", "-pthread"], ["1", "1"]),
 ]
 METHODS = ("trace", "probe")
@@ -69,6 +70,13 @@ def judged(source, output, rows, others=()):
         entries = sum(row["entries"] or 0 for row in same)
         if k in counts and entries != counts[k]:
             wrong.append(f"{name}:{line} entered {counts[k]} times, reported {entries}")
+    lived = re.search(r"^threads (\d+) lived (\d+)$", output, re.M)
+    if lived:
+        # To make a thread, and to let it go, takes time that it does not see itself.
+        threads, least = int(lived[1]), int(lived[2])
+        whole = next(row["inclusive_ns"] for row in rows["features"] if not row["features"])
+        if not least * 0.99 <= whole <= least * 1.01 + threads * 400_000 + 100_000_000:
+            wrong.append(f"{threads} threads and the first lived for {least} ns, reported {whole}")
     return wrong
 
 

@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER,
-    PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
+    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_SAMPLE_IP, PERF_SAMPLE_PERIOD, PERF_SAMPLE_REGS_USER,
+    PERF_SAMPLE_STACK_USER, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 
 use crate::perf_event;
@@ -21,6 +21,8 @@ use crate::sampling_period::{self, SamplingPeriod};
 pub const STACK_BYTES: u32 = 8192;
 /// Half a megabyte for each processor, which is what a user without privileges may have: some 60 samples.
 const DATA_PAGES: usize = 64;
+/// The same where there are no samples: some 1,300 births and ends.
+const LIVES_PAGES: usize = 16;
 /// Of linux/asm/perf_regs.h: bp, sp, ip.
 const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 const EXIT: u32 = 4;
@@ -112,18 +114,38 @@ impl ThreadSamples {
     /// # Errors
     /// If the kernel refuses: no permission, too many descriptors or too much memory.
     pub fn start(tids: &[i32], hertz: u32, on_exec: bool) -> io::Result<Self> {
-        let mut samples = Self { rings: Vec::new(), events: Vec::new(), period: SamplingPeriod::of(hertz) };
+        let period = SamplingPeriod::of(hertz);
+        let mean = period.mean();
+        Self::of(tids, period, DATA_PAGES, on_exec, |tid, processor| open(tid, processor, mean, on_exec))
+    }
+
+    /// No samples: births and ends of these threads, and of all that they make from now on.
+    ///
+    /// # Errors
+    /// As [`ThreadSamples::start`].
+    pub fn lives(tids: &[i32]) -> io::Result<Self> {
+        Self::of(tids, SamplingPeriod::of(1), LIVES_PAGES, false, open_lives)
+    }
+
+    fn of(
+        tids: &[i32],
+        period: SamplingPeriod,
+        pages: usize,
+        on_exec: bool,
+        open: impl Fn(i32, u32) -> io::Result<OwnedFd>,
+    ) -> io::Result<Self> {
+        let mut samples = Self { rings: Vec::new(), events: Vec::new(), period };
         for processor in crate::collector::online_processors() {
             let mut ring: Option<RecordRing> = None;
             for &tid in tids {
-                let event = match open(tid, processor, samples.period.mean(), on_exec) {
+                let event = match open(tid, processor) {
                     Ok(event) => event,
                     // It has ended.
                     Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) && tids.len() > 1 => continue,
                     Err(error) => return Err(error),
                 };
                 match &ring {
-                    None => ring = Some(RecordRing::of(event, DATA_PAGES)?),
+                    None => ring = Some(RecordRing::of(event, pages)?),
                     Some(ring) => {
                         let to = ring.event().as_raw_fd();
                         // SAFETY: an ioctl on two descriptors that are open.
@@ -216,6 +238,24 @@ fn open(tid: i32, processor: u32, period: u64, on_exec: bool) -> io::Result<Owne
     perf_event::open_with(attributes, tid, processor)
 }
 
+fn open_lives(tid: i32, processor: u32) -> io::Result<OwnedFd> {
+    let mut attributes = perf_event_attr {
+        type_: PERF_TYPE_SOFTWARE,
+        config: u64::from(PERF_COUNT_SW_DUMMY),
+        sample_type: u64::from(PERF_SAMPLE_TID | PERF_SAMPLE_TIME),
+        clockid: rustix::time::ClockId::Monotonic as i32,
+        ..Default::default()
+    };
+    attributes.set_disabled(1);
+    attributes.set_inherit(1);
+    attributes.set_exclude_kernel(1);
+    attributes.set_exclude_hv(1);
+    attributes.set_task(1);
+    attributes.set_sample_id_all(1);
+    attributes.set_use_clockid(1);
+    perf_event::open_with(attributes, tid, processor)
+}
+
 /// Reads the body of a record, which follows its header; the fields are those that `open` asks for.
 fn decode(kind: u32, misc: u16, body: &[u8]) -> Option<ThreadRecord> {
     if kind == SAMPLE {
@@ -302,5 +342,34 @@ mod tests {
         child.wait().unwrap();
         assert!(ended && stacks > 10 && mapped > 1, "{stacks} {mapped}");
         assert!(i64::abs(runs - stops) <= 1, "{runs} {stops}");
+    }
+
+    #[test]
+    fn lives_of_threads_are_told_without_samples() {
+        if let Err(error) = is_permitted() {
+            println!("NOT RUN: {error}");
+            return;
+        }
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        let mut lives = ThreadSamples::lives(&[own]).unwrap();
+        let tids: Vec<i32> = (0..50)
+            .map(|_| std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get()).join().unwrap())
+            .collect();
+        let (mut born, mut ended) = (Vec::new(), Vec::new());
+        // A thread is joined a moment before it has ended.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while ended.len() < tids.len() && std::time::Instant::now() < deadline {
+            lives.read(|record| match record.seen {
+                Seen::Born { .. } => born.push(record.tid),
+                Seen::Ended => ended.push(record.tid),
+                other => panic!("{other:?}"),
+            });
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        born.sort_unstable();
+        ended.sort_unstable();
+        let mut tids = tids;
+        tids.sort_unstable();
+        assert_eq!((born, ended), (tids.clone(), tids));
     }
 }

@@ -81,6 +81,7 @@ impl<'a> Trace<'a> {
     pub fn started(&mut self, pid: i32) -> Result<(), RecordError> {
         let reader = Reader::start(None)?;
         reader.tell(News::File(self.file.clone()));
+        reader.hear_threads(pid);
         reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
         self.reader = Some(reader);
         Ok(())

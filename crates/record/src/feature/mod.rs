@@ -14,6 +14,8 @@ mod event_cost;
 mod fold;
 mod heat;
 mod kernel_events;
+mod lives;
+mod moment;
 mod outer_number;
 pub(crate) mod probe_recording;
 mod probed;

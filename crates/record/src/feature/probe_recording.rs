@@ -175,6 +175,9 @@ impl<'a> Recording<'a> {
             changes: self.selection.is_some(),
         };
         let process = ProbedProcess::begin(target, &self.agent, wishes, midway, wake)?;
+        if self.processes.is_empty() {
+            self.reader.hear_threads(pid);
+        }
         self.reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
         self.reader.look(pid);
         self.reader.tell(News::File(process.file.clone()));

@@ -46,6 +46,13 @@ pub enum News {
         /// Hears that it was done.
         done: Sender<()>,
     },
+    /// The births and ends of this process' threads are to be heard, which waits for it.
+    Threads {
+        /// Its number.
+        pid: i32,
+        /// Hears that it was done.
+        done: Sender<()>,
+    },
     /// Events are told by programs in the kernel.
     Kernel(EventSource),
     /// Nobody writes to this file any more.
@@ -149,6 +156,15 @@ impl Reader {
         self.tell(News::Look { pid, done });
         // If it is gone, `finish` says so.
         let _ = looked.recv_timeout(LOOK_PATIENCE);
+    }
+
+    /// Hears of the births and ends of a process' threads from the kernel, where this user may: otherwise it is looked now and
+    /// then which there are, and those of short ones are guessed. To be called while the process is held.
+    pub fn hear_threads(&self, pid: i32) {
+        let (done, heard) = channel();
+        self.tell(News::Threads { pid, done });
+        // If it is gone, `finish` says so.
+        let _ = heard.recv_timeout(LOOK_PATIENCE);
     }
 
     /// Regions that are to be switched off, since the last call.

@@ -16,6 +16,7 @@ use super::catalog::{Catalog, Image};
 use super::fold::{RegionNumber, ThreadFold};
 use super::heat::Heat;
 use super::kernel_events::KernelEvents;
+use super::lives::{LifeChange, Lives};
 use super::outer_number::OuterNumbers;
 use super::reader::{Collected, HotObject, News};
 use super::region_file::{ReadEvent, RegionFile};
@@ -67,6 +68,7 @@ pub struct Reading {
     /// Full rings without anything to read, and since when: file, number.
     stuck: HashMap<(usize, usize), Instant>,
     kernel: Option<KernelEvents>,
+    lives: Option<Lives>,
     kernel_lost: u64,
     /// Hears of loaders that have loaded something.
     tell_loaded: Sender<i32>,
@@ -94,6 +96,7 @@ impl Reading {
             outer: OuterNumbers::default(),
             stuck: HashMap::new(),
             kernel: None,
+            lives: None,
             kernel_lost: 0,
             tell_loaded,
             news,
@@ -142,6 +145,7 @@ impl Reading {
         self.files.iter().for_each(|open| open.file.end());
         // What was written between the last look and the end.
         self.drain_all();
+        self.drain_lives(true);
         self.conclude()
     }
 
@@ -167,6 +171,11 @@ impl Reading {
                     self.drain_kernel();
                     let image = self.image(ImageKey::Process(pid), pid);
                     self.look(image);
+                    // Who has asked may have given up.
+                    let _ = done.send(());
+                }
+                News::Threads { pid, done } => {
+                    self.lives = Lives::of(pid).ok();
                     // Who has asked may have given up.
                     let _ = done.send(());
                 }
@@ -394,7 +403,18 @@ impl Reading {
         }
     }
 
+    /// Takes in births and ends of threads.
+    fn drain_lives(&mut self, last: bool) {
+        // The first process is told of after it was begun to be heard.
+        let Some(lives) = self.lives.as_mut().filter(|_| !self.tasks.processes.is_empty()) else { return };
+        lives.read(last, |pid, tid, change, now| match change {
+            LifeChange::Began => self.tasks.born(pid, tid, now),
+            LifeChange::Ended => self.tasks.thread_ended(pid, tid, now),
+        });
+    }
+
     fn drain_all(&mut self) -> usize {
+        self.drain_lives(false);
         let mut read = self.drain_kernel();
         for (file, index) in self.rings() {
             match self.files[file].file.ring(index).state.load(Acquire) {

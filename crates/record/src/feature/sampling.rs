@@ -11,6 +11,7 @@
 mod estimate;
 mod kernel_stacks;
 mod own_samples;
+pub(in crate::feature) use own_samples::threads_of;
 mod process_code;
 mod stopped_samples;
 mod tables;

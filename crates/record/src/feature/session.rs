@@ -120,6 +120,7 @@ fn traced(settings: &FeatureSettings, command: &[OsString]) -> Result<FeatureOut
     let mut pid = 0;
     let program = Launched::start(command, &variables, &mut |started| {
         pid = started;
+        reader.hear_threads(pid);
         Ok(())
     })?;
     reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });

@@ -48,6 +48,9 @@ pub struct ThreadFacts {
     pub waited: u64,
 }
 
+/// So many threads may have come since one that was not heard of when it came.
+const JUST_GONE: usize = 256;
+
 /// All of them.
 #[derive(Debug, Default)]
 pub struct TaskList {
@@ -153,6 +156,18 @@ impl TaskList {
             return thread;
         }
         self.add(process, tid, since, name)
+    }
+
+    /// The kernel says that a process that is recorded made a thread. It may be known, and be gone, by then.
+    pub fn born(&mut self, pid: i32, tid: i32, start: u64) {
+        let Some(&process) = self.running.get(&pid) else { return };
+        let gone = |thread: &&ThreadFacts| thread.tid == tid && thread.end.is_some_and(|end| end >= start);
+        if self.living.contains_key(&(process, tid)) {
+            let thread = self.living[&(process, tid)];
+            self.lives_since(thread, start);
+        } else if self.threads.iter().rev().take(JUST_GONE).find(gone).is_none() {
+            self.add(process, tid, start, String::new());
+        }
     }
 
     /// A process is recorded and has not ended.

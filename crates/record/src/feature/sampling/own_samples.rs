@@ -154,7 +154,7 @@ fn kill(child: Launched) {
     let _ = child.wait();
 }
 
-pub(super) fn threads_of(pid: i32) -> std::io::Result<Vec<i32>> {
+pub(in crate::feature) fn threads_of(pid: i32) -> std::io::Result<Vec<i32>> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }

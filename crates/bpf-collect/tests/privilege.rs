@@ -164,6 +164,7 @@ fn run(case: &str) {
             let wanted = CapabilitySet::SYS_PTRACE
                 | CapabilitySet::DAC_READ_SEARCH
                 | CapabilitySet::KILL
+                | CapabilitySet::SYS_NICE
                 | CapabilitySet::SYSLOG;
             assert_eq!(kept, wanted & before.permitted, "{}", names(kept));
             let sets = capabilities(None).unwrap();

@@ -156,7 +156,7 @@ struct sched_sample {
 	__u32 n;
 	__u32 in_kernel;
 	__u32 call; /* as in sched_wait */
-	__u32 period; /* of the event: what the sample stands for */
+	__u32 period; /* what the sample stands for: ns since the processor's last one, or of the event */
 };
 
 /* A thread lost its processor, could have gone on, and got one again. */

@@ -226,6 +226,27 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	return 0;
 }
 
+/* When this processor's timer fired last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} last_sample SEC(".maps");
+
+/* A sample stands for the time since the last one, which differs: periods change at random. After a long gap it does so for
+ * some periods only: it is to be one of many. */
+#define SAMPLE_MOST_PERIODS 16
+
+SCHED_INLINE __u32 sampled_period(const __u64 *last, __u64 period, __u64 now)
+{
+	__u64 most = period * SAMPLE_MOST_PERIODS;
+
+	if (timed_samples && last && *last && now > *last)
+		period = now - *last < most ? now - *last : most;
+	return period < 0xffffffff ? period : 0xffffffff;
+}
+
 /* A timer's sample of what runs. */
 SEC("perf_event")
 int on_sample(struct bpf_perf_event_data *ctx)
@@ -236,12 +257,16 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	struct sched_published *pages = published_pages();
 	struct sched_sample *record;
 	struct user_registers user;
-	__u64 now, criticality, weight, active, stack;
-	__u32 sequence, n, application;
+	__u64 now = bpf_ktime_get_ns(), criticality, weight, active, stack, *last;
+	__u32 sequence, n, application, zero = 0;
 	bool in_kernel;
 
-	if (!slot || !pages)
+	last = bpf_map_lookup_elem(&last_sample, &zero);
+	if (!slot || !pages) {
+		if (last)
+			*last = now;
 		return 0;
+	}
 	application = slot->application;
 	if (application >= SCHED_MAX_APPLICATIONS)
 		return 0;
@@ -251,7 +276,6 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	user.bp = ctx->regs.bp;
 	user.bx = ctx->regs.bx;
 	barrier();
-	now = bpf_ktime_get_ns();
 	sequence = *(volatile __u32 *)&published->sequence;
 	n = published->active;
 	criticality = sched_extrapolate(published->time, published->criticality, n, now);
@@ -285,7 +309,9 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	record->n = n;
 	record->in_kernel = in_kernel;
 	record->call = open_call(task, slot, in_kernel);
-	record->period = ctx->sample_period;
+	record->period = sampled_period(last, ctx->sample_period, now);
+	if (last)
+		*last = now;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }

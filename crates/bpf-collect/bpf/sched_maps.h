@@ -19,6 +19,7 @@ const volatile __u32 publish_threads = 0; /* the flow agent reads what threads h
 const volatile bool kernel_halves; /* of waits' stacks also where the system call says all about the wait */
 const volatile bool with_preemptions; /* a record of each, with its stack */
 const volatile __u32 wait_budget = 0; /* ns a second and processor that describing waits may take; 0: all are described */
+const volatile bool timed_samples = 1; /* samples come by time, not by another event */
 const volatile __u64 stack_period = 1000000; /* ns: at high parallelism a thread's stacks are this far apart */
 
 /* What could not be kept; see sched_lost. */

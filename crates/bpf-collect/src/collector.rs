@@ -156,6 +156,7 @@ impl<'a> SchedCollector<'a> {
             constants.min_parallelism = settings.min_parallelism;
             constants.wait_budget = settings.wait_budget;
             constants.stack_period = settings.stack_period_ns;
+            constants.timed_samples = settings.event == SampledEvent::CpuClock;
             constants.kernel_halves = settings.kernel_halves;
             constants.with_preemptions = settings.preemptions && settings.stacks;
             constants.stack_depth = settings.stack_depth.clamp(1, SchedSettings::MAX_STACK_DEPTH);

@@ -17,6 +17,7 @@ pub mod region_events;
 pub mod requirement;
 mod sampling_period;
 mod skeleton;
+mod system_call_sums;
 mod system_call_time;
 pub mod thread_samples;
 mod totals;

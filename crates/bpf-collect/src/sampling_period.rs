@@ -16,7 +16,9 @@ impl SamplingPeriod {
     /// So many samples a second, in the mean.
     pub fn of(hertz: u32) -> SamplingPeriod {
         let mean = 1_000_000_000 / u64::from(hertz.max(1));
-        SamplingPeriod { mean, random: mean | 1 }
+        // Not the same in every run: neither would the error be that chance leaves.
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        SamplingPeriod { mean, random: (now.tv_nsec as u64) << 20 | u64::from(std::process::id()) << 1 | 1 }
     }
 
     /// Mean, ns.

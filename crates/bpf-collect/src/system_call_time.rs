@@ -1,6 +1,5 @@
 //! Exact times of system calls, and numbers of page faults, by thread (`bpf/system_call_time.h`).
 
-use std::collections::BTreeMap;
 use std::io::Read;
 
 use libbpf_rs::{Iter, Link, MapCore, MapFlags};
@@ -9,6 +8,7 @@ use crate::error::CollectError;
 use crate::plain;
 use crate::skeleton::types::{sched_slot, sched_thread, system_call_state, system_call_sum, thread_clocks};
 use crate::skeleton::{OpenSchedCriticalitySkel, SchedCriticalitySkel};
+use crate::system_call_sums::{ROW_KERNEL_FAULTS, ROW_THREAD, ROW_USER_FAULTS, Rows, Sum, gather};
 
 /// The 32-bit interface's numbers have this bit in the programs' sums.
 const COMPAT: u32 = 0x2000_0000;
@@ -17,9 +17,6 @@ const PAUSED: u32 = 0xffff_fffd;
 const NONE: u32 = 0xffff_ffff;
 /// `SYSTEM_CALL_COUNTED`: the open call is not timed.
 const COUNTED: u32 = 0;
-const ROW_THREAD: u32 = 0xffff_fffc;
-const ROW_USER_FAULTS: u32 = 0xffff_fffb;
-const ROW_KERNEL_FAULTS: u32 = 0xffff_fffa;
 
 /// A system call of x86-64 or of the 32-bit interface, which numbers its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -40,7 +37,7 @@ impl SystemCall {
         }
     }
 
-    fn from_raw(raw: u32) -> Self {
+    pub(crate) fn from_raw(raw: u32) -> Self {
         Self { number: raw & !COMPAT, compat: raw & COMPAT != 0 }
     }
 }
@@ -113,48 +110,6 @@ pub struct SystemCallTotals {
     /// Sums of ended threads that did not fit in the kernel's map.
     pub lost: u64,
 }
-
-/// Sums of one thread as they are put together.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sum {
-    count: u64,
-    running: u64,
-    active: u64,
-    blocked: u64,
-    /// Some of the calls were counted only.
-    estimated: bool,
-}
-
-impl Sum {
-    fn of(row: &system_call_sum) -> Self {
-        let mut sum = Self { estimated: row.estimated != 0, ..Self::default() };
-        sum.add(row.count, &row.time);
-        sum
-    }
-
-    fn add(&mut self, count: u64, clocks: &thread_clocks) {
-        self.count += count;
-        self.running += clocks.running;
-        self.active += clocks.active;
-        self.blocked += clocks.blocked;
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.running += other.running;
-        self.active += other.active;
-        self.blocked += other.blocked;
-        self.estimated |= other.estimated;
-    }
-
-    fn clocks(&self) -> Clocks {
-        let runnable_ns = self.active.saturating_sub(self.running);
-        Clocks { running_ns: self.running, runnable_ns, blocked_ns: self.blocked }
-    }
-}
-
-/// Sums by (task, number or row).
-type Rows = BTreeMap<(u32, u32), Sum>;
 
 /// The programs that count system calls: attached while their links live.
 pub(crate) struct SystemCallCounter {
@@ -340,99 +295,5 @@ fn add_thread(rows: &mut Rows, state: &system_call_state, now: &thread_clocks) {
         let timed = state.timing != COUNTED;
         let time = if timed { difference(&state.entered, now) } else { thread_clocks::default() };
         rows.entry((state.task, state.number)).or_default().add(u64::from(state.continued == 0), &time);
-    }
-}
-
-/// What one thread's estimated times must fit into. They are right on average: of few calls they can come to more than the
-/// thread's time leaves beside the calls that were all timed. Then they are that, shared out in proportion.
-#[derive(Default)]
-struct Room {
-    exact: Clocks,
-    estimated: Clocks,
-    whole: Clocks,
-}
-
-impl Room {
-    fn add(&mut self, number: u32, sum: &Sum) {
-        let into = match number {
-            ROW_THREAD => &mut self.whole,
-            ROW_KERNEL_FAULTS.. => return,
-            _ if sum.estimated => &mut self.estimated,
-            _ => &mut self.exact,
-        };
-        let clocks = sum.clocks();
-        into.running_ns += clocks.running_ns;
-        into.runnable_ns += clocks.runnable_ns;
-    }
-
-    fn fit(&self, sum: &Sum) -> Clocks {
-        let clocks = sum.clocks();
-        if !sum.estimated {
-            return clocks;
-        }
-        let fitted = |of: fn(&Clocks) -> u64| {
-            let (part, estimated) = (of(&clocks), of(&self.estimated));
-            let room = of(&self.whole).saturating_sub(of(&self.exact));
-            if estimated <= room { part } else { (u128::from(part) * u128::from(room) / u128::from(estimated)) as u64 }
-        };
-        Clocks { running_ns: fitted(|c| c.running_ns), runnable_ns: fitted(|c| c.runnable_ns), ..clocks }
-    }
-}
-
-fn gather(rows: &Rows, lost: u64) -> SystemCallTotals {
-    let mut rooms: BTreeMap<u32, Room> = BTreeMap::new();
-    for (&(task, number), sum) in rows {
-        rooms.entry(task).or_default().add(number, sum);
-    }
-    let mut totals = SystemCallTotals { lost, ..SystemCallTotals::default() };
-    for (&(task, number), sum) in rows {
-        match number {
-            ROW_THREAD => {
-                let count = |row| rows.get(&(task, row)).map_or(0, |sum: &Sum| sum.count);
-                totals.threads.push(ThreadSystemCalls {
-                    task,
-                    counted: sum.clocks(),
-                    user_faults: count(ROW_USER_FAULTS),
-                    kernel_faults: count(ROW_KERNEL_FAULTS),
-                });
-            }
-            ROW_KERNEL_FAULTS.. => {}
-            _ => totals.calls.push(SystemCallTotal {
-                task,
-                call: SystemCall::from_raw(number),
-                count: sum.count,
-                time: rooms.get(&task).map_or_else(Clocks::default, |room| room.fit(sum)),
-            }),
-        }
-    }
-    totals
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sum(running: u64, runnable: u64, blocked: u64, estimated: bool) -> Sum {
-        Sum { count: 1, running, active: running + runnable, blocked, estimated }
-    }
-
-    #[test]
-    fn estimates_take_no_more_than_what_exact_times_leave() {
-        let rows = Rows::from([
-            ((1, 0), sum(300, 0, 7, true)),
-            ((1, 1), sum(100, 50, 0, true)),
-            ((1, 2), sum(400, 10, 0, false)),
-            ((1, ROW_THREAD), sum(500, 100, 7, false)),
-            ((2, 0), sum(300, 0, 0, true)),
-            ((2, ROW_THREAD), sum(301, 0, 0, false)),
-        ]);
-        let totals = gather(&rows, 0);
-        let times: Vec<_> = totals.calls.iter().map(|total| (total.task, total.time)).collect();
-        let clocks = |running_ns, runnable_ns, blocked_ns| Clocks { running_ns, runnable_ns, blocked_ns };
-        assert_eq!(
-            times,
-            [(1, clocks(75, 0, 7)), (1, clocks(25, 50, 0)), (1, clocks(400, 10, 0)), (2, clocks(300, 0, 0))]
-        );
-        assert_eq!(totals.threads.len(), 2);
     }
 }

@@ -3,6 +3,7 @@
 //! what is needed to make sense of them: births and ends of threads, mappings of code, and when each thread ran.
 #![allow(unsafe_code)]
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -25,6 +26,8 @@ const DATA_PAGES: usize = 64;
 const LIVES_PAGES: usize = 16;
 /// Of linux/asm/perf_regs.h: bp, sp, ip.
 const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+/// In place of a thread.
+const WHOLE_MACHINE: i32 = -1;
 const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
@@ -105,7 +108,15 @@ pub struct ThreadSamples {
     /// The other events that write to them.
     events: Vec<OwnedFd>,
     period: SamplingPeriod,
+    /// The threads that the events were opened for. Those that they make have events with the period of that moment, and their
+    /// samples name it; these name the first one for good.
+    first: Vec<i32>,
+    /// Periods of their events, ns, since when (`CLOCK_MONOTONIC`, ns): the latest last.
+    periods: VecDeque<(u64, u64)>,
 }
+
+/// Periods that are remembered: samples are read soon.
+const MOST_PERIODS: usize = 64;
 
 impl ThreadSamples {
     /// Samples these threads, and all that they make from now on, `hertz` times a second of processor time. `on_exec`: from
@@ -119,12 +130,15 @@ impl ThreadSamples {
         Self::of(tids, period, DATA_PAGES, on_exec, |tid, processor| open(tid, processor, mean, on_exec))
     }
 
-    /// No samples: births and ends of these threads, and of all that they make from now on.
+    /// No samples: births and ends of these threads, and of all that they make from now on. Who may look at the whole machine
+    /// hears of all threads, which costs the program least: an event of a thread's own is copied, for each processor, to every
+    /// thread that it makes.
     ///
     /// # Errors
     /// As [`ThreadSamples::start`].
     pub fn lives(tids: &[i32]) -> io::Result<Self> {
-        Self::of(tids, SamplingPeriod::of(1), LIVES_PAGES, false, open_lives)
+        let of = |tids: &[i32]| Self::of(tids, SamplingPeriod::of(1), LIVES_PAGES, false, open_lives);
+        of(&[WHOLE_MACHINE]).or_else(|_| of(tids))
     }
 
     fn of(
@@ -134,7 +148,8 @@ impl ThreadSamples {
         on_exec: bool,
         open: impl Fn(i32, u32) -> io::Result<OwnedFd>,
     ) -> io::Result<Self> {
-        let mut samples = Self { rings: Vec::new(), events: Vec::new(), period };
+        let first = tids.to_vec();
+        let mut samples = Self { rings: Vec::new(), events: Vec::new(), period, first, periods: VecDeque::new() };
         for processor in crate::collector::online_processors() {
             let mut ring: Option<RecordRing> = None;
             for &tid in tids {
@@ -173,11 +188,17 @@ impl ThreadSamples {
 
     /// Gives what there is to `each`; of one thread on one processor in order.
     pub fn read(&mut self, mut each: impl FnMut(ThreadRecord)) {
-        for ring in &mut self.rings {
+        let Self { rings, first, periods, .. } = self;
+        for ring in rings {
             ring.read(|kind, misc, body| {
-                if let Some(record) = decode(kind, misc, body) {
-                    each(record);
+                let Some(mut record) = decode(kind, misc, body) else { return };
+                if let Seen::Sample { period, .. } = &mut record.seen
+                    && first.contains(&record.tid)
+                    && let Some((_, now)) = periods.iter().rev().find(|(since, _)| *since <= record.time)
+                {
+                    *period = *now;
                 }
+                each(record);
             });
         }
     }
@@ -187,6 +208,11 @@ impl ThreadSamples {
     pub fn jitter(&mut self) {
         let period = self.period.draw();
         self.each_event(|event| sampling_period::set(event.as_fd(), period));
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        self.periods.push_back((now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, period));
+        if self.periods.len() > MOST_PERIODS {
+            self.periods.pop_front();
+        }
     }
 }
 
@@ -247,7 +273,7 @@ fn open_lives(tid: i32, processor: u32) -> io::Result<OwnedFd> {
         ..Default::default()
     };
     attributes.set_disabled(1);
-    attributes.set_inherit(1);
+    attributes.set_inherit((tid != WHOLE_MACHINE).into());
     attributes.set_exclude_kernel(1);
     attributes.set_exclude_hv(1);
     attributes.set_task(1);
@@ -356,12 +382,15 @@ mod tests {
             .map(|_| std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get()).join().unwrap())
             .collect();
         let (mut born, mut ended) = (Vec::new(), Vec::new());
+        // Tests beside this one have threads, too.
+        let ours = |record: &ThreadRecord| tids.contains(&record.tid);
         // A thread is joined a moment before it has ended.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
         while ended.len() < tids.len() && std::time::Instant::now() < deadline {
             lives.read(|record| match record.seen {
-                Seen::Born { .. } => born.push(record.tid),
-                Seen::Ended => ended.push(record.tid),
+                Seen::Born { .. } if ours(&record) => born.push(record.tid),
+                Seen::Ended if ours(&record) => ended.push(record.tid),
+                Seen::Born { .. } | Seen::Ended => {}
                 other => panic!("{other:?}"),
             });
             std::thread::sleep(std::time::Duration::from_millis(2));

@@ -193,6 +193,10 @@ impl TaskList {
 
     /// Somebody saw a thread end, more exactly than [`TaskList::look`] does.
     pub fn thread_ended(&mut self, pid: i32, tid: i32, end: u64) {
+        // The whole machine's threads may be told of.
+        if !self.processes.iter().any(|process| process.pid == pid) {
+            return;
+        }
         let is = |thread: &ThreadFacts| thread.tid == tid && thread.start <= end;
         let of = |thread: &ThreadFacts| self.processes[thread.process].pid == pid;
         let Some(number) = self.threads.iter().rposition(|thread| is(thread) && of(thread)) else { return };

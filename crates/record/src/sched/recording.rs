@@ -242,7 +242,7 @@ impl SchedRecording {
         self.ask(|reply| Request::Sampling(on, reply))
     }
 
-    /// From now on samples of a walk come so many times less often, and each stands for so many.
+    /// From now on samples come so many times less often.
     ///
     /// # Errors
     /// If the collector has ended.
@@ -353,9 +353,6 @@ fn serve(
             }
             Ok(Request::SampleLess(times, reply)) => {
                 collector.sample_less(times);
-                if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
-                    gatherer.sampled_less(times, monotonic_ns());
-                }
                 let _ = reply.send(Ok(()));
             }
             Ok(Request::Evidence(last, reply)) => {

@@ -64,7 +64,7 @@ impl Times {
 /// What was seen of one thread with one stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Sum {
-    /// Timer samples; their `ns` are not ns, but how many of the first ones' periods they stand for.
+    /// Samples, by the time on a processor (or the number of the event) that they stand for.
     pub samples: Times,
     /// Waits.
     pub waits: Times,
@@ -180,8 +180,6 @@ pub(crate) struct Gatherer {
     blind: [(u64, u64); 2],
     /// Such samples of each thread: its next ones stand for them, too.
     owed: HashMap<u32, u64>,
-    /// Since when samples come less often, and how many times so.
-    less: Option<(u64, u32)>,
 }
 
 /// More are not kept.
@@ -382,11 +380,6 @@ impl Gatherer {
         }
     }
 
-    /// From `now` on (ns of the monotonic clock) samples come so many times less often.
-    pub fn sampled_less(&mut self, times: u32, now: u64) {
-        self.less = Some((now, times));
-    }
-
     fn sample(&mut self, record: &sched_sample) {
         if self.blind.iter().any(|(from, until)| (*from..*until).contains(&record.time)) {
             *self.owed.entry(record.task).or_default() += 1;
@@ -398,8 +391,7 @@ impl Gatherer {
             taken
         });
         let key = SumKey { task: record.task, stack: self.number(record.stack), call: record.call };
-        let periods = self.less.filter(|(since, _)| record.time >= *since).map_or(1, |(_, times)| u64::from(times));
-        let one = Times::one(periods);
+        let one = Times::one(record.period.into());
         let each = (1 + owed) as f64;
         let samples = Times { count: 1 + owed, ns: one.ns * each, squares: one.squares * each };
         let critical = Times::one(match self.event {

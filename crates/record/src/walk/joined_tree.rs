@@ -35,15 +35,16 @@ impl JoinedTree {
         Self { key, tree: CallTree::new(unit), lines: Vec::new(), stacks: HashMap::default() }
     }
 
-    /// Adds what was seen of a thread, of which each sample stands for `period_ns` on a processor; false if the stack has
-    /// not come, or was cut off and it is not known of what; `last`: it will not be known later.
-    pub fn add(&mut self, key: SumKey, sum: &Sum, period_ns: f64, frames: &mut Frames, last: bool) -> bool {
+    /// Adds what was seen of a thread; false if the stack has not come, or was cut off and it is not known of what; `last`: it
+    /// will not be known later.
+    pub fn add(&mut self, key: SumKey, sum: &Sum, frames: &mut Frames, last: bool) -> bool {
         let Some(Passed { leaf, lines }) = self.passed(key.stack, key.call, frames, last).cloned() else {
             return false;
         };
-        let Times { count, ns: periods, squares } = sum.samples;
-        let on = Times { count, ns: periods * period_ns, squares: squares * period_ns * period_ns };
-        let weight = on.ns + sum.waits.ns + sum.runnable.ns + sum.preempted.ns;
+        let weight = match self.tree.unit {
+            Unit::Weight => sum.critical.ns,
+            _ => sum.samples.ns + sum.waits.ns + sum.runnable.ns + sum.preempted.ns,
+        };
         for (node, line) in lines {
             *self.lines[node as usize].entry(line).or_default() += weight;
         }
@@ -55,7 +56,7 @@ impl JoinedTree {
         let observed: &[(State, &Times)] = match self.tree.unit {
             Unit::Weight => &[(State::Weight, &sum.critical)],
             _ => &[
-                (State::On, &on),
+                (State::On, &sum.samples),
                 (State::Blocked, &sum.waits),
                 (State::Runnable, &sum.runnable),
                 (State::Preempted, &sum.preempted),

@@ -49,8 +49,6 @@ pub(super) struct Knowledge {
     pub faults: bool,
     /// Nothing more will come.
     last: bool,
-    /// Time that a sample stands for, ns.
-    period_ns: f64,
     wanted: Option<String>,
     /// Tree of each thread; `None` if its group is not wanted.
     of_task: HashMap<u32, Option<usize>>,
@@ -77,9 +75,8 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// Nothing is known. Trees count `unit`, a sample stands for `period_ns` of processor time, and only groups of the
-    /// name `wanted` are looked at.
-    pub fn new(kernel: SymbolSource, with_kernel: bool, unit: Unit, period_ns: f64, wanted: Option<String>) -> Self {
+    /// Nothing is known. Trees count `unit`, and only groups of the name `wanted` are looked at.
+    pub fn new(kernel: SymbolSource, with_kernel: bool, unit: Unit, wanted: Option<String>) -> Self {
         Self {
             threads: Threads::default(),
             frames: Frames::new(kernel, with_kernel),
@@ -87,7 +84,6 @@ impl Knowledge {
             unit,
             faults: false,
             last: false,
-            period_ns,
             wanted,
             of_task: HashMap::default(),
             sums: HashMap::default(),
@@ -202,7 +198,7 @@ impl Knowledge {
         }
         let known = self.threads.all().contains_key(&key.task);
         let placed = match self.tree_of_task(key.task) {
-            Some(tree) => self.trees[tree].add(key, &sum, self.period_ns, &mut self.frames, self.last),
+            Some(tree) => self.trees[tree].add(key, &sum, &mut self.frames, self.last),
             None => known,
         };
         if !placed {

@@ -82,9 +82,8 @@ pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) ->
         WalkTarget::Running(pid) => Watched::attach(&[Followed::Process(*pid)], &recording, keep)?,
     };
     let begun_ns = clock.elapsed_ns();
-    let period_ns = 1e9 / f64::from(settings.sample_hz.max(1));
     let wanted = settings.thread_group.clone();
-    let mut knowledge = Knowledge::new(kernel, settings.space != WalkSpace::User, unit, period_ns, wanted);
+    let mut knowledge = Knowledge::new(kernel, settings.space != WalkSpace::User, unit, wanted);
     knowledge.faults = settings.metric == Metric::PageFaults;
     let mut timers = Timers::new(settings, kernel_timer);
     let mut walking =

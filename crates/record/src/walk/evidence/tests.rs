@@ -33,6 +33,7 @@ fn sample(time: u64) -> Record<'static> {
         call: OUTSIDE,
         time: time * MS,
         active_ns: MS,
+        period: MS as u32,
         ..Default::default()
     })
 }
@@ -102,13 +103,13 @@ fn samples_stand_for_those_that_did_not_count() {
 }
 
 #[test]
-fn each_of_fewer_samples_stands_for_more() {
+fn samples_stand_for_the_time_since_the_last() {
     let mut gatherer = Gatherer::default();
-    gatherer.accept(&sample(1));
-    gatherer.sampled_less(5, 2 * MS);
-    gatherer.accept(&sample(7));
-    gatherer.accept(&sample(12));
+    for (time, period) in [(1, 1), (6, 5), (11, 5)] {
+        let Record::Sample(sample) = sample(time) else { unreachable!() };
+        gatherer.accept(&Record::Sample(sched_sample { period: period * 1000, ..sample }));
+    }
     let sums = sums(&mut gatherer, Vec::new());
     let samples = sums.get(&(1, OUTSIDE)).map(|sum| sum.samples);
-    assert_eq!(samples, Some(Times { count: 3, ns: 11.0, squares: 51.0 }));
+    assert_eq!(samples, Some(Times { count: 3, ns: 11e3, squares: 51e6 }));
 }

@@ -3,6 +3,7 @@
 //! [`SchedCollector`] follows the scheduler's events of chosen processes; the programs are in `bpf/`, the layout of what
 //! they share with user space in `bpf/sched_abi.h`. Nothing here names functions or writes files.
 
+mod clock;
 mod collector;
 mod error;
 pub mod function_time;

@@ -4,6 +4,8 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use crate::clock::monotonic_ns;
+
 /// A period that is a quarter shorter or longer, at random.
 #[derive(Debug)]
 pub(crate) struct SamplingPeriod {
@@ -17,8 +19,7 @@ impl SamplingPeriod {
     pub fn of(hertz: u32) -> SamplingPeriod {
         let mean = 1_000_000_000 / u64::from(hertz.max(1));
         // Not the same in every run: neither would the error be that chance leaves.
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        SamplingPeriod { mean, random: (now.tv_nsec as u64) << 20 | u64::from(std::process::id()) << 1 | 1 }
+        SamplingPeriod { mean, random: monotonic_ns() << 20 | u64::from(std::process::id()) << 1 | 1 }
     }
 
     /// Mean, ns.

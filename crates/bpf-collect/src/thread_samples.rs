@@ -13,6 +13,7 @@ use perf_event_open_sys::bindings::{
     PERF_SAMPLE_STACK_USER, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
 
+use crate::clock::monotonic_ns;
 use crate::perf_event;
 use crate::perf_record::{COMM, COMM_EXEC, CodeMapping, LOST, MMAP2, code_mapping, half, text, word};
 use crate::record_ring::RecordRing;
@@ -208,8 +209,7 @@ impl ThreadSamples {
     pub fn jitter(&mut self) {
         let period = self.period.draw();
         self.each_event(|event| sampling_period::set(event.as_fd(), period));
-        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        self.periods.push_back((now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, period));
+        self.periods.push_back((monotonic_ns(), period));
         if self.periods.len() > MOST_PERIODS {
             self.periods.pop_front();
         }

@@ -13,6 +13,7 @@ use super::programs::{Probe, Programs, SharedMaps};
 use super::refusal;
 use super::trial::trial;
 use super::types::{bss, code_range, timed_function, timed_sums, timed_thread};
+use crate::clock::monotonic_ns;
 use crate::error::CollectError;
 use crate::skeleton::types::sched_slot;
 use crate::system_call_time::{clocks_at, value};
@@ -280,7 +281,7 @@ impl KernelFunctionTimer {
         }
         self.programs.set_control(&control).map_err(|why| why.to_string())?;
         control.window = self.windows;
-        control.window_began = monotonic();
+        control.window_began = monotonic_ns();
         self.programs.set_control(&control).map_err(|why| why.to_string())?;
         Ok((self.windows, control.window_began))
     }
@@ -432,7 +433,7 @@ impl FunctionTimer for KernelFunctionTimer {
         let window = self.window.take().ok_or_else(|| gone("no window is open".to_owned()))?;
         let control = self.close_window().map_err(gone)?;
         self.missed += control.timed_missed;
-        let now = monotonic();
+        let now = monotonic_ns();
         let counted = self.counted(window.number, now).map_err(|why| gone(why.to_string()))?;
         let mut sums = [Counted::default(); ROWS];
         for (task, rows) in &counted {
@@ -492,9 +493,4 @@ impl FunctionTimer for KernelFunctionTimer {
             longest_stop_ns: 0,
         })
     }
-}
-
-fn monotonic() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -11,13 +11,13 @@
 mod estimate;
 mod kernel_stacks;
 mod own_samples;
-pub(in crate::feature) use own_samples::threads_of;
 mod process_code;
 mod stopped_samples;
 mod tables;
 mod thread_times;
 mod translation;
 
+pub(super) use own_samples::threads_of;
 use transect_bpf_collect::privilege::Privileges;
 use transect_profile_model::RegionMethod;
 

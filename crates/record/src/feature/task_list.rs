@@ -161,11 +161,10 @@ impl TaskList {
     /// The kernel says that a process that is recorded made a thread. It may be known, and be gone, by then.
     pub fn born(&mut self, pid: i32, tid: i32, start: u64) {
         let Some(&process) = self.running.get(&pid) else { return };
-        let gone = |thread: &&ThreadFacts| thread.tid == tid && thread.end.is_some_and(|end| end >= start);
-        if self.living.contains_key(&(process, tid)) {
-            let thread = self.living[&(process, tid)];
+        let gone = |thread: &ThreadFacts| thread.tid == tid && thread.end.is_some_and(|end| end >= start);
+        if let Some(&thread) = self.living.get(&(process, tid)) {
             self.lives_since(thread, start);
-        } else if self.threads.iter().rev().take(JUST_GONE).find(gone).is_none() {
+        } else if !self.threads.iter().rev().take(JUST_GONE).any(gone) {
             self.add(process, tid, start, String::new());
         }
     }

@@ -20,8 +20,9 @@ use crate::{arena, process};
 
 /// How long the recorder may take to answer, seconds.
 const PATIENCE: u64 = 3;
-/// Reads of a record that changes all the time, before the last one is taken.
-const TRIES: u32 = 1 << 16;
+/// How long a record that is being changed is waited for, before it is taken as it is: beyond what the processor of a
+/// virtual machine may be away for, ns.
+const CHANGING: u64 = 100_000_000;
 
 static PAGES: AtomicU64 = AtomicU64::new(0);
 static NAMESPACE: AtomicU32 = AtomicU32::new(0);
@@ -128,7 +129,8 @@ pub struct Reading {
 }
 
 /// Reads it for a thread (null: none) at a time stamp, or now. If the kernel's clock went on beyond the time stamp
-/// meanwhile (the thread was off its processor between the two), the reading is of now.
+/// meanwhile (the thread was off its processor between the two), the reading is of now. Now is read while the records
+/// hold: a thread that lost its processor between them and the time would take the one's state for the other's.
 ///
 /// # Safety
 /// `thread` is null or in the pages, which are mapped.
@@ -138,7 +140,7 @@ pub unsafe fn read(thread: *const Thread, ticks: Option<u64>) -> Reading {
     let number = thread.map_or_else(|| APPLICATION.load(Ordering::Relaxed), |t| t.application.load(Ordering::Relaxed));
     let application = &pages().applications[number as usize % APPLICATION_CAPACITY];
     let mut given = ticks;
-    let mut tries = TRIES;
+    let mut changing_since = None;
     loop {
         let own = thread.map_or(0, |t| t.sequence.load(Ordering::Acquire));
         let sequence = application.sequence.load(Ordering::Acquire);
@@ -149,15 +151,17 @@ pub unsafe fn read(thread: *const Thread, ticks: Option<u64>) -> Reading {
         let time = application.time.load(Ordering::Acquire);
         let criticality = application.criticality.load(Ordering::Acquire);
         let idle = application.idle.load(Ordering::Acquire);
+        let now = arena::header().clock.nanoseconds(given.unwrap_or_else(arch::ticks));
         let again = application.sequence.load(Ordering::Acquire);
         let own_again = thread.map_or(0, |t| t.sequence.load(Ordering::Relaxed));
         let whole = (own | sequence) & 1 == 0 && again == sequence && own_again == own;
-        tries -= 1;
-        if !whole && tries > 0 {
-            core::hint::spin_loop();
-            continue;
+        if !whole {
+            let time = arena::header().clock.nanoseconds(arch::ticks());
+            if time.saturating_sub(*changing_since.get_or_insert(time)) < CHANGING {
+                core::hint::spin_loop();
+                continue;
+            }
         }
-        let now = arena::header().clock.nanoseconds(given.unwrap_or_else(arch::ticks));
         if now < time && given.take().is_some() {
             continue;
         }

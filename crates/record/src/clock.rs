@@ -2,15 +2,51 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// Readings of which the closest is taken.
+const READINGS: usize = 5;
+/// Shortest time over which a rate is measured: two milliseconds at the start give 1e-4 or better.
+const SHORTEST_RATE: Duration = Duration::from_millis(2);
+
+/// One instant on both clocks.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Time stamp.
+    pub ticks: u64,
+    /// `CLOCK_MONOTONIC`, ns: the clock of the programs in the kernel.
+    pub ns: u64,
+}
+
+impl Moment {
+    /// Now. The clocks can only be read one after the other, and a thread that is put aside in between would join
+    /// instants that are milliseconds apart: the closest of several readings is taken.
+    pub fn now() -> Moment {
+        let read = || {
+            let before = ticks();
+            let ns = monotonic_ns();
+            let apart = ticks().wrapping_sub(before);
+            (apart, Moment { ticks: before.wrapping_add(apart / 2), ns })
+        };
+        let mut best = read();
+        for _ in 1..READINGS {
+            let other = read();
+            if other.0 < best.0 {
+                best = other;
+            }
+        }
+        best.1
+    }
+
+    /// Ticks per nanosecond since an earlier moment.
+    pub fn rate_since(&self, earlier: &Moment) -> f64 {
+        self.ticks.wrapping_sub(earlier.ticks) as f64 / self.ns.saturating_sub(earlier.ns).max(1) as f64
+    }
+}
+
 /// Both clocks at the start.
 pub struct Clock {
-    start: Instant,
-    /// Time stamp at the start.
-    pub epoch: u64,
+    start: Moment,
     /// Nanoseconds since the Unix epoch at the start.
     pub started_unix_ns: i64,
-    /// `CLOCK_MONOTONIC` at the start, ns: the clock of the programs in the kernel.
-    pub started_monotonic_ns: u64,
 }
 
 /// `CLOCK_MONOTONIC`, ns.
@@ -29,27 +65,31 @@ impl Clock {
     /// Starts it.
     pub fn start() -> Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Clock {
-            start: Instant::now(),
-            epoch: ticks(),
-            started_unix_ns: unix.as_nanos() as i64,
-            started_monotonic_ns: monotonic_ns(),
-        }
+        Clock { start: Moment::now(), started_unix_ns: unix.as_nanos() as i64 }
     }
 
-    /// Ticks per nanosecond, measured from the start to now; the longer, the better (a start of 2 ms gives 1e-4).
+    /// Time stamp at the start.
+    pub fn epoch(&self) -> u64 {
+        self.start.ticks
+    }
+
+    /// `CLOCK_MONOTONIC` at the start, ns: the clock of the programs in the kernel.
+    pub fn started_monotonic_ns(&self) -> u64 {
+        self.start.ns
+    }
+
+    /// Ticks per nanosecond, measured from the start to now; the longer, the better.
     pub fn rate(&self) -> f64 {
-        loop {
-            let (t, elapsed) = (ticks(), self.start.elapsed());
-            if elapsed >= Duration::from_millis(2) {
-                return t.wrapping_sub(self.epoch) as f64 / elapsed.as_nanos() as f64;
-            }
+        let rest = SHORTEST_RATE.saturating_sub(Duration::from_nanos(self.elapsed_ns().unsigned_abs()));
+        let until = Instant::now() + rest;
+        while Instant::now() < until {
             std::hint::spin_loop();
         }
+        Moment::now().rate_since(&self.start)
     }
 
     /// Wall time since the start, ns.
     pub fn elapsed_ns(&self) -> i64 {
-        self.start.elapsed().as_nanos() as i64
+        monotonic_ns().saturating_sub(self.start.ns).cast_signed()
     }
 }

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::extent::{Context, Head, Process, Thread};
 use crate::liveness::is_alive;
 use crate::names::Names;
-use crate::published::{self, Pages};
+use crate::published::Pages;
 use crate::static_components::StaticComponents;
 
 /// What has been collected so far.
@@ -39,7 +39,7 @@ impl<'a> Harvest<'a> {
     fn note_clock(&self, process: &Process, thread: &mut Thread) {
         if let (Some(pages), Some(application), 0) = (self.pages, process.application, thread.end) {
             let at_end = thread.published.and_then(|(index, task)| pages.attribution_at_end(index, task));
-            thread.last_attribution = at_end.or_else(|| Some(pages.attribution(application, published::monotonic())));
+            thread.last_attribution = at_end.or_else(|| Some(pages.attribution(application, clock::monotonic_ns())));
         }
     }
 

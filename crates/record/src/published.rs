@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use rustix::time::{ClockId, clock_gettime};
 use transect_event_abi::arena::ClockRelation;
 use transect_event_abi::published::{APPLICATION_CAPACITY, ENDED, FRACTION_BITS, Published};
 
-use crate::clock;
+use crate::clock::Moment;
 use crate::error::RecordError;
 
 /// The pages as the recorder sees them.
@@ -133,56 +132,36 @@ fn send(client: &UnixStream, pages: &Pages) -> rustix::io::Result<usize> {
 /// Keeps the relation between time stamps and `CLOCK_MONOTONIC` that agents compute with.
 #[derive(Debug)]
 pub struct Relation {
-    first: (u64, u64),
+    first: Moment,
 }
 
-/// Pairs of readings of which the closest is taken.
-const READINGS: usize = 5;
-/// Beyond this the first pair is forgotten: the clock's rate is steered from outside.
+/// Beyond this the first moment is forgotten: the clock's rate is steered from outside.
 const MEMORY_NS: u64 = 2_000_000_000;
+/// Moments less than this apart give no better rate than the one that is known.
+const SHORTEST_NS: u64 = 5_000_000;
 
 impl Relation {
     /// Starts it with a rate in ticks per nanosecond.
     pub fn start(relation: &ClockRelation, rate: f64) -> Relation {
-        let (ticks, nanoseconds) = pair();
-        relation.set(ticks, nanoseconds, fixed(1.0 / rate));
-        Relation { first: (ticks, nanoseconds) }
+        let first = Moment::now();
+        relation.set(first.ticks, first.ns, fixed(1.0 / rate));
+        Relation { first }
     }
 
     /// Brings it up to date.
     pub fn refresh(&mut self, relation: &ClockRelation) {
-        let (ticks, nanoseconds) = pair();
-        let (passed, elapsed) = (ticks.wrapping_sub(self.first.0), nanoseconds.wrapping_sub(self.first.1));
-        if passed == 0 || elapsed < 5_000_000 {
+        let now = Moment::now();
+        let elapsed = now.ns.wrapping_sub(self.first.ns);
+        if now.ticks == self.first.ticks || elapsed < SHORTEST_NS {
             return;
         }
-        relation.set(ticks, nanoseconds, fixed(elapsed as f64 / passed as f64));
+        relation.set(now.ticks, now.ns, fixed(1.0 / now.rate_since(&self.first)));
         if elapsed > MEMORY_NS {
-            self.first = (ticks, nanoseconds);
+            self.first = now;
         }
     }
 }
 
 fn fixed(nanoseconds_per_tick: f64) -> u64 {
     (nanoseconds_per_tick * (1u64 << 32) as f64) as u64
-}
-
-/// `CLOCK_MONOTONIC` now, ns: the clock of the collector.
-pub fn monotonic() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// One instant on both clocks.
-fn pair() -> (u64, u64) {
-    let mut best = (u64::MAX, 0, 0);
-    for _ in 0..READINGS {
-        let before = clock::ticks();
-        let nanoseconds = monotonic();
-        let apart = clock::ticks().wrapping_sub(before);
-        if apart < best.0 {
-            best = (apart, before.wrapping_add(apart / 2), nanoseconds);
-        }
-    }
-    (best.1, best.2)
 }

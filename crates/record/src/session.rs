@@ -83,7 +83,7 @@ pub fn run(
         every,
         budget_ppm,
         ticks_per_us: (rate * 1000.0) as u32,
-        epoch_ticks: clock.epoch,
+        epoch_ticks: clock.epoch(),
         plan_dir: cache.folder().as_os_str().as_bytes(),
         static_dir: statics.as_ref().map_or(&[], |s| s.folder().as_os_str().as_bytes()),
         agent_path: dir.agent().as_os_str().as_bytes(),
@@ -354,7 +354,7 @@ impl Session<'_> {
                 ClockFacts { source: "tsc".into(), ticks_per_ns: rate, timed_call_ns: 0.0, counted_call_ns: 0.5 },
             )
         });
-        let scale = Scale { epoch: self.clock.epoch, rate };
+        let scale = Scale { epoch: self.clock.epoch(), rate };
         let mut profile = self.harvest.profile(self.arena, &start, scale, self.apis, self.statics);
         profile.trace.sort_by_key(|e| e.time_ns);
         let (timed, sampled) = self.harvest.call_ticks();

@@ -51,7 +51,7 @@ impl Scale {
 
 /// Builds the profile.
 pub fn assemble(mut facts: Facts<'_>) -> Profile {
-    let scale = Scale { epoch: facts.clock.epoch, rate: facts.clock.rate() };
+    let scale = Scale { epoch: facts.clock.epoch(), rate: facts.clock.rate() };
     let wall_ns = facts.clock.elapsed_ns();
     let mut feature = FeatureTables::default();
     let components = components(&facts.collected, &mut feature);

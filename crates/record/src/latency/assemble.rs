@@ -30,7 +30,7 @@ pub struct Facts<'a> {
 pub fn assemble(facts: Facts<'_>) -> Profile {
     let rate = facts.clock.rate();
     let scale = facts.reading.scale(rate);
-    let since_start = |ticks: u64| (ticks.saturating_sub(facts.clock.epoch) as f64 / rate).round() as i64;
+    let since_start = |ticks: u64| (ticks.saturating_sub(facts.clock.epoch()) as f64 / rate).round() as i64;
     let mut tables = Tables::default();
     for finished in &facts.finished {
         tables.add(finished, &scale, since_start);

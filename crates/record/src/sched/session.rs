@@ -71,7 +71,7 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         recording.prepare(program)?;
     }
     let clock = Clock::start();
-    recording.begin(clock.started_monotonic_ns)?;
+    recording.begin(clock.started_monotonic_ns())?;
     let keep = Keep { writes: &session.writes, probes: false };
     let mut watched = match &session.target {
         SchedTarget::Launch { command, .. } => Watched::launch(command, &recording, keep)?,
@@ -128,7 +128,7 @@ pub fn record_with_flows(
     }
     let published = recording.published().try_clone().map_err(RecordError::system("share the collector's map"))?;
     let clock = Clock::start();
-    recording.begin(clock.started_monotonic_ns)?;
+    recording.begin(clock.started_monotonic_ns())?;
     let beside = crate::Beside {
         features,
         published: Some(Arc::new(published)),

@@ -76,7 +76,7 @@ pub(super) fn profile(
     searched: &Searched,
 ) -> Profile {
     let mut profile = empty_profile(clock, command, wall_ns, status);
-    let (processes, rows) = processes(knowledge, clock.started_monotonic_ns, wall_ns);
+    let (processes, rows) = processes(knowledge, clock.started_monotonic_ns(), wall_ns);
     profile.processes = processes;
     let words = waits::words(knowledge);
     profile.walk = tables(knowledge, searched, &rows, &words);
@@ -98,7 +98,7 @@ pub(super) fn profile(
         system_calls_until_ns: knowledge
             .calls
             .until
-            .map(|until| until.saturating_sub(clock.started_monotonic_ns) as i64),
+            .map(|until| until.saturating_sub(clock.started_monotonic_ns()) as i64),
         probes_live: searched.timing.probes_live as i64,
         probes_inserted: searched.timing.probes_inserted as i64,
         longest_stop_ns: searched.timing.longest_stop_ns as i64,

@@ -75,7 +75,7 @@ pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) ->
     {
         recording.prepare(program)?;
     }
-    recording.begin(clock.started_monotonic_ns)?;
+    recording.begin(clock.started_monotonic_ns())?;
     let keep = Keep { writes: &settings.writes, probes: kernel_timer.is_some() };
     let mut watched = match &settings.target {
         WalkTarget::Launch(command) => Watched::launch(command, &recording, keep)?,

@@ -62,7 +62,7 @@ pub(super) fn record(settings: &FeatureSettings, clock: &Clock, signals: &Signal
         ..SchedOptions::default()
     };
     let recording = SchedRecording::start(&options)?;
-    recording.begin(clock.started_monotonic_ns)?;
+    recording.begin(clock.started_monotonic_ns())?;
     let keep = Keep { writes: &[], probes: false };
     let (mut watched, limit) = match &settings.target {
         FeatureTarget::Launch { command, .. } => {
@@ -151,7 +151,7 @@ impl Gathered {
                 tid: record.tid,
                 tgid: record.tgid,
                 name: text(&record.comm),
-                start_ns: task.begin.saturating_sub(clock.started_monotonic_ns) as i64,
+                start_ns: task.begin.saturating_sub(clock.started_monotonic_ns()) as i64,
                 exact,
                 seen,
             });

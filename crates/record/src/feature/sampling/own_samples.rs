@@ -364,7 +364,7 @@ impl Gathered {
                 tid: thread.tid,
                 tgid: thread.tgid,
                 name: thread.name,
-                start_ns: thread.times.begin.saturating_sub(clock.started_monotonic_ns) as i64,
+                start_ns: thread.times.begin.saturating_sub(clock.started_monotonic_ns()) as i64,
                 exact,
                 seen,
             });

@@ -14,6 +14,7 @@ PROGRAMS = [
     ("fork", "processes.c", [], [], ["1"]),
     ("C++ policies", "policies.cpp", [], [], ["1", "9"]),
     ("short threads", "short_threads.c", [], ["-pthread"], ["1"]),
+    ("processor time", "processor_time.c", [], ["-pthread"], ["1", "1", "1"]),
     ("static program", "threads.c", [], ["-static", "-pthread"], ["1", "1"]),
 ]
 METHODS = ("trace", "probe")
@@ -70,13 +71,19 @@ def judged(source, output, rows, others=()):
         entries = sum(row["entries"] or 0 for row in same)
         if k in counts and entries != counts[k]:
             wrong.append(f"{name}:{line} entered {counts[k]} times, reported {entries}")
-    lived = re.search(r"^threads (\d+) lived (\d+)$", output, re.M)
+    lived = re.search(r"^threads (\d+) lived (\d+) to (\d+)$", output, re.M)
     if lived:
-        # To make a thread, and to let it go, takes time that it does not see itself.
-        threads, least = int(lived[1]), int(lived[2])
+        # The first thread's begin and end are not seen by itself, nor are the last steps of those that are joined.
+        threads, least, most = (int(number) for number in lived.groups())
         whole = next(row["inclusive_ns"] for row in rows["features"] if not row["features"])
-        if not least * 0.99 <= whole <= least * 1.01 + threads * 400_000 + 100_000_000:
-            wrong.append(f"{threads} threads and the first lived for {least} ns, reported {whole}")
+        if not least * 0.99 <= whole <= most * 1.01 + threads * 50_000 + 50_000_000:
+            wrong.append(f"{threads} threads and the first lived for {least} to {most} ns, reported {whole}")
+    for k, ns in re.findall(r"^on processor (\d+) (\d+)$", output, re.M):
+        line = wanted.get(int(k), (None,))[0]
+        mine = [row["cpu_ns"] for row in (rows["regions"] if line else rows["features"]) if not line or row["line"] == line]
+        # It reads its clock inside of the region, and begins and ends outside of all.
+        if None in mine or abs(sum(mine) - int(ns)) > 0.02 * int(ns) + 8_000_000:
+            wrong.append(f"region {k} was on a processor for {ns} ns, reported {mine}")
     return wrong
 
 

@@ -23,8 +23,8 @@ use crate::sampling_period::{self, SamplingPeriod};
 pub const STACK_BYTES: u32 = 8192;
 /// Half a megabyte for each processor, which is what a user without privileges may have: some 60 samples.
 const DATA_PAGES: usize = 64;
-/// The same where there are no samples: some 1,300 births and ends.
-const LIVES_PAGES: usize = 16;
+/// The same where there are no samples: some 4,000 births, ends and switches.
+const LIVES_PAGES: usize = 32;
 /// Of linux/asm/perf_regs.h: bp, sp, ip.
 const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 /// In place of a thread.
@@ -33,6 +33,8 @@ const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const SWITCH: u32 = 14;
+/// The same of an event of the whole machine, with the other thread of the switch before its trailer.
+const SWITCH_CPU_WIDE: u32 = 15;
 const SWITCH_OUT: u16 = 1 << 13;
 const SWITCH_PREEMPTED: u16 = 1 << 14;
 /// Thread and time behind every record but samples.
@@ -131,7 +133,7 @@ impl ThreadSamples {
         Self::of(tids, period, DATA_PAGES, on_exec, |tid, processor| open(tid, processor, mean, on_exec))
     }
 
-    /// No samples: births and ends of these threads, and of all that they make from now on. Who may look at the whole machine
+    /// No samples: births, ends and switches of these threads, and of all that they make from now on. Who may look at the whole machine
     /// hears of all threads, which costs the program least: an event of a thread's own is copied, for each processor, to every
     /// thread that it makes.
     ///
@@ -277,6 +279,7 @@ fn open_lives(tid: i32, processor: u32) -> io::Result<OwnedFd> {
     attributes.set_exclude_kernel(1);
     attributes.set_exclude_hv(1);
     attributes.set_task(1);
+    attributes.set_context_switch(1);
     attributes.set_sample_id_all(1);
     attributes.set_use_clockid(1);
     perf_event::open_with(attributes, tid, processor)
@@ -292,8 +295,8 @@ fn decode(kind: u32, misc: u16, body: &[u8]) -> Option<ThreadRecord> {
     let record = |tgid, tid, seen| Some(ThreadRecord { time, tgid, tid, seen });
     match kind {
         LOST => record(tgid, tid, Seen::Lost(word(body, 8)?)),
-        SWITCH if misc & SWITCH_OUT == 0 => record(tgid, tid, Seen::Runs),
-        SWITCH => record(tgid, tid, Seen::Stops { preempted: misc & SWITCH_PREEMPTED != 0 }),
+        SWITCH | SWITCH_CPU_WIDE if misc & SWITCH_OUT == 0 => record(tgid, tid, Seen::Runs),
+        SWITCH | SWITCH_CPU_WIDE => record(tgid, tid, Seen::Stops { preempted: misc & SWITCH_PREEMPTED != 0 }),
         COMM => {
             let seen = Seen::Named { name: text(body.get(8..at)?), program: misc & COMM_EXEC != 0 };
             record(half(body, 0)?.cast_signed(), half(body, 4)?.cast_signed(), seen)
@@ -390,7 +393,7 @@ mod tests {
             lives.read(|record| match record.seen {
                 Seen::Born { .. } if ours(&record) => born.push(record.tid),
                 Seen::Ended if ours(&record) => ended.push(record.tid),
-                Seen::Born { .. } | Seen::Ended => {}
+                Seen::Born { .. } | Seen::Ended | Seen::Runs | Seen::Stops { .. } => {}
                 other => panic!("{other:?}"),
             });
             std::thread::sleep(std::time::Duration::from_millis(2));

@@ -103,7 +103,10 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
             outermost_attributed_ns: 0,
             attributed_ns: 0,
         };
-        rows.push(tree(facts_of.fold.as_ref(), number as u32, thread.wall_ns, facts.method, &scale, &mut feature));
+        // Of which no switch was told, it has slept.
+        let slept = facts.collected.switches.map(|_| 0);
+        let fold = facts_of.fold.as_ref();
+        rows.push(tree(fold, number as u32, (thread.wall_ns, slept), facts.method, &scale, &mut feature));
         threads.push(thread);
     }
     let (stays, left_out) = std::mem::take(&mut facts.collected.stays).finish();
@@ -162,16 +165,17 @@ fn components(collected: &Collected, feature: &mut FeatureTables) -> Vec<Compone
     components
 }
 
-/// Adds a thread's tree, parents first; gives the rows of its nodes.
+/// Adds a thread's tree, parents first; gives the rows of its nodes. Without a tree the thread's lifetime and processor time
+/// are all there is.
 fn tree(
     fold: Option<&ThreadFold>,
     thread: u32,
-    wall_ns: i64,
+    (wall_ns, cpu_ns): (i64, Option<i64>),
     method: RegionMethod,
     scale: &Scale,
     feature: &mut FeatureTables,
 ) -> Vec<u32> {
-    let row = |parent, region, entries, exclusive_ns| RegionNode {
+    let row = |parent, region, entries, exclusive_ns, cpu_ns| RegionNode {
         parent,
         region,
         thread,
@@ -180,13 +184,17 @@ fn tree(
         exclusive_ns,
         exclusive_ns_low: exclusive_ns,
         exclusive_ns_high: exclusive_ns,
-        cpu_ns: None,
+        cpu_ns,
         samples: 0,
     };
     let root = feature.nodes.len() as u32;
-    feature.nodes.push(row(None, None, None, wall_ns));
+    feature.nodes.push(row(None, None, None, wall_ns, cpu_ns));
     let Some(fold) = fold else { return vec![root] };
     let nodes = fold.nodes();
+    let on_processor = |exclusive_ns: i64, off_ticks| {
+        let known = fold.knows_processor();
+        known.then(|| exclusive_ns.saturating_sub(scale.long(off_ticks)).max(0))
+    };
     let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
     for (number, node) in nodes.iter().enumerate() {
         if let Some(parent) = node.parent {
@@ -203,12 +211,14 @@ fn tree(
         let exclusive_ns = scale.long(node.ticks);
         rest -= exclusive_ns;
         rows[number as usize] = feature.nodes.len() as u32;
-        feature.nodes.push(row(Some(parent), Some(node.region), Some(node.entries as i64), exclusive_ns));
+        let cpu_ns = on_processor(exclusive_ns, node.off_ticks);
+        feature.nodes.push(row(Some(parent), Some(node.region), Some(node.entries as i64), exclusive_ns, cpu_ns));
         next.extend(&children[number as usize]);
     }
     // Rounding, too: all rows add up to the thread's lifetime.
     let root = &mut feature.nodes[root as usize];
     (root.exclusive_ns, root.exclusive_ns_low, root.exclusive_ns_high) = (rest, rest, rest);
+    root.cpu_ns = on_processor(rest, nodes[top].off_ticks);
     rows
 }
 
@@ -268,6 +278,12 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         "all threads".to_owned(),
         collected.lost,
         "the kernel's buffer of region events was full; --region or --feature watches fewer, --feature-method probe waits",
+    );
+    add(
+        LossKind::DroppedEvents,
+        "all threads".to_owned(),
+        collected.switches.unwrap_or(0),
+        "switches of threads that the kernel had no room for: processor time of regions is too long or too short by them",
     );
     add(
         LossKind::UnresolvedNames,

@@ -7,6 +7,8 @@
 
 use rustc_hash::FxHashMap as HashMap;
 
+use super::presence::Presence;
+
 /// Number of a region in the recording, over all objects.
 pub type RegionNumber = u32;
 /// No region.
@@ -23,8 +25,16 @@ pub struct FoldNode {
     pub entries: u64,
     /// Ticks in which this was the whole stack.
     pub ticks: u64,
+    /// Of these, ticks off the processors.
+    pub off_ticks: u64,
     /// The child that was entered last, and its region.
     recent: (RegionNumber, u32),
+}
+
+impl FoldNode {
+    fn new(parent: Option<u32>, region: RegionNumber) -> Self {
+        Self { parent, region, entries: 0, ticks: 0, off_ticks: 0, recent: (NONE, 0) }
+    }
 }
 
 /// What does not fit.
@@ -69,13 +79,14 @@ pub struct ThreadFold {
     now: u64,
     /// Regions may have been open when it was first looked at.
     midway: bool,
+    presence: Presence,
     unfitting: Unfitting,
 }
 
 impl ThreadFold {
     /// A thread that is outside of all regions at `start` or, if `midway`, may be in some.
-    pub fn new(start: u64, midway: bool) -> Self {
-        let root = FoldNode { parent: None, region: NONE, entries: 0, ticks: 0, recent: (NONE, 0) };
+    pub fn new(start: u64, midway: bool, presence: Presence) -> Self {
+        let root = FoldNode::new(None, NONE);
         Self {
             nodes: vec![root],
             children: HashMap::default(),
@@ -85,8 +96,16 @@ impl ThreadFold {
             start,
             now: start,
             midway,
+            presence,
             unfitting: Unfitting::default(),
         }
+    }
+
+    /// It was off its processors for so long before its first event, beside what its switches tell.
+    #[must_use]
+    pub fn off_before(mut self, ticks: u64) -> Self {
+        self.nodes[0].off_ticks += ticks;
+        self
     }
 
     /// Ticks of its last event.
@@ -97,6 +116,28 @@ impl ThreadFold {
     /// Nodes; a parent may come after its child.
     pub fn nodes(&self) -> &[FoldNode] {
         &self.nodes
+    }
+
+    /// Processor time is known.
+    pub fn knows_processor(&self) -> bool {
+        self.presence.is_heard()
+    }
+
+    /// The thread came to a processor (`on`), or left it. Of all that happened before the events to come; true if it is the
+    /// first since time last passed.
+    pub fn switched(&mut self, ticks: u64, on: bool) -> bool {
+        self.presence.switched(ticks, on);
+        self.presence.ahead() == 1
+    }
+
+    /// Switches are ahead of its time.
+    pub fn awaits_switches(&self) -> bool {
+        self.presence.ahead() > 0
+    }
+
+    /// All events up to `ticks` have been folded: switches until then need not be kept.
+    pub fn settle(&mut self, ticks: u64) {
+        self.nodes[self.node as usize].off_ticks += self.presence.pass(ticks, false);
     }
 
     /// What did not fit so far.
@@ -113,6 +154,9 @@ impl ThreadFold {
     /// The time passes; a clock that is a little behind (another processor's) stands still.
     fn pass(&mut self, ticks: u64) {
         if ticks > self.now {
+            if !self.presence.is_on_until(ticks) {
+                self.nodes[self.node as usize].off_ticks += self.presence.pass(ticks, true);
+            }
             self.nodes[self.node as usize].ticks += ticks - self.now;
             self.now = ticks;
         }
@@ -127,8 +171,7 @@ impl ThreadFold {
         let next = self.nodes.len() as u32;
         let child = *self.children.entry((parent, region)).or_insert(next);
         if child == next {
-            let node = FoldNode { parent: Some(parent), region, entries: 0, ticks: 0, recent: (NONE, 0) };
-            self.nodes.push(node);
+            self.nodes.push(FoldNode::new(Some(parent), region));
         }
         self.nodes[parent as usize].recent = (region, child);
         child
@@ -221,7 +264,7 @@ impl ThreadFold {
     fn begin_before(&mut self, region: RegionNumber, stays: &mut impl FnMut(Stay)) {
         let new = self.nodes.len() as u32;
         let old = self.root;
-        self.nodes.push(FoldNode { parent: None, region: NONE, entries: 0, ticks: 0, recent: (region, old) });
+        self.nodes.push(FoldNode { recent: (region, old), ..FoldNode::new(None, NONE) });
         self.nodes[old as usize].parent = Some(new);
         self.nodes[old as usize].region = region;
         self.children.insert((new, region), old);
@@ -262,6 +305,7 @@ impl ThreadFold {
 
     /// The recording, or the thread, ends.
     pub fn finish(&mut self, ticks: u64, stays: &mut impl FnMut(Stay)) {
+        self.nodes[self.node as usize].off_ticks += self.presence.end(ticks);
         self.pass(ticks);
         while !self.open.is_empty() {
             self.close(stays);

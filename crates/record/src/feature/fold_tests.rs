@@ -193,7 +193,7 @@ proptest! {
     #[test]
     fn trees_are_what_happened(steps in prop::collection::vec(step(true), 0..200)) {
         let machine = run(&steps);
-        let mut thread = ThreadFold::new(0, false);
+        let mut thread = ThreadFold::new(0, false, Presence::unheard());
         fold(&mut thread, &machine.events, machine.now);
         prop_assert_eq!(something(&found(&thread)), something(&machine.truth));
         prop_assert_eq!(thread.unfitting().unmatched, 0);
@@ -207,7 +207,7 @@ proptest! {
     ) {
         let whole: Vec<_> = before.iter().chain(&after).cloned().collect();
         let (first, all) = (run_open(&before), run(&whole));
-        let mut thread = ThreadFold::new(first.now, true);
+        let mut thread = ThreadFold::new(first.now, true, Presence::unheard());
         fold(&mut thread, &all.events[first.events.len()..], all.now);
         // What happened since, and nothing of before.
         let mut since = all.truth.clone();
@@ -235,7 +235,7 @@ fn run_open(steps: &[(Step, u64)]) -> Machine {
 fn a_frame_that_grows_keeps_its_regions() {
     let parents = parents();
     let mut none = |_: Stay| {};
-    let mut thread = ThreadFold::new(0, false);
+    let mut thread = ThreadFold::new(0, false, Presence::unheard());
     // Region 0 begins behind an alloca, 1 begins after the alloca's end: one frame.
     thread.begin(10, 0, 900, &parents, &mut none);
     thread.begin(20, 1, 1000, &parents, &mut none);
@@ -250,7 +250,7 @@ fn a_frame_that_grows_keeps_its_regions() {
 #[test]
 fn ends_without_begin_are_counted() {
     let mut none = |_: Stay| {};
-    let mut thread = ThreadFold::new(0, false);
+    let mut thread = ThreadFold::new(0, false, Presence::unheard());
     thread.end(10, 1, 1000, &mut none);
     thread.finish(20, &mut none);
     assert_eq!(thread.unfitting().unmatched, 1);
@@ -261,7 +261,7 @@ fn ends_without_begin_are_counted() {
 fn frames_that_are_gone_take_their_regions_along() {
     let parents = parents();
     let mut none = |_: Stay| {};
-    let mut thread = ThreadFold::new(0, false);
+    let mut thread = ThreadFold::new(0, false, Presence::unheard());
     thread.begin(10, 0, 1000, &parents, &mut none);
     thread.begin(20, 3, 900, &parents, &mut none);
     thread.begin(30, 6, 800, &parents, &mut none);
@@ -272,4 +272,22 @@ fn frames_that_are_gone_take_their_regions_along() {
     thread.end(60, 0, 1000, &mut none);
     assert_eq!(thread.open_regions().count(), 0);
     assert_eq!(thread.unfitting(), Unfitting { unwound: 4, ..Unfitting::default() });
+}
+
+#[test]
+fn time_off_the_processor_is_that_of_the_stack_that_had_it() {
+    let parents = parents();
+    let mut none = |_: Stay| {};
+    let mut thread = ThreadFold::new(0, false, Presence::heard_from(0));
+    // Waits for a processor until 5; a region from 10 to 60, off from 20 to 45; outside, off from 70 on.
+    for (ticks, on) in [(5, true), (20, false), (45, true), (70, false)] {
+        thread.switched(ticks, on);
+    }
+    thread.begin(10, 0, 1000, &parents, &mut none);
+    thread.settle(30);
+    thread.end(60, 0, 1000, &mut none);
+    thread.settle(80);
+    thread.finish(100, &mut none);
+    let off: Vec<_> = thread.nodes().iter().map(|node| (node.region, node.ticks, node.off_ticks)).collect();
+    assert_eq!(off, [(NONE, 50, 5 + 30), (0, 50, 25)]);
 }

@@ -1,5 +1,7 @@
-//! Births and ends of threads as the kernel tells them: of many that live for less than a millisecond, a look now and then
-//! sees few.
+//! Births, ends and switches of threads as the kernel tells them: of many that live for less than a millisecond, a look now
+//! and then sees few, and nothing else tells when a thread was on a processor.
+
+use std::collections::HashSet;
 
 use transect_bpf_collect::thread_samples::{Seen, ThreadSamples};
 
@@ -12,19 +14,23 @@ use crate::clock::monotonic_ns;
 pub(super) enum LifeChange {
     /// It was made.
     Began,
+    /// It came to a processor.
+    Runs,
+    /// It left its processor.
+    Stops,
     /// It has ended.
     Ended,
 }
-
-/// Records of other processors that are older may come for so long, ns.
-const SETTLED: u64 = 2_000_000;
 
 /// To be read on the thread that made it.
 pub(super) struct Lives {
     events: ThreadSamples,
     clocks: Clocks,
-    /// Read, but older ones of other processors may come: time, process, thread, what.
+    /// The process and all that come from it: the whole machine's threads may be told of.
+    processes: HashSet<i32>,
+    /// Read, but what came before on another processor may not be: time, process, thread, what.
     waiting: Vec<(u64, i32, i32, LifeChange)>,
+    lost: u64,
 }
 
 impl Lives {
@@ -34,19 +40,34 @@ impl Lives {
     /// If the kernel does not tell this user, or the process is gone.
     pub fn of(pid: i32) -> std::io::Result<Self> {
         let events = ThreadSamples::lives(&threads_of(pid)?)?;
-        Ok(Self { events, clocks: Clocks::start(), waiting: Vec::new() })
+        let processes = HashSet::from([pid]);
+        Ok(Self { events, clocks: Clocks::start(), processes, waiting: Vec::new(), lost: 0 })
     }
 
-    /// Gives what there is to `each`, in the order of time: process, thread, what, ticks. `last`: nothing more will come.
+    /// Gives what there is to `each`, in the order of time: process, thread, what, ticks. Everything of a thread that came
+    /// before something it had done by the time of the call is among it. `last`: nothing more will come.
     pub fn read(&mut self, last: bool, mut each: impl FnMut(i32, i32, LifeChange, u64)) {
-        let ticks = self.clocks.ticks();
-        let horizon = if last { u64::MAX } else { monotonic_ns().saturating_sub(SETTLED) };
-        let Self { events, waiting, .. } = self;
+        // One processor is read after the other. What happens meanwhile may be seen of a later one only: it waits.
+        let horizon = if last { u64::MAX } else { monotonic_ns() };
+        let Self { events, waiting, processes, lost, .. } = self;
         events.read(|record| {
+            let first = record.tgid == record.tid;
             let change = match record.seen {
-                // A child's first thread comes with its process.
-                Seen::Born { .. } if record.tgid != record.tid => LifeChange::Began,
+                Seen::Born { parent } if first => {
+                    if processes.contains(&parent) {
+                        processes.insert(record.tgid);
+                    }
+                    // A child's first thread comes with its process.
+                    return;
+                }
+                Seen::Born { .. } => LifeChange::Began,
+                Seen::Runs => LifeChange::Runs,
+                Seen::Stops { .. } => LifeChange::Stops,
                 Seen::Ended => LifeChange::Ended,
+                Seen::Lost(count) => {
+                    *lost += count;
+                    return;
+                }
                 _ => return,
             };
             waiting.push((record.time, record.tgid, record.tid, change));
@@ -54,8 +75,16 @@ impl Lives {
         // A thread may begin on one processor and end on another.
         waiting.sort_by_key(|record| record.0);
         let ready = waiting.partition_point(|record| record.0 <= horizon);
-        for (time, pid, tid, change) in waiting.drain(..ready) {
-            each(pid, tid, change, ticks(time));
+        let ticks = self.clocks.ticks();
+        for (time, pid, tid, change) in self.waiting.drain(..ready) {
+            if self.processes.contains(&pid) {
+                each(pid, tid, change, ticks(time));
+            }
         }
+    }
+
+    /// Records for which there was no room.
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 }

@@ -101,6 +101,8 @@ pub struct Collected {
     pub off: Vec<HotRegion>,
     /// Events of threads that found no ring.
     pub refused: u64,
+    /// Processor time is known: switches of threads were told, but for so many for which there was no room.
+    pub switches: Option<u64>,
     /// Events for which the kernel's programs had no room.
     pub lost: u64,
 }

@@ -19,9 +19,11 @@ use super::heat::Heat;
 use super::kernel_events::KernelEvents;
 use super::lives::Lives;
 use super::outer_number::OuterNumbers;
+use super::presence::Presence;
 use super::reader::{Collected, HotObject, News};
 use super::region_file::{ReadEvent, RegionFile};
 use super::stays::Stays;
+use super::strangers::Strangers;
 use super::taker::{ADDRESS, Taker};
 use super::task_list::TaskList;
 use crate::clock::ticks;
@@ -58,6 +60,8 @@ pub struct Bound {
 struct OpenFile {
     file: Arc<RegionFile>,
     rings: Vec<Option<Bound>>,
+    /// What had been written to each when it was last looked.
+    written: Vec<u64>,
 }
 
 /// The reader's thread at work.
@@ -70,6 +74,10 @@ pub struct Reading {
     stuck: HashMap<(usize, usize), Instant>,
     kernel: Option<KernelEvents>,
     lives: Option<Lives>,
+    /// Where threads were of which no more is known yet, by process and thread.
+    strangers: Strangers,
+    /// Threads with switches that time may have passed.
+    switched: Vec<usize>,
     kernel_lost: u64,
     /// Hears of loaders that have loaded something.
     tell_loaded: Sender<i32>,
@@ -98,6 +106,8 @@ impl Reading {
             stuck: HashMap::new(),
             kernel: None,
             lives: None,
+            strangers: Strangers::default(),
+            switched: Vec::new(),
             kernel_lost: 0,
             tell_loaded,
             news,
@@ -160,7 +170,8 @@ impl Reading {
         while let Ok(news) = self.news.try_recv() {
             match news {
                 News::File(file) => {
-                    self.files.push(OpenFile { file, rings: (0..RING_CAPACITY).map(|_| None).collect() });
+                    let rings = (0..RING_CAPACITY).map(|_| None).collect();
+                    self.files.push(OpenFile { file, rings, written: vec![0; RING_CAPACITY] });
                 }
                 News::Kernel(source) => match KernelEvents::open(source) {
                     Ok(kernel) => self.kernel = Some(kernel),
@@ -227,7 +238,7 @@ impl Reading {
         let Some(number) = self.files.iter().position(|open| Arc::ptr_eq(&open.file, file)) else { return };
         for index in 0..file.ring_count() {
             if self.bind(number, index) {
-                while self.drain(number, index) > 0 {}
+                self.drain_whole(number, index);
                 self.release(number, index);
             }
         }
@@ -318,23 +329,40 @@ impl Reading {
         if self.images[image].1.sites.is_empty() {
             self.look(image);
         }
-        if self.folds.len() <= thread {
-            self.folds.resize_with(thread + 1, || None);
-        }
-        let facts = &self.tasks.threads[thread];
-        self.folds[thread].get_or_insert_with(|| ThreadFold::new(facts.start.min(start), facts.midway));
+        self.fold_of(thread, start);
         Bound { thread, image }
     }
 
+    /// A thread's tree; made if need be.
+    fn fold_of(&mut self, thread: usize, start: u64) -> &mut ThreadFold {
+        if self.folds.len() <= thread {
+            self.folds.resize_with(thread + 1, || None);
+        }
+        let (facts, heard) = (&self.tasks.threads[thread], self.lives.is_some());
+        self.folds[thread].get_or_insert_with(|| {
+            let start = facts.start.min(start);
+            let own = (self.tasks.processes[facts.process].pid, facts.tid);
+            let (presence, off) = if heard { self.strangers.take(own, start) } else { (Presence::unheard(), 0) };
+            ThreadFold::new(start, facts.midway, presence).off_before(off)
+        })
+    }
+
+    /// Reads what there is by now. Switches of a thread are known before the events that it wrote after them are folded: it is
+    /// noted what was written before it is asked for them.
     fn drain_all(&mut self) -> usize {
-        self.drain_lives(false);
+        let asked = ticks();
+        let rings = self.rings();
+        for &(file, index) in &rings {
+            let open = &mut self.files[file];
+            open.written[index] = open.file.written(index);
+        }
         let mut read = self.drain_kernel();
-        for (file, index) in self.rings() {
+        for (file, index) in rings {
             match self.files[file].file.ring(index).state.load(Acquire) {
                 RING_USED if self.bind(file, index) => read += self.drain(file, index),
                 RING_ENDED => {
                     if self.bind(file, index) {
-                        while self.drain(file, index) > 0 {}
+                        self.drain_whole(file, index);
                         self.release(file, index);
                     }
                     self.files[file].file.free_ring(index);
@@ -342,7 +370,20 @@ impl Reading {
                 _ => {}
             }
         }
+        self.settle(asked);
         read
+    }
+
+    /// Reads a ring to its end.
+    fn drain_whole(&mut self, file: usize, index: usize) {
+        loop {
+            let open = &mut self.files[file];
+            open.written[index] = open.file.written(index);
+            self.drain_lives(false);
+            if self.drain(file, index) == 0 {
+                break;
+            }
+        }
     }
 
     fn drain(&mut self, file: usize, index: usize) -> usize {
@@ -353,7 +394,8 @@ impl Reading {
             let Self { files, catalog, images, folds, stays, heat, .. } = self;
             let Some(fold) = folds[thread].as_mut() else { return 0 };
             let sites = &images[image].1.sites;
-            files[file].file.drain(index, |event| {
+            let OpenFile { file, written, .. } = &files[file];
+            file.drain(index, written[index], |event| {
                 // Order must be kept: behind an unknown site all wait for the next look.
                 let mut taker = Taker { sites, catalog, fold, heat, thread: thread as u32, stays };
                 if !unknown.is_empty() || !taker.take(event) {
@@ -424,7 +466,7 @@ impl Reading {
     fn end_ring(&mut self, file: usize, index: usize) {
         self.files[file].file.end_ring(index);
         if self.bind(file, index) {
-            while self.drain(file, index) > 0 {}
+            self.drain_whole(file, index);
             self.release(file, index);
         }
         self.files[file].file.free_ring(index);
@@ -465,6 +507,7 @@ impl Reading {
             unresolved: self.unresolved,
             off: self.heat.off,
             refused,
+            switches: self.lives.is_some().then(|| self.lives.as_ref().map_or(0, Lives::lost)),
             lost: self.kernel_lost + self.kernel.as_ref().map_or(0, KernelEvents::lost),
         }
     }

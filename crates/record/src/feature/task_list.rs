@@ -169,6 +169,11 @@ impl TaskList {
         }
     }
 
+    /// A thread that lives.
+    pub fn living(&self, pid: i32, tid: i32) -> Option<usize> {
+        self.living.get(&(*self.running.get(&pid)?, tid)).copied()
+    }
+
     /// A process is recorded and has not ended.
     pub fn is_running(&self, pid: i32) -> bool {
         self.running.contains_key(&pid)

@@ -39,6 +39,8 @@ struct Recording {
     reader: Reader,
     /// Mappings of each process that were looked at.
     looked_at: HashMap<i32, HashSet<u64>>,
+    /// The kernel tells of threads.
+    heard: bool,
     /// Files that are watched.
     watched: HashSet<((u32, u32), u64)>,
     sites: u64,
@@ -109,6 +111,7 @@ impl Recording {
             events,
             reader,
             looked_at: HashMap::new(),
+            heard: false,
             watched: HashSet::new(),
             sites: 0,
             any_regions: false,
@@ -136,6 +139,9 @@ impl Recording {
     }
 
     fn begin(&mut self, pid: i32, midway: bool) -> Result<(), RecordError> {
+        if !std::mem::replace(&mut self.heard, true) {
+            self.reader.hear_threads(pid);
+        }
         self.reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
         self.watch_objects(pid)?;
         self.reader.look(pid);

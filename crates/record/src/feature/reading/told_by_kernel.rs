@@ -11,10 +11,14 @@ use crate::feature::region_file::ReadEvent;
 use crate::feature::taker::Taker;
 
 impl Reading {
-    /// Folds what the kernel's programs tell.
+    /// Takes in what the kernel tells of threads, and folds the events of its programs.
     pub(super) fn drain_kernel(&mut self) -> usize {
-        let Some(mut kernel) = self.kernel.take() else { return 0 };
+        let Some(mut kernel) = self.kernel.take() else {
+            self.drain_lives(false);
+            return 0;
+        };
         let events = kernel.take();
+        self.drain_lives(false);
         let count = events.len();
         for (ticks, event) in events {
             match event {
@@ -89,13 +93,49 @@ impl Reading {
         }
     }
 
-    /// Takes in births and ends of threads.
+    /// Takes in births, ends and switches of threads.
     pub(super) fn drain_lives(&mut self, last: bool) {
         // The first process is told of after it was begun to be heard.
-        let Some(lives) = self.lives.as_mut().filter(|_| !self.tasks.processes.is_empty()) else { return };
-        lives.read(last, |pid, tid, change, now| match change {
-            LifeChange::Began => self.tasks.born(pid, tid, now),
-            LifeChange::Ended => self.tasks.thread_ended(pid, tid, now),
+        if self.tasks.processes.is_empty() {
+            return;
+        }
+        let Some(mut lives) = self.lives.take() else { return };
+        let mut changes = Vec::new();
+        lives.read(last, |pid, tid, change, now| changes.push((pid, tid, change, now)));
+        self.lives = Some(lives);
+        for (pid, tid, change, now) in changes {
+            match change {
+                LifeChange::Began => self.tasks.born(pid, tid, now),
+                LifeChange::Runs => self.switched(pid, tid, now, true),
+                LifeChange::Stops => self.switched(pid, tid, now, false),
+                LifeChange::Ended => {
+                    self.tasks.thread_ended(pid, tid, now);
+                    self.strangers.ended((pid, tid));
+                }
+            }
+        }
+    }
+
+    fn switched(&mut self, pid: i32, tid: i32, now: u64, on: bool) {
+        if let Some(thread) = self.tasks.living(pid, tid) {
+            if self.fold_of(thread, now).switched(now, on) {
+                self.switched.push(thread);
+            }
+        } else if !self.tasks.is_running(pid) {
+            self.strangers.switched((pid, tid), now, on);
+        }
+    }
+
+    /// All events up to `ticks` have been folded.
+    pub(super) fn settle(&mut self, ticks: u64) {
+        let Self { switched, folds, .. } = self;
+        switched.retain(|&thread| {
+            let fold = folds[thread].as_mut();
+            fold.is_some_and(|fold| {
+                fold.settle(ticks);
+                fold.awaits_switches()
+            })
         });
+        self.strangers.settle(ticks);
     }
 }

@@ -1,0 +1,59 @@
+//! Switches of threads of processes that are not known yet: a child tells its first region some time after it was forked.
+
+use std::collections::HashMap;
+
+use super::presence::Presence;
+
+/// Process and thread.
+type Own = (i32, i32);
+
+/// Beyond so many, those that have ended are forgotten: a shell's children have no regions.
+const MANY: usize = 4096;
+/// Switches that are kept one by one.
+const KEPT: usize = 64;
+
+#[derive(Debug)]
+struct Stranger {
+    presence: Presence,
+    /// Ticks off its processors, beside what `presence` still has.
+    off: u64,
+    ended: bool,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Strangers {
+    threads: HashMap<Own, Stranger>,
+}
+
+impl Strangers {
+    /// It came to a processor (`on`), or left it.
+    pub fn switched(&mut self, thread: Own, ticks: u64, on: bool) {
+        if self.threads.len() >= MANY && !self.threads.contains_key(&thread) {
+            self.threads.retain(|_, stranger| !stranger.ended);
+        }
+        let new = || Stranger { presence: Presence::heard_from(ticks), off: 0, ended: false };
+        self.threads.entry(thread).or_insert_with(new).presence.switched(ticks, on);
+    }
+
+    /// It has ended; what it did may still be met.
+    pub fn ended(&mut self, thread: Own) {
+        if let Some(stranger) = self.threads.get_mut(&thread) {
+            stranger.ended = true;
+        }
+    }
+
+    /// All that was done up to `ticks` is known.
+    pub fn settle(&mut self, ticks: u64) {
+        for stranger in self.threads.values_mut().filter(|stranger| stranger.presence.ahead() > KEPT) {
+            stranger.off += stranger.presence.pass(ticks, false);
+        }
+    }
+
+    /// It is known now: where it was, and how long it was off its processors before what that still tells. Nothing is known of
+    /// others before `start`.
+    pub fn take(&mut self, thread: Own, start: u64) -> (Presence, u64) {
+        let stranger = self.threads.remove(&thread);
+        stranger.map_or_else(|| (Presence::heard_from(start), 0), |stranger| (stranger.presence, stranger.off))
+    }
+}

@@ -67,6 +67,34 @@ SCHED_INLINE __u64 hash_frame(__u64 hash, __u64 frame)
 	return hash ^ hash >> 29;
 }
 
+/* Puts the frames of the room's walk behind the kernel's and adds all to the hash. Not static: see finish_stack(). */
+__noinline __u64 join_halves(struct stack_room *room, __u64 hash)
+{
+	struct sched_stack *stack;
+	__u32 kernel, i;
+
+	if (!room)
+		return 0;
+	stack = &room->stack;
+	kernel = stack->kernel_frames;
+	/* Loops and not bpf_loop: a call for each frame takes longer than the frame. */
+	for (i = 0; i < KERNEL_FRAMES && i < kernel; i++)
+		hash = hash_frame(hash, stack->frames[i]);
+	/* Read again, and so unknown to the verifier: else it goes through the second loop for each end of the first one. */
+	kernel = *(volatile __typeof__(stack->kernel_frames) *)&stack->kernel_frames;
+	for (i = 0; i < SCHED_MAX_FRAMES && i < stack->user_frames; i++) {
+		__u32 at = kernel + i;
+		__u64 frame = room->walk.frames[i];
+
+		barrier_var(at);
+		if (at >= SCHED_MAX_FRAMES)
+			break;
+		stack->frames[at] = frame;
+		hash = hash_frame(hash, frame);
+	}
+	return hash ? hash : 1;
+}
+
 /*
  * Adds the user half, from the registers in the room's walk, to the `kernel` frames that are in the room already, and
  * sends the stack if it is new. Returns its id. `with_user` is 0 for a thread without a user half.
@@ -75,7 +103,7 @@ SCHED_INLINE __u64 hash_frame(__u64 hash, __u64 frame)
  */
 __noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
 {
-	__u32 zero = 0, frames, place, i;
+	__u32 zero = 0, frames, place;
 	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
 	struct unwind_walk *unwind;
 	struct sched_stack *stack;
@@ -112,23 +140,7 @@ __noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
 	if (frames > SCHED_MAX_FRAMES)
 		frames = SCHED_MAX_FRAMES;
 	hash = tgid * 0x9e3779b97f4a7c15ULL + stack->flags + kernel;
-	/* Loops and not bpf_loop: a call for each frame takes longer than the frame. */
-	for (i = 0; i < KERNEL_FRAMES && i < kernel; i++)
-		hash = hash_frame(hash, stack->frames[i]);
-	/* Read again, and so unknown to the verifier: else it goes through the second loop for each end of the first one. */
-	kernel = *(volatile __typeof__(stack->kernel_frames) *)&stack->kernel_frames;
-	for (i = 0; i < SCHED_MAX_FRAMES && i < stack->user_frames; i++) {
-		__u32 at = kernel + i;
-		__u64 frame = unwind->frames[i];
-
-		barrier_var(at);
-		if (at >= SCHED_MAX_FRAMES)
-			break;
-		stack->frames[at] = frame;
-		hash = hash_frame(hash, frame);
-	}
-	if (!hash)
-		hash = 1;
+	hash = join_halves(room, hash);
 	stack->id = hash;
 	place = hash % SENT_STACKS;
 	sent = bpf_map_lookup_elem(&sent_stacks, &place);

@@ -221,14 +221,18 @@ __noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
  */
 __noinline __u32 unwind_find_row(__u32 low, __u32 high, __u32 wanted)
 {
+	/* Without branches: the verifier would follow each way through all steps. */
 	for (int i = 0; i < UNWIND_GROUP_SHIFT + 2; i++) {
-		__u32 middle = (low + high) >> 1;
-		if (middle == low)
+		__u32 middle = (low + high) >> 1, pair = middle >> 1, above;
+		struct unwind_word_pair *found = bpf_map_lookup_elem(&unwind_words, &pair);
+		if (!found || middle == low)
 			break;
-		if (unwind_word(middle) >> 16 <= wanted)
-			low = middle;
-		else
-			high = middle;
+		/* Both are of 16 bits. */
+		above = wanted - ((__u32)(*(__u64 *)found->words >> (middle << 5 & 32)) >> 16);
+		above >>= 31;
+		barrier_var(above);
+		low ^= (low ^ middle) & (above - 1);
+		high ^= (high ^ middle) & -above;
 	}
 	return unwind_word(low) & 0xffff;
 }
@@ -494,7 +498,7 @@ static long unwind_frame(__u32 i, void *data)
  * Unwinds the stack of a thread of the current address space from the registers in `walk`.
  * Reads user memory without faulting: a page that is not resident ends the walk.
  */
-static __noinline int unwind_user(struct unwind_walk *walk)
+static __always_inline void unwind_user(struct unwind_walk *walk)
 {
 	walk->count = 0;
 	walk->flags = 0;
@@ -514,7 +518,6 @@ static __noinline int unwind_user(struct unwind_walk *walk)
 	long steps = bpf_loop(max, unwind_frame, &data, 0);
 	if (steps >= max && !(walk->flags & (SCHED_STACK_COMPLETE | SCHED_STACK_UNKNOWN_CODE | SCHED_STACK_UNREADABLE)))
 		walk->flags |= SCHED_STACK_TRUNCATED;
-	return 0;
 }
 
 #endif

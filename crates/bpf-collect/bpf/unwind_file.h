@@ -76,6 +76,19 @@ static __always_inline void file_modified(struct unwind_file_search *search, str
 	}
 }
 
+/* Number of the slot for `pc` in a node with so many slots, its pivots from word `pivots` on. Not static: see unwind.bpf.h. */
+__noinline __u32 mapping_slot(struct unwind_file_search *search, __u32 pivots, __u32 count, __u64 pc)
+{
+	__u32 slot;
+
+	if (!search)
+		return 0;
+	for (slot = 0; slot < MAPPING_NODE_WORDS / 2; slot++)
+		if (slot >= count || search->node[(pivots + slot) & (MAPPING_NODE_WORDS - 1)] >= pc)
+			break;
+	return slot;
+}
+
 /* Makes `entry` the mapping of the current process at `pc` or the next one above, 0 if there is none. */
 static __always_inline void mapping_at(struct unwind_file_search *search, __u64 pc)
 {
@@ -84,7 +97,7 @@ static __always_inline void mapping_at(struct unwind_file_search *search, __u64 
 
 	search->entry = READ_MEMBER(search, memory, mm_mt.ma_root);
 	for (int depth = 0; depth < MAPPING_TREE_DEPTH; depth++) {
-		__u32 type = search->entry >> 3 & 15, pivots, slots, count, slot;
+		__u32 type = search->entry >> 3 & 15, pivots, slots, slot;
 
 		if (search->entry < 4096)
 			break;
@@ -98,10 +111,7 @@ static __always_inline void mapping_at(struct unwind_file_search *search, __u64 
 			pivots = bpf_core_field_offset(struct maple_range_64, pivot) / 8;
 			slots = bpf_core_field_offset(struct maple_range_64, slot) / 8;
 		}
-		count = slots - pivots;
-		for (slot = 0; slot < MAPPING_NODE_WORDS / 2; slot++)
-			if (slot >= count || search->node[(pivots + slot) & (MAPPING_NODE_WORDS - 1)] >= pc)
-				break;
+		slot = mapping_slot(search, pivots, slots - pivots, pc);
 		search->entry = search->node[(slots + slot) & (MAPPING_NODE_WORDS - 1)];
 		if (type <= MAPPING_NODE_LEAF)
 			return;

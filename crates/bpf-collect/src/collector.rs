@@ -170,7 +170,7 @@ impl<'a> SchedCollector<'a> {
         }
         // Who woke whom is part of the waits.
         open.progs.on_waking.set_autoload(settings.waits);
-        SystemCallCounter::prepare(&mut open, settings.system_calls)?;
+        let faults_counted = SystemCallCounter::prepare(&mut open, settings.system_calls)?;
         let skeleton = open.load().map_err(CollectError::Load)?;
         let progs = &skeleton.progs;
         let mut links = Vec::new();
@@ -213,7 +213,7 @@ impl<'a> SchedCollector<'a> {
         }
         let tasks =
             progs.on_task.attach_trace().map_err(|source| CollectError::Attach { name: "iter/task", source })?;
-        let system_calls = SystemCallCounter::new(&skeleton, settings.system_calls)?;
+        let system_calls = SystemCallCounter::new(&skeleton, settings.system_calls, faults_counted)?;
         let handle = |map: &MapMut<'_>| MapHandle::try_from(map).map_err(CollectError::Load);
         let tables = Rc::new(UnwindTables::new(UnwindMaps {
             words: handle(&skeleton.maps.unwind_words)?,

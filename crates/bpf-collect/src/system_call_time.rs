@@ -122,8 +122,8 @@ pub(crate) struct SystemCallCounter {
 }
 
 impl SystemCallCounter {
-    /// Before loading: only what is wanted is loaded.
-    pub(crate) fn prepare(open: &mut OpenSchedCriticalitySkel<'_>, wanted: bool) -> Result<(), CollectError> {
+    /// Before loading: only what is wanted is loaded. Tells whether faults will be counted.
+    pub(crate) fn prepare(open: &mut OpenSchedCriticalitySkel<'_>, wanted: bool) -> Result<bool, CollectError> {
         open.progs.on_system_call.set_autoload(wanted);
         open.progs.on_system_call_end.set_autoload(wanted);
         open.progs.on_system_call_task.set_autoload(wanted);
@@ -134,17 +134,20 @@ impl SystemCallCounter {
             open.maps.system_call_states.set_max_entries(1).map_err(CollectError::Load)?;
             open.maps.system_call_rows.set_max_entries(1).map_err(CollectError::Load)?;
         }
-        Ok(())
+        Ok(faults)
     }
 
-    pub(crate) fn new(skeleton: &SchedCriticalitySkel<'_>, wanted: bool) -> Result<Self, CollectError> {
+    pub(crate) fn new(
+        skeleton: &SchedCriticalitySkel<'_>,
+        wanted: bool,
+        faults_counted: bool,
+    ) -> Result<Self, CollectError> {
         let tasks = if wanted {
             let attach = |source| CollectError::Attach { name: "iter/task", source };
             Some(skeleton.progs.on_system_call_task.attach_trace().map_err(attach)?)
         } else {
             None
         };
-        let faults_counted = wanted && crate::requirement::has_tracepoint("page_fault_user");
         Ok(Self { wanted, links: Vec::new(), tasks, faults_counted, ended: Rows::new() })
     }
 

@@ -40,6 +40,15 @@ pub(crate) enum Multi {
     Session,
 }
 
+/// Number of the kind of performance events that are probes.
+///
+/// # Errors
+/// If this kernel has none.
+pub(crate) fn kprobe_type() -> io::Result<u32> {
+    let kind = fs::read_to_string("/sys/bus/event_source/devices/kprobe/type")?;
+    kind.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
 /// Attaches a program of the kind `kprobe` or `kretprobe` to an instruction, or to the return of the function that begins
 /// there.
 ///
@@ -51,11 +60,9 @@ pub(crate) fn attach_kprobe(
     address: u64,
     row: u64,
 ) -> io::Result<Vec<OwnedFd>> {
-    let kind = fs::read_to_string("/sys/bus/event_source/devices/kprobe/type")?;
-    let kind = kind.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     let mut attributes = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
-        type_: kind,
+        type_: kprobe_type()?,
         config: returns.into(),
         ..Default::default()
     };

@@ -1,6 +1,8 @@
 //! The timer of kernel functions.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::time::Instant;
 
 use libbpf_rs::{MapCore, MapFlags};
@@ -23,6 +25,8 @@ const ROWS: usize = 4;
 const NO_SYSTEM_CALL: u32 = u32::MAX;
 /// A short function of every kernel.
 const CALIBRATED: &str = "__x64_sys_getppid";
+/// The same in the kernel's type information, which has one name for all that are the same code.
+const CALIBRATED_TYPES: [&str; 3] = [CALIBRATED, "__do_sys_getppid", "__ia32_sys_getppid"];
 
 /// A kind of probes that can't be used here, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,13 +103,14 @@ impl KernelFunctionTimer {
         system_call_name: impl Fn(u32) -> Option<String> + Send + 'static,
     ) -> (Option<Self>, Vec<RefusedTiming>) {
         let mut refused = Vec::new();
-        let functions = KernelFunctions::read().map_err(|why| why.to_string());
+        // Found out if it is needed: reading them takes 40 ms.
+        let functions = LazyCell::new(|| KernelFunctions::read().map_err(|why| why.to_string()));
         let mut names: Option<Box<dyn Fn(u32) -> Option<String> + Send>> = Some(Box::new(system_call_name));
         for timing in KernelTiming::ALL {
             if timing == KernelTiming::Sampling || wanted.is_some_and(|wanted| wanted != timing) {
                 continue;
             }
-            match functions.as_ref().map_err(String::clone).and_then(|all| Self::try_load(collector, all, timing)) {
+            match Self::try_load(collector, &functions, timing) {
                 Ok(mut timer) => {
                     if let Some(names) = names.take() {
                         timer.system_call_name = names;
@@ -118,15 +123,19 @@ impl KernelFunctionTimer {
         (None, refused)
     }
 
-    fn try_load(
+    fn try_load<F: FnOnce() -> Result<KernelFunctions, String>>(
         collector: &SchedCollector<'_>,
-        functions: &KernelFunctions,
+        functions: &LazyCell<Result<KernelFunctions, String>, F>,
         timing: KernelTiming,
     ) -> Result<Self, String> {
-        let calibrated =
-            *functions.named(CALIBRATED).first().ok_or_else(|| format!("the kernel has no {CALIBRATED}"))?;
-        let names: Vec<&str> = functions.names(calibrated).collect();
-        trial(timing, calibrated, &names).map_err(|why| refusal::of_kind(timing, &why))?;
+        let address = |all: &KernelFunctions| {
+            all.named(CALIBRATED).first().copied().ok_or_else(|| format!("the kernel has no {CALIBRATED}"))
+        };
+        let known = || LazyCell::force(functions).as_ref().map_err(String::clone);
+        trial(timing, &CALIBRATED_TYPES, || known().and_then(address).map_err(io::Error::other))
+            .map_err(|why| refusal::of_kind(timing, &why))?;
+        let functions = known()?;
+        let calibrated = address(functions)?;
         let shared = collector.shared_maps().map_err(|why| why.to_string())?;
         let programs = Programs::load(&shared, timing).map_err(|why| refusal::of_kind(timing, &why.into_io()))?;
         let mut timer = Self {

@@ -8,28 +8,34 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use transect_profile_model::KernelTiming;
 
-use super::link::{Multi, attach_kprobe, attach_multi};
+use super::link::{Multi, attach_kprobe, attach_multi, kprobe_type};
 
 const MOVE: u8 = 0xb7; // r0 = 0
 const EXIT: u8 = 0x95;
 
-/// Attaches a program that does nothing to the function at `address`, for a moment. Of its `names` one is in the kernel's
-/// type information.
+/// Attaches a program that does nothing to a function, for a moment: to the one at the `address` that is asked for once it is
+/// certain that the kernel knows such probes, since it takes long to be found. Its type information has one of the `names`.
 ///
 /// # Errors
 /// The kernel's, by loading or attaching.
-pub(crate) fn trial(timing: KernelTiming, address: u64, names: &[&str]) -> io::Result<()> {
+pub(crate) fn trial(timing: KernelTiming, names: &[&str], address: impl Fn() -> io::Result<u64>) -> io::Result<()> {
     // What is refused is told by who tries, not by the library.
     libbpf_rs::set_print(None);
     let kprobe = |kind| load(libbpf_sys::BPF_PROG_TYPE_KPROBE, kind, 0);
+    let multi = |program: OwnedFd, kind| {
+        // Nowhere: a kernel that has such probes finds fault with that.
+        match attach_multi(program.as_fd(), kind, 0, 0) {
+            Err(why) if why.raw_os_error() == Some(rustix::io::Errno::OPNOTSUPP.raw_os_error()) => Err(why),
+            _ => attach_multi(program.as_fd(), kind, address()?, 0).map(drop),
+        }
+    };
     match timing {
-        KernelTiming::KprobeSession => {
-            attach_multi(kprobe(libbpf_sys::BPF_TRACE_KPROBE_SESSION)?.as_fd(), Multi::Session, address, 0).map(drop)
+        KernelTiming::KprobeSession => multi(kprobe(libbpf_sys::BPF_TRACE_KPROBE_SESSION)?, Multi::Session),
+        KernelTiming::KprobeMulti => multi(kprobe(libbpf_sys::BPF_TRACE_KPROBE_MULTI)?, Multi::Entry),
+        KernelTiming::Kprobe => {
+            kprobe_type()?;
+            attach_kprobe(kprobe(0)?.as_fd(), false, address()?, 0).map(drop)
         }
-        KernelTiming::KprobeMulti => {
-            attach_multi(kprobe(libbpf_sys::BPF_TRACE_KPROBE_MULTI)?.as_fd(), Multi::Entry, address, 0).map(drop)
-        }
-        KernelTiming::Kprobe => attach_kprobe(kprobe(0)?.as_fd(), false, address, 0).map(drop),
         KernelTiming::Fentry => {
             let id = names.iter().find_map(|name| type_id(name)).ok_or(rustix::io::Errno::SRCH)?;
             let program = load(libbpf_sys::BPF_PROG_TYPE_TRACING, libbpf_sys::BPF_TRACE_FENTRY, id)?;

@@ -76,7 +76,7 @@ def judged(source, output, rows, others=()):
         # The first thread's begin and end are not seen by itself, nor are the last steps of those that are joined.
         threads, least, most = (int(number) for number in lived.groups())
         whole = next(row["inclusive_ns"] for row in rows["features"] if not row["features"])
-        if not least * 0.99 <= whole <= most * 1.01 + threads * 50_000 + 50_000_000:
+        if not least * 0.99 <= whole <= most * 1.01 + 50_000_000:
             wrong.append(f"{threads} threads and the first lived for {least} to {most} ns, reported {whole}")
     for k, ns in re.findall(r"^on processor (\d+) (\d+)$", output, re.M):
         line = wanted.get(int(k), (None,))[0]

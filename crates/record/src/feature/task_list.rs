@@ -270,6 +270,8 @@ impl TaskList {
         for &tid in &there {
             let thread = match self.living.get(&(process, tid)) {
                 Some(&thread) => thread,
+                // Its end may have been told already.
+                None if is_exiting(pid, tid) => continue,
                 None => self.add(process, tid, now, String::new()),
             };
             self.threads[thread].alive = Some(now);
@@ -310,6 +312,19 @@ fn stat(pid: i32) -> Option<(char, i32)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// Whether a thread is on its way out, or gone: it is listed for a while after its end was told.
+fn is_exiting(pid: i32, tid: i32) -> bool {
+    // The kernel's PF_EXITING, of include/linux/sched.h.
+    const EXITING: u64 = 4;
+    let flags = |text: String| -> Option<u64> {
+        let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+        // The ninth field of all, the seventh behind the name: proc_pid_stat(5).
+        fields.nth(6)?.parse().ok()
+    };
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+    !text.is_ok_and(|text| flags(text).is_none_or(|flags| flags & EXITING == 0))
 }
 
 fn parent_of(pid: i32) -> i32 {

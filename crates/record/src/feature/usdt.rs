@@ -139,11 +139,17 @@ impl Recording {
     }
 
     fn begin(&mut self, pid: i32, midway: bool) -> Result<(), RecordError> {
+        // A program that stands at its entry point waits until its sites are watched: its time begins after that.
+        if !midway {
+            self.watch_objects(pid)?;
+        }
         if !std::mem::replace(&mut self.heard, true) {
             self.reader.hear_threads(pid);
         }
         self.reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
-        self.watch_objects(pid)?;
+        if midway {
+            self.watch_objects(pid)?;
+        }
         self.reader.look(pid);
         Ok(())
     }

@@ -35,8 +35,10 @@ pub struct WalkOutcome {
 
 /// Without `--duration` a walk through a running process ends then.
 const DEFAULT_DURATION: Duration = Duration::from_secs(3);
-/// After so many seconds of processor time were sampled, samples come less often: a share of a quarter is known to 2 points
-/// then, and each sample delays the program.
+/// After so many samples, and seconds of sampled processor time, they come less often: a share of a quarter is known to 2
+/// points then, and each sample delays the program.
+const ENOUGH_SAMPLES: u64 = 2000;
+/// See [`ENOUGH_SAMPLES`].
 const ENOUGH_SECONDS: u64 = 2;
 /// So many times less often.
 const LESS: u32 = 5;
@@ -141,6 +143,7 @@ impl Walking<'_> {
         let mut sampled = settings.window;
         let mut held = None;
         // Tables made of the same samples count them.
+        let enough = ENOUGH_SAMPLES.max(ENOUGH_SECONDS * u64::from(settings.sample_hz));
         let mut full_rate = settings.metric.is_time() && settings.beside.is_none();
         loop {
             let goes_on = self.wait(sampled, limit);
@@ -149,7 +152,7 @@ impl Walking<'_> {
             if over {
                 break;
             }
-            if full_rate && knowledge.samples >= ENOUGH_SECONDS * u64::from(settings.sample_hz) {
+            if full_rate && knowledge.samples >= enough {
                 full_rate = false;
                 self.recording.sample_less(LESS)?;
             }

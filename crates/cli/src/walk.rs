@@ -6,7 +6,7 @@ use std::time::Duration;
 use transect_analyze::View;
 use transect_profile_model::Metric;
 use transect_record::Recorded;
-use transect_record::walk::{WalkProgress, WalkSettings, WalkSpace, WalkTarget, walk as search};
+use transect_record::walk::{SampleRate, WalkProgress, WalkSettings, WalkSpace, WalkTarget, walk as search};
 use transect_report::terminal::walk_progress;
 
 use crate::arguments::{Collector, Recording, ReportFormat, WalkArguments, WalkSearchArguments};
@@ -20,10 +20,6 @@ const DEFAULT_THRESHOLD: f64 = 0.25;
 /// Length of a step.
 const DEFAULT_WINDOW: Duration = Duration::from_millis(200);
 const DEFAULT_PROBES: u32 = 4;
-/// Of a command, which may be over soon.
-const DEFAULT_SAMPLE_HZ: u32 = 997;
-/// Of a running process, which others wait for: each sample delays it, by 0.1 ms in a virtual machine.
-const RUNNING_SAMPLE_HZ: u32 = 249;
 
 /// Walks, keeps the profile and shows the chains.
 pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
@@ -95,10 +91,7 @@ fn settings(arguments: &WalkArguments, folder: &Path) -> WalkSettings {
         probes: !arguments.search.no_probes,
         critical: arguments.search.critical,
         beside: None,
-        sample_hz: arguments.sample_hz.unwrap_or(match arguments.pid {
-            Some(_) => RUNNING_SAMPLE_HZ,
-            None => DEFAULT_SAMPLE_HZ,
-        }),
+        sample_rate: arguments.sample_hz.map_or(SampleRate::Adaptive, SampleRate::Fixed),
         kernel_timing: kernel_timing.wanted(),
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     }
@@ -120,7 +113,7 @@ pub fn recorded(recording: &Recording, folder: &Path) -> Result<Recorded, Failur
         probes: true,
         critical: sched,
         beside: sched.then(|| criticality::options(&recording.sched, folder, false)),
-        sample_hz: recording.sched.sample_hz.unwrap_or(DEFAULT_SAMPLE_HZ),
+        sample_rate: recording.sched.sample_hz.map_or(SampleRate::Adaptive, SampleRate::Fixed),
         kernel_timing: None,
         writes: vec![folder.to_owned()],
     };

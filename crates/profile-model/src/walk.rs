@@ -40,7 +40,7 @@ pub struct WalkSession {
     pub user_timing: Option<UserTiming>,
     /// Threads counted by their criticality: the walk follows what delays the whole program.
     pub critical: bool,
-    /// Samples a second and processor.
+    /// Samples a second and processor, at first: where enough is known, they come less often.
     pub sample_hz: i64,
     /// From the walk's start to the first chain that was whole, ns; `None` if it ended before.
     pub found_after_ns: Option<i64>,

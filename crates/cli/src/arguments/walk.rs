@@ -130,7 +130,8 @@ pub struct WalkArguments {
     /// latest]
     #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration)]
     pub duration: Option<Duration>,
-    /// Samples a second and processor [default: 997; of a running process 249]
+    /// Samples a second and processor [default: 997 of a command at first, 249 of what runs for longer, fewer when enough
+    /// is known]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub sample_hz: Option<u32>,
     /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]

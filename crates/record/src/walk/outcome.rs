@@ -91,7 +91,7 @@ pub(super) fn profile(
         kernel_timing: searched.timing.kernel,
         user_timing: searched.timing.user,
         critical: settings.critical,
-        sample_hz: settings.sample_hz.into(),
+        sample_hz: settings.first_hz().into(),
         found_after_ns: searched.found_after_ns,
         start_ns: searched.begun_ns,
         end_ns: wall_ns,

@@ -35,13 +35,6 @@ pub struct WalkOutcome {
 
 /// Without `--duration` a walk through a running process ends then.
 const DEFAULT_DURATION: Duration = Duration::from_secs(3);
-/// After so many samples, and seconds of sampled processor time, they come less often: a share of a quarter is known to 2
-/// points then, and each sample delays the program.
-const ENOUGH_SAMPLES: u64 = 2000;
-/// See [`ENOUGH_SAMPLES`].
-const ENOUGH_SECONDS: u64 = 2;
-/// So many times less often.
-const LESS: u32 = 5;
 /// Steps that are kept.
 const MAX_STEPS: usize = 100_000;
 
@@ -55,7 +48,7 @@ pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) ->
     let unit = if settings.critical { Unit::Weight } else { Unit::from(settings.metric) };
     let alone = SchedOptions { min_parallelism: Some(0), tables: false, ..SchedOptions::default() };
     let options = SchedOptions {
-        sample_hz: settings.sample_hz,
+        sample_hz: settings.first_hz(),
         evidence: true,
         event: match settings.metric {
             Metric::Wall | Metric::Cpu => SampledEvent::CpuClock,
@@ -142,9 +135,7 @@ impl Walking<'_> {
         // Samples have at least as much time as timing.
         let mut sampled = settings.window;
         let mut held = None;
-        // Tables made of the same samples count them.
-        let enough = ENOUGH_SAMPLES.max(ENOUGH_SECONDS * u64::from(settings.sample_hz));
-        let mut full_rate = settings.metric.is_time() && settings.beside.is_none();
+        let mut rate = settings.sample_rate.rate(&settings.target, settings.counts_samples());
         loop {
             let goes_on = self.wait(sampled, limit);
             let over = !goes_on || limit.is_some_and(|limit| Instant::now() >= limit);
@@ -152,9 +143,8 @@ impl Walking<'_> {
             if over {
                 break;
             }
-            if full_rate && knowledge.samples >= enough {
-                full_rate = false;
-                self.recording.sample_less(LESS)?;
+            if let Some(times) = rate.change(knowledge.samples) {
+                self.recording.sample_less(times)?;
             }
             if let WalkTarget::Running(pid) = settings.target
                 && held.is_none()

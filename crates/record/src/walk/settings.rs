@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use transect_profile_model::{KernelTiming, Metric};
 
+use super::sample_rate::SampleRate;
 use crate::sched::SchedOptions;
 
 /// What is walked through.
@@ -54,10 +55,22 @@ pub struct WalkSettings {
     pub critical: bool,
     /// Tables of criticality are made of the same recording, as these options have it.
     pub beside: Option<SchedOptions>,
-    /// Samples a second and processor.
-    pub sample_hz: u32,
+    /// How often processors are sampled.
+    pub sample_rate: SampleRate,
     /// How functions of the kernel are to be timed; `None`: the best that the kernel allows.
     pub kernel_timing: Option<KernelTiming>,
     /// Files and folders that will be written afterwards: kept writable when privileges are dropped.
     pub writes: Vec<PathBuf>,
+}
+
+impl WalkSettings {
+    /// Others than the walk count the samples, or they are of events that come as they do.
+    pub(super) fn counts_samples(&self) -> bool {
+        self.beside.is_some() || !self.metric.is_time()
+    }
+
+    /// Samples a second and processor at first.
+    pub(super) fn first_hz(&self) -> u32 {
+        self.sample_rate.first_hz(&self.target, self.counts_samples())
+    }
 }

@@ -52,6 +52,14 @@ pub fn go_on(tid: pid_t, signal: c_int) -> io::Result<()> {
     request(libc::PTRACE_CONT, tid, 0, signal as usize)
 }
 
+/// Lets it go on with `signal` (0: none) after a stop that is not the one that it was asked for, and asks again: whatever a
+/// thread stops for, the kernel forgets that it was to stop (`ptrace_stop` of kernel/signal.c), unless it is asked while it
+/// stands (`PTRACE_INTERRUPT` of kernel/ptrace.c).
+pub fn go_on_to_stop(tid: pid_t, signal: c_int) -> io::Result<()> {
+    interrupt(tid)?;
+    go_on(tid, signal)
+}
+
 /// Lets it go on with `signal` (0: none) to the next entry or exit of a system call.
 pub fn go_to_system_call(tid: pid_t, signal: c_int) -> io::Result<()> {
     request(libc::PTRACE_SYSCALL, tid, 0, signal as usize)
@@ -65,6 +73,17 @@ pub fn listen(tid: pid_t) -> io::Result<()> {
 /// Lets go of it for good, with `signal` (0: none).
 pub fn detach(tid: pid_t, signal: c_int) -> io::Result<()> {
     request(libc::PTRACE_DETACH, tid, 0, signal as usize)
+}
+
+/// Lets go for good of a thread that stands, whatever for; gives a thread that it has just made and that is ours, too: it
+/// stands as well, or will in a moment.
+pub fn detach_at(tid: pid_t, stop: Waited) -> Option<pid_t> {
+    let born = match stop {
+        Waited::Event(libc::PTRACE_EVENT_CLONE) => event_message(tid).ok().map(|born| born as pid_t),
+        _ => None,
+    };
+    let _ = detach(tid, if let Waited::Signal(signal) = stop { signal } else { 0 });
+    born
 }
 
 /// Registers, all zero.

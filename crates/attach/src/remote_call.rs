@@ -69,14 +69,14 @@ impl Stop<'_> {
         let Some(mask) = self.threads[index].mask.take() else { return };
         let thread = &self.threads[index];
         let tid = thread.tid;
-        if !thread.resting && ptrace::interrupt(tid).is_ok() && ptrace::go_on(tid, 0).is_ok() {
+        if !thread.resting && ptrace::go_on_to_stop(tid, 0).is_ok() {
             // A call is restarted only behind a stop of the signal kind, which the interruption is.
             loop {
                 match self.wait_for(tid) {
                     Ok(Waited::Interrupted | Waited::GroupStop(_)) => break,
-                    Ok(Waited::Signal(signal)) => drop(ptrace::go_on(tid, signal)),
+                    Ok(Waited::Signal(signal)) => drop(ptrace::go_on_to_stop(tid, signal)),
                     Ok(Waited::Ended(_)) | Err(_) => return,
-                    Ok(_) => drop(ptrace::go_on(tid, 0)),
+                    Ok(_) => drop(ptrace::go_on_to_stop(tid, 0)),
                 }
             }
         }

@@ -209,8 +209,8 @@ impl<'a> Stop<'a> {
                 Ok((_, Waited::Interrupted)) => self.add(tid, kept, false, false),
                 Ok((_, Waited::GroupStop(_))) => self.add(tid, kept, false, true),
                 // Delivered now; the interruption comes right after.
-                Ok((_, Waited::Signal(signal))) => ptrace::go_on(tid, signal).is_ok(),
-                Ok((_, Waited::SystemCall)) => ptrace::go_on(tid, 0).is_ok(),
+                Ok((_, Waited::Signal(signal))) => ptrace::go_on_to_stop(tid, signal).is_ok(),
+                Ok((_, Waited::SystemCall)) => ptrace::go_on_to_stop(tid, 0).is_ok(),
                 Ok((_, Waited::Event(event))) => {
                     let message = ptrace::event_message(tid).unwrap_or(0);
                     if kept {
@@ -228,7 +228,7 @@ impl<'a> Stop<'a> {
                         if !known && (!kept || threads(pid).contains(&born)) {
                             pending.insert(0, (born, kept));
                         }
-                        ptrace::go_on(tid, 0).is_ok()
+                        ptrace::go_on_to_stop(tid, 0).is_ok()
                     }
                 }
                 Ok((_, Waited::Ended(status))) => {
@@ -285,10 +285,12 @@ impl<'a> Stop<'a> {
         self.let_go_pending(&seized);
     }
 
-    /// Waits for threads that were interrupted but are not wanted any more, and lets them go. One that sleeps
-    /// uninterruptibly would take too long: it stays seized, stops when it wakes, and is let go by the next attempt.
+    /// Waits for threads that were interrupted but are not wanted any more, and lets them go, with those that they have made
+    /// meanwhile. One that sleeps uninterruptibly would take too long: it stays seized, stops when it wakes, and is let go by
+    /// the next attempt.
     fn let_go_pending(&mut self, pending: &[(i32, bool)]) {
-        for &(tid, kept) in pending {
+        let mut pending = pending.to_vec();
+        while let Some((tid, kept)) = pending.pop() {
             let began = Instant::now();
             loop {
                 match ptrace::wait(tid, false) {
@@ -299,20 +301,29 @@ impl<'a> Stop<'a> {
                         }
                         std::thread::sleep(LOOK);
                     }
-                    Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => {
-                        let _ = if kept { ptrace::go_on(tid, 0) } else { ptrace::detach(tid, 0) };
-                        break;
-                    }
-                    Ok((_, Waited::Signal(signal))) => {
-                        let _ = ptrace::go_on(tid, signal);
-                    }
                     Ok((_, Waited::Ended(status))) => {
                         self.target.note_end(tid, status);
                         break;
                     }
-                    Ok(_) => {
-                        let _ = ptrace::go_on(tid, 0);
+                    Ok((_, stop)) if !kept => {
+                        pending.extend(ptrace::detach_at(tid, stop).map(|born| (born, false)));
+                        break;
                     }
+                    Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => {
+                        let _ = ptrace::go_on(tid, 0);
+                        break;
+                    }
+                    Ok((_, Waited::Signal(signal))) => drop(ptrace::go_on_to_stop(tid, signal)),
+                    Ok((_, Waited::Event(event))) => {
+                        let message = ptrace::event_message(tid).unwrap_or(0);
+                        self.target.note(Event { tid, event, message });
+                        if event == libc::PTRACE_EVENT_EXEC {
+                            // A launch takes it from where it stands.
+                            break;
+                        }
+                        let _ = ptrace::go_on_to_stop(tid, 0);
+                    }
+                    Ok(_) => drop(ptrace::go_on_to_stop(tid, 0)),
                     Err(_) => break,
                 }
             }

@@ -270,22 +270,19 @@ impl Target {
     /// Lets go of a thread that was asked to stop, or hears of its end; false if it does neither yet.
     fn let_go(&self, tid: i32) -> bool {
         use crate::ptrace::{self, Waited};
-        loop {
-            match ptrace::wait(tid, false) {
-                Ok((_, Waited::Nothing)) => return false,
-                Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => {
-                    let _ = ptrace::detach(tid, 0);
-                    return true;
+        match ptrace::wait(tid, false) {
+            Ok((_, Waited::Nothing)) => return false,
+            Ok((_, Waited::Ended(status))) => self.note_end(tid, status),
+            Ok((_, stop)) => {
+                if let Some(born) = ptrace::detach_at(tid, stop) {
+                    // It stands as soon as it has had a processor.
+                    let looks = std::iter::repeat_n(Duration::from_micros(100), 100);
+                    looks.take_while(|_| !self.let_go(born)).for_each(std::thread::sleep);
                 }
-                Ok((_, Waited::Signal(signal))) => drop(ptrace::go_on(tid, signal)),
-                Ok((_, Waited::Ended(status))) => {
-                    self.note_end(tid, status);
-                    return true;
-                }
-                Err(_) => return true,
-                Ok(_) => drop(ptrace::go_on(tid, 0)),
             }
+            Err(_) => {}
         }
+        true
     }
 
     /// After threads have ended while they were held: what the kernel still counts as ours is waited for, for until

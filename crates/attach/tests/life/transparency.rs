@@ -52,6 +52,22 @@ fn stops_are_short_under_eighty_threads() {
 }
 
 #[test]
+fn threads_that_are_born_meanwhile_hold_nobody_up() {
+    let mut births = Running::start(&compile("births", &[]), &[]);
+    let target = Target::open(births.pid()).unwrap();
+    for _ in 0..400 {
+        let before: u64 = births.ask("?").parse().unwrap();
+        let began = Instant::now();
+        drop(target.stop_all().unwrap());
+        // Its maker of threads waits for each: if one of them stood still, so would it.
+        while births.ask("?").parse::<u64>().unwrap() < before + 2 {
+            assert!(began.elapsed() < Duration::from_secs(5), "no thread was made since");
+        }
+        assert!(began.elapsed() < Duration::from_secs(5), "a stop took {:?}", began.elapsed());
+    }
+}
+
+#[test]
 fn a_stopped_process_stays_stopped() {
     let mut worker = Running::start(&compile("worker", &[]), &["3"]);
     let signal =

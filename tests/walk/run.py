@@ -167,14 +167,18 @@ def main():
             seconds = f"{max(case.seconds * arguments.seconds, least):.2f}"
             command = [program, seconds, *case.command[1:], "--folder", folder]
 
-            def attempt(case=case, command=command):
+            def attempt(case=case, command=command, seconds=seconds):
                 try:
                     answer = tool.run(command, case.options)
                     if arguments.cost and case.name not in results.cost:
                         added = added_cost(command, answer, patience)
                         if added is not None:
                             results.cost[case.name] = added
-                    return judged(case, answer, results, arguments.slack)
+                    wrong, complaints = judged(case, answer, results, arguments.slack)
+                    ran = (answer.truth() or {}).get("wall_ns", 0) / 1e9
+                    if ran > 1.5 * float(seconds) + 1:
+                        complaints.append(f"held up: the program ran for {ran:.1f} s instead of {seconds}")
+                    return wrong, complaints
                 except (subprocess.TimeoutExpired, OSError, ValueError, KeyError) as error:
                     return [f"{type(error).__name__}: {str(error)[:300]}"], []
 

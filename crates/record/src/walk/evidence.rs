@@ -178,7 +178,7 @@ pub(crate) struct Gatherer {
     refused: u64,
     /// The last times in which samples don't count, from and to; the open one ends with the end of time.
     blind: [(u64, u64); 2],
-    /// Such samples of each thread: its next ones stand for them, too.
+    /// What such samples of each thread stood for: its next ones stand for that, too.
     owed: HashMap<u32, u64>,
 }
 
@@ -189,7 +189,7 @@ const MAX_WAITS: usize = 50_000;
 /// A thread that was on a processor for so long between two waits may have been preempted there: what it then waited for
 /// a processor is not its wake-up's.
 const PREEMPTED_AFTER_NS: u64 = 3_000_000;
-/// So many that didn't count a sample stands for at most: none is to decide by itself.
+/// So many times its own of what didn't count a sample stands for at most: none is to decide by itself.
 const MOST_OWED: u64 = 3;
 
 impl Gatherer {
@@ -382,18 +382,18 @@ impl Gatherer {
 
     fn sample(&mut self, record: &sched_sample) {
         if self.blind.iter().any(|(from, until)| (*from..*until).contains(&record.time)) {
-            *self.owed.entry(record.task).or_default() += 1;
+            *self.owed.entry(record.task).or_default() += u64::from(record.period);
             return;
         }
+        let own = u64::from(record.period);
         let owed = self.owed.get_mut(&record.task).map_or(0, |owed| {
-            let taken = (*owed).min(MOST_OWED);
+            let taken = (*owed).min(MOST_OWED * own);
             *owed -= taken;
             taken
         });
         let key = SumKey { task: record.task, stack: self.number(record.stack), call: record.call };
-        let one = Times::one(record.period.into());
-        let each = (1 + owed) as f64;
-        let samples = Times { count: 1 + owed, ns: one.ns * each, squares: one.squares * each };
+        // One sample all the same, whatever it stands for: its interval is as wide as that makes it.
+        let samples = Times::one(own + owed);
         let critical = Times::one(match self.event {
             SampledEvent::CpuClock => record.criticality >> FRACTION_BITS,
             _ => record.period.into(),

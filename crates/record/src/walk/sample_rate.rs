@@ -17,7 +17,7 @@ const OFTEN: u32 = 997;
 /// Of a process that runs already: it will go on, and others wait for it.
 const RUNNING: u32 = 249;
 /// After so many samples a command is no longer short.
-const LONG: u64 = 500;
+const LONG: u64 = 1000;
 /// So many samples know a share of a quarter to 2 points.
 const ENOUGH: u64 = 2000;
 
@@ -73,7 +73,7 @@ mod tests {
         let command = WalkTarget::Launch(vec![]);
         assert_eq!(SampleRate::Adaptive.first_hz(&command, false), 997);
         let mut rate = SampleRate::Adaptive.rate(&command, false);
-        let changes = [499, 500, 501, 1999, 2000, 5000].map(|samples| rate.change(samples));
+        let changes = [999, 1000, 1001, 1999, 2000, 5000].map(|samples| rate.change(samples));
         assert_eq!(changes, [None, Some(4), None, None, Some(5), None]);
         assert_eq!(SampleRate::Adaptive.rate(&command, false).change(10_000), Some(20));
     }

@@ -96,10 +96,27 @@ fn samples_stand_for_those_that_did_not_count() {
     assert!(sums(&mut gatherer, Vec::new()).is_empty());
     (17..=19).for_each(|time| gatherer.accept(&sample(time)));
     // Five are owed: the first stands for three of them at most, the second for the rest.
-    assert_eq!(sums(&mut gatherer, Vec::new())[&(1, OUTSIDE)].samples.count, 4 + 3 + 1);
+    let seen = sums(&mut gatherer, Vec::new())[&(1, OUTSIDE)].samples;
+    let square = |times: u64| ((times * MS) as f64).powi(2);
+    assert_eq!((seen.count, seen.ns as u64 / MS), (3, 4 + 3 + 1));
+    assert!((seen.squares / (square(4) + square(3) + square(1)) - 1.0).abs() < 1e-9, "each is one sample");
     // A record that comes late is still of its time.
     gatherer.accept(&sample(14));
     assert!(sums(&mut gatherer, Vec::new()).is_empty());
+}
+
+#[test]
+fn what_is_owed_is_time_and_not_samples() {
+    let mut gatherer = Gatherer::default();
+    gatherer.sampling(false, 10 * MS);
+    (11..=14).for_each(|time| gatherer.accept(&sample(time)));
+    gatherer.sampling(true, 15 * MS);
+    // Samples come less often from here on: the first stands for all of the four milliseconds.
+    for time in [20, 25] {
+        let Record::Sample(sample) = sample(time) else { unreachable!() };
+        gatherer.accept(&Record::Sample(sched_sample { period: 5 * MS as u32, ..sample }));
+    }
+    assert_eq!(sums(&mut gatherer, Vec::new())[&(1, OUTSIDE)].samples.ns as u64 / MS, 5 + 4 + 5);
 }
 
 #[test]

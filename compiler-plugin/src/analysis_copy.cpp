@@ -102,9 +102,12 @@ private:
       }
     }
     // A variable with a known value is still the user's to change by the model's account.
-    for (GlobalVariable &global : copy.module->globals())
+    for (GlobalVariable &global : copy.module->globals()) {
+      if (global.isConstant())
+        copy.readOnly.insert(&global);
       if (!global.getName().starts_with("llvm.") && !global.hasPrivateLinkage())
         global.setConstant(false);
+    }
   }
 
   void mark(ValueToValueMapTy &map) {

@@ -4,6 +4,7 @@
 
 #include "variables.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/IR/Module.h"
 
 #include <memory>
@@ -19,6 +20,8 @@ struct AnalysisCopy {
   /// Global variables in the copy that are features' own.
   std::vector<std::pair<llvm::GlobalVariable *, unsigned>> globals;
   std::vector<MemberSeed> members;
+  /// Constants of the source: no store changes them, whatever a pointer might point to.
+  llvm::DenseSet<const llvm::Value *> readOnly;
 };
 
 AnalysisCopy copyForAnalysis(llvm::Module &program, const FeatureVariables &variables);

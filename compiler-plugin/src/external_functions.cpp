@@ -31,7 +31,11 @@ const StringSet<> &functionsOfTheirArguments() {
       "labs",     "llabs",   "fabs",       "fabsf",       "sqrt",      "sqrtf",     "pow",     "powf",    "log",
       "log2",     "log10",   "logf",       "exp",         "exp2",      "expf",      "sin",     "cos",     "tan",
       "floor",    "floorf",  "ceil",       "ceilf",       "round",     "roundf",    "lround",  "fmod",    "fmin",
-      "fmax",     "ldexp",   "ffs",        "htonl",       "htons",     "ntohl",     "ntohs"};
+      "fmax",     "ldexp",   "ffs",        "htonl",       "htons",     "ntohl",     "ntohs",   "isgraph", "iscntrl",
+      "isblank",  "trunc",   "rint",       "nearbyint",   "lrint",     "llrint",    "llround", "cbrt",    "hypot",
+      "log1p",    "expm1",   "asin",       "acos",        "atan",      "atan2",     "sinh",    "cosh",    "tanh",
+      "fdim",     "fma",     "copysign",   "div",         "ldiv",      "lldiv",     "fnmatch", "strverscmp",
+      "wcslen",   "wcscmp",  "wcsncmp",    "wcstol",      "mblen",     "a64l"};
   return names;
 }
 
@@ -43,7 +47,7 @@ ExternalFunction transect::externalFunction(const Function &function) {
   if (functionsOfTheirArguments().contains(name)) {
     result.valueOfArguments = true;
   } else if (isOneOf(name, {"strchr", "strrchr", "strstr", "strcasestr", "strpbrk", "memchr", "memrchr", "index",
-                            "rindex", "strchrnul"})) {
+                            "rindex", "strchrnul", "memmem"})) {
     result.returnsArgument = 0;
     result.valueOfArguments = true;
   } else if (isOneOf(name, {"memcpy", "memmove", "mempcpy", "strcpy", "strncpy", "stpcpy", "stpncpy", "strcat",
@@ -64,7 +68,15 @@ ExternalFunction transect::externalFunction(const Function &function) {
   } else if (name == "snprintf" || name == "vsnprintf") {
     result.fillTo = 0;
     result.fillFirst = 3;
+  } else if (name == "asprintf" || name == "vasprintf") {
+    result.fillTo = 0;
+    result.fillFirst = 1;
+  } else if (name == "mbstowcs" || name == "wcstombs") {
+    result.fillTo = 0;
+    result.fillFirst = 1;
+    result.valueOfArguments = true;
   } else if (name == "sscanf") {
+    result.valueOfArguments = true;
     result.readFrom = 0;
     result.readFirst = 2;
   } else if (name == "strdup" || name == "strndup" || name == "memdup") {
@@ -72,8 +84,11 @@ ExternalFunction transect::externalFunction(const Function &function) {
     result.copyFrom = 0;
   } else if (name == "realloc" || name == "reallocarray") {
     result.returnsArgument = 0;
-  } else if (name == "strtok" || name == "strsep" || name == "strtok_r" || name == "basename" || name == "dirname" ||
-             name == "getcwd") {
+  } else if (name == "strtok" || name == "strtok_r") {
+    result.continues = true;
+  } else if (name == "strsep") {
+    result.returnsPointee = 0;
+  } else if (name == "basename" || name == "dirname" || name == "getcwd") {
     result.returnsArgument = 0;
   } else if (name == "__cxa_allocate_exception" || name == "__cxa_begin_catch" || name == "__cxa_get_exception_ptr") {
     result.exception = true;
@@ -87,14 +102,25 @@ ExternalFunction transect::externalFunction(const Function &function) {
       result.valueOfArguments = true;
     }
   }
+  // The number is read from the text at its beginning; its end is in the same text.
+  if (name.starts_with("strto") && function.arg_size() >= 2) {
+    result.readFrom = 0;
+    result.readFirst = 1;
+    result.readLast = 1;
+  }
   return result;
+}
+
+bool transect::tellsCharacters(const Function &function) {
+  return isOneOf(function.getName(), {"__ctype_b_loc", "__ctype_toupper_loc", "__ctype_tolower_loc"});
 }
 
 ArrayRef<Callback> transect::callbacksOf(const Function &function) {
   static const Callback create[] = {{2, 0, 3, false}}, thrd[] = {{1, 0, 2, false}},
                         sort[] = {{3, 0, 0, false}, {3, 1, 0, false}}, search[] = {{4, 0, 0, false}, {4, 1, 1, false}},
                         first[] = {{0, 0, -1, false}}, second[] = {{1, 0, -1, false}}, fork[] = {{2, 2, 3, true}},
-                        task[] = {{0, 0, 1, false}}, once[] = {{1, 0, -1, false}}, key[] = {{1, 0, -1, false}};
+                        task[] = {{0, 0, 1, false}}, sortWith[] = {{3, 0, 0, false}, {3, 1, 0, false}, {3, 2, 4, false}},
+                        tree[] = {{2, 0, 0, false}, {2, 1, 0, false}}, once[] = {{1, 0, -1, false}}, key[] = {{1, 0, -1, false}};
   StringRef name = function.getName();
   if (name == "pthread_create")
     return create;
@@ -102,8 +128,14 @@ ArrayRef<Callback> transect::callbacksOf(const Function &function) {
     return thrd;
   if (name == "qsort")
     return sort;
-  if (name == "bsearch")
+  if (name == "qsort_r")
+    return sortWith;
+  if (name == "bsearch" || name == "lfind" || name == "lsearch")
     return search;
+  if (name == "tsearch" || name == "tfind")
+    return tree;
+  if (name == "on_exit")
+    return task;
   if (name == "atexit" || name == "at_quick_exit")
     return first;
   if (name == "__cxa_atexit")

@@ -10,11 +10,14 @@ namespace transect {
 /// its own: results of input and output don't carry the features of their arguments.
 struct ExternalFunction {
   int returnsArgument = -1;           ///< The result points where this argument points.
+  int returnsPointee = -1;            ///< The result is a pointer that this argument points to.
+  bool continues = false;             ///< The result points into what any call of this kind was given.
   bool valueOfArguments = false;      ///< The result is computed from the arguments and the memory they point to.
   int copyTo = -1, copyFrom = -1;     ///< Memory is copied.
   int fillTo = -1, fillFirst = -1;    ///< Arguments from `fillFirst` on are written into memory as text or bytes.
   bool duplicates = false;            ///< The result is new memory with a copy of argument `copyFrom`'s.
-  int readFrom = -1, readFirst = -1;  ///< Text of an argument is written where arguments from `readFirst` on point.
+  int readFrom = -1, readFirst = -1;  ///< Text of an argument is written where arguments from `readFirst` on point,
+  int readLast = -1;                  ///< up to this one, if not -1.
   bool exception = false;             ///< The result is the memory of the exception in flight.
 };
 
@@ -30,6 +33,9 @@ struct Callback {
 
 /// Callbacks of an external function; entries of one function in a row are one call's.
 llvm::ArrayRef<Callback> callbacksOf(const llvm::Function &function);
+
+/// What it returns is the C library's table of characters: `isdigit` and the like read it.
+bool tellsCharacters(const llvm::Function &function);
 
 /// `std::thread`'s start: its second argument points to a pointer to a state whose `_M_run` runs.
 bool startsThreadState(const llvm::Function &function);

@@ -10,6 +10,7 @@
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Dominators.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
 
@@ -29,6 +30,21 @@ struct Candidate {
   Blocks blocks;
 };
 
+/// The source has this variable.
+bool isDescribed(const AllocaInst &variable) {
+  for (const Instruction &instruction : instructions(*variable.getFunction())) {
+    if (const auto *declare = dyn_cast<DbgVariableIntrinsic>(&instruction))
+      if (is_contained(declare->location_ops(), &variable))
+        return true;
+#if LLVM_VERSION_MAJOR >= 19
+    for (const DbgVariableRecord &record : filterDbgVars(instruction.getDbgRecordRange()))
+      if (is_contained(record.location_ops(), &variable))
+        return true;
+#endif
+  }
+  return false;
+}
+
 bool isSubset(const Blocks &inner, const Blocks &outer) {
   return inner.size() <= outer.size() && all_of(inner, [&](BasicBlock *block) { return outer.contains(block); });
 }
@@ -40,10 +56,23 @@ bool runsCalls(const BasicBlock &block) {
   });
 }
 
+/// A switch that the compiler makes of the ways out of a scope: over a variable of its own.
+bool isWayOut(const BasicBlock &block) {
+  const auto *choice = dyn_cast<SwitchInst>(block.getTerminator());
+  const auto *load = choice ? dyn_cast<LoadInst>(choice->getCondition()) : nullptr;
+  const auto *slot = load ? dyn_cast<AllocaInst>(load->getPointerOperand()) : nullptr;
+  return slot && load->hasOneUse() && all_of(slot->users(), [&](const User *user) {
+    const auto *store = dyn_cast<StoreInst>(user);
+    return user == load || isa<LifetimeIntrinsic>(user) || (store && isa<ConstantInt>(store->getValueOperand()));
+  }) && !isDescribed(*slot);
+}
+
 /// Only values are computed there, as in `x = A ? 1 : 2`: nothing that takes time or has an effect.
 bool onlyComputesValues(const Blocks &blocks) {
   return all_of(blocks, [](const BasicBlock *block) {
     return all_of(*block, [](const Instruction &instruction) {
+      if (isa<AnyMemIntrinsic>(instruction))
+        return false;
       return isa<IntrinsicInst>(instruction) || isa<BranchInst>(instruction) ||
              (!instruction.mayHaveSideEffects() && !instruction.isTerminator());
     });
@@ -79,7 +108,7 @@ private:
       const std::vector<unsigned> &own = featuresOf(block->getTerminator());
       features.insert(own.begin(), own.end());
     }
-    if (features.empty())
+    if (features.empty() || isWayOut(*decision.blocks.front()))
       return;
     Candidate candidate;
     candidate.head = decision.blocks.front();

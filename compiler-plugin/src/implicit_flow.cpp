@@ -9,6 +9,7 @@
 #include "llvm/IR/Dominators.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
 
 #include <optional>
 
@@ -31,12 +32,14 @@ bool transect::isLogicalValue(const Instruction *instruction) {
 
 namespace {
 
-/// Addresses of variables and fresh memory are known like constants are.
-bool isKnownValue(const Value *value) {
+/// Addresses of variables and fresh memory are known like constants are, and so is what constants of the source hold.
+bool isKnownValue(const Value *value, const DenseSet<const Value *> &readOnly) {
   if (isa<UndefValue>(value))
     return false;
   if (isa<Constant>(value) || isa<AllocaInst>(value))
     return true;
+  if (const auto *load = dyn_cast<LoadInst>(value))
+    return readOnly.contains(load->getPointerOperand()->stripInBoundsConstantOffsets());
   const auto *call = dyn_cast<CallBase>(value);
   const Function *callee = call ? call->getCalledFunction() : nullptr;
   return callee && callee->returnDoesNotAlias();
@@ -52,9 +55,9 @@ bool isLocalOfCallee(const Instruction &store, const BasicBlock *decision) {
 }
 
 /// After `if (A) return;` all the rest of the function is under A, which a reader would not say: the rest is the arm
-/// that comes last and is no block of its own in the source.
-bool isRestAfterEarlyExit(const BasicBlock *decision, const BasicBlock *block, const DominatorTree &dominators,
-                          const PostDominators &ends) {
+/// that comes last and is no block of its own in the source. `condition`: the blocks of `if (A && B)` or `if (A || B)`.
+bool isRestAfterEarlyExit(const BasicBlock *decision, const BasicBlock *block, ArrayRef<BasicBlock *> condition,
+                          const DominatorTree &dominators, const PostDominators &ends) {
   const Instruction *terminator = decision->getTerminator();
   const auto *branch = dyn_cast<BranchInst>(terminator);
   if (!branch || !branch->isConditional())
@@ -65,14 +68,27 @@ bool isRestAfterEarlyExit(const BasicBlock *decision, const BasicBlock *block, c
       arm = branch->getSuccessor(i);
       other = branch->getSuccessor(1 - i);
     }
-  if (!arm || !other || other == ends.immediate(decision) || !arm->getSinglePredecessor())
+  // The rest of the condition is no arm.
+  for (size_t steps = 0; arm && is_contained(condition, arm) && steps < condition.size(); ++steps) {
+    const BasicBlock *next = nullptr;
+    for (const BasicBlock *to : successors(arm))
+      if (dominators.dominates(to, block))
+        next = to;
+    arm = next;
+  }
+  auto isCondition = [&](const BasicBlock *before) { return before == decision || is_contained(condition, before); };
+  if (!arm || !other || other == ends.immediate(decision) || !all_of(predecessors(arm), isCondition))
     return false;
   const DILocation *here = terminator->getDebugLoc().get();
   const DILocation *there = nullptr;
   for (const Instruction &instruction : *arm)
     if ((there = instruction.getDebugLoc().get()))
       break;
-  if (!here || !there || here->getScope() != there->getScope() || there->getLine() <= here->getLine())
+  if (!here || !there || there->getLine() <= here->getLine())
+    return false;
+  // The parts of a condition are in the scope of its `if`.
+  const auto *ifScope = condition.size() > 1 ? dyn_cast<DILexicalBlock>(here->getScope()) : nullptr;
+  if (here->getScope() != there->getScope() && (!ifScope || ifScope->getScope() != there->getScope()))
     return false;
   for (const BasicBlock &next : *decision->getParent()) {
     if (&next == other)
@@ -105,6 +121,12 @@ public:
     return false;
   }
 
+  /// The blocks of the condition that this one is part of.
+  ArrayRef<BasicBlock *> conditionAround(const BasicBlock *decision) const {
+    auto condition = conditions.find(decision);
+    return condition == conditions.end() ? ArrayRef<BasicBlock *>() : ArrayRef<BasicBlock *>(condition->second);
+  }
+
 private:
   DenseMap<const BasicBlock *, std::vector<BasicBlock *>> conditions;
 };
@@ -133,11 +155,15 @@ void ImplicitDependences::addFunction(const Function &function, ImplicitFlow imp
     bool chooses = false;
     if (phi)
       chooses = (implicit != ImplicitFlow::None || isLogicalValue(phi)) &&
-                (all || any_of(phi->incoming_values(), [](const Use &use) { return isKnownValue(use); }));
+                (all || any_of(phi->incoming_values(), [&](const Use &use) { return isKnownValue(use, readOnly); }));
     else if (implicit != ImplicitFlow::None && store)
-      chooses = all || isKnownValue(store->getValueOperand());
+      chooses = all || isKnownValue(store->getValueOperand(), readOnly);
+    else if (const auto *fill = dyn_cast<AnyMemSetInst>(&instruction); fill && implicit != ImplicitFlow::None)
+      chooses = all || isKnownValue(fill->getValue(), readOnly);
+    else if (const auto *copy = dyn_cast<AnyMemTransferInst>(&instruction); copy && implicit != ImplicitFlow::None)
+      chooses = all || readOnly.contains(copy->getRawSource()->stripInBoundsOffsets());
     else if (implicit != ImplicitFlow::None && end && end->getReturnValue())
-      chooses = all || isKnownValue(end->getReturnValue());
+      chooses = all || isKnownValue(end->getReturnValue(), readOnly);
     if (!chooses)
       continue;
     if (!ends) {
@@ -152,7 +178,8 @@ void ImplicitDependences::addFunction(const Function &function, ImplicitFlow imp
       for (const BasicBlock *decision : ends->controllers(block))
         if (all ||
             (arms->isInOne(decision, block, *dominators) &&
-             !isRestAfterEarlyExit(decision, block, *dominators, *ends) && !isLocalOfCallee(instruction, decision)))
+             !isRestAfterEarlyExit(decision, block, arms->conditionAround(decision), *dominators, *ends) &&
+             !isLocalOfCallee(instruction, decision)))
           add(&instruction, conditionOf(decision->getTerminator()));
       continue;
     }
@@ -161,7 +188,7 @@ void ImplicitDependences::addFunction(const Function &function, ImplicitFlow imp
                                     ? dominators->getNode(const_cast<BasicBlock *>(block))->getIDom()->getBlock()
                                     : nullptr;
     for (unsigned i = 0; i < phi->getNumIncomingValues(); ++i) {
-      if (!all && !isKnownValue(phi->getIncomingValue(i)))
+      if (!all && !isKnownValue(phi->getIncomingValue(i), readOnly))
         continue;
       const BasicBlock *from = phi->getIncomingBlock(i);
       if (!dominators->isReachableFromEntry(from))
@@ -177,7 +204,9 @@ void ImplicitDependences::addFunction(const Function &function, ImplicitFlow imp
   }
 }
 
-ImplicitDependences::ImplicitDependences(const Module &module, ImplicitFlow implicit) {
+ImplicitDependences::ImplicitDependences(const Module &module, ImplicitFlow implicit,
+                                         const DenseSet<const Value *> &readOnly)
+    : readOnly(readOnly) {
   for (const Function &function : module)
     if (!function.isDeclaration())
       addFunction(function, implicit);

@@ -4,6 +4,7 @@
 #include "region.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace transect {
@@ -13,7 +14,9 @@ class ImplicitDependences {
 public:
   using Conditions = llvm::SmallVector<const llvm::Value *, 2>;
 
-  ImplicitDependences(const llvm::Module &module, ImplicitFlow implicit);
+  /// `readOnly`: constants of the source.
+  ImplicitDependences(const llvm::Module &module, ImplicitFlow implicit,
+                      const llvm::DenseSet<const llvm::Value *> &readOnly);
 
   /// Conditions that decide on what a phi, a store or a return hands on.
   const Conditions &of(const llvm::Instruction *instruction) const;
@@ -24,6 +27,7 @@ private:
   void add(const llvm::Instruction *instruction, const llvm::Value *condition);
   void addFunction(const llvm::Function &function, ImplicitFlow implicit);
 
+  const llvm::DenseSet<const llvm::Value *> &readOnly;
   llvm::DenseMap<const llvm::Instruction *, Conditions> conditions;
   llvm::DenseMap<const llvm::Value *, llvm::SmallVector<const llvm::Instruction *, 2>> dependents;
 };

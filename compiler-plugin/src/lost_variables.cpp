@@ -1,5 +1,6 @@
 #include "lost_variables.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/Support/Path.h"
@@ -23,6 +24,17 @@ StringSet<> sourceFiles(const Module &module) {
   return files;
 }
 
+/// A program that a build only tries its compiler with, as configure, CMake and Meson do: a warning would change the answer.
+bool isTrial(const Module &module) {
+  return all_of(module.debug_compile_units(), [](const DICompileUnit *unit) {
+    StringRef name = sys::path::filename(unit->getFilename());
+    const std::string path = (unit->getDirectory() + "/" + unit->getFilename()).str();
+    return name.starts_with("conftest") || StringRef(path).contains("CMakeTmp") ||
+           StringRef(path).contains("CMakeScratch") || StringRef(path).contains("CMakeFiles/CMake") ||
+           StringRef(path).contains("meson-private") || unit->getFilename() == "-" || name == "<stdin>";
+  });
+}
+
 }  // namespace
 
 void warnOfLostVariables(const Module &module, const RegionSet &set, raw_ostream &out) {
@@ -37,7 +49,7 @@ void warnOfLostVariables(const Module &module, const RegionSet &set, raw_ostream
     if (!variable.lost.empty() && (isMember || hasFile))
       lost.push_back(&variable);
   }
-  if (!isItsProgram)
+  if (!isItsProgram && isTrial(module))
     return;
   for (const VariableOutcome *variable : ArrayRef(lost).take_front(kLines))
     out << "transect: warning: feature " << set.features[variable->feature] << ": variable " << variable->variable

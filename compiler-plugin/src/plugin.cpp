@@ -70,7 +70,8 @@ struct RegionsPass : PassInfoMixin<RegionsPass> {
       module.getContext().emitError("transect: " + problem);
     if (!regions.errors.empty())
       return PreservedAnalyses::all();
-    if (setting("TRANSECT_FEATURE_REPORT").empty())
+    // A report of regions names them, too.
+    if (setting("TRANSECT_FEATURE_REPORT").empty() || regions.regions.empty())
       transect::warnOfLostVariables(module, regions, errs());
     // A program that the model says nothing of, like configure's trial programs, stays as it is.
     if (regions.regions.empty() && none_of(regions.variables, [](auto &variable) { return variable.lost.empty(); }))

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace transect {
@@ -115,6 +116,7 @@ private:
   llvm::DenseMap<const llvm::Function *, bool> allocators;
   std::vector<unsigned> work;
   unsigned exceptionLocation = 0;
+  std::optional<unsigned> tokens;  ///< Node of all that `strtok` was given.
   bool isComplete = true;
 };
 

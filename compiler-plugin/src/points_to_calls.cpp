@@ -181,6 +181,19 @@ void PointsTo::enter(const CallBase *call, Function *function) {
       addTarget(nodeOf(call), exceptionLocation);
     else if (has(known.returnsArgument))
       addCopy(argument(known.returnsArgument), nodeOf(call));
+    if (has(known.returnsPointee)) {
+      unsigned node = find(argument(known.returnsPointee));
+      nodes[node]->loads.push_back(nodeOf(call));
+      wake(node);
+      return;
+    }
+    if (known.continues) {
+      if (!tokens)
+        tokens = newNode();
+      addCopy(argument(0), *tokens);
+      addCopy(*tokens, nodeOf(call));
+      return;
+    }
     if (known.returnsArgument < 0 || function->getName().contains("alloc"))
       addTarget(nodeOf(call), locationAt(allocatedBy(call), 0));
   }

@@ -31,6 +31,9 @@ bool transect::endsInPath(StringRef path, StringRef wanted) {
 
 namespace {
 
+/// Scalars of a structure that is a field; one with more is followed in the first of them.
+constexpr size_t kMostParts = 64;
+
 std::string wholePath(const DIFile *file) {
   if (!file)
     return "";
@@ -64,6 +67,9 @@ void addGlobals(Module &module, std::vector<ProgramVariable> &found) {
     global.getDebugInfo(described);
     for (DIGlobalVariableExpression *expression : described) {
       const DIGlobalVariable *variable = expression->getVariable();
+      // A string literal is described, too.
+      if (variable->getName().empty())
+        continue;
       ProgramVariable entry;
       entry.kind = ProgramVariable::Kind::Global;
       entry.name = variable->getName().str();
@@ -166,11 +172,54 @@ void addLocals(Module &module, std::vector<ProgramVariable> &found) {
     found.push_back(std::move(entry));
 }
 
+/// Without typedefs and qualifiers.
+const DIType *plainType(const DIType *type) {
+  while (const auto *derived = dyn_cast_or_null<DIDerivedType>(type)) {
+    const auto tag = derived->getTag();
+    if (tag != dwarf::DW_TAG_typedef && tag != dwarf::DW_TAG_const_type && tag != dwarf::DW_TAG_volatile_type &&
+        tag != dwarf::DW_TAG_atomic_type && tag != dwarf::DW_TAG_restrict_type)
+      break;
+    type = derived->getBaseType();
+  }
+  return type;
+}
+
+const DICompositeType *structureOf(const DIType *type) {
+  const auto *composite = dyn_cast_or_null<DICompositeType>(plainType(type));
+  return composite && composite->getTag() != dwarf::DW_TAG_array_type &&
+                 composite->getTag() != dwarf::DW_TAG_enumeration_type
+             ? composite
+             : nullptr;
+}
+
+/// The scalars in a field that is a structure.
+void addParts(const DIType *type, uint64_t base, std::vector<ProgramVariable::Part> &parts) {
+  const DICompositeType *structure = structureOf(type);
+  if (!structure)
+    return;
+  for (const DINode *element : structure->getElements()) {
+    const auto *member = dyn_cast_or_null<DIDerivedType>(element);
+    if (!member || member->isStaticMember() || parts.size() >= kMostParts ||
+        (member->getTag() != dwarf::DW_TAG_member && member->getTag() != dwarf::DW_TAG_inheritance))
+      continue;
+    const uint64_t place = base + member->getOffsetInBits();
+    if (structureOf(member->getBaseType()))
+      addParts(member->getBaseType(), place, parts);
+    else
+      parts.push_back({place, static_cast<unsigned>(member->isBitField() ? member->getSizeInBits() : 0)});
+  }
+}
+
 struct Members {
   explicit Members(std::vector<ProgramVariable> &found) : found(found) {}
 
   std::vector<ProgramVariable> &found;
   DenseMap<const DICompositeType *, std::vector<std::string>> typedefs;
+  struct Holders {
+    std::vector<GlobalVariable *> variables;
+    std::vector<std::string> names;
+  };
+  DenseMap<const DICompositeType *, Holders> holders;
 
   void add(const DICompositeType *owner, const DICompositeType *type, uint64_t base, unsigned depth) {
     if (depth > 8)
@@ -187,6 +236,9 @@ struct Members {
         add(owner, composite, base + member->getOffsetInBits(), depth + 1);
         continue;
       }
+      // So are those of its base classes.
+      if (composite && member->getTag() == dwarf::DW_TAG_inheritance)
+        add(owner, composite, base + member->getOffsetInBits(), depth + 1);
       if (member->getName().empty())
         continue;
       ProgramVariable entry;
@@ -201,8 +253,13 @@ struct Members {
       }
       for (const std::string &name : typedefs[owner])
         entry.tags.push_back(name);
+      for (GlobalVariable *holder : holders[owner].variables)
+        entry.memory.push_back(holder);
+      for (const std::string &name : holders[owner].names)
+        entry.tags.push_back(name);
       entry.bitOffset = base + member->getOffsetInBits();
       entry.bits = member->isBitField() ? member->getSizeInBits() : 0;
+      addParts(inner, entry.bitOffset, entry.parts);
       found.push_back(std::move(entry));
     }
   }
@@ -226,6 +283,23 @@ void addMembers(Module &module, std::vector<ProgramVariable> &found) {
       if (derived->getTag() == dwarf::DW_TAG_typedef)
         if (const auto *composite = dyn_cast_or_null<DICompositeType>(derived->getBaseType()))
           members.typedefs[composite].push_back(derived->getName().str());
+    }
+  }
+  for (GlobalVariable &global : module.globals()) {
+    SmallVector<DIGlobalVariableExpression *, 1> described;
+    global.getDebugInfo(described);
+    for (DIGlobalVariableExpression *expression : described) {
+      const DIType *type = plainType(expression->getVariable()->getType());
+      while (const auto *array = dyn_cast_or_null<DICompositeType>(type)) {
+        if (array->getTag() != dwarf::DW_TAG_array_type)
+          break;
+        type = plainType(array->getBaseType());
+      }
+      const DICompositeType *structure = structureOf(type);
+      if (!structure || !structure->getName().empty() || !members.typedefs[structure].empty())
+        continue;
+      members.holders[structure].variables.push_back(&global);
+      members.holders[structure].names.push_back(expression->getVariable()->getName().str());
     }
   }
   for (const DICompositeType *type : types)

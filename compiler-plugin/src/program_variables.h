@@ -18,11 +18,18 @@ struct ProgramVariable {
   std::string linkageFunction;
   std::string path;  ///< Whole path of its file.
   unsigned line = 0;
-  std::vector<llvm::Value *> memory, values;    ///< Of globals and locals.
+  /// Of globals and locals; of a member of a structure without a name, `memory` is the global variables that are one.
+  std::vector<llvm::Value *> memory, values;
   const llvm::DICompositeType *type = nullptr;  ///< Of members.
-  std::vector<std::string> tags;                ///< Names of the member's type: tag and typedefs.
+  /// Names of the member's type: tag and typedefs, and variables that are a structure without a name.
+  std::vector<std::string> tags;
   uint64_t bitOffset = 0;
   unsigned bits = 0;  ///< Of a bit field, else 0.
+  struct Part {
+    uint64_t bitOffset;
+    unsigned bits;
+  };
+  std::vector<Part> parts;  ///< Of a field that is a structure: its scalars, as `bitOffset` and `bits`.
 
   /// For messages: `name (file.c:12)`.
   std::string described() const;

@@ -1,6 +1,7 @@
 #include "structure_names.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
@@ -121,4 +122,22 @@ void transect::restoreStructures(Module &module) {
 Type *transect::sourceType(const GlobalVariable &global) {
   const MDNode *node = global.getMetadata(kSourceType);
   return node ? mdconst::extract<UndefValue>(node->getOperand(0))->getType() : global.getValueType();
+}
+
+std::vector<StructType *> transect::namedStructures(const Module &module) {
+  SetVector<StructType *> found;
+  for (StructType *type : module.getIdentifiedStructTypes())
+    found.insert(type);
+  std::vector<Type *> left;
+  for (const GlobalVariable &global : module.globals())
+    left.push_back(sourceType(global));
+  while (!left.empty()) {
+    auto *structure = dyn_cast<StructType>(elementOf(left.back()));
+    left.pop_back();
+    // Those of the module have their fields there, too.
+    if (!structure || (!structure->isLiteral() && !found.insert(structure)))
+      continue;
+    left.insert(left.end(), structure->element_begin(), structure->element_end());
+  }
+  return {found.begin(), found.end()};
 }

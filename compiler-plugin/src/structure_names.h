@@ -6,6 +6,8 @@
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/PassManager.h"
 
+#include <vector>
+
 namespace transect {
 
 /// Before the link: notes the names of structures where addresses in them are computed and where they are variables.
@@ -19,5 +21,8 @@ void restoreStructures(llvm::Module &module);
 
 /// The type of a global variable in the source.
 llvm::Type *sourceType(const llvm::GlobalVariable &global);
+
+/// All structures with a name; those too that only a global variable's type in the source has.
+std::vector<llvm::StructType *> namedStructures(const llvm::Module &module);
 
 }  // namespace transect

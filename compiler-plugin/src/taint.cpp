@@ -22,22 +22,37 @@ using namespace transect;
 
 namespace {
 
-/// One of many places, as an index or a walking pointer tells.
-bool isElement(const Value *pointer) {
+enum class Place { Variable, Element, Unknown };
+
+/// Whether an address is that of one of many places, as an index tells. Unknown: a walking pointer, or one to a variable.
+Place placeOf(const Value *pointer) {
   for (unsigned steps = 0; steps < 8; ++steps) {
     if (isa<PHINode>(pointer) || isa<LoadInst>(pointer))
-      return steps > 0 || pointer->getType()->isPointerTy();
+      return Place::Unknown;
     const auto *address = dyn_cast<GEPOperator>(pointer);
     if (!address)
-      return false;
+      return Place::Variable;
     if (!address->hasAllConstantIndices())
-      return true;
+      return Place::Element;
     // A field of what the pointer points to is a variable, whichever object that is.
     if (address->getSourceElementType()->isStructTy())
-      return false;
+      return Place::Variable;
     pointer = address->getPointerOperand();
   }
-  return false;
+  return Place::Variable;
+}
+
+/// Whether a scalar that is no part of an array lies at a byte of a type.
+bool isScalarAt(Type *type, uint64_t offset, const DataLayout &layout) {
+  while (auto *structure = dyn_cast_or_null<StructType>(type)) {
+    const StructLayout *fields = layout.getStructLayout(structure);
+    if (structure->isOpaque() || offset >= static_cast<uint64_t>(fields->getSizeInBytes()))
+      return false;
+    unsigned element = fields->getElementContainingOffset(offset);
+    offset -= fields->getElementOffset(element);
+    type = structure->getElementType(element);
+  }
+  return type && type->isSingleValueType();
 }
 
 /// A number that becomes a byte of a buffer is put out: what is read there later is data, not the option. Bytes that
@@ -58,7 +73,7 @@ class Taint {
 public:
   Taint(const AnalysisCopy &copy, const PointsTo &pointsTo, ImplicitFlow implicit, const TaintQuestion &question)
       : copy(copy), module(*copy.module), pointsTo(pointsTo), implicit(implicit), question(question),
-        cells(module, pointsTo), dependences(module, implicit), sets(kMostHops, implicit == ImplicitFlow::All) {
+        cells(module, pointsTo), dependences(module, implicit, copy.readOnly), sets(kMostHops, implicit == ImplicitFlow::All) {
     if (question.out)
       explanation.emplace(sets, pointsTo);
   }
@@ -203,6 +218,11 @@ private:
     }
   }
 
+  bool isReadOnly(unsigned cell) const {
+    return cell < pointsTo.locationCount() &&
+           copy.readOnly.contains(pointsTo.object(pointsTo.location(cell).object).origin);
+  }
+
   void write(unsigned access, Id set) {
     Id &before = written[access];
     Id united = sets.unite(before, set);
@@ -210,7 +230,8 @@ private:
       return;
     before = united;
     for (unsigned cell : cells.cells(access))
-      writeCell(cell, set);
+      if (!isReadOnly(cell))
+        writeCell(cell, set);
   }
 
   void write(const Value *pointer, uint64_t size, Id set) {
@@ -231,13 +252,26 @@ private:
       }
   }
 
-  /// Memory that the program never writes is a table: what is read from it depends on where.
+  /// Memory that the program never writes is a table: what is read from it depends on where. So is an array of constants
+  /// that are put in one by one, or all at once.
   void findStored() {
+    auto isReadOnlyAt = [&](const Value *from) {
+      const PointsTo::Set &targets = pointsTo.targets(from);
+      for (unsigned location : targets)
+        if (!isReadOnly(location))
+          return false;
+      return !targets.empty();
+    };
     for (const Function &function : module)
       for (const Instruction &instruction : instructions(function)) {
         const Value *pointer = nullptr;
-        if (const auto *store = dyn_cast<StoreInst>(&instruction))
-          pointer = store->getPointerOperand();
+        if (const auto *store = dyn_cast<StoreInst>(&instruction)) {
+          if (!isa<Constant>(store->getValueOperand()) || placeOf(store->getPointerOperand()) != Place::Variable)
+            pointer = store->getPointerOperand();
+        } else if (const auto *copy = dyn_cast<AnyMemTransferInst>(&instruction); copy && isReadOnlyAt(copy->getRawSource()))
+          continue;
+        else if (const auto *fill = dyn_cast<AnyMemSetInst>(&instruction); fill && isa<Constant>(fill->getValue()))
+          continue;
         else if (const auto *exchange = dyn_cast<AtomicRMWInst>(&instruction))
           pointer = exchange->getPointerOperand();
         else if (const auto *transfer = dyn_cast<AnyMemIntrinsic>(&instruction))
@@ -251,7 +285,8 @@ private:
           }
         if (pointer)
           for (unsigned location : pointsTo.targets(pointer))
-            stored.insert(pointsTo.location(location).object);
+            if (!isReadOnly(location))
+              stored.insert(pointsTo.location(location).object);
       }
   }
 
@@ -338,12 +373,35 @@ private:
 
   uint64_t sizeOf(Type *type) const { return module.getDataLayout().getTypeStoreSize(type).getKnownMinValue(); }
 
+  /// Text that only the system can have written, like the command line, is one, too.
   bool isTable(const Value *pointer) const {
     const PointsTo::Set &targets = pointsTo.targets(pointer);
     for (unsigned location : targets)
       if (stored.count(pointsTo.location(location).object))
         return false;
-    return !targets.empty();
+    return !targets.empty() || (pointsTo.complete() && !isa<Constant>(pointer));
+  }
+
+  static bool isCharacterTable(const Value *pointer) {
+    const auto *address = dyn_cast<GEPOperator>(pointer);
+    const auto *table = address ? dyn_cast<LoadInst>(address->getPointerOperand()) : nullptr;
+    const auto *call = table ? dyn_cast<CallBase>(table->getPointerOperand()) : nullptr;
+    return call && call->getCalledFunction() && tellsCharacters(*call->getCalledFunction());
+  }
+
+  /// One of many places: what is written there is data.
+  bool isElement(const Value *pointer) const {
+    const Place place = placeOf(pointer);
+    if (place != Place::Unknown)
+      return place == Place::Element;
+    const PointsTo::Set &targets = pointsTo.targets(pointer);
+    for (unsigned number : targets) {
+      const PointsTo::Location &location = pointsTo.location(number);
+      const PointsTo::Object &object = pointsTo.object(location.object);
+      if (object.whole || !isScalarAt(object.type, location.offset, module.getDataLayout()))
+        return true;
+    }
+    return targets.empty();
   }
 
   void transfer(const Instruction *instruction) {
@@ -353,7 +411,7 @@ private:
     if (const auto *load = dyn_cast<LoadInst>(instruction)) {
       Id set = read(load, load->getPointerOperand(), sizeOf(load->getType()));
       Id address = labels(load->getPointerOperand());
-      if (address && isTable(load->getPointerOperand()))
+      if (address && (isTable(load->getPointerOperand()) || isCharacterTable(load->getPointerOperand())))
         set = sets.unite(set, address);
       give(load, set);
     } else if (const auto *store = dyn_cast<StoreInst>(instruction)) {
@@ -412,11 +470,18 @@ private:
     if (const auto *transfer = dyn_cast<AnyMemTransferInst>(call)) {
       const auto *length = dyn_cast<ConstantInt>(transfer->getLength());
       copyMemory(call, transfer->getRawDest(), transfer->getRawSource(), length ? length->getZExtValue() : ~0ull);
+      // Text to which an option points, and tables.
+      if (Id address = labels(transfer->getRawSource()); address && isTable(transfer->getRawSource()))
+        write(transfer->getRawDest(), length ? length->getZExtValue() : ~0ull, total(address, function));
+      if (length && !isElement(transfer->getRawDest()))
+        write(transfer->getRawDest(), length->getZExtValue(), total(chosen(transfer), function));
       return;
     }
     if (const auto *fill = dyn_cast<AnyMemSetInst>(call)) {
       const auto *length = dyn_cast<ConstantInt>(fill->getLength());
       write(fill->getRawDest(), length ? length->getZExtValue() : ~0ull, total(labels(fill->getValue()), function));
+      if (length && !isElement(fill->getRawDest()))
+        write(fill->getRawDest(), length->getZExtValue(), total(chosen(fill), function));
       return;
     }
     if (isa<IntrinsicInst>(call) || isa<InlineAsm>(call->getCalledOperand())) {
@@ -481,6 +546,16 @@ private:
       copyMemory(call, to, from, ~0ull);
       write(to, size, total(whole(from), function));
     }
+    if (known.continues && has(0)) {
+      Id united = sets.unite(tokens, total(whole(call->getArgOperand(0)), function));
+      if (tokenCalls.insert(call).second || united != tokens)
+        for (const Instruction *other : tokenCalls)
+          push(other);
+      tokens = united;
+      give(call, tokens);
+    }
+    if (has(known.returnsPointee))
+      give(call, read(call, call->getArgOperand(known.returnsPointee), kString));
     if (known.duplicates && has(known.copyFrom)) {
       const Value *from = call->getArgOperand(known.copyFrom);
       write(call, kString, read(call, from, kString));
@@ -490,7 +565,7 @@ private:
       for (unsigned i = known.fillFirst; i < call->arg_size(); ++i)
         write(call->getArgOperand(known.fillTo), kString, total(whole(call->getArgOperand(i)), function));
     if (has(known.readFrom))
-      for (unsigned i = known.readFirst; i < call->arg_size(); ++i)
+      for (unsigned i = known.readFirst; i < call->arg_size() && (known.readLast < 0 || i <= unsigned(known.readLast)); ++i)
         write(call->getArgOperand(i), kString, total(whole(call->getArgOperand(known.readFrom)), function));
   }
 
@@ -551,6 +626,8 @@ private:
   DenseMap<const Instruction *, std::vector<MemoryCells::Copied>> copied;
   std::optional<Explanation> explanation;
   DenseSet<unsigned> stored;  ///< Objects.
+  Id tokens = 0;              ///< Of all that `strtok` was given.
+  DenseSet<const Instruction *> tokenCalls;
   std::vector<Id> contents;
   std::vector<std::vector<unsigned>> cellAccesses;
   DenseMap<unsigned, Watch> watches;  ///< By access.

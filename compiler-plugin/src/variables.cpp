@@ -1,6 +1,7 @@
 #include "variables.h"
 
 #include "program_variables.h"
+#include "structure_names.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,6 +34,12 @@ std::string plainLetters(StringRef name) {
   return result;
 }
 
+Type *withoutArrays(Type *type) {
+  while (auto *array = dyn_cast<ArrayType>(type))
+    type = array->getElementType();
+  return type;
+}
+
 /// A type's name as a source would say it.
 std::string withoutAnonymousNamespaces(StringRef name) {
   constexpr StringLiteral scope = "(anonymous namespace)::";
@@ -45,7 +52,8 @@ std::string withoutAnonymousNamespaces(StringRef name) {
 class Resolver {
 public:
   Resolver(Module &module, const FeatureModel &model, RegionSet &result)
-      : module(module), model(model), result(result), variables(programVariables(module)) {}
+      : module(module), model(model), result(result), structures(namedStructures(module)),
+        variables(programVariables(module)) {}
 
   FeatureVariables run() {
     result.features = model.features;
@@ -86,9 +94,29 @@ private:
     result.variables.push_back({place.feature, name, ""});
   }
 
+  /// A template's instances have one name in the code and their own ones in the debug information.
+  bool hasSizeOf(StructType &type, const DICompositeType &described) const {
+    return module.getDataLayout().getTypeAllocSizeInBits(&type) == described.getSizeInBits();
+  }
+
+  void seed(unsigned feature, const ProgramVariable &variable, StructType &type) {
+    auto add = [&](uint64_t place, unsigned bits) {
+      found.members.push_back({&type, place / 8, bits ? static_cast<unsigned>(place % 8) : 0, bits, feature, variable.type});
+    };
+    if (variable.parts.empty())
+      add(variable.bitOffset, variable.bits);
+    for (auto [place, bits] : variable.parts)
+      add(place, bits);
+  }
+
   bool takeMember(unsigned feature, const ProgramVariable &variable) {
     bool any = false;
-    for (StructType *type : module.getIdentifiedStructTypes()) {
+    for (const Value *holder : variable.memory)
+      if (auto *type = dyn_cast<StructType>(withoutArrays(sourceType(*cast<GlobalVariable>(holder))))) {
+        seed(feature, variable, *type);
+        any = true;
+      }
+    for (StructType *type : structures) {
       if (!type->hasName() || type->isOpaque())
         continue;
       StringRef name = type->getName();
@@ -96,7 +124,9 @@ private:
         continue;
       const std::string written = withoutAnonymousNamespaces(name);
       auto isIt = [&](StringRef name) {
-        return any_of(variable.tags, [&](const std::string &tag) { return name == tag; });
+        return any_of(variable.tags, [&](StringRef tag) {
+          return name == tag || (name == tag.split('<').first && hasSizeOf(*type, *variable.type));
+        });
       };
       // The linker numbers types of one name; the suffix `.base` is a class without its tail padding.
       StringRef bare = written;
@@ -110,9 +140,7 @@ private:
       }
       if (!isIt(bare))
         continue;
-      found.members.push_back({type, variable.bitOffset / 8,
-                               variable.bits ? static_cast<unsigned>(variable.bitOffset % 8) : 0, variable.bits,
-                               feature, variable.type});
+      seed(feature, variable, *type);
       any = true;
     }
     return any;
@@ -209,7 +237,9 @@ private:
     bool typeKnown = false;
     for (const ProgramVariable &variable : variables) {
       if (variable.kind == ProgramVariable::Kind::Member) {
-        bool tagged = any_of(variable.tags, [&](const std::string &tag) { return hasQualifiedName(tag, place.tag); });
+        bool tagged = any_of(variable.tags, [&](StringRef tag) {
+          return hasQualifiedName(tag, place.tag) || hasQualifiedName(tag.split('<').first, place.tag);
+        });
         typeKnown |= tagged;
         if (tagged && variable.name == place.name)
           members.push_back(&variable);
@@ -362,6 +392,7 @@ private:
   Module &module;
   const FeatureModel &model;
   RegionSet &result;
+  std::vector<StructType *> structures;
   std::vector<ProgramVariable> variables;
   FeatureVariables found;
   std::map<std::string, std::vector<std::string>> sources;

@@ -55,6 +55,17 @@ const TAKES_VALUE: &[&str] = &[
     "-index-store-path",
 ];
 
+/// Options that have the compiler put code of its own into each file.
+const INSTRUMENTS: &[&str] = &[
+    "-fsanitize=",
+    "-fprofile-instr-generate",
+    "-fprofile-generate",
+    "-fprofile-arcs",
+    "-fcs-profile-generate",
+    "-fxray-instrument",
+    "-fmemory-profile",
+];
+
 /// Levels of response files in response files.
 const RESPONSE_DEPTH: usize = 8;
 
@@ -73,6 +84,13 @@ pub(crate) struct Request {
     pub(crate) debug: bool,
     /// Level of optimisation of the link, if said.
     pub(crate) level: Option<u8>,
+    /// The compiler puts code of its own in: sanitizers, coverage, profiles.
+    pub(crate) instruments: bool,
+    /// Optimises virtual calls, which needs the build's own LTO.
+    pub(crate) virtual_calls: bool,
+    /// Headers are precompiled.
+    headers: bool,
+    sources: bool,
 }
 
 impl Request {
@@ -89,6 +107,9 @@ impl Request {
             request.word(word);
             if TAKES_VALUE.contains(&word) {
                 let value = rest.next();
+                if word == "-x" {
+                    request.headers |= value.and_then(|value| value.to_str()).is_some_and(is_header_language);
+                }
                 if word == "-Xlinker" && value.is_some_and(|value| is_relocatable(value)) {
                     request.relocatable = true;
                 }
@@ -99,7 +120,11 @@ impl Request {
 
     /// Whether clang will link.
     pub(crate) fn links(&self) -> bool {
-        self.has_input && !self.stops_early
+        self.has_input && !self.stops_early && !self.precompiles()
+    }
+
+    fn precompiles(&self) -> bool {
+        self.headers && !self.sources
     }
 
     fn word(&mut self, word: &str) {
@@ -124,10 +149,26 @@ impl Request {
             _ if word.starts_with("-Wl,") => {
                 self.relocatable |= word.split(',').any(|part| is_relocatable(OsStr::new(part)))
             }
-            _ if !word.starts_with('-') => self.has_input = true,
+            "--coverage" | "-coverage" | "-ftest-coverage" | "-fcoverage-mapping" => self.instruments = true,
+            "-fwhole-program-vtables" | "-fvirtual-function-elimination" => self.virtual_calls = true,
+            _ if INSTRUMENTS.iter().any(|option| word.starts_with(option)) => self.instruments = true,
+            _ if word.strip_prefix("-x").is_some_and(is_header_language) => self.headers = true,
+            _ if !word.starts_with('-') => {
+                self.has_input = true;
+                *if is_header(word) { &mut self.headers } else { &mut self.sources } = true;
+            }
             _ => {}
         }
     }
+}
+
+fn is_header(path: &str) -> bool {
+    let ending = path.rsplit_once('.').map(|(_, ending)| ending);
+    ending.is_some_and(|ending| matches!(ending, "h" | "hh" | "hpp" | "hxx" | "H"))
+}
+
+fn is_header_language(name: &str) -> bool {
+    matches!(name, "c-header" | "c++-header" | "objective-c-header" | "objective-c++-header")
 }
 
 fn is_relocatable(option: &OsStr) -> bool {
@@ -197,6 +238,23 @@ mod tests {
         assert!(request("-g -O2 a.c").debug);
         assert!(!request("-g -g1 a.c").debug);
         assert!(request("-gdwarf-4 a.c").debug);
+    }
+
+    #[test]
+    fn headers_are_precompiled_and_not_linked() {
+        for line in ["-x c++-header a.h -o a.h.pch", "-xc-header a.h", "a.hpp", "-O2 a.h b.h"] {
+            assert!(!request(line).links(), "{line}");
+        }
+        assert!(request("-include a.h a.c").links());
+        assert!(request("a.h a.c").links());
+    }
+
+    #[test]
+    fn code_of_the_compilers_own() {
+        for line in ["-fsanitize=address a.c", "--coverage a.o", "-fprofile-instr-generate a.c"] {
+            assert!(request(line).instruments, "{line}");
+        }
+        assert!(!request("-fprofile-use=a a.c").instruments);
     }
 
     #[test]

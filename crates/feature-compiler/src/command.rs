@@ -16,6 +16,9 @@ pub(crate) fn compose(
     installation: &Installation,
 ) -> Result<Command, CompilerError> {
     let request = Request::read(arguments);
+    // The compiler puts its code in before the link sees the program, or not at all.
+    let scope = if request.instruments { Scope::File } else { settings.scope };
+    let settings = &Settings { scope, ..settings.clone() };
     let mut command = Command::new(installation.compiler(language)?);
     command.args(arguments);
     if !request.has_input || request.makes_text {
@@ -28,6 +31,9 @@ pub(crate) fn compose(
         command.arg("-g");
     }
     command.args(compile_options(settings, installation));
+    if request.virtual_calls {
+        command.args(["-fno-whole-program-vtables", "-fno-virtual-function-elimination"]);
+    }
     if request.links() && !request.relocatable {
         link_options(&mut command, &request, settings, installation)?;
     }
@@ -52,8 +58,8 @@ fn link_options(
     installation: &Installation,
 ) -> Result<(), CompilerError> {
     if settings.scope == Scope::Program {
-        // As GNU ld: names in a version script need not exist.
-        command.args(["-fuse-ld=lld", "-Wl,--undefined-version"]);
+        // As GNU ld: names in a version script need not exist, and sections whose bounds are asked for are kept.
+        command.args(["-fuse-ld=lld", "-Wl,--undefined-version", "-Wl,-z,nostart-stop-gc"]);
         command.arg(joined("--ld-path=", installation.linker()?.as_os_str()));
         if installation.llvm != LlvmVersion::Llvm16 {
             command.arg("-Wl,--fat-lto-objects");
@@ -121,6 +127,12 @@ mod tests {
             let Ok(words) = composed(line, &Settings::default()) else { return };
             assert_eq!(words.join(" "), line);
         }
+    }
+
+    #[test]
+    fn sanitizers_see_each_file() {
+        let Ok(words) = composed("-fsanitize=address a.c", &Settings::default()) else { return };
+        assert!(!has(&words, "load-pass-plugin") && has(&words, "-fpass-plugin="), "{words:?}");
     }
 
     #[test]

@@ -112,7 +112,7 @@ int BPF_PROG(on_new_task, struct task_struct *task, unsigned long flags)
 	} else if (settings.follow) {
 		if (bpf_map_update_elem(&followed, &child, &one, BPF_ANY))
 			__sync_fetch_and_add(&counts.lost, 1);
-		tell_task(REGION_TASK_FORKED, parent, child, child);
+		tell_task(REGION_TASK_FORKED, parent, child, number_of((void *)bpf_get_current_task()));
 	}
 	return 0;
 }

@@ -8,7 +8,7 @@
 #define REGION_KIND_TASK 3
 
 enum region_task {
-	REGION_TASK_FORKED = 1, /* a process; `stack` is its parent */
+	REGION_TASK_FORKED = 1, /* a process; `stack` is its parent, `tid` the thread that forked it */
 	REGION_TASK_THREAD = 2, /* a thread of a process that is known */
 	REGION_TASK_REPLACED = 3, /* the process runs another program */
 	REGION_TASK_THREAD_ENDED = 4,

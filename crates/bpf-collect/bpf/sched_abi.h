@@ -129,7 +129,7 @@ struct sched_wait {
 	__u64 waker_stack;
 	__u64 gain; /* fixed point: criticality at low parallelism that the holder, or else the waker, gained meanwhile */
 	__u32 call; /* the system call whose exact time holds it, or SYSTEM_CALL_NONE; SYSTEM_CALL_UNKNOWN if they aren't counted */
-	__u32 unused;
+	__u32 held; /* it was stopped or traced: not what the system call waits for */
 	char waker_comm[16];
 };
 

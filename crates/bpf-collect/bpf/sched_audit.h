@@ -25,14 +25,15 @@ static __always_inline bool in_cgroup(struct task_struct *task, __u64 id)
 	return false;
 }
 
-/* The thread was blocked before: nobody knows what for. */
-static __always_inline void begin_unknown_wait(struct sched_slot *slot, struct sched_application *application, __u64 now)
+/* The thread was blocked before: its registers tell what for, but its stack and its lock's memory are out of reach. */
+static __always_inline void begin_met_wait(struct sched_slot *slot, struct task_struct *task,
+					   struct sched_application *application, __u64 now)
 {
 	__builtin_memset(&slot->wait, 0, sizeof(slot->wait));
 	slot->wait.type = SCHED_RECORD_WAIT;
 	slot->wait.task = slot->task;
 	slot->wait.application = slot->application;
-	slot->wait.system_call = -2;
+	describe_late(slot, task);
 	slot->wait.call = SYSTEM_CALL_UNKNOWN;
 	slot->wait.n = application->clock.active;
 	slot->wait.slice_begin = now;
@@ -89,7 +90,7 @@ static __noinline int start_following(struct task_struct *task)
 	now = bpf_ktime_get_ns();
 	active = really_active(task);
 	if (!active && with_waits)
-		begin_unknown_wait(slot, application, now);
+		begin_met_wait(slot, task, application, now);
 	bpf_spin_lock(&application->lock);
 	sched_seed(&application->clock, &slot->thread, now, active, processors);
 	publish(pages, slot, &application->clock, 0);

@@ -173,8 +173,12 @@ int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
 	struct sched_slot *maker = slot_of(bpf_get_current_task_btf()), *slot;
 	__u32 application, number;
 
-	if (!maker)
+	if (!maker) {
+		/* Made inside of the cgroup from outside (CLONE_INTO_CGROUP). */
+		if (followed_cgroup && in_cgroup(task, followed_cgroup))
+			start_following(task);
 		return 0;
+	}
 	application = maker->application;
 	if (per_process && !(clone_flags & CLONE_THREAD))
 		application = new_application();
@@ -184,6 +188,18 @@ int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
 		unwind_fork(maker->tgid, slot->tgid);
 	if (slot)
 		tell_task(slot, task, SCHED_TASK_BORN, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* A process was moved. Only one of its threads is told. */
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(on_cgroup_attach, struct cgroup *cgroup, const char *path, struct task_struct *task)
+{
+	if (!followed_cgroup || task->flags & PF_KTHREAD || !in_cgroup(task, followed_cgroup))
+		return 0;
+	if (!slot_of(task) && !task->exit_state)
+		start_following(task);
+	cgroup_entered = 1;
 	return 0;
 }
 

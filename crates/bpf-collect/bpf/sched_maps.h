@@ -7,8 +7,6 @@
 #include "sched_state.h"
 
 /* Set before loading. */
-const volatile __u32 processors = 1; /* that the program may use: P */
-const volatile __u32 min_parallelism = 1; /* fewer active threads than this are worth a stack */
 const volatile __u32 stack_depth = SCHED_MAX_FRAMES;
 const volatile __u32 per_process = 0; /* each process is an application of its own */
 const volatile __u32 with_waits = 1; /* what each wait is for, and a record of it; without: criticality alone */
@@ -21,6 +19,10 @@ const volatile bool with_preemptions; /* a record of each, with its stack */
 const volatile __u32 wait_budget = 0; /* ns a second and processor that describing waits may take; 0: all are described */
 const volatile bool timed_samples = 1; /* samples come by time, not by another event */
 const volatile __u64 stack_period = 1000000; /* ns: at high parallelism a thread's stacks are this far apart */
+
+/* Set before loading, and by user space when threads' affinities change. */
+volatile __u32 processors = 0; /* that the program may use: P */
+volatile __u32 min_parallelism = 0; /* fewer active threads than this are worth a stack */
 
 /* What could not be kept; see sched_lost. */
 struct sched_lost lost = {};
@@ -35,6 +37,8 @@ __u32 request = SCHED_REQUEST_NOTHING;
 __s32 wanted_tgid = 0; /* as the recorder sees it; 0: those in wanted_cgroup or below it */
 __u64 wanted_cgroup = 0;
 struct sched_audit audit = {};
+__u64 followed_cgroup = 0; /* whoever comes into it is followed from then on; 0: none is */
+__u32 cgroup_entered = 0; /* processes came into it: user space has to look for their other threads */
 /* A process that was forked to become the program to record: it is followed from its exec on. As the recorder sees it. */
 __s32 launched_tgid = 0;
 __u32 audit_round = 0; /* how many audits there were */

@@ -229,6 +229,7 @@ static __noinline int free_slot(struct sched_slot *slot, __u32 number)
 	if (with_system_calls)
 		end_system_calls(slot, number);
 	slot->task = 0;
+	__sync_fetch_and_add(&live_threads, -1);
 	/* After exec the number may be another thread's. */
 	if (named && *named == number)
 		bpf_map_delete_elem(&slot_by_tid, &key);

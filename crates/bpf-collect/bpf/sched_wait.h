@@ -24,6 +24,7 @@
 #define AF_INET6 10
 
 #define TS_COMPAT 2
+#define TASK_HELD 0xc /* __TASK_STOPPED | __TASK_TRACED */
 #define SYSTEM_CALL_CLONE 56
 #define SYSTEM_CALL_FORK 57
 #define SYSTEM_CALL_VFORK 58
@@ -236,6 +237,7 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 	wait->arguments[2] = regs->dx;
 	wait->arguments[3] = regs->r10;
 	wait->user_ip = regs->ip;
+	wait->held = !!(task->__state & TASK_HELD);
 	wait->futex_word = 0;
 	wait->owner_tid = 0;
 	wait->holder = 0;

@@ -12,8 +12,6 @@
 #include "sched_wait.h"
 #include "system_call_state.h"
 
-#define TASK_HELD 0xc /* __TASK_STOPPED | __TASK_TRACED */
-
 /* The stack of the wait's holder as far as it can be had now: where it is blocked or queued, its registers are saved;
  * where it runs, or belongs to another process whose memory is not the current one, its next event or sample answers. */
 static __always_inline void ask_holder(struct sched_slot *slot)

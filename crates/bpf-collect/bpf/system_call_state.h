@@ -48,7 +48,7 @@ enum system_call_timing {
 struct system_call_state {
 	__u32 task; /* whose; not the slot's: left by an earlier one */
 	__u32 number; /* the call that it is in */
-	__u32 last; /* the one before: restart_syscall goes on with it */
+	__u32 last; /* the last one that restart_syscall goes on with */
 	__u32 continued; /* it goes on after an interruption: it is counted already */
 	__u32 timing; /* of the open call, enum system_call_timing */
 	__u32 weight; /* calls that its time stands for */

@@ -28,6 +28,9 @@ __u32 system_calls_request = 0;
 #define SYSTEM_CALL_RT_SIGRETURN 15
 #define SYSTEM_CALL_RESTART 219
 #define SYSTEM_CALL_COMPAT_RESTART SYSTEM_CALL_COMPAT /* its number is 0 */
+/* ERESTART_RESTARTBLOCK: what a call gives that restart_syscall goes on with. Calls that a tracer makes in between, as we do,
+ * are none of the program's. */
+#define SYSTEM_CALL_GOES_ON -516
 
 /* Adds to a row of the hash map. Rows of a thread change on its own processor only, and user space takes them when the
  * thread has ended. */
@@ -182,7 +185,8 @@ int BPF_PROG(on_system_call_end, struct pt_regs *registers, long result)
 		sum = system_call_sum_of(state, state->number);
 		if (sum->number == state->number) {
 			sum->count++;
-			state->last = state->number;
+			if (result == SYSTEM_CALL_GOES_ON)
+				state->last = state->number;
 			state->number = SYSTEM_CALL_NONE;
 			return 0;
 		}
@@ -213,7 +217,8 @@ int BPF_PROG(on_system_call_end, struct pt_regs *registers, long result)
 	sum = count_call(state, number, count, &now);
 	if (state->timing == SYSTEM_CALL_IN_TURN)
 		draw_next(sum, time);
-	state->last = number;
+	if (result == SYSTEM_CALL_GOES_ON)
+		state->last = number;
 	state->number = SYSTEM_CALL_NONE;
 	state->continued = 0;
 	return 0;

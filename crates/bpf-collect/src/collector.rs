@@ -152,8 +152,6 @@ impl<'a> SchedCollector<'a> {
     ) -> Result<Self, CollectError> {
         let mut open = SchedCriticalitySkelBuilder::default().open(&mut storage.0).map_err(CollectError::Load)?;
         if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.processors = settings.processors.max(1);
-            constants.min_parallelism = settings.min_parallelism;
             constants.wait_budget = settings.wait_budget;
             constants.stack_period = settings.stack_period_ns;
             constants.timed_samples = settings.event == SampledEvent::CpuClock;
@@ -168,6 +166,10 @@ impl<'a> SchedCollector<'a> {
             constants.recorder_namespace =
                 fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino() as u32).unwrap_or(0);
         }
+        if let Some(state) = open.maps.bss_data.as_deref_mut() {
+            state.processors = settings.processors.max(1);
+            state.min_parallelism = settings.min_parallelism;
+        }
         // Who woke whom is part of the waits.
         open.progs.on_waking.set_autoload(settings.waits);
         let faults_counted = SystemCallCounter::prepare(&mut open, settings.system_calls)?;
@@ -178,6 +180,7 @@ impl<'a> SchedCollector<'a> {
         for (name, program) in [
             ("task_newtask", &progs.on_new_task),
             ("sched_process_exec", &progs.on_exec),
+            ("cgroup_attach_task", &progs.on_cgroup_attach),
             ("sched_switch", &progs.on_switch),
             ("sched_wakeup", &progs.on_wakeup),
             ("sched_wakeup_new", &progs.on_wakeup_new),
@@ -265,7 +268,7 @@ impl<'a> SchedCollector<'a> {
     }
 
     /// Follows all threads in a cgroup (version 2) and below it, and all that they and their descendants make from now
-    /// on. Processes that are moved into it later are found by calling this again.
+    /// on, and whoever is moved into it later: see [`SchedCollector::follow_moved`]. There is one such cgroup, the last.
     ///
     /// # Errors
     /// If the folder can't be read. An empty cgroup is none.
@@ -273,7 +276,25 @@ impl<'a> SchedCollector<'a> {
         // A cgroup's number is its folder's inode number (kernfs, on 64-bit systems).
         let metadata =
             fs::metadata(folder).map_err(|source| CollectError::Cgroup { path: folder.to_owned(), source })?;
+        if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
+            state.followed_cgroup = metadata.ino();
+        }
         self.ask(types::SCHED_REQUEST_FOLLOW, 0, metadata.ino())?;
+        self.system_calls.meet_threads(&mut self.skeleton)
+    }
+
+    /// Follows the other threads of processes that were moved into the cgroup since it was called last; the one that moved
+    /// is followed from that moment on.
+    ///
+    /// # Errors
+    /// If the programs can't be run.
+    pub fn follow_moved(&mut self) -> Result<(), CollectError> {
+        let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(()) };
+        if std::mem::take(&mut state.cgroup_entered) == 0 {
+            return Ok(());
+        }
+        let cgroup = state.followed_cgroup;
+        self.ask(types::SCHED_REQUEST_FOLLOW, 0, cgroup)?;
         self.system_calls.meet_threads(&mut self.skeleton)
     }
 
@@ -312,6 +333,14 @@ impl<'a> SchedCollector<'a> {
     /// From now on timers take samples so many times less often. Those of other events stay as they are.
     pub fn sample_less(&mut self, times: u32) {
         self.timers.slow_down(times);
+    }
+
+    /// The program may use so many processors from now on, and stacks are taken below this parallelism.
+    pub fn set_processors(&mut self, processors: u32, min_parallelism: u32) {
+        if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
+            state.processors = processors.max(1);
+            state.min_parallelism = min_parallelism;
+        }
     }
 
     /// Ends the recording: nothing changes any more, so that what is read from now on belongs together.

@@ -7,6 +7,7 @@ mod clock;
 mod collector;
 mod error;
 pub mod function_time;
+mod living_task;
 mod mapping_events;
 mod perf_event;
 mod perf_record;
@@ -27,6 +28,7 @@ mod unwound_process;
 
 pub use collector::{Audit, Lost, SchedCollector, SchedSettings, Storage};
 pub use error::CollectError;
+pub use living_task::living_task;
 pub use mapping_events::{MappingChange, MappingEvent, MappingEvents};
 pub use perf_event::SampledEvent;
 pub use perf_record::CodeMapping;

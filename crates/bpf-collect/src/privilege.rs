@@ -23,6 +23,7 @@ const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::SYS_PTRACE
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::KILL)
     .union(CapabilitySet::SYS_NICE)
+    .union(CapabilitySet::CHECKPOINT_RESTORE)
     .union(CapabilitySet::SYSLOG);
 
 /// Why the collectors can't be loaded, or privileges not be dropped.
@@ -187,7 +188,8 @@ pub fn grant_command(executable: &Path) -> String {
 /// memory) if it has all capabilities that the other one has, or `CAP_SYS_PTRACE`. Programs that root starts have all, so
 /// that one is kept; `CAP_DAC_READ_SEARCH` for executables and libraries below folders of other users; `CAP_KILL` to pass
 /// signals on to a program that has changed its user; `CAP_SYS_NICE` to be first in line for a processor while threads are
-/// held; `CAP_SYSLOG` for the names of the kernel's functions; and `CAP_DAC_OVERRIDE` only if one of the `writes` (paths of
+/// held; `CAP_CHECKPOINT_RESTORE` for programs and libraries that are mapped and have no path any more
+/// (`/proc/PID/map_files`); `CAP_SYSLOG` for the names of the kernel's functions; and `CAP_DAC_OVERRIDE` only if one of the `writes` (paths of
 /// files or folders to be made) lies in a folder that root may not write to by its owner or mode.
 ///
 /// Neither the bounding, inheritable and ambient sets nor `no_new_privs` or the securebits are touched: a program that is

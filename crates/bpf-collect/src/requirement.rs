@@ -10,13 +10,14 @@ use crate::perf_event;
 use crate::{CollectError, SchedCollector, SchedSettings, Storage};
 
 /// Tracepoints that the programs are attached to, and the iterator, by their names in the kernel's type information.
-const ATTACHED_TO: [(&str, &str); 7] = [
+const ATTACHED_TO: [(&str, &str); 8] = [
     ("sched_switch", "btf_trace_sched_switch"),
     ("sched_waking", "btf_trace_sched_waking"),
     ("sched_wakeup", "btf_trace_sched_wakeup"),
     ("sched_wakeup_new", "btf_trace_sched_wakeup_new"),
     ("task_newtask", "btf_trace_task_newtask"),
     ("sched_process_exec", "btf_trace_sched_process_exec"),
+    ("cgroup_attach_task", "btf_trace_cgroup_attach_task"),
     ("the iterator over tasks", "bpf_iter__task"),
 ];
 

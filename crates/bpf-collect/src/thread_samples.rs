@@ -19,9 +19,13 @@ use crate::perf_record::{COMM, COMM_EXEC, CodeMapping, LOST, MMAP2, code_mapping
 use crate::record_ring::RecordRing;
 use crate::sampling_period::{self, SamplingPeriod};
 
-/// Bytes of stack with each sample.
+/// Bytes of stack with each sample where they come fast.
 pub const STACK_BYTES: u32 = 8192;
-/// Half a megabyte for each processor, which is what a user without privileges may have: some 60 samples.
+/// Where they don't: buffers of paths, tables and the like in the frame of some caller's caller.
+const MOST_STACK_BYTES: u32 = 4 * STACK_BYTES;
+/// Samples a second for which there is room with that much stack: as many bytes as four times so many with little.
+const SLOW_HZ: u32 = 250;
+/// Half a megabyte for each processor, which is what a user without privileges may have: 7 samples or more.
 const DATA_PAGES: usize = 64;
 /// The same where there are no samples: some 4,000 births, ends and switches.
 const LIVES_PAGES: usize = 32;
@@ -69,6 +73,8 @@ pub enum Seen {
     Born {
         /// Process that made it.
         parent: i32,
+        /// Its thread that did.
+        by: i32,
     },
     /// It has ended.
     Ended,
@@ -130,10 +136,11 @@ impl ThreadSamples {
     pub fn start(tids: &[i32], hertz: u32, on_exec: bool) -> io::Result<Self> {
         let period = SamplingPeriod::of(hertz);
         let mean = period.mean();
-        Self::of(tids, period, DATA_PAGES, on_exec, |tid, processor| open(tid, processor, mean, on_exec))
+        let stack = if hertz <= SLOW_HZ { MOST_STACK_BYTES } else { STACK_BYTES };
+        Self::of(tids, period, DATA_PAGES, on_exec, |tid, processor| open(tid, processor, mean, stack, on_exec))
     }
 
-    /// No samples: births, ends and switches of these threads, and of all that they make from now on. Who may look at the whole machine
+    /// No samples: births, ends, names and switches of these threads, and of all that they make from now on. Who may look at the whole machine
     /// hears of all threads, which costs the program least: an event of a thread's own is copied, for each processor, to every
     /// thread that it makes.
     ///
@@ -224,7 +231,7 @@ impl ThreadSamples {
 /// Its reason.
 pub fn is_permitted() -> io::Result<()> {
     let processor = crate::collector::online_processors().first().copied().unwrap_or(0);
-    open(0, processor, 1_000_000_000, false).map(drop)
+    open(0, processor, 1_000_000_000, STACK_BYTES, false).map(drop)
 }
 
 /// `kernel.perf_event_paranoid`, for messages.
@@ -233,7 +240,7 @@ pub fn paranoid() -> String {
         .map_or_else(|_| "not readable".to_owned(), |text| text.trim().to_owned())
 }
 
-fn open(tid: i32, processor: u32, period: u64, on_exec: bool) -> io::Result<OwnedFd> {
+fn open(tid: i32, processor: u32, period: u64, stack: u32, on_exec: bool) -> io::Result<OwnedFd> {
     let fields = PERF_SAMPLE_IP
         | PERF_SAMPLE_TID
         | PERF_SAMPLE_TIME
@@ -245,7 +252,7 @@ fn open(tid: i32, processor: u32, period: u64, on_exec: bool) -> io::Result<Owne
         config: u64::from(PERF_COUNT_SW_CPU_CLOCK),
         sample_type: u64::from(fields),
         sample_regs_user: REGISTERS,
-        sample_stack_user: STACK_BYTES,
+        sample_stack_user: stack,
         clockid: rustix::time::ClockId::Monotonic as i32,
         ..Default::default()
     };
@@ -278,6 +285,8 @@ fn open_lives(tid: i32, processor: u32) -> io::Result<OwnedFd> {
     attributes.set_inherit((tid != WHOLE_MACHINE).into());
     attributes.set_exclude_kernel(1);
     attributes.set_exclude_hv(1);
+    attributes.set_comm(1);
+    attributes.set_comm_exec(1);
     attributes.set_task(1);
     attributes.set_context_switch(1);
     attributes.set_sample_id_all(1);
@@ -302,7 +311,8 @@ fn decode(kind: u32, misc: u16, body: &[u8]) -> Option<ThreadRecord> {
             record(half(body, 0)?.cast_signed(), half(body, 4)?.cast_signed(), seen)
         }
         FORK | EXIT => {
-            let seen = if kind == EXIT { Seen::Ended } else { Seen::Born { parent: half(body, 4)?.cast_signed() } };
+            let (parent, by) = (half(body, 4)?.cast_signed(), half(body, 12)?.cast_signed());
+            let seen = if kind == EXIT { Seen::Ended } else { Seen::Born { parent, by } };
             record(half(body, 0)?.cast_signed(), half(body, 8)?.cast_signed(), seen)
         }
         MMAP2 => {
@@ -393,7 +403,7 @@ mod tests {
             lives.read(|record| match record.seen {
                 Seen::Born { .. } if ours(&record) => born.push(record.tid),
                 Seen::Ended if ours(&record) => ended.push(record.tid),
-                Seen::Born { .. } | Seen::Ended | Seen::Runs | Seen::Stops { .. } => {}
+                Seen::Born { .. } | Seen::Named { .. } | Seen::Ended | Seen::Runs | Seen::Stops { .. } => {}
                 other => panic!("{other:?}"),
             });
             std::thread::sleep(std::time::Duration::from_millis(2));

@@ -165,6 +165,7 @@ fn run(case: &str) {
                 | CapabilitySet::DAC_READ_SEARCH
                 | CapabilitySet::KILL
                 | CapabilitySet::SYS_NICE
+                | CapabilitySet::CHECKPOINT_RESTORE
                 | CapabilitySet::SYSLOG;
             assert_eq!(kept, wanted & before.permitted, "{}", names(kept));
             let sets = capabilities(None).unwrap();

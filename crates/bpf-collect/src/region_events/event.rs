@@ -28,7 +28,7 @@ pub enum KernelEvent {
         change: TaskChange,
         /// Process.
         tgid: i32,
-        /// Thread.
+        /// Thread; of a new process, that of its parent.
         tid: i32,
     },
 }
@@ -36,7 +36,7 @@ pub enum KernelEvent {
 /// What happened to a thread or process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskChange {
-    /// It is a new process.
+    /// It is a new process; the thread is the one that made it.
     Forked {
         /// Who made it.
         parent: i32,

@@ -1,8 +1,11 @@
 //! Executable mappings of a process, from `/proc/PID/maps`.
+use std::cell::LazyCell;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+use crate::living_task::living_task;
 
 /// What is mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,7 +40,7 @@ pub(crate) struct FileKey {
 
 /// Executable mappings of `tgid` in order of address.
 pub(crate) fn read(tgid: i32) -> io::Result<Vec<CodeMapping>> {
-    Ok(parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{tgid}/maps"))?)))
+    Ok(parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{}/maps", living_task(tgid)))?)))
 }
 
 fn parse(text: &str) -> Vec<CodeMapping> {
@@ -105,6 +108,7 @@ impl CodeMapping {
     /// file; else through the mapping itself, which takes privilege.
     pub fn file(&self, tgid: i32) -> Option<(FileKey, String)> {
         let Mapped::File { device, inode, path } = &self.mapped else { return None };
+        let task = LazyCell::new(|| living_task(tgid));
         let at = |place: String| Some((fs::metadata(&place).ok().filter(fs::Metadata::is_file)?, place));
         let here = || {
             at(path.clone()).filter(|(found, _)| {
@@ -113,8 +117,8 @@ impl CodeMapping {
             })
         };
         // Some file systems number their devices otherwise in `maps`.
-        let there = || at(format!("/proc/{tgid}/root{path}")).filter(|(found, _)| found.ino() == *inode);
-        let mapping = || at(format!("/proc/{tgid}/map_files/{:x}-{:x}", self.start, self.end));
+        let there = || at(format!("/proc/{}/root{path}", *task)).filter(|(found, _)| found.ino() == *inode);
+        let mapping = || at(format!("/proc/{}/map_files/{:x}-{:x}", *task, self.start, self.end));
         let (metadata, place) = here().or_else(there).or_else(mapping)?;
         Some((FileKey::of(&metadata), place))
     }
@@ -122,7 +126,7 @@ impl CodeMapping {
 
 /// The memory of a process, to read an object from that it has mapped.
 pub(crate) fn memory(tgid: i32) -> io::Result<File> {
-    File::open(format!("/proc/{tgid}/mem"))
+    File::open(format!("/proc/{}/mem", living_task(tgid)))
 }
 
 #[cfg(test)]

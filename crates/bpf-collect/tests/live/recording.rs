@@ -83,7 +83,7 @@ pub struct Outcome {
     pub system_calls: SystemCallTotals,
     totals: Vec<ApplicationTotals>,
     audits: Vec<Audit>,
-    lost: Lost,
+    pub lost: Lost,
 }
 
 pub struct Recording;

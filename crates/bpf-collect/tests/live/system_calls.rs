@@ -43,7 +43,9 @@ pub fn known_numbers() -> Result<(), String> {
         format!("{sleeps} sleeps, {sleeping:?}, asked for {SLEEPS} and {asked} ns")
     })?;
     let waits = outcome.waits_in.get(&CLOCK_NANOSLEEP).copied().unwrap_or_default();
-    ensure(waits == sleeping.blocked_ns, || format!("waits in sleeps {waits} ns, blocked in them {sleeping:?}"))?;
+    ensure(waits == sleeping.blocked_ns, || {
+        format!("waits {:?}, blocked in sleeps {sleeping:?}, lost {:?}", outcome.waits_in, outcome.lost)
+    })?;
     ensure(sum_of(totals, EXIT).0 == 1 && sum_of(totals, EXIT_GROUP).0 == 1, || "exit is not counted once".to_owned())?;
     let faults: u64 = totals.threads.iter().map(|thread| thread.user_faults + thread.kernel_faults).sum();
     ensure(faults >= FAULTS, || format!("{faults} faults of more than {FAULTS}"))

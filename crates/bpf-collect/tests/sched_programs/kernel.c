@@ -278,7 +278,7 @@ void kernel_reset(__u32 cpus, __u32 processes_apart)
 	ring_used = ring_read = 0;
 	ring_full = 0;
 	racing.task = 0;
-	last_task = last_slot = last_application = 0;
+	last_task = last_slot = last_application = live_threads = 0;
 	request = SCHED_REQUEST_NOTHING;
 	processors = cpus;
 	min_parallelism = cpus;
@@ -428,6 +428,11 @@ __u64 kernel_strays(void)
 
 	memset(&audit, 0, sizeof(audit));
 	return strays;
+}
+
+__s32 kernel_live_threads(void)
+{
+	return live_threads;
 }
 
 struct clock_values {

@@ -73,6 +73,7 @@ unsafe extern "C" {
     fn kernel_iterate(index: u32, what: i32, tgid: i32);
     fn kernel_iterate_end(what: i32);
     fn kernel_strays() -> u64;
+    fn kernel_live_threads() -> i32;
     fn kernel_clock(application: u32, at: u64, values: *mut ClockValues);
     fn kernel_histogram(application: u32, n: u32) -> u64;
     fn kernel_published(application: u32) -> i32;
@@ -215,6 +216,12 @@ impl Kernel {
         assert!(n < 1024);
         // SAFETY: the guard gives `kernel.c` to this thread; `known` and the line above keep both numbers in its map.
         unsafe { kernel_histogram(known(application), n) }
+    }
+
+    /// Threads that are followed and have not ended.
+    pub fn live_threads(&self) -> i32 {
+        // SAFETY: the guard gives `kernel.c` to this thread.
+        unsafe { kernel_live_threads() }
     }
 
     /// Whether the published number of active threads is the clock's.

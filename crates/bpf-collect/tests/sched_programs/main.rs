@@ -104,6 +104,8 @@ fn check_values(machine: &mut Machine) {
     let told = Told::of(machine);
     let applications: BTreeMap<usize, u32> =
         machine.followed.iter().map(|thread| (thread.application, thread.kernel_application)).collect();
+    let live = machine.followed.iter().filter(|thread| machine.is_alive(thread.place)).count();
+    assert_eq!(machine.kernel.live_threads(), live as i32, "`--wait-all` waits for the last of them");
     let numbers: BTreeSet<u32> = applications.values().copied().collect();
     assert_eq!(numbers.len(), applications.len(), "two processes are one application");
     for (application, number) in applications {

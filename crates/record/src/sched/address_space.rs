@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use transect_bpf_collect::{CodeMapping, MappingChange};
+use transect_bpf_collect::{CodeMapping, MappingChange, living_task};
 
 use super::mapped_file::MappedFiles;
 use super::mapping_log::MappingLog;
@@ -135,7 +135,11 @@ impl AddressSpaces {
         let mut found = self.spaces.get(&tgid).and_then(|space| space.find(address));
         // Of data the kernel does not tell.
         if found.is_none() && self.spaces.get(&tgid).is_none_or(|space| space.read_at.is_none()) {
-            self.read(tgid, files);
+            self.log.collect();
+            self.apply(tgid, files);
+            if !self.read(tgid, files) {
+                self.add_data(tgid, files);
+            }
             found = self.spaces.get(&tgid)?.find(address);
         }
         let mapping = found?;
@@ -159,23 +163,43 @@ impl AddressSpaces {
         self.spaces.get(&tgid)?.find(address)
     }
 
-    /// Reads the mappings of a process; if it is gone what was known stays.
-    pub fn read(&mut self, tgid: i32, files: &mut MappedFiles) {
+    /// Where data of a process lies that is gone, by where its code was.
+    fn add_data(&mut self, tgid: i32, files: &mut MappedFiles) {
+        let Some(space) = self.spaces.get_mut(&tgid) else { return };
+        let mut mappings = space.mappings.to_vec();
+        for code in space.mappings.iter().filter(|mapping| mapping.executable) {
+            let Some(file) = code.file else { continue };
+            for data in &*files.data_beside(file, code.offset) {
+                let start = code.start.wrapping_add(data.distance);
+                let Some(end) = start.checked_add(data.size) else { continue };
+                if mappings.iter().all(|known| known.end <= start || end <= known.start) {
+                    mappings.push(Mapping { start, end, offset: data.offset, file: Some(file), executable: false });
+                }
+            }
+        }
+        mappings.sort_unstable_by_key(|mapping| mapping.start);
+        space.mappings = mappings.into();
+    }
+
+    /// Reads the mappings of a process; if it is gone what was known stays. Returns whether it is there.
+    pub fn read(&mut self, tgid: i32, files: &mut MappedFiles) -> bool {
         // What is there now is not what is asked for if the process runs yet another program.
         let there = !self.log.moved_on(tgid);
-        let text = there.then(|| std::fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default());
+        let task = living_task(tgid);
+        let text = there.then(|| std::fs::read_to_string(format!("/proc/{task}/maps")).unwrap_or_default());
         let text = text.unwrap_or_default();
         if text.is_empty() {
             // Gone: it is not asked for again with every record.
             let unseen = || Space { mappings: Rc::from([]), read_at: None, executable: Rc::from("") };
             self.spaces.entry(tgid).or_insert_with(unseen).read_at = Some(Instant::now());
-            return;
+            return false;
         }
-        let executable = std::fs::read_link(format!("/proc/{tgid}/exe"));
+        let executable = std::fs::read_link(format!("/proc/{task}/exe"));
         let executable = executable.map(|path| path.to_string_lossy().into_owned()).unwrap_or_default();
         let mappings = mappings(&text, tgid, files);
         let executable = Rc::from(executable.trim_end_matches(" (deleted)"));
         self.spaces.insert(tgid, Space { mappings, read_at: Some(Instant::now()), executable });
+        true
     }
 }
 
@@ -199,7 +223,7 @@ impl AddressSpaces {
                 space.executable = Rc::from(path);
             }
             let device = rustix::fs::makedev(device.0, device.1);
-            let file = is_named(path, inode).then(|| files.number(tgid, path, device, inode));
+            let file = named_file(tgid, path, device, inode, (start, end), files);
             overlay(&mut mappings, Mapping { start, end, offset, file, executable: true });
         }
         space.mappings = mappings.into();
@@ -270,14 +294,28 @@ fn mapping(line: &str, tgid: i32, files: &mut MappedFiles) -> Option<Mapping> {
         return None;
     }
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    let file = is_named(path, inode).then(|| files.number(tgid, path, device, inode));
-    Some(Mapping { start: number(start)?, end: number(end)?, offset, file, executable })
+    let (start, end) = (number(start)?, number(end)?);
+    let file = named_file(tgid, path, device, inode, (start, end), files);
+    Some(Mapping { start, end, offset, file, executable })
 }
 
-/// True for code that a file names. A just-in-time compiler may share its code by a file that has no name any more.
-fn is_named(path: &str, inode: u64) -> bool {
-    let of_file = inode != 0 && path.starts_with('/');
-    of_file && !path.starts_with("/memfd:") && !path.starts_with("/dev/") || path == "[vdso]"
+/// Number of the file that names what is mapped from it. A just-in-time compiler may share its code by a file in memory: such
+/// files count only if they are programs or libraries.
+fn named_file(
+    tgid: i32,
+    path: &str,
+    device: u64,
+    inode: u64,
+    range: (u64, u64),
+    files: &mut MappedFiles,
+) -> Option<FileId> {
+    let in_memory = path.starts_with("/memfd:") || path.starts_with("/dev/shm/");
+    let of_file = inode != 0 && path.starts_with('/') && (in_memory || !path.starts_with("/dev/"));
+    if !of_file && path != "[vdso]" {
+        return None;
+    }
+    let number = files.number_mapped(tgid, path, device, inode, Some(range));
+    (!in_memory || files.get(number).is_elf()).then_some(number)
 }
 
 #[cfg(test)]

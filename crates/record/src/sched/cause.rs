@@ -22,6 +22,8 @@ pub struct Cause {
     /// 1 if an owner is known; then a value of 1 is the owner itself.
     owner: i32,
     object_type: u32,
+    /// It was stopped.
+    held: bool,
     /// The object.
     pub object: ObjectNumber,
 }
@@ -56,7 +58,7 @@ impl Cause {
             [u32::from(first != 0), u32::from(second != 0), 0, 0]
         };
         let system_call = i32::try_from(wait.system_call).unwrap_or(-2);
-        Self { system_call, arguments, owner, object_type: wait.object.r#type, object }
+        Self { system_call, arguments, owner, object_type: wait.object.r#type, held: wait.held != 0, object }
     }
 
     /// What is known of a thread that blocked for this cause with a stack that tells `user` and `kernel`.
@@ -71,6 +73,7 @@ impl Cause {
             object: self.object_type,
             object_name,
             owner: self.owner,
+            held: self.held,
             user,
             kernel,
         }
@@ -91,7 +94,8 @@ const MAX_CAUSES: usize = 100_000;
 
 impl Default for Causes {
     fn default() -> Self {
-        let unknown = Cause { system_call: -2, arguments: [0; 4], owner: 0, object_type: 0, object: NO_OBJECT };
+        let unknown =
+            Cause { system_call: -2, arguments: [0; 4], owner: 0, object_type: 0, held: false, object: NO_OBJECT };
         Self { numbers: HashMap::from_iter([(unknown, UNKNOWN_CAUSE)]), all: vec![unknown], refused: 0 }
     }
 }
@@ -142,6 +146,8 @@ mod tests {
                 }
             }
         }
+        let stopped = sched_wait { system_call: 202, held: 1, ..Default::default() };
+        assert_eq!(kind(&Cause::of(&stopped, NO_OBJECT).blocked(&objects, None, None)), WaitKind::Signal);
         assert_eq!(kind(&Causes::default().get(UNKNOWN_CAUSE).blocked(&objects, None, None)), WaitKind::Other);
     }
 }

@@ -1,6 +1,7 @@
 //! From what was gathered to the tables of the profile.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 
 use rustc_hash::FxHashMap as HashMap;
@@ -24,7 +25,7 @@ use super::place::Places;
 use super::processes::Processes;
 use super::sample::{SampleKey, SampleSum, Samples};
 use super::stack_names::NamedStacks;
-use super::task::RawTasks;
+use super::task::{RawTask, RawTasks};
 use super::timeline::{RawWaits, SliceRuns};
 use super::wait_rows::{Seen, WaitNames};
 use crate::error::RecordError;
@@ -221,6 +222,7 @@ impl Gathered {
     /// Rows of threads, and where each task number's is.
     fn tasks(&self, processes: &Processes, now: u64) -> (Vec<Task>, HashMap<u32, TaskId>) {
         let known = self.tasks.all().filter(|(_, task)| task.known);
+        let main_groups = self.main_groups(processes);
         let rows: HashMap<u32, TaskId> = (0..).zip(known.clone()).map(|(row, (number, _))| (number, row)).collect();
         let tasks = known.map(|(number, task)| {
             let record = &task.record;
@@ -230,7 +232,7 @@ impl Gathered {
                 parent: rows.get(&record.parent).copied().filter(|_| !task.seeded),
                 process: processes.of_task[&number],
                 tid: if record.ns_tid != 0 { record.ns_tid } else { record.tid },
-                group: if main { "main".to_owned() } else { crate::assemble::group(&name, "", "") },
+                group: if main { main_groups[&number].clone() } else { crate::assemble::group(&name, "", "") },
                 name,
                 start_ns: since(self.origin, task.begin),
                 end_ns: since(self.origin, if task.end != 0 { task.end } else { now.max(task.begin) }),
@@ -242,6 +244,30 @@ impl Gathered {
             }
         });
         (tasks.collect(), rows)
+    }
+
+    /// Groups of main threads: `main` if all run one program, else the name that each program has or gave itself, since
+    /// they do different things.
+    fn main_groups(&self, processes: &Processes) -> HashMap<u32, String> {
+        let name = |task: &RawTask| transect_bpf_collect::record::text(&task.record.comm);
+        let known = self.tasks.all().filter(|(_, task)| task.known);
+        let (main, others): (Vec<_>, Vec<_>) = known.partition(|(_, task)| task.record.tid == task.record.tgid);
+        let names: BTreeSet<String> = main.iter().map(|(_, task)| name(task)).collect();
+        let others: BTreeSet<String> =
+            others.iter().map(|(_, task)| crate::assemble::group(&name(task), "", "")).collect();
+        let group = |number: u32, task: &RawTask| {
+            if names.len() < 2 {
+                return "main".to_owned();
+            }
+            let name = name(task);
+            let executable = &processes.rows[processes.of_task[&number] as usize].executable;
+            // `cc1` is a name, `worker 1` one of many.
+            let own = executable.rsplit('/').next().is_some_and(|file| file.starts_with(&name));
+            let group = if own { name } else { crate::assemble::group(&name, "", "") };
+            // Threads without a name of their own have the program's.
+            if others.contains(&group) { format!("{group} main") } else { group }
+        };
+        main.into_iter().map(|(number, task)| (number, group(number, task))).collect()
     }
 
     /// Rows of samples; takes their criticality off the threads' unattributed one. Returns what then is left of it.
@@ -419,7 +445,9 @@ impl Collected {
         let spent = self.session.slices as f64 * SLICE_NS + f64::from(described) * WAIT_NS + samples as f64 * SAMPLE_NS;
         let running: i64 = self.tables.tasks.iter().map(|task| task.running_ns).sum();
         let overhead = &mut profile.meta.overhead_estimate;
-        *overhead = (*overhead + spent / running.max(1) as f64).min(1.0);
+        // A program that hardly runs is not held up for longer than it takes.
+        let time = running.max(profile.meta.wall_ns).max(1);
+        *overhead = (*overhead + spent / time as f64).min(1.0);
         profile.sched = self.tables;
         profile.meta.criticality = Some(self.session);
         profile.meta.collectors.push("sched".to_owned());

@@ -91,6 +91,11 @@ impl Collection {
         })
     }
 
+    /// The program may use so many processors; parallelism below `min_parallelism` is low.
+    pub fn set_processors(&mut self, processors: u32, min_parallelism: u32) {
+        self.gathered.settings = SchedSettings { processors, min_parallelism, ..self.gathered.settings };
+    }
+
     /// The kernel tells of processes' mappings there: also of processes that end before they are looked at.
     pub fn follow_mappings(&mut self, events: Rc<RefCell<MappingEvents>>) {
         self.gathered.spaces.follow(MappingLog::of(events));

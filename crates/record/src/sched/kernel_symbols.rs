@@ -13,6 +13,12 @@ impl SymbolSource {
     pub fn open() -> Self {
         Self(File::open("/proc/kallsyms").ok())
     }
+
+    /// What another kernel's table would say.
+    #[cfg(test)]
+    pub fn of(file: File) -> Self {
+        Self(Some(file))
+    }
 }
 
 /// Functions of the kernel, its modules and its BPF programs, by address.
@@ -111,6 +117,23 @@ pub fn is_interrupt(function: &str) -> bool {
     function.starts_with("asm_") && !function.starts_with("asm_exc_")
 }
 
+/// Where a thread stands that a signal or a tracer has stopped.
+pub fn is_stop(function: &str) -> bool {
+    matches!(function, "do_signal_stop" | "ptrace_stop" | "do_jobctl_trap")
+}
+
+/// Frames of a system call that goes on after an interruption, in place of those by which it began.
+pub fn is_restart(function: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "do_restart_poll",
+        "futex_wait_restart",
+        "hrtimer_nanosleep_restart",
+        "alarm_timer_nsleep_restart",
+        "posix_cpu_nsleep_restart",
+    ];
+    NAMES.contains(&function)
+}
+
 /// Frames between the program and the system call: the same for every call, or there because calls are being counted; and the
 /// jumps that take the place of indirect ones.
 pub fn is_entry_code(function: &str) -> bool {
@@ -170,6 +193,8 @@ mod tests {
         assert!(!is_below_the_wait("io_schedule"));
         assert!(is_scheduler("preempt_schedule_irq") && !is_scheduler("schedule_timeout"));
         assert!(is_interrupt("asm_sysvec_apic_timer_interrupt") && !is_interrupt("asm_exc_page_fault"));
+        assert!(is_stop("do_signal_stop") && !is_stop("do_nanosleep"));
+        assert!(is_restart("do_restart_poll") && !is_restart("do_sys_poll"));
         assert!(is_entry_code("do_syscall_64"));
         assert!(is_entry_code("__x86_indirect_thunk_rax"));
     }

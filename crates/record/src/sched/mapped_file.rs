@@ -1,12 +1,14 @@
 //! Files that were mapped by any process, kept open so that their names can be read when the processes are gone.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use transect_binary_info::Object;
+use transect_bpf_collect::living_task;
 
 use super::place::FileId;
 
@@ -31,7 +33,24 @@ pub struct MappedFile {
     held: Option<File>,
 }
 
+/// Data of a file, as it lies beside its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DataRange {
+    /// What has to be added to the address of the code's mapping.
+    pub distance: u64,
+    /// Its bytes, with those that begin as zero.
+    pub size: u64,
+    /// Where it begins in the file.
+    pub offset: u64,
+}
+
 impl MappedFile {
+    /// True if it begins as ELF files do.
+    pub fn is_elf(&self) -> bool {
+        let mut begin = [0; 4];
+        self.held.as_ref().is_some_and(|file| file.read_exact_at(&mut begin, 0).is_ok()) && begin == *b"\x7fELF"
+    }
+
     /// The ELF file. By its path where that still leads to it, since debug files are looked for beside it.
     pub fn object(&self) -> Option<Object> {
         let held = self.held.as_ref();
@@ -51,26 +70,54 @@ impl MappedFile {
     }
 }
 
+/// Opens a file that a process has mapped.
+fn open(tgid: i32, path: &str, inode: u64, range: Option<(u64, u64)>) -> Option<File> {
+    let same = |place: String| {
+        // Looked at before it is opened: opening a device does something.
+        let is_it = |found: &Metadata| found.is_file() && found.ino() == inode;
+        std::fs::metadata(&place).ok().filter(is_it)?;
+        File::open(place).ok().filter(|file| file.metadata().is_ok_and(|found| is_it(&found)))
+    };
+    let task = living_task(tgid);
+    // Through the process' own root: it may be in a container.
+    same(format!("/proc/{task}/root{path}"))
+        .or_else(|| same(path.to_owned()))
+        .or_else(|| range.and_then(|(start, end)| same(format!("/proc/{task}/map_files/{start:x}-{end:x}"))))
+        // Without the privilege for that at least the program itself can be had.
+        .or_else(|| same(format!("/proc/{task}/exe")))
+}
+
 /// All of them by number.
 #[derive(Debug, Default)]
 pub struct MappedFiles {
     numbers: HashMap<Key, FileId>,
     files: Vec<MappedFile>,
     open: usize,
+    /// By file and the offset in it from which its code is mapped.
+    data: HashMap<(FileId, u64), Arc<[DataRange]>>,
 }
 
 impl MappedFiles {
     /// Number of the file that process `tgid` has mapped from `path`.
     pub fn number(&mut self, tgid: i32, path: &str, device: u64, inode: u64) -> FileId {
+        self.number_mapped(tgid, path, device, inode, None)
+    }
+
+    /// The same for a file that may have another at its path by now, or none: it can be opened through the mapping, whose
+    /// `range` is this.
+    pub fn number_mapped(
+        &mut self,
+        tgid: i32,
+        path: &str,
+        device: u64,
+        inode: u64,
+        range: Option<(u64, u64)>,
+    ) -> FileId {
         let key = Key { path: path.to_owned(), device, inode };
         if let Some(&number) = self.numbers.get(&key) {
             return number;
         }
-        // Through the process' own root: it may be in a container.
-        let held = (self.open < MAX_OPEN && path.starts_with('/'))
-            .then(|| File::open(format!("/proc/{tgid}/root{path}")).or_else(|_| File::open(path)).ok())
-            .flatten()
-            .filter(|file| file.metadata().is_ok_and(|found| found.is_file() && found.ino() == inode));
+        let held = (self.open < MAX_OPEN && path.starts_with('/')).then(|| open(tgid, path, inode, range)).flatten();
         self.open += usize::from(held.is_some());
         let number = self.files.len() as FileId;
         self.files.push(MappedFile { path: path.to_owned(), device, inode, held });
@@ -91,6 +138,20 @@ impl MappedFiles {
     /// Adds files by the next numbers.
     pub fn append(&mut self, files: Vec<MappedFile>) {
         self.files.extend(files);
+    }
+
+    /// Where a file's data lies, if its code is mapped from `code_offset` on.
+    pub fn data_beside(&mut self, file: FileId, code_offset: u64) -> Arc<[DataRange]> {
+        let files = &self.files;
+        let found = self.data.entry((file, code_offset)).or_insert_with(|| {
+            let object = files[file as usize].object();
+            let bias = object.as_ref().and_then(|object| object.load_bias(0, code_offset)).unwrap_or(0);
+            let ranges = object.iter().flat_map(Object::data_segments);
+            let beside =
+                |(vaddr, size, offset): (u64, u64, u64)| DataRange { distance: bias.wrapping_add(vaddr), size, offset };
+            ranges.map(beside).collect()
+        });
+        Arc::clone(found)
     }
 
     /// A file by its number.

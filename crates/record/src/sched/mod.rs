@@ -1,6 +1,7 @@
 //! Scheduler events: the collector in the kernel, from loading to tables.
 
 pub(crate) mod address_space;
+mod affinity;
 mod brief;
 pub(crate) mod call_stack;
 pub(crate) mod cause;

@@ -13,6 +13,7 @@ use transect_bpf_collect::record::Record;
 use transect_bpf_collect::{CollectError, SampledEvent, SchedCollector, SchedSettings, Storage, privilege};
 use transect_profile_model::KernelTiming;
 
+use super::affinity::Affinities;
 use super::collected::Collected;
 use super::collection::{Collection, Totals};
 use super::system_call_budget::{CountedCalls, SystemCallBudget};
@@ -285,11 +286,15 @@ fn serve(
     let gatherer = RefCell::new(options.evidence.then(|| Gatherer::new(options.event)));
     // Threads or code that were not there before: user space has to look at them soon.
     let news = Cell::new(true);
+    let affinities = RefCell::new(options.tables.then(|| Affinities::new(settings.processors)));
     let mut storage = Storage::default();
     let mut collector = SchedCollector::load(&mut storage, settings, |bytes| {
         let record = Record::decode(bytes);
         if matches!(record, Ok(Record::Task(_) | Record::UnknownCode(_))) {
             news.set(true);
+        }
+        if let (Some(affinities), Ok(Record::Task(task))) = (affinities.borrow_mut().as_mut(), &record) {
+            affinities.see(task);
         }
         if let (Some(gatherer), Ok(record)) = (gatherer.borrow_mut().as_mut(), &record) {
             gatherer.accept(record);
@@ -368,12 +373,20 @@ fn serve(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
+        collector.follow_moved()?;
         let taken = collector.consume()?;
         pause = match taken {
             0..FEW_RECORDS if !news.take() => (pause + pause / 4).min(CONSUME_AT_REST),
             _ => CONSUME_EVERY,
         };
+        let changed = affinities.borrow_mut().as_mut().and_then(Affinities::changed);
+        if let Some(processors) = changed {
+            collector.set_processors(processors, options.min_parallelism.unwrap_or(processors));
+        }
         if let Some(collection) = collection.borrow_mut().as_mut() {
+            if let Some(processors) = changed {
+                collection.set_processors(processors, options.min_parallelism.unwrap_or(processors));
+            }
             collection.between();
         }
         if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
@@ -400,7 +413,12 @@ fn serve(
     };
     // While the programs are loaded the kernel names their code, which is on stacks.
     match collection.take() {
-        Some(collection) => collection.finish(totals),
+        Some(mut collection) => {
+            if let Some(processors) = affinities.borrow().as_ref().map(Affinities::usual) {
+                collection.set_processors(processors, options.min_parallelism.unwrap_or(processors));
+            }
+            collection.finish(totals)
+        }
         None => Collection::new(settings, now, &options.spill)?.finish(totals),
     }
 }

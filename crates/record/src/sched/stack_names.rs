@@ -7,7 +7,7 @@ use transect_profile_model::{CallStack, FrameId, StackId};
 
 use super::call_stack::{RawStacks, StackNumber};
 use super::kernel_symbols::{UNNAMED, is_below_the_wait, is_entry_code, shown};
-use super::kind::{KernelWait, UserWait, is_unlocking};
+use super::kind::{KernelWait, UserWait, ends_scope, is_unlocking};
 use super::naming::Naming;
 use super::place::{PlaceId, Places};
 use super::spin::is_polling;
@@ -22,6 +22,8 @@ pub struct StackHint {
     pub kernel: Option<KernelWait>,
     /// It gives a lock free.
     pub unlocks: bool,
+    /// It ends a scope of threads that another one waits for.
+    pub ends_scope: bool,
     /// Nothing is missing of its user half: what it does not tell is not so.
     pub complete: bool,
 }
@@ -75,10 +77,12 @@ impl NamedStacks {
             if frames.len() > 1 && CLONES.contains(&naming.frames[frames[0] as usize].function.as_str()) {
                 frames.remove(0);
             }
+            let leaf_first = || frames.iter().rev().map(|&id| naming.frames[id as usize].function.as_str());
             let hint = StackHint {
                 user: user_hint(&frames, naming),
                 kernel: KernelWait::of(functions.iter().map(|function| shown(function))),
-                unlocks: is_unlocking(frames.iter().rev().map(|&id| naming.frames[id as usize].function.as_str())),
+                unlocks: is_unlocking(leaf_first()),
+                ends_scope: ends_scope(leaf_first()),
                 complete: stack.flags & stack_flags::COMPLETE != 0,
             };
             let own = functions.iter().rposition(|function| is_below_the_wait(function)).map_or(0, |last| last + 1);

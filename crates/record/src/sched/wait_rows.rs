@@ -69,8 +69,10 @@ impl WaitNames {
         let waker = party(wait.waker, wait.waker_stack);
         // The owner is written after the lock's word, and another process' is not ours to read: but who gave a mutex
         // free has held it.
-        let unlocks = self.stack(wait.waker_stack).is_some_and(|(_, hint)| hint.unlocks);
-        let holder = holder.or(waker.filter(|_| kind == WaitKind::Mutex && unlocks));
+        let wakers = self.stack(wait.waker_stack).map(|(_, hint)| hint).unwrap_or_default();
+        let joins = matches!(kind, WaitKind::Condition | WaitKind::Join) && wakers.ends_scope;
+        let kind = if joins { WaitKind::Join } else { kind };
+        let holder = holder.or(waker.filter(|_| joins || kind == WaitKind::Mutex && wakers.unlocks));
         Some(SchedWait {
             task: *tasks.get(&wait.task)?,
             kind,

@@ -10,7 +10,7 @@ use transect_profile_model::WaitKind;
 
 pub use kernel_function::KernelWait;
 pub use system_call::Call;
-pub use user_function::{UserWait, is_unlocking};
+pub use user_function::{UserWait, ends_scope, is_unlocking};
 
 /// What is known of a blocked thread.
 #[derive(Debug, Clone, Copy, Default)]
@@ -25,6 +25,8 @@ pub struct Blocked<'a> {
     pub object_name: &'a str,
     /// Thread id of a live thread that the lock's memory names as its owner; 0 if it names none.
     pub owner: i32,
+    /// It was stopped by a signal or a debugger, wherever it was then.
+    pub held: bool,
     /// What the user half of its stack tells.
     pub user: Option<UserWait>,
     /// What the kernel half of its stack tells.
@@ -36,11 +38,14 @@ pub fn kind(blocked: &Blocked<'_>) -> WaitKind {
     let call = Call::of(blocked.system_call);
     // Restarted calls are numbered as such: the kernel's functions tell what goes on.
     let call = if call == Call::Restarted { Call::Unknown } else { call };
+    if blocked.held {
+        return WaitKind::Signal;
+    }
     match (call, blocked.kernel) {
+        (_, Some(KernelWait::Stopped)) => WaitKind::Signal,
         // A futex with priority inheritance waits for a lock of the kernel's that stands for it.
         (Call::Futex, _) => futex(blocked),
         (_, Some(KernelWait::Lock)) => WaitKind::KernelLock,
-        (_, Some(KernelWait::Stopped)) => WaitKind::Signal,
         (Call::None, Some(KernelWait::Fault) | None) => WaitKind::PageFault,
         (Call::None | Call::Unknown, Some(found)) => told_by_kernel(found, blocked),
         (Call::Unknown, None) => blocked.user.map_or(WaitKind::Other, UserWait::kind),
@@ -145,7 +150,7 @@ fn futex(blocked: &Blocked<'_>) -> WaitKind {
         // The kernel clears the word and wakes when the thread whose id it holds ends; that wake is never private.
         FUTEX_WAIT | FUTEX_WAIT_BITSET if owner != 0 && !private && value & 0xffff_ffff == owner => WaitKind::Join,
         FUTEX_WAIT | FUTEX_WAIT_BITSET if owner != 0 => WaitKind::Mutex,
-        FUTEX_WAIT if value == CONTENDED && timeout == 0 => WaitKind::Mutex,
+        FUTEX_WAIT | FUTEX_WAIT_BITSET if value == CONTENDED && timeout == 0 => WaitKind::Mutex,
         _ => WaitKind::Futex,
     }
 }

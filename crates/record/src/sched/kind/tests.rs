@@ -53,6 +53,26 @@ fn futexes_are_named_by_the_functions_around_them() {
             ],
             Mutex,
         ),
+        // As compilers since 1.95 name methods.
+        (&["syscall", "<std::sys::sync::mutex::futex::Mutex>::lock_contended", "app::work"], Mutex),
+        (&["syscall", "<std::sys::sync::rwlock::futex::RwLock>::read_contended", "app::work"], Rwlock),
+        (&["syscall", "<std::sys::sync::condvar::futex::Condvar>::wait", "app::work"], Condition),
+        (
+            &[
+                "syscall",
+                "<std::sys::sync::condvar::futex::Condvar>::wait",
+                "<std::sync::barrier::Barrier>::wait",
+                "app::phase",
+            ],
+            Barrier,
+        ),
+        (&["syscall", "<std::sync::barrier::Barrier>::wait", "app::phase"], Barrier),
+        (&["syscall", "<std::sync::mutex::Mutex<fn(i32) -> i32>>::lock", "app::work"], Mutex),
+        (&["syscall", "<std::thread::thread::Thread>::park", "std::thread::scoped::scope::<app::f, ()>", "app"], Join),
+        (
+            &["syscall", "<std::sys::sync::mutex::futex::Mutex>::lock_contended", "std::thread::scoped::scope", "app"],
+            Mutex,
+        ),
         (&["syscall", "std::sys::sync::condvar::futex::Condvar::wait_optional_timeout", "app::pop"], Condition),
         (
             &[
@@ -105,8 +125,17 @@ fn who_gives_a_lock_free_is_known_by_name() {
     assert!(unlocking(&["__lll_lock_wake", "lll_mutex_unlock_optimized", "__pthread_mutex_unlock_usercnt", "worker"]));
     assert!(unlocking(&["sub_9030", "pthread_mutex_unlock", "worker"]));
     assert!(unlocking(&["syscall", "std::sys::sync::mutex::futex::Mutex::wake", "app::work"]));
+    assert!(unlocking(&["syscall", "<std::sys::sync::mutex::futex::Mutex>::wake", "app::work"]));
     assert!(!unlocking(&["pthread_cond_signal", "put"]));
     assert!(!unlocking(&[]));
+}
+
+#[test]
+fn the_last_thread_of_a_scope_is_known_by_name() {
+    let ends = |functions: &[&str]| ends_scope(functions.iter().copied());
+    assert!(ends(&["syscall", "<std::thread::scoped::ScopeData>::decrement_num_running_threads", "drop"]));
+    assert!(ends(&["syscall", "std::thread::scoped::ScopeData::decrement_num_running_threads", "drop"]));
+    assert!(!ends(&["syscall", "<std::thread::thread::Thread>::unpark", "app::work"]));
 }
 
 #[test]
@@ -128,6 +157,7 @@ fn without_names_a_futex_is_what_its_arguments_say() {
     assert_eq!(of(9 | 256, 77, 77), WaitKind::Join, "the thread's own id, shared");
     assert_eq!(of(9 | 128, 0x8000_004d, 77), WaitKind::Mutex, "musl");
     assert_eq!(of(9 | 128, 0, 0), WaitKind::Futex);
+    assert_eq!(of(9 | 128, 2, 0), WaitKind::Mutex, "Rust");
 }
 
 #[test]
@@ -163,6 +193,16 @@ fn a_poll_of_nothing_is_a_sleep() {
     assert_eq!(of(73, [3, 2, 0, 0]), WaitKind::Mutex, "flock");
     assert_eq!(of(65, [0; 4]), WaitKind::Semaphore);
     assert_eq!(of(39, [0; 4]), WaitKind::Other);
+}
+
+#[test]
+fn a_stop_is_no_wait_for_what_the_thread_was_doing() {
+    let held = |system_call, kernel| kind(&Blocked { system_call, kernel, held: true, ..Default::default() });
+    assert_eq!(held(-1, None), WaitKind::Signal, "it computed");
+    assert_eq!(held(202, None), WaitKind::Signal);
+    assert_eq!(held(202, kernel(&["do_signal_stop", "get_signal"])), WaitKind::Signal);
+    let stopped = kernel(&["do_signal_stop", "get_signal"]);
+    assert_eq!(kind(&Blocked { system_call: 202, kernel: stopped, ..Default::default() }), WaitKind::Signal);
 }
 
 /// Kernel stacks as `cat /proc/PID/stack` shows them, leaf first.

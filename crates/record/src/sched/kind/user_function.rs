@@ -1,5 +1,7 @@
 //! What functions of programs and libraries tell about a futex: one table.
 
+use std::borrow::Cow;
+
 use transect_profile_model::WaitKind;
 
 /// What the user half of a stack waits in.
@@ -119,6 +121,8 @@ const MEANS: &[(Name, WaitKind)] = &[
     (Has("std::sync::once"), WaitKind::Mutex), (Has("::once::futex::Once::"), WaitKind::Mutex),
     (Has("std::sync::mpmc::"), WaitKind::Condition), (Has("std::sync::mpsc::"), WaitKind::Condition),
     (Has("crossbeam_channel::"), WaitKind::Condition), (Has("std::thread::Thread::join"), WaitKind::Join),
+    // A scope parks until its threads have ended.
+    (Has("std::thread::scoped::scope"), WaitKind::Join),
     // Go's runtime
     (Is("runtime.lock2"), WaitKind::Mutex), (Is("runtime.lock"), WaitKind::Mutex), (Is("runtime.lockWithRank"), WaitKind::Mutex),
     (Is("runtime.stopm"), WaitKind::Condition), (Is("runtime.mPark"), WaitKind::Condition),
@@ -200,10 +204,10 @@ impl UserWait {
     pub fn of<'a>(frames: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<Self> {
         let near = frames.take(FRAMES);
         let plain = near.clone().map(|(function, _)| plain(function));
-        let names_owner = plain.clone().any(|function| NAMES_OWNER.iter().any(|name| name.matches(function)));
+        let names_owner = plain.clone().any(|function| NAMES_OWNER.iter().any(|name| name.matches(&function)));
         let found = |table: &[(Name, WaitKind)]| {
             let kind = |function: &str| table.iter().find(|(name, _)| name.matches(function)).map(|(_, kind)| *kind);
-            plain.clone().find_map(kind)
+            plain.clone().find_map(|function| kind(&function))
         };
         found(BUILT)
             .or_else(|| found(MEANS))
@@ -243,12 +247,45 @@ const UNLOCK_FRAMES: usize = 6;
 
 /// True if the functions on a stack, leaf first, tell that the thread gives a lock free.
 pub fn is_unlocking<'a>(functions: impl Iterator<Item = &'a str>) -> bool {
-    functions.take(UNLOCK_FRAMES).map(plain).any(|function| UNLOCKS.iter().any(|name| name.matches(function)))
+    functions.take(UNLOCK_FRAMES).map(plain).any(|function| UNLOCKS.iter().any(|name| name.matches(&function)))
 }
 
-/// Without leading underscores, glibc's mark of internal names, and a symbol version.
-fn plain(function: &str) -> &str {
+/// True if the functions on a stack, leaf first, tell that the thread is the last of a scope of Rust's, whose maker is woken.
+/// What that waits in has no name of its own.
+pub fn ends_scope<'a>(functions: impl Iterator<Item = &'a str>) -> bool {
+    functions.take(UNLOCK_FRAMES).any(|function| function.contains("::decrement_num_running_threads"))
+}
+
+/// Without leading underscores, glibc's mark of internal names, a symbol version, and the brackets that newer compilers put
+/// around a Rust method's type.
+fn plain(function: &str) -> Cow<'_, str> {
     let name = function.trim_start_matches('_');
     let name = name.strip_prefix("GI_").map_or(name, |rest| rest.trim_start_matches('_'));
-    name.split('@').next().unwrap_or(name)
+    let name = name.split('@').next().unwrap_or(name);
+    match of_type(name) {
+        Some((own, rest)) => Cow::Owned(format!("{own}{rest}")),
+        None => Cow::Borrowed(name),
+    }
+}
+
+/// Type and rest of `<path::Type>::method`; `None` for methods of traits (`<Type as Trait>::method`) and all others.
+fn of_type(name: &str) -> Option<(&str, &str)> {
+    let inner = name.strip_prefix('<')?;
+    let mut depth = 0_u32;
+    let mut before = ' ';
+    for (at, letter) in inner.char_indices() {
+        match letter {
+            '<' => depth += 1,
+            // An arrow of a function's type is none.
+            '>' if before == '-' => {}
+            '>' if depth == 0 => {
+                return Some((&inner[..at], &inner[at + 1..])).filter(|(_, rest)| rest.starts_with("::"));
+            }
+            '>' => depth -= 1,
+            ' ' if depth == 0 && inner[at..].starts_with(" as ") => return None,
+            _ => {}
+        }
+        before = letter;
+    }
+    None
 }

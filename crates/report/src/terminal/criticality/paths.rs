@@ -126,8 +126,8 @@ pub(super) fn waiting(page: &mut Page, view: &CriticalityView, limit: Limit) {
     page.left_out(left, "--view criticality --top N");
 }
 
-/// What is shown of a path: frames, whether they are all, thread group, what was waited for.
-type Looks<'a> = (&'a [String], bool, &'a str, Option<WaitKind>);
+/// What is shown of a path: frames, thread group, what was waited for.
+type Looks<'a> = (String, &'a str, Option<WaitKind>);
 
 /// Paths of a state that differ in nothing that is shown are one row: the frames below `main` may be known or not. Rows
 /// of samples that gained nothing are for programs.
@@ -135,7 +135,7 @@ fn merged(view: &CriticalityView, state: PathState) -> Vec<CriticalPathRow> {
     let mut index: HashMap<Looks<'_>, usize> = HashMap::new();
     let mut rows: Vec<CriticalPathRow> = Vec::new();
     for path in view.paths.iter().filter(|path| path.state == state && path.criticality_ns > 0) {
-        let key = (without_roots(&path.stack), path.complete, path.group.as_str(), path.kind);
+        let key = (callers_of(path, path.complete), path.group.as_str(), path.kind);
         match index.entry(key) {
             Entry::Vacant(entry) => {
                 entry.insert(rows.len());
@@ -162,23 +162,24 @@ fn add(row: &mut CriticalPathRow, path: &CriticalPathRow) {
     row.lines.sort_by_key(|line| std::cmp::Reverse(line.samples));
 }
 
-fn without_roots(stack: &[String]) -> &[String] {
-    let root = stack.iter().position(|function| !ROOTS.contains(&function.as_str())).unwrap_or(0);
-    &stack[root..]
-}
-
-/// `leaf ← caller ← its caller`, without the frames that every path starts with; recursion once, with its depth.
-fn callers_of(stack: &[String], complete: bool) -> String {
-    let mut frames: Vec<(&str, usize)> = Vec::new();
-    for function in without_roots(stack).iter().rev() {
+/// `leaf ← caller ← its caller`, without the frames that every path starts with; recursion once, with its depth. Functions
+/// without a name have that of their component.
+fn callers_of(row: &CriticalPathRow, complete: bool) -> String {
+    let root = row.stack.iter().position(|function| !ROOTS.contains(&function.as_str())).unwrap_or(0);
+    let components = row.components.iter().map(String::as_str).chain(std::iter::repeat(""));
+    let mut frames: Vec<((&str, &str), usize)> = Vec::new();
+    for frame in row.stack.iter().map(String::as_str).zip(components).skip(root).collect::<Vec<_>>().into_iter().rev() {
         match frames.last_mut() {
-            Some((last, times)) if *last == function.as_str() => *times += 1,
-            _ => frames.push((function, 1)),
+            Some((last, times)) if *last == frame => *times += 1,
+            _ => frames.push((frame, 1)),
         }
     }
-    let names = frames.into_iter().map(|(function, times)| match times {
-        1 => escape(function),
-        times => Cow::Owned(format!("{} ×{times}", escape(function))),
+    let names = frames.into_iter().map(|((function, component), times)| {
+        let mut name = escape(function);
+        if function.starts_with("sub_") && !component.is_empty() {
+            name = Cow::Owned(format!("{name} ({})", escape(component)));
+        }
+        if times == 1 { name } else { Cow::Owned(format!("{name} ×{times}")) }
     });
     let mut text = names.collect::<Vec<_>>().join(" ← ");
     if text.is_empty() {
@@ -193,7 +194,7 @@ fn path_cell(row: &CriticalPathRow) -> Cell {
     if row.is_unattributed() {
         return Cell::new(Role::Dim, "[unattributed]: no sample and no stack covers it");
     }
-    Cell::new(Role::Name, callers_of(&row.stack, row.complete))
+    Cell::new(Role::Name, callers_of(row, row.complete))
 }
 
 fn leaf(row: &CriticalPathRow) -> &str {
@@ -250,7 +251,7 @@ mod tests {
             ..CriticalityView::default()
         };
         let rows = merged(&view, PathState::Running);
-        let shown: Vec<_> = rows.iter().map(|row| (callers_of(&row.stack, true), row.criticality_ns)).collect();
+        let shown: Vec<_> = rows.iter().map(|row| (callers_of(row, true), row.criticality_ns)).collect();
         assert_eq!(shown, [("work".to_owned(), 70), ("idle ← main".to_owned(), 50), ("clone3".to_owned(), 1)]);
         assert_eq!(rows[0].lines.iter().map(|line| (line.line, line.samples)).collect::<Vec<_>>(), [(1, 4), (2, 2)]);
         assert!(merged(&view, PathState::Waiting).is_empty());

@@ -1,0 +1,137 @@
+//! Processors that the threads followed may run on: P.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap as HashMap;
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity};
+use transect_bpf_collect::record::{sched_task, task_event};
+
+/// Programs pin their threads as they start, so these are looked at again soon, then ever more seldom.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LAST_LOOK: Duration = Duration::from_secs(1);
+/// Of more threads the first ones stand for all.
+const MAX_THREADS: usize = 4096;
+
+/// Where each live thread may run, cgroups' limits included, and how many processors that is in all.
+#[derive(Debug)]
+pub struct Affinities {
+    threads: HashMap<u32, (Pid, CpuSet)>,
+    processors: u32,
+    /// Since when; until the first thread is seen it does not count.
+    since: Option<Instant>,
+    /// For how long P was what.
+    held: BTreeMap<u32, Duration>,
+    next_look: Instant,
+    pause: Duration,
+    changed: bool,
+}
+
+impl Affinities {
+    /// None yet; P is this until a thread is seen.
+    pub fn new(processors: u32) -> Self {
+        let now = Instant::now();
+        Self {
+            threads: HashMap::default(),
+            processors,
+            since: None,
+            held: BTreeMap::new(),
+            next_look: now + FIRST_LOOK,
+            pause: FIRST_LOOK,
+            changed: false,
+        }
+    }
+
+    /// A thread came, changed or went.
+    pub fn see(&mut self, record: &sched_task) {
+        if record.event == task_event::EXIT {
+            self.threads.remove(&record.task);
+        } else if self.threads.len() < MAX_THREADS || self.threads.contains_key(&record.task) {
+            let Some(thread) = Pid::from_raw(record.tid) else { return };
+            // One that has ended by now was too short to tell anything.
+            let Ok(set) = sched_getaffinity(Some(thread)) else { return };
+            self.threads.insert(record.task, (thread, set));
+        }
+        self.changed = true;
+    }
+
+    /// P, if it has changed since the last call.
+    pub fn changed(&mut self) -> Option<u32> {
+        let now = Instant::now();
+        if now >= self.next_look {
+            self.pause = (self.pause * 2).min(LAST_LOOK);
+            self.next_look = now + self.pause;
+            for (thread, set) in self.threads.values_mut() {
+                *set = sched_getaffinity(Some(*thread)).unwrap_or(*set);
+            }
+            self.changed = true;
+        }
+        if !std::mem::take(&mut self.changed) {
+            return None;
+        }
+        if !self.threads.is_empty() && self.since.is_none() {
+            self.since = Some(now);
+        }
+        let union =
+            union(self.threads.values().map(|(_, set)| *set)).filter(|processors| *processors != self.processors)?;
+        if let Some(since) = self.since.replace(now) {
+            *self.held.entry(self.processors).or_default() += now - since;
+        }
+        self.processors = union;
+        Some(union)
+    }
+
+    /// What P was for the longest time.
+    pub fn usual(&self) -> u32 {
+        let mut held = self.held.clone();
+        if let Some(since) = self.since {
+            *held.entry(self.processors).or_default() += since.elapsed();
+        }
+        held.into_iter().max_by_key(|(_, time)| *time).map_or(self.processors, |(processors, _)| processors)
+    }
+}
+
+/// Processors in any of the sets; `None` without sets.
+fn union(sets: impl Iterator<Item = CpuSet>) -> Option<u32> {
+    let mut all = CpuSet::new();
+    let mut last = None;
+    for set in sets.filter(|set| set.count() > 0) {
+        // Most threads may run where the others may.
+        if last.replace(set) == Some(set) {
+            continue;
+        }
+        (0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).for_each(|processor| all.set(processor));
+    }
+    last.map(|_| all.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(processors: &[usize]) -> CpuSet {
+        let mut set = CpuSet::new();
+        processors.iter().for_each(|&processor| set.set(processor));
+        set
+    }
+
+    #[test]
+    fn processors_are_counted_once() {
+        assert_eq!(union([set(&[0]), set(&[0]), set(&[0, 3])].into_iter()), Some(2));
+        assert_eq!(union([set(&[1]), set(&[2])].into_iter()), Some(2), "threads that are pinned apart");
+        assert_eq!(union(std::iter::empty()), None);
+    }
+
+    #[test]
+    fn a_thread_tells_where_it_may_run() {
+        let mut affinities = Affinities::new(1000);
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        affinities.see(&sched_task { task: 1, tid: own, event: task_event::SEEDED, ..Default::default() });
+        let here = sched_getaffinity(None).unwrap().count();
+        assert_eq!(affinities.changed(), Some(here));
+        assert_eq!(affinities.changed(), None);
+        affinities.see(&sched_task { task: 1, tid: own, event: task_event::EXIT, ..Default::default() });
+        assert_eq!(affinities.changed(), None, "what was known stays when all have ended");
+    }
+}

@@ -126,6 +126,7 @@ CASES = [
     shape("two-heavy", ["two_heavy", "left_half"], ["two_heavy", "right_half"], program="shapes-musl", name="built: static with musl"),
     # -- Shapes of calling ------------------------------------------------------------------------------------------------
     shape("recursion", ["recursion", "descend", "bottom"]),
+    Case("shape: deep", ["shapes", "deep"], [Chain(["plunge", "seabed"], ends=("function",), closed=True), Chain(["main", "deep", "beach"], ends=("function",), closed=True)]),
     shape("mutual", ["mutual", "even", "odd", "bottom"]),
     shape("sandwich", ["sandwich", "again", "inner_work"]),
     shape("tail-calls", ["tail_calls", "final_step"]),

@@ -23,12 +23,12 @@ impl ChildSignal {
         }
     }
 
-    /// Waits for one, less than a second. Another thread of ours may take the signal away: callers look again after
-    /// short times.
-    pub fn wait(&self, timeout: Duration) {
+    /// Waits for one, less than a second; false if there was none. Another thread of ours may take the signal away: callers look
+    /// again after short times.
+    pub fn wait(&self, timeout: Duration) -> bool {
         let time = libc::timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
         // SAFETY: both are ours and initialized.
-        unsafe { libc::sigtimedwait(&raw const self.set, null_mut(), &raw const time) };
+        unsafe { libc::sigtimedwait(&raw const self.set, null_mut(), &raw const time) == libc::SIGCHLD }
     }
 
     /// Makes the mask what it was (for a fork's child).

@@ -39,8 +39,12 @@ pub enum LaunchEvent {
     Forked {
         /// The parent.
         parent: i32,
+        /// The thread that called it.
+        thread: i32,
         /// The child.
         child: i32,
+        /// When: the thread has not run since.
+        at: Instant,
     },
     /// A process ended.
     Ended {
@@ -133,12 +137,13 @@ impl Launch {
         Ok(target)
     }
 
-    /// Waits for the next event, at most `timeout` (forever if `None`).
+    /// Waits for the next event, at most `timeout` (forever if `None`). A SIGCHLD that is sent to this thread ends the wait, too.
     ///
     /// # Errors
     /// If the kernel refuses what it should not.
     pub fn next(&mut self, timeout: Option<Duration>) -> Result<LaunchEvent, AttachError> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let mut woken = false;
         loop {
             let noted = std::mem::take(&mut *self.noted.borrow_mut());
             for event in noted {
@@ -150,10 +155,10 @@ impl Launch {
             match ptrace::wait(-1, false) {
                 Ok((_, Waited::Nothing)) => {
                     let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-                    if left == Some(Duration::ZERO) {
+                    if left == Some(Duration::ZERO) || woken && left.is_some() {
                         return Ok(LaunchEvent::Nothing);
                     }
-                    self.signals.wait(left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT));
+                    woken = self.signals.wait(left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT));
                 }
                 Ok((tid, waited)) => self.handle(tid, waited)?,
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
@@ -230,13 +235,13 @@ impl Launch {
                 self.queue.push_back(LaunchEvent::Ended { pid: tid, status });
             }
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
-                let child = message as i32;
+                let (child, at) = (message as i32, Instant::now());
                 let parent = Status::read(tid).map_or(tid, |s| s.process);
                 let is_process = Status::read(child).is_ok_and(|s| s.process == child);
                 if is_process {
                     self.known(child, parent);
                     if event != libc::PTRACE_EVENT_VFORK {
-                        self.queue.push_back(LaunchEvent::Forked { parent, child });
+                        self.queue.push_back(LaunchEvent::Forked { parent, thread: tid, child, at });
                     }
                 }
             }

@@ -27,6 +27,7 @@ mod check;
 mod child_signal;
 mod error;
 mod image;
+mod interrupted_call;
 #[allow(unsafe_code)]
 mod launch;
 mod memory;

@@ -9,12 +9,13 @@
 //! A thread that sleeps uninterruptibly (the parent of a vfork child, which runs in the same memory!) can't be stopped;
 //! then all are let go and it is tried again a little later.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use crate::check::{explain_permission, own_thread, traced};
 use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
+use crate::interrupted_call::{self, Asleep};
 use crate::priority::Urgent;
 use crate::process::{Status, state, threads, wait_place};
 use crate::ptrace::{self, Registers, Waited};
@@ -162,18 +163,19 @@ impl<'a> Stop<'a> {
             return Err(AttachError::Exited { pid });
         }
         stop.looks = stop.urgent.raise_crowded(seized.iter().map(|(tid, _)| *tid));
+        let asleep = seized.iter().filter_map(|(tid, _)| Some((*tid, Asleep::look(*tid)?))).collect();
         stop.began = Instant::now();
-        stop.hold(seized)?;
+        stop.hold(seized, &asleep)?;
         Ok(stop)
     }
 
     /// Interrupts the seized threads and waits until they stand.
-    fn hold(&mut self, seized: Vec<(i32, bool)>) -> Result<(), AttachError> {
+    fn hold(&mut self, seized: Vec<(i32, bool)>, asleep: &HashMap<i32, Asleep>) -> Result<(), AttachError> {
         let pid = self.target.pid();
         let mut pending = Vec::with_capacity(seized.len());
         for (tid, kept) in seized {
             if self.target.rests(tid) {
-                self.add(tid, true, true, false);
+                self.add(tid, true, true, false, None);
             } else if ptrace::interrupt(tid).is_ok() {
                 pending.push((tid, kept));
             }
@@ -196,7 +198,9 @@ impl<'a> Stop<'a> {
                             _ if waited > STARVED => {
                                 failure = Some(AttachError::Unstoppable { pid, tid, wait: wait_place(tid) });
                             }
-                            _ => self.news.wait(LOOK),
+                            _ => {
+                                self.news.wait(LOOK);
+                            }
                         }
                     } else {
                         self.pause(waited);
@@ -206,8 +210,8 @@ impl<'a> Stop<'a> {
                     }
                     continue;
                 }
-                Ok((_, Waited::Interrupted)) => self.add(tid, kept, false, false),
-                Ok((_, Waited::GroupStop(_))) => self.add(tid, kept, false, true),
+                Ok((_, Waited::Interrupted)) => self.add(tid, kept, false, false, asleep.get(&tid).copied()),
+                Ok((_, Waited::GroupStop(_))) => self.add(tid, kept, false, true, asleep.get(&tid).copied()),
                 // Delivered now; the interruption comes right after.
                 Ok((_, Waited::Signal(signal))) => ptrace::go_on_to_stop(tid, signal).is_ok(),
                 Ok((_, Waited::SystemCall)) => ptrace::go_on_to_stop(tid, 0).is_ok(),
@@ -254,9 +258,9 @@ impl<'a> Stop<'a> {
     }
 
     /// Puts a standing thread on the list; gives false, for "no longer waited for".
-    fn add(&mut self, tid: i32, kept: bool, resting: bool, group_stop: bool) -> bool {
+    fn add(&mut self, tid: i32, kept: bool, resting: bool, group_stop: bool, asleep: Option<Asleep>) -> bool {
         if let Ok(mut registers) = settled_registers(tid) {
-            if !resting && restart_interrupted(&mut registers) {
+            if !resting && interrupted_call::restart(tid, &mut registers, asleep, self.target.memory()) {
                 // At once: if we are killed while it stands, it goes on with them.
                 let _ = ptrace::set_registers(tid, &registers);
             }
@@ -462,41 +466,4 @@ fn settled_registers(tid: i32) -> std::io::Result<Registers> {
             }
         }
     }
-}
-
-/// Calls that give up with EINTR when they are interrupted by anything, a tracer's stop included. What has been
-/// interrupted by a stop alone is made to start again; if a signal handler runs, EINTR stands.
-const GIVES_UP: [libc::c_long; 20] = [
-    libc::SYS_read,
-    libc::SYS_write,
-    libc::SYS_readv,
-    libc::SYS_writev,
-    libc::SYS_recvfrom,
-    libc::SYS_sendto,
-    libc::SYS_recvmsg,
-    libc::SYS_sendmsg,
-    libc::SYS_recvmmsg,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_connect,
-    libc::SYS_epoll_wait,
-    libc::SYS_epoll_pwait,
-    libc::SYS_epoll_pwait2,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_semop,
-    libc::SYS_semtimedop,
-    libc::SYS_io_getevents,
-    libc::SYS_io_uring_enter,
-];
-/// The kernel's own mark: start again unless a handler runs.
-const RESTART_UNLESS_HANDLED: u64 = -514i64 as u64;
-
-fn restart_interrupted(registers: &mut Registers) -> bool {
-    let gave_up = registers.rax == -i64::from(libc::EINTR) as u64;
-    let call = registers.orig_rax as libc::c_long;
-    let restart = gave_up && call >= 0 && GIVES_UP.contains(&call);
-    if restart {
-        registers.rax = RESTART_UNLESS_HANDLED;
-    }
-    restart
 }

@@ -50,6 +50,22 @@ OWN static void mutual(unsigned i) {
     NO_TAIL_CALL;
 }
 
+// More calls than a stack shows of a sample: what is below them has its time all the same.
+OWN static void seabed(void) { burn(20000); }
+OWN static void beach(void) { burn(10000); }
+OWN static void plunge(unsigned depth) {
+    if (depth == 0)
+        TRUTH_TIMED(t_one, seabed());
+    else
+        plunge(depth - 1);
+    NO_TAIL_CALL;
+}
+OWN static void deep(unsigned i) {
+    plunge(400 + i % 3);
+    TRUTH_TIMED(t_two, beach());
+    NO_TAIL_CALL;
+}
+
 // A function that calls itself above and below another: its time counts once.
 OWN static void inner_work(void) { burn(30000); }
 OWN static void again(unsigned depth);
@@ -230,6 +246,7 @@ struct mode {
 };
 static const struct mode modes[] = {
     {"recursion", "bottom", NULL, recursion},
+    {"deep", "seabed", "beach", deep},
     {"mutual", "bottom", NULL, mutual},
     {"sandwich", "inner_work", NULL, sandwich},
     {"tail-calls", "final_step", NULL, tail_calls},

@@ -35,6 +35,24 @@ fn sleepers_sleep_on() {
 }
 
 #[test]
+fn timeouts_end_when_they_would_have_ended() {
+    let mut waits = Running::start(&compile("timed_waits", &[]), &[]);
+    let target = Target::open(waits.pid()).unwrap();
+    // Stops come sooner than the timeouts of 300 ms: begun again in full, no wait would end before the last stop.
+    for _ in 0..60 {
+        drop(target.stop_all().unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let told = waits.ask("?");
+    let (calls, wrong) = told.rsplit_once(' ').unwrap();
+    assert_eq!(wrong, "0", "too short, or failed: {told}");
+    for call in calls.split(' ') {
+        let ended: u32 = call.split_once(':').unwrap().0.parse().unwrap();
+        assert!(ended >= 4, "waits that ended, and the longest one: {told}");
+    }
+}
+
+#[test]
 fn stops_are_short_under_eighty_threads() {
     let mut worker = Running::start(&compile("worker", &[]), &["80"]);
     let target = Target::open(worker.pid()).unwrap();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::{
-    FRACTION_BITS, Record, Stack, sched_preempted, sched_sample, sched_task, sched_wait, stack_flags, task_event,
+    FRACTION_BITS, Record, Stack, sched_preempted, sched_sample, sched_task, sched_wait, stack_flags, task_event, text,
     waker_context,
 };
 use transect_bpf_collect::{Lost, MappingEvents, OpenThread, SampledEvent};
@@ -97,6 +97,8 @@ pub(crate) struct SumKey {
     pub stack: StackNumber,
     /// As in the records: see [`transect_bpf_collect::SystemCall::of_record`].
     pub call: u32,
+    /// It is a wait that the walk itself ended: where it stands to be traced, its tracer is the walk.
+    pub by_walk: bool,
 }
 
 /// What waits were for, and who ended them.
@@ -134,6 +136,8 @@ pub(crate) struct Evidence {
     pub files: Vec<MappedFile>,
     /// Stacks that are new.
     pub stacks: Vec<NewStack>,
+    /// Those of them that were too deep: outer calls are missing.
+    pub truncated: Vec<StackNumber>,
     /// Sums.
     pub sums: Vec<(SumKey, Sum)>,
     /// Threads of which something new is known.
@@ -165,6 +169,7 @@ pub(crate) struct Gatherer {
     spaces: AddressSpaces,
     numbers: HashMap<u64, (StackNumber, bool)>,
     stacks: Vec<NewStack>,
+    truncated: Vec<StackNumber>,
     sums: HashMap<SumKey, Sum>,
     /// Stack of each thread's last wait, which what it then waits for a processor belongs to.
     last_waits: HashMap<u32, SumKey>,
@@ -180,6 +185,11 @@ pub(crate) struct Gatherer {
     blind: [(u64, u64); 2],
     /// What such samples of each thread stood for: its next ones stand for that, too.
     owed: HashMap<u32, u64>,
+}
+
+/// Whether a thread of this name is the walk's own.
+pub(super) fn is_walk(name: &str) -> bool {
+    name.starts_with("transect")
 }
 
 /// More are not kept.
@@ -235,6 +245,7 @@ impl Gatherer {
         Evidence {
             files,
             stacks: std::mem::take(&mut self.stacks),
+            truncated: std::mem::take(&mut self.truncated),
             sums: std::mem::take(&mut self.sums).into_iter().collect(),
             tasks: tasks.filter_map(|number| Some((number, self.tasks.get(number)?.clone()))).collect(),
             open,
@@ -293,6 +304,9 @@ impl Gatherer {
         for (depth, address) in stack.user().enumerate() {
             user.push(self.spaces.place(stack.tgid, address, depth > 0, &mut self.files));
         }
+        if stack.flags & stack_flags::TRUNCATED != 0 {
+            self.truncated.push(number);
+        }
         self.stacks.push(NewStack { number, complete: stack.flags & stack_flags::COMPLETE != 0, kernel, user });
     }
 
@@ -305,7 +319,8 @@ impl Gatherer {
     }
 
     fn wait(&mut self, record: &sched_wait) {
-        let key = SumKey { task: record.task, stack: self.number(record.stack), call: record.call };
+        let by_walk = record.waker_context == waker_context::OTHER_TASK && is_walk(&text(&record.waker_comm));
+        let key = SumKey { task: record.task, stack: self.number(record.stack), call: record.call, by_walk };
         let preempted = self.preempted.remove(&record.task).unwrap_or(0);
         let woken_ns = record.slice_runnable_ns.saturating_sub(preempted);
         if record.slice_begin != 0 && record.slice_begin < record.begin && woken_ns > 0 {
@@ -331,13 +346,15 @@ impl Gatherer {
     fn preempted(&mut self, record: &sched_preempted) {
         let ns = record.end.saturating_sub(record.begin);
         *self.preempted.entry(record.task).or_default() += ns;
-        let key = SumKey { task: record.task, stack: self.number(record.stack), call: record.call };
+        let stack = self.number(record.stack);
+        let key = SumKey { task: record.task, stack, call: record.call, by_walk: false };
         self.add(key, Sum { preempted: Times::one(ns), ..Sum::default() });
     }
 
     /// A wait that is under way counts up to now.
     fn wait_so_far(&mut self, task: u32, wait: &sched_wait, last: bool) {
-        let key = SumKey { task, stack: self.number(wait.stack), call: wait.call };
+        // Evidence is taken while the walk holds nobody.
+        let key = SumKey { task, stack: self.number(wait.stack), call: wait.call, by_walk: false };
         let before = self.counted.insert(task, (wait.begin, wait.end)).filter(|(begin, _)| *begin == wait.begin);
         let from = before.map_or(wait.begin, |(_, until)| until);
         let more = Times { count: u64::from(before.is_none()), ..Times::one(wait.end.saturating_sub(from)) };
@@ -391,7 +408,8 @@ impl Gatherer {
             *owed -= taken;
             taken
         });
-        let key = SumKey { task: record.task, stack: self.number(record.stack), call: record.call };
+        let stack = self.number(record.stack);
+        let key = SumKey { task: record.task, stack, call: record.call, by_walk: false };
         // One sample all the same, whatever it stands for: its interval is as wide as that makes it.
         let samples = Times::one(own + owed);
         let critical = Times::one(match self.event {

@@ -1,6 +1,6 @@
 //! From places to functions: what a stack shows of a walk, root first.
 
-use rustc_hash::FxHashMap as HashMap;
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use transect_bpf_collect::{CallOfRecord, SystemCall};
 use transect_call_walk::Function;
 use transect_profile_model::{ComponentId, Space, StackFrame};
@@ -8,7 +8,7 @@ use transect_profile_model::{ComponentId, Space, StackFrame};
 use super::evidence::NewStack;
 use crate::sched::call_stack::StackNumber;
 use crate::sched::kernel_symbols::{
-    SymbolSource, UNNAMED, is_entry_code, is_interrupt, is_scheduler, is_switching, shown,
+    SymbolSource, UNNAMED, is_entry_code, is_interrupt, is_restart, is_scheduler, is_stop, is_switching, shown,
 };
 use crate::sched::mapped_file::{MappedFile, MappedFiles};
 use crate::sched::naming::Naming;
@@ -61,6 +61,8 @@ pub(crate) struct Frames {
     places: HashMap<Place, Vec<PathStep>>,
     /// By number.
     stacks: Vec<Option<NamedStack>>,
+    /// Stacks that were too deep.
+    truncated: HashSet<StackNumber>,
     /// Functions of the kernel below the system call are shown.
     with_kernel: bool,
 }
@@ -72,7 +74,7 @@ struct NamedStack {
     kernel: Vec<PathStep>,
     /// It begins where the program or the thread does.
     complete: bool,
-    /// The walk itself holds the thread there, to set probes.
+    /// A tracer holds the thread there: the walk, to set probes, if it is who lets it go on.
     held: bool,
 }
 
@@ -109,6 +111,7 @@ impl Frames {
             line_numbers: HashMap::from_iter([((String::new(), 0), 0)]),
             places: HashMap::default(),
             stacks: vec![None],
+            truncated: HashSet::default(),
             with_kernel,
         }
     }
@@ -127,22 +130,27 @@ impl Frames {
         }
         self.cut_beginning(&mut user);
         let mut kernel: Vec<PathStep> = Vec::with_capacity(stack.kernel.len());
-        let (mut held, mut switched) = (false, false);
+        let (mut held, mut switched, mut stopped) = (false, false, false);
         for place in &stack.kernel {
             let name = self.naming.kernel_entry(*place).map_or(UNNAMED, |(_, name)| name).to_owned();
             self.naming.hidden += i64::from(name == UNNAMED);
             held |= name == "ptrace_stop";
             switched |= is_scheduler(&name);
+            stopped |= is_stop(&name);
             if is_switching(&name) {
                 // Leaf first: what is below the switch goes, and the switch too.
                 kernel.clear();
             } else if switched && is_interrupt(&name) {
-                // Nobody sleeps in one: on its way back the thread was preempted, in what it had come into.
-                kernel.clear();
-            } else if !is_entry_code(&name) && name != "x64_sys_call" {
+                // Nobody sleeps in one: on its way back the thread was preempted, in what it had come into. Or a signal
+                // stopped it, whatever brought it into the kernel.
+                if !stopped {
+                    kernel.clear();
+                }
+            } else if !is_entry_code(&name) && !is_restart(&name) && name != "x64_sys_call" {
                 let step = self.kernel_step(*place, &name);
-                // One frame stands for a kernel without names.
-                if name != UNNAMED || kernel.last() != Some(&step) {
+                // One frame stands for a kernel without names, and for a system call whose function has several parts.
+                let call = matches!(self.functions[step.function as usize].function, Function::SystemCall { .. });
+                if name != UNNAMED && !call || kernel.last() != Some(&step) {
                     kernel.push(step);
                 }
             }
@@ -160,8 +168,9 @@ impl Frames {
 
     /// The frames of a stack in a system call (as records number it), root first; `None` until the stack has come.
     pub fn path(&mut self, stack: StackNumber, call: u32) -> Option<Vec<PathStep>> {
-        let NamedStack { user, kernel, .. } = self.stacks.get(stack as usize)?.clone()?;
+        let NamedStack { user, mut kernel, .. } = self.stacks.get(stack as usize)?.clone()?;
         let mut path = user;
+        self.name_restarted(&mut kernel, call, &path);
         let entered = kernel.first().map(|step| self.functions[step.function as usize].function);
         let named = matches!(entered, Some(Function::SystemCall { .. } | Function::Exception { .. }));
         let number = match SystemCall::of_record(call) {
@@ -180,12 +189,22 @@ impl Frames {
         Some(path)
     }
 
+    /// Some of the stacks that came were too deep.
+    pub fn add_truncated(&mut self, stacks: &[StackNumber]) {
+        self.truncated.extend(stacks);
+    }
+
+    /// Whether a stack that came was too deep: outer calls are missing.
+    pub fn is_truncated(&self, stack: StackNumber) -> bool {
+        self.truncated.contains(&stack)
+    }
+
     /// Whether a stack that came begins where the program or the thread does.
     pub fn is_complete(&self, stack: StackNumber) -> bool {
         matches!(self.stacks.get(stack as usize), Some(Some(NamedStack { complete: true, .. })))
     }
 
-    /// Whether a stack that came is of a thread that the walk itself holds.
+    /// Whether a stack that came is of a thread that a tracer holds.
     pub fn is_held(&self, stack: StackNumber) -> bool {
         matches!(self.stacks.get(stack as usize), Some(Some(NamedStack { held: true, .. })))
     }
@@ -202,6 +221,24 @@ impl Frames {
         let component = self.functions[step.function as usize].component;
         let component = component.and_then(|id| self.naming.components.get(id as usize));
         component.map_or("", |component| component.path.rsplit('/').next().unwrap_or(""))
+    }
+
+    /// A call that goes on after an interruption is that call, not `restart_syscall`: as it was counted or, where none was,
+    /// as the function is called that made it.
+    fn name_restarted(&mut self, kernel: &mut [PathStep], call: u32, user: &[PathStep]) {
+        let restart = syscalls::Sysno::restart_syscall.id().cast_unsigned();
+        let Some(first) = kernel.first_mut() else { return };
+        if self.functions[first.function as usize].function != (Function::SystemCall { number: restart }) {
+            return;
+        }
+        let counted = match SystemCall::of_record(call) {
+            CallOfRecord::Inside(call) if !call.compat && call.number != restart => Some(call.number),
+            _ => None,
+        };
+        let caller = user.last().map(|leaf| self.functions[leaf.function as usize].name.as_str());
+        if let Some(number) = counted.or_else(|| caller.and_then(called_by)) {
+            *first = self.system_call_step(number);
+        }
     }
 
     fn system_call_step(&mut self, number: u32) -> PathStep {
@@ -380,7 +417,9 @@ const OTHERWISE_NAMED: &[(&str, &str)] = &[
 
 /// Number of the system call whose function has this name.
 fn system_call(name: &str) -> Option<u32> {
-    let bare = name.strip_prefix("__x64_sys_")?;
+    // Where the first function ends in a jump to the next one, only that is on the stack.
+    let bare = ["__x64_sys_", "__do_sys_", "__se_sys_"].iter().find_map(|prefix| name.strip_prefix(prefix))?;
+    let bare = bare.split('.').next().unwrap_or(bare);
     let bare = OTHERWISE_NAMED.iter().find(|(_, function)| *function == bare).map_or(bare, |(call, _)| *call);
     Some(bare.parse::<syscalls::Sysno>().ok()?.id().cast_unsigned())
 }
@@ -391,3 +430,6 @@ pub(crate) fn system_call_function(number: u32) -> Option<String> {
     let other = OTHERWISE_NAMED.iter().find(|(call, _)| *call == name);
     Some(other.map_or(name, |(_, function)| *function).to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,9 +111,12 @@ impl JoinedTree {
                 .collect();
             let mut missing = Vec::new();
             if !frames.is_complete(stack) {
-                // The outermost frames may be no function's.
+                // The outermost frames may be no function's; those of a stack that was merely too deep are.
                 let told = |function| !matches!(function, Function::Kernel { .. } | Function::Exception { .. });
+                let most = if frames.is_truncated(stack) { 1 } else { usize::MAX };
+                // What is inlined is in many functions, of which none is the caller for that.
                 let candidates = shown.iter().enumerate().take_while(|(_, frame)| told(frame.function));
+                let candidates = candidates.filter(|(_, frame)| !frame.inlined).take(most);
                 let known = candidates.filter_map(|(at, frame)| Some((at, self.callers(frame.function)?))).next();
                 missing = match known {
                     Some((at, callers)) => {

@@ -68,6 +68,8 @@ pub(super) struct Knowledge {
     pub lost: Lost,
     /// Stacks and threads for which there was no room.
     pub refused: u64,
+    /// Samples and waits whose stacks were too deep.
+    pub truncated: u64,
     /// Addresses of processes that could not be looked at.
     pub unseen: u64,
     /// Some thread has slept since before it was met: nothing tells where.
@@ -95,6 +97,7 @@ impl Knowledge {
             waits: WaitsSeen::default(),
             lost: Lost::default(),
             refused: 0,
+            truncated: 0,
             unseen: 0,
             sleepers: false,
         }
@@ -109,6 +112,7 @@ impl Knowledge {
         for stack in &evidence.stacks {
             self.frames.add_stack(stack);
         }
+        self.frames.add_truncated(&evidence.truncated);
         self.threads.update(&evidence);
         let unseen = |open: &OpenThread| open.wait.is_none_or(|wait| wait.stack == 0) && open.task.running_ns == 0;
         self.sleepers = evidence.open.iter().any(|open| open.task.blocked_ns > 0 && unseen(open));
@@ -119,12 +123,17 @@ impl Knowledge {
             self.samples += sum.samples.count;
             self.sums.entry(key.task).or_default().entry(*key).or_default().add(sum);
         }
-        let mut new = evidence.sums.clone();
-        new.append(&mut self.pending);
-        // What is missing of a stack is found in others.
+        // What is missing of a stack is found in others: if not in those of this step, maybe in the next one's.
+        let (mut new, waited) = (evidence.sums.clone(), std::mem::take(&mut self.pending));
         new.sort_by_key(|(key, _)| !self.frames.is_complete(key.stack));
+        for (key, sum) in &new {
+            self.truncated += if self.frames.is_truncated(key.stack) { sum.samples.count + sum.waits.count } else { 0 };
+        }
         for (key, sum) in new {
-            self.place(key, sum);
+            self.place(key, sum, last);
+        }
+        for (key, sum) in waited {
+            self.place(key, sum, last || self.frames.is_truncated(key.stack));
         }
         self.calls = std::mem::take(&mut evidence.calls);
         self.waits = std::mem::take(&mut evidence.waits);
@@ -162,7 +171,7 @@ impl Knowledge {
         let sums: Vec<(SumKey, Sum)> =
             self.sums.get(&task).into_iter().flatten().map(|(key, sum)| (*key, *sum)).collect();
         for (key, sum) in sums {
-            self.place(key, sum);
+            self.place(key, sum, self.last);
         }
     }
 
@@ -187,18 +196,19 @@ impl Knowledge {
         tree
     }
 
-    fn place(&mut self, key: SumKey, sum: Sum) {
+    /// Adds to a tree, or to what is pending; `settled`: what is missing of its stack will not be known later.
+    fn place(&mut self, key: SumKey, sum: Sum, settled: bool) {
         if key.stack == NO_STACK {
             return;
         }
-        if self.frames.is_held(key.stack) {
+        if key.by_walk && self.frames.is_held(key.stack) {
             // It is our doing: no time of the program.
             self.held.entry(key.task).or_default().add(SystemCall::of_record(key.call), &sum);
             return;
         }
         let known = self.threads.all().contains_key(&key.task);
         let placed = match self.tree_of_task(key.task) {
-            Some(tree) => self.trees[tree].add(key, &sum, &mut self.frames, self.last),
+            Some(tree) => self.trees[tree].add(key, &sum, &mut self.frames, settled),
             None => known,
         };
         if !placed {
@@ -237,7 +247,7 @@ impl Knowledge {
                     }
                     _ => Stratum::User,
                 };
-                let ours = self.frames.is_held(key.stack);
+                let ours = key.by_walk && self.frames.is_held(key.stack);
                 *thread.woken_ns.entry(stratum).or_default() += if ours { 0.0 } else { sum.runnable.ns };
             }
         }

@@ -9,11 +9,14 @@ pub(super) fn leave_scheduler_out(losses: &mut Vec<Loss>) {
     losses.retain(|loss| !loss.place.starts_with(SCHEDULER));
 }
 
+/// What is above the frames that were taken.
+const TOO_DEEP: &str = "stacks of more than 127 frames, samples and waits: what called the outermost function is taken from \
+                        other stacks, or [unknown]";
 const SCHEDULER: &str = "scheduler";
 
 /// Rows of losses.
 pub(super) fn losses(knowledge: &mut Knowledge, untimed: &[(i32, String)]) -> Vec<Loss> {
-    let (lost, refused, unseen) = (knowledge.lost, knowledge.refused, knowledge.unseen);
+    let (lost, refused, unseen, truncated) = (knowledge.lost, knowledge.refused, knowledge.unseen, knowledge.truncated);
     let full = "the ring buffer was full";
     let naming = knowledge.frames.naming();
     let hidden = "the kernel hides its addresses: functions of the kernel have no names; sysctl kernel.kptr_restrict=1 \
@@ -26,6 +29,7 @@ pub(super) fn losses(knowledge: &mut Knowledge, untimed: &[(i32, String)]) -> Ve
         (LossKind::DroppedEvents, "scheduler: threads", lost.tasks, full),
         (LossKind::DroppedEvents, "scheduler: samples", lost.busy_samples, "taken while the clock was being changed"),
         (LossKind::TruncatedStacks, "walk", refused, "too many different stacks or threads"),
+        (LossKind::TruncatedStacks, "walk", truncated, TOO_DEEP),
         (LossKind::UnresolvedNames, "walk", unseen, "code of processes that ended before it was looked at"),
         (LossKind::UnresolvedNames, "[kernel]", naming.hidden.unsigned_abs(), hidden),
     ];

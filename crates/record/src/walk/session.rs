@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use transect_attach::{AttachError, Target};
 use transect_bpf_collect::SampledEvent;
 use transect_call_walk::{Search, Settings, Unit};
 use transect_profile_model::{Metric, Profile};
@@ -45,6 +46,9 @@ const MAX_STEPS: usize = 100_000;
 /// If privileges or the kernel's help are missing, or there is nothing to walk through. The program is not started then.
 pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) -> Result<WalkOutcome, RecordError> {
     let signals = Signals::watch()?;
+    if let WalkTarget::Running(pid) = settings.target {
+        check(pid, settings)?;
+    }
     let unit = if settings.critical { Unit::Weight } else { Unit::from(settings.metric) };
     let alone = SchedOptions { min_parallelism: Some(0), tables: false, ..SchedOptions::default() };
     let options = SchedOptions {
@@ -97,6 +101,16 @@ pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) ->
     let missing = settings.thread_group.is_some() && knowledge.trees.is_empty();
     let other_groups = missing.then(|| knowledge.threads.groups().into_keys().map(|key| key.name).collect());
     Ok(WalkOutcome { profile, status, timeline, other_groups })
+}
+
+/// Refuses what can't be walked through, before anything is begun: a thread, and a process that another one traces if
+/// functions are to be timed. What else is against timing is told in the end.
+fn check(pid: i32, settings: &WalkSettings) -> Result<(), RecordError> {
+    match Target::open(pid) {
+        Err(error @ AttachError::IsThread { .. }) => Err(error.into()),
+        Err(error @ AttachError::Traced { .. }) if Timers::wants_user(settings) => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// What is walked through, and by what.

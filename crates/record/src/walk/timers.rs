@@ -79,12 +79,17 @@ impl Timers {
 
     /// Timers of the program are not made before they are needed.
     pub fn new(settings: &WalkSettings, kernel: Option<KernelFunctionTimer>) -> Self {
-        let user = times(settings) && settings.space != WalkSpace::Kernel;
+        let user = Timers::wants_user(settings);
         let mut facts = TimingFacts::default();
         if let Some(kernel) = &kernel {
             facts.kernel = kernel.timing();
         }
         Self { user, kernel, of_processes: HashMap::default(), running: None, facts }
+    }
+
+    /// Whether functions of the program are to be timed.
+    pub fn wants_user(settings: &WalkSettings) -> bool {
+        times(settings) && settings.space != WalkSpace::Kernel
     }
 
     /// Whether functions of the program can be timed.

@@ -3,7 +3,7 @@
 use transect_bpf_collect::record::{text, waker_context};
 use transect_call_walk::Tally;
 
-use super::evidence::{WaitKey, WaitsSeen};
+use super::evidence::{WaitKey, WaitsSeen, is_walk};
 use super::frames::Frames;
 use super::knowledge::Knowledge;
 use crate::sched::kind::{KernelWait, UserWait, kind};
@@ -57,8 +57,9 @@ fn woken_by(key: &WaitKey, knowledge: &Knowledge) -> String {
         waker_context::INTERRUPT => "interrupt".to_owned(),
         waker_context::OTHER_TASK => {
             let name: Vec<u8> = key.comm.iter().copied().take_while(|byte| *byte != 0).collect();
+            let name = String::from_utf8_lossy(&name).into_owned();
             // Who lets the program go on after a stop is the walk itself, and no answer.
-            if name.starts_with(b"transect") { String::new() } else { String::from_utf8_lossy(&name).into_owned() }
+            if is_walk(&name) { String::new() } else { name }
         }
         waker_context::TASK => {
             let Some(task) = knowledge.threads.all().get(&key.waker) else { return String::new() };

@@ -130,3 +130,16 @@ fn samples_stand_for_the_time_since_the_last() {
     let samples = sums.get(&(1, OUTSIDE)).map(|sum| sum.samples);
     assert_eq!(samples, Some(Times { count: 3, ns: 11e3, squares: 51e6 }));
 }
+
+#[test]
+fn waits_that_the_walk_ended_are_told_from_those_of_another_tracer() {
+    let ended_by = |name: &str| {
+        let Record::Wait(mut wait) = wait(77, OUTSIDE, None, 0, 10) else { unreachable!() };
+        wait.waker_context = waker_context::OTHER_TASK;
+        wait.waker_comm.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from.cast_signed());
+        let mut gatherer = Gatherer::default();
+        gatherer.accept(&Record::Wait(wait));
+        gatherer.take(Vec::new(), false).sums[0].0.by_walk
+    };
+    assert!(ended_by("transect") && !ended_by("strace"));
+}

@@ -14,6 +14,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import bad_input  # noqa: E402
+import budget  # noqa: E402
 import calls  # noqa: E402
 import emission  # noqa: E402
 import recorded  # noqa: E402
@@ -83,6 +84,7 @@ def main():
         emission.run(build, results)
         bad_input.run(build, results)
         recorded.run(build, results)
+        budget.run(build, results)
         watched.run(build, results)
         calls.run(build, results)
     finally:

@@ -231,6 +231,12 @@ impl Object {
         Some(holding.vaddr.wrapping_add(file_offset.wrapping_sub(holding.file_offset)))
     }
 
+    /// Memory that holds data: virtual address, bytes with those that begin as zero, and where it begins in the file.
+    pub fn data_segments(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
+        let data = self.segments.iter().filter(|segment| !segment.executable);
+        data.map(|segment| (segment.vaddr, segment.memory_size, segment.file_offset))
+    }
+
     /// What has to be added to virtual addresses, if executable memory of this file is mapped at `start` from
     /// `file_offset` on (a line of `/proc/PID/maps`); `None` if no executable segment lies there.
     pub fn load_bias(&self, start: u64, file_offset: u64) -> Option<u64> {

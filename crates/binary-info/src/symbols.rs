@@ -5,6 +5,10 @@ use object::read::elf::SymbolTable as ElfSymbolTable;
 use crate::Object;
 use crate::dynamic::text;
 
+/// Bytes that a symbol without size covers where others are missing: what has none is short assembly, such as musl's
+/// `memset`.
+const STRIPPED_REACH: u64 = 160;
+
 /// What a symbol names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SymbolKind {
@@ -121,13 +125,15 @@ impl SymbolTable {
         Self { entries, ends, complete }
     }
 
-    /// The innermost symbol that covers `vaddr`; one without size reaches to the next symbol.
+    /// The innermost symbol that covers `vaddr`; one without size reaches to the next symbol, and not far where names have
+    /// been stripped: the next one may be functions away.
     pub(crate) fn covering(&self, vaddr: u64) -> Option<Symbol<'_>> {
         let mut index = self.entries.partition_point(|e| e.address <= vaddr).checked_sub(1)?;
         let nearest = index;
         loop {
             let e = &self.entries[index];
-            let covers = if e.size == 0 { index == nearest } else { vaddr - e.address < e.size };
+            let reaches = self.complete || vaddr - e.address < STRIPPED_REACH;
+            let covers = if e.size == 0 { index == nearest && reaches } else { vaddr - e.address < e.size };
             if covers {
                 return Some(Symbol { name: &e.name, address: e.address, size: e.size, kind: e.kind });
             }
@@ -158,4 +164,18 @@ fn preference(entry: &Entry) -> (bool, usize, usize) {
     // Mangled names start with `_Z` or `_R`: that underscore is not the mark of a private alias.
     let mangled = entry.name.starts_with("_Z") || entry.name.starts_with("_R");
     (entry.kind == SymbolKind::Unknown, if mangled { 0 } else { underscores }, entry.name.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_symbol_without_size_does_not_name_what_has_lost_its_name() {
+        let entries = || vec![Entry { address: 0x1000, size: 0, name: "memset".into(), kind: SymbolKind::Function }];
+        let name = |complete, vaddr| SymbolTable::from_ranked(entries(), complete).covering(vaddr).is_some();
+        assert!(name(false, 0x1000) && name(false, 0x1000 + STRIPPED_REACH - 1));
+        assert!(!name(false, 0x1000 + STRIPPED_REACH));
+        assert!(name(true, 0x9000), "all names are there: it is nobody else's");
+    }
 }

@@ -1,5 +1,6 @@
 //! Every subcommand and flag. Help, man pages and completions are made from these declarations alone.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
@@ -95,6 +96,28 @@ pub enum Command {
     Completions(CompletionsArguments),
     /// Write the man pages into a folder.
     Man(ManArguments),
+}
+
+impl Command {
+    /// The program to run and its arguments; empty if the command takes none.
+    fn program(&self) -> &[OsString] {
+        match self {
+            Self::Run(arguments) => &arguments.recording.command,
+            Self::Record(arguments) => &arguments.recording.command,
+            Self::Latency(arguments) => &arguments.command,
+            Self::Criticality(arguments) => &arguments.command,
+            Self::Walk(arguments) => &arguments.command,
+            Self::Influence(arguments) => &arguments.command,
+            _ => &[],
+        }
+    }
+
+    /// What stands for a program but is an option that the command does not know: everything from the program on is the
+    /// program's, so a slip in front of it would be run.
+    pub fn unknown_option(&self) -> Option<String> {
+        let first = self.program().first()?.to_string_lossy();
+        (first.len() > 1 && first.starts_with('-')).then(|| first.into_owned())
+    }
 }
 
 /// Parses a share of run time, `3%` or `0.03`.

@@ -18,7 +18,7 @@
 //! sort = "self"
 //! ```
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -88,8 +88,15 @@ pub fn load() -> Result<Config, Failure> {
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             Ok(Config::default())
         }
+        // Nobody knows whether it is there: the home is another user's, as after setpriv and in cron jobs.
+        Err(_) if is_out_of_reach(&path) => Ok(Config::default()),
         Err(error) => Err(config(error.to_string())),
     }
+}
+
+/// True if a folder on the way to the file may not be searched, so that the file can't even be looked for.
+fn is_out_of_reach(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// Where the file belongs.

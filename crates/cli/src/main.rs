@@ -49,6 +49,10 @@ fn main() -> ExitCode {
 /// Runs the subcommand and gives the exit status: the profiled program's own for `run`, `record`, `latency`,
 /// `criticality` and `walk`, else 0.
 fn dispatch(cli: Cli) -> Result<u8, Failure> {
+    if let Some(option) = cli.command.unknown_option() {
+        let why = format!("unknown option '{option}'; a program whose name begins so is run as ./{option}");
+        return Err(Failure::Usage(why));
+    }
     let config = config::load()?;
     match cli.command {
         Command::Run(arguments) => record::run(&arguments, &config),

@@ -31,6 +31,9 @@ pub struct Frame {
     pub cookie: AtomicU64,
 }
 
+/// In [`Globals::tid_offset`]: threads ask the kernel for their numbers, until one of them has a control block. The sign.
+pub const NO_THREAD_POINTER: u64 = 1 << 63;
+
 /// What the handlers need, one per image; all zero until [`Globals::set`].
 #[repr(C, align(64))]
 pub struct Globals {
@@ -54,7 +57,7 @@ pub struct Globals {
     pub scopes: AtomicU64,
     /// Address of the memory file of region events, 0 until [`crate::region`] is to be used. Set by itself, later.
     pub regions: AtomicU64,
-    /// Offset of a thread's number behind the thread pointer (`fs:[0]`).
+    /// Offset of a thread's number behind the thread pointer (`fs:[0]`); with [`NO_THREAD_POINTER`] while there may be none.
     pub tid_offset: AtomicU64,
     /// Code of another agent that is told of region sites by [`crate::Handler::RegionAndFlows`]; set by itself, before sites
     /// with that handler are installed.

@@ -7,7 +7,7 @@ use transect_event_abi::probe_arena::SiteRecord;
 use transect_region_ring::{Arena, Owner, Room, syscall};
 
 use crate::descriptor::Descriptor;
-use crate::frame::transect_probe_globals;
+use crate::frame::{NO_THREAD_POINTER, transect_probe_globals};
 
 /// Called before the event of a thread that has no ring yet, or whose ring is to be looked at. Gives the ring's address,
 /// or 0 if the event is not to be written.
@@ -23,6 +23,7 @@ pub extern "C" fn look(descriptor: &Descriptor) -> u64 {
         return 0;
     }
     let owner = Owner { tid: syscall::thread_id(), pid: syscall::process_id(), image: 0 };
+    note_thread_pointer(owner.tid);
     let Some(ring) = arena.ring_of(owner) else { return 0 };
     match arena.look(ring) {
         Room::Some => core::ptr::from_ref(ring) as u64,
@@ -31,6 +32,26 @@ pub extern "C" fn look(descriptor: &Descriptor) -> u64 {
             switch_off(descriptor);
             0
         }
+    }
+}
+
+/// Lets the handler read threads' numbers itself once this thread, whose number is `tid`, can be seen to have it in its
+/// control block.
+fn note_thread_pointer(tid: i32) {
+    let offset = transect_probe_globals.tid_offset.load(Relaxed);
+    if offset & NO_THREAD_POINTER == 0 {
+        return;
+    }
+    let (pointer, place) = (syscall::thread_pointer(), offset & !NO_THREAD_POINTER);
+    // SAFETY: what a thread pointer leads to is mapped; where its first word points to itself (x86-64 psABI) there is a
+    // libc's control block, in which the controller has said that the number is.
+    let known = pointer != 0
+        && unsafe {
+            (pointer as *const u64).read_unaligned() == pointer
+                && (pointer.wrapping_add(place) as *const i32).read_unaligned() == tid
+        };
+    if known {
+        transect_probe_globals.tid_offset.store(place, Relaxed);
     }
 }
 

@@ -97,6 +97,9 @@ pub struct FeatureRegion {
     pub method: Option<RegionMethod>,
 }
 
+/// How [`FeatureRegion::irregular`] begins where a site would cost more than the loop that it lies in: samples see the region.
+pub const HOT_LOOP: &str = "hot loop";
+
 /// How a number was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -118,6 +118,11 @@ pub enum RecordError {
     /// Regions of an object can't be read.
     #[error(transparent)]
     Region(#[from] transect_feature_region::RegionError),
+    /// The program that is launched has no regions; it may start one that has.
+    #[error(
+        "{0}; a command that starts such a program (env, timeout, a test) is recorded with --feature-method probe or sample"
+    )]
+    UnmarkedCommand(transect_feature_region::RegionError),
     /// No object of the program has feature regions.
     #[error(
         "no object that {program} has loaded has feature regions; build it with transect-cc and a feature model \
@@ -126,6 +131,21 @@ pub enum RecordError {
     NoRegions {
         /// The program.
         program: String,
+    },
+    /// Objects have regions, but the method does not see their sites.
+    #[error(
+        "{object} was built with TRANSECT_SITES={sites}, which --feature-method {method} does not see; {instead}, or build \
+         it with TRANSECT_SITES=probe or trace"
+    )]
+    OtherSites {
+        /// The object.
+        object: PathBuf,
+        /// How its sites were built.
+        sites: &'static str,
+        /// The method.
+        method: &'static str,
+        /// What sees them.
+        instead: &'static str,
     },
     /// The file that says which regions are on can't be used.
     #[error("the selection {path} can't be read: {reason}; it has a line `feature NAME` or `region N` for each")]

@@ -75,6 +75,15 @@ pub fn thread_id() -> i32 {
     unsafe { call(186, 0, 0, 0, 0, 0, 0) as i32 }
 }
 
+/// This thread's thread pointer; 0 if it has none.
+pub fn thread_pointer() -> u64 {
+    const GET_FS: u64 = 0x1003;
+    let mut pointer = 0u64;
+    // SAFETY: the kernel writes eight bytes.
+    unsafe { call(158, GET_FS, &raw mut pointer as u64, 0, 0, 0, 0) };
+    pointer
+}
+
 /// This thread's name.
 pub fn thread_name() -> [u64; 2] {
     let mut name = [0u64; 2];

@@ -17,7 +17,8 @@ pub struct FeatureArguments {
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
     pub pid: Option<i32>,
     /// End after this time [default: when the process ends, or at Ctrl-C]
-    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration, requires = "pid")]
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration, requires = "pid",
+        conflicts_with = "command")]
     pub duration: Option<Duration>,
     /// How regions are observed: by events that are compiled in (trace), by probes in the running program, by USDT probes
     /// of the kernel, or by stack samples; auto: trace where it is compiled in, else probe

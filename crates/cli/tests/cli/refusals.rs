@@ -99,3 +99,29 @@ fn top_of_a_stranger() {
     let message = predicate::str::contains("process 1 ");
     sandbox.transect(&["top", "1"]).assert().code(1).stdout("").stderr(message);
 }
+
+#[test]
+fn an_unknown_option_is_not_run_as_a_program() {
+    let sandbox = Sandbox::new();
+    for command in ["run", "record", "latency", "criticality", "walk"] {
+        let message = predicate::str::contains("unknown option '--treshold'");
+        sandbox.transect(&[command, "--treshold", "10%", "--", "true"]).assert().code(2).stdout("").stderr(message);
+    }
+    assert!(sandbox.names().is_empty());
+}
+
+#[test]
+fn a_thread_is_told_from_a_process() {
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let thread = std::thread::spawn(move || {
+        tell.send(rustix::thread::gettid().as_raw_nonzero().get()).unwrap();
+        let _ = wait.recv();
+    });
+    let tid = told.recv().unwrap().to_string();
+    let message = format!("{tid} is a thread of process {}", std::process::id());
+    let sandbox = Sandbox::new();
+    sandbox.transect(&["walk", "-p", &tid]).assert().failure().stdout("").stderr(predicate::str::contains(message));
+    drop(end);
+    thread.join().unwrap();
+}

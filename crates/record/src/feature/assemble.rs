@@ -8,6 +8,8 @@ use transect_profile_model::{
 use super::choice::Choice;
 use super::fold::{NONE, ThreadFold};
 use super::reader::Collected;
+use super::sampling::SampledBeside;
+use super::silent_regions::{self, Told};
 use crate::clock::Clock;
 use crate::machine;
 
@@ -27,6 +29,8 @@ pub struct Facts<'a> {
     pub event_ticks: f64,
     /// Sites switched on; `None`: all there are.
     pub sites: Option<u64>,
+    /// Samples of regions that tell nothing by events.
+    pub beside: Option<SampledBeside>,
     /// Exit status of the launched process.
     pub status: Option<i32>,
     /// What else is known to be missing.
@@ -55,17 +59,21 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
     let wall_ns = facts.clock.elapsed_ns();
     let mut feature = FeatureTables::default();
     let components = components(&facts.collected, &mut feature);
-    for region in feature.regions.iter_mut().filter(|region| region.sites > 0) {
-        region.method = Some(facts.method);
+    let beside = facts.beside.as_ref().map(|_| RegionMethod::Sample);
+    for region in &mut feature.regions {
+        region.method = match region.sites {
+            1.. => Some(facts.method),
+            _ => beside.filter(|_| silent_regions::is_hot_loop(region.irregular.as_deref())),
+        };
+    }
+    for hot in &facts.collected.off {
+        feature.regions[hot.region as usize].method = beside;
     }
     for object in facts.collected.catalog.objects.iter().filter(|_| !facts.choices.is_empty()) {
         let unwanted = |region: &u32| !facts.choices.iter().any(|choice| choice.wants(&object.table, *region));
         for region in (0..object.table.regions.len() as u32).filter(unwanted) {
             feature.regions[(object.first_region + region) as usize].method = None;
         }
-    }
-    for hot in &facts.collected.off {
-        feature.regions[hot.region as usize].method = None;
     }
     let processes: Vec<Process> = facts
         .collected
@@ -85,6 +93,7 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
     let mut threads = Vec::new();
     // By thread and node of its tree: the row.
     let mut rows: Vec<Vec<u32>> = Vec::new();
+    let mut roots = Vec::new();
     for (number, facts_of) in facts.collected.threads.iter().enumerate() {
         let end = facts_of.end.unwrap_or(facts_of.start);
         let main = facts.collected.processes.get(facts_of.process).is_some_and(|process| process.pid == facts_of.tid);
@@ -106,6 +115,7 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
         // Of which no switch was told, it has slept.
         let slept = facts.collected.switches.map(|_| 0);
         let fold = facts_of.fold.as_ref();
+        roots.push(feature.nodes.len() as u32);
         rows.push(tree(fold, number as u32, (thread.wall_ns, slept), facts.method, &scale, &mut feature));
         threads.push(thread);
     }
@@ -120,6 +130,10 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
             })
         })
         .collect();
+    let told = facts
+        .beside
+        .as_ref()
+        .map(|sampled| silent_regions::divide(&mut feature, &roots, &facts.collected, facts.clock, sampled));
     let lifetimes: i64 = threads.iter().map(|thread: &Thread| thread.wall_ns).sum();
     let events_ns = facts.collected.events as f64 * facts.event_ticks / scale.rate;
     let loss = loss(&mut facts, left_out);
@@ -136,7 +150,7 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
             wall_ns,
             started_unix_ns: facts.clock.started_unix_ns,
             exit_status: facts.status,
-            feature: Some(session(&facts, &scale)),
+            feature: Some(session(&facts, told.unwrap_or_default(), &scale)),
             ..Meta::new(
                 machine::here(),
                 ClockFacts {
@@ -215,29 +229,36 @@ fn tree(
         feature.nodes.push(row(Some(parent), Some(node.region), Some(node.entries as i64), exclusive_ns, cpu_ns));
         next.extend(&children[number as usize]);
     }
-    // Rounding, too: all rows add up to the thread's lifetime.
+    // Rounding, too: all rows add up to the thread's lifetime. Who has never been outside has nothing to round there.
+    if rest < 0
+        && let Some(longest) = feature.nodes[root as usize + 1..].iter_mut().max_by_key(|node| node.exclusive_ns)
+    {
+        longest.exclusive_ns += rest;
+        (longest.exclusive_ns_low, longest.exclusive_ns_high) = (longest.exclusive_ns, longest.exclusive_ns);
+        rest = 0;
+    }
     let root = &mut feature.nodes[root as usize];
     (root.exclusive_ns, root.exclusive_ns_low, root.exclusive_ns_high) = (rest, rest, rest);
     root.cpu_ns = on_processor(rest, nodes[top].off_ticks);
     rows
 }
 
-fn session(facts: &Facts<'_>, scale: &Scale) -> FeatureSession {
+fn session(facts: &Facts<'_>, told: Told, scale: &Scale) -> FeatureSession {
     let collected = &facts.collected;
     let units = || collected.catalog.objects.iter().flat_map(|object| &object.table.units);
     let sum = |value: fn(&super::task_list::ThreadFacts) -> u64| collected.threads.iter().map(value).sum::<u64>();
     FeatureSession {
-        methods: vec![facts.method],
-        sample_hz: 0,
+        methods: std::iter::once(facts.method).chain(facts.beside.as_ref().map(|_| RegionMethod::Sample)).collect(),
+        sample_hz: facts.beside.as_ref().map_or(0, |sampled| sampled.hertz.into()),
         implicit: units().next().map_or(ImplicitFlow::default(), |unit| unit.implicit),
         builds: collected.catalog.objects.iter().map(|object| format!("{:016x}", object.table.build())).collect(),
         model: units().next().map_or_else(String::new, |unit| format!("{:016x}", unit.model)),
         events: collected.events as i64,
-        dropped: (sum(|thread| thread.dropped) + collected.refused + collected.lost) as i64,
+        dropped: (sum(|thread| thread.dropped + thread.interrupted) + collected.refused + collected.lost) as i64,
         blocked: sum(|thread| thread.waited) as i64,
         sites: facts.sites.unwrap_or(collected.catalog.sites.len() as u64) as i64,
-        samples: 0,
-        untranslated: 0,
+        samples: told.samples as i64,
+        untranslated: told.untold as i64,
         event_ns: facts.event_ticks / scale.rate,
     }
 }
@@ -257,6 +278,12 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
             place(),
             thread.dropped,
             "its ring of region events was full (--region-overflow block waits instead)",
+        );
+        add(
+            LossKind::DroppedEvents,
+            place(),
+            thread.interrupted,
+            "a signal handler has interrupted the thread in the middle of them, and has not returned (siglongjmp)",
         );
         let Some(unfitting) = thread.fold.as_ref().map(ThreadFold::unfitting) else { continue };
         add(LossKind::DroppedEvents, place(), unfitting.unmatched, "ends of regions whose begin was not seen");
@@ -300,9 +327,13 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
     for hot in &collected.off {
         let Some((object, number)) = collected.catalog.region(hot.region) else { continue };
         let share = hot.share * 100.0;
+        let then = match &facts.beside {
+            Some(sampled) => format!("its time from then on is by {} samples a second", sampled.hertz),
+            None => "counts and times are those until then".to_owned(),
+        };
         let reason = format!(
-            "its events took {share:.1} % of the time, more than --overhead allows: switched off, counts and times are \
-             those until then (--feature-method probe keeps all sites on)"
+            "its events took {share:.1} % of the time, more than --overhead allows: switched off, {then} \
+             (--feature-method probe keeps all sites on)"
         );
         let place = format!("region {number} of {}", collected.catalog.objects[object].path);
         add(LossKind::RefusedSites, place, 1, &reason);
@@ -311,7 +342,9 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         add(LossKind::RefusedSites, path.clone(), 1, why);
     }
     for object in &collected.catalog.objects {
-        for region in object.table.regions.iter().filter(|region| region.irregular.is_some()) {
+        let seen = |why: Option<&str>| facts.beside.is_some() && silent_regions::is_hot_loop(why);
+        let lost = object.table.regions.iter().filter(|region| !seen(region.irregular.as_deref()));
+        for region in lost.filter(|region| region.irregular.is_some()) {
             let reason = region.irregular.as_deref().unwrap_or_default();
             add(LossKind::RefusedSites, format!("region {} of {}", region.number, object.path), 1, reason);
         }

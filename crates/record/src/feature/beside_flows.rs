@@ -16,6 +16,7 @@ use super::event_cost::event_ticks;
 use super::outer_number::own_number;
 use super::reader::{Collected, News, Reader};
 use super::region_file::RegionFile;
+use super::sampling::BesideSamples;
 use super::session::{words, written_by_program};
 use super::settings::FeatureSettings;
 use crate::RecordError;
@@ -59,6 +60,9 @@ pub struct Trace<'a> {
     command: Vec<String>,
     event_ticks: f64,
     file: Arc<RegionFile>,
+    /// Samples a second, if there are to be some.
+    sample_hz: Option<u32>,
+    samples: Option<BesideSamples>,
     /// Once the process exists: until then no thread of ours may be started.
     reader: Option<Reader>,
 }
@@ -66,7 +70,10 @@ pub struct Trace<'a> {
 impl<'a> Trace<'a> {
     fn start(settings: &FeatureSettings, command: &[OsString], clock: &'a Clock) -> Result<Self, RecordError> {
         let file = Arc::new(RegionFile::create(settings.overflow)?);
-        Ok(Self { clock, command: words(command), event_ticks: event_ticks(), file, reader: None })
+        // Who names the method wants events.
+        let sample_hz = settings.method.is_none().then_some(settings.sample_hz);
+        let command = words(command);
+        Ok(Self { clock, command, event_ticks: event_ticks(), file, sample_hz, samples: None, reader: None })
     }
 
     /// What the program must find in its environment.
@@ -82,6 +89,7 @@ impl<'a> Trace<'a> {
         let reader = Reader::start(None)?;
         reader.tell(News::File(self.file.clone()));
         reader.hear_threads(pid);
+        self.samples = self.sample_hz.and_then(|hertz| BesideSamples::start(pid, hertz));
         reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
         self.reader = Some(reader);
         Ok(())
@@ -97,6 +105,7 @@ impl<'a> Trace<'a> {
     /// # Errors
     /// If nothing that ran has regions.
     pub fn finish(self, status: i32) -> Result<FeatureRows, RecordError> {
+        let beside = self.samples.and_then(BesideSamples::finish);
         let collected = self.reader.ok_or(RecordError::Ended)?.finish()?;
         if collected.catalog.objects.is_empty() && collected.catalog.unreadable.is_empty() {
             return Err(RecordError::NoRegions { program: self.command.into_iter().next().unwrap_or_default() });
@@ -109,6 +118,7 @@ impl<'a> Trace<'a> {
             choices: Vec::new(),
             event_ticks: self.event_ticks,
             sites: None,
+            beside,
             status: Some(status),
             loss: Vec::new(),
         }))

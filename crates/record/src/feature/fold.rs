@@ -56,6 +56,15 @@ struct Open {
     since: u64,
 }
 
+/// What a child of fork begins in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Inherited {
+    /// Regions that are open, outermost first, with the stack pointers of their begins.
+    pub open: Vec<(RegionNumber, u64)>,
+    /// There may be others, which had begun before the recording.
+    pub midway: bool,
+}
+
 /// A stay in a region, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stay {
@@ -79,6 +88,8 @@ pub struct ThreadFold {
     now: u64,
     /// Regions may have been open when it was first looked at.
     midway: bool,
+    /// Nodes that it was forked with.
+    inherited: Option<usize>,
     presence: Presence,
     unfitting: Unfitting,
 }
@@ -96,6 +107,7 @@ impl ThreadFold {
             start,
             now: start,
             midway,
+            inherited: None,
             presence,
             unfitting: Unfitting::default(),
         }
@@ -106,6 +118,54 @@ impl ThreadFold {
     pub fn off_before(mut self, ticks: u64) -> Self {
         self.nodes[0].off_ticks += ticks;
         self
+    }
+
+    /// Events of regions have been folded.
+    pub fn is_used(&self) -> bool {
+        self.nodes.len() > 1 + self.inherited.unwrap_or(0) || self.now > self.start
+    }
+
+    /// It was held until then. Of use only before its first event.
+    pub fn begins_at(&mut self, ticks: u64) {
+        self.presence.pass(ticks, false);
+        self.nodes[self.root as usize].off_ticks = 0;
+        (self.start, self.now) = (ticks, ticks);
+    }
+
+    /// The regions that it is in, and was in at `ticks`: a child that was forked then begins there.
+    pub fn inside_at(&self, ticks: u64) -> Inherited {
+        let then = self.open.iter().take_while(|open| open.since <= ticks);
+        Inherited { open: then.map(|open| (open.region, open.stack)).collect(), midway: self.midway }
+    }
+
+    /// It was forked in these regions, which are no entries of its own. Nothing if that was known, or is known too late.
+    pub fn inherit(&mut self, from: &Inherited) {
+        if self.inherited.is_some() || self.is_used() {
+            return;
+        }
+        for &(region, stack) in &from.open {
+            let node = self.child(region);
+            self.open.push(Open { region, stack, node, since: self.start });
+            self.node = node;
+        }
+        self.inherited = Some(self.nodes.len() - 1);
+        self.midway = from.midway;
+    }
+
+    /// It becomes another program, which is in none of its regions.
+    pub fn leave_all(&mut self, ticks: u64, stays: &mut impl FnMut(Stay)) {
+        if !self.open.is_empty() {
+            self.pass(ticks);
+        }
+        while !self.open.is_empty() {
+            self.close(stays);
+        }
+        self.midway = false;
+    }
+
+    /// It can't have been in regions when it was first looked at.
+    pub fn begins_outside(&mut self) {
+        self.midway = false;
     }
 
     /// Ticks of its last event.
@@ -143,6 +203,11 @@ impl ThreadFold {
     /// What did not fit so far.
     pub fn unfitting(&self) -> Unfitting {
         self.unfitting
+    }
+
+    /// Stack pointer of the frame that has begun the innermost open region.
+    pub fn innermost_stack(&self) -> Option<u64> {
+        self.open.last().map(|open| open.stack)
     }
 
     /// Regions that are open, outermost first.

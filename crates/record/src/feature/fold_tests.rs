@@ -291,3 +291,25 @@ fn time_off_the_processor_is_that_of_the_stack_that_had_it() {
     let off: Vec<_> = thread.nodes().iter().map(|node| (node.region, node.ticks, node.off_ticks)).collect();
     assert_eq!(off, [(NONE, 50, 5 + 30), (0, 50, 25)]);
 }
+
+#[test]
+fn a_child_of_fork_begins_in_the_regions_of_its_parent() {
+    let keep = &mut |_: Stay| ();
+    let mut parent = ThreadFold::new(0, false, Presence::unheard());
+    parent.begin(10, 0, 1000, &parents(), keep);
+    parent.begin(20, 1, 1000, &parents(), keep);
+    let mut child = ThreadFold::new(30, true, Presence::unheard());
+    child.inherit(&parent.inside_at(30));
+    assert!(!child.is_used());
+    // What the parent does later is its own.
+    parent.begin(40, 2, 1000, &parents(), keep);
+    assert_eq!(parent.inside_at(30).open, [(0, 1000), (1, 1000)]);
+    child.end(50, 1, 1000, keep);
+    assert_eq!(child.open_regions().collect::<Vec<_>>(), [0]);
+    // Another one goes on as another program.
+    child.leave_all(70, keep);
+    child.finish(100, keep);
+    let of = |region| child.nodes().iter().find(|node| node.region == region).map(|node| (node.entries, node.ticks));
+    assert_eq!((of(1), of(0), of(NONE)), (Some((0, 20)), Some((0, 20)), Some((0, 30))));
+    assert_eq!(child.unfitting(), Unfitting::default());
+}

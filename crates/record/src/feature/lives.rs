@@ -12,8 +12,17 @@ use crate::clock::monotonic_ns;
 /// What happened to a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LifeChange {
+    /// It is the first thread of a process that was forked.
+    Forked {
+        /// Process that did.
+        parent: i32,
+        /// Its thread.
+        by: i32,
+    },
     /// It was made.
     Began,
+    /// Its process runs another program.
+    Replaced,
     /// It came to a processor.
     Runs,
     /// It left its processor.
@@ -49,18 +58,13 @@ impl Lives {
     pub fn read(&mut self, last: bool, mut each: impl FnMut(i32, i32, LifeChange, u64)) {
         // One processor is read after the other. What happens meanwhile may be seen of a later one only: it waits.
         let horizon = if last { u64::MAX } else { monotonic_ns() };
-        let Self { events, waiting, processes, lost, .. } = self;
+        let Self { events, waiting, lost, .. } = self;
         events.read(|record| {
             let first = record.tgid == record.tid;
             let change = match record.seen {
-                Seen::Born { parent } if first => {
-                    if processes.contains(&parent) {
-                        processes.insert(record.tgid);
-                    }
-                    // A child's first thread comes with its process.
-                    return;
-                }
+                Seen::Born { parent, by } if first => LifeChange::Forked { parent, by },
                 Seen::Born { .. } => LifeChange::Began,
+                Seen::Named { program: true, .. } => LifeChange::Replaced,
                 Seen::Runs => LifeChange::Runs,
                 Seen::Stops { .. } => LifeChange::Stops,
                 Seen::Ended => LifeChange::Ended,
@@ -77,6 +81,14 @@ impl Lives {
         let ready = waiting.partition_point(|record| record.0 <= horizon);
         let ticks = self.clocks.ticks();
         for (time, pid, tid, change) in self.waiting.drain(..ready) {
+            if let LifeChange::Forked { parent, .. } = change {
+                // A stranger's child may have the number of one that is gone.
+                if self.processes.contains(&parent) {
+                    self.processes.insert(pid);
+                } else {
+                    self.processes.remove(&pid);
+                }
+            }
             if self.processes.contains(&pid) {
                 each(pid, tid, change, ticks(time));
             }

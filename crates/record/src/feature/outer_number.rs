@@ -1,7 +1,7 @@
 //! Processes and threads write the numbers under which they know themselves; in a pid namespace of their own the recorder
 //! knows them by others.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -21,6 +21,8 @@ pub struct OuterNumbers {
     processes: HashMap<(i32, u64), i32>,
     /// Programs that were met in the recorder's own namespace: so are the children of fork that are gone already.
     here: HashSet<u64>,
+    /// Children of fork, and their images, that were gone when their own numbers were looked for, in the order of their forks.
+    gone: VecDeque<(i32, u64)>,
 }
 
 impl OuterNumbers {
@@ -28,6 +30,17 @@ impl OuterNumbers {
     pub fn note(&mut self, own: i32, pid: i32) {
         if own != pid {
             self.processes.insert((own, 0), pid);
+        }
+    }
+
+    /// A process was forked, by one that runs the program with these random bytes.
+    pub fn forked(&mut self, child: i32, image: u64) {
+        if image == 0 || self.here.contains(&image) {
+            return;
+        }
+        match inside(child).and_then(|numbers| numbers.last().copied()) {
+            Some(own) => drop(self.processes.insert((own, image), child)),
+            None => self.gone.push_back((child, image)),
         }
     }
 
@@ -47,12 +60,21 @@ impl OuterNumbers {
             return known;
         }
         let is_here = image != 0 && fits(pid, image) && inside(pid).is_some_and(|numbers| numbers.len() == 1);
-        let found = if is_here || self.here.contains(&image) { pid } else { elsewhere(pid, image).unwrap_or(pid) };
+        let found = if is_here || self.here.contains(&image) {
+            pid
+        } else {
+            elsewhere(pid, image).or_else(|| self.take_gone(image)).unwrap_or(pid)
+        };
         if is_here {
             self.here.insert(image);
         }
         self.processes.insert((pid, image), found);
         found
+    }
+
+    fn take_gone(&mut self, image: u64) -> Option<i32> {
+        let first = self.gone.iter().position(|&(_, of)| of == image)?;
+        self.gone.remove(first).map(|(child, _)| child)
     }
 
     /// The thread that a ring belongs to; `process` is its process.

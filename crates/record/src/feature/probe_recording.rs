@@ -17,9 +17,11 @@ use super::beside_flows::FeatureRows;
 use super::budget::Budget;
 use super::choice::Choice;
 use super::event_cost::event_ticks;
+use super::heat::Wake;
 use super::outer_number::own_number;
 use super::probed::{ProbedProcess, Wishes};
 use super::reader::{News, Reader};
+use super::sampling::BesideSamples;
 use super::selection::Selection;
 use super::session::words;
 use super::settings::{FeatureOutcome, FeatureSettings};
@@ -35,6 +37,9 @@ const TICK: Duration = Duration::from_millis(10);
 /// How often it is looked whether a process that we are not the parent of has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// So long after the last region was found too hot the jumps of all of them are taken out, in one stop.
+const SETTLED: Duration = Duration::from_millis(15);
+
 /// Everything that is under way.
 struct Recording<'a> {
     settings: &'a FeatureSettings,
@@ -47,6 +52,12 @@ struct Recording<'a> {
     event_ticks: f64,
     reader: Reader,
     processes: Vec<ProbedProcess>,
+    /// Regions that were too hot: path of the object, number there.
+    hot: Vec<(String, u32)>,
+    /// Sees what they take from then on, and what has no sites.
+    beside: Option<BesideSamples>,
+    /// Their jumps are to be taken out then.
+    settled: Option<Instant>,
     command: Vec<String>,
     sites: u64,
     any_regions: bool,
@@ -58,7 +69,7 @@ struct Recording<'a> {
 /// Launches a program and records it to its end.
 pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Result<FeatureOutcome, RecordError> {
     let clock = Clock::start();
-    let mut recording = Recording::new(settings, &clock, false)?;
+    let mut recording = Recording::new(settings, &clock, false, Box::new(waker_of_launch()))?;
     recording.command = words(command);
     let status = recording.run(Launch::start(command, follow)?)?;
     let status = Some(shell_status(status));
@@ -77,7 +88,7 @@ pub fn launch_beside_flows(
 ) -> Result<(ExitStatus, u64, FeatureRows), RecordError> {
     // Other threads of ours have it blocked: the launch waits for it here, and the program begins without that.
     let _ = nix::sys::signal::SigSet::from(nix::sys::signal::Signal::SIGCHLD).thread_unblock();
-    let mut recording = Recording::new(settings, clock, true)?;
+    let mut recording = Recording::new(settings, clock, true, Box::new(waker_of_launch()))?;
     recording.command = words(command);
     let launch = Launch::start_in(command, Some(environment), follow)?;
     started(launch.pid());
@@ -93,9 +104,10 @@ pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) 
         signal_hook::flag::register(signal, enough.clone()).map_err(RecordError::system("watch signals"))?;
     }
     let clock = Clock::start();
-    let mut recording = Recording::new(settings, &clock, false)?;
     let controller = std::thread::current();
-    recording.begin(Target::open(pid)?, true, move || controller.unpark())?;
+    let wake = move || controller.unpark();
+    let mut recording = Recording::new(settings, &clock, false, Box::new(wake.clone()))?;
+    recording.begin(Target::open(pid)?, true, wake)?;
     recording.command = recording.processes.first().map(|process| process.command.clone()).unwrap_or_default();
     let end = duration.map(|duration| Instant::now() + duration);
     let mut looked = Instant::now();
@@ -115,18 +127,15 @@ pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) 
 }
 
 impl<'a> Recording<'a> {
-    fn new(settings: &'a FeatureSettings, clock: &'a Clock, with_flows: bool) -> Result<Self, RecordError> {
+    /// `wake` ends the wait between two ticks.
+    fn new(settings: &'a FeatureSettings, clock: &'a Clock, with_flows: bool, wake: Wake) -> Result<Self, RecordError> {
         let agent = find_beside(PROBE_AGENT_FILE)?;
         let event_ticks = event_ticks();
         // Who names the method wants all there is.
-        let budget =
-            settings.method.is_none().then(|| Budget { share: settings.budget, event_ns: event_ticks / clock.rate() });
+        let budget = Budget { share: settings.budget, event_ns: event_ticks / clock.rate() };
+        let budget = settings.method.is_none().then_some((budget, wake));
         let mut selection = settings.selection.clone().map(Selection::new);
-        let choice = match selection.as_mut().and_then(|selection| Some((selection.changed()?, selection.name()))) {
-            None => Choice::of(settings),
-            Some((Ok(choice), _)) => choice,
-            Some((Err(reason), path)) => return Err(RecordError::Selection { path, reason }),
-        };
+        let choice = selection.as_mut().map_or_else(|| Ok(Choice::of(settings)), Selection::first)?;
         Ok(Self {
             settings,
             choices: vec![choice.clone()],
@@ -137,6 +146,9 @@ impl<'a> Recording<'a> {
             event_ticks,
             reader: Reader::start(budget)?,
             processes: Vec::new(),
+            hot: Vec::new(),
+            beside: None,
+            settled: None,
             command: Vec::new(),
             sites: 0,
             any_regions: false,
@@ -151,7 +163,7 @@ impl<'a> Recording<'a> {
             match launch.next(Some(TICK))? {
                 LaunchEvent::Nothing => {}
                 LaunchEvent::Image(target) => self.image(&mut launch, target)?,
-                LaunchEvent::Forked { parent, child } => self.forked(parent, child),
+                LaunchEvent::Forked { parent, thread, child, at } => self.forked((parent, thread), child, at),
                 LaunchEvent::Ended { pid, status } => {
                     self.ended(pid);
                     if pid == launch.pid() {
@@ -168,6 +180,10 @@ impl<'a> Recording<'a> {
     /// Switches the sites of a process on.
     fn begin(&mut self, target: Target, midway: bool, wake: impl Fn() + Send + 'static) -> Result<(), RecordError> {
         let pid = target.pid();
+        // Who names the method wants events.
+        if self.processes.is_empty() && self.settings.method.is_none() && self.beside.is_none() {
+            self.beside = BesideSamples::start(pid, self.settings.sample_hz);
+        }
         let wishes = Wishes {
             overflow: self.settings.overflow,
             choice: &self.choice,
@@ -179,8 +195,16 @@ impl<'a> Recording<'a> {
             self.reader.hear_threads(pid);
         }
         self.reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
-        self.reader.look(pid);
+        if midway {
+            self.reader.look(pid);
+        } else {
+            self.reader.look_before_it_runs(pid);
+        }
         self.reader.tell(News::File(process.file.clone()));
+        if !self.hot.is_empty() {
+            self.hot.iter().for_each(|(path, region)| process.switch(path, *region, false));
+            self.settled = Some(Instant::now() + SETTLED);
+        }
         self.processes.push(process);
         Ok(())
     }
@@ -196,12 +220,7 @@ impl<'a> Recording<'a> {
         }
         let first = pid == launch.pid();
         if first || has_regions(&target) {
-            // The launch waits for SIGCHLD, which this thread has blocked; the loader's events must end the same wait.
-            let controller = nix::sys::pthread::pthread_self();
-            let wake = move || {
-                let _ = nix::sys::pthread::pthread_kill(controller, nix::sys::signal::Signal::SIGCHLD);
-            };
-            match self.begin(target, false, wake) {
+            match self.begin(target, false, waker_of_launch()) {
                 Ok(()) | Err(RecordError::Attach(AttachError::Exited { .. })) => {}
                 // The launched program itself must be recordable; of its children those count that are.
                 Err(error) if first && !self.any_regions => {
@@ -220,15 +239,15 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    fn forked(&mut self, parent: i32, child: i32) {
-        if let Some(process) = self.processes.iter_mut().find(|process| process.pids.contains(&parent)) {
+    fn forked(&mut self, by: (i32, i32), child: i32, at: Instant) {
+        if let Some(process) = self.processes.iter_mut().find(|process| process.pids.contains(&by.0)) {
             process.pids.insert(child);
             self.reader.tell(News::Process {
                 pid: child,
                 own: own_number(child),
-                start: ticks(),
+                start: ticks().saturating_sub((at.elapsed().as_nanos() as f64 * self.clock.rate()) as u64),
                 midway: true,
-                like: Some(parent),
+                like: Some(by),
             });
         }
     }
@@ -250,12 +269,20 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Switches regions off that are too hot, and deals with what loaders have loaded.
+    /// Switches regions off that are too hot, takes out their jumps, and deals with what loaders have loaded.
     fn tick(&mut self) -> Result<(), RecordError> {
         self.choose();
         for hot in self.reader.take_hot() {
             self.processes.iter().for_each(|process| process.switch(&hot.path, hot.number, false));
             self.reader.tell(News::Off(hot.region));
+            self.beside.iter().for_each(BesideSamples::note_silent);
+            self.hot.push((hot.path, hot.number));
+            self.settled = Some(Instant::now() + SETTLED);
+        }
+        // What is chosen from a file may be switched on again.
+        if self.selection.is_none() && self.settled.take_if(|settled| Instant::now() >= *settled).is_some() {
+            // Where threads can't be stopped the jumps stay, and find their sites off.
+            self.processes.iter_mut().for_each(|process| drop(process.take_out(&self.hot)));
         }
         for process in &mut self.processes {
             match process.follow_loader(&self.choice, &self.reader) {
@@ -312,6 +339,7 @@ impl<'a> Recording<'a> {
     }
 
     fn conclude(mut self, status: Option<i32>) -> Result<Facts<'a>, RecordError> {
+        let beside = self.beside.take().and_then(BesideSamples::finish);
         let collected = self.reader.finish()?;
         if self.choices.len() > 1 {
             self.loss.push(Loss {
@@ -333,9 +361,19 @@ impl<'a> Recording<'a> {
             choices: self.choices,
             event_ticks: self.event_ticks,
             sites: Some(self.sites),
+            beside,
             status,
             loss: self.loss,
         })
+    }
+}
+
+/// Ends the wait of a launch by this thread: that is for SIGCHLD, which it has blocked.
+fn waker_of_launch() -> impl Fn() + Send + 'static {
+    let controller = nix::sys::pthread::pthread_self();
+    move || {
+        // It has ended, and waits for nothing.
+        let _ = nix::sys::pthread::pthread_kill(controller, nix::sys::signal::Signal::SIGCHLD);
     }
 }
 

@@ -11,7 +11,7 @@ use transect_event_abi::context::{HOOK_SYMBOL, UNKNOWN};
 use transect_event_abi::region_arena::{
     EVENT_BEGIN, EVENT_END, EVENT_KIND_SHIFT, EVENT_RESTORE, REGION_FILE_NAME, REGION_FILE_SIZE,
 };
-use transect_feature_region::{RegionError, RegionMap, RegionTable, SiteKind};
+use transect_feature_region::{RegionError, RegionMap, RegionTable, SiteKind, SiteMode};
 use transect_probe::Handler;
 use transect_probe::frame::Globals;
 use transect_probe_plan::{Function, Region};
@@ -92,8 +92,7 @@ impl ProbedProcess {
         };
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let command = command.split(|&b| b == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-        let mut command: Vec<String> = command.collect();
-        command.pop();
+        let command = command.filter(|word| !word.is_empty()).collect();
         let foreign = (0..session.sites.len() as SiteId)
             .filter(|&id| session.sites[id as usize].state == SiteState::Installed)
             .collect();
@@ -180,6 +179,12 @@ impl ProbedProcess {
                     continue;
                 }
             };
+            let mode = table.site_mode();
+            if mode != SiteMode::Probe && !table.units.iter().any(|unit| unit.sites == SiteMode::Probe) {
+                let reason = format!("built with TRANSECT_SITES={}, which probes don't see", mode.as_str());
+                *self.refused.entry((path, reason)).or_default() += 1;
+                continue;
+            }
             let wanted: Vec<_> = table
                 .sites
                 .iter()
@@ -258,6 +263,17 @@ impl ProbedProcess {
     pub fn switch(&self, path: &str, region: u32, on: bool) {
         let sites = self.sites.get(&(path.to_owned(), region));
         sites.into_iter().flatten().for_each(|&id| self.session.switch(id, on));
+    }
+
+    /// Puts the original bytes of regions' sites back, which are to stay off: a jump that finds its site off costs a hot loop a
+    /// tenth of its time. Forked children keep theirs. What can't be written stays as it is.
+    ///
+    /// # Errors
+    /// If threads can't be stopped, or the process ends.
+    pub fn take_out(&mut self, regions: &[(String, u32)]) -> Result<(), RecordError> {
+        let sites: Vec<SiteId> =
+            regions.iter().filter_map(|region| self.sites.get(region)).flatten().copied().collect();
+        Ok(self.session.restore(&sites)?)
     }
 
     /// Switches the sites that are wanted on, and the others off; `each` hears of every region.

@@ -12,6 +12,7 @@ use transect_bpf_collect::region_events::EventSource;
 use super::budget::{Budget, HotRegion};
 use super::catalog::Catalog;
 use super::fold::RegionNumber;
+use super::heat::Wake;
 use super::reading::Reading;
 use super::region_file::RegionFile;
 use super::stays::Stays;
@@ -36,13 +37,15 @@ pub enum News {
         start: u64,
         /// It was running before.
         midway: bool,
-        /// The process that forked it, if it is one of ours: it runs the same program.
-        like: Option<i32>,
+        /// The process that forked it, if it is one of ours, and its thread: it runs the same program.
+        like: Option<(i32, i32)>,
     },
     /// The objects of a process are to be looked at, which waits for it.
     Look {
         /// Its number.
         pid: i32,
+        /// It has not run yet: its time begins when that is done.
+        begins: bool,
         /// Hears that it was done.
         done: Sender<()>,
     },
@@ -129,11 +132,11 @@ pub struct HotObject {
 }
 
 impl Reader {
-    /// Starts it.
+    /// Starts it. With a budget it says which regions are to be switched off, and wakes who does that.
     ///
     /// # Errors
     /// If no thread can be had.
-    pub fn start(budget: Option<Budget>) -> Result<Reader, RecordError> {
+    pub fn start(budget: Option<(Budget, Wake)>) -> Result<Reader, RecordError> {
         let over = Arc::new(AtomicBool::new(false));
         let (news, heard) = channel();
         let (say, hot) = channel();
@@ -154,8 +157,17 @@ impl Reader {
 
     /// Lets it look at the objects of a process that was recorded by probes before they are gone with it.
     pub fn look(&self, pid: i32) {
+        self.look_at(pid, false);
+    }
+
+    /// The same for one that stands at its entry point: what it has waited is not its time.
+    pub fn look_before_it_runs(&self, pid: i32) {
+        self.look_at(pid, true);
+    }
+
+    fn look_at(&self, pid: i32, begins: bool) {
         let (done, looked) = channel();
-        self.tell(News::Look { pid, done });
+        self.tell(News::Look { pid, begins, done });
         // If it is gone, `finish` says so.
         let _ = looked.recv_timeout(LOOK_PATIENCE);
     }

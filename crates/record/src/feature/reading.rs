@@ -1,5 +1,7 @@
 //! Reading: which ring is whose, whose addresses mean what, and what has ended.
 
+mod draining;
+mod forks;
 mod told_by_kernel;
 
 use std::collections::HashMap;
@@ -9,24 +11,25 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use transect_event_abi::region_arena::{RING_CAPACITY, RING_ENDED, RING_USED};
+use transect_event_abi::region_arena::{RING_CAPACITY, RING_USED};
 use transect_feature_region::SiteKind;
 
 use super::budget::Budget;
 use super::catalog::{Catalog, Image};
 use super::fold::{RegionNumber, ThreadFold};
-use super::heat::Heat;
+use super::heat::{Heat, Wake};
+use super::held_up::HeldUp;
 use super::kernel_events::KernelEvents;
 use super::lives::Lives;
 use super::outer_number::OuterNumbers;
 use super::presence::Presence;
 use super::reader::{Collected, HotObject, News};
-use super::region_file::{ReadEvent, RegionFile};
+use super::region_file::RegionFile;
 use super::stays::Stays;
 use super::strangers::Strangers;
-use super::taker::{ADDRESS, Taker};
 use super::task_list::TaskList;
 use crate::clock::ticks;
+use forks::Forks;
 
 /// Longest sleep; a ring that is half full ends it.
 const NAP: Duration = Duration::from_millis(4);
@@ -36,9 +39,6 @@ const SHORT_NAP: Duration = Duration::from_millis(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How often a process' objects are looked at for the sake of an unknown site.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-
-/// How long an event may take that was begun, once its thread waits for it.
-const STUCK: Duration = Duration::from_millis(500);
 
 /// Which program in memory a ring's addresses belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,18 +62,24 @@ struct OpenFile {
     rings: Vec<Option<Bound>>,
     /// What had been written to each when it was last looked.
     written: Vec<u64>,
+    /// Rings that had an event that was not there.
+    held_up: HashMap<usize, HeldUp>,
 }
 
 /// The reader's thread at work.
 pub struct Reading {
     files: Vec<OpenFile>,
-    /// Images by process.
-    announced: HashMap<i32, u64>,
+    /// Images by process, and since when: of those whose children are met by being forked.
+    announced: HashMap<i32, (u64, u64)>,
+    /// What children begin in that are not met yet.
+    forks: Forks,
     outer: OuterNumbers,
-    /// Full rings without anything to read, and since when: file, number.
-    stuck: HashMap<(usize, usize), Instant>,
     kernel: Option<KernelEvents>,
+    /// Its programs tell of processes.
+    kernel_tells: bool,
     lives: Option<Lives>,
+    /// There are such, even while they are being read.
+    hears_lives: bool,
     /// Where threads were of which no more is known yet, by process and thread.
     strangers: Strangers,
     /// Threads with switches that time may have passed.
@@ -98,14 +104,21 @@ pub struct Reading {
 
 impl Reading {
     /// Nothing was read yet.
-    pub fn new(news: Receiver<News>, budget: Option<Budget>, say: Sender<HotObject>, tell_loaded: Sender<i32>) -> Self {
+    pub fn new(
+        news: Receiver<News>,
+        budget: Option<(Budget, Wake)>,
+        say: Sender<HotObject>,
+        tell_loaded: Sender<i32>,
+    ) -> Self {
         Self {
             files: Vec::new(),
             announced: HashMap::new(),
+            forks: Forks::default(),
             outer: OuterNumbers::default(),
-            stuck: HashMap::new(),
             kernel: None,
+            kernel_tells: false,
             lives: None,
+            hears_lives: false,
             strangers: Strangers::default(),
             switched: Vec::new(),
             kernel_lost: 0,
@@ -138,7 +151,7 @@ impl Reading {
             if last {
                 break;
             }
-            self.heat.judge(&self.catalog);
+            self.heat.judge(&self.catalog, Instant::now());
             if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
                 self.tasks.look();
@@ -146,6 +159,7 @@ impl Reading {
             }
             if read < 64 {
                 match self.files.as_slice() {
+                    [only] if only.held_up.values().any(HeldUp::waits) => only.file.sleep(SHORT_NAP),
                     [only] => only.file.sleep(NAP),
                     // One bell can be waited for: the others are looked at often.
                     [] => std::thread::sleep(SHORT_NAP),
@@ -156,6 +170,9 @@ impl Reading {
         self.files.iter().for_each(|open| open.file.end());
         // What was written between the last look and the end.
         self.drain_all();
+        for (file, index) in self.rings() {
+            self.drain_rest(file, index);
+        }
         self.drain_lives(true);
         self.conclude()
     }
@@ -171,23 +188,29 @@ impl Reading {
             match news {
                 News::File(file) => {
                     let rings = (0..RING_CAPACITY).map(|_| None).collect();
-                    self.files.push(OpenFile { file, rings, written: vec![0; RING_CAPACITY] });
+                    let written = vec![0; RING_CAPACITY];
+                    self.files.push(OpenFile { file, rings, written, held_up: HashMap::new() });
                 }
                 News::Kernel(source) => match KernelEvents::open(source) {
-                    Ok(kernel) => self.kernel = Some(kernel),
+                    Ok(kernel) => (self.kernel, self.kernel_tells) = (Some(kernel), true),
                     // Everything it tells is lost.
                     Err(_) => self.kernel_lost = 1,
                 },
-                News::Look { pid, done } => {
+                News::Look { pid, begins, done } => {
                     // A program that was replaced is so before its successor is looked at.
                     self.drain_kernel();
                     let image = self.image(ImageKey::Process(pid), pid);
                     self.look(image);
+                    if begins {
+                        self.drain_lives(false);
+                        self.begins_now(pid);
+                    }
                     // Who has asked may have given up.
                     let _ = done.send(());
                 }
                 News::Threads { pid, done } => {
                     self.lives = Lives::of(pid).ok();
+                    self.hears_lives = self.lives.is_some();
                     // Who has asked may have given up.
                     let _ = done.send(());
                 }
@@ -207,12 +230,9 @@ impl Reading {
                 News::Process { pid, own, start, midway, like } => {
                     self.outer.note(own, pid);
                     self.drain_kernel();
-                    self.tasks.begin(pid, start, midway);
-                    if let Some(parent) = like {
-                        self.tasks.forked(pid, parent);
-                    }
+                    self.process(pid, start, midway, like);
                 }
-                News::Replaced { pid } => self.replaced(pid),
+                News::Replaced { pid } => self.replaced(pid, ticks()),
                 News::Ended { pid, end } => {
                     // Rings that it took at its end are bound while it is known.
                     self.drain_all();
@@ -229,6 +249,7 @@ impl Reading {
                     fold.forget(region, &mut |stay| self.stays.add(thread as u32, stay));
                 }
             }
+            self.forks.forget(region);
             self.heat.silence(region);
         }
     }
@@ -251,10 +272,12 @@ impl Reading {
         for number in 0..self.files.len() {
             let file = self.files[number].file.clone();
             for (place, pid, image) in file.asked() {
+                // What it was before is told before.
+                self.drain_lives(false);
                 let pid = self.outer.of(pid, image);
                 // Another program by exec, in the same process.
-                if self.announced.insert(pid, image).is_some_and(|before| before != image) {
-                    self.replaced(pid);
+                if self.announced.insert(pid, (image, ticks())).is_some_and(|before| before.0 != image) {
+                    self.replaced(pid, ticks());
                 }
                 self.tasks.known(pid, ticks(), None);
                 let index = self.image(ImageKey::Random(image), pid);
@@ -271,7 +294,14 @@ impl Reading {
         }
     }
 
-    fn replaced(&mut self, pid: i32) {
+    fn replaced(&mut self, pid: i32, now: u64) {
+        self.end_rings_of(pid);
+        self.tasks.replaced(pid, now);
+    }
+
+    /// A process has become another program, or is gone.
+    fn end_rings_of(&mut self, pid: i32) {
+        self.forks.take(pid);
         self.keys.remove(&ImageKey::Process(pid));
         for (file, index) in self.rings() {
             let ring = self.files[file].file.ring(index);
@@ -281,7 +311,20 @@ impl Reading {
                 self.end_ring(file, index);
             }
         }
-        self.tasks.replaced(pid, ticks());
+    }
+
+    /// A process that was held until now is let go.
+    fn begins_now(&mut self, pid: i32) {
+        let now = ticks();
+        let of_it = self.tasks.threads_of(pid);
+        let used = |thread: &usize| self.folds.get(*thread).and_then(Option::as_ref).is_some_and(ThreadFold::is_used);
+        if of_it.iter().any(used) {
+            return;
+        }
+        self.tasks.begins_at(pid, now);
+        for thread in of_it {
+            self.fold_of(thread).begins_at(now);
+        }
     }
 
     fn image(&mut self, key: ImageKey, pid: i32) -> usize {
@@ -303,7 +346,13 @@ impl Reading {
         if self.files[file].rings[index].is_some() {
             return true;
         }
-        let ring = self.files[file].file.ring(index);
+        let shared = self.files[file].file.clone();
+        let ring = shared.ring(index);
+        if ring.start_ticks.load(Acquire) == 0 {
+            return false;
+        }
+        // That its process was forked is told before, or that it is gone.
+        self.drain_lives(false);
         let start = ring.start_ticks.load(Acquire);
         if start == 0 {
             return false;
@@ -329,124 +378,28 @@ impl Reading {
         if self.images[image].1.sites.is_empty() {
             self.look(image);
         }
-        self.fold_of(thread, start);
+        self.fold_of(thread);
         Bound { thread, image }
     }
 
     /// A thread's tree; made if need be.
-    fn fold_of(&mut self, thread: usize, start: u64) -> &mut ThreadFold {
+    fn fold_of(&mut self, thread: usize) -> &mut ThreadFold {
         if self.folds.len() <= thread {
             self.folds.resize_with(thread + 1, || None);
         }
-        let (facts, heard) = (&self.tasks.threads[thread], self.lives.is_some());
+        let (facts, heard) = (&self.tasks.threads[thread], self.hears_lives);
         self.folds[thread].get_or_insert_with(|| {
-            let start = facts.start.min(start);
+            let start = facts.start;
             let own = (self.tasks.processes[facts.process].pid, facts.tid);
             let (presence, off) = if heard { self.strangers.take(own, start) } else { (Presence::unheard(), 0) };
-            ThreadFold::new(start, facts.midway, presence).off_before(off)
+            let mut fold = ThreadFold::new(start, facts.midway, presence).off_before(off);
+            if own.0 == own.1
+                && let Some(inherited) = self.forks.take(own.0)
+            {
+                fold.inherit(&inherited);
+            }
+            fold
         })
-    }
-
-    /// Reads what there is by now. Switches of a thread are known before the events that it wrote after them are folded: it is
-    /// noted what was written before it is asked for them.
-    fn drain_all(&mut self) -> usize {
-        let asked = ticks();
-        let rings = self.rings();
-        for &(file, index) in &rings {
-            let open = &mut self.files[file];
-            open.written[index] = open.file.written(index);
-        }
-        let mut read = self.drain_kernel();
-        for (file, index) in rings {
-            match self.files[file].file.ring(index).state.load(Acquire) {
-                RING_USED if self.bind(file, index) => read += self.drain(file, index),
-                RING_ENDED => {
-                    if self.bind(file, index) {
-                        self.drain_whole(file, index);
-                        self.release(file, index);
-                    }
-                    self.files[file].file.free_ring(index);
-                }
-                _ => {}
-            }
-        }
-        self.settle(asked);
-        read
-    }
-
-    /// Reads a ring to its end.
-    fn drain_whole(&mut self, file: usize, index: usize) {
-        loop {
-            let open = &mut self.files[file];
-            open.written[index] = open.file.written(index);
-            self.drain_lives(false);
-            if self.drain(file, index) == 0 {
-                break;
-            }
-        }
-    }
-
-    fn drain(&mut self, file: usize, index: usize) -> usize {
-        let Some(bound) = &self.files[file].rings[index] else { return 0 };
-        let (thread, image) = (bound.thread, bound.image);
-        let mut unknown = Vec::new();
-        let read = {
-            let Self { files, catalog, images, folds, stays, heat, .. } = self;
-            let Some(fold) = folds[thread].as_mut() else { return 0 };
-            let sites = &images[image].1.sites;
-            let OpenFile { file, written, .. } = &files[file];
-            file.drain(index, written[index], |event| {
-                // Order must be kept: behind an unknown site all wait for the next look.
-                let mut taker = Taker { sites, catalog, fold, heat, thread: thread as u32, stays };
-                if !unknown.is_empty() || !taker.take(event) {
-                    unknown.push(event);
-                }
-            })
-        };
-        if !unknown.is_empty() {
-            self.take_unknown(thread, image, &unknown);
-        }
-        if read == 0 && self.files[file].file.is_stuck(index) {
-            self.pass_over(file, index, thread);
-        }
-        if read > 0 {
-            self.events += read as u64;
-            self.heat.warm(thread);
-        }
-        read
-    }
-
-    /// A ring is full and has nothing to read: after a while the event that is not there is given up.
-    fn pass_over(&mut self, file: usize, index: usize, thread: usize) {
-        let since = *self.stuck.entry((file, index)).or_insert_with(Instant::now);
-        if since.elapsed() >= STUCK {
-            self.stuck.remove(&(file, index));
-            self.files[file].file.skip(index);
-            self.tasks.threads[thread].dropped += 1;
-        }
-    }
-
-    fn take_unknown(&mut self, thread: usize, image: usize, events: &[ReadEvent]) {
-        for event in events {
-            let known = self.images[image].1.sites.contains_key(&(event.what & ADDRESS));
-            if !known && self.images[image].2.elapsed() >= LOOK_AGAIN {
-                self.look(image);
-            }
-            // A child of fork that is gone already was like its parent.
-            let address = event.what & ADDRESS;
-            let like = std::iter::once(image)
-                .chain(0..self.images.len())
-                .find(|&other| self.images[other].1.sites.contains_key(&address));
-            let Self { catalog, images, folds, stays, heat, .. } = self;
-            let taken = match (like, folds[thread].as_mut()) {
-                (Some(like), Some(fold)) => {
-                    let sites = &images[like].1.sites;
-                    Taker { sites, catalog, fold, heat, thread: thread as u32, stays }.take(*event)
-                }
-                _ => false,
-            };
-            self.unresolved += u64::from(!taken);
-        }
     }
 
     /// Ends the rings of threads that are gone.
@@ -477,6 +430,7 @@ impl Reading {
         let open = &mut self.files[file];
         let Some(bound) = open.rings[index].take() else { return };
         let (ring, thread) = (open.file.ring(index), &mut self.tasks.threads[bound.thread]);
+        open.held_up.remove(&index);
         thread.dropped += ring.dropped.load(Relaxed);
         thread.waited += ring.waited.load(Relaxed);
     }

@@ -12,8 +12,8 @@ use rustix::thread::futex;
 use transect_event_abi::region_arena::{
     EVENTS_OFFSET, LOAD_ASKED, LOAD_DONE, POLICY_BLOCK, POLICY_COUNT, REGION_FILE_NAME, REGION_FILE_SIZE, REGION_MAGIC,
     REGION_VERSION, RESTORE_SEARCH, RESTORE_SLOTS, RESTORES_OFFSET, RING_CAPACITY, RING_ENDED, RING_EVENTS, RING_FREE,
-    RING_FULL, RING_SIZE, RINGS_OFFSET, RegionEvent, RegionHeader, RestoreRecord, RingRecord, THREAD_SEARCH,
-    THREAD_SLOTS, THREADS_OFFSET, restore_key, restore_place, thread_hash,
+    RING_SIZE, RINGS_OFFSET, RegionEvent, RegionHeader, RestoreRecord, RingRecord, THREAD_SEARCH, THREAD_SLOTS,
+    THREADS_OFFSET, restore_key, restore_place, thread_hash,
 };
 
 use super::settings::Overflow;
@@ -128,8 +128,8 @@ impl RegionFile {
     }
 
     /// Takes the events out of a ring that had come when so many were `written`, at most one ring full; gives how many there
-    /// were.
-    pub fn drain(&self, index: usize, written: u64, mut each: impl FnMut(ReadEvent)) -> usize {
+    /// were. Those that are later than `until` stay.
+    pub fn drain(&self, index: usize, written: u64, until: u64, mut each: impl FnMut(ReadEvent)) -> usize {
         let ring = self.ring(index);
         let (mut read, mut told) = (ring.read.load(Relaxed), 0);
         // A damaged counter can't lead us round the ring more than once; one from before `read` leads nowhere.
@@ -139,10 +139,11 @@ impl RegionFile {
         while read != end {
             let event = self.event(index, read);
             let what = event.what.load(Acquire);
-            if what == 0 {
+            let ticks = event.ticks.load(Relaxed);
+            if what == 0 || ticks > until {
                 break;
             }
-            each(ReadEvent { ticks: event.ticks.load(Relaxed), what, stack: event.stack.load(Relaxed) });
+            each(ReadEvent { ticks, what, stack: event.stack.load(Relaxed) });
             event.what.store(0, Relaxed);
             read = read.wrapping_add(1);
             told += 1;
@@ -158,18 +159,43 @@ impl RegionFile {
         read.wrapping_sub(first) as usize
     }
 
-    /// Whether a ring is full, and yet has nothing to read: its thread was interrupted in the middle of an event, by a signal
-    /// handler that may never return to it (`siglongjmp`), and waits, or will wait, for room.
-    pub fn is_stuck(&self, index: usize) -> bool {
-        let ring = self.ring(index);
-        let read = ring.read.load(Relaxed);
-        ring.written.load(Acquire).wrapping_sub(read) >= RING_FULL && self.event(index, read).what.load(Acquire) == 0
+    /// Place of a ring's next event, of so many that were `written`, if it is not there.
+    pub fn missing(&self, index: usize, written: u64) -> Option<u64> {
+        let read = self.ring(index).read.load(Relaxed);
+        let begun = (1..=RING_EVENTS as u64).contains(&written.wrapping_sub(read));
+        (begun && self.event(index, read).what.load(Acquire) == 0).then_some(read)
     }
 
-    /// Goes on behind the event that is not there.
-    pub fn skip(&self, index: usize) {
+    /// Stack pointers of the events that are there behind one that is missing.
+    pub fn behind(&self, index: usize, written: u64) -> impl Iterator<Item = u64> {
+        let read = self.ring(index).read.load(Relaxed);
+        let ahead = written.wrapping_sub(read).min(RING_EVENTS as u64);
+        let events = (1..ahead).map(move |more| self.event(index, read.wrapping_add(more)));
+        events.filter(|event| event.what.load(Acquire) != 0).map(|event| event.stack.load(Relaxed))
+    }
+
+    /// Goes on behind the event that is not there; gives its place.
+    pub fn skip(&self, index: usize) -> u64 {
         let ring = self.ring(index);
-        self.tell(ring, ring.read.load(Relaxed).wrapping_add(1));
+        let place = ring.read.load(Relaxed);
+        self.tell(ring, place.wrapping_add(1));
+        place
+    }
+
+    /// Makes nothing of the event of a place that was passed over, if it has come and the place is nobody's again; true if it
+    /// need not be looked at any more.
+    pub fn clear_late(&self, index: usize, place: u64) -> bool {
+        let ring = self.ring(index);
+        let next = place.wrapping_add(RING_EVENTS as u64);
+        let is_used = || ring.written.load(Acquire).wrapping_sub(place) > RING_EVENTS as u64;
+        let what = &self.event(index, place).what;
+        if is_used() {
+            return ring.read.load(Relaxed).wrapping_sub(next) < 1 << 63;
+        }
+        what.load(Acquire) != 0 && {
+            what.store(0, Relaxed);
+            true
+        }
     }
 
     fn tell(&self, ring: &RingRecord, read: u64) {
@@ -303,15 +329,32 @@ mod tests {
         (1..10).for_each(write);
         ring.written.store(10, Relaxed);
         // The first may still come.
-        let drain = |each: &mut dyn FnMut(ReadEvent)| file.drain(0, file.written(0), each);
-        assert_eq!((drain(&mut |_| ()), file.is_stuck(0)), (0, false));
-        (10..RING_FULL).for_each(write);
-        ring.written.store(RING_FULL, Relaxed);
-        assert_eq!((drain(&mut |_| ()), file.is_stuck(0)), (0, true));
-        file.skip(0);
+        let drain = |each: &mut dyn FnMut(ReadEvent)| file.drain(0, file.written(0), u64::MAX, each);
+        assert_eq!((drain(&mut |_| ()), file.missing(0, 10), file.behind(0, 10).count()), (0, Some(0), 9));
+        assert_eq!(file.skip(0), 0);
         let mut read = Vec::new();
         while drain(&mut |event| read.push(event.what)) > 0 {}
-        assert_eq!(read, (2..=RING_FULL).collect::<Vec<_>>());
-        assert!(!file.is_stuck(0));
+        assert_eq!(read, (2..=10).collect::<Vec<_>>());
+        assert_eq!(file.missing(0, 10), None);
+        // A damaged counter leads nowhere.
+        assert_eq!((file.missing(0, 9), file.missing(0, u64::MAX)), (None, None));
+    }
+
+    #[test]
+    fn an_event_that_comes_after_it_was_given_up_is_none() {
+        let file = RegionFile::create(Overflow::Block).unwrap();
+        let ring = file.ring(0);
+        ring.written.store(1, Relaxed);
+        assert_eq!((file.skip(0), file.clear_late(0, 0)), (0, false));
+        file.event(0, 0).what.store(7, Relaxed);
+        assert!(file.clear_late(0, 0));
+        assert_eq!(file.event(0, 0).what.load(Relaxed), 0);
+        // The place is in use again: what is there now is another event.
+        file.event(0, 0).what.store(8, Relaxed);
+        ring.written.store(RING_EVENTS as u64 + 1, Relaxed);
+        assert!(!file.clear_late(0, 0));
+        assert_eq!(file.event(0, 0).what.load(Relaxed), 8);
+        ring.read.store(RING_EVENTS as u64 + 1, Relaxed);
+        assert!(file.clear_late(0, 0));
     }
 }

@@ -7,8 +7,12 @@
 //!         → translation     frames → objects → open regions of each frame → one stack of regions
 //!         → estimate        shares of the thread's exact time, with 95 % intervals
 //! ```
+//!
+//! Beside events (beside) samples tell of regions that have no sites, or whose sites were too hot.
 
+mod beside;
 mod estimate;
+mod gathered;
 mod kernel_stacks;
 mod own_samples;
 mod process_code;
@@ -17,6 +21,8 @@ mod tables;
 mod thread_times;
 mod translation;
 
+pub use beside::{BesideSamples, SampledBeside, SeenBeside};
+pub use estimate::{DEVIATIONS, Weights, row};
 pub(super) use own_samples::threads_of;
 use transect_bpf_collect::privilege::Privileges;
 use transect_profile_model::RegionMethod;

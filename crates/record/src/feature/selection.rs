@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::choice::Choice;
+use crate::RecordError;
 
 /// How often it is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -42,6 +43,15 @@ impl Selection {
         let read = read(&text);
         self.text = Some(text);
         Some(read)
+    }
+
+    /// What it says at first.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn first(&mut self) -> Result<Choice, RecordError> {
+        let changed = self.changed().unwrap_or_else(|| Ok(Choice::new(Vec::new(), Vec::new())));
+        changed.map_err(|reason| RecordError::Selection { path: self.name(), reason })
     }
 
     /// The file's name, for messages.

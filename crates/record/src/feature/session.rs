@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use transect_binary_info::Object;
+use transect_bpf_collect::privilege;
 use transect_event_abi::region_arena::REGION_FILE_VARIABLE;
 use transect_feature_region::{RegionError, RegionTable, SiteMode};
 use transect_profile_model::RegionMethod;
@@ -16,7 +17,8 @@ use super::outer_number::own_number;
 use super::probe_recording;
 use super::reader::{News, Reader};
 use super::region_file::RegionFile;
-use super::sampling;
+use super::sampling::{self, BesideSamples};
+use super::selection::Selection;
 use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
 use super::usdt;
 use crate::RecordError;
@@ -38,18 +40,19 @@ pub fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError>
     }
     match &settings.target {
         FeatureTarget::Launch { command, follow } => {
-            let written = written_by_program(settings, command)?;
-            match settings.method {
-                Some(RegionMethod::Usdt) => usdt::launch(settings, command, *follow),
-                _ if written && settings.selection.is_none() => traced(settings, command),
-                _ => probe_recording::launch(settings, command, *follow),
+            let program = command.first().ok_or(RecordError::NoCommand)?;
+            match suitable(find_program(program), settings, true)? {
+                RegionMethod::Usdt => usdt::launch(settings, command, *follow),
+                RegionMethod::Sample => sampling::record(settings),
+                RegionMethod::Trace => traced(settings, command),
+                RegionMethod::Probe => probe_recording::launch(settings, command, *follow),
             }
         }
         FeatureTarget::Attach { pid, duration } => {
-            site_mode(std::fs::read_link(format!("/proc/{pid}/exe")).ok(), settings)?;
-            match settings.method {
-                Some(RegionMethod::Usdt) => usdt::attach(settings, *pid, *duration),
-                _ => probe_recording::attach(settings, *pid, *duration),
+            match suitable(std::fs::read_link(format!("/proc/{pid}/exe")).ok(), settings, false)? {
+                RegionMethod::Usdt => usdt::attach(settings, *pid, *duration),
+                RegionMethod::Sample => sampling::record(settings),
+                RegionMethod::Trace | RegionMethod::Probe => probe_recording::attach(settings, *pid, *duration),
             }
         }
     }
@@ -61,10 +64,58 @@ pub fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError>
 /// If it has no regions, or not those that are wanted.
 pub(super) fn written_by_program(settings: &FeatureSettings, command: &[OsString]) -> Result<bool, RecordError> {
     let program = command.first().ok_or(RecordError::NoCommand)?;
-    let mode = site_mode(find_program(program), settings)?;
-    Ok(match settings.method {
-        Some(method) => method == RegionMethod::Trace,
-        None => mode == Some(SiteMode::Trace),
+    let path = find_program(program);
+    let mode = site_mode(path.clone(), settings)?;
+    let method = match settings.method {
+        Some(method) => method,
+        None if mode == Some(SiteMode::Trace) => RegionMethod::Trace,
+        None => RegionMethod::Probe,
+    };
+    check_sites(path, mode, method)?;
+    Ok(method == RegionMethod::Trace)
+}
+
+/// The method asked for, or else one that sees the program's sites.
+///
+/// # Errors
+/// If it doesn't see them.
+fn suitable(program: Option<PathBuf>, settings: &FeatureSettings, launched: bool) -> Result<RegionMethod, RecordError> {
+    let mode = site_mode(program.clone(), settings)?;
+    // Only probes are switched all the time.
+    let any = settings.selection.is_none();
+    let method = match (settings.method, mode) {
+        (Some(method), _) => method,
+        (None, Some(SiteMode::Trace)) if launched && any => RegionMethod::Trace,
+        (None, Some(SiteMode::Trace | SiteMode::Shared)) if any && privilege::prepare_to_load().is_ok() => {
+            RegionMethod::Usdt
+        }
+        (None, Some(SiteMode::Trace | SiteMode::Shared | SiteMode::Inlined)) if any => RegionMethod::Sample,
+        (None, _) => RegionMethod::Probe,
+    };
+    check_sites(program, mode, method)?;
+    Ok(method)
+}
+
+/// Looks whether a method sees the sites of a program, if that has any itself.
+fn check_sites(program: Option<PathBuf>, mode: Option<SiteMode>, method: RegionMethod) -> Result<(), RecordError> {
+    let (name, seen): (_, &[SiteMode]) = match method {
+        RegionMethod::Trace => ("trace", &[SiteMode::Trace]),
+        RegionMethod::Probe => ("probe", &[SiteMode::Probe]),
+        RegionMethod::Usdt => ("usdt", &[SiteMode::Probe, SiteMode::Trace, SiteMode::Shared]),
+        RegionMethod::Sample => return Ok(()),
+    };
+    let Some(mode) = mode.filter(|mode| !seen.contains(mode)) else { return Ok(()) };
+    Err(RecordError::OtherSites {
+        object: program.unwrap_or_default(),
+        sites: mode.as_str(),
+        method: name,
+        instead: match mode {
+            SiteMode::Probe => "use --feature-method probe, usdt or sample",
+            SiteMode::Trace => "use --feature-method trace, usdt or sample",
+            SiteMode::Shared => "use --feature-method usdt or sample",
+            SiteMode::Inlined => "use --feature-method sample",
+            SiteMode::None => "no method sees its regions",
+        },
     })
 }
 
@@ -75,12 +126,23 @@ fn site_mode(program: Option<PathBuf>, settings: &FeatureSettings) -> Result<Opt
     match RegionTable::of(&object) {
         Ok(table) => {
             check_model(&path, &table, settings)?;
-            Choice::of(settings).check(&path, &table)?;
+            wanted(settings)?.check(&path, &table)?;
             Ok(Some(table.site_mode()))
         }
         // Who names a method knows that a library has them.
         Err(RegionError::NotMarked { .. }) if settings.method.is_some() => Ok(None),
+        Err(error @ RegionError::NotMarked { .. }) if matches!(settings.target, FeatureTarget::Launch { .. }) => {
+            Err(RecordError::UnmarkedCommand(error))
+        }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Which regions are wanted at the beginning.
+pub(super) fn wanted(settings: &FeatureSettings) -> Result<Choice, RecordError> {
+    match &settings.selection {
+        None => Ok(Choice::of(settings)),
+        Some(path) => Selection::new(path.clone()).first(),
     }
 }
 
@@ -117,15 +179,20 @@ fn traced(settings: &FeatureSettings, command: &[OsString]) -> Result<FeatureOut
     variables.push((REGION_FILE_VARIABLE.into(), file.path().into()));
     let reader = Reader::start(None)?;
     reader.tell(News::File(file));
-    let mut pid = 0;
+    let (mut pid, mut beside) = (0, None);
     let program = Launched::start(command, &variables, &mut |started| {
         pid = started;
         reader.hear_threads(pid);
+        // Who names the method wants events.
+        if settings.method.is_none() {
+            beside = BesideSamples::start(pid, settings.sample_hz);
+        }
         Ok(())
     })?;
     reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
     let status = wait(&program, &signals)?;
     reader.tell(News::Ended { pid, end: ticks() });
+    let beside = beside.and_then(BesideSamples::finish);
     let collected = reader.finish()?;
     if collected.catalog.objects.is_empty() && collected.catalog.unreadable.is_empty() {
         return Err(RecordError::NoRegions { program: command[0].to_string_lossy().into_owned() });
@@ -138,6 +205,7 @@ fn traced(settings: &FeatureSettings, command: &[OsString]) -> Result<FeatureOut
         choices: Vec::new(),
         event_ticks,
         sites: None,
+        beside,
         status: Some(status),
         loss: Vec::new(),
     });

@@ -44,6 +44,8 @@ pub struct ThreadFacts {
     pub fold: Option<ThreadFold>,
     /// Events that found no room.
     pub dropped: u64,
+    /// Events that a signal handler has interrupted and never returned to.
+    pub interrupted: u64,
     /// Times that it waited for room.
     pub waited: u64,
 }
@@ -65,9 +67,13 @@ pub struct TaskList {
 impl TaskList {
     /// A process is recorded from `start` on.
     pub fn begin(&mut self, pid: i32, start: u64, midway: bool) {
-        if let Some(&process) = self.running.get(&pid) {
-            let process = &mut self.processes[process];
+        if let Some(&number) = self.running.get(&pid) {
+            let process = &mut self.processes[number];
             (process.start, process.midway) = (process.start.min(start), midway);
+            // It has had events, or switches, before who launched it told of it.
+            for thread in self.threads.iter_mut().filter(|thread| thread.process == number && !midway) {
+                thread.midway = false;
+            }
             return;
         }
         let executable = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default().to_string_lossy().into_owned();
@@ -96,7 +102,7 @@ impl TaskList {
     }
 
     /// A process that is gone already ran the same program as `like`, which has forked it.
-    pub fn resemble(&mut self, pid: i32, like: Option<i32>) {
+    fn resemble(&mut self, pid: i32, like: Option<i32>) {
         let like = like
             .filter(|&like| like != pid)
             .and_then(|like| self.processes.iter().rposition(|process| process.pid == like));
@@ -174,6 +180,35 @@ impl TaskList {
         self.living.get(&(*self.running.get(&pid)?, tid)).copied()
     }
 
+    /// Threads of a process that runs.
+    pub fn threads_of(&self, pid: i32) -> Vec<usize> {
+        let Some(process) = self.running.get(&pid) else { return Vec::new() };
+        self.living.iter().filter(|((of, _), _)| of == process).map(|(_, thread)| *thread).collect()
+    }
+
+    /// A process that was held begins only now, with all of its threads.
+    pub fn begins_at(&mut self, pid: i32, start: u64) {
+        let Some(&process) = self.running.get(&pid) else { return };
+        self.processes[process].start = start;
+        for thread in self.threads.iter_mut().filter(|thread| thread.process == process && thread.end.is_none()) {
+            thread.start = start;
+        }
+    }
+
+    /// A thread that lived at `then`: its end may have been seen before what it did.
+    pub fn thread_at(&self, pid: i32, tid: i32, then: u64) -> Option<usize> {
+        let process = self.process_at(pid, then)?;
+        let is = |thread: &ThreadFacts| {
+            thread.process == process && thread.tid == tid && thread.end.is_none_or(|end| end >= then)
+        };
+        self.threads.iter().rposition(is)
+    }
+
+    /// A process was recorded at `then`.
+    pub fn was_running(&self, pid: i32, then: u64) -> bool {
+        self.process_at(pid, then).is_some()
+    }
+
     /// A process is recorded and has not ended.
     pub fn is_running(&self, pid: i32) -> bool {
         self.running.contains_key(&pid)
@@ -205,7 +240,9 @@ impl TaskList {
         let of = |thread: &ThreadFacts| self.processes[thread.process].pid == pid;
         let Some(number) = self.threads.iter().rposition(|thread| is(thread) && of(thread)) else { return };
         let thread = &mut self.threads[number];
-        (thread.end, thread.alive) = (Some(end), None);
+        // Of a process that has become a program that is not recorded, the end came before.
+        let told = thread.end.filter(|_| thread.alive.is_none()).map_or(end, |told| told.min(end));
+        (thread.end, thread.alive) = (Some(told), None);
         self.living.remove(&(thread.process, tid));
     }
 
@@ -245,6 +282,7 @@ impl TaskList {
             midway: facts.midway && (main || start <= facts.start),
             fold: None,
             dropped: 0,
+            interrupted: 0,
             waited: 0,
         });
         self.threads.len() - 1
@@ -368,6 +406,17 @@ mod tests {
         assert_eq!(tasks.threads[without].end, Some(start + (missed - start) / 2));
         let own = tasks.threads.iter().find(|thread| thread.tid == pid).expect("the first thread is there");
         assert_eq!(own.end, Some(missed + 1000), "it lives on");
+    }
+
+    #[test]
+    fn a_launched_process_that_was_met_before_it_was_told_of_began_outside() {
+        let (mut tasks, pid) = (TaskList::default(), std::process::id().cast_signed());
+        tasks.known(pid, ticks(), None);
+        let first =
+            |tasks: &TaskList| tasks.threads.iter().find(|thread| thread.tid == pid).map(|thread| thread.midway);
+        assert_eq!(first(&tasks), Some(true));
+        tasks.begin(pid, ticks(), false);
+        assert_eq!(first(&tasks), Some(false));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fs;
 
 use transect_attach::{AttachError, Stop, Target};
 use transect_binary_info::Object;
+use transect_probe::frame::NO_THREAD_POINTER;
 
 /// The place in glibc, 2.x on x86-64.
 const GLIBC: u64 = 0x2d0;
@@ -15,7 +16,7 @@ const GLIBC_NOTE: &str = ".note.ABI-tag";
 /// Bytes behind the thread pointer that are looked at.
 const SEARCHED: usize = 0x1000;
 
-/// The place in this process; `None` if its threads have none in common.
+/// The place in this process, with [`NO_THREAD_POINTER`] if no thread has such a pointer yet; `None` if its threads have none in common.
 ///
 /// # Errors
 /// If its threads can't be stopped.
@@ -31,8 +32,9 @@ fn common(target: &Target, stop: &Stop<'_>) -> Option<u64> {
         .map(|thread| (number_inside(thread.tid), behind(target, thread.fs_base)))
         .collect();
     if threads.is_empty() {
-        // A static program before its first instruction.
-        return Some(if has_glibc(target.pid()) { GLIBC } else { MUSL });
+        // A static program before its first instruction, or one without libc.
+        let place = if has_glibc(target.pid()) { GLIBC } else { MUSL };
+        return Some(place | NO_THREAD_POINTER);
     }
     let fits = |offset: &u64| {
         let at = *offset as usize;

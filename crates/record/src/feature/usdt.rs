@@ -149,8 +149,10 @@ impl Recording {
         self.reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
         if midway {
             self.watch_objects(pid)?;
+            self.reader.look(pid);
+        } else {
+            self.reader.look_before_it_runs(pid);
         }
-        self.reader.look(pid);
         Ok(())
     }
 
@@ -239,6 +241,7 @@ impl Recording {
             choices: vec![self.choice.clone()],
             event_ticks: self.events.event_ns() * self.clock.rate(),
             sites: Some(self.sites),
+            beside: None,
             status,
             loss: self.loss,
         });

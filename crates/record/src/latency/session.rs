@@ -146,7 +146,7 @@ impl<'a> Measurement<'a> {
             match launch.next(Some(left))? {
                 LaunchEvent::Nothing => {}
                 LaunchEvent::Image(target) => self.image(&mut launch, target)?,
-                LaunchEvent::Forked { parent, child } => {
+                LaunchEvent::Forked { parent, child, .. } => {
                     forks.insert(child);
                     if let Some(process) = self.processes.iter_mut().find(|p| p.pids.contains(&parent)) {
                         process.pids.insert(child);

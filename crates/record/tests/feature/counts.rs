@@ -51,6 +51,37 @@ fn static_programs() {
 }
 
 #[test]
+fn probes_before_there_is_a_thread_control_block() {
+    let _alone = alone();
+    for flags in [&["-static"][..], &["-static-pie"], &["-static", "-nostdlib", "-DBARE"]] {
+        let outcome = build("early.c", false, flags).record(&[], RegionMethod::Probe);
+        assert_eq!(outcome.status, Some(0), "{flags:?}");
+        assert_eq!(entries(&outcome.profile), [(vec![0], 1), (vec![1], 100)].into_iter().collect(), "{flags:?}");
+        check_times(&outcome.profile);
+    }
+}
+
+/// A begin is left after each of its instructions: between those that take its place and that fill it in, an event is missing.
+#[test]
+fn events_that_a_signal_handler_never_returns_to() {
+    let _alone = alone();
+    let program = build("abandoned.c", true, &[]);
+    // Rings that are full in between, inside of a region and outside; and a thread that ends soon.
+    for arguments in [&["30000"][..], &["30000", "inside"], &["10"]] {
+        let profile = program.record(arguments, RegionMethod::Trace).profile;
+        let entered: i64 =
+            entries(&profile).iter().filter(|(stack, _)| stack.ends_with(&[1])).map(|(_, times)| times).sum();
+        let times: i64 = arguments[0].parse().unwrap();
+        assert_eq!((entered - 1) % times, 0, "{arguments:?}: {:?}", profile.loss);
+        assert!((entered - 1) / times > 20, "{arguments:?}: {entered}");
+        let lost: Vec<&Loss> = profile.loss.iter().filter(|loss| loss.reason.contains("siglongjmp")).collect();
+        assert!(matches!(lost[..], [loss] if (5..15).contains(&loss.count)), "{arguments:?}: {:?}", profile.loss);
+        assert!(!profile.loss.iter().any(|loss| loss.reason.contains("full")), "{arguments:?}: {:?}", profile.loss);
+        check_times(&profile);
+    }
+}
+
+#[test]
 fn what_is_refused_is_counted() {
     let _alone = alone();
     let program = build("threads.c", true, &[]);

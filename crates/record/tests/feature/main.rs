@@ -3,6 +3,7 @@
 mod attached;
 mod counts;
 mod elsewhere;
+mod forks;
 mod program;
 mod sampled_by_users;
 mod watched_by_kernel;

@@ -991,6 +991,7 @@
 #
 # At a region site only: the caller has stepped over the red zone, the flags are dead. The thread is known by its number,
 # which lies at a fixed place behind the thread pointer; a table leads from there to its ring (`event-abi`, region_arena).
+# A static program has no thread pointer at first, and one without libc never: `region::look` asks the kernel then.
 # The descriptor's `user_exit` is the event's `what`.
 
     FUNCTION transect_probe_region_and_flows
@@ -1014,6 +1015,8 @@
     push rsi
     mov rax, [rip + {globals} + {G_TID_OFFSET}]
     mov rdx, [rip + {globals} + {G_REGIONS}]
+    test rax, rax
+    js .Lregion_look                 # there may be no thread pointer yet
     mov eax, dword ptr fs:[rax]
     imul ecx, eax, 0x9E3779B1
     shr ecx, {TID_SHIFT}

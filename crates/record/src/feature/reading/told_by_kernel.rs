@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use transect_bpf_collect::region_events::{KernelEvent, TaskChange};
 
 use super::{Bound, ImageKey, Reading};
+use crate::feature::fold::ThreadFold;
 use crate::feature::lives::LifeChange;
 use crate::feature::region_file::ReadEvent;
 use crate::feature::taker::Taker;
@@ -57,9 +58,9 @@ impl Reading {
 
     fn task(&mut self, change: TaskChange, tgid: i32, tid: i32, now: u64, threads: &mut HashMap<i32, Bound>) {
         match change {
-            TaskChange::Forked { parent } if self.tasks.is_running(parent) => {
-                self.tasks.begin(tgid, now, true);
-                self.tasks.resemble(tgid, Some(parent));
+            TaskChange::Forked { parent } if self.tasks.was_running(parent, now) => {
+                self.forks_child((parent, tid), tgid, now);
+                self.begin_child((parent, tid), tgid, now);
                 // It runs the same program.
                 if let Some(&image) = self.keys.get(&ImageKey::Process(parent)) {
                     self.keys.insert(ImageKey::Process(tgid), image);
@@ -72,9 +73,15 @@ impl Reading {
             TaskChange::Replaced if self.tasks.is_running(tgid) => {
                 threads.remove(&tgid);
                 self.keys.remove(&ImageKey::Process(tgid));
-                let used = |thread: usize| self.folds.get(thread).is_some_and(Option::is_some);
+                // Its switches alone may have been heard of.
+                let used =
+                    |thread: usize| self.folds.get(thread).and_then(Option::as_ref).is_some_and(ThreadFold::is_used);
                 if !self.tasks.becomes_program(tgid, used) {
                     self.tasks.replaced(tgid, now);
+                } else if let Some(thread) = self.tasks.living(tgid, tgid)
+                    && let Some(Some(fold)) = self.folds.get_mut(thread)
+                {
+                    fold.leave_all(now, &mut |stay| self.stays.add(thread as u32, stay));
                 }
             }
             TaskChange::Ended => {
@@ -105,6 +112,8 @@ impl Reading {
         self.lives = Some(lives);
         for (pid, tid, change, now) in changes {
             match change {
+                LifeChange::Forked { parent, by } => self.forked((parent, by), pid, now),
+                LifeChange::Replaced => self.became_program(pid, now),
                 LifeChange::Began => self.tasks.born(pid, tid, now),
                 LifeChange::Runs => self.switched(pid, tid, now, true),
                 LifeChange::Stops => self.switched(pid, tid, now, false),
@@ -118,7 +127,9 @@ impl Reading {
 
     fn switched(&mut self, pid: i32, tid: i32, now: u64, on: bool) {
         if let Some(thread) = self.tasks.living(pid, tid) {
-            if self.fold_of(thread, now).switched(now, on) {
+            // What it did before it is counted is not of its time.
+            let now = now.max(self.tasks.threads[thread].start);
+            if self.fold_of(thread).switched(now, on) {
                 self.switched.push(thread);
             }
         } else if !self.tasks.is_running(pid) {

@@ -6,7 +6,7 @@ use transect_profile_model::{RegionId, RegionMethod, RegionNode, RegionNodeId, T
 
 /// Times of one kind, summed up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Weights {
+pub struct Weights {
     /// How many.
     pub count: u64,
     /// Their sum, ns.
@@ -16,7 +16,13 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    fn add(&mut self, other: &Self) {
+    /// One more.
+    pub fn add_one(&mut self, ns: f64) {
+        self.add(&Self { count: 1, sum: ns, squares: ns * ns });
+    }
+
+    /// More.
+    pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.sum += other.sum;
         self.squares += other.squares;
@@ -53,7 +59,7 @@ pub(super) struct Told {
 }
 
 /// Of the normal distribution: 95 % lie within so many standard deviations.
-const DEVIATIONS: f64 = 1.96;
+pub const DEVIATIONS: f64 = 1.96;
 
 /// A share with its bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -164,7 +170,8 @@ fn node_of(
     node
 }
 
-fn row(thread: ThreadId, parent: Option<RegionNodeId>, region: Option<RegionId>) -> RegionNode {
+/// A row of samples, without any yet.
+pub fn row(thread: ThreadId, parent: Option<RegionNodeId>, region: Option<RegionId>) -> RegionNode {
     RegionNode {
         parent,
         region,

@@ -6,28 +6,19 @@
 
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashMap as HashMap;
-use transect_attach::Mapping;
-use transect_bpf_collect::CodeMapping;
-use transect_bpf_collect::thread_samples::{self, Seen as Record, ThreadRecord, ThreadSamples};
+use transect_bpf_collect::thread_samples::{self, ThreadRecord, ThreadSamples};
 use transect_profile_model::{Loss, LossKind};
 
 use super::estimate::{Seen, Weights};
+use super::gathered::Gathered;
 use super::kernel_stacks::{Sampled, SampledThread};
-use super::process_code::{ProcessCode, UnwindImages};
 use super::stopped_samples::{self, MOST_HZ, StoppedSamples, time_of_children};
-use super::thread_times::ThreadTimes;
-use super::translation::Translation;
 use crate::RecordError;
 use crate::clock::{Clock, monotonic_ns};
 use crate::feature::settings::{FeatureSettings, FeatureTarget};
 use crate::launch::{shell_status, spawn_plain};
 use crate::process_start::Launched;
-use crate::sched::call_stack::StackNumber;
-use crate::sched::mapped_file::MappedFiles;
-use crate::sched::place::Place;
 use crate::signals::Signals;
-use crate::walk::NewStack;
 
 /// How often records are read: their buffer holds some 60 samples of a processor.
 const STEP: Duration = Duration::from_millis(5);
@@ -35,7 +26,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// step with the program itself, says nothing about the samples.
 const JITTER_EVERY: Duration = Duration::from_millis(100);
 /// How long a record may be on its way into its processor's buffer while younger ones of others are read, ns.
-const SETTLED: u64 = 2_000_000;
+pub(super) const SETTLED: u64 = 2_000_000;
 
 /// Records until the program has ended, the time is over, or a signal says so. `why`: better samples can't be had.
 ///
@@ -78,7 +69,6 @@ pub(super) fn record(
         }
     };
     let Some(mut samples) = samples else { return Err(RecordError::Ended) };
-    gathered.main = pid;
     let process = rustix::process::Pid::from_raw(pid).ok_or(RecordError::Ended)?;
     loop {
         let ended = crate::feature::task_list::is_over(pid);
@@ -116,13 +106,17 @@ pub(super) fn record(
 }
 
 /// Where samples come from.
-enum Samples {
+pub(super) enum Samples {
     Events { events: ThreadSamples, jittered: Instant },
     Stops(StoppedSamples),
 }
 
 impl Samples {
-    fn start(by_events: bool, pid: i32, tids: &[i32], hertz: u32, on_exec: bool) -> std::io::Result<Self> {
+    /// Of a process' threads, and all that they make.
+    ///
+    /// # Errors
+    /// If the kernel does not let this user sample.
+    pub fn start(by_events: bool, pid: i32, tids: &[i32], hertz: u32, on_exec: bool) -> std::io::Result<Self> {
         if !by_events {
             return Ok(Self::Stops(StoppedSamples::start(pid, hertz, !on_exec)));
         }
@@ -130,7 +124,7 @@ impl Samples {
     }
 
     /// Gives what there is to `each`; the answer is the time until this should be done again.
-    fn read(&mut self, each: impl FnMut(ThreadRecord)) -> Duration {
+    pub fn read(&mut self, each: impl FnMut(ThreadRecord)) -> Duration {
         match self {
             Self::Events { events, jittered } => {
                 if jittered.elapsed() >= JITTER_EVERY {
@@ -165,162 +159,7 @@ fn command_of(pid: i32) -> Vec<String> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-struct OneThread {
-    tid: i32,
-    tgid: i32,
-    name: String,
-    times: ThreadTimes,
-    samples: HashMap<StackNumber, Weights>,
-}
-
-#[derive(Default)]
-struct Gathered {
-    main: i32,
-    /// Read, but older ones of other processors may come.
-    waiting: Vec<ThreadRecord>,
-    processes: HashMap<i32, ProcessCode>,
-    images: UnwindImages,
-    files: MappedFiles,
-    /// Files that the translation knows.
-    told: usize,
-    translation: Translation,
-    numbers: HashMap<(Vec<Place>, bool), StackNumber>,
-    /// The latest thread of each number.
-    living: HashMap<i32, usize>,
-    threads: Vec<OneThread>,
-    executables: HashMap<i32, String>,
-    parents: HashMap<i32, i32>,
-    lost: u64,
-}
-
 impl Gathered {
-    /// A process that runs already.
-    fn meet(&mut self, pid: i32, tids: &[i32]) {
-        let now = monotonic_ns();
-        for &tid in tids {
-            let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
-            self.add(pid, tid, name.trim_end_matches('\n').to_owned(), ThreadTimes::new(now, false));
-        }
-        if let Ok(path) = std::fs::read_link(format!("/proc/{pid}/exe")) {
-            self.executables.insert(pid, path.to_string_lossy().into_owned());
-        }
-        for mapping in Mapping::all(pid).unwrap_or_default() {
-            if mapping.executable && mapping.inode != 0 {
-                let path = mapping.path.to_string_lossy().into_owned();
-                self.map(pid, &path, mapping.device, mapping.inode, (mapping.start, mapping.end, mapping.offset));
-            }
-        }
-    }
-
-    fn map(
-        &mut self,
-        tgid: i32,
-        path: &str,
-        (major, minor): (u32, u32),
-        inode: u64,
-        (start, end, offset): (u64, u64, u64),
-    ) {
-        let file = self.files.number(tgid, path, rustix::fs::makedev(major, minor), inode);
-        self.processes.entry(tgid).or_default().map(start, end, offset, file);
-    }
-
-    fn add(&mut self, tgid: i32, tid: i32, name: String, times: ThreadTimes) -> usize {
-        self.living.insert(tid, self.threads.len());
-        self.threads.push(OneThread { tid, tgid, name, times, samples: HashMap::default() });
-        self.threads.len() - 1
-    }
-
-    fn thread(&mut self, record: &ThreadRecord) -> usize {
-        match self.living.get(&record.tid) {
-            Some(&thread) => thread,
-            None => self.add(record.tgid, record.tid, String::new(), ThreadTimes::new(record.time, false)),
-        }
-    }
-
-    /// Takes in records up to a time, in their order.
-    fn take(&mut self, horizon: u64) {
-        self.waiting.sort_by_key(|record| record.time);
-        let ready = self.waiting.partition_point(|record| record.time <= horizon);
-        let rest = self.waiting.split_off(ready);
-        for record in std::mem::replace(&mut self.waiting, rest) {
-            self.one(record);
-        }
-    }
-
-    fn one(&mut self, record: ThreadRecord) {
-        let ThreadRecord { time, tgid, tid, .. } = record;
-        match record.seen {
-            Record::Lost(count) => self.lost += count,
-            Record::Born { parent } => {
-                // Its maker's name, until it has another one.
-                let name = self.threads.iter().rev().find(|thread| thread.tid == parent || thread.tgid == parent);
-                let name = name.map(|thread| thread.name.clone()).unwrap_or_default();
-                self.add(tgid, tid, name, ThreadTimes::new(time, true));
-                if parent != tgid {
-                    let code = self.processes.get(&parent).map(ProcessCode::of_child).unwrap_or_default();
-                    self.processes.insert(tgid, code);
-                    self.parents.insert(tgid, parent);
-                    if let Some(executable) = self.executables.get(&parent).cloned() {
-                        self.executables.insert(tgid, executable);
-                    }
-                }
-            }
-            Record::Named { ref name, program } => {
-                let thread = self.thread(&record);
-                name.clone_into(&mut self.threads[thread].name);
-                if program {
-                    self.processes.insert(tgid, ProcessCode::default());
-                    self.executables.remove(&tgid);
-                }
-            }
-            Record::Mapped(CodeMapping { start, end, offset, device, inode, path }) => {
-                // The first code of a program is its own.
-                self.executables.entry(tgid).or_insert_with(|| path.clone());
-                self.map(tgid, &path, device, inode, (start, end, offset));
-            }
-            Record::Runs => {
-                let thread = self.thread(&record);
-                self.threads[thread].times.runs(time);
-            }
-            Record::Stops { preempted } => {
-                let thread = self.thread(&record);
-                self.threads[thread].times.stops(time, preempted);
-            }
-            Record::Ended => {
-                let thread = self.thread(&record);
-                self.threads[thread].times.ends(time);
-                self.living.remove(&tid);
-            }
-            Record::Sample { period, registers, ref stack } => {
-                let thread = self.thread(&record);
-                self.threads[thread].times.is_running(time);
-                let code = self.processes.entry(tgid).or_default();
-                let (places, complete) = code.unwind(tgid, registers, stack, &mut self.images, &self.files);
-                let number = self.number(places, complete);
-                let period = period as f64;
-                let weights = self.threads[thread].samples.entry(number).or_default();
-                weights.count += 1;
-                weights.sum += period;
-                weights.squares += period * period;
-            }
-        }
-    }
-
-    fn number(&mut self, places: Vec<Place>, complete: bool) -> StackNumber {
-        let next = self.numbers.len() as StackNumber + 1;
-        let key = (places, complete);
-        if let Some(&number) = self.numbers.get(&key) {
-            return number;
-        }
-        let files = self.files.since(self.told);
-        self.told += files.len();
-        self.translation.add_files(&files);
-        let user = key.0.clone();
-        self.translation.add_stacks(&[NewStack { number: next, complete, kernel: Vec::new(), user }]);
-        self.numbers.insert(key, next);
-        next
-    }
-
     fn finish(
         mut self,
         clock: &Clock,
@@ -343,7 +182,7 @@ impl Gathered {
             let mut seen: Vec<Seen> = thread
                 .samples
                 .iter()
-                .map(|(number, weights)| Seen {
+                .map(|((number, _), weights)| Seen {
                     regions: self.translation.regions(*number).cloned(),
                     samples: *weights,
                     ..Seen::default()

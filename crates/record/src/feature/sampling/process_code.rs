@@ -7,12 +7,15 @@ use std::sync::Arc;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 use rustc_hash::FxHashMap as HashMap;
+use transect_attach::Memory;
 use transect_binary_info::Object;
 use transect_bpf_collect::thread_samples::Registers;
 
 use crate::sched::mapped_file::MappedFiles;
 use crate::sched::place::{FileId, Place};
 
+/// Bytes above the stack pointer that belong to the stack, by the usual limit.
+const MOST_STACK: usize = 8 << 20;
 /// Frames that are followed at most.
 const MOST_FRAMES: usize = 512;
 
@@ -67,12 +70,14 @@ pub(super) struct ProcessCode {
     mapped: BTreeMap<u64, Mapped>,
     /// Made when the first stack needs it.
     unwinder: Option<UnwinderX86_64<Arc<[u8]>>>,
+    /// Opened when the first stack needs it; `None` within if that is not permitted.
+    memory: Option<Option<Memory>>,
 }
 
 impl ProcessCode {
     /// A child of fork has the same.
     pub fn of_child(&self) -> Self {
-        Self { mapped: self.mapped.clone(), unwinder: None }
+        Self { mapped: self.mapped.clone(), ..Self::default() }
     }
 
     /// Code of a file is mapped from `start` to `end`; what was there before is not any more.
@@ -97,7 +102,9 @@ impl ProcessCode {
         }
     }
 
-    /// The stack, innermost frame first, and whether it was followed to its beginning. `stack` begins at the stack pointer.
+    /// The stack, innermost frame first, and whether it was followed to its beginning. `stack` begins at the stack pointer. The
+    /// kernel copies it up to the first page that was never touched, so a buffer in some caller's frame ends it: what lies above
+    /// is read now, a few milliseconds later, when the outer frames seldom are others.
     pub fn unwind(
         &mut self,
         tgid: i32,
@@ -107,8 +114,8 @@ impl ProcessCode {
         files: &MappedFiles,
     ) -> (Vec<Place>, bool) {
         let Registers { ip, sp, bp } = registers;
-        let mapped = &self.mapped;
-        let unwinder = self.unwinder.get_or_insert_with(|| {
+        let Self { mapped, unwinder, memory } = self;
+        let unwinder = unwinder.get_or_insert_with(|| {
             let mut unwinder = UnwinderX86_64::new();
             for (&start, mapped) in mapped {
                 if let Some(module) = images.of(mapped.file, files).and_then(|image| module(image, start, *mapped)) {
@@ -119,8 +126,13 @@ impl ProcessCode {
         });
         let mut read = |address: u64| -> Result<u64, ()> {
             let at = usize::try_from(address.checked_sub(sp).ok_or(())?).map_err(|_| ())?;
-            let bytes = stack.get(at..).and_then(|rest| rest.first_chunk()).ok_or(())?;
-            Ok(u64::from_le_bytes(*bytes))
+            if let Some(bytes) = stack.get(at..).and_then(|rest| rest.first_chunk()) {
+                return Ok(u64::from_le_bytes(*bytes));
+            }
+            let memory = memory.get_or_insert_with(|| Memory::open(tgid).ok()).as_ref();
+            let mut bytes = [0; 8];
+            let memory = memory.filter(|_| at < MOST_STACK).ok_or(())?;
+            memory.read(address, &mut bytes).map(|()| u64::from_le_bytes(bytes)).map_err(drop)
         };
         let mut frames = Vec::new();
         let mut complete = false;

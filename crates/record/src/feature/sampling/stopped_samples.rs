@@ -116,7 +116,12 @@ impl StoppedSamples {
                     if let Entry::Vacant(place) = self.processes.entry(child)
                         && program_of(child).is_some()
                     {
-                        each(ThreadRecord { time: now, tgid: child, tid: child, seen: Seen::Born { parent: pid } });
+                        each(ThreadRecord {
+                            time: now,
+                            tgid: child,
+                            tid: child,
+                            seen: Seen::Born { parent: pid, by: pid },
+                        });
                         let threads = HashMap::from_iter([(child, Known::default())]);
                         // If it runs another one by now, its first round sees that.
                         place.insert(Watched { threads, program: program.clone(), ..Watched::default() });
@@ -173,7 +178,7 @@ impl Watched {
         let record = |time, seen| ThreadRecord { time, tgid: pid, tid, seen };
         let known = self.threads.entry(tid).or_insert_with(|| {
             if tid != pid {
-                each(record(now - interval, Seen::Born { parent: pid }));
+                each(record(now - interval, Seen::Born { parent: pid, by: pid }));
             }
             Known::default()
         });

@@ -21,7 +21,7 @@ enum Known {
 
 /// Objects with regions, and what was translated.
 #[derive(Debug, Default)]
-pub(in crate::feature) struct Translation {
+pub struct Translation {
     files: Vec<Known>,
     translator: Translator,
     numbers: Vec<FeatureNumbers>,

@@ -1,4 +1,5 @@
 use transect_analyze::{FeaturesView, RegionRow};
+use transect_profile_model::HOT_LOOP;
 
 use super::super::Limit;
 use super::super::escape::escape;
@@ -8,9 +9,6 @@ use super::super::style::Role;
 use super::super::table::{Cell, Column, Table};
 use super::super::units::{count, counted, duration, optional_percent, share};
 use super::{half_width, set_text};
-
-/// Regions by the reason why they were not measured.
-const HOT_LOOP: &str = "hot loop";
 
 /// Prints the regions that ran, and counts those that did not.
 pub(super) fn regions(page: &mut Page, view: &FeaturesView, limit: Limit) {

@@ -1,0 +1,125 @@
+//! Samples of a program whose regions tell by events: some have no sites, as they lie in hot loops, and some are too hot for
+//! events. Samples see where the thread computes; what of that is by events already is left to those (`silent_regions`).
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use transect_bpf_collect::thread_samples;
+use transect_profile_model::RegionId;
+
+use super::estimate::Weights;
+use super::gathered::Gathered;
+use super::own_samples::{SETTLED, Samples, threads_of};
+use super::translation::Translation;
+use crate::clock::monotonic_ns;
+
+/// Samples a second and thread at most. One costs the program 10 to 20 µs.
+const MOST_HZ: u32 = 249;
+
+/// Samples that are being taken.
+#[derive(Debug)]
+pub struct BesideSamples {
+    over: Arc<AtomicBool>,
+    silent: Arc<Mutex<Vec<u64>>>,
+    thread: JoinHandle<Gathered>,
+    hertz: u32,
+}
+
+/// What was seen of a thread with one stack.
+#[derive(Debug, Clone)]
+pub struct SeenBeside {
+    /// So many of the regions that became silent were so then.
+    pub silent: usize,
+    /// Regions by [`SampledBeside::translation`], outermost first; `None` if they can't be told.
+    pub regions: Option<Vec<RegionId>>,
+    /// Time on a processor.
+    pub samples: Weights,
+}
+
+/// A thread.
+#[derive(Debug)]
+pub struct ThreadBeside {
+    pub pid: i32,
+    pub tid: i32,
+    /// `CLOCK_MONOTONIC`, ns.
+    pub begin: u64,
+    pub seen: Vec<SeenBeside>,
+}
+
+/// What was sampled.
+#[derive(Debug)]
+pub struct SampledBeside {
+    pub hertz: u32,
+    pub translation: Translation,
+    pub threads: Vec<ThreadBeside>,
+}
+
+impl BesideSamples {
+    /// Of a process that is held, and all that it makes. `hertz`: as the user wishes; `None` if this user may not sample.
+    pub fn start(pid: i32, hertz: u32) -> Option<Self> {
+        thread_samples::is_permitted().ok()?;
+        let hertz = hertz.min(MOST_HZ);
+        let (over, silent) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let (flag, times) = (over.clone(), silent.clone());
+        let (say, started) = channel();
+        let sample = move || {
+            let mut gathered = Gathered::of(times);
+            let tids = threads_of(pid).unwrap_or_default();
+            let samples = Samples::start(true, pid, &tids, hertz, false);
+            if samples.is_ok() {
+                gathered.meet(pid, &tids);
+            }
+            // Who has asked waits for it, and lets the process go then.
+            let _ = say.send(samples.is_ok());
+            let Ok(mut samples) = samples else { return gathered };
+            loop {
+                let last = flag.load(Acquire);
+                let horizon = monotonic_ns().saturating_sub(SETTLED);
+                let pause = samples.read(|record| gathered.waiting.push(record));
+                gathered.take(if last { u64::MAX } else { horizon });
+                if last {
+                    return gathered;
+                }
+                std::thread::sleep(pause);
+            }
+        };
+        let thread = std::thread::Builder::new().name("region-sampler".to_owned()).spawn(sample).ok()?;
+        started.recv().is_ok_and(|started| started).then_some(Self { over, silent, thread, hertz })
+    }
+
+    /// One more region tells nothing by events from now on.
+    pub fn note_silent(&self) {
+        if let Ok(mut times) = self.silent.lock() {
+            times.push(monotonic_ns());
+        }
+    }
+
+    /// Ends it; `None` if its thread has failed.
+    pub fn finish(self) -> Option<SampledBeside> {
+        self.over.store(true, Release);
+        let mut gathered = self.thread.join().ok()?;
+        // Programs of which nothing was sampled have regions, too.
+        let files = gathered.files.since(gathered.told);
+        gathered.translation.add_files(&files);
+        let Gathered { translation, threads, .. } = gathered;
+        let threads = threads.into_iter().map(|thread| ThreadBeside {
+            pid: thread.tgid,
+            tid: thread.tid,
+            begin: thread.times.begin,
+            seen: thread
+                .samples
+                .into_iter()
+                .map(|((stack, silent), samples)| SeenBeside {
+                    silent,
+                    regions: translation.regions(stack).cloned(),
+                    samples,
+                })
+                .collect(),
+        });
+        let threads = threads.collect();
+        Some(SampledBeside { hertz: self.hertz, translation, threads })
+    }
+}

@@ -4,9 +4,9 @@
 usage: case_studies.py [--transect PATH] [--work DIR] [--document FILE] [--program NAME]... [--minutes M] [--seconds S] [--rounds N] [--quick] [--no-check] [--no-run]
 
 All of it takes M minutes (default 50) at most: builds and the programs' own tests take what they need, the tests no more than
-a quarter of it, and the workloads share the rest. Each run is as long as that allows, at most 30 s; --seconds says how long
-instead, whatever it takes in all (30: about three hours). What was measured is kept in the work folder, program by program;
-the document has all of it. --quick takes a second for each run, to try things out; --no-check leaves the programs' own tests
+a quarter of it, and the workloads share the rest. Each run is as long as that allows, at most 30 s; with --seconds each is as
+long as that says (30: some 70 minutes without the tests), and workloads for which no time is left are not measured anew. What
+was measured is kept in the work folder, program by program; the document has all of it. --quick takes a second for each run, to try things out; --no-check leaves the programs' own tests
 out, --no-run their workloads.
 """
 import argparse
@@ -26,7 +26,7 @@ from case_study_workload import Workload  # noqa: E402
 
 LONGEST_RUN = 30
 # What one workload takes beside its runs, s, and how many times a run of it: to find its size, recorded, counted.
-BESIDE, RECORDED = 10, 9
+BESIDE, RECORDED = 10, 13
 
 
 class Results:
@@ -95,11 +95,16 @@ class Study:
     def measure(self, builds):
         """All workloads: the first one of each program, then the others."""
         most = max((len(program.workloads) for program in builds), default=0)
+        kept = {program: Results(self.options.work, program.name).facts.get("workloads", []) for program in builds}
         left = [(program, build, number) for number in range(most) for program, build in builds.items() if number < len(program.workloads)]
         found = {program: [] for program in builds}
         while left:
             program, build, number = left.pop(0)
             share = (self.end - time.monotonic()) / (len(left) + 1)
+            if self.options.seconds and share < 0:
+                self.missing += 1
+                self.say(f"NOT RUN: {program.name}: {program.workloads[number][0]}: no time is left")
+                continue
             runs = len(measures.WAYS) * self.options.rounds + RECORDED
             seconds = self.options.seconds or min(LONGEST_RUN, max(1, (share - BESIDE) / runs))
             patience = 40 * seconds if self.options.seconds else max(10, share / 2)
@@ -109,7 +114,9 @@ class Study:
             except (real.Absent, subprocess.SubprocessError) as why:
                 self.missing += 1
                 found[program].append({"title": work.title, "absent": str(why)})
-            Results(self.options.work, program.name).add("workloads", found[program])
+            known = {one["title"] for one in found[program]}
+            others = [one for one in kept[program] if one["title"] not in known]
+            Results(self.options.work, program.name).add("workloads", found[program] + others)
             self.say(f"{program.name}: {work.title}: {document.one_line(found[program][-1])}")
 
 
@@ -133,7 +140,7 @@ def main():
     say = lambda text: print(time.strftime("%H:%M:%S "), text, flush=True)
     chosen = [program for program in real.PROGRAMS if not options.program or program.name in options.program]
     count = sum(len(program.workloads) for program in chosen)
-    how_long = f"runs of {options.seconds:g} s" if options.seconds else f"at most {options.minutes:g} minutes from now"
+    how_long = f"at most {options.minutes:g} minutes from now" + (f", runs of {options.seconds:g} s" if options.seconds else "")
     say(f"{len(chosen)} programs, {count} workloads, {len(measures.WAYS)} builds in {options.rounds} rounds and {len(measures.METHODS)} recordings each: {how_long}")
     study = Study(options, say)
     builds = study.build(chosen)

@@ -1,7 +1,7 @@
 """A figure of the case studies: processor time by the way of measuring, as horizontal bars (SVG)."""
 from xml.sax.saxutils import escape
 
-COLOURS = {"probe, not recorded": "#9ecae1", "trace, not recorded": "#fdd0a2", "probe, recorded": "#3182bd", "trace, recorded": "#e6550d", "sample, recorded": "#31a354"}
+COLOURS = {"probe, not recorded": "#9ecae1", "trace, not recorded": "#fdd0a2", "auto, recorded": "#756bb1", "probe, recorded": "#3182bd", "trace, recorded": "#e6550d", "sample, recorded": "#31a354"}
 LEFT, WIDTH, BAR, GAP = 230, 560, 9, 12
 
 

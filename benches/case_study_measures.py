@@ -9,7 +9,9 @@ import subprocess
 import feature_inputs as inputs
 import feature_programs as real
 
-METHODS = ("probe", "trace", "sample")
+METHODS = ("auto", "probe", "trace", "sample")
+# Recorded runs: what they cost is a share of the run, however long it is, and with all events they take four times as long.
+LONGEST_RECORDED = 8
 # Runs that nobody records, and their builds; `again` is the build without sites once more: what the machine's noise makes.
 WAYS = {"none": "none", "probe": "probe", "trace": "trace", "again": "none"}
 
@@ -119,6 +121,14 @@ def agreement(traced, sampled, floor=0.01):
     return len(inside), len(sets), max((abs(traced[name][0] - told[name][0]) for name in sets), default=0)
 
 
+def overlap(one, other, floor=0.01):
+    """The same for two recordings with intervals: sets whose intervals have something in common."""
+    sets = [name for name, (share, _, _) in one.items() if share >= floor]
+    told = {name: share_of(other, name) for name in sets}
+    common = [name for name in sets if told[name][1] - 0.001 <= one[name][2] and one[name][1] <= told[name][2] + 0.001]
+    return len(common), len(sets), max((abs(one[name][0] - told[name][0]) for name in sets), default=0)
+
+
 def instructions(work, command, seconds):
     """Instructions that a run executes, None without valgrind."""
     if not shutil.which("valgrind"):
@@ -137,7 +147,7 @@ def workload(options, build, work, seconds, patience):
     binaries = {mode: build.binary(mode) for mode in ("none", "probe", "trace")}
     work.size(binaries["none"], seconds)
     command, size = work.shown()
-    facts = {"title": work.title, "input": size, "command": command, "times": {way: [] for way in WAYS}, "recorded": {}}
+    facts = {"title": work.title, "input": size, "command": command, "times": {way: [] for way in WAYS}}
     for turn in range(options.rounds):
         # Both orders, so that a slower minute meets all of them.
         for way in WAYS if turn % 2 == 0 else reversed(WAYS):
@@ -145,22 +155,32 @@ def workload(options, build, work, seconds, patience):
             facts["times"][way].append(took)
             if output != facts.setdefault("output", output):
                 raise real.Absent(f"{work.title}: other output with sites ({way})")
-        if turn > 0:
-            continue
-        # Between runs that are not recorded.
-        for method in METHODS:
-            binary = binaries["trace" if method == "trace" else "probe"]
-            try:
-                facts["recorded"][method] = one = recorded(options, method, lambda recorder: work.run(binary, patience, recorder))
-            except real.Absent as why:
-                facts["recorded"][method] = {"absent": str(why)}
-                continue
-            one["same_output"] = one.pop("output") == facts["output"]
-            rows = one.pop("rows")
-            one["regions"], one["features"] = top_regions(rows), feature_shares(rows)
     # Valgrind takes fifty times as long.
     share = 0.01 * options.rounds / max(sum(facts["times"]["none"]), 0.05) * min(seconds, 30)
     size = 110 if work.kind == "formula" else max(1 << 16, int(sum(map(os.path.getsize, work.files)) * share))
     small = inputs.make_input(options.work, work.kind, size)
     facts["instructions"] = {mode: instructions(options.work, work.command(binary, [small]), 300) for mode, binary in binaries.items()}
+    facts["recorded"] = recordings(options, work, binaries, seconds, patience)
     return facts
+
+
+def recordings(options, work, binaries, seconds, patience):
+    """{method: a recording and the time of the same run without sites}, each between two runs that are not recorded."""
+    if seconds > LONGEST_RECORDED:
+        work.size(binaries["none"], LONGEST_RECORDED)
+    found = {}
+    before, _, output, _ = work.run(binaries["none"], patience)
+    for method in METHODS:
+        binary = binaries["trace" if method == "trace" else "probe"]
+        try:
+            one = recorded(options, method, lambda recorder: work.run(binary, patience, recorder))
+        except real.Absent as why:
+            found[method] = {"absent": str(why)}
+            continue
+        after = work.run(binaries["none"], patience)[0]
+        one["base_s"], before = (before + after) / 2, after
+        one["same_output"] = one.pop("output") == output
+        rows = one.pop("rows")
+        one["regions"], one["features"] = top_regions(rows), feature_shares(rows)
+        found[method] = one
+    return found

@@ -38,7 +38,7 @@ build: packages toolchain
 		-p transect-region-trace -p transect-feature-compiler -p transect-feature-model
 	@ln -sf transect-cc target/release/transect-c++
 	@# The mathematical functions of Rust's runtime would come before libm's in programs.
-	@ar t $(REGION_RUNTIME) 2>/dev/null | grep '^compiler_builtins' | sort -u | xargs -r ar d $(REGION_RUNTIME) 2>/dev/null
+	@ar t $(REGION_RUNTIME) 2>/dev/null | grep '^compiler_builtins' | sort -u | xargs -r ar d $(REGION_RUNTIME) >/dev/null 2>&1
 	@$(MAKE) -s plugin
 
 ## The compiler plugin of transect-cc and transect-c++, for each LLVM that is installed.

@@ -1,22 +1,26 @@
 //! From extents to the tables of a profile.
 
 use std::collections::HashMap;
-use std::path::Path;
 
 use transect_event_abi::process::{
-    OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, SLOT_STATIC, unprofiled,
+    OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, SLOT_STATIC,
 };
 use transect_event_abi::published::FRACTION_BITS;
-use transect_event_abi::thread::bucket_floor;
 use transect_profile_model::{
-    ApiClass, Component, ComponentId, Flow, Lock, Loss, LossKind, Process, ProcessId, Profile, Thread, ThreadId,
-    TraceEvent, Wait,
+    ApiClass, Component, ComponentId, Flow, Loss, LossKind, Process, ProcessId, Profile, Thread, ThreadId, TraceEvent,
+    Wait,
 };
 
 use crate::api_data::{ApiData, WaitObject};
 use crate::extent;
 use crate::names::Names;
 use crate::static_components::StaticComponents;
+
+mod flow;
+mod locks;
+mod losses;
+
+use flow::Room;
 
 /// Turns ticks of the arena into nanoseconds of the recording.
 #[derive(Debug, Clone, Copy)]
@@ -271,13 +275,14 @@ impl<'a> Assembler<'a> {
             all.extend(context.flows.iter().map(|(slot, c)| (number, *slot, c)));
         }
         let mut waiting = open_wait;
+        let room = Room::of(wall, open_wait, t.outermost.0);
         for (context, slot, c) in all {
             let Some(Some(n)) = slots.get(&slot) else { continue };
             calls += c.calls;
             let share = c.calls as f64 / used.get(&slot).copied().unwrap_or(c.calls).max(1) as f64;
             // The wait is in one of the slot's contexts; which one, nobody has noted.
             let open = if t.waiting_slot == slot { std::mem::take(&mut waiting) } else { 0 };
-            let flow = self.flow(p, id, n, slot, c, share, open);
+            let flow = self.flow(p, id, n, slot, c, share, open, room);
             self.profile.flows.push(Flow { context, ..flow });
         }
         for w in &t.waits {
@@ -327,179 +332,11 @@ impl<'a> Assembler<'a> {
         });
     }
 
-    #[allow(clippy::too_many_arguments)] // as above
-    fn flow(
-        &self,
-        p: &extent::Process,
-        thread: ThreadId,
-        n: &Named,
-        slot: u32,
-        c: &extent::Counters,
-        share: f64,
-        open: u64,
-    ) -> Flow {
-        let timed = (c.timed > 0 || open > 0) && !c.count_only;
-        let total = c.total as f64 + open as f64;
-        let own = (c.own as f64).max(0.0) + open as f64;
-        let scale_attributed = if c.total > 0 { c.attributed as f64 / c.total as f64 } else { 1.0 };
-        // Calls since the last timed one are in no estimate; if they were like the others the upper end holds them.
-        let since = if c.timed > 0 { (c.calls - c.represented).max(0) as f64 } else { 0.0 };
-        let sampled = c.variance.1 > 0.0 || since > 0.0;
-        let mean = total / (c.calls as f64 - since).max(1.0);
-        let half = 1.96 * ((c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0)).sqrt();
-        let upper = half + since * mean;
-        let some = |ticks: f64| timed.then(|| self.scale.ns(ticks.max(0.0)));
-        let interval = |ticks: f64, sign: f64| {
-            (timed && sampled).then(|| self.scale.ns((ticks + if sign < 0.0 { -half } else { upper }).max(0.0)))
-        };
-        let quantile = |q: f64| quantile(&c.histogram, q).map(|t| self.scale.ns(t));
-        let bytes = p.slots.get(&slot).map_or(0, |s| s.bytes);
-        Flow {
-            thread,
-            context: 0,
-            caller: n.caller,
-            callee: n.callee,
-            api: n.api.clone(),
-            symbol: n.symbol.clone(),
-            version: n.version.clone(),
-            class: n.class,
-            calls: c.calls,
-            timed_calls: c.timed as i64,
-            abandoned_calls: c.abandoned as i64,
-            total_ns: some(total),
-            total_ns_low: interval(total, -1.0),
-            total_ns_high: interval(total, 1.0),
-            self_ns: some(own),
-            self_ns_low: interval(own, -1.0),
-            self_ns_high: interval(own, 1.0),
-            attributed_ns: some(total * scale_attributed),
-            criticality_ns: (timed && p.application.is_some()).then(|| self.scale.ns(c.criticality as f64)),
-            p50_ns: quantile(0.5),
-            p99_ns: quantile(0.99),
-            max_ns: quantile(1.0),
-            bytes: (bytes > 0).then_some((bytes as f64 * share) as i64),
-            dlsym: n.dlsym,
-        }
-    }
-
     fn object_label(&self, p: &extent::Process, names: &mut Names, symbol: &str, object: u64) -> String {
         match self.apis.get(symbol).map_or(WaitObject::Address, |a| a.object) {
             WaitObject::None => String::new(),
             WaitObject::Descriptor => format!("fd {}", object as i32),
             WaitObject::Address => address_label(p, names, object),
-        }
-    }
-
-    fn add_locks(
-        &mut self,
-        p: &extent::Process,
-        process: ProcessId,
-        threads: &[extent::Thread],
-        names: &mut Names,
-        slots: &HashMap<u32, Option<Named>>,
-    ) {
-        let mut rows: HashMap<(u64, u64), [f64; 6]> = HashMap::new();
-        let mut around: HashMap<(u64, u64), u64> = HashMap::new();
-        for l in threads.iter().flat_map(|t| &t.locks) {
-            let row = rows.entry((l[0], l[1])).or_default();
-            for (sum, value) in row.iter_mut().zip(&l[2..7]) {
-                *sum += *value as f64;
-            }
-            around.entry((l[0], l[1])).or_insert(l[7]);
-        }
-        for ((object, caller), [acquisitions, contended, wait, held, samples, _]) in rows {
-            let slots_word = around[&(object, caller)];
-            let api = slots.get(&(slots_word as u32)).and_then(|n| n.as_ref());
-            let kind = match api.map(|n| n.symbol.as_str()) {
-                Some(s) if s.contains("rwlock") => "rwlock",
-                Some(s) if s.contains("spin") => "spin",
-                _ => "mutex",
-            };
-            let place = match p.object_at(caller) {
-                Some(o) => {
-                    let object = &p.objects[o];
-                    let file = object.path.rsplit('/').next().unwrap_or("").to_owned();
-                    match names.at(object, caller - 1) {
-                        Some(function) => format!("{file}!{function}"),
-                        None => format!("{file}+{:#x}", caller - object.base),
-                    }
-                }
-                None => format!("{caller:#x}"),
-            };
-            let enclosing = match slots.get(&((slots_word >> 32) as u32)) {
-                Some(Some(n)) if slots_word >> 32 != 0 => {
-                    let file =
-                        self.profile.components[n.callee as usize].path.rsplit('/').next().unwrap_or("").to_owned();
-                    format!("{file}!{} > ", n.api)
-                }
-                _ => String::new(),
-            };
-            let hold = if samples > 0.0 { held * acquisitions / samples } else { 0.0 };
-            self.profile.locks.push(Lock {
-                process,
-                object: format!("{kind} {}", address_label(p, names, object)),
-                // The function that takes the lock is often the API itself.
-                path: if enclosing.strip_suffix(" > ") == Some(place.as_str()) {
-                    place
-                } else {
-                    format!("{enclosing}{place}")
-                },
-                acquisitions: acquisitions as i64,
-                contended: contended as i64,
-                wait_ns: self.scale.ns(wait),
-                hold_ns: self.scale.ns(hold),
-            });
-        }
-    }
-
-    fn add_losses(&mut self, p: &extent::Process, threads: &[extent::Thread]) {
-        for o in &p.objects {
-            if o.parent.is_some() {
-                let reason = "no room near the object, or its code is not as in the file";
-                self.loss(LossKind::RefusedSites, &o.path, o.refused.into(), reason);
-                continue;
-            }
-            for r in self.statics.map(|s| s.refused(Path::new(&o.path))).unwrap_or_default() {
-                let place = if r.component.is_empty() { o.path.clone() } else { format!("{}/{}", o.path, r.component) };
-                self.loss(LossKind::RefusedSites, &place, r.count, &r.reason);
-            }
-            self.loss(LossKind::UnhookedSlots, &o.path, o.address_taken.into(), "address taken: programs compare it");
-            self.loss(LossKind::UnhookedSlots, &o.path, o.refused.into(), "calling convention or capacity");
-            self.loss(LossKind::UnhookedSlots, &o.path, o.unplanned.into(), "no linkage plan");
-        }
-        let exe = &p.executable;
-        self.loss(LossKind::UnhookedSlots, exe, p.slots_refused as i64, "shadow table full");
-        self.loss(LossKind::UntimedCalls, exe, p.frames_refused as i64, "no frame left (deep recursion)");
-        self.loss(LossKind::DroppedEvents, exe, p.late_calls as i64, "calls of threads past their last destructor");
-        for (i, reason) in [
-            (unprofiled::WRONG_CLASS, "not a 64-bit x86 program"),
-            (unprofiled::STATIC, "statically linked"),
-            (unprofiled::SETUID, "set-user-id"),
-            (unprofiled::UNREACHABLE, "agent not reachable from there"),
-            (unprofiled::NOT_FOLLOWED, "following switched off"),
-            (unprofiled::NO_EXTENT, "recording memory used up"),
-        ] {
-            self.loss(LossKind::UnprofiledChildren, exe, p.unprofiled[i].into(), reason);
-        }
-        if p.clock_lost {
-            let reason = "the scheduler collector's clock could not be had: active threads as the agent knows them, no \
-                          criticality";
-            self.loss(LossKind::DroppedEvents, exe, threads.len() as i64, reason);
-        }
-        for t in threads {
-            let who = format!("{} ({})", t.name, t.tid);
-            self.loss(LossKind::DroppedEvents, &who, t.trace_lost as i64, "trace ring overwritten");
-            self.loss(LossKind::DroppedEvents, &who, t.refused.0 as i64, "lock table full");
-            self.loss(LossKind::DroppedEvents, &who, t.refused.1 as i64, "wait table full");
-            self.loss(LossKind::DroppedEvents, &who, t.unmeasured as i64, "timed calls without criticality");
-            self.loss(
-                LossKind::DroppedEvents,
-                &who,
-                t.merged_regions as i64,
-                "begins of feature regions too deep or too many to tell their calls apart: counted under the region around",
-            );
-            let tail = t.untimed.saturating_sub(p.frames_refused) as i64;
-            self.loss(LossKind::UntimedCalls, &who, tail, "chain of tail calls");
         }
     }
 }
@@ -531,23 +368,6 @@ pub fn group(name: &str, start_routine: &str, comm: &str) -> String {
     }
 }
 
-fn quantile(buckets: &[u32], q: f64) -> Option<f64> {
-    let count: u64 = buckets.iter().map(|&n| u64::from(n)).sum();
-    if count == 0 {
-        return None;
-    }
-    let rank = ((count as f64 * q).ceil() as u64).clamp(1, count);
-    let mut seen = 0;
-    for (i, &n) in buckets.iter().enumerate() {
-        seen += u64::from(n);
-        if seen >= rank {
-            let (low, high) = (bucket_floor(i), bucket_floor(i + 1));
-            return Some((low + high.saturating_sub(1).max(low)) as f64 / 2.0);
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -557,16 +377,5 @@ mod tests {
         assert_eq!(group("worker-12", "run", "app"), "worker");
         assert_eq!(group("app", "consume(void*)", "app"), "consume(void*)");
         assert_eq!(group("7", "run", "app"), "run");
-    }
-
-    #[test]
-    fn quantiles_lie_in_their_bucket() {
-        let mut buckets = vec![0; transect_event_abi::thread::HISTOGRAM_BUCKETS];
-        buckets[transect_event_abi::thread::bucket(1000)] = 99;
-        buckets[transect_event_abi::thread::bucket(50_000)] = 1;
-        let p50 = quantile(&buckets, 0.5).unwrap();
-        assert!((p50 / 1000.0 - 1.0).abs() < 0.13, "{p50}");
-        let max = quantile(&buckets, 1.0).unwrap();
-        assert!((max / 50_000.0 - 1.0).abs() < 0.13, "{max}");
     }
 }

@@ -214,7 +214,11 @@ transect_enter:
     pop qword ptr [rbx + {F_RET}]
     CFI_IN_FRAME
 transect_call:
-    rdtsc
+    # Sampled calls: the caller's loads in flight are the caller's.
+    test dword ptr [rbx + {F_FLAGS}], {FENCE}
+    jz 7f
+    lfence
+7:  rdtsc
     shl rdx, 32
     or rax, rdx
     mov qword ptr [rbx + {F_START}], rax

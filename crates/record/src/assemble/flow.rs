@@ -1,0 +1,199 @@
+//! Rows of flows: from the counters of one slot on one thread to times of all its calls.
+
+use transect_event_abi::thread::bucket_floor;
+use transect_profile_model::{Flow, ThreadId};
+
+use super::{Assembler, Named};
+use crate::extent::{self, Counters};
+
+/// What a thread's life leaves room for. A timed call's cache misses overlap with nothing else's, so that what all calls
+/// are estimated to take together can be more than there was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// Ticks in which calls could end.
+    lived: f64,
+    /// What is left of an estimate once the outermost calls' together fit in there: 1 or less.
+    fit: f64,
+}
+
+impl Room {
+    /// Of a thread that lived `lived` ticks, the last `open` of them in a wait that hasn't ended, and whose outermost calls
+    /// are estimated at `outermost` ticks.
+    pub fn of(lived: u64, open: u64, outermost: u64) -> Self {
+        let lived = lived.saturating_sub(open) as f64;
+        Room { lived, fit: (lived / outermost.max(1) as f64).min(1.0) }
+    }
+
+    fn fitted(self, ticks: f64) -> f64 {
+        (ticks * self.fit).min(self.lived)
+    }
+}
+
+/// An estimate with the ends of its 95 % interval, ticks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Estimate {
+    ticks: f64,
+    /// `None` where every call was timed.
+    interval: Option<(f64, f64)>,
+}
+
+/// Times of a flow's calls, ticks.
+#[derive(Debug, PartialEq)]
+struct Times {
+    total: Estimate,
+    own: Estimate,
+    attributed: f64,
+    criticality: f64,
+}
+
+impl Times {
+    /// From the counters of timed calls; `open` ticks were spent in a wait that hasn't ended, which is in no counter.
+    fn of(c: &Counters, open: u64, room: Room) -> Self {
+        let open = open as f64;
+        // Calls since the last timed one are in no estimate; if they were like the others the upper end holds them.
+        let since = if c.timed > 0 { (c.calls - c.represented).max(0) as f64 } else { 0.0 };
+        let sampled = c.variance.1 > 0.0 || since > 0.0;
+        let mean = c.total as f64 / (c.calls as f64 - since).max(1.0);
+        let half = 1.96 * ((c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0)).sqrt();
+        let upper = half + since * mean;
+        let estimate = |ticks: f64| {
+            let ticks = ticks.max(0.0);
+            if !sampled {
+                return Estimate { ticks: ticks + open, interval: None };
+            }
+            let fitted = room.fitted(ticks);
+            let low = (ticks - half).clamp(0.0, fitted);
+            let high = (ticks + upper).min(room.lived).max(fitted);
+            Estimate { ticks: fitted + open, interval: Some((low + open, high + open)) }
+        };
+        let total = estimate(c.total as f64);
+        let of_total = |part: u64| if c.total > 0 { part as f64 / c.total as f64 } else { 1.0 };
+        Times {
+            total,
+            own: estimate(c.own as f64),
+            attributed: total.ticks * of_total(c.attributed),
+            criticality: c.criticality as f64 * if sampled { room.fit } else { 1.0 },
+        }
+    }
+}
+
+impl Assembler<'_> {
+    #[allow(clippy::too_many_arguments)] // one flow's context, used in one place
+    pub(super) fn flow(
+        &self,
+        p: &extent::Process,
+        thread: ThreadId,
+        n: &Named,
+        slot: u32,
+        c: &Counters,
+        share: f64,
+        open: u64,
+        room: Room,
+    ) -> Flow {
+        let timed = (c.timed > 0 || open > 0) && !c.count_only;
+        let times = Times::of(c, open, room);
+        let some = |ticks: f64| timed.then(|| self.scale.ns(ticks));
+        let low = |estimate: Estimate| estimate.interval.and_then(|(low, _)| some(low));
+        let high = |estimate: Estimate| estimate.interval.and_then(|(_, high)| some(high));
+        let quantile = |q: f64| quantile(&c.histogram, q).map(|t| self.scale.ns(t));
+        let bytes = p.slots.get(&slot).map_or(0, |s| s.bytes);
+        Flow {
+            thread,
+            context: 0,
+            caller: n.caller,
+            callee: n.callee,
+            api: n.api.clone(),
+            symbol: n.symbol.clone(),
+            version: n.version.clone(),
+            class: n.class,
+            calls: c.calls,
+            timed_calls: c.timed as i64,
+            abandoned_calls: c.abandoned as i64,
+            total_ns: some(times.total.ticks),
+            total_ns_low: low(times.total),
+            total_ns_high: high(times.total),
+            self_ns: some(times.own.ticks),
+            self_ns_low: low(times.own),
+            self_ns_high: high(times.own),
+            attributed_ns: some(times.attributed),
+            criticality_ns: some(times.criticality).filter(|_| p.application.is_some()),
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            max_ns: quantile(1.0),
+            bytes: (bytes > 0).then_some((bytes as f64 * share) as i64),
+            dlsym: n.dlsym,
+        }
+    }
+}
+
+fn quantile(buckets: &[u32], q: f64) -> Option<f64> {
+    let count: u64 = buckets.iter().map(|&n| u64::from(n)).sum();
+    if count == 0 {
+        return None;
+    }
+    let rank = ((count as f64 * q).ceil() as u64).clamp(1, count);
+    let mut seen = 0;
+    for (i, &n) in buckets.iter().enumerate() {
+        seen += u64::from(n);
+        if seen >= rank {
+            let (low, high) = (bucket_floor(i), bucket_floor(i + 1));
+            return Some((low + high.saturating_sub(1).max(low)) as f64 / 2.0);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counters(calls: i64, timed: u64, total: u64) -> Counters {
+        Counters {
+            calls,
+            timed,
+            represented: calls,
+            total,
+            own: total as i64,
+            attributed: total,
+            ..Counters::default()
+        }
+    }
+
+    #[test]
+    fn quantiles_lie_in_their_bucket() {
+        let mut buckets = vec![0; transect_event_abi::thread::HISTOGRAM_BUCKETS];
+        buckets[transect_event_abi::thread::bucket(1000)] = 99;
+        buckets[transect_event_abi::thread::bucket(50_000)] = 1;
+        let p50 = quantile(&buckets, 0.5).unwrap();
+        assert!((p50 / 1000.0 - 1.0).abs() < 0.13, "{p50}");
+        let max = quantile(&buckets, 1.0).unwrap();
+        assert!((max / 50_000.0 - 1.0).abs() < 0.13, "{max}");
+    }
+
+    #[test]
+    fn estimates_of_nested_calls_fit_in_their_threads_life() {
+        let outer = Counters { variance: (0.0, 1.0), own: 300, ..counters(100, 10, 1200) };
+        let inner = Counters { variance: (0.0, 1.0), ..counters(100, 10, 900) };
+        let room = Room::of(1000, 0, 1200);
+        let (outer, inner) = (Times::of(&outer, 0, room), Times::of(&inner, 0, room));
+        assert!((outer.total.ticks - 1000.0).abs() < 1e-6, "{outer:?}");
+        assert!((outer.own.ticks - 250.0).abs() < 1e-6 && (inner.total.ticks - 750.0).abs() < 1e-6, "{inner:?}");
+        for estimate in [outer.total, outer.own, inner.total, inner.own] {
+            let (low, high) = estimate.interval.unwrap();
+            assert!(0.0 <= low && low <= estimate.ticks && estimate.ticks <= high && high <= 1000.0, "{estimate:?}");
+        }
+    }
+
+    #[test]
+    fn calls_timed_one_by_one_are_not_estimates() {
+        let times = Times::of(&counters(5, 5, 700), 0, Room::of(1000, 0, 1100));
+        assert_eq!(times.total, Estimate { ticks: 700.0, interval: None });
+    }
+
+    #[test]
+    fn wait_that_has_not_ended_is_added_as_it_is() {
+        let waits = Counters { variance: (0.0, 1.0), ..counters(10, 5, 500) };
+        let times = Times::of(&waits, 600, Room::of(1000, 600, 500));
+        assert!((times.total.ticks - 1000.0).abs() < 1e-6, "{times:?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! What a process' extent says it could not record.
+
+use std::path::Path;
+
+use transect_event_abi::process::unprofiled;
+use transect_profile_model::LossKind;
+
+use super::Assembler;
+use crate::extent;
+
+impl Assembler<'_> {
+    pub(super) fn add_losses(&mut self, p: &extent::Process, threads: &[extent::Thread]) {
+        for o in &p.objects {
+            if o.parent.is_some() {
+                let reason = "no room near the object, or its code is not as in the file";
+                self.loss(LossKind::RefusedSites, &o.path, o.refused.into(), reason);
+                continue;
+            }
+            for r in self.statics.map(|s| s.refused(Path::new(&o.path))).unwrap_or_default() {
+                let place = if r.component.is_empty() { o.path.clone() } else { format!("{}/{}", o.path, r.component) };
+                self.loss(LossKind::RefusedSites, &place, r.count, &r.reason);
+            }
+            self.loss(LossKind::UnhookedSlots, &o.path, o.address_taken.into(), "address taken: programs compare it");
+            self.loss(LossKind::UnhookedSlots, &o.path, o.refused.into(), "calling convention or capacity");
+            self.loss(LossKind::UnhookedSlots, &o.path, o.unplanned.into(), "no linkage plan");
+        }
+        let exe = &p.executable;
+        self.loss(LossKind::UnhookedSlots, exe, p.slots_refused as i64, "shadow table full");
+        self.loss(LossKind::UntimedCalls, exe, p.frames_refused as i64, "no frame left (deep recursion)");
+        self.loss(LossKind::DroppedEvents, exe, p.late_calls as i64, "calls of threads past their last destructor");
+        for (i, reason) in [
+            (unprofiled::WRONG_CLASS, "not a 64-bit x86 program"),
+            (unprofiled::STATIC, "statically linked"),
+            (unprofiled::SETUID, "set-user-id"),
+            (unprofiled::UNREACHABLE, "agent not reachable from there"),
+            (unprofiled::NOT_FOLLOWED, "following switched off"),
+            (unprofiled::NO_EXTENT, "recording memory used up"),
+        ] {
+            self.loss(LossKind::UnprofiledChildren, exe, p.unprofiled[i].into(), reason);
+        }
+        if p.clock_lost {
+            let reason = "the scheduler collector's clock could not be had: active threads as the agent knows them, no \
+                          criticality";
+            self.loss(LossKind::DroppedEvents, exe, threads.len() as i64, reason);
+        }
+        for t in threads {
+            let who = format!("{} ({})", t.name, t.tid);
+            self.loss(LossKind::DroppedEvents, &who, t.trace_lost as i64, "trace ring overwritten");
+            self.loss(LossKind::DroppedEvents, &who, t.refused.0 as i64, "lock table full");
+            self.loss(LossKind::DroppedEvents, &who, t.refused.1 as i64, "wait table full");
+            self.loss(LossKind::DroppedEvents, &who, t.unmeasured as i64, "timed calls without criticality");
+            self.loss(
+                LossKind::DroppedEvents,
+                &who,
+                t.merged_regions as i64,
+                "begins of feature regions too deep or too many to tell their calls apart: counted under the region around",
+            );
+            let tail = t.untimed.saturating_sub(p.frames_refused) as i64;
+            self.loss(LossKind::UntimedCalls, &who, tail, "chain of tail calls");
+        }
+    }
+}

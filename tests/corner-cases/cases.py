@@ -105,6 +105,7 @@ CASES = [
     Case("thread-local destructors", ["thread-locals"]),
     Case("2,000 threads", ["many-threads"]),
     Case("dlopen and dlclose", ["dynamic-loading"]),
+    Case("loaded again elsewhere", ["loaded-elsewhere"]),
     Case("symbols", ["symbols"]),
     Case("symbols, bound now by environment", ["symbols"], env={"LD_BIND_NOW": "1"}),
     Case("symbols, no PIE", ["symbols-nopie"]),

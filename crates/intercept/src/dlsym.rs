@@ -8,7 +8,7 @@ use transect_event_abi::process::{SLOT_DLSYM, SLOT_SHARED};
 use crate::arch::{self, syscall as sys};
 use crate::elf::{FUNC, IFUNC, bytes_until_zero};
 use crate::enter::Registers;
-use crate::{arena, hook, object, slot, static_component};
+use crate::{arena, object, slot, static_component, taken};
 
 /// Guards the making of stubs. Not waited for long: who can't have it passes the plain address on.
 static LOCK: AtomicU32 = AtomicU32::new(0);
@@ -67,7 +67,7 @@ unsafe fn stub_for(address: u64, name: &[u8], requester: u16) -> u64 {
             image.executable(address) && image.lookup(name).is_some_and(|s| matches!(s.kind(), FUNC | IFUNC))
         })
     };
-    if !function || hook::is_taken(address) {
+    if !function || taken::is_taken(address) {
         return address;
     }
     for _ in 0..1000 {

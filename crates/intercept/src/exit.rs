@@ -16,17 +16,29 @@ use crate::{active, arch, arena, enter, lock, period, process, slot, spawn, stat
 
 /// What an empty fenced call shows, ticks.
 static SAMPLED: AtomicU32 = AtomicU32::new(0);
+/// How much of a longer call is hidden in that, ticks.
+static HIDDEN: AtomicU32 = AtomicU32::new(0);
 
-/// Notes the calibrated value.
-pub fn know_sampled(ticks: u64) {
-    SAMPLED.store(ticks as u32, Ordering::Relaxed);
+/// Notes the calibrated values.
+pub fn know_sampled(empty: u64, hidden: u64) {
+    SAMPLED.store(empty as u32, Ordering::Relaxed);
+    HIDDEN.store(hidden as u32, Ordering::Relaxed);
 }
 
-/// Ticks that an empty call shows: taken off every duration.
-fn empty(flags: u32) -> u64 {
-    // SAFETY: a static of the agent.
-    let base = unsafe { arch::transect_empty.load(Ordering::Relaxed) };
-    if flags & frame::FENCED != 0 { SAMPLED.load(Ordering::Relaxed) as u64 } else { base }
+/// A call's duration by the ticks between the two readings of the clock.
+fn net(flags: u32, raw: u64) -> u64 {
+    if flags & frame::FENCED == 0 {
+        // SAFETY: a static of the agent.
+        return raw.saturating_sub(unsafe { arch::transect_empty.load(Ordering::Relaxed) });
+    }
+    unhidden(raw, SAMPLED.load(Ordering::Relaxed).into(), HIDDEN.load(Ordering::Relaxed).into())
+}
+
+/// The first `hidden` ticks of a call pass while the clock is still being read: a call that long shows no more than an
+/// empty one, longer ones show that much less. What shows nothing is taken as half of what can be hidden.
+fn unhidden(raw: u64, empty: u64, hidden: u64) -> u64 {
+    let doubtful = (hidden + 3 * raw).saturating_sub(3 * empty) / 2;
+    doubtful.min((raw + hidden).saturating_sub(empty))
 }
 
 /// Return through Rust. Returns the thread's state, null if it has none any more.
@@ -61,7 +73,7 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
             }
         }
         let raw = now.saturating_sub(f.start);
-        let ticks = raw.saturating_sub(empty(f.flags));
+        let ticks = net(f.flags, raw);
         let (share, inner_share) = if published::on() {
             let share = published::share(state, f, now);
             (share, share)
@@ -307,5 +319,31 @@ pub unsafe fn fold_abandoned(state: *mut ThreadState, frame: *mut Frame, now: u6
         if f.flags & frame::RESOLVE != 0 {
             enter::resolve(f.slot);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unhidden;
+
+    #[test]
+    fn what_reading_the_clock_hides_is_given_back() {
+        let (empty, hidden) = (60, 12);
+        assert_eq!(unhidden(0, empty, hidden), 0);
+        assert_eq!(unhidden(empty, empty, hidden), 6, "an empty call and one of 12 ticks show the same");
+        assert_eq!(unhidden(empty + 12, empty, hidden), 24);
+        assert_eq!(unhidden(empty + 100, empty, hidden), 112);
+        for raw in 0..200 {
+            let (now, next) = (unhidden(raw, empty, hidden), unhidden(raw + 1, empty, hidden));
+            assert!(now <= next && next <= now + 2, "{raw}: {now}, {next}");
+        }
+    }
+
+    #[test]
+    fn nothing_hidden_is_a_plain_difference() {
+        for raw in 0..200u64 {
+            assert!(unhidden(raw, 60, 0) <= raw.saturating_sub(60));
+        }
+        assert_eq!(unhidden(160, 60, 0), 100);
     }
 }

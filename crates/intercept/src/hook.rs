@@ -17,37 +17,10 @@ use transect_event_abi::process::{OBJECT_CAPACITY, ObjectRecord, SLOT_CAPACITY, 
 use crate::arch::{self, syscall as sys};
 use crate::elf::{self, Image, Rela};
 use crate::plan::Plan;
-use crate::{arena, object, slot};
+use crate::{arena, object, slot, taken};
 
 /// RELRO ranges of the objects, by index.
 static RELRO: [[AtomicU64; 2]; OBJECT_CAPACITY] = [const { [const { AtomicU64::new(0) }; 2] }; OBJECT_CAPACITY];
-
-/// Slots that hold function pointers programs may compare: address, object plus one.
-static TAKEN: [[AtomicU64; 2]; 1 << 16] = [const { [const { AtomicU64::new(0) }; 2] }; 1 << 16];
-static TAKEN_COUNT: AtomicU32 = AtomicU32::new(0);
-
-/// True if some loaded object holds this function's address as a pointer.
-pub fn is_taken(address: u64) -> bool {
-    let count = (TAKEN_COUNT.load(Ordering::Acquire) as usize).min(TAKEN.len());
-    TAKEN[..count].iter().any(|[at, owner]| {
-        let owner = owner.load(Ordering::Relaxed);
-        owner != 0
-            && object::record(owner as u16 - 1).flags.load(Ordering::Acquire)
-                & transect_event_abi::process::OBJECT_GONE
-                == 0
-            // SAFETY: the slot lies in an object that is loaded (the caller holds no object open, but dlsym's handle
-            // keeps its objects, and an object being unloaded at this instant is a race of the program's own).
-            && unsafe { *(at.load(Ordering::Relaxed) as *const u64) } == address
-    })
-}
-
-fn take_note(address: u64, index: u16) {
-    let n = TAKEN_COUNT.fetch_add(1, Ordering::AcqRel) as usize;
-    if let Some([at, owner]) = TAKEN.get(n) {
-        at.store(address, Ordering::Relaxed);
-        owner.store(index as u64 + 1, Ordering::Release);
-    }
-}
 
 /// True if the loader has relocated the object already.
 unsafe fn is_relocated(image: &Image) -> bool {
@@ -151,7 +124,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
             });
             if loaded {
                 count(&o.address_taken);
-                take_note(at, index);
+                taken::note(at, index);
                 continue;
             }
             if api.is_some_and(|a| a.handler == handler::REFUSE) {
@@ -222,7 +195,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
             let name = image.symbol_name(r.symbol());
             let api = arena::api(name);
             if p.slot_use != SlotUse::Called as u32 {
-                take_note(at, index);
+                taken::note(at, index);
             }
             if api.is_some_and(|a| a.handler == handler::REFUSE) {
                 count(&o.refused);
@@ -321,7 +294,7 @@ pub unsafe fn hook(image: &Image, index: u16, at_start: bool, revived: bool, pla
             if r.kind() == elf::R_64 {
                 let s = image.symbol(r.symbol());
                 if !s.defined() && (s.kind() == elf::FUNC || s.kind() == elf::IFUNC) {
-                    take_note(image.base.wrapping_add(r.offset), index);
+                    taken::note(image.base.wrapping_add(r.offset), index);
                 }
             }
         }

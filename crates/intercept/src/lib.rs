@@ -20,6 +20,8 @@ pub mod arch;
 #[allow(unsafe_code)]
 pub mod arena;
 #[allow(unsafe_code)]
+mod calibration;
+#[allow(unsafe_code)]
 pub mod context;
 #[allow(unsafe_code)]
 pub mod dlsym;
@@ -60,6 +62,8 @@ pub mod static_component;
 pub mod static_entry;
 #[allow(unsafe_code)]
 mod static_plan_file;
+#[allow(unsafe_code)]
+mod taken;
 #[allow(unsafe_code)]
 pub mod thread;
 #[allow(unsafe_code)]

@@ -6,11 +6,15 @@ use transect_event_abi::process::{OBJECT_EXECUTABLE, OBJECT_HOOKED, OBJECT_NO_PL
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::{Image, LinkMap, Rendezvous, Segment, bytes_until_zero};
-use crate::{hook, object, plan, static_component};
+use crate::{hook, object, plan, static_component, taken};
 
 static RENDEZVOUS: AtomicU64 = AtomicU64::new(0);
 /// Set while an event is handled, so that our own doings don't recurse.
 static BUSY: AtomicU32 = AtomicU32::new(0);
+
+/// States of the loader's list (link.h): whole, and with objects about to be unmapped.
+const CONSISTENT: i32 = 0;
+const DELETING: i32 = 2;
 
 /// Notes where the loader keeps its list.
 pub fn know(rendezvous: *const Rendezvous) {
@@ -138,7 +142,13 @@ pub extern "C" fn loader_event() {
     let r = RENDEZVOUS.load(Ordering::Acquire) as *const Rendezvous;
     // SAFETY: the loader calls this under its lock; `state` is its own.
     unsafe {
-        if r.is_null() || (*r).state != 0 || crate::process::base().is_null() {
+        if r.is_null() || crate::process::base().is_null() {
+            return;
+        }
+        if (*r).state == DELETING {
+            taken::unloading();
+        }
+        if (*r).state != CONSISTENT {
             return;
         }
         if BUSY.swap(1, Ordering::Acquire) != 0 {
@@ -151,6 +161,7 @@ pub extern "C" fn loader_event() {
                 object::gone(i);
             }
         }
+        taken::unloaded();
         scan(None);
         BUSY.store(0, Ordering::Release);
     }

@@ -85,6 +85,7 @@ pub fn add(image: &Image, map: *const LinkMap, path: &[u8], flags: u32) -> Optio
 pub fn gone(index: u16) {
     record(index).flags.fetch_or(OBJECT_GONE, Ordering::Release);
     crate::static_component::gone(index);
+    crate::taken::forget(index);
 }
 
 /// Any record in use, gone ones and static components included.

@@ -8,7 +8,7 @@ use transect_event_abi::process::{
 };
 
 use crate::arch::syscall as sys;
-use crate::{active, arch, arena, dlsym, environment, hook, loader, published, thread};
+use crate::{active, arch, arena, dlsym, environment, hook, loader, published, taken, thread};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 
@@ -72,6 +72,7 @@ pub extern "C" fn forked() {
     dlsym::forked();
     loader::forked();
     hook::forked();
+    taken::forked();
     environment::forked();
     let old = base();
     let parent = header();

@@ -1,10 +1,8 @@
 //! The agent's start: before any other constructor of the program.
 
-use core::sync::atomic::Ordering;
-
 use crate::arch::{self, syscall as sys};
 use crate::elf::{self, Dynamic, Image, Rendezvous, Segment, bytes_until_zero};
-use crate::{active, arena, dlsym, environment, loader, lock, process, published, slot, spawn, thread};
+use crate::{active, arena, calibration, dlsym, environment, loader, lock, process, published, spawn, thread};
 
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
@@ -88,7 +86,7 @@ pub unsafe fn start() {
         let top = initial as u64;
         let stack = sys::stack_limit().min(1 << 30);
         thread::register(0, true, if top != 0 { top } else { arch::stack_pointer() + 8192 }, stack);
-        calibrate();
+        calibration::calibrate();
         loader::scan(Some((executable, headers)));
         loader::take_event((*rendezvous).hook);
         libc.announce();
@@ -218,84 +216,4 @@ impl Libc {
             }
         }
     }
-}
-
-/// Measures what a timed call costs and shows here, on slots of our own that no report lists.
-fn calibrate() {
-    const ROUNDS: u64 = 16;
-    const TARGETS: [extern "C" fn(); 4] = [nothing, nothing_1, nothing_2, nothing_3];
-    let Some(first) = slot::reserve(TARGETS.len() as u32) else { return };
-    let state = arch::thread();
-    if state.is_null() {
-        return;
-    }
-    for (i, target) in TARGETS.iter().enumerate() {
-        let s = first + i as u32;
-        slot::describe(s, u16::MAX, 0, 0, None, b"", transect_event_abi::process::SLOT_INTERNAL);
-        slot::set_target(s, *target as *const () as u64);
-    }
-    // SAFETY: the stubs of our own slots enter the functions above; state and counters are this thread's.
-    unsafe {
-        let call = |s: u32| core::mem::transmute::<u64, extern "C" fn()>(arch::stub(s))();
-        let total = |s: u32| (*arch::counters().add(s as usize)).total.load(Ordering::Relaxed);
-        let tau = core::mem::replace(&mut (*state).tau, 0);
-        // The first calls meet cold caches.
-        for i in 0..16 {
-            call(first + i % 4);
-        }
-        let h = process::header();
-        let (cost, empty) = median(|| {
-            let (before, start) = (total(first), arch::ticks());
-            for _ in 0..ROUNDS {
-                call(first);
-            }
-            ((arch::ticks() - start) / ROUNDS, (total(first) - before) / ROUNDS)
-        });
-        h.timed_call_ticks.store(cost as u32, Ordering::Relaxed);
-        // A sampled call goes through Rust and finds the branch predictor trained for others.
-        let sum = || (0..4).map(|i| total(first + i)).sum::<u64>();
-        let mut random = 0x1234_5678;
-        for i in 0..4 {
-            arch::transect_flags[(first + i) as usize].store(1, Ordering::Relaxed);
-        }
-        let (cost, sampled) = median(|| {
-            let (before, start) = (sum(), arch::ticks());
-            for _ in 0..ROUNDS {
-                random = crate::period::random(random);
-                call(first + random % 4);
-            }
-            ((arch::ticks() - start) / ROUNDS, (sum() - before) / ROUNDS)
-        });
-        h.sampled_call_ticks.store(cost as u32, Ordering::Relaxed);
-        (*state).tau = tau;
-        let header = (*state).header;
-        (*header).outermost_ticks.store(0, Ordering::Relaxed);
-        (*header).outermost_attributed.store(0, Ordering::Relaxed);
-        h.empty_call_ticks.store(empty as u32, Ordering::Relaxed);
-        // Under every=N not all of the rounds are timed: the sums then say too little, never too much.
-        arch::transect_empty.store(empty, Ordering::Relaxed);
-        crate::exit::know_sampled(sampled);
-    }
-}
-
-/// Medians of both figures over fifteen batches: an interrupt spoils one of them at most.
-fn median(mut batch: impl FnMut() -> (u64, u64)) -> (u64, u64) {
-    let (mut first, mut second) = ([0; 15], [0; 15]);
-    for (a, b) in first.iter_mut().zip(&mut second) {
-        (*a, *b) = batch();
-    }
-    first.sort_unstable();
-    second.sort_unstable();
-    (first[7], second[7])
-}
-
-extern "C" fn nothing() {}
-extern "C" fn nothing_1() {
-    core::hint::black_box(1);
-}
-extern "C" fn nothing_2() {
-    core::hint::black_box(2);
-}
-extern "C" fn nothing_3() {
-    core::hint::black_box(3);
 }

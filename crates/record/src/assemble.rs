@@ -274,8 +274,8 @@ impl<'a> Assembler<'a> {
             let number = self.context(p, &context.sites);
             all.extend(context.flows.iter().map(|(slot, c)| (number, *slot, c)));
         }
+        let room = Room::of(wall, open_wait, t.outermost.0, all.iter().map(|(_, _, c)| *c));
         let mut waiting = open_wait;
-        let room = Room::of(wall, open_wait, t.outermost.0);
         for (context, slot, c) in all {
             let Some(Some(n)) = slots.get(&slot) else { continue };
             calls += c.calls;

@@ -255,6 +255,11 @@ impl Outcome {
         most.map_or((0, 0), |task| (task.criticality >> FRACTION_BITS, task.running_ns + task.runnable_ns))
     }
 
+    /// Active time of all threads together.
+    pub fn active_ns(&self) -> u64 {
+        self.tasks.values().map(|task| task.running_ns + task.runnable_ns).sum()
+    }
+
     /// What holds for every recording.
     pub fn sums_hold(&self) -> Result<(), String> {
         if self.lost != Lost::default()

@@ -12,21 +12,34 @@ use crate::extent::{self, Counters};
 pub(super) struct Room {
     /// Ticks in which calls could end.
     lived: f64,
-    /// What is left of an estimate once the outermost calls' together fit in there: 1 or less.
+    /// What is left of an estimate once all outermost calls fit in there: 1 or less.
     fit: f64,
 }
 
 impl Room {
     /// Of a thread that lived `lived` ticks, the last `open` of them in a wait that hasn't ended, and whose outermost calls
-    /// are estimated at `outermost` ticks.
-    pub fn of(lived: u64, open: u64, outermost: u64) -> Self {
+    /// are estimated at `outermost` ticks. What is known of `flows` is no estimate, and stays.
+    pub fn of<'a>(lived: u64, open: u64, outermost: u64, flows: impl Iterator<Item = &'a Counters>) -> Self {
         let lived = lived.saturating_sub(open) as f64;
-        Room { lived, fit: (lived / outermost.max(1) as f64).min(1.0) }
+        let outermost = outermost as f64;
+        let known: f64 = flows.filter(|c| !is_sampled(c)).map(|c| c.own.max(0) as f64).sum();
+        let known = if known < lived.min(outermost) { known } else { 0.0 };
+        Room { lived, fit: ((lived - known) / (outermost - known).max(1.0)).min(1.0) }
     }
 
     fn fitted(self, ticks: f64) -> f64 {
         (ticks * self.fit).min(self.lived)
     }
+}
+
+/// Calls since the last timed one.
+fn unrepresented(c: &Counters) -> f64 {
+    if c.timed > 0 { (c.calls - c.represented).max(0) as f64 } else { 0.0 }
+}
+
+/// True if not every call was timed.
+fn is_sampled(c: &Counters) -> bool {
+    c.variance.1 > 0.0 || unrepresented(c) > 0.0
 }
 
 /// An estimate with the ends of its 95 % interval, ticks.
@@ -51,8 +64,8 @@ impl Times {
     fn of(c: &Counters, open: u64, room: Room) -> Self {
         let open = open as f64;
         // Calls since the last timed one are in no estimate; if they were like the others the upper end holds them.
-        let since = if c.timed > 0 { (c.calls - c.represented).max(0) as f64 } else { 0.0 };
-        let sampled = c.variance.1 > 0.0 || since > 0.0;
+        let since = unrepresented(c);
+        let sampled = is_sampled(c);
         let mean = c.total as f64 / (c.calls as f64 - since).max(1.0);
         let half = 1.96 * ((c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0)).sqrt();
         let upper = half + since * mean;
@@ -174,7 +187,7 @@ mod tests {
     fn estimates_of_nested_calls_fit_in_their_threads_life() {
         let outer = Counters { variance: (0.0, 1.0), own: 300, ..counters(100, 10, 1200) };
         let inner = Counters { variance: (0.0, 1.0), ..counters(100, 10, 900) };
-        let room = Room::of(1000, 0, 1200);
+        let room = Room::of(1000, 0, 1200, [&outer, &inner].into_iter());
         let (outer, inner) = (Times::of(&outer, 0, room), Times::of(&inner, 0, room));
         assert!((outer.total.ticks - 1000.0).abs() < 1e-6, "{outer:?}");
         assert!((outer.own.ticks - 250.0).abs() < 1e-6 && (inner.total.ticks - 750.0).abs() < 1e-6, "{inner:?}");
@@ -185,15 +198,18 @@ mod tests {
     }
 
     #[test]
-    fn calls_timed_one_by_one_are_not_estimates() {
-        let times = Times::of(&counters(5, 5, 700), 0, Room::of(1000, 0, 1100));
+    fn calls_timed_one_by_one_keep_their_time_and_the_others_fit_in_the_rest() {
+        let (exact, hot) = (counters(5, 5, 700), Counters { variance: (0.0, 1.0), ..counters(100, 10, 400) });
+        let room = Room::of(1000, 0, 1100, [&exact, &hot].into_iter());
+        let times = Times::of(&exact, 0, room);
         assert_eq!(times.total, Estimate { ticks: 700.0, interval: None });
+        assert!((Times::of(&hot, 0, room).total.ticks - 300.0).abs() < 1e-6);
     }
 
     #[test]
     fn wait_that_has_not_ended_is_added_as_it_is() {
         let waits = Counters { variance: (0.0, 1.0), ..counters(10, 5, 500) };
-        let times = Times::of(&waits, 600, Room::of(1000, 600, 500));
+        let times = Times::of(&waits, 600, Room::of(1000, 600, 500, [&waits].into_iter()));
         assert!((times.total.ticks - 1000.0).abs() < 1e-6, "{times:?}");
     }
 }

@@ -171,6 +171,7 @@ struct css_set {
 };
 
 struct sched_entity {
+	__u64 sum_exec_runtime, prev_sum_exec_runtime; /* the second is of when it got its processor */
 	unsigned char sched_delayed; /* since 6.12, commit 152e11f6df29: blocked, but still queued */
 };
 
@@ -208,6 +209,7 @@ struct task_struct {
 	unsigned int flags;
 	int on_cpu;
 	int on_rq;
+	int prio;
 	int exit_state;
 	int pagefault_disabled;
 	struct sched_entity se;

@@ -41,6 +41,17 @@ const struct sched_record_layouts {
 	struct sched_preempted preempted;
 } record_layouts = {};
 
+#define MAX_REALTIME_PRIORITY 100
+
+/* For how long a thread that leaves its processor had it, by the kernel's own account. That of real-time threads does not
+ * tell one time on a processor from the next. */
+static __always_inline __u64 ran(struct task_struct *task)
+{
+	__u64 now = task->se.sum_exec_runtime, before = task->se.prev_sum_exec_runtime;
+
+	return task->prio >= MAX_REALTIME_PRIORITY && now > before ? now - before : 0;
+}
+
 /* The current thread leaves its processor. */
 static __always_inline void leave_cpu(void *context, struct sched_slot *slot, struct task_struct *task, bool preempt,
 				      __u64 now)
@@ -49,12 +60,14 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 	unsigned int state = task->__state;
 	struct sched_instant instant;
 
+	/* The kernel runs no program in an interrupt that came into the same program, and some kernels run none in the name of
+	 * their first process: of a short run between two waits, nothing may have been seen. */
+	if (!slot->thread.active || !slot->thread.on_cpu_since)
+		mend_running(slot, task, now - ran(task));
 	sched_leave_cpu(&slot->thread, now);
 	if (!slot->registers)
 		slot->registers = (__u64)bpf_task_pt_regs(task);
 	if (preempt || !state) {
-		if (!slot->thread.active)
-			mend(slot, task, now);
 		if (slot->stack_wanted && with_stacks) {
 			struct user_registers user;
 

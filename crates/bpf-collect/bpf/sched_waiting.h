@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include "sched_activity.h"
 #include "sched_maps.h"
+#include "sched_preempted.h"
 #include "sched_slot.h"
 #include "sched_stack.h"
 #include "sched_wait.h"
@@ -186,6 +187,18 @@ static __noinline int end_description(struct sched_slot *slot, struct task_struc
 		return 0;
 	slot->describing = SCHED_DESCRIBING_NOT;
 	conclude_wait(slot, task, &slot->woken);
+	return 0;
+}
+
+/* The thread runs, has had its processor since then, and its switch to it or its wake-up were not seen. */
+static __noinline int mend_running(struct sched_slot *slot, struct task_struct *task, __u64 since)
+{
+	if (!slot->thread.active)
+		make_active(slot, task, since);
+	if (!slot->thread.on_cpu_since)
+		sched_get_cpu(&slot->thread, since > slot->thread.changed ? since : slot->thread.changed);
+	if (slot->preempted_since)
+		end_preempted(slot, since > slot->preempted_since ? since : slot->preempted_since);
 	return 0;
 }
 

@@ -15,7 +15,7 @@
 #include <bpf/bpf_tracing.h>
 #include "sched_maps.h"
 #include "sched_slot.h"
-#include "sched_wait.h"
+#include "sched_waiting.h"
 #include "system_call_state.h"
 
 /* Threads up to this number lived before that: what they did till then is not counted. */
@@ -138,6 +138,8 @@ int BPF_PROG(on_system_call, struct pt_regs *registers, long id)
 	state = system_call_state_numbered(place);
 	if (!state)
 		return 0;
+	if (!slot->thread.active)
+		mend_running(slot, task, bpf_ktime_get_ns());
 	number = numbered_call(task, id);
 	if (is_met(state, slot)) {
 		struct system_call_sum *sum = system_call_sum_of(state, number);
@@ -181,6 +183,8 @@ int BPF_PROG(on_system_call_end, struct pt_regs *registers, long result)
 	state = system_call_state_numbered(place);
 	if (!state)
 		return 0;
+	if (!slot->thread.active)
+		mend_running(slot, task, bpf_ktime_get_ns());
 	if (state->timing == SYSTEM_CALL_COUNTED && is_met(state, slot) && state->number < SYSTEM_CALL_PAUSED) {
 		sum = system_call_sum_of(state, state->number);
 		if (sum->number == state->number) {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use transect_bpf_collect::record::{FRACTION_BITS, Record, sched_task, task_event};
+use transect_bpf_collect::record::{FRACTION_BITS, Record, sched_task, sched_wait, task_event};
 use transect_bpf_collect::{
     ApplicationTotals, Audit, CallOfRecord, Lost, SchedCollector, SchedSettings, Storage, SystemCall, SystemCallTotals,
 };
@@ -41,6 +41,7 @@ struct Told {
     tid_after_exec: i32,
     wait_idle_ns: u64,
     waits_in: BTreeMap<u32, u64>,
+    waits: Vec<sched_wait>,
 }
 
 impl Told {
@@ -55,6 +56,7 @@ impl Told {
             }
             Record::Wait(wait) => {
                 self.wait_idle_ns += wait.idle;
+                self.waits.push(wait);
                 if let CallOfRecord::Inside(call) = SystemCall::of_record(wait.call) {
                     *self.waits_in.entry(call.number).or_default() += wait.end - wait.begin;
                 }
@@ -79,6 +81,8 @@ pub struct Outcome {
     pub wait_idle_ns: u64,
     /// Lengths of waits that say in which system call they were.
     pub waits_in: BTreeMap<u32, u64>,
+    /// All waits, in the order in which they ended.
+    pub waits: Vec<sched_wait>,
     /// If they were wanted.
     pub system_calls: SystemCallTotals,
     totals: Vec<ApplicationTotals>,
@@ -206,6 +210,7 @@ fn record_once(
         tid_after_exec: told.tid_after_exec,
         wait_idle_ns: told.wait_idle_ns,
         waits_in: told.waits_in,
+        waits: told.waits,
         system_calls,
         totals,
         audits,

@@ -44,7 +44,12 @@ pub fn known_numbers() -> Result<(), String> {
     })?;
     let waits = outcome.waits_in.get(&CLOCK_NANOSLEEP).copied().unwrap_or_default();
     ensure(waits == sleeping.blocked_ns, || {
-        format!("waits {:?}, blocked in sleeps {sleeping:?}, lost {:?}", outcome.waits_in, outcome.lost)
+        let told: Vec<_> =
+            outcome.waits.iter().map(|wait| (wait.task, wait.system_call, wait.call, wait.begin, wait.end)).collect();
+        format!(
+            "waits {:?}, blocked in sleeps {sleeping:?}, all of them {told:?}, threads {:?}, lost {:?}",
+            outcome.waits_in, outcome.tasks, outcome.lost
+        )
     })?;
     ensure(sum_of(totals, EXIT).0 == 1 && sum_of(totals, EXIT_GROUP).0 == 1, || "exit is not counted once".to_owned())?;
     let faults: u64 = totals.threads.iter().map(|thread| thread.user_faults + thread.kernel_faults).sum();

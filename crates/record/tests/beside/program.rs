@@ -64,6 +64,9 @@ static void gap(void) {
     pthread_mutex_unlock(&noting);
     told = waited;
 }
+/* How long the thread has run or waited for a processor so far, ns. */
+static unsigned long used(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000000000ul + t.tv_nsec + delay(); }
 static void note(const char *name, unsigned long begin, unsigned long end) {
     told = delay();
     pthread_mutex_lock(&noting);
@@ -80,6 +83,9 @@ static void sleep_until(unsigned long at) {
 }
 /* A thread was active since then. */
 #define SINCE(at) note("active", at, now())
+/* The same but for what it was blocked: it had used so much then. */
+#define SINCE_BLOCKED(at, before) do { unsigned long there = now(), more = used() - (before); SINCE(at); \
+    fprintf(notes, "gap 0 %lu\n", there - (at) > more ? there - (at) - more : 0); } while (0)
 #define OPEN_NOTES() do { notes = fopen(argv[1], "a"); setvbuf(notes, 0, _IOFBF, 1 << 20); } while (0)
 "#;
 

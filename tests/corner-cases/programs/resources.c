@@ -119,8 +119,7 @@ int main(int argc, char **argv) {
         waitpid(pid, &status, 0);
         say("child", WEXITSTATUS(status));
     } else if (!strcmp(what, "chroot")) {
-        char folder[] = "/tmp/transect-chroot-XXXXXX";
-        if (!mkdtemp(folder) || chroot(folder) || chdir("/")) return 1;
+        if (chroot(argv[2]) || chdir("/")) return 1;
         pthread_create(&thread, 0, on_thread, &result), pthread_join(thread, 0);
         say("inside", work() + result);
         pid_t pid = fork();

@@ -40,6 +40,7 @@ impl Browser {
             .args(["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--mute-audio"])
             .args(["--remote-debugging-port=0", "--window-size=1400,1000", "about:blank"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())

@@ -313,6 +313,12 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         "switches of threads that the kernel had no room for: processor time of regions is too long or too short by them",
     );
     add(
+        LossKind::DroppedEvents,
+        "samples".to_owned(),
+        facts.beside.as_ref().map_or(0, |sampled| sampled.lost),
+        "the kernel's buffer was full: what they saw of regions without events is missing",
+    );
+    add(
         LossKind::UnresolvedNames,
         "region events".to_owned(),
         collected.unresolved,

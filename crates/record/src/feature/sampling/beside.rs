@@ -55,6 +55,8 @@ pub struct SampledBeside {
     pub hertz: u32,
     pub translation: Translation,
     pub threads: Vec<ThreadBeside>,
+    /// Records, samples among them, that the kernel's buffer had no room for.
+    pub lost: u64,
 }
 
 impl BesideSamples {
@@ -104,7 +106,7 @@ impl BesideSamples {
         // Programs of which nothing was sampled have regions, too.
         let files = gathered.files.since(gathered.told);
         gathered.translation.add_files(&files);
-        let Gathered { translation, threads, .. } = gathered;
+        let Gathered { translation, threads, lost, .. } = gathered;
         let threads = threads.into_iter().map(|thread| ThreadBeside {
             pid: thread.tgid,
             tid: thread.tid,
@@ -120,6 +122,6 @@ impl BesideSamples {
                 .collect(),
         });
         let threads = threads.collect();
-        Some(SampledBeside { hertz: self.hertz, translation, threads })
+        Some(SampledBeside { hertz: self.hertz, translation, threads, lost })
     }
 }

@@ -79,6 +79,7 @@ struct pid {
 };
 
 struct qstr {
+	__u64 hash_len;
 	const unsigned char *name;
 };
 
@@ -132,9 +133,11 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	struct socket *sk_socket;
 };
 
 struct socket {
+	struct file *file;
 	struct sock *sk;
 };
 

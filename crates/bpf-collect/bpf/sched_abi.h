@@ -90,7 +90,7 @@ struct sched_object {
 	__u64 device; /* as the kernel numbers it (new_encode_dev of s_dev) */
 	__u64 inode;
 	__u16 local_port, peer_port; /* host order */
-	__u8 peer[16]; /* address in network order, IPv4 in the first four bytes */
+	__u8 peer[16]; /* address in network order, IPv4 in the first four bytes; a Unix socket's peer: its inode */
 	char name[28]; /* last component of a file's path; a Unix socket's bound address */
 };
 
@@ -127,7 +127,7 @@ struct sched_wait {
 	__u32 waker_context;
 	__u64 holder_stack; /* at its first event or sample after the wait began; 0 if it had none */
 	__u64 waker_stack;
-	__u64 gain; /* fixed point: criticality at low parallelism that the holder, or else the waker, gained meanwhile */
+	__u64 holder_gain, waker_gain; /* fixed point: criticality at low parallelism that they gained meanwhile */
 	__u32 call; /* the system call whose exact time holds it, or SYSTEM_CALL_NONE; SYSTEM_CALL_UNKNOWN if they aren't counted */
 	__u32 held; /* it was stopped or traced: not what the system call waits for */
 	char waker_comm[16];

@@ -15,6 +15,7 @@
 #include "sched_activity.h"
 #include "sched_audit.h"
 #include "sched_brief.h"
+#include "sched_gain.h"
 #include "sched_maps.h"
 #include "sched_slot.h"
 #include "sched_preempted.h"
@@ -80,7 +81,7 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 	}
 	{
 		__u64 begin = slot->thread.changed, gained = slot->thread.gained, active = slot->thread.active_ns;
-		__u64 running = slot->thread.running_ns - slot->slice_running, length;
+		__u64 running = slot->thread.running_ns - slot->slice_running, length, since_low = slot->thread.since_low;
 
 		if (with_waits && !(state & TASK_DEAD))
 			slot->describing = SCHED_DESCRIBING_NOW;
@@ -99,6 +100,7 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 		slot->wait.slice_begin = begin;
 		slot->wait.slice_criticality = slot->thread.gained - gained;
 		slot->blocked_low = instant.low;
+		mark_gain(slot, since_low, instant.low);
 		begin_wait(context, slot, task, &instant);
 		if (slot->holder_slot) {
 			struct sched_slot *holder = slot_numbered(slot->holder_slot);

@@ -76,6 +76,15 @@ struct sched_waking {
 
 #define WAIT_HABITS 8 /* a power of two */
 
+/* What a thread had gained at low parallelism, and what its application's clock had then. */
+struct gain_mark {
+	__u64 low, gained;
+};
+
+/* Marks are of the ends of slices: the i-th of the last one whose number is divisible by 2^i, so that they lie close for what
+ * was lately, and reach far back. The last is of the thread's beginning. */
+#define GAIN_MARKS 9
+
 /*
  * A thread is off the application's active ones before its wait is described, and from then on another processor can wake
  * it. The waker leaves the end of a wait that is being described to the processor that describes it:
@@ -113,13 +122,15 @@ struct sched_slot {
 	struct sched_wait wait; /* the one that it is in, or the last */
 	struct sched_waking waking;
 	__u64 holder_low; /* what the holder had gained when the wait began */
+	struct gain_mark marks[GAIN_MARKS];
+	__u32 slices; /* that have ended */
 	__u64 answer_time, answer_stack; /* the stack for those who wanted it */
 	__u64 last_stack_time;
 	/* Where it was preempted, and since when it has been (0: it is not); when its last such stack was taken, and how long it
 	 * then was without a processor. */
 	__u64 preempted_stack, preempted_since, preempted_last, preempted_ns;
 	__u32 preempted_call;
-	__u64 object_file, object_inode; /* addresses of what `wait.object` describes */
+	__u64 object_file, object_inode, object_name; /* addresses of what `wait.object` describes, and its name's hash */
 	/* The stack that it last woke others with, valid while it is still in the same system call. */
 	__u64 burst_ip, burst_sp, burst_time, burst_stack;
 	__u32 parent;

@@ -196,6 +196,8 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	__builtin_memset(slot->habits, 0, sizeof(slot->habits));
 	__builtin_memset(&slot->brief, 0, sizeof(slot->brief));
 	slot->burst_time = 0;
+	slot->slices = 0;
+	__builtin_memset(slot->marks, 0, sizeof(slot->marks));
 	slot->slice_running = 0;
 	slot->met = audit_round;
 	key = tid_key(slot->tgid, slot->ns_tid);

@@ -24,6 +24,7 @@
 #define AF_INET6 10
 
 #define TS_COMPAT 2
+#define PF_IO_WORKER 0x10
 #define TASK_HELD 0xc /* __TASK_STOPPED | __TASK_TRACED */
 #define SYSTEM_CALL_CLONE 56
 #define SYSTEM_CALL_FORK 57
@@ -46,8 +47,8 @@ static const __u64 takes_descriptor[8] = {
 	0,
 	/* getdents64 epoll_wait */
 	1ULL << (217 - 192) | 1ULL << (232 - 192),
-	/* splice sync_file_range epoll_pwait fallocate accept4 preadv pwritev recvmmsg syncfs sendmmsg */
-	1ULL << (275 - 256) | 1ULL << (277 - 256) | 1ULL << (281 - 256) | 1ULL << (285 - 256) | 1ULL << (288 - 256) |
+	/* sync_file_range epoll_pwait fallocate accept4 preadv pwritev recvmmsg syncfs sendmmsg */
+	1ULL << (277 - 256) | 1ULL << (281 - 256) | 1ULL << (285 - 256) | 1ULL << (288 - 256) |
 		1ULL << (295 - 256) | 1ULL << (296 - 256) | 1ULL << (299 - 256) | 1ULL << (306 - 256) | 1ULL << (307 - 256),
 	/* copy_file_range preadv2 pwritev2 */
 	1ULL << (326 - 320) | 1ULL << (327 - 320) | 1ULL << (328 - 320),
@@ -89,8 +90,15 @@ static __always_inline void describe_socket(struct sched_object *object, struct 
 
 			if (!address && other)
 				address = BPF_CORE_READ(other, addr);
-			if (address)
-				bpf_probe_read_kernel_str(object->name, sizeof(object->name), &address->name[0].sun_path);
+			/* A name in the abstract begins with a zero. */
+			if (address && bpf_probe_read_kernel_str(object->name, sizeof(object->name), &address->name[0].sun_path) == 1 &&
+			    bpf_probe_read_kernel_str(object->name + 1, sizeof(object->name) - 1, &address->name[0].sun_path[1]) > 1)
+				object->name[0] = '@';
+			if (other) {
+				__u64 inode = BPF_CORE_READ((struct sock *)other, sk_socket, file, f_inode, i_ino);
+
+				__builtin_memcpy(object->peer, &inode, sizeof(inode));
+			}
 		}
 	}
 }
@@ -104,6 +112,7 @@ static __noinline int describe_object(struct sched_slot *slot, struct task_struc
 	struct file **files = table->fd;
 	struct file *file = 0;
 	struct inode *inode;
+	__u64 name;
 	__u16 mode;
 
 	if (descriptor < 0 || (__u32)descriptor >= table->max_fds ||
@@ -114,11 +123,17 @@ static __noinline int describe_object(struct sched_slot *slot, struct task_struc
 		return 0;
 	}
 	inode = BPF_CORE_READ(file, f_inode);
-	if (slot->object_file == (__u64)file && slot->object_inode == (__u64)inode && object->fd == descriptor)
+	/* What was closed and opened again may be at the same addresses: its name tells. */
+	name = 0;
+	if (object->type == SCHED_OBJECT_FILE || object->type == SCHED_OBJECT_ANONYMOUS || slot->object_file != (__u64)file)
+		name = BPF_CORE_READ(file, f_path.dentry, d_name.hash_len);
+	if (slot->object_file == (__u64)file && slot->object_inode == (__u64)inode && object->fd == descriptor &&
+	    (!name || slot->object_name == name))
 		return 0;
 	__builtin_memset(object, 0, sizeof(*object));
 	slot->object_file = (__u64)file;
 	slot->object_inode = (__u64)inode;
+	slot->object_name = name;
 	object->fd = descriptor;
 	mode = BPF_CORE_READ(inode, i_mode);
 	object->inode = BPF_CORE_READ(inode, i_ino);
@@ -229,7 +244,8 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 	struct sched_wait *wait = &slot->wait;
 	__s64 number = (__s32)regs->orig_ax;
 
-	if (task->thread_info.status & TS_COMPAT)
+	/* A thread of io_uring's has a copy of its maker's registers: the kernel's half of the stack tells. */
+	if (task->thread_info.status & TS_COMPAT || task->flags & PF_IO_WORKER)
 		number = -2;
 	wait->system_call = number < -1 ? -2 : number;
 	wait->arguments[0] = regs->di;

@@ -6,6 +6,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include "sched_activity.h"
+#include "sched_gain.h"
 #include "sched_maps.h"
 #include "sched_preempted.h"
 #include "sched_slot.h"
@@ -92,22 +93,23 @@ static __noinline int describe_late(struct sched_slot *slot, struct task_struct 
 	return 0;
 }
 
-/* What the lock's holder, or else the waker, gained at low parallelism while this thread waited. */
-static __always_inline __u64 gained_meanwhile(struct sched_slot *slot, __u64 low)
+/* What the lock's holder and the waker gained at low parallelism while this thread waited. Who the holder was is known from
+ * the beginning on. */
+static __always_inline void tell_gains(struct sched_slot *slot, __u64 low)
 {
+	struct sched_wait *wait = &slot->wait;
 	struct sched_slot *party = slot_numbered(slot->holder_slot);
 	__u64 gained;
 
-	if (party && slot->wait.holder && party->task == slot->holder_task) {
+	wait->holder_gain = 0;
+	wait->waker_gain = 0;
+	if (party && wait->holder && party->task == slot->holder_task && party->application == slot->application) {
 		gained = sched_low(&party->thread, low);
-		return gained > slot->holder_low ? gained - slot->holder_low : 0;
+		wait->holder_gain = gained > slot->holder_low ? gained - slot->holder_low : 0;
 	}
 	party = slot_numbered(slot->waking.slot);
-	if (!party || !slot->waking.task || party->task != slot->waking.task || !party->thread.active)
-		return 0;
-	/* Of a waker only the open slice is known, and of it what lies within the wait. */
-	gained = slot->blocked_low > party->thread.since_low ? slot->blocked_low : party->thread.since_low;
-	return low > gained ? low - gained : 0;
+	if (party && wait->waker && party->task == wait->waker)
+		wait->waker_gain = gained_since_blocked(slot, party, low);
 }
 
 /* The wait is over: it is told. */
@@ -129,7 +131,7 @@ static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *in
 		if (slot->waking.context == SCHED_WAKER_OTHER_TASK)
 			__builtin_memcpy(wait->waker_comm, slot->waking.comm, sizeof(wait->waker_comm));
 	}
-	wait->gain = gained_meanwhile(slot, instant->low);
+	tell_gains(slot, instant->low);
 	if (wait->holder && !wait->holder_stack) {
 		holder = slot_numbered(slot->holder_slot);
 		if (holder && holder->task == slot->holder_task && holder->answer_time >= wait->begin)

@@ -45,10 +45,57 @@ static __always_inline bool interrupts_program(struct task_struct *task, struct 
 	return !waits_for_memory((__s64)registers->orig_ax);
 }
 
-/* Whether a system call is one that sends: its softirq part runs in the sender's name. */
-SCHED_INLINE bool sends(__s64 number)
+/* System calls of x86-64, by number, in whose name the network's softirqs work for the peer on this machine: what is sent,
+ * but also room that was made by reading, and ends. And those that wait for such. */
+static const __u64 reaches_peer[8] = {
+	/* read write close readv writev sendfile connect sendto recvfrom sendmsg recvmsg shutdown */
+	1ULL << 0 | 1ULL << 1 | 1ULL << 3 | 1ULL << 19 | 1ULL << 20 | 1ULL << 40 | 1ULL << 42 | 1ULL << 44 | 1ULL << 45 |
+		1ULL << 46 | 1ULL << 47 | 1ULL << 48,
+	0,
+	0,
+	0,
+	/* splice recvmmsg sendmmsg */
+	1ULL << (275 - 256) | 1ULL << (299 - 256) | 1ULL << (307 - 256),
+	0,
+	/* io_uring_enter */
+	1ULL << (426 - 384),
+	0,
+};
+
+static const __u64 waits_for_peer[8] = {
+	/* read write poll readv writev select sendfile connect accept sendto recvfrom sendmsg recvmsg */
+	1ULL << 0 | 1ULL << 1 | 1ULL << 7 | 1ULL << 19 | 1ULL << 20 | 1ULL << 23 | 1ULL << 40 | 1ULL << 42 | 1ULL << 43 |
+		1ULL << 44 | 1ULL << 45 | 1ULL << 46 | 1ULL << 47,
+	0,
+	0,
+	/* epoll_wait */
+	1ULL << (232 - 192),
+	/* pselect6 ppoll splice epoll_pwait accept4 recvmmsg sendmmsg */
+	1ULL << (270 - 256) | 1ULL << (271 - 256) | 1ULL << (275 - 256) | 1ULL << (281 - 256) | 1ULL << (288 - 256) |
+		1ULL << (299 - 256) | 1ULL << (307 - 256),
+	0,
+	/* io_uring_enter epoll_pwait2 */
+	1ULL << (426 - 384) | 1ULL << (441 - 384),
+	0,
+};
+
+SCHED_INLINE bool is_among(const __u64 calls[8], __s64 number)
 {
-	return number == 1 || number == 20 || number == 40 || number == 42 || number == 44 || number == 46 || number == 307;
+	return number >= 0 && number < 512 && (calls[(number >> 6) & 7] >> (number & 63) & 1);
+}
+
+/* Whether what an interrupt does in the thread's name may be the thread's own work for the one that is woken. Else the timer or
+ * the device would have interrupted anybody. */
+static __always_inline bool sends(struct task_struct *task, struct task_struct *woken, const struct sched_slot *slot)
+{
+	__s64 number = (__s32)((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;
+	__s64 waits = (__s32)((struct pt_regs *)bpf_task_pt_regs(woken))->orig_ax;
+	__u32 type = slot->wait.object.type;
+
+	/* A file is read from a disk. */
+	if (!slot->undetailed && (type == SCHED_OBJECT_FILE || type == SCHED_OBJECT_PIPE || type == SCHED_OBJECT_DEVICE))
+		return false;
+	return is_among(reaches_peer, number) && is_among(waits_for_peer, waits);
 }
 
 /* The thread that runs this wakes another, `woken`: who it is and what it runs. */
@@ -73,7 +120,7 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, struct 
 			bpf_probe_read_kernel_str(waking->comm, sizeof(waking->comm), &task->comm);
 		return 0;
 	}
-	if (interrupt && !sends((__s32)((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax)) {
+	if (interrupt && !sends(task, woken, slot)) {
 		waking->context = SCHED_WAKER_INTERRUPT;
 		return 0;
 	}

@@ -54,6 +54,25 @@ static __noinline int add_row(__u32 task, const struct system_call_sum *sum)
 	return 0;
 }
 
+/* Calls were counted since the last one that was timed in its turn, and the next one, which would have stood for them, does not
+ * come: those that were timed do. What they waited is their own. */
+static __noinline int settle(struct system_call_sum *sum)
+{
+	__u64 left, stood, ns;
+
+	if (!sum || sum->weight <= 1 + sum->skip)
+		return 0;
+	left = sum->weight - 1 - sum->skip;
+	stood = sum->count > left ? sum->count - left : 0;
+	if (!stood)
+		return 0;
+	ns = sum->time.running / stood * left;
+	sum->time.running += ns;
+	sum->time.active += ns;
+	sum->weight = 1;
+	return 0;
+}
+
 /* Counts the part of the open call up to now. Gives its sum. */
 static __always_inline struct system_call_sum *count_call(struct system_call_state *state, __u32 number, __u32 count,
 							  const struct thread_clocks *now)
@@ -61,8 +80,10 @@ static __always_inline struct system_call_sum *count_call(struct system_call_sta
 	struct system_call_sum *sum = system_call_sum_of(state, number);
 
 	if (sum->number != number) {
-		if (sum->number || sum->count)
+		if (sum->number || sum->count) {
+			settle(sum);
 			add_row(state->task, sum);
+		}
 		__builtin_memset(sum, 0, sizeof(*sum));
 		sum->number = number;
 		sum->weight = 1;
@@ -290,10 +311,13 @@ static __noinline int end_system_calls(struct sched_slot *slot, __u32 place)
 		meet_thread(state, slot, SYSTEM_CALL_NONE, &now);
 	}
 	if (state->number < SYSTEM_CALL_PAUSED)
-		count_call(state, state->number, !state->continued, &now);
-	for (i = 0; i < SYSTEM_CALL_PLACES; i++)
-		if (state->sums[i].count || state->sums[i].number)
-			add_row(slot->task, &state->sums[i]);
+		count_call(state, state->number, !state->continued, &now)->weight = 1;
+	for (i = 0; i < SYSTEM_CALL_PLACES; i++) {
+		if (!state->sums[i].count && !state->sums[i].number)
+			continue;
+		settle(&state->sums[i]);
+		add_row(slot->task, &state->sums[i]);
+	}
 	row.number = SYSTEM_CALL_ROW_USER_FAULTS;
 	row.count = state->user_faults;
 	if (row.count)

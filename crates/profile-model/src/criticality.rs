@@ -156,6 +156,7 @@ pub enum Origin {
 
 /// Samples of one thread at one stack and one degree of parallelism. The weight of a sample is the criticality that the
 /// thread gained since its last one, so over all samples plus [`Task::unattributed_ns`] weights add up to criticality.
+/// Rows without samples of [`Origin::Sample`] are of threads too short to be met by many: others of their kind stand for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedSample {
     /// The thread.

@@ -28,7 +28,8 @@ struct Sums {
 struct Share {
     count: f64,
     ns: f64,
-    gain_ns: f64,
+    holder_gain_ns: f64,
+    waker_gain_ns: f64,
 }
 
 /// All brief waits.
@@ -67,7 +68,8 @@ impl BriefWaits {
         let share = self.shares.entry(key).or_default();
         share.count += others;
         share.ns += others * length as f64;
-        share.gain_ns += others * wait.gain_ns as f64;
+        share.holder_gain_ns += others * wait.holder_gain_ns as f64;
+        share.waker_gain_ns += others * wait.waker_gain_ns as f64;
     }
 
     /// Adds all to `waits`: each thread's sums exactly, divided in proportion to what its chosen waits stand for.
@@ -88,7 +90,8 @@ impl BriefWaits {
                 begin: sums.begin,
                 end: sums.end,
                 idle_ns: 0,
-                gain_ns: 0,
+                holder_gain_ns: 0,
+                waker_gain_ns: 0,
             };
             let (all_count, all_ns) =
                 own.clone().fold((0.0, 0.0), |all, (_, share)| (all.0 + share.count, all.1 + share.ns));
@@ -111,9 +114,15 @@ impl BriefWaits {
                 given.count += count;
                 given.ns += ns;
                 given.idle_ns += idle_ns;
-                let gain_ns = (share.gain_ns * (sums.ns as f64 / all_ns)) as u64;
+                let scaled = |gain_ns: f64| (gain_ns * (sums.ns as f64 / all_ns)) as u64;
                 if count > 0 || ns > 0 {
-                    waits.add_sum(RawWait { idle_ns, gain_ns, ..RawWait::with_key(key, &unknown) }, count, ns);
+                    let sum = RawWait {
+                        idle_ns,
+                        holder_gain_ns: scaled(share.holder_gain_ns),
+                        waker_gain_ns: scaled(share.waker_gain_ns),
+                        ..RawWait::with_key(key, &unknown)
+                    };
+                    waits.add_sum(sum, count, ns);
                 }
             }
             let (count, ns, idle_ns) = (sums.count - given.count, sums.ns - given.ns, sums.idle_ns - given.idle_ns);
@@ -131,7 +140,20 @@ mod tests {
 
     fn wait(task: u32, cause: u32, begin: u64, end: u64) -> RawWait {
         let (stack, holder, holder_stack, waker, waker_stack) = (cause * 3, 1, 2, 3, 4);
-        RawWait { task, stack, cause, holder, holder_stack, waker, waker_stack, begin, end, idle_ns: 1, gain_ns: 10 }
+        RawWait {
+            task,
+            stack,
+            cause,
+            holder,
+            holder_stack,
+            waker,
+            waker_stack,
+            begin,
+            end,
+            idle_ns: 1,
+            holder_gain_ns: 10,
+            waker_gain_ns: 20,
+        }
     }
 
     fn rows(brief: BriefWaits) -> Vec<WaitSum> {

@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::SchedSettings;
 use transect_bpf_collect::record::{FRACTION_BITS, stack_flags};
 use transect_profile_model::{
-    Component, Loss, LossKind, Moment, Origin, Parallelism, Process, ProcessId, Profile, SchedSample, SchedSession,
-    SchedTables, SchedWait, Slice, StackId, Task, TaskId,
+    Component, FrameId, Loss, LossKind, Moment, Origin, Parallelism, Process, ProcessId, Profile, SchedSample,
+    SchedSession, SchedTables, SchedWait, Slice, StackFrame, StackId, Task, TaskId,
 };
 
 use super::address_space::AddressSpaces;
@@ -24,6 +24,7 @@ use super::object::Objects;
 use super::place::Places;
 use super::processes::Processes;
 use super::sample::{SampleKey, SampleSum, Samples};
+use super::short_threads::stand_in;
 use super::stack_names::NamedStacks;
 use super::task::{RawTask, RawTasks};
 use super::timeline::{RawWaits, SliceRuns};
@@ -169,7 +170,7 @@ impl Gathered {
         let (causes, objects) = (std::mem::take(&mut self.causes), std::mem::take(&mut self.objects));
         let names = WaitNames::of(causes, objects, &self.seen, &stacks, &mut naming);
         let (mut tasks, rows) = self.tasks(&processes, totals.now);
-        let (samples, unattributed_ns) = self.samples(&mut tasks, &rows, &stacks);
+        let (samples, unattributed_ns) = self.samples(&mut tasks, &processes, &rows, &stacks, &naming.frames);
         let busy_ns: u64 = totals.applications.iter().map(|application| application.busy_ns).sum();
         let session = SchedSession {
             estimate: false,
@@ -274,8 +275,10 @@ impl Gathered {
     fn samples(
         &self,
         tasks: &mut [Task],
+        processes: &Processes,
         rows: &HashMap<u32, TaskId>,
         stacks: &NamedStacks,
+        frames: &[StackFrame],
     ) -> (Vec<SchedSample>, i64) {
         let mut sums: HashMap<(TaskId, StackId, SampleKey), SampleSum> = HashMap::default();
         for (key, sum) in &self.samples.sums {
@@ -299,10 +302,36 @@ impl Gathered {
                 spin: !key.stack_top && stacks.spins(stack),
             })
             .collect();
-        samples.sort_unstable_by_key(|sample| (sample.task, sample.stack, sample.n, sample.origin));
         for sample in &samples {
             tasks[sample.task as usize].unattributed_ns -= sample.criticality_ns;
         }
+        // Sums came in no order.
+        samples.sort_unstable_by_key(|sample| (sample.task, sample.stack, sample.n, sample.origin));
+        let mut numbers: HashMap<(&str, &str), usize> = HashMap::default();
+        let mut kinds = Vec::with_capacity(tasks.len());
+        for task in tasks.iter() {
+            let next = numbers.len();
+            let program = processes.rows[task.process as usize].executable.as_str();
+            kinds.push(*numbers.entry((program, &task.group)).or_insert(next));
+        }
+        drop(numbers);
+        let frame =
+            |&frame: &FrameId| frames.get(frame as usize).map(|frame| (&frame.function, &frame.file, frame.line));
+        stand_in(tasks, &kinds, &mut samples, |stack| {
+            stacks.rows.get(stack as usize).map(|stack| stack.frames.iter().map(frame).collect::<Vec<_>>())
+        });
+        // Rows of one key, a thread's own and what others stand for, become one.
+        samples.sort_by_key(|sample| (sample.task, sample.stack, sample.n, sample.origin));
+        samples.dedup_by(|row, kept| {
+            let key = |sample: &SchedSample| (sample.task, sample.stack, sample.n, sample.origin);
+            let same = key(row) == key(kept);
+            if same {
+                kept.samples += row.samples;
+                kept.criticality_ns += row.criticality_ns;
+                kept.active_ns += row.active_ns;
+            }
+            same
+        });
         let left = tasks.iter().map(|task| task.unattributed_ns).sum();
         (samples, left)
     }

@@ -246,7 +246,8 @@ impl Collection {
             begin: record.begin,
             end: record.end.max(record.begin),
             idle_ns: record.idle,
-            gain_ns: record.gain >> FRACTION_BITS,
+            holder_gain_ns: record.holder_gain >> FRACTION_BITS,
+            waker_gain_ns: record.waker_gain >> FRACTION_BITS,
         };
         g.brief.meet(record, &raw);
         let wait = g.waits.push(raw);

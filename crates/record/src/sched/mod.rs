@@ -22,6 +22,7 @@ mod recording;
 mod runs;
 mod sample;
 mod session;
+mod short_threads;
 mod spin;
 mod stack_names;
 pub(crate) mod system_call_budget;

@@ -9,7 +9,7 @@ use transect_bpf_collect::record::{object_type, sched_object, text};
 
 use super::address_space::AddressSpaces;
 use super::mapped_file::MappedFiles;
-use super::peer::Peers;
+use super::peer::{Peer, Peers};
 use super::place::FileId;
 
 /// Number of an object in [`Objects`]; [`NO_OBJECT`] is none.
@@ -35,13 +35,16 @@ pub enum RawObject {
     Named(Box<str>),
 }
 
+/// Process, descriptor, device, inode, ports, name. An inode's number comes again.
+type DescriptorKey = (i32, i32, u64, u64, u32, [i8; 28]);
+
 /// All objects, each once.
 #[derive(Debug)]
 pub struct Objects {
     numbers: HashMap<RawObject, ObjectNumber>,
     all: Vec<RawObject>,
-    /// Descriptors that were looked up: process, descriptor, device, inode, ports.
-    descriptors: HashMap<(i32, i32, u64, u64, u32), ObjectNumber>,
+    /// Descriptors that were looked up.
+    descriptors: HashMap<DescriptorKey, ObjectNumber>,
     peers: Peers,
     /// Waits whose object had no room.
     pub refused: u64,
@@ -100,15 +103,26 @@ impl Objects {
             return NO_OBJECT;
         }
         let ports = u32::from(object.local_port) << 16 | u32::from(object.peer_port);
-        let key = (tgid, object.fd, object.device, object.inode, ports);
+        let key = (tgid, object.fd, object.device, object.inode, ports, object.name);
         if let Some(&number) = self.descriptors.get(&key) {
             return number;
         }
         let peer = match object.r#type {
             object_type::PIPE => self.peers.of_pipe(tgid, object.fd, object.inode),
-            _ => None,
+            object_type::SOCKET_UNIX if text(&object.name).is_empty() => {
+                self.peers.of_socket(tgid, peers_inode(object))
+            }
+            _ => Peer::None,
         };
-        let number = self.number(RawObject::Named(peer.unwrap_or_else(|| described(tgid, object)).into()));
+        let (name, settled) = match peer {
+            Peer::Is(name) => (name, true),
+            Peer::None => (described(tgid, object), true),
+            Peer::NotLooked => (described(tgid, object), false),
+        };
+        let number = self.number(RawObject::Named(name.into()));
+        if !settled {
+            return number;
+        }
         if self.descriptors.len() >= MAX_DESCRIPTORS {
             self.descriptors.clear();
         }
@@ -127,11 +141,20 @@ impl Objects {
     }
 }
 
+/// The inode of a Unix socket's peer, 0 if it has none.
+fn peers_inode(object: &sched_object) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = object.peer;
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
 fn described(tgid: i32, object: &sched_object) -> String {
     let name = text(&object.name);
     match object.r#type {
         object_type::SOCKET_INET | object_type::SOCKET_INET6 => inet(tgid, object),
-        object_type::SOCKET_UNIX if name.is_empty() => "unix".to_owned(),
+        object_type::SOCKET_UNIX if name.is_empty() => match peers_inode(object) {
+            0 => "unix".to_owned(),
+            inode => format!("unix socket:[{inode}]"),
+        },
         object_type::SOCKET_UNIX => format!("unix {name}"),
         object_type::SOCKET_OTHER => "socket".to_owned(),
         object_type::ANONYMOUS => name,

@@ -31,8 +31,10 @@ pub struct RawWait {
     pub end: u64,
     /// Idle time that it ended, ns.
     pub idle_ns: u64,
-    /// What the holder gained, ns.
-    pub gain_ns: u64,
+    /// What the holder gained meanwhile at low parallelism, ns.
+    pub holder_gain_ns: u64,
+    /// What the waker did.
+    pub waker_gain_ns: u64,
 }
 
 /// Number of a wait that is kept by itself, in the order they came.
@@ -60,7 +62,7 @@ pub struct RawWaits {
     pub coarse: u64,
 }
 
-const WAIT_WORDS: usize = 8;
+const WAIT_WORDS: usize = 9;
 /// What summed up waits have in common: the thread first.
 pub type MergeKey = [u32; 7];
 
@@ -89,7 +91,8 @@ impl RawWait {
             pair(self.holder, self.holder_stack),
             pair(self.waker, self.waker_stack),
             self.idle_ns,
-            self.gain_ns,
+            self.holder_gain_ns,
+            self.waker_gain_ns,
         ]
     }
 
@@ -98,8 +101,20 @@ impl RawWait {
         let (stack, cause) = split(row[3]);
         let (holder, holder_stack) = split(row[4]);
         let (waker, waker_stack) = split(row[5]);
-        let (end, begin, idle_ns, gain_ns) = (row[0], row[1], row[6], row[7]);
-        let wait = Self { task, stack, cause, holder, holder_stack, waker, waker_stack, begin, end, idle_ns, gain_ns };
+        let wait = Self {
+            task,
+            stack,
+            cause,
+            holder,
+            holder_stack,
+            waker,
+            waker_stack,
+            begin: row[1],
+            end: row[0],
+            idle_ns: row[6],
+            holder_gain_ns: row[7],
+            waker_gain_ns: row[8],
+        };
         (wait, number)
     }
 
@@ -151,7 +166,7 @@ impl RawWaits {
             }
         }
         let sum = self.merged.entry(wait.key()).or_insert(WaitSum {
-            wait: RawWait { idle_ns: 0, gain_ns: 0, ..wait },
+            wait: RawWait { idle_ns: 0, holder_gain_ns: 0, waker_gain_ns: 0, ..wait },
             count: 0,
             ns: 0,
         });
@@ -160,7 +175,8 @@ impl RawWaits {
         sum.wait.begin = sum.wait.begin.min(wait.begin);
         sum.wait.end = sum.wait.end.max(wait.end);
         sum.wait.idle_ns += wait.idle_ns;
-        sum.wait.gain_ns += wait.gain_ns;
+        sum.wait.holder_gain_ns += wait.holder_gain_ns;
+        sum.wait.waker_gain_ns += wait.waker_gain_ns;
     }
 
     /// Waits that found no room on the disk.
@@ -285,7 +301,8 @@ mod tests {
             begin,
             end,
             idle_ns: end % 7,
-            gain_ns: begin % 5,
+            holder_gain_ns: begin % 5,
+            waker_gain_ns: begin % 7,
         }
     }
 
@@ -311,7 +328,8 @@ mod tests {
                     assert_eq!(sum.count, of_it().count() as u64);
                     assert_eq!(sum.ns, of_it().map(|wait| wait.end - wait.begin).sum::<u64>());
                     assert_eq!(sum.wait.idle_ns, of_it().map(|wait| wait.idle_ns).sum::<u64>());
-                    assert_eq!(sum.wait.gain_ns, of_it().map(|wait| wait.gain_ns).sum::<u64>());
+                    assert_eq!(sum.wait.holder_gain_ns, of_it().map(|wait| wait.holder_gain_ns).sum::<u64>());
+                    assert_eq!(sum.wait.waker_gain_ns, of_it().map(|wait| wait.waker_gain_ns).sum::<u64>());
                     assert_eq!(Some(sum.wait.begin), of_it().map(|wait| wait.begin).min());
                     assert_eq!(Some(sum.wait.end), of_it().map(|wait| wait.end).max());
                 }

@@ -72,6 +72,7 @@ impl WaitNames {
         let wakers = self.stack(wait.waker_stack).map(|(_, hint)| hint).unwrap_or_default();
         let joins = matches!(kind, WaitKind::Condition | WaitKind::Join) && wakers.ends_scope;
         let kind = if joins { WaitKind::Join } else { kind };
+        let gain_ns = if holder.is_some() { wait.holder_gain_ns } else { wait.waker_gain_ns };
         let holder = holder.or(waker.filter(|_| joins || kind == WaitKind::Mutex && wakers.unlocks));
         Some(SchedWait {
             task: *tasks.get(&wait.task)?,
@@ -85,7 +86,7 @@ impl WaitNames {
             end_ns: since(origin, wait.end),
             ns: sum.ns as i64,
             idle_ns: wait.idle_ns as i64,
-            holder_gain_ns: wait.gain_ns as i64,
+            holder_gain_ns: gain_ns as i64,
         })
     }
 

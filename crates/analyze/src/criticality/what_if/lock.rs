@@ -1,7 +1,7 @@
 //! How long locks are held: a run takes no less, however fast the rest is.
 
-use rustc_hash::FxHashMap;
-use transect_profile_model::{Parallelism, Party, WaitKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+use transect_profile_model::{Parallelism, Party, ProcessId, SchedWait, WaitKind};
 
 use super::super::Source;
 use super::super::call_path::FunctionId;
@@ -46,6 +46,9 @@ impl Held {
     }
 }
 
+/// Kind, object, and the process if it means something else in others.
+type LockKey = (WaitKind, u32, Option<ProcessId>);
+
 #[derive(Default)]
 struct Sum {
     ns: i64,
@@ -57,13 +60,22 @@ struct Sum {
 
 /// The locks that were waited for longest.
 pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
-    let mut index: FxHashMap<(WaitKind, u32), usize> = FxHashMap::default();
-    let mut locks: Vec<((WaitKind, u32), Sum)> = Vec::new();
-    for (row, wait) in source.tables.waits.iter().enumerate() {
-        if !matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock) {
-            continue;
-        }
-        let key = (wait.kind, source.objects.of(row));
+    let mut index: FxHashMap<LockKey, usize> = FxHashMap::default();
+    let mut locks: Vec<(LockKey, Sum)> = Vec::new();
+    let is_lock = |wait: &SchedWait| matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock);
+    let waits = || source.tables.waits.iter().enumerate().filter(|(_, wait)| is_lock(wait));
+    let process = |task: u32| source.tables.tasks.get(task as usize).map(|task| task.process);
+    // What a process gave free for another, or held, is one lock for both.
+    let shared: FxHashSet<(WaitKind, u32)> = waits()
+        .filter(|(_, wait)| wait.holder.or(wait.waker).is_some_and(|party| process(party.task) != process(wait.task)))
+        .map(|(row, wait)| (wait.kind, source.objects.of(row)))
+        .collect();
+    for (row, wait) in waits() {
+        let object = source.objects.of(row);
+        // An address, and a lock of the kernel's without a name, mean another one in each process.
+        let name = source.objects.name(object);
+        let own = (name.is_empty() || name.starts_with("0x")) && !shared.contains(&(wait.kind, object));
+        let key = (wait.kind, object, own.then(|| process(wait.task)).flatten());
         let at = *index.entry(key).or_insert_with(|| {
             locks.push((key, Sum::default()));
             locks.len() - 1

@@ -221,10 +221,15 @@ fn add_threads(trace: &mut Trace, points: &mut Points, source: &Source<'_>, time
         }
     }
     joins.sort_unstable();
+    // A parent's joins are in the order of time, and each meets the children that ended since the one before.
+    children.values_mut().for_each(|children| children.sort_by_key(|&child| tasks[child as usize].end_ns));
+    let mut met: FxHashMap<u32, usize> = FxHashMap::default();
     for (parent, at) in joins {
-        for &child in children.get(&parent).into_iter().flatten() {
-            let ended = tasks[child as usize].end_ns;
-            if ended <= at && ended > start_ns && !std::mem::replace(&mut awaited[child as usize], ended <= at) {
+        let children = children.get(&parent).map_or(&[][..], Vec::as_slice);
+        let met = met.entry(parent).or_default();
+        while let Some(&child) = children.get(*met).filter(|&&child| tasks[child as usize].end_ns <= at) {
+            *met += 1;
+            if tasks[child as usize].end_ns > start_ns && !std::mem::replace(&mut awaited[child as usize], true) {
                 points.push((parent, at, Point::Await(child)));
             }
         }

@@ -134,7 +134,8 @@ fn scenario(threads: &[Thread]) -> (Vec<Event>, SchedTables, u64) {
                 holder_stack: if id % 8 == 0 { id } else { 0 },
                 waker: if id % 3 == 0 { 1 } else { 0 },
                 waker_context: waker_context::TASK,
-                gain: wait << FRACTION_BITS,
+                holder_gain: wait << FRACTION_BITS,
+                waker_gain: wait << (FRACTION_BITS - 1),
                 ..Default::default()
             })));
         }

@@ -76,12 +76,12 @@ const WAITS: &[(KernelWait, &[&str])] = &[
     (KernelWait::Futex, &["futex_wait", "__futex_wait", "do_futex", "futex_wait_queue", "futex_wait_queue_me"]),
     (KernelWait::Sleep, &["do_nanosleep", "hrtimer_nanosleep"]),
     (KernelWait::Poll, &["do_sys_poll", "do_poll", "do_select", "core_sys_select", "ep_poll", "do_epoll_wait"]),
-    (KernelWait::Poll, &["io_cqring_wait", "read_events", "do_restart_poll"]),
+    (KernelWait::Poll, &["io_cqring_wait", "read_events", "do_restart_poll", "io_wq_worker"]),
     (
         KernelWait::Pipe,
         &["pipe_read", "pipe_write", "anon_pipe_read", "anon_pipe_write", "fifo_open", "wait_for_partner"],
     ),
-    (KernelWait::Pipe, &["pipe_wait_readable", "pipe_wait_writable"]),
+    (KernelWait::Pipe, &["pipe_wait_readable", "pipe_wait_writable", "wait_for_space", "opipe_prep", "ipipe_prep"]),
     (
         KernelWait::Socket,
         &["sock_recvmsg", "sock_sendmsg", "__sys_connect", "__sys_accept4", "do_accept", "sock_read_iter"],

@@ -54,8 +54,8 @@ pub enum Call {
 const CALLS: &[(Call, &[i64])] = &[
     // read pread64 readv getdents readahead getdents64 preadv preadv2 execve execveat sendfile
     (Call::Read, &[0, 17, 19, 78, 187, 217, 295, 327, 59, 322, 40]),
-    // write pwrite64 writev ftruncate splice tee vmsplice fallocate pwritev copy_file_range pwritev2
-    (Call::Write, &[1, 18, 20, 77, 275, 276, 278, 285, 296, 326, 328]),
+    // write pwrite64 writev ftruncate fallocate pwritev copy_file_range pwritev2
+    (Call::Write, &[1, 18, 20, 77, 285, 296, 326, 328]),
     (Call::Close, &[3]),
     // open openat openat2
     (Call::Open, &[2, 257, 437]),

@@ -27,6 +27,16 @@ for t in threads: todo.put(None)
 for t in threads: t.join()
 print("done")
 """
+# Leaves a processor to others for a moment at a time: less than the time between two samples.
+BUSY = """
+import os, sys, time
+os.sched_setaffinity(0, [int(sys.argv[1])])
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+while True:
+    end = time.monotonic() + 0.02
+    while time.monotonic() < end: pass
+    time.sleep(0.0001)
+"""
 PERL = "for my $i (1..40) { open(my $p, '-|', 'echo', $i) or die; $s += <$p>; close $p; select(undef, undef, undef, 0.005); } print qq($s\\n);"
 
 
@@ -68,6 +78,22 @@ def test_storms(results, tool, build):
                 complaints.append(f"{there} threads shown and {lost} counted as lost, of 10001")
         return complaints
 
+    def queued():
+        processor = min(os.sched_getaffinity(0))
+        busy = [sys.executable, "-c", BUSY, str(processor)]
+        with subprocess.Popen(busy) as other:
+            try:
+                answer = tool.run([os.path.join(build, "queued"), "300", str(processor)])
+            finally:
+                other.kill()
+        complaints = expect(answer, out=answer.out)
+        if answer.rows:
+            for function, truth in zip(("waits", "works"), map(int, answer.out.split())):
+                found = sum(row["criticality_ns"] for row in answer.rows["paths"] if function in row["stack"])
+                if not 0.93 * truth < found < 1.07 * truth:
+                    complaints.append(f"{function} has {found / 1e6:.1f} ms, by its own clock {truth / 1e6:.1f} ms")
+        return complaints
+
     def exec_threaded():
         answer = tool.run([os.path.join(build, "exec-threaded")])
         return expect(answer, out="replaced\n")
@@ -107,6 +133,7 @@ def test_storms(results, tool, build):
     results.test_measured("holders of mutexes of every sort", holders)
     results.test_measured("storm of forks, execs, exits and signals, hopping between processors", storm)
     results.test("10,000 short threads", short_threads)
+    results.test("time in which a thread was queued is where it was queued", queued)
     results.test("exec in a threaded process", exec_threaded)
     results.test("pid namespace", namespace)
 

@@ -157,6 +157,8 @@ struct sched_sample {
 	__u32 in_kernel;
 	__u32 call; /* as in sched_wait */
 	__u32 period; /* what the sample stands for: ns since the processor's last one, or of the event */
+	__u32 queued; /* no timer's: the thread left its processor there, and had mostly waited for one since its last sample */
+	__u32 unused;
 };
 
 /* A thread lost its processor, could have gone on, and got one again. */

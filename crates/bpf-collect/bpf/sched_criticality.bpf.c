@@ -19,6 +19,7 @@
 #include "sched_maps.h"
 #include "sched_slot.h"
 #include "sched_preempted.h"
+#include "sched_queued.h"
 #include "sched_stack.h"
 #include "sched_state.h"
 #include "sched_wait.h"
@@ -68,6 +69,8 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 	sched_leave_cpu(&slot->thread, now);
 	if (!slot->registers)
 		slot->registers = (__u64)bpf_task_pt_regs(task);
+	if (with_queued && was_queued(&slot->thread, now) && !(state & TASK_DEAD))
+		stand_for_queued(context, slot, task, now);
 	if (preempt || !state) {
 		if (slot->stack_wanted && with_stacks) {
 			struct user_registers user;
@@ -284,35 +287,25 @@ int on_sample(struct bpf_perf_event_data *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct sched_slot *slot = slot_of(task);
-	struct sched_published_application *published;
-	struct sched_published *pages = published_pages();
+	struct clock_reading clock;
 	struct sched_sample *record;
 	struct user_registers user;
-	__u64 now = bpf_ktime_get_ns(), criticality, weight, active, stack, *last;
-	__u32 sequence, n, application, zero = 0;
+	__u64 now = bpf_ktime_get_ns(), weight, active, stack, *last;
+	__u32 zero = 0;
 	bool in_kernel;
 
 	last = bpf_map_lookup_elem(&last_sample, &zero);
-	if (!slot || !pages) {
+	if (!slot) {
 		if (last)
 			*last = now;
 		return 0;
 	}
-	application = slot->application;
-	if (application >= SCHED_MAX_APPLICATIONS)
-		return 0;
-	published = &pages->applications[application];
 	user.ip = ctx->regs.ip;
 	user.sp = ctx->regs.sp;
 	user.bp = ctx->regs.bp;
 	user.bx = ctx->regs.bx;
-	barrier();
-	sequence = *(volatile __u32 *)&published->sequence;
-	n = published->active;
-	criticality = sched_extrapolate(published->time, published->criticality, n, now);
-	__asm__ volatile("" ::: "memory");
 	/* Its next sample gets the weight of this one. */
-	if (sequence & 1 || sequence != *(volatile __u32 *)&published->sequence) {
+	if (!read_clock(slot, now, &clock)) {
 		__sync_fetch_and_add(&lost.published, 1);
 		return 0;
 	}
@@ -327,7 +320,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		__sync_fetch_and_add(&lost.samples, 1);
 		return 0;
 	}
-	weight = sched_sample(&slot->thread, criticality);
+	weight = sched_sample(&slot->thread, clock.criticality);
 	active = sched_active_ns(&slot->thread, now);
 	record->type = SCHED_RECORD_SAMPLE;
 	record->task = slot->task;
@@ -335,12 +328,15 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	record->criticality = weight;
 	record->active_ns = active > slot->thread.sampled_active ? active - slot->thread.sampled_active : 0;
 	slot->thread.sampled_active = active;
+	slot->thread.sampled_running = sched_running_ns(&slot->thread, now);
 	record->stack = stack;
 	record->user_ip = user.ip;
-	record->n = n;
+	record->n = clock.active;
 	record->in_kernel = in_kernel;
 	record->call = open_call(task, slot, in_kernel);
 	record->period = sampled_period(last, ctx->sample_period, now);
+	record->queued = 0;
+	record->unused = 0;
 	if (last)
 		*last = now;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);

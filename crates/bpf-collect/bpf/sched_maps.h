@@ -15,6 +15,7 @@ const volatile __u32 with_system_calls = 0; /* exact times of system calls: the 
 const volatile __u32 recorder_namespace = 0; /* number of the pid namespace that user space lives in */
 const volatile __u32 publish_threads = 0; /* the flow agent reads what threads have gained */
 const volatile bool kernel_halves; /* of waits' stacks also where the system call says all about the wait */
+const volatile bool with_queued; /* samples, too, where threads that were mostly queued leave their processors */
 const volatile bool with_preemptions; /* a record of each, with its stack */
 const volatile __u32 wait_budget = 0; /* ns a second and processor that describing waits may take; 0: all are described */
 const volatile bool timed_samples = 1; /* samples come by time, not by another event */

@@ -40,7 +40,7 @@ struct sched_thread {
 	__u64 gained, gained_low; /* fixed point: in slices that have ended */
 	__u64 since, since_low; /* the clock's criticality and low when the open slice began */
 	__u64 sampled; /* criticality at the last sample */
-	__u64 sampled_active; /* active time at the last sample */
+	__u64 sampled_active, sampled_running; /* active time, and time on a processor, at the last sample */
 	__u64 changed; /* when it last became active or blocked */
 	__u64 on_cpu_since; /* when it last got a processor; 0 while it has none */
 	__u64 active_ns, running_ns, blocked_ns; /* in intervals that have ended */

@@ -156,6 +156,8 @@ impl<'a> SchedCollector<'a> {
             constants.stack_period = settings.stack_period_ns;
             constants.timed_samples = settings.event == SampledEvent::CpuClock;
             constants.kernel_halves = settings.kernel_halves;
+            // Where preemptions are told, they have stacks of their own.
+            constants.with_queued = settings.sample_hz > 0 && settings.stacks && !settings.preemptions;
             constants.with_preemptions = settings.preemptions && settings.stacks;
             constants.stack_depth = settings.stack_depth.clamp(1, SchedSettings::MAX_STACK_DEPTH);
             constants.per_process = settings.per_process.into();

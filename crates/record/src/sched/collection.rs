@@ -320,9 +320,13 @@ impl Collection {
     fn sample(&mut self, record: &sched_sample) {
         let g = &mut self.gathered;
         let stack = g.stacks.number(record.stack);
-        let key = SampleKey { task: record.task, stack, n: record.n, stack_top: false };
+        let queued = record.queued != 0;
+        let key = SampleKey { task: record.task, stack, n: record.n, stack_top: queued };
         let (criticality, active_ns) = (record.criticality, record.active_ns);
         g.samples.add(key, SampleSum { count: 1, criticality, active_ns });
+        if queued {
+            return;
+        }
         g.samples.note(RawMoment { time: record.time, task: record.task, stack });
     }
 }

@@ -213,7 +213,7 @@ fn place(line: &LineRow, leaf: &str) -> String {
         place.push_str(&format!(" {}", escape(&line.function)));
     }
     if line.origin == Origin::StackTop {
-        place.push_str(" (where it blocked)");
+        place.push_str(" (where it stopped)");
     }
     place
 }

@@ -143,6 +143,6 @@ function lineRow(line: Line, most: number): HTMLElement {
     "tr",
     { title: [line.place, line.function].filter(Boolean).map(printable).join("\n") },
     h("td", { class: "numeric" }, bar, h("span", {}, exact(line.samples))),
-    h("td", {}, h("code", { dir: "ltr" }, printable(name)), line.blocked ? h("small", {}, " where it blocked") : null),
+    h("td", {}, h("code", { dir: "ltr" }, printable(name)), line.blocked ? h("small", {}, " where it stopped") : null),
   );
 }

@@ -52,5 +52,5 @@ pub use launch::{Launch, LaunchEvent};
 pub use memory::Memory;
 pub use shared_file::SharedFile;
 pub use stop::{HeldRegisters, Stop, StopTimes};
-pub use target::{Ending, Target};
+pub use target::{Ending, Target, finish_left};
 pub use window_writer::{Unwritten, Written};

@@ -291,7 +291,7 @@ impl<'a> Stop<'a> {
 
     /// Waits for threads that were interrupted but are not wanted any more, and lets them go, with those that they have made
     /// meanwhile. One that sleeps uninterruptibly would take too long: it stays seized, stops when it wakes, and is let go by
-    /// the next attempt.
+    /// the next attempt, or by [`Target::finish_unfinished`].
     fn let_go_pending(&mut self, pending: &[(i32, bool)]) {
         let mut pending = pending.to_vec();
         while let Some((tid, kept)) = pending.pop() {
@@ -300,7 +300,10 @@ impl<'a> Stop<'a> {
                 match ptrace::wait(tid, false) {
                     Ok((_, Waited::Nothing)) => {
                         if began.elapsed() > ATTEMPT {
-                            self.target.note_unfinished(tid);
+                            // A launch hears of those that it keeps, and lets them go on.
+                            if !kept {
+                                self.target.note_unfinished(tid);
+                            }
                             break;
                         }
                         std::thread::sleep(LOOK);

@@ -38,7 +38,7 @@ pub struct Target {
     kept: Rc<Cell<bool>>,
     resting: Rc<RefCell<BTreeSet<i32>>>,
     /// Where a launch collects what happens during stops.
-    events: RefCell<Rc<RefCell<Vec<Event>>>>,
+    events: RefCell<Events>,
     unfinished: RefCell<BTreeSet<i32>>,
     /// Where handlers of signals return to.
     pub(crate) signal_returns: OnceCell<Vec<u64>>,
@@ -262,27 +262,16 @@ impl Target {
         self.unfinished.borrow_mut().insert(tid);
     }
 
-    /// Lets go of threads that slept uninterruptibly when they should have been let go.
-    fn finish_unfinished(&self) {
-        self.unfinished.borrow_mut().retain(|&tid| !self.let_go(tid));
+    /// Lets go of threads that slept uninterruptibly when they should have been let go: they stand since they have woken,
+    /// so whoever waits for the process has to call this now and then. False if some are asleep still.
+    pub fn finish_unfinished(&self) -> bool {
+        let mut unfinished = self.unfinished.borrow_mut();
+        unfinished.retain(|&tid| !self.let_go(tid));
+        unfinished.is_empty()
     }
 
-    /// Lets go of a thread that was asked to stop, or hears of its end; false if it does neither yet.
     fn let_go(&self, tid: i32) -> bool {
-        use crate::ptrace::{self, Waited};
-        match ptrace::wait(tid, false) {
-            Ok((_, Waited::Nothing)) => return false,
-            Ok((_, Waited::Ended(status))) => self.note_end(tid, status),
-            Ok((_, stop)) => {
-                if let Some(born) = ptrace::detach_at(tid, stop) {
-                    // It stands as soon as it has had a processor.
-                    let looks = std::iter::repeat_n(Duration::from_micros(100), 100);
-                    looks.take_while(|_| !self.let_go(born)).for_each(std::thread::sleep);
-                }
-            }
-            Err(_) => {}
-        }
-        true
+        let_go(tid, &self.events.borrow())
     }
 
     /// After threads have ended while they were held: what the kernel still counts as ours is waited for, for until
@@ -303,6 +292,42 @@ impl Target {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Lets go of a thread that was asked to stop, or hears of its end; false if it does neither yet.
+fn let_go(tid: i32, events: &Events) -> bool {
+    use crate::ptrace::{self, Waited};
+    match ptrace::wait(tid, false) {
+        Ok((_, Waited::Nothing)) => return false,
+        Ok((_, Waited::Ended(status))) => {
+            events.borrow_mut().push(Event { tid, event: -1, message: u64::from(status as u32) });
+        }
+        Ok((_, stop)) => {
+            if let Some(born) = ptrace::detach_at(tid, stop) {
+                // It stands as soon as it has had a processor.
+                let looks = std::iter::repeat_n(Duration::from_micros(100), 100);
+                looks.take_while(|_| !let_go(born, events)).for_each(std::thread::sleep);
+            }
+        }
+        Err(_) => {}
+    }
+    true
+}
+
+/// Where it is collected what happens to a process.
+type Events = Rc<RefCell<Vec<Event>>>;
+
+thread_local! {
+    /// What targets that are gone left unfinished. The kernel binds tracing to a thread, so this is one's own.
+    static LEFT_UNFINISHED: RefCell<Vec<(i32, Events)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// As [`Target::finish_unfinished`], for targets that were dropped meanwhile by the calling thread.
+pub fn finish_left() -> bool {
+    LEFT_UNFINISHED.with_borrow_mut(|left| {
+        left.retain(|(tid, events)| !let_go(*tid, events));
+        left.is_empty()
+    })
 }
 
 /// What was heard of a process' end.
@@ -327,6 +352,10 @@ impl Drop for Target {
         if !self.is_alive() {
             self.bury();
         }
+        let left = std::mem::take(&mut *self.unfinished.borrow_mut());
+        let left = left.into_iter().map(|tid| (tid, self.events.borrow().clone()));
+        // While the thread ends there is no list any more, and the kernel lets go of them itself.
+        let _ = LEFT_UNFINISHED.try_with(|list| list.borrow_mut().extend(left));
     }
 }
 

@@ -141,6 +141,7 @@ impl Timings {
         for untimed in &timing.untimed {
             match &untimed.reason {
                 UntimedReason::Gone(reason) => self.gone = Some(reason.clone()),
+                UntimedReason::Later(_) => {}
                 // It may be the nesting that is refused.
                 UntimedReason::Refused(_) if nested(untimed.function) => self.flat = true,
                 reason => {
@@ -210,6 +211,7 @@ impl Timings {
     pub fn failed(&mut self, request: &Request, reason: &UntimedReason) {
         match reason {
             UntimedReason::Gone(reason) => self.gone = Some(reason.clone()),
+            UntimedReason::Later(_) => {}
             reason => {
                 self.untimed.insert(request.parent, reason.to_string());
             }

@@ -55,6 +55,10 @@ pub struct Step {
     pub note: String,
 }
 
+/// After a request that came at a bad moment so many evaluations pass before the next one, twice as many each time.
+const FIRST_PAUSE: u32 = 2;
+const LONGEST_PAUSE: u32 = 64;
+
 /// One thread group in the search.
 #[derive(Debug, Clone, Default)]
 struct Group {
@@ -68,6 +72,9 @@ struct Group {
     /// The tree's version and the answers that this is of.
     seen: Option<(u64, usize)>,
     answers: usize,
+    /// Evaluations until it is asked for again, and how many these were at first.
+    pause: u32,
+    last_pause: u32,
 }
 
 /// The search through the trees of all thread groups.
@@ -106,6 +113,7 @@ impl Search {
             if !group.is_behind(tree) {
                 continue;
             }
+            group.pause = group.pause.saturating_sub(1);
             group.seen = Some((tree.version, group.answers));
             group.timings.age(&group.calls);
             group.shares = shares(tree, &group.calls, &group.timings);
@@ -128,6 +136,9 @@ impl Search {
         order.sort_by(|&a, &b| trees[b].total.total_cmp(&trees[a].total));
         for number in order.into_iter().filter(|&number| trees[number].samples() >= FEW_SAMPLES) {
             let group = &self.groups[number];
+            if group.pause > 0 {
+                continue;
+            }
             let Some((parent, callees)) = request(&group.needs, &group.timings, self.settings.max_probes) else {
                 continue;
             };
@@ -149,6 +160,9 @@ impl Search {
                 self.before = None;
                 if let Some(group) = self.groups.get_mut(request.group) {
                     group.timings.failed(request, &reason);
+                    if matches!(reason, UntimedReason::Later(_)) {
+                        group.postpone();
+                    }
                     group.answers += 1;
                     // Asked for again only when it was evaluated again.
                     group.needs = Needs::default();
@@ -179,6 +193,12 @@ impl Group {
     /// Whether something is new since it was evaluated.
     fn is_behind(&self, tree: &CallTree) -> bool {
         self.seen != Some((tree.version, self.answers))
+    }
+
+    /// Leaves it alone for a while: asking may take seconds where a thread does not stop.
+    fn postpone(&mut self) {
+        self.last_pause = (self.last_pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        self.pause = self.last_pause;
     }
 
     /// Decisions that are new or changed.

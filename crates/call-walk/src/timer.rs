@@ -53,6 +53,9 @@ pub enum UntimedReason {
     /// Its calls are too short: timing would distort them.
     #[error("its calls are too short to be timed")]
     TooShort,
+    /// Not now: a thread can't be stopped at the moment.
+    #[error("{0}")]
+    Later(String),
     /// The process, or the timer's way to it, is gone.
     #[error("{0}")]
     Gone(String),

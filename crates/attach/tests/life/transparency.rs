@@ -126,6 +126,22 @@ fn a_vfork_child_is_waited_for() {
     }
 }
 
+/// A thread that could not be stopped stands when it wakes: it is let go then, also by who no longer knows of it.
+#[test]
+fn who_could_not_be_stopped_goes_on() {
+    let mut running = Running::start(&compile("vfork", &[]), &["6500"]);
+    let target = Target::open(running.pid()).unwrap();
+    assert!(matches!(target.stop_all().map(|_| ()), Err(AttachError::Unstoppable { .. })));
+    assert!(!target.finish_unfinished());
+    drop(target);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !transect_attach::finish_left() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(running.ask("?"), "here");
+}
+
 #[test]
 fn a_process_whose_first_thread_has_ended() {
     let mut running = Running::start(&compile("leaderless", &[]), &[]);

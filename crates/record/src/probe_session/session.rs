@@ -501,7 +501,17 @@ impl ProbeSession {
             restore.iter().for_each(|&id| this.switch(id, false));
         });
         restore.iter().for_each(|&id| this.switch(id, false));
-        let written = written?;
+        let written = match written {
+            Ok(written) => written,
+            Err(error) => {
+                // Some of the jumps may stand: taking them out finds out which.
+                install.iter().for_each(|&id| {
+                    self.sites[id as usize].state = SiteState::Installed;
+                    self.arena.site(id as usize).state.store(SITE_INSTALLED, Ordering::Release);
+                });
+                return Err(error);
+            }
+        };
         let left: HashMap<usize, Unwritten> = written.left.into_iter().collect();
         for (index, &id) in restore.iter().chain(&install).enumerate() {
             let restored = index < restore.len();

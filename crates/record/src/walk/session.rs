@@ -36,6 +36,8 @@ pub struct WalkOutcome {
 
 /// Without `--duration` a walk through a running process ends then.
 const DEFAULT_DURATION: Duration = Duration::from_secs(3);
+/// So often it is looked whether threads have woken that could not be stopped.
+const LOOK: Duration = Duration::from_millis(25);
 /// Steps that are kept.
 const MAX_STEPS: usize = 100_000;
 
@@ -151,7 +153,7 @@ impl Walking<'_> {
         let mut held = None;
         let mut rate = settings.sample_rate.rate(&settings.target, settings.counts_samples());
         loop {
-            let goes_on = self.wait(sampled, limit);
+            let goes_on = self.wait(sampled, limit, timers);
             let over = !goes_on || limit.is_some_and(|limit| Instant::now() >= limit);
             self.evaluate(over, knowledge, &mut searched, progress)?;
             if over {
@@ -177,7 +179,7 @@ impl Walking<'_> {
                 // The timers of the program stand on its stacks meanwhile.
                 self.recording.sampling(false)?;
                 let begun = timers.begin(&request, knowledge);
-                let goes_on = begun.is_err() || self.wait(request.window, limit);
+                let goes_on = begun.is_err() || self.wait(request.window, limit, timers);
                 searched.search.timed(&request, begun.and_then(|()| timers.end()));
                 self.recording.sampling(true)?;
                 over = !goes_on || limit.is_some_and(|limit| Instant::now() >= limit);
@@ -200,9 +202,19 @@ impl Walking<'_> {
         Ok(searched)
     }
 
-    fn wait(&mut self, window: Duration, limit: Option<Instant>) -> bool {
+    fn wait(&mut self, window: Duration, limit: Option<Instant>, timers: &Timers) -> bool {
         let until = Instant::now() + window;
-        self.watched.wait_until(Some(limit.map_or(until, |limit| limit.min(until))), self.signals)
+        let until = limit.map_or(until, |limit| limit.min(until));
+        loop {
+            timers.finish_unfinished();
+            let next = until.min(Instant::now() + LOOK);
+            if !self.watched.wait_until(Some(next), self.signals) {
+                return false;
+            }
+            if next == until {
+                return true;
+            }
+        }
     }
 
     /// Takes in what was seen, and decides again.

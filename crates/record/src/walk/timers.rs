@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use rustc_hash::FxHashMap as HashMap;
+use transect_attach::finish_left;
 use transect_bpf_collect::function_time::KernelFunctionTimer;
 use transect_call_walk::{Function, FunctionTimer, Request, Timing, UntimedReason};
 use transect_profile_model::{KernelTiming, Metric, UserTiming};
@@ -126,6 +127,14 @@ impl Timers {
         let attach = || UserTimer::attach(key.tgid, paths.clone());
         let timer = match self.of_processes.entry(key.tgid).or_insert_with(attach) {
             Ok(timer) => timer,
+            Err(why) if why.is_for_now() => {
+                let reason = UntimedReason::Later(why.to_string());
+                // How it ended is heard by nobody else.
+                if why.exit_status.is_none() {
+                    self.of_processes.remove(&key.tgid);
+                }
+                return Err(reason);
+            }
             Err(why) => return Err(UntimedReason::Gone(why.to_string())),
         };
         timer.set_components(paths);
@@ -153,6 +162,14 @@ impl Timers {
         Ok(timing)
     }
 
+    /// Lets go of threads that could not be stopped when they were to be, and have woken since: they stand until then.
+    pub fn finish_unfinished(&self) {
+        for timer in self.of_processes.values().flatten() {
+            timer.finish_unfinished();
+        }
+        finish_left();
+    }
+
     /// What they did.
     pub fn facts(&self) -> TimingFacts {
         let mut facts = self.facts;
@@ -169,7 +186,10 @@ impl Timers {
             Ok(timer) => timer.finish().ok().flatten(),
             Err(why) => why.exit_status,
         };
-        self.of_processes.into_iter().filter_map(|(tgid, timer)| Some((tgid, status(timer)?))).collect()
+        let ends = self.of_processes.into_iter().filter_map(|(tgid, timer)| Some((tgid, status(timer)?))).collect();
+        // Who sleeps still is let go by the kernel at the walker's end.
+        finish_left();
+        ends
     }
 
     /// Why processes have no timer.

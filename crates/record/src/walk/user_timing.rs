@@ -53,6 +53,13 @@ pub struct NotTimed {
     pub exit_status: Option<i32>,
 }
 
+impl NotTimed {
+    /// It may be possible later.
+    pub fn is_for_now(&self) -> bool {
+        matches!(&self.error, RecordError::Attach(error) if is_for_now(error))
+    }
+}
+
 /// A function that can be timed.
 #[derive(Debug, Clone)]
 struct Timable {
@@ -114,6 +121,10 @@ impl UserTimer {
         let mut guard = Guard::start(pid, agent).ok();
         if let Some(why) = guard.as_mut().and_then(|guard| guard.refused.take()) {
             return Err(RecordError::Unguarded(why));
+        }
+        if let Some(tid) = guard.as_mut().and_then(|guard| guard.stuck.take()) {
+            let wait = "not to be stopped".to_owned();
+            return Err(AttachError::Unstoppable { pid, tid, wait }.into());
         }
         let prepared_ns = guard.as_ref().and_then(|guard| guard.held_ns).unwrap_or(0);
         let session = ProbeSession::begin(target, agent)?;
@@ -220,6 +231,11 @@ impl UserTimer {
         result
     }
 
+    /// Lets go of threads that could not be stopped and have woken; false if some have not.
+    pub fn finish_unfinished(&self) -> bool {
+        self.session.target().finish_unfinished()
+    }
+
     /// The object that is component number `component`.
     fn object_of(&mut self, component: u32) -> Result<usize, UntimedReason> {
         let path = self
@@ -302,8 +318,14 @@ impl UserTimer {
 
     /// Puts the window's probes in.
     fn open_window(&mut self, request: &Request) -> Result<Vec<Untimed>, UntimedReason> {
-        if self.window.is_some() {
-            let _ = self.close_window();
+        // To try it would hold up the others for seconds.
+        if !self.finish_unfinished() {
+            return Err(UntimedReason::Later("a thread can't be stopped still".to_owned()));
+        }
+        if self.window.is_some()
+            && let Err(reason @ UntimedReason::Later(_)) = self.close_window()
+        {
+            return Err(reason);
         }
         let window = Window::open(self, request)?;
         let untimed = window.untimed.clone();
@@ -313,7 +335,19 @@ impl UserTimer {
 
     fn close_window(&mut self) -> Result<Timing, UntimedReason> {
         match self.window.take() {
-            Some(window) => window.end(self),
+            Some(window) => {
+                let sums = window.close(self);
+                match sums {
+                    Ok((sums, end)) => Ok(window.conclude(self, sums, end)),
+                    Err(reason) => {
+                        // Its probes are in: they are taken out before anything else.
+                        if matches!(reason, UntimedReason::Later(_)) {
+                            self.window = Some(window);
+                        }
+                        Err(reason)
+                    }
+                }
+            }
             None => Err(UntimedReason::Gone("nothing is being timed".to_owned())),
         }
     }
@@ -341,5 +375,14 @@ impl Drop for UserTimer {
 }
 
 fn gone(error: &AttachError) -> UntimedReason {
-    UntimedReason::Gone(error.to_string())
+    if is_for_now(error) { UntimedReason::Later(error.to_string()) } else { UntimedReason::Gone(error.to_string()) }
+}
+
+/// A thread is asleep uninterruptibly, or held by a guard that waits until it can be let go.
+fn is_for_now(error: &AttachError) -> bool {
+    match error {
+        AttachError::Unstoppable { .. } => true,
+        AttachError::Traced { name, .. } => name.as_bytes() == guard::NAME.to_bytes(),
+        _ => false,
+    }
 }

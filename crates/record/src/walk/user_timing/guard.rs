@@ -9,6 +9,7 @@
 //! nothing would take the jumps away.
 
 use std::collections::BTreeSet;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -20,7 +21,7 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::{ForkResult, fork, setsid};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
-use transect_attach::{Arena, AttachError, Image, Stop, Target};
+use transect_attach::{Arena, AttachError, Image, Stop, Target, finish_left};
 use transect_event_abi::probe_arena::SITE_GONE;
 use transect_probe::trampoline::WORD;
 
@@ -29,8 +30,12 @@ use super::shadow_frames;
 use super::thread_scopes::ThreadScopes;
 use crate::probe_session::{HandlerPlaces, ProbeSession, SiteId, restore_left, siblings};
 
+/// The guard's name, as others see it.
+pub const NAME: &CStr = c"transect-guard";
 /// How long it is tried to reach the program after the walker's end.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks for threads that wake.
+const LOOK: Duration = Duration::from_millis(2);
 /// The highest ordinary priority, which threads have while they are being stopped.
 const FIRST: i32 = -20;
 /// The walker has taken everything out itself.
@@ -42,6 +47,8 @@ const SPARED: u8 = b'S';
 const PREPARED: u8 = b'P';
 /// The guard may not trace; the reason follows.
 const REFUSED: u8 = b'R';
+/// A thread can't be stopped at the moment; its number follows.
+const STUCK: u8 = b'L';
 
 /// The walker's end of it.
 #[derive(Debug)]
@@ -51,6 +58,8 @@ pub struct Guard {
     pub held_ns: Option<u64>,
     /// Why it may not trace the program: who kills the walker then leaves the walker's jumps in it.
     pub refused: Option<String>,
+    /// A thread that could not be stopped, so that the process is not prepared.
+    pub stuck: Option<i32>,
 }
 
 impl Guard {
@@ -81,7 +90,8 @@ impl Guard {
             }
         }
         drop((news, reply));
-        let (mut kind, mut held, mut refused) = ([0], [0; 8], None);
+        let (mut kind, mut held, mut refused, mut tid) = ([0], [0; 8], None, [0; 4]);
+        let mut stuck = None;
         let mut held_ns = None;
         match answer.read_exact(&mut kind).map(|()| kind[0]) {
             Ok(PREPARED) => held_ns = answer.read_exact(&mut held).ok().map(|()| u64::from_le_bytes(held)),
@@ -89,9 +99,10 @@ impl Guard {
                 let mut why = String::new();
                 refused = answer.read_to_string(&mut why).ok().map(|_| why);
             }
+            Ok(STUCK) => stuck = answer.read_exact(&mut tid).ok().map(|()| i32::from_le_bytes(tid)),
             _ => {}
         }
-        Ok(Guard { pipe: File::from(pipe), held_ns, refused })
+        Ok(Guard { pipe: File::from(pipe), held_ns, refused, stuck })
     }
 
     /// Sites that are none of ours and stay.
@@ -114,13 +125,20 @@ fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
         // SAFETY: ignoring a signal runs no code.
         let _ = unsafe { signal(name, SigHandler::SigIgn) };
     }
-    let _ = rustix::thread::set_name(c"transect-guard");
+    let _ = rustix::thread::set_name(NAME);
     close_all_but(&[news.as_raw_fd(), reply.as_raw_fd()]);
     let mut reply = File::from(reply);
     let _ = match prepare(pid, agent) {
         Ok(held_ns) => reply.write_all(&[&[PREPARED], &held_ns.to_le_bytes()[..]].concat()),
         Err(error @ (AttachError::PtraceScope { .. } | AttachError::Forbidden { .. })) => {
             reply.write_all(&[&[REFUSED], error.to_string().as_bytes()].concat())
+        }
+        Err(AttachError::Unstoppable { tid, .. }) => {
+            // The walker may not trace it before it is let go.
+            let _ = reply.write_all(&[&[STUCK], &tid.to_le_bytes()[..]].concat());
+            drop(reply);
+            wait_for_wakers();
+            return;
         }
         // The walker will meet the same.
         Err(_) => Ok(()),
@@ -142,8 +160,13 @@ fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
         }
     }
     give_priority_back(pid, usual);
-    let deadline = Instant::now() + PATIENCE;
+    let mut deadline = Instant::now() + PATIENCE;
     while let Err(error) = clean(pid, agent, &spared) {
+        if matches!(error, AttachError::Unstoppable { .. }) {
+            // However long it sleeps, the walker's jumps must not stay.
+            wait_for_wakers();
+            deadline = Instant::now() + PATIENCE;
+        }
         let over = matches!(
             error,
             AttachError::Exited { .. } | AttachError::NoSuchProcess { .. } | AttachError::Zombie { .. }
@@ -153,6 +176,13 @@ fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
         }
         // Its threads may be the dead walker's still, and the arena's lock, too.
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until threads that could not be stopped have woken, and been let go.
+fn wait_for_wakers() {
+    while !finish_left() {
+        std::thread::sleep(LOOK);
     }
 }
 

@@ -199,14 +199,8 @@ impl Window {
         Ok(())
     }
 
-    /// Takes the probes out and adds up.
-    pub fn end(self, timer: &mut UserTimer) -> Result<Timing, UntimedReason> {
-        let (sums, end) = self.close(timer)?;
-        Ok(self.conclude(timer, sums, end))
-    }
-
     /// Takes the probes out; gives what all threads have spent, and when the window ended.
-    fn close(&self, timer: &mut UserTimer) -> Result<(Sums, u64), UntimedReason> {
+    pub fn close(&self, timer: &mut UserTimer) -> Result<(Sums, u64), UntimedReason> {
         let lost = |error: AttachError| gone(&error);
         let mut end = 0;
         let mut sums = Sums::default();
@@ -252,7 +246,8 @@ impl Window {
         Ok((sums, end))
     }
 
-    fn conclude(self, timer: &UserTimer, sums: Sums, end: u64) -> Timing {
+    /// Adds up.
+    pub fn conclude(self, timer: &UserTimer, sums: Sums, end: u64) -> Timing {
         let rules = |number: usize| -> &CallerRules { timer.session.arena().rules(number) };
         let ns = |ticks: f64| ticks / timer.ticks_per_ns;
         let timed = |calls: u64, ticks: u64, cost: f64| Timed {
@@ -322,7 +317,7 @@ fn fill(ranges: &[CallerRange], from: impl Iterator<Item = (u64, u64)>) {
 
 /// (calls, ticks) of all threads.
 #[derive(Debug, Default)]
-struct Sums {
+pub struct Sums {
     parent: (u64, u64),
     callees: [(u64, u64); CALLEES],
     /// Calls that ended nobody knows when.

@@ -1,0 +1,51 @@
+// The main thread sleeps uninterruptibly, in vfork(), for longer than anybody waits for it; another one computes
+// meanwhile, or, with "alone", nobody: vfork SECONDS [alone].
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static volatile unsigned long sum;
+
+__attribute__((noinline)) static void part(void) {
+    for (unsigned long i = 0; i < 100000; i++)
+        sum += i;
+}
+
+__attribute__((noinline)) static void *compute(void *until) {
+    while (now() < *(double *)until)
+        part();
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    double seconds = argc > 1 ? atof(argv[1]) : 8, start = now(), until = start + seconds + 1;
+    pthread_t thread;
+    int alone = argc > 2;
+    if (!alone)
+        pthread_create(&thread, NULL, compute, &until);
+    double first = start + 0.3;
+    compute(&first);
+    pid_t child = vfork();
+    if (child == 0) {
+        struct timespec time = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)};
+        nanosleep(&time, NULL);
+        _exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    compute(&until);
+    if (!alone)
+        pthread_join(thread, NULL);
+    printf("over %d after %.2f s\n", status, now() - start);
+    return 0;
+}

@@ -519,6 +519,32 @@ def thread_that_cannot_be_stopped_for_long_goes_on_when_it_wakes(setting):
 
 
 @test
+def children_that_are_forked_while_functions_are_timed_throw_and_return(setting):
+    """Out of functions whose probes are gone by then."""
+    complaints = []
+    answer = setting.tool.run([setting.program("forking-throws"), "4"])
+    if ", 0 wrong" not in answer.out:
+        complaints.append(f"{answer.out!r}: {answer.complaint()}")
+    if not answer.walk.get("probes_inserted"):
+        complaints.append("nothing was timed")
+    for after in (0.8, 1.3):
+        running = setting.start("forking-throws", "3")
+        walker = subprocess.Popen(setting.tool.line(setting.tool.fresh(), ["--duration", "10s"]) + ["-p", str(running.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            time.sleep(after)
+            walker.kill()
+            walker.wait()
+            out, err = running.communicate(timeout=20)
+            if ", 0 wrong" not in out:
+                complaints.append(f"killed after {after} s: {out!r}, {err[-200:]!r}")
+        finally:
+            walker.kill()
+            running.kill()
+            running.wait()
+    return complaints
+
+
+@test
 def only_so_many_probes_are_live(setting):
     complaints = []
     for most in ("2", "4"):

@@ -530,6 +530,11 @@ impl ProbeSession {
         Ok(())
     }
 
+    /// What puts the original bytes of a site back.
+    pub(crate) fn restoring(&self, id: SiteId) -> Window {
+        self.sites[id as usize].restore.clone()
+    }
+
     /// Whether a site serves the others (unwinders, the loader's event): its handler is not to be changed.
     pub fn is_service(&self, id: SiteId) -> bool {
         let site = &self.sites[id as usize];

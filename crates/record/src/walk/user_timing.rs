@@ -13,6 +13,7 @@
 //!
 //! A function that ends in a jump to another one (a tail call) is timed until that one returns.
 
+mod children;
 #[allow(unsafe_code)]
 pub(crate) mod guard;
 mod held_stack;
@@ -35,6 +36,7 @@ use transect_profile_model::UserTiming;
 use crate::RecordError;
 use crate::launch::find_beside;
 use crate::probe_session::{ProbeSession, SiteId, SiteState};
+use children::Children;
 use guard::Guard;
 use held_stack::FrameRules;
 use thread_scopes::ThreadScopes;
@@ -86,6 +88,7 @@ pub struct UserTimer {
     prepared_ns: u64,
     inserted: u64,
     window: Option<Window>,
+    children: Children,
     last_window: (u64, u64),
     guard: Option<Guard>,
     finished: bool,
@@ -148,6 +151,7 @@ impl UserTimer {
             prepared_ns,
             inserted: 0,
             window: None,
+            children: Children::default(),
             last_window: (0, 0),
             guard,
             finished: false,
@@ -218,6 +222,7 @@ impl UserTimer {
         if self.window.is_some() {
             let _ = self.close_window();
         }
+        self.children.clean_waiting(&self.session);
         let result = match self.session.restore_but(&self.foreign) {
             Err(AttachError::Exited { .. } | AttachError::Replaced { .. } | AttachError::NoSuchProcess { .. }) => {
                 Ok(())

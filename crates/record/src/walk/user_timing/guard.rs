@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,11 +24,11 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use transect_attach::{Arena, AttachError, Image, Stop, Target, finish_left};
 use transect_event_abi::probe_arena::SITE_GONE;
+use transect_probe::Descriptor;
 use transect_probe::trampoline::WORD;
 
-use super::open_calls::{contains, our_code};
-use super::shadow_frames;
-use super::thread_scopes::ThreadScopes;
+use super::children;
+use super::open_calls::our_code;
 use crate::probe_session::{HandlerPlaces, ProbeSession, SiteId, restore_left, siblings};
 
 /// The guard's name, as others see it.
@@ -213,7 +214,7 @@ fn prepare(pid: i32, agent: &Path) -> Result<u64, AttachError> {
 fn clean(pid: i32, agent: &Path, spared: &BTreeSet<SiteId>) -> Result<(), AttachError> {
     let target = Target::open(pid)?;
     let Some(arena) = Arena::find(&target)? else { return Ok(()) };
-    let mut windows = Vec::new();
+    let (mut windows, mut services) = (Vec::new(), Vec::new());
     for id in (0..arena.site_count()).filter(|&id| !spared.contains(&(id as SiteId))) {
         let record = arena.site(id);
         let region = arena.regions().into_iter().find(|region| {
@@ -222,28 +223,32 @@ fn clean(pid: i32, agent: &Path, spared: &BTreeSet<SiteId>) -> Result<(), Attach
         });
         let Some(region) = region.filter(|_| record.state.load(Relaxed) != SITE_GONE) else { continue };
         let block = region.file_offset + (record.trampoline.load(Relaxed) - region.address);
-        arena.word(block + WORD as u64).store(record.off.load(Relaxed), Relaxed);
+        let (word, off) = (block + WORD as u64, record.off.load(Relaxed));
+        if arena.word(block + offset_of!(Descriptor, user_enter) as u64).load(Relaxed) == 0 {
+            arena.word(word).store(off, Relaxed);
+        } else {
+            // On an unwinder: needed until all return addresses are back.
+            services.push((word, off));
+        }
         windows.extend(restore_left(&target, record));
     }
     let places = handler_places(&target, &arena, agent);
     let regions = our_code(&arena);
     let mut put_back = |stop: &Stop<'_>| {
-        let Some(places) = &places else { return };
-        let memory = target.memory();
-        for registers in stop.registers() {
-            let Some(noted) = ThreadScopes::at(places.scopes).of_thread(memory, registers.fs_base) else { continue };
-            for slot in [noted.parent_open().0, noted.callee_open().0].into_iter().filter(|&slot| slot != 0) {
-                let there = memory.read_u64(slot).unwrap_or(0);
-                if contains(&regions, there)
-                    && let Some(address) = shadow_frames::return_address(memory, places, slot).filter(|&a| a != 0)
-                {
-                    let _ = memory.write(slot, &address.to_le_bytes());
-                }
-            }
+        if let Some(places) = &places {
+            children::put_back(stop, target.memory(), &regions, places);
         }
     };
     target.write_windows_while(&windows, &mut put_back)?;
-    siblings::restore(&siblings::sharing(arena.file(), pid), &windows)?;
+    let children = siblings::sharing(arena.file(), pid);
+    let Some(places) = &places else { return siblings::restore(&children, &windows).map(drop) };
+    for child in children {
+        match children::clean(child, &regions, places, &windows) {
+            Err(error) if !children::is_gone(&error) => return Err(error),
+            _ => {}
+        }
+    }
+    services.into_iter().for_each(|(word, off)| arena.word(word).store(off, Relaxed));
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use transect_event_abi::probe_arena::{CALLEES, CallerRange, CallerRules};
 use transect_probe::Handler;
 use transect_probe::trampoline::CAPACITY;
 
+use super::children::{Children, put_back};
 use super::open_calls::{Found, Search, our_code};
 use super::thread_scopes::Noted;
 use super::{Timable, UserTimer, gone};
@@ -42,6 +43,8 @@ pub struct Window {
     threads: HashMap<u64, i32>,
     /// Calls that nobody can see may be open.
     blind: bool,
+    /// Return addresses were replaced.
+    adopted: bool,
 }
 
 impl Window {
@@ -80,6 +83,7 @@ impl Window {
             start: 0,
             threads: HashMap::new(),
             blind: false,
+            adopted: false,
         };
         for attempt in 1.. {
             window.set_rules(timer);
@@ -92,7 +96,7 @@ impl Window {
                 }
                 Ok(()) => break,
                 Err(reason) => {
-                    window.remove(&mut timer.session, &mut |_, _| ()).map_err(|error| gone(&error))?;
+                    window.withdraw(timer).map_err(|error| gone(&error))?;
                     return Err(reason);
                 }
             }
@@ -143,6 +147,7 @@ impl Window {
         let regions = our_code(timer.session.arena());
         let mut found = None;
         let mut start = 0;
+        timer.children.begin();
         let UserTimer { session, rules, scopes, .. } = timer;
         // Where a thread was in the way when the last window closed.
         session.restore(&sites).map_err(lost)?;
@@ -165,6 +170,7 @@ impl Window {
             }
             found = Some(adopted);
         });
+        self.adopted = found.is_some();
         install.map_err(lost)?;
         self.start = start;
         let Found { blind, threads, unknown, .. } = found.unwrap_or_default();
@@ -180,10 +186,24 @@ impl Window {
         Ok(())
     }
 
-    /// Switches the probes off and puts the original bytes back; `held` is called while all threads stand.
+    /// Takes back what was done of a window that could not be opened.
+    fn withdraw(&self, timer: &mut UserTimer) -> Result<(), AttachError> {
+        let UserTimer { session, children, .. } = timer;
+        if self.adopted {
+            // No jump may stand, and then nothing below would stop the threads.
+            self.sites().into_iter().for_each(|id| session.switch(id, false));
+            let target = session.target();
+            put_back(&target.stop_all()?, target.memory(), &our_code(session.arena()), &session.places);
+        }
+        self.remove(session, children, &mut |_, _| ())
+    }
+
+    /// Switches the probes off and puts the original bytes back, in children that were forked meanwhile, too; `held` is
+    /// called while all threads stand.
     fn remove(
         &self,
         session: &mut ProbeSession,
+        children: &mut Children,
         held: &mut dyn FnMut(&ProbeSession, &Stop<'_>),
     ) -> Result<(), AttachError> {
         let sites = self.sites();
@@ -191,7 +211,11 @@ impl Window {
         // Those of which no jump was written, too.
         sites.iter().for_each(|&id| session.switch(id, false));
         removed?;
-        session.switch_services(false);
+        let windows: Vec<_> = sites.iter().map(|&id| session.restoring(id)).collect();
+        // As long as a child may throw through a call that is timed, unwinders need them.
+        if children.clean(session, &windows) {
+            session.switch_services(false);
+        }
         for &id in &sites {
             session.set_handler(id, Handler::Nothing);
             session.set_exit_handler(id, Handler::TimeExit);
@@ -206,11 +230,11 @@ impl Window {
         let mut sums = Sums::default();
         let mut held = HashMap::new();
         {
-            let UserTimer { session, rules, scopes, threads: only, .. } = &mut *timer;
+            let UserTimer { session, rules, scopes, children, threads: only, .. } = &mut *timer;
             let mappings = session.target().mappings().map_err(lost)?;
             let regions = our_code(session.arena());
             let (parent, callees, scopes) = (&self.parent, &*self.callees, *scopes);
-            self.remove(session, &mut |session, stop| {
+            self.remove(session, children, &mut |session, stop| {
                 if end != 0 {
                     return;
                 }

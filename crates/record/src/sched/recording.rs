@@ -296,8 +296,11 @@ fn serve(
         if let (Some(affinities), Ok(Record::Task(task))) = (affinities.borrow_mut().as_mut(), &record) {
             affinities.see(task);
         }
-        if let (Some(gatherer), Ok(record)) = (gatherer.borrow_mut().as_mut(), &record) {
-            gatherer.accept(record);
+        if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
+            match &record {
+                Ok(record) => gatherer.accept(record),
+                Err(_) => gatherer.reject(),
+            }
         }
         if let Some(collection) = collection.borrow_mut().as_mut() {
             match record {
@@ -436,10 +439,12 @@ fn evidence(
         Some(budget) => budget.counted(collector, now)?,
         None => CountedCalls::default(),
     };
-    let lost = collector.lost();
+    let (kernel, samples_refused) = (collector.lost(), collector.samples_refused().map(ToString::to_string));
     let mut gatherer = gatherer.borrow_mut();
     let gatherer = gatherer.get_or_insert_with(|| Gatherer::new(SampledEvent::CpuClock));
-    Ok(Evidence { calls, lost, ..gatherer.take(open, last) })
+    let mut evidence = Evidence { calls, ..gatherer.take(open, last) };
+    (evidence.not_kept.kernel, evidence.not_kept.samples_refused) = (kernel, samples_refused);
+    Ok(evidence)
 }
 
 /// What runs already is recorded from the moment on that its stacks can be unwound, or after a while anyhow.

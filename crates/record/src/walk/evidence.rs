@@ -9,8 +9,9 @@ use transect_bpf_collect::record::{
     FRACTION_BITS, Record, Stack, sched_preempted, sched_sample, sched_task, sched_wait, stack_flags, task_event, text,
     waker_context,
 };
-use transect_bpf_collect::{Lost, MappingEvents, OpenThread, SampledEvent};
+use transect_bpf_collect::{MappingEvents, OpenThread, SampledEvent};
 
+use super::loss::NotKept;
 use crate::sched::address_space::AddressSpaces;
 use crate::sched::call_stack::{NO_STACK, StackNumber};
 use crate::sched::cause::{CauseNumber, Causes};
@@ -127,6 +128,8 @@ pub(crate) struct WaitsSeen {
     pub causes: Causes,
     /// Their objects.
     pub objects: Objects,
+    /// Waits for which there was no room.
+    pub refused: u64,
 }
 
 /// What came since the last time.
@@ -150,12 +153,8 @@ pub(crate) struct Evidence {
     pub waits: WaitsSeen,
     /// Programs of processes.
     pub executables: Vec<(i32, String)>,
-    /// Addresses of processes that could not be looked at, since the beginning.
-    pub unseen: u64,
-    /// Stacks and threads for which there was no room, since the beginning.
-    pub refused: u64,
-    /// What the kernel's part could not keep, since the beginning.
-    pub lost: Lost,
+    /// What could not be kept, since the beginning.
+    pub not_kept: NotKept,
 }
 
 /// Takes in records between two steps.
@@ -181,6 +180,8 @@ pub(crate) struct Gatherer {
     executables: HashMap<i32, String>,
     executables_new: Vec<(i32, String)>,
     refused: u64,
+    stackless: u64,
+    malformed: u64,
     /// The last times in which samples don't count, from and to; the open one ends with the end of time.
     blind: [(u64, u64); 2],
     /// What such samples of each thread stood for: its next ones stand for that, too.
@@ -227,6 +228,11 @@ impl Gatherer {
         }
     }
 
+    /// Counts a record that could not be read.
+    pub fn reject(&mut self) {
+        self.malformed += 1;
+    }
+
     /// What has time until the ring is empty.
     pub fn between(&mut self) {
         self.spaces.forget_ended();
@@ -250,8 +256,14 @@ impl Gatherer {
             tasks: tasks.filter_map(|number| Some((number, self.tasks.get(number)?.clone()))).collect(),
             open,
             executables: std::mem::take(&mut self.executables_new),
-            unseen: self.spaces.unseen,
-            refused: self.refused + self.tasks.refused,
+            not_kept: NotKept {
+                unseen: self.spaces.unseen,
+                stacks: self.refused,
+                threads: self.tasks.refused,
+                stackless: self.stackless,
+                malformed: self.malformed,
+                ..NotKept::default()
+            },
             waits: if last { std::mem::take(&mut self.waits) } else { WaitsSeen::default() },
             ..Evidence::default()
         }
@@ -386,6 +398,8 @@ impl Gatherer {
         let key = WaitKey { at, cause, waker, waker_stack, context, comm };
         if self.waits.times.len() < MAX_WAITS || self.waits.times.contains_key(&key) {
             *self.waits.times.entry(key).or_default() += ns as f64;
+        } else {
+            self.waits.refused += 1;
         }
     }
 
@@ -408,6 +422,7 @@ impl Gatherer {
             *owed -= taken;
             taken
         });
+        self.stackless += u64::from(record.stack == 0);
         let stack = self.number(record.stack);
         let key = SumKey { task: record.task, stack, call: record.call, by_walk: false };
         // One sample all the same, whatever it stands for: its interval is as wide as that makes it.

@@ -1,13 +1,14 @@
 //! All that is known of what is walked through, growing from step to step.
 
 use rustc_hash::FxHashMap as HashMap;
-use transect_bpf_collect::{CallOfRecord, Lost, OpenThread, SystemCall};
+use transect_bpf_collect::{CallOfRecord, OpenThread, SystemCall};
 use transect_call_walk::{CallTree, ExactTotals, Split, Stratum, SystemCallTotals, ThreadTotals, Unit};
 
 use super::evidence::{Evidence, Sum, SumKey, WaitsSeen};
 use super::frames::Frames;
 use super::groups::{GroupKey, Threads, split};
 use super::joined_tree::JoinedTree;
+use super::loss::NotKept;
 use crate::sched::call_stack::NO_STACK;
 use crate::sched::kernel_symbols::SymbolSource;
 use crate::sched::system_call_budget::CountedCalls;
@@ -64,14 +65,14 @@ pub(super) struct Knowledge {
     pub calls: CountedCalls,
     /// What waits were for; at the end only.
     pub waits: WaitsSeen,
+    /// Waits of which that is not kept.
+    pub waits_refused: u64,
+    /// Waits of which the object is not.
+    pub objects_refused: u64,
     /// Losses up to now.
-    pub lost: Lost,
-    /// Stacks and threads for which there was no room.
-    pub refused: u64,
+    pub not_kept: NotKept,
     /// Samples and waits whose stacks were too deep.
     pub truncated: u64,
-    /// Addresses of processes that could not be looked at.
-    pub unseen: u64,
     /// Some thread has slept since before it was met: nothing tells where.
     pub sleepers: bool,
 }
@@ -95,10 +96,10 @@ impl Knowledge {
             held: HashMap::default(),
             calls: CountedCalls::default(),
             waits: WaitsSeen::default(),
-            lost: Lost::default(),
-            refused: 0,
+            waits_refused: 0,
+            objects_refused: 0,
+            not_kept: NotKept::default(),
             truncated: 0,
-            unseen: 0,
             sleepers: false,
         }
     }
@@ -137,13 +138,18 @@ impl Knowledge {
         }
         self.calls = std::mem::take(&mut evidence.calls);
         self.waits = std::mem::take(&mut evidence.waits);
-        (self.lost, self.refused, self.unseen) = (evidence.lost, evidence.refused, evidence.unseen);
+        self.not_kept = std::mem::take(&mut evidence.not_kept);
         self.stratify();
     }
 
     /// Path of a process' program.
     pub fn executable(&self, tgid: i32) -> Option<&str> {
         self.executables.get(&tgid).map(String::as_str)
+    }
+
+    /// Samples and waits that are in no tree: their stacks, or threads, never came.
+    pub fn unplaced(&self) -> u64 {
+        self.pending.iter().map(|(_, sum)| sum.samples.count + sum.waits.count).sum()
     }
 
     /// Tree of a thread, if its group is wanted.

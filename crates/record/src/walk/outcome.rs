@@ -13,7 +13,7 @@ use transect_profile_model::{
 use super::frames::system_call_name;
 use super::joined_tree::JoinedTree;
 use super::knowledge::Knowledge;
-use super::loss;
+use super::loss::{self, NotSearched};
 use super::settings::WalkSettings;
 use super::steps::Decided;
 use super::timers::TimingFacts;
@@ -29,8 +29,8 @@ pub(super) struct Searched {
     /// When the program began, or was attached to.
     pub begun_ns: i64,
     pub timing: TimingFacts,
-    /// Processes whose functions can't be timed, and why.
-    pub untimed: Vec<(i32, String)>,
+    /// What was not kept, or not timed.
+    pub not_searched: NotSearched,
     /// The chain of the step before, as the nodes that it leads to.
     before: Vec<u32>,
 }
@@ -45,7 +45,7 @@ impl Searched {
             found_after_ns: None,
             begun_ns: 0,
             timing,
-            untimed: Vec::new(),
+            not_searched: NotSearched::default(),
             before: Vec::new(),
         }
     }
@@ -80,7 +80,7 @@ pub(super) fn profile(
     profile.processes = processes;
     let words = waits::words(knowledge);
     profile.walk = tables(knowledge, searched, &rows, &words);
-    profile.loss = loss::losses(knowledge, &searched.untimed);
+    profile.loss = loss::losses(knowledge, &searched.not_searched);
     profile.components = std::mem::take(&mut knowledge.frames.naming().components);
     profile.meta.collectors.push("walk".to_owned());
     profile.meta.walk = Some(WalkSession {

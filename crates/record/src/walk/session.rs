@@ -198,7 +198,8 @@ impl Walking<'_> {
         searched.timing = timers.facts();
         let held_ns = held.map_or(0, |held| held.as_nanos() as u64);
         searched.timing.longest_stop_ns = searched.timing.longest_stop_ns.max(held_ns);
-        searched.untimed = timers.refused();
+        searched.not_searched.untimed = timers.refused();
+        searched.not_searched.returns = timers.missed();
         Ok(searched)
     }
 
@@ -232,6 +233,8 @@ impl Walking<'_> {
             progress(&decided.progress(knowledge));
             if searched.steps.len() < MAX_STEPS {
                 searched.steps.push(decided);
+            } else {
+                searched.not_searched.steps += 1;
             }
         }
         if searched.found_after_ns.is_none() && searched.has_chain(knowledge) {

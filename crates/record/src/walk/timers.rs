@@ -180,6 +180,11 @@ impl Timers {
         facts
     }
 
+    /// Returns of the kernel's functions that were not seen.
+    pub fn missed(&self) -> u64 {
+        self.kernel.as_ref().map_or(0, KernelFunctionTimer::missed)
+    }
+
     /// Takes everything out; tells how processes ended whose end only their timer heard of.
     pub fn finish(self) -> HashMap<i32, i32> {
         let status = |timer: Result<UserTimer, NotTimed>| match timer {

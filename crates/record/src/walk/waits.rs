@@ -22,6 +22,8 @@ pub(super) struct WaitWords {
 pub(super) fn words(knowledge: &mut Knowledge) -> Vec<WaitWords> {
     let mut words = vec![WaitWords::default(); knowledge.trees.len()];
     let waits = std::mem::take(&mut knowledge.waits);
+    knowledge.waits_refused = waits.refused;
+    knowledge.objects_refused = waits.objects.refused + waits.causes.refused;
     let mut keys: Vec<(&WaitKey, &f64)> = waits.times.iter().collect();
     // Of equal ones always the same comes first.
     keys.sort_by_key(|(key, _)| (key.at.task, key.at.stack, key.cause, key.waker, key.waker_stack, key.comm));

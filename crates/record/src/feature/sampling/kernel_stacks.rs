@@ -118,8 +118,10 @@ impl Gathered {
             self.sums.entry(Key { task: key.task, stack: key.stack }).or_default().add(sum);
         }
         self.executables.extend(evidence.executables);
-        let lost = &evidence.lost;
-        self.lost = lost.threads + lost.waits + lost.samples + lost.stacks + lost.tasks + evidence.refused;
+        let kept = &evidence.not_kept;
+        let lost = &kept.kernel;
+        let refused = kept.stacks + kept.threads;
+        self.lost = lost.threads + lost.waits + lost.samples + lost.stacks + lost.tasks + refused;
         Ok(())
     }
 

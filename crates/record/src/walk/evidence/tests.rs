@@ -143,3 +143,22 @@ fn waits_that_the_walk_ended_are_told_from_those_of_another_tracer() {
     };
     assert!(ended_by("transect") && !ended_by("strace"));
 }
+
+#[test]
+fn what_finds_no_room_is_counted() {
+    let mut gatherer = Gatherer::default();
+    for number in 0..MAX_WAITS as u64 + 3 {
+        gatherer.accept(&wait(number + 1, OUTSIDE, None, 0, 1));
+    }
+    gatherer.accept(&Record::Sample(sched_sample { task: TASK, call: OUTSIDE, period: 1, ..Default::default() }));
+    gatherer.reject();
+    let evidence = gatherer.take(Vec::new(), true);
+    assert_eq!(evidence.waits.refused, 3);
+    assert_eq!((evidence.not_kept.stackless, evidence.not_kept.malformed), (1, 1));
+    assert_eq!(evidence.not_kept.stacks, 0);
+    for number in 0..MAX_STACKS as u64 {
+        gatherer.accept(&wait(number + 1, OUTSIDE, None, 2, 3));
+    }
+    gatherer.accept(&wait(u64::MAX, OUTSIDE, None, 4, 5));
+    assert_eq!(gatherer.take(Vec::new(), true).not_kept.stacks, 1);
+}

@@ -545,6 +545,26 @@ def children_that_are_forked_while_functions_are_timed_throw_and_return(setting)
 
 
 @test
+def functions_of_a_program_that_copies_stacks_are_not_timed(setting):
+    """It is known by a file: greenlet's."""
+    extension = os.path.join(setting.folder, "_greenlet.cpython-313-x86_64-linux-gnu.so")
+    shutil.copy(setting.program("libplugin.so"), extension)
+    answer = setting.tool.run(["env", f"LD_PRELOAD={extension}", setting.program("shapes"), "1.5", "near-threshold"])
+    complaints = walked.broken(answer)
+    if answer.walk.get("probes_inserted") != 0:
+        complaints.append(f"{answer.walk.get('probes_inserted')} probes")
+    if not any("greenlet" in text for text in loss_of(setting)):
+        complaints.append(f"the losses don't say why: {loss_of(setting)}")
+    return complaints
+
+
+def loss_of(setting):
+    """The reasons for losses in the last profile."""
+    report = subprocess.run([setting.tool.transect, "report", setting.tool.last + ".transect", "--view", "loss", "--format", "json"], capture_output=True, text=True, timeout=60)
+    return [row["reason"] for row in json.loads(report.stdout)["loss"]]
+
+
+@test
 def only_so_many_probes_are_live(setting):
     complaints = []
     for most in ("2", "4"):

@@ -36,6 +36,9 @@ pub enum RecordError {
     /// Nothing could take the timers' jumps out of the program if this process were killed.
     #[error("nothing could put the program back if this command were killed: {0}")]
     Unguarded(String),
+    /// The timers would break the program.
+    #[error(transparent)]
+    Untimable(#[from] crate::walk::user_timing::Hindrance),
     /// The collector in the kernel can't be loaded: something is missing.
     #[error(transparent)]
     Privilege(#[from] transect_bpf_collect::privilege::PrivilegeError),

@@ -199,8 +199,10 @@ impl Timers {
 
     /// Why processes have no timer.
     pub fn refused(&self) -> Vec<(i32, String)> {
-        let without =
-            self.of_processes.iter().filter_map(|(tgid, timer)| Some((*tgid, timer.as_ref().err()?.to_string())));
-        without.collect()
+        let why = |timer: &Result<UserTimer, NotTimed>| match timer {
+            Ok(timer) => timer.hindrance().map(ToString::to_string),
+            Err(why) => Some(why.to_string()),
+        };
+        self.of_processes.iter().filter_map(|(tgid, timer)| Some((*tgid, why(timer)?))).collect()
     }
 }

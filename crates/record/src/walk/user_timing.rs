@@ -17,6 +17,7 @@ mod children;
 #[allow(unsafe_code)]
 pub(crate) mod guard;
 mod held_stack;
+mod hindrance;
 mod open_calls;
 mod shadow_frames;
 mod thread_scopes;
@@ -39,6 +40,8 @@ use crate::probe_session::{ProbeSession, SiteId, SiteState};
 use children::Children;
 use guard::Guard;
 use held_stack::FrameRules;
+pub use hindrance::Hindrance;
+use hindrance::hindrance;
 use thread_scopes::ThreadScopes;
 use window::Window;
 
@@ -88,6 +91,8 @@ pub struct UserTimer {
     prepared_ns: u64,
     inserted: u64,
     window: Option<Window>,
+    /// Found when a window was to begin: there are no more.
+    hindrance: Option<Hindrance>,
     children: Children,
     last_window: (u64, u64),
     guard: Option<Guard>,
@@ -118,6 +123,9 @@ impl UserTimer {
 
     fn attach_to(target: Target, components: Vec<PathBuf>, agent: &Path) -> Result<UserTimer, RecordError> {
         let pid = target.pid();
+        if let Some(hindrance) = hindrance(&target, &target.mappings()?) {
+            return Err(RecordError::Untimable(hindrance));
+        }
         let clock = crate::clock::Clock::start();
         let costs = transect_calibrate::scoped_call();
         // Before anything of the process is touched.
@@ -151,6 +159,7 @@ impl UserTimer {
             prepared_ns,
             inserted: 0,
             window: None,
+            hindrance: None,
             children: Children::default(),
             last_window: (0, 0),
             guard,
@@ -172,6 +181,11 @@ impl UserTimer {
     /// can't be told which they were: they count.
     pub fn set_threads(&mut self, threads: Option<BTreeSet<i32>>) {
         self.threads = threads;
+    }
+
+    /// Why its functions may not be timed any more.
+    pub fn hindrance(&self) -> Option<&Hindrance> {
+        self.hindrance.as_ref()
     }
 
     /// How functions are timed.

@@ -11,6 +11,7 @@ use transect_probe::Handler;
 use transect_probe::trampoline::CAPACITY;
 
 use super::children::{Children, put_back};
+use super::hindrance::hindrance;
 use super::open_calls::{Found, Search, our_code};
 use super::thread_scopes::Noted;
 use super::{Timable, UserTimer, gone};
@@ -143,6 +144,10 @@ impl Window {
         if mappings.iter().any(|m| m.path.as_os_str() == "/memfd:transect-arena") {
             let reason = "calls between components are being recorded in the same process";
             return Err(UntimedReason::Refused(reason.to_owned()));
+        }
+        if let Some(hindrance) = hindrance(timer.session.target(), &mappings) {
+            timer.hindrance = Some(hindrance.clone());
+            return Err(UntimedReason::Gone(hindrance.to_string()));
         }
         let regions = our_code(timer.session.arena());
         let mut found = None;

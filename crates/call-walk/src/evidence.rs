@@ -137,11 +137,15 @@ impl Timings {
     /// Takes an answer in. `before` has what samples said of the request's calls when it began, `now` what they say.
     pub fn absorb(&mut self, request: &Request, timing: &Timing, unit: Unit, short: bool, before: &Calls, now: &Calls) {
         let nested = |function| request.callees.iter().any(|c| c.function == function && c.within.is_some());
-        self.counted.extend(request.callees.iter().map(|callee| callee.function).chain([request.parent]));
+        // For these nothing follows from this window.
+        let left_out =
+            |function| timing.untimed.iter().any(|u| u.function == function && u.reason == UntimedReason::TooMany);
+        let asked = request.callees.iter().map(|callee| callee.function).chain([request.parent]);
+        self.counted.extend(asked.filter(|&function| !left_out(function)));
         for untimed in &timing.untimed {
             match &untimed.reason {
                 UntimedReason::Gone(reason) => self.gone = Some(reason.clone()),
-                UntimedReason::Later(_) => {}
+                UntimedReason::Later(_) | UntimedReason::TooMany => {}
                 // It may be the nesting that is refused.
                 UntimedReason::Refused(_) if nested(untimed.function) => self.flat = true,
                 reason => {
@@ -161,7 +165,8 @@ impl Timings {
                 self.untimed.insert(function, UntimedReason::TooShort.to_string());
             }
         }
-        for (index, callee) in request.callees.iter().enumerate().filter(|_| !short) {
+        let callees = request.callees.iter().enumerate();
+        for (index, callee) in callees.filter(|(_, callee)| !short && !left_out(callee.function)) {
             let (function, within) = match callee.within {
                 None => (request.parent, Some(parent)),
                 Some(outer) => (request.callees[outer].function, timed(outer)),
@@ -211,7 +216,7 @@ impl Timings {
     pub fn failed(&mut self, request: &Request, reason: &UntimedReason) {
         match reason {
             UntimedReason::Gone(reason) => self.gone = Some(reason.clone()),
-            UntimedReason::Later(_) => {}
+            UntimedReason::Later(_) | UntimedReason::TooMany => {}
             reason => {
                 self.untimed.insert(request.parent, reason.to_string());
             }

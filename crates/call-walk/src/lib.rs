@@ -29,5 +29,5 @@ pub use observation::{Observation, Split, State, Stratum, Unit};
 pub use search::{Search, Settings, Step};
 pub use shares::Share;
 pub use tally::Tally;
-pub use timer::{Callee, FunctionTimer, Request, Timed, Timing, Untimed, UntimedReason};
+pub use timer::{Callee, FunctionTimer, MOST_KERNEL, MOST_USER, Request, Timed, Timing, Untimed, UntimedReason};
 pub use tree::{CallTree, Frame, Function, Node, NodeId};

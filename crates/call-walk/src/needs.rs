@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use transect_profile_model::ShareMethod;
 
 use crate::{
-    CallTree, Callee, Function, NodeId, Settings, Share, Unit,
+    CallTree, Callee, Function, MOST_KERNEL, MOST_USER, NodeId, Settings, Share, Unit,
     calls::{Call, Calls},
     evidence::Timings,
     shares::HALF_INTERVAL,
@@ -110,6 +110,8 @@ fn refusal(
 pub(crate) fn request(needs: &Needs, timings: &Timings, max_probes: usize) -> Option<(Function, Vec<Callee>)> {
     let first = needs.wanted.iter().find(|want| want.straddles).or(needs.wanted.first())?;
     let parent = first.call.0;
+    // A request beyond what can be answered would be made again and again.
+    let max_probes = max_probes.min(if matches!(parent, Function::User { .. }) { MOST_USER } else { MOST_KERNEL });
     let mut callees: Vec<Callee> = Vec::new();
     let mut callers: Vec<(Function, Option<usize>)> = vec![(parent, None)];
     let mut probes = max_probes - 1;

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use crate::Function;
 
+/// Most functions of the program that can be timed at once, their caller among them.
+pub const MOST_USER: usize = 5;
+/// The same of the kernel.
+pub const MOST_KERNEL: usize = 4;
+
 /// Time these, please. All are functions of the program, or all are of the kernel (a system call or a fault only as
 /// `parent`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +58,9 @@ pub enum UntimedReason {
     /// Its calls are too short: timing would distort them.
     #[error("its calls are too short to be timed")]
     TooShort,
+    /// Its timer has no room for it beside the others; alone it may be timed.
+    #[error("too many at once")]
+    TooMany,
     /// Not now: a thread can't be stopped at the moment.
     #[error("{0}")]
     Later(String),

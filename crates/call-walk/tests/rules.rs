@@ -545,3 +545,42 @@ fn a_frame_alone_is_a_path() {
     assert_eq!((tree.total, tree.samples()), (0.0, 0));
     assert_eq!(settings().window, Duration::from_millis(200));
 }
+
+#[test]
+fn more_callees_than_fit_are_timed_one_window_after_the_other() {
+    let all: Vec<Function> = (1..=7).map(user).collect();
+    let stacks: Vec<Vec<Function>> = all.iter().map(|&callee| vec![user(0), callee]).collect();
+    let rows: Vec<(&[Function], u64)> = stacks.iter().map(|stack| (&**stack, 100)).collect();
+    let tree = sampled(&rows);
+    let mut search = Search::new(Settings { max_probes: 16, threshold: 0.14, ..settings() });
+    search.evaluate(&[&tree]);
+    let mut whole = Vec::new();
+    for _ in 0..30 {
+        let Some(request) = search.next_request(&[&tree]) else { break };
+        assert!(request.callees.len() < transect_call_walk::MOST_USER);
+        let callees = request.callees.iter().map(|_| timed(200.0 / 7.0, 2000)).collect();
+        search.timed(&request, Ok(timing(timed(200.0, 2000), callees)));
+        search.evaluate(&[&tree]);
+        if request.window == settings().window {
+            whole.extend(request.callees.iter().map(|callee| callee.function));
+        }
+    }
+    assert!(search.next_request(&[&tree]).is_none(), "does not end");
+    assert!(all.iter().all(|callee| whole.contains(callee)), "{whole:?}");
+}
+
+#[test]
+fn who_found_no_room_is_asked_for_again() {
+    let tree = sampled(&[(&[user(0), user(1)], 50), (&[user(0), user(2)], 50)]);
+    let mut search = evaluated(&tree);
+    let request = search.next_request(&[&tree]).unwrap();
+    assert_eq!(request.callees.len(), 2);
+    let left_out = request.callees[1].function;
+    let untimed = vec![Untimed { function: left_out, reason: UntimedReason::TooMany }];
+    let callees = vec![timed(100.0, 2000), None];
+    search.timed(&request, Ok(Timing { untimed, ..timing(timed(200.0, 2000), callees) }));
+    search.evaluate(&[&tree]);
+    let next = search.next_request(&[&tree]).unwrap();
+    assert!(next.callees.iter().any(|callee| callee.function == left_out), "{next:?}");
+    assert!(next.window < settings().window, "it was not counted yet");
+}

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use libbpf_rs::{MapCore, MapFlags};
 
-use transect_call_walk::{Function, FunctionTimer, Request, Timed, Timing, Untimed, UntimedReason};
+use transect_call_walk::{Function, FunctionTimer, MOST_KERNEL, Request, Timed, Timing, Untimed, UntimedReason};
 use transect_profile_model::KernelTiming;
 
 use super::kernel_functions::KernelFunctions;
@@ -21,7 +21,7 @@ use crate::skeleton::types::sched_slot;
 use crate::system_call_time::{clocks_at, value};
 use crate::{SchedCollector, plain, skeleton};
 
-const ROWS: usize = 4;
+const ROWS: usize = MOST_KERNEL;
 const NO_SYSTEM_CALL: u32 = u32::MAX;
 /// A short function of every kernel.
 const CALIBRATED: &str = "__x64_sys_getppid";
@@ -414,8 +414,9 @@ impl FunctionTimer for KernelFunctionTimer {
             let row = rows.len();
             let attached = match (self.refusal(callee.function), parent) {
                 (Some(why), _) => Err(why),
+                // Before its caller, for which there was no room either.
+                (None, _) if row >= ROWS => Err(UntimedReason::TooMany),
                 (None, None) => Err(UntimedReason::Refused("its caller can't be timed".to_owned())),
-                (None, Some(_)) if row >= ROWS => Err(UntimedReason::Refused("too many probes at once".to_owned())),
                 (None, Some(parent)) => match self.attach(row, callee.function) {
                     Ok(probe) => {
                         probes.push(probe);

@@ -23,7 +23,7 @@ pub struct WalkSearchArguments {
     /// Only threads of this group: main, or their name without trailing numbers
     #[arg(long, value_name = "NAME")]
     pub thread_group: Option<String>,
-    /// Functions timed at once [default: 4]
+    /// Functions timed at once, of the program 5 and of the kernel 4 at most [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
     pub max_probes: Option<u32>,
     /// What shares are shares of [default: wall]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use transect_attach::{AttachError, Stop};
-use transect_call_walk::{Request, Timed, Timing, Untimed, UntimedReason};
+use transect_call_walk::{MOST_USER, Request, Timed, Timing, Untimed, UntimedReason};
 use transect_event_abi::probe_arena::{CALLEES, CallerRange, CallerRules};
 use transect_probe::Handler;
 use transect_probe::trampoline::CAPACITY;
@@ -28,6 +28,7 @@ const LEAST_CALLS: f64 = 64.0;
 const LEFT: f64 = 0.02;
 /// Number of the parent's rules; the callees' are 0 to 3.
 const PARENT_RULES: usize = CALLEES;
+const _: () = assert!(MOST_USER == 1 + CALLEES);
 
 /// A window that is open.
 pub struct Window {
@@ -60,7 +61,7 @@ impl Window {
             } else if function == request.parent {
                 Err(UntimedReason::Refused("it is the caller itself".to_owned()))
             } else if callees.len() == CALLEES {
-                Err(UntimedReason::Refused("too many at once".to_owned()))
+                Err(UntimedReason::TooMany)
             } else {
                 timer.timable(function)
             };

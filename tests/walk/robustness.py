@@ -565,6 +565,15 @@ def loss_of(setting):
 
 
 @test
+def functions_are_timed_also_in_a_program_that_the_process_becomes(setting):
+    answer = setting.tool.run([setting.program("execs"), "6"])
+    exact = [(step["parent"], step["function"]) for step in answer.walk.get("steps", []) if step["method"] == "exact"]
+    complaints = walked.broken(answer) + ([] if "over" in answer.out else [f"{answer.out!r}: {answer.complaint()}"])
+    # The first may be over before its shares are told.
+    return complaints + ([] if any((parent or "").startswith("second") for parent, _ in exact) else [f"nothing of the second was timed: {exact}"])
+
+
+@test
 def only_so_many_probes_are_live(setting):
     complaints = []
     for most in ("2", "4"):

@@ -223,6 +223,11 @@ impl Timings {
         }
     }
 
+    /// There is a process again.
+    pub fn forget_the_end(&mut self) {
+        self.gone = None;
+    }
+
     /// Drops what no longer fits what samples say of the whole: the program does something else now, or did before.
     pub fn age(&mut self, calls: &Calls) {
         for (call, evidence) in &mut self.evidence {

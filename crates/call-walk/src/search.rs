@@ -171,6 +171,15 @@ impl Search {
         }
     }
 
+    /// A group's process runs another program: what was against timing it was the old one's.
+    pub fn replaced(&mut self, group: usize) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.timings.forget_the_end();
+            group.pause = 0;
+            group.answers += 1;
+        }
+    }
+
     /// Whether there is enough to go by, nothing is left to time and the decisions along all chains are certain, as last
     /// evaluated. More samples can make it false again, or true where they are all that helps.
     pub fn is_complete(&self) -> bool {

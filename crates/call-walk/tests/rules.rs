@@ -584,3 +584,35 @@ fn who_found_no_room_is_asked_for_again() {
     assert!(next.callees.iter().any(|callee| callee.function == left_out), "{next:?}");
     assert!(next.window < settings().window, "it was not counted yet");
 }
+
+#[test]
+fn another_program_in_the_same_process_is_timed_again() {
+    let tree = sampled(&[(&[user(0), user(1)], 50), (&[user(0), user(2)], 50)]);
+    let mut search = evaluated(&tree);
+    let request = search.next_request(&[&tree]).unwrap();
+    search.timed(&request, Err(UntimedReason::Gone("it runs no more".to_owned())));
+    search.evaluate(&[&tree]);
+    assert!(search.next_request(&[&tree]).is_none());
+    search.replaced(0);
+    search.evaluate(&[&tree]);
+    assert!(search.next_request(&[&tree]).is_some());
+}
+
+#[test]
+fn who_cannot_be_stopped_is_asked_for_again_after_a_pause() {
+    let mut tree = sampled(&[(&[user(0), user(1)], 50), (&[user(0), user(2)], 50)]);
+    let mut search = evaluated(&tree);
+    let mut pauses = Vec::new();
+    let mut last = 0;
+    for evaluation in 0..40 {
+        if let Some(request) = search.next_request(&[&tree]) {
+            pauses.push(evaluation - last);
+            last = evaluation;
+            search.timed(&request, Err(UntimedReason::Later("asleep".to_owned())));
+        }
+        see(&mut tree, &[user(0), user(1)], State::On, 1.0, 1);
+        tree.post_stratify(&ExactTotals::default());
+        search.evaluate(&[&tree]);
+    }
+    assert_eq!(pauses, [0, 2, 4, 8, 16]);
+}

@@ -558,8 +558,8 @@ impl ProbeSession {
     pub(crate) fn restore_but(&mut self, spared: &BTreeSet<SiteId>) -> Result<(), AttachError> {
         self.look_at_objects()?;
         let all: Vec<SiteId> = (0..self.sites.len() as SiteId).filter(|id| !spared.contains(id)).collect();
-        let there = all.iter().map(|&id| &self.sites[id as usize]).filter(|site| site.state != SiteState::Gone);
-        let windows: Vec<Window> = there.map(|site| site.restore.clone()).collect();
+        // Children may have objects that are gone here, or run the program of which this one has taken leave.
+        let windows: Vec<Window> = all.iter().map(|&id| self.restoring(id)).collect();
         let siblings = siblings::sharing(self.arena.file(), self.target.pid());
         self.restore(&all)?;
         siblings::restore(&siblings, &windows)?;

@@ -153,6 +153,8 @@ pub(crate) struct Evidence {
     pub waits: WaitsSeen,
     /// Programs of processes.
     pub executables: Vec<(i32, String)>,
+    /// Processes that run another program than before.
+    pub replaced: Vec<i32>,
     /// What could not be kept, since the beginning.
     pub not_kept: NotKept,
 }
@@ -179,6 +181,7 @@ pub(crate) struct Gatherer {
     counted: HashMap<u32, (u64, u64)>,
     executables: HashMap<i32, String>,
     executables_new: Vec<(i32, String)>,
+    replaced: Vec<i32>,
     refused: u64,
     stackless: u64,
     malformed: u64,
@@ -256,6 +259,7 @@ impl Gatherer {
             tasks: tasks.filter_map(|number| Some((number, self.tasks.get(number)?.clone()))).collect(),
             open,
             executables: std::mem::take(&mut self.executables_new),
+            replaced: std::mem::take(&mut self.replaced),
             not_kept: NotKept {
                 unseen: self.spaces.unseen,
                 stacks: self.refused,
@@ -276,7 +280,10 @@ impl Gatherer {
         match record.event {
             task_event::SEEDED if leader => self.spaces.met(record.tgid, record.time, &mut self.files),
             task_event::BORN if leader => self.spaces.born(record.tgid, record.parent_tgid, &mut self.files),
-            task_event::EXEC => self.spaces.replaced(record.tgid, record.time, &mut self.files),
+            task_event::EXEC => {
+                self.spaces.replaced(record.tgid, record.time, &mut self.files);
+                self.replaced.push(record.tgid);
+            }
             task_event::EXIT if leader => self.spaces.ended(record.tgid),
             _ => {}
         }

@@ -60,6 +60,8 @@ pub(super) struct Knowledge {
     /// What was seen with stacks that have not come yet.
     pending: Vec<(SumKey, Sum)>,
     executables: HashMap<i32, String>,
+    /// Processes that run another program since this was looked at last.
+    replaced: Vec<i32>,
     held: HashMap<u32, Held>,
     /// Exact times in system calls.
     pub calls: CountedCalls,
@@ -93,6 +95,7 @@ impl Knowledge {
             samples: 0,
             pending: Vec::new(),
             executables: HashMap::default(),
+            replaced: Vec::new(),
             held: HashMap::default(),
             calls: CountedCalls::default(),
             waits: WaitsSeen::default(),
@@ -110,6 +113,7 @@ impl Knowledge {
         let programs = evidence.executables.iter().map(|(_, path)| path.clone()).collect();
         self.frames.add_files(std::mem::take(&mut evidence.files), programs);
         self.executables.extend(std::mem::take(&mut evidence.executables));
+        self.replaced.append(&mut evidence.replaced);
         for stack in &evidence.stacks {
             self.frames.add_stack(stack);
         }
@@ -145,6 +149,12 @@ impl Knowledge {
     /// Path of a process' program.
     pub fn executable(&self, tgid: i32) -> Option<&str> {
         self.executables.get(&tgid).map(String::as_str)
+    }
+
+    /// Processes that run another program since the last call, with the numbers of their trees.
+    pub fn take_replaced(&mut self) -> Vec<(i32, Vec<usize>)> {
+        let trees = |tgid| (0..self.trees.len()).filter(|&tree| self.trees[tree].key.tgid == tgid).collect();
+        std::mem::take(&mut self.replaced).into_iter().map(|tgid| (tgid, trees(tgid))).collect()
     }
 
     /// Samples and waits that are in no tree: their stacks, or threads, never came.

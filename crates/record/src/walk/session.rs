@@ -155,7 +155,7 @@ impl Walking<'_> {
         loop {
             let goes_on = self.wait(sampled, limit, timers);
             let over = !goes_on || limit.is_some_and(|limit| Instant::now() >= limit);
-            self.evaluate(over, knowledge, &mut searched, progress)?;
+            self.evaluate(over, knowledge, timers, &mut searched, progress)?;
             if over {
                 break;
             }
@@ -186,11 +186,11 @@ impl Walking<'_> {
                 if over {
                     break;
                 }
-                self.evaluate(false, knowledge, &mut searched, progress)?;
+                self.evaluate(false, knowledge, timers, &mut searched, progress)?;
             }
             sampled = settings.window.max(timing.elapsed());
             if over || ends_when_found && searched.search.is_complete() {
-                self.evaluate(true, knowledge, &mut searched, progress)?;
+                self.evaluate(true, knowledge, timers, &mut searched, progress)?;
                 break;
             }
         }
@@ -223,10 +223,15 @@ impl Walking<'_> {
         &self,
         last: bool,
         knowledge: &mut Knowledge,
+        timers: &mut Timers,
         searched: &mut Searched,
         progress: &mut dyn FnMut(&WalkProgress),
     ) -> Result<(), RecordError> {
         knowledge.learn(self.recording.evidence(last)?, last);
+        for (tgid, groups) in knowledge.take_replaced() {
+            timers.replaced(tgid);
+            groups.into_iter().for_each(|group| searched.search.replaced(group));
+        }
         let time_ns = self.clock.elapsed_ns();
         for step in searched.search.evaluate(&knowledge.call_trees()) {
             let decided = Decided { time_ns, step };

@@ -25,6 +25,14 @@ pub(super) struct TimingFacts {
     pub longest_stop_ns: u64,
 }
 
+impl TimingFacts {
+    /// What a timer of the program did counts, too.
+    fn add(&mut self, timer: &UserTimer) {
+        self.longest_stop_ns = self.longest_stop_ns.max(timer.longest_stop_ns());
+        self.probes_inserted += timer.probes_inserted();
+    }
+}
+
 impl Default for TimingFacts {
     fn default() -> Self {
         Self { kernel: KernelTiming::Sampling, user: None, probes_live: 0, probes_inserted: 0, longest_stop_ns: 0 }
@@ -52,6 +60,8 @@ pub(super) struct Timers {
     of_processes: HashMap<i32, Result<UserTimer, NotTimed>>,
     running: Option<Running>,
     facts: TimingFacts,
+    /// How processes ended whose timer was given up before that.
+    heard: HashMap<i32, i32>,
 }
 
 impl Timers {
@@ -85,7 +95,7 @@ impl Timers {
         if let Some(kernel) = &kernel {
             facts.kernel = kernel.timing();
         }
-        Self { user, kernel, of_processes: HashMap::default(), running: None, facts }
+        Self { user, kernel, of_processes: HashMap::default(), running: None, facts, heard: HashMap::default() }
     }
 
     /// Whether functions of the program are to be timed.
@@ -170,13 +180,22 @@ impl Timers {
         finish_left();
     }
 
+    /// A process runs another program: its timer, or the reason why it has none, was the old one's.
+    pub fn replaced(&mut self, tgid: i32) {
+        let ended = |why: &NotTimed| why.exit_status.is_some();
+        if self.of_processes.get(&tgid).is_none_or(|timer| timer.as_ref().err().is_some_and(ended)) {
+            return;
+        }
+        if let Some(Ok(timer)) = self.of_processes.remove(&tgid) {
+            self.facts.add(&timer);
+            self.heard.extend(timer.finish().ok().flatten().map(|status| (tgid, status)));
+        }
+    }
+
     /// What they did.
     pub fn facts(&self) -> TimingFacts {
         let mut facts = self.facts;
-        for timer in self.of_processes.values().flatten() {
-            facts.longest_stop_ns = facts.longest_stop_ns.max(timer.longest_stop_ns());
-            facts.probes_inserted += timer.probes_inserted();
-        }
+        self.of_processes.values().flatten().for_each(|timer| facts.add(timer));
         facts
     }
 
@@ -191,7 +210,8 @@ impl Timers {
             Ok(timer) => timer.finish().ok().flatten(),
             Err(why) => why.exit_status,
         };
-        let ends = self.of_processes.into_iter().filter_map(|(tgid, timer)| Some((tgid, status(timer)?))).collect();
+        let mut ends = self.heard;
+        ends.extend(self.of_processes.into_iter().filter_map(|(tgid, timer)| Some((tgid, status(timer)?))));
         // Who sleeps still is let go by the kernel at the walker's end.
         finish_left();
         ends

@@ -337,6 +337,10 @@ impl UserTimer {
 
     /// Puts the window's probes in.
     fn open_window(&mut self, request: &Request) -> Result<Vec<Untimed>, UntimedReason> {
+        // Planning would make room in the new program for the old one's probes.
+        if self.session.target().memory().read_u64(self.session.globals).is_err() {
+            return Err(UntimedReason::Gone("it has ended, or another program runs in its place".to_owned()));
+        }
         // To try it would hold up the others for seconds.
         if !self.finish_unfinished() {
             return Err(UntimedReason::Later("a thread can't be stopped still".to_owned()));

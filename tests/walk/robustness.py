@@ -500,22 +500,23 @@ def storm_of_children_is_survived(setting):
 @test
 def thread_that_cannot_be_stopped_for_long_goes_on_when_it_wakes(setting):
     """The parent of a vfork child sleeps uninterruptibly for longer than a stop is tried for."""
-    complaints = []
+    complaints, losses = [], []
     for others in ([], ["alone"]):
         for target in ("launched", "running"):
             if target == "launched":
                 done = setting.walk(["-o", setting.profile()], [setting.program("vfork"), "6.5", *others])
                 out, said = done.stdout, done.stderr
+                losses += loss_of(setting)
             else:
                 running = setting.start("vfork", "6.5", *others)
                 said = setting.walk(["-o", setting.profile(), "-p", str(running.pid), "--duration", "2s"]).stderr
                 out, _ = running.communicate(timeout=20)
             over = re.search(r"over 0 after ([\d.]+) s", out)
-            if not over or float(over[1]) > 8.5:
-                complaints.append(f"{target} {others}: {out!r} instead of 7.5 s: {said[-300:]}")
+            if not over or float(over[1]) > 9.5:
+                complaints.append(f"{target} {others}: {out!r} instead of 8.5 s: {said[-300:]}")
             if "panicked" in said:
                 complaints.append(f"{target} {others}: {said[-300:]}")
-    return complaints
+    return complaints + ([] if any("can't be stopped" in why for why in losses) else [f"it was not tried: {losses}"])
 
 
 @test

@@ -297,6 +297,10 @@ impl Target {
 /// Lets go of a thread that was asked to stop, or hears of its end; false if it does neither yet.
 fn let_go(tid: i32, events: &Events) -> bool {
     use crate::ptrace::{self, Waited};
+    // Of our own child that is traced no more nothing would be heard but its end, which is another's to hear.
+    if !Status::read(tid).is_ok_and(|status| status.tracer == check::own_thread()) {
+        return true;
+    }
     match ptrace::wait(tid, false) {
         Ok((_, Waited::Nothing)) => return false,
         Ok((_, Waited::Ended(status))) => {

@@ -16,24 +16,32 @@ static double now(void) {
 
 static volatile unsigned long sum;
 
-__attribute__((noinline)) static void part(void) {
-    for (unsigned long i = 0; i < 100000; i++)
-        sum += i;
+static void work(double seconds) {
+    for (double until = now() + seconds; now() < until;)
+        for (int i = 0; i < 1000; i++)
+            sum = sum + i;
 }
 
+// Near the threshold: their caller is timed for a long time.
+__attribute__((noinline)) static void more(void) { work(0.00103); }
+__attribute__((noinline)) static void less(void) { work(0.00097); }
+
 __attribute__((noinline)) static void *compute(void *until) {
-    while (now() < *(double *)until)
-        part();
+    while (now() < *(double *)until) {
+        more();
+        less();
+        work(0.002);
+    }
     return NULL;
 }
 
 int main(int argc, char **argv) {
-    double seconds = argc > 1 ? atof(argv[1]) : 8, start = now(), until = start + seconds + 1;
+    double seconds = argc > 1 ? atof(argv[1]) : 8, start = now(), until = start + seconds + 2;
     pthread_t thread;
     int alone = argc > 2;
     if (!alone)
         pthread_create(&thread, NULL, compute, &until);
-    double first = start + 0.3;
+    double first = start + 1;
     compute(&first);
     pid_t child = vfork();
     if (child == 0) {

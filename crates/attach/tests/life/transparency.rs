@@ -142,6 +142,21 @@ fn who_could_not_be_stopped_goes_on() {
     assert_eq!(running.ask("?"), "here");
 }
 
+/// The same thread is held by a later stop, and let go by it: nothing is left to be done, and our child's end is ours.
+#[test]
+fn who_could_not_be_stopped_is_stopped_later() {
+    let mut running = Running::start(&compile("vfork", &[]), &["6500"]);
+    let target = Target::open(running.pid()).unwrap();
+    assert!(matches!(target.stop_all().map(|_| ()), Err(AttachError::Unstoppable { .. })));
+    drop(target.stop_all().unwrap());
+    assert!(target.finish_unfinished());
+    assert_eq!(running.ask("?"), "here");
+    drop(target);
+    assert!(transect_attach::finish_left());
+    running.child.kill().unwrap();
+    assert_eq!(running.child.wait().unwrap().code(), None);
+}
+
 #[test]
 fn a_process_whose_first_thread_has_ended() {
     let mut running = Running::start(&compile("leaderless", &[]), &[]);

@@ -52,6 +52,8 @@ pub(super) struct NotSearched {
     pub returns: u64,
     /// Processes whose functions can't be timed, and why.
     pub untimed: Vec<(i32, String)>,
+    /// Processes whose functions could not be timed then: windows, and why.
+    pub postponed: Vec<(i32, u64, String)>,
 }
 
 /// Rows of losses.
@@ -110,6 +112,12 @@ pub(super) fn losses(knowledge: &mut Knowledge, search: &NotSearched) -> Vec<Los
         count: *count,
         reason: "addresses without a symbol".to_owned(),
     }));
+    losses.extend(search.postponed.iter().map(|(tgid, count, why)| Loss {
+        what: LossKind::UntimedCalls,
+        place: format!("process {tgid}"),
+        count: *count as i64,
+        reason: format!("functions of the program were not timed then: {why}"),
+    }));
     losses.extend(search.untimed.iter().map(|(tgid, why)| Loss {
         what: LossKind::UntimedCalls,
         place: format!("process {tgid}"),
@@ -142,12 +150,17 @@ mod tests {
         knowledge.calls.totals.lost = 6;
         knowledge.waits_refused = 7;
         knowledge.objects_refused = 11;
-        let search = NotSearched { steps: 8, returns: 9, untimed: vec![(10, "why".to_owned())] };
+        let search = NotSearched {
+            steps: 8,
+            returns: 9,
+            untimed: vec![(10, "why".to_owned())],
+            postponed: vec![(10, 12, "asleep".to_owned())],
+        };
         let rows = losses(&mut knowledge, &search);
         let mut counts: Vec<i64> = rows.iter().map(|row| row.count).collect();
         counts.sort_unstable();
         // Refused samples, and a process without a timer, are one each.
-        assert_eq!(counts, [1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
+        assert_eq!(counts, [1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12]);
         assert!(rows.iter().any(|row| row.place == SAMPLES && row.reason == "forbidden"));
     }
 }

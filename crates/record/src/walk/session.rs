@@ -199,6 +199,7 @@ impl Walking<'_> {
         let held_ns = held.map_or(0, |held| held.as_nanos() as u64);
         searched.timing.longest_stop_ns = searched.timing.longest_stop_ns.max(held_ns);
         searched.not_searched.untimed = timers.refused();
+        searched.not_searched.postponed = timers.postponed();
         searched.not_searched.returns = timers.missed();
         Ok(searched)
     }

@@ -1,6 +1,6 @@
 //! Who times what: functions of the program by probes in it, functions of the kernel by the kernel's own means.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use rustc_hash::FxHashMap as HashMap;
@@ -60,6 +60,8 @@ pub(super) struct Timers {
     of_processes: HashMap<i32, Result<UserTimer, NotTimed>>,
     running: Option<Running>,
     facts: TimingFacts,
+    /// How often a process was not timed for a while, and why.
+    postponed: BTreeMap<i32, (u64, String)>,
     /// How processes ended whose timer was given up before that.
     heard: HashMap<i32, i32>,
 }
@@ -95,7 +97,15 @@ impl Timers {
         if let Some(kernel) = &kernel {
             facts.kernel = kernel.timing();
         }
-        Self { user, kernel, of_processes: HashMap::default(), running: None, facts, heard: HashMap::default() }
+        Self {
+            user,
+            kernel,
+            of_processes: HashMap::default(),
+            running: None,
+            facts,
+            postponed: BTreeMap::new(),
+            heard: HashMap::default(),
+        }
     }
 
     /// Whether functions of the program are to be timed.
@@ -118,6 +128,18 @@ impl Timers {
     /// # Errors
     /// If nothing of it can be timed.
     pub fn begin(&mut self, request: &Request, knowledge: &mut Knowledge) -> Result<(), UntimedReason> {
+        let begun = self.begin_window(request, knowledge);
+        self.note_postponed(knowledge.trees[request.group].key.tgid, begun.as_ref().err());
+        begun
+    }
+
+    fn note_postponed(&mut self, tgid: i32, reason: Option<&UntimedReason>) {
+        if let Some(UntimedReason::Later(why)) = reason {
+            self.postponed.entry(tgid).or_insert_with(|| (0, why.clone())).0 += 1;
+        }
+    }
+
+    fn begin_window(&mut self, request: &Request, knowledge: &mut Knowledge) -> Result<(), UntimedReason> {
         let key = knowledge.trees[request.group].key.clone();
         let threads = knowledge.threads.all().iter();
         let ours = threads.filter(|(number, _)| knowledge.group_of(**number) == Some(request.group));
@@ -160,14 +182,19 @@ impl Timers {
     /// # Errors
     /// If what was counted can't be read.
     pub fn end(&mut self) -> Result<Timing, UntimedReason> {
-        let timing = match self.running.take() {
+        let running = self.running.take();
+        let timing = match running {
             Some(Running::Kernel) => self.kernel.as_mut().map(FunctionTimer::end),
             Some(Running::User(tgid)) => {
                 self.of_processes.get_mut(&tgid).and_then(|timer| timer.as_mut().ok()).map(FunctionTimer::end)
             }
             None => None,
         };
-        let timing = timing.unwrap_or_else(|| Err(UntimedReason::Gone("no window is open".to_owned())))?;
+        let timing = timing.unwrap_or_else(|| Err(UntimedReason::Gone("no window is open".to_owned())));
+        if let Some(Running::User(tgid)) = running {
+            self.note_postponed(tgid, timing.as_ref().err());
+        }
+        let timing = timing?;
         self.facts.probes_live = self.facts.probes_live.max(timing.probes);
         Ok(timing)
     }
@@ -215,6 +242,11 @@ impl Timers {
         // Who sleeps still is let go by the kernel at the walker's end.
         finish_left();
         ends
+    }
+
+    /// Windows that came to nothing because a thread could not be stopped: process, how many, the first one's reason.
+    pub fn postponed(&self) -> Vec<(i32, u64, String)> {
+        self.postponed.iter().map(|(tgid, (count, why))| (*tgid, *count, why.clone())).collect()
     }
 
     /// Why processes have no timer.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use transect_feature_region::RegionTable;
+use transect_feature_region::{RegionTable, Site, SiteKind};
 
 use super::settings::FeatureSettings;
 use crate::RecordError;
@@ -30,6 +30,11 @@ impl Choice {
         let by_number = self.regions.is_empty() || self.regions.contains(&region);
         let depends = || table.features_of(region).iter().any(|name| self.features.iter().any(|wanted| wanted == name));
         by_number && (self.features.is_empty() || depends())
+    }
+
+    /// Whether a site of an object is to be on. Who restores says what is left of other regions than its own, too.
+    pub fn wants_site(&self, table: &RegionTable, site: &Site) -> bool {
+        site.kind == SiteKind::Restore || site.region.is_none_or(|region| self.wants(table, region))
     }
 
     /// Looks whether the program has what is asked for.

@@ -344,13 +344,14 @@ impl ThreadFold {
         }
     }
 
-    /// Control came back by unwinding, into a frame whose stack pointer is `stack`: of its regions those in `remain` are
-    /// open, outermost first.
+    /// Control came back by unwinding, into a frame whose stack pointer is `stack`: of its regions no others than those in
+    /// `remain` are open, outermost first. Some of these may be off, or have begun before an alloca.
     pub fn restore(&mut self, ticks: u64, stack: u64, remain: &[RegionNumber], stays: &mut impl FnMut(Stay)) {
         self.pass(ticks);
         self.close_below(stack, stays);
         let frame = self.open.iter().rposition(|open| open.stack != stack).map_or(0, |below| below + 1);
-        let same = self.open[frame..].iter().zip(remain).take_while(|(open, region)| open.region == **region).count();
+        let mut rest = remain.iter();
+        let same = self.open[frame..].iter().take_while(|open| rest.any(|region| *region == open.region)).count();
         self.close_down_to(frame + same, stays);
     }
 

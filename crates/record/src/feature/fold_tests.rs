@@ -247,6 +247,29 @@ fn a_frame_that_grows_keeps_its_regions() {
     assert_eq!(thread.unfitting(), Unfitting::default());
 }
 
+/// Open regions as (region, stack pointer), and which are left by a restoring at `stack`.
+fn restored(open: &[(u32, u64)], stack: u64, remain: &[u32]) -> Vec<u32> {
+    let mut none = |_: Stay| {};
+    let mut thread = ThreadFold::new(0, false, Presence::unheard());
+    open.iter().for_each(|&(region, stack)| thread.begin(10, region, stack, &parents(), &mut none));
+    thread.restore(20, stack, remain, &mut none);
+    thread.open_regions().collect()
+}
+
+#[test]
+fn regions_that_are_off_take_none_along_when_a_frame_is_restored() {
+    // Region 0 around it, or 1 between them, is off.
+    assert_eq!(restored(&[(1, 1000), (3, 900)], 1000, &[0, 1]), [1]);
+    assert_eq!(restored(&[(0, 1000), (2, 1000), (3, 900)], 1000, &[0, 1, 2]), [0, 2]);
+    assert_eq!(restored(&[(0, 1000), (2, 1000)], 1000, &[0, 1]), [0]);
+}
+
+#[test]
+fn a_frame_that_has_grown_keeps_its_regions_when_it_is_restored() {
+    assert_eq!(restored(&[(0, 1000), (1, 900), (3, 800)], 900, &[0, 1]), [0, 1]);
+    assert_eq!(restored(&[(0, 1000), (1, 900), (2, 900)], 900, &[0, 1]), [0, 1]);
+}
+
 #[test]
 fn ends_without_begin_are_counted() {
     let mut none = |_: Stay| {};

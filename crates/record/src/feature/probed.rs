@@ -11,7 +11,7 @@ use transect_event_abi::context::{HOOK_SYMBOL, UNKNOWN};
 use transect_event_abi::region_arena::{
     EVENT_BEGIN, EVENT_END, EVENT_KIND_SHIFT, EVENT_RESTORE, REGION_FILE_NAME, REGION_FILE_SIZE,
 };
-use transect_feature_region::{RegionError, RegionMap, RegionTable, SiteKind, SiteMode};
+use transect_feature_region::{RegionError, RegionMap, RegionTable, Site, SiteKind, SiteMode};
 use transect_probe::Handler;
 use transect_probe::frame::Globals;
 use transect_probe_plan::{Function, Region};
@@ -24,6 +24,9 @@ use super::thread_number;
 use crate::RecordError;
 use crate::probe_session::{LoaderWatcher, ProbeSession, SiteId, SiteState};
 use crate::walk::user_timing::guard::Guard;
+
+/// In place of a region's number: sites that no region switches.
+const NO_REGION: u32 = u32::MAX;
 
 /// What is wanted of a process' sites.
 #[derive(Debug, Clone, Copy)]
@@ -188,7 +191,7 @@ impl ProbedProcess {
             let wanted: Vec<_> = table
                 .sites
                 .iter()
-                .filter(|site| self.changes || site.region.is_none_or(|region| choice.wants(&table, region)))
+                .filter(|site| self.changes || choice.wants_site(&table, site))
                 .copied()
                 .collect();
             let bias = object.bias;
@@ -212,7 +215,8 @@ impl ProbedProcess {
                 };
                 self.session.set_event_word(id, kind << EVENT_KIND_SHIFT | site.vaddr.wrapping_add(bias));
                 if self.handler == Handler::RegionAndFlows {
-                    let rest = || map.as_ref()?.after_restore(site.vaddr).map(|regions| regions.len() as u32);
+                    let on = |region: &&u32| self.changes || choice.wants(&table, **region);
+                    let rest = || Some(map.as_ref()?.after_restore(site.vaddr)?.iter().filter(on).count() as u32);
                     let word = match site.kind {
                         SiteKind::Restore => rest().unwrap_or(UNKNOWN),
                         SiteKind::Begin | SiteKind::End => site.region.map_or(0, |region| region + 1),
@@ -220,8 +224,8 @@ impl ProbedProcess {
                     self.session.set_region_word(id, word);
                 }
                 self.session.set_handler(id, self.handler);
-                self.sites.entry((path.clone(), site.region.unwrap_or(u32::MAX))).or_default().push(id);
-                all.push((path.clone(), id, site.region.is_none_or(|region| choice.wants(&table, region))));
+                self.sites.entry((path.clone(), switched_with(&site))).or_default().push(id);
+                all.push((path.clone(), id, choice.wants_site(&table, &site)));
             }
             self.tables.insert(path, table);
         }
@@ -322,6 +326,14 @@ impl Drop for ProbedProcess {
         if self.is_alive() {
             let _ = self.restore();
         }
+    }
+}
+
+/// The region that a site is switched on and off with. Sites that restore always stay on: they tell of regions around theirs.
+fn switched_with(site: &Site) -> u32 {
+    match site.kind {
+        SiteKind::Restore => NO_REGION,
+        SiteKind::Begin | SiteKind::End => site.region.unwrap_or(NO_REGION),
     }
 }
 

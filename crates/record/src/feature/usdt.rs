@@ -190,7 +190,7 @@ impl Recording {
     }
 
     fn sites_of(&self, loaded: &LoadedObject, table: &RegionTable) -> Vec<WatchedSite> {
-        let wanted = table.sites.iter().filter(|site| site.region.is_none_or(|r| self.choice.wants(table, r)));
+        let wanted = table.sites.iter().filter(|site| self.choice.wants_site(table, site));
         wanted
             .filter_map(|site| {
                 let kind = match site.kind {

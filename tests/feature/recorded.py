@@ -40,12 +40,12 @@ def truth(output):
     return counts
 
 
-def record(build, method, command, environment=None):
+def record(build, method, command, environment=None, options=()):
     """(status, stdout, stderr, the view `features` as JSON)."""
     profile = build.file("profile")
     values = dict(os.environ, **(environment or {}))
     done = subprocess.run(
-        [build.transect, "record", "--quiet", "--collect", "feature", "--feature-method", method, "-o", profile, "--", *command],
+        [build.transect, "record", "--quiet", "--collect", "feature", "--feature-method", method, *options, "-o", profile, "--", *command],
         capture_output=True, text=True, timeout=300, env=values,
     )
     view = subprocess.run([build.transect, "report", profile, "--view", "features", "--format", "json"], capture_output=True, text=True, timeout=120)

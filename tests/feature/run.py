@@ -16,6 +16,7 @@ sys.path.insert(0, HERE)
 import bad_input  # noqa: E402
 import budget  # noqa: E402
 import calls  # noqa: E402
+import chosen  # noqa: E402
 import emission  # noqa: E402
 import recorded  # noqa: E402
 import watched  # noqa: E402
@@ -84,6 +85,7 @@ def main():
         emission.run(build, results)
         bad_input.run(build, results)
         recorded.run(build, results)
+        chosen.run(build, results)
         budget.run(build, results)
         watched.run(build, results)
         calls.run(build, results)

@@ -8,17 +8,18 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use transect_event_abi::region_arena::REGION_FILE_VARIABLE;
-use transect_feature_region::SiteKind;
+use transect_feature_region::{Site, SiteKind};
 use transect_profile_model::{ComponentId, Process, Profile, RegionId, RegionMethod, RegionNode, Thread};
 
 use super::assemble::{Facts, assemble};
+use super::choice::Choice;
 use super::event_cost::event_ticks;
 use super::outer_number::own_number;
-use super::reader::{Collected, News, Reader};
+use super::reader::{News, Reader};
 use super::region_file::RegionFile;
 use super::sampling::BesideSamples;
 use super::session::{words, written_by_program};
-use super::settings::FeatureSettings;
+use super::settings::{FeatureSettings, FeatureTarget};
 use crate::RecordError;
 use crate::assemble::SiteStack;
 use crate::clock::{Clock, ticks};
@@ -28,7 +29,7 @@ use crate::flow_context;
 /// How features are observed beside flows.
 pub enum Observation<'a> {
     /// The program writes events itself.
-    Trace(Trace<'a>),
+    Trace(Box<Trace<'a>>),
     /// Sites are switched on in the program, by whoever launches it.
     Probe(&'a FeatureSettings),
 }
@@ -48,7 +49,7 @@ impl<'a> Observation<'a> {
             Some(RegionMethod::Trace | RegionMethod::Probe) | None => {}
         }
         match written_by_program(settings, command)? {
-            true => Ok(Observation::Trace(Trace::start(settings, command, clock)?)),
+            true => Ok(Observation::Trace(Box::new(Trace::start(settings, command, clock)?))),
             false => Ok(Observation::Probe(settings)),
         }
     }
@@ -58,6 +59,10 @@ impl<'a> Observation<'a> {
 pub struct Trace<'a> {
     clock: &'a Clock,
     command: Vec<String>,
+    choice: Choice,
+    follow: bool,
+    /// The process that was launched.
+    pid: i32,
     event_ticks: f64,
     file: Arc<RegionFile>,
     /// Samples a second, if there are to be some.
@@ -73,7 +78,9 @@ impl<'a> Trace<'a> {
         // Who names the method wants events.
         let sample_hz = settings.method.is_none().then_some(settings.sample_hz);
         let command = words(command);
-        Ok(Self { clock, command, event_ticks: event_ticks(), file, sample_hz, samples: None, reader: None })
+        let (choice, event_ticks) = (Choice::of(settings), event_ticks());
+        let follow = !matches!(settings.target, FeatureTarget::Launch { follow: false, .. });
+        Ok(Self { clock, command, choice, follow, pid: 0, event_ticks, file, sample_hz, samples: None, reader: None })
     }
 
     /// What the program must find in its environment.
@@ -86,12 +93,12 @@ impl<'a> Trace<'a> {
     /// # Errors
     /// If no thread can be had that reads the events.
     pub fn started(&mut self, pid: i32) -> Result<(), RecordError> {
-        let reader = Reader::start(None)?;
+        let reader = Reader::start(None, self.choice.clone())?;
         reader.tell(News::File(self.file.clone()));
         reader.hear_threads(pid);
         self.samples = self.sample_hz.and_then(|hertz| BesideSamples::start(pid, hertz));
         reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
-        self.reader = Some(reader);
+        (self.pid, self.reader) = (pid, Some(reader));
         Ok(())
     }
 
@@ -106,7 +113,10 @@ impl<'a> Trace<'a> {
     /// If nothing that ran has regions.
     pub fn finish(self, status: i32) -> Result<FeatureRows, RecordError> {
         let beside = self.samples.and_then(BesideSamples::finish);
-        let collected = self.reader.ok_or(RecordError::Ended)?.finish()?;
+        let mut collected = self.reader.ok_or(RecordError::Ended)?.finish()?;
+        if !self.follow {
+            collected.keep_only(self.pid);
+        }
         if collected.catalog.objects.is_empty() && collected.catalog.unreadable.is_empty() {
             return Err(RecordError::NoRegions { program: self.command.into_iter().next().unwrap_or_default() });
         }
@@ -115,7 +125,7 @@ impl<'a> Trace<'a> {
             clock: self.clock,
             collected,
             method: RegionMethod::Trace,
-            choices: Vec::new(),
+            choices: vec![self.choice],
             event_ticks: self.event_ticks,
             sites: None,
             beside,
@@ -136,7 +146,7 @@ pub struct FeatureRows {
 impl FeatureRows {
     /// Builds them.
     pub fn of(facts: Facts<'_>) -> FeatureRows {
-        let begins = begins(&facts.collected);
+        let begins = begins(&facts);
         let method = facts.method;
         FeatureRows { profile: assemble(facts), method, begins }
     }
@@ -176,10 +186,12 @@ impl FeatureRows {
     }
 }
 
-fn begins(collected: &Collected) -> HashMap<(ComponentId, u64), RegionId> {
+fn begins(facts: &Facts<'_>) -> HashMap<(ComponentId, u64), RegionId> {
+    let (collected, choices) = (&facts.collected, &facts.choices);
     let mut begins = HashMap::new();
     for (component, object) in (0..).zip(&collected.catalog.objects) {
-        for site in object.table.sites.iter().filter(|site| site.kind == SiteKind::Begin) {
+        let wanted = |site: &Site| choices.is_empty() || choices.iter().any(|one| one.wants_site(&object.table, site));
+        for site in object.table.sites.iter().filter(|site| site.kind == SiteKind::Begin && wanted(site)) {
             let Some(region) = site.region.map(|region| object.first_region + region) else { continue };
             // Of a region that was switched off ends may be missing: its calls are those of the region around it.
             if !collected.off.iter().any(|hot| hot.region == region) {

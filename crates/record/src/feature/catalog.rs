@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use transect_attach::Mapping;
 use transect_feature_region::{RegionError, RegionMap, RegionTable, SiteKind};
 
+use super::choice::Choice;
 use super::fold::{NONE, RegionNumber};
 use crate::probe_session::{LoadedObject, load};
 
@@ -18,6 +19,8 @@ pub struct SiteFacts {
     pub region: RegionNumber,
     /// After a restoring: the regions that are open in its frame, outermost first.
     pub remain: Box<[RegionNumber]>,
+    /// What it tells is to be heard.
+    pub wanted: bool,
 }
 
 /// An object with regions.
@@ -45,6 +48,8 @@ pub struct Catalog {
     /// By region's number: the region of the same function around it, or [`NONE`].
     pub parents: Vec<RegionNumber>,
     known: HashMap<((u32, u32), u64), Option<usize>>,
+    /// Which regions are wanted of those whose sites are on.
+    choice: Choice,
     /// Objects whose regions can't be read: (path, why).
     pub unreadable: Vec<(String, String)>,
 }
@@ -59,6 +64,11 @@ pub struct Image {
 }
 
 impl Catalog {
+    /// Nothing yet. What `choice` does not want is not heard.
+    pub fn choosing(choice: Choice) -> Self {
+        Self { choice, ..Self::default() }
+    }
+
     /// Adds what process `pid` has mapped since the last look; gives whether there is anything new.
     pub fn look(&mut self, pid: i32, image: &mut Image) -> bool {
         let Ok(mappings) = Mapping::all(pid) else { return false };
@@ -109,6 +119,7 @@ impl Catalog {
                 kind: site.kind,
                 region: site.region.map_or(NONE, number),
                 remain: remain.into_iter().map(number).collect(),
+                wanted: self.choice.wants_site(&table, site),
             });
         }
         self.objects.push(MarkedObject {

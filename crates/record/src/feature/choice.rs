@@ -8,7 +8,7 @@ use super::settings::FeatureSettings;
 use crate::RecordError;
 
 /// The regions asked for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Choice {
     features: Vec<String>,
     regions: Vec<u32>,

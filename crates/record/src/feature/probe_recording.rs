@@ -52,6 +52,8 @@ struct Recording<'a> {
     event_ticks: f64,
     reader: Reader,
     processes: Vec<ProbedProcess>,
+    /// The one process that is recorded: forked children write events too, until they become another program.
+    only: Option<i32>,
     /// Regions that were too hot: path of the object, number there.
     hot: Vec<(String, u32)>,
     /// Sees what they take from then on, and what has no sites.
@@ -71,8 +73,9 @@ pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) ->
     let clock = Clock::start();
     let mut recording = Recording::new(settings, &clock, false, Box::new(waker_of_launch()))?;
     recording.command = words(command);
-    let status = recording.run(Launch::start(command, follow)?)?;
-    let status = Some(shell_status(status));
+    let launch = Launch::start(command, follow)?;
+    recording.only = (!follow).then_some(launch.pid());
+    let status = Some(shell_status(recording.run(launch)?));
     Ok(FeatureOutcome { profile: assemble(recording.conclude(status)?), status })
 }
 
@@ -92,6 +95,7 @@ pub fn launch_beside_flows(
     recording.command = words(command);
     let launch = Launch::start_in(command, Some(environment), follow)?;
     started(launch.pid());
+    recording.only = (!follow).then_some(launch.pid());
     let status = recording.run(launch)?;
     let end = ticks();
     Ok((status, end, FeatureRows::of(recording.conclude(Some(shell_status(status)))?)))
@@ -144,8 +148,9 @@ impl<'a> Recording<'a> {
             agent,
             clock,
             event_ticks,
-            reader: Reader::start(budget)?,
+            reader: Reader::start(budget, Choice::default())?,
             processes: Vec::new(),
+            only: None,
             hot: Vec::new(),
             beside: None,
             settled: None,
@@ -340,7 +345,10 @@ impl<'a> Recording<'a> {
 
     fn conclude(mut self, status: Option<i32>) -> Result<Facts<'a>, RecordError> {
         let beside = self.beside.take().and_then(BesideSamples::finish);
-        let collected = self.reader.finish()?;
+        let mut collected = self.reader.finish()?;
+        if let Some(pid) = self.only {
+            collected.keep_only(pid);
+        }
         if self.choices.len() > 1 {
             self.loss.push(Loss {
                 what: LossKind::UntimedCalls,

@@ -188,12 +188,8 @@ impl ProbedProcess {
                 *self.refused.entry((path, reason)).or_default() += 1;
                 continue;
             }
-            let wanted: Vec<_> = table
-                .sites
-                .iter()
-                .filter(|site| self.changes || choice.wants_site(&table, site))
-                .copied()
-                .collect();
+            let wanted: Vec<_> =
+                table.sites.iter().filter(|site| self.changes || choice.wants_site(&table, site)).copied().collect();
             let bias = object.bias;
             let restores =
                 self.handler == Handler::RegionAndFlows && wanted.iter().any(|site| site.kind == SiteKind::Restore);

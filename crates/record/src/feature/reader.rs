@@ -11,6 +11,7 @@ use transect_bpf_collect::region_events::EventSource;
 
 use super::budget::{Budget, HotRegion};
 use super::catalog::Catalog;
+use super::choice::Choice;
 use super::fold::RegionNumber;
 use super::heat::Wake;
 use super::reading::Reading;
@@ -110,6 +111,27 @@ pub struct Collected {
     pub lost: u64,
 }
 
+impl Collected {
+    /// Leaves out what other processes have done.
+    pub fn keep_only(&mut self, pid: i32) {
+        let processes = places(self.processes.iter().map(|process| process.pid == pid));
+        let threads = places(self.threads.iter().map(|thread| processes[thread.process].is_some()));
+        self.processes.retain(|process| process.pid == pid);
+        self.threads.retain_mut(|thread| {
+            let place = processes[thread.process];
+            thread.process = place.unwrap_or_default();
+            place.is_some()
+        });
+        self.stays.renumber(|thread| threads.get(thread as usize).copied().flatten().map(|place| place as u32));
+    }
+}
+
+/// By place among all: place among those that are kept.
+fn places(kept: impl Iterator<Item = bool>) -> Vec<Option<usize>> {
+    let mut next = 0..;
+    kept.map(|kept| if kept { next.next() } else { None }).collect()
+}
+
 /// The thread.
 #[derive(Debug)]
 pub struct Reader {
@@ -132,11 +154,12 @@ pub struct HotObject {
 }
 
 impl Reader {
-    /// Starts it. With a budget it says which regions are to be switched off, and wakes who does that.
+    /// Starts it. With a budget it says which regions are to be switched off, and wakes who does that. `choice`: of regions
+    /// whose sites can't be switched, only these are heard.
     ///
     /// # Errors
     /// If no thread can be had.
-    pub fn start(budget: Option<(Budget, Wake)>) -> Result<Reader, RecordError> {
+    pub fn start(budget: Option<(Budget, Wake)>, choice: Choice) -> Result<Reader, RecordError> {
         let over = Arc::new(AtomicBool::new(false));
         let (news, heard) = channel();
         let (say, hot) = channel();
@@ -144,7 +167,7 @@ impl Reader {
         let flag = over.clone();
         let thread = std::thread::Builder::new()
             .name("region-reader".to_owned())
-            .spawn(move || Reading::new(heard, budget, say, tell).run(&flag))
+            .spawn(move || Reading::new(heard, budget, choice, say, tell).run(&flag))
             .map_err(RecordError::system("start the reader of region events"))?;
         Ok(Reader { over, news, hot, loaded, thread })
     }

@@ -16,6 +16,7 @@ use transect_feature_region::SiteKind;
 
 use super::budget::Budget;
 use super::catalog::{Catalog, Image};
+use super::choice::Choice;
 use super::fold::{RegionNumber, ThreadFold};
 use super::heat::{Heat, Wake};
 use super::held_up::HeldUp;
@@ -107,6 +108,7 @@ impl Reading {
     pub fn new(
         news: Receiver<News>,
         budget: Option<(Budget, Wake)>,
+        choice: Choice,
         say: Sender<HotObject>,
         tell_loaded: Sender<i32>,
     ) -> Self {
@@ -124,7 +126,7 @@ impl Reading {
             kernel_lost: 0,
             tell_loaded,
             news,
-            catalog: Catalog::default(),
+            catalog: Catalog::choosing(choice),
             keys: HashMap::new(),
             images: Vec::new(),
             tasks: TaskList::default(),

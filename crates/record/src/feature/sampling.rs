@@ -25,17 +25,11 @@ pub use beside::{BesideSamples, SampledBeside, SeenBeside};
 pub use estimate::{DEVIATIONS, Weights, row};
 pub(super) use own_samples::threads_of;
 use transect_bpf_collect::privilege::Privileges;
-use transect_profile_model::RegionMethod;
 
 use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::signals::Signals;
-
-/// True if a recording with these settings samples only.
-pub(super) fn is_wanted(settings: &FeatureSettings) -> bool {
-    settings.method == Some(RegionMethod::Sample)
-}
 
 /// Records a program, or a running process, by samples.
 ///

@@ -35,16 +35,13 @@ pub fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError>
     if settings.selection.is_some() && !matches!(settings.method, None | Some(RegionMethod::Probe)) {
         return Err(RecordError::SelectionByProbes);
     }
-    if sampling::is_wanted(settings) {
-        return sampling::record(settings);
-    }
     match &settings.target {
         FeatureTarget::Launch { command, follow } => {
             let program = command.first().ok_or(RecordError::NoCommand)?;
             match suitable(find_program(program), settings, true)? {
                 RegionMethod::Usdt => usdt::launch(settings, command, *follow),
                 RegionMethod::Sample => sampling::record(settings),
-                RegionMethod::Trace => traced(settings, command),
+                RegionMethod::Trace => traced(settings, command, *follow),
                 RegionMethod::Probe => probe_recording::launch(settings, command, *follow),
             }
         }
@@ -170,14 +167,15 @@ fn check_model(path: &Path, table: &RegionTable, settings: &FeatureSettings) -> 
 }
 
 /// A program with compiled-in events.
-fn traced(settings: &FeatureSettings, command: &[OsString]) -> Result<FeatureOutcome, RecordError> {
+fn traced(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Result<FeatureOutcome, RecordError> {
     let signals = Signals::watch()?;
     let event_ticks = event_ticks();
     let clock = Clock::start();
     let file = Arc::new(RegionFile::create(settings.overflow)?);
     let mut variables = transect_bpf_collect::privilege::withheld_environment();
     variables.push((REGION_FILE_VARIABLE.into(), file.path().into()));
-    let reader = Reader::start(None)?;
+    let choice = Choice::of(settings);
+    let reader = Reader::start(None, choice.clone())?;
     reader.tell(News::File(file));
     let (mut pid, mut beside) = (0, None);
     let program = Launched::start(command, &variables, &mut |started| {
@@ -193,7 +191,10 @@ fn traced(settings: &FeatureSettings, command: &[OsString]) -> Result<FeatureOut
     let status = wait(&program, &signals)?;
     reader.tell(News::Ended { pid, end: ticks() });
     let beside = beside.and_then(BesideSamples::finish);
-    let collected = reader.finish()?;
+    let mut collected = reader.finish()?;
+    if !follow {
+        collected.keep_only(pid);
+    }
     if collected.catalog.objects.is_empty() && collected.catalog.unreadable.is_empty() {
         return Err(RecordError::NoRegions { program: command[0].to_string_lossy().into_owned() });
     }
@@ -202,7 +203,7 @@ fn traced(settings: &FeatureSettings, command: &[OsString]) -> Result<FeatureOut
         clock: &clock,
         collected,
         method: RegionMethod::Trace,
-        choices: Vec::new(),
+        choices: vec![choice],
         event_ticks,
         sites: None,
         beside,

@@ -36,6 +36,15 @@ impl Stays {
         self.left_out += (CAPACITY - self.kept.len()) as u64;
     }
 
+    /// Threads have other numbers from now on, or none: what these have done is left out.
+    pub fn renumber(&mut self, number: impl Fn(u32) -> Option<u32>) {
+        self.kept.retain_mut(|(thread, _)| {
+            let new = number(*thread);
+            *thread = new.unwrap_or(*thread);
+            new.is_some()
+        });
+    }
+
     /// Those kept, in order of begin, and how many were left out.
     pub fn finish(mut self) -> (Vec<(u32, Stay)>, u64) {
         self.kept.sort_by_key(|(thread, stay)| (stay.start, *thread, std::cmp::Reverse(stay.end)));

@@ -34,6 +34,9 @@ impl Taker<'_> {
     pub fn take(&mut self, event: ReadEvent) -> bool {
         let Some(&number) = self.sites.get(&(event.what & ADDRESS)) else { return false };
         let site = &self.catalog.sites[number as usize];
+        if !site.wanted {
+            return true;
+        }
         // Who restores is heard even if its own region is off: it tells of those around, too.
         if site.kind != SiteKind::Restore && site.region != NONE && !self.heat.counts(site.region) {
             return true;

@@ -103,7 +103,7 @@ impl Recording {
         privilege::prepare_to_load().map_err(RecordError::UsdtPrivilege)?;
         let events = RegionEvents::load(follow)?;
         let clock = Clock::start();
-        let reader = Reader::start(None)?;
+        let reader = Reader::start(None, Choice::default())?;
         reader.tell(News::Kernel(events.source()?));
         Ok(Self {
             choice: Choice::of(settings),

@@ -12,6 +12,7 @@ use super::process_code::{ProcessCode, UnwindImages};
 use super::thread_times::ThreadTimes;
 use super::translation::Translation;
 use crate::clock::monotonic_ns;
+use crate::feature::choice::Choice;
 use crate::sched::call_stack::StackNumber;
 use crate::sched::mapped_file::MappedFiles;
 use crate::sched::place::Place;
@@ -53,6 +54,11 @@ impl Gathered {
     /// Nothing yet; `silent` grows meanwhile.
     pub fn of(silent: Arc<Mutex<Vec<u64>>>) -> Self {
         Self { silent, ..Self::default() }
+    }
+
+    /// Nothing yet, of the regions that are wanted.
+    pub fn choosing(choice: Choice) -> Self {
+        Self { translation: Translation::choosing(choice), ..Self::default() }
     }
 
     /// A process that runs already.

@@ -10,6 +10,7 @@ use super::estimate::{Exact, Seen, Weights};
 use super::translation::Translation;
 use crate::RecordError;
 use crate::clock::Clock;
+use crate::feature::choice::Choice;
 use crate::feature::settings::{FeatureSettings, FeatureTarget};
 use crate::sched::call_stack::{NO_STACK, StackNumber};
 use crate::sched::{Followed, Keep, SchedOptions, SchedRecording, Watched};
@@ -75,7 +76,7 @@ pub(super) fn record(settings: &FeatureSettings, clock: &Clock, signals: &Signal
             (Watched::attach(&[Followed::Process(*pid)], &recording, keep)?, limit)
         }
     };
-    let mut gathered = Gathered::default();
+    let mut gathered = Gathered { translation: Translation::choosing(Choice::of(settings)), ..Gathered::default() };
     loop {
         let until = Instant::now() + STEP;
         let goes_on = watched.wait_until(Some(limit.map_or(until, |limit| limit.min(until))), signals);

@@ -15,6 +15,7 @@ use super::kernel_stacks::{Sampled, SampledThread};
 use super::stopped_samples::{self, MOST_HZ, StoppedSamples, time_of_children};
 use crate::RecordError;
 use crate::clock::{Clock, monotonic_ns};
+use crate::feature::choice::Choice;
 use crate::feature::settings::{FeatureSettings, FeatureTarget};
 use crate::launch::{shell_status, spawn_plain};
 use crate::process_start::Launched;
@@ -42,7 +43,7 @@ pub(super) fn record(
     let by_events = thread_samples::is_permitted().is_ok();
     let sample_hz = if by_events { settings.sample_hz } else { settings.sample_hz.min(MOST_HZ) };
     let before = time_of_children();
-    let mut gathered = Gathered::default();
+    let mut gathered = Gathered::choosing(Choice::of(settings));
     let mut samples = None;
     let (child, pid, command, limit) = match &settings.target {
         FeatureTarget::Launch { command, .. } => {

@@ -5,6 +5,7 @@ use transect_binary_info::Object;
 use transect_feature_region::{FeatureNumbers, Frame, RegionError, RegionMap, RegionTable, Translator};
 use transect_profile_model::{Component, ComponentId, FeatureTables, RegionId, RegionMethod};
 
+use crate::feature::choice::Choice;
 use crate::sched::call_stack::StackNumber;
 use crate::sched::mapped_file::MappedFile;
 use crate::sched::place::Place;
@@ -24,6 +25,7 @@ enum Known {
 pub struct Translation {
     files: Vec<Known>,
     translator: Translator,
+    choice: Choice,
     numbers: Vec<FeatureNumbers>,
     /// By stack: its regions, outermost first; `None` if they can't be told.
     stacks: HashMap<StackNumber, Option<Vec<RegionId>>>,
@@ -40,6 +42,11 @@ pub struct Translation {
 }
 
 impl Translation {
+    /// Nothing yet. The time of regions that `choice` does not want is that of those around them.
+    pub fn choosing(choice: Choice) -> Self {
+        Self { choice, ..Self::default() }
+    }
+
     /// True if no object has regions.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
@@ -65,8 +72,8 @@ impl Translation {
         let component = self.components.len() as ComponentId;
         self.translator.add(component, RegionMap::of(&object, &table));
         let numbers = table.add_to(component, &mut self.feature);
-        for region in &mut self.feature.regions[numbers.first_region as usize..] {
-            region.method = Some(RegionMethod::Sample);
+        for (number, region) in (0..).zip(&mut self.feature.regions[numbers.first_region as usize..]) {
+            region.method = self.choice.wants(&table, number).then_some(RegionMethod::Sample);
         }
         self.numbers.push(numbers);
         self.tables.push(table);
@@ -103,7 +110,8 @@ impl Translation {
             frames.push(Frame { component: *component, vaddr: object.vaddr(offset)?, returns });
         }
         let regions = self.translator.translate(&frames)?;
-        Some(regions.into_iter().map(|frame| self.numbers[frame.component as usize].region(frame.region)).collect())
+        let regions = regions.into_iter().map(|frame| self.numbers[frame.component as usize].region(frame.region));
+        Some(regions.filter(|region| self.feature.regions[*region as usize].method.is_some()).collect())
     }
 
     /// Regions of a stack; `None` if they can't be told, or the stack never came.

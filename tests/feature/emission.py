@@ -47,6 +47,33 @@ def run(build, results):
             output = build.file("emission")
             status, said = compiled(build, listing + ".c", output, [], {"TRANSECT_LLVM": llvm, "TRANSECT_SCOPE": "file"}, listing + ".toml")
             results.judge(name, [said[-600:]] if status else judged(output, "probe"))
+        for mode in ("probe", "trace"):
+            name = f"inputs: LLVM {llvm}, {mode}"
+            if results.wanted(name):
+                results.judge(name, inputs(build, llvm, mode, listing))
+
+
+def inputs(build, llvm, mode, listing):
+    """Complaints about sources that are told in other ways than as a file with a known ending."""
+    wrong = []
+    with open(listing + ".c", "rb") as file:
+        # What comes from standard input has no name, and the model wants one.
+        source = b'#line 1 "listing22.c"\n' + file.read()
+    folder = build.file("inputs")
+    os.makedirs(folder)
+    for name, content in (("main.c", source), ("words", b"-O2 -- main.c")):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(content)
+    environment = dict(os.environ, TRANSECT_LLVM=llvm, TRANSECT_SITES=mode, TRANSECT_FEATURE_MODEL=listing + ".toml")
+    include = ["-I", os.path.dirname(listing)]
+    for words in (["-x", "c", "-"], ["-xc", "-x", "none", "-x", "c", "-"], ["--", "main.c"], ["@words"]):
+        output = os.path.join(folder, "out")
+        command = [os.path.join(build.compilers, "transect-cc"), "-O2", *include, "-o", output, *words]
+        done = subprocess.run(command, input=source, capture_output=True, env=environment, cwd=folder, timeout=300)
+        said = (done.stdout + done.stderr).decode()
+        found = [said[-300:]] if done.returncode else judged(output, mode)
+        wrong += [f"{' '.join(words)}: {one}" for one in found]
+    return wrong
 
 
 def judged(output, mode):

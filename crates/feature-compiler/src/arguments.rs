@@ -91,6 +91,9 @@ pub(crate) struct Request {
     /// Headers are precompiled.
     headers: bool,
     sources: bool,
+    /// The arguments, those from the first `--` on apart: it has nothing but inputs behind it.
+    pub(crate) options: Vec<OsString>,
+    pub(crate) inputs: Vec<OsString>,
 }
 
 impl Request {
@@ -104,6 +107,13 @@ impl Request {
                 request.has_input |= !argument.as_bytes().starts_with(b"-");
                 continue;
             };
+            if word == "--" {
+                // Response files stay as they are, unless something has to be put between their words.
+                let (options, inputs) = expanded.split_at(expanded.len() - rest.len() - 1);
+                (request.options, request.inputs) = (options.to_vec(), inputs.to_vec());
+                rest.for_each(|input| request.input(&input.to_string_lossy()));
+                return request;
+            }
             request.word(word);
             if TAKES_VALUE.contains(&word) {
                 let value = rest.next();
@@ -115,7 +125,13 @@ impl Request {
                 }
             }
         }
+        request.options = arguments.to_vec();
         request
+    }
+
+    fn input(&mut self, path: &str) {
+        self.has_input = true;
+        *if is_header(path) { &mut self.headers } else { &mut self.sources } = true;
     }
 
     /// Whether clang will link.
@@ -153,10 +169,7 @@ impl Request {
             "-fwhole-program-vtables" | "-fvirtual-function-elimination" => self.virtual_calls = true,
             _ if INSTRUMENTS.iter().any(|option| word.starts_with(option)) => self.instruments = true,
             _ if word.strip_prefix("-x").is_some_and(is_header_language) => self.headers = true,
-            _ if !word.starts_with('-') => {
-                self.has_input = true;
-                *if is_header(word) { &mut self.headers } else { &mut self.sources } = true;
-            }
+            _ if !word.starts_with('-') => self.input(word),
             _ => {}
         }
     }
@@ -232,6 +245,18 @@ mod tests {
     }
 
     #[test]
+    fn behind_two_hyphens_are_inputs() {
+        let read = request("-O2 -o a -- w.c b.h -c");
+        assert!(read.links() && read.level == Some(2));
+        assert_eq!(read.options, ["-O2", "-o", "a"]);
+        assert_eq!(read.inputs, ["--", "w.c", "b.h", "-c"]);
+        // A value, and one without inputs.
+        assert_eq!(request("-o -- a.c").inputs, [""; 0]);
+        assert!(!request("-c --").has_input);
+        assert_eq!(request("a.c --").inputs, ["--"]);
+    }
+
+    #[test]
     fn levels_and_debug_information() {
         assert_eq!(request("-O0 -O2 a.c").level, Some(2));
         assert_eq!(request("a.c").level, None);
@@ -275,6 +300,12 @@ mod tests {
         let read = Request::read(&[format!("@{}", outer.display()).into()]);
         assert!(read.has_input && read.stops_early);
         assert_eq!(read.level, Some(3));
+        std::fs::write(&inner, "-c -- 'a file.c'").unwrap();
+        let read = Request::read(&[format!("@{}", outer.display()).into()]);
+        assert_eq!(
+            (read.options, read.inputs),
+            (vec!["-O3".into(), "-c".into()], vec!["--".into(), "a file.c".into()])
+        );
         // A file that is its own content ends.
         std::fs::write(&inner, format!("@{}", inner.display())).unwrap();
         Request::read(&[format!("@{}", inner.display()).into()]);

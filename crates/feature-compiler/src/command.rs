@@ -1,4 +1,5 @@
-//! Our options beside the build's own. They come last, so that they win over the build's choice of linker and LTO.
+//! Our options beside the build's own. They come last (but before `--`), so that they win over the build's choice of linker
+//! and LTO.
 
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
@@ -20,10 +21,11 @@ pub(crate) fn compose(
     let scope = if request.instruments { Scope::File } else { settings.scope };
     let settings = &Settings { scope, ..settings.clone() };
     let mut command = Command::new(installation.compiler(language)?);
-    command.args(arguments);
     if !request.has_input || request.makes_text {
+        command.args(arguments);
         return Ok(command);
     }
+    command.args(&request.options);
     // Options of ours that a step has no use for are no reason to warn, nor to fail a trial of configure.
     command.arg("--start-no-unused-arguments");
     // Local variables and members are known by their debug information only.
@@ -38,6 +40,7 @@ pub(crate) fn compose(
         link_options(&mut command, &request, settings, installation)?;
     }
     command.arg("--end-no-unused-arguments");
+    command.args(&request.inputs);
     command.env(STAGE, if settings.scope == Scope::Program { "embed" } else { "mark" });
     Ok(command)
 }
@@ -70,7 +73,8 @@ fn link_options(
     if settings.sites == Sites::Trace {
         // The calls appear only after the linker has chosen its members of archives.
         command.args(["-Wl,-u,transect_region_begin", "-Wl,-u,transect_region_end", "-Wl,-u,transect_region_restore"]);
-        command.arg(installation.runtime()?);
+        // As an input it would be in the language that `-x` names.
+        command.arg("-Xlinker").arg(installation.runtime()?);
     }
     Ok(())
 }
@@ -119,6 +123,16 @@ mod tests {
         assert!(!has(&link, "libtransect_region.a"));
         let traced = Settings { sites: Sites::Trace, ..Settings::default() };
         assert!(has(&composed("a.o", &traced).unwrap(), "libtransect_region.a"));
+    }
+
+    #[test]
+    fn inputs_of_any_language_and_name() {
+        let traced = Settings { sites: Sites::Trace, ..Settings::default() };
+        let Ok(words) = composed("-x c -o a -", &traced) else { return };
+        let runtime = words.iter().position(|word| word.ends_with("libtransect_region.a")).unwrap();
+        assert_eq!(words[runtime - 1], "-Xlinker");
+        let words = composed("-o a -- b.c", &traced).unwrap();
+        assert!(words.ends_with(&["--end-no-unused-arguments".into(), "--".into(), "b.c".into()]), "{words:?}");
     }
 
     #[test]

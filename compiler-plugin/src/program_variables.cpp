@@ -46,16 +46,6 @@ std::string wholePath(const DIFile *file) {
   return std::string(path);
 }
 
-std::string qualifiedName(const DIScope *scope, StringRef name) {
-  std::string result = name.str();
-  for (; scope && !isa<DIFile>(scope) && !isa<DICompileUnit>(scope); scope = scope->getScope()) {
-    if (isa<DILexicalBlockBase>(scope) || scope->getName().empty())
-      continue;
-    result = scope->getName().str() + "::" + result;
-  }
-  return result;
-}
-
 const DISubprogram *functionOf(const DIScope *scope) {
   const auto *local = dyn_cast_or_null<DILocalScope>(scope);
   return local ? local->getSubprogram() : nullptr;
@@ -184,14 +174,6 @@ const DIType *plainType(const DIType *type) {
   return type;
 }
 
-const DICompositeType *structureOf(const DIType *type) {
-  const auto *composite = dyn_cast_or_null<DICompositeType>(plainType(type));
-  return composite && composite->getTag() != dwarf::DW_TAG_array_type &&
-                 composite->getTag() != dwarf::DW_TAG_enumeration_type
-             ? composite
-             : nullptr;
-}
-
 /// The scalars in a field that is a structure.
 void addParts(const DIType *type, uint64_t base, std::vector<ProgramVariable::Part> &parts) {
   const DICompositeType *structure = structureOf(type);
@@ -289,13 +271,7 @@ void addMembers(Module &module, std::vector<ProgramVariable> &found) {
     SmallVector<DIGlobalVariableExpression *, 1> described;
     global.getDebugInfo(described);
     for (DIGlobalVariableExpression *expression : described) {
-      const DIType *type = plainType(expression->getVariable()->getType());
-      while (const auto *array = dyn_cast_or_null<DICompositeType>(type)) {
-        if (array->getTag() != dwarf::DW_TAG_array_type)
-          break;
-        type = plainType(array->getBaseType());
-      }
-      const DICompositeType *structure = structureOf(type);
+      const DICompositeType *structure = structureOf(elementType(expression->getVariable()->getType()));
       if (!structure || !structure->getName().empty() || !members.typedefs[structure].empty())
         continue;
       members.holders[structure].variables.push_back(&global);
@@ -307,6 +283,43 @@ void addMembers(Module &module, std::vector<ProgramVariable> &found) {
 }
 
 }  // namespace
+
+std::string transect::qualifiedName(const DIScope *scope, StringRef name) {
+  std::string result = name.str();
+  for (; scope && !isa<DIFile>(scope) && !isa<DICompileUnit>(scope); scope = scope->getScope()) {
+    if (isa<DILexicalBlockBase>(scope) || scope->getName().empty())
+      continue;
+    result = scope->getName().str() + "::" + result;
+  }
+  return result;
+}
+
+const DICompositeType *transect::structureOf(const DIType *type) {
+  const auto *composite = dyn_cast_or_null<DICompositeType>(plainType(type));
+  return composite && composite->getTag() != dwarf::DW_TAG_array_type &&
+                 composite->getTag() != dwarf::DW_TAG_enumeration_type
+             ? composite
+             : nullptr;
+}
+
+const DIType *transect::elementType(const DIType *type) {
+  for (type = plainType(type); const auto *array = dyn_cast_or_null<DICompositeType>(type);
+       type = plainType(array->getBaseType()))
+    if (array->getTag() != dwarf::DW_TAG_array_type)
+      break;
+  return type;
+}
+
+bool transect::isHeader(StringRef path) {
+  const StringRef ending = sys::path::extension(path);
+  const StringRef sources[] = {".c", ".i", ".C", ".cc", ".cp", ".cpp", ".cxx", ".c++", ".ii", ".m", ".mm"};
+  return !is_contained(sources, ending);
+}
+
+std::string transect::declarationPlace(const DICompositeType &type) {
+  const std::string path = wholePath(type.getFile());
+  return (isHeader(path) ? sys::path::filename(path).str() : path) + ":" + std::to_string(type.getLine());
+}
 
 DenseMap<const Value *, const DICompositeType *> transect::pointersToStructures(Module &module) {
   DenseMap<const Value *, const DICompositeType *> result;

@@ -40,6 +40,21 @@ std::vector<ProgramVariable> programVariables(llvm::Module &module);
 /// Local variables that are pointers or references to structures, as the memory that holds the pointer.
 llvm::DenseMap<const llvm::Value *, const llvm::DICompositeType *> pointersToStructures(llvm::Module &module);
 
+/// The structure that a type is, without typedefs and qualifiers, or null.
+const llvm::DICompositeType *structureOf(const llvm::DIType *type);
+
+/// Without typedefs, qualifiers and arrays.
+const llvm::DIType *elementType(const llvm::DIType *type);
+
+/// A name with its namespaces and classes.
+std::string qualifiedName(const llvm::DIScope *scope, llvm::StringRef name);
+
+/// Where a structure is declared, to tell it from others of its name. Copies of one header are one place.
+std::string declarationPlace(const llvm::DICompositeType &type);
+
+/// Whether a file is no unit of its own.
+bool isHeader(llvm::StringRef path);
+
 /// Whether `path` ends in the components of `wanted` ("gzip.c", "src/xz/args.c").
 bool endsInPath(llvm::StringRef path, llvm::StringRef wanted);
 

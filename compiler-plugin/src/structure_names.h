@@ -1,11 +1,12 @@
 // Structure types as the source has them, through the link: it makes one type of all structures with the same fields,
-// under the name of the first.
+// under the name of the first. Structures of one tag, declared in several places, are several.
 #pragma once
 
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/PassManager.h"
 
+#include <string>
 #include <vector>
 
 namespace transect {
@@ -18,6 +19,15 @@ struct NameStructuresPass : llvm::PassInfoMixin<NameStructuresPass> {
 
 /// After the link: address computations and local variables have structures of their own names again.
 void restoreStructures(llvm::Module &module);
+
+/// A structure's name in the source: without `struct.`, and where it is declared, if another one has its tag (else empty).
+struct StructureName {
+  llvm::StringRef tag, place;
+};
+StructureName structureName(const llvm::StructType &type);
+
+/// A type's name as a source would say it: without anonymous namespaces.
+std::string writtenName(llvm::StringRef name);
 
 /// The type of a global variable in the source.
 llvm::Type *sourceType(const llvm::GlobalVariable &global);

@@ -15,28 +15,6 @@ bool mayBeUnion(const StructType &type) {
   return padding && padding->getElementType()->isIntegerTy(8);
 }
 
-/// What lies at a byte of a type: a scalar, or null where it may be anything.
-Type *scalarAt(Type *type, uint64_t place, const DataLayout &layout) {
-  while (true) {
-    if (auto *array = dyn_cast<ArrayType>(type)) {
-      type = array->getElementType();
-      const uint64_t size = layout.getTypeAllocSize(type);
-      if (size == 0)
-        return nullptr;
-      place %= size;
-    } else if (auto *structure = dyn_cast<StructType>(type)) {
-      const StructLayout *fields = layout.getStructLayout(structure);
-      if (mayBeUnion(*structure) || place >= static_cast<uint64_t>(fields->getSizeInBytes()))
-        return nullptr;
-      const unsigned element = fields->getElementContainingOffset(place);
-      place -= fields->getElementOffset(element);
-      type = structure->getElementType(element);
-    } else {
-      return type->isIntegerTy(8) ? nullptr : type;
-    }
-  }
-}
-
 /// Whether the fields of `seen`, which starts `place` bytes into `type`, are the same there up to byte `last`.
 bool agrees(Type *type, uint64_t place, Type *seen, uint64_t start, uint64_t last, const DataLayout &layout) {
   if (start > last)
@@ -60,6 +38,27 @@ bool agrees(Type *type, uint64_t place, Type *seen, uint64_t start, uint64_t las
 }
 
 }  // namespace
+
+Type *transect::scalarAt(Type *type, uint64_t place, const DataLayout &layout) {
+  while (true) {
+    if (auto *array = dyn_cast<ArrayType>(type)) {
+      type = array->getElementType();
+      const uint64_t size = layout.getTypeAllocSize(type);
+      if (size == 0)
+        return nullptr;
+      place %= size;
+    } else if (auto *structure = dyn_cast<StructType>(type)) {
+      const StructLayout *fields = layout.getStructLayout(structure);
+      if (mayBeUnion(*structure) || place >= static_cast<uint64_t>(fields->getSizeInBytes()))
+        return nullptr;
+      const unsigned element = fields->getElementContainingOffset(place);
+      place -= fields->getElementOffset(element);
+      type = structure->getElementType(element);
+    } else {
+      return type->isIntegerTy(8) ? nullptr : type;
+    }
+  }
+}
 
 bool transect::mayBeSeenAs(Type *type, uint64_t place, StructType *seen, uint64_t field, const DataLayout &layout) {
   Type *around = type;

@@ -6,6 +6,9 @@
 
 namespace transect {
 
+/// What lies at a byte of a type: a scalar, or null where it may be anything.
+llvm::Type *scalarAt(llvm::Type *type, uint64_t place, const llvm::DataLayout &layout);
+
 /// Whether the field at byte `field` of `seen` may be reached `place` bytes into an object of type `type`: `seen` lies
 /// there, or the two agree in every field so far (as structures with a common head do), or what lies there is a union
 /// or bytes, which may be anything.

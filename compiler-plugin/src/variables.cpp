@@ -1,6 +1,7 @@
 #include "variables.h"
 
 #include "program_variables.h"
+#include "structure_match.h"
 #include "structure_names.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -38,15 +39,6 @@ Type *withoutArrays(Type *type) {
   while (auto *array = dyn_cast<ArrayType>(type))
     type = array->getElementType();
   return type;
-}
-
-/// A type's name as a source would say it.
-std::string withoutAnonymousNamespaces(StringRef name) {
-  constexpr StringLiteral scope = "(anonymous namespace)::";
-  std::string written = name.str();
-  for (size_t at; (at = written.find(scope.data())) != std::string::npos;)
-    written.erase(at, scope.size());
-  return written;
 }
 
 class Resolver {
@@ -94,11 +86,6 @@ private:
     result.variables.push_back({place.feature, name, ""});
   }
 
-  /// A template's instances have one name in the code and their own ones in the debug information.
-  bool hasSizeOf(StructType &type, const DICompositeType &described) const {
-    return module.getDataLayout().getTypeAllocSizeInBits(&type) == described.getSizeInBits();
-  }
-
   void seed(unsigned feature, const ProgramVariable &variable, StructType &type) {
     auto add = [&](uint64_t place, unsigned bits) {
       found.members.push_back({&type, place / 8, bits ? static_cast<unsigned>(place % 8) : 0, bits, feature, variable.type});
@@ -116,33 +103,11 @@ private:
         seed(feature, variable, *type);
         any = true;
       }
-    for (StructType *type : structures) {
-      if (!type->hasName() || type->isOpaque())
-        continue;
-      StringRef name = type->getName();
-      if (!name.consume_front("struct.") && !name.consume_front("class.") && !name.consume_front("union."))
-        continue;
-      const std::string written = withoutAnonymousNamespaces(name);
-      auto isIt = [&](StringRef name) {
-        return any_of(variable.tags, [&](StringRef tag) {
-          return name == tag || (name == tag.split('<').first && hasSizeOf(*type, *variable.type));
-        });
-      };
-      // The linker numbers types of one name; the suffix `.base` is a class without its tail padding.
-      StringRef bare = written;
-      while (true) {
-        if (isIt(bare))
-          break;
-        auto [head, tail] = bare.rsplit('.');
-        if (tail.empty() || (tail != "base" && !all_of(tail, isDigit)))
-          break;
-        bare = head;
+    for (StructType *type : structures)
+      if (isStructureOf(*type, variable, module.getDataLayout())) {
+        seed(feature, variable, *type);
+        any = true;
       }
-      if (!isIt(bare))
-        continue;
-      seed(feature, variable, *type);
-      any = true;
-    }
     return any;
   }
 
@@ -232,7 +197,7 @@ private:
   }
 
   void resolveMember(const VariablePlace &place) {
-    std::string name = place.tag + "::" + place.name;
+    const std::string bare = place.tag + "::" + place.name, name = (place.file.empty() ? "" : place.file + ":") + bare;
     Candidates members, globals;
     bool typeKnown = false;
     for (const ProgramVariable &variable : variables) {
@@ -243,22 +208,35 @@ private:
         typeKnown |= tagged;
         if (tagged && variable.name == place.name)
           members.push_back(&variable);
-      } else if (variable.function.empty() && hasQualifiedName(variable.qualified, name)) {
+      } else if (variable.function.empty() && hasQualifiedName(variable.qualified, bare)) {
         globals.push_back(&variable);
       }
     }
     Candidates &candidates = members.empty() ? globals : members;
+    if (!candidates.empty() && !place.file.empty()) {
+      knownIn(place.file, candidates);
+      if (candidates.empty())
+        return lose(place, name, "no field of this name is declared in this file or a header, but there is one elsewhere");
+    }
     if (candidates.empty())
       return lose(place, name,
                   typeKnown ? "the type has no such field" : "no structure type or typedef of this name is used");
     if (second(candidates))
-      return ambiguous(place, name, candidates, "name the type with its namespace");
+      return ambiguous(place, name, candidates, "name the type with its namespace, or the file (\"file.c:Tag::field\")");
     take(place, name, *candidates.front());
     for (const ProgramVariable *variable : candidates)
       if (variable->kind == ProgramVariable::Kind::Member)
         takeMember(place.feature, *variable);
       else
         takeMore(place, *variable);
+  }
+
+  /// Leaves those that a file declares, or else those of headers: it may include them, but no other source.
+  static void knownIn(const std::string &file, Candidates &candidates) {
+    auto isIn = [&](const ProgramVariable *variable) { return endsInPath(variable->path, file); };
+    const bool any = any_of(candidates, isIn);
+    erase_if(candidates,
+             [&](const ProgramVariable *variable) { return any ? !isIn(variable) : !isHeader(variable->path); });
   }
 
   void resolveLocation(const VariablePlace &place) {

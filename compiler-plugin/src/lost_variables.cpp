@@ -1,5 +1,7 @@
 #include "lost_variables.h"
 
+#include "program_variables.h"
+
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/IR/DebugInfoMetadata.h"
@@ -43,7 +45,7 @@ void warnOfLostVariables(const Module &module, const RegionSet &set, raw_ostream
   SmallVector<const VariableOutcome *> lost;
   for (const VariableOutcome &variable : set.variables) {
     StringRef file = StringRef(variable.variable).split(':').first;
-    const bool isMember = !file.contains('.');
+    const bool isMember = !file.contains('.') || (isHeader(file) && StringRef(variable.variable).contains("::"));
     const bool hasFile = files.contains(sys::path::filename(file));
     isItsProgram |= hasFile;
     if (!variable.lost.empty() && (isMember || hasFile))

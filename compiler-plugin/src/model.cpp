@@ -67,10 +67,12 @@ std::optional<FeatureModel> parse(StringRef text, const std::string &path, std::
       place.file = field[2];
       place.function = field[3];
       place.name = field[4];
-    } else if (field[0] == "member" && field.size() == 4) {
+    } else if (field[0] == "member" && (field.size() == 4 || field.size() == 5)) {
       place.kind = VariablePlace::Kind::Member;
       place.tag = field[2];
       place.name = field[3];
+      if (field.size() == 5)
+        place.file = field[4];
     } else if (field[0] == "location" && field.size() == 8 && number(field[3], place.line) &&
                number(field[4], place.column) && number(field[5], place.endLine) && number(field[6], place.endColumn)) {
       place.kind = VariablePlace::Kind::Location;

@@ -5,7 +5,7 @@
 //   transect-feature-model <TAB> 1 <TAB> HASH            first line; HASH is 16 hexadecimal digits over the model
 //   feature  <TAB> NAME                                    in the model's order; its number is its place
 //   variable <TAB> NUMBER <TAB> FILE <TAB> FUNCTION or empty <TAB> VARIABLE
-//   member   <TAB> NUMBER <TAB> TAG <TAB> FIELD
+//   member   <TAB> NUMBER <TAB> TAG <TAB> FIELD, and <TAB> FILE if it is one's own
 //   location <TAB> NUMBER <TAB> PATH <TAB> LINE <TAB> COLUMN <TAB> END LINE <TAB> END COLUMN <TAB> Class::member or
 //   empty
 //
@@ -23,7 +23,7 @@ namespace transect {
 struct VariablePlace {
   enum class Kind { Variable, Member, Location } kind;
   unsigned feature;
-  std::string file;      ///< Variable, Location: source file, compared by path suffix.
+  std::string file;      ///< Source file, compared by path suffix; Member: that knows the structure, empty for any.
   std::string function;  ///< Variable: function of a local variable or parameter; empty for any.
   std::string name;      ///< Variable: its name; Member: the field; Location: `Class::member` or empty.
   std::string tag;       ///< Member: struct tag or typedef.

@@ -32,7 +32,11 @@ impl FeatureModel {
                     Place::Variable { file, function, variable } => {
                         record(&mut out, &["variable", &number, file, function, variable]);
                     }
-                    Place::Member { tag, field } => record(&mut out, &["member", &number, tag, field]),
+                    // Without a file as ever: the hash of a model says whether a build is of it.
+                    Place::Member { file, tag, field } if file.is_empty() => {
+                        record(&mut out, &["member", &number, tag, field]);
+                    }
+                    Place::Member { file, tag, field } => record(&mut out, &["member", &number, tag, field, file]),
                     Place::Location { path, range, member, .. } => {
                         let SourceRange { line, column, end_line, end_column } = range;
                         let [line, column, end_line, end_column] =

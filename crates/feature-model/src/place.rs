@@ -25,6 +25,8 @@ pub enum Place {
     },
     /// A member of a structure or class by name.
     Member {
+        /// Source file that declares the structure, or includes the header that does, compared by path suffix; empty: any.
+        file: String,
         /// Tag or typedef.
         tag: String,
         /// The member.

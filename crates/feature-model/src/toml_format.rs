@@ -166,7 +166,7 @@ fn places(
     }
     for member in members {
         let member = placed(member, text);
-        places.push(variable_form::member(&member.text).map_err(|problem| ModelError::at(member.at, problem))?);
+        places.push(variable_form::member(&member.text, file).map_err(|problem| ModelError::at(member.at, problem))?);
     }
     Ok(places)
 }

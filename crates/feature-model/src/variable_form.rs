@@ -3,7 +3,7 @@
 use crate::{Place, Problem};
 
 const VARIABLE_FORMS: &str = "write \"file.c:variable\" or \"file.c:function:variable\"";
-const MEMBER_FORMS: &str = "write \"Tag::field\", with a structure's tag or a typedef";
+const MEMBER_FORMS: &str = "write \"Tag::field\" or \"file.c:Tag::field\", with a structure's tag or a typedef";
 
 /// `file.c:variable`, `file.c:function:variable`; if the feature names its `file`, also `variable` and
 /// `function:variable`. C++ names keep their `::`.
@@ -13,7 +13,6 @@ pub(crate) fn variable(text: &str, file: Option<&str>) -> Result<Place, Problem>
     if parts.iter().any(|part| part.is_empty()) {
         return Err(wrong());
     }
-    let is_file = |part: &str| part.contains(['.', '/']);
     let (file, function, variable) = match (parts.as_slice(), file) {
         ([variable], Some(file)) => (file, "", *variable),
         ([first, variable], Some(file)) if !is_file(first) => (file, *first, *variable),
@@ -24,14 +23,25 @@ pub(crate) fn variable(text: &str, file: Option<&str>) -> Result<Place, Problem>
     Ok(Place::Variable { file: file.into(), function: function.into(), variable: variable.into() })
 }
 
-/// `Tag::field`; the tag may have namespaces.
-pub(crate) fn member(text: &str) -> Result<Place, Problem> {
-    match text.trim().rsplit_once("::") {
-        Some((tag, field)) if !tag.is_empty() && !field.is_empty() && !field.contains(':') => {
-            Ok(Place::Member { tag: tag.into(), field: field.into() })
+/// `Tag::field`, `file.c:Tag::field`; the tag may have namespaces. Without a file of its own it is of the feature's.
+pub(crate) fn member(text: &str, file: Option<&str>) -> Result<Place, Problem> {
+    let wrong = || Problem::Place { found: text.into(), expected: MEMBER_FORMS };
+    let parts: Vec<&str> = split(text).into_iter().map(str::trim).collect();
+    let (file, name) = match parts.as_slice() {
+        [name] => (file.unwrap_or_default(), *name),
+        [file, name] if is_file(file) => (*file, *name),
+        _ => return Err(wrong()),
+    };
+    match name.rsplit_once("::") {
+        Some((tag, field)) if !tag.is_empty() && !field.is_empty() => {
+            Ok(Place::Member { file: file.into(), tag: tag.into(), field: field.into() })
         }
-        _ => Err(Problem::Place { found: text.into(), expected: MEMBER_FORMS }),
+        _ => Err(wrong()),
     }
+}
+
+fn is_file(part: &str) -> bool {
+    part.contains(['.', '/'])
 }
 
 /// Splits at colons that do not come in pairs.

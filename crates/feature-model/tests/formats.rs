@@ -34,7 +34,7 @@ name = "gz"
 parent = "format"
 group = "format"
 option = "--format=gz"
-members = ["ns::Options::format"]
+members = ["ns::Options::format", "pack.h:ns::Options::level"]
 default = true
 [[feature]]
 name = "xz"
@@ -47,6 +47,7 @@ implies = ["verify | fast"]
 name = "verify"
 file = "check.c"
 vars = ["verify", "main:verify", "other.c:verify"]
+members = ["state::on", "other.c:state::on"]
 option = "--verify 'a b'"
 [[feature]]
 name = "fast"
@@ -83,8 +84,10 @@ values = [42, 1, 42]
     assert_eq!(head, format!("transect-feature-model\t1\t{}", model.hash()));
     let expected = "feature\tlevel\nfeature\tformat\nfeature\tgz\nfeature\txz\nfeature\tverify\nfeature\tfast\n\
         feature\twindow\nfeature\tseed\nvariable\t0\tpack.c\t\tlevel\nmember\t2\tns::Options\tformat\n\
+        member\t2\tns::Options\tlevel\tpack.h\n\
         variable\t3\tsrc/pack.cc\tns::Packer::run\tformat\nvariable\t4\tcheck.c\t\tverify\n\
-        variable\t4\tcheck.c\tmain\tverify\nvariable\t4\tother.c\t\tverify\n";
+        variable\t4\tcheck.c\tmain\tverify\nvariable\t4\tother.c\t\tverify\n\
+        member\t4\tstate\ton\tcheck.c\nmember\t4\tstate\ton\tother.c\n";
     assert_eq!(records, expected);
 }
 

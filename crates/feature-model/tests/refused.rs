@@ -12,7 +12,7 @@ fn at(error: &ModelError) -> (u32, u32) {
 
 #[test]
 fn toml_models() {
-    let cases: [(&str, (u32, u32), &str); 19] = [
+    let cases: [(&str, (u32, u32), &str); 20] = [
         ("[[feature]]\nname = \"A\"\n[[feature]]\nname = \"A\"\n", (4, 8), "defined twice, first in line 2"),
         ("[[feature]]\nname = \"A\"\nparent = \"b\"\n", (3, 10), "the parent of `A` names `b`"),
         ("[[feature]]\nname = \"A\"\nimplies = [\"a\"]\n", (3, 12), "is `A` meant?"),
@@ -22,6 +22,7 @@ fn toml_models() {
         ("[[feature]]\nname = \"A\"\nvars = [\"a.c:\"]\n", (3, 9), "file.c:function:variable"),
         ("[[feature]]\nname = \"A\"\nvars = [\"a.c:f:v:w\"]\n", (3, 9), "file.c:function:variable"),
         ("[[feature]]\nname = \"A\"\nmembers = [\"field\"]\n", (3, 12), "Tag::field"),
+        ("[[feature]]\nname = \"A\"\nmembers = [\"tag:a::field\"]\n", (3, 12), "file.c:Tag::field"),
         ("[[feature]]\nname = \"A\"\nvariables = [\"x\"]\n", (3, 1), "unknown field `variables`"),
         ("[[feature]]\nname = \"A\"\nmin = 1\n", (2, 8), "only one of `min` and `max`"),
         ("[[feature]]\nname = \"A\"\nmin = 2\nmax = 1\n", (2, 8), "no possible value"),

@@ -47,7 +47,7 @@ def model(sources, folder):
     for source in sources:
         for kind, feature, first, second, third in MODEL.findall(source.read_text()):
             if kind == "member":
-                places.append((feature, f"member\t%d\t{first}\t{second}"))
+                places.append((feature, f"member\t%d\t{first}\t{second}" + (f"\t{third}" if third else "")))
             else:
                 function, _, name = ("", "", third) if third else second.partition(":")
                 places.append((feature, f"variable\t%d\t{first}\t{function}\t{name}"))

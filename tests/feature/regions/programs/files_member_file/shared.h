@@ -1,0 +1,3 @@
+struct shared {
+  int slow, fast;
+};

@@ -18,7 +18,7 @@ impl Step {
     pub fn next(self, x: f64) -> f64 {
         match self {
             Self::Add(c) => x + c,
-            Self::Multiply(c) => x * c,
+            Self::Multiply(c) => decimal(x * c, x * c),
             Self::Power(c) => x.powf(c),
             Self::Exponential(c) => c.powf(x),
         }
@@ -95,7 +95,7 @@ impl Domain {
                 place += 1;
                 // Not summed up, so that 0.1 ten times is 1.
                 let next = match step {
-                    Step::Add(c) => min + c * place as f64,
+                    Step::Add(c) => nth(*min, *c, place as f64),
                     other => other.next(value),
                 };
                 current = (next > value && next <= *max).then_some(next);
@@ -131,9 +131,11 @@ impl Domain {
         match self {
             Self::Values(values) => places(values.len()).map(|place| values[place]).collect(),
             Self::Range { min, max, step: Step::Add(c) } => {
-                let last = ((max - min) / c).floor();
+                let steps = ((max - min) / c).floor();
+                // 0.3 / 0.1 is less than 3.
+                let last = if nth(*min, *c, steps + 1.0) <= *max { steps + 1.0 } else { steps };
                 let part = |i: usize| if count < 2 { 0.0 } else { (last * i as f64 / (count - 1) as f64).floor() };
-                (0..count).map(|i| (min + c * part(i)).min(*max)).collect()
+                (0..count).map(|i| nth(*min, *c, part(i)).min(*max)).collect()
             }
             Self::Range { .. } => {
                 let all: Vec<f64> = self.iter().take(WALK_LIMIT).collect();
@@ -160,6 +162,24 @@ impl Domain {
         }
         Ok(Self::Range { min, max, step })
     }
+}
+
+/// The value after so many steps `x + c`.
+fn nth(min: f64, c: f64, steps: f64) -> f64 {
+    let way = c * steps;
+    decimal(min + way, min.abs().max(way.abs()))
+}
+
+/// A fraction as models write it: 0.3, not 0.30000000000000004. Digits that numbers of this `scale` can't have are rounding.
+fn decimal(value: f64, scale: f64) -> f64 {
+    /// Decimal digits that any number keeps.
+    const DIGITS: f64 = 15.0;
+    let digits = DIGITS - 1.0 - scale.abs().log10().floor();
+    if value.fract() == 0.0 || !(0.0..=60.0).contains(&digits) {
+        return value;
+    }
+    // Without the sign of a zero.
+    format!("{value:.*}", digits as usize).parse().map_or(value, |rounded: f64| rounded + 0.0)
 }
 
 /// Whether a step is only lost in rounding: `x + 1` at 9e18.

@@ -98,6 +98,13 @@ pub(crate) fn content(node: Node<'_, '_>) -> Placed {
     Placed { text: text.trim().to_owned(), at: position(node) }
 }
 
+/// The text in an element as it is, unless that is nothing but spaces, or laid out in lines.
+pub(crate) fn exact_content(node: Node<'_, '_>) -> String {
+    let text: String = node.children().filter(Node::is_text).filter_map(|child| child.text()).collect();
+    let trimmed = text.trim();
+    if trimmed.is_empty() || text.contains('\n') { trimmed.to_owned() } else { text }
+}
+
 pub(crate) fn unexpected(node: Node<'_, '_>, expected: &str) -> ModelError {
     let inside = node.parent_element().map_or("the document", |parent| parent.tag_name().name());
     let problem =

@@ -3,7 +3,7 @@
 use roxmltree::Node;
 
 use crate::draft::{DefaultDraft, FeatureDraft, Placed};
-use crate::xml_format::{content, position, unexpected};
+use crate::xml_format::{content, exact_content, position, unexpected};
 use crate::{Domain, ModelError, OptionText, Place, Problem, SourceRange, Step};
 
 /// Texts of one option before they are put together.
@@ -42,8 +42,9 @@ pub(crate) fn read(node: Node<'_, '_>, numeric: bool) -> Result<FeatureDraft, Mo
         match part.tag_name().name() {
             "name" => {}
             "outputString" => texts.output = text.text,
-            "prefix" | "preFix" => texts.prefix = text.text,
-            "postfix" | "postFix" => texts.postfix = text.text,
+            // `--level ` has its value in the next word.
+            "prefix" | "preFix" => texts.prefix = exact_content(part),
+            "postfix" | "postFix" => texts.postfix = exact_content(part),
             "parent" => draft.parent = Some(text).filter(|parent| !parent.text.is_empty()),
             "children" => draft.children = lists(part)?.concat(),
             "impliedOptions" => draft.implies = lists(part)?,

@@ -172,3 +172,47 @@ fn large_ranges_are_not_walked() {
     assert_eq!((spread[0], spread.len(), spread[2]), (1.0, 3, 9_223_372_036_854_775_807.0));
     assert!(domain.contains(7.0) && !domain.contains(7.5));
 }
+
+#[test]
+fn fractional_steps_are_decimal() {
+    let domain = |min: &str, max: &str, step: &str| {
+        let text = format!("[[feature]]\nname = \"n\"\nmin = {min}\nmax = {max}\nstep = \"{step}\"\noption = \"-n\"\n");
+        let model = toml(&text);
+        let domain = model.features[0].domain().expect("a number").clone();
+        let texts = domain.iter().map(|value| model.features[0].option.arguments(Some(value)).concat());
+        (texts.collect::<Vec<_>>().join(" "), domain)
+    };
+    let (texts, tenths) = domain("0.0", "0.3", "x + 0.1");
+    assert_eq!(texts, "-n0 -n0.1 -n0.2 -n0.3");
+    assert_eq!(tenths.spread(3), [0.0, 0.1, 0.3]);
+    assert_eq!(tenths.spread(10), [0.0, 0.1, 0.2, 0.3]);
+    assert!(tenths.contains(0.3) && !tenths.contains(0.25));
+    assert_eq!(domain("-0.3", "0.3", "x + 0.1").0, "-n-0.3 -n-0.2 -n-0.1 -n0 -n0.1 -n0.2 -n0.3");
+    assert_eq!(domain("1.0", "1.4", "x * 1.1").0, "-n1 -n1.1 -n1.21 -n1.331");
+    assert_eq!(domain("1e-9", "3e-9", "x + 1e-9").0, "-n0.000000001 -n0.000000002 -n0.000000003");
+    // Large numbers are exact without.
+    assert_eq!(
+        domain("9007199254740989", "9007199254740991", "x + 1").0.rsplit_once('n').unwrap().1,
+        "9007199254740991"
+    );
+}
+
+#[test]
+fn blanks_in_texts_of_xml_options_separate_words() {
+    let option = |name: &str, rest: &str| {
+        format!("<configurationOption><name>{name}</name>{rest}<optional>True</optional></configurationOption>")
+    };
+    let range = "<minValue>1</minValue><maxValue>3</maxValue>";
+    let numeric = [
+        option("word", &format!("<prefix>--level </prefix><postfix>k -v</postfix>{range}")),
+        option("lines", &format!("<prefix>\n  --level\n </prefix>{range}")),
+        option("blank", &format!("<outputString>--size</outputString><prefix> </prefix><postfix></postfix>{range}")),
+    ];
+    let binary = option("on", "<prefix>--mode </prefix><outputString>fast</outputString>");
+    let model = xml(&binary, &numeric.concat(), "");
+    let arguments = |name: &str| model.features[model.find(name).expect("it is there")].option.arguments(Some(2.0));
+    assert_eq!(arguments("word"), ["--level", "2k", "-v"]);
+    assert_eq!(arguments("lines"), ["--level2"]);
+    assert_eq!(arguments("blank"), ["--size", "2"]);
+    assert_eq!(arguments("on"), ["--mode", "fast"]);
+}

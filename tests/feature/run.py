@@ -20,6 +20,7 @@ import chosen  # noqa: E402
 import emission  # noqa: E402
 import recorded  # noqa: E402
 import watched  # noqa: E402
+import wrapped  # noqa: E402
 
 
 class Results:
@@ -89,6 +90,7 @@ def main():
         budget.run(build, results)
         watched.run(build, results)
         calls.run(build, results)
+        wrapped.run(build, results)
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)

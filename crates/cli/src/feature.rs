@@ -27,6 +27,7 @@ fn settings(recording: &Recording) -> Result<FeatureSettings, Failure> {
     };
     Ok(FeatureSettings {
         target,
+        program: arguments.feature_program.clone(),
         method: arguments.feature_method.wanted(),
         features: arguments.feature.clone(),
         regions: arguments.region.clone(),

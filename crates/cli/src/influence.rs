@@ -14,6 +14,8 @@ use transect_influence::{
 };
 use transect_report::terminal::escape;
 
+use regions::{Recorder, Subject};
+
 use crate::arguments::{InfluenceArguments, InfluenceFormat, SamplingChoice};
 use crate::failure::Failure;
 use crate::output::{self, Stream};
@@ -59,9 +61,9 @@ pub fn influence(arguments: &InfluenceArguments) -> Result<u8, Failure> {
         let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         std::fs::metadata(folder).map_err(|source| Failure::Write { place: path.display().to_string(), source })?;
     }
-    let (method, mut notes) = regions::method(arguments.method, &command, &model);
+    let (subject, mut notes) = regions::subject(arguments.method, &command, &model);
     notes.extend(planned(&plan));
-    let mut influence = measure(arguments, &model, &plan, &command, method)?;
+    let mut influence = measure(arguments, &model, &plan, &command, subject)?;
     influence.complete = plan.complete;
     influence.notes.splice(0..0, notes);
     let rendered = match arguments.format {
@@ -111,12 +113,12 @@ fn measure(
     model: &FeatureModel,
     plan: &Plan,
     command: &CommandTemplate,
-    method: Method,
+    subject: Subject,
 ) -> Result<Influence, Failure> {
     let run = QuietRun { success: arguments.success.clone(), input: arguments.stdin.clone() };
-    let measure: Box<dyn Measure> = match method {
-        Method::Wall => Box::new(WallClock(run)),
-        Method::Regions => Box::new(regions::Recorder::new(run)?),
+    let (method, measure): (_, Box<dyn Measure>) = match subject {
+        Subject::Whole => (Method::Wall, Box::new(WallClock(run))),
+        Subject::Regions(of) => (Method::Regions, Box::new(Recorder::new(run, of)?)),
     };
     let mut measure = Prepared { before: arguments.before.clone(), measure };
     let settings = CampaignSettings {

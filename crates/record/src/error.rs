@@ -123,7 +123,8 @@ pub enum RecordError {
     Region(#[from] transect_feature_region::RegionError),
     /// The program that is launched has no regions; it may start one that has.
     #[error(
-        "{0}; a command that starts such a program (env, timeout, a test) is recorded with --feature-method probe or sample"
+        "{0}; a command that starts such a program (env, timeout, a test) is recorded with \
+         --feature-program FILE, or --feature-method probe or sample"
     )]
     UnmarkedCommand(transect_feature_region::RegionError),
     /// No object of the program has feature regions.

@@ -24,6 +24,9 @@ pub struct FeatureArguments {
     /// of the kernel, or by stack samples; auto: trace where it is compiled in, else probe
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     pub feature_method: FeatureMethod,
+    /// The program with regions, where COMMAND is another one that starts it (env, timeout, sh -c)
+    #[arg(long, value_name = "FILE", conflicts_with = "pid")]
+    pub feature_program: Option<PathBuf>,
     /// Only regions that depend on these features (comma-separated)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub feature: Vec<String>,

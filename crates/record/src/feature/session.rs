@@ -38,7 +38,7 @@ pub fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError>
     match &settings.target {
         FeatureTarget::Launch { command, follow } => {
             let program = command.first().ok_or(RecordError::NoCommand)?;
-            match suitable(find_program(program), settings, true)? {
+            match suitable(settings.program.clone().or_else(|| find_program(program)), settings, true)? {
                 RegionMethod::Usdt => usdt::launch(settings, command, *follow),
                 RegionMethod::Sample => sampling::record(settings),
                 RegionMethod::Trace => traced(settings, command, *follow),
@@ -61,7 +61,7 @@ pub fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError>
 /// If it has no regions, or not those that are wanted.
 pub(super) fn written_by_program(settings: &FeatureSettings, command: &[OsString]) -> Result<bool, RecordError> {
     let program = command.first().ok_or(RecordError::NoCommand)?;
-    let path = find_program(program);
+    let path = settings.program.clone().or_else(|| find_program(program));
     let mode = site_mode(path.clone(), settings)?;
     let method = match settings.method {
         Some(method) => method,

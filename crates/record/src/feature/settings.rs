@@ -38,6 +38,8 @@ pub enum Overflow {
 pub struct FeatureSettings {
     /// The program or process.
     pub target: FeatureTarget,
+    /// The program with regions, where the command is another one that starts it; `None`: the command's own.
+    pub program: Option<PathBuf>,
     /// How regions are observed; `None`: compiled-in events if the program has some and is launched, else probes.
     pub method: Option<RegionMethod>,
     /// Only sites of regions whose decision depends on one of these features are on; empty: of all.

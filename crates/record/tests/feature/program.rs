@@ -62,6 +62,7 @@ pub fn build_with(compiler: &str, source: &str, traces: bool, flags: &[&str]) ->
 pub fn settings(target: FeatureTarget, method: RegionMethod) -> FeatureSettings {
     FeatureSettings {
         target,
+        program: None,
         method: Some(method),
         features: Vec::new(),
         regions: Vec::new(),

@@ -22,7 +22,8 @@ mod thread_times;
 mod translation;
 
 pub use beside::{BesideSamples, SampledBeside, SeenBeside};
-pub use estimate::{DEVIATIONS, Weights, row};
+pub use estimate::{DEVIATIONS, row};
+pub use gathered::StackSamples;
 pub(super) use own_samples::threads_of;
 use transect_bpf_collect::privilege::Privileges;
 

@@ -9,7 +9,7 @@ use transect_profile_model::{
 };
 
 use super::reader::Collected;
-use super::sampling::{DEVIATIONS, SampledBeside, SeenBeside, Weights, row};
+use super::sampling::{DEVIATIONS, SampledBeside, SeenBeside, StackSamples, row};
 use crate::clock::Clock;
 
 /// What samples told.
@@ -55,12 +55,12 @@ pub(super) fn divide(
         let Some(root) = same.min_by_key(started).map(|at| roots[at]) else { continue };
         let mut moved: Vec<(RegionNodeId, Vec<RegionId>, &SeenBeside)> = Vec::new();
         for seen in &thread.seen {
-            told.samples += seen.samples.count;
+            told.samples += seen.samples.on.count;
             let stack = seen.regions.as_ref().and_then(|stack| {
                 stack.iter().map(|region| numbers.get(*region as usize).copied().flatten()).collect::<Option<Vec<_>>>()
             });
             let Some(mut stack) = stack else {
-                told.untold += seen.samples.count;
+                told.untold += seen.samples.on.count;
                 continue;
             };
             let off = &silent[..seen.silent.min(silent.len())];
@@ -72,7 +72,7 @@ pub(super) fn divide(
             stack.retain(|region| tree.feature.regions[*region as usize].method.is_some());
             let around = stack.iter().copied().filter(|region| by_events(*region));
             let Some(from) = tree.find(root, around) else { continue };
-            tree.feature.nodes[from as usize].samples += seen.samples.count as i64;
+            tree.feature.nodes[from as usize].samples += seen.samples.on.count as i64;
             if !stack.iter().all(|region| by_events(*region)) {
                 moved.push((from, stack, seen));
             }
@@ -130,50 +130,63 @@ impl<'a> Tree<'a> {
 
     /// Moves times of a thread from rows to stacks.
     fn divide(&mut self, root: RegionNodeId, moved: &[(RegionNodeId, Vec<RegionId>, &SeenBeside)]) {
-        let mut ways: HashMap<(RegionNodeId, RegionNodeId), Weights> = HashMap::new();
-        let mut whole: HashMap<RegionNodeId, Weights> = HashMap::new();
+        let mut ways: HashMap<(RegionNodeId, RegionNodeId), StackSamples> = HashMap::new();
+        let mut whole: HashMap<RegionNodeId, StackSamples> = HashMap::new();
         for (from, stack, seen) in moved {
             let to = self.make(root, stack);
             ways.entry((*from, to)).or_default().add(&seen.samples);
             whole.entry(*from).or_default().add(&seen.samples);
         }
-        // Samples that stand for more than there is share what there is.
-        let there: HashMap<RegionNodeId, f64> = whole
-            .keys()
-            .map(|&from| {
-                let node = &self.feature.nodes[from as usize];
-                let there = node.cpu_ns.unwrap_or(node.exclusive_ns).clamp(0, node.exclusive_ns.max(0));
-                (from, there as f64)
-            })
-            .collect();
-        let scale = |from: RegionNodeId| (there[&from] / whole[&from].sum.max(1.0)).min(1.0);
-        // Half of the interval: of a known whole, of which little is left uncertain where nearly all is this.
-        let spread = |from: RegionNodeId, part: &Weights| {
-            let rest = (1.0 - part.sum * scale(from) / there[&from].max(1.0)).max(0.0);
-            let one = part.sum / part.count.max(1) as f64;
-            (scale(from) * (DEVIATIONS * (part.squares * rest).sqrt()).max(one)) as i64
-        };
+        let rates: HashMap<RegionNodeId, Rates> =
+            whole.iter().map(|(&from, whole)| (from, Rates::of(&self.feature.nodes[from as usize], whole))).collect();
         for (&(from, to), part) in &ways {
-            let ns = (part.sum * scale(from)) as i64;
-            let spread = spread(from, part);
+            let rates = &rates[&from];
+            let (ns, on) = ((part.all.sum * rates.all) as i64, (part.on.sum * rates.on) as i64);
+            let (spread, count) = (rates.spread(part), part.on.count as i64);
             let node = &mut self.feature.nodes[from as usize];
             node.exclusive_ns -= ns;
-            node.cpu_ns = node.cpu_ns.map(|cpu| cpu - ns);
-            node.samples -= part.count as i64;
+            node.cpu_ns = node.cpu_ns.map(|cpu| cpu - on);
+            node.samples -= count;
             let node = &mut self.feature.nodes[to as usize];
             node.method = RegionMethod::Sample;
             node.exclusive_ns += ns;
             node.exclusive_ns_low += (ns - spread).max(0);
             node.exclusive_ns_high += ns + spread;
-            node.cpu_ns = node.cpu_ns.map(|cpu| cpu + ns);
-            node.samples += part.count as i64;
+            node.cpu_ns = node.cpu_ns.map(|cpu| cpu + on);
+            node.samples += count;
         }
         for (&from, part) in &whole {
-            let spread = spread(from, part);
+            let spread = rates[&from].spread(part);
             let node = &mut self.feature.nodes[from as usize];
             node.exclusive_ns_low = (node.exclusive_ns - spread).max(0);
             node.exclusive_ns_high = node.exclusive_ns + spread;
         }
+    }
+}
+
+/// A row's time by what samples of it say: those that stand for more than there is share what there is.
+struct Rates {
+    /// The row's time on a processor, ns.
+    there: f64,
+    /// Of time on a processor.
+    on: f64,
+    /// Of that and preempted time.
+    all: f64,
+}
+
+impl Rates {
+    fn of(node: &RegionNode, whole: &StackSamples) -> Self {
+        let elapsed = node.exclusive_ns.max(0) as f64;
+        let there = node.cpu_ns.map_or(elapsed, |cpu| (cpu as f64).clamp(0.0, elapsed));
+        let on = (there / whole.on.sum.max(1.0)).min(1.0);
+        Self { there, on, all: (elapsed / whole.all.sum.max(1.0)).min(on) }
+    }
+
+    /// Half of the interval: of a known whole, of which little is left uncertain where nearly all is this.
+    fn spread(&self, part: &StackSamples) -> i64 {
+        let rest = (1.0 - part.on.sum * self.on / self.there.max(1.0)).max(0.0);
+        let one = part.all.sum / part.all.count.max(1) as f64;
+        (self.all * (DEVIATIONS * (part.all.squares * rest).sqrt()).max(one)) as i64
     }
 }
 
@@ -196,24 +209,25 @@ mod tests {
         }
     }
 
-    fn seen(count: u64) -> SeenBeside {
-        let mut samples = Weights::default();
-        (0..count).for_each(|_| samples.add_one(4e6));
+    fn seen(count: u64, preempted: f64) -> SeenBeside {
+        let mut samples = StackSamples::default();
+        (0..count).for_each(|_| samples.add_one(4e6, preempted * 4e6));
         SeenBeside { silent: 0, regions: None, samples }
     }
 
-    /// A root with region 0, of which samples see 100 ms in the silent regions 1 and 2.
-    fn divided(exclusive_ms: i64) -> FeatureTables {
+    /// A root with region 0, of which samples see 100 ms on a processor in the silent regions 1 and 2; `preempted`: times as
+    /// long without one.
+    fn divided(exclusive_ms: i64, preempted: f64) -> FeatureTables {
         let nodes = vec![node(None, None, 50), node(Some(0), Some(0), exclusive_ms)];
         let mut feature = FeatureTables { nodes, ..FeatureTables::default() };
-        let parts = [seen(20), seen(5)];
+        let parts = [seen(20, preempted), seen(5, preempted)];
         Tree::of(&mut feature).divide(0, &[(1, vec![0, 1], &parts[0]), (1, vec![0, 1, 2], &parts[1])]);
         feature
     }
 
     #[test]
     fn time_is_moved_and_none_is_made() {
-        let nodes = divided(400).nodes;
+        let nodes = divided(400, 0.0).nodes;
         let times: Vec<(Option<RegionId>, i64)> =
             nodes.iter().map(|node| (node.region, node.exclusive_ns / 1_000_000)).collect();
         assert_eq!(times, [(None, 50), (Some(0), 300), (Some(1), 80), (Some(2), 20)]);
@@ -229,8 +243,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_preempted_takes_longer() {
+        let nodes = divided(400, 1.0).nodes;
+        let times: Vec<i64> = nodes.iter().map(|node| node.exclusive_ns / 1_000_000).collect();
+        assert_eq!(times, [50, 200, 160, 40]);
+        let on_processor: Vec<i64> = nodes.iter().filter_map(|node| Some(node.cpu_ns? / 1_000_000)).collect();
+        assert_eq!(on_processor, [25, 100, 80, 20]);
+        // Not longer than it was at all.
+        let times: Vec<i64> = divided(120, 2.0).nodes.iter().map(|node| node.exclusive_ns / 1_000_000).collect();
+        assert_eq!(times, [50, 0, 96, 24]);
+    }
+
+    #[test]
     fn no_more_is_moved_than_was_on_a_processor() {
-        let nodes = divided(60).nodes;
+        let nodes = divided(60, 0.0).nodes;
         let times: Vec<i64> = nodes.iter().map(|node| node.exclusive_ns / 1_000_000).collect();
         assert_eq!(times, [50, 30, 24, 6]);
         assert_eq!(nodes[1].cpu_ns, Some(0));

@@ -10,8 +10,7 @@ use std::thread::JoinHandle;
 use transect_bpf_collect::thread_samples;
 use transect_profile_model::RegionId;
 
-use super::estimate::Weights;
-use super::gathered::Gathered;
+use super::gathered::{Gathered, StackSamples};
 use super::own_samples::{SETTLED, Samples, threads_of};
 use super::translation::Translation;
 use crate::clock::monotonic_ns;
@@ -35,8 +34,8 @@ pub struct SeenBeside {
     pub silent: usize,
     /// Regions by [`SampledBeside::translation`], outermost first; `None` if they can't be told.
     pub regions: Option<Vec<RegionId>>,
-    /// Time on a processor.
-    pub samples: Weights,
+    /// By the time that they stand for.
+    pub samples: StackSamples,
 }
 
 /// A thread.

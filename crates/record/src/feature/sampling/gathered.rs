@@ -25,7 +25,32 @@ pub(super) struct OneThread {
     pub name: String,
     pub times: ThreadTimes,
     /// By stack, and how many regions were without events by then ([`Gathered::silent`]).
-    pub samples: HashMap<(StackNumber, usize), Weights>,
+    pub samples: HashMap<(StackNumber, usize), StackSamples>,
+    /// Of the time for which it was preempted, ns: what samples stand for already.
+    preempted: f64,
+}
+
+/// Samples with one stack.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StackSamples {
+    /// By time on a processor.
+    pub on: Weights,
+    /// The same and the time for which the thread was preempted since its sample before.
+    pub all: Weights,
+}
+
+impl StackSamples {
+    /// One more, of `ns` on a processor after `preempted` ns without.
+    pub fn add_one(&mut self, ns: f64, preempted: f64) {
+        self.on.add_one(ns);
+        self.all.add_one(ns + preempted);
+    }
+
+    /// More.
+    pub fn add(&mut self, other: &Self) {
+        self.on.add(&other.on);
+        self.all.add(&other.all);
+    }
 }
 
 /// All of it.
@@ -93,7 +118,7 @@ impl Gathered {
 
     fn add(&mut self, tgid: i32, tid: i32, name: String, times: ThreadTimes) -> usize {
         self.living.insert(tid, self.threads.len());
-        self.threads.push(OneThread { tid, tgid, name, times, samples: HashMap::default() });
+        self.threads.push(OneThread { tid, tgid, name, times, samples: HashMap::default(), preempted: 0.0 });
         self.threads.len() - 1
     }
 
@@ -165,7 +190,10 @@ impl Gathered {
                 let (places, complete) = code.unwind(tgid, registers, stack, &mut self.images, &self.files);
                 let number = self.number(places, complete);
                 let silent = self.silent.lock().map_or(0, |times| times.partition_point(|at| *at <= time));
-                self.threads[thread].samples.entry((number, silent)).or_default().add_one(period as f64);
+                let thread = &mut self.threads[thread];
+                let preempted = thread.times.exact().runnable;
+                let since = preempted - std::mem::replace(&mut thread.preempted, preempted);
+                thread.samples.entry((number, silent)).or_default().add_one(period as f64, since);
             }
         }
     }

@@ -185,7 +185,7 @@ impl Gathered {
                 .iter()
                 .map(|((number, _), weights)| Seen {
                     regions: self.translation.regions(*number).cloned(),
-                    samples: *weights,
+                    samples: weights.on,
                     ..Seen::default()
                 })
                 .collect();

@@ -156,7 +156,7 @@ fn browser_walks_paths_and_waits_by_keyboard() {
     key(&mut page, "#flame [tabindex='0']", "ArrowDown");
     assert_eq!(page.text("#flame-panel h3"), "worker_main(Queue<Block>&)");
     let lines = page.text("#flame-panel .lines");
-    assert!(lines.contains("longest_match") && lines.contains("where it blocked"), "{lines}");
+    assert!(lines.contains("longest_match") && lines.contains("where it stopped"), "{lines}");
     key(&mut page, "#flame [tabindex='0']", "Enter");
     assert_eq!(page.eval("document.querySelector('#flame .selected').style.width"), "100%");
     key(&mut page, "#flame [tabindex='0']", "Escape");

@@ -27,7 +27,12 @@ def run(build, results):
                 results.judge(name, [built[1][-500:]])
                 continue
             command = [word.replace("{program}", program) for word in words]
-            results.judge(name, judged(build, source + ".toml", command))
+            # Others on the machine may make some configurations slower than others.
+            for _ in range(3):
+                wrong = judged(build, source + ".toml", command)
+                if not wrong:
+                    break
+            results.judge(name, wrong)
 
 
 def judged(build, model, command):

@@ -37,48 +37,47 @@ bool agrees(Type *type, uint64_t place, Type *seen, uint64_t start, uint64_t las
   return true;
 }
 
+enum class Inside { Type, Scalar, Unknown };
+
+/// Goes to the element of `type` that lies at `place`, which becomes the place in that one.
+Inside goInside(Type *&type, uint64_t &place, const DataLayout &layout) {
+  if (auto *array = dyn_cast<ArrayType>(type)) {
+    type = array->getElementType();
+    const uint64_t size = layout.getTypeAllocSize(type);
+    if (size == 0)
+      return Inside::Unknown;
+    place %= size;
+    return Inside::Type;
+  }
+  auto *structure = dyn_cast<StructType>(type);
+  if (!structure)
+    return Inside::Scalar;
+  const StructLayout *fields = layout.getStructLayout(structure);
+  if (mayBeUnion(*structure) || place >= static_cast<uint64_t>(fields->getSizeInBytes()))
+    return Inside::Unknown;
+  const unsigned element = fields->getElementContainingOffset(place);
+  place -= fields->getElementOffset(element);
+  type = structure->getElementType(element);
+  return Inside::Type;
+}
+
 }  // namespace
 
 Type *transect::scalarAt(Type *type, uint64_t place, const DataLayout &layout) {
-  while (true) {
-    if (auto *array = dyn_cast<ArrayType>(type)) {
-      type = array->getElementType();
-      const uint64_t size = layout.getTypeAllocSize(type);
-      if (size == 0)
-        return nullptr;
-      place %= size;
-    } else if (auto *structure = dyn_cast<StructType>(type)) {
-      const StructLayout *fields = layout.getStructLayout(structure);
-      if (mayBeUnion(*structure) || place >= static_cast<uint64_t>(fields->getSizeInBytes()))
-        return nullptr;
-      const unsigned element = fields->getElementContainingOffset(place);
-      place -= fields->getElementOffset(element);
-      type = structure->getElementType(element);
-    } else {
-      return type->isIntegerTy(8) ? nullptr : type;
-    }
+  Inside inside;
+  while ((inside = goInside(type, place, layout)) == Inside::Type) {
   }
+  return inside == Inside::Unknown || type->isIntegerTy(8) ? nullptr : type;
 }
 
 bool transect::mayBeSeenAs(Type *type, uint64_t place, StructType *seen, uint64_t field, const DataLayout &layout) {
   Type *around = type;
-  for (uint64_t inside = place; around != seen || inside != 0;) {
-    if (auto *array = dyn_cast<ArrayType>(around)) {
-      around = array->getElementType();
-      const uint64_t size = layout.getTypeAllocSize(around);
-      if (size == 0)
-        return true;
-      inside %= size;
-    } else if (auto *structure = dyn_cast<StructType>(around)) {
-      const StructLayout *fields = layout.getStructLayout(structure);
-      if (mayBeUnion(*structure) || inside >= static_cast<uint64_t>(fields->getSizeInBytes()))
-        return true;
-      const unsigned element = fields->getElementContainingOffset(inside);
-      inside -= fields->getElementOffset(element);
-      around = structure->getElementType(element);
-    } else {
+  for (uint64_t rest = place; around != seen || rest != 0;) {
+    const Inside inside = goInside(around, rest, layout);
+    if (inside == Inside::Unknown)
+      return true;
+    if (inside == Inside::Scalar)
       return around->isIntegerTy(8) || agrees(type, place, seen, 0, field, layout);
-    }
   }
   return true;
 }

@@ -144,7 +144,7 @@ struct sched_brief {
 	__u64 active_ns, runnable_ns, criticality; /* of the slices */
 };
 
-/* A timer's sample of a running thread. */
+/* A timer's sample of a running thread, or what stands for the time in which one was queued. */
 struct sched_sample {
 	__u32 type;
 	__u32 task;

@@ -31,6 +31,29 @@ SCHED_INLINE void publish(struct sched_published *pages, const struct sched_slot
 		sched_publish_thread(&pages->threads[thread], &slot->thread, clock, ended);
 }
 
+/* The clock of a thread's application at one instant, as it was published last. */
+struct clock_reading {
+	__u64 criticality;
+	__u32 active;
+};
+
+/* False if it is being changed: it is read without the lock. */
+static __always_inline bool read_clock(struct sched_slot *slot, __u64 now, struct clock_reading *reading)
+{
+	struct sched_published *pages = published_pages();
+	struct sched_published_application *published;
+	__u32 sequence, application = slot->application;
+
+	if (!pages || application >= SCHED_MAX_APPLICATIONS)
+		return false;
+	published = &pages->applications[application];
+	sequence = *(volatile __u32 *)&published->sequence;
+	reading->active = published->active;
+	reading->criticality = sched_extrapolate(published->time, published->criticality, reading->active, now);
+	__asm__ volatile("" ::: "memory");
+	return !(sequence & 1) && sequence == *(volatile __u32 *)&published->sequence;
+}
+
 /* The thread is active: it was woken, or runs. Says what changed. */
 static __always_inline int activate(struct sched_slot *slot, __u64 now, struct sched_instant *instant)
 {

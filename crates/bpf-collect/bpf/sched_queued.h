@@ -8,37 +8,15 @@
 
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
+#include "sched_activity.h"
 #include "sched_maps.h"
-#include "sched_published.h"
 #include "sched_slot.h"
 #include "sched_stack.h"
+#include "system_call_state.h"
 
 /* ns that are worth a stack; and it ran for less than one part of it. */
 #define QUEUED_LEAST 2000000
 #define QUEUED_PARTS 4
-
-/* The clock of a thread's application at one instant, as it was published last. */
-struct clock_reading {
-	__u64 criticality;
-	__u32 active;
-};
-
-/* False if it is being changed: it is read without the lock. */
-static __always_inline bool read_clock(struct sched_slot *slot, __u64 now, struct clock_reading *reading)
-{
-	struct sched_published *pages = published_pages();
-	struct sched_published_application *published;
-	__u32 sequence, application = slot->application;
-
-	if (!pages || application >= SCHED_MAX_APPLICATIONS)
-		return false;
-	published = &pages->applications[application];
-	sequence = *(volatile __u32 *)&published->sequence;
-	reading->active = published->active;
-	reading->criticality = sched_extrapolate(published->time, published->criticality, reading->active, now);
-	__asm__ volatile("" ::: "memory");
-	return !(sequence & 1) && sequence == *(volatile __u32 *)&published->sequence;
-}
 
 static __always_inline bool was_queued(const struct sched_thread *thread, __u64 now)
 {

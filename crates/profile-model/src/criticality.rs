@@ -150,7 +150,7 @@ pub struct CallStack {
 pub enum Origin {
     /// A timer's sample of a running thread.
     Sample,
-    /// The stack at the end of a slice.
+    /// The stack at the end of a slice, or with which a thread that was mostly queued left its processor.
     StackTop,
 }
 

@@ -1,15 +1,9 @@
 // Computes, and becomes another program after a third of the time, which computes elsewhere: execs SECONDS [second].
 #define _GNU_SOURCE
+#include "clock.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec + time.tv_nsec / 1e9;
-}
 
 static volatile unsigned long sum;
 

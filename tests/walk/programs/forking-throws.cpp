@@ -1,17 +1,11 @@
 // Forks in a function that is timed; the child throws through it a while later, to main, or returns
 // through it: forking-throws SECONDS.
+#include "clock.h"
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
-
-static double now() {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec + time.tv_nsec / 1e9;
-}
 
 static volatile unsigned long sum;
 

@@ -1,18 +1,12 @@
 // The main thread sleeps uninterruptibly, in vfork(), for longer than anybody waits for it; another one computes
 // meanwhile, or, with "alone", nobody: vfork SECONDS [alone].
 #define _GNU_SOURCE
+#include "clock.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec + time.tv_nsec / 1e9;
-}
 
 static volatile unsigned long sum;
 

@@ -12,7 +12,7 @@ pub struct SampleKey {
     pub stack: StackNumber,
     /// Active threads.
     pub n: u32,
-    /// Taken when a slice ended, not by the timer.
+    /// Taken when a slice ended, or a thread that was mostly queued left its processor; not by the timer.
     pub stack_top: bool,
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use transect_bpf_collect::privilege;
 use transect_profile_model::{Profile, Timing};
 use transect_record::sched::{self, Followed, SchedOptions, SchedSession, SchedTarget, Timeline};
+use transect_record::stolen_time::StolenTime;
 use transect_record::{Options, RecordError};
 
 use crate::arguments::{CriticalityArguments, DEFAULT_BUDGET, Processes, ReportFormat, SchedArguments, WaitBudget};
@@ -27,6 +28,7 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
     }
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&subject(arguments)));
     transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
+    let stolen = StolenTime::watch();
     let (mut profile, mut kept, status) = match obstacle(arguments) {
         None => observed(arguments, &folder)?,
         Some(why) if launches && !arguments.no_estimate => {
@@ -37,6 +39,7 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
         }
         Some(why) => return Err(Failure::Usage(why)),
     };
+    profile.loss.extend(stolen.loss());
     timeline::write(&folder, &profile, kept.as_mut())?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
         timeline::load(&mut profile, kept.as_mut(), arguments.view.html.is_some())?;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use transect_analyze::{Selection, View};
 use transect_profile_model::{LatencySampling, Metric};
 use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
+use transect_record::stolen_time::StolenTime;
 use transect_report::html::PageReport;
 use transect_report::{Content, html};
 
@@ -31,7 +32,9 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     let selection = selection(arguments, format, config)?;
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&program));
     transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
-    let outcome = measure(&settings)?;
+    let stolen = StolenTime::watch();
+    let mut outcome = measure(&settings)?;
+    outcome.profile.loss.extend(stolen.loss());
     let unmatched = outcome.profile.meta.latency.as_ref().is_none_or(|session| session.probes_installed == 0);
     if unmatched && stream == Stream::Stdout {
         return Err(Failure::NoFunction(no_function(arguments)));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use transect_profile_model::{LatencySampling, Metric, Profile};
 use transect_record::latency::{self, LatencySettings, LatencyTarget};
 use transect_record::sched::{self, SchedSession, SchedTarget};
+use transect_record::stolen_time::StolenTime;
 use transect_record::{Beside, Options, Recorded};
 
 use crate::arguments::{
@@ -113,6 +114,7 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
     }
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
     transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
+    let stolen = StolenTime::watch();
     let _running = running::announce(&folder);
     // A snapshot that can't be kept costs its readers an update; whether the profile can be kept shows at the end.
     let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
@@ -133,6 +135,7 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
         }
         (true, false) => alone(recording, &folder)?,
     };
+    recorded.profile.loss.extend(stolen.loss());
     timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut())?;
     Ok((folder, recorded))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use transect_analyze::View;
 use transect_profile_model::Metric;
 use transect_record::Recorded;
+use transect_record::stolen_time::StolenTime;
 use transect_record::walk::{SampleRate, WalkProgress, WalkSettings, WalkSpace, WalkTarget, walk as search};
 use transect_report::terminal::walk_progress;
 
@@ -38,6 +39,7 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
     }
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&program));
     transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
+    let stolen = StolenTime::watch();
     let style = stream.style(arguments.view.color.or(config.report.color));
     // Lines that a program could read belong to the view alone.
     let talks = !arguments.quiet && (format == ReportFormat::Text || arguments.view.output.is_some());
@@ -48,7 +50,8 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
             let _ = stream.write(|out| writeln!(out, "{line}").map_err(transect_report::ReportError::from));
         }
     };
-    let outcome = search(&settings(arguments, &folder), &mut progress)?;
+    let mut outcome = search(&settings(arguments, &folder), &mut progress)?;
+    outcome.profile.loss.extend(stolen.loss());
     let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
     if let (Some(groups), Some(wanted)) = (&outcome.other_groups, &arguments.search.thread_group) {
         let mut groups = groups.clone();

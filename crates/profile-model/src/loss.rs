@@ -35,6 +35,8 @@ pub enum LossKind {
     UnprofiledChildren,
     /// Threads or processes for which no memory was left.
     UnrecordedThreads,
+    /// Milliseconds in which a virtual machine's processors had work and the host gave them to others.
+    StolenTime,
 }
 
 impl LossKind {
@@ -50,6 +52,7 @@ impl LossKind {
             Self::UnresolvedNames => "unresolved names",
             Self::UnprofiledChildren => "unprofiled children",
             Self::UnrecordedThreads => "unrecorded threads",
+            Self::StolenTime => "stolen milliseconds",
         }
     }
 
@@ -65,6 +68,7 @@ impl LossKind {
             Self::UnresolvedNames,
             Self::UnprofiledChildren,
             Self::UnrecordedThreads,
+            Self::StolenTime,
         ]
         .into_iter()
         .find(|k| k.as_str() == words)

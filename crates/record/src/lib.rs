@@ -33,6 +33,7 @@ pub mod sched_estimate;
 mod session;
 mod signals;
 mod static_components;
+pub mod stolen_time;
 pub mod walk;
 
 use std::ffi::OsString;

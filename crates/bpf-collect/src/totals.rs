@@ -1,7 +1,7 @@
 //! States of the kernel's state machine (`sched_state.h`), read at the end.
 
 use crate::plain;
-use crate::record::{FRACTION_BITS, record_type, task_event};
+use crate::record::{FRACTION_BITS, record_type, task_event, waker_context};
 use crate::skeleton::types::{
     sched_application, sched_brief, sched_clock, sched_object, sched_slot, sched_task, sched_wait,
 };
@@ -76,12 +76,7 @@ impl OpenThread {
         }
         let on_cpu_ns = if thread.on_cpu_since > 0 { now.saturating_sub(thread.on_cpu_since) } else { 0 };
         let running_ns = thread.running_ns + on_cpu_ns;
-        let mut wait = (thread.active == 0 && slot.wait.begin > 0).then_some(sched_wait { end: now, ..slot.wait });
-        if let Some(wait) = wait.as_mut().filter(|_| slot.undetailed != 0) {
-            // What it describes is an earlier one.
-            let object = sched_object::default();
-            *wait = sched_wait { system_call: -2, object, owner_tid: 0, holder: 0, chance: 0, ..*wait };
-        }
+        let wait = (thread.active == 0 && slot.wait.begin > 0).then(|| open_wait(&slot, now));
         let brief = (slot.brief.count > 0).then_some(sched_brief { task: slot.task, ..slot.brief });
         let task = sched_task {
             r#type: record_type::TASK,
@@ -103,5 +98,61 @@ impl OpenThread {
             ..Default::default()
         };
         Some(Self { task, wait, brief })
+    }
+}
+
+/// What is written at a wait's end is still that of an earlier one, perhaps of another thread that had the slot.
+fn open_wait(slot: &sched_slot, now: u64) -> sched_wait {
+    let wait = sched_wait {
+        end: now,
+        idle: 0,
+        waker: 0,
+        waker_stack: 0,
+        waker_context: waker_context::NONE,
+        waker_comm: [0; 16],
+        holder_gain: 0,
+        waker_gain: 0,
+        ..slot.wait
+    };
+    if slot.undetailed == 0 {
+        return wait;
+    }
+    // So is what describing it would have written.
+    let object = sched_object::default();
+    sched_wait { system_call: -2, object, owner_tid: 0, holder: 0, held: 0, chance: 0, ..wait }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skeleton::types::sched_thread;
+
+    #[test]
+    fn an_open_wait_has_nothing_of_the_one_before() {
+        let before = sched_wait {
+            begin: 500,
+            end: 400,
+            idle: 300,
+            waker: 7,
+            waker_stack: 8,
+            waker_context: waker_context::TASK,
+            waker_comm: [1; 16],
+            holder_gain: 9,
+            waker_gain: 10,
+            system_call: 202,
+            holder: 3,
+            held: 1,
+            ..Default::default()
+        };
+        let thread = sched_thread { changed: 500, ..Default::default() };
+        let mut slot = sched_slot { task: 1, thread, wait: before, ..Default::default() };
+        let open = |slot: &sched_slot| OpenThread::decode(plain::bytes_of(slot), 900, &[]).unwrap().wait.unwrap();
+        let wait = open(&slot);
+        assert_eq!((wait.begin, wait.end, wait.idle, wait.system_call, wait.holder), (500, 900, 0, 202, 3));
+        assert_eq!((wait.waker, wait.waker_stack, wait.waker_context), (0, 0, waker_context::NONE));
+        assert_eq!((wait.waker_comm, wait.holder_gain, wait.waker_gain, wait.held), ([0; 16], 0, 0, 1));
+        slot.undetailed = 1;
+        let wait = open(&slot);
+        assert_eq!((wait.system_call, wait.holder, wait.held, wait.idle), (-2, 0, 0, 0));
     }
 }

@@ -67,3 +67,28 @@ fn savings_are_those_of_the_changed_program() {
     assert!(contained * 10 >= total * 9, "{contained} of {total} are inside the bounds");
     assert!(misses.is_empty(), "{}", misses.join("\n"));
 }
+
+#[test]
+fn a_recording_that_goes_on_without_threads_predicts_the_same() {
+    for (name, program) in programs() {
+        let recording = program.run();
+        let mut longer = recording.profile.clone();
+        let session = longer.meta.criticality.as_mut().unwrap();
+        (session.start_ns, session.end_ns) = (-recording.elapsed_ns, session.end_ns + 2 * recording.elapsed_ns);
+        let view = |profile| criticality(profile, &Selection::default()).unwrap().what_if;
+        assert_eq!(view(&longer), view(&recording.profile), "{name}");
+    }
+}
+
+#[test]
+fn times_are_of_the_clock_on_the_wall_also_with_processes_apart() {
+    let mut recording = programs().swap_remove(0).1.run();
+    // Each application has its own busy time.
+    let session = recording.profile.meta.criticality.as_mut().unwrap();
+    session.busy_ns *= 3;
+    let view = criticality(&recording.profile, &Selection::default()).unwrap();
+    assert!(!view.what_if.is_empty());
+    for row in &view.what_if {
+        assert_eq!(row.saving_ns, (row.saving * recording.elapsed_ns as f64).round() as i64, "{row:?}");
+    }
+}

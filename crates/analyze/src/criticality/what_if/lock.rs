@@ -111,7 +111,8 @@ fn lock(source: &Source<'_>, timelines: &Timelines, sum: Sum, active: &FxHashMap
     functions.sort_unstable();
     functions.dedup();
     let running: f64 = functions.iter().map(|function| active.get(function).copied().unwrap_or(0.0)).sum();
-    let elapsed = (source.session.busy_ns + source.session.idle_ns) as f64;
+    let (start, end) = super::span(source);
+    let elapsed = (end - start) as f64;
     let step = sum.followed.len().div_ceil(FOLLOWED).max(1);
     let mut held = Held {
         least_ns: 0.0,

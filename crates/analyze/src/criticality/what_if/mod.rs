@@ -73,10 +73,20 @@ fn speedup<S: Serializer>(speedup: &f64, serializer: S) -> Result<S::Ok, S::Erro
 /// The speed-ups that are predicted.
 const SPEEDUPS: [f64; 3] = [1.1, 2.0, f64::INFINITY];
 
+/// From the first thread's start to the last one's end: a cgroup may be empty for the rest of the recording.
+fn span(source: &Source<'_>) -> (i64, i64) {
+    let tasks = &source.tables.tasks;
+    let first = tasks.iter().map(|task| task.start_ns).min();
+    let last = tasks.iter().map(|task| task.end_ns).max();
+    let start = source.session.start_ns.max(first.unwrap_or(i64::MIN));
+    (start, source.session.end_ns.min(last.unwrap_or(i64::MAX)).max(start))
+}
+
 /// Predictions for the candidates, those that could save most first, each for all speed-ups.
 pub(super) fn rows(source: &Source<'_>) -> Vec<WhatIfRow> {
-    let elapsed_ns = source.session.busy_ns + source.session.idle_ns;
-    if elapsed_ns <= 0 || source.tables.tasks.is_empty() {
+    let (start_ns, end_ns) = span(source);
+    let elapsed_ns = end_ns - start_ns;
+    if elapsed_ns <= 0 || source.session.busy_ns + source.session.idle_ns <= 0 || source.tables.tasks.is_empty() {
         return Vec::new();
     }
     let candidates = candidate::candidates(source);

@@ -68,7 +68,8 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let runs = (candidates.len() * speedups.len() * 3).max(1);
     let stretches = |meet| stretches(source, &timelines, &fixed, &codes, STEPS / runs, meet);
     let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
-    let predictor = Predictor { source, codes: &codes, locks: &locks };
+    let (start, end) = super::span(source);
+    let predictor = Predictor { source, codes: &codes, locks: &locks, elapsed: (end - start) as f64 };
     candidates
         .iter()
         .map(|candidate| {
@@ -108,7 +109,7 @@ fn stretches(
     steps: usize,
     meet: Meetings,
 ) -> Vec<Stretch> {
-    let (start, end) = (source.session.start_ns, source.session.end_ns);
+    let (start, end) = super::span(source);
     // A wait is about three steps: work, what ends it, and itself.
     let waits: usize = timelines.single.iter().map(Vec::len).sum();
     let mut spans = vec![(start, end, end - start)];
@@ -161,6 +162,8 @@ struct Predictor<'a> {
     source: &'a Source<'a>,
     codes: &'a [Code],
     locks: &'a [Held],
+    /// Of the whole run, ns.
+    elapsed: f64,
 }
 
 impl Predictor<'_> {
@@ -180,10 +183,9 @@ impl Predictor<'_> {
             base += stretch.weight;
             changed += stretch.weight * part;
         }
-        let elapsed = (self.source.session.end_ns - self.source.session.start_ns) as f64;
         let floor = self.locks.iter().zip(&marks.locks).map(|(lock, share)| {
             let held = lock.least_ns + (lock.most_ns - lock.least_ns) * belief.held;
-            held * (1.0 - gain * share) / elapsed.max(1.0)
+            held * (1.0 - gain * share) / self.elapsed.max(1.0)
         });
         let after = (changed / f64::max(base, 1e-9)).max(floor.fold(0.0, f64::max));
         (1.0 - after).clamp(0.0, 1.0)

@@ -242,16 +242,17 @@ fn add_threads(trace: &mut Trace, points: &mut Points, source: &Source<'_>, time
 /// The thread that was active at the end and with which the program ended: the main thread of the first process, else
 /// of another. `None` if all main threads waited: then nobody's end matters more than others'.
 fn last(source: &Source<'_>, timelines: &Timelines, trace: &Trace) -> Option<u32> {
-    if trace.end_ns < source.session.end_ns {
+    let (start, end) = super::span(source);
+    if trace.end_ns < end {
         return None;
     }
-    let tolerance = (source.session.end_ns - source.session.start_ns) / 1_000 + SKEW;
+    let tolerance = (end - start) / 1_000 + SKEW;
     let tasks = &source.tables.tasks;
     let ended_last = |id: &usize| {
         let task = &tasks[*id];
         let open = timelines.single[*id].last().map(|&row| &source.tables.waits[row as usize]);
         let waited = open.is_some_and(|wait| wait.end_ns >= task.end_ns && wait.ns > tolerance);
-        task.group == "main" && task.end_ns >= source.session.end_ns - tolerance && !waited
+        task.group == "main" && task.end_ns >= end - tolerance && !waited
     };
     (0..tasks.len()).filter(ended_last).min_by_key(|&id| (tasks[id].process, id)).map(|id| id as u32)
 }

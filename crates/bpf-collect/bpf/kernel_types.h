@@ -133,6 +133,7 @@ struct sock_common {
 
 struct sock {
 	struct sock_common __sk_common;
+	__u16 sk_type;
 	struct socket *sk_socket;
 };
 

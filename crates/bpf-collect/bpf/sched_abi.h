@@ -184,6 +184,7 @@ struct sched_lost {
 	__u64 applications; /* processes beyond SCHED_MAX_APPLICATIONS count with the first */
 	__u64 waits, samples, stacks, tasks; /* the ring buffer was full; sums of brief waits wait for room */
 	__u64 published; /* samples without weight: the clock was being changed */
+	__u64 unpublished; /* threads without a record in the pages that the flow agent reads: no room there */
 };
 
 /* What a run over all threads is to do. */

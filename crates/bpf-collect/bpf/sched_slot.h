@@ -123,6 +123,8 @@ SCHED_INLINE struct own_number own_number(struct task_struct *task)
 SCHED_INLINE struct sched_published *published_pages(void)
 {
 	__u32 zero = 0;
+	if (publish_threads && slot->published == SCHED_PUBLISHED_NONE)
+		__sync_fetch_and_add(&lost.unpublished, 1);
 
 	return bpf_map_lookup_elem(&published, &zero);
 }

@@ -19,6 +19,7 @@
 #define S_IFBLK 0060000
 #define S_IFLNK 0120000
 
+#define SOCK_DGRAM 2
 #define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10

@@ -91,6 +91,8 @@ pub struct Lost {
     pub samples: u64,
     /// Samples that met the clock while it changed; the thread's next sample has their weight.
     pub busy_samples: u64,
+    /// Threads for which the pages that the flow agent reads had no room: their flows have no criticality.
+    pub unpublished: u64,
     /// Stacks without room; the waits and samples that name them have none.
     pub stacks: u64,
     /// Births, changes and ends of threads without room.
@@ -442,10 +444,10 @@ impl<'a> SchedCollector<'a> {
 
     /// What was lost so far.
     pub fn lost(&self) -> Lost {
-        let sched_lost { threads, applications, waits, samples, stacks, tasks, published } =
+        let sched_lost { threads, applications, waits, samples, stacks, tasks, published, unpublished } =
             self.skeleton.maps.bss_data.as_deref().map(|state| state.lost).unwrap_or_default();
         let mappings = self.mappings.borrow().lost;
-        Lost { threads, applications, waits, samples, busy_samples: published, stacks, tasks, mappings }
+        Lost { threads, applications, waits, samples, busy_samples: published, unpublished, stacks, tasks, mappings }
     }
 
     /// What the function timer's programs share with these.

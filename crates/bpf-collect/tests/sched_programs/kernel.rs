@@ -79,10 +79,23 @@ unsafe extern "C" {
     fn kernel_published(application: u32) -> i32;
     fn kernel_thread(index: u32, values: *mut ThreadValues);
     fn kernel_record(size: *mut u64) -> *const c_void;
+    fn kernel_set_user_words(words: *const u32, count: u32);
+    fn kernel_set_call(index: u32, number: i64, first: u64, second: u64);
+    fn kernel_connect(address: u32, port: u16);
+    fn kernel_set_with_stacks(stacks: i32);
+    fn kernel_set_burst_stack(index: u32, id: u64);
+    fn kernel_answer(index: u32) -> u64;
+    fn kernel_fill_published();
+    fn kernel_unpublished() -> u64;
+    fn kernel_named(tgid: i32, tid: i32) -> u32;
 }
 
 /// `CLONE_THREAD`.
 const CLONE_THREAD: u64 = 0x10000;
+/// Where the memory lies that `kernel.c` has for the program.
+pub const USER_WORDS: u64 = 0x10000;
+/// The descriptor of its only socket.
+pub const SOCKET: u64 = 5;
 /// Tasks that `kernel.c` has room for.
 pub const TASKS: usize = 4096;
 
@@ -235,6 +248,61 @@ impl Kernel {
         // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table; `values` is `repr(C)`.
         unsafe { kernel_thread(at(index), &mut values) };
         values
+    }
+
+    /// What lies at [`USER_WORDS`] in the program's memory.
+    pub fn set_user_words(&mut self, words: &[u32]) {
+        assert!(words.len() <= 16);
+        // SAFETY: the guard gives `kernel.c` to this thread, and it has room for 16 words, which are copied.
+        unsafe { kernel_set_user_words(words.as_ptr(), words.len() as u32) }
+    }
+
+    pub fn set_call(&mut self, index: usize, number: i64, [first, second]: [u64; 2]) {
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table.
+        unsafe { kernel_set_call(at(index), number, first, second) }
+    }
+
+    /// The datagram socket [`SOCKET`] has this peer from now on.
+    pub fn connect(&mut self, address: u32, port: u16) {
+        // SAFETY: the guard gives `kernel.c` to this thread; plain numbers are all that is passed.
+        unsafe { kernel_connect(address, port) }
+    }
+
+    pub fn set_with_stacks(&mut self, stacks: bool) {
+        // SAFETY: the guard gives `kernel.c` to this thread; a plain number is all that is passed.
+        unsafe { kernel_set_with_stacks(stacks.into()) }
+    }
+
+    /// A followed thread's last wake-up had this stack, and somebody waits for one.
+    pub fn set_burst_stack(&mut self, index: usize, id: u64) {
+        assert_ne!(self.thread(index).task, 0);
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table; the thread has a slot.
+        unsafe { kernel_set_burst_stack(at(index), id) }
+    }
+
+    /// The stack that a followed thread gave for those who wanted one, 0 if it did not.
+    pub fn answer(&self, index: usize) -> u64 {
+        assert_ne!(self.thread(index).task, 0);
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table; the thread has a slot.
+        unsafe { kernel_answer(at(index)) }
+    }
+
+    /// No thread can be published any more.
+    pub fn fill_published(&mut self) {
+        // SAFETY: the guard gives `kernel.c` to this thread.
+        unsafe { kernel_fill_published() }
+    }
+
+    /// Threads that could not be.
+    pub fn unpublished(&self) -> u64 {
+        // SAFETY: the guard gives `kernel.c` to this thread.
+        unsafe { kernel_unpublished() }
+    }
+
+    /// The task number of a thread id in a process, or in any (0); 0 if none has it.
+    pub fn named(&self, tgid: i32, tid: i32) -> u32 {
+        // SAFETY: the guard gives `kernel.c` to this thread; plain numbers are all that is passed.
+        unsafe { kernel_named(tgid, tid) }
     }
 
     /// Records that were not taken yet.

@@ -1,6 +1,7 @@
 //! The scheduler collector's programs themselves, compiled for user space and driven by a machine that does what
 //! machines do, against the exact model of what criticality is.
 
+mod details;
 #[allow(unsafe_code)]
 mod kernel;
 mod machine;

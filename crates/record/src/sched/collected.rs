@@ -379,6 +379,7 @@ impl Gathered {
         add(LossKind::UnrecordedThreads, scheduler, lost.threads, "too many threads at once");
         add(LossKind::UnrecordedThreads, scheduler, self.tasks.refused, "too many threads: records of more");
         add(LossKind::UnrecordedThreads, scheduler, lost.applications, "too many processes: counted with the first");
+        add(LossKind::UnrecordedThreads, scheduler, lost.unpublished, "no room for more: flows without criticality");
         add(LossKind::DroppedEvents, "scheduler: waits", lost.waits, full);
         add(LossKind::DroppedEvents, "scheduler: samples", lost.samples, full);
         add(LossKind::DroppedEvents, "scheduler: stacks", lost.stacks, full);

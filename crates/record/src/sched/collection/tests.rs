@@ -471,10 +471,10 @@ fn records_that_cannot_be_read_are_counted() {
     let mut collection = Collection::new(&settings(), ORIGIN, folder.path()).unwrap();
     collection.reject(&Record::decode(&[9; 12]).unwrap_err());
     let mut totals = totals(ORIGIN, 0);
-    totals.lost = Lost { waits: 4, ..Default::default() };
+    totals.lost = Lost { waits: 4, unpublished: 3, ..Default::default() };
     let collected = collection.finish(totals).unwrap();
     let counts: Vec<i64> = collected.loss.iter().map(|loss| loss.count).collect();
-    assert_eq!(counts, [4, 1], "{:?}", collected.loss);
+    assert_eq!(counts, [3, 4, 1], "{:?}", collected.loss);
     assert_eq!(collected.session.slices, 4);
 }
 

@@ -1,0 +1,62 @@
+//! What records say of single waits, and to whom threads are counted.
+
+use transect_bpf_collect::record::{Record, sched_wait};
+
+use crate::kernel::{Fields, Kernel, Request, SOCKET, USER_WORDS};
+
+const FUTEX: i64 = 202;
+const FUTEX_WAITV: i64 = 449;
+const RECVFROM: i64 = 45;
+const FUTEX_PRIVATE: u64 = 128;
+const BLOCKED: Fields = Fields { state: 1, on_cpu: true, on_rq: false, delayed: false, exiting: false };
+const RUNNING: Fields = Fields { state: 0, on_cpu: true, on_rq: true, delayed: false, exiting: false };
+
+/// A process whose threads run, with these numbers; the first is its leader. Task `n` has the n-th of them.
+fn process(tids: &[u32], apart: bool) -> Kernel {
+    let mut kernel = Kernel::new(8, apart);
+    kernel.new_task(0, 0, 0, 0);
+    for (index, &tid) in (1..).zip(tids) {
+        kernel.new_task(index, tid, 1, 0);
+        kernel.set_task(index, RUNNING);
+    }
+    kernel.set_now(1_000_000);
+    kernel
+}
+
+fn follow(kernel: &mut Kernel, tids: &[u32]) {
+    for index in 1..=tids.len() {
+        kernel.iterate(index, Request::Follow, tids[0]);
+    }
+    kernel.iterate_end(Request::Follow);
+}
+
+fn followed(tids: &[u32]) -> Kernel {
+    let mut kernel = process(tids, false);
+    follow(&mut kernel, tids);
+    kernel
+}
+
+/// The thread waits in this call until `waker` wakes it.
+fn wait(kernel: &mut Kernel, index: usize, waker: usize, call: i64, arguments: [u64; 2]) -> sched_wait {
+    kernel.set_call(index, call, arguments);
+    kernel.set_task(index, BLOCKED);
+    kernel.switch(false, index, 0);
+    kernel.waking(waker, index);
+    kernel.wakeup(index, false);
+    kernel.set_task(index, RUNNING);
+    kernel.switch(false, 0, index);
+    let mut waits = Vec::new();
+    kernel.records(|record| waits.extend(if let Record::Wait(wait) = record { Some(wait) } else { None }));
+    waits.pop().unwrap()
+}
+
+#[test]
+fn threads_that_are_not_published_are_counted() {
+    let tids = [1000, 1001, 1002];
+    let mut kernel = process(&tids, false);
+    follow(&mut kernel, &tids[..1]);
+    assert_eq!(kernel.unpublished(), 0);
+    kernel.fill_published();
+    follow(&mut kernel, &tids);
+    assert_eq!(kernel.unpublished(), 2);
+}

@@ -133,7 +133,7 @@ struct sched_slot {
 	__u32 preempted_call;
 	__u64 object_file, object_inode, object_name; /* addresses of what `wait.object` describes, and its name's hash */
 	/* The stack that it last woke others with, valid while it is still in the same system call. */
-	__u64 burst_ip, burst_sp, burst_time, burst_stack;
+	__u64 burst_ip, burst_sp, burst_arguments, burst_time, burst_stack;
 	__u32 parent;
 	__s32 tid, ns_tid, ns_tgid, parent_tgid;
 	__u32 met; /* the last audit that met its thread */

@@ -98,6 +98,14 @@ static __always_inline bool sends(struct task_struct *task, struct task_struct *
 	return is_among(reaches_peer, number) && is_among(waits_for_peer, waits);
 }
 
+/* What tells one system call from the next that the same instruction makes with the same stack pointer. */
+static __always_inline __u64 entry_arguments(struct task_struct *task)
+{
+	const struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	return hash_frame(hash_frame(registers->orig_ax, registers->di), registers->si);
+}
+
 /* The thread that runs this wakes another, `woken`: who it is and what it runs. */
 static __noinline int note_waker(void *context, struct sched_slot *slot, struct task_struct *woken, __u64 now)
 {
@@ -107,6 +115,7 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, struct 
 	struct sched_slot *waker = slot_numbered(number);
 	struct sched_published *pages;
 	struct user_registers user;
+	__u64 arguments;
 	bool interrupt, recent;
 
 	waking->time = now;
@@ -139,8 +148,12 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, struct 
 	if (recent && !waker->burst_time)
 		return 0;
 	registers_of(task, &user);
-	if (waker->burst_time && waker->burst_ip == user.ip && waker->burst_sp == user.sp && now - waker->burst_time < 50000) {
+	arguments = entry_arguments(task);
+	if (waker->burst_time && waker->burst_ip == user.ip && waker->burst_sp == user.sp &&
+	    waker->burst_arguments == arguments && now - waker->burst_time < 50000) {
 		waking->stack = waker->burst_stack;
+		if (waker->stack_wanted)
+			answer_stack(waker, now, waking->stack);
 		return 0;
 	}
 	if (recent)
@@ -151,6 +164,7 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, struct 
 	waker->last_stack_time = now;
 	waker->burst_ip = user.ip;
 	waker->burst_sp = user.sp;
+	waker->burst_arguments = arguments;
 	waker->burst_time = now;
 	waker->burst_stack = waking->stack;
 	if (waker->stack_wanted)

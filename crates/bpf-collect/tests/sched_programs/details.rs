@@ -51,6 +51,26 @@ fn wait(kernel: &mut Kernel, index: usize, waker: usize, call: i64, arguments: [
 }
 
 #[test]
+fn a_wakers_stack_holds_for_one_system_call() {
+    let mut kernel = followed(&[1000, 1001, 1002]);
+    kernel.set_with_stacks(true);
+    kernel.set_call(2, FUTEX, [USER_WORDS, 129]);
+    let woken = |kernel: &mut Kernel| wait(kernel, 1, 2, FUTEX, [USER_WORDS, FUTEX_PRIVATE]).waker_stack;
+    // Without code a stack that is taken is none.
+    assert_eq!(woken(&mut kernel), 0);
+    kernel.set_burst_stack(2, 77);
+    assert_eq!(woken(&mut kernel), 77, "a broadcast goes on");
+    assert_eq!(kernel.answer(2), 77, "somebody waited for it");
+    for (call, arguments) in [(FUTEX, [USER_WORDS + 8, 129]), (FUTEX, [USER_WORDS, 133]), (1, [USER_WORDS, 129])] {
+        kernel.set_call(2, FUTEX, [USER_WORDS, 129]);
+        woken(&mut kernel);
+        kernel.set_burst_stack(2, 77);
+        kernel.set_call(2, call, arguments);
+        assert_eq!(woken(&mut kernel), 0, "{call} {arguments:x?} is another one");
+    }
+}
+
+#[test]
 fn threads_that_are_not_published_are_counted() {
     let tids = [1000, 1001, 1002];
     let mut kernel = process(&tids, false);

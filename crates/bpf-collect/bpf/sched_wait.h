@@ -36,6 +36,8 @@
 #define FUTEX_PRIVATE 128
 #define FUTEX_TID_MASK 0x3fffffff
 
+#define FUTEX_WAITERS 0x80000000
+#define RWLOCK_STATES 3 /* the greatest word of a glibc rwlock that is waited for */
 /* System calls of x86-64 whose first argument is a descriptor and that can block, by number. */
 static const __u64 takes_descriptor[8] = {
 	/* read write close lseek(no) ioctl pread64 pwrite64 readv writev; sendfile connect accept sendto recvfrom sendmsg
@@ -204,12 +206,16 @@ static __always_inline void find_owner(struct sched_slot *slot, __u64 address, _
 		try_holder(slot, words[0] & FUTEX_TID_MASK, shared);
 		return;
 	}
-	if (words[0] == 2 && try_holder(slot, words[2], shared))
+	/* A mutex, or a rwlock that readers hold. */
+	if (words[0] == 2) {
+		try_holder(slot, words[2], shared);
 		return;
-	/* A robust mutex holds its owner in the word itself. */
-	if (try_holder(slot, words[0] & FUTEX_TID_MASK, shared))
+	}
+	/* A robust mutex holds its owner in the word itself. In a container threads have numbers as small as a rwlock's states. */
+	if ((words[0] & FUTEX_WAITERS || words[0] > RWLOCK_STATES) && try_holder(slot, words[0] & FUTEX_TID_MASK, shared))
 		return;
-	if (try_holder(slot, words[4], shared))
+	/* Behind the fourth word's writer comes whether processes share the lock. */
+	if (!(shared && words[4] == 1) && try_holder(slot, words[4], shared))
 		return;
 	try_holder(slot, words[3], shared);
 }

@@ -51,6 +51,28 @@ fn wait(kernel: &mut Kernel, index: usize, waker: usize, call: i64, arguments: [
 }
 
 #[test]
+fn states_of_rwlocks_are_no_owners() {
+    let mut kernel = followed(&[1, 2, 3, 4, 5]);
+    let number = |kernel: &Kernel, index: usize| kernel.thread(index).task;
+    let mut holder = |words: &[u32], operation: u64| {
+        kernel.set_user_words(words);
+        let holder = wait(&mut kernel, 5, 0, FUTEX, [USER_WORDS, operation]).holder;
+        (1..=5).find(|&index| number(&kernel, index) == holder)
+    };
+    // What a reader and a writer wait for, the writer being thread 4.
+    assert_eq!(holder(&[3, 0, 0, 0, 4], FUTEX_PRIVATE), Some(4));
+    assert_eq!(holder(&[3, 0, 0, 4], FUTEX_PRIVATE), Some(4));
+    // The lock is shared between processes.
+    assert_eq!(holder(&[3, 0, 0, 4, 1], 0), Some(4));
+    assert_eq!(holder(&[2, 0, 0, 0, 0], FUTEX_PRIVATE), None, "readers hold it");
+    // A mutex, one whose owner is not written yet, and a robust one.
+    assert_eq!(holder(&[2, 1, 3, 1], FUTEX_PRIVATE), Some(3));
+    assert_eq!(holder(&[2, 1, 0, 1, 1], FUTEX_PRIVATE), None);
+    assert_eq!(holder(&[0x8000_0002, 1, 0, 1], FUTEX_PRIVATE), Some(2));
+    assert_eq!(holder(&[4, 1, 0, 1], FUTEX_PRIVATE), Some(4));
+}
+
+#[test]
 fn a_wakers_stack_holds_for_one_system_call() {
     let mut kernel = followed(&[1000, 1001, 1002]);
     kernel.set_with_stacks(true);

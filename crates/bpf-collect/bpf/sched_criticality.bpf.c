@@ -228,7 +228,6 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	__u32 number = slot_number(task);
 	struct sched_instant instant;
 	struct own_number own;
-	__u64 key;
 
 	if (!slot) {
 		if (launched_tgid && number_for_recorder(task) == launched_tgid) {
@@ -238,17 +237,15 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 		return 0;
 	}
 	if (task->pid != slot->kernel_tid) {
-		/* Not the leader called exec: it took over the leader's number. */
-		key = tid_key(slot->tgid, slot->ns_tid);
-		bpf_map_delete_elem(&slot_by_tid, &key);
-		leave_place(slot->kernel_tid, number, false);
+		/* Not the leader called exec: the two have exchanged their numbers, and the leader may still have to leave its
+		 * processor. It is found by its task: the place of the number stays as it is. */
+		leave_tid(slot, number);
 		slot->kernel_tid = task->pid;
 		take_place(slot->kernel_tid, number);
 		slot->tid = number_for_recorder(task);
 		own = own_number(task);
 		slot->ns_tid = own.number;
-		key = tid_key(slot->tgid, slot->ns_tid);
-		bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
+		take_tid(slot, number);
 		release_published(slot);
 		claim_published(slot, own);
 		/* It runs; nothing else would fill its new record before it blocks. */

@@ -44,19 +44,6 @@ SCHED_INLINE void take_place(__s32 pid, __u32 number)
 	place->pid = pid;
 }
 
-/* `taken_over`: another thread of the process may come by this number before it says so (exec takes the leader's). */
-SCHED_INLINE void leave_place(__s32 pid, __u32 number, bool taken_over)
-{
-	struct slot_place *place = place_of(pid);
-
-	if (!place)
-		return;
-	if (taken_over)
-		place->shared = 1;
-	if (place->pid == pid && place->slot == number)
-		place->pid = 0;
-}
-
 /* The slot of a thread that is followed, else 0. */
 SCHED_INLINE __u32 slot_number(struct task_struct *task)
 {
@@ -123,8 +110,6 @@ SCHED_INLINE struct own_number own_number(struct task_struct *task)
 SCHED_INLINE struct sched_published *published_pages(void)
 {
 	__u32 zero = 0;
-	if (publish_threads && slot->published == SCHED_PUBLISHED_NONE)
-		__sync_fetch_and_add(&lost.unpublished, 1);
 
 	return bpf_map_lookup_elem(&published, &zero);
 }
@@ -138,6 +123,8 @@ SCHED_INLINE void claim_published(struct sched_slot *slot, struct own_number own
 	if (publish_threads && pages)
 		slot->published = sched_published_claim(pages, sched_published_key(own.namespace, own.number), slot->task,
 							slot->application);
+	if (publish_threads && slot->published == SCHED_PUBLISHED_NONE)
+		__sync_fetch_and_add(&lost.unpublished, 1);
 }
 
 SCHED_INLINE void release_published(struct sched_slot *slot)
@@ -146,6 +133,30 @@ SCHED_INLINE void release_published(struct sched_slot *slot)
 
 	if (publish_threads && pages)
 		sched_published_release(pages, slot->published);
+}
+
+/* Found by its thread id: in its process, and by others, since locks in shared memory name owners in other processes. */
+SCHED_INLINE void take_tid(const struct sched_slot *slot, __u32 number)
+{
+	__u64 key = tid_key(slot->tgid, slot->ns_tid);
+
+	bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
+	key = tid_key(0, slot->ns_tid);
+	bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
+}
+
+/* After exec the id may be another thread's. */
+static __always_inline void leave_tid(const struct sched_slot *slot, __u32 number)
+{
+	__u64 key = tid_key(slot->tgid, slot->ns_tid);
+	__u32 *named = bpf_map_lookup_elem(&slot_by_tid, &key);
+
+	if (named && *named == number)
+		bpf_map_delete_elem(&slot_by_tid, &key);
+	key = tid_key(0, slot->ns_tid);
+	named = bpf_map_lookup_elem(&slot_by_tid, &key);
+	if (named && *named == number)
+		bpf_map_delete_elem(&slot_by_tid, &key);
 }
 
 /* Follows a thread from now on; it is blocked until something else is seen. Returns its slot, null if there is no
@@ -157,7 +168,6 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	struct task_struct *leader;
 	struct own_number own;
 	__u32 *reference;
-	__u64 key;
 
 	if (bpf_map_pop_elem(&free_slots, &number))
 		number = __sync_fetch_and_add(&last_slot, 1) + 1;
@@ -202,11 +212,7 @@ static __noinline __u32 follow(struct task_struct *task, __u32 application, __u3
 	__builtin_memset(slot->marks, 0, sizeof(slot->marks));
 	slot->slice_running = 0;
 	slot->met = audit_round;
-	key = tid_key(slot->tgid, slot->ns_tid);
-	bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
-	/* Locks in shared memory name owners in other processes. */
-	key = tid_key(0, slot->ns_tid);
-	bpf_map_update_elem(&slot_by_tid, &key, &number, BPF_ANY);
+	take_tid(slot, number);
 	reference = bpf_task_storage_get(&slot_of_task, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!reference) {
 		__sync_fetch_and_add(&lost.threads, 1);
@@ -226,21 +232,12 @@ static __noinline int end_system_calls(struct sched_slot *slot, __u32 place);
 /* The slot may be used again. */
 static __noinline int free_slot(struct sched_slot *slot, __u32 number)
 {
-	__u64 key = tid_key(slot->tgid, slot->ns_tid);
-	__u32 *named = bpf_map_lookup_elem(&slot_by_tid, &key);
-
 	release_published(slot);
 	if (with_system_calls)
 		end_system_calls(slot, number);
 	slot->task = 0;
 	__sync_fetch_and_add(&live_threads, -1);
-	/* After exec the number may be another thread's. */
-	if (named && *named == number)
-		bpf_map_delete_elem(&slot_by_tid, &key);
-	key = tid_key(0, slot->ns_tid);
-	named = bpf_map_lookup_elem(&slot_by_tid, &key);
-	if (named && *named == number)
-		bpf_map_delete_elem(&slot_by_tid, &key);
+	leave_tid(slot, number);
 	bpf_map_push_elem(&free_slots, &number, BPF_ANY);
 	return 0;
 }

@@ -93,6 +93,23 @@ fn a_wakers_stack_holds_for_one_system_call() {
 }
 
 #[test]
+fn exec_by_another_thread_exchanges_the_numbers() {
+    let mut kernel = followed(&[1000, 1001]);
+    let (leader, caller) = (kernel.thread(1), kernel.thread(2));
+    assert_eq!((kernel.named(1000, 1000), kernel.named(0, 1001)), (leader.task, caller.task));
+    kernel.take_over(2);
+    kernel.exec(2);
+    let names = [(1000, 1000), (0, 1000), (1000, 1001), (0, 1001)].map(|(tgid, tid)| kernel.named(tgid, tid));
+    assert_eq!(names, [caller.task, caller.task, 0, 0]);
+    // The leader leaves its processor only now.
+    assert_eq!(kernel.thread(1).task, leader.task);
+    kernel.set_task(1, Fields { state: 0x80, on_cpu: true, exiting: true, ..Fields::default() });
+    kernel.switch(false, 1, 0);
+    assert_eq!((kernel.live_threads(), kernel.clock(0, 2_000_000).active), (1, 1));
+    assert_eq!(kernel.named(1000, 1000), caller.task);
+}
+
+#[test]
 fn threads_that_are_not_published_are_counted() {
     let tids = [1000, 1001, 1002];
     let mut kernel = process(&tids, false);

@@ -314,13 +314,19 @@ void kernel_new_task(__u32 index, __u32 tid, __u32 leader, __u32 parent)
 	strcpy(mock->task.comm, "task");
 }
 
-/* The one that called exec takes its process's number over. */
+/* The one that called exec and its process's first thread exchange their numbers, and who leads. */
 void kernel_take_over(__u32 index)
 {
 	struct mock_task *mock = &tasks[index];
+	struct task_struct *leader = mock->task.group_leader;
+	struct pid *pid = leader->thread_pid;
+	int number = leader->pid;
 
-	mock->task.pid = mock->task.tgid;
-	mock->pid.numbers[0].nr = mock->task.tgid;
+	leader->pid = mock->task.pid;
+	leader->thread_pid = mock->task.thread_pid;
+	leader->group_leader = &mock->task;
+	mock->task.pid = number;
+	mock->task.thread_pid = pid;
 	mock->task.group_leader = &mock->task;
 }
 

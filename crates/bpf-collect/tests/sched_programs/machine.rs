@@ -493,7 +493,7 @@ impl Machine {
         }
         if leader != place {
             let number = self.tasks[leader].tid;
-            self.tasks[place].tid = number;
+            self.tasks[leader].tid = std::mem::replace(&mut self.tasks[place].tid, number);
             self.tasks[place].leader = place;
             self.kernel.take_over(place);
         }

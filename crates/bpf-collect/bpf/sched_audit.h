@@ -54,19 +54,42 @@ static __always_inline bool really_active(struct task_struct *task)
 	return task->on_rq != 0;
 }
 
-/* The application of a thread that is followed from the outset: its process's first thread decides. */
-static __always_inline __u32 seeded_application(struct task_struct *leader)
+struct process_search {
+	__s32 tgid;
+	__u32 slot;
+};
+
+static long is_of_process(__u32 index, void *context)
 {
+	struct process_search *search = context;
+	struct sched_slot *slot = slot_numbered(index + 1);
+
+	if (!slot)
+		return 1;
+	if (!slot->task || slot->tgid != search->tgid)
+		return 0;
+	search->slot = index + 1;
+	return 1;
+}
+
+/* The application of a thread that is followed from the outset: its process's, if any other thread of that is followed. */
+static __noinline __u32 seeded_application(struct task_struct *leader)
+{
+	struct process_search search = { .tgid = number_for_recorder(leader) };
 	struct sched_slot *first;
 	__u32 *number;
 	__u64 key;
 
 	if (!per_process)
 		return 0;
-	/* The leader comes before its threads. */
-	key = tid_key(number_for_recorder(leader), own_number(leader).number);
+	/* The leader comes before its threads, unless it has ended. */
+	key = tid_key(search.tgid, own_number(leader).number);
 	number = bpf_map_lookup_elem(&slot_by_tid, &key);
-	first = number ? slot_numbered(*number) : 0;
+	if (!number) {
+		bpf_loop(last_slot, is_of_process, &search, 0);
+		number = &search.slot;
+	}
+	first = slot_numbered(*number);
 	return first ? first->application : new_application();
 }
 

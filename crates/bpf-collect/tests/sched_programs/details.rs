@@ -110,6 +110,18 @@ fn exec_by_another_thread_exchanges_the_numbers() {
 }
 
 #[test]
+fn threads_are_of_one_application_without_their_first() {
+    let tids = [1000, 1001, 1002];
+    let mut kernel = process(&tids, true);
+    kernel.set_task(1, Fields { state: 0x80, exiting: true, ..Fields::default() });
+    follow(&mut kernel, &tids);
+    let [first, second, third] = [1, 2, 3].map(|index| kernel.thread(index));
+    assert_eq!(first.task, 0);
+    assert!(second.task != 0 && third.task != 0);
+    assert_eq!(second.application, third.application);
+}
+
+#[test]
 fn threads_that_are_not_published_are_counted() {
     let tids = [1000, 1001, 1002];
     let mut kernel = process(&tids, false);

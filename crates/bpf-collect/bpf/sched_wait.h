@@ -32,6 +32,7 @@
 #define SYSTEM_CALL_VFORK 58
 #define SYSTEM_CALL_FUTEX 202
 #define SYSTEM_CALL_CLONE3 435
+#define SYSTEM_CALL_FUTEX_WAITV 449
 #define FUTEX_COMMAND 127
 #define FUTEX_PRIVATE 128
 #define FUTEX_TID_MASK 0x3fffffff
@@ -283,3 +284,10 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 }
 
 #endif
+	if (number == SYSTEM_CALL_FUTEX_WAITV) {
+		/* Of several the first names the wait: struct futex_waitv has it as its second word. */
+		void *first = (void *)(wait->arguments[0] + sizeof(__u64));
+
+		if (!current || bpf_probe_read_user(&wait->arguments[0], sizeof(__u64), first))
+			wait->arguments[0] = 0;
+	}

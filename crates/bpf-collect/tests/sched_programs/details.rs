@@ -73,6 +73,15 @@ fn states_of_rwlocks_are_no_owners() {
 }
 
 #[test]
+fn a_wait_for_one_of_many_words_is_named_by_the_first() {
+    let mut kernel = followed(&[1000]);
+    kernel.set_user_words(&[0, 0, 0x5000, 0x7f00, 2, 0]);
+    let found = wait(&mut kernel, 1, 0, FUTEX_WAITV, [USER_WORDS, 6]);
+    assert_eq!(found.arguments[..2], [0x7f00_0000_5000, 6]);
+    assert_eq!(wait(&mut kernel, 1, 0, FUTEX_WAITV, [8, 6]).arguments[0], 0, "not readable");
+}
+
+#[test]
 fn a_wakers_stack_holds_for_one_system_call() {
     let mut kernel = followed(&[1000, 1001, 1002]);
     kernel.set_with_stacks(true);

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::sched_wait;
 
-use super::kind::{Blocked, Call, KernelWait, UserWait, locks_with_inheritance};
+use super::kind::{Blocked, Call, KernelWait, NUMBER_FUTEX, UserWait, locks_with_inheritance};
 use super::object::{NO_OBJECT, ObjectNumber, Objects, RawObject};
 
 /// Number of a [`Cause`] in [`Causes`].
@@ -41,7 +41,7 @@ impl Cause {
 
     /// True if it is a word in which the kernel itself keeps the owner (`FUTEX_LOCK_PI`, futex(2)).
     pub fn inherits_priority(&self) -> bool {
-        self.is_futex() && locks_with_inheritance(self.arguments[1].into())
+        i64::from(self.system_call) == NUMBER_FUTEX && locks_with_inheritance(self.arguments[1].into())
     }
 
     fn of(wait: &sched_wait, object: ObjectNumber) -> Self {
@@ -128,6 +128,17 @@ mod tests {
     use super::super::kind::kind;
     use super::*;
     use transect_profile_model::WaitKind;
+
+    /// Others have their second argument for something else: `futex_waitv` the number of words.
+    #[test]
+    fn one_call_alone_tells_an_operation() {
+        let inherits = |system_call, second| {
+            let wait = sched_wait { system_call, arguments: [7, second, 0, 0], ..Default::default() };
+            Cause::of(&wait, NO_OBJECT).inherits_priority()
+        };
+        assert!(inherits(202, 6) && inherits(202, 139));
+        assert!(!inherits(202, 0) && !inherits(449, 6) && !inherits(455, 6));
+    }
 
     /// What is left tells the same kind as the whole.
     #[test]

@@ -126,7 +126,8 @@ const FUTEX_COMMAND: u64 = 127;
 const FUTEX_PRIVATE: u64 = 128;
 /// A lock that is held and waited for: glibc's low-level lock, Rust's mutex.
 const CONTENDED: u64 = 2;
-const NUMBER_FUTEX: i64 = 202;
+/// The call whose second argument is an operation.
+pub const NUMBER_FUTEX: i64 = 202;
 
 /// Whether an operation of `futex` waits for a word whose owner the kernel knows.
 pub fn locks_with_inheritance(operation: u64) -> bool {

@@ -91,6 +91,8 @@ const WAITS: &[(KernelWait, &[&str])] = &[
         &["sock_write_iter", "tcp_recvmsg", "tcp_sendmsg", "unix_stream_read_generic", "sk_wait_data"],
     ),
     (KernelWait::Socket, &["inet_csk_accept", "unix_accept", "__skb_wait_for_more_packets", "sk_stream_wait_memory"]),
+    // What is still to be sent when a socket is closed (SO_LINGER).
+    (KernelWait::Socket, &["sk_stream_wait_close", "__sock_release", "sock_close"]),
     (KernelWait::Child, &["do_wait", "kernel_wait4", "__do_wait", "wait_for_vfork_done"]),
     (KernelWait::Signal, &["do_sigtimedwait", "sigsuspend", "pause", "ksys_pause"]),
     (KernelWait::Sync, &["vfs_fsync_range", "do_fsync", "ksys_sync", "sync_filesystem", "msync"]),

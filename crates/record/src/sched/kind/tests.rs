@@ -238,6 +238,16 @@ fn the_kernels_functions_tell_where_the_call_does_not() {
     assert_eq!(of(0, &read), WaitKind::FileRead);
 }
 
+/// The descriptor is free for others by then: it names nothing.
+#[test]
+fn closing_a_socket_waits_for_the_socket() {
+    let of = |functions: &[&str]| kind(&Blocked { system_call: 3, kernel: kernel(functions), ..Default::default() });
+    let lingers = ["sk_stream_wait_close", "tcp_close", "inet_release", "__sock_release", "sock_close", "__fput"];
+    assert_eq!(of(&lingers), WaitKind::Socket);
+    assert_eq!(of(&["unix_release", "__sock_release", "sock_close", "__fput"]), WaitKind::Socket);
+    assert_eq!(of(&["nfs_file_flush", "filp_flush", "__x64_sys_close"]), WaitKind::FileWrite);
+}
+
 #[test]
 fn only_the_c_librarys_locks_name_their_owner() {
     let names_owner = |functions: &[&str]| user(functions).is_some_and(UserWait::names_owner);

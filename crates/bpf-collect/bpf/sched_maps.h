@@ -131,7 +131,9 @@ struct sched_slot {
 	 * then was without a processor. */
 	__u64 preempted_stack, preempted_since, preempted_last, preempted_ns;
 	__u32 preempted_call;
-	__u64 object_file, object_inode, object_name; /* addresses of what `wait.object` describes, and its name's hash */
+	/* Addresses of what `wait.object` describes, and its name's hash; of a datagram socket, whose peer may change, which one
+	 * it is and a hash of the peer. */
+	__u64 object_file, object_inode, object_name, datagrams, datagrams_peer;
 	/* The stack that it last woke others with, valid while it is still in the same system call. */
 	__u64 burst_ip, burst_sp, burst_arguments, burst_time, burst_stack;
 	__u32 parent;

@@ -36,9 +36,9 @@
 #define FUTEX_COMMAND 127
 #define FUTEX_PRIVATE 128
 #define FUTEX_TID_MASK 0x3fffffff
-
 #define FUTEX_WAITERS 0x80000000
 #define RWLOCK_STATES 3 /* the greatest word of a glibc rwlock that is waited for */
+
 /* System calls of x86-64 whose first argument is a descriptor and that can block, by number. */
 static const __u64 takes_descriptor[8] = {
 	/* read write close lseek(no) ioctl pread64 pwrite64 readv writev; sendfile connect accept sendto recvfrom sendmsg
@@ -66,13 +66,28 @@ SCHED_INLINE bool first_argument_is_descriptor(__s64 number)
 	return number >= 0 && number < 512 && (takes_descriptor[(number >> 6) & 7] >> (number & 63) & 1);
 }
 
-/* A socket's family, ports and peer. */
-static __always_inline void describe_socket(struct sched_object *object, struct file *file)
+/* Whom a socket is connected to. */
+static __always_inline __u64 peer_hash(struct sock *sock)
 {
+	__u64 address[2] = {};
+
+	BPF_CORE_READ_INTO(&address, sock, __sk_common.skc_v6_daddr.in6_u.u6_addr8);
+	address[0] = hash_frame(address[0], address[1]);
+	return hash_frame(address[0], (__u64)BPF_CORE_READ(sock, __sk_common.skc_daddr) << 16 |
+					      BPF_CORE_READ(sock, __sk_common.skc_dport));
+}
+
+/* A socket's family, ports and peer. */
+static __always_inline void describe_socket(struct sched_slot *slot, struct file *file)
+{
+	struct sched_object *object = &slot->wait.object;
 	struct socket *socket = BPF_CORE_READ(file, private_data);
 	struct sock *sock = BPF_CORE_READ(socket, sk);
 	__u16 family = BPF_CORE_READ(sock, __sk_common.skc_family);
 
+	slot->datagrams = BPF_CORE_READ(sock, sk_type) == SOCK_DGRAM ? (__u64)sock : 0;
+	if (slot->datagrams)
+		slot->datagrams_peer = peer_hash(sock);
 	object->type = SCHED_OBJECT_SOCKET_OTHER;
 	if (family == AF_INET || family == AF_INET6) {
 		object->type = family == AF_INET ? SCHED_OBJECT_SOCKET_INET : SCHED_OBJECT_SOCKET_INET6;
@@ -132,8 +147,10 @@ static __noinline int describe_object(struct sched_slot *slot, struct task_struc
 	if (object->type == SCHED_OBJECT_FILE || object->type == SCHED_OBJECT_ANONYMOUS || slot->object_file != (__u64)file)
 		name = BPF_CORE_READ(file, f_path.dentry, d_name.hash_len);
 	if (slot->object_file == (__u64)file && slot->object_inode == (__u64)inode && object->fd == descriptor &&
-	    (!name || slot->object_name == name))
+	    (!name || slot->object_name == name) &&
+	    (!slot->datagrams || peer_hash((struct sock *)slot->datagrams) == slot->datagrams_peer))
 		return 0;
+	slot->datagrams = 0;
 	__builtin_memset(object, 0, sizeof(*object));
 	slot->object_file = (__u64)file;
 	slot->object_inode = (__u64)inode;
@@ -144,7 +161,7 @@ static __noinline int describe_object(struct sched_slot *slot, struct task_struc
 	object->device = BPF_CORE_READ(inode, i_sb, s_dev);
 	switch (mode & S_IFMT) {
 	case S_IFSOCK:
-		describe_socket(object, file);
+		describe_socket(slot, file);
 		return 0;
 	case S_IFIFO:
 		object->type = SCHED_OBJECT_PIPE;
@@ -279,11 +296,6 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 	}
 	wait->object.type = SCHED_OBJECT_NONE;
 	slot->object_file = 0;
-	if (number == SYSTEM_CALL_FUTEX && current)
-		find_owner(slot, wait->arguments[0], wait->arguments[1]);
-}
-
-#endif
 	if (number == SYSTEM_CALL_FUTEX_WAITV) {
 		/* Of several the first names the wait: struct futex_waitv has it as its second word. */
 		void *first = (void *)(wait->arguments[0] + sizeof(__u64));
@@ -291,3 +303,8 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 		if (!current || bpf_probe_read_user(&wait->arguments[0], sizeof(__u64), first))
 			wait->arguments[0] = 0;
 	}
+	if (number == SYSTEM_CALL_FUTEX && current)
+		find_owner(slot, wait->arguments[0], wait->arguments[1]);
+}
+
+#endif

@@ -82,6 +82,17 @@ fn a_wait_for_one_of_many_words_is_named_by_the_first() {
 }
 
 #[test]
+fn a_datagram_socket_has_the_peer_that_it_has_now() {
+    let mut kernel = followed(&[1000]);
+    let found = [(0, 0), (0, 0), (9, 53), (8, 53), (0, 0)].map(|(address, port)| {
+        kernel.connect(address, port);
+        let object = wait(&mut kernel, 1, 0, RECVFROM, [SOCKET, 0]).object;
+        (object.peer[0], object.peer_port)
+    });
+    assert_eq!(found, [(0, 0), (0, 0), (9, 53), (8, 53), (0, 0)]);
+}
+
+#[test]
 fn a_wakers_stack_holds_for_one_system_call() {
     let mut kernel = followed(&[1000, 1001, 1002]);
     kernel.set_with_stacks(true);

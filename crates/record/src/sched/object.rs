@@ -35,8 +35,8 @@ pub enum RawObject {
     Named(Box<str>),
 }
 
-/// Process, descriptor, device, inode, ports, name. An inode's number comes again.
-type DescriptorKey = (i32, i32, u64, u64, u32, [i8; 28]);
+/// Process, descriptor, device, inode, ports, peer, name. An inode's number comes again.
+type DescriptorKey = (i32, i32, u64, u64, u32, [u8; 16], [i8; 28]);
 
 /// All objects, each once.
 #[derive(Debug)]
@@ -103,7 +103,7 @@ impl Objects {
             return NO_OBJECT;
         }
         let ports = u32::from(object.local_port) << 16 | u32::from(object.peer_port);
-        let key = (tgid, object.fd, object.device, object.inode, ports, object.name);
+        let key = (tgid, object.fd, object.device, object.inode, ports, object.peer, object.name);
         if let Some(&number) = self.descriptors.get(&key) {
             return number;
         }
@@ -253,6 +253,22 @@ mod tests {
         assert_eq!(named(&found), "tcp 10.0.0.7:80");
         found.peer = Ipv6Addr::LOCALHOST.octets();
         assert_eq!(named(&found), "tcp [::1]:80");
+    }
+
+    #[test]
+    fn datagrams_to_another_address_have_another_peer() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut objects = Objects::default();
+        let mut name = |last| {
+            let mut found = object(object_type::SOCKET_INET, &socket);
+            found.peer_port = 53;
+            found.peer[..4].copy_from_slice(&[9, 0, 0, last]);
+            let number = objects.descriptor(std::process::id() as i32, &found);
+            objects.get(number).clone()
+        };
+        let [first, second] = [name(1), name(2)];
+        assert_eq!(first, RawObject::Named("udp 9.0.0.1:53".into()));
+        assert_eq!(second, RawObject::Named("udp 9.0.0.2:53".into()));
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub fn influence(arguments: &InfluenceArguments) -> Result<u8, Failure> {
     let (subject, mut notes) = regions::subject(arguments.method, &command, &model);
     notes.extend(planned(&plan));
     let mut influence = measure(arguments, &model, &plan, &command, subject)?;
-    influence.complete = plan.complete;
+    influence.complete = plan.complete && influence.configurations == plan.configurations.len();
     influence.notes.splice(0..0, notes);
     let rendered = match arguments.format {
         InfluenceFormat::Text => text(&influence),

@@ -8,13 +8,15 @@ const VALUE: &str = "{}";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OptionText {
     words: Vec<String>,
+    /// `{}` in them stands for a value.
+    numeric: bool,
 }
 
 impl OptionText {
     /// Of a feature that is on or off.
     pub(crate) fn binary(text: &str) -> Result<Self, Problem> {
         let words = shlex::split(text).ok_or_else(|| Problem::Quote(text.into()))?;
-        Ok(Self { words })
+        Ok(Self { words, numeric: false })
     }
 
     /// Of a feature with a value; without `{}` in it the value follows the text directly (`-` makes `-9`).
@@ -22,7 +24,8 @@ impl OptionText {
         if text.trim().is_empty() {
             return Ok(Self::default());
         }
-        if text.contains(VALUE) { Self::binary(text) } else { Self::binary(&format!("{text}{VALUE}")) }
+        let with_value = if text.contains(VALUE) { text.to_owned() } else { format!("{text}{VALUE}") };
+        Ok(Self { numeric: true, ..Self::binary(&with_value)? })
     }
 
     /// Whether there is nothing to pass.
@@ -37,6 +40,10 @@ impl OptionText {
 
     /// The arguments for a program: the words with the value in place.
     pub fn arguments(&self, value: Option<f64>) -> Vec<String> {
+        if !self.numeric {
+            // Some programs have a `{}` of their own.
+            return self.words.clone();
+        }
         let value = value.map(number_text).unwrap_or_default();
         self.words.iter().map(|word| word.replace(VALUE, &value)).collect()
     }

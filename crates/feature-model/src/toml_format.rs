@@ -120,7 +120,8 @@ fn feature(table: FeatureTable, text: &str) -> Result<FeatureDraft, ModelError> 
     let option = match table.option {
         None => OptionText::default(),
         Some(option) => {
-            let option = placed(option, text);
+            // A blank at its end keeps the value apart.
+            let option = Placed { at: Position::of(text, option.span().start), text: option.into_inner() };
             let words = if domain.is_some() { OptionText::numeric } else { OptionText::binary };
             words(&option.text).map_err(|problem| ModelError::at(option.at, problem))?
         }

@@ -41,8 +41,8 @@ pub(crate) fn read(node: Node<'_, '_>, numeric: bool) -> Result<FeatureDraft, Mo
         let text = content(part);
         match part.tag_name().name() {
             "name" => {}
-            "outputString" => texts.output = text.text,
             // `--level ` has its value in the next word.
+            "outputString" => texts.output = exact_content(part),
             "prefix" | "preFix" => texts.prefix = exact_content(part),
             "postfix" | "postFix" => texts.postfix = exact_content(part),
             "parent" => draft.parent = Some(text).filter(|parent| !parent.text.is_empty()),
@@ -53,10 +53,11 @@ pub(crate) fn read(node: Node<'_, '_>, numeric: bool) -> Result<FeatureDraft, Mo
             // Of older models.
             "deselectable" => deselectable = Some(truth(&text)?),
             "defaultSelected" => draft.default = Some(DefaultDraft::Selected(truth(&text)?)),
-            "defaultValue" => draft.default = default_value(&text)?,
-            "minValue" => texts.min = Some(number(&text)?),
-            "maxValue" => texts.max = Some(number(&text)?),
+            "defaultValue" => draft.default = default_value(&decimal_point(text))?,
+            "minValue" => texts.min = Some(number(&decimal_point(text))?),
+            "maxValue" => texts.max = Some(number(&decimal_point(text))?),
             "stepFunction" => {
+                let text = decimal_point(text);
                 texts.step = match text.text.is_empty() {
                     true => None,
                     false => Some(Step::parse(&text.text).map_err(|problem| ModelError::at(text.at, problem))?),
@@ -95,10 +96,10 @@ fn missing(node: Node<'_, '_>, missing: &'static str) -> ModelError {
 
 /// The command-line text. `noOutput`, and a label that only repeats the name, are none.
 fn option_text(texts: &Texts, name: &str, numeric: bool) -> Result<OptionText, Problem> {
-    let output = match texts.output.as_str() {
+    let output = match texts.output.trim() {
         "noOutput" => "",
         label if label == name && !label.starts_with('-') => "",
-        other => other,
+        _ => texts.output.as_str(),
     };
     if !numeric {
         return OptionText::binary(&format!("{}{output}{}", texts.prefix, texts.postfix));
@@ -106,16 +107,17 @@ fn option_text(texts: &Texts, name: &str, numeric: bool) -> Result<OptionText, P
     match (texts.prefix.is_empty() && texts.postfix.is_empty(), output) {
         (false, _) => OptionText::numeric(&format!("{}{{}}{}", texts.prefix, texts.postfix)),
         (true, "") => Ok(OptionText::default()),
+        // `--width=` and `-` are followed by the value, `--width` by another word.
+        (true, output) if output == "-" || output.ends_with(['=', ':', ' ', '\t']) => OptionText::numeric(output),
+        (true, output) if output.contains("{}") => OptionText::numeric(output),
         (true, output) => OptionText::numeric(&format!("{output} {{}}")),
     }
 }
 
 fn domain(name: &str, texts: Texts) -> Result<Domain, Problem> {
     let mut values = texts.values;
+    // Models say both: the values are those, the bounds are theirs.
     if !values.is_empty() {
-        if texts.min.is_some() || texts.max.is_some() {
-            return Err(Problem::TwoDomains(name.into()));
-        }
         values.sort_by(f64::total_cmp);
         values.dedup();
         return Ok(Domain::Values(values));
@@ -155,6 +157,11 @@ fn wrong(text: &Placed, expected: &'static str) -> ModelError {
 fn number(text: &Placed) -> Result<f64, ModelError> {
     let number = text.text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| wrong(text, "a number"))
+}
+
+/// Some models write 0,5 for a half, as SPL Conqueror reads it.
+fn decimal_point(text: Placed) -> Placed {
+    Placed { text: text.text.replace(',', "."), at: text.at }
 }
 
 fn default_value(text: &Placed) -> Result<Option<DefaultDraft>, ModelError> {

@@ -216,3 +216,34 @@ fn blanks_in_texts_of_xml_options_separate_words() {
     assert_eq!(arguments("blank"), ["--size", "2"]);
     assert_eq!(arguments("on"), ["--mode", "fast"]);
 }
+
+#[test]
+fn values_follow_texts_of_xml_options_as_models_mean_it() {
+    let option = |name: &str, rest: &str| {
+        format!("<configurationOption><name>{name}</name>{rest}<optional>True</optional></configurationOption>")
+    };
+    let range = "<minValue>1</minValue><maxValue>3</maxValue>";
+    let texts =
+        [("dash", "-"), ("equals", "--width="), ("word", "--width"), ("blank", "--level "), ("inside", "--x={}k")];
+    let numeric: String =
+        texts.map(|(name, text)| option(name, &format!("<outputString>{text}</outputString>{range}"))).concat();
+    // Bounds beside values are theirs; a decimal comma.
+    let both = option("both", "<minValue>1</minValue><maxValue>8</maxValue><values>1;8</values>");
+    let comma =
+        option("comma", "<minValue>0,5</minValue><maxValue>2,5</maxValue><stepFunction>comma + 1,0</stepFunction>");
+    let model = xml("", &(numeric + &both + &comma), "");
+    let feature = |name: &str| &model.features[model.find(name).expect("it is there")];
+    let arguments = texts.map(|(name, _)| feature(name).option.arguments(Some(2.0)));
+    assert_eq!(arguments, [vec!["-2"], vec!["--width=2"], vec!["--width", "2"], vec!["--level", "2"], vec!["--x=2k"]]);
+    assert_eq!(feature("both").domain(), Some(&Domain::Values(vec![1.0, 8.0])));
+    assert_eq!(feature("comma").domain(), Some(&Domain::Range { min: 0.5, max: 2.5, step: Step::Add(1.0) }));
+}
+
+#[test]
+fn braces_of_a_binary_option_are_its_own() {
+    let model = toml(
+        "[[feature]]\nname = \"A\"\noption = \"-I{}\"\n[[feature]]\nname = \"N\"\noption = \"-n \"\nmin = 1\nmax = 4\n",
+    );
+    assert_eq!(model.features[0].option.arguments(Some(1.0)), ["-I{}"]);
+    assert_eq!(model.features[1].option.arguments(Some(3.0)), ["-n", "3"]);
+}

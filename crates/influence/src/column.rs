@@ -26,10 +26,13 @@ pub(crate) struct Scales {
 }
 
 impl Scales {
-    pub(crate) fn new(model: &FeatureModel, configurations: &[Configuration]) -> Self {
+    pub(crate) fn new<'a>(
+        model: &FeatureModel,
+        configurations: impl Iterator<Item = &'a Configuration> + Clone,
+    ) -> Self {
         let range = |at: FeatureIndex| {
             model.features[at].domain()?;
-            let mut values: Vec<f64> = configurations.iter().filter_map(|own| own.value(at)).collect();
+            let mut values: Vec<f64> = configurations.clone().filter_map(|own| own.value(at)).collect();
             values.sort_by(f64::total_cmp);
             values.dedup();
             Some(Range { low: *values.first()?, high: *values.last()?, values: values.len() })

@@ -15,7 +15,7 @@ pub struct Difference {
     pub new_ns: Option<i64>,
     /// New less old, a missing term counted as 0; ns.
     pub ns: i64,
-    /// Bounds of the difference (95 %).
+    /// Bounds of the difference (95 %); `None` if one version has no such term: its time may be part of others there.
     pub low: Option<i64>,
     /// See `low`.
     pub high: Option<i64>,
@@ -58,15 +58,16 @@ pub fn compare(old: &Influence, new: &Influence) -> Comparison {
     if old.model_hash != new.model_hash {
         notes.push("the models' features or places differ".to_owned());
     }
+    let differences_of_one = differences.iter().any(|own| own.old_ns.is_none() || own.new_ns.is_none());
+    if differences_of_one {
+        notes.push("a term that one version lacks may be part of others there: no interval for its change".to_owned());
+    }
     Comparison { differences, notes }
 }
 
 fn difference(old: Option<&Term>, new: Option<&Term>) -> Difference {
     let time = |term: Option<&Term>| term.map(|term| term.ns);
-    let half = |term: Option<&Term>| match term {
-        None => Some(0.0),
-        Some(term) => Some((term.high? - term.low?) as f64 / 2.0),
-    };
+    let half = |term: Option<&Term>| term.and_then(|term| Some((term.high? - term.low?) as f64 / 2.0));
     let ns = time(new).unwrap_or(0) - time(old).unwrap_or(0);
     let half = half(old).zip(half(new)).map(|(old, new)| old.hypot(new));
     let any = old.or(new);

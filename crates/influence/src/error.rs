@@ -31,7 +31,9 @@ pub enum InfluenceError {
         reason: String,
     },
     /// Not enough runs succeeded.
-    #[error("{succeeded} of {runs} runs succeeded, in {configurations} configurations: too few to compare any")]
+    #[error(
+        "{succeeded} of {runs} runs succeeded, in {configurations} configurations: too few to compare any{failure}"
+    )]
     TooFew {
         /// Runs that ended well.
         succeeded: usize,
@@ -39,5 +41,7 @@ pub enum InfluenceError {
         runs: usize,
         /// Configurations with a run that ended well.
         configurations: usize,
+        /// Why the first run that failed did, or nothing.
+        failure: String,
     },
 }

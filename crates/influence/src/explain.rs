@@ -70,9 +70,15 @@ pub fn explain(
             succeeded: observations.runs.len(),
             runs: observations.runs.len() + observations.failed.len(),
             configurations: places.len(),
+            failure: observations
+                .failed
+                .first()
+                .map(|(_, reason)| format!("; the first failed: {reason}"))
+                .unwrap_or_default(),
         });
     }
-    let scales = Scales::new(model, &observations.configurations);
+    let ran: BTreeSet<usize> = observations.runs.iter().map(|(place, _)| *place).collect();
+    let scales = Scales::new(model, ran.iter().map(|place| &observations.configurations[*place]));
     let task = Task { model, observations, outlying, training, places, scales, order };
     let parts = match method {
         Method::Regions => task.parts_of_regions(),
@@ -98,11 +104,11 @@ pub fn explain(
     };
     let share = task.explained_share(&explained);
     let mut notes = Vec::new();
-    if method == Method::Wall && explained.iter().any(|own| own.part.selected) {
-        notes.push(
-            "the terms are those that predict best, chosen out of more; their intervals do not count the choice"
-                .to_owned(),
-        );
+    if explained.iter().any(|own| own.part.selected) {
+        let of = if method == Method::Wall { "" } else { " under sets of many features" };
+        notes.push(format!(
+            "the terms{of} are those that predict best, chosen out of more; their intervals do not count the choice"
+        ));
     }
     if let Some(share) = share.filter(|share| *share < POORLY_EXPLAINED) {
         notes.push(poorly_explained(share, task.is_chance(&explained), method));
@@ -212,8 +218,12 @@ impl Task<'_> {
                 std::iter::successors(Some(*at), parent).any(|own| set.contains(&self.model.features[own].name))
             };
             let own: Vec<FeatureIndex> = varied.iter().copied().filter(concerned).collect();
-            let forms = selection::forms(&own, &self.means(&times), &self.scales);
-            Part { set: set.clone(), columns: columns(&forms, self.order.min(own.len())), times, selected: false }
+            let means = self.means(&times);
+            let forms = selection::forms(&own, &means, &self.scales);
+            let all = columns(&forms, self.order.min(own.len()));
+            let selected = self.most_at_once(&own) > self.order && self.is_saturated(&all);
+            let columns = if selected { selection::stepwise(&all, &means, &self.scales) } else { all };
+            Part { set: set.clone(), columns, times, selected }
         };
         sets.into_iter().map(part).filter(|part| part.times.iter().any(|time| *time != 0.0)).collect()
     }
@@ -224,18 +234,30 @@ impl Task<'_> {
         let means = self.means(&times);
         let forms = selection::forms(&self.varied(), &means, &self.scales);
         let all = columns(&forms, self.order);
-        let numbers: Vec<Vec<f64>> = self.numbers(&all, &self.training);
-        let independent = Solver::new(&numbers).map_or(0, |solver| solver.kept.len());
-        // As many terms as configurations are only trusted where all that can interact is in them.
-        let few = self.varied().len() <= self.order;
-        if few && independent == self.places.len() {
+        let saturated = self.is_saturated(&all);
+        if saturated && self.most_at_once(&self.varied()) <= self.order {
             return Part { set: Vec::new(), columns: all, times, selected: false };
         }
         let best = selection::stepwise(&all, &means, &self.scales);
         let selected = means.left_out_error(&best, &self.scales) < means.left_out_error(&all, &self.scales);
-        let selected = selected || independent == self.places.len();
+        let selected = selected || saturated;
         let columns = if selected { best } else { all };
         Part { set: Vec::new(), columns, times, selected }
+    }
+
+    /// How many of the features are selected at once, at most.
+    fn most_at_once(&self, features: &[FeatureIndex]) -> usize {
+        let selected = |place: &usize| {
+            let own = &self.observations.configurations[*place];
+            features.iter().filter(|at| own.value(**at).is_some()).count()
+        };
+        self.places.iter().map(selected).max().unwrap_or(0)
+    }
+
+    /// As many terms as configurations, which are only trusted where all that can interact is in them.
+    fn is_saturated(&self, columns: &[Column]) -> bool {
+        let solver = Solver::new(&self.numbers(columns, &self.training));
+        solver.is_some_and(|solver| solver.kept.len() == self.places.len())
     }
 
     /// Names of the features of columns that depend on others, though each of their features has a term.
@@ -272,13 +294,13 @@ impl Task<'_> {
     /// its disturbances: over runs, and over configurations for what the terms do not describe; the larger one counts.
     fn terms(&self, explained: &[Explained]) -> Vec<Term> {
         let runs = self.training.len();
-        let mut sums: BTreeMap<Column, (f64, Vec<f64>)> = BTreeMap::new();
-        let mut kept = 0;
+        // With the most terms that a part with it has.
+        let mut sums: BTreeMap<Column, (f64, Vec<f64>, usize)> = BTreeMap::new();
         for own in explained {
-            kept = kept.max(own.solver.kept.len());
             let shares: Vec<f64> = (0..runs).map(|run| (1.0 - own.solver.leverage(run)).max(1e-9)).collect();
             for (coefficient, place) in own.solver.kept.iter().enumerate() {
-                let sum = sums.entry(own.part.columns[*place].clone()).or_insert_with(|| (0.0, vec![0.0; runs]));
+                let sum = sums.entry(own.part.columns[*place].clone()).or_insert_with(|| (0.0, vec![0.0; runs], 0));
+                sum.2 = sum.2.max(own.solver.kept.len());
                 sum.0 += own.fit.coefficients[coefficient];
                 for (run, influence) in sum.1.iter_mut().enumerate() {
                     *influence += own.solver.weight(coefficient, run) * own.fit.residuals[run] / shares[run].sqrt();
@@ -287,8 +309,8 @@ impl Task<'_> {
         }
         let mut terms: Vec<Term> = sums
             .iter()
-            .map(|(column, (sum, influences))| {
-                let half = self.half_width(influences, kept);
+            .map(|(column, (sum, influences, kept))| {
+                let half = self.half_width(influences, *kept);
                 let bound = |sign: f64| half.map(|half| (sum + sign * half).round() as i64);
                 Term {
                     features: self.names(column),

@@ -32,7 +32,7 @@ pub fn page(influence: &Influence) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "<p class=\"facts\"><code>{}</code><br>{}; {}{} configurations, {} runs; without options {}{}{}</p>",
+        "<p class=\"facts\"><code>{}</code><br>{}; {}{} configurations, {} runs; base {}{}{}</p>",
         escape(&influence.command.join(" ")),
         influence.method.what(),
         if influence.complete { "all " } else { "" },

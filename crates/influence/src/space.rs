@@ -97,6 +97,7 @@ impl<'a> Space<'a> {
                 ancestors(at).for_each(|own| free[own] = true);
             }
         }
+        let asked_for: Vec<FeatureIndex> = (0..free.len()).filter(|at| ancestors(*at).any(|own| wanted[own])).collect();
         let default = self.default_configuration()?;
         // Alternatives: what gives way to a wanted one is the default; to the default, any other.
         for group in &model.groups {
@@ -110,7 +111,9 @@ impl<'a> Space<'a> {
         for feature in self.driven.iter().filter(|feature| !free[**feature]) {
             let place = self.candidates[*feature].iter().position(|value| *value == default.value(*feature));
             let mut choices = self.start.clone();
-            if place.is_some_and(|place| self.decide(&mut choices, (*feature, place))) {
+            let fixed = place.is_some_and(|place| self.decide(&mut choices, (*feature, place)));
+            // What one that varies needs has to vary with it.
+            if fixed && asked_for.iter().all(|at| choices[*at] == self.start[*at]) {
                 self.start = choices;
             }
         }

@@ -118,6 +118,28 @@ fn regions_need_fewer_configurations_than_the_whole_time() {
 }
 
 #[test]
+fn sets_of_many_features_are_not_overfitted() {
+    // 29 products of 7 features, and 26 configurations: nothing would be left to judge them by.
+    let names: Vec<String> = (0..7).map(|own| format!("f{own}")).collect();
+    let features: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+    let model = toml(&features);
+    let cost = |command: &[String]| {
+        let unit = |on: bool, units: f64| if on { units } else { 0.0 };
+        let both = has(command, "-f5") && has(command, "-f6");
+        let time = 10.0 + unit(has(command, "-f0"), 2.0) + unit(both, 8.0);
+        vec![(vec!["f0", "f1", "f2", "f3", "f4", "f5", "f6"], time)]
+    };
+    let found = influence(&model, Box::new(cost), Method::Regions, PlanSettings::default(), 0.02);
+    near(term(&found, &[]), 10.0, 0.5);
+    near(term(&found, &["f0"]), 2.0, 0.5);
+    near(term(&found, &["f5", "f6"]), 8.0, 0.5);
+    let true_terms = [&[][..], &["f0"][..], &["f5", "f6"][..]];
+    let others = found.terms.iter().filter(|term| !true_terms.iter().any(|own| term.features == *own));
+    others.for_each(|term| near(term, 0.0, 0.5));
+    assert!(found.notes.iter().any(|note| note.contains("chosen out of more")), "{:?}", found.notes);
+}
+
+#[test]
 fn values_have_forms() {
     let model = parse(
         "[[feature]]\nname = \"level\"\noption = \"-\"\nmin = 1\nmax = 9\n\
@@ -189,6 +211,39 @@ fn failing_configurations_are_left_out_and_named() {
 }
 
 #[test]
+fn values_that_never_ran_are_not_the_largest() {
+    let model = parse("[[feature]]\nname = \"level\"\noption = \"-l \"\nvalues = [1, 2, 4]\n", Format::Toml, "")
+        .expect("a model");
+    let value = |command: &[String]| command[2].parse::<f64>().expect("a level");
+    struct Failing(Synthetic);
+    impl Measure for Failing {
+        fn measure(&mut self, command: &[String]) -> Result<Measurement, RunError> {
+            if command[2] == "4" { Err(RunError("no memory".into())) } else { self.0.measure(command) }
+        }
+    }
+    let plan = plan(&model, &PlanSettings::default()).expect("a plan");
+    let command = CommandTemplate::new(vec!["program".into(), "{options}".into()]).expect("a command");
+    let cost: Cost = Box::new(move |command| vec![(vec!["level"], value(command))]);
+    let mut clock = Failing(Synthetic { cost, noise: 0.0, random: StdRng::seed_from_u64(7) });
+    let runs = CampaignSettings { repetitions: 4, seed: 3, stop_at_failure: false };
+    let seen = campaign::run(&plan, &model, &command, &runs, &mut clock, &mut |_| {}).expect("runs");
+    let found = explain(&model, command.words(), &seen, Method::Regions, 2).expect("terms");
+    near(term(&found, &["level"]), 1.0, 1e-6);
+}
+
+#[test]
+fn too_few_runs_say_why_they_failed() {
+    let model = toml(&[("-fail", "")]);
+    let plan = plan(&model, &PlanSettings::default()).expect("a plan");
+    let command = CommandTemplate::new(vec!["program".into(), "{options}".into()]).expect("a command");
+    let mut clock = Synthetic { cost: Box::new(listing), noise: 0.0, random: StdRng::seed_from_u64(7) };
+    let runs = CampaignSettings { repetitions: 1, seed: 3, stop_at_failure: false };
+    let seen = campaign::run(&plan, &model, &command, &runs, &mut clock, &mut |_| {}).expect("runs");
+    let error = explain(&model, &[], &seen, Method::Regions, 2).expect_err("one configuration only");
+    assert!(error.to_string().contains("the program ended with status 1"), "{error}");
+}
+
+#[test]
 fn what_the_regions_miss_is_noted() {
     let model = toml(&[("A", ""), ("B", "")]);
     let cost = |command: &[String]| vec![(vec![], if has(command, "-A") { 5.0 } else { 1.0 })];
@@ -223,6 +278,18 @@ fn versions_differ_where_they_do() {
     assert_eq!(compared.differences[0].features, ["A", "B"]);
     assert!(compared.differences[0].is_significant() && (compared.differences[0].ns + 2_000_000).abs() < 100_000);
     assert!(compare(&old, &old).differences.iter().all(|own| own.ns == 0));
+}
+
+#[test]
+fn a_term_that_one_version_lacks_has_no_interval() {
+    let model = toml(&[("A", ""), ("B", "")]);
+    let old = influence(&model, Box::new(listing), Method::Wall, PlanSettings::default(), 0.02);
+    let mut new = old.clone();
+    new.terms.retain(|term| term.features.len() < 2);
+    let compared = compare(&old, &new);
+    let lacking = compared.differences.iter().find(|own| own.new_ns.is_none()).expect("A & B");
+    assert!(!lacking.is_significant() && lacking.low.is_none());
+    assert!(compared.notes.iter().any(|note| note.contains("lacks")));
 }
 
 #[test]
@@ -297,6 +364,19 @@ fn a_variable_above_its_options_explains_their_time() {
     assert_eq!(plan(&model, &only).expect("a plan").configurations.len(), 2);
     let one = PlanSettings { vary: vec!["unpack".into()], ..PlanSettings::default() };
     assert_eq!(plan(&model, &one).expect("a plan").configurations.len(), 2);
+    // What a feature needs gives way to it, too.
+    let needing = parse(
+        "[[feature]]\nname = \"mode\"\nabstract = true\n\
+         [[feature]]\nname = \"pack\"\nparent = \"mode\"\ngroup = \"mode\"\noption = \"-p\"\ndefault = true\n\
+         [[feature]]\nname = \"unpack\"\nparent = \"mode\"\ngroup = \"mode\"\noption = \"-u\"\n\
+         [[feature]]\nname = \"sparse\"\noption = \"-s\"\nimplies = [\"unpack\"]\n",
+        Format::Toml,
+        "modes",
+    )
+    .expect("a model");
+    let sparse = PlanSettings { vary: vec!["sparse".into()], ..PlanSettings::default() };
+    let planned = plan(&needing, &sparse).expect("a plan").configurations;
+    assert!(planned.iter().any(|own| own.text(&needing).contains("-s")), "{planned:?}");
     let none = PlanSettings { vary: vec!["modes".into()], ..PlanSettings::default() };
     assert!(plan(&model, &none).expect_err("no such feature").to_string().contains("no feature `modes`"));
 }

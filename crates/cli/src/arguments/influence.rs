@@ -16,7 +16,8 @@ Examples:
   transect influence --model gzip.toml --feature level,rsyncable -- gzip {options} -c file
   transect influence --compare old.json new.json
 
-{options} stands where the options of a configuration go. What the program prints is thrown away.")]
+{options} stands where the options of a configuration go. What the program prints is
+thrown away; GNU grep and tar notice that and do less: -- sh -c 'grep \"$@\" | cat' sh {options} word file")]
 pub struct InfluenceArguments {
     /// Feature model, XML or TOML; its option texts drive the program
     #[arg(short, long, value_name = "FILE", required_unless_present = "compare")]

@@ -223,7 +223,10 @@ fn selections_narrow_and_sort() {
     let flush = select(Selection { api: Some("Writer::flush".into()), ..Selection::default() });
     assert_eq!(flush.regions.len(), 2);
     let top = select(Selection { top: Some(2), sort: Some("calls".parse().unwrap()), ..Selection::default() });
-    assert_eq!((top.features.len(), top.regions.len()), (2, 2));
+    let whole = view(&profile);
+    assert_eq!((top.features.len(), top.regions.len()), (3, 2));
+    assert!(top.features.iter().any(|row| row.features.is_empty()), "code of no feature is the rest");
+    assert_eq!(top.silent, whole.regions.iter().filter(|row| !row.has_run()).cloned().collect::<Vec<_>>());
     assert!(top.regions[0].entries >= top.regions[1].entries);
     let large = select(Selection { min_percent: Some(10.0), ..Selection::default() });
     assert!(large.features.len() < view(&profile).features.len());

@@ -3,27 +3,29 @@
 use std::path::Path;
 
 use transect_record::Recorded;
-use transect_record::feature::{DEFAULT_BUDGET, DEFAULT_SAMPLE_HZ, FeatureSettings, FeatureTarget, record};
+use transect_record::feature::{DEFAULT_SAMPLE_HZ, FeatureSettings, FeatureTarget, record};
 
 use crate::arguments::{Collector, Recording};
+use crate::config::Config;
 use crate::failure::Failure;
+use crate::record::{budget, follows};
 
 /// Records the features of a command or a running process.
-pub fn recorded(recording: &Recording) -> Result<Recorded, Failure> {
-    let outcome = record(&settings(recording)?)?;
+pub fn recorded(recording: &Recording, config: &Config) -> Result<Recorded, Failure> {
+    let outcome = record(&settings(recording, config)?)?;
     Ok(Recorded { profile: outcome.profile, exit_status: outcome.status.unwrap_or(0), timeline: None })
 }
 
 /// Settings for features beside other collectors, if they are wanted.
-pub fn settings_beside(recording: &Recording) -> Result<Option<FeatureSettings>, Failure> {
-    recording.collect.contains(&Collector::Feature).then(|| settings(recording)).transpose()
+pub fn settings_beside(recording: &Recording, config: &Config) -> Result<Option<FeatureSettings>, Failure> {
+    recording.collect.contains(&Collector::Feature).then(|| settings(recording, config)).transpose()
 }
 
-fn settings(recording: &Recording) -> Result<FeatureSettings, Failure> {
+fn settings(recording: &Recording, config: &Config) -> Result<FeatureSettings, Failure> {
     let arguments = &recording.feature;
     let target = match arguments.pid {
         Some(pid) => FeatureTarget::Attach { pid, duration: arguments.duration },
-        None => FeatureTarget::Launch { command: recording.command.clone(), follow: !recording.no_follow },
+        None => FeatureTarget::Launch { command: recording.command.clone(), follow: follows(recording, config) },
     };
     Ok(FeatureSettings {
         target,
@@ -34,7 +36,7 @@ fn settings(recording: &Recording) -> Result<FeatureSettings, Failure> {
         selection: arguments.selection.clone(),
         overflow: arguments.region_overflow.into(),
         sample_hz: recording.sched.sample_hz.unwrap_or(DEFAULT_SAMPLE_HZ),
-        budget: recording.overhead.unwrap_or(DEFAULT_BUDGET),
+        budget: budget(recording, config)?,
         model: arguments.model.as_deref().map(model).transpose()?,
     })
 }

@@ -121,15 +121,15 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
     let wants = |collector| recording.collect.contains(&collector);
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
         _ if walks => walk::recorded(recording, &folder)?,
-        (_, false) if features => feature::recorded(recording)?,
+        (_, false) if features => feature::recorded(recording, config)?,
         (false, _) => {
-            let features = feature::settings_beside(recording)?;
+            let features = feature::settings_beside(recording, config)?;
             let beside = Beside { features: features.as_ref(), ..Beside::default() };
             transect_record::record_beside(&options, beside, &mut snapshot)?
         }
         (true, true) => {
             let sched = criticality::options(&recording.sched, &folder, true);
-            let features = feature::settings_beside(recording)?;
+            let features = feature::settings_beside(recording, config)?;
             let writes = std::slice::from_ref(&folder);
             sched::record_with_flows(&options, &sched, features.as_ref(), writes, &mut snapshot)?
         }
@@ -157,18 +157,29 @@ fn status(recorded: &Recorded) -> u8 {
     u8::try_from(recorded.exit_status & 0xff).unwrap_or(u8::MAX)
 }
 
+/// Share of the program's time that recording may cost: the flag over the configuration over the default.
+pub fn budget(recording: &Recording, config: &Config) -> Result<f64, Failure> {
+    match (recording.overhead, &config.record.overhead) {
+        (Some(share), _) => Ok(share),
+        (None, Some(word)) => parse_share(word).map_err(|problem| wrong("overhead", problem)),
+        (None, None) => Ok(DEFAULT_BUDGET),
+    }
+}
+
+/// Whether child processes are recorded.
+pub fn follows(recording: &Recording, config: &Config) -> bool {
+    !recording.no_follow && config.record.follow.unwrap_or(true)
+}
+
+/// A default of the configuration that can't be understood.
+fn wrong(key: &str, problem: String) -> Failure {
+    Failure::Config { path: config::path().unwrap_or_default(), problem: format!("record.{key}: {problem}") }
+}
+
 /// Flags over configuration over built-in defaults.
 fn options(recording: &Recording, config: &Config) -> Result<Options, Failure> {
     let defaults = &config.record;
-    let wrong = |key: &str, problem: String| Failure::Config {
-        path: config::path().unwrap_or_default(),
-        problem: format!("record.{key}: {problem}"),
-    };
-    let budget = match (recording.overhead, &defaults.overhead) {
-        (Some(share), _) => share,
-        (None, Some(word)) => parse_share(word).map_err(|problem| wrong("overhead", problem))?,
-        (None, None) => DEFAULT_BUDGET,
-    };
+    let budget = budget(recording, config)?;
     let mode = match (recording.timing, &defaults.timing) {
         (Some(mode), _) => mode,
         (None, Some(word)) => parse_timing(word).map_err(|problem| wrong("timing", problem))?,
@@ -191,7 +202,7 @@ fn options(recording: &Recording, config: &Config) -> Result<Options, Failure> {
         timing: mode.with_budget(budget),
         histogram: recording.histogram || defaults.histogram,
         trace: recording.trace.iter().chain(&defaults.trace).cloned().collect(),
-        follow: !recording.no_follow && defaults.follow.unwrap_or(true),
+        follow: follows(recording, config),
         wait_all: recording.wait_all,
         interval,
         wait_apis: defaults.wait_apis.iter().chain(&recording.wait_apis).cloned().collect(),

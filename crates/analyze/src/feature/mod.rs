@@ -34,6 +34,9 @@ pub struct FeaturesView {
     pub features: Vec<FeatureRow>,
     /// Regions, most inclusive time first; those that were never entered, or not observed, last.
     pub regions: Vec<RegionRow>,
+    /// Regions without any time; for renderers, also where rows are left out by `top` and `min_percent`.
+    #[serde(skip)]
+    pub silent: Vec<RegionRow>,
     /// How it was recorded; `None` without the feature collector. Not a key of the JSON object: it is in `meta`.
     #[serde(skip)]
     pub session: Option<FeatureSession>,
@@ -109,6 +112,7 @@ pub(crate) fn of(prepared: &Prepared<'_>) -> FeaturesView {
         apis: place::apis(prepared),
         components: place::components(prepared),
         strips: strip::strips(profile, &prepared.active),
+        silent: Vec::new(),
         session: Some(session),
     }
 }
@@ -125,6 +129,7 @@ pub(crate) fn narrow(view: &mut FeaturesView, profile: &Profile, names: &Names, 
         view.regions.retain(|region| pattern.matches_api(&region.function, &region.function));
         view.apis.retain(|row| pattern.matches_api(&row.api, &row.api));
     }
+    view.silent = view.regions.iter().filter(|row| !row.has_run()).cloned().collect();
     if let Some(least) = selection.min_percent {
         let least_ns = least / 100.0 * view.whole_ns as f64;
         view.features.retain(|row| row.inclusive_ns as f64 >= least_ns);
@@ -158,7 +163,13 @@ pub(crate) fn narrow(view: &mut FeaturesView, profile: &Profile, names: &Names, 
         }
     }
     if let Some(top) = selection.top {
-        view.features.truncate(top);
+        // Code of no feature is the rest, and no row of its own.
+        let mut left = top;
+        view.features.retain(|row| {
+            let stays = row.features.is_empty() || left > 0;
+            left -= usize::from(stays && !row.features.is_empty());
+            stays
+        });
         view.regions.truncate(top);
         view.apis.truncate(top);
         view.components.truncate(top);

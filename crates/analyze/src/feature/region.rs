@@ -64,6 +64,13 @@ pub struct RegionRow {
     pub inclusive_ns_high: Option<i64>,
 }
 
+impl RegionRow {
+    /// Some of the program's time was seen in it.
+    pub fn has_run(&self) -> bool {
+        self.inclusive_ns > 0 || self.samples > 0 || self.entries.is_some_and(|entries| entries > 0)
+    }
+}
+
 /// What the nodes of one region add up to.
 #[derive(Clone, Default)]
 struct Sum {

@@ -16,7 +16,7 @@ pub(super) fn regions(page: &mut Page, view: &FeaturesView, limit: Limit) {
         "Regions of code",
         "by their own decision; regions inside and what is called from there included in TIME",
     );
-    let ran: Vec<&RegionRow> = view.regions.iter().filter(|row| ran(row)).collect();
+    let ran: Vec<&RegionRow> = view.regions.iter().filter(|row| row.has_run()).collect();
     if view.regions.is_empty() {
         return page.empty("none: the program holds no region, or none was selected");
     }
@@ -66,13 +66,9 @@ pub(super) fn regions(page: &mut Page, view: &FeaturesView, limit: Limit) {
     rest(page, view);
 }
 
-fn ran(row: &RegionRow) -> bool {
-    row.inclusive_ns > 0 || row.samples > 0 || row.entries.is_some_and(|entries| entries > 0)
-}
-
 /// Regions without a row, by the reason.
 fn rest(page: &mut Page, view: &FeaturesView) {
-    let rest = || view.regions.iter().filter(|row| !ran(row));
+    let rest = || view.silent.iter();
     let hot = |row: &&RegionRow| row.irregular.as_deref().is_some_and(|why| why.starts_with(HOT_LOOP));
     let irregular: Vec<&RegionRow> = rest().filter(|row| row.irregular.is_some() && !hot(row)).collect();
     let mut facts = Vec::new();

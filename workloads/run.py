@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../tests"))
-from recorded_program import Results  # noqa: E402
+from recorded_program import Results, undisturbed  # noqa: E402
 
 
 @dataclass
@@ -128,7 +128,7 @@ def attempt(options, workload, timing, folder):
     shutil.rmtree(profile, ignore_errors=True)
     argv = [os.path.join(options.build, workload.argv[0])] + workload.argv[1:] + workload.test_size
     run = subprocess.run([options.transect, "record", "--quiet", "--timing", timing, "-o", profile, "--"] + argv,
-                         capture_output=True, text=True, timeout=300)
+                         capture_output=True, text=True, timeout=300, preexec_fn=undisturbed)
     if run.returncode:
         return [f"status {run.returncode}: {run.stderr[-300:]}"], []
     shown = subprocess.run([options.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)

@@ -5,6 +5,7 @@ import re
 import subprocess
 
 from emission import compiled
+from recorded_program import undisturbed
 
 # name, source, models, compiler, options of the compiler, arguments
 PROGRAMS = [
@@ -46,7 +47,7 @@ def record(build, method, command, environment=None, options=()):
     values = dict(os.environ, **(environment or {}))
     done = subprocess.run(
         [build.transect, "record", "--quiet", "--collect", "feature", "--feature-method", method, *options, "-o", profile, "--", *command],
-        capture_output=True, text=True, timeout=300, env=values,
+        capture_output=True, text=True, timeout=300, env=values, preexec_fn=undisturbed,
     )
     view = subprocess.run([build.transect, "report", profile, "--view", "features", "--format", "json"], capture_output=True, text=True, timeout=120)
     try:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import bad_input  # noqa: E402
 import budget  # noqa: E402
 import calls  # noqa: E402

@@ -288,6 +288,12 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         let Some(unfitting) = thread.fold.as_ref().map(ThreadFold::unfitting) else { continue };
         add(LossKind::DroppedEvents, place(), unfitting.unmatched, "ends of regions whose begin was not seen");
         add(
+            LossKind::SummedEvents,
+            place(),
+            unfitting.folded,
+            "recursion made more stacks of regions than are told apart (65536): they count as shorter ones",
+        );
+        add(
             LossKind::UntimedCalls,
             place(),
             unfitting.begun_before,

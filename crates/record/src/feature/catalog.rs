@@ -1,6 +1,6 @@
 //! The objects with regions that any process has loaded, and where their sites lie in each.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use rustc_hash::FxHashMap;
 use transect_attach::Mapping;
@@ -8,7 +8,7 @@ use transect_feature_region::{RegionError, RegionMap, RegionTable, SiteKind};
 
 use super::choice::Choice;
 use super::fold::{NONE, RegionNumber};
-use crate::probe_session::{LoadedObject, load};
+use crate::probe_session::{KnownMappings, LoadedObject, load};
 
 /// What a site does, for the folding.
 #[derive(Debug, Clone)]
@@ -59,8 +59,8 @@ pub struct Catalog {
 pub struct Image {
     /// Number in [`Catalog::sites`].
     pub sites: FxHashMap<u64, u32>,
-    /// Starts of mappings that were looked at.
-    looked_at: HashSet<u64>,
+    /// Mappings that were looked at.
+    looked_at: KnownMappings,
 }
 
 impl Catalog {

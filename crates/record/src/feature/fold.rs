@@ -11,6 +11,8 @@ use super::presence::Presence;
 
 /// Number of a region in the recording, over all objects.
 pub type RegionNumber = u32;
+/// Stacks of regions of a thread that are told apart.
+const MOST_NODES: usize = 1 << 16;
 /// No region.
 pub const NONE: RegionNumber = u32::MAX;
 
@@ -46,6 +48,8 @@ pub struct Unfitting {
     pub unmatched: u64,
     /// Regions that were left without an end.
     pub unwound: u64,
+    /// Entries on stacks beyond [`MOST_NODES`], as recursion makes them without end.
+    pub folded: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -88,6 +92,8 @@ pub struct ThreadFold {
     now: u64,
     /// Regions may have been open when it was first looked at.
     midway: bool,
+    /// But not these, which were switched on later: of one that was open then, the begin is not known.
+    late: Vec<RegionNumber>,
     /// Nodes that it was forked with.
     inherited: Option<usize>,
     presence: Presence,
@@ -107,6 +113,7 @@ impl ThreadFold {
             start,
             now: start,
             midway,
+            late: Vec::new(),
             inherited: None,
             presence,
             unfitting: Unfitting::default(),
@@ -166,6 +173,13 @@ impl ThreadFold {
     /// It can't have been in regions when it was first looked at.
     pub fn begins_outside(&mut self) {
         self.midway = false;
+    }
+
+    /// A region's sites are switched on.
+    pub fn comes_on(&mut self, region: RegionNumber) {
+        if self.midway && !self.late.contains(&region) {
+            self.late.push(region);
+        }
     }
 
     /// Ticks of its last event.
@@ -234,10 +248,20 @@ impl ThreadFold {
             return recent.1;
         }
         let next = self.nodes.len() as u32;
-        let child = *self.children.entry((parent, region)).or_insert(next);
-        if child == next {
-            self.nodes.push(FoldNode::new(Some(parent), region));
-        }
+        let child = match self.children.get(&(parent, region)) {
+            Some(&child) => child,
+            // The same region further out stands for it, else what is around it.
+            None if next as usize >= MOST_NODES => {
+                self.unfitting.folded += 1;
+                let outer = self.open.iter().rfind(|open| open.region == region);
+                return outer.map_or(parent, |open| open.node);
+            }
+            None => {
+                self.nodes.push(FoldNode::new(Some(parent), region));
+                self.children.insert((parent, region), next);
+                next
+            }
+        };
         self.nodes[parent as usize].recent = (region, child);
         child
     }
@@ -287,7 +311,7 @@ impl ThreadFold {
             self.close(stays);
         }
         let node = self.child(region);
-        self.nodes[node as usize].entries += 1;
+        self.nodes[node as usize].entries += u64::from(self.nodes[node as usize].region == region);
         self.open.push(Open { region, stack, node, since: self.now });
         self.node = node;
     }
@@ -313,7 +337,7 @@ impl ThreadFold {
                 self.close(stays);
             }
             // Everything so far was inside of it: a new root is put above.
-            None if self.midway => {
+            None if self.midway && !self.late.contains(&region) => {
                 self.close_below(stack, stays);
                 if self.open.is_empty() {
                     self.unfitting.begun_before += 1;

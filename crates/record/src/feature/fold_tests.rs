@@ -298,6 +298,29 @@ fn frames_that_are_gone_take_their_regions_along() {
 }
 
 #[test]
+fn recursion_does_not_grow_without_end() {
+    let mut fold = ThreadFold::new(0, false, Presence::unheard());
+    let (mut now, mut entries) = (0, 0);
+    // Twenty levels of two regions: each way down is a stack of its own.
+    for way in 0..1_u32 << 13 {
+        for level in 0..20_u64 {
+            now += 1;
+            entries += 1;
+            fold.begin(now, (way >> (level % 13)) & 1, 10_000 - level, &[], &mut |_| {});
+        }
+        for level in (0..20_u64).rev() {
+            now += 1;
+            fold.end(now, (way >> (level % 13)) & 1, 10_000 - level, &mut |_| {});
+        }
+    }
+    fold.finish(now, &mut |_| {});
+    assert!(fold.nodes().len() <= 1 << 16 && fold.unfitting().folded > 0);
+    assert_eq!(fold.nodes().iter().map(|node| node.ticks).sum::<u64>(), now);
+    assert_eq!(fold.nodes().iter().map(|node| node.entries).sum::<u64>(), entries);
+    assert_eq!((fold.unfitting().unmatched, fold.unfitting().unwound), (0, 0));
+}
+
+#[test]
 fn time_off_the_processor_is_that_of_the_stack_that_had_it() {
     let parents = parents();
     let mut none = |_: Stay| {};

@@ -304,9 +304,11 @@ impl<'a> Recording<'a> {
         match changed {
             Ok(choice) => {
                 self.choices.push(choice.clone());
-                self.choice = choice;
+                let before = std::mem::replace(&mut self.choice, choice);
                 for process in &self.processes {
-                    process.choose(&self.choice, |path, number, on| {
+                    // What was too hot stays off.
+                    let is_hot = |path: &str, number: u32| self.hot.iter().any(|hot| hot.0 == path && hot.1 == number);
+                    process.choose(&before, &self.choice, is_hot, |path, number, on| {
                         self.reader.tell(News::Chosen { path: path.to_owned(), number, on });
                     });
                 }

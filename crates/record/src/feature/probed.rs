@@ -276,13 +276,21 @@ impl ProbedProcess {
         Ok(self.session.restore(&sites)?)
     }
 
-    /// Switches the sites that are wanted on, and the others off; `each` hears of every region.
-    pub fn choose(&self, choice: &Choice, mut each: impl FnMut(&str, u32, bool)) {
+    /// Switches the sites that are wanted on, but for those to `avoid`, and the others off; `each` hears of those that `before` was otherwise.
+    pub fn choose(
+        &self,
+        before: &Choice,
+        choice: &Choice,
+        avoid: impl Fn(&str, u32) -> bool,
+        mut each: impl FnMut(&str, u32, bool),
+    ) {
         for (path, table) in &self.tables {
             for region in 0..table.regions.len() as u32 {
-                let on = choice.wants(table, region);
+                let on = choice.wants(table, region) && !avoid(path, region);
                 self.switch(path, region, on);
-                each(path, region, on);
+                if on != before.wants(table, region) {
+                    each(path, region, on);
+                }
             }
         }
     }

@@ -202,7 +202,7 @@ impl Reading {
                     // A program that was replaced is so before its successor is looked at.
                     self.drain_kernel();
                     let image = self.image(ImageKey::Process(pid), pid);
-                    self.look(image);
+                    self.look(image, pid);
                     if begins {
                         self.drain_lives(false);
                         self.begins_now(pid);
@@ -225,6 +225,7 @@ impl Reading {
                         // It may have been switched off just before.
                         self.forget.retain(|forgotten| *forgotten != region);
                         self.heat.speak(region);
+                        self.folds.iter_mut().flatten().for_each(|fold| fold.comes_on(region));
                     } else {
                         self.forget.push(region);
                     }
@@ -282,8 +283,9 @@ impl Reading {
                     self.replaced(pid, ticks());
                 }
                 self.tasks.known(pid, ticks(), None);
+                // Children of fork share it, each may load what the others have not.
                 let index = self.image(ImageKey::Random(image), pid);
-                self.look(index);
+                self.look(index, pid);
                 let restores =
                     |number: &u32| self.catalog.sites.get(*number as usize).filter(|s| s.kind == SiteKind::Restore);
                 for (&site, number) in &self.images[index].1.sites {
@@ -337,10 +339,11 @@ impl Reading {
         })
     }
 
-    fn look(&mut self, index: usize) {
-        let (pid, image, looked) = &mut self.images[index];
+    /// Looks at what process `pid` of an image has mapped.
+    fn look(&mut self, index: usize, pid: i32) {
+        let (_, image, looked) = &mut self.images[index];
         *looked = Instant::now();
-        self.catalog.look(*pid, image);
+        self.catalog.look(pid, image);
         self.heat.grow(self.catalog.parents.len());
     }
 
@@ -378,7 +381,7 @@ impl Reading {
         let thread = self.tasks.thread(pid, tid, start, name);
         self.tasks.lives_since(thread, start);
         if self.images[image].1.sites.is_empty() {
-            self.look(image);
+            self.look(image, pid);
         }
         self.fold_of(thread);
         Bound { thread, image }

@@ -24,7 +24,7 @@ use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::shell_status;
-use crate::probe_session::{LoadedObject, load};
+use crate::probe_session::{KnownMappings, LoadedObject, load};
 
 /// How often it is looked what there is to do: so long a library that was just loaded is not watched.
 const TICK: Duration = Duration::from_millis(2);
@@ -38,7 +38,7 @@ struct Recording {
     events: RegionEvents,
     reader: Reader,
     /// Mappings of each process that were looked at.
-    looked_at: HashMap<i32, HashSet<u64>>,
+    looked_at: HashMap<i32, KnownMappings>,
     /// The kernel tells of threads.
     heard: bool,
     /// Files that are watched.

@@ -14,7 +14,7 @@ mod watcher;
 
 pub(crate) use adopt::restore_left;
 pub(crate) use agent::HandlerPlaces;
-pub(crate) use objects::load;
+pub(crate) use objects::{KnownMappings, load};
 pub use objects::{LoadedObject, UnreadableObject};
 pub(crate) use plan::plan;
 pub use saved::SavedProbe;

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use transect_attach::{Mapping, Reach};
 use transect_binary_info::Object;
 
+/// Executable mappings that were looked at: start, device and inode. Another object may come to an address that one has left.
+pub type KnownMappings = HashSet<(u64, ((u32, u32), u64))>;
+
 /// One object of a process.
 #[derive(Debug)]
 pub struct LoadedObject {
@@ -35,13 +38,13 @@ pub struct UnreadableObject {
 }
 
 /// Opens the objects in `mappings` of process `pid` whose start address is not in `known`, which it then is.
-pub fn load(pid: i32, mappings: &[Mapping], known: &mut HashSet<u64>) -> (Vec<LoadedObject>, Vec<UnreadableObject>) {
+pub fn load(pid: i32, mappings: &[Mapping], known: &mut KnownMappings) -> (Vec<LoadedObject>, Vec<UnreadableObject>) {
     let (mut objects, mut unreadable) = (Vec::<LoadedObject>::new(), Vec::new());
     for mapping in mappings.iter().filter(|m| m.executable && m.inode != 0 && !m.shared) {
-        if !known.insert(mapping.start) {
+        let identity = (mapping.device, mapping.inode);
+        if !known.insert((mapping.start, identity)) {
             continue;
         }
-        let identity = (mapping.device, mapping.inode);
         let code = Reach { low: mapping.start, high: mapping.end };
         // A second executable segment, or the same one split by a change of protection.
         if let Some(object) = objects

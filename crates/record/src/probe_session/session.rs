@@ -18,7 +18,7 @@ use transect_probe_plan::{Event, ExitSupport, Function, Plan, ProviderKind, Refu
 use transect_text_patch::Window;
 
 use super::agent::{HandlerPlaces, load_agent, read_words, take_over};
-use super::objects::{LoadedObject, UnreadableObject, load};
+use super::objects::{KnownMappings, LoadedObject, UnreadableObject, load};
 use super::place::{block_size, place};
 use super::siblings;
 
@@ -121,7 +121,7 @@ pub struct ProbeSession {
     pub objects: Vec<LoadedObject>,
     /// Objects that could not be looked into.
     pub unreadable: Vec<UnreadableObject>,
-    known: HashSet<u64>,
+    known: KnownMappings,
     /// Where the handlers keep frames and threads.
     pub(crate) places: HandlerPlaces,
     /// Address of the handlers' [`transect_probe::frame::Globals`] in the process.
@@ -159,7 +159,7 @@ impl ProbeSession {
             handlers: words[3..].to_vec(),
             objects: Vec::new(),
             unreadable: Vec::new(),
-            known: HashSet::new(),
+            known: KnownMappings::new(),
             places,
             globals: words[0],
             sites: Vec::new(),
@@ -194,7 +194,7 @@ impl ProbeSession {
         let first = self.objects.len();
         let starts: HashSet<u64> = mappings.iter().filter(|m| m.executable).map(|m| m.start).collect();
         // An address is new again once its object has gone.
-        self.known.retain(|start| starts.contains(start));
+        self.known.retain(|(start, _)| starts.contains(start));
         for index in 0..first {
             let object = &self.objects[index];
             let still = object.code.iter().all(|code| {
@@ -204,7 +204,7 @@ impl ProbeSession {
             });
             if !still {
                 for code in &self.objects[index].code {
-                    self.known.remove(&code.low);
+                    self.known.remove(&(code.low, self.objects[index].identity));
                 }
                 self.forget(index);
             }

@@ -66,6 +66,11 @@ fn one_that_leaves_the_regions() {
 }
 
 #[test]
+fn one_whose_thread_comes_first() {
+    check("thread", &[(&[0, 1], 30.0), (&[0], 30.0), (&[], 50.0), (&[2], 50.0)], &[(&[2], 2)]);
+}
+
+#[test]
 fn one_that_forks_again() {
     // The one in between waits for the other.
     check("again", &[(&[0, 1], 150.0), (&[0, 1, 2], 30.0)], &[(&[0, 1, 2], 1)]);

@@ -12,9 +12,9 @@
     .p2align 3
     .hidden transect_region_ring
     .type transect_region_ring, @object
-    .size transect_region_ring, 8
-transect_region_ring:                # this thread's RingRecord, 0 until its first event
-    .zero 8
+    .size transect_region_ring, 16
+transect_region_ring:                # this thread's RingRecord, 0 until its first event, and the process that it was got in
+    .zero 16
 
 # Before the constructors of the program itself.
     .section .init_array.00090, "aw", @init_array

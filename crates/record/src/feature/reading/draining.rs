@@ -136,7 +136,7 @@ impl Reading {
         for event in events {
             let known = self.images[image].1.sites.contains_key(&(event.what & ADDRESS));
             if !known && self.images[image].2.elapsed() >= LOOK_AGAIN {
-                self.look(image);
+                self.look(image, self.images[image].0);
             }
             // A child of fork that is gone already was like its parent.
             let address = event.what & ADDRESS;

@@ -71,6 +71,8 @@ pub(super) struct Gathered {
     pub executables: HashMap<i32, String>,
     pub parents: HashMap<i32, i32>,
     pub lost: u64,
+    /// A program that replaces another is a thread of its own, as beside events.
+    programs_apart: bool,
     /// When regions became silent that had told by events until then, `CLOCK_MONOTONIC`, ns.
     pub silent: Arc<Mutex<Vec<u64>>>,
 }
@@ -78,7 +80,7 @@ pub(super) struct Gathered {
 impl Gathered {
     /// Nothing yet; `silent` grows meanwhile.
     pub fn of(silent: Arc<Mutex<Vec<u64>>>) -> Self {
-        Self { silent, ..Self::default() }
+        Self { silent, programs_apart: true, ..Self::default() }
     }
 
     /// Nothing yet, of the regions that are wanted.
@@ -158,7 +160,11 @@ impl Gathered {
                 }
             }
             Record::Named { ref name, program } => {
-                let thread = self.thread(&record);
+                let mut thread = self.thread(&record);
+                if program && self.programs_apart {
+                    self.threads[thread].times.ends(time);
+                    thread = self.add(tgid, tid, String::new(), ThreadTimes::new(time, false));
+                }
                 name.clone_into(&mut self.threads[thread].name);
                 if program {
                     self.processes.insert(tgid, ProcessCode::default());

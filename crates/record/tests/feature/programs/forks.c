@@ -1,7 +1,8 @@
 // Forks inside of open regions, each process says what it spent where, ns: `silent` children end without an event, one
-// leaves the region of its parent and goes on, one forks again, one becomes `true`. All of its threads' time is in a region
+// leaves the region of its parent and goes on, one makes a thread before, one forks again, one becomes `true`. All of its threads' time is in a region
 // or after one.
 #include "sites.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,11 @@ __attribute__((noinline)) static void child(int ms) {
   REGION_END(2, 0);
 }
 
+static void *thread(void *argument) {
+  child(30);
+  return argument;
+}
+
 // True in a child that has left the region.
 __attribute__((noinline)) static int inside(const char *kind) {
   int left = 0;
@@ -39,6 +45,11 @@ __attribute__((noinline)) static int inside(const char *kind) {
       _exit(0);
     } else if (!strcmp(kind, "leaves")) {
       spin(40);
+      left = 1;
+    } else if (!strcmp(kind, "thread")) {
+      pthread_t made;
+      pthread_create(&made, 0, thread, 0);
+      pthread_join(made, 0);
       left = 1;
     } else if (!strcmp(kind, "again")) {
       if (fork() == 0) {

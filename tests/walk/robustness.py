@@ -546,6 +546,19 @@ def children_that_are_forked_while_functions_are_timed_throw_and_return(setting)
 
 
 @test
+def program_that_throws_all_the_time_goes_on(setting):
+    """Most windows begin, and end, while an exception is on its way through the functions that are timed."""
+    complaints = []
+    for _ in range(3):
+        answer = setting.tool.run([setting.program("unwinding"), "2"], ["--threshold", "3"])
+        if answer.status or "all caught" not in answer.out.replace("not all", ""):
+            complaints.append(f"status {answer.status}: {answer.out!r}: {answer.complaint()}")
+        if not answer.walk.get("probes_inserted"):
+            complaints.append("nothing was timed")
+    return complaints
+
+
+@test
 def functions_of_a_program_that_copies_stacks_are_not_timed(setting):
     """It is known by a file: greenlet's."""
     extension = os.path.join(setting.folder, "_greenlet.cpython-313-x86_64-linux-gnu.so")

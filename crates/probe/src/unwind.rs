@@ -1,5 +1,5 @@
 //! Exceptions and stack walks: an unwinder that meets one of our return sites finds no unwind information there. So
-//! an entry probe on the unwinders' own entries (`_Unwind_RaiseException`, `_Unwind_ForcedUnwind`,
+//! an entry probe on the unwinders' own entries (`_Unwind_RaiseException`, `_Unwind_ForcedUnwind`, `_Unwind_Resume`,
 //! `_Unwind_Resume_or_Rethrow`, `_Unwind_Backtrace`) puts the return addresses of the whole stack back first. The
 //! calls concerned go on untimed; they are counted as abandoned.
 
@@ -14,8 +14,14 @@ use crate::scope;
 use crate::trampoline;
 
 /// Names of the functions that need the probe, in whatever object they are defined.
-pub const UNWINDERS: [&str; 4] =
-    ["_Unwind_RaiseException", "_Unwind_ForcedUnwind", "_Unwind_Resume_or_Rethrow", "_Unwind_Backtrace"];
+pub const UNWINDERS: [&str; 5] = [
+    "_Unwind_RaiseException",
+    "_Unwind_ForcedUnwind",
+    // A destructor that an exception runs may be where timing begins.
+    "_Unwind_Resume",
+    "_Unwind_Resume_or_Rethrow",
+    "_Unwind_Backtrace",
+];
 
 /// Furthest that a stack is searched, bytes.
 const SEARCH: u64 = 1 << 30;

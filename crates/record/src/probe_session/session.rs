@@ -246,6 +246,20 @@ impl ProbeSession {
         self.install_services(objects, &|symbol| unwind::UNWINDERS.contains(&symbol))
     }
 
+    /// Code of the unwinders that have their probes: who is inside one is past its entry.
+    pub(crate) fn unwinder_code(&self) -> Vec<Range<u64>> {
+        let sites = self
+            .sites
+            .iter()
+            .filter(|site| site.state != SiteState::Gone && unwind::UNWINDERS.contains(&site.function.symbol.as_str()));
+        sites
+            .map(|site| {
+                let start = self.objects[site.object].bias.wrapping_add(site.function.vaddr);
+                start..start.wrapping_add(site.function.size)
+            })
+            .collect()
+    }
+
     /// Those on the functions by which a program asks for a filter of its system calls: handlers that make some need them
     /// before they are switched on. A program that asks without them, by an instruction of its own, is not noticed.
     ///

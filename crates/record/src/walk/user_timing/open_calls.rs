@@ -25,6 +25,8 @@ pub struct Search<'a> {
     pub callees: &'a [Timable],
     /// The trampolines' memory.
     pub regions: &'a [Range<u64>],
+    /// The unwinders' code.
+    pub unwinders: &'a [Range<u64>],
     pub mappings: &'a [Mapping],
 }
 
@@ -66,6 +68,8 @@ impl Search<'_> {
             }
             let calls = rules.calls(self.objects(), registers, &stack, &|slot, value| self.true_return(slot, value));
             match self.inside(&calls) {
+                // It would meet our return site, and end the program.
+                Some((parent, _)) if self.unwinds_through(&calls, parent.slot) => found.blind += 1,
                 Some(inside) if self.note(memory, registers.fs_base, inside, start) => found.inside += 1,
                 Some(_) => found.blind += 1,
                 // Old return addresses lie about on stacks; a gap in the chain with the function above it is another
@@ -137,6 +141,11 @@ impl Search<'_> {
             return None;
         }
         shadow_frames::return_address(self.session.target().memory(), self.places(), slot)
+    }
+
+    /// Whether an unwinder is at work below the call with this slot, past the probe at its entry.
+    fn unwinds_through(&self, open: &OpenCalls, slot: u64) -> bool {
+        open.calls.iter().any(|call| call.slot < slot && contains(self.unwinders, call.at))
     }
 
     fn inside(&self, open: &OpenCalls) -> Option<Inside> {

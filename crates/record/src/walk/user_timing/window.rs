@@ -150,7 +150,7 @@ impl Window {
             timer.hindrance = Some(hindrance.clone());
             return Err(UntimedReason::Gone(hindrance.to_string()));
         }
-        let regions = our_code(timer.session.arena());
+        let (regions, unwinders) = (our_code(timer.session.arena()), timer.session.unwinder_code());
         let mut found = None;
         let mut start = 0;
         timer.children.begin();
@@ -169,7 +169,15 @@ impl Window {
             }
             start = ticks();
             let (parent, callees) = (&self.parent, &*self.callees);
-            let search = Search { session, scopes, parent, callees, regions: &regions, mappings: &mappings };
+            let search = Search {
+                session,
+                scopes,
+                parent,
+                callees,
+                regions: &regions,
+                unwinders: &unwinders,
+                mappings: &mappings,
+            };
             let adopted = search.adopt(stop, rules, start);
             if !adopted.unknown {
                 sites.iter().rev().for_each(|&id| session.switch(id, true));
@@ -238,14 +246,22 @@ impl Window {
         {
             let UserTimer { session, rules, scopes, children, threads: only, .. } = &mut *timer;
             let mappings = session.target().mappings().map_err(lost)?;
-            let regions = our_code(session.arena());
+            let (regions, unwinders) = (our_code(session.arena()), session.unwinder_code());
             let (parent, callees, scopes) = (&self.parent, &*self.callees, *scopes);
             self.remove(session, children, &mut |session, stop| {
                 if end != 0 {
                     return;
                 }
                 end = ticks();
-                let search = Search { session, scopes, parent, callees, regions: &regions, mappings: &mappings };
+                let search = Search {
+                    session,
+                    scopes,
+                    parent,
+                    callees,
+                    regions: &regions,
+                    unwinders: &unwinders,
+                    mappings: &mappings,
+                };
                 for registers in stop.registers() {
                     held.insert(registers.fs_base, registers.tid);
                     if let Some((noted, open)) = search.close(&registers, rules)

@@ -588,6 +588,29 @@ def functions_are_timed_also_in_a_program_that_the_process_becomes(setting):
 
 
 @test
+def program_that_begins_anew_all_the_time_goes_on(setting):
+    """By exec, also between two of the short stops in which its threads make calls for us."""
+    running = setting.start("anew", "14")
+    complaints = []
+    try:
+        for view in ["walk"] * 6 + ["latency"] * 6:
+            span = ["--duration" if view == "walk" else "--for", "1s"]
+            line = [setting.tool.transect, view, "-p", str(running.pid), *span, "-o", setting.profile()]
+            done = subprocess.run(line, capture_output=True, text=True, errors="replace", timeout=30, stdin=subprocess.DEVNULL)
+            if "panicked" in done.stderr:
+                complaints.append(done.stderr[-300:])
+            if running.poll() is not None:
+                break
+        out, _ = running.communicate(timeout=30)
+        if running.returncode or "over" not in out:
+            complaints.append(f"it ended with {running.returncode}: {out!r}")
+    finally:
+        running.kill()
+        running.wait()
+    return complaints
+
+
+@test
 def only_so_many_probes_are_live(setting):
     complaints = []
     for most in ("2", "4"):

@@ -121,6 +121,15 @@ pub enum AttachError {
         /// What to do about it.
         advice: &'static str,
     },
+    /// All its threads catch their own system calls (`PR_SET_SYSCALL_USER_DISPATCH`).
+    #[error(
+        "process {pid} has its system calls handed back to itself (as Wine does): those that loading the agent needs \
+         would end it; its functions can't be probed"
+    )]
+    Dispatched {
+        /// Pid.
+        pid: i32,
+    },
     /// A thread can't be stopped.
     #[error(
         "thread {tid} of process {pid} can't be stopped: it sleeps uninterruptibly in the kernel ({wait}); try again \

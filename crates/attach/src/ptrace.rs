@@ -104,6 +104,35 @@ pub fn set_registers(tid: pid_t, registers: &Registers) -> io::Result<()> {
     request(libc::PTRACE_SETREGS, tid, 0, std::ptr::from_ref(registers) as usize)
 }
 
+/// Reads eight bytes of the memory that the thread has now: an exec may have given it another one.
+pub fn peek(tid: pid_t, address: u64) -> io::Result<u64> {
+    let mut word = 0u64;
+    // SAFETY: the system call itself, unlike libc's function, stores the word at the fourth argument, which is ours.
+    checked(unsafe { libc::syscall(libc::SYS_ptrace, libc::PTRACE_PEEKTEXT, tid, address, &raw mut word) })?;
+    Ok(word)
+}
+
+/// Whether the thread has its own system calls dispatched to itself (`PR_SET_SYSCALL_USER_DISPATCH`). Kernels before 6.4
+/// don't say.
+pub fn dispatches_system_calls(tid: pid_t) -> bool {
+    const GET_SYSCALL_USER_DISPATCH_CONFIG: c_uint = 0x4211;
+    // Mode, selector, offset, length.
+    let mut config = [0u64; 4];
+    let size = size_of_val(&config);
+    request(GET_SYSCALL_USER_DISPATCH_CONFIG, tid, size, (&raw mut config) as usize).is_ok() && config[0] != 0
+}
+
+/// Address of the thread's `struct rseq`; 0 if it has none, or the kernel (before 5.13) doesn't say.
+pub fn restartable_sequences(tid: pid_t) -> u64 {
+    const GET_RSEQ_CONFIGURATION: c_uint = 0x420f;
+    // Address; size and signature; flags and padding.
+    let mut config = [0u64; 3];
+    match request(GET_RSEQ_CONFIGURATION, tid, size_of_val(&config), (&raw mut config) as usize) {
+        Ok(()) => config[0],
+        Err(_) => 0,
+    }
+}
+
 /// Reads the mask of blocked signals.
 pub fn signal_mask(tid: pid_t) -> io::Result<u64> {
     let mut mask = 0u64;

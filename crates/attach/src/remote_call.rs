@@ -13,12 +13,15 @@ use crate::stop::Stop;
 
 /// Not in a system call: nothing to restart.
 const NO_CALL: u64 = u64::MAX;
+/// The instruction `syscall`.
+const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 
 impl Stop<'_> {
     /// Makes a system call in the first held thread and gives its result.
     ///
     /// # Errors
-    /// [`AttachError::RemoteCall`] with the call's own error; [`AttachError::Exited`] if the process ends by it.
+    /// [`AttachError::RemoteCall`] with the call's own error; [`AttachError::Exited`] if the process ends by it;
+    /// [`AttachError::Replaced`] if it runs another program since its memory was opened.
     pub fn call(&mut self, name: &'static str, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, AttachError> {
         let pid = self.target.pid();
         let result = self.raw_call(number, arguments)?;
@@ -29,12 +32,30 @@ impl Stop<'_> {
         Ok(result)
     }
 
+    /// Whether the first held thread is inside of a restartable sequence (rseq): called away from it, it would never hear
+    /// that the sequence was interrupted.
+    pub(crate) fn is_in_sequence(&self) -> bool {
+        let Some(thread) = self.threads.first().filter(|thread| !thread.in_call()) else { return false };
+        let memory = self.target.memory();
+        let word = |at: u64| memory.read_u64(at).unwrap_or(0);
+        // The second field leads to the sequence, also for a while after it was left: version and flags, start, length.
+        let sequence = match ptrace::restartable_sequences(thread.tid) {
+            0 => 0,
+            registered => word(registered + 8),
+        };
+        sequence != 0 && thread.registers.rip.wrapping_sub(word(sequence + 8)) < word(sequence + 16)
+    }
+
     fn raw_call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, AttachError> {
         let pid = self.target.pid();
         let at = self.target.system_call_address()?;
         let lost = |error: io::Error| AttachError::system(pid, "make a system call")(error);
         let thread = self.threads.first_mut().ok_or(AttachError::Exited { pid })?;
         let tid = thread.tid;
+        // The place was found in an earlier stop: another program may run now, which has something else there, or nothing.
+        if self.target.memory().read(at, &mut [0; 2]).is_err() || !is_system_call(tid, at) {
+            return Err(AttachError::Replaced { pid });
+        }
         if thread.mask.is_none() {
             thread.mask = Some(ptrace::signal_mask(tid).map_err(lost)?);
             ptrace::set_signal_mask(tid, u64::MAX).map_err(lost)?;
@@ -85,6 +106,12 @@ impl Stop<'_> {
     }
 }
 
+/// Whether the thread's own memory has the instruction there.
+fn is_system_call(tid: i32, at: u64) -> bool {
+    // The last two of eight bytes: what is behind the instruction may not be mapped.
+    ptrace::peek(tid, at.wrapping_sub(6)).is_ok_and(|word| word.to_le_bytes()[6..] == SYSTEM_CALL)
+}
+
 fn advice(call: &str, error: &io::Error) -> &'static str {
     match (call, error.raw_os_error()) {
         ("memfd_create", Some(libc::EMFILE | libc::ENFILE)) => {
@@ -119,7 +146,7 @@ impl crate::Target {
                     gone = true;
                     break;
                 }
-                if let Some(offset) = bytes.windows(2).position(|pair| pair == [0x0f, 0x05]) {
+                if let Some(offset) = bytes.windows(2).position(|pair| pair == SYSTEM_CALL) {
                     self.system_call_at.set(at + offset as u64);
                     return Ok(at + offset as u64);
                 }

@@ -11,6 +11,7 @@ use crate::check;
 use crate::error::AttachError;
 use crate::memory::Memory;
 use crate::process::{Status, state, threads};
+use crate::ptrace;
 use crate::seccomp::{self, SECCOMP_STRICT};
 use crate::stop::{Stop, StopTimes, Which};
 
@@ -23,6 +24,8 @@ pub(crate) struct Event {
     pub message: u64,
 }
 
+/// How often a thread is held until it stands outside of restartable sequences, which take nanoseconds.
+const SEQUENCE_TRIES: usize = 16;
 /// Between two stops for calls.
 const BETWEEN_STOPS: Duration = Duration::from_millis(1);
 
@@ -173,7 +176,10 @@ impl Target {
         candidates.sort_unstable();
         let mut last = AttachError::Exited { pid: self.pid };
         for (_, tid) in candidates.into_iter().take(8) {
-            match Stop::begin(self, Which::One(tid)) {
+            match self.stop_outside_sequences(tid) {
+                Ok(stop) if ptrace::dispatches_system_calls(stop.threads[0].tid) => {
+                    last = AttachError::Dispatched { pid: self.pid };
+                }
                 Ok(stop) if stop.threads[0].registers.cs == USER_CODE_64 => {
                     seccomp::allow(self.pid, tid, stop.threads[0].options())?;
                     return Ok(stop);
@@ -184,6 +190,18 @@ impl Target {
             }
         }
         Err(last)
+    }
+
+    /// Holds a thread where it may be called away.
+    fn stop_outside_sequences(&self, tid: i32) -> Result<Stop<'_>, AttachError> {
+        for _ in 0..SEQUENCE_TRIES {
+            let stop = Stop::begin(self, Which::One(tid))?;
+            if !stop.is_in_sequence() {
+                return Ok(stop);
+            }
+        }
+        let wait = "not in the kernel, but in restartable sequences all the time".to_owned();
+        Err(AttachError::Unstoppable { pid: self.pid, tid, wait })
     }
 
     /// Holds one thread for a few calls, after a pause for the program: many calls take many stops, each of them short.

@@ -233,6 +233,22 @@ fn processes_that_end_meanwhile() {
 }
 
 #[test]
+fn calls_are_not_made_in_another_program() {
+    let worker = compile("worker", &[]);
+    let mut shell = Command::new("sh");
+    let mut running = Running::from(shell.args(["-c", "echo ready; read line; exec \"$0\" 1"]).arg(&worker));
+    let target = Target::open(running.pid()).unwrap();
+    let call = || target.stop_one()?.call("getpid", libc::SYS_getpid, [0; 6]);
+    assert_eq!(call().unwrap(), running.pid() as u64);
+    // Its exec puts the vDSO elsewhere.
+    assert_eq!(running.ask("go on"), "ready");
+    let result = call();
+    assert!(matches!(result, Err(AttachError::Replaced { .. })), "{result:?}");
+    running.ask("a line");
+    assert!(running.child.try_wait().unwrap().is_none());
+}
+
+#[test]
 fn one_controller_at_a_time() {
     let worker = Running::start(&compile("worker", &[]), &["1"]);
     let target = Target::open(worker.pid()).unwrap();

@@ -24,14 +24,18 @@ impl Urgent {
         urgent
     }
 
-    /// Raises the priority of threads that are about to be held, if there are more runnable threads than processors:
-    /// they can't stand before they have run. Says whether a processor is to spare for who waits for them.
-    pub fn raise_crowded(&mut self, threads: impl Iterator<Item = i32>) -> bool {
-        let crowded = is_crowded();
-        if crowded {
-            threads.filter_map(Pid::from_raw).for_each(|thread| self.raise(Some(thread)));
+    /// Raises the priority of threads that have been asked to stop: where more threads are runnable than there are
+    /// processors, they can't stand before they have run.
+    pub fn raise_all(&mut self, threads: impl Iterator<Item = i32>) {
+        threads.filter_map(Pid::from_raw).for_each(|thread| self.raise(Some(thread)));
+    }
+
+    /// A thread has made another one, which has its priority: that one is to get back what its maker had.
+    pub fn inherited(&mut self, maker: i32, born: i32) {
+        let usual = self.before.iter().find(|(thread, _)| *thread == Pid::from_raw(maker)).map(|&(_, usual)| usual);
+        if let (Some(usual), Some(born)) = (usual, Pid::from_raw(born)) {
+            self.before.push((Some(born), usual));
         }
-        !crowded && processors() > 1
     }
 
     fn raise(&mut self, thread: Option<Pid>) {
@@ -53,13 +57,15 @@ impl Drop for Urgent {
     }
 }
 
-/// The fourth field of `/proc/loadavg` is runnable threads / all threads.
-fn is_crowded() -> bool {
+/// More threads are runnable than there are processors: the fourth field of `/proc/loadavg` is runnable threads / all
+/// threads.
+pub fn is_crowded() -> bool {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let runnable = text.split_whitespace().nth(3).and_then(|field| field.split('/').next()?.parse::<usize>().ok());
     runnable.is_some_and(|runnable| runnable > processors())
 }
 
-fn processors() -> usize {
+/// Processors that this process may use.
+pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

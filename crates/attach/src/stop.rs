@@ -16,7 +16,7 @@ use crate::check::{explain_permission, own_thread, traced};
 use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
 use crate::interrupted_call::{self, Asleep};
-use crate::priority::Urgent;
+use crate::priority::{Urgent, is_crowded, processors};
 use crate::process::{Status, state, threads, wait_place};
 use crate::ptrace::{self, Registers, Waited};
 use crate::signal_frame::Interrupted;
@@ -162,15 +162,21 @@ impl<'a> Stop<'a> {
         if seized.is_empty() {
             return Err(AttachError::Exited { pid });
         }
-        stop.looks = stop.urgent.raise_crowded(seized.iter().map(|(tid, _)| *tid));
+        let crowded = is_crowded();
+        stop.looks = !crowded && processors() > 1;
         let asleep = seized.iter().filter_map(|(tid, _)| Some((*tid, Asleep::look(*tid)?))).collect();
         stop.began = Instant::now();
-        stop.hold(seized, &asleep)?;
+        stop.hold(seized, &asleep, crowded)?;
         Ok(stop)
     }
 
     /// Interrupts the seized threads and waits until they stand.
-    fn hold(&mut self, seized: Vec<(i32, bool)>, asleep: &HashMap<i32, Asleep>) -> Result<(), AttachError> {
+    fn hold(
+        &mut self,
+        seized: Vec<(i32, bool)>,
+        asleep: &HashMap<i32, Asleep>,
+        crowded: bool,
+    ) -> Result<(), AttachError> {
         let pid = self.target.pid();
         let mut pending = Vec::with_capacity(seized.len());
         for (tid, kept) in seized {
@@ -179,6 +185,10 @@ impl<'a> Stop<'a> {
             } else if ptrace::interrupt(tid).is_ok() {
                 pending.push((tid, kept));
             }
+        }
+        if crowded {
+            // Now that they make no children any more, which would keep the priority.
+            self.urgent.raise_all(pending.iter().map(|(tid, _)| *tid));
         }
         let began = Instant::now();
         let (mut failure, mut ended) = (None, false);
@@ -226,6 +236,7 @@ impl<'a> Stop<'a> {
                         !kept && ptrace::go_on(tid, 0).is_ok()
                     } else {
                         let born = message as i32;
+                        self.urgent.inherited(tid, born);
                         // It may have been on the list of threads already: it is reported once.
                         let known = pending.iter().any(|&(tid, _)| tid == born)
                             || self.threads.iter().any(|thread| thread.tid == born);
@@ -313,7 +324,10 @@ impl<'a> Stop<'a> {
                         break;
                     }
                     Ok((_, stop)) if !kept => {
-                        pending.extend(ptrace::detach_at(tid, stop).map(|born| (born, false)));
+                        if let Some(born) = ptrace::detach_at(tid, stop) {
+                            self.urgent.inherited(tid, born);
+                            pending.push((born, false));
+                        }
                         break;
                     }
                     Ok((_, Waited::Interrupted | Waited::GroupStop(_))) => {
@@ -374,6 +388,11 @@ impl<'a> Stop<'a> {
     /// Registers of the held threads: (thread, instruction pointer, stack pointer).
     pub fn positions(&self) -> impl Iterator<Item = (i32, u64, u64)> {
         self.threads.iter().map(|t| (t.tid, t.registers.rip, t.registers.rsp))
+    }
+
+    /// Where they go on after the signal handlers that they are in, as far as that was looked for.
+    pub fn interrupted(&self) -> impl Iterator<Item = u64> {
+        self.threads.iter().flat_map(|thread| &thread.interrupted).map(|context| context.next)
     }
 
     /// All registers of the held threads that lead from frame to frame.

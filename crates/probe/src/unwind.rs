@@ -27,6 +27,9 @@ pub const UNWINDERS: [&str; 5] = [
 const SEARCH: u64 = 1 << 30;
 /// The same on a stack whose end is unknown (a coroutine's).
 const SEARCH_UNKNOWN: u64 = 1 << 20;
+/// From this distance on, pages that have frames are looked up instead of all: between a coroutine's stack and the end of
+/// the thread's own one may lie a gigabyte.
+const FAR: u64 = 8 << 20;
 
 /// The handler (vector tier, entry): restores the return addresses above the probe.
 pub extern "C" fn restore(_id: u32, registers: &Registers, _vectors: u64, _cookie: u64) -> u64 {
@@ -69,6 +72,14 @@ fn thread_pointer() -> u64 {
 /// Puts return addresses back in all slots from `slot` up to `end`; how many.
 fn restore_above(slot: u64, end: u64) -> u64 {
     let mut restored = 0;
+    if end - slot > FAR {
+        frame::each_stack_page(|page| {
+            if page + 4096 > slot && page < end && syscall::is_mapped(page) {
+                restored += restore_between(page.max(slot), end.min(page + 4096));
+            }
+        });
+        return restored;
+    }
     let mut at = slot;
     while at < end {
         let next = (at | 4095) + 1;
@@ -77,10 +88,7 @@ fn restore_above(slot: u64, end: u64) -> u64 {
             if !syscall::is_mapped(at) {
                 break;
             }
-            while at < next.min(end) {
-                restored += u64::from(restore_slot(at));
-                at += 8;
-            }
+            restored += restore_between(at, next.min(end));
         }
         at = next;
     }
@@ -96,10 +104,15 @@ pub fn restore_everywhere() -> u64 {
     let mut restored = 0;
     frame::each_stack_page(|page| {
         if syscall::is_mapped(page) {
-            restored += (page..page + 4096).step_by(8).map(|slot| u64::from(restore_slot(slot))).sum::<u64>();
+            restored += restore_between(page, page + 4096);
         }
     });
     restored
+}
+
+/// The same within one page, which is mapped.
+fn restore_between(from: u64, to: u64) -> u64 {
+    (from..to).step_by(8).map(|slot| u64::from(restore_slot(slot))).sum()
 }
 
 fn restore_slot(slot: u64) -> bool {

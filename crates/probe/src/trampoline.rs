@@ -49,6 +49,8 @@ pub const WORD: usize = size_of::<Descriptor>();
 /// Offset of the displaced code in a block.
 pub const BODY: usize = WORD + 5;
 
+/// What a return site begins with: no other return address into a block leads to such code.
+pub const RETURN_SITE: [u8; 5] = [0x48, 0x8D, 0x64, 0x24, 0xF8];
 const NOP5: [u8; 5] = [0x0F, 0x1F, 0x44, 0x00, 0x00];
 const ENTER: usize = core::mem::offset_of!(Descriptor, enter);
 const EXIT: usize = core::mem::offset_of!(Descriptor, exit);
@@ -213,7 +215,7 @@ pub fn build(request: &Request<'_>) -> Result<Block, BuildError> {
             w.put(&[0x48, 0x8D, 0x64, 0x24, 0x08]);
             w.near(&[0xE8], BODY);
             return_site = w.at;
-            w.put(&[0x48, 0x8D, 0x64, 0x24, 0xF8]);
+            w.put(&RETURN_SITE);
             w.near(&[0xFF, 0x15], EXIT);
             w.put(&[0xC3]);
         }

@@ -43,10 +43,13 @@ use held_stack::FrameRules;
 pub use hindrance::Hindrance;
 use hindrance::hindrance;
 use thread_scopes::ThreadScopes;
-use window::Window;
+use window::{Window, put_back};
 
 /// File name of the image that is loaded into the process.
 const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
+
+/// How often it is looked, when all is taken out, whether threads have left the trampolines.
+const TRIES: u32 = 20;
 
 /// Why a process' functions are not timed.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +97,8 @@ pub struct UserTimer {
     /// Found when a window was to begin: there are no more.
     hindrance: Option<Hindrance>,
     children: Children,
+    /// When the last window closed, a thread was in a trampoline: its return address may have been taken after that.
+    on_the_way: bool,
     last_window: (u64, u64),
     guard: Option<Guard>,
     finished: bool,
@@ -161,6 +166,7 @@ impl UserTimer {
             window: None,
             hindrance: None,
             children: Children::default(),
+            on_the_way: false,
             last_window: (0, 0),
             guard,
             finished: false,
@@ -237,6 +243,14 @@ impl UserTimer {
             let _ = self.close_window();
         }
         self.children.clean_waiting(&self.session);
+        // It takes a thread some nanoseconds on a processor.
+        for _ in 0..TRIES {
+            if !self.on_the_way {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+            self.on_the_way = put_back(&self.session).unwrap_or(false);
+        }
         let result = match self.session.restore_but(&self.foreign) {
             Err(AttachError::Exited { .. } | AttachError::Replaced { .. } | AttachError::NoSuchProcess { .. }) => {
                 Ok(())

@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::ops::Range;
 
-use transect_attach::{AttachError, Memory, Stop, Target, Unwritten, finish_left};
+use transect_attach::{AttachError, Target, Unwritten, finish_left};
 use transect_text_patch::Window;
 
-use super::open_calls::{contains, our_code};
-use super::shadow_frames;
-use super::thread_scopes::ThreadScopes;
+use super::open_calls::{is_on_the_way, our_code};
+use super::shadow_frames::put_all_back;
 use crate::probe_session::{HandlerPlaces, ProbeSession, siblings};
 
 /// Children that are cleaned may have forked before that: it is looked so often for more at most.
@@ -95,24 +94,12 @@ pub fn clean(
 ) -> Result<bool, AttachError> {
     let target = Target::open(pid)?;
     // First, for a jump may be in its text no longer.
-    put_back(&target.stop_all()?, target.memory(), regions, places);
+    let stop = target.stop_all()?;
+    put_all_back(target.memory(), places, regions);
+    let idle = !is_on_the_way(&stop, regions);
+    drop(stop);
     let written = target.write_windows(windows)?;
-    Ok(!written.left.iter().any(|(_, why)| *why == Unwritten::ThreadInside))
-}
-
-/// Puts the true return addresses back on the stacks of all held threads.
-pub fn put_back(stop: &Stop<'_>, memory: &Memory, regions: &[Range<u64>], places: &HandlerPlaces) {
-    for registers in stop.registers() {
-        let Some(noted) = ThreadScopes::at(places.scopes).of_thread(memory, registers.fs_base) else { continue };
-        for slot in [noted.parent_open().0, noted.callee_open().0].into_iter().filter(|&slot| slot != 0) {
-            let there = memory.read_u64(slot).unwrap_or(0);
-            if contains(regions, there)
-                && let Some(address) = shadow_frames::return_address(memory, places, slot).filter(|&a| a != 0)
-            {
-                let _ = memory.write(slot, &address.to_le_bytes());
-            }
-        }
-    }
+    Ok(idle && !written.left.iter().any(|(_, why)| *why == Unwritten::ThreadInside))
 }
 
 fn processes() -> BTreeSet<i32> {

@@ -29,6 +29,7 @@ use transect_probe::trampoline::WORD;
 
 use super::children;
 use super::open_calls::our_code;
+use super::shadow_frames::put_all_back;
 use crate::probe_session::{HandlerPlaces, ProbeSession, SiteId, restore_left, siblings};
 
 /// The guard's name, as others see it.
@@ -234,9 +235,9 @@ fn clean(pid: i32, agent: &Path, spared: &BTreeSet<SiteId>) -> Result<(), Attach
     }
     let places = handler_places(&target, &arena, agent);
     let regions = our_code(&arena);
-    let mut put_back = |stop: &Stop<'_>| {
+    let mut put_back = |_: &Stop<'_>| {
         if let Some(places) = &places {
-            children::put_back(stop, target.memory(), &regions, places);
+            put_all_back(target.memory(), places, &regions);
         }
     };
     target.write_windows_while(&windows, &mut put_back)?;

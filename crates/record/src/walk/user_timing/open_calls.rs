@@ -194,6 +194,12 @@ pub fn our_code(arena: &Arena) -> Vec<Range<u64>> {
     regions.chain(std::iter::once(agent..end)).collect()
 }
 
+/// Whether a held thread is in a trampoline or handler (`regions`), or will be when its signal handler returns: it may be
+/// about to put a return site on its stack.
+pub fn is_on_the_way(stop: &Stop<'_>, regions: &[Range<u64>]) -> bool {
+    stop.positions().any(|(_, at, _)| contains(regions, at)) || stop.interrupted().any(|at| contains(regions, at))
+}
+
 /// True if one of the ranges has the address.
 pub fn contains(ranges: &[Range<u64>], address: u64) -> bool {
     ranges.iter().any(|range| range.contains(&address))

@@ -10,9 +10,10 @@ use transect_event_abi::probe_arena::{CALLEES, CallerRange, CallerRules};
 use transect_probe::Handler;
 use transect_probe::trampoline::CAPACITY;
 
-use super::children::{Children, put_back};
+use super::children::Children;
 use super::hindrance::hindrance;
-use super::open_calls::{Found, Search, our_code};
+use super::open_calls::{Found, Search, is_on_the_way, our_code};
+use super::shadow_frames::put_all_back;
 use super::thread_scopes::Noted;
 use super::{Timable, UserTimer, gone};
 use crate::clock::ticks;
@@ -50,7 +51,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Puts the probes in. On an error none is left.
+    /// Puts the probes in. On an error none is left, or the window is the timer's, to be closed later.
     pub fn open(timer: &mut UserTimer, request: &Request) -> Result<Window, UntimedReason> {
         let parent = timer.timable(request.parent)?;
         let (mut callees, mut numbers, mut untimed) = (Vec::<Timable>::new(), Vec::new(), Vec::new());
@@ -93,17 +94,29 @@ impl Window {
                 // A thread may have stood where unwind tables say nothing (the kernel's page of fast system calls, a
                 // signal's way in): a moment later it doesn't.
                 Ok(()) if window.blind && attempt < ATTEMPTS => {
-                    window.close(timer)?;
+                    if let Err(reason) = window.close(timer) {
+                        return Err(window.left_to(timer, reason));
+                    }
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Ok(()) => break,
                 Err(reason) => {
-                    window.withdraw(timer).map_err(|error| gone(&error))?;
-                    return Err(reason);
+                    return Err(match window.withdraw(timer) {
+                        Ok(()) => reason,
+                        Err(error) => window.left_to(timer, gone(&error)),
+                    });
                 }
             }
         }
         Ok(window)
+    }
+
+    /// Return addresses are replaced still: what can't be done now is done before the next window.
+    fn left_to(self, timer: &mut UserTimer, reason: UntimedReason) -> UntimedReason {
+        if matches!(reason, UntimedReason::Later(_)) {
+            timer.window = Some(self);
+        }
+        reason
     }
 
     fn sites(&self) -> Vec<SiteId> {
@@ -202,32 +215,32 @@ impl Window {
 
     /// Takes back what was done of a window that could not be opened.
     fn withdraw(&self, timer: &mut UserTimer) -> Result<(), AttachError> {
-        let UserTimer { session, children, .. } = timer;
+        let UserTimer { session, children, on_the_way, .. } = timer;
         if self.adopted {
             // No jump may stand, and then nothing below would stop the threads.
             self.sites().into_iter().for_each(|id| session.switch(id, false));
-            let target = session.target();
-            put_back(&target.stop_all()?, target.memory(), &our_code(session.arena()), &session.places);
+            *on_the_way = put_back(session)?;
         }
-        self.remove(session, children, &mut |_, _| ())
+        self.remove(session, children, on_the_way, &mut |_, _| false)
     }
 
     /// Switches the probes off and puts the original bytes back, in children that were forked meanwhile, too; `held` is
-    /// called while all threads stand.
+    /// called while all threads stand, and says whether one may be about to put a return site on its stack.
     fn remove(
         &self,
         session: &mut ProbeSession,
         children: &mut Children,
-        held: &mut dyn FnMut(&ProbeSession, &Stop<'_>),
+        on_the_way: &mut bool,
+        held: &mut dyn FnMut(&ProbeSession, &Stop<'_>) -> bool,
     ) -> Result<(), AttachError> {
         let sites = self.sites();
-        let removed = session.exchange_while(&sites, &[], held);
+        let removed = session.exchange_while(&sites, &[], &mut |session, stop| *on_the_way |= held(session, stop));
         // Those of which no jump was written, too.
         sites.iter().for_each(|&id| session.switch(id, false));
         removed?;
         let windows: Vec<_> = sites.iter().map(|&id| session.restoring(id)).collect();
-        // As long as a child may throw through a call that is timed, unwinders need them.
-        if children.clean(session, &windows) {
+        // As long as it, or a child, may throw through a call that is timed, unwinders need them.
+        if children.clean(session, &windows) && !*on_the_way {
             session.switch_services(false);
         }
         for &id in &sites {
@@ -244,13 +257,15 @@ impl Window {
         let mut sums = Sums::default();
         let mut held = HashMap::new();
         {
-            let UserTimer { session, rules, scopes, children, threads: only, .. } = &mut *timer;
+            let UserTimer { session, rules, scopes, children, on_the_way, threads: only, .. } = &mut *timer;
             let mappings = session.target().mappings().map_err(lost)?;
             let (regions, unwinders) = (our_code(session.arena()), session.unwinder_code());
             let (parent, callees, scopes) = (&self.parent, &*self.callees, *scopes);
-            self.remove(session, children, &mut |session, stop| {
+            // Of the last window, which is put back now.
+            let mut hidden = std::mem::take(on_the_way);
+            let removed = self.remove(session, children, on_the_way, &mut |session, stop| {
                 if end != 0 {
-                    return;
+                    return false;
                 }
                 end = ticks();
                 let search = Search {
@@ -264,15 +279,26 @@ impl Window {
                 };
                 for registers in stop.registers() {
                     held.insert(registers.fs_base, registers.tid);
-                    if let Some((noted, open)) = search.close(&registers, rules)
-                        && only.as_ref().is_none_or(|only| only.contains(&registers.tid))
-                    {
+                    let Some((noted, open)) = search.close(&registers, rules) else { continue };
+                    // A call that was left may go on, on another stack.
+                    hidden |= noted.left() != (0, 0);
+                    if only.as_ref().is_none_or(|only| only.contains(&registers.tid)) {
                         sums.add(&noted, callees.len());
                         sums.add_open(&noted, open.then_some(end));
                     }
                 }
-            })
-            .map_err(lost)?;
+                if hidden {
+                    put_all_back(session.target().memory(), &session.places, &regions);
+                }
+                is_on_the_way(stop, &regions)
+            });
+            *on_the_way |= removed.is_err();
+            removed.map_err(lost)?;
+            if end == 0 && (self.adopted || hidden) {
+                // No jump stood any more, for which threads would have been held.
+                *on_the_way = put_back(session).map_err(lost)?;
+                session.switch_services(*on_the_way);
+            }
         }
         if end == 0 {
             return Err(UntimedReason::Gone("its code was replaced".to_owned()));
@@ -350,6 +376,14 @@ impl Window {
         timing.parent = Some(timed(calls, ticks, calls as f64 * empty + inner));
         timing
     }
+}
+
+/// Puts all return addresses back; true if a thread may be about to put another return site on its stack.
+pub fn put_back(session: &ProbeSession) -> Result<bool, AttachError> {
+    let regions = our_code(session.arena());
+    let stop = session.target().stop_all()?;
+    put_all_back(session.target().memory(), &session.places, &regions);
+    Ok(is_on_the_way(&stop, &regions))
 }
 
 fn fill(ranges: &[CallerRange], from: impl Iterator<Item = (u64, u64)>) {

@@ -48,7 +48,7 @@ fn row(walk: &WalkView, chain: &WalkChainRow) -> Option<FindingRow> {
         finding: format!(
             "{} of {group}'s {} is in {}{waiting}",
             percent(chain.share * 100.0),
-            whole(walk.session.metric),
+            whole(&walk.session),
             short_path(chain),
         ),
         evidence: format!(

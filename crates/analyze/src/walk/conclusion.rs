@@ -43,6 +43,16 @@ impl<'a> Ending<'a> {
         user().find(named).or_else(|| user().find(own)).or_else(|| user().next())
     }
 
+    /// What the last function holds itself, without what it calls.
+    fn own(&self, last: &WalkFrameRow) -> Times {
+        let nodes = &self.profile.walk.nodes;
+        let whole = nodes.get(last.node as usize).map_or([0; 4], times);
+        let callees = nodes.iter().filter(|node| node.parent == Some(last.node)).map(times);
+        callees
+            .fold(whole, |own, callee| std::array::from_fn(|i| own[i].saturating_sub(callee[i])))
+            .map(|own| own.max(0))
+    }
+
     /// Callees of the last frame (or roots, if there is none), largest first, with their shares.
     fn below(&self) -> Vec<(&'a str, f64)> {
         let parent = self.last().map(|frame| frame.node);
@@ -62,14 +72,22 @@ impl<'a> Ending<'a> {
 }
 
 /// What shares are shares of.
-pub(crate) fn whole(metric: Metric) -> &'static str {
-    match metric {
+pub(crate) fn whole(session: &WalkSession) -> &'static str {
+    match session.metric {
+        _ if session.critical => "critical time",
         Metric::Wall => "time",
         Metric::Cpu => "processor time",
         Metric::PageFaults => "page faults",
         Metric::Cycles => "processor cycles",
         Metric::CacheMisses => "cache misses",
     }
+}
+
+/// A node's part and times: total, on a processor, ready to run, blocked.
+type Times = [i64; 4];
+
+fn times(node: &WalkNode) -> Times {
+    [node.total, node.on_ns, node.runnable_ns, node.blocked_ns]
 }
 
 fn share(share: f64) -> String {
@@ -87,7 +105,7 @@ fn largest(callees: &[(&str, f64)]) -> String {
 }
 
 pub(super) fn conclusion(ending: &Ending<'_>) -> String {
-    let of = format!("{}'s {}", ending.group.thread_group, whole(ending.session.metric));
+    let of = format!("{}'s {}", ending.group.thread_group, whole(ending.session));
     let threshold = share(ending.session.threshold);
     let Some(last) = ending.last() else {
         let roots = ending.below();
@@ -100,11 +118,15 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
         };
     };
     let function = brief(&last.function);
-    let mut part = share(ending.chain.share);
-    // A share from a handful of samples is a hint, and must read like one.
-    if last.share_high - last.share_low >= WIDE {
-        part = format!("{part} ({} to {}, few samples)", share(last.share_low), share(last.share_high));
-    }
+    // A share from a handful of samples is a hint, and must read like one. Of a part the interval is as wide.
+    let in_words = |part: f64| match last.share_high - last.share_low >= WIDE {
+        true => {
+            let bound = |bound: f64| share((bound - last.share + part).clamp(0.0, 1.0));
+            format!("{} ({} to {}, few samples)", share(part), bound(last.share_low), bound(last.share_high))
+        }
+        false => share(part),
+    };
+    let part = in_words(ending.chain.share);
     match ending.chain.ends {
         WalkEnd::Waiting => {
             let woken = match ending.chain.woken_by.as_str() {
@@ -115,16 +137,15 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
             format!("Ends in waiting: {part} of {of} is spent in {function} waiting for {what}{woken}.")
         }
         WalkEnd::Function => {
-            let (ns, what) = [
-                (last.on_ns, "on a processor"),
-                (last.runnable_ns, "ready to run without a processor"),
-                (last.blocked_ns, "blocked"),
-            ]
-            .into_iter()
-            .max_by_key(|&(ns, _)| ns)
-            .unwrap_or_default();
+            let [total, on, runnable, blocked] = ending.own(last);
+            let part = in_words(total as f64 / ending.group.total.max(1) as f64);
+            let (ns, what) =
+                [(on, "on a processor"), (runnable, "ready to run without a processor"), (blocked, "blocked")]
+                    .into_iter()
+                    .max_by_key(|&(ns, _)| ns)
+                    .unwrap_or_default();
             let how = match ending.session.metric {
-                Metric::Wall => format!(", {} of it {what}", time(ns)),
+                Metric::Wall if !ending.session.critical => format!(", {} of it {what}", time(ns)),
                 _ => String::new(),
             };
             format!("Ends in a function: {function} itself holds {part} of {of}{how}.")
@@ -135,6 +156,11 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
             format!("Spreads out: {function} holds {part} of {of}, but nothing it calls holds {threshold}{list}.")
         }
     }
+}
+
+/// Most of the time no processor was free.
+fn is_crowded([_, on, runnable, blocked]: Times) -> bool {
+    runnable > on.saturating_add(blocked)
 }
 
 pub(super) fn next(ending: &Ending<'_>) -> String {
@@ -151,7 +177,7 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
     match ending.chain.ends {
         WalkEnd::Waiting => waiting_next(ending, place.as_deref()),
         WalkEnd::Function => match (ending.last(), place) {
-            (Some(last), _) if last.runnable_ns > last.on_ns.saturating_add(last.blocked_ns) => NO_PROCESSOR.to_owned(),
+            (Some(last), _) if is_crowded(ending.own(last)) => NO_PROCESSOR.to_owned(),
             (Some(last), Some(place)) if last.space == Space::Kernel => {
                 format!("The kernel works for {place}: call it less often, or for more at a time.")
             }

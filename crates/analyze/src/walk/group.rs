@@ -61,7 +61,7 @@ pub(super) fn row(profile: &Profile, id: WalkGroupId) -> Option<WalkGroupRow> {
 
 fn remark(profile: &Profile, group: &WalkGroup) -> String {
     let lifetime = group.on_ns.saturating_add(group.runnable_ns).saturating_add(group.blocked_ns);
-    let by_wall = profile.meta.walk.as_ref().is_some_and(|session| session.metric == Metric::Wall);
+    let by_wall = profile.meta.walk.as_ref().is_some_and(|session| session.metric == Metric::Wall && !session.critical);
     if by_wall && lifetime > 0 && group.runnable_ns as f64 >= CROWDED * lifetime as f64 {
         let part = percent(group.runnable_ns as f64 * 100.0 / lifetime as f64);
         return format!(

@@ -97,18 +97,17 @@ fn kind(node: &WalkNode) -> u8 {
     }
 }
 
-/// Which nodes are shown: the largest in time, with all their callers, and those of chains.
+/// Which nodes are shown: the largest, with all their callers, and those of chains.
 fn kept(profile: &Profile) -> Vec<bool> {
     let nodes = &profile.walk.nodes;
     if nodes.len() <= MOST_NODES {
         return vec![true; nodes.len()];
     }
-    // A caller has at least the time of its callees: the border keeps it if it keeps them.
-    let time = |node: &WalkNode| node.on_ns.saturating_add(node.runnable_ns).saturating_add(node.blocked_ns);
-    let mut times: Vec<i64> = nodes.iter().map(time).collect();
-    times.sort_unstable_by_key(|&time| std::cmp::Reverse(time));
-    let border = times[MOST_NODES];
-    let mut keep: Vec<bool> = nodes.iter().map(|node| time(node) > border).collect();
+    // A caller has at least the part of its callees: the border keeps it if it keeps them.
+    let mut totals: Vec<i64> = nodes.iter().map(|node| node.total).collect();
+    totals.sort_unstable_by_key(|&total| std::cmp::Reverse(total));
+    let border = totals[MOST_NODES];
+    let mut keep: Vec<bool> = nodes.iter().map(|node| node.total > border).collect();
     for frame in profile.walk.chains.iter().flat_map(|chain| &chain.frames) {
         if let Some(keep) = keep.get_mut(frame.node as usize) {
             *keep = true;

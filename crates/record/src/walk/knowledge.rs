@@ -239,12 +239,15 @@ impl Knowledge {
             let (Some(tree), Some(time)) = (self.tree_of_task(task), self.threads.time(task)) else { continue };
             exact.resize(self.trees.len(), ExactTotals::default());
             let time = without(time, self.held.get(&task).map_or((0.0, 0.0), |held| held.whole));
-            let totals = ThreadTotals { whole: Some(time), ..ThreadTotals::default() };
+            // Of what is no time, lifetimes say nothing.
+            let whole = (self.unit != Unit::Weight).then_some(time);
+            let totals = ThreadTotals { whole, ..ThreadTotals::default() };
             exact[tree].threads.insert(task, totals);
         }
         exact.resize(self.trees.len(), ExactTotals::default());
         // Of a part of their time nothing is said of the whole.
-        let counted = self.calls.until.is_none().then_some(&self.calls.totals.calls);
+        let is_whole = self.calls.until.is_none() && self.unit != Unit::Weight;
+        let counted = is_whole.then_some(&self.calls.totals.calls);
         for total in counted.into_iter().flatten().filter(|total| !total.call.compat) {
             let Some(&Some(tree)) = self.of_task.get(&total.task) else { continue };
             let Some(thread) = exact[tree].threads.get_mut(&total.task) else { continue };

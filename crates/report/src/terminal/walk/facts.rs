@@ -5,8 +5,9 @@ use transect_profile_model::{KernelTiming, Metric, UserTiming, WalkSession};
 use super::super::units::{count, duration, percent};
 
 /// What shares are shares of.
-pub(super) fn whole(metric: Metric) -> &'static str {
-    match metric {
+pub(super) fn whole(session: &WalkSession) -> &'static str {
+    match session.metric {
+        _ if session.critical => "critical time",
         Metric::Wall => "wall time, waiting included",
         Metric::Cpu => "processor time",
         Metric::PageFaults => "page faults",
@@ -18,7 +19,7 @@ pub(super) fn whole(metric: Metric) -> &'static str {
 /// Facts of the header.
 pub(crate) fn facts(session: &WalkSession) -> Vec<String> {
     let mut facts = vec![
-        format!("walk by {}", whole(session.metric)),
+        format!("walk by {}", whole(session)),
         format!("follows {} and more", percent(session.threshold * 100.0)),
         match session.user_timing {
             Some(UserTiming::Probes) => "program timed by probes".to_owned(),

@@ -67,7 +67,7 @@ pub(crate) fn walk(page: &mut Page, view: Option<&WalkView>, limits: Limits) {
 /// How to read the rows.
 fn legend(view: &WalkView) -> String {
     let bar = match view.session.metric {
-        Metric::Wall => {
+        Metric::Wall if !view.session.critical => {
             format!("bar: {} on a processor, {} ready to run, {} blocked; ", chain::ON, chain::READY, chain::BLOCKED)
         }
         _ => String::new(),
@@ -75,7 +75,7 @@ fn legend(view: &WalkView) -> String {
     format!(
         "SHARE of the group's {}, ± 95 %; {bar}HOW: exact = every call timed, syscall = from the exact times of system \
          calls, sampled = from samples and waits",
-        facts::whole(view.session.metric)
+        facts::whole(&view.session)
     )
 }
 

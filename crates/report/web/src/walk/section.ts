@@ -17,6 +17,11 @@ const WHOLE = new Map([
   ["cache-misses", "cache misses"],
 ]);
 
+/** What shares are shares of. */
+function whole(walk: Walk): string {
+  return walk.critical ? "critical time" : (WHOLE.get(walk.metric) ?? walk.metric);
+}
+
 const KERNEL = new Map([
   ["kprobe-session", "kernel timed by kprobe sessions"],
   ["fentry", "kernel timed by fentry"],
@@ -52,7 +57,7 @@ export function walkSections(report: Report): HTMLElement[] {
     section(
       "walk",
       "Where the time goes",
-      `Each chain leads from main, or from a thread's start, through every function that holds ${percent(walk.threshold)} or more of its thread group's ${WHOLE.get(walk.metric) ?? walk.metric}, on into the kernel. The last line is where to look. Choose a chain to see it in the call tree and the flame graph below.`,
+      `Each chain leads from main, or from a thread's start, through every function that holds ${percent(walk.threshold)} or more of its thread group's ${whole(walk)}, on into the kernel. The last line is where to look. Choose a chain to see it in the call tree and the flame graph below.`,
       facts(walk),
       walk.chains.length === 0 ? h("p", { class: "empty" }, "No chain: nothing was observed.") : h("div", { class: "panel" }, legend, chains.element),
     ),
@@ -79,7 +84,7 @@ export function walkSections(report: Report): HTMLElement[] {
 
 function facts(walk: Walk): HTMLElement {
   const words = [
-    WHOLE.get(walk.metric) ?? walk.metric,
+    whole(walk),
     walk.critical ? "threads counted by criticality" : "",
     `threshold ${percent(walk.threshold)}`,
     USER.get(walk.user_timing ?? "") ?? "program sampled",

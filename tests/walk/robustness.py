@@ -559,6 +559,19 @@ def program_that_throws_all_the_time_goes_on(setting):
 
 
 @test
+def calls_on_two_stacks_of_a_thread_end_by_exceptions(setting):
+    """When timing ends one of them may be on the stack that doesn't run."""
+    complaints = []
+    for _ in range(3):
+        answer = setting.tool.run([setting.program("fibers"), "4"])
+        if answer.status or not re.search(r"[1-9]\d* thrown, all caught", answer.out):
+            complaints.append(f"status {answer.status}: {answer.out!r}: {answer.complaint()}")
+        if not answer.walk.get("probes_inserted"):
+            complaints.append("nothing was timed")
+    return complaints
+
+
+@test
 def functions_of_a_program_that_copies_stacks_are_not_timed(setting):
     """It is known by a file: greenlet's."""
     extension = os.path.join(setting.folder, "_greenlet.cpython-313-x86_64-linux-gnu.so")

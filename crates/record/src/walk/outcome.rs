@@ -172,19 +172,15 @@ fn tables(
         // Threads before they have taken their name are no group to speak of.
         let small = tree.tree.total <= of_process * SMALL_GROUP;
         let chains = chains.into_iter().filter(|chain| !small || !chain.frames.is_empty());
-        let heaviest = |tally: &Tally, node, least| {
-            let heaviest = tally.heaviest(&tree.tree, node).filter(|&(_, part)| part >= least);
-            heaviest.map_or("", |(word, _)| word).to_owned()
-        };
-        let waker = |node| heaviest(&words.woken_by, node, MOSTLY);
+        let heaviest = |tally: &Tally, node| tally.heaviest(&tree.tree, node).map_or("", |(word, _)| word).to_owned();
         tables.chains.extend(chains.map(|chain| {
             let last = chain.frames.last().map(|frame| frame.node).filter(|_| chain.ends == WalkEnd::Waiting);
             WalkChain {
                 group,
                 share: chain.share,
                 ends: chain.ends,
-                waiting_for: last.map(|node| heaviest(&words.waiting_for, node, 0.0)).unwrap_or_default(),
-                woken_by: last.map(waker).unwrap_or_default(),
+                waiting_for: last.map(|node| heaviest(&words.waiting_for, node)).unwrap_or_default(),
+                woken_by: last.map(|node| heaviest(&words.woken_by, node)).unwrap_or_default(),
                 frames: chain
                     .frames
                     .iter()
@@ -195,7 +191,7 @@ fn tables(
                         share_high: frame.share.high,
                         method: frame.share.method,
                         disputed: frame.share.disputed,
-                        woken_by: waker(frame.node),
+                        woken_by: heaviest(&words.woken_by, frame.node),
                     })
                     .collect(),
             }
@@ -257,7 +253,5 @@ fn add_nodes(nodes: &mut Vec<WalkNode>, group: u32, tree: &JoinedTree, shares: &
     }
 }
 
-/// Of the waiting: who ended less of it is not named.
-const MOSTLY: f64 = 0.5;
 /// Of its process' time: a group with less has no chain if nothing is found.
 const SMALL_GROUP: f64 = 0.01;

@@ -51,6 +51,8 @@ pub const BODY: usize = WORD + 5;
 
 /// What a return site begins with: no other return address into a block leads to such code.
 pub const RETURN_SITE: [u8; 5] = [0x48, 0x8D, 0x64, 0x24, 0xF8];
+/// Bytes from P up to the return site.
+pub const PROBE_LENGTH: u64 = 22;
 const NOP5: [u8; 5] = [0x0F, 0x1F, 0x44, 0x00, 0x00];
 const ENTER: usize = core::mem::offset_of!(Descriptor, enter);
 const EXIT: usize = core::mem::offset_of!(Descriptor, exit);
@@ -215,6 +217,7 @@ pub fn build(request: &Request<'_>) -> Result<Block, BuildError> {
             w.put(&[0x48, 0x8D, 0x64, 0x24, 0x08]);
             w.near(&[0xE8], BODY);
             return_site = w.at;
+            debug_assert_eq!(return_site - probe, PROBE_LENGTH as usize);
             w.put(&RETURN_SITE);
             w.near(&[0xFF, 0x15], EXIT);
             w.put(&[0xC3]);

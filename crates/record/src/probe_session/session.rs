@@ -12,7 +12,7 @@ use transect_event_abi::probe_arena::{
     HISTOGRAM_SIZE, HISTOGRAMS_OFFSET, SHARDS_OFFSET, SITE_CAPACITY, SITE_FREE, SITE_GONE, SITE_INSTALLED,
     SITE_RESTORED, SITES_OFFSET, SiteCounters, SiteRecord,
 };
-use transect_probe::trampoline::WORD;
+use transect_probe::trampoline::{PROBE_LENGTH, WORD};
 use transect_probe::{Descriptor, Handler, unwind};
 use transect_probe_plan::{Event, ExitSupport, Function, Plan, ProviderKind, Refusal, Site};
 use transect_text_patch::Window;
@@ -258,6 +258,14 @@ impl ProbeSession {
                 start..start.wrapping_add(site.function.size)
             })
             .collect()
+    }
+
+    /// Code in which a thread is that has met the probe of a function timed for a window and has no return site yet.
+    pub(crate) fn entry_code(&self) -> Vec<Range<u64>> {
+        // The handlers stand one behind the other.
+        let handlers = self.handlers[Handler::ScopeEnter as usize]..self.handlers[Handler::ScopeExit as usize];
+        let sites = self.sites.iter().map(|site| site.return_site).filter(|&at| at != 0);
+        sites.map(|at| at - PROBE_LENGTH..at).chain([handlers]).collect()
     }
 
     /// Those on the functions by which a program asks for a filter of its system calls: handlers that make some need them

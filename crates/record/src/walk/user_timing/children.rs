@@ -8,7 +8,7 @@ use std::ops::Range;
 use transect_attach::{AttachError, Target, Unwritten, finish_left};
 use transect_text_patch::Window;
 
-use super::open_calls::{is_on_the_way, our_code};
+use super::open_calls::our_code;
 use super::shadow_frames::put_all_back;
 use crate::probe_session::{HandlerPlaces, ProbeSession, siblings};
 
@@ -96,10 +96,9 @@ pub fn clean(
     // First, for a jump may be in its text no longer.
     let stop = target.stop_all()?;
     put_all_back(target.memory(), places, regions);
-    let idle = !is_on_the_way(&stop, regions);
     drop(stop);
     let written = target.write_windows(windows)?;
-    Ok(idle && !written.left.iter().any(|(_, why)| *why == Unwritten::ThreadInside))
+    Ok(!written.left.iter().any(|(_, why)| *why == Unwritten::ThreadInside))
 }
 
 fn processes() -> BTreeSet<i32> {

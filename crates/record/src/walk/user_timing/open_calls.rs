@@ -194,10 +194,10 @@ pub fn our_code(arena: &Arena) -> Vec<Range<u64>> {
     regions.chain(std::iter::once(agent..end)).collect()
 }
 
-/// Whether a held thread is in a trampoline or handler (`regions`), or will be when its signal handler returns: it may be
-/// about to put a return site on its stack.
-pub fn is_on_the_way(stop: &Stop<'_>, regions: &[Range<u64>]) -> bool {
-    stop.positions().any(|(_, at, _)| contains(regions, at)) || stop.interrupted().any(|at| contains(regions, at))
+/// Whether a held thread is, or will be when its signal handler returns, where a probe may be about to put a return site on
+/// its stack (`entries`).
+pub fn is_on_the_way(stop: &Stop<'_>, entries: &[Range<u64>]) -> bool {
+    stop.positions().map(|(_, at, _)| at).chain(stop.interrupted()).any(|at| contains(entries, at))
 }
 
 /// True if one of the ranges has the address.

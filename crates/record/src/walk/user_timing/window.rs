@@ -260,6 +260,7 @@ impl Window {
             let UserTimer { session, rules, scopes, children, on_the_way, threads: only, .. } = &mut *timer;
             let mappings = session.target().mappings().map_err(lost)?;
             let (regions, unwinders) = (our_code(session.arena()), session.unwinder_code());
+            let entries = session.entry_code();
             let (parent, callees, scopes) = (&self.parent, &*self.callees, *scopes);
             // Of the last window, which is put back now.
             let mut hidden = std::mem::take(on_the_way);
@@ -290,7 +291,7 @@ impl Window {
                 if hidden {
                     put_all_back(session.target().memory(), &session.places, &regions);
                 }
-                is_on_the_way(stop, &regions)
+                is_on_the_way(stop, &entries)
             });
             *on_the_way |= removed.is_err();
             removed.map_err(lost)?;
@@ -380,10 +381,10 @@ impl Window {
 
 /// Puts all return addresses back; true if a thread may be about to put another return site on its stack.
 pub fn put_back(session: &ProbeSession) -> Result<bool, AttachError> {
-    let regions = our_code(session.arena());
+    let (regions, entries) = (our_code(session.arena()), session.entry_code());
     let stop = session.target().stop_all()?;
     put_all_back(session.target().memory(), &session.places, &regions);
-    Ok(is_on_the_way(&stop, &regions))
+    Ok(is_on_the_way(&stop, &entries))
 }
 
 fn fill(ranges: &[CallerRange], from: impl Iterator<Item = (u64, u64)>) {

@@ -138,7 +138,9 @@ private:
     for (const Instruction &instruction : reverse(*block))
       if (DebugLoc place = instruction.getDebugLoc(); place && place.getLine())
         return place;
-    return {};
+    // The computed gotos of a function share a block that is no line's.
+    const BasicBlock *before = block->getUniquePredecessor();
+    return before && isa<IndirectBrInst>(terminator) ? placeOf(before) : DebugLoc();
   }
 
   /// All code between the decision and its immediate post-dominator that is reached through the decision only.

@@ -8,6 +8,7 @@
 #include "llvm/IR/CFG.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cassert>
 #include <cstdlib>
 
 using namespace llvm;
@@ -88,6 +89,9 @@ private:
   /// whose edges can't be split.
   static bool entersAtStart(const Edge &edge) {
     BasicBlock *to = target(edge);
+    // A computed goto's targets are named by their addresses, too, and may be several times in its list.
+    if (isa<IndirectBrInst>(edge.first->getTerminator()))
+      return to->isEHPad() || to->getUniquePredecessor();
     return to->isEHPad() || (edge.first->getTerminator()->getNumSuccessors() > 1 && to->getSinglePredecessor());
   }
 
@@ -106,6 +110,7 @@ private:
   /// Edges of a switch that carry the same sites share a new block.
   void split(SiteWriter &writer, BasicBlock *from, BasicBlock *to, SmallVectorImpl<unsigned> &successors) {
     Instruction *terminator = from->getTerminator();
+    assert(!isa<IndirectBrInst>(terminator) && !isa<CallBrInst>(terminator) && "their targets can't be replaced");
     while (!successors.empty()) {
       const SiteList sites = onEdges[{from, successors.front()}];
       auto *middle = BasicBlock::Create(from->getContext(), "transect", from->getParent(), to);

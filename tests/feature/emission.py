@@ -47,10 +47,29 @@ def run(build, results):
             output = build.file("emission")
             status, said = compiled(build, listing + ".c", output, [], {"TRANSECT_LLVM": llvm, "TRANSECT_SCOPE": "file"}, listing + ".toml")
             results.judge(name, [said[-600:]] if status else judged(output, "probe"))
+        name = f"computed gotos: LLVM {llvm}"
+        if results.wanted(name):
+            results.judge(name, computed_gotos(build, llvm))
         for mode in ("probe", "trace"):
             name = f"inputs: LLVM {llvm}, {mode}"
             if results.wanted(name):
                 results.judge(name, inputs(build, llvm, mode, listing))
+
+
+def computed_gotos(build, llvm):
+    wrong = []
+    for level in ("-O0", "-O1", "-O2"):
+        output = build.file("gotos")
+        status, said = compiled(build, build.program("gotos.c"), output, [level], {"TRANSECT_LLVM": llvm})
+        if status:
+            wrong.append(f"{level}: {said[-300:]}")
+            continue
+        done = subprocess.run([output], capture_output=True, text=True, timeout=60)
+        if done.stdout != "fast done\nslow done\nslow done\n":
+            wrong.append(f"{level}: status {done.returncode}, {done.stdout!r}")
+        if not elf_sites.sites(elf_sites.Elf(output)):
+            wrong.append(f"{level}: no sites")
+    return wrong
 
 
 def inputs(build, llvm, mode, listing):

@@ -1,7 +1,7 @@
 #include "analysis_copy.h"
 
+#include "bit_fields.h"
 #include "field_path.h"
-#include "program_variables.h"
 
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -120,28 +120,44 @@ private:
       else if (!isa<Constant>(mapped))
         markMemory(mapped, feature);
     }
+    for (auto [holder, bytes, feature] : variables.addresses)
+      if (Value *mapped = map.lookup(holder)) {
+        std::vector<User *> users(mapped->user_begin(), mapped->user_end());
+        if (isa<Argument>(mapped)) {
+          markMemory(mapped, feature, bytes);
+          continue;
+        }
+        for (User *user : users)
+          if (auto *load = dyn_cast<LoadInst>(user))
+            markMemory(load, feature, bytes);
+          // Of a parameter passed by address the holder is there for debuggers only.
+          else if (auto *store = dyn_cast<StoreInst>(user); store && isa<Argument>(store->getValueOperand()))
+            markMemory(store->getValueOperand(), feature, bytes);
+      }
     for (auto [value, feature] : variables.values)
       if (Value *mapped = map.lookup(value))
         markValue(mapped, feature);
     copy.members = variables.members;
-    if (any_of(copy.members, [](const MemberSeed &seed) { return seed.bits != 0; }))
-      for (auto [memory, type] : pointersToStructures(program))
-        if (Value *mapped = map.lookup(memory))
-          structures[mapped] = type;
     if (!copy.members.empty())
       for (Function &function : *copy.module)
         markFields(function);
+    if (any_of(copy.members, [](const MemberSeed &seed) { return seed.bits != 0; })) {
+      const BitFields fields(copy.members, variables.holders, map, copy.module->getDataLayout());
+      for (Function &function : *copy.module)
+        markBitFields(function, fields);
+    }
   }
 
-  void markMemory(Value *memory, unsigned feature) {
+  /// `bytes`: 0 if it is all of the object.
+  void markMemory(Value *memory, unsigned feature, uint64_t bytes = 0) {
     Instruction *place = placeAfter(memory);
     if (!place || !memory->getType()->isPointerTy())
       return;
     LLVMContext &context = copy.module->getContext();
     Type *number = Type::getInt32Ty(context);
     FunctionCallee marker =
-        copy.module->getOrInsertFunction(kMemory, Type::getVoidTy(context), memory->getType(), number);
-    CallInst::Create(marker, {memory, ConstantInt::get(number, feature)}, "", place);
+        copy.module->getOrInsertFunction(kMemory, Type::getVoidTy(context), memory->getType(), number, number);
+    CallInst::Create(marker, {memory, ConstantInt::get(number, feature), ConstantInt::get(number, bytes)}, "", place);
   }
 
   void markValue(Value *value, unsigned feature) {
@@ -166,63 +182,20 @@ private:
     for (LoadInst *load : loads) {
       SmallPtrSet<void *, 4> done;
       for (const FieldPlace &place : fieldsAt(load->getPointerOperand(), layout))
-        for (const MemberSeed &seed : copy.members) {
-          if (seed.type != place.type || !done.insert(const_cast<MemberSeed *>(&seed)).second)
-            continue;
-          if (seed.bits == 0) {
-            if (seed.byteOffset == place.offset)
-              markValue(load, seed.feature);
-          } else if (load->getType()->isIntegerTy()) {
-            markBitField(load, seed, place.offset);
-          }
-        }
-      // The first bytes of bit fields are read without an address computation.
-      if (auto *holder = dyn_cast<LoadInst>(load->getPointerOperand()))
-        if (const DICompositeType *type = structures.lookup(holder->getPointerOperand()))
-          for (const MemberSeed &seed : copy.members)
-            if (seed.bits != 0 && seed.described == type && load->getType()->isIntegerTy())
-              markBitField(load, seed, 0);
+        for (const MemberSeed &seed : copy.members)
+          if (seed.type == place.type && seed.bits == 0 && done.insert(const_cast<MemberSeed *>(&seed)).second &&
+              seed.byteOffset == place.offset)
+            markValue(load, seed.feature);
     }
   }
 
-  /// Bit fields are cut out of the bytes that hold them by `lshr` and `and`, or by `shl` and `ashr`.
-  void markBitField(LoadInst *load, const MemberSeed &seed, uint64_t offset) {
-    uint64_t first = seed.byteOffset * 8 + seed.bitOffset;
-    unsigned width = load->getType()->getIntegerBitWidth();
-    if (first < offset * 8 || first + seed.bits > offset * 8 + width)
-      return;
-    unsigned shift = first - offset * 8;
-    auto isShift = [](Value *value, unsigned opcode, uint64_t by) {
-      auto *operation = dyn_cast<BinaryOperator>(value);
-      auto *amount = operation ? dyn_cast<ConstantInt>(operation->getOperand(1)) : nullptr;
-      return amount && operation->getOpcode() == opcode && amount->getValue() == by;
-    };
-    auto markMask = [&](Value *value) {
-      std::vector<Value *> users(value->user_begin(), value->user_end());
-      for (Value *user : users)
-        if (auto *mask = dyn_cast<BinaryOperator>(user); mask && mask->getOpcode() == Instruction::And)
-          if (auto *bits = dyn_cast<ConstantInt>(mask->getOperand(1)))
-            if (bits->getValue().isMask(seed.bits))
-              markValue(mask, seed.feature);
-    };
-    std::vector<Value *> users(load->user_begin(), load->user_end());
-    if (shift == 0)
-      markMask(load);
-    for (Value *user : users) {
-      if (shift != 0 && isShift(user, Instruction::LShr, shift)) {
-        if (shift + seed.bits == width)
-          markValue(user, seed.feature);
-        else
-          markMask(user);
-      } else if (shift + seed.bits == width && isShift(user, Instruction::AShr, shift)) {
-        markValue(user, seed.feature);
-      } else if (isShift(user, Instruction::Shl, width - shift - seed.bits)) {
-        std::vector<Value *> next(user->user_begin(), user->user_end());
-        for (Value *inner : next)
-          if (isShift(inner, Instruction::AShr, width - seed.bits))
-            markValue(inner, seed.feature);
-      }
-    }
+  void markBitFields(Function &function, const BitFields &fields) {
+    std::vector<std::pair<Instruction *, unsigned>> reads;
+    for (Instruction &instruction : instructions(function))
+      if (auto *load = dyn_cast<LoadInst>(&instruction))
+        fields.findReads(*load, reads);
+    for (auto [value, feature] : reads)
+      markValue(value, feature);
   }
 
   void promote(Function &function) {
@@ -317,7 +290,6 @@ private:
   Module &program;
   const FeatureVariables &variables;
   AnalysisCopy copy;
-  DenseMap<const Value *, const DICompositeType *> structures;
   LoopAnalysisManager loopAnalyses;
   FunctionAnalysisManager functionAnalyses;
   CGSCCAnalysisManager sccAnalyses;
@@ -347,5 +319,9 @@ std::optional<unsigned> transect::decisionOf(const Instruction &instruction) {
 }
 
 std::optional<unsigned> transect::markedMemory(const Instruction &instruction) { return marker(instruction, kMemory); }
+
+uint64_t transect::markedBytes(const Instruction &instruction) {
+  return cast<ConstantInt>(cast<CallInst>(instruction).getArgOperand(2))->getZExtValue();
+}
 
 std::optional<unsigned> transect::markedValue(const Instruction &instruction) { return marker(instruction, kValue); }

@@ -31,6 +31,8 @@ std::optional<unsigned> decisionOf(const llvm::Instruction &instruction);
 
 /// If `instruction` marks memory as a feature's: the feature; its first argument is the address.
 std::optional<unsigned> markedMemory(const llvm::Instruction &instruction);
+/// How much of that memory, in bytes; 0: all of the object, as far as the address is that of an object.
+uint64_t markedBytes(const llvm::Instruction &instruction);
 /// If `instruction` gives its first argument on as the value of a feature's variable: the feature.
 std::optional<unsigned> markedValue(const llvm::Instruction &instruction);
 

@@ -9,6 +9,8 @@
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/Support/Path.h"
 
+#include <algorithm>
+
 using namespace llvm;
 using namespace transect;
 
@@ -51,6 +53,32 @@ const DISubprogram *functionOf(const DIScope *scope) {
   return local ? local->getSubprogram() : nullptr;
 }
 
+/// Without typedefs and qualifiers.
+const DIType *plainType(const DIType *type) {
+  while (const auto *derived = dyn_cast_or_null<DIDerivedType>(type)) {
+    const auto tag = derived->getTag();
+    if (tag != dwarf::DW_TAG_typedef && tag != dwarf::DW_TAG_const_type && tag != dwarf::DW_TAG_volatile_type &&
+        tag != dwarf::DW_TAG_atomic_type && tag != dwarf::DW_TAG_restrict_type)
+      break;
+    type = derived->getBaseType();
+  }
+  return type;
+}
+
+bool isReference(const DIType *type) {
+  const auto tag = type ? type->getTag() : dwarf::DW_TAG_null;
+  return tag == dwarf::DW_TAG_reference_type || tag == dwarf::DW_TAG_rvalue_reference_type;
+}
+
+/// The structure at the end of a chain of pointers and references.
+const DICompositeType *pointeeOf(const DIType *type) {
+  bool points = false;
+  for (type = plainType(type); type && (type->getTag() == dwarf::DW_TAG_pointer_type || isReference(type));
+       type = plainType(cast<DIDerivedType>(type)->getBaseType()))
+    points = true;
+  return points ? structureOf(type) : nullptr;
+}
+
 void addGlobals(Module &module, std::vector<ProgramVariable> &found) {
   for (GlobalVariable &global : module.globals()) {
     SmallVector<DIGlobalVariableExpression *, 1> described;
@@ -74,6 +102,7 @@ void addGlobals(Module &module, std::vector<ProgramVariable> &found) {
       }
       entry.path = wholePath(variable->getFile());
       entry.line = variable->getLine();
+      entry.pointee = pointeeOf(variable->getType());
       entry.memory.push_back(&global);
       found.push_back(std::move(entry));
       break;
@@ -93,9 +122,10 @@ void addGlobals(Module &module, std::vector<ProgramVariable> &found) {
 struct Locals {
   MapVector<const DILocalVariable *, ProgramVariable> byVariable;
 
-  void add(const DILocalVariable *variable, Value *memory, Value *value) {
-    if (!variable || (!memory && !value) || variable->getName().empty())
-      return;
+  /// The variable's entry, null if it has no name.
+  ProgramVariable *entryOf(const DILocalVariable *variable) {
+    if (!variable || variable->getName().empty())
+      return nullptr;
     ProgramVariable &entry = byVariable[variable];
     if (entry.name.empty()) {
       entry.kind = ProgramVariable::Kind::Local;
@@ -106,11 +136,38 @@ struct Locals {
       }
       entry.path = wholePath(variable->getFile());
       entry.line = variable->getLine();
+      entry.pointee = pointeeOf(variable->getType());
     }
-    if (memory && !is_contained(entry.memory, memory))
-      entry.memory.push_back(memory);
-    if (value && !isa<Constant>(value) && !is_contained(entry.values, value))
-      entry.values.push_back(value);
+    return &entry;
+  }
+
+  static void take(std::vector<Value *> &list, Value *value) {
+    if (!is_contained(list, value))
+      list.push_back(value);
+  }
+
+  void add(const DILocalVariable *variable, Value *memory, Value *value) {
+    ProgramVariable *entry = memory || value ? entryOf(variable) : nullptr;
+    if (entry && memory)
+      take(entry->memory, memory);
+    if (entry && value && !isa<Constant>(value))
+      take(entry->values, value);
+  }
+
+  /// Memory that is the variable, or that holds the address of a reference's or of a parameter's passed by address.
+  void declare(const DILocalVariable *variable, Value *memory, const DIExpression *expression) {
+    ProgramVariable *entry = memory ? entryOf(variable) : nullptr;
+    if (!entry)
+      return;
+    const DIType *type = plainType(variable->getType());
+    const bool refers = isReference(type);
+    const bool isAddress = expression && expression->startsWithDeref() && expression->getNumElements() == 1;
+    if (!refers && !isAddress && !isa<Argument>(memory))
+      return take(entry->memory, memory);
+    if (refers)
+      type = plainType(cast<DIDerivedType>(type)->getBaseType());
+    entry->referred = type ? std::max<uint64_t>(type->getSizeInBits() / 8, 1) : 1;
+    take(entry->addresses, memory);
   }
 
   /// A `dbg.value` whose expression reads memory describes memory, as at -O0.
@@ -135,22 +192,23 @@ void addLocals(Module &module, std::vector<ProgramVariable> &found) {
       if (auto *intrinsic = dyn_cast<DbgVariableIntrinsic>(&instruction)) {
         bool declares = isa<DbgDeclareInst>(intrinsic);
         if (auto *assign = dyn_cast<DbgAssignIntrinsic>(intrinsic)) {
-          locals.add(assign->getVariable(), assign->getAddress(), nullptr);
+          locals.declare(assign->getVariable(), assign->getAddress(), assign->getAddressExpression());
           continue;
         }
         if (declares)
-          locals.add(intrinsic->getVariable(), cast<DbgDeclareInst>(intrinsic)->getAddress(), nullptr);
+          locals.declare(intrinsic->getVariable(), cast<DbgDeclareInst>(intrinsic)->getAddress(),
+                         intrinsic->getExpression());
         else
           locals.addRecord(*intrinsic);
       }
 #if LLVM_VERSION_MAJOR >= 19
       for (DbgVariableRecord &record : filterDbgVars(instruction.getDbgRecordRange())) {
         if (record.isDbgDeclare())
-          locals.add(record.getVariable(), record.getAddress(), nullptr);
+          locals.declare(record.getVariable(), record.getAddress(), record.getExpression());
         else if (record.isDbgAssign()) {
           Value *address = record.getAddress();
           if (address && !isa<Constant>(address))
-            locals.add(record.getVariable(), address, nullptr);
+            locals.declare(record.getVariable(), address, record.getAddressExpression());
           else
             locals.addRecord(record);
         } else
@@ -160,18 +218,6 @@ void addLocals(Module &module, std::vector<ProgramVariable> &found) {
     }
   for (auto &[variable, entry] : locals.byVariable)
     found.push_back(std::move(entry));
-}
-
-/// Without typedefs and qualifiers.
-const DIType *plainType(const DIType *type) {
-  while (const auto *derived = dyn_cast_or_null<DIDerivedType>(type)) {
-    const auto tag = derived->getTag();
-    if (tag != dwarf::DW_TAG_typedef && tag != dwarf::DW_TAG_const_type && tag != dwarf::DW_TAG_volatile_type &&
-        tag != dwarf::DW_TAG_atomic_type && tag != dwarf::DW_TAG_restrict_type)
-      break;
-    type = derived->getBaseType();
-  }
-  return type;
 }
 
 /// The scalars in a field that is a structure.
@@ -241,6 +287,7 @@ struct Members {
         entry.tags.push_back(name);
       entry.bitOffset = base + member->getOffsetInBits();
       entry.bits = member->isBitField() ? member->getSizeInBits() : 0;
+      entry.pointee = pointeeOf(inner);
       addParts(inner, entry.bitOffset, entry.parts);
       found.push_back(std::move(entry));
     }
@@ -319,32 +366,6 @@ bool transect::isHeader(StringRef path) {
 std::string transect::declarationPlace(const DICompositeType &type) {
   const std::string path = wholePath(type.getFile());
   return (isHeader(path) ? sys::path::filename(path).str() : path) + ":" + std::to_string(type.getLine());
-}
-
-DenseMap<const Value *, const DICompositeType *> transect::pointersToStructures(Module &module) {
-  DenseMap<const Value *, const DICompositeType *> result;
-  auto add = [&](const Value *memory, const DILocalVariable *variable) {
-    const auto *pointer = memory && variable ? dyn_cast_or_null<DIDerivedType>(variable->getType()) : nullptr;
-    while (pointer) {
-      const DIType *inner = pointer->getBaseType();
-      if (const auto *composite = dyn_cast_or_null<DICompositeType>(inner))
-        result[memory] = composite;
-      pointer = dyn_cast_or_null<DIDerivedType>(inner);
-    }
-  };
-  for (Function &function : module)
-    for (Instruction &instruction : instructions(function)) {
-      if (auto *declare = dyn_cast<DbgDeclareInst>(&instruction))
-        add(declare->getAddress(), declare->getVariable());
-      else if (auto *assign = dyn_cast<DbgAssignIntrinsic>(&instruction))
-        add(assign->getAddress(), assign->getVariable());
-#if LLVM_VERSION_MAJOR >= 19
-      for (DbgVariableRecord &record : filterDbgVars(instruction.getDbgRecordRange()))
-        if (record.isDbgDeclare() || record.isDbgAssign())
-          add(record.getAddress(), record.getVariable());
-#endif
-    }
-  return result;
 }
 
 std::vector<ProgramVariable> transect::programVariables(Module &module) {

@@ -20,6 +20,11 @@ struct ProgramVariable {
   unsigned line = 0;
   /// Of globals and locals; of a member of a structure without a name, `memory` is the global variables that are one.
   std::vector<llvm::Value *> memory, values;
+  /// Of references and of parameters that are passed by address: memory that holds the variable's address, or an
+  /// argument that is the address.
+  std::vector<llvm::Value *> addresses;
+  uint64_t referred = 0;                            ///< Bytes of what lies there.
+  const llvm::DICompositeType *pointee = nullptr;  ///< The structure that a pointer or reference to one points to.
   const llvm::DICompositeType *type = nullptr;  ///< Of members.
   /// Names of the member's type: tag and typedefs, and variables that are a structure without a name.
   std::vector<std::string> tags;
@@ -36,9 +41,6 @@ struct ProgramVariable {
 };
 
 std::vector<ProgramVariable> programVariables(llvm::Module &module);
-
-/// Local variables that are pointers or references to structures, as the memory that holds the pointer.
-llvm::DenseMap<const llvm::Value *, const llvm::DICompositeType *> pointersToStructures(llvm::Module &module);
 
 /// The structure that a type is, without typedefs and qualifiers, or null.
 const llvm::DICompositeType *structureOf(const llvm::DIType *type);

@@ -41,7 +41,8 @@ RegionSet transect::findRegions(Module &module, const FeatureModel &model, Impli
   result.modelHash = model.hash;
   result.implicit = implicit == ImplicitFlow::None ? "none" : implicit == ImplicitFlow::Constant ? "constant" : "all";
   FeatureVariables variables = findVariables(module, model, result);
-  if (!result.errors.empty() || (variables.memory.empty() && variables.values.empty() && variables.members.empty()))
+  if (!result.errors.empty() || (variables.memory.empty() && variables.values.empty() && variables.addresses.empty() &&
+                                 variables.members.empty()))
     return result;
 
   DenseMap<const Instruction *, std::vector<unsigned>> tainted;

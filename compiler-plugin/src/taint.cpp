@@ -84,7 +84,7 @@ public:
     seed();
     for (const Function &function : module) {
       for (const Argument &parameter : function.args())
-        values[&parameter] = sets.single(Label::parameter(parameter.getArgNo()));
+        give(&parameter, sets.single(Label::parameter(parameter.getArgNo())));
       for (const Instruction &instruction : instructions(function))
         push(&instruction);
     }
@@ -292,7 +292,19 @@ private:
 
   void seedObject(const PointsTo::Object &object, Id set) {
     for (auto [offset, location] : object.locations)
-      writeCell(location, set);
+      seedCell(location, set);
+  }
+
+  void seedCells(unsigned first, uint64_t bytes, Id set) {
+    const auto &places = pointsTo.object(pointsTo.location(first).object).locations;
+    const uint64_t start = pointsTo.location(first).offset;
+    for (auto place = places.lower_bound(start); place != places.end() && place->first - start < bytes; ++place)
+      seedCell(place->second, set);
+  }
+
+  void seedCell(unsigned cell, Id set) {
+    seeded.insert(cell);
+    writeCell(cell, set);
   }
 
   void seed() {
@@ -305,11 +317,16 @@ private:
         if (auto feature = markedMemory(instruction)) {
           const Value *pointer = cast<CallInst>(instruction).getArgOperand(0);
           Id set = sets.single(Label::feature(*feature));
+          const uint64_t bytes = markedBytes(instruction);
+          if (bytes != 0 && pointsTo.targets(pointer).empty())
+            give(pointer, set);
           for (unsigned location : pointsTo.targets(pointer))
-            if (isa<AllocaInst>(pointer) || isa<Argument>(pointer))
+            if (bytes != 0)
+              seedCells(location, bytes, set);
+            else if (isa<AllocaInst>(pointer) || isa<Argument>(pointer))
               seedObject(pointsTo.object(pointsTo.location(location).object), set);
             else
-              writeCell(location, set);
+              seedCell(location, set);
         }
     seedMembers();
   }
@@ -626,6 +643,7 @@ private:
   DenseMap<const Instruction *, std::vector<MemoryCells::Copied>> copied;
   std::optional<Explanation> explanation;
   DenseSet<unsigned> stored;  ///< Objects.
+  DenseSet<unsigned> seeded;  ///< Cells that are features' variables.
   Id tokens = 0;              ///< Of all that `strtok` was given.
   DenseSet<const Instruction *> tokenCalls;
   std::vector<Id> contents;

@@ -52,6 +52,7 @@ public:
     for (const VariablePlace &place : model.places)
       resolve(place);
     annotations();
+    findHolders();
     return std::move(found);
   }
 
@@ -76,19 +77,17 @@ private:
       if (!takeMember(place.feature, variable))
         return lose(place, name, "no code uses its type");
     } else {
-      for (Value *memory : variable.memory)
-        found.memory.push_back({memory, place.feature});
-      for (Value *value : variable.values)
-        found.values.push_back({value, place.feature});
-      if (variable.memory.empty() && variable.values.empty())
+      takeMore(place, variable);
+      if (variable.memory.empty() && variable.values.empty() && variable.addresses.empty())
         return lose(place, name, "optimised away");
     }
     result.variables.push_back({place.feature, name, ""});
   }
 
-  void seed(unsigned feature, const ProgramVariable &variable, StructType &type) {
+  /// `type`: null if no code names it.
+  void seed(unsigned feature, const ProgramVariable &variable, StructType *type) {
     auto add = [&](uint64_t place, unsigned bits) {
-      found.members.push_back({&type, place / 8, bits ? static_cast<unsigned>(place % 8) : 0, bits, feature, variable.type});
+      found.members.push_back({type, place / 8, bits ? static_cast<unsigned>(place % 8) : 0, bits, feature, variable.type});
     };
     if (variable.parts.empty())
       add(variable.bitOffset, variable.bits);
@@ -100,15 +99,42 @@ private:
     bool any = false;
     for (const Value *holder : variable.memory)
       if (auto *type = dyn_cast<StructType>(withoutArrays(sourceType(*cast<GlobalVariable>(holder))))) {
-        seed(feature, variable, *type);
+        seed(feature, variable, type);
         any = true;
       }
     for (StructType *type : structures)
       if (isStructureOf(*type, variable, module.getDataLayout())) {
-        seed(feature, variable, *type);
+        seed(feature, variable, type);
         any = true;
       }
+    // Where structures are only read at their start, code does not name them.
+    if (!any && variable.bits != 0 &&
+        any_of(variables, [&](const ProgramVariable &other) { return other.pointee == variable.type; })) {
+      seed(feature, variable, nullptr);
+      any = true;
+    }
     return any;
+  }
+
+  void findHolders() {
+    auto isWanted = [&](const DICompositeType *pointee) {
+      return pointee && any_of(found.members, [&](const MemberSeed &seed) {
+               return seed.bits != 0 && seed.described == pointee;
+             });
+    };
+    for (const ProgramVariable &variable : variables) {
+      if (!isWanted(variable.pointee))
+        continue;
+      if (variable.kind == ProgramVariable::Kind::Member) {
+        for (StructType *type : structures)
+          if (isStructureOf(*type, variable, module.getDataLayout()))
+            found.holders.push_back({nullptr, type, variable.bitOffset / 8, variable.pointee});
+        continue;
+      }
+      for (const std::vector<Value *> *places : {&variable.memory, &variable.addresses})
+        for (Value *place : *places)
+          found.holders.push_back({place, nullptr, 0, variable.pointee});
+    }
   }
 
   void resolve(const VariablePlace &place) {
@@ -163,6 +189,8 @@ private:
 
   /// Variables of one name in several scopes of one function are one to the model, too.
   void takeMore(const VariablePlace &place, const ProgramVariable &variable) {
+    for (Value *holder : variable.addresses)
+      found.addresses.push_back({holder, variable.referred, place.feature});
     for (Value *memory : variable.memory)
       found.memory.push_back({memory, place.feature});
     for (Value *value : variable.values)

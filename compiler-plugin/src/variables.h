@@ -14,11 +14,20 @@ namespace transect {
 
 /// A field of a structure type; all objects of the type have it.
 struct MemberSeed {
-  llvm::StructType *type;
+  llvm::StructType *type;    ///< Null: only the debug information has it.
   uint64_t byteOffset;       ///< Of the field, for a bit field of its first byte.
   unsigned bitOffset, bits;  ///< Place of a bit field in the bytes from `byteOffset` on; `bits` 0: no bit field.
   unsigned feature;
   const llvm::DICompositeType *described;  ///< The type in the debug information.
+};
+
+/// Memory that holds the address of a structure with bit fields of features: the first of them are read without an
+/// address computation that names the structure.
+struct BitFieldHolder {
+  llvm::Value *variable;   ///< Null: a field.
+  llvm::StructType *type;  ///< The field's structure.
+  uint64_t byteOffset;
+  const llvm::DICompositeType *described;  ///< What it points to.
 };
 
 /// Where the features' values are in the module.
@@ -27,7 +36,15 @@ struct FeatureVariables {
   std::vector<std::pair<llvm::Value *, unsigned>> memory;
   /// Values that are the variable's (optimised code).
   std::vector<std::pair<llvm::Value *, unsigned>> values;
+  /// Memory that holds the address of a feature's variable, of so many bytes, or an argument that is it.
+  struct Address {
+    llvm::Value *holder;
+    uint64_t bytes;
+    unsigned feature;
+  };
+  std::vector<Address> addresses;
   std::vector<MemberSeed> members;
+  std::vector<BitFieldHolder> holders;
 };
 
 /// `result.features` holds the model's features, and after it those that only annotations name; `result.variables` says

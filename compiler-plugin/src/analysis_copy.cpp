@@ -99,6 +99,9 @@ private:
 #endif
         if (isa<DbgInfoIntrinsic>(instruction))
           instruction.eraseFromParent();
+        // Tells whose variable it is when the function has become part of its callers.
+        else if (isa<AllocaInst>(instruction) && !instruction.getDebugLoc() && function.getSubprogram())
+          instruction.setDebugLoc(DILocation::get(function.getContext(), 0, 0, function.getSubprogram()));
       }
     }
     // A variable with a known value is still the user's to change by the model's account.

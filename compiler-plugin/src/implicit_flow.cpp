@@ -3,6 +3,7 @@
 #include "decisions.h"
 #include "post_dominators.h"
 
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/DebugInfoMetadata.h"
@@ -45,13 +46,91 @@ bool isKnownValue(const Value *value, const DenseSet<const Value *> &readOnly) {
   return callee && callee->returnDoesNotAlias();
 }
 
+/// Whether two addresses in a function are computed alike.
+bool isSameAddress(const Value *a, const Value *b) {
+  if (a == b)
+    return true;
+  const auto *first = dyn_cast<GetElementPtrInst>(a), *second = dyn_cast<GetElementPtrInst>(b);
+  if (!first || !second || first->getNumOperands() != second->getNumOperands() ||
+      first->getSourceElementType() != second->getSourceElementType())
+    return false;
+  for (unsigned i = 0; i < first->getNumOperands(); ++i) {
+    const auto *x = dyn_cast<LoadInst>(first->getOperand(i)), *y = dyn_cast<LoadInst>(second->getOperand(i));
+    if (first->getOperand(i) != second->getOperand(i) && (!x || !y || x->getPointerOperand() != y->getPointerOperand()))
+      return false;
+  }
+  return true;
+}
+
+/// What a value was before constants set and cleared bits of it; null: it was not one value before.
+const Value *withoutBits(const Value *value, SmallPtrSetImpl<const Value *> &seen) {
+  while (true) {
+    const auto *operation = dyn_cast<BinaryOperator>(value);
+    if (operation && (operation->getOpcode() == Instruction::Or || operation->getOpcode() == Instruction::And) &&
+        isa<ConstantInt>(operation->getOperand(1)))
+      value = operation->getOperand(0);
+    else if (isa<ZExtInst>(value) || isa<SExtInst>(value) || isa<TruncInst>(value))
+      value = cast<CastInst>(value)->getOperand(0);
+    else
+      break;
+  }
+  const auto *phi = dyn_cast<PHINode>(value);
+  if (!phi)
+    return value;
+  if (seen.size() > 32 || !seen.insert(phi).second)
+    return nullptr;
+  const Value *before = nullptr;
+  for (const Value *incoming : phi->incoming_values()) {
+    const Value *other = withoutBits(incoming, seen);
+    if (other && before && other != before)
+      return phi;
+    if (other)
+      before = other;
+  }
+  return before;
+}
+
+const Value *withoutBits(const Value *value) {
+  SmallPtrSet<const Value *, 8> seen;
+  return withoutBits(value, seen);
+}
+
+/// `flags |= 4`, `bits->verify = 1`: constants become part of what is there.
+bool setsBits(const StoreInst &store) {
+  const Value *value = store.getValueOperand();
+  const auto *before = dyn_cast_or_null<LoadInst>(withoutBits(value));
+  return before && before != value && isSameAddress(before->getPointerOperand(), store.getPointerOperand());
+}
+
+/// The same of a variable that is a value: what comes from one way is what comes from another one but for bits.
+bool setsBits(const PHINode &phi, unsigned way) {
+  const Value *value = phi.getIncomingValue(way);
+  if (!isa<BinaryOperator>(value) && !isa<TruncInst>(value))
+    return false;
+  const Value *before = withoutBits(value);
+  return before && before != value && any_of(phi.incoming_values(), [&](const Value *other) {
+           return other != value && withoutBits(other) == before;
+         });
+}
+
+bool setsBits(const PHINode &phi) {
+  for (unsigned way = 0; way < phi.getNumIncomingValues(); ++way)
+    if (setsBits(phi, way))
+      return true;
+  return false;
+}
+
 /// A local variable of a function that became part of its caller is not chosen by what the caller decides.
 bool isLocalOfCallee(const Instruction &store, const BasicBlock *decision) {
   const auto *write = dyn_cast<StoreInst>(&store);
-  if (!write || !isa<AllocaInst>(write->getPointerOperand()->stripInBoundsOffsets()))
+  const auto *local = write ? dyn_cast<AllocaInst>(write->getPointerOperand()->stripInBoundsOffsets()) : nullptr;
+  const DILocation *own = local ? local->getDebugLoc().get() : nullptr;
+  if (!own || !own->getInlinedAt())
     return false;
-  const DILocation *here = store.getDebugLoc().get(), *there = decision->getTerminator()->getDebugLoc().get();
-  return here && there && here->getInlinedAt() != there->getInlinedAt();
+  for (const DILocation *at = decision->getTerminator()->getDebugLoc().get(); at; at = at->getInlinedAt())
+    if (at->getInlinedAt() == own->getInlinedAt())
+      return false;
+  return true;
 }
 
 /// After `if (A) return;` all the rest of the function is under A, which a reader would not say: the rest is the arm
@@ -155,9 +234,10 @@ void ImplicitDependences::addFunction(const Function &function, ImplicitFlow imp
     bool chooses = false;
     if (phi)
       chooses = (implicit != ImplicitFlow::None || isLogicalValue(phi)) &&
-                (all || any_of(phi->incoming_values(), [&](const Use &use) { return isKnownValue(use, readOnly); }));
+                (all || any_of(phi->incoming_values(), [&](const Use &use) { return isKnownValue(use, readOnly); }) ||
+                 setsBits(*phi));
     else if (implicit != ImplicitFlow::None && store)
-      chooses = all || isKnownValue(store->getValueOperand(), readOnly);
+      chooses = all || isKnownValue(store->getValueOperand(), readOnly) || setsBits(*store);
     else if (const auto *fill = dyn_cast<AnyMemSetInst>(&instruction); fill && implicit != ImplicitFlow::None)
       chooses = all || isKnownValue(fill->getValue(), readOnly);
     else if (const auto *copy = dyn_cast<AnyMemTransferInst>(&instruction); copy && implicit != ImplicitFlow::None)
@@ -188,7 +268,7 @@ void ImplicitDependences::addFunction(const Function &function, ImplicitFlow imp
                                     ? dominators->getNode(const_cast<BasicBlock *>(block))->getIDom()->getBlock()
                                     : nullptr;
     for (unsigned i = 0; i < phi->getNumIncomingValues(); ++i) {
-      if (!all && !isKnownValue(phi->getIncomingValue(i), readOnly))
+      if (!all && !isKnownValue(phi->getIncomingValue(i), readOnly) && !setsBits(*phi, i))
         continue;
       const BasicBlock *from = phi->getIncomingBlock(i);
       if (!dominators->isReachableFromEntry(from))

@@ -2,6 +2,7 @@
 #include "points_to_nodes.h"
 
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/GlobalIFunc.h"
 #include "llvm/IR/Instructions.h"
 
 using namespace llvm;
@@ -199,6 +200,11 @@ unsigned PointsTo::nodeOf(const Value *value) {
       addTarget(node, locationAt(objectNumbers[global], 0));
     } else if (const auto *alias = dyn_cast<GlobalAlias>(constant)) {
       addCopy(nodeOf(alias->getAliasee()), node);
+    } else if (const auto *chosen = dyn_cast<GlobalIFunc>(constant)) {
+      // What the loader takes: any of what the resolver returns.
+      auto result = results.find(chosen->getResolverFunction());
+      if (result != results.end())
+        addCopy(result->second, node);
     } else if (const auto *address = dyn_cast<GEPOperator>(constant)) {
       unsigned base = find(nodeOf(address->getPointerOperand()));
       nodes[base]->addresses.push_back({node, stepOf(*address, layout)});

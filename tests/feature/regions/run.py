@@ -18,7 +18,8 @@ import sys
 import tempfile
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
-EXPECTED = re.compile(r"//.*region \{([^}]*)\}")
+EXPECTED = re.compile(r"\bregion \{([^}]*)\}")
+OPTIONS = re.compile(r"// options: (.*)")
 MODEL = re.compile(r"// model: (\S+) (\S+) (\S+) (\S+)(?: (\S+))?")
 FOUND = re.compile(r"transect: region +\{([^}]*)\} (\S+?):(\d+)-\d+ (.*)")
 
@@ -36,7 +37,7 @@ def expected(sources):
     regions = collections.Counter()
     for source in sources:
         for number, line in enumerate(source.read_text().splitlines(), 1):
-            for features in EXPECTED.findall(line):
+            for features in EXPECTED.findall(line.partition("//")[2]):
                 regions[(source.name, number, frozenset(features.split(",")))] += 1
     return regions
 

@@ -9,6 +9,12 @@ using namespace transect;
 
 namespace {
 
+/// Nodes of the C++ library's lists and trees: `next` and `previous`; `color`, `parent`, `left` and `right`.
+constexpr ExternalFunction::Link kListLinks[] = {{1, 0, 0}, {1, 8, 0}, {0, 0, 1}, {0, 8, 1}};
+constexpr ExternalFunction::Link kTreeLinks[] = {{1, 8, 2}, {2, 16, 1}, {2, 24, 1}, {1, 8, 3},
+                                                {3, 8, 1}, {3, 16, 1}, {3, 24, 1}};
+constexpr int64_t kTreeFields[] = {8, 16, 24};
+
 /// `__memcpy_chk`, `__isoc99_sscanf`, `__isoc23_strtol` are their plain namesakes.
 StringRef plainName(StringRef name) {
   if (name.consume_front("__isoc99_") || name.consume_front("__isoc23_") || name.consume_front("__builtin_"))
@@ -92,6 +98,15 @@ ExternalFunction transect::externalFunction(const Function &function) {
     result.returnsArgument = 0;
   } else if (name == "__cxa_allocate_exception" || name == "__cxa_begin_catch" || name == "__cxa_get_exception_ptr") {
     result.exception = true;
+  } else if (name == "__dynamic_cast") {
+    result.returnsArgument = 0;
+  } else if (name == "_ZNSt8__detail15_List_node_base7_M_hookEPS0_") {
+    result.links = kListLinks;
+  } else if (name == "_ZSt29_Rb_tree_insert_and_rebalancebPSt18_Rb_tree_node_baseS0_RS_") {
+    result.links = kTreeLinks;
+  } else if (name.starts_with("_ZSt18_Rb_tree_incrementP") || name.starts_with("_ZSt18_Rb_tree_decrementP")) {
+    result.returnsArgument = 0;
+    result.returnsFields = kTreeFields;
   } else if (name.contains("basic_string")) {
     // Constructors, assignment and append write to the string; comparison and the like read it.
     if (function.getReturnType()->isVoidTy() || function.getReturnType()->isPointerTy()) {

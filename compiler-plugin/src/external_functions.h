@@ -19,6 +19,14 @@ struct ExternalFunction {
   int readFrom = -1, readFirst = -1;  ///< Text of an argument is written where arguments from `readFirst` on point,
   int readLast = -1;                  ///< up to this one, if not -1.
   bool exception = false;             ///< The result is the memory of the exception in flight.
+  /// Pointer `value` is written `offset` bytes into the memory to which `memory` points.
+  struct Link {
+    int memory;
+    int64_t offset;
+    int value;
+  };
+  llvm::ArrayRef<Link> links;
+  llvm::ArrayRef<int64_t> returnsFields;  ///< The result is a pointer so many bytes into argument 0's memory.
 };
 
 ExternalFunction externalFunction(const llvm::Function &function);

@@ -11,6 +11,12 @@ using namespace transect;
 namespace {
 /// Memory has at most so many places that are told apart; further ones count as its first.
 constexpr unsigned kMostPlaces = 128;
+
+/// Bytes in which the C++ library's nodes hold an element of any type, whose fields are told apart.
+bool isStorage(const StructType &type) {
+  const StringRef name = type.hasName() ? type.getName() : "";
+  return name.contains("__aligned_membuf") || name.contains("__aligned_buffer");
+}
 }  // namespace
 
 Step transect::stepOf(const GEPOperator &address, const DataLayout &layout) {
@@ -128,6 +134,8 @@ uint64_t PointsTo::canonical(const Object &object, int64_t offset) const {
       const StructLayout *fields = layout.getStructLayout(structure);
       if (structure->getNumElements() == 0)
         return place;
+      if (isStorage(*structure))
+        return place + inside;
       unsigned element = fields->getElementContainingOffset(inside);
       place += fields->getElementOffset(element);
       inside -= fields->getElementOffset(element);

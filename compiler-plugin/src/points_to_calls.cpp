@@ -176,6 +176,17 @@ void PointsTo::enter(const CallBase *call, Function *function) {
     return nodeOf(call->getArgOperand(std::min<unsigned>(number, call->arg_size() - 1)));
   };
   auto has = [&](int number) { return number >= 0 && static_cast<unsigned>(number) < call->arg_size(); };
+  auto fieldOf = [&](unsigned node, int64_t offset) {
+    const unsigned field = newNode();
+    nodes[find(node)]->addresses.push_back({field, Step{true, offset, offset, nullptr, 0}});
+    wake(find(node));
+    return field;
+  };
+  for (const ExternalFunction::Link &link : known.links)
+    if (has(link.memory) && has(link.value))
+      nodes[fieldOf(argument(link.memory), link.offset)]->stores.push_back(argument(link.value));
+  for (int64_t offset : known.returnsFields)
+    nodes[fieldOf(argument(0), offset)]->loads.push_back(nodeOf(call));
   if (call->getType()->isPointerTy()) {
     if (known.exception)
       addTarget(nodeOf(call), exceptionLocation);

@@ -107,6 +107,8 @@ ExternalFunction transect::externalFunction(const Function &function) {
   } else if (name.starts_with("_ZSt18_Rb_tree_incrementP") || name.starts_with("_ZSt18_Rb_tree_decrementP")) {
     result.returnsArgument = 0;
     result.returnsFields = kTreeFields;
+  } else if (name == "__kmpc_omp_task_alloc") {
+    result.ownMemory = 0;
   } else if (name.contains("basic_string")) {
     // Constructors, assignment and append write to the string; comparison and the like read it.
     if (function.getReturnType()->isVoidTy() || function.getReturnType()->isPointerTy()) {
@@ -135,7 +137,8 @@ ArrayRef<Callback> transect::callbacksOf(const Function &function) {
                         sort[] = {{3, 0, 0, false}, {3, 1, 0, false}}, search[] = {{4, 0, 0, false}, {4, 1, 1, false}},
                         first[] = {{0, 0, -1, false}}, second[] = {{1, 0, -1, false}}, fork[] = {{2, 2, 3, true}},
                         task[] = {{0, 0, 1, false}}, sortWith[] = {{3, 0, 0, false}, {3, 1, 0, false}, {3, 2, 4, false}},
-                        tree[] = {{2, 0, 0, false}, {2, 1, 0, false}}, once[] = {{1, 0, -1, false}}, key[] = {{1, 0, -1, false}};
+                        tree[] = {{2, 0, 0, false}, {2, 1, 0, false}}, once[] = {{1, 0, -1, false}}, key[] = {{1, 0, -1, false}},
+                        omp[] = {{5, 1, kCallResult, false}};
   StringRef name = function.getName();
   if (name == "pthread_create")
     return create;
@@ -161,6 +164,8 @@ ArrayRef<Callback> transect::callbacksOf(const Function &function) {
     return once;
   if (name == "__kmpc_fork_call")
     return fork;
+  if (name == "__kmpc_omp_task_alloc")
+    return omp;
   return {};
 }
 

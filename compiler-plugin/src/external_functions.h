@@ -27,7 +27,11 @@ struct ExternalFunction {
   };
   llvm::ArrayRef<Link> links;
   llvm::ArrayRef<int64_t> returnsFields;  ///< The result is a pointer so many bytes into argument 0's memory.
+  int ownMemory = -1;                     ///< So many bytes into the result a pointer to more memory of its own lies.
 };
+
+/// In place of an argument: the call's result.
+constexpr int kCallResult = -2;
 
 ExternalFunction externalFunction(const llvm::Function &function);
 
@@ -35,7 +39,7 @@ ExternalFunction externalFunction(const llvm::Function &function);
 struct Callback {
   int function;   ///< Argument that is the function.
   int parameter;  ///< First parameter that is given arguments.
-  int argument;   ///< Argument that is given on there, and those behind it if `rest`.
+  int argument;   ///< Argument that is given on there (-1: none), and those behind it if `rest`.
   bool rest;
 };
 

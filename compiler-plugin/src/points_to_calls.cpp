@@ -187,6 +187,11 @@ void PointsTo::enter(const CallBase *call, Function *function) {
       nodes[fieldOf(argument(link.memory), link.offset)]->stores.push_back(argument(link.value));
   for (int64_t offset : known.returnsFields)
     nodes[fieldOf(argument(0), offset)]->loads.push_back(nodeOf(call));
+  if (known.ownMemory >= 0) {
+    const unsigned memory = newNode();
+    addTarget(memory, locationAt(newObject(nullptr, nullptr, false), 0));
+    nodes[fieldOf(nodeOf(call), known.ownMemory)]->stores.push_back(memory);
+  }
   if (call->getType()->isPointerTy()) {
     if (known.exception)
       addTarget(nodeOf(call), exceptionLocation);

@@ -101,7 +101,9 @@ void PointsTo::process(unsigned number) {
       if (entered->isDeclaration())
         continue;
       CallTarget target{entered, {}, false};
-      for (const Callback &callback : callbacksOf(*direct))
+      for (const Callback &callback : callbacksOf(*direct)) {
+        if (callback.argument == kCallResult && static_cast<unsigned>(callback.parameter) < entered->arg_size())
+          target.arguments.push_back({call, entered->getArg(callback.parameter)});
         for (unsigned k = 0; callback.argument >= 0; ++k) {
           unsigned argument = callback.argument + k, parameter = callback.parameter + k;
           if (argument >= call->arg_size() || parameter >= entered->arg_size())
@@ -110,6 +112,7 @@ void PointsTo::process(unsigned number) {
           if (!callback.rest)
             break;
         }
+      }
       if (none_of(callTargets[call], [&](const CallTarget &known) { return known.function == entered; }))
         bind(call, std::move(target));
     }

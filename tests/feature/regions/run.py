@@ -5,8 +5,8 @@
 
 A program's comments name the regions that a reader would see: `// region {A,B}` at the line of the decision. The
 plugin's report gives those that it found; precision and recall are over pairs of (line, set of features), at -O0 and
--O2, with each version of LLVM that has a plugin under DIRECTORY (llvm-19/transect-features.so). The exit status is 0 if
-both are at least 0.9 everywhere and at most 2 % of the regions are irregular.
+-O2, with each version of LLVM that has a plugin under DIRECTORY (llvm-19/transect-features.so). `// options:` are the
+compiler's. The exit status is 0 if both are at least 0.9 everywhere and at most 2 % of the regions are irregular.
 """
 import argparse
 import collections
@@ -67,6 +67,8 @@ def found(sources, plugin, version, level):
         environment = dict(os.environ, TRANSECT_FEATURE_REPORT="1", TRANSECT_FEATURE_MODEL=model(sources, folder))
         compiler = {".c": f"clang-{version}", ".cpp": f"clang++-{version}"}
         common = ["-g", level, "-I", str(PROGRAMS), "-w"]
+        for source in sources:
+            common += " ".join(OPTIONS.findall(source.read_text())).split()
         if len(sources) == 1:
             command = [compiler[sources[0].suffix], *common, f"-fpass-plugin={plugin}", "-c", str(sources[0]), "-o",
                        os.path.join(folder, "out.o")]

@@ -87,8 +87,7 @@ private:
       if (isa<GlobalValue>(operand) || (isa<ConstantExpr>(operand) && operand->getType()->isPointerTy()))
         all.nodeOf(operand);
     if (auto *local = dyn_cast<AllocaInst>(&instruction)) {
-      Type *type = local->getAllocatedType();
-      all.addTarget(all.nodeOf(local), all.locationAt(all.newObject(local, type, false), 0));
+      all.addTarget(all.nodeOf(local), all.locationAt(variable(*local), 0));
     } else if (auto *read = dyn_cast<LoadInst>(&instruction)) {
       if (carriesPointers(read->getType()))
         load(read->getPointerOperand(), all.nodeOf(read));
@@ -124,6 +123,18 @@ private:
         if (isa<PtrToIntInst>(operand))
           all.addCopy(all.nodeOf(operand), all.nodeOf(&instruction));
     }
+  }
+
+  /// The object of a local variable, which may be an array of any length.
+  unsigned variable(const AllocaInst &local) {
+    Type *type = local.getAllocatedType();
+    if (!local.isArrayAllocation())
+      return all.newObject(&local, type, false);
+    if (const auto *count = dyn_cast<ConstantInt>(local.getArraySize()))
+      return all.newObject(&local, ArrayType::get(type, count->getZExtValue()), false);
+    const unsigned object = all.newObject(&local, nullptr, false);
+    all.objects[object].element = type->isIntegerTy(8) ? nullptr : type;
+    return object;
   }
 
   void call(CallBase &call) {

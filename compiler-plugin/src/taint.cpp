@@ -406,6 +406,17 @@ private:
     return call && call->getCalledFunction() && tellsCharacters(*call->getCalledFunction());
   }
 
+  /// A character of the text to which a feature's variable points, whoever wrote it.
+  bool isFeatureText(const LoadInst &load) const {
+    const auto *text = dyn_cast<LoadInst>(load.getPointerOperand()->stripInBoundsOffsets());
+    if (!load.getType()->isIntegerTy(8) || !text)
+      return false;
+    for (unsigned cell : pointsTo.targets(text->getPointerOperand()))
+      if (seeded.contains(cell))
+        return true;
+    return false;
+  }
+
   /// One of many places: what is written there is data.
   bool isElement(const Value *pointer) const {
     const Place place = placeOf(pointer);
@@ -428,7 +439,8 @@ private:
     if (const auto *load = dyn_cast<LoadInst>(instruction)) {
       Id set = read(load, load->getPointerOperand(), sizeOf(load->getType()));
       Id address = labels(load->getPointerOperand());
-      if (address && (isTable(load->getPointerOperand()) || isCharacterTable(load->getPointerOperand())))
+      if (address && (isTable(load->getPointerOperand()) || isCharacterTable(load->getPointerOperand()) ||
+                      isFeatureText(*load)))
         set = sets.unite(set, address);
       give(load, set);
     } else if (const auto *store = dyn_cast<StoreInst>(instruction)) {
@@ -596,6 +608,8 @@ private:
       const auto *load = dyn_cast<LoadInst>(value);
       if (!load)
         break;
+      // The index into a table of functions, too.
+      set = sets.unite(set, labels(load->getPointerOperand()));
       value = load->getPointerOperand()->stripInBoundsOffsets();
       set = sets.unite(set, labels(value));
     }

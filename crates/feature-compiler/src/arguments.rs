@@ -58,6 +58,7 @@ const TAKES_VALUE: &[&str] = &[
 /// Options that have the compiler put code of its own into each file.
 const INSTRUMENTS: &[&str] = &[
     "-fsanitize=",
+    "-fsanitize-coverage=",
     "-fprofile-instr-generate",
     "-fprofile-generate",
     "-fprofile-arcs",
@@ -123,6 +124,8 @@ impl Request {
                 if word == "-Xlinker" && value.is_some_and(|value| is_relocatable(value)) {
                     request.relocatable = true;
                 }
+                request.has_input |= word == "-l"
+                    || (word == "-Xlinker" && value.and_then(|value| value.to_str()).is_some_and(links_more));
             }
         }
         request.options = arguments.to_vec();
@@ -163,11 +166,16 @@ impl Request {
             _ if word.starts_with("-gdwarf") => self.debug = true,
             _ if word.starts_with("-print-") || word.starts_with("--print-") => self.stops_early = true,
             _ if word.starts_with("-Wl,") => {
-                self.relocatable |= word.split(',').any(|part| is_relocatable(OsStr::new(part)))
+                self.relocatable |= word.split(',').any(|part| is_relocatable(OsStr::new(part)));
+                // A shared library's own name is no input.
+                let own_name = |option: &str| matches!(option, "-soname" | "--soname" | "-h");
+                let parts: Vec<&str> = word.split(',').collect();
+                self.has_input |= parts.windows(2).any(|pair| !own_name(pair[0]) && links_more(pair[1]));
             }
             "--coverage" | "-coverage" | "-ftest-coverage" | "-fcoverage-mapping" => self.instruments = true,
             "-fwhole-program-vtables" | "-fvirtual-function-elimination" => self.virtual_calls = true,
             _ if INSTRUMENTS.iter().any(|option| word.starts_with(option)) => self.instruments = true,
+            _ if word.len() > 2 && word.starts_with("-l") => self.has_input = true,
             _ if word.strip_prefix("-x").is_some_and(is_header_language) => self.headers = true,
             _ if !word.starts_with('-') => self.input(word),
             _ => {}
@@ -182,6 +190,15 @@ fn is_header(path: &str) -> bool {
 
 fn is_header_language(name: &str) -> bool {
     matches!(name, "c-header" | "c++-header" | "objective-c-header" | "objective-c++-header")
+}
+
+/// Whether a word for the linker names what it links: objects, libraries, groups of them.
+fn links_more(word: &str) -> bool {
+    if word.starts_with('-') {
+        return word.starts_with("-l") || matches!(word, "--whole-archive" | "--start-group" | "-(");
+    }
+    let ending = |name: &str| [".o", ".a", ".so"].iter().any(|ending| name.ends_with(ending));
+    ending(word) || word.contains(".so.")
 }
 
 fn is_relocatable(option: &OsStr) -> bool {
@@ -245,6 +262,25 @@ mod tests {
     }
 
     #[test]
+    fn inputs_that_only_the_linker_sees() {
+        for line in [
+            "-shared -o libx.so -Wl,--whole-archive,libx.a,--no-whole-archive",
+            "-shared -o libx.so -Wl,--whole-archive -lx -Wl,--no-whole-archive",
+            "-o x -Wl,--start-group,a.o,b.o,--end-group",
+            "-o x -Xlinker a.o",
+            "-o x -l x",
+            "-o x -Wl,libx.so.1",
+        ] {
+            assert!(request(line).links(), "{line}");
+        }
+        for line in ["-Wl,--version", "-Wl,-v -v", "-Xlinker --version", "-Wl,-soname,libx.so.1", "-Wl,-rpath,/lib -v"]
+        {
+            assert!(!request(line).links(), "{line}");
+        }
+        assert!(!request("-c a.c -lm").links());
+    }
+
+    #[test]
     fn behind_two_hyphens_are_inputs() {
         let read = request("-O2 -o a -- w.c b.h -c");
         assert!(read.links() && read.level == Some(2));
@@ -276,7 +312,12 @@ mod tests {
 
     #[test]
     fn code_of_the_compilers_own() {
-        for line in ["-fsanitize=address a.c", "--coverage a.o", "-fprofile-instr-generate a.c"] {
+        for line in [
+            "-fsanitize=address a.c",
+            "--coverage a.o",
+            "-fprofile-instr-generate a.c",
+            "-fsanitize-coverage=trace-pc a.c",
+        ] {
             assert!(request(line).instruments, "{line}");
         }
         assert!(!request("-fprofile-use=a a.c").instruments);

@@ -17,6 +17,17 @@ bool isShift(const Value *value, unsigned opcode, uint64_t by) {
   return amount && operation->getOpcode() == opcode && amount->getValue() == by;
 }
 
+/// The array of pointers of which an address is that of an element.
+const Value *withoutIndex(const Value *pointer) {
+  while (const auto *address = dyn_cast<GEPOperator>(pointer)) {
+    const Type *type = address->getSourceElementType();
+    if (!type->isPointerTy() && !type->isArrayTy())
+      break;
+    pointer = address->getPointerOperand();
+  }
+  return pointer;
+}
+
 /// What is left of the bytes when another field in them is given a value.
 bool isRestOfStore(const Instruction &mask, const LoadInst &load) {
   auto isStoredBack = [&](const User *user) {
@@ -75,17 +86,17 @@ BitFields::BitFields(const std::vector<MemberSeed> &members, const std::vector<B
       variables[variable] = holder.described;
 }
 
-/// The structure to which a pointer points that is loaded from a variable or field.
+/// The structure to which a pointer points that is loaded from a variable or field, or from where that points.
 const DICompositeType *BitFields::pointeeOf(const Value *pointer) const {
-  const auto *load = dyn_cast<LoadInst>(pointer);
-  if (!load)
-    return nullptr;
-  if (const DICompositeType *type = variables.lookup(load->getPointerOperand()))
-    return type;
-  for (const FieldPlace &place : fieldsAt(load->getPointerOperand(), layout))
-    for (const BitFieldHolder &holder : holders)
-      if (holder.type == place.type && holder.byteOffset == place.offset)
-        return holder.described;
+  while (const auto *load = dyn_cast<LoadInst>(pointer)) {
+    pointer = withoutIndex(load->getPointerOperand());
+    if (const DICompositeType *type = variables.lookup(pointer))
+      return type;
+    for (const FieldPlace &place : fieldsAt(pointer, layout))
+      for (const BitFieldHolder &holder : holders)
+        if (holder.type == place.type && holder.byteOffset == place.offset)
+          return holder.described;
+  }
   return nullptr;
 }
 

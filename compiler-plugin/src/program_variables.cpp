@@ -70,11 +70,11 @@ bool isReference(const DIType *type) {
   return tag == dwarf::DW_TAG_reference_type || tag == dwarf::DW_TAG_rvalue_reference_type;
 }
 
-/// The structure at the end of a chain of pointers and references.
+/// The structure at the end of a chain of pointers, references and arrays of them.
 const DICompositeType *pointeeOf(const DIType *type) {
   bool points = false;
-  for (type = plainType(type); type && (type->getTag() == dwarf::DW_TAG_pointer_type || isReference(type));
-       type = plainType(cast<DIDerivedType>(type)->getBaseType()))
+  for (type = elementType(type); type && (type->getTag() == dwarf::DW_TAG_pointer_type || isReference(type));
+       type = elementType(cast<DIDerivedType>(type)->getBaseType()))
     points = true;
   return points ? structureOf(type) : nullptr;
 }

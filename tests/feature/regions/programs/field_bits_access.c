@@ -27,6 +27,12 @@ static void pointed(struct context *c) {
   if (c->pointed->form == packed) // region {B}
     work(4);
 }
+static void listed(struct flags **list) {
+  if (list[1]->fast) // region {A}
+    work(11);
+  if ((*list)->other)
+    work(12);
+}
 static void indexed(struct flags *flags, int i) {
   if (flags[i].fast) // region {A}
     work(5);
@@ -53,6 +59,7 @@ int main(int argc, char **argv) {
   if (global->form) // region {B}
     work(10);
   embedded(&c);
+  listed(&c.pointed);
   pointed(&c);
   indexed(flags, argc);
   write(calloc(1, sizeof(struct packet)), argc);

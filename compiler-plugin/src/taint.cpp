@@ -1,5 +1,6 @@
 #include "taint.h"
 
+#include "access_kind.h"
 #include "explanation.h"
 #include "field_path.h"
 #include "implicit_flow.h"
@@ -21,49 +22,6 @@ using namespace llvm;
 using namespace transect;
 
 namespace {
-
-enum class Place { Variable, Element, Unknown };
-
-/// Whether an address is that of one of many places, as an index tells. Unknown: a walking pointer, or one to a variable.
-Place placeOf(const Value *pointer) {
-  for (unsigned steps = 0; steps < 8; ++steps) {
-    if (isa<PHINode>(pointer) || isa<LoadInst>(pointer))
-      return Place::Unknown;
-    const auto *address = dyn_cast<GEPOperator>(pointer);
-    if (!address)
-      return Place::Variable;
-    if (!address->hasAllConstantIndices())
-      return Place::Element;
-    // A field of what the pointer points to is a variable, whichever object that is.
-    if (address->getSourceElementType()->isStructTy())
-      return Place::Variable;
-    pointer = address->getPointerOperand();
-  }
-  return Place::Variable;
-}
-
-/// Whether a scalar that is no part of an array lies at a byte of a type.
-bool isScalarAt(Type *type, uint64_t offset, const DataLayout &layout) {
-  while (auto *structure = dyn_cast_or_null<StructType>(type)) {
-    const StructLayout *fields = layout.getStructLayout(structure);
-    if (structure->isOpaque() || offset >= static_cast<uint64_t>(fields->getSizeInBytes()))
-      return false;
-    unsigned element = fields->getElementContainingOffset(offset);
-    offset -= fields->getElementOffset(element);
-    type = structure->getElementType(element);
-  }
-  return type && type->isSingleValueType();
-}
-
-/// A number that becomes a byte of a buffer is put out: what is read there later is data, not the option. Bytes that
-/// are copied from place to place are not such numbers.
-bool isCutToByte(const Value *value) {
-  const auto *cut = dyn_cast<TruncInst>(value);
-  if (!cut || !cut->getType()->isIntegerTy(8))
-    return false;
-  const Value *wide = cut->getOperand(0);
-  return !isa<ZExtInst>(wide) && !isa<SExtInst>(wide);
-}
 
 /// Constants stored under a branch carry its features; what is stored under a branch on such a constant does not.
 constexpr unsigned kMostHops = 1;
@@ -266,8 +224,9 @@ private:
       for (const Instruction &instruction : instructions(function)) {
         const Value *pointer = nullptr;
         if (const auto *store = dyn_cast<StoreInst>(&instruction)) {
-          if (!isa<Constant>(store->getValueOperand()) || placeOf(store->getPointerOperand()) != Place::Variable)
-            pointer = store->getPointerOperand();
+          const Value *to = store->getPointerOperand();
+          if (!isa<Constant>(store->getValueOperand()) || accessKind(to) != AccessKind::Variable)
+            pointer = to;
         } else if (const auto *copy = dyn_cast<AnyMemTransferInst>(&instruction); copy && isReadOnlyAt(copy->getRawSource()))
           continue;
         else if (const auto *fill = dyn_cast<AnyMemSetInst>(&instruction); fill && isa<Constant>(fill->getValue()))
@@ -419,9 +378,9 @@ private:
 
   /// One of many places: what is written there is data.
   bool isElement(const Value *pointer) const {
-    const Place place = placeOf(pointer);
-    if (place != Place::Unknown)
-      return place == Place::Element;
+    const AccessKind kind = accessKind(pointer);
+    if (kind != AccessKind::Unknown)
+      return kind == AccessKind::Element;
     const PointsTo::Set &targets = pointsTo.targets(pointer);
     for (unsigned number : targets) {
       const PointsTo::Location &location = pointsTo.location(number);

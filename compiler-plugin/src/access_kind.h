@@ -1,0 +1,22 @@
+// What kind of place code reads and writes: a variable, or one of many places, whose contents are data.
+#pragma once
+
+#include "llvm/IR/DataLayout.h"
+#include "llvm/IR/DerivedTypes.h"
+#include "llvm/IR/Value.h"
+
+namespace transect {
+
+enum class AccessKind { Variable, Element, Unknown };
+
+/// Whether an address is that of one of many places, as an index tells. Unknown: a walking pointer, or one to a variable.
+AccessKind accessKind(const llvm::Value *pointer);
+
+/// Whether a scalar that is no part of an array lies at a byte of a type.
+bool isScalarAt(llvm::Type *type, uint64_t offset, const llvm::DataLayout &layout);
+
+/// A number that becomes a byte of a buffer is put out: what is read there later is data, not the option. Bytes that
+/// are copied from place to place are not such numbers.
+bool isCutToByte(const llvm::Value *value);
+
+}  // namespace transect

@@ -108,6 +108,11 @@ bool setsBits(const PHINode &phi, unsigned way) {
   if (!isa<BinaryOperator>(value) && !isa<TruncInst>(value))
     return false;
   const Value *before = withoutBits(value);
+  // Characters are cut to seven bits and made small, but are no flags.
+  const auto *cut = dyn_cast<BinaryOperator>(value);
+  const auto *mask = cut && cut->getOpcode() == Instruction::And ? dyn_cast<ConstantInt>(cut->getOperand(1)) : nullptr;
+  if ((mask && mask->getValue().isMask()) || (before && (before->getType()->isIntegerTy(8) || isa<CallBase>(before))))
+    return false;
   return before && before != value && any_of(phi.incoming_values(), [&](const Value *other) {
            return other != value && withoutBits(other) == before;
          });
@@ -127,7 +132,10 @@ bool isLocalOfCallee(const Instruction &store, const BasicBlock *decision) {
   const DILocation *own = local ? local->getDebugLoc().get() : nullptr;
   if (!own || !own->getInlinedAt())
     return false;
-  for (const DILocation *at = decision->getTerminator()->getDebugLoc().get(); at; at = at->getInlinedAt())
+  const DILocation *at = decision->getTerminator()->getDebugLoc().get();
+  if (!at)
+    return false;
+  for (; at; at = at->getInlinedAt())
     if (at->getInlinedAt() == own->getInlinedAt())
       return false;
   return true;

@@ -134,8 +134,10 @@ uint64_t PointsTo::canonical(const Object &object, int64_t offset) const {
       const StructLayout *fields = layout.getStructLayout(structure);
       if (structure->getNumElements() == 0)
         return place;
-      if (isStorage(*structure))
-        return place + inside;
+      if (isStorage(*structure)) {
+        const bool more = object.locations.size() < kMostPlaces || object.locations.count(place + inside);
+        return more ? place + inside : place;
+      }
       unsigned element = fields->getElementContainingOffset(inside);
       place += fields->getElementOffset(element);
       inside -= fields->getElementOffset(element);

@@ -370,6 +370,14 @@ private:
     const auto *text = dyn_cast<LoadInst>(load.getPointerOperand()->stripInBoundsOffsets());
     if (!load.getType()->isIntegerTy(8) || !text)
       return false;
+    // A field of a structure that happens to be a byte is none.
+    for (unsigned place : pointsTo.targets(load.getPointerOperand())) {
+      Type *type = pointsTo.object(pointsTo.location(place).object).type;
+      while (auto *array = dyn_cast_or_null<ArrayType>(type))
+        type = array->getElementType();
+      if (type && !type->isIntegerTy(8))
+        return false;
+    }
     for (unsigned cell : pointsTo.targets(text->getPointerOperand()))
       if (seeded.contains(cell))
         return true;

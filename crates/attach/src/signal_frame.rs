@@ -5,6 +5,7 @@
 //! word on the stack that is the address of such code marks a frame, and the interrupted code's next instruction stands
 //! at a fixed distance from it.
 
+use crate::error::AttachError;
 use crate::process::Status;
 use crate::stop::Stop;
 use crate::target::Target;
@@ -27,6 +28,17 @@ pub struct Interrupted {
 }
 
 impl Target {
+    /// Holds all threads, and finds where those in signal handlers go on after them ([`Stop::interrupted`]).
+    ///
+    /// # Errors
+    /// As for [`Target::stop_all`].
+    pub fn stop_all_with_handlers(&self) -> Result<Stop<'_>, AttachError> {
+        let returns = self.signal_returns();
+        let mut stop = self.stop_all()?;
+        stop.find_interrupted(&returns);
+        Ok(stop)
+    }
+
     /// Addresses of the code that ends signal handlers; empty if the process handles no signal.
     pub(crate) fn signal_returns(&self) -> Vec<u64> {
         if Status::read(self.task()).is_ok_and(|s| s.caught == 0) {

@@ -298,7 +298,9 @@ impl Window {
             if end == 0 && (self.adopted || hidden) {
                 // No jump stood any more, for which threads would have been held.
                 *on_the_way = put_back(session).map_err(lost)?;
-                session.switch_services(*on_the_way);
+                if *on_the_way {
+                    session.switch_services(true);
+                }
             }
         }
         if end == 0 {
@@ -382,7 +384,7 @@ impl Window {
 /// Puts all return addresses back; true if a thread may be about to put another return site on its stack.
 pub fn put_back(session: &ProbeSession) -> Result<bool, AttachError> {
     let (regions, entries) = (our_code(session.arena()), session.entry_code());
-    let stop = session.target().stop_all()?;
+    let stop = session.target().stop_all_with_handlers()?;
     put_all_back(session.target().memory(), &session.places, &regions);
     Ok(is_on_the_way(&stop, &entries))
 }

@@ -11,7 +11,7 @@ PLUGINS := target/release/compiler-plugin
 PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clang libelf-dev zlib1g-dev pkg-config \
 	clang-19 lld-19 llvm-19-dev clang-16 lld-16 llvm-16-dev
 
-.PHONY: all build plugin demo test test-vm test-walk-vm bench case-studies install packages test-packages vm-packages bench-packages toolchain fmt lint doc clean
+.PHONY: all build plugin demo check test test-all test-oldest bench case-studies install packages test-packages vm-packages bench-packages toolchain nextest readers clean
 
 all: build
 
@@ -33,6 +33,9 @@ bench-packages:
 toolchain:
 	@dev/install-toolchain.sh
 
+nextest: toolchain
+	@dev/install-nextest.sh
+
 build: packages toolchain
 	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-c-library -p transect-probe-agent \
 		-p transect-region-trace -p transect-feature-compiler -p transect-feature-model
@@ -52,21 +55,25 @@ plugin:
 demo: build
 	@dev/demo.sh
 
-## Everything that can fail, tests of the real programs included.
-test: test-packages vm-packages build
-	@dev/test.sh
+## For each change: formatting, lints, documentation, unit tests. No root; two minutes with one crate changed.
+check: nextest
+	@. dev/toolchain.env.sh; tests/run.py check
 
-## Scheduler collector under Debian's kernels 6.1 and 6.12, in QEMU; needs no KVM. Part of `make test` too.
-test-vm: packages vm-packages build
-	@. dev/toolchain.env.sh; python3 tests/vm/run.py --transect $(BIN)
+## Before others see a commit: every collector, view and export on live programs. Twelve minutes from a built tree.
+test: test-packages build nextest readers
+	@. dev/toolchain.env.sh; tests/run.py test
 
-## The walk's whole suite under these kernels, where the clock counts instructions, with functions of the kernel timed and
-## with samples alone; takes hours.
-test-walk-vm: packages vm-packages build
-	@. dev/toolchain.env.sh; failed=0; for timing in auto sampling; do for kernel in 6.12 6.1; do \
-		echo "== Linux $$kernel, --kernel-timing $$timing"; \
-		python3 tests/walk/run.py --transect $(BIN) --vm $$kernel --kernel-timing $$timing --seconds 0.3 --cost --no-robustness || failed=1; \
-	done; done; exit $$failed
+## All the rest, for hours, in parts of a quarter of an hour at most; `make test-all PART=NAME` runs one of them.
+test-all: test-packages vm-packages build nextest readers
+	@. dev/toolchain.env.sh; tests/run.py all $(PART:%=--part %)
+
+## The part of test-all that passed longest ago (tests/passed.txt).
+test-oldest: test-packages vm-packages build nextest readers
+	@. dev/toolchain.env.sh; tests/run.py oldest
+
+# Foreign readers of tables and traces, in a Python of their own.
+readers: packages
+	@dev/install-readers.sh
 
 bench: bench-packages build
 	@. dev/toolchain.env.sh; python3 benches/run.py --transect $(BIN)
@@ -89,15 +96,6 @@ install: build
 	@mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(BIN) man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(BIN) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/transect
-
-fmt:
-	$(CARGO) fmt --all --check
-
-lint:
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-
-doc:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 clean:
 	$(CARGO) clean

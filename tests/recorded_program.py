@@ -1,10 +1,9 @@
 """What the tests of `transect criticality` and of `transect walk` share: a program is run under the command, undisturbed by
-others, and what comes back is its streams, its status and the command's JSON. And how results are told and counted."""
+others, and what comes back is its streams, its status and the command's JSON."""
 import json
 import os
 import signal
 import subprocess
-import time
 
 # Programs run before all others: for a machine that is busy with other work.
 real_time = False
@@ -62,20 +61,6 @@ class Answer:
         return ((self.err or "").strip() or f"status {self.status}").splitlines()[-1][:300]
 
 
-def await_quiet():
-    """Waits for others to leave the processors alone, if they do within half a minute."""
-    def ticks():
-        with open("/proc/stat") as text:
-            fields = [int(field) for field in text.readline().split()[1:9]]
-        return sum(fields), fields[3] + fields[4]
-    for _ in range(30):
-        before, idle_before = ticks()
-        time.sleep(1)
-        after, idle_after = ticks()
-        if idle_after - idle_before > 0.9 * (after - before):
-            return
-
-
 class Tool:
     """The command under test; ANSWER is what it gives."""
 
@@ -111,47 +96,3 @@ class Tool:
         answer = self.ANSWER(done.returncode, done.stdout, done.stderr, data)
         answer.profile = file + ".transect"
         return answer
-
-
-class Results:
-    """Counts what passed; a part that can't run here is told and not counted."""
-
-    def __init__(self, only):
-        self.only, self.passed, self.failed = only, 0, 0
-        self.measured, self.measured_again = 0, 0
-
-    def wanted(self, name):
-        return not self.only or self.only in name
-
-    def judge(self, name, complaints):
-        if complaints:
-            self.failed += 1
-            print(f"FAILED {name}: {'; '.join(complaints)[:1800]}", flush=True)
-        else:
-            self.passed += 1
-            print(f"ok {name}", flush=True)
-
-    def judge_measured(self, name, attempt):
-        """Judges what others at work on the machine can put off. `attempt` runs the program and returns what is wrong whatever
-        the machine does, and what is off. A run that is off is followed by more, until three are off or three are not."""
-        self.measured += 1
-        wrong, off = attempt()
-        if off and not wrong:
-            self.measured_again += 1
-            print(f"   measured again: {name}: {'; '.join(off)[:900]}", flush=True)
-            times_off, times_right, first = 1, 0, off
-            while not wrong and times_off < 3 and times_right < 3:
-                await_quiet()
-                wrong, off = attempt()
-                times_off, times_right = times_off + bool(off), times_right + (not off)
-            off = [*first, f"off in {times_off} of {times_off + times_right} runs"] if times_off == 3 else []
-        self.judge(name, [*wrong, *off])
-
-    def judge_repetitions(self):
-        """A machine puts some measurements off; a tool that is often off is not right most of the time by luck."""
-        if self.measured_again:
-            few = self.measured_again <= max(3, self.measured // 5)
-            self.judge(f"{self.measured_again} of {self.measured} were measured again", [] if few else ["no more than a fifth may be"])
-
-    def absent(self, name, why):
-        print(f"NOT RUN: {name}: {why}", flush=True)

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../tests"))
-from recorded_program import Results, undisturbed  # noqa: E402
+from harness.results import Results  # noqa: E402
+from recorded_program import undisturbed  # noqa: E402
 
 
 @dataclass
@@ -155,8 +156,7 @@ def test(options):
             if results.wanted(workload.name):
                 results.judge_measured(f"{workload.name} [{timing}]", lambda: attempt(options, workload, timing, folder))
     shutil.rmtree(folder, ignore_errors=True)
-    print(f"{results.passed} passed, {results.failed} failed")
-    return 1 if results.failed else 0
+    return results.end()
 
 
 def wall(argv):

@@ -1,6 +1,7 @@
 """The corner cases: which program runs with which arguments, and what is expected of it."""
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -46,8 +47,6 @@ def as_root(_build):
 
 def scrub_pids(data):
     """Sanitizer reports carry process ids and addresses."""
-    import re
-
     data = re.sub(rb"==\d+==", b"==PID==", data)
     data = re.sub(rb"0x[0-9a-f]+", b"ADDRESS", data)
     data = re.sub(rb"\(pid=\d+\)", b"(pid=PID)", data)
@@ -57,7 +56,7 @@ def scrub_pids(data):
 def scrub_tsan(data):
     """Which access of a race is reported first is chance: keep the kinds of reports only."""
     keep = [line for line in scrub_pids(data).splitlines() if line.startswith((b"WARNING", b"SUMMARY"))]
-    return b"\n".join(sorted(set(line.split(b" in ")[0] for line in keep)))
+    return b"\n".join(sorted(set(re.sub(rb":\d+", b":LINE", line.split(b" in ")[0]) for line in keep)))
 
 
 def sanitizer_head(data):

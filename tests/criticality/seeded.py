@@ -2,10 +2,10 @@
 fix applied."""
 import json
 import os
-import resource
 import socket
 import subprocess
 
+from harness import machine
 from measured import function_in, plain, undisturbed
 
 NAMES = ["hot-mutex-short", "hot-mutex-long", "rwlock-writers", "condition-storm", "barrier-imbalance",
@@ -13,8 +13,9 @@ NAMES = ["hot-mutex-short", "hot-mutex-long", "rwlock-writers", "condition-storm
          "malloc-arena", "slow-child", "directory-lock", "pipe-ping-pong", "semaphore-pool", "forked-workers",
          "sleep-poll", "join-straggler"]
 
-# A run in which others had more of the processors than this is another program's as much as ours.
-DISTURBED = 0.1
+
+# Of the waits, these must name the right holder.
+HOLDERS = 0.95
 
 
 class Surroundings:
@@ -121,66 +122,33 @@ def holders(answer, truth):
 
 
 def said(answer, truth):
-    """Complaint, or None, of the place, the kind and, where it has a name, the object."""
+    """Complaint, or None, of the place, the kind, the object where it has a name, and the holder where it is promised."""
     complaints = {"place": place(answer, truth), "kind": kind(answer, truth)}
     if truth["object"]:
         complaints["object"] = named_object(answer, truth)
+    held = holders(answer, truth)
+    if held:
+        complaints["holder"] = None if held[0] >= HOLDERS * held[1] else f"right in {held[0]} of {held[1]} waits"
     return complaints
 
 
-def processor_ticks():
-    """(ticks of all processors, those at work for anyone or stolen)."""
-    with open("/proc/stat") as text:
-        user, nice, system, idle, waiting, *rest = (int(field) for field in text.readline().split()[1:9])
-    busy = user + nice + system + sum(rest)
-    return busy + idle + waiting, busy
-
-
-class Others:
-    """Share of the processors that others than what the block runs had meanwhile."""
-
-    def __enter__(self):
-        self.share, self.own, (self.all, self.busy) = 0.0, children_seconds(), processor_ticks()
-        return self
-
-    def __exit__(self, *_):
-        every, busy = processor_ticks()
-        own = (children_seconds() - self.own) * os.sysconf("SC_CLK_TCK")
-        self.share = max(0.0, busy - self.busy - own) / max(1, every - self.all)
-
-
-def children_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def told(tool, name, build, folder):
-    """One recording: the answer, and for each thing whether it is right, None where others put it off."""
-    with Others() as others:
-        answer = recorded(tool, name, build, folder)
-    truth = answer.truth()
-    if not truth or not answer.rows:
-        return answer, {}
-    complaints = said(answer, truth)
-    for what, complaint in complaints.items():
-        if complaint:
-            print(f"   wrong {what} of {name}: {complaint}; others had {others.share:.0%} of the processors")
-    disturbed = others.share > DISTURBED
-    return answer, {what: True if not complaint else None if disturbed else False for what, complaint in complaints.items()}
-
-
 def judged(tool, name, build, folder):
-    """The first answer, and for each thing whether it is right: what most of three runs say if the first is off. None if the
-    machine was never quiet enough for a wrong one to count."""
-    answer, first = told(tool, name, build, folder)
-    if all(first.values()):
-        return answer, first
-    runs = [first] + [told(tool, name, build, folder)[1] for _ in range(2)]
-    verdicts = {}
-    for what in first:
-        votes = [run.get(what, False) for run in runs]
-        verdicts[what] = True if votes.count(True) >= 2 else False if False in votes else None
-    return answer, verdicts
+    """The last answer, and for each thing whether it is right; None if the machine was never quiet enough to tell."""
+    answers, complaints = [], {}
+
+    def attempt():
+        answer = recorded(tool, name, build, folder)
+        answers.append(answer)
+        truth = answer.truth()
+        complaints.clear()
+        complaints.update(said(answer, truth) if truth and answer.rows else {})
+        return [], [f"wrong {what} of {name}: {complaint}" for what, complaint in complaints.items() if complaint]
+
+    _, off, not_judged, _ = machine.measured(attempt)
+    if not_judged:
+        print(f"   {name}: {not_judged}")
+    unsure = None if not_judged else False
+    return answers[-1], {what: unsure if complaint and (off or not_judged) else True for what, complaint in complaints.items()}
 
 
 def predicted(answer, truth):

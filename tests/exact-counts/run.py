@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares a profile's counts and times with what the programs themselves know.
 
-usage: run.py --transect PATH [--programs N] [--seed N] [--work DIR] [--timing MODE]... [--only counts|spin|killed|ends] [--keep]
+usage: run.py --transect PATH [--programs N] [--seed N] [--work DIR] [--timing MODE]... [--only counts|spin|killed|ends]... [--keep]
 """
 
 import argparse
@@ -18,8 +18,13 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 from generate import Program, run as compile_step  # noqa: E402
+from harness import kept  # noqa: E402
+from harness.results import Results  # noqa: E402
+
+
+GENERATOR = kept.content(os.path.join(HERE, "generate.py"))
 
 
 def flows_of(transect, profile):
@@ -31,6 +36,7 @@ def flows_of(transect, profile):
     if odd:
         raise RuntimeError("; ".join(odd[:4]))
     return report["flows"], report["loss"]
+
 
 def implausible(report):
     """Flows that no run can have: more timed calls than calls, more time than all threads lived."""
@@ -60,7 +66,8 @@ def check_counts(options, seed, folder):
     """One random program under each timing mode."""
     program = Program(seed)
     where = os.path.join(folder, f"seed-{seed}")
-    path = program.build(where)
+    os.makedirs(where, exist_ok=True)
+    path = os.path.join(kept.folder(["cc"], ["exact counts", seed, GENERATOR], program.build), "program")
     outcomes = []
     native = subprocess.run([path, os.path.join(where, "native.json")], capture_output=True, text=True, timeout=60)
     for timing in options.timing or ["adaptive", "full", "count"]:
@@ -94,32 +101,30 @@ def check_counts(options, seed, folder):
     return outcomes
 
 
-def check_spin(options, folder):
+def check_spin(options, folder, results):
     """A callee's reported time against its own measure of it, every call timed."""
     cc = ["cc", "-O2", "-g", "-pthread"]
     compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libspin.c", "-o", f"{folder}/libspin.so"])
     compile_step(cc + [f"{HERE}/spin.c", "-o", f"{folder}/spin", f"-L{folder}", "-lspin", "-Wl,-rpath,$ORIGIN"])
     for timing in ("full", "adaptive"):
         for ns, calls in ((1000, 200000), (10000, 30000), (1000000, 300)):
-            worst = []
-            for attempt in range(3):  # a preemption between the program's clock and ours is the machine's: best of three
-                profile = os.path.join(folder, f"spin-{timing}-{ns}-{attempt}")
+            def attempt(timing=timing, ns=ns, calls=calls):
+                profile = os.path.join(folder, f"spin-{timing}-{ns}")
+                shutil.rmtree(profile, ignore_errors=True)
                 done = record(options.transect, timing, profile, [f"{folder}/spin", str(calls), str(ns)])
                 if done.returncode:
-                    worst = [f"status {done.returncode}: {done.stderr[-200:]}"]
-                    break
+                    return [f"status {done.returncode}: {done.stderr[-200:]}"], []
                 truth, undisturbed = map(int, done.stdout.split())
                 if timing == "full":
                     undisturbed = truth  # a sample may miss a preemption, a full measurement may not
                 row = next((r for r in flows_of(options.transect, profile)[0] if r["api"] == "spin_known"), None)
-                if not row:
-                    worst = ["no flow spin_known"]
-                    break
-                good = row["calls"] == calls and undisturbed * 0.98 <= row["total_ns"] <= truth * 1.02
-                worst = [] if good else [f"{row['total_ns']} ns reported, {undisturbed} to {truth} ns spun; {row['calls']} of {calls} calls"]
-                if not worst:
-                    break
-            yield f"callee of {ns} ns [{timing}]", worst
+                if not row or row["calls"] != calls:
+                    return [f"{row and row['calls']} of {calls} calls"], []
+                # A preemption between the program's clock and ours is the machine's.
+                good = undisturbed * 0.98 <= row["total_ns"] <= truth * 1.02
+                return [], [] if good else [f"{row['total_ns']} ns reported, {undisturbed} to {truth} ns spun"]
+
+            results.judge_measured(f"callee of {ns} ns [{timing}]", attempt)
 
 
 def check_killed(options, folder):
@@ -163,14 +168,13 @@ def check_killed(options, folder):
 
 
 def check_ends(options, folder):
-    """Threads, jumps and recorders that end where nobody expects it."""
+    """Threads and jumps that end where nobody expects it."""
     cc = ["cc", "-O1", "-g", "-pthread"]
     here = [f"-L{folder}", "-Wl,-rpath,$ORIGIN"]
     compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libjump.c", "-o", f"{folder}/libjump.so"])
     compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libjumping.c", "-o", f"{folder}/libjumping.so"] + here + ["-ljump"])
     compile_step(cc + [f"{HERE}/jumping.c", "-o", f"{folder}/jumping"] + here + ["-ljumping", "-ljump"])
-    for name in ("ended", "orphan"):
-        compile_step(cc + [f"{HERE}/{name}.c", "-o", f"{folder}/{name}"])
+    compile_step(cc + [f"{HERE}/ended.c", "-o", f"{folder}/ended"])
 
     def report(name, timing):
         profile = os.path.join(folder, f"{name}-{timing}")
@@ -190,6 +194,11 @@ def check_ends(options, folder):
         if calls != 4500000:
             complaints.append(f"{calls} calls of 4500000")
         yield f"jumps back into a call [{timing}]", complaints
+
+
+def check_orphan(options, folder):
+    """The program of a recorder that is killed goes on, and is done at once when its own work is."""
+    compile_step(["cc", "-O1", "-g", "-pthread", f"{HERE}/orphan.c", "-o", f"{folder}/orphan"])
     command = [options.transect, "record", "--quiet", "-o", os.path.join(folder, "orphan-profile"), "--", f"{folder}/orphan"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.readline()
@@ -197,12 +206,9 @@ def check_ends(options, folder):
     process.wait()
     start = time.monotonic()
     out, errors = process.communicate("\n", timeout=30)
-    complaints = []
-    if (out, errors) != ("child\ncommand\nend\n", ""):
-        complaints.append(f"wrote {out!r}, {errors!r}")
-    if time.monotonic() - start > 2:
-        complaints.append(f"took {time.monotonic() - start:.1f} s")
-    yield "recorder killed", complaints
+    took = time.monotonic() - start
+    wrong = [] if (out, errors) == ("child\ncommand\nend\n", "") else [f"wrote {out!r}, {errors!r}"]
+    return wrong, [f"took {took:.1f} s"] if took > 2 else []
 
 
 def main():
@@ -212,7 +218,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", help="folder for generated programs (default: a temporary one)")
     parser.add_argument("--timing", action="append")
-    parser.add_argument("--only", choices=["counts", "spin", "killed", "ends"])
+    parser.add_argument("--only", action="append", choices=["counts", "spin", "killed", "ends"])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--native", action="store_true", help="only build and run the programs")
@@ -230,34 +236,23 @@ def main():
             calls = sum(row[3] for row in json.load(open(truth)) if row)
             print(f"seed {seed}: status {done.returncode}, {calls} calls, {time.monotonic() - start:.2f} s, {program.describe()} {done.stderr}")
         return
-    passed, failed = 0, 0
-
-    def note(name, complaints):
-        nonlocal passed, failed
-        if complaints:
-            failed += 1
-            print(f"FAILED: {name}: " + "; ".join(complaints[:6]) + (f"; and {len(complaints) - 6} more" if len(complaints) > 6 else ""), flush=True)
-        else:
-            passed += 1
-
-    if options.only in (None, "counts"):
+    results = Results()
+    wanted = lambda what: not options.only or what in options.only
+    if wanted("counts"):
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             for outcomes in pool.map(lambda seed: check_counts(options, seed, folder), range(options.seed, options.seed + options.programs)):
                 for name, complaints in outcomes:
-                    note(name, complaints)
-    if options.only in (None, "spin"):
-        for name, complaints in check_spin(options, folder):
-            note(name, complaints)
-    if options.only in (None, "killed"):
-        for name, complaints in check_killed(options, folder):
-            note(name, complaints)
-    if options.only in (None, "ends"):
-        for name, complaints in check_ends(options, folder):
-            note(name, complaints)
+                    results.judge(name, complaints)
+    if wanted("spin"):
+        check_spin(options, folder, results)
+        results.judge_measured("recorder killed", lambda: check_orphan(options, folder))
+    for name, checks in (("killed", check_killed), ("ends", check_ends)):
+        if wanted(name):
+            for of, complaints in checks(options, folder):
+                results.judge(of, complaints)
     if not options.keep and not options.work:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{passed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    sys.exit(results.end())
 
 
 if __name__ == "__main__":

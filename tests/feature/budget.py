@@ -17,23 +17,23 @@ def run(build, results):
         if status:
             results.judge(name, [said[-500:]])
             continue
-        status, out, err, rows = record(build, method, [program, "1", "1", "1"])
-        if status or rows is None:
-            results.judge(name, [f"status {status}: {err[-300:]}"])
-            continue
-        changed = int(re.search(r"^bytes changed (-?\d+)$", out, re.M)[1])
-        wrong = judged(source, out, rows)
-        if method == "probe":
-            # Who names the method gets all events, and pays.
-            if changed <= 0:
-                wrong.append(f"{changed} bytes of the loop are changed")
-        else:
-            # Entries are known of those that are not hot.
-            wrong = [said for said in wrong if ":%d entered" % wanted_regions(source)[1][0] not in said]
-            if changed:
-                wrong.append(f"{changed} bytes of the loop are changed at the end")
-            wrong += times(out, rows)
-        results.judge(name, wrong)
+        results.judge_measured(name, lambda: looped(build, method, source, program))
+
+
+def looped(build, method, source, program):
+    status, out, err, rows = record(build, method, [program, "1", "1", "1"])
+    if status or rows is None:
+        return [f"status {status}: {err[-300:]}"], []
+    changed = int(re.search(r"^bytes changed (-?\d+)$", out, re.M)[1])
+    wrong, off = judged(source, out, rows)
+    if method == "probe":
+        # Who names the method gets all events, and pays.
+        return wrong + ([f"{changed} bytes of the loop are changed"] if changed <= 0 else []), off
+    # Entries are known of those that are not hot.
+    wrong = [said for said in wrong if ":%d entered" % wanted_regions(source)[1][0] not in said]
+    if changed:
+        wrong.append(f"{changed} bytes of the loop are changed at the end")
+    return wrong, off + times(out, rows)
 
 
 def times(out, rows):

@@ -59,8 +59,8 @@ def record(build, method, command, environment=None, options=()):
 
 
 def judged(source, output, rows, others=()):
-    """Complaints about regions and their entries."""
-    wanted, counts, wrong = wanted_regions(source), truth(output), []
+    """Complaints about regions and their entries, and about times, which a busy machine puts off."""
+    wanted, counts, wrong, off = wanted_regions(source), truth(output), [], []
     name = os.path.basename(source)
     for k, (line, features) in wanted.items():
         same = [row for row in rows["regions"] if os.path.basename(row["file"]) == name and row["line"] == line]
@@ -78,14 +78,14 @@ def judged(source, output, rows, others=()):
         threads, least, most = (int(number) for number in lived.groups())
         whole = next(row["inclusive_ns"] for row in rows["features"] if not row["features"])
         if not least * 0.99 <= whole <= most * 1.01 + 50_000_000:
-            wrong.append(f"{threads} threads and the first lived for {least} to {most} ns, reported {whole}")
+            off.append(f"{threads} threads and the first lived for {least} to {most} ns, reported {whole}")
     for k, ns in re.findall(r"^on processor (\d+) (\d+)$", output, re.M):
         line = wanted.get(int(k), (None,))[0]
         mine = [row["cpu_ns"] for row in (rows["regions"] if line else rows["features"]) if not line or row["line"] == line]
         # It reads its clock inside of the region, and begins and ends outside of all.
         if None in mine or abs(sum(mine) - int(ns)) > 0.02 * int(ns) + 8_000_000:
-            wrong.append(f"region {k} was on a processor for {ns} ns, reported {mine}")
-    return wrong
+            off.append(f"region {k} was on a processor for {ns} ns, reported {mine}")
+    return wrong, off
 
 
 def listing(build, results):
@@ -100,26 +100,31 @@ def listing(build, results):
             if status:
                 results.judge(name, [said[-500:]])
                 continue
-            wrong = []
-            for arguments, expected in ((["a", "b"], {1: 1, 2: 1, 3: 1, 4: 1}), (["a"], {1: 1}), ([], {})):
-                status, out, err, rows = record(build, method, [program, *arguments, "unit=20"])
-                if status or rows is None:
-                    wrong.append(f"{arguments}: status {status}: {err[-300:]}")
+            results.judge_measured(name, lambda: listed(build, method, source, program))
+
+
+def listed(build, method, source, program):
+    wrong, off = [], []
+    for arguments, expected in ((["a", "b"], {1: 1, 2: 1, 3: 1, 4: 1}), (["a"], {1: 1}), ([], {})):
+        status, out, err, rows = record(build, method, [program, *arguments, "unit=20"])
+        if status or rows is None:
+            wrong.append(f"{arguments}: status {status}: {err[-300:]}")
+            continue
+        more_wrong, more_off = judged(source + ".c", out, rows)
+        wrong, off = wrong + more_wrong, off + more_off
+        own = {int(k): int(ns) for k, ns in re.findall(r"^took (\d) (\d+)$", out, re.M)}
+        lines = {k: line for k, (line, _) in wanted_regions(source + ".c").items()}
+        for k, line in lines.items():
+            entries = expected.get(k, 0)
+            for row in rows["regions"]:
+                if row["line"] != line:
                     continue
-                wrong += judged(source + ".c", out, rows)
-                own = {int(k): int(ns) for k, ns in re.findall(r"^took (\d) (\d+)$", out, re.M)}
-                lines = {k: line for k, (line, _) in wanted_regions(source + ".c").items()}
-                for k, line in lines.items():
-                    entries = expected.get(k, 0)
-                    for row in rows["regions"]:
-                        if row["line"] != line:
-                            continue
-                        if (row["entries"] or 0) != entries:
-                            wrong.append(f"{arguments}: region {k} entered {row['entries']} times instead of {entries}")
-                        # A program that is put aside between its clock and the site makes a difference of a slice.
-                        if abs((row["inclusive_ns"] or 0) - own[k]) > 0.02 * own[k] + 200_000:
-                            wrong.append(f"{arguments}: region {k} took {row['inclusive_ns']} ns instead of {own[k]}")
-            results.judge(name, wrong)
+                if (row["entries"] or 0) != entries:
+                    wrong.append(f"{arguments}: region {k} entered {row['entries']} times instead of {entries}")
+                # A program that is put aside between its clock and the site makes a difference of a slice.
+                if abs((row["inclusive_ns"] or 0) - own[k]) > 0.02 * own[k] + 200_000:
+                    off.append(f"{arguments}: region {k} took {row['inclusive_ns']} ns instead of {own[k]}")
+    return wrong, off
 
 
 def library(build, results):
@@ -138,11 +143,14 @@ def library(build, results):
         if status:
             results.judge(name, [said[-500:]])
             continue
-        status, out, err, rows = record(build, method, [program, "1", "1"])
-        if status or rows is None:
-            results.judge(name, [f"status {status}: {err[-300:]}"])
-            continue
-        results.judge(name, judged(build.program("library.c"), out, rows) + judged(build.program("library_user.c"), out, rows))
+        def attempt():
+            status, out, err, rows = record(build, method, [program, "1", "1"])
+            if status or rows is None:
+                return [f"status {status}: {err[-300:]}"], []
+            both = [judged(build.program(source), out, rows) for source in ("library.c", "library_user.c")]
+            return tuple(sum(parts, []) for parts in zip(*both))
+
+        results.judge_measured(name, attempt)
 
 
 def run(build, results):
@@ -161,8 +169,14 @@ def run(build, results):
             if status:
                 results.judge(name, [said[-500:]])
                 continue
-            status, out, err, rows = record(build, method, [program, *arguments])
-            if status and "watches regions from the kernel" in err:
-                results.absent(name, err.strip())
+            first = record(build, method, [program, *arguments])
+            if first[0] and "watches regions from the kernel" in first[2]:
+                results.absent(name, first[2].strip())
                 continue
-            results.judge(name, [f"status {status}: {err[-300:]}"] if status or rows is None else judged(path, out, rows))
+            runs = [first]
+
+            def attempt():
+                status, out, err, rows = runs.pop() if runs else record(build, method, [program, *arguments])
+                return ([f"status {status}: {err[-300:]}"], []) if status or rows is None else judged(path, out, rows)
+
+            results.judge_measured(name, attempt)

@@ -21,27 +21,7 @@ import emission  # noqa: E402
 import recorded  # noqa: E402
 import watched  # noqa: E402
 import wrapped  # noqa: E402
-
-
-class Results:
-    """Counts what passed; what can't run here is told and not counted."""
-
-    def __init__(self, only):
-        self.only, self.passed, self.failed = only, 0, 0
-
-    def wanted(self, name):
-        return not self.only or self.only in name
-
-    def judge(self, name, complaints):
-        if complaints:
-            self.failed += 1
-            print(f"FAILED {name}: {'; '.join(complaints)[:1500]}", flush=True)
-        else:
-            self.passed += 1
-            print(f"ok {name}", flush=True)
-
-    def absent(self, name, why):
-        print(f"NOT RUN: {name}: {why}", flush=True)
+from harness.results import Results  # noqa: E402
 
 
 class Build:
@@ -94,8 +74,7 @@ def main():
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
-    print(f"{results.passed} passed, {results.failed} failed")
-    return 1 if results.failed else 0
+    return results.end()
 
 
 if __name__ == "__main__":

@@ -27,12 +27,7 @@ def run(build, results):
                 results.judge(name, [built[1][-500:]])
                 continue
             command = [word.replace("{program}", program) for word in words]
-            # Others on the machine may make some configurations slower than others.
-            for _ in range(3):
-                wrong = judged(build, source + ".toml", command)
-                if not wrong:
-                    break
-            results.judge(name, wrong)
+            results.judge_measured(name, lambda command=command: judged(build, source + ".toml", command))
 
 
 def judged(build, model, command):
@@ -44,13 +39,13 @@ def judged(build, model, command):
         capture_output=True, text=True, timeout=300,
     )
     if done.returncode:
-        return [f"status {done.returncode}: {done.stderr[-400:]}"]
+        return [f"status {done.returncode}: {done.stderr[-400:]}"], []
     with open(output) as file:
         influence = json.load(file)["influence"]
     if influence["method"] != "regions":
-        return [f"explained by {influence['method']}"]
+        return [f"explained by {influence['method']}"], []
     # Milliseconds. A waiting shell's are no part of the base.
     wanted = {(): 60, ("compress",): 60, ("encrypt",): 120, ("compress", "encrypt"): -90}
     found = {tuple(sorted(term["features"])): term["ns"] / 1e6 for term in influence["terms"]}
     # A busy machine adds some; with the shell's it would be twice as much.
-    return [f"{of} costs {found.get(of)} ms instead of {ms}" for of, ms in wanted.items() if abs(found.get(of, 0) - ms) > 25 + 0.25 * abs(ms)]
+    return [], [f"{of} costs {found.get(of)} ms instead of {ms}" for of, ms in wanted.items() if abs(found.get(of, 0) - ms) > 25 + 0.25 * abs(ms)]

@@ -2,7 +2,7 @@
 """Real programs with a probe on every function, switched at random while they work, then without: the output must be
 that of an undisturbed run, and the text byte for byte that of the files. Also latency measurements of the same programs.
 
-Usage: run.py --transect PATH [--seconds N] [--only NAME]
+Usage: run.py --transect PATH [--seconds N] [--only NAME]...
 """
 import argparse
 import os
@@ -14,6 +14,9 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+from harness.results import Results  # noqa: E402
+
 SQL = ("with recursive c(x) as (select 1 union all select x+1 from c where x<{n}) "
        "select sum(x), count(*), sum(length(hex(x))), count(distinct x % 97) from c;")
 
@@ -95,26 +98,15 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--transect", required=True)
     parser.add_argument("--seconds", type=float, default=8)
-    parser.add_argument("--only")
+    parser.add_argument("--only", action="append", help="a program; may be repeated")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     transect = os.path.abspath(arguments.transect)
     randomness = random.Random(arguments.seed)
-    passed = failed = 0
-
-    def judge(name, problems):
-        nonlocal passed, failed
-        if problems:
-            failed += 1
-            print(f"FAILED {name}: {'; '.join(problems)}")
-        else:
-            passed += 1
-            print(f"ok {name}")
-        sys.stdout.flush()
-
+    results = Results()
     with tempfile.TemporaryDirectory() as folder:
         for name, command in programs(folder).items():
-            if arguments.only and arguments.only != name:
+            if arguments.only and name not in arguments.only:
                 continue
             began, used = time.monotonic(), processor_seconds()
             native = subprocess.run(command(20), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -128,7 +120,7 @@ def main():
             problems = []
             if (measured.stdout, measured.returncode) != (native.stdout, native.returncode):
                 problems.append(f"status {measured.returncode}, output {measured.stdout[-200:]!r}")
-            judge(f"{name}: latency of all functions leaves output and status alone", problems)
+            results.judge(f"{name}: latency of all functions leaves output and status alone", problems)
 
             # Work enough for the whole time, probes included.
             scale = int((arguments.seconds * 3 + 6) / tenths)
@@ -136,9 +128,8 @@ def main():
             output, status, problems = toggled(transect, command(scale), arguments.seconds, randomness)
             if (output, status) != (truth.stdout, truth.returncode):
                 problems.append(f"status {status}, output {output[-200:]!r}")
-            judge(f"{name}: all functions probed and switched at random, then restored", problems)
-    print(f"{passed} passed, {failed} failed")
-    return failed != 0
+            results.judge(f"{name}: all functions probed and switched at random, then restored", problems)
+    return results.end()
 
 
 if __name__ == "__main__":

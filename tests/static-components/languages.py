@@ -14,6 +14,9 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+from harness import kept  # noqa: E402
+
 FLAGS = [["-O0"], ["-O2"], ["-O3"], ["-Os"], ["-O2", "-no-pie"], ["-O2", "-flto"]]
 
 
@@ -23,10 +26,17 @@ def run(argv, **more):
 
 def check(options, compiler, flags, folder):
     os.makedirs(folder, exist_ok=True)
-    program, rules = os.path.join(folder, "program"), os.path.join(folder, "components.toml")
-    made = run([compiler, "-std=c++17", "-g1", *flags, os.path.join(HERE, "programs", "engine.cpp"), "-o", program, "-pthread"])
-    if made.returncode:
-        return [f"NOT RUN: {made.stderr.strip().splitlines()[-1]}"]
+    source, rules = os.path.join(HERE, "programs", "engine.cpp"), os.path.join(folder, "components.toml")
+
+    def make(where):
+        made = run([compiler, "-std=c++17", "-g1", *flags, source, "-o", os.path.join(where, "program"), "-pthread"])
+        if made.returncode:
+            raise RuntimeError(made.stderr.strip().splitlines()[-1])
+
+    try:
+        program = os.path.join(kept.folder([compiler], ["languages", flags, kept.content(source)], make), "program")
+    except RuntimeError as error:
+        return [f"NOT RUN: {error}"]
     open(rules, "w").write('[[component]]\nname = "engine"\nnamespace = "engine"\n')
     native = run([program, "50"])
     complaints = []

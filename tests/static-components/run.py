@@ -15,8 +15,10 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 from generate import Program  # noqa: E402
+from harness import kept  # noqa: E402
 
 COMPILERS = [["gcc"], ["clang"]]
 FLAGS = [
@@ -25,6 +27,9 @@ FLAGS = [
     ["-O2", "-fstack-protector-all"], ["-O2", "-fpatchable-function-entry=8"],
 ]
 LINKS = [["-pie"], ["-no-pie"], ["-pie", "-Wl,-z,now"], ["-pie", "-Wl,-z,lazy"], ["-no-pie", "-Wl,-z,lazy"], ["-pie", "-fuse-ld=lld"], ["-no-pie", "-fuse-ld=gold"], ["-pie", "-rdynamic"]]
+
+
+GENERATOR = kept.content(os.path.join(HERE, "generate.py"))
 
 
 def available(cc, link):
@@ -78,10 +83,12 @@ def check(options, seed, folder):
     if absent:
         return how, ["NOT RUN: its compiler or linker is not installed"]
     where = os.path.join(folder, f"seed-{seed}")
+    os.makedirs(where, exist_ok=True)
     try:
-        path = program.build(where, cc, flags, link)
+        made = kept.folder(cc, ["static components", seed, unity, shared, flags, link, GENERATOR], lambda folder: program.build(folder, cc, flags, link))
     except RuntimeError as error:
         return how, [f"NOT RUN: {error}"]
+    path = os.path.join(made, "program")
     native = subprocess.run([path, os.path.join(where, "native")], capture_output=True, text=True, timeout=60)
     if native.returncode:
         return how, [f"NOT RUN: natively {native.returncode} {native.stderr}"]
@@ -89,7 +96,7 @@ def check(options, seed, folder):
     for timing in options.timing or ["adaptive", "full", "count", "every=7"]:
         truth_file, profile = os.path.join(where, f"truth-{timing}"), os.path.join(where, f"profile-{timing}")
         try:
-            done = record(options, timing, os.path.join(where, "components.toml"), profile, [path, truth_file])
+            done = record(options, timing, os.path.join(made, "components.toml"), profile, [path, truth_file])
             if done.returncode != 0 or done.stdout != native.stdout or done.stderr:
                 complaints.append(f"{timing}: status {done.returncode}, output {done.stdout.strip()!r}, natively {native.stdout.strip()!r}; {done.stderr[-500:]}")
                 continue

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the kernel tests (guest.py, timing of functions, some walks) under other kernels in virtual machines.
 
-usage: run.py --transect PATH [--kernel 6.1|6.12]... [--only WORD] [--without functions] [--timeout S]
+usage: run.py --transect PATH [--kernel 6.1|6.12]... [--job collector|functions|walk]... [--only WORD] [--timeout S]
 """
 
 import argparse
@@ -134,7 +134,7 @@ def main():
     parser.add_argument("--transect", default=os.path.join(HERE, "../../target/release/transect"))
     parser.add_argument("--kernel", action="append")
     parser.add_argument("--only", default="", help="tests of functions and of the collector whose name holds this word; not the walk's")
-    parser.add_argument("--without", default="", help="'functions': leaves out the timing of functions")
+    parser.add_argument("--job", action="append", choices=["collector", "functions", "walk"], help="only this; may be repeated (default: all)")
     parser.add_argument("--timeout", type=int, default=900, help="seconds for one machine, of which an idle host needs two hundred")
     options = parser.parse_args()
     transect = os.path.realpath(options.transect)
@@ -146,11 +146,11 @@ def main():
         asked = options.kernel or ["6.12", "6.1"]
         kernels = [kernel for kernel, fit in zip(asked, pool.map(lambda kernel: usable(kernel, results), asked)) if fit]
         # The longest first, so that no processor is left over in the end.
-        jobs = [collector_job(kernel, options, binaries, transect, build) for kernel in kernels]
-        if "functions" not in options.without:
-            jobs += [functions_job(kernel, options, binaries) for kernel in kernels]
-        if not options.only:
-            jobs += [walk_job(kernel, options, transect) for kernel in kernels]
+        asked = options.job or (["collector", "functions"] if options.only else ["collector", "functions", "walk"])
+        makers = {"collector": lambda kernel: collector_job(kernel, options, binaries, transect, build),
+                  "functions": lambda kernel: functions_job(kernel, options, binaries),
+                  "walk": lambda kernel: walk_job(kernel, options, transect)}
+        jobs = [makers[job](kernel) for job in makers if job in asked for kernel in kernels]
         list(pool.map(lambda job: inside(*job, results), jobs))
     print(f"{results.passed} passed, {results.failed} failed")
     sys.exit(1 if results.failed else 0)

@@ -216,3 +216,40 @@ CASES = [
     talk("queue", ["await_message", "u:msgrcv", "k:msgrcv", "do_msgrcv"], ""),
     talk("semaphore", ["await_semaphore", "change", "u:semop|semtimedop", "k:semtimedop|semop", "__do_semtimedop"], ""),
 ]
+
+# One case for each kind of place that a chain can end in and each way of building a program: `--quick` runs these.
+QUICK = set("""
+proxy: the helper's queue is full
+out of core: page faults from a file
+fsync log: each record waits for the disk
+pipe ping-pong: the asker waits, the answerer computes
+directory lock: two chains into the kernel's lock
+deep call: behind pointers and virtual calls
+built: stripped
+built: static, into the kernel
+built: frame pointers and no unwind tables
+built: static with musl
+shape: recursion
+shape: tail-calls
+shape: inlined
+shape: two-heavy
+shape: spread
+shape: near-threshold
+shape: short-calls
+shape: plugin
+shape: generated
+C++: exceptions
+system call: pread
+system call: mmap
+system call: memset
+system call: getppid
+system call: child
+threads: groups by name
+threads: a mutex
+threads: a barrier
+threads: spinning
+system call: sleep
+idle program by processor time
+talk: tcp
+""".strip().splitlines())
+assert QUICK <= {case.name for case in CASES}

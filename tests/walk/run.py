@@ -2,7 +2,7 @@
 """The walk against programs whose chain from main to the last function is known: is it found, and are the shares right?
 
 Usage: run.py --transect PATH [--vm 6.1|6.12] [--kernel-timing NAME] [--cost] [--only WORD]... [--build DIR] [--folder DIR]
-              [--seconds FACTOR] [--keep] [--no-robustness]
+              [--seconds FACTOR] [--keep] [--quick] [--shard K/N] [--no-chains] [--no-robustness]
 """
 import argparse
 import os
@@ -16,22 +16,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..")]
 import checker  # noqa: E402
 import machine  # noqa: E402
-import recorded_program  # noqa: E402
+from harness import results as counted  # noqa: E402
 import robustness  # noqa: E402
 import walked  # noqa: E402
-from cases import CASES  # noqa: E402
+from cases import CASES, QUICK  # noqa: E402
 
 
-class Results(recorded_program.Results):
+class Results(counted.Results):
     """With what whole chains are judged by in the end."""
 
     def __init__(self, only):
         super().__init__(only)
         self.right = self.wanted_chains = 0
         self.off, self.first, self.speed, self.cost = {}, [], {}, {}
-
-    def wanted(self, name):
-        return not self.only or any(word in name for word in self.only)
 
 
 def on_disk(folder):
@@ -126,6 +123,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=1.0, help="factor of the programs' length")
     parser.add_argument("--slack", type=float, default=1.0, help="factor of what shares may be off: for programs that are cut short")
     parser.add_argument("--keep", action="store_true", help="leaves the answers in a folder")
+    parser.add_argument("--quick", action="store_true", help="a third of the chains, in shorter programs, and the robustness tests that take seconds")
+    parser.add_argument("--shard", default="1/1", help="K/N: every Nth chain, beginning with the Kth")
+    parser.add_argument("--no-chains", action="store_true")
     parser.add_argument("--no-robustness", action="store_true")
     arguments = parser.parse_args()
     build = arguments.build
@@ -152,7 +152,9 @@ def main():
             results.judge("the shortest program is walked through", [probe.complaint()])
         elif probe.status:
             results.absent("the walk of whole programs", probe.complaint())
-        for case in CASES if not probe.status else []:
+        shard, shards = map(int, arguments.shard.split("/"))
+        chosen = [case for case in CASES if not arguments.quick or case.name in QUICK][shard - 1::shards]
+        for case in chosen if not probe.status and not arguments.no_chains else []:
             if not results.wanted(case.name):
                 continue
             if case.disk and not disk:
@@ -164,7 +166,7 @@ def main():
                 continue
             # Making their files takes these a while, of which no more than a part is to be.
             least = 1.5 if case.disk else 0
-            seconds = f"{max(case.seconds * arguments.seconds, least):.2f}"
+            seconds = f"{max(case.seconds * arguments.seconds * (0.6 if arguments.quick else 1), least):.2f}"
             command = [program, seconds, *case.command[1:], "--folder", folder]
 
             def attempt(case=case, command=command, seconds=seconds):
@@ -201,14 +203,13 @@ def main():
         if results.cost:
             print(f"   processor time of an operation: {statistics.mean(results.cost.values()):+.1%} in the mean of {len(results.cost)} programs")
         if not arguments.no_robustness and not probe.status:
-            robustness.test_all(results, tool, build, folder)
+            robustness.test_all(results, tool, build, folder, arguments.quick)
     finally:
         if arguments.keep:
             print(f"answers are in {folder}")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    print(f"{results.passed} passed, {results.failed} failed")
-    return results.failed != 0
+    return results.end()
 
 
 if __name__ == "__main__":

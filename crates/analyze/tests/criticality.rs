@@ -132,7 +132,7 @@ fn a_recording_without_the_scheduler_has_no_view() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(transect_testkit::cases(20, 300)))]
 
     /// Numbers out of range, times out of order and missing rows change figures, never sums; and nothing panics.
     #[test]

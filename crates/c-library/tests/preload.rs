@@ -82,7 +82,7 @@ fn stress() -> PathBuf {
         gcc.arg(format!("-I{}", stage().join("include").display()));
         gcc.arg(support::here().join("tests/programs/stress.c")).arg("-o").arg(&library);
         gcc.arg(stage().join("lib/libtransect.a")).args(["-lgcc_s", "-lm"]);
-        run(&mut gcc);
+        support::made_of_programs(&scratch().join("stress.made"), || drop(run(&mut gcc)));
         library
     };
     BUILT.get_or_init(build).clone()
@@ -110,7 +110,7 @@ fn survives(name: &str, command: &[&str]) {
 #[test]
 fn bash_survives_probes_on_all_functions() {
     let work = support::here().join("tests/programs/work.sh");
-    survives("bash", &["bash", work.to_str().unwrap()]);
+    survives("bash", &["bash", work.to_str().unwrap(), transect_testkit::sized("4000", "20000")]);
 }
 
 #[test]

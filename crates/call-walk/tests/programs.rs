@@ -94,7 +94,7 @@ fn a_chain_of_27_levels_is_timed_in_time() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 30, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: transect_testkit::cases(30, 300), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn sums_hold_and_the_search_ends(

@@ -92,7 +92,7 @@ fn keys(configurations: &[Configuration]) -> HashSet<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(transect_testkit::cases(200, 2000)))]
 
     #[test]
     fn configurations_are_those_that_the_model_allows(model in model()) {

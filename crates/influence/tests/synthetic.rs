@@ -382,7 +382,7 @@ fn a_variable_above_its_options_explains_their_time() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(transect_testkit::cases(24, 100)))]
 
     /// Any costs of three features and their pairs come back, and the intervals hold the truth nearly always.
     #[test]

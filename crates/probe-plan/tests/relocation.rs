@@ -322,7 +322,8 @@ fn leads_back(displaced: &Displaced, window: Range<u64>) -> bool {
 
 #[test]
 fn random_sequences() {
-    let cases = std::env::var("TRANSECT_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000);
+    let usual = transect_testkit::sized(1_000, 10_000);
+    let cases = std::env::var("TRANSECT_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(usual);
     let mut sandbox = Sandbox::start(1 << 20).unwrap();
     let (mut compared, mut refused) = (0u64, 0u64);
     let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
@@ -417,7 +418,7 @@ fn all_objects(stride: usize) {
 
 #[test]
 fn entries_of_real_programs() {
-    all_objects(24);
+    all_objects(transect_testkit::sized(72, 24));
 }
 
 #[test]

@@ -202,7 +202,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(transect_testkit::cases(16, 200)))]
 
     #[test]
     fn any_profile_comes_back_unchanged(profile in profile()) {

@@ -211,7 +211,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(transect_testkit::cases(16, 200)))]
 
     #[test]
     fn any_tables_come_back_unchanged(sched in tables()) {

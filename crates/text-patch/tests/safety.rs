@@ -4,5 +4,8 @@
 mod safety;
 
 fn main() {
-    safety::main();
+    let cases = transect_testkit::Cases::asked_for();
+    if !cases.listed(["no_instruction_is_mixed"]) && cases.chosen("no_instruction_is_mixed") {
+        safety::main();
+    }
 }

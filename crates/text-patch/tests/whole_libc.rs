@@ -169,6 +169,10 @@ fn memory_text(library: &Library) -> Vec<u8> {
 }
 
 fn main() {
+    let cases = transect_testkit::Cases::asked_for();
+    if cases.listed(["all_functions_of_libc"]) || !cases.chosen("all_functions_of_libc") {
+        return;
+    }
     let Some(library) = libc_mapping() else {
         println!("NOT RUN: no libc.so.6 in this process");
         return;

@@ -14,6 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from harness.results import Results  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 WORKLOADS = ROOT / "workloads" / "feature"
 # What the program's regions say they took, together, is the time of exactly these features (listing22.c: 4 is within 3).
@@ -55,26 +58,32 @@ def main():
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TRANSECT_")}
     environment["TRANSECT_FEATURE_MODEL"] = str(WORKLOADS / "listing22.toml")
     run([transect.parent / "transect-cc", "-O2", "-g", WORKLOADS / "listing22.c", "-o", program], env=environment)
-    held = asked = untold = samples = 0
-    for hz, unit in ((997, 100), (97, 400)):
-        for _ in range(arguments.rounds):
-            rows, report, truth_of = features(transect, folder, "sample", hz, [program, "a", "b", f"unit={unit}"])
-            session = report["meta"].get("feature") or {}
-            untold += session.get("untranslated", 0)
-            samples += session.get("samples", 0)
-            for key, truth in truth_of.items():
-                row = rows.get(key, {"exclusive_ns": 0})
-                low, high = (row.get(f"exclusive_ns_{end}") or row["exclusive_ns"] for end in ("low", "high"))
-                inside = low <= truth * 1.02 and truth * 0.98 <= high
-                asked, held = asked + 1, held + inside
-                print(f"{hz:4} Hz {{{','.join(key)}}}: truth {truth / 1e6:7.0f} ms, sampled {row['exclusive_ns'] / 1e6:7.1f} "
-                      f"[{low / 1e6:.1f}, {high / 1e6:.1f}] {'' if inside else '  outside'}", flush=True)
+    results = Results()
+
+    def attempt():
+        held = asked = untold = samples = 0
+        for hz, unit in ((997, 100), (97, 400)):
+            for _ in range(arguments.rounds):
+                rows, report, truth_of = features(transect, folder, "sample", hz, [program, "a", "b", f"unit={unit}"])
+                session = report["meta"].get("feature") or {}
+                untold += session.get("untranslated", 0)
+                samples += session.get("samples", 0)
+                for key, truth in truth_of.items():
+                    row = rows.get(key, {"exclusive_ns": 0})
+                    low, high = (row.get(f"exclusive_ns_{end}") or row["exclusive_ns"] for end in ("low", "high"))
+                    inside = low <= truth * 1.02 and truth * 0.98 <= high
+                    asked, held = asked + 1, held + inside
+                    print(f"{hz:4} Hz {{{','.join(key)}}}: truth {truth / 1e6:7.0f} ms, sampled {row['exclusive_ns'] / 1e6:7.1f} "
+                          f"[{low / 1e6:.1f}, {high / 1e6:.1f}] {'' if inside else '  outside'}", flush=True)
+        said = f"{held} of {asked} intervals hold the truth; {untold} of {samples} samples not translated"
+        print(said)
+        # A busy machine has the first unwind tables some milliseconds after the program's start.
+        good = held >= GOAL * asked and untold <= 0.001 * samples + 5 * 2 * arguments.rounds
+        return [], [] if good else [said]
+
+    results.judge_measured("time of features by samples", attempt)
     shutil.rmtree(folder)
-    print(f"{held} of {asked} intervals hold the truth; {untold} of {samples} samples not translated")
-    # A busy machine has the first unwind tables some milliseconds after the program's start.
-    good = held >= GOAL * asked and untold <= 0.001 * samples + 5 * 2 * arguments.rounds
-    print("1 passed, 0 failed" if good else "FAILED\n0 passed, 1 failed")
-    sys.exit(0 if good else 1)
+    sys.exit(results.end())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ pub fn compile(name: &str, options: &[&str]) -> PathBuf {
     let mut file = name.to_owned();
     options.iter().for_each(|option| file.push_str(&option.replace(['/', '='], "_")));
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
-    let temporary = output.with_extension(format!("{:?}", std::thread::current().id()));
+    let temporary = output.with_extension(format!("{}-{:?}", std::process::id(), std::thread::current().id()));
     let status =
         Command::new("gcc").arg("-O2").arg("-pthread").args(options).arg(&source).arg("-o").arg(&temporary).status();
     assert!(status.unwrap().success(), "{}", source.display());

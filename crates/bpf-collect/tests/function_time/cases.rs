@@ -6,6 +6,7 @@ use transect_bpf_collect::function_time::{KernelFunctionTimer, KernelFunctions, 
 use transect_bpf_collect::{SchedCollector, SchedSettings, Storage};
 use transect_call_walk::{Callee, Function, FunctionTimer, Request, Timing};
 use transect_profile_model::KernelTiming;
+use transect_testkit::judged;
 
 use crate::programs::{READS, Running};
 
@@ -99,13 +100,17 @@ fn open_at_both_ends(collector: &mut SchedCollector<'_>, timer: &mut KernelFunct
         request(READ, &[(ksys_read, None), (vfs_read, Some(0)), (pipe_read, Some(1))]),
         request(ksys_read, &[(vfs_read, None), (pipe_read, Some(0))]),
     ] {
-        let found = timed(timer, &asked, || std::thread::sleep(Duration::from_millis(150)))?;
-        let whole = found.lasted_ns;
-        for one in found.parent.iter().chain(found.callees.iter().flatten()) {
-            ensure(one.calls == 1 && (one.wall_ns - whole).abs() < 0.02 * whole, || format!("{found:?}"))?;
-            ensure(one.on_ns.is_some_and(|on| on < 0.01 * whole), || format!("on a processor: {found:?}"))?;
-        }
-        ensure(found.callees.iter().all(Option::is_some), || format!("{found:?}"))?;
+        judged("calls open at both ends of the window", || {
+            let found = timed(timer, &asked, || std::thread::sleep(Duration::from_millis(150))).unwrap();
+            assert!(found.callees.iter().all(Option::is_some), "{found:?}");
+            let whole = found.lasted_ns;
+            for one in found.parent.iter().chain(found.callees.iter().flatten()) {
+                assert!(one.calls == 1 && one.on_ns.is_some(), "{found:?}");
+                ensure((one.wall_ns - whole).abs() < 0.02 * whole, || format!("{found:?}"))?;
+                ensure(one.on_ns.is_some_and(|on| on < 0.01 * whole), || format!("on a processor: {found:?}"))?;
+            }
+            Ok(())
+        });
     }
     Ok(())
 }
@@ -154,16 +159,21 @@ fn only_called_by_parent(collector: &mut SchedCollector<'_>, timer: &mut KernelF
 
 /// What the program's own clock says of reads of two kinds, without probes, is the truth of how the time in them divides.
 fn shares(collector: &mut SchedCollector<'_>, timer: &mut KernelFunctionTimer) -> Result<(), String> {
-    let mut program = Running::start("reads");
-    program.round();
-    let own = program.round();
-    let [zeros, random, nothing] = own[..] else { return Err(format!("the program said {own:?}")) };
-    collector.follow_process(program.pid()).map_err(|why| why.to_string())?;
     let vfs_read = kernel(timer.functions(), &["vfs_read"])?;
     let read_zero = kernel(timer.functions(), &["read_zero"])?;
     let read_random = kernel(timer.functions(), &["urandom_read_iter"])?;
     let asked = request(vfs_read, &[(read_zero, None), (read_random, None)]);
-    let found = timed(timer, &asked, || drop(program.round()))?;
+    judged("shares are those of the program's own clock", || share(collector, timer, &asked));
+    Ok(())
+}
+
+fn share(collector: &mut SchedCollector<'_>, timer: &mut KernelFunctionTimer, asked: &Request) -> Result<(), String> {
+    let mut program = Running::start("reads");
+    program.round();
+    let own = program.round();
+    let [zeros, random, nothing] = own[..] else { panic!("the program said {own:?}") };
+    collector.follow_process(program.pid()).unwrap();
+    let found = timed(timer, asked, || drop(program.round())).unwrap();
     let wall = |row: usize| found.callees.get(row).copied().flatten().and_then(|one| one.on_ns).unwrap_or(0.0);
     let share = wall(0) / (wall(0) + wall(1));
     let truth = (zeros - nothing) / (zeros + random - 2.0 * nothing);
@@ -191,6 +201,7 @@ fn cost(collector: &mut SchedCollector<'_>, timer: &mut KernelFunctionTimer) -> 
         "  {added:.0} ns more for a read while it is timed, {left:.0} ns after; calibrated {:.0} ns a call",
         timer.cost_ns()
     );
+    // Instructions are counted, not timed: there is no machine to be busy.
     let instructions = counts_instructions();
     ensure(!instructions || added < 6_000.0, || format!("{added:.0} instructions more for each read"))?;
     ensure(!instructions || left.abs() < 60.0, || format!("{left:.0} instructions more for each read afterwards"))?;

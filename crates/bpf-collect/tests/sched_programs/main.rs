@@ -162,13 +162,8 @@ fn check_values(machine: &mut Machine) {
     }
 }
 
-/// More where everything is asked for.
-fn cases() -> u32 {
-    if std::env::var_os("TRANSECT_ALL_SUITES").is_some() { 3_000 } else { 60 }
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: transect_testkit::cases(24, 3_000), ..ProptestConfig::default() })]
 
     /// Launched: followed before it does anything.
     #[test]

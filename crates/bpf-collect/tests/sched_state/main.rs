@@ -84,7 +84,7 @@ fn first_activity(events: &[Event]) -> Option<u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: transect_testkit::cases(64, 1000), ..ProptestConfig::default() })]
 
     #[test]
     fn faithful_streams_give_the_exact_values(

@@ -1,10 +1,11 @@
 //! Builds C and C++ programs against the staged library and runs them.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
+
+use transect_testkit::made_once;
 
 /// This crate's folder.
 pub fn here() -> &'static Path {
@@ -22,6 +23,11 @@ pub fn scratch() -> PathBuf {
     folder
 }
 
+/// Stands beside the staged library, which all test files share, and says when it was made.
+fn stage_made() -> PathBuf {
+    scratch().with_file_name("stage.made")
+}
+
 /// The library as it is installed, made once by `stage.sh` from what cargo has built for this test.
 pub fn stage() -> &'static Path {
     static STAGE: OnceLock<PathBuf> = OnceLock::new();
@@ -34,8 +40,13 @@ pub fn stage() -> &'static Path {
             .filter(|folder| folder.join("libtransect.a").exists() && folder.join("libtransect.so").exists())
             .max_by_key(|folder| folder.join("libtransect.so").metadata().unwrap().modified().unwrap())
             .expect("cargo builds the library for its tests");
-        let stage = scratch().join("stage");
-        run(Command::new("sh").arg(here().join("stage.sh")).arg(built).arg(&stage));
+        let stage = stage_made().with_extension("");
+        let sources = ["libtransect.so", "libtransect.a"].map(|file| built.join(file));
+        let ours = ["stage.sh", "one-text-section.ld", "include"].map(|file| here().join(file));
+        let sources: Vec<&Path> = sources.iter().chain(&ours).map(PathBuf::as_path).collect();
+        made_once(&stage_made(), &sources, || {
+            run(Command::new("sh").arg(here().join("stage.sh")).arg(built).arg(&stage));
+        });
         stage
     })
 }
@@ -70,12 +81,6 @@ pub fn build(compiler: &str, name: &str, flags: &[&str], link: Link) -> PathBuf 
     let unique: String =
         flags.iter().flat_map(|flag| flag.chars()).filter(char::is_ascii_alphanumeric).collect::<String>();
     let out = scratch().join(format!("{}-{compiler}-{unique}-{}", name.replace('.', "-"), link as u8));
-    // Tests of one file run at once, some with the same program.
-    static BUILT: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-    if !built.insert(out.clone()) {
-        return out;
-    }
     let mut command = Command::new(compiler);
     command.args(["-O2", "-g", "-w", "-pthread"]).arg(format!("-I{}", stage().join("include").display()));
     command.args(flags).arg(here().join("tests/programs").join(name)).arg("-o").arg(&out);
@@ -91,8 +96,15 @@ pub fn build(compiler: &str, name: &str, flags: &[&str], link: Link) -> PathBuf 
             command.arg("-static").arg(lib.join("libtransect.a")).args(["-lm", "-lgcc_eh"]);
         }
     }
-    run(&mut command);
+    // Tests run at once, some with the same program.
+    made_of_programs(&PathBuf::from(format!("{}.made", out.display())), || drop(run(&mut command)));
     out
+}
+
+/// Runs `make` if a program's source or the staged library is younger than what it made.
+pub fn made_of_programs(stamp: &Path, make: impl FnOnce()) {
+    let (programs, support, stage) = (here().join("tests/programs"), here().join("tests/support"), stage_made());
+    made_once(stamp, &[&programs, &support, &stage], make);
 }
 
 /// Runs a program with a limit of some minutes; its output must end in a line that begins with "ok".

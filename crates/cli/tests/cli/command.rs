@@ -74,6 +74,9 @@ fn agent() -> &'static Path {
 pub fn place_probe_agent() {
     static PLACED: OnceLock<()> = OnceLock::new();
     PLACED.get_or_init(|| {
+        if std::env::var_os(AGENTS_BUILT).is_some() {
+            return;
+        }
         let built = built("transect-probe-agent", "libtransect_probe_agent.so");
         let folder = assert_cmd::cargo::cargo_bin("transect").parent().unwrap().to_owned();
         // Renamed into place: another test program may be using the old one.
@@ -83,14 +86,21 @@ pub fn place_probe_agent() {
     });
 }
 
+/// Set where dev/build-test-agents.sh has built and placed them.
+const AGENTS_BUILT: &str = "TRANSECT_AGENTS_BUILT";
+
 fn built(package: &str, file: &str) -> PathBuf {
+    // …/target/debug/deps/this-test
+    let test = std::env::current_exe().unwrap();
+    let file = test.ancestors().nth(3).unwrap().join("release").join(file);
+    if std::env::var_os(AGENTS_BUILT).is_some() {
+        return file;
+    }
     let build = Process::new(env!("CARGO"))
         .args(["build", "--release", "--quiet", "-p", package])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status()
         .unwrap();
     assert!(build.success(), "{package} does not build");
-    // …/target/debug/deps/this-test
-    let test = std::env::current_exe().unwrap();
-    test.ancestors().nth(3).unwrap().join("release").join(file)
+    file
 }

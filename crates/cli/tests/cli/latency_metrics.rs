@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
+use transect_testkit::judged;
 
 use crate::command::{Sandbox, place_probe_agent};
 
@@ -130,19 +131,22 @@ fn number(row: &Value, key: &str) -> f64 {
 fn processor_time_is_the_threads_own_needs_ptrace() {
     let sandbox = Sandbox::new();
     let Some(program) = program(&sandbox) else { return };
-    let report = measured(&sandbox, "cpu", &[program.to_str().unwrap()]);
-    let session = &report["meta"]["latency"];
-    assert_eq!(session["metric"], "cpu");
-    let burn = row(&report, "burn");
-    assert_eq!(burn["samples"], 30);
-    // It ends when its own clock has gone on so far. What measuring the signals' handlers costs is on that clock, not in it.
-    let (p50, nap) = (number(burn, "p50_ns"), number(row(&report, "take_nap"), "p50_ns"));
-    assert!((1_500_000.0..2_600_000.0).contains(&p50), "{burn}");
-    assert!(nap < 1_000_000.0, "sleeping takes no processor time: {nap}");
-    assert!(number(row(&report, "work"), "total_ns") >= 45_000_000.0);
-    // After the filter was asked for nothing is read; before, the child's call alone.
-    assert_eq!(row(&report, "after")["samples"], 0);
-    assert!(session["unread"].as_i64().unwrap() >= 100, "{session}");
+    judged("processor time of calls", || {
+        let report = measured(&sandbox, "cpu", &[program.to_str().unwrap()]);
+        let session = &report["meta"]["latency"];
+        assert_eq!(session["metric"], "cpu");
+        let burn = row(&report, "burn");
+        assert_eq!(burn["samples"], 30);
+        // After the filter was asked for nothing is read; before, the child's call alone.
+        assert_eq!(row(&report, "after")["samples"], 0);
+        assert!(session["unread"].as_i64().unwrap() >= 100, "{session}");
+        // It ends when its own clock has gone on so far. What measuring the signals' handlers costs is on that clock, not
+        // in it. Sleeping takes no processor time.
+        let (p50, nap) = (number(burn, "p50_ns"), number(row(&report, "take_nap"), "p50_ns"));
+        let work = number(row(&report, "work"), "total_ns");
+        let near = (1_500_000.0..2_600_000.0).contains(&p50) && nap < 1_000_000.0 && work >= 45_000_000.0;
+        if near { Ok(()) } else { Err(format!("a nap {nap} ns, work {work} ns, {burn}")) }
+    });
     let again = measured(&sandbox, "cpu", &[program.to_str().unwrap(), "syscall"]);
     assert_eq!(row(&again, "after")["samples"], 0);
     // What is counted is not told in nanoseconds.

@@ -30,7 +30,7 @@ fn renamed(names: &[String]) -> Profile {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: transect_testkit::cases(24, 300), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn collapsed_lines_keep_their_weights(names in prop::collection::vec("\\PC{0,6}|[ ;\\n\\r0-9]{0,6}|.{0,6}", 1..8)) {

@@ -2,6 +2,7 @@
 
 use transect_profile_model::{Timing, WaitKind};
 use transect_record::sched_estimate::estimate;
+use transect_testkit::judged;
 
 use crate::program::{Program, sums};
 use crate::scheduler::{THREADS, timetable};
@@ -10,9 +11,8 @@ use crate::timetable::integrate;
 #[test]
 fn threads_that_spin_and_sleep() {
     let program = Program::build(THREADS);
-    let mut failures = Vec::new();
     // On a busy machine a thread may lose its processor between two notes, which then don't tell its whole schedule.
-    for _ in 0..8 {
+    judged("estimate of threads that spin and sleep", || {
         let mut profile = program.record(Timing::Full, None, &mut |pid| {
             let _ = rustix::process::setpriority_process(rustix::process::Pid::from_raw(pid), -15);
             Ok(())
@@ -38,18 +38,18 @@ fn threads_that_spin_and_sleep() {
             let close = (got - expected).abs() < 0.05 * expected + unseen + (length(api) - sums(&profile, api).2);
             (!close).then(|| format!("{group}: {got} for {expected}"))
         });
-        match outcome {
-            None => {
-                // The rest is the loader's, and what lies between the calls.
-                let session = profile.meta.criticality.unwrap();
-                assert!(session.estimate && session.busy_ns + session.idle_ns <= profile.meta.wall_ns);
-                for kind in [WaitKind::Sleep, WaitKind::Join] {
-                    assert!(profile.sched.waits.iter().any(|wait| wait.kind == kind && wait.ns > 0));
-                }
-                return;
-            }
-            Some(failure) => failures.push(failure),
+        // The rest is the loader's, and what lies between the calls.
+        let session = profile.meta.criticality.unwrap();
+        assert!(session.estimate && session.busy_ns + session.idle_ns <= profile.meta.wall_ns);
+        if let Some(failure) = outcome {
+            return Err(failure);
         }
-    }
-    panic!("{}", failures.join("\n"));
+        // Who comes late has nothing to wait for.
+        for kind in [WaitKind::Sleep, WaitKind::Join] {
+            if !profile.sched.waits.iter().any(|wait| wait.kind == kind && wait.ns > 0) {
+                return Err(format!("no wait is a {kind:?}"));
+            }
+        }
+        Ok(())
+    });
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use transect_bpf_collect::privilege;
 use transect_profile_model::{Profile, RegionMethod};
+use transect_testkit::judged;
 
 use crate::program::{alone, build, check_times, entries};
 
@@ -37,21 +38,28 @@ fn check(kind: &str, expected: &[(&[i64], f64)], entered: &[(&[i64], i64)]) {
             continue;
         }
         let program = build("forks.c", method == RegionMethod::Trace, &[]);
-        let profile = program.record(&[kind], method).profile;
-        let found = in_children(&profile);
-        for (stack, ms) in expected {
-            let got = found.get(*stack).copied().unwrap_or(0.0);
-            assert!(got > ms - 3.0 && got < ms * 2.0 + 60.0, "{method:?} {kind}: {stack:?} {ms} ms, {found:?}");
-        }
-        let others: Vec<_> = found.keys().filter(|stack| !expected.iter().any(|(known, _)| stack == known)).collect();
-        assert!(others.is_empty(), "{method:?} {kind}: {others:?} in {found:?}");
-        let mut counts = entries(&profile);
-        counts.retain(|_, count| *count > 0);
-        let mut wanted: BTreeMap<Vec<i64>, i64> = [(vec![0], 1), (vec![0, 1], 1), (vec![0, 2], 1)].into();
-        wanted.extend(entered.iter().map(|(stack, count)| (stack.to_vec(), *count)));
-        assert_eq!(counts, wanted, "{method:?} {kind}");
-        assert_eq!(profile.loss, [], "{method:?} {kind}");
-        check_times(&profile);
+        judged(&format!("children by {method:?}: {kind}"), || {
+            let profile = program.record(&[kind], method).profile;
+            let mut counts = entries(&profile);
+            counts.retain(|_, count| *count > 0);
+            let mut wanted: BTreeMap<Vec<i64>, i64> = [(vec![0], 1), (vec![0, 1], 1), (vec![0, 2], 1)].into();
+            wanted.extend(entered.iter().map(|(stack, count)| (stack.to_vec(), *count)));
+            assert_eq!(counts, wanted, "{method:?} {kind}");
+            assert_eq!(profile.loss, [], "{method:?} {kind}");
+            check_times(&profile);
+            let found = in_children(&profile);
+            for (stack, ms) in expected {
+                let got = found.get(*stack).copied().unwrap_or(0.0);
+                if got <= ms - 3.0 || got >= ms * 2.0 + 60.0 {
+                    return Err(format!("{stack:?} {ms} ms, {found:?}"));
+                }
+            }
+            let known = |stack: &Vec<i64>| expected.iter().any(|(known, _)| stack == known);
+            match found.keys().find(|stack| !known(stack)) {
+                Some(other) => Err(format!("{other:?} in {found:?}")),
+                None => Ok(()),
+            }
+        });
     }
 }
 
@@ -84,13 +92,15 @@ fn one_that_becomes_another_program() {
             continue;
         }
         let program = build("forks.c", method == RegionMethod::Trace, &[]);
-        let profile = program.record(&["executes"], method).profile;
-        let found = in_children(&profile);
-        let inside = found.get(&vec![0, 1]).copied().unwrap_or(0.0);
-        assert!(inside > 37.0 && inside < 135.0, "{method:?} {found:?}");
-        // The other program, which has no regions, is in none.
-        assert!(found.keys().all(|stack| stack.is_empty() || *stack == [0, 1]), "{method:?} {found:?}");
-        assert_eq!(profile.loss, [], "{method:?}");
-        check_times(&profile);
+        judged(&format!("another program by {method:?}"), || {
+            let profile = program.record(&["executes"], method).profile;
+            assert_eq!(profile.loss, [], "{method:?}");
+            check_times(&profile);
+            let found = in_children(&profile);
+            let inside = found.get(&vec![0, 1]).copied().unwrap_or(0.0);
+            // The other program, which has no regions, is in none.
+            let alone = found.keys().all(|stack| stack.is_empty() || *stack == [0, 1]);
+            if alone && inside > 37.0 && inside < 135.0 { Ok(()) } else { Err(format!("{found:?}")) }
+        });
     }
 }

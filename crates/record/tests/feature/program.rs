@@ -22,6 +22,9 @@ fn runtime() -> PathBuf {
     static BUILT: Once = Once::new();
     let folder = std::env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned();
     BUILT.call_once(|| {
+        if std::env::var_os("TRANSECT_AGENTS_BUILT").is_some() {
+            return;
+        }
         let build = |package: &str, release: bool| {
             let options = release.then_some("--release");
             let built = Command::new(env!("CARGO")).args(["build", "-q", "-p", package]).args(options).status();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use transect_bpf_collect::thread_samples;
 use transect_profile_model::{Profile, RegionMethod};
 use transect_record::feature::{FeatureTarget, record};
+use transect_testkit::judged;
 
 use crate::program::{alone, build, check_times, settings};
 
@@ -24,8 +25,9 @@ fn can_sample() -> bool {
     }
 }
 
-/// Seven parts of ten are in region 0, three in region 1, whatever else the machine does.
-fn judge(profile: &Profile) {
+/// Seven parts of ten are in region 0, three in region 1.
+fn judge(profile: &Profile) -> Result<(), String> {
+    let ensure = |holds: bool, what: String| if holds { Ok(()) } else { Err(what) };
     check_times(profile);
     let of = |number: i64| {
         let nodes = profile.feature.nodes.iter();
@@ -35,19 +37,20 @@ fn judge(profile: &Profile) {
         (nodes.clone().filter_map(|node| node.cpu_ns).sum::<i64>() as f64, nodes.map(|node| node.samples).sum::<i64>())
     };
     let ((first, hits), (second, more)) = (of(0), of(1));
+    assert_eq!(profile.threads.len(), 2);
+    assert!(profile.loss.iter().any(|loss| loss.place == "waits"), "{:?}", profile.loss);
     let samples = (hits + more) as f64;
-    assert!(samples > 100.0, "{samples} samples");
+    ensure(samples > 100.0, format!("{samples} samples"))?;
     let (share, allowed) = (first / (first + second), 4.0 * (0.21 / samples).sqrt());
-    assert!((share - 0.7).abs() < allowed, "{share} of {samples} samples, allowed {allowed}");
+    ensure((share - 0.7).abs() < allowed, format!("{share} of {samples} samples, allowed {allowed}"))?;
     let session = profile.meta.feature.as_ref().unwrap();
     // Both regions are in leaf functions of their own; what is outside of them is little.
-    assert!(session.untranslated * 20 < session.samples, "{} of {}", session.untranslated, session.samples);
-    assert!(hits + more > session.samples * 8 / 10, "{hits} {more} {}", session.samples);
-    assert_eq!(profile.threads.len(), 2);
+    ensure(session.untranslated * 20 < session.samples, format!("{} of {}", session.untranslated, session.samples))?;
+    ensure(hits + more > session.samples * 8 / 10, format!("{hits} {more} {}", session.samples))?;
     for thread in &profile.threads {
-        assert!(thread.wait_ns > 0 && thread.busy_ns > thread.wall_ns / 10, "{thread:?}");
+        ensure(thread.wait_ns > 0 && thread.busy_ns > thread.wall_ns / 10, format!("{thread:?}"))?;
     }
-    assert!(profile.loss.iter().any(|loss| loss.place == "waits"), "{:?}", profile.loss);
+    Ok(())
 }
 
 /// Runs the test below, as somebody without rights if this is root.
@@ -75,6 +78,7 @@ fn as_nobody(what: &str) {
         .unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    text.lines().filter(|line| line.starts_with("NOT JUDGED")).for_each(|line| println!("{line}"));
 }
 
 #[test]
@@ -101,10 +105,13 @@ impl Drop for Running {
 fn samples_its_own_program() {
     let (Some(program), Ok(what)) = (std::env::var_os(PROGRAM), std::env::var(WHAT)) else { return };
     if what == "launch" {
-        let command = vec![program, "300".into()];
-        let outcome = record(&settings(FeatureTarget::Launch { command, follow: true }, RegionMethod::Sample)).unwrap();
-        assert_eq!(outcome.status, Some(0));
-        judge(&outcome.profile);
+        judged("samples of a launched program", || {
+            let command = vec![program.clone(), "300".into()];
+            let target = FeatureTarget::Launch { command, follow: true };
+            let outcome = record(&settings(target, RegionMethod::Sample)).unwrap();
+            assert_eq!(outcome.status, Some(0));
+            judge(&outcome.profile)
+        });
     } else {
         let running = Running(Command::new(program).arg("1000000").stdin(Stdio::null()).spawn().unwrap());
         let pid = running.0.id().cast_signed();
@@ -114,7 +121,9 @@ fn samples_its_own_program() {
             std::thread::sleep(Duration::from_millis(5));
         }
         std::thread::sleep(Duration::from_millis(300));
-        let target = FeatureTarget::Attach { pid, duration: Some(Duration::from_secs(2)) };
-        judge(&record(&settings(target, RegionMethod::Sample)).unwrap().profile);
+        judged("samples of a running process", || {
+            let target = FeatureTarget::Attach { pid, duration: Some(Duration::from_secs(2)) };
+            judge(&record(&settings(target, RegionMethod::Sample)).unwrap().profile)
+        });
     }
 }

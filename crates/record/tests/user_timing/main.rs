@@ -10,6 +10,7 @@ use std::time::Duration;
 use program::{Program, Truth};
 use transect_call_walk::{Callee, Function, FunctionTimer, Request, Timing, UntimedReason};
 use transect_record::walk::user_timing::UserTimer;
+use transect_testkit::judged;
 
 const WINDOW: Duration = Duration::from_millis(300);
 
@@ -34,16 +35,6 @@ fn near(what: &str, found: f64, truth: f64, points: f64) -> Result<(), String> {
     if close { Ok(()) } else { Err(format!("{what}: {found:.4}, in truth {truth:.4}")) }
 }
 
-/// On a crowded machine a thread may lose its processor between its own look at the clock and the call: where a window
-/// is off, two of three must agree.
-fn two_of_three(mut window: impl FnMut() -> Result<(), String>) {
-    let Err(first) = window() else { return };
-    eprintln!("off, and tried again: {first}");
-    for _ in 0..2 {
-        window().unwrap_or_else(|again| panic!("{first}; {again}"));
-    }
-}
-
 fn wall(timing: &Timing, callee: usize) -> f64 {
     timing.callees[callee].unwrap_or_else(|| panic!("not timed: {:?}", timing.untimed)).wall_ns
 }
@@ -57,29 +48,28 @@ fn shares_are_those_that_the_program_measures_needs_ptrace() {
     for (threads, kind) in [(1, "plain"), (3, "plain"), (2, "sleep"), (1, "g"), (1, "deep")] {
         let Some(program) = Program::start(threads, kind) else { return };
         let Some(mut timer) = program.timer() else { return };
-        // On a crowded machine a thread may lose its processor between its own look at the clock and the call: two of
-        // three windows must agree.
-        let mut wrong = Vec::new();
-        for _ in 0..3 {
-            let (timing, truth) = window(&mut timer, &program, "work", &["first", "second", "third"]);
-            let work = parent(&timing);
-            let time = timing.lasted_ns * threads as f64;
-            let found = [work / time, wall(&timing, 0) / work, wall(&timing, 1) / work, wall(&timing, 2) / work];
-            let whole = truth.lasted * threads as f64;
-            let true_ones =
-                [truth.work / whole, truth.first / truth.work, truth.second / truth.work, truth.third / truth.work];
-            let worst = found.iter().zip(true_ones).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-            eprintln!(
-                "{kind} {threads}: off by {:.2} points, longest stop {} us",
-                worst * 100.0,
-                timing.longest_stop_ns / 1000
-            );
-            if worst > 0.02 {
-                eprintln!("{found:.4?}, in truth {true_ones:.4?}: {timing:?}");
-                wrong.push(format!("{found:.4?}, in truth {true_ones:.4?}"));
-            }
+        // On a crowded machine a thread may lose its processor between its own look at the clock and the call.
+        for _ in 0..2 {
+            judged(&format!("shares of {kind} {threads}"), || {
+                let (timing, truth) = window(&mut timer, &program, "work", &["first", "second", "third"]);
+                let work = parent(&timing);
+                let time = timing.lasted_ns * threads as f64;
+                let found = [work / time, wall(&timing, 0) / work, wall(&timing, 1) / work, wall(&timing, 2) / work];
+                let whole = truth.lasted * threads as f64;
+                let true_ones =
+                    [truth.work / whole, truth.first / truth.work, truth.second / truth.work, truth.third / truth.work];
+                let worst = found.iter().zip(true_ones).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+                eprintln!(
+                    "{kind} {threads}: off by {:.2} points, longest stop {} us",
+                    worst * 100.0,
+                    timing.longest_stop_ns / 1000
+                );
+                if worst > 0.02 {
+                    return Err(format!("{found:.4?}, in truth {true_ones:.4?}: {timing:?}"));
+                }
+                Ok(())
+            });
         }
-        assert!(wrong.len() < 2, "{kind} {threads}: {wrong:?}");
         timer.finish().unwrap();
         program.check();
     }
@@ -91,14 +81,14 @@ fn a_function_entered_once_has_its_whole_time_needs_ptrace() {
         let Some(program) = Program::start(threads, "plain") else { return };
         let Some(mut timer) = program.timer() else { return };
         for _ in 0..2 {
-            two_of_three(|| {
+            judged("a function entered once", || {
                 let (timing, truth) = window(&mut timer, &program, "forever", &["work", "first", "second"]);
                 near("forever", parent(&timing) / (timing.lasted_ns * threads as f64), 1.0, 1.0)?;
                 near("work", wall(&timing, 0) / parent(&timing), truth.work / truth.lasted / threads as f64, 2.0)
             });
         }
         if threads == 1 {
-            two_of_three(|| {
+            judged("main with one thread", || {
                 let (timing, _) = window(&mut timer, &program, "main", &["forever"]);
                 near("main", parent(&timing) / timing.lasted_ns, 1.0, 1.0)?;
                 near("forever in main", wall(&timing, 0) / parent(&timing), 1.0, 1.0)
@@ -113,7 +103,7 @@ fn a_function_entered_once_has_its_whole_time_needs_ptrace() {
 fn a_blocked_program_is_inside_main_needs_ptrace() {
     let Some(program) = Program::start(1, "blocked") else { return };
     let Some(mut timer) = program.timer() else { return };
-    two_of_three(|| {
+    judged("a blocked program", || {
         let (timing, _) = window(&mut timer, &program, "main", &["work"]);
         assert_eq!(timing.callees[0].unwrap().calls, 0);
         near("main", parent(&timing) / timing.lasted_ns, 1.0, 1.0)
@@ -126,9 +116,12 @@ fn a_blocked_program_is_inside_main_needs_ptrace() {
 fn what_is_called_too_often_is_not_timed_needs_ptrace() {
     let Some(program) = Program::start(1, "tiny") else { return };
     let Some(mut timer) = program.timer() else { return };
-    two_of_three(|| {
+    judged("what is called too often", || {
         let (timing, truth) = window(&mut timer, &program, "work", &["first", "tiny"]);
-        assert_eq!(timing.callees[1], None);
+        // Where the machine hardly lets it call, it is timed after all.
+        if timing.callees[1].is_some() {
+            return Err(format!("tiny is timed: {timing:?}"));
+        }
         assert_eq!(timing.untimed.last().unwrap().reason, UntimedReason::TooShort);
         near("first", wall(&timing, 0) / parent(&timing), truth.first / truth.work, 3.0)
     });
@@ -143,7 +136,7 @@ fn what_is_left_by_longjmp_is_not_timed_or_harmed_needs_ptrace() {
     let (timing, _) = window(&mut timer, &program, "jumps", &["spin"]);
     assert_eq!(timing.parent, None);
     assert!(matches!(timing.untimed.last().unwrap().reason, UntimedReason::Refused(_)), "{:?}", timing.untimed);
-    two_of_three(|| {
+    judged("what is left by longjmp", || {
         let (timing, truth) = window(&mut timer, &program, "work", &["first", "jumps"]);
         near("first", wall(&timing, 0) / parent(&timing), truth.first / truth.work, 2.0)
     });
@@ -155,8 +148,11 @@ fn what_is_left_by_longjmp_is_not_timed_or_harmed_needs_ptrace() {
 fn forked_children_are_left_clean_needs_ptrace() {
     let Some(program) = Program::start(1, "fork") else { return };
     let Some(mut timer) = program.timer() else { return };
-    let (timing, _) = window(&mut timer, &program, "work", &["first", "second"]);
-    assert!(parent(&timing) > wall(&timing, 0) + wall(&timing, 1));
+    judged("a program that forks", || {
+        let (timing, _) = window(&mut timer, &program, "work", &["first", "second"]);
+        let (whole, parts) = (parent(&timing), wall(&timing, 0) + wall(&timing, 1));
+        if whole > parts { Ok(()) } else { Err(format!("{parts} ns of {whole}")) }
+    });
     timer.finish().unwrap();
     program.check();
 }
@@ -212,7 +208,7 @@ fn stops_are_short_needs_ptrace() {
 fn static_programs_are_timed_needs_ptrace() {
     let Some(program) = Program::start_with(1, "plain", &["-static"]) else { return };
     let Some(mut timer) = program.timer() else { return };
-    two_of_three(|| {
+    judged("static programs", || {
         let (timing, truth) = window(&mut timer, &program, "work", &["first", "second"]);
         near("first", wall(&timing, 0) / parent(&timing), truth.first / truth.work, 5.0)?;
         let (timing, _) = window(&mut timer, &program, "main", &["work"]);

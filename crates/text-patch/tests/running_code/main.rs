@@ -65,10 +65,13 @@ fn main() {
     if std::env::var_os("TRANSECT_UNDER_GDB").is_some() {
         return debugged();
     }
-    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let cases = transect_testkit::Cases::asked_for();
+    if cases.listed(CASES.iter().map(|(name, _)| *name)) {
+        return;
+    }
     let mut failed = Vec::new();
     for (name, case) in CASES {
-        if filter.as_ref().is_some_and(|filter| !name.contains(filter.as_str())) {
+        if !cases.chosen(name) {
             continue;
         }
         // SAFETY: this process has one thread, so the child may do anything.

@@ -260,7 +260,7 @@ fn readable(sched: &SchedTables) -> Vec<String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(transect_testkit::cases(64, 500)))]
 
     #[test]
     fn tables_say_what_happened((threads, seed) in (threads(), any::<u64>())) {

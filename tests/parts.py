@@ -1,0 +1,91 @@
+"""Every part of the tests: what it asks, what it holds the answer against, what it takes, and the lane that runs it.
+
+`check` is for each change, `test` before each commit that others see, `all` is the rest. A part that compares times has
+the machine to itself (`alone`). The table in README.md is made from this."""
+import dataclasses
+import os
+
+LANES = ("check", "test", "all")
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TRANSECT = os.path.join(ROOT, "target/release/transect")
+CRATES = "--workspace --exclude transect-agent --exclude transect-probe-agent --exclude transect-region-trace --locked"
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    name: str
+    lane: str
+    command: list
+    question: str
+    truth: str
+    seconds: int  # from a built tree, on two idle CPUs
+    needs: tuple = ()  # of root, packages, network, VM, browser; what is absent is told as NOT RUN
+    alone: bool = False
+
+
+def shell(line):
+    return ["sh", "-c", line]
+
+
+def runner(path, *options):
+    return ["python3", f"tests/{path}", "--transect", TRANSECT, *options]
+
+
+PARTS = [
+    Part("format", "check", ["cargo", "fmt", "--all", "--check"], "is the code formatted?", "rustfmt", 2),
+    Part("table", "check", ["python3", "tests/run.py", "table"], "is the table below that of parts.py?", "parts.py", 1),
+    Part("clippy", "check", shell("cargo clippy --workspace --all-targets --locked -- -D warnings"), "what does the linter find?", "clippy", 40),
+    Part("doc", "check", shell(f"RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked"), "do all links of the documentation lead somewhere?", "rustdoc", 20),
+    Part("unit", "check", shell(f"cargo nextest run {CRATES} --profile check --no-fail-fast"), "do pure functions, state machines and views give what they should?",
+         "models, property tests, goldens", 30),
+
+    Part("crates", "test", shell(f"cargo nextest run {CRATES} --no-fail-fast"), "the same, and collectors, patching, exports and the page on live programs",
+         "programs that note what they do; foreign readers; disassemblers; a browser", 180, ("root", "packages", "browser"), alone=True),
+    Part("web", "test", ["dev/test-web.sh"], "is the committed page bundle the one its sources make?", "the bundler", 10, ("network",)),
+    Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {TRANSECT} --quick"),
+         "does a program behave to the byte and exit status as without us?", "the same program without us", 45, ("packages",)),
+    Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "killed", "--only", "ends"),
+         "are counts exact, also after SIGKILL?", "random programs that count their own calls; counters in a file that outlive SIGKILL", 16),
+    Part("exact-times", "test", runner("exact-counts/run.py", "--only", "spin"), "are times right to 2 %?", "a callee that measures itself", 8, alone=True),
+    Part("static-components", "test", shell(f"cd tests/static-components && python3 run.py --transect {TRANSECT} && python3 languages.py --transect {TRANSECT} "
+                                            f"&& python3 real.py --transect {TRANSECT}"),
+         "are calls of statically linked libraries counted exactly, whatever the compiler made of them?",
+         "random programs and a C++ program that count their own calls; real libraries linked statically against the same linked dynamically", 35, ("packages",)),
+    Part("probes", "test", runner("probes/run.py", "--seconds", "1", "--only", "python3", "--only", "git"),
+         "can every function of a real program be probed and switched at random?", "its output undisturbed; the text in its file", 40, ("packages",)),
+    Part("regions", "test", shell("python3 tests/feature/regions/run.py --plugins target/release/compiler-plugin --llvm 19 --level=-O2 && "
+                                  "python3 tests/feature/regions/run.py --plugins target/release/compiler-plugin --llvm 16 --level=-O0"),
+         "which code runs because of which option?", "what the sources' comments say", 14, ("packages",)),
+    Part("translation", "test", runner("feature/translation/run.py"), "are samples translated to the right region stack?", "a shadow stack that the sites keep", 25, ("packages",)),
+    Part("features", "test", runner("feature/run.py"), "what does each option cost, and is a wrong model told?", "programs that know when they enter each region, and how long they are in it",
+         55, ("root", "packages"), alone=True),
+    Part("features-sampled", "test", runner("feature/sampling/run.py", "--rounds", "2"), "is the time of features by samples right?", "the program's own clock", 8, ("packages",), alone=True),
+    Part("criticality", "test", runner("criticality/run.py"), "does the scheduler's view name the bottleneck, its kind and its holder, and do its sums hold?",
+         "schedules that log their own activity; programs with a known bottleneck; threads that never change their state", 110, ("root", "packages"), alone=True),
+    Part("walk", "test", runner("walk/run.py", "--quick", "--no-robustness"), "does the walk find the chain to the function that holds the time, with the right shares?",
+         "programs whose chain is known from their source, and that time their own functions", 55, ("root",), alone=True),
+    Part("walk-robustness", "test", runner("walk/run.py", "--quick", "--no-chains"), "does a walk leave the program and the kernel as they were?",
+         "the program's output; its text in its file; the kernel's list of programs", 75, ("root",), alone=True),
+    Part("workloads", "test", shell(f"make -s -C workloads && python3 workloads/run.py test --transect {TRANSECT}"), "do the views point at the bottleneck?",
+         "five programs with a known bottleneck and its fix", 8, alone=True),
+    Part("real-tcl-quick", "test", runner("real-programs/run.py", "--suite", "tcl", "--quick"), "does a real project's test suite give the same results?", "the suite without us", 20, ("network",)),
+
+    Part("corner-cases-all-modes", "all", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {TRANSECT} --timing count --timing every=7"),
+         "corner cases in the timing modes that `test` leaves out", "the same program without us", 40, ("packages",)),
+    Part("exact-counts-long", "all", runner("exact-counts/run.py", "--only", "counts", "--programs", "150", "--seed", "1000"), "exact counts of 150 more random programs", "programs that count their own calls", 240),
+    Part("static-components-long", "all", ["python3", "tests/static-components/run.py", "--transect", TRANSECT, "--programs", "150", "--seed", "1000"],
+         "calls of 150 more programs of static components", "programs that count their own calls", 240, ("packages",)),
+    Part("probes-long", "all", runner("probes/run.py", "--seconds", "8"), "every function of four real programs, probed and switched at random", "their output undisturbed; the text in their files", 260, ("packages",)),
+    Part("regions-all", "all", ["python3", "tests/feature/regions/run.py", "--plugins", "target/release/compiler-plugin"], "regions with both versions of LLVM at both levels",
+         "what the sources' comments say", 28, ("packages",)),
+    Part("what-if", "all", runner("criticality/run.py", "--timing", "--rounds", "3", "--only", "seeded"), "do the predicted savings come true?", "the fix, applied and timed", 180, ("root",), alone=True),
+    Part("walk-long", "all", runner("walk/run.py"), "all chains in programs of full length, and the robustness tests that take long", "as `walk` and `walk-robustness`", 350, ("root",), alone=True),
+    *[Part(f"real-{suite}", "all", runner("real-programs/run.py", "--suite", suite), f"does {project}'s own test suite give the same results?", "the suite without us", seconds, ("packages", "network"))
+      for suite, project, seconds in (("python", "CPython", 150), ("perl", "Perl", 400), ("zstd", "zstd", 200), ("tcl", "Tcl", 200))],
+    *[Part(f"vm-{kernel}", "all", runner("vm/run.py", "--kernel", kernel), f"do the collectors load, count and refuse as they should under Linux {kernel}?",
+           "programs with analytic schedules; a clock that counts instructions", 300, ("VM",)) for kernel in ("6.1", "6.12")],
+    *[Part(f"walk-vm-{kernel}-{timing}-{shard}", "all",
+           runner("walk/run.py", "--vm", kernel, "--kernel-timing", timing, "--seconds", "0.3", "--cost", "--no-robustness", "--shard", f"{shard}/8"),
+           f"an eighth of the walk's chains under Linux {kernel}, kernel timing {timing}", "a clock that counts instructions", 700, ("VM",))
+      for kernel in ("6.1", "6.12") for timing in ("auto", "sampling") for shard in range(1, 9)],
+]

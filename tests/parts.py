@@ -39,7 +39,7 @@ PARTS = [
     Part("unit", "check", shell(f"cargo nextest run {CRATES} --profile check --no-fail-fast"), "do pure functions, state machines and views give what they should?",
          "models, property tests, goldens", 30),
 
-    Part("crates", "test", shell(f"cargo nextest run {CRATES} --no-fail-fast"), "the same, and collectors, patching, exports and the page on live programs",
+    Part("crates", "test", shell(f"cargo nextest run {CRATES} --no-fail-fast && cargo test --doc {CRATES}"), "the same, and collectors, patching, exports and the page on live programs",
          "programs that note what they do; foreign readers; disassemblers; a browser", 180, ("root", "packages", "browser"), alone=True),
     Part("web", "test", ["dev/test-web.sh"], "is the committed page bundle the one its sources make?", "the bundler", 10, ("network",)),
     Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {TRANSECT} --quick"),
@@ -70,6 +70,19 @@ PARTS = [
          "five programs with a known bottleneck and its fix", 8, alone=True),
     Part("real-tcl-quick", "test", runner("real-programs/run.py", "--suite", "tcl", "--quick"), "does a real project's test suite give the same results?", "the suite without us", 20, ("network",)),
 
+    *[Part(f"crates-full-{name}", "all", shell(f"TRANSECT_ALL_SUITES= cargo nextest run {CRATES} --no-fail-fast --profile all -E '{which}'"),
+           "the crates' tests in full size: long sequences, more random cases, storms", "as `crates`", seconds, ("root", "packages", "browser"), alone=True)
+      for name, which, seconds in (("recording", "package(transect-record) | package(transect-bpf-collect) | package(transect-attach) | package(transect-cli)", 300),
+                                   ("patching", "package(transect-text-patch) | package(transect-probe) | package(transect-probe-plan) | package(transect-c-library)", 300),
+                                   ("others", "not (package(transect-record) | package(transect-bpf-collect) | package(transect-attach) | package(transect-cli) | package(transect-text-patch)"
+                                    " | package(transect-probe) | package(transect-probe-plan) | package(transect-c-library))", 300))],
+    Part("crates-minutes", "all", shell("cargo test --release --locked -p transect-probe-plan -- --ignored && "
+                                        "cargo test --release --locked -p transect-bpf-collect --test sched_state -- --ignored && "
+                                        "cargo test --release --locked -p transect-record --lib -- --ignored && "
+                                        "cargo test --release --locked -p transect-report --test browser -- --ignored"),
+         "millions of scheduler events, every window of large libraries, a page of a large recording", "models; a disassembler; a browser", 600, ("packages", "browser")),
+    Part("case-studies-quick", "all", ["python3", "benches/case_studies.py", "--transect", TRANSECT, "--quick", "--minutes", "8", "--program", "gzip", "--program", "bzip2"],
+         "do real programs' own tests pass with regions, and what do their features cost?", "their test suites; the program's own clock", 600, ("packages", "network"), alone=True),
     Part("corner-cases-all-modes", "all", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {TRANSECT} --timing count --timing every=7"),
          "corner cases in the timing modes that `test` leaves out", "the same program without us", 40, ("packages",)),
     Part("exact-counts-long", "all", runner("exact-counts/run.py", "--only", "counts", "--programs", "150", "--seed", "1000"), "exact counts of 150 more random programs", "programs that count their own calls", 240),

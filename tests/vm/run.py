@@ -93,7 +93,7 @@ def inside(kernel, what, command, counted, results):
 
 # How functions of the kernel can be timed there.
 KINDS = {"6.1": "fentry,kprobe", "6.12": "kprobe-session,fentry,kprobe-multi,kprobe"}
-# What stands for the walk's suite here, of which `make test-walk-vm` runs all.
+# What stands for the walk's suite here, of which the parts walk-vm-* run all.
 WALKS = {"6.1": "pipe ping-pong", "6.12": "built: static, into the kernel"}
 
 

@@ -8,6 +8,8 @@ import os
 LANES = ("check", "test", "all")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRANSECT = os.path.join(ROOT, "target/release/transect")
+# One more than CPUs: some tests wait most of their time.
+JOBS = (os.cpu_count() or 1) + 1
 CRATES = "--workspace --exclude transect-agent --exclude transect-probe-agent --exclude transect-region-trace --locked"
 
 
@@ -39,20 +41,20 @@ PARTS = [
     Part("unit", "check", shell(f"cargo nextest run {CRATES} --profile check --no-fail-fast"), "do pure functions, state machines and views give what they should?",
          "models, property tests, goldens", 30),
 
-    Part("crates", "test", shell(f"cargo nextest run {CRATES} --no-fail-fast && cargo test --doc {CRATES}"), "the same, and collectors, patching, exports and the page on live programs",
-         "programs that note what they do; foreign readers; disassemblers; a browser", 180, ("root", "packages", "browser"), alone=True),
+    Part("crates", "test", shell(f"cargo nextest run {CRATES} --no-fail-fast -j{JOBS} && cargo test --doc {CRATES}"), "the same, and collectors, patching, exports and the page on live programs",
+         "programs that note what they do; foreign readers; disassemblers; a browser", 315, ("root", "packages", "browser"), alone=True),
     Part("web", "test", ["dev/test-web.sh"], "is the committed page bundle the one its sources make?", "the bundler", 10, ("network",)),
     Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {TRANSECT} --quick"),
          "does a program behave to the byte and exit status as without us?", "the same program without us", 45, ("packages",)),
     Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "killed", "--only", "ends"),
          "are counts exact, also after SIGKILL?", "random programs that count their own calls; counters in a file that outlive SIGKILL", 16),
-    Part("exact-times", "test", runner("exact-counts/run.py", "--only", "spin"), "are times right to 2 %?", "a callee that measures itself", 8, alone=True),
+    Part("exact-times", "test", runner("exact-counts/run.py", "--only", "spin"), "are times right to 2 %?", "a callee that measures itself; a clock", 4, alone=True),
     Part("static-components", "test", shell(f"cd tests/static-components && python3 run.py --transect {TRANSECT} && python3 languages.py --transect {TRANSECT} "
                                             f"&& python3 real.py --transect {TRANSECT}"),
          "are calls of statically linked libraries counted exactly, whatever the compiler made of them?",
          "random programs and a C++ program that count their own calls; real libraries linked statically against the same linked dynamically", 35, ("packages",)),
     Part("probes", "test", runner("probes/run.py", "--seconds", "1", "--only", "python3", "--only", "git"),
-         "can every function of a real program be probed and switched at random?", "its output undisturbed; the text in its file", 40, ("packages",)),
+         "can every function of a real program be probed and switched at random?", "its output undisturbed; the text in its file", 56, ("packages",)),
     Part("regions", "test", shell("python3 tests/feature/regions/run.py --plugins target/release/compiler-plugin --llvm 19 --level=-O2 && "
                                   "python3 tests/feature/regions/run.py --plugins target/release/compiler-plugin --llvm 16 --level=-O0"),
          "which code runs because of which option?", "what the sources' comments say", 14, ("packages",)),

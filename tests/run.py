@@ -22,7 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 sys.path.insert(0, HERE)
-from parts import LANES, PARTS  # noqa: E402
+from parts import JOBS, LANES, PARTS  # noqa: E402
 
 LOGS = os.path.join(ROOT, "target/tests/logs")
 PASSED = os.path.join(HERE, "passed.txt")
@@ -110,7 +110,7 @@ def run_all(parts):
     told = Told()
     # The longest first, so that no CPU is left over in the end.
     together = sorted((part for part in parts if not part.alone), key=lambda part: -part.seconds)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         for future in concurrent.futures.as_completed([pool.submit(run, part) for part in together]):
             told.tell(future.result())
     for part in parts:

@@ -252,4 +252,6 @@ system call: sleep
 idle program by processor time
 talk: tcp
 """.strip().splitlines())
-assert QUICK <= {case.name for case in CASES}
+# Of a shorter run their start, with the agent's, takes more than shares may be off.
+FULL_LENGTH = {"C++: exceptions"}
+assert QUICK | FULL_LENGTH <= {case.name for case in CASES}

@@ -541,7 +541,7 @@ def children_that_are_forked_while_functions_are_timed_throw_and_return(setting)
         complaints.append(f"{answer.out!r}: {answer.complaint()}")
     if not answer.walk.get("probes_inserted"):
         off.append("nothing was timed")
-    for after in (0.8, 1.3):
+    for after in (0.8, 1.3)[:setting.rounds]:
         running = setting.start("forking-throws", "3")
         walker = subprocess.Popen(setting.tool.line(setting.tool.fresh(), ["--duration", "10s"]) + ["-p", str(running.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

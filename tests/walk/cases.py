@@ -142,7 +142,7 @@ CASES = [
     shape("plugin", ["use_plugin", "plugin_entry", "plugin_work"]),
     shape("generated", ["call_generated", "generated_loop"]),
     Case("C++: exceptions", ["throwing", "exceptions"],
-         [Chain(["main", "checks::attempt", "checks::validate", "__cxa_throw", "_Unwind_RaiseException"])]),
+         [Chain(["main", "checks::attempt", "checks::validate", "__cxa_throw", "_Unwind_RaiseException"])], seconds=3.0),
     Case("C++: templates", ["throwing", "templates"], [Chain(["main", "templates", "Kernel::apply"], ends=("function",), closed=True)]),
     Case("C++: strings in a map", ["throwing", "strings"], [Chain(["main", "strings"], ends=("function",))]),
     # -- System calls on a processor ----------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ CASES = [
     shape("plugin", ["use_plugin", "plugin_entry", "plugin_work"]),
     shape("generated", ["call_generated", "generated_loop"]),
     Case("C++: exceptions", ["throwing", "exceptions"],
-         [Chain(["main", "checks::attempt", "checks::validate", "__cxa_throw", "_Unwind_RaiseException"])], seconds=3.0),
+         [Chain(["main", "checks::attempt", "checks::validate", "__cxa_throw", "_Unwind_RaiseException"])]),
     Case("C++: templates", ["throwing", "templates"], [Chain(["main", "templates", "Kernel::apply"], ends=("function",), closed=True)]),
     Case("C++: strings in a map", ["throwing", "strings"], [Chain(["main", "strings"], ends=("function",))]),
     # -- System calls on a processor ----------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ shape: near-threshold
 shape: short-calls
 shape: plugin
 shape: generated
-C++: exceptions
+C++: templates
 system call: pread
 system call: mmap
 system call: memset
@@ -252,6 +252,4 @@ system call: sleep
 idle program by processor time
 talk: tcp
 """.strip().splitlines())
-# Of a shorter run their start, with the agent's, takes more than shares may be off.
-FULL_LENGTH = {"C++: exceptions"}
-assert QUICK | FULL_LENGTH <= {case.name for case in CASES}
+assert QUICK <= {case.name for case in CASES}

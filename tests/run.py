@@ -28,6 +28,8 @@ LOGS = os.path.join(ROOT, "target/tests/logs")
 PASSED = os.path.join(HERE, "passed.txt")
 # The Python that has foreign readers of profiles, if `make readers` could install it.
 READERS = {"TRANSECT_PYTHON": os.path.join(ROOT, "target/readers/bin/python")} if os.path.exists(os.path.join(ROOT, "target/readers/bin/python")) else {}
+# Seconds that a part may take to build what it runs, on a busy machine.
+COLD = 2000
 README = os.path.join(HERE, "README.md")
 # How each kind of runner counts.
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.M)
@@ -57,7 +59,7 @@ def counted(part, status, seconds, log):
 def run(part):
     """Runs one part with its output in a file; a part that takes many times what it should has failed."""
     log = os.path.join(LOGS, part.name + ".log")
-    begin, limit = time.monotonic(), 300 + 6 * part.seconds
+    begin, limit = time.monotonic(), max(COLD, 6 * part.seconds)
     with open(log, "w") as file:
         process = subprocess.Popen(part.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
                                    env={**os.environ, "PYTHONUNBUFFERED": "1", **READERS})

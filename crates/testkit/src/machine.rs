@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const OTHERS: f64 = 0.10;
 const STEAL: f64 = 0.02;
 /// The same for a known amount of work against the best time seen.
-const SPIN: f64 = 1.3;
+const SPIN: f64 = 1.15;
 /// How long one process waits in all for the machine to become quiet, and how long between two runs.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);

@@ -35,7 +35,9 @@ README = os.path.join(HERE, "README.md")
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.M)
 NEXTEST = re.compile(r"^\s+Summary \[.*?\] +\d+(?:/\d+)? tests? run: (\d+) passed(?: \([^)]*\))?(?:, (\d+) failed)?(?:, (\d+) timed out)?", re.M)
 OURS = re.compile(r"^(\d+) passed, (\d+) failed", re.M)
-ABSENT = re.compile(r"NOT RUN:|^SKIPPED ", re.M)
+# nextest indents what a test said.
+ABSENT = re.compile(r"NOT RUN:|^\s*SKIPPED ")
+UNDECIDED = re.compile(r"^\s*NOT JUDGED:")
 
 Outcome = collections.namedtuple("Outcome", "part status seconds passed failed skipped not_judged log")
 
@@ -52,8 +54,8 @@ def counted(part, status, seconds, log):
         failed = 1
     if not status and not failed and not passed:
         passed = 1  # formatter, linter: no tests of their own
-    skipped = [line for line in text.splitlines() if ABSENT.search(line)]
-    return Outcome(part, status, seconds, passed, failed, skipped, [line for line in text.splitlines() if line.startswith("NOT JUDGED")], log)
+    matching = lambda pattern: [line.strip() for line in text.splitlines() if pattern.search(line)]
+    return Outcome(part, status, seconds, passed, failed, matching(ABSENT), matching(UNDECIDED), log)
 
 
 def run(part):
@@ -93,7 +95,7 @@ class Told:
                 print(f"    status {outcome.status}; all of it is in {os.path.relpath(outcome.log, ROOT)}", flush=True)
 
     def end(self):
-        absent = collections.Counter(line.strip() for outcome in self.outcomes for line in outcome.skipped)
+        absent = collections.Counter(line for outcome in self.outcomes for line in outcome.skipped)
         for line, times in sorted(absent.items()):
             print(line + (f" ({times} times)" if times > 1 else ""))
         for outcome in self.outcomes:

@@ -146,11 +146,11 @@ def main():
         asked = options.kernel or ["6.12", "6.1"]
         kernels = [kernel for kernel, fit in zip(asked, pool.map(lambda kernel: usable(kernel, results), asked)) if fit]
         # The longest first, so that no processor is left over in the end.
-        asked = options.job or (["collector", "functions"] if options.only else ["collector", "functions", "walk"])
+        wanted = options.job or (["collector", "functions"] if options.only else ["collector", "functions", "walk"])
         makers = {"collector": lambda kernel: collector_job(kernel, options, binaries, transect, build),
                   "functions": lambda kernel: functions_job(kernel, options, binaries),
                   "walk": lambda kernel: walk_job(kernel, options, transect)}
-        jobs = [makers[job](kernel) for job in makers if job in asked for kernel in kernels]
+        jobs = [makers[job](kernel) for job in makers if job in wanted for kernel in kernels]
         list(pool.map(lambda job: inside(*job, results), jobs))
     print(f"{results.passed} passed, {results.failed} failed")
     sys.exit(1 if results.failed else 0)

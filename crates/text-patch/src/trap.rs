@@ -10,9 +10,10 @@
 //!   application had: its handler with its mask and flags, or the default action at the right address.
 //!
 //! An application that sets SIGTRAP's action after us replaces our handler; every batch and word patch looks at the
-//! action anew before its first INT3, and puts our handler before the application's. One that does so *during* a batch
-//! gets our INT3s: an interposer of `sigaction` should hold it up meanwhile ([`crate::batch::at_work`]), and answer
-//! from [`application_action`]. A debugger sees INT3 before any handler does: [`crate::batch::Method`] says what then.
+//! action anew before its first INT3, and puts our handler before the application's. One that does so *during* a batch,
+//! or before a thread that met an INT3 and was then descheduled has its signal, gets our INT3s: an interposer of
+//! `sigaction` should hold it up meanwhile ([`crate::batch::at_work`]), and answer from [`application_action`]. A
+//! debugger sees INT3 before any handler does: [`crate::batch::Method`] says what then.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

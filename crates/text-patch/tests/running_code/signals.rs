@@ -258,21 +258,24 @@ pub fn applications_handler() {
     own_traps(3);
 }
 
+/// Between two batches all firing threads end: one that met an INT3 and was then descheduled has its signal still to come,
+/// and would take it to the handler that the application has just set.
 pub fn applications_later_handler() {
     let page = Page::new(1 << 20);
     let mut windows = functions(&page, 50);
     let fired = windows.clone();
     under_fire(&fired, 2, || {
         install_and_restore(&mut windows, &policy(Method::Trap), 2);
-        handle(libc::SIGTRAP, counting_handler as *const () as usize, libc::SA_SIGINFO);
-        own_traps(3);
-        install_and_restore(&mut windows, &policy(Method::Trap), 20);
-        own_traps(3);
-        // And again, by what sigaction returned: ours is then the "old" action that the application may put back.
-        handle(libc::SIGTRAP, counting_handler as *const () as usize, libc::SA_SIGINFO);
-        install_and_restore(&mut windows, &policy(Method::Trap), 20);
-        own_traps(3);
     });
+    // The second time, `sigaction` returns our action as the "old" one, which the application may put back.
+    for _ in 0..2 {
+        handle(libc::SIGTRAP, counting_handler as *const () as usize, libc::SA_SIGINFO);
+        own_traps(3);
+        under_fire(&fired, 2, || {
+            install_and_restore(&mut windows, &policy(Method::Trap), 20);
+            own_traps(3);
+        });
+    }
 }
 
 pub fn default_action() {

@@ -37,8 +37,9 @@ nextest: toolchain
 	@dev/install-nextest.sh
 
 build: packages toolchain
-	@. dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-c-library -p transect-probe-agent \
-		-p transect-region-trace -p transect-feature-compiler -p transect-feature-model
+	@# The plugin's objects need nothing of cargo's, which leaves a CPU idle now and then.
+	@$(MAKE) -s plugin TARGET=objects & objects=$$!; . dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-c-library -p transect-probe-agent \
+		-p transect-region-trace -p transect-feature-compiler -p transect-feature-model && wait $$objects
 	@ln -sf transect-cc target/release/transect-c++
 	@# The mathematical functions of Rust's runtime would come before libm's in programs.
 	@ar t $(REGION_RUNTIME) 2>/dev/null | grep '^compiler_builtins' | sort -u | xargs -r ar d $(REGION_RUNTIME) >/dev/null 2>&1
@@ -48,7 +49,7 @@ build: packages toolchain
 plugin:
 	@for version in 19 16; do \
 		command -v llvm-config-$$version >/dev/null || { echo "plugin for LLVM $$version not built: apt install llvm-$$version-dev"; continue; }; \
-		$(MAKE) -s -j2 -C compiler-plugin LLVM=$$version OUT=$(CURDIR)/$(PLUGINS) FEATURE_MODEL=$(CURDIR)/target/release/libtransect_feature_model.a || exit 1; \
+		$(MAKE) -s -j2 -C compiler-plugin LLVM=$$version OUT=$(CURDIR)/$(PLUGINS) FEATURE_MODEL=$(CURDIR)/target/release/libtransect_feature_model.a $(TARGET) || exit 1; \
 	done
 
 ## Profiles a real program and a bundled workload, prints the views, writes target/demo/demo.html.

@@ -10,7 +10,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRANSECT = os.path.join(ROOT, "target/release/transect")
 # One more than CPUs: some tests wait most of their time.
 JOBS = (os.cpu_count() or 1) + 1
+# Tests unwind in any case. Where the programs among them would not, cargo would build every crate twice.
+UNWIND = "CARGO_PROFILE_DEV_PANIC=unwind"
 CRATES = "--workspace --exclude transect-agent --exclude transect-probe-agent --exclude transect-region-trace --locked"
+NEXTEST = f"{UNWIND} cargo nextest run {CRATES} --no-fail-fast"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,10 +41,10 @@ PARTS = [
     Part("table", "check", ["python3", "tests/run.py", "table"], "is the table below that of parts.py?", "parts.py", 1),
     Part("clippy", "check", shell("cargo clippy --workspace --all-targets --locked -- -D warnings"), "what does the linter find?", "clippy", 40),
     Part("doc", "check", shell("RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked"), "do all links of the documentation lead somewhere?", "rustdoc", 20),
-    Part("unit", "check", shell(f"cargo nextest run {CRATES} --profile check --no-fail-fast"), "do pure functions, state machines and views give what they should?",
+    Part("unit", "check", shell(f"{NEXTEST} --profile check"), "do pure functions, state machines and views give what they should?",
          "models, property tests, goldens", 30),
 
-    Part("crates", "test", shell(f"cargo nextest run {CRATES} --no-fail-fast -j{JOBS} && cargo test --doc {CRATES}"), "the same, and collectors, patching, exports and the page on live programs",
+    Part("crates", "test", shell(f"{NEXTEST} -j{JOBS} && {UNWIND} cargo test --doc {CRATES}"), "the same, and collectors, patching, exports and the page on live programs",
          "programs that note what they do; foreign readers; disassemblers; a browser", 315, ("root", "packages", "browser"), alone=True),
     Part("web", "test", ["dev/test-web.sh"], "is the committed page bundle the one its sources make?", "the bundler", 10, ("network",)),
     Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {TRANSECT} --quick"),
@@ -82,7 +85,7 @@ PARTS = [
          "what the sources' comments say", 28, ("packages",)),
     Part("what-if", "all", runner("criticality/run.py", "--timing", "--rounds", "3", "--only", "seeded"), "do the predicted savings come true?", "the fix, applied and timed", 180, ("root",), alone=True),
     Part("walk-long", "all", runner("walk/run.py"), "all chains in programs of full length, and the robustness tests that take long", "as `walk` and `walk-robustness`", 350, ("root",), alone=True),
-    *[Part(f"crates-full-{name}", "all", shell(f"TRANSECT_ALL_SUITES= cargo nextest run {CRATES} --no-fail-fast --profile all -E '{which}'"),
+    *[Part(f"crates-full-{name}", "all", shell(f"TRANSECT_ALL_SUITES= {NEXTEST} --profile all -E '{which}'"),
            "the crates' tests in full size: long sequences, more random cases, storms", "as `crates`", seconds, ("root", "packages", "browser"), alone=True)
       for name, which, seconds in (("recording", "package(transect-record) | package(transect-bpf-collect) | package(transect-attach) | package(transect-cli)", 300),
                                    ("patching", "package(transect-text-patch) | package(transect-probe) | package(transect-probe-plan) | package(transect-c-library)", 300),

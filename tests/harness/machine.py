@@ -8,7 +8,7 @@ import time
 # Above one of these a measurement that is off says nothing about the tool.
 OTHERS, STEAL, SPIN = 0.10, 0.02, 1.15
 # Seconds that one process waits in all for the machine to become quiet.
-PATIENCE = 60.0
+PATIENCE = 20.0
 
 _patience = PATIENCE
 _best_spin = None
@@ -75,7 +75,7 @@ class Watch:
         return f"others {self.others:.0%}, steal {self.steal:.1%}, spin x{self.spin:.2f}"
 
 
-def await_quiet(longest=15.0):
+def await_quiet(longest=5.0):
     """Waits until a second passes in which the machine is quiet, as long as this process has patience left."""
     global _patience
     end = time.monotonic() + min(longest, _patience)

@@ -11,8 +11,8 @@ const STEAL: f64 = 0.02;
 /// The same for a known amount of work against the best time seen.
 const SPIN: f64 = 1.15;
 /// How long one process waits in all for the machine to become quiet, and how long between two runs.
-const PATIENCE: Duration = Duration::from_secs(60);
-const LONGEST_WAIT: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Runs that are off on a quiet machine fail a test; so many on a busy one leave it without a verdict.
 const OFF_QUIET: usize = 3;
 const OFF_BUSY: usize = 4;

@@ -45,7 +45,7 @@ PARTS = [
          "models, property tests, goldens", 30),
 
     Part("crates", "test", shell(f"{NEXTEST} -j{JOBS} && {UNWIND} cargo test --doc {CRATES}"), "the same, and collectors, patching, exports and the page on live programs",
-         "programs that note what they do; foreign readers; disassemblers; a browser", 315, ("root", "packages", "browser"), alone=True),
+         "programs that note what they do; foreign readers; disassemblers; a browser", 270, ("root", "packages", "browser"), alone=True),
     Part("web", "test", ["dev/test-web.sh"], "is the committed page bundle the one its sources make?", "the bundler", 10, ("network",)),
     Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {TRANSECT} --quick"),
          "does a program behave to the byte and exit status as without us?", "the same program without us", 45, ("packages",)),
@@ -70,7 +70,7 @@ PARTS = [
     Part("walk", "test", runner("walk/run.py", "--quick", "--no-robustness"), "does the walk find the chain to the function that holds the time, with the right shares?",
          "programs whose chain is known from their source, and that time their own functions", 55, ("root",), alone=True),
     Part("walk-robustness", "test", runner("walk/run.py", "--quick", "--no-chains"), "does a walk leave the program and the kernel as they were?",
-         "the program's output; its text in its file; the kernel's list of programs", 75, ("root",), alone=True),
+         "the program's output; its text in its file; the kernel's list of programs", 75, ("root",)),
     Part("workloads", "test", shell(f"make -s -C workloads && python3 workloads/run.py test --transect {TRANSECT}"), "do the views point at the bottleneck?",
          "five programs with a known bottleneck and its fix", 8, alone=True),
     Part("real-tcl-quick", "test", runner("real-programs/run.py", "--suite", "tcl", "--quick"), "does a real project's test suite give the same results?", "the suite without us", 20, ("network",)),

@@ -147,14 +147,11 @@ impl Object {
         found
     }
 
-    /// Address ranges of the procedure linkage tables, as the section headers tell them.
+    /// Address ranges of the procedure linkage tables, as the section headers tell them and the file holds them.
     pub fn linkage_tables(&self) -> Vec<std::ops::Range<u64>> {
-        let sections = self.sections();
-        let tables = sections.iter().filter(|s| {
-            let name = sections.section_name(LE, s).unwrap_or(b"");
-            matches!(name, b".plt" | b".plt.sec" | b".plt.got" | b".plt.bnd" | b".iplt")
-        });
-        tables.map(|s| s.sh_addr(LE)..s.sh_addr(LE).saturating_add(s.sh_size(LE))).collect()
+        let mut sections = self.section_list();
+        sections.retain(|s| matches!(s.name, ".plt" | ".plt.sec" | ".plt.got" | ".plt.bnd" | ".iplt"));
+        sections.iter().map(|s| s.vaddr..s.vaddr.saturating_add(s.data.len() as u64)).collect()
     }
 
     /// Entries of the procedure linkage tables: address and slot.

@@ -1,26 +1,61 @@
 //! Files that nobody made to be read: planning them neither panics nor takes long.
 
+use std::path::Path;
 use std::process::Command;
 
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use transect_binary_info::Object;
 use transect_probe_plan::{Lines, PlanOptions, plan};
+
+/// A small program with probes of several kinds; `None` where no compiler is.
+fn good_object(folder: &Path) -> Option<Vec<u8>> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/usdt.c");
+    let good = folder.join("good");
+    let flags = ["-O2", "-g", "-fpatchable-function-entry=5", "-o"];
+    match Command::new("gcc").args(flags).arg(&good).arg(source).status() {
+        Ok(status) if status.success() => Some(std::fs::read(&good).unwrap()),
+        other => {
+            eprintln!("NOT RUN: gcc: {other:?}");
+            None
+        }
+    }
+}
+
+/// Plans what is in `damaged`, if it can be opened, and holds each site against the file.
+fn plan_damaged(file: &Path, damaged: &[u8]) -> Result<(), TestCaseError> {
+    std::fs::write(file, damaged).unwrap();
+    let Ok(object) = Object::open(file) else { return Ok(()) };
+    let plan = plan(&object, &PlanOptions::default());
+    for site in &plan.sites {
+        prop_assert!((site.function as usize) < plan.functions.len());
+        let original = site.window.original();
+        prop_assert_eq!(&object.bytes_at(site.vaddr).unwrap()[..original.len()], original);
+    }
+    if let Some(lines) = Lines::of(&object) {
+        plan.functions.iter().take(3).for_each(|f| _ = lines.at(f.vaddr));
+    }
+    Ok(())
+}
+
+#[test]
+fn sections_larger_than_the_file() {
+    const HEADER: usize = 64;
+    let folder = tempfile::tempdir().unwrap();
+    let Some(bytes) = good_object(folder.path()) else { return };
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let (headers, count) = (word(40), usize::from(u16::from_le_bytes([bytes[60], bytes[61]])));
+    for header in (headers..).step_by(HEADER).take(count) {
+        let mut damaged = bytes.clone();
+        damaged[header + 32..header + 40].copy_from_slice(&(u64::MAX >> 1).to_le_bytes());
+        plan_damaged(&folder.path().join("bad"), &damaged).unwrap();
+    }
+}
 
 #[test]
 fn bits_flipped_and_files_cut() {
     let folder = tempfile::tempdir().unwrap();
-    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/usdt.c");
-    let good = folder.path().join("good");
-    let flags = ["-O2", "-g", "-fpatchable-function-entry=5", "-o"];
-    match Command::new("gcc").args(flags).arg(&good).arg(source).status() {
-        Ok(status) if status.success() => {}
-        other => {
-            eprintln!("NOT RUN: gcc: {other:?}");
-            return;
-        }
-    }
-    let bytes = std::fs::read(&good).unwrap();
+    let Some(bytes) = good_object(folder.path()) else { return };
     let bad = folder.path().join("bad");
     // Headers and tables are where damage tells most.
     let place = prop_oneof![0..1024usize, 0..bytes.len(), bytes.len() - 4096..bytes.len()];
@@ -36,19 +71,7 @@ fn bits_flipped_and_files_cut() {
                 damaged[at] = value;
             }
             damaged.truncate(cut.unwrap_or(damaged.len()));
-            std::fs::write(&bad, &damaged).unwrap();
-            if let Ok(object) = Object::open(&bad) {
-                let plan = plan(&object, &PlanOptions::default());
-                for site in &plan.sites {
-                    prop_assert!((site.function as usize) < plan.functions.len());
-                    let original = site.window.original();
-                    prop_assert_eq!(&object.bytes_at(site.vaddr).unwrap()[..original.len()], original);
-                }
-                if let Some(lines) = Lines::of(&object) {
-                    plan.functions.iter().take(3).for_each(|f| _ = lines.at(f.vaddr));
-                }
-            }
-            Ok(())
+            plan_damaged(&bad, &damaged)
         })
         .unwrap();
 }

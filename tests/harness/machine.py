@@ -88,13 +88,14 @@ def await_quiet(longest=5.0):
             return
 
 
-def measured(attempt, says=print):
+def measured(attempt, says=print, uncounted=lambda: None):
     """Judges what others at work on the machine can put off. `attempt` gives (what is wrong whatever the machine does,
     what is off). Returns (wrong, off, not_judged, again): `not_judged` says why no verdict could be had, `again` whether
     a run on a quiet machine was off.
 
     The first run decides if it is right. Else runs go on until three on a quiet machine are off or enough are right;
-    those that are off on a busy machine count for nothing, and after four of them there is no verdict.
+    those that are off on a busy machine count for nothing (`uncounted` is called), and after four of them there is no
+    verdict.
     """
     off_quiet, off_busy, right, first = 0, [], 0, []
     while True:
@@ -110,6 +111,7 @@ def measured(attempt, says=print):
             says(f"   off on a quiet machine ({watch}): {'; '.join(off)[:900]}")
         else:
             off_busy.append(str(watch))
+            uncounted()
             says(f"   off on a busy machine ({watch}): {'; '.join(off)[:900]}")
         if right and (not off_quiet or right >= 3):
             return [], [], None, off_quiet > 0

@@ -31,9 +31,9 @@ class Results:
                 self.passed += 1
                 print(f"ok {name} ({took:.1f} s)", flush=True)
 
-    def judge_measured(self, name, attempt):
+    def judge_measured(self, name, attempt, **more):
         """Judges what a busy machine can put off; see `machine.measured`."""
-        wrong, off, not_judged, again = machine.measured(attempt)
+        wrong, off, not_judged, again = machine.measured(attempt, **more)
         self.measured += 1
         self.measured_again += again
         if not_judged:

@@ -96,7 +96,7 @@ def command_line(pid):
         return ""
 
 
-def in_the_end(condition, seconds=5):
+def in_the_end(condition, seconds=20):
     """Whether it holds within this time."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -109,11 +109,19 @@ def in_the_end(condition, seconds=5):
 def left_in(setting, pid, before):
     """Complaints if probes are in the process or the kernel."""
     complaints = []
-    # What is loaded for others comes and goes as well: ours have names.
+    # What is loaded for others comes and goes as well: ours have names, and what is left stays.
     ours = lambda: {i: n for i, n in kernel_programs(setting.folder).items() if i not in before and re.search(r"sched|sample|walk|time|sys_|fault|fork|exit", n)}
     try:
-        if not in_the_end(lambda: not ours()):
-            complaints.append(f"BPF programs are left: {ours()}")
+        left = ours()
+
+        def are_gone():
+            now = ours()
+            for program in [i for i in left if i not in now]:
+                del left[program]
+            return not left
+
+        if not in_the_end(are_gone):
+            complaints.append(f"BPF programs are left: {left}")
     except NotRun:
         pass
     if pid:
@@ -317,7 +325,7 @@ def without_names_of_the_kernel_the_system_call_is_told(setting):
 
 @test
 def attached_walk_finds_the_chain_and_leaves_no_probe(setting):
-    running = setting.start("deep-call", "15")
+    running = setting.start("deep-call", "300")
     before = known_programs()
     try:
         time.sleep(0.3)
@@ -366,7 +374,7 @@ def program_that_sleeps_since_before_the_walk_shows_where(setting):
 
 @test
 def attached_again_and_again_the_program_is_as_before(setting):
-    running = setting.start("deep-call", "10")
+    running = setting.start("deep-call", "300")
     before = known_programs()
     complaints = []
     try:
@@ -375,6 +383,7 @@ def attached_again_and_again_the_program_is_as_before(setting):
             if not answer.chains:
                 complaints.append(f"no chain: {answer.complaint()}")
             complaints += left_in(setting, running.pid, before)
+        running.send_signal(signal.SIGUSR1)
         out, err = running.communicate(timeout=30)
         if running.returncode or '"truth"' not in out or err:
             complaints.append(f"the program ended with {running.returncode}: {out[:100]!r} {err[:200]!r}")
@@ -386,7 +395,7 @@ def attached_again_and_again_the_program_is_as_before(setting):
 
 @test
 def static_program_is_attached_to(setting):
-    running = setting.start("deep-call-static", "15")
+    running = setting.start("deep-call-static", "300")
     before = known_programs()
     try:
         answer = setting.tool.attached(running.pid)
@@ -412,7 +421,9 @@ def process_that_exits_during_the_walk_ends_it(setting):
             if took > 6:
                 off.append(f"{seconds} s: took {took:.1f} s")
             gone = answer.status and "no process" in answer.err
-            if (answer.status or not answer.chains) and not (gone and seconds != "1.6"):
+            if gone and seconds == "1.6":
+                off.append("the walk began only when the program was over")
+            if (answer.status or not answer.chains) and not gone:
                 complaints.append(f"{seconds} s: status {answer.status}: {answer.complaint()}")
             complaints += walked.broken(answer)
             out, err = running.communicate(timeout=10)

@@ -1,6 +1,7 @@
 // What a program knows of itself: how long it runs, and the share of its wall time in functions, which it times around
 // each call. Printed as one line of JSON at the end.
 #pragma once
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,20 @@ static inline void truth_start(uint64_t ns) {
     truth.end = truth.start + ns;
 }
 
+static volatile sig_atomic_t truth_told_to_end;
+
+static void truth_end_now(int signal) {
+    (void)signal;
+    truth_told_to_end = 1;
+}
+
+// SIGUSR1 ends the work before its time.
+static inline void truth_heed_signal(void) {
+    struct sigaction action = {.sa_flags = SA_RESTART};
+    action.sa_handler = truth_end_now;
+    sigaction(SIGUSR1, &action, NULL);
+}
+
 // SECONDS [--fixed[=N]] [--folder DIR] [anything else, left alone].
 static inline void truth_begin(int argc, char **argv) {
     double seconds = 3;
@@ -66,11 +81,12 @@ static inline void truth_begin(int argc, char **argv) {
         else if (argv[i][0] >= '0' && argv[i][0] <= '9')
             seconds = atof(argv[i]);
     }
+    truth_heed_signal();
     truth.clock = truth_clock_cost();
     truth_start((uint64_t)(seconds * 1e9));
 }
 
-static inline int truth_running(void) { return truth_now() < truth.end; }
+static inline int truth_running(void) { return !truth_told_to_end && truth_now() < truth.end; }
 
 // Number of a function whose time is taken.
 static inline int truth_function(const char *name) {

@@ -62,7 +62,9 @@ static void truth_end_now(int signal) {
 
 // SIGUSR1 ends the work before its time.
 static inline void truth_heed_signal(void) {
-    struct sigaction action = {.sa_flags = SA_RESTART};
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_flags = SA_RESTART;
     action.sa_handler = truth_end_now;
     sigaction(SIGUSR1, &action, NULL);
 }

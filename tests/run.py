@@ -11,6 +11,7 @@ import argparse
 import collections
 import concurrent.futures
 import datetime
+import fcntl
 import os
 import re
 import signal
@@ -61,17 +62,20 @@ def counted(part, status, seconds, log):
 def run(part):
     """Runs one part with its output in a file; a part that takes many times what it should has failed."""
     log = os.path.join(LOGS, part.name + ".log")
-    begin, limit = time.monotonic(), max(COLD, 6 * part.seconds)
-    with open(log, "w") as file:
-        process = subprocess.Popen(part.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
-                                   env={**os.environ, "PYTHONUNBUFFERED": "1", **READERS})
-        try:
-            status = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            status = process.wait()
-            file.write(f"\nFAILED: {part.name} was stopped after {limit} s\n")
-    return counted(part, status, time.monotonic() - begin, log)
+    # Two runs in one tree would write, and count, each other's lines.
+    with open(os.path.join(LOGS, part.name + ".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        begin, limit = time.monotonic(), max(COLD, 6 * part.seconds)
+        with open(log, "w") as file:
+            process = subprocess.Popen(part.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+                                       env={**os.environ, "PYTHONUNBUFFERED": "1", **READERS})
+            try:
+                status = process.wait(limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                status = process.wait()
+                file.write(f"\nFAILED: {part.name} was stopped after {limit} s\n")
+        return counted(part, status, time.monotonic() - begin, log)
 
 
 class Told:

@@ -105,26 +105,55 @@ def check_spin(options, folder, results):
     """A callee's reported time against its own measure of it, every call timed."""
     cc = ["cc", "-O2", "-g", "-pthread"]
     compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libspin.c", "-o", f"{folder}/libspin.so"])
-    compile_step(cc + [f"{HERE}/spin.c", "-o", f"{folder}/spin", f"-L{folder}", "-lspin", "-Wl,-rpath,$ORIGIN"])
+    compile_step(cc + [f"{HERE}/spin.c", "-o", f"{folder}/spin", "-rdynamic", f"-L{folder}", "-lspin", "-Wl,-rpath,$ORIGIN"])
     for timing in ("full", "adaptive"):
-        for ns, calls in ((1000, 200000), (10000, 30000), (1000000, 300)):
-            def attempt(timing=timing, ns=ns, calls=calls):
-                profile = os.path.join(folder, f"spin-{timing}-{ns}")
+        for ns, calls, depth in ((1000, 200000, 1), (10000, 30000, 1), (1000000, 300, 1), (10000, 4000, 5)):
+            api = "spin_deep" if depth > 1 else "spin_known"
+
+            def attempt(timing=timing, ns=ns, calls=calls, depth=depth, api=api):
+                profile = os.path.join(folder, f"spin-{timing}-{ns}-{depth}")
                 shutil.rmtree(profile, ignore_errors=True)
-                done = record(options.transect, timing, profile, [f"{folder}/spin", str(calls), str(ns)])
+                done = record(options.transect, timing, profile, [f"{folder}/spin", str(calls), str(ns), *([str(depth)] if depth > 1 else [])])
                 if done.returncode:
                     return [f"status {done.returncode}: {done.stderr[-200:]}"], []
                 truth, undisturbed = map(int, done.stdout.split())
                 if timing == "full":
                     undisturbed = truth  # a sample may miss a preemption, a full measurement may not
-                row = next((r for r in flows_of(options.transect, profile)[0] if r["api"] == "spin_known"), None)
-                if not row or row["calls"] != calls:
-                    return [f"{row and row['calls']} of {calls} calls"], []
+                row = next((r for r in flows_of(options.transect, profile)[0] if r["api"] == api), None)
+                if not row or row["calls"] != calls * depth:
+                    return [f"{row and row['calls']} of {calls * depth} calls"], []
                 # A preemption between the program's clock and ours is the machine's.
-                good = undisturbed * 0.98 <= row["total_ns"] <= truth * 1.02
-                return [], [] if good else [f"{row['total_ns']} ns reported, {undisturbed} to {truth} ns spun"]
+                off = [f"{key}: {row[key]} ns reported, {undisturbed} to {truth} ns spun" for key in ("total_ns", "self_ns")
+                       if not undisturbed * 0.98 <= row[key] <= truth * 1.02]
+                return [], off
 
-            results.judge_measured(f"callee of {ns} ns [{timing}]", attempt)
+            results.judge_measured(f"callee of {ns} ns{f', {depth} deep' if depth > 1 else ''} [{timing}]", attempt)
+
+
+def check_waiting(options, folder, results):
+    """The time that threads wait, by thread and by API, against their own clocks."""
+    compile_step(["cc", "-O2", "-g", "-pthread", f"{HERE}/waiting.c", "-o", f"{folder}/waiting"])
+    for timing in ("full", "adaptive"):
+        def attempt(timing=timing):
+            profile = os.path.join(folder, f"waiting-{timing}")
+            shutil.rmtree(profile, ignore_errors=True)
+            done = record(options.transect, timing, profile, [f"{folder}/waiting", "300", "1000"])
+            if done.returncode:
+                return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+            report = json.loads(subprocess.run([options.transect, "report", "--format", "json", profile], capture_output=True, text=True, check=True).stdout)
+            wrong, off = [], []
+            for api, truth in zip(("usleep", "pthread_join"), map(int, done.stdout.split())):
+                waits = sum(row["ns"] for row in report["waits"] if row["api"] == api)
+                # Each of the two threads waits in one API only.
+                thread = min((row["wait_ns"] for row in report["threads"]), key=lambda ns: abs(ns - truth), default=0)
+                for where, ns in (("waits", waits), ("threads", thread)):
+                    if not truth / 2 < ns < truth * 2:
+                        wrong.append(f"{api}: {ns} ns in {where}, {truth} ns by its own clock")
+                    elif not truth * 0.97 <= ns <= truth * 1.03:
+                        off.append(f"{api}: {ns} ns in {where}, {truth} ns by its own clock")
+            return wrong, off
+
+        results.judge_measured(f"time that threads wait [{timing}]", attempt)
 
 
 def check_killed(options, folder):
@@ -245,6 +274,7 @@ def main():
                     results.judge(name, complaints)
     if wanted("spin"):
         check_spin(options, folder, results)
+        check_waiting(options, folder, results)
         results.judge_measured("recorder killed", lambda: check_orphan(options, folder))
     for name, checks in (("killed", check_killed), ("ends", check_ends)):
         if wanted(name):

@@ -110,7 +110,7 @@ fn survives(name: &str, command: &[&str]) {
 #[test]
 fn bash_survives_probes_on_all_functions() {
     let work = support::here().join("tests/programs/work.sh");
-    survives("bash", &["bash", work.to_str().unwrap(), transect_testkit::sized("4000", "20000")]);
+    survives("bash", &["bash", work.to_str().unwrap(), transect_testkit::sized("1000", "20000")]);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn git_survives_probes_on_all_functions() {
     let text = tree.to_str().unwrap();
     let script =
         "set -e; rm -rf \"$0\"; git init -q \"$0\"; cd \"$0\"; git config user.name t; git config user.email t@t
-                  for i in $(seq 30); do seq $((i * 37)) >f$((i % 7)); git add .; git commit -qm \"change $i\"; done";
+                  for i in $(seq 10); do seq $((i * 37)) >f$((i % 7)); git add .; git commit -qm \"change $i\"; done";
     run(Command::new("bash").args(["-c", script, text]));
     survives("git", &["git", "-C", text, "log", "-p", "--stat", "--format=%s"]);
 }

@@ -84,7 +84,7 @@ fn root_stacks_of_real_programs_are_those_of_gdb() {
         let pid = child.id() as i32;
         // On a busy machine it may start for longer than this: then it is looked at again.
         judged(&format!("stacks of {}", program[0]), || {
-            std::thread::sleep(Duration::from_millis(1000));
+            std::thread::sleep(Duration::from_millis(400));
             compare(&mut taker, pid, &script, program[0])
         });
         child.kill().unwrap();
@@ -96,7 +96,7 @@ fn root_stacks_of_real_programs_are_those_of_gdb() {
 /// Our stacks of a while, and gdb's behind it.
 fn compare(taker: &mut Taker, pid: i32, script: &PathBuf, name: &str) -> Result<(), String> {
     taker.want(pid);
-    let end = Instant::now() + Duration::from_millis(800);
+    let end = Instant::now() + Duration::from_millis(500);
     let stacks = taker.collect(Duration::from_secs(2), |_| Instant::now() > end);
     let expected = gdb(pid, script);
     if expected.is_empty() {

@@ -236,13 +236,20 @@ unsafe fn lease(c: *mut FlowCounters, kind: Kind, stopped: bool) -> (u32, bool) 
     }
 }
 
-/// Frees frames above which the stack has been popped.
+/// Frees frames above which the stack has been popped. Calls of coroutines outlive the frames that they were made in, which
+/// are used again: the chain may close into a ring, and then none of it is known to be open.
 unsafe fn leave_stale(state: *mut ThreadState, sp: u64) {
     // SAFETY: `top` is a frame of the pool or the sentinel, whose `sp` is the highest address.
     unsafe {
         let (low, high) = ((*state).stack_low, (*state).stack_high);
         let own = |a: u64| a >= low && a < high;
+        let mut bound = frame::FRAME_CAPACITY;
         while (*(*state).top).sp <= sp && own(sp) && own((*(*state).top).sp) {
+            if bound == 0 {
+                (*state).top = &raw mut (*state).sentinel;
+                return;
+            }
+            bound -= 1;
             let stale = (*state).top;
             (*state).top = (*stale).parent;
             if (*stale).open != 0 {
@@ -430,3 +437,36 @@ pub fn resolve(slot: u32) {
 
 /// Offset check: counters lie at a fixed place behind the thread's header.
 const _: () = assert!(COUNTERS_OFFSET >= 4096);
+
+#[cfg(test)]
+mod tests {
+    use core::mem::MaybeUninit;
+
+    use super::{Frame, ThreadState, leave_stale};
+
+    #[test]
+    fn a_ring_of_frames_is_left() {
+        let mut memory = MaybeUninit::<ThreadState>::zeroed();
+        let state = memory.as_mut_ptr();
+        let mut frames = [const { MaybeUninit::<Frame>::zeroed() }; 2];
+        let (first, second) = (frames[0].as_mut_ptr(), frames[1].as_mut_ptr());
+        // SAFETY: fields are written and read through pointers into memory of their own, whose zero bytes are valid for
+        // the fields that are read: numbers and pointers. No frame is open.
+        unsafe {
+            let sentinel = &raw mut (*state).sentinel;
+            (*sentinel).sp = u64::MAX;
+            (*sentinel).parent = sentinel;
+            ((*state).stack_low, (*state).stack_high) = (0x1000, 0x10000);
+            ((*first).sp, (*second).sp) = (0x2000, 0x3000);
+            ((*first).parent, (*second).parent) = (second, first);
+            (*state).top = first;
+            leave_stale(state, 0x8000);
+            assert_eq!((*state).top, sentinel);
+            // One that ends is followed to what is still open.
+            (*second).parent = sentinel;
+            (*state).top = first;
+            leave_stale(state, 0x2800);
+            assert_eq!((*state).top, second);
+        }
+    }
+}

@@ -437,7 +437,7 @@ def process_that_exits_during_the_walk_ends_it(setting):
 
 @test
 def program_killed_during_the_walk_ends_it(setting):
-    running = setting.start("shapes", "20", "two-heavy")
+    running = setting.start("shapes", "300", "two-heavy")
     line = setting.tool.line(setting.tool.fresh(), ["--duration", "20s"]) + ["-p", str(running.pid)]
     walker = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -458,7 +458,7 @@ def killed_walker_leaves_no_probe(setting):
     """SIGKILL at several moments, while functions are being timed as well."""
     complaints = []
     for after in (0.3, 0.7, 1.1, 1.6, 2.2):
-        running = setting.start("shapes", "12", "near-threshold")
+        running = setting.start("shapes", "300", "near-threshold")
         before = known_programs()
         walker = subprocess.Popen(setting.tool.line(setting.tool.fresh(), ["--duration", "10s"]) + ["-p", str(running.pid)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -484,7 +484,7 @@ def killed_walker_leaves_no_probe(setting):
 @test
 def interrupted_walk_shows_what_it_has(setting):
     """Ctrl-C: the program that was attached to goes on, the chain so far is printed, no probe is left."""
-    running = setting.start("deep-call", "12")
+    running = setting.start("deep-call", "300")
     before = known_programs()
     file = setting.tool.fresh()
     walker = subprocess.Popen(setting.tool.line(file, ["--duration", "10s"]) + ["-p", str(running.pid)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

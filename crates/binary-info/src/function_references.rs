@@ -2,7 +2,6 @@
 
 use object::LittleEndian as LE;
 use object::elf;
-use object::read::elf::SectionHeader;
 
 use crate::{Object, linkage};
 

@@ -27,6 +27,8 @@ from parts import JOBS, LANES, PARTS  # noqa: E402
 
 LOGS = os.path.join(ROOT, "target/tests/logs")
 PASSED = os.path.join(HERE, "passed.txt")
+# Process groups of the parts at work.
+RUNNING = set()
 # The Python that has foreign readers of profiles, if `make readers` could install it.
 READERS = {"TRANSECT_PYTHON": os.path.join(ROOT, "target/readers/bin/python")} if os.path.exists(os.path.join(ROOT, "target/readers/bin/python")) else {}
 # Seconds that a part may take to build what it runs, on a busy machine.
@@ -53,10 +55,20 @@ def counted(part, status, seconds, log):
             passed, failed = passed + numbers[0], failed + sum(numbers[1:])
     if status and not failed:
         failed = 1
-    if not status and not failed and not passed:
+    if not (status or passed or failed or ABSENT.search(text) or UNDECIDED.search(text)):
         passed = 1  # formatter, linter: no tests of their own
     matching = lambda pattern: [line.strip() for line in text.splitlines() if pattern.search(line)]
     return Outcome(part, status, seconds, passed, failed, matching(ABSENT), matching(UNDECIDED), log)
+
+
+def stop(number, _frame):
+    """The parts, each a session of its own, end with this process."""
+    for group in list(RUNNING):
+        try:
+            os.killpg(group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    os._exit(128 + number)
 
 
 def run(part):
@@ -67,14 +79,19 @@ def run(part):
         fcntl.flock(lock, fcntl.LOCK_EX)
         begin, limit = time.monotonic(), max(COLD, 6 * part.seconds)
         with open(log, "w") as file:
-            process = subprocess.Popen(part.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
-                                       env={**os.environ, "PYTHONUNBUFFERED": "1", **READERS})
             try:
+                process = subprocess.Popen(part.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True,
+                                           env={**os.environ, "PYTHONUNBUFFERED": "1", **READERS})
+                RUNNING.add(process.pid)
                 status = process.wait(limit)
+                RUNNING.discard(process.pid)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 status = process.wait()
                 file.write(f"\nFAILED: {part.name} was stopped after {limit} s\n")
+            except OSError as error:
+                status = 127
+                file.write(f"\nFAILED: {part.name} could not be run: {error}\n")
         return counted(part, status, time.monotonic() - begin, log)
 
 
@@ -125,7 +142,8 @@ def run_all(parts):
         if part.alone:
             told.tell(run(part))
     for outcome in told.outcomes:
-        if outcome.part.lane == "all" and not outcome.status and not outcome.failed:
+        # What did not run has not passed.
+        if outcome.part.lane == "all" and outcome.passed and not outcome.status and not outcome.failed:
             remember(outcome.part)
     return told.end()
 
@@ -133,7 +151,7 @@ def run_all(parts):
 def last_passed():
     """{part: day of its last pass}."""
     with open(PASSED) as file:
-        rows = [line.split() for line in file if line.strip() and not line.startswith("#")]
+        rows = re.findall(r"^(\d{4}-\d\d-\d\d) (\S+)$", file.read(), re.M)
     return {name: day for day, name in rows}
 
 
@@ -183,6 +201,8 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the parts instead of running them")
     parser.add_argument("--write", action="store_true", help="table: write it into README.md")
     options = parser.parse_args()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
     if options.lane == "table":
         return check_table(options.write)
     parts = [oldest()] if options.lane == "oldest" else [part for part in PARTS if part.lane == options.lane]

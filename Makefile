@@ -60,7 +60,7 @@ demo: build
 check: nextest
 	@. dev/toolchain.env.sh; tests/run.py check
 
-## Before others see a commit: every collector, view and export on live programs. Some thirteen minutes from a built tree.
+## Before others see a commit: every collector, view and export on live programs. Some twelve minutes from a built tree.
 test: test-packages build nextest readers
 	@. dev/toolchain.env.sh; tests/run.py test
 

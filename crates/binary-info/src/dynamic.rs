@@ -189,30 +189,42 @@ impl Dynamic {
             }
             names[index] = self.string(object, u64::from(name)).to_owned();
         };
-        let mut at = self.verdef.0;
-        for _ in 0..self.verdef.1 {
-            let Some([record]) = object.records_at::<Verdef<LE>>(at, 1) else { break };
-            let name_at = at.wrapping_add(u64::from(record.vd_aux.get(LE)));
-            let Some([first]) = object.records_at::<Verdaux<LE>>(name_at, 1) else { break };
+        let (defined, needed) = (self.verdef.1.min(VERSIONS), self.verneed.1.min(VERSIONS));
+        let mut left = VERSIONS;
+        let mut at = Some(self.verdef.0);
+        for _ in 0..defined {
+            let Some([record]) = at.and_then(|at| object.records_at::<Verdef<LE>>(at, 1)) else { break };
+            let name_at = at.and_then(|at| at.checked_add(u64::from(record.vd_aux.get(LE))));
+            let Some([first]) = name_at.and_then(|at| object.records_at::<Verdaux<LE>>(at, 1)) else { break };
             // The base definition names the object itself, not a version.
             if !record.vd_flags.get(LE).contains(elf::VER_FLG_BASE) {
                 set(record.vd_ndx.get(LE).0, first.vda_name.get(LE));
             }
-            at = at.wrapping_add(u64::from(record.vd_next.get(LE)));
+            at = next_record(at, record.vd_next.get(LE));
         }
-        at = self.verneed.0;
-        for _ in 0..self.verneed.1 {
-            let Some([record]) = object.records_at::<Verneed<LE>>(at, 1) else { break };
-            let mut version_at = at.wrapping_add(u64::from(record.vn_aux.get(LE)));
-            for _ in 0..record.vn_cnt.get(LE) {
-                let Some([version]) = object.records_at::<Vernaux<LE>>(version_at, 1) else { break };
+        at = Some(self.verneed.0);
+        for _ in 0..needed {
+            let Some([record]) = at.and_then(|at| object.records_at::<Verneed<LE>>(at, 1)) else { break };
+            let mut version_at = at.and_then(|at| at.checked_add(u64::from(record.vn_aux.get(LE))));
+            for _ in 0..u32::from(record.vn_cnt.get(LE)).min(left) {
+                let found = version_at.and_then(|at| object.records_at::<Vernaux<LE>>(at, 1));
+                let Some([version]) = found else { break };
                 set(version.vna_other.get(LE).0, version.vna_name.get(LE));
-                version_at = version_at.wrapping_add(u64::from(version.vna_next.get(LE)));
+                version_at = next_record(version_at, version.vna_next.get(LE));
+                left -= 1;
             }
-            at = at.wrapping_add(u64::from(record.vn_next.get(LE)));
+            at = next_record(at, record.vn_next.get(LE));
         }
         names
     }
+}
+
+/// A version index has 15 bits: a table that says more is damaged.
+const VERSIONS: u32 = 1 << 15;
+
+/// The record `offset` bytes behind the one at `at`; 0 ends the chain, whatever the count says.
+fn next_record(at: Option<u64>, offset: u32) -> Option<u64> {
+    if offset == 0 { None } else { at?.checked_add(u64::from(offset)) }
 }
 
 /// The text up to the first NUL or the first byte that is not UTF-8.

@@ -52,6 +52,17 @@ fn sections_larger_than_the_file() {
     }
 }
 
+/// A chain of records whose last is said to have four thousand million after it.
+#[test]
+fn version_tables_without_end() {
+    const DT_VERNEEDNUM: u64 = 0x6fff_ffff;
+    let folder = tempfile::tempdir().unwrap();
+    let Some(mut bytes) = good_object(folder.path()) else { return };
+    let at = bytes.chunks_exact(8).position(|word| word == DT_VERNEEDNUM.to_le_bytes()).unwrap() * 8;
+    bytes[at + 8..at + 16].fill(0xff);
+    plan_damaged(&folder.path().join("bad"), &bytes).unwrap();
+}
+
 #[test]
 fn bits_flipped_and_files_cut() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,10 +4,13 @@
 the machine to itself (`alone`). The table in README.md is made from this."""
 import dataclasses
 import os
+import shlex
 
 LANES = ("check", "test", "all")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TRANSECT = os.path.join(ROOT, "target/release/transect")
+# The same in a line for a shell.
+QUOTED = shlex.quote(TRANSECT)
 # One more than CPUs: some tests wait most of their time.
 JOBS = (os.cpu_count() or 1) + 1
 # Tests unwind in any case. Where the programs among them would not, cargo would build every crate twice.
@@ -47,13 +50,13 @@ PARTS = [
     Part("crates", "test", shell(f"{NEXTEST} -j{JOBS} && {UNWIND} cargo test --doc {CRATES}"), "the same, and collectors, patching, exports and the page on live programs",
          "programs that note what they do; foreign readers; disassemblers; a browser", 270, ("root", "packages", "browser"), alone=True),
     Part("web", "test", ["dev/test-web.sh"], "is the committed page bundle the one its sources make?", "the bundler", 10, ("network",)),
-    Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {TRANSECT} --quick"),
+    Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {QUOTED} --quick"),
          "does a program behave to the byte and exit status as without us?", "the same program without us", 45, ("packages",)),
     Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "killed", "--only", "ends"),
          "are counts exact, also after SIGKILL?", "random programs that count their own calls; counters in a file that outlive SIGKILL", 16),
     Part("exact-times", "test", runner("exact-counts/run.py", "--only", "spin"), "are times right to 2 %?", "a callee that measures itself; a clock", 4, alone=True),
-    Part("static-components", "test", shell(f"cd tests/static-components && python3 run.py --transect {TRANSECT} && python3 languages.py --transect {TRANSECT} "
-                                            f"&& python3 real.py --transect {TRANSECT}"),
+    Part("static-components", "test", shell(f"cd tests/static-components && python3 run.py --transect {QUOTED} && python3 languages.py --transect {QUOTED} "
+                                            f"&& python3 real.py --transect {QUOTED}"),
          "are calls of statically linked libraries counted exactly, whatever the compiler made of them?",
          "random programs and a C++ program that count their own calls; real libraries linked statically against the same linked dynamically", 35, ("packages",)),
     Part("probes", "test", runner("probes/run.py", "--seconds", "1", "--only", "python3", "--only", "git"),
@@ -71,11 +74,11 @@ PARTS = [
          "programs whose chain is known from their source, and that time their own functions", 55, ("root",), alone=True),
     Part("walk-robustness", "test", runner("walk/run.py", "--quick", "--no-chains"), "does a walk leave the program and the kernel as they were?",
          "the program's output; its text in its file; the kernel's list of programs", 75, ("root",)),
-    Part("workloads", "test", shell(f"make -s -C workloads && python3 workloads/run.py test --transect {TRANSECT}"), "do the views point at the bottleneck?",
+    Part("workloads", "test", shell(f"make -s -C workloads && python3 workloads/run.py test --transect {QUOTED}"), "do the views point at the bottleneck?",
          "five programs with a known bottleneck and its fix", 8, alone=True),
     Part("real-tcl-quick", "test", runner("real-programs/run.py", "--suite", "tcl", "--quick"), "does a real project's test suite give the same results?", "the suite without us", 20, ("network",)),
 
-    Part("corner-cases-all-modes", "all", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {TRANSECT} --timing count --timing every=7"),
+    Part("corner-cases-all-modes", "all", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {QUOTED} --timing count --timing every=7"),
          "corner cases in the timing modes that `test` leaves out", "the same program without us", 40, ("packages",)),
     Part("exact-counts-long", "all", runner("exact-counts/run.py", "--only", "counts", "--programs", "150", "--seed", "1000"), "exact counts of 150 more random programs", "programs that count their own calls", 240),
     Part("static-components-long", "all", ["python3", "tests/static-components/run.py", "--transect", TRANSECT, "--programs", "150", "--seed", "1000"],

@@ -36,7 +36,7 @@ COLD = 2000
 README = os.path.join(HERE, "README.md")
 # How each kind of runner counts.
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.M)
-NEXTEST = re.compile(r"^\s+Summary \[.*?\] +\d+(?:/\d+)? tests? run: (\d+) passed(?: \([^)]*\))?(?:, (\d+) failed)?(?:, (\d+) timed out)?", re.M)
+NEXTEST = re.compile(r"^\s+Summary \[.*?\] +\d+(?:/\d+)? tests? run: (\d+) passed(?: \([^)]*\))?(?:, (\d+) failed)?(?:, (\d+) exec failed)?(?:, (\d+) timed out)?", re.M)
 OURS = re.compile(r"^(\d+) passed, (\d+) failed", re.M)
 # nextest indents what a test said.
 ABSENT = re.compile(r"NOT RUN:|^\s*SKIPPED ")
@@ -106,6 +106,9 @@ class Told:
             self.outcomes.append(outcome)
             bad = outcome.status or outcome.failed
             more = [f"{len(outcome.skipped)} not run"] * bool(outcome.skipped) + [f"{len(outcome.not_judged)} not judged"] * bool(outcome.not_judged)
+            # What did not run has not passed.
+            if outcome.part.lane == "all" and outcome.passed and not bad:
+                remember(outcome.part)
             print(f"{'FAILED' if bad else 'ok':6} {outcome.part.name:24} {outcome.seconds:5.0f} s  "
                   f"{', '.join([f'{outcome.passed} passed, {outcome.failed} failed', *more])}", flush=True)
             if bad:
@@ -141,10 +144,6 @@ def run_all(parts):
     for part in parts:
         if part.alone:
             told.tell(run(part))
-    for outcome in told.outcomes:
-        # What did not run has not passed.
-        if outcome.part.lane == "all" and outcome.passed and not outcome.status and not outcome.failed:
-            remember(outcome.part)
     return told.end()
 
 
@@ -156,12 +155,14 @@ def last_passed():
 
 
 def remember(part):
+    """Called under the lock of `Told`; a reader meets the file as it was or as it becomes."""
     days = {**last_passed(), part.name: datetime.date.today().isoformat()}
     with open(PASSED) as file:
         head = [line for line in file if line.startswith("#")]
     rows = sorted((day, name) for name, day in days.items() if any(part.name == name for part in PARTS))
-    with open(PASSED, "w") as file:
+    with open(PASSED + ".new", "w") as file:
         file.write("".join(head) + "".join(f"{day} {name}\n" for day, name in rows))
+    os.replace(file.name, PASSED)
 
 
 def oldest():
@@ -197,7 +198,7 @@ def check_table(write):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lane", choices=[*LANES, "oldest", "table"])
-    parser.add_argument("--part", action="append", help="only this part; may be repeated")
+    parser.add_argument("--part", action="append", help="only this part, of whatever lane; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the parts instead of running them")
     parser.add_argument("--write", action="store_true", help="table: write it into README.md")
     options = parser.parse_args()

@@ -172,6 +172,7 @@ def main():
                     print(f"FAILED: {case.name} [{mode}]: " + "; ".join(problems), flush=True)
                 else:
                     passed += 1
+                    print(f"ok {case.name} [{mode}]", flush=True)
     if options.keep:
         print(f"kept in {folder}")
     else:

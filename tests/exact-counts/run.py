@@ -69,7 +69,10 @@ def check_counts(options, seed, folder):
     os.makedirs(where, exist_ok=True)
     path = os.path.join(kept.folder(["cc"], ["exact counts", seed, GENERATOR], program.build), "program")
     outcomes = []
-    native = subprocess.run([path, os.path.join(where, "native.json")], capture_output=True, text=True, timeout=60)
+    try:
+        native = subprocess.run([path, os.path.join(where, "native.json")], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [(f"seed {seed}: {program.describe()}", [f"natively: {error}"])]
     for timing in options.timing or ["adaptive", "full", "count"]:
         truth_file, profile = os.path.join(where, f"truth-{timing}.json"), os.path.join(where, f"profile-{timing}")
         complaints = []

@@ -3,6 +3,7 @@ made again. They are under target/tests/kept, or where TRANSECT_TEST_CACHE says;
 import fcntl
 import functools
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -31,20 +32,36 @@ def content(path):
         return [os.path.basename(path), file.read()]
 
 
+def sizes(where):
+    """The files of a kept folder, as {name: size}."""
+    paths = [os.path.join(base, name) for base, _, names in os.walk(where) for name in names]
+    return {os.path.relpath(path, where): os.lstat(path).st_size for path in paths}
+
+
+def is_whole(where):
+    """Whether everything is there as it was made: a full disk or a lost machine leaves files cut short."""
+    try:
+        with open(os.path.join(where, ".made")) as file:
+            return json.load(file).items() <= sizes(where).items()
+    except (OSError, ValueError):
+        return False
+
+
 def folder(compilers, parts, make):
     """The folder that `make(folder)` fills, from what the parts (anything with a repr) and the compilers say. It is made
     where it stays, so that absolute paths in it hold; nobody writes to it afterwards."""
     key = hashlib.sha256(repr([[compiler(name) for name in compilers], parts]).encode()).hexdigest()[:24]
     where = os.path.join(FOLDER, key)
-    done = os.path.join(where, ".made")
-    if os.path.exists(done):
+    if is_whole(where):
         return where
     os.makedirs(FOLDER, exist_ok=True)
     with open(where + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(done):
+        if not is_whole(where):
             shutil.rmtree(where, ignore_errors=True)
             os.makedirs(where)
             make(where)
-            open(done, "w").close()
+            made = sizes(where)
+            with open(os.path.join(where, ".made"), "w") as file:
+                json.dump(made, file)
     return where

@@ -9,7 +9,7 @@ static double held;
 static long entries;
 
 static uint64_t work_out(uint64_t entry) {
-    for (int i = 0; i < 20000; i++)
+    for (int i = 0; i < 8000; i++)
         entry = scrambled(entry + 1);
     return entry;
 }

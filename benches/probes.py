@@ -73,6 +73,7 @@ class Probes:
         funchook = os.environ.get("FUNCHOOK_SOURCE")
         peers = {
             "transect": Peer("libtransect", [os.path.join(self.build, "transect")]),
+            "word": Peer("libtransect, words", [os.path.join(self.build, "word")]),
             "xray": Peer("LLVM XRay", [os.path.join(self.build, "xray")]),
             "funchook": Peer("funchook", [os.path.join(self.build, "funchook")]),
             "uprobe": Peer("kernel uprobes (perf_event)", [os.path.join(self.build, "uprobe")]),
@@ -81,7 +82,7 @@ class Probes:
         }
         targets = {"uftrace": "call-only-uftrace", "bare": "call-only"}
         for key, peer in peers.items():
-            variables = {"transect": [f"TRANSECT_PREFIX={prefix}"], "funchook": [f"FUNCHOOK_SOURCE={funchook or ''}"]}.get(key, [])
+            variables = {"transect": [f"TRANSECT_PREFIX={prefix}"], "word": [f"TRANSECT_PREFIX={prefix}"], "funchook": [f"FUNCHOOK_SOURCE={funchook or ''}"]}.get(key, [])
             peer.why = self.made(targets.get(key, key), *variables)
         if not shutil.which("uftrace"):
             peers["uftrace"].why = "uftrace is not installed"
@@ -92,6 +93,19 @@ class Probes:
         if done.returncode:
             raise RuntimeError(last_line(done))
         return json.loads(done.stdout)
+
+    def words(self, peer):
+        print("\n### Patching one word, ticks (min / median / max of the rounds)\n")
+        print("| | one | in a row | one, while a thread executes it | × membarrier | goal |\n|---|---|---|---|---|---|")
+        if peer.why or not peer.get("membarrier"):
+            print(f"| {peer.name} | NOT RUN: {peer.why} | | | | |")
+            return
+        barrier = statistics.median(peer.get("membarrier"))
+        goals = {"word": "≤ 30", "two-words-one-differs": "≤ 30", "within-line": "≤ 30", "across-lines": "≤ 3 × membarrier"}
+        for key, goal in goals.items():
+            one, bulk, fired = (peer.get(f"{key}-{what}") for what in ("one", "bulk", "fired-one"))
+            print(f"| {key.replace('-', ' ')} | {spread(one)} | {spread(bulk)} | {spread(fired) if fired else ''} | {statistics.median(one) / barrier:.2f} | {goal} |")
+        print(f"| membarrier | {spread(peer.get('membarrier'))} | | {spread(peer.get('membarrier-fired'))} | | |")
 
     def costs(self):
         peers = self.peers()
@@ -134,6 +148,7 @@ class Probes:
             ratio = f"{max(statistics.median(on), 0) / base:,.0f}" if base else ""
             print(f"| {peer.name} | {spread(on)} | {spread(off)} | {spread(bulk) if bulk else ''} | {ratio} | {'≤ 60 single, ≤ 25 bulk' if key == 'transect' else ''} |")
 
+        self.words(peers["word"])
         print("\n### Installing many sites\n")
         print("| | sites | ticks a site | whole with analysis, ms | goal |\n|---|---|---|---|---|")
         if not ours.why:

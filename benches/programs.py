@@ -1,9 +1,11 @@
 """The real programs that are measured natively and under the default mode."""
 
 import os
+import re
 import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -101,10 +103,12 @@ class Batch:
 
 
 class Server:
-    """A server under load: measured by the time the client needs for a fixed number of requests."""
+    """A server under load: measured by the time the client needs for a fixed number of requests. `load` also gives the
+    client's own 99th percentile of latency, in milliseconds, or nothing."""
 
     def __init__(self, name, tool, client, start, load, stop=None, settle=0.0):
         self.name, self.tool, self.client, self.start, self.load, self.stop, self.settle = name, tool, client, start, load, stop, settle
+        self.p99 = None
 
     def missing(self):
         for tool in (self.tool, self.client):
@@ -123,7 +127,7 @@ class Server:
         try:
             wait_for_port(port, server)
             time.sleep(self.settle)
-            seconds = self.load(port, where)
+            seconds, self.p99 = self.load(port, where)
             name = os.path.basename(os.path.realpath(shutil.which(self.tool)))
             pids = tree(server.pid, name)
             peak = peak_of(pids)
@@ -144,12 +148,15 @@ class Server:
         return seconds, peak
 
 
-def timed(argv):
+def timed(argv, p99=None):
+    """Seconds that the client took, and its 99th percentile of latency: the mean of what `p99` finds in its output."""
     start = time.monotonic()
-    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    seconds = time.monotonic() - start
     if done.returncode:
         raise RuntimeError(f"{argv[0]}: status {done.returncode}: {done.stdout[-200:]!r}")
-    return time.monotonic() - start
+    found = [float(value) for value in re.findall(p99, done.stdout, re.MULTILINE)] if p99 else []
+    return seconds, statistics.mean(found) if found else None
 
 
 def nginx_start(port, where):
@@ -164,6 +171,14 @@ server {{ listen 127.0.0.1:{port}; root {where}; }} }}"""
     return ["nginx", "-c", f"{where}/nginx.conf", "-p", where]
 
 
+def ab(port, where, requests):
+    """`ab` prints whole milliseconds; its table has them with three digits."""
+    table = f"{where}/percentiles.csv"
+    seconds, _ = timed(["ab", "-q", "-k", "-n", str(requests), "-c", "8", "-e", table, f"http://127.0.0.1:{port}/index.html"])
+    with open(table) as rows:
+        return seconds, next((float(row.split(",")[1]) for row in rows if row.startswith("99,")), None)
+
+
 def mariadb_start(base):
     def start(port, where):
         data = os.path.join(where, "data")
@@ -176,7 +191,7 @@ def mariadb_start(base):
 def sysbench(events):
     def load(port, where):
         common = ["sysbench", "oltp_read_only", f"--mysql-host=127.0.0.1", f"--mysql-port={port}", "--mysql-user=root", "--mysql-db=bench", "--tables=1", "--table-size=5000", "--threads=2"]
-        return timed(common + [f"--events={events}", "--time=0", "run"])
+        return timed(common + [f"--events={events}", "--time=0", "--percentile=99", "run"], r"99th percentile: +([0-9.]+)")
 
     return load
 
@@ -216,6 +231,11 @@ def text_file(folder, size):
                     if name.endswith((".h", ".py", ".pm", ".txt", ".hpp", "copyright")) and os.path.isfile(file) and written < size:
                         with open(file, "rb") as f:
                             written += out.write(f.read(200000))
+        # Again from the beginning: further apart than any of the compressors looks back.
+        while 0 < written < size:
+            out.flush()
+            with open(path, "rb") as f:
+                written += out.write(f.read(size - written))
     return path
 
 
@@ -258,12 +278,11 @@ def c_source(folder, functions):
     return path
 
 
-def measured(folder, build, quick):
-    """All programs, sized for about half a second to two seconds each (`quick`: a third of that)."""
-    f = 1 if quick else 3
-    text = text_file(folder, 6_000_000 * f)
-    source = c_source(folder, 150 * f)
-    script = sqlite_script(folder, 80000 * f)
+def measured(folder, build, f):
+    """All programs, sized for about a third of a second each, times `f`."""
+    text = text_file(folder, int(6_000_000 * f))
+    source = c_source(folder, int(150 * f))
+    script = sqlite_script(folder, int(80000 * f))
     repository = git_repository(folder) if shutil.which("git") else folder
     programs = [
         Batch("xz", "xz", ["xz", "-1", "-k", "-c", "-T1", text]),
@@ -273,21 +292,22 @@ def measured(folder, build, quick):
         Batch("sqlite3", "sqlite3", ["sqlite3", ":memory:"], stdin=script),
         Server("redis-server", "redis-server", "redis-benchmark",
                lambda port, where: ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", where],
-               lambda port, where: timed(["redis-benchmark", "-p", str(port), "-q", "-n", str(20000 * f), "-c", "20", "-t", "set,get,lpush"])),
+               lambda port, where: timed(["redis-benchmark", "-p", str(port), "--csv", "-n", str(int(20000 * f)), "-c", "20", "-t", "set,get,lpush"],
+                                          r'^"[A-Z]+"(?:,"[0-9.]+"){5},"([0-9.]+)"')),
         Server("nginx", "nginx", "ab", nginx_start,
-               lambda port, where: timed(["ab", "-q", "-k", "-n", str(20000 * f), "-c", "8", f"http://127.0.0.1:{port}/index.html"]), stop="quit"),
-        Batch("python3", PYTHON, [PYTHON, "-c", PYTHON_WORK.replace("ROWS", str(16000 * f))]),
-        Batch("git log -p", "git", ["git", "-C", repository, "--no-pager", "log", "-p", "--stat", f"-{400 * f}"]),
+               lambda port, where: ab(port, where, int(20000 * f)), stop="quit"),
+        Batch("python3", PYTHON, [PYTHON, "-c", PYTHON_WORK.replace("ROWS", str(int(16000 * f)))]),
+        Batch("git log -p", "git", ["git", "-C", repository, "--no-pager", "log", "-p", "--stat", f"-{int(400 * f)}"]),
         Batch("openssl speed", "openssl", ["openssl", "speed", "-mr", "-seconds", "1", "-bytes", "64", "sha256"], parse=lambda out: 1e9 / float(out.decode().strip().splitlines()[-1].split(":")[-1])),
         Batch("gcc -O2", "gcc", ["gcc", "-O2", "-c", source, "-o", os.path.join(folder, "big.o")]),
-        Batch("ffmpeg", "ffmpeg", ["ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc=duration={10 * f}:size=640x360:rate=25", "-c:v", "mpeg4", "-threads", "2", "-f", "null", "-"]),
-        Batch("perl", "perl", ["perl", "-e", PERL_WORK.format(n=1000000 * f)]),
-        Batch("80 threads", os.path.join(build, "eighty-threads"), [os.path.join(build, "eighty-threads"), str(12000 * f)]),
+        Batch("ffmpeg", "ffmpeg", ["ffmpeg", "-nostdin", "-loglevel", "error", "-f", "lavfi", "-i", f"testsrc=duration={int(10 * f)}:size=640x360:rate=25", "-c:v", "mpeg4", "-threads", "2", "-f", "null", "-"]),
+        Batch("perl", "perl", ["perl", "-e", PERL_WORK.format(n=int(1000000 * f))]),
+        Batch("80 threads", os.path.join(build, "eighty-threads"), [os.path.join(build, "eighty-threads"), str(int(12000 * f))]),
     ]
     if shutil.which("mariadbd") and shutil.which("sysbench"):
         try:
             base = mariadb_base(folder)
-            programs.append(Server("mariadbd", "mariadbd", "sysbench", mariadb_start(base), sysbench(1000 * f), settle=0.5))
+            programs.append(Server("mariadbd", "mariadbd", "sysbench", mariadb_start(base), sysbench(int(1000 * f)), settle=0.5))
         except (RuntimeError, subprocess.CalledProcessError, OSError) as error:
             print(f"NOT RUN: mariadbd: {error}", file=sys.stderr)
     else:

@@ -174,11 +174,27 @@ class Bench:
 
     # -- Real programs ------------------------------------------------------------------------------------------
 
+    def fixed_cost(self):
+        """What recording adds to a program that does nothing, in seconds."""
+        differences = []
+        for _ in range(10 if not self.options.quick else 2):
+            seconds = []
+            for prefix in ([], self.record()[0]):
+                begin = time.monotonic()
+                subprocess.run(prefix + ["/bin/true"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                seconds.append(time.monotonic() - begin)
+            differences.append(seconds[1] - seconds[0])
+        return statistics.median(differences)
+
     def programs(self):
-        chosen = real.measured(self.folder, self.options.build, self.options.quick)
+        """Native and recorded runs in turn. The fixed cost is taken off programs that are recorded from exec to exit; servers
+        are measured by their clients only, between the two."""
+        chosen = real.measured(self.folder, self.options.build, 1 if self.options.quick else self.options.size)
+        fixed = self.fixed_cost()
         print("\n### Real programs, native and under `transect record` (default mode)\n")
-        print("| program | native, s (min / median / max) | recorded, s | wall (medians) | wall (minima) | peak memory native, MiB | recorded | memory | `report`, s |")
-        print("|---|---|---|---|---|---|---|---|---|")
+        print(f"Fixed cost, by `/bin/true`: {fixed * 1000:.0f} ms, taken off but for servers.\n")
+        print("| program | native, s (min / median / max) | recorded, s | wall (medians) | wall (minima) | p99, ms, native and recorded | peak memory native, MiB | recorded | memory | `report`, s |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
         ratios, least = [], []
         for program in chosen:
             if self.options.program and self.options.program not in program.name:
@@ -188,33 +204,7 @@ class Bench:
                 print(f"| {program.name} | NOT RUN: {why} |")
                 continue
             try:
-                native, recorded, reports = [], [], []
-                native_peak, recorded_peak = [], []
-                program.run([], self.folder)  # fills the page cache
-                prefix, profile = self.record()
-                program.run(prefix, self.folder)  # fills the plan cache
-                for _ in range(self.options.rounds):
-                    value, peak = program.run([], self.folder)
-                    native.append(value), native_peak.append(peak)
-                    prefix, profile = self.record()
-                    value, peak = program.run(prefix, self.folder)
-                    recorded.append(value), recorded_peak.append(peak)
-                    begin = time.monotonic()
-                    shown = subprocess.run([self.options.transect, "report", profile], capture_output=True)
-                    reports.append(time.monotonic() - begin)
-                    if shown.returncode:
-                        raise RuntimeError(f"report: {shown.stderr[-200:]!r}")
-                    shutil.rmtree(profile, ignore_errors=True)
-                if isinstance(program, real.Batch):
-                    native_peak = [program.memory([], self.folder, self.built("peak-memory"))]
-                    recorded_peak = [program.memory(self.record()[0], self.folder, self.built("peak-memory"))]
-                # Ratio of medians of interleaved runs.
-                ratio = statistics.median(recorded) / statistics.median(native)
-                best = min(recorded) / min(native)  # what is left when the machine's other work is at its least
-                ratios.append((ratio, program.name)), least.append((best, program.name))
-                before, after = max(native_peak) / 1024, max(recorded_peak) / 1024
-                digits = 3
-                print(f"| {program.name} | {spread(native, digits)} | {spread(recorded, digits)} | {ratio - 1:+.1%} | {best - 1:+.1%} | {before:.1f} | {after:.1f} | {after - before:+.1f} MiB | {statistics.median(reports):.3f} |", flush=True)
+                self.program(program, fixed, ratios, least)
             except (RuntimeError, subprocess.SubprocessError, OSError, ValueError) as error:
                 print(f"| {program.name} | FAILED: {str(error)[:200]} |", flush=True)
         if ratios:
@@ -222,6 +212,45 @@ class Bench:
             for name, values in (("medians", ratios), ("minima", least)):
                 worst = max(values)
                 print(f"Geometric mean over {len(values)} programs, by {name}: {geometric_mean([r for r, _ in values]) - 1:+.1%} wall; worst: {worst[1]} {worst[0] - 1:+.1%}.")
+
+    def program(self, program, fixed, ratios, least):
+        """One row of the table."""
+        server = isinstance(program, real.Server)
+        fixed = fixed if not server and not program.parse else 0
+        native, recorded, reports = [], [], []
+        native_peak, recorded_peak = [], []
+        latency = ([], [])
+        program.run([], self.folder)  # fills the page cache
+        prefix, profile = self.record()
+        program.run(prefix, self.folder)  # fills the plan cache
+        for _ in range(self.options.rounds):
+            value, peak = program.run([], self.folder)
+            native.append(value), native_peak.append(peak)
+            if server and program.p99:
+                latency[0].append(program.p99)
+            prefix, profile = self.record()
+            value, peak = program.run(prefix, self.folder)
+            recorded.append(value - fixed), recorded_peak.append(peak)
+            if server and program.p99:
+                latency[1].append(program.p99)
+            begin = time.monotonic()
+            shown = subprocess.run([self.options.transect, "report", profile], capture_output=True)
+            reports.append(time.monotonic() - begin)
+            if shown.returncode:
+                raise RuntimeError(f"report: {shown.stderr[-200:]!r}")
+            shutil.rmtree(profile, ignore_errors=True)
+        if not server:
+            native_peak = [program.memory([], self.folder, self.built("peak-memory"))]
+            recorded_peak = [program.memory(self.record()[0], self.folder, self.built("peak-memory"))]
+        # Ratio of medians of interleaved runs.
+        ratio = statistics.median(recorded) / statistics.median(native)
+        best = min(recorded) / min(native)  # what is left when the machine's other work is at its least
+        ratios.append((ratio, program.name)), least.append((best, program.name))
+        before, after = max(native_peak) / 1024, max(recorded_peak) / 1024
+        p99 = " / ".join(f"{statistics.median(side):.3f}" for side in latency) if all(latency) else ""
+        if p99:
+            p99 += f" ({statistics.median(latency[1]) / statistics.median(latency[0]) - 1:+.1%})"
+        print(f"| {program.name} | {spread(native, 3)} | {spread(recorded, 3)} | {ratio - 1:+.1%} | {best - 1:+.1%} | {p99} | {before:.1f} | {after:.1f} | {after - before:+.1f} MiB | {statistics.median(reports):.3f} |", flush=True)
 
     def peers(self):
         """Wall time, size on disk and report time of each tool on the same program."""
@@ -312,6 +341,7 @@ def main():
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--quick", action="store_true", help="small sizes, one round: does everything run?")
     parser.add_argument("--only", action="append", choices=PARTS)
+    parser.add_argument("--size", type=float, default=3, help="real programs take about a third of a second times this; default 3")
     parser.add_argument("--program", help="only real programs whose name contains this")
     options = parser.parse_args()
     options.transect, options.build = os.path.realpath(options.transect), os.path.realpath(options.build)

@@ -52,7 +52,7 @@ PARTS = [
     Part("web", "test", ["dev/test-web.sh"], "is the committed page bundle the one its sources make?", "the bundler", 10, ("network",)),
     Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {QUOTED} --quick"),
          "does a program behave to the byte and exit status as without us?", "the same program without us", 45, ("packages",)),
-    Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "killed", "--only", "ends"),
+    Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "killed", "--only", "ends", "--only", "layered"),
          "are counts exact, also after SIGKILL?", "random programs that count their own calls; counters in a file that outlive SIGKILL", 16),
     Part("exact-times", "test", runner("exact-counts/run.py", "--only", "spin"), "are times right to 2 %?", "a callee that measures itself; a clock", 4, alone=True),
     Part("static-components", "test", shell(f"cd tests/static-components && python3 run.py --transect {QUOTED} && python3 languages.py --transect {QUOTED} "
@@ -74,10 +74,24 @@ PARTS = [
          "programs whose chain is known from their source, and that time their own functions", 55, ("root",), alone=True),
     Part("walk-robustness", "test", runner("walk/run.py", "--quick", "--no-chains"), "does a walk leave the program and the kernel as they were?",
          "the program's output; its text in its file; the kernel's list of programs", 75, ("root",)),
+    Part("culprits-quick", "test", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set plain --least 95 "
+                                         "--only bad_hash --only digest_in_fork --only fork_storm --only frame_copy --only journal_sync "
+                                         "--only ledger_lock --only slow_reply --only run_queue --only sleep_poll --only spin_for_tile --only straggler --only throwing_cells"),
+         "does the first finding of a recording by default name the culprit?", "programs with one marked culprit, each of another kind", 35, ("root", "packages")),
     Part("workloads", "test", shell(f"make -s -C workloads && python3 workloads/run.py test --transect {QUOTED}"), "do the views point at the bottleneck?",
          "five programs with a known bottleneck and its fix", 8, alone=True),
     Part("real-tcl-quick", "test", runner("real-programs/run.py", "--suite", "tcl", "--quick"), "does a real project's test suite give the same results?", "the suite without us", 20, ("network",)),
 
+    Part("outside", "all", runner("outside/run.py"), "do a fifth of 70 programs of Debian, another one each day, run as ever under every command, and is nothing left, also after kills?",
+         "the programs without us", 200, ("root", "packages")),
+    Part("corner-cases-default", "all", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {QUOTED} --collect default --timing adaptive"),
+         "corner cases with all collectors of a recording by default", "the same program without us", 120, ("root", "packages")),
+    Part("culprits", "all", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set plain --set patched --least 95 --least 90"),
+         "does the first finding name the culprit?", "seeded bugs, marked in their sources and checked by their own clock", 400, ("root", "packages", "network")),
+    Part("culprits-unseen", "all", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set unseen --least 90"),
+         "does the first finding name the culprit of programs by somebody else?", "expectations that were written down before the first recording", 140, ("root", "packages")),
+    Part("culprits-healthy", "all", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set healthy --rounds 2 --least 95"),
+         "does nothing claim to save much in healthy programs?", "programs of Debian", 200, ("root", "packages")),
     Part("corner-cases-all-modes", "all", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {QUOTED} --timing count --timing every=7"),
          "corner cases in the timing modes that `test` leaves out", "the same program without us", 40, ("packages",)),
     Part("exact-counts-long", "all", runner("exact-counts/run.py", "--only", "counts", "--programs", "150", "--seed", "1000"), "exact counts of 150 more random programs", "programs that count their own calls", 240),
@@ -99,6 +113,8 @@ PARTS = [
                                         "cargo test --release --locked -p transect-record --lib -- --ignored && "
                                         "cargo test --release --locked -p transect-report --test browser -- --ignored"),
          "millions of scheduler events, every window of large libraries, a page of a large recording", "models; a disassembler; a browser", 600, ("packages", "browser")),
+    Part("fuzz", "all", ["python3", "tests/fuzz/run.py", "--seconds", "60"], "does all that reads what others wrote bear any bytes?",
+         "no panic, no overflow, no input that takes ten seconds or 3 GB", 600, ("packages", "network")),
     Part("case-studies-quick", "all", ["python3", "benches/case_studies.py", "--transect", TRANSECT, "--quick", "--minutes", "8", "--program", "gzip", "--program", "bzip2"],
          "do real programs' own tests pass with regions, and what do their features cost?", "their test suites; the program's own clock", 600, ("packages", "network"), alone=True),
     *[Part(f"real-{suite}", "all", runner("real-programs/run.py", "--suite", suite), f"does {project}'s own test suite give the same results?", "the suite without us", seconds, ("packages", "network"))

@@ -7,6 +7,7 @@ Exit status 1 if anything differed. Needs nothing but Python and the programs (b
 
 import argparse
 import concurrent.futures
+import json
 import os
 import shutil
 import signal
@@ -87,14 +88,27 @@ def compare(case, native, recorded):
     return problems
 
 
+def untimed(options, profile):
+    shown = subprocess.run([options.transect, "report", profile, "--view", "loss", "--format", "json"], capture_output=True, text=True)
+    if shown.returncode:
+        return [f"report: {shown.stderr[-300:]}"]
+    return [f"{row['count']} untimed calls: {row['reason']}" for row in json.loads(shown.stdout)["loss"] if row["what"] == "untimed calls"]
+
+
+def is_refused(case, options):
+    """What the agent can't enter is recorded by the scheduler's events alone, where these are collected."""
+    return case.refused is not None and not (case.refused == "static" and options.collect == "default" and os.geteuid() == 0)
+
+
 def run_case(case, mode, options, native_results, folder):
     scratch = tempfile.mkdtemp(dir=folder)
     argv = argv_of(case, options.build, folder)
     env = environment(case)
     profile = os.path.join(scratch, "profile")
-    record = [options.transect, "record", "--quiet", "--timing", mode, "-o", profile, "--"] + argv
+    collect = [] if options.collect == "default" else ["--collect", options.collect]
+    record = [options.transect, "record", "--quiet", *collect, "--timing", mode, "-o", profile, "--"] + argv
     result = launch(record, env, case.stdin, case.timeout * 2, scratch, folder)
-    if case.refused is not None:
+    if is_refused(case, options):
         problems = []
         if result[2] in (0, None):
             problems.append(f"not refused: status {result[2]}")
@@ -106,6 +120,8 @@ def run_case(case, mode, options, native_results, folder):
         problems = compare(case, native_results, result)
         if not os.path.isdir(profile) and not problems:
             problems.append("no profile was written")
+        elif case.none_lost and not problems:
+            problems += untimed(options, profile)
     if not options.keep:
         shutil.rmtree(scratch, ignore_errors=True)
     return problems
@@ -119,6 +135,7 @@ def main():
     parser.add_argument("--transect", default=os.path.join(HERE, "../../target/release/transect"))
     parser.add_argument("--build", default=os.path.join(HERE, "../../target/corner-cases"))
     parser.add_argument("--timing", action="append", help="timing mode, may be repeated (default: all)")
+    parser.add_argument("--collect", default="flow", help="collectors, as for record; `default`: those of a recording without --collect")
     parser.add_argument("--quick", action="store_true", help=f"only the modes {' and '.join(QUICK_MODES)}")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", action="append", help="run cases whose name contains this word")
@@ -150,7 +167,7 @@ def main():
         scratch = tempfile.mkdtemp(dir=folder)
         native = None
         outcomes = []
-        if case.refused is None:
+        if not is_refused(case, options):
             native = launch(argv_of(case, options.build, folder), environment(case), case.stdin, case.timeout, scratch, folder)
             if native[2] is None:
                 return [("native", ["the program itself timed out"])]

@@ -19,9 +19,9 @@ RIGHT = {
     ],
     "parallelism": [{"n": 0, "ns": 20 * MS}, {"n": 1, "ns": 60 * MS}, {"n": 2, "ns": 20 * MS}],
     "paths": [
-        {"stack": STACK, "state": "running", "criticality_ns": 69 * MS, "samples": 70, "lines": []},
-        {"stack": ["clone3", "nap"], "state": "waiting", "criticality_ns": 20 * MS, "samples": 1, "lines": []},
-        {"stack": ["clone3", "work"], "state": "running", "criticality_ns": 10 * MS, "samples": 10, "lines": []},
+        {"stack": STACK, "state": "running", "criticality_ns": 69 * MS, "corrected_ns": 69 * MS, "samples": 70, "lines": []},
+        {"stack": ["clone3", "nap"], "state": "waiting", "criticality_ns": 20 * MS, "corrected_ns": 20 * MS, "samples": 1, "lines": []},
+        {"stack": ["clone3", "work"], "state": "running", "criticality_ns": 10 * MS, "corrected_ns": 10 * MS, "samples": 10, "lines": []},
     ],
     "waits": [
         {"kind": "mutex", "object": "table_lock", "count": 20, "ns": 60 * MS, "critical_ns": 60 * MS, "stack": ["clone3", "work"],

@@ -23,14 +23,15 @@ import kept  # noqa: E402
 from patched import KINDS, WORK, Fault, NotRun, read  # noqa: E402
 
 SHARE = 0.6
-SOURCES = os.path.join(HERE, "plain")
+SETS = ("plain", "unseen")
 COMPILERS = {".c": "cc", ".S": "cc", ".cpp": "c++", ".rs": "rustc"}
 OPTIONS = {"cc": "-O2 -g -pthread", "c++": "-O2 -g -pthread", "rustc": "-O -g"}
 
 
-def programs():
-    with open(os.path.join(HERE, "plain.toml"), "rb") as file:
-        return tomllib.load(file)["program"]
+def programs(name="plain"):
+    """Those of a set: what NAME.toml says, and in which folder the sources are."""
+    with open(os.path.join(HERE, f"{name}.toml"), "rb") as file:
+        return [program | {"folder": os.path.join(HERE, name)} for program in tomllib.load(file)["program"]]
 
 
 def built(program):
@@ -39,18 +40,20 @@ def built(program):
     for tool in compilers:
         if not shutil.which(tool):
             raise NotRun(f"{tool} is not installed")
-    sources = [os.path.join(SOURCES, name) for name in program["sources"]]
+    folder = program["folder"]
+    sources = [os.path.join(folder, name) for name in program["sources"]]
     command = program.get("build")
     if not command:
         command = f"{compilers[0]} {OPTIONS[compilers[0]]} -o {program['name']} " + " ".join("{plain}/" + name for name in program["sources"])
 
     def make(folder):
-        done = subprocess.run(["nice", "-n", "5", "sh", "-ec", command.format(plain=shlex.quote(SOURCES))], cwd=folder,
+        done = subprocess.run(["nice", "-n", "5", "sh", "-ec", command.format(plain=shlex.quote(program["folder"]))], cwd=folder,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if done.returncode:
             raise Fault(f"{program['name']} does not build: {done.stdout.decode(errors='replace')[-2000:]}")
     # The path is in what the compiler says of the lines.
-    parts = [command, SOURCES, [read(path) for path in sources], read(os.path.join(HERE, "own_clock.h"))]
+    clocks = [os.path.join(HERE, "own_clock.h"), os.path.join(HERE, "unseen/hclock.h")]
+    parts = [command, folder, [read(path) for path in sources], [read(path) for path in clocks]]
     return kept.folder(compilers, parts, make)
 
 
@@ -85,7 +88,7 @@ def faults(program):
     first, last = program["lines"]
     if program["file"] not in program["sources"]:
         return [f"{program['file']} is none of its sources"]
-    lines = read(os.path.join(SOURCES, program["file"])).decode().splitlines()
+    lines = read(os.path.join(program["folder"], program["file"])).decode().splitlines()
     marked = {number for number, line in enumerate(lines, 1) if "// culprit" in line}
     return [what for what, wrong in (
         (f"{program['file']} has no lines {first} to {last}", not 1 <= first <= last <= len(lines)),

@@ -50,8 +50,8 @@ def implausible(report):
                 yield f"{name}: {key} {row[key]}, threads lived {lived:.0f}"
 
 
-def record(transect, timing, profile, argv, timeout=120):
-    return subprocess.run([transect, "record", "--quiet", "--timing", timing, "-o", profile, "--"] + argv, capture_output=True, text=True, timeout=timeout)
+def record(transect, timing, profile, argv, timeout=120, collect=("--collect", "flow")):
+    return subprocess.run([transect, "record", "--quiet", *collect, "--timing", timing, "-o", profile, "--"] + argv, capture_output=True, text=True, timeout=timeout)
 
 
 def sums(flows):
@@ -125,12 +125,107 @@ def check_spin(options, folder, results):
                 row = next((r for r in flows_of(options.transect, profile)[0] if r["api"] == api), None)
                 if not row or row["calls"] != calls * depth:
                     return [f"{row and row['calls']} of {calls * depth} calls"], []
+                if depth == 1 and row["self_ns"] != row["total_ns"]:
+                    return [f"{row['self_ns']} of {row['total_ns']} ns are its own, and it calls nothing"], []
                 # A preemption between the program's clock and ours is the machine's.
                 off = [f"{key}: {row[key]} ns reported, {undisturbed} to {truth} ns spun" for key in ("total_ns", "self_ns")
                        if not undisturbed * 0.98 <= row[key] <= truth * 1.02]
                 return [], off
 
             results.judge_measured(f"callee of {ns} ns{f', {depth} deep' if depth > 1 else ''} [{timing}]", attempt)
+
+
+def check_short_recursion(options, folder, results):
+    """Of a recursion of short calls few are timed, most of those within calls that are not: stack samples tell what it takes."""
+
+    def attempt():
+        profile = os.path.join(folder, "short-recursion")
+        shutil.rmtree(profile, ignore_errors=True)
+        done = record(options.transect, "adaptive", profile, [f"{folder}/spin", "400000", "200", "5"], collect=())
+        if done.returncode:
+            return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+        truth = int(done.stdout.split()[0])
+        rows = {row["api"]: row for row in flows_of(options.transect, profile)[0]}
+        deep, again = rows.get("spin_deep"), rows.get("again")
+        if not deep or not again or (deep["calls"], again["calls"]) != (2000000, 1600000):
+            return [f"calls: {deep and deep['calls']} and {again and again['calls']}"], []
+        off = [f"{key} of spin_deep: {deep[key]}, {truth} ns spun" for key in ("total_ns", "self_ns") if not 0.9 * truth <= deep[key] <= 1.1 * truth]
+        if again["self_ns"] > 0.1 * truth:
+            off.append(f"self_ns of again, which only calls: {again['self_ns']} beside {truth} ns spun")
+        return [], off
+
+    results.judge_measured("recursion of short calls, with samples", attempt)
+
+
+def check_tails(options, folder, results):
+    """Few long calls among many short ones: the interval holds what the callee says of itself, with samples beside and without."""
+    cc = ["cc", "-O2", "-g", "-pthread"]
+    compile_step(cc + [f"{HERE}/tails.c", "-o", f"{folder}/tails", "-rdynamic", f"-L{folder}", "-lspin", "-lm", "-Wl,-rpath,$ORIGIN"])
+    for kind, shape, calls in (("pareto", "1.5", 600000), ("twopoint", "1000", 800000), ("twopoint", "20000", 800000)):
+        for beside, collect in (("default", ()), ("flow", ("--collect", "flow"))):
+            # Without samples a tail that no timed call met is not seen.
+            if beside == "flow" and shape == "20000":
+                continue
+
+            def attempt(kind=kind, shape=shape, calls=calls, beside=beside, collect=collect):
+                profile = os.path.join(folder, f"tails-{kind}-{shape}-{beside}")
+                shutil.rmtree(profile, ignore_errors=True)
+                done = record(options.transect, "adaptive", profile, [f"{folder}/tails", kind, "500", shape, str(calls)], collect=collect)
+                if done.returncode:
+                    return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+                truth = int(done.stdout.split()[0])
+                row = next((r for r in flows_of(options.transect, profile)[0] if r["api"] == "spin_known"), None)
+                if not row or row["calls"] != calls:
+                    return [f"{row and row['calls']} of {calls} calls"], []
+                low, high = row["total_ns_low"] or row["total_ns"], row["total_ns_high"] or row["total_ns"]
+                seen = f"{row['total_ns']} ns, {low} to {high}; {truth} ns spun"
+                return [], [] if low * 0.97 <= truth <= high * 1.03 else [f"the interval does not hold it: {seen}"]
+
+            results.judge_measured(f"tail {kind} {shape} [{beside}]", attempt)
+
+
+def check_calling(options, folder, results):
+    """Code that a library calls by a pointer is its own component's; a lock is held for as long as its holder says."""
+    cc = ["cc", "-O2", "-g", "-pthread"]
+    compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libcalling.c", "-o", f"{folder}/libcalling.so"])
+    compile_step(cc + [f"{HERE}/calling.c", "-o", f"{folder}/calling", f"-L{folder}", "-lcalling", "-Wl,-rpath,$ORIGIN"])
+
+    def attempt():
+        profile = os.path.join(folder, "calling-profile")
+        shutil.rmtree(profile, ignore_errors=True)
+        done = record(options.transect, "adaptive", profile, [f"{folder}/calling", "40000", "10000"], collect=())
+        if done.returncode:
+            return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+        shown = subprocess.run([options.transect, "report", "--format", "json", profile], capture_output=True, text=True, check=True)
+        report = json.loads(shown.stdout)
+        library, held = map(int, done.stdout.split())
+        wall = report["meta"]["wall_ns"]
+        rows = {row["component"]: row for row in report["components"]}
+        off = []
+        own = rows["calling"]["self_ns"] / wall
+        if own < 0.6:
+            off.append(f"the program's own code has {own:.2f} of the time, {rows['libcalling.so']['self_ns'] / wall:.2f} the library that calls it")
+        # It reads the clock all the time.
+        called = sum(row["self_ns"] for name, row in rows.items() if name in ("libcalling.so", "libc.so.6", "[vdso]"))
+        if not 0.8 * library < called < 1.25 * library:
+            off.append(f"the library and the clock that it reads have {called} ns; {library} ns by its own clock")
+        for name, row in rows.items():
+            parts = [row[key] for key in ("on_cpu_ns", "runnable_ns", "blocked_ns")]
+            if None not in parts and sum(parts) != row["self_ns"]:
+                return [f"{name}: {parts} of {row['self_ns']} ns"], []
+        passed = next(row for row in report["flows"] if row["api"] == "pass_on")
+        if passed["calls"] != 300:
+            return [f"{passed['calls']} calls of 300"], []
+        if passed["self_ns"] > 0.2 * passed["total_ns"]:
+            off.append(f"what goes on in read by a jump has {passed['self_ns']} of {passed['total_ns']} ns itself")
+        lock = next(row for row in report["locks"] if row["acquisitions"] >= 1000)
+        if lock["acquisitions"] != 40000:
+            return [f"{lock['acquisitions']} acquisitions of 40000"], []
+        if not 0.95 * held < lock["hold_ns"] < 1.05 * held:
+            off.append(f"the lock is held for {lock['hold_ns']} ns, {held} ns by its holder's clock")
+        return [], off
+
+    results.judge_measured("code that is called by a pointer, and a lock's holder", attempt)
 
 
 def check_waiting(options, folder, results):
@@ -167,7 +262,7 @@ def check_killed(options, folder):
     for timing in ("adaptive", "full", "count"):
         for threads in (1, 8):
             profile, counters = os.path.join(folder, f"killed-{timing}-{threads}"), os.path.join(folder, f"counters-{timing}-{threads}")
-            command = [options.transect, "record", "--quiet", "--timing", timing, "-o", profile, "--", f"{folder}/killed", counters, str(threads)]
+            command = [options.transect, "record", "--quiet", "--collect", "flow", "--timing", timing, "-o", profile, "--", f"{folder}/killed", counters, str(threads)]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             process.stdout.readline()
             time.sleep(0.4)
@@ -243,6 +338,30 @@ def check_orphan(options, folder):
     return wrong, [f"took {took:.1f} s"] if took > 2 else []
 
 
+def check_layered(options, folder):
+    """Functions that are timed by a probe and go on in another library by a jump: two tools hold one return address."""
+    land = "long land(long n) { volatile long s = 0; for (long i = 0; i < n; i++) s += i; return s; }\n"
+    hop = "long land(long);\nlong hop(long n) { return land(n); }\nlong twice(long n) { return hop(n) + hop(n + 1); }\n"
+    program = "#include <stdio.h>\nlong twice(long), hop(long);\nint main(void) { long s = 0; for (long i = 0; i < 60000; i++) s += twice(3000) + hop(i % 7); printf(\"%ld\\n\", s); return 5; }\n"
+    for name, source in (("land", land), ("hop", hop), ("layered", program)):
+        with open(f"{folder}/{name}.c", "w") as f:
+            f.write(source)
+    shared = ["cc", "-O2", "-fPIC", "-shared"]
+    compile_step(shared + [f"{folder}/land.c", "-o", f"{folder}/libland.so"])
+    compile_step(shared + [f"{folder}/hop.c", "-o", f"{folder}/libhop.so", f"-L{folder}", "-lland", "-Wl,-rpath,$ORIGIN"])
+    compile_step(["cc", "-O2", f"{folder}/layered.c", "-o", f"{folder}/layered", f"-L{folder}", "-lhop", "-lland", "-Wl,-rpath,$ORIGIN"])
+    alone = subprocess.run([f"{folder}/layered"], capture_output=True, text=True)
+    profile, complaints = os.path.join(folder, "layered-profile"), []
+    done = record(options.transect, "full", profile, [f"{folder}/layered"], collect=("--collect", "flow,latency"))
+    if (done.returncode, done.stdout) != (alone.returncode, alone.stdout):
+        complaints.append(f"status {done.returncode}, output {done.stdout[:80]!r}, {done.stderr[-200:]}")
+    else:
+        calls = {row["api"]: row["calls"] for row in flows_of(options.transect, profile)[0]}
+        truth = {"twice": 60000, "hop": 60000, "land": 180000}
+        complaints += [f"{calls.get(name)} calls of {name}, {n} were made" for name, n in truth.items() if calls.get(name) != n]
+    return [("jumps under flow,latency", complaints)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transect", default=os.path.join(HERE, "../../target/release/transect"))
@@ -250,7 +369,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", help="folder for generated programs (default: a temporary one)")
     parser.add_argument("--timing", action="append")
-    parser.add_argument("--only", action="append", choices=["counts", "spin", "killed", "ends"])
+    parser.add_argument("--only", action="append", choices=["counts", "spin", "killed", "ends", "layered"])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--native", action="store_true", help="only build and run the programs")
@@ -277,9 +396,12 @@ def main():
                     results.judge(name, complaints)
     if wanted("spin"):
         check_spin(options, folder, results)
+        check_short_recursion(options, folder, results)
+        check_tails(options, folder, results)
+        check_calling(options, folder, results)
         check_waiting(options, folder, results)
         results.judge_measured("recorder killed", lambda: check_orphan(options, folder))
-    for name, checks in (("killed", check_killed), ("ends", check_ends)):
+    for name, checks in (("killed", check_killed), ("ends", check_ends), ("layered", check_layered)):
         if wanted(name):
             for of, complaints in checks(options, folder):
                 results.judge(of, complaints)

@@ -42,7 +42,7 @@ def check(options, compiler, flags, folder):
     complaints = []
     for timing in ["count", "adaptive", "full", "every=3"]:
         profile, truth = os.path.join(folder, "profile"), os.path.join(folder, "truth")
-        done = run([options.transect, "record", "-q", "--timing", timing, "--static-components", rules, "-o", profile, "--", program, "50", truth])
+        done = run([options.transect, "record", "-q", "--collect", "flow", "--timing", timing, "--static-components", rules, "-o", profile, "--", program, "50", truth])
         if (done.returncode, done.stdout, done.stderr) != (native.returncode, native.stdout, native.stderr):
             complaints.append(f"{timing}: {done.returncode} {done.stdout!r} {done.stderr[-300:]!r}, natively {native.returncode} {native.stdout!r}")
             continue

@@ -44,13 +44,13 @@ def check(transect, name, library, needs, argument, flags, folder):
     open(rules, "w").write(f'[[component]]\narchive = "{library}.a"\n')
     native = run([os.path.join(folder, "static", "program"), argument])
     shared = os.path.join(folder, "shared.transect")
-    run([transect, "record", "-q", "--timing", "count", "-o", shared, "--", os.path.join(folder, "shared", "program"), argument])
+    run([transect, "record", "-q", "--collect", "flow", "--timing", "count", "-o", shared, "--", os.path.join(folder, "shared", "program"), argument])
     truth, _ = api_calls(transect, shared, library)
     complaints = []
     for timing in ["count", "adaptive", "full"]:
         profile = os.path.join(folder, f"{timing}.transect")
         start = time.time()
-        done = run([transect, "record", "-q", "--timing", timing, "--static-components", rules, "-o", profile, "--", os.path.join(folder, "static", "program"), argument])
+        done = run([transect, "record", "-q", "--collect", "flow", "--timing", timing, "--static-components", rules, "-o", profile, "--", os.path.join(folder, "static", "program"), argument])
         took = time.time() - start
         if (done.returncode, done.stdout, done.stderr) != (native.returncode, native.stdout, native.stderr):
             complaints.append(f"{timing}: {done.returncode} {done.stdout!r} {done.stderr!r}, natively {native.returncode} {native.stdout!r}")

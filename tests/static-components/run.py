@@ -41,7 +41,7 @@ def available(cc, link):
 
 def record(options, timing, components, profile, argv):
     return subprocess.run(
-        [options.transect, "record", "--quiet", "--timing", timing, "--static-components", components, "-o", profile, "--", *argv],
+        [options.transect, "record", "--quiet", "--collect", "flow", "--timing", timing, "--static-components", components, "-o", profile, "--", *argv],
         capture_output=True, text=True, timeout=300)
 
 

@@ -176,6 +176,39 @@ def two_capabilities_are_enough(options):
     return complaints + ([] if rows and not rows["estimate"] and rows["busy_ns"] > 0 else ["an estimate, or nothing"])
 
 
+def first_finding(options, own, program, arguments):
+    """Where the first screen of a user's own recording points, or what was said instead."""
+    profile = os.path.join(own, f"{program}.transect")
+    shutil.rmtree(profile, ignore_errors=True)
+    done = run(NOBODY + [options.copy, "record", "-q", "-o", profile, "--", os.path.join(options.folder, program), *arguments], cwd=own)
+    shown = run([options.transect, "report", profile, "--view", "summary", "--format", "json"])
+    if shown.returncode:
+        return f"status {done.returncode}: {done.stderr[-500:]} {shown.stderr[-300:]}"
+    rows = json.loads(shown.stdout)["summary"]
+    return (rows[0].get("where") or {} if rows else {}) | {"finding": rows[0]["finding"] if rows else "none"}
+
+
+@test
+def a_user_without_privileges_is_told_the_same_culprit(options):
+    """At Debian's own level, at which perf events are refused to users, and at those at which they see their own programs."""
+    own = tempfile.mkdtemp(dir=options.folder)
+    os.chown(own, 65534, 65534)
+    shutil.copy(os.path.join(os.path.dirname(options.transect), "libtransect_agent.so"), options.folder)
+    programs = [("queens", ["30"], "place"), ("sleep_poll", ["20"], "await_job"), ("ledger_lock", ["120"], "post_entry")]
+    for program, *_ in programs:
+        shutil.copy(os.path.join(options.build, program), options.folder)
+    paranoid = "/proc/sys/kernel/perf_event_paranoid"
+    complaints = []
+    for level in ("3", "2", "1"):
+        with open(paranoid, "w") as file:
+            file.write(level)
+        for program, arguments, function in programs:
+            found = first_finding(options, own, program, arguments)
+            if not isinstance(found, dict) or function not in (found.get("function"), found.get("api")):
+                complaints.append(f"level {level}, {program}: {found}")
+    return complaints
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--transect", required=True)

@@ -1,16 +1,19 @@
 use serde::Serialize;
 use transect_profile_model::{Component, Profile, Timing};
 
+use crate::call_time::CallTimes;
+use crate::criticality::is_agent;
 use crate::matching::chosen_components;
 use crate::names::executable_of;
 use crate::prepared::Prepared;
-use crate::{Names, Selection, SortKey, Totals};
+use crate::{Selection, SortKey, Totals};
 
 /// One component: what it spends itself, what it waits for, and what it spends in each component it calls (the
 /// component view of Scaler, ASE '24, section 3.5).
 ///
 /// Over one process the `self_ns` and `wait_ns` of all rows add up to the lifetime of its threads, plus the time of
-/// calls made by callbacks (those belong to the API that called back *and* are flows of their own).
+/// calls made by callbacks (those belong to the API that called back *and* are flows of their own). Code that is called by a
+/// pointer counts for its own component where samples saw it run, else for the component that was called by linkage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentRow {
     /// File name; two of the same name carry the shortest distinguishing path suffix.
@@ -22,6 +25,12 @@ pub struct ComponentRow {
     /// Time in the component less the calls that it makes, ns; for an executable its threads' lifetime less their
     /// outermost calls. Waiting is not in it. `None` where the recording took no times.
     pub self_ns: Option<i64>,
+    /// Of `self_ns` on a CPU, ns; this and the next two add up to it, and are `None` where that is not known.
+    pub on_cpu_ns: Option<i64>,
+    /// Of `self_ns` without a CPU for want of one, ns.
+    pub runnable_ns: Option<i64>,
+    /// Of `self_ns` blocked in calls of no API that waits, ns.
+    pub blocked_ns: Option<i64>,
     /// Time that this component, as the direct caller, waited (classes `lock` and `wait`), ns.
     pub wait_ns: Option<i64>,
     /// Calls into it from other components.
@@ -70,14 +79,14 @@ pub fn components(profile: &Profile, selection: &Selection) -> Vec<ComponentRow>
 }
 
 pub(crate) fn of(prepared: &Prepared<'_>, selection: &Selection) -> Vec<ComponentRow> {
-    let Prepared { profile, names, totals, .. } = prepared;
+    let &Prepared { profile, ref names, ref totals, .. } = prepared;
     let chosen = chosen_components(profile, names, selection.component.as_deref());
-    let mut rows: Vec<ComponentRow> = gather(profile)
+    let mut rows: Vec<ComponentRow> = gather(prepared)
         .into_iter()
         .zip(&profile.components)
         .enumerate()
-        .filter(|(id, _)| chosen.as_ref().is_none_or(|chosen| chosen[*id]))
-        .map(|(id, (sum, component))| sum.row(id, component, profile, names, totals))
+        .filter(|(id, (_, component))| !is_agent(&component.path) && chosen.as_ref().is_none_or(|chosen| chosen[*id]))
+        .map(|(id, (sum, component))| sum.row(id, component, prepared))
         .collect();
     if let Some(least) = selection.min_percent {
         rows.retain(|row| row.weight(totals) >= least);
@@ -135,7 +144,8 @@ pub(crate) fn proportional(flow: &transect_profile_model::Flow) -> f64 {
     }
 }
 
-fn gather(profile: &Profile) -> Vec<Sum> {
+fn gather(prepared: &Prepared<'_>) -> Vec<Sum> {
+    let profile = prepared.profile;
     let mut sums: Vec<Sum> = profile.components.iter().map(|_| Sum::default()).collect();
     let scale = attribution_scale(profile);
     for flow in &profile.flows {
@@ -167,7 +177,27 @@ fn gather(profile: &Profile) -> Vec<Sum> {
             sum.self_attributed_ns += (thread.attributed_ns - thread.outermost_attributed_ns) as f64;
         }
     }
+    move_to_code(&mut sums, &prepared.call_times);
     sums
+}
+
+/// Gives components the time in which their code ran, called by a pointer, and takes it off whom it counted for.
+fn move_to_code(sums: &mut [Sum], times: &CallTimes) {
+    let mut leaves = vec![0.0; sums.len()];
+    for (&(from, _), ns) in &times.elsewhere {
+        leaves[from as usize] += ns;
+    }
+    let before: Vec<(i64, f64)> = sums.iter().map(|sum| (sum.self_ns.max(0), sum.self_attributed_ns)).collect();
+    for (&(from, to), ns) in &times.elsewhere {
+        let (own, attributed) = before[from as usize];
+        // No more than there is.
+        let share = if own > 0 { ns / leaves[from as usize].max(own as f64) } else { 0.0 };
+        let (own, attributed) = ((own as f64 * share) as i64, attributed * share);
+        sums[from as usize].self_ns -= own;
+        sums[to as usize].self_ns += own;
+        sums[from as usize].self_attributed_ns -= attributed;
+        sums[to as usize].self_attributed_ns += attributed;
+    }
 }
 
 impl Sum {
@@ -179,10 +209,13 @@ impl Sum {
         &mut self.others[position].1
     }
 
-    fn row(self, id: usize, component: &Component, profile: &Profile, names: &Names, totals: &Totals) -> ComponentRow {
+    fn row(self, id: usize, component: &Component, prepared: &Prepared<'_>) -> ComponentRow {
+        let Prepared { profile, names, totals, .. } = prepared;
         let timed = profile.meta.timing != Timing::Count;
         let time = |ns: i64| timed.then_some(ns.max(0));
         let (self_ns, wait_ns) = (time(self.self_ns), time(self.wait_ns));
+        let divided = self_ns.and_then(|ns| prepared.call_times.components.get(id)?.divide(ns));
+        let part = |at: usize| divided.map(|parts| parts[at]);
         let self_attributed_ns = time(self.self_attributed_ns.round() as i64);
         let wait_attributed_ns = time(self.wait_attributed_ns.round() as i64);
         let mut others: Vec<OtherRow> = self
@@ -204,6 +237,9 @@ impl Sum {
             path: component.path.clone(),
             build_id: component.build_id.clone(),
             self_ns,
+            on_cpu_ns: part(0),
+            runnable_ns: part(1),
+            blocked_ns: part(2),
             wait_ns,
             calls_in: self.calls_in,
             calls_out: self.calls_out,

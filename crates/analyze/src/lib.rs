@@ -8,6 +8,7 @@
 //! (Scaler, ASE '24, section 3.4), so that a phase run by eight threads weighs as much as the wall time it took.
 #![forbid(unsafe_code)]
 
+mod call_time;
 mod component;
 mod criticality;
 mod feature;
@@ -24,6 +25,7 @@ mod quantile;
 mod selection;
 mod thread;
 mod totals;
+mod unmatched;
 mod wait;
 mod walk;
 
@@ -32,15 +34,15 @@ pub mod synthetic;
 
 pub use component::{ComponentRow, OtherRow, components};
 pub use criticality::{
-    CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow, CriticalityView,
-    LineRow, NodeKind, OverTimeRow, ParallelismRow, PartyRow, PartyShare, PathState, WaitEdge, WaitGraph, WaitNode,
-    WhatIfRow, WhatIfScope, criticality,
+    Callee, CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow,
+    CriticalityView, LineRow, NodeKind, OverTimeRow, ParallelismRow, PartyRow, PartyShare, PathState, PlaceRow,
+    PlaceWait, WaitEdge, WaitGraph, WaitNode, WhatIfRow, WhatIfScope, criticality,
 };
 pub use feature::{
     FeatureApiRow, FeatureComponentRow, FeatureRow, FeaturesView, LostVariable, RegionRow, RegionStrip, RegionTimeline,
     RegionTree, StripCell, TimelineThread, features, region_timeline, region_tree,
 };
-pub use finding::{FindingKind, FindingRow, summary};
+pub use finding::{Confidence, FindingKind, FindingRow, Place, summary};
 pub use flow::{ApiGroup, ApisView, FlowRow, apis, callers, flows};
 pub use full_report::{FullReport, full_report};
 pub use latency::{HeatFunction, LatencyHeat, LatencyRow, latency, latency_heat, metric as latency_metric};
@@ -50,6 +52,7 @@ pub use names::Names;
 pub use selection::{Dimensions, Selection, SelectionError, SortKey, View};
 pub use thread::{GroupRow, ThreadRow, ThreadsView, threads};
 pub use totals::{Totals, totals};
+pub use unmatched::{Unmatched, unmatched};
 pub use wait::{WaitRow, waits};
 pub use walk::{
     WalkChainRow, WalkFrameRow, WalkGroupRow, WalkStepRow, WalkSystemCallRow, WalkTree, WalkView, walk, walk_tree,

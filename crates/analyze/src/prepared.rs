@@ -1,6 +1,7 @@
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use transect_profile_model::Profile;
 
+use crate::call_time::CallTimes;
 use crate::feature::ActiveSets;
 use crate::{Names, Totals};
 
@@ -11,6 +12,8 @@ pub(crate) struct Prepared<'a> {
     pub totals: Totals,
     /// For each recorded flow row the number of its (caller, callee, symbol, version, API), in order of appearance.
     pub flow_of_row: Vec<u32>,
+    /// How the time of calls and components divides.
+    pub call_times: CallTimes,
     /// Sets of features that were active.
     pub active: ActiveSets,
 }
@@ -19,7 +22,8 @@ impl<'a> Prepared<'a> {
     pub fn new(profile: &'a Profile) -> Self {
         let (flow_of_row, distinct) = number_flows(profile);
         let (names, totals) = (Names::new(profile), Totals::new(profile, distinct));
-        Self { profile, names, totals, flow_of_row, active: ActiveSets::new(&profile.feature) }
+        let call_times = CallTimes::new(profile, &flow_of_row);
+        Self { profile, names, totals, flow_of_row, call_times, active: ActiveSets::new(&profile.feature) }
     }
 }
 

@@ -1,12 +1,13 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use transect_profile_model::Profile;
+use transect_profile_model::{ProcessId, Profile};
 
 use crate::matching::chosen_components;
 use crate::names::{executable_of, file_name};
 use crate::{Names, Selection, SortKey, totals};
 
-/// One thread.
+/// One thread, whichever collectors saw it. A thread that ran several programs one after the other is one row, with the
+/// names of the last.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThreadRow {
     /// Process id.
@@ -23,16 +24,28 @@ pub struct ThreadRow {
     pub wall_ns: i64,
     /// Lifetime less waiting, ns.
     pub busy_ns: i64,
-    /// Time inside APIs that wait, lock or do input and output, ns.
+    /// Time blocked, ns; without the scheduler's events time inside APIs that wait, lock or do input and output.
     pub wait_ns: i64,
-    /// Calls entered.
-    pub calls: i64,
+    /// Calls entered; `None` where no calls were recorded.
+    pub calls: Option<i64>,
+    /// Time on a CPU, ns; this and the next two are `None` where the scheduler's events were not recorded.
+    pub on_cpu_ns: Option<i64>,
+    /// Time active but without a CPU, ns.
+    pub runnable_ns: Option<i64>,
+    /// Time blocked, ns.
+    pub blocked_ns: Option<i64>,
     /// Lifetime, each instant divided by the number of active threads, ns.
     pub attributed_ns: i64,
     /// Executable of the process (display name).
     pub executable: String,
     /// Start since the recording's start, ns.
     pub start_ns: i64,
+}
+
+impl ThreadRow {
+    fn end_ns(&self) -> i64 {
+        self.start_ns.saturating_add(self.wall_ns)
+    }
 }
 
 /// One thread group of one executable.
@@ -80,15 +93,47 @@ pub fn threads(profile: &Profile, selection: &Selection) -> ThreadsView {
     let names = Names::new(profile);
     let chosen = chosen_components(profile, &names, selection.component.as_deref());
     let executables: Vec<_> = profile.processes.iter().map(|process| executable_of(profile, process)).collect();
-    let mut rows: Vec<ThreadRow> = Vec::with_capacity(profile.threads.len());
-    for thread in &profile.threads {
-        let process = &profile.processes[thread.process as usize];
-        let executable = executables[thread.process as usize];
-        if chosen.as_ref().is_some_and(|chosen| !executable.is_some_and(|id| chosen[id as usize])) {
-            continue;
-        }
-        rows.push(ThreadRow {
-            process: process.pid,
+    let is_chosen = |process: ProcessId| {
+        let executable = executables.get(process as usize).copied().flatten();
+        chosen.as_ref().is_none_or(|chosen| executable.is_some_and(|id| chosen[id as usize]))
+    };
+    let executable = |process: ProcessId| {
+        let known = executables.get(process as usize).copied().flatten();
+        known.map_or_else(|| file_name(&profile.processes[process as usize].executable), |id| names.get(id)).to_owned()
+    };
+    let mut rows = with_calls(profile, is_chosen, executable);
+    add_scheduled(&mut rows, profile, is_chosen, executable);
+    let groups = group(&rows);
+    sort(&mut rows, selection.sort);
+    if let Some(least) = selection.min_percent {
+        let totals = totals(profile);
+        rows.retain(|row| totals.weight(Some(row.attributed_ns), Some(row.wall_ns), row.calls.unwrap_or(0)) >= least);
+    }
+    rows.truncate(selection.top.unwrap_or(usize::MAX));
+    ThreadsView { threads: rows, groups }
+}
+
+/// Number of threads that any collector saw.
+pub(crate) fn number(profile: &Profile) -> i64 {
+    let mut rows = with_calls(profile, |_| true, |_| String::new());
+    add_scheduled(&mut rows, profile, |_| true, |_| String::new());
+    rows.len() as i64
+}
+
+/// Threads whose calls were recorded, in the order of their ids.
+fn with_calls(
+    profile: &Profile,
+    is_chosen: impl Fn(ProcessId) -> bool,
+    executable: impl Fn(ProcessId) -> String,
+) -> Vec<ThreadRow> {
+    let pid = |process: ProcessId| profile.processes.get(process as usize).map_or(0, |process| process.pid);
+    let mut threads: Vec<_> = profile.threads.iter().filter(|thread| is_chosen(thread.process)).collect();
+    threads.sort_by_key(|thread| (pid(thread.process), thread.tid, thread.start_ns));
+    let mut rows: Vec<ThreadRow> = Vec::with_capacity(threads.len());
+    let mut program = None;
+    for thread in threads {
+        let mut row = ThreadRow {
+            process: pid(thread.process),
             tid: thread.tid,
             name: thread.name.clone(),
             group: thread.group.clone(),
@@ -96,20 +141,91 @@ pub fn threads(profile: &Profile, selection: &Selection) -> ThreadsView {
             wall_ns: thread.wall_ns,
             busy_ns: thread.busy_ns,
             wait_ns: thread.wait_ns,
-            calls: thread.calls,
+            calls: Some(thread.calls),
+            on_cpu_ns: None,
+            runnable_ns: None,
+            blocked_ns: None,
             attributed_ns: thread.attributed_ns,
-            executable: executable.map_or(file_name(&process.executable), |id| names.get(id)).to_owned(),
+            executable: executable(thread.process),
             start_ns: thread.start_ns,
+        };
+        // Its process called exec. An id that comes back within one program is another thread's.
+        let replaced = program.is_some_and(|program| program != thread.process);
+        if let Some(before) = rows.pop_if(|before| replaced && (before.process, before.tid) == (row.process, row.tid)) {
+            row.start_ns = before.start_ns;
+            row.wall_ns += before.wall_ns;
+            row.busy_ns += before.busy_ns;
+            row.wait_ns += before.wait_ns;
+            row.calls = row.calls.map(|calls| calls + before.calls.unwrap_or(0));
+            row.attributed_ns += before.attributed_ns;
+        }
+        program = Some(thread.process);
+        rows.push(row);
+    }
+    rows
+}
+
+/// What the scheduler's events say of these threads, and the threads that only they have.
+fn add_scheduled(
+    rows: &mut Vec<ThreadRow>,
+    profile: &Profile,
+    is_chosen: impl Fn(ProcessId) -> bool,
+    executable: impl Fn(ProcessId) -> String,
+) {
+    // Without privileges, states are estimated from samples.
+    let exact = profile.meta.criticality.as_ref().is_some_and(|session| !session.estimate);
+    let mut known: FxHashMap<(i32, i32), Vec<usize>> = FxHashMap::default();
+    for (at, row) in rows.iter().enumerate() {
+        known.entry((row.process, row.tid)).or_default().push(at);
+    }
+    let pid = |process: ProcessId| profile.processes.get(process as usize).map_or(0, |process| process.pid);
+    let firsts = profile.sched.tasks.iter().filter(|task| task.tid == pid(task.process));
+    let main_names: FxHashMap<i32, &str> = firsts.map(|task| (pid(task.process), task.name.as_str())).collect();
+    let mut taken = vec![false; rows.len()];
+    for task in profile.sched.tasks.iter().filter(|task| is_chosen(task.process)) {
+        let process = pid(task.process);
+        let shared = |row: &ThreadRow| row.end_ns().min(task.end_ns) - row.start_ns.max(task.start_ns);
+        let same = known.get(&(process, task.tid)).into_iter().flatten().copied();
+        let same = same.filter(|at| shared(&rows[*at]) >= 0 && !taken[*at]).max_by_key(|at| shared(&rows[*at]));
+        let at = same.unwrap_or_else(|| {
+            rows.push(ThreadRow {
+                process,
+                tid: task.tid,
+                name: task.name.clone(),
+                group: task.group.clone(),
+                start_routine: String::new(),
+                wall_ns: task.end_ns - task.start_ns,
+                busy_ns: task.end_ns - task.start_ns - task.blocked_ns,
+                wait_ns: task.blocked_ns,
+                calls: None,
+                on_cpu_ns: None,
+                runnable_ns: None,
+                blocked_ns: None,
+                attributed_ns: task.criticality_ns,
+                executable: executable(task.process),
+                start_ns: task.start_ns,
+            });
+            rows.len() - 1
         });
+        if let Some(taken) = taken.get_mut(at) {
+            *taken = true;
+        }
+        let row = &mut rows[at];
+        // A thread that has a name of its own is called by that.
+        if main_names.get(&process).is_some_and(|name| *name != task.name) && task.tid != process {
+            (row.name, row.group) = (task.name.clone(), task.group.clone());
+        }
+        if exact {
+            // Waiting that no call tells of is in the scheduler's events, too. A call that waits ends when its thread has a
+            // CPU again: of the time in queues that much belongs to the wait.
+            let queued_in_waits = (row.wait_ns - task.blocked_ns).clamp(0, task.runnable_ns);
+            row.busy_ns = (task.running_ns + task.runnable_ns - queued_in_waits).min(row.wall_ns);
+            row.wait_ns = row.wall_ns - row.busy_ns;
+            row.on_cpu_ns = Some(task.running_ns);
+            row.runnable_ns = Some(task.runnable_ns);
+            row.blocked_ns = Some(task.blocked_ns);
+        }
     }
-    let groups = group(&rows);
-    sort(&mut rows, selection.sort);
-    if let Some(least) = selection.min_percent {
-        let totals = totals(profile);
-        rows.retain(|row| totals.weight(Some(row.attributed_ns), Some(row.wall_ns), row.calls) >= least);
-    }
-    rows.truncate(selection.top.unwrap_or(usize::MAX));
-    ThreadsView { threads: rows, groups }
 }
 
 fn sort(rows: &mut [ThreadRow], key: Option<SortKey>) {
@@ -118,7 +234,7 @@ fn sort(rows: &mut [ThreadRow], key: Option<SortKey>) {
         Some(SortKey::Total | SortKey::Mean | SortKey::P99 | SortKey::Max) => row.wall_ns,
         Some(SortKey::Attributed) => row.attributed_ns,
         Some(SortKey::Wait) => row.wait_ns,
-        Some(SortKey::Calls | SortKey::Bytes) => row.calls,
+        Some(SortKey::Calls | SortKey::Bytes) => row.calls.unwrap_or(0),
         Some(SortKey::Name) => 0,
     };
     rows.sort_by(|a, b| {
@@ -180,7 +296,7 @@ impl GroupRow {
         self.wall_ns += row.wall_ns;
         self.busy_ns += row.busy_ns;
         self.wait_ns += row.wait_ns;
-        self.calls += row.calls;
+        self.calls += row.calls.unwrap_or(0);
         self.attributed_ns += row.attributed_ns;
         self.max_busy_ns = self.max_busy_ns.max(row.busy_ns);
     }

@@ -1,5 +1,6 @@
+use rustc_hash::FxHashSet;
 use serde::Serialize;
-use transect_profile_model::{ApiClass, Profile, Timing};
+use transect_profile_model::{ApiClass, Parallelism, Profile, Task, Timing};
 
 use crate::prepared::number_flows;
 
@@ -28,6 +29,21 @@ pub struct Totals {
     pub flows: i64,
     /// False where the recording took no times (`--timing count`).
     pub timed: bool,
+    /// What threads did with their time, as the scheduler saw it; `None` if it was not seen.
+    pub scheduled: Option<ThreadTimes>,
+}
+
+/// Time of threads by state, summed over them, ns.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct ThreadTimes {
+    /// On a CPU.
+    pub on_cpu_ns: i64,
+    /// Runnable, without a CPU.
+    pub runnable_ns: i64,
+    /// Of `runnable_ns`, what the program's own threads did not use of the CPUs that it may use.
+    pub others_ns: i64,
+    /// Blocked.
+    pub blocked_ns: i64,
 }
 
 /// Sums over the whole profile.
@@ -40,9 +56,10 @@ impl Totals {
     pub(crate) fn new(profile: &Profile, flows: usize) -> Self {
         let mut totals = Self {
             wall_ns: profile.meta.wall_ns,
-            threads: profile.threads.len() as i64,
-            processes: profile.processes.len() as i64,
+            threads: crate::thread::number(profile),
+            processes: profile.processes.iter().map(|process| process.pid).collect::<FxHashSet<_>>().len() as i64,
             flows: flows as i64,
+            scheduled: scheduled(profile),
             ..Self::default()
         };
         for thread in &profile.threads {
@@ -86,6 +103,23 @@ impl Totals {
         };
         share.unwrap_or(0.0)
     }
+}
+
+fn scheduled(profile: &Profile) -> Option<ThreadTimes> {
+    let session = profile.meta.criticality.as_ref().filter(|session| !session.estimate)?;
+    let sum = |of: fn(&Task) -> i64| profile.sched.tasks.iter().map(of).sum::<i64>();
+    // Threads beyond the number of CPUs queue for their own sake.
+    let own = |level: &Parallelism| (i64::from(level.n) - session.cpus).max(0).saturating_mul(level.ns);
+    let queued: i64 = profile.sched.parallelism.iter().map(own).sum();
+    let on_cpu_ns = sum(|task| task.running_ns);
+    // While other programs did nothing, a thread waited for its CPU to wake up.
+    let others = profile.meta.machine_busy_ns.map_or(i64::MAX, |busy_ns| busy_ns - on_cpu_ns);
+    Some(ThreadTimes {
+        on_cpu_ns,
+        runnable_ns: sum(|task| task.runnable_ns),
+        others_ns: (sum(|task| task.runnable_ns) - queued).min(others).max(0),
+        blocked_ns: sum(|task| task.blocked_ns),
+    })
 }
 
 fn percent(part: i64, whole: i64) -> Option<f64> {

@@ -24,7 +24,7 @@ fn check_sums(view: &CriticalityView) {
     assert_eq!(sum(PathState::Waiting), view.idle_ns);
     assert_eq!(view.elapsed_ns, view.busy_ns + view.idle_ns);
     assert_eq!(view.corrected_ns, view.paths.iter().map(|row| row.corrected_ns).sum::<i64>());
-    assert!(view.paths.windows(2).all(|pair| pair[0].criticality_ns >= pair[1].criticality_ns));
+    assert!(view.paths.windows(2).all(|pair| pair[0].corrected_ns >= pair[1].corrected_ns));
     assert!(view.waits.windows(2).all(|pair| pair[0].critical_ns >= pair[1].critical_ns));
     for row in &view.what_if {
         let (low, best, high) = (row.saving_low, row.saving, row.saving_high);
@@ -41,6 +41,8 @@ fn all_time_is_distributed() {
         let view = view(&recording.profile);
         check_sums(&view);
         assert_eq!(view.elapsed_ns, recording.elapsed_ns, "{name}");
+        let critical: i64 = view.waits.iter().map(|row| row.critical_ns).sum();
+        assert!(critical <= view.elapsed_ns, "{name}: waits are critical for {critical} of {} ns", view.elapsed_ns);
         assert_eq!(view.parallelism.iter().map(|row| row.ns).sum::<i64>(), view.elapsed_ns, "{name}");
         let threads: i64 = view.threads.iter().map(|row| row.criticality_ns).sum();
         let groups: i64 = view.groups.iter().map(|row| row.criticality_ns).sum();
@@ -64,22 +66,25 @@ fn the_exact_sums_of_a_large_recording_stay_exact() {
 
 #[test]
 fn findings_lead_to_the_bottleneck() {
+    // By what they could save: computing that takes longer than the serial part, or than the run queue, comes first.
+    let second = |name: &str| usize::from(["serial between parallel", "overload"].contains(&name));
     let expected = [
         ("hot mutex", FindingKind::CriticalWait, "update"),
         ("mutex, saturated", FindingKind::CriticalWait, "update"),
-        ("barrier, one heavy", FindingKind::CriticalWait, "heavy"),
+        ("barrier, one heavy", FindingKind::SerialCode, "heavy"),
         ("spin barrier", FindingKind::Spinning, "heavy"),
         ("pipeline", FindingKind::SerialCode, "compress"),
         ("serial between parallel", FindingKind::SerialCode, "merge_results"),
         ("commit path", FindingKind::CriticalWait, "commit"),
         ("overload", FindingKind::CrowdedProcessors, "worker"),
-        ("sleeper", FindingKind::CriticalWait, "back_off"),
+        ("sleeper", FindingKind::Blocked, "back_off"),
         ("two halves", FindingKind::SerialCode, "left_half"),
     ];
     for (name, kind, word) in expected {
         let rows = summary(&run(name).profile);
-        let text = format!("{} {}", rows[0].finding, rows[0].evidence);
-        assert!(rows[0].kind == kind && text.contains(word), "{name}: {rows:#?}");
+        let row = &rows[second(name)];
+        let text = format!("{} {}", row.finding, row.evidence);
+        assert!(row.kind == kind && text.contains(word), "{name}: {rows:#?}");
         assert!(rows.iter().all(|row| row.view == "criticality"), "{name}");
     }
 }

@@ -4,7 +4,9 @@ use transect_analyze::synthetic::{
     Call, ProfileBuilder, ThreadSpec, image_server, large, large_latency, latency_service,
 };
 use transect_analyze::{FindingKind, FindingRow, summary};
-use transect_profile_model::{ApiClass, Lock, Profile, Timing};
+use transect_profile_model::{
+    ApiClass, CallStack, Lock, Profile, SchedSession, SchedWait, Space, StackFrame, Task, Timing, WaitKind,
+};
 
 const MS: i64 = 1_000_000;
 const LIBRARIES: [&str; 5] =
@@ -309,4 +311,71 @@ fn a_heavy_tail_that_costs_nothing_is_no_finding() {
         latency.max /= 1_000;
     }
     assert_nothing(&profile);
+}
+
+/// The first thread waits in `words_of` for one process after the other, each 1 ms long; no sample met any of them.
+#[test]
+fn processes_too_short_for_samples_count_all_the_same() {
+    let mut profile = profile([thread("main", MS, vec![])]);
+    profile.meta.criticality = Some(SchedSession {
+        estimate: true,
+        per_process: false,
+        cpus: 2,
+        sample_hz: 499,
+        min_parallelism: 2,
+        stack_depth: 64,
+        busy_ns: 80 * MS,
+        idle_ns: 20 * MS,
+        unattributed_ns: 80 * MS,
+        drift: 0,
+        slices: 200,
+        critical_slices: 200,
+        start_ns: 0,
+        end_ns: 100 * MS,
+    });
+    for (function, component) in [("main", 0), ("words_of", 0), ("pclose", C)] {
+        profile.sched.frames.push(StackFrame {
+            function: function.into(),
+            component: Some(component),
+            file: String::new(),
+            line: 0,
+            inlined: false,
+            space: Space::User,
+        });
+    }
+    profile.sched.stacks.push(CallStack { frames: vec![0, 1, 2], complete: true, linked: 0 });
+    let task = |process: u32, start_ns, criticality_ns| Task {
+        process,
+        tid: 100 + process as i32,
+        name: "app".into(),
+        group: "app".into(),
+        parent: (process > 0).then_some(0),
+        start_ns,
+        end_ns: start_ns + if process > 0 { MS } else { 100 * MS },
+        criticality_ns,
+        running_ns: criticality_ns,
+        runnable_ns: 0,
+        blocked_ns: 0,
+        unattributed_ns: criticality_ns,
+    };
+    profile.processes.resize(81, profile.processes[0].clone());
+    profile.sched.tasks.push(task(0, 0, 0));
+    profile.sched.tasks.extend((1..=80).map(|process| task(process, i64::from(process) * MS, MS)));
+    profile.sched.waits.push(SchedWait {
+        task: 0,
+        kind: WaitKind::Child,
+        object: "".into(),
+        stack: Some(0),
+        holder: None,
+        waker: None,
+        count: 80,
+        begin_ns: 0,
+        end_ns: 100 * MS,
+        ns: 90 * MS,
+        idle_ns: 10 * MS,
+        holder_gain_ns: 0,
+    });
+    let row = find(&profile, FindingKind::ProcessStarts);
+    assert_eq!(row.percent.round(), 90.0);
+    assert!(row.finding.ends_with("started by words_of"), "{}", row.finding);
 }

@@ -86,7 +86,20 @@ fn every_promised_key_is_there() {
         ("waits", &["group", "api", "object", "count", "ns", "caller"]),
         ("locks", &["object", "path", "acquisitions", "contended", "wait_ns", "hold_ns"]),
         ("loss", &["what", "where", "count", "reason"]),
-        ("meta", &["schema", "command", "machine", "clock", "collectors", "timing", "overhead_estimate", "wall_ns"]),
+        (
+            "meta",
+            &[
+                "schema",
+                "command",
+                "machine",
+                "clock",
+                "collectors",
+                "timing",
+                "overhead_estimate",
+                "overhead",
+                "wall_ns",
+            ],
+        ),
     ];
     for (view, promised) in promised {
         let rows = if view == "meta" { vec![value[view].clone()] } else { value[view].as_array().unwrap().clone() };

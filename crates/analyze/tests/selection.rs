@@ -1,7 +1,8 @@
 //! Which rows a selection keeps, and in which order.
 
-use transect_analyze::synthetic::image_server;
-use transect_analyze::{Selection, SortKey, View, apis, callers, components, flows, locks, threads, waits};
+use transect_analyze::synthetic::{image_server, scheduled_compressor};
+use transect_analyze::{Selection, SortKey, View, apis, callers, components, flows, locks, threads, totals, waits};
+use transect_profile_model::{Lock, Task, Thread};
 
 fn select() -> Selection {
     Selection::default()
@@ -57,6 +58,16 @@ fn sort_keys_order_rows() {
 }
 
 #[test]
+fn locks_that_are_waited_for_come_before_those_that_are_held() {
+    let mut profile = image_server();
+    let lock =
+        |object: &str, wait_ns, hold_ns, of: &Lock| Lock { object: object.into(), wait_ns, hold_ns, ..of.clone() };
+    profile.locks = vec![lock("held", 1, 9, &profile.locks[0]), lock("waited for", 2, 1, &profile.locks[0])];
+    let objects: Vec<String> = locks(&profile, &select()).into_iter().map(|row| row.object).collect();
+    assert_eq!(objects, ["waited for", "held"]);
+}
+
+#[test]
 fn top_and_min_percent_cut() {
     let profile = image_server();
     let all = flows(&profile, &select());
@@ -97,4 +108,85 @@ fn words_parse_and_mistakes_name_the_choices() {
         "unknown sort key `size`: use one of total, self, attributed, wait, calls, bytes, mean, p99, max, name"
     );
     assert!("thread,cpu".parse::<transect_analyze::Dimensions>().is_err());
+}
+
+/// Calls, scheduler events and a replaced program: whoever saw a thread, it has one row.
+#[test]
+fn a_thread_is_one_row_whatever_collectors_saw_it() {
+    let mut profile = image_server();
+    let first = profile.threads[0].clone();
+    let alone = profile.threads.len();
+    // Its program is replaced at the end: the same thread goes on in another program's process.
+    let mut program = profile.processes[first.process as usize].clone();
+    program.executable = "/usr/bin/next".into();
+    profile.processes.push(program);
+    profile.threads.push(Thread {
+        process: profile.processes.len() as u32 - 1,
+        name: "next".into(),
+        start_ns: first.start_ns + first.wall_ns,
+        wall_ns: 1_000,
+        busy_ns: 1_000,
+        wait_ns: 0,
+        ..first.clone()
+    });
+    let both = threads(&profile, &select());
+    assert_eq!((both.threads.len(), totals(&profile).threads), (alone, alone as i64));
+    let row = both.threads.iter().find(|row| row.tid == first.tid).unwrap();
+    assert_eq!((row.name.as_str(), row.executable.as_str()), ("next", "next"));
+    assert_eq!((row.wall_ns, row.calls), (first.wall_ns + 1_000, Some(2 * first.calls)));
+    assert_eq!((row.start_ns, row.on_cpu_ns), (first.start_ns, None));
+
+    // The scheduler has the first thread whole, and one whose calls nobody counted.
+    let task = |tid: i32, start_ns: i64, end_ns: i64| Task {
+        process: first.process,
+        tid,
+        name: "seen".into(),
+        group: "seen".into(),
+        parent: None,
+        start_ns,
+        end_ns,
+        criticality_ns: 70,
+        running_ns: 40,
+        runnable_ns: 20,
+        blocked_ns: 10,
+        unattributed_ns: 0,
+    };
+    profile.meta.criticality = scheduled_compressor(10, 2).meta.criticality;
+    profile.sched.tasks = vec![task(first.tid, 0, first.start_ns + first.wall_ns + 1_000), task(99_999, 5, 75)];
+    let all = threads(&profile, &select());
+    assert_eq!((all.threads.len(), totals(&profile).threads), (alone + 1, alone as i64 + 1));
+    let seen = |tid: i32| all.threads.iter().find(|row| row.tid == tid).unwrap();
+    let times = |tid: i32| (seen(tid).on_cpu_ns, seen(tid).runnable_ns, seen(tid).blocked_ns);
+    assert_eq!(times(first.tid), (Some(40), Some(20), Some(10)));
+    assert_eq!(times(99_999), times(first.tid));
+    // What it did not run it waited, whatever its calls tell; in a queue it was in calls that wait, as far as they are longer
+    // than the scheduler's waits.
+    let row = seen(first.tid);
+    assert_eq!((row.busy_ns, row.wait_ns), (40, row.wall_ns - 40));
+    for (called_ns, busy_ns) in [(0, 60), (10, 60), (15, 55), (30, 40)] {
+        let mut profile = profile.clone();
+        profile.threads.iter_mut().filter(|thread| thread.tid == first.tid).for_each(|thread| thread.wait_ns = 0);
+        profile.threads[0].wait_ns = called_ns;
+        let all = threads(&profile, &select());
+        assert_eq!(all.threads.iter().find(|row| row.tid == first.tid).unwrap().busy_ns, busy_ns);
+    }
+    let other = seen(99_999);
+    assert_eq!((other.calls, other.wall_ns, other.busy_ns, other.wait_ns), (None, 70, 60, 10));
+    assert!(all.threads.iter().filter(|row| row.on_cpu_ns.is_none()).count() == alone - 1);
+}
+
+/// A thread that is woken waits for its CPU to wake up, too: where no other program ran, none can have had it.
+#[test]
+fn other_programs_had_the_cpus_only_as_long_as_they_ran() {
+    let mut profile = scheduled_compressor(200, 2);
+    for task in &mut profile.sched.tasks {
+        task.runnable_ns += 10_000_000_000;
+    }
+    let others = |profile: &_| totals(profile).scheduled.unwrap().others_ns;
+    assert!(others(&profile) > 10_000_000_000, "without a word of the machine");
+    let on_cpu_ns = totals(&profile).scheduled.unwrap().on_cpu_ns;
+    profile.meta.machine_busy_ns = Some(on_cpu_ns + 70_000_000);
+    assert_eq!(others(&profile), 70_000_000);
+    profile.meta.machine_busy_ns = Some(0);
+    assert_eq!(others(&profile), 0);
 }

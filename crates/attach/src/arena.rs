@@ -20,6 +20,7 @@ use transect_event_abi::probe_arena::{
 use crate::address_space::{Mapping, Reach, free_places};
 use crate::error::AttachError;
 use crate::process::{Status, threads};
+use crate::shared_file::seal_size;
 use crate::stop::Stop;
 use crate::target::Target;
 
@@ -93,7 +94,8 @@ impl Arena {
         let mappings = target.mappings()?;
         let whole = |m: &&Mapping| m.path.as_os_str() == &*name && m.writable && m.offset == 0;
         let Some(mapping) = mappings.iter().find(whole) else { return Ok(None) };
-        let file = open_mapped(target, mapping).ok_or(AttachError::ArenaUnreachable { pid })?;
+        let unreachable = || target.cause(AttachError::ArenaUnreachable { pid });
+        let file = open_mapped(target, mapping).ok_or_else(unreachable)?;
         let size = file.metadata().map_err(AttachError::system(pid, "look at the probes' memory"))?.len();
         let arena = (size == PROBE_FILE_SIZE).then(|| Arena::map(pid, file)).transpose()?;
         let found = arena.as_ref().map_or(0, |a| a.header().version.load(Ordering::Relaxed));
@@ -111,8 +113,9 @@ impl Arena {
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(AttachError::Controlled { pid, controller: controller_of(&file) });
         }
+        seal_size(&file).map_err(AttachError::system(pid, "seal the probes' memory"))?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh mapping of a file that nobody shortens: programs don't know its descriptor.
+        // SAFETY: a fresh mapping of a file that nobody can shorten.
         let base = unsafe {
             rustix::mm::mmap(std::ptr::null_mut(), PROBE_FILE_SIZE as usize, protection, MapFlags::SHARED, &file, 0)
         };
@@ -345,15 +348,29 @@ impl Target {
         let path = format!("/proc/{}/fd/{noted}", self.task());
         match std::fs::metadata(path) {
             Ok(theirs) if (theirs.dev(), theirs.ino()) == (own.dev(), own.ino()) => Ok(noted as u64),
-            _ => Err(AttachError::ArenaUnreachable { pid }),
+            _ => Err(self.cause(AttachError::ArenaUnreachable { pid })),
         }
     }
 }
 
 impl Stop<'_> {
+    /// Closes the process' descriptors of memory files that have these names: nobody finds them any more.
+    pub fn close_files(&mut self, names: &[&str]) {
+        let links: Vec<String> = names.iter().map(|name| format!("/memfd:{name} (deleted)")).collect();
+        let Ok(entries) = std::fs::read_dir(format!("/proc/{}/fd", self.target.task())) else { return };
+        for entry in entries.flatten() {
+            let is_one =
+                std::fs::read_link(entry.path()).is_ok_and(|link| links.iter().any(|one| link == Path::new(one)));
+            let number = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()).filter(|_| is_one);
+            if let Some(number) = number {
+                let _ = self.call("close", libc::SYS_close, [number, 0, 0, 0, 0, 0]);
+            }
+        }
+    }
+
     /// Makes a memory file of the name that stands at `name` in the process.
     fn make_named_file(&mut self, name: u64) -> Result<u64, AttachError> {
-        let close_on_exec = u64::from(libc::MFD_CLOEXEC);
+        let close_on_exec = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
         let mut make = |flags| self.call("memfd_create", libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]);
         // With the seal it is allowed under every value of vm.memfd_noexec; kernels before 6.3 don't know it.
         make(close_on_exec | MFD_NOEXEC_SEAL).or_else(|_| make(close_on_exec))

@@ -130,6 +130,26 @@ pub enum AttachError {
         /// Pid.
         pid: i32,
     },
+    /// It does not run the code that it has mapped, but translations of it.
+    #[error(
+        "process {pid} runs under {translator}, which translates its code: jumps in that lead nowhere, so its functions can't be \
+         probed; `transect walk --no-probes` and `transect criticality` need no probes"
+    )]
+    Translated {
+        /// Pid.
+        pid: i32,
+        /// What translates it.
+        translator: &'static str,
+    },
+    /// A thread of it may not read the time stamp counter (`PR_SET_TSC`).
+    #[error(
+        "process {pid} has forbidden itself to read the time stamp counter (PR_SET_TSC): its calls can be counted (transect \
+         probe count), not timed"
+    )]
+    ClockForbidden {
+        /// Pid.
+        pid: i32,
+    },
     /// A thread can't be stopped.
     #[error(
         "thread {tid} of process {pid} can't be stopped: it sleeps uninterruptibly in the kernel ({wait}); try again \
@@ -144,7 +164,7 @@ pub enum AttachError {
         wait: String,
     },
     /// The process ended meanwhile.
-    #[error("process {pid} ended meanwhile")]
+    #[error("process {pid} ended before it could be instrumented")]
     Exited {
         /// Pid.
         pid: i32,
@@ -263,6 +283,16 @@ pub enum AttachError {
 }
 
 impl AttachError {
+    /// The process has ended: nothing is wrong with it or with us.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Self::Exited { .. } | Self::NoSuchProcess { .. } | Self::Zombie { .. })
+    }
+
+    /// The process has ended, or runs another program.
+    pub fn is_gone(&self) -> bool {
+        self.is_end() || matches!(self, Self::Replaced { .. })
+    }
+
     /// Wraps an error of the system; those that mean "gone" become [`AttachError::Exited`].
     pub(crate) fn system(pid: i32, what: &'static str) -> impl FnOnce(io::Error) -> AttachError {
         move |source| match source.raw_os_error() {

@@ -13,6 +13,7 @@
 
 mod child;
 mod entry;
+pub(crate) mod tracer;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,9 +25,9 @@ use std::time::{Duration, Instant};
 
 use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
-use crate::process::Status;
+use crate::process::{Status, state, threads};
 use crate::ptrace::{self, Waited};
-use crate::target::{Event, Target};
+use crate::target::{Event, Target, finish_left};
 use entry::{Entry, Reached};
 
 /// What happened to the launched program or its descendants.
@@ -81,7 +82,8 @@ struct Process {
 impl Launch {
     /// Starts a program; it runs its first instruction when [`Launch::next`] is called. With `follow`, programs that it
     /// executes later, itself or in children, are handed over too, which keeps them traced: a debugger can't attach
-    /// then. Programs that trace others themselves (they import `ptrace`) are let go at their entry point.
+    /// then. Programs that trace others or themselves (they import `ptrace`, or a sanitizer in them looks for leaks) are let
+    /// go at their entry point.
     ///
     /// # Errors
     /// [`AttachError::Start`] if it can't be executed, or the reason why it can't be traced.
@@ -100,6 +102,9 @@ impl Launch {
     ) -> Result<Launch, AttachError> {
         let signals = ChildSignal::block();
         let prepared = child::Prepared::new(command, environment)?;
+        // A process with file capabilities is closed to its own user, its copy as well, and could not be traced. Others of
+        // the user don't have these capabilities, so that they still can't look into this one.
+        let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable);
         let started = prepared.fork(&signals)?;
         let pid = started.pid();
         if let Err(error) = ptrace::seize(pid, ptrace::FOLLOWED) {
@@ -152,6 +157,7 @@ impl Launch {
             if let Some(event) = self.queue.pop_front() {
                 return Ok(event);
             }
+            finish_left();
             match ptrace::wait(-1, false) {
                 Ok((_, Waited::Nothing)) => {
                     let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
@@ -160,7 +166,7 @@ impl Launch {
                     }
                     woken = self.signals.wait(left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT));
                 }
-                Ok((tid, waited)) => self.handle(tid, waited)?,
+                Ok((tid, waited)) => self.handle(tid, waited),
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
                     // Everything was let go, and the launched process has ended.
                     if let Some(left) = deadline.map(|d| d.saturating_duration_since(Instant::now())) {
@@ -173,6 +179,20 @@ impl Launch {
         }
     }
 
+    /// Ends the launched process, which stands at its entry point: nothing of it shall run.
+    pub fn abandon(&mut self) {
+        // SAFETY: a signal to our own child, which has not been waited for.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+        // Until that is heard of it may hold what others wait for, such as a pipe.
+        while let Ok(event) = self.next(Some(LONGEST_WAIT)) {
+            match event {
+                LaunchEvent::Ended { pid, .. } if pid == self.pid => return,
+                LaunchEvent::Nothing if state(self.pid) == 'X' => return,
+                _ => {}
+            }
+        }
+    }
+
     /// Lets a process run that stands at its entry point.
     ///
     /// # Errors
@@ -180,7 +200,7 @@ impl Launch {
     pub fn go_on(&mut self, target: &Target) -> Result<(), AttachError> {
         let pid = target.pid();
         let resting = target.wake();
-        if self.follow && !imports_ptrace(pid) {
+        if self.follow && !tracer::traces(pid) {
             for tid in resting {
                 let _ = ptrace::go_on(tid, 0);
             }
@@ -192,18 +212,24 @@ impl Launch {
         }
         // Threads that constructors have made run and must stand to be let go; the resting ones first, for they may
         // hold what the others wait for.
+        let all_rest = threads(pid).iter().all(|tid| resting.contains(tid));
         for tid in resting {
             let _ = ptrace::detach(tid, 0);
         }
+        // A stop might meet it when it traces itself.
+        if all_rest {
+            return Ok(());
+        }
         match target.stop_all() {
             Ok(stop) => drop(stop),
-            Err(AttachError::Exited { .. }) => {}
+            // One that can't be stopped now is let go when it wakes: see `next`.
+            Err(error) if error.is_gone() || matches!(error, AttachError::Unstoppable { .. }) => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    fn handle(&mut self, tid: i32, waited: Waited) -> Result<(), AttachError> {
+    fn handle(&mut self, tid: i32, waited: Waited) {
         match waited {
             Waited::Nothing => {}
             Waited::Ended(status) => self.happened(Event { tid, event: -1, message: u64::from(status as u32) }),
@@ -214,8 +240,8 @@ impl Launch {
                 self.known(process, parent);
                 self.run(tid, 0);
             }
-            Waited::Signal(signal) => self.signal(tid, signal)?,
-            Waited::SystemCall => self.system_call(tid)?,
+            Waited::Signal(signal) => self.signal(tid, signal),
+            Waited::SystemCall => self.system_call(tid),
             Waited::Event(event) => {
                 let message = ptrace::event_message(tid).unwrap_or(0);
                 self.happened(Event { tid, event, message });
@@ -224,7 +250,6 @@ impl Launch {
                 }
             }
         }
-        Ok(())
     }
 
     /// What an event means; a thread at an exec event stands, all others were or will be let go on.
@@ -266,34 +291,27 @@ impl Launch {
         self.processes.entry(pid).or_insert_with(|| Process { entry: entry.map(Entry::inherited) });
     }
 
-    fn signal(&mut self, tid: i32, signal: i32) -> Result<(), AttachError> {
-        if signal == libc::SIGTRAP && self.at_entry(tid, Entry::breakpoint)? {
-            return Ok(());
+    fn signal(&mut self, tid: i32, signal: i32) {
+        if signal != libc::SIGTRAP || !self.at_entry(tid, Entry::breakpoint) {
+            self.run(tid, signal);
         }
-        self.run(tid, signal);
-        Ok(())
     }
 
-    fn system_call(&mut self, tid: i32) -> Result<(), AttachError> {
-        if !self.at_entry(tid, Entry::system_call)? {
+    fn system_call(&mut self, tid: i32) {
+        if !self.at_entry(tid, Entry::system_call) {
             self.run(tid, 0);
         }
-        Ok(())
     }
 
     /// Asks the way to the entry point what a stop means; true if it was part of the way.
-    fn at_entry(
-        &mut self,
-        tid: i32,
-        judge: fn(&mut Entry, i32) -> Result<Reached, AttachError>,
-    ) -> Result<bool, AttachError> {
+    fn at_entry(&mut self, tid: i32, judge: fn(&mut Entry, i32) -> Result<Reached, AttachError>) -> bool {
         let pid = Status::read(tid).map_or(tid, |s| s.process);
-        let Some(entry) = self.processes.get_mut(&pid).and_then(|p| p.entry.as_mut()) else { return Ok(false) };
+        let Some(entry) = self.processes.get_mut(&pid).and_then(|p| p.entry.as_mut()) else { return false };
         match judge(entry, tid) {
-            Ok(Reached::NotOurs) => Ok(false),
+            Ok(Reached::NotOurs) => false,
             Ok(Reached::OnTheWay) => {
                 self.run(tid, 0);
-                Ok(true)
+                true
             }
             Ok(Reached::Arrived) => {
                 let copy = entry.is_inherited();
@@ -307,10 +325,15 @@ impl Launch {
                     }
                     Err(_) => self.run(tid, 0),
                 }
-                Ok(true)
+                true
             }
-            Err(AttachError::Exited { .. }) => Ok(true),
-            Err(error) => Err(error),
+            Err(AttachError::Exited { .. }) => true,
+            // Its entry can't be reached: it runs without us.
+            Err(_) => {
+                self.processes.insert(pid, Process::default());
+                self.run(tid, 0);
+                true
+            }
         }
     }
 
@@ -320,12 +343,4 @@ impl Launch {
         let stepping = self.processes.get(&pid).and_then(|p| p.entry.as_ref()).is_some_and(Entry::is_stepping);
         let _ = if stepping { ptrace::go_to_system_call(tid, signal) } else { ptrace::go_on(tid, signal) };
     }
-}
-
-/// True for programs that trace others: they could not, if they or their children were traced by us.
-fn imports_ptrace(pid: i32) -> bool {
-    use object::{Object, ObjectSymbol};
-    let Ok(data) = std::fs::read(format!("/proc/{pid}/exe")) else { return false };
-    let Ok(file) = object::read::elf::ElfFile64::<object::LittleEndian>::parse(&*data) else { return false };
-    file.dynamic_symbols().any(|s| s.is_undefined() && s.name() == Ok("ptrace"))
 }

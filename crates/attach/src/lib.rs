@@ -25,6 +25,9 @@ mod arena;
 mod check;
 #[allow(unsafe_code)]
 mod child_signal;
+mod clock_right;
+#[allow(unsafe_code)]
+mod closed_streams;
 mod error;
 mod image;
 mod interrupted_call;
@@ -46,11 +49,13 @@ mod window_writer;
 
 pub use address_space::{Mapping, Reach};
 pub use arena::{Arena, CodeRegion};
+pub use closed_streams::close_again as close_streams_again;
 pub use error::AttachError;
 pub use image::{Image, LoadedImage};
 pub use launch::{Launch, LaunchEvent};
 pub use memory::Memory;
-pub use shared_file::SharedFile;
+pub use ptrace::take_end;
+pub use shared_file::{SharedFile, seal_size};
 pub use stop::{HeldRegisters, Stop, StopTimes};
 pub use target::{Ending, Target, finish_left};
 pub use window_writer::{Unwritten, Written};

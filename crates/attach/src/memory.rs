@@ -67,6 +67,12 @@ impl Memory {
         self.file.write_all_at(bytes, address).map_err(|e| self.failure("write the memory", e))
     }
 
+    /// Whether the process has ended or runs another program since this was opened.
+    pub fn is_gone(&self) -> bool {
+        // Where nothing is mapped, as at 0, reading fails; memory that is gone reads as empty.
+        matches!(self.file.read_at(&mut [0], 0), Ok(0))
+    }
+
     /// A process that has ended or replaced its program reads as empty: that is told from a bad address.
     fn failure(&self, what: &'static str, error: io::Error) -> AttachError {
         let gone = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::WriteZero);

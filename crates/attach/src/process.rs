@@ -96,12 +96,23 @@ pub fn state(tid: i32) -> char {
     line.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('X')
 }
 
-/// Whether a task runs in the kernel alone, by its flags (`PF_KTHREAD`, proc_pid_stat(5), field 9).
+/// Whether a task runs in the kernel alone.
 pub fn is_kernel_thread(pid: i32) -> bool {
     const KERNEL_THREAD: u32 = 0x0020_0000;
-    let Ok(line) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    has_flag(pid, KERNEL_THREAD)
+}
+
+/// Whether a task is on its way out: it loses its memory, its descriptors, and is seen to have ended, in this order.
+pub fn is_ending(tid: i32) -> bool {
+    const EXITING: u32 = 0x0000_0004;
+    has_flag(tid, EXITING)
+}
+
+/// By the flags of the kernel (`PF_`, proc_pid_stat(5), field 9).
+fn has_flag(tid: i32, flag: u32) -> bool {
+    let Ok(line) = fs::read_to_string(format!("/proc/{tid}/stat")) else { return false };
     let flags = line.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u32>().ok());
-    flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+    flags.is_some_and(|flags| flags & flag != 0)
 }
 
 /// Function of the kernel in which a thread sleeps, for messages.

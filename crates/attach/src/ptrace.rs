@@ -2,7 +2,9 @@
 //!
 //! Every function takes the thread it is about; `ESRCH` means that it is gone or, for all but [`seize`], not stopped.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::sync::Mutex;
 
 use libc::{c_int, c_long, c_uint, c_void, pid_t};
 
@@ -203,7 +205,33 @@ pub fn wait(tid: pid_t, block: bool) -> io::Result<(pid_t, Waited)> {
                     return Err(error);
                 }
             }
-            found => return Ok((found, classify(status))),
+            found => {
+                remember_end(found, status);
+                return Ok((found, classify(status)));
+            }
         }
     }
+}
+
+/// How tracees ended, as wait(2) tells it. The end of a child of ours that one of our threads traces is told once: to
+/// whoever waits first, which may be the tracer.
+static ENDED: Mutex<BTreeMap<pid_t, c_int>> = Mutex::new(BTreeMap::new());
+/// Ends that nobody asks for are forgotten from so many on.
+const MOST_ENDED: usize = 4096;
+
+fn remember_end(tid: pid_t, status: c_int) {
+    if !(libc::WIFEXITED(status) || libc::WIFSIGNALED(status)) {
+        return;
+    }
+    if let Ok(mut ended) = ENDED.lock() {
+        if ended.len() >= MOST_ENDED {
+            ended.clear();
+        }
+        ended.insert(tid, status);
+    }
+}
+
+/// How a process ended whose end was told to its tracer in this process; once.
+pub fn take_end(pid: pid_t) -> Option<c_int> {
+    ENDED.lock().ok()?.remove(&pid)
 }

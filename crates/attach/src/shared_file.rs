@@ -2,7 +2,10 @@
 //! needed.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{SealFlags, fcntl_add_seals, fcntl_get_seals};
 
 use crate::error::AttachError;
 use crate::target::Target;
@@ -14,6 +17,18 @@ pub struct SharedFile {
     pub file: File,
     /// Where the process has mapped it.
     pub address: u64,
+}
+
+/// Fixes the size of a memory file that is shared with a program: one that shortens it would end us with SIGBUS.
+///
+/// # Errors
+/// What the system says, above all if the file was made without `MFD_ALLOW_SEALING`.
+pub fn seal_size(file: &File) -> io::Result<()> {
+    let wanted = SealFlags::SHRINK | SealFlags::GROW;
+    if fcntl_get_seals(file)?.contains(wanted) {
+        return Ok(());
+    }
+    Ok(fcntl_add_seals(file, wanted)?)
 }
 
 impl Target {
@@ -37,6 +52,7 @@ impl Target {
         let file = File::options().read(true).write(true).open(path);
         let file = file.map_err(AttachError::system(pid, "open the shared memory"))?;
         file.set_len(size).map_err(AttachError::system(pid, "size the shared memory"))?;
+        seal_size(&file).map_err(AttachError::system(pid, "seal the shared memory"))?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let address = self.in_short_stop(|stop| stop.map_file(0, descriptor, 0, size, access))?;
         Ok(SharedFile { file, address })
@@ -52,6 +68,28 @@ impl Target {
         let found = descriptors.flatten().find(same)?;
         let file = File::options().read(true).write(true).open(found.path()).ok()?;
         let fits = file.metadata().is_ok_and(|file| file.len() == size && file.ino() == mapping.inode);
+        let fits = fits && seal_size(&file).is_ok();
         fits.then_some(SharedFile { file, address: mapping.start })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{MemfdFlags, memfd_create};
+
+    use super::*;
+
+    #[test]
+    fn a_sealed_file_keeps_its_size() {
+        let file = File::from(memfd_create("sealed", MemfdFlags::ALLOW_SEALING).unwrap());
+        file.set_len(8192).unwrap();
+        seal_size(&file).unwrap();
+        seal_size(&file).unwrap();
+        for size in [0, 4096, 16384] {
+            assert!(file.set_len(size).is_err(), "{size}");
+        }
+        assert_eq!(file.metadata().unwrap().len(), 8192);
+        let other = File::from(memfd_create("other", MemfdFlags::empty()).unwrap());
+        assert!(seal_size(&other).is_err(), "a program's own, which it could shorten");
     }
 }

@@ -19,8 +19,9 @@ use crate::interrupted_call::{self, Asleep};
 use crate::priority::{Urgent, is_crowded, processors};
 use crate::process::{Status, state, threads, wait_place};
 use crate::ptrace::{self, Registers, Waited};
+use crate::seccomp;
 use crate::signal_frame::Interrupted;
-use crate::target::{Event, Target};
+use crate::target::{Event, Target, USER_CODE_64};
 
 /// How long one attempt may wait for threads that sleep uninterruptibly.
 const ATTEMPT: Duration = Duration::from_millis(3);
@@ -59,6 +60,8 @@ pub struct HeldRegisters {
     pub general: [u64; 16],
     /// The thread pointer.
     pub fs_base: u64,
+    /// It stands in or behind a system call.
+    pub in_call: bool,
 }
 
 /// One held thread.
@@ -375,6 +378,31 @@ impl<'a> Stop<'a> {
         }
     }
 
+    /// Puts a thread first that may make system calls for us.
+    ///
+    /// # Errors
+    /// [`AttachError::Dispatched`], [`AttachError::Seccomp`] or [`AttachError::Unstoppable`] if none may.
+    pub fn choose_caller(&mut self) -> Result<(), AttachError> {
+        let pid = self.target.pid();
+        let mut last = AttachError::Dispatched { pid };
+        for index in 0..self.threads.len() {
+            self.threads.swap(0, index);
+            let Held { tid, ref registers, .. } = self.threads[0];
+            if registers.cs != USER_CODE_64 || ptrace::dispatches_system_calls(tid) {
+                continue;
+            }
+            if self.is_in_sequence() {
+                last = AttachError::Unstoppable { pid, tid, wait: "in a restartable sequence".to_owned() };
+                continue;
+            }
+            match seccomp::allow(pid, tid, self.threads[0].options()) {
+                Ok(()) => return Ok(()),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
     /// How long the threads have been held so far.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
@@ -388,6 +416,11 @@ impl<'a> Stop<'a> {
     /// Registers of the held threads: (thread, instruction pointer, stack pointer).
     pub fn positions(&self) -> impl Iterator<Item = (i32, u64, u64)> {
         self.threads.iter().map(|t| (t.tid, t.registers.rip, t.registers.rsp))
+    }
+
+    /// When the threads were asked to stop.
+    pub fn began(&self) -> Instant {
+        self.began
     }
 
     /// Where they go on after the signal handlers that they are in, as far as that was looked for.
@@ -407,6 +440,7 @@ impl<'a> Stop<'a> {
                     r.r14, r.r15,
                 ],
                 fs_base: r.fs_base,
+                in_call: thread.in_call(),
             }
         })
     }

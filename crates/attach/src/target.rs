@@ -3,6 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::address_space::Mapping;
 use crate::check;
 use crate::error::AttachError;
 use crate::memory::Memory;
-use crate::process::{Status, state, threads};
+use crate::process::{Status, is_ending, state, threads};
 use crate::ptrace;
 use crate::seccomp::{self, SECCOMP_STRICT};
 use crate::stop::{Stop, StopTimes, Which};
@@ -26,6 +27,8 @@ pub(crate) struct Event {
 
 /// How often a thread is held until it stands outside of restartable sequences, which take nanoseconds.
 const SEQUENCE_TRIES: usize = 16;
+/// How often it is looked whether a thread that is on its way out takes the process along.
+const ENDING_LOOKS: usize = 100;
 /// Between two stops for calls.
 const BETWEEN_STOPS: Duration = Duration::from_millis(1);
 
@@ -113,6 +116,23 @@ impl Target {
         Mapping::all(self.task())
     }
 
+    /// What is behind `error`: that the process has ended or started another program, if it has, else `error` itself. Its
+    /// descriptors and mappings go before it is seen to have ended.
+    pub(crate) fn cause(&self, error: AttachError) -> AttachError {
+        let pid = self.pid;
+        for _ in 0..ENDING_LOOKS {
+            if self.memory.is_gone() {
+                let replaced = Status::read(self.task()).is_ok_and(|status| status.has_memory);
+                return if replaced { AttachError::Replaced { pid } } else { AttachError::Exited { pid } };
+            }
+            if !is_ending(self.task()) {
+                return error;
+            }
+            std::thread::sleep(BETWEEN_STOPS);
+        }
+        AttachError::Exited { pid }
+    }
+
     /// True while the process is there and has not ended.
     pub fn is_alive(&self) -> bool {
         threads(self.pid).iter().any(|t| !matches!(state(*t), 'Z' | 'X'))
@@ -193,7 +213,7 @@ impl Target {
     }
 
     /// Holds a thread where it may be called away.
-    fn stop_outside_sequences(&self, tid: i32) -> Result<Stop<'_>, AttachError> {
+    pub(crate) fn stop_outside_sequences(&self, tid: i32) -> Result<Stop<'_>, AttachError> {
         for _ in 0..SEQUENCE_TRIES {
             let stop = Stop::begin(self, Which::One(tid))?;
             if !stop.is_in_sequence() {
@@ -209,8 +229,15 @@ impl Target {
         &self,
         calls: impl FnOnce(&mut Stop<'_>) -> Result<T, AttachError>,
     ) -> Result<T, AttachError> {
-        std::thread::sleep(BETWEEN_STOPS);
+        self.pause();
         calls(&mut self.stop_one()?)
+    }
+
+    /// Lets the program run for a moment between two stops; one that stands at its entry point needs none.
+    pub fn pause(&self) {
+        if self.resting.borrow().is_empty() {
+            std::thread::sleep(BETWEEN_STOPS);
+        }
     }
 
     /// Holds one thread of the caller's choice.
@@ -269,6 +296,34 @@ impl Target {
     pub(crate) fn note_end(&self, tid: i32, status: i32) {
         // If it is our child, nobody else will hear of its end.
         self.note(Event { tid, event: -1, message: u64::from(status as u32) });
+    }
+
+    /// Makes sure that the processor runs the code that the process has mapped.
+    ///
+    /// # Errors
+    /// [`AttachError::Translated`] if something translates it: even its own functions may be run as its guest's.
+    pub fn check_translated(&self) -> Result<(), AttachError> {
+        let executable = std::fs::read_link(format!("/proc/{}/exe", self.task())).unwrap_or_default();
+        let is_named = |path: &Path, name: &str| path.file_name().is_some_and(|file| file == name);
+        let mapped = |beginning: &str| {
+            let name = |m: &Mapping| m.path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(beginning));
+            self.mappings().is_ok_and(|mappings| mappings.iter().any(|mapping| mapping.executable && name(mapping)))
+        };
+        let translator = if executable.parent().is_some_and(|folder| is_named(folder, "valgrind")) {
+            "valgrind"
+        } else if is_named(&executable, "pinbin") {
+            "Pin"
+        } else if mapped("libdynamorio") {
+            "DynamoRIO"
+        } else {
+            return Ok(());
+        };
+        Err(AttachError::Translated { pid: self.pid, translator })
+    }
+
+    /// Whether a sanitizer in it looks for leaks when it ends: it traces its own threads then, which we must not hold.
+    pub fn finds_leaks(&self) -> bool {
+        crate::launch::tracer::finds_leaks(self.task())
     }
 
     /// What will be heard of the process' end, also while this is dropped.

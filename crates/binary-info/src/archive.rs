@@ -8,6 +8,7 @@ use object::read::elf::{FileHeader, SectionHeader};
 use crate::BinaryError;
 use crate::dynamic::text;
 use crate::file_map::FileMap;
+use crate::plain_file::{LastLink, open_plain};
 
 /// A function in a member of a static library.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,13 +47,20 @@ pub struct ArchiveMember {
 /// # Errors
 /// [`BinaryError::Read`] if it can't be read, [`BinaryError::Damaged`] if it is no archive.
 pub fn archive_members(path: &Path) -> Result<Vec<ArchiveMember>, BinaryError> {
+    members_within(path, SCRIPT_DEPTH)
+}
+
+/// Linker scripts may name further ones, and in a circle.
+const SCRIPT_DEPTH: usize = 8;
+
+fn members_within(path: &Path, depth: usize) -> Result<Vec<ArchiveMember>, BinaryError> {
     let read = |source| BinaryError::Read { path: path.to_owned(), source };
-    let file = std::fs::File::open(path).map_err(read)?;
+    let file = open_plain(path, LastLink::Follow).map_err(read)?;
     let map = FileMap::map(&file).map_err(read)?;
     if let Some(named) = script_libraries(&map) {
         let mut members = Vec::new();
-        for library in named.iter().filter(|library| library.as_path() != path) {
-            members.extend(archive_members(library)?);
+        for library in named.iter().filter(|library| library.as_path() != path && depth > 0) {
+            members.extend(members_within(library, depth - 1)?);
         }
         return Ok(members);
     }
@@ -64,7 +72,7 @@ pub fn archive_members(path: &Path) -> Result<Vec<ArchiveMember>, BinaryError> {
         let name = String::from_utf8_lossy(member.name()).into_owned();
         if archive.is_thin() {
             let beside = path.parent().unwrap_or(Path::new("")).join(&name);
-            if let Ok(data) = std::fs::read(beside) {
+            if let Ok(data) = open_plain(beside, LastLink::Follow).and_then(|file| FileMap::map(&file)) {
                 members.extend(member_of(name, &data));
             }
         } else if let Ok(data) = member.data(&map[..]) {

@@ -1,7 +1,6 @@
 use std::collections::HashSet;
 use std::fs;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +9,9 @@ use crate::{BinaryError, Object, Plan, plan};
 
 /// The folder in which linkage plans are kept from run to run.
 ///
-/// An object with a build-id has `<build-id>.plan`, good for every later run; one without has
-/// `path-<hash of its path>.plan` and beside it a stamp of the file, good until the file at that path changes.
+/// An object with a build-id has `<build-id>-<hash of inode, size and change time>.plan`, good for every later run: two
+/// files may have one build-id. One without has `path-<hash of its path>.plan` and beside it a stamp of the file, good until
+/// the file at that path changes.
 #[derive(Debug)]
 pub struct PlanCache {
     folder: PathBuf,
@@ -37,15 +37,26 @@ impl PlanCache {
     /// Opens the user's cache: `$XDG_CACHE_HOME/transect/linkage`, else `~/.cache/transect/linkage`.
     ///
     /// # Errors
-    /// [`BinaryError::NoCacheFolder`] or [`BinaryError::WriteCache`].
+    /// [`BinaryError::NoCacheFolder`], or [`BinaryError::WriteCache`] if the folder can't be made or written.
     pub fn open_default() -> Result<Self, BinaryError> {
-        Self::new(Self::default_folder().ok_or(BinaryError::NoCacheFolder)?)
+        let cache = Self::new(Self::default_folder().ok_or(BinaryError::NoCacheFolder)?)?;
+        let refused = |source| BinaryError::WriteCache { path: cache.folder.clone(), source };
+        // By sudo root may have a user's home: plans that this user can change say what is done in programs of root.
+        if fs::symlink_metadata(&cache.folder).map_err(refused)?.uid() != rustix::process::geteuid().as_raw() {
+            return Err(refused(std::io::Error::new(std::io::ErrorKind::PermissionDenied, "it is another user's")));
+        }
+        match rustix::fs::access(&cache.folder, rustix::fs::Access::WRITE_OK) {
+            Ok(()) => Ok(cache),
+            Err(error) => Err(BinaryError::WriteCache { path: cache.folder, source: error.into() }),
+        }
     }
 
-    /// Where the user's cache lies; `None` if neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
+    /// Where the user's cache lies; `None` if neither `XDG_CACHE_HOME` is an absolute path nor `HOME` a folder: homes are not
+    /// made (`nobody`'s is `/nonexistent`).
     pub fn default_folder() -> Option<PathBuf> {
         let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
+        let base = absolute("XDG_CACHE_HOME")
+            .or_else(|| absolute("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache")))?;
         Some(base.join("transect").join("linkage"))
     }
 
@@ -56,10 +67,7 @@ impl PlanCache {
 
     /// The file in which the plan of `object` belongs.
     pub fn plan_path(&self, object: &Object) -> PathBuf {
-        self.folder.join(match object.build_id() {
-            Some(id) => format!("{id}.plan"),
-            None => format!("path-{:016x}.plan", fnv1a(object.path().as_os_str().as_bytes())),
-        })
+        self.folder.join(object.kept_name() + ".plan")
     }
 
     /// The file with the plan of the object at `path`: the one in the cache if it is sound, else a new one.
@@ -79,7 +87,7 @@ impl PlanCache {
         let by_path = object.build_id().is_none();
         let known = |set: &Mutex<HashSet<PathBuf>>| set.lock().unwrap_or_else(PoisonError::into_inner).contains(&file);
         // Without a build-id the plan is that of one very file: its stamp must be the one it was made from.
-        let stamp = if by_path { stamp(object.path()) } else { None };
+        let stamp = if by_path { stamp(object) } else { None };
         let stamp_file = file.with_extension("stamp");
         let same = || stamp.is_some() && fs::read_to_string(&stamp_file).ok() == stamp;
         let trusted = !by_path || known(&self.fresh) || same();
@@ -104,10 +112,11 @@ impl PlanCache {
         static SERIAL: AtomicU64 = AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let draft = self.folder.join(format!(".draft-{}-{serial}", std::process::id()));
+        // One of a process that had this number; nothing is followed or written over.
+        let _ = fs::remove_file(&draft);
         let result = fs::OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
             .open(&draft)
             .and_then(|mut draft| draft.write_all(bytes))
@@ -120,12 +129,7 @@ impl PlanCache {
 }
 
 /// What tells one version of a file from the next: device, inode, size, change time.
-fn stamp(path: &Path) -> Option<String> {
-    let m = fs::metadata(path).ok()?;
-    Some(format!("{} {} {} {}.{:09}", m.dev(), m.ino(), m.size(), m.ctime(), m.ctime_nsec()))
-}
-
-/// FNV-1a, 64 bits.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+fn stamp(object: &Object) -> Option<String> {
+    let of = object.version()?;
+    Some(format!("{} {} {} {}.{:09}", of.device, of.inode, of.size, of.changed.0, of.changed.1))
 }

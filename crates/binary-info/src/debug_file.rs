@@ -1,4 +1,4 @@
-use std::fmt::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use object::LittleEndian as LE;
@@ -58,10 +58,8 @@ fn by_build_id(object: &Object) -> Option<Object> {
     let id = object.build_id()?;
     let (folder, rest) = id.split_at_checked(2)?;
     let mut path = PathBuf::from(DEBUG_FOLDER);
-    let mut name = String::new();
-    let _ = write!(name, "{rest}.debug");
     path.push(folder);
-    path.push(name);
+    path.push(format!("{rest}.debug"));
     let debug = Object::open(path).ok()?;
     (debug.build_id() == Some(id)).then_some(debug)
 }
@@ -71,7 +69,27 @@ pub(crate) fn mini(object: &Object) -> Option<Object> {
     let sections = object.sections();
     let (_, section) = sections.section_by_name(LE, b".gnu_debugdata")?;
     let mut packed = section.data(LE, &object.map[..]).ok()?;
-    let mut unpacked = Vec::new();
+    let mut unpacked = Bounded(Vec::new());
     lzma_rs::xz_decompress(&mut packed, &mut unpacked).ok()?;
-    Object::from_map(object.path().to_path_buf(), FileMap::Owned(unpacked), 0).ok()
+    Object::from_map(object.path().to_path_buf(), FileMap::Owned(unpacked.0), 0).ok()
+}
+
+/// Symbols of functions alone: few objects have a megabyte of them.
+const MOST_SYMBOLS: usize = 512 << 20;
+
+/// Takes no more than that.
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_SYMBOLS {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }

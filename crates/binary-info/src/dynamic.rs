@@ -114,7 +114,9 @@ impl Dynamic {
         }
         this.needed = needed.iter().map(|&at| this.string(object, at).to_owned()).collect();
         this.soname = soname.map(|at| this.string(object, at).to_owned());
-        this.symbol_count = this.count_symbols(object, hash, gnu_hash);
+        // A damaged table may say what it likes.
+        let room = object.bytes_at(this.symbols).map_or(0, |bytes| bytes.len() / size_of::<Sym64<LE>>());
+        this.symbol_count = this.count_symbols(object, hash, gnu_hash).min(u32::try_from(room).unwrap_or(u32::MAX));
         this
     }
 
@@ -135,7 +137,7 @@ impl Dynamic {
         let by_relocations = crate::linkage::relocations(object, self.rela)
             .iter()
             .chain(crate::linkage::relocations(object, self.jmprel))
-            .map(|r| (r.r_info.get(LE) >> 32) as u32 + 1)
+            .map(|r| ((r.r_info.get(LE) >> 32) as u32).saturating_add(1))
             .max();
         by_gnu.max(by_relocations).unwrap_or(0)
     }
@@ -165,14 +167,14 @@ impl Dynamic {
             return "";
         }
         let bytes = object.bytes_at(self.strings.0.saturating_add(offset)).unwrap_or(&[]);
-        text(&bytes[..bytes.len().min((self.strings.1 - offset) as usize)])
+        text(&bytes[..bytes.len().min(LONGEST_NAME).min((self.strings.1 - offset) as usize)])
     }
 
     fn version<'a>(&'a self, object: &'a Object, index: u32) -> &'a str {
         if self.versym == 0 {
             return "";
         }
-        let at = self.versym + u64::from(index) * 2;
+        let at = self.versym.saturating_add(u64::from(index) * 2);
         let Some(raw) = object.bytes_at(at).and_then(|bytes| bytes.first_chunk()) else { return "" };
         let version = usize::from(u16::from_le_bytes(*raw) & 0x7fff);
         let names = self.versions.get_or_init(|| self.read_versions(object));
@@ -218,6 +220,9 @@ impl Dynamic {
         names
     }
 }
+
+/// Bytes of a name: a table without zeros would be copied whole for each entry.
+const LONGEST_NAME: usize = 1 << 16;
 
 /// A version index has 15 bits: a table that says more is damaged.
 const VERSIONS: u32 = 1 << 15;

@@ -2,8 +2,8 @@
 //! that unwinders use.
 
 use gimli::{
-    CfaRule, EhFrame, EhFrameHdr, LittleEndian, Operation, ParsedEhFrameHdr, Register, RegisterRule, UnwindContext,
-    UnwindExpression, UnwindSection, X86_64,
+    CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, LittleEndian, Operation, ParsedEhFrameHdr, Register, RegisterRule,
+    UnwindContext, UnwindExpression, UnwindSection, X86_64,
 };
 
 use crate::Object;
@@ -32,6 +32,11 @@ pub enum FrameBase {
         /// Bytes.
         added: i64,
     },
+    /// An entry of the linkage table: rsp plus 8, and 8 more from this byte of the entry's sixteen on.
+    Linkage {
+        /// Where the entry has pushed its number.
+        from: u64,
+    },
 }
 
 /// What has become of a register of the caller.
@@ -53,6 +58,9 @@ pub enum SavedRegister {
 pub struct FrameRule {
     /// The frame's base. The return address is the word below it.
     pub base: FrameBase,
+    /// The return address is at a register's value plus this instead, and rsp is the caller's already: so it is in the
+    /// agent's trampolines, which keep it in a frame of their own.
+    pub kept: Option<(u16, i64)>,
     /// The caller's registers.
     pub saved: [SavedRegister; FRAME_REGISTERS],
     /// There is no caller.
@@ -73,7 +81,15 @@ impl Object {
             Some(header)
         });
         let fde = match header.as_ref().and_then(ParsedEhFrameHdr::table) {
-            Some(table) => table.fde_for_address(&frames, &bases, vaddr, EhFrame::cie_from_offset),
+            Some(table) => {
+                // Step by step: a damaged table may lead to before the frames.
+                let found = table.lookup(vaddr, &bases).ok()?.direct().ok()?;
+                let offset = EhFrameOffset(usize::try_from(found.checked_sub(frames_at)?).ok()?);
+                let fde = frames.fde_from_offset(&bases, offset, EhFrame::cie_from_offset);
+                fde.and_then(
+                    |fde| if fde.contains(vaddr) { Ok(fde) } else { Err(gimli::Error::NoUnwindInfoForAddress) },
+                )
+            }
             // Static programs: one after the other.
             None => frames.fde_for_address(&bases, vaddr, EhFrame::cie_from_offset),
         };
@@ -101,12 +117,27 @@ impl Object {
                     Operation::RegisterOffset { register, offset, .. },
                     Operation::Deref { size: 8, space: false, .. },
                 ] => FrameBase::Memory { register: register.0, offset, added: 0 },
-                _ => return None,
+                [
+                    Operation::RegisterOffset { register, offset, .. },
+                    Operation::Deref { size: 8, space: false, .. },
+                    Operation::PlusConstant { value },
+                ] => FrameBase::Memory { register: register.0, offset, added: i64::try_from(value).ok()? },
+                ref other => FrameBase::Linkage { from: linkage(other)? },
             },
         };
-        let outermost = match row.register(X86_64::RA) {
-            Some(RegisterRule::Offset(-8)) => false,
-            Some(RegisterRule::Undefined) => true,
+        let (outermost, kept) = match row.register(X86_64::RA) {
+            Some(RegisterRule::Offset(-8)) => (false, None),
+            Some(RegisterRule::Undefined) => (true, None),
+            Some(RegisterRule::Expression(expression)) => {
+                let Some(RegisterRule::ValExpression(sp)) = row.register(X86_64::RSP) else { return None };
+                match (operations(&expression)?.as_slice(), operations(&sp)?.as_slice()) {
+                    (
+                        &[Operation::RegisterOffset { register, offset, .. }],
+                        &[Operation::RegisterOffset { register: X86_64::RSP, offset: 0, .. }],
+                    ) => (false, Some((register.0, offset))),
+                    _ => return None,
+                }
+            }
             _ => return None,
         };
         let mut saved = [SavedRegister::Same; FRAME_REGISTERS];
@@ -123,8 +154,33 @@ impl Object {
                 Some(_) => SavedRegister::Unknown,
             };
         }
-        Some(FrameRule { base, saved, outermost, start: fde.initial_address() })
+        Some(FrameRule { base, kept, saved, outermost, start: fde.initial_address() })
     }
+}
+
+/// What linkers write for the linkage table: `rsp + 8 + ((rip & 15) >= from) * 8`.
+fn linkage(operations: &[Operation<Bytes<'_>>]) -> Option<u64> {
+    let [
+        Operation::RegisterOffset { register: X86_64::RSP, offset: 8, .. },
+        Operation::RegisterOffset { register: X86_64::RA, offset: 0, .. },
+        mask,
+        Operation::And,
+        from,
+        Operation::Ge,
+        shift,
+        Operation::Shl,
+        Operation::Plus,
+    ] = operations
+    else {
+        return None;
+    };
+    let constant = |operation: &Operation<Bytes<'_>>| match *operation {
+        Operation::UnsignedConstant { value } => Some(value),
+        Operation::SignedConstant { value } => u64::try_from(value).ok(),
+        _ => None,
+    };
+    let (15, from, 3) = (constant(mask)?, constant(from)?, constant(shift)?) else { return None };
+    Some(from)
 }
 
 #[cfg(test)]

@@ -70,6 +70,9 @@ fn sources(object: &Object) -> FunctionSources {
     collector.sources
 }
 
+/// What a section may hold when it is unpacked: a few bytes can be packed so that they stand for any number.
+pub(crate) const MOST_UNPACKED: u64 = 4 << 30;
+
 /// A section's bytes, unpacked if they are compressed with zlib.
 pub(crate) fn unpacked(section: &object::elf::SectionHeader64<LE>, data: &[u8]) -> Option<Vec<u8>> {
     let raw = section.data(LE, data).ok()?;
@@ -82,6 +85,9 @@ pub(crate) fn unpacked(section: &object::elf::SectionHeader64<LE>, data: &[u8]) 
             let packed = data.get(usize::try_from(offset).ok()?..)?;
             let mut bytes = Vec::new();
             let limit = header.ch_size.get(LE);
+            if limit > MOST_UNPACKED {
+                return None;
+            }
             flate2::read::ZlibDecoder::new(packed).take(limit).read_to_end(&mut bytes).ok()?;
             Some(bytes)
         }

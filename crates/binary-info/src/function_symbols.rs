@@ -71,7 +71,7 @@ impl Object {
 
 /// Adds the functions that only the unwind information knows, as `sub_` and their address.
 fn push_described(object: &Object, found: &mut Vec<FunctionSymbol>) {
-    let mut ends: Vec<(u64, u64)> = found.iter().map(|s| (s.vaddr, s.vaddr + s.size.max(1))).collect();
+    let mut ends: Vec<(u64, u64)> = found.iter().map(|s| (s.vaddr, s.vaddr.saturating_add(s.size.max(1)))).collect();
     ends.sort_unstable();
     // Where the longest symbol up to here ends.
     let mut reach = 0;
@@ -83,7 +83,7 @@ fn push_described(object: &Object, found: &mut Vec<FunctionSymbol>) {
     for range in crate::code::described_functions(object) {
         let before = ends.partition_point(|&(start, _)| start <= range.start);
         let covered = before > 0 && ends[before - 1].1 > range.start;
-        let size = range.end - range.start;
+        let size = range.end.saturating_sub(range.start);
         // The linkage tables have descriptions too.
         let linkage = tables.iter().any(|table| table.contains(&range.start));
         if !covered && size > 0 && !linkage && object.linkage_entry(range.start).is_none() {

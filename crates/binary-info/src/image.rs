@@ -80,10 +80,14 @@ impl Object {
 
     /// Virtual address ranges that hold code, sorted: executable sections, else executable segments.
     pub fn code_ranges(&self) -> Vec<Range<u64>> {
-        // As far as the file holds it: a damaged one may promise more.
+        let text = self.text_range();
+        // As far as the file holds it, in memory that is executable: a damaged one may promise more.
         let held = |range: Range<u64>| {
+            if range.start < text.start || range.start >= text.end {
+                return None;
+            }
             let size = self.bytes_at(range.start)?.len() as u64;
-            Some(range.start..range.end.min(range.start + size)).filter(|range| range.start < range.end)
+            Some(range.start..range.end.min(range.start + size).min(text.end)).filter(|range| range.start < range.end)
         };
         let mut ranges: Vec<_> = self
             .section_list()

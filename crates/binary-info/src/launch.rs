@@ -1,12 +1,12 @@
 //! Whether a command can be profiled, decided before it is launched.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::{BinaryError, Identity, LibcKind, Object};
+use crate::{BinaryError, Identity, LastLink, LibcKind, Object, open_plain};
 
 /// How many `#!` lines the kernel follows.
 const SCRIPT_DEPTH: usize = 5;
@@ -58,11 +58,22 @@ pub enum LaunchError {
     #[error(
         "{path} is statically linked: calls inside it pass no linkage table, so there are no flows to see. What works: \
          link it dynamically (without -static or -static-pie; for Rust's musl targets -C target-feature=-crt-static), \
-         or find where its time goes with `transect walk` or `transect criticality`, which need no linkage table",
+         or find where its time goes with `transect walk`, `transect criticality` or `transect latency`, which need no \
+         linkage table",
         path = path.display()
     )]
     Static {
         /// The executable.
+        path: PathBuf,
+    },
+    /// The dynamic loader as a command: it loads what it runs itself, and is entered before libraries can be.
+    #[error(
+        "{path} is the dynamic loader: calls can't be counted in a program that it is told to run. What works: \
+         run the program itself, with LD_LIBRARY_PATH for --library-path and --argv0 by `exec -a`",
+        path = path.display()
+    )]
+    Loader {
+        /// The loader.
         path: PathBuf,
     },
     /// Set-uid, set-gid or with file capabilities.
@@ -91,6 +102,11 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
+    /// The program can run, and be recorded by who needs no agent in it.
+    pub fn can_run(&self) -> bool {
+        matches!(self, Self::Static { .. } | Self::Loader { .. })
+    }
+
     /// The exit status with which env(1) and shells report such a failure: 127 for what was not found, 126 for what
     /// can't be executed, 125 for what could run but not be profiled.
     pub fn exit_status(&self) -> u8 {
@@ -127,15 +143,28 @@ pub fn inspect_launch(command: impl AsRef<Path>) -> Result<LaunchTarget, LaunchE
     Err(LaunchError::NotElf { path: object })
 }
 
+/// The same for who enters the program only when it runs: it may be started by its loader, or have none.
+///
+/// # Errors
+/// As [`inspect_launch`].
+pub fn inspect_held_launch(command: impl AsRef<Path>) -> Result<(), LaunchError> {
+    match inspect_launch(command) {
+        Ok(_) | Err(LaunchError::Loader { .. } | LaunchError::Static { .. }) => Ok(()),
+        Err(why) => Err(why),
+    }
+}
+
 fn inspect_object(command: PathBuf, path: PathBuf, head: &[u8]) -> Result<LaunchTarget, LaunchError> {
     let Some(identity) = Identity::parse(head) else { return Err(LaunchError::NotElf { path }) };
     if !identity.is_x86_64() {
         return Err(LaunchError::WrongMachine { path, found: identity.describe() });
     }
     let object = Object::open(&path).map_err(LaunchError::Object)?;
-    let privilege = if object.is_setuid() {
+    // Raised is what the caller has not already: to root a program of root's gives nothing (`secureexec`, execve(2)).
+    let owner = fs::metadata(&path).map(|metadata| (metadata.uid(), metadata.gid())).unwrap_or_default();
+    let privilege = if object.is_setuid() && owner.0 != rustix::process::getuid().as_raw() {
         Some("set-uid")
-    } else if object.is_setgid() {
+    } else if object.is_setgid() && owner.1 != rustix::process::getgid().as_raw() {
         Some("set-gid")
     } else if has_capabilities(&path) && !rustix::process::geteuid().is_root() {
         Some("a file with capabilities")
@@ -147,6 +176,9 @@ fn inspect_object(command: PathBuf, path: PathBuf, head: &[u8]) -> Result<Launch
     }
     if object.is_static() {
         return Err(LaunchError::Static { path });
+    }
+    if object.is_loader() {
+        return Err(LaunchError::Loader { path });
     }
     Ok(LaunchTarget { command, object: path, libc: object.libc() })
 }
@@ -192,7 +224,7 @@ fn mode(path: &Path) -> u32 {
 
 fn first_bytes(path: &Path) -> Result<Vec<u8>, LaunchError> {
     let mut head = Vec::new();
-    File::open(path)
+    open_plain(path, LastLink::Follow)
         .and_then(|file| file.take(SCRIPT_LINE as u64).read_to_end(&mut head))
         .map_err(|source| LaunchError::Object(BinaryError::Read { path: path.to_path_buf(), source }))?;
     Ok(head)

@@ -3,12 +3,13 @@
 //! - [`Object`] maps one x86-64 ELF file and answers questions about it lazily: opening a library of 100 MB touches
 //!   a few of its pages.
 //! - [`plan`] finds out, by disassembly, which linkage slots are only ever called (and may be hooked) and which are
-//!   also read as function pointers; [`PlanCache`] keeps the answer by build-id.
+//!   also read as function pointers; [`PlanCache`] keeps the answer by build-id and file.
 //! - [`launch`] says before a launch whether a command can be profiled, and what to do if not.
 //! - [`demangle`] turns raw symbol names into what people write.
 //!
 //! The caller's duty: a file must not be truncated while it is mapped (the kernel answers reads beyond its new end
-//! with SIGBUS). Replacing a file by rename, as package managers do, is harmless.
+//! with SIGBUS). Replacing a file by rename, as package managers do, is harmless. Files of other users are read into
+//! memory instead, so that these can't end the reader. Only plain files are opened ([`open_plain`]).
 
 mod archive;
 mod cache;
@@ -31,6 +32,7 @@ mod landing_pad;
 pub mod launch;
 mod linkage;
 mod object_file;
+mod plain_file;
 pub mod plan;
 mod scan;
 mod symbols;
@@ -50,9 +52,10 @@ pub use function_symbols::FunctionSymbol;
 pub use identity::{ElfClass, Identity, ObjectType};
 pub use image::{RelativeRelocation, Section};
 pub use landing_pad::LandingPad;
-pub use launch::{LaunchError, LaunchTarget, inspect_launch};
+pub use launch::{LaunchError, LaunchTarget, inspect_held_launch, inspect_launch};
 pub use linkage::{LinkageSlot, RelocationTable};
 pub use object_file::Object;
+pub use plain_file::{LastLink, open_plain};
 pub use plan::Plan;
 pub use symbols::{Symbol, SymbolKind};
 pub use transfers::{Transfer, TransferSite};

@@ -41,8 +41,8 @@ pub(crate) fn function_slots(object: &Object) -> Vec<LinkageSlot> {
     let rela = relocations(object, dynamic.rela);
     // Some linkers let DT_RELASZ reach over the entries of DT_JMPREL: those belong to DT_JMPREL, as for the loader.
     let in_jmprel = |index: usize| {
-        let at = dynamic.rela.0 + (index * size_of::<Rela64<LE>>()) as u64;
-        at >= dynamic.jmprel.0 && at < dynamic.jmprel.0 + dynamic.jmprel.1
+        let at = dynamic.rela.0.saturating_add((index * size_of::<Rela64<LE>>()) as u64);
+        at.checked_sub(dynamic.jmprel.0).is_some_and(|offset| offset < dynamic.jmprel.1)
     };
     let from_jmprel = jmprel.iter().enumerate().map(|(i, r)| (RelocationTable::JmpRel, i, r));
     let from_rela = rela.iter().enumerate().filter(|(i, _)| !in_jmprel(*i)).map(|(i, r)| (RelocationTable::Rela, i, r));

@@ -1,4 +1,5 @@
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -10,6 +11,7 @@ use object::read::elf::{FileHeader, SectionTable};
 
 use crate::dynamic::Dynamic;
 use crate::file_map::FileMap;
+use crate::plain_file::{LastLink, open_plain};
 use crate::symbols::{Symbol, SymbolTable};
 use crate::{BinaryError, DynamicSymbol, Identity, LibcKind, LinkageSlot, ObjectType, linkage};
 
@@ -23,6 +25,21 @@ pub(crate) struct Segment {
     pub executable: bool,
 }
 
+/// What tells one version of a file from the next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileVersion {
+    pub device: u64,
+    pub inode: u64,
+    pub size: u64,
+    pub changed: (i64, i64),
+}
+
+impl FileVersion {
+    fn of(file: &Metadata) -> Self {
+        Self { device: file.dev(), inode: file.ino(), size: file.size(), changed: (file.ctime(), file.ctime_nsec()) }
+    }
+}
+
 /// One mapped x86-64 ELF file.
 ///
 /// Addresses are unrelocated virtual addresses: what the file's own tables use, a run-time address less the address
@@ -33,6 +50,7 @@ pub struct Object {
     pub(crate) map: FileMap,
     identity: Identity,
     mode: u32,
+    version: Option<FileVersion>,
     interpreter: Option<String>,
     build_id: Option<Vec<u8>>,
     pub(crate) segments: Vec<Segment>,
@@ -49,14 +67,35 @@ impl Object {
     /// [`BinaryError::Read`], [`BinaryError::NotElf`], [`BinaryError::WrongMachine`] or [`BinaryError::Damaged`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, BinaryError> {
         let path = path.as_ref().to_path_buf();
+        let file = match open_plain(&path, LastLink::Follow) {
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => return Err(BinaryError::NotElf { path }),
+            opened => opened.map_err(|source| BinaryError::Read { path: path.clone(), source })?,
+        };
+        Self::of_file(path, &file)
+    }
+
+    /// The same of a file that is open already and that `path` leads to, as others see it.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
+    pub fn of_file(path: impl Into<PathBuf>, file: &File) -> Result<Self, BinaryError> {
+        let path = path.into();
         let read = |source| BinaryError::Read { path: path.clone(), source };
-        let file = File::open(&path).map_err(read)?;
         let metadata = file.metadata().map_err(read)?;
-        if !metadata.is_file() || metadata.len() == 0 {
+        if metadata.len() == 0 {
             return Err(BinaryError::NotElf { path });
         }
-        let map = FileMap::map(&file).map_err(read)?;
-        Self::from_map(path, map, metadata.mode())
+        let map = FileMap::map(file).map_err(read)?;
+        let object = Self::from_map(path, map, metadata.mode())?;
+        Ok(Self { version: Some(FileVersion::of(&metadata)), ..object })
+    }
+
+    /// The same of an object's whole image, as a process has it in memory: the kernel's vDSO has no file.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
+    pub fn of_image(path: impl Into<PathBuf>, image: Vec<u8>) -> Result<Self, BinaryError> {
+        Self::from_map(path.into(), FileMap::Owned(image), 0)
     }
 
     /// Reads an object from `map`; `path` is for messages and for finding separate debug files.
@@ -71,10 +110,11 @@ impl Object {
             .map_err(|_| damaged("program headers"))?
             .to_vec();
         let mut object = Self {
-            segments: program_headers.iter().filter_map(load_segment).collect(),
+            segments: program_headers.iter().filter_map(|ph| load_segment(ph, map.len() as u64)).collect(),
             path: path.clone(),
             identity,
             mode,
+            version: None,
             interpreter: None,
             build_id: None,
             eh_frame_header: None,
@@ -83,6 +123,11 @@ impl Object {
             debug_symbols: OnceLock::new(),
             map,
         };
+        // Sets of addresses in code have a bit for each.
+        let code = object.text_range();
+        if code.end - code.start > LEAST_SPAN + MOST_SPAN * object.map.len() as u64 {
+            return Err(damaged("code lies further apart than the file is long"));
+        }
         let mut dynamic_range = None;
         let mut notes = Vec::new();
         let mut interpreter_range = None;
@@ -118,6 +163,25 @@ impl Object {
         &self.path
     }
 
+    /// The version of the file that was opened; `None` for an image.
+    pub(crate) fn version(&self) -> Option<FileVersion> {
+        self.version
+    }
+
+    /// The name of what is kept for this file, without suffix: its build-id, and what tells files of one build-id apart;
+    /// else its path. The agent makes the same.
+    pub fn kept_name(&self) -> String {
+        match (self.build_id(), self.version) {
+            (Some(id), Some(of)) => {
+                let (seconds, nanoseconds) = of.changed;
+                let words = [of.inode, of.size, seconds.cast_unsigned(), nanoseconds.cast_unsigned()];
+                let most = id.len().min(2 * LONGEST_BUILD_ID);
+                format!("{}-{:016x}", &id[..most], transect_event_abi::plan::file_stamp(words))
+            }
+            _ => format!("path-{:016x}", fnv1a(self.path.as_os_str().as_bytes())),
+        }
+    }
+
     /// Class, machine and type.
     pub fn identity(&self) -> Identity {
         self.identity
@@ -140,6 +204,14 @@ impl Object {
             // A static PIE has a dynamic section for its own relocations and DF_1_PIE, but neither loader nor needs.
             Some(dynamic) => self.interpreter.is_none() && dynamic.is_pie && dynamic.needed.is_empty(),
         }
+    }
+
+    /// True for a dynamic loader: a library that needs no other and is a command, too.
+    pub fn is_loader(&self) -> bool {
+        let name = self.soname().unwrap_or("");
+        self.interpreter.is_none()
+            && (name.starts_with("ld-linux") || name.starts_with("ld-musl"))
+            && self.needed().is_empty()
     }
 
     /// Names of the needed libraries (`DT_NEEDED`), in order.
@@ -224,7 +296,9 @@ impl Object {
     /// that begin as zero.
     pub fn data_vaddr(&self, file_offset: u64) -> Option<u64> {
         let inside = |s: &&Segment| {
-            !s.executable && file_offset >= s.file_offset & !0xfff && file_offset < s.file_offset + s.memory_size
+            !s.executable
+                && file_offset >= s.file_offset & !0xfff
+                && file_offset < s.file_offset.saturating_add(s.memory_size)
         };
         // Writable data is the last segment of the file.
         let holding = self.segments.iter().filter(inside).max_by_key(|s| s.file_offset)?;
@@ -245,7 +319,7 @@ impl Object {
             s.executable && (s.file_offset & PAGE..s.file_offset + s.file_size).contains(&(file_offset & PAGE))
         };
         let segment = self.segments.iter().find(holds)?;
-        let vaddr = (segment.vaddr & PAGE) + (file_offset & PAGE) - (segment.file_offset & PAGE);
+        let vaddr = (segment.vaddr & PAGE) + ((file_offset & PAGE) - (segment.file_offset & PAGE));
         Some(start.wrapping_sub(vaddr))
     }
 
@@ -281,12 +355,31 @@ impl Object {
     }
 }
 
-fn load_segment(ph: &ProgramHeader64<LE>) -> Option<Segment> {
-    (ph.p_type.get(LE) == elf::PT_LOAD).then(|| Segment {
-        vaddr: ph.p_vaddr.get(LE),
-        file_offset: ph.p_offset.get(LE),
-        file_size: ph.p_filesz.get(LE),
-        memory_size: ph.p_memsz.get(LE),
+/// Bytes of a build-id that agents know.
+const LONGEST_BUILD_ID: usize = 32;
+
+/// FNV-1a, 64 bits.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Bytes from an object's first code to its last: so many in any case, and so many more for each byte of the file.
+const LEAST_SPAN: u64 = 64 << 20;
+const MOST_SPAN: u64 = 4;
+
+/// Where addresses of programs end.
+const USER_END: u64 = 1 << 47;
+
+/// What is beyond the file, or where no program can be, is cut off: sums of what is left don't overflow.
+fn load_segment(ph: &ProgramHeader64<LE>, file_size: u64) -> Option<Segment> {
+    let (vaddr, file_offset) = (ph.p_vaddr.get(LE), ph.p_offset.get(LE));
+    let room = USER_END.checked_sub(vaddr)?;
+    let held = file_size.saturating_sub(file_offset);
+    (ph.p_type.get(LE) == elf::PT_LOAD && room > 0).then(|| Segment {
+        vaddr,
+        file_offset: file_offset.min(file_size),
+        file_size: ph.p_filesz.get(LE).min(held).min(room),
+        memory_size: ph.p_memsz.get(LE).min(room),
         executable: ph.p_flags.get(LE).contains(elf::PF_X),
     })
 }

@@ -135,7 +135,7 @@ fn collect(
     };
     // The displacement counts from the end of the instruction: 4 bytes on, and an immediate of up to 4 bytes.
     let low = if table < first && first - table < NEAR { table } else { first };
-    scan::displacements(code, start, low.saturating_sub(8)..last - 3, |p| {
+    scan::displacements(code, start, low.saturating_sub(8)..last.saturating_sub(3), |p| {
         // ModRM with mode 0 and base 5: relative to the instruction pointer.
         let modrm = before(p, 1);
         if modrm & 0xc7 != 0x05 {
@@ -154,7 +154,7 @@ fn collect(
         }
     });
     if object.is_fixed() {
-        scan::addresses(code, first..last + 1, |p| {
+        scan::addresses(code, first..last.saturating_add(1), |p| {
             let address = u32::from_le_bytes([code[p], code[p + 1], code[p + 2], code[p + 3]]);
             if let Ok(slot) = addresses.binary_search(&u64::from(address)) {
                 let call = before(p, 3) == 0xff && matches!(before(p, 2), 0x14 | 0x24) && before(p, 1) == 0x25;
@@ -181,7 +181,7 @@ fn collect(
 fn collect_by_distance(code: &[u8], table: u64, addresses: &[u64], unclear: &mut [bool]) {
     let (Some(&first), Some(&last)) = (addresses.first(), addresses.last()) else { return };
     let low = u64::from(first.wrapping_sub(table) as u32);
-    scan::addresses(code, low..low + (last - first) + 1, |p| {
+    scan::addresses(code, low..low.saturating_add(last - first).saturating_add(1), |p| {
         // ModRM with mode 2: a register and a 32-bit displacement; perhaps with a scaled index between.
         let with_displacement = |back: usize| p.checked_sub(back).is_some_and(|q| code[q] & 0xc0 == 0x80);
         let distance = i32::from_le_bytes([code[p], code[p + 1], code[p + 2], code[p + 3]]);

@@ -21,15 +21,15 @@ pub(crate) fn addresses(code: &[u8], targets: Range<u64>, hit: impl FnMut(usize)
 
 /// `step` is 1 if the value counts from its own position, 0 if not.
 fn search(code: &[u8], start: u32, step: u32, targets: Range<u64>, mut hit: impl FnMut(usize)) {
-    let width = (targets.end - targets.start) as u32;
+    let width = targets.end.saturating_sub(targets.start).min(u64::from(u32::MAX)) as u32;
     let origin = start.wrapping_sub(targets.start as u32);
     let matches = |p: usize, raw: [u8; 4]| {
-        let at = origin.wrapping_add((p as u32) * step);
+        let at = origin.wrapping_add((p as u32).wrapping_mul(step));
         at.wrapping_add(u32::from_le_bytes(raw)) < width
     };
     let mut p = 0;
     while p + WINDOW + 4 <= code.len() {
-        if window_has_hit(&code[p..p + WINDOW + 4], origin.wrapping_add((p as u32) * step), step, width) {
+        if window_has_hit(&code[p..p + WINDOW + 4], origin.wrapping_add((p as u32).wrapping_mul(step)), step, width) {
             for q in p..p + WINDOW {
                 if matches(q, [code[q], code[q + 1], code[q + 2], code[q + 3]]) {
                     hit(q);
@@ -51,12 +51,12 @@ fn window_has_hit(window: &[u8], origin: u32, step: u32, width: u32) -> bool {
     let mut any = false;
     for phase in 0..4u32 {
         let bytes = &window[phase as usize..phase as usize + WINDOW];
-        let first = origin.wrapping_add(phase * step);
+        let first = origin.wrapping_add(phase.wrapping_mul(step));
         let mut lane = 0u32;
         for word in bytes.chunks_exact(4) {
             let displacement = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
             any |= first.wrapping_add(lane).wrapping_add(displacement) < width;
-            lane = lane.wrapping_add(4 * step);
+            lane = lane.wrapping_add(step.wrapping_mul(4));
         }
     }
     any

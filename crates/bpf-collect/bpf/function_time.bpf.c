@@ -12,16 +12,9 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#pragma clang diagnostic ignored "-Wunused-function"
 #include "sched_slot.h"
 #include "thread_clocks.h"
 #include "function_time.h"
-
-/* Slots are only read here, never given back. */
-static __noinline int end_system_calls(struct sched_slot *slot, __u32 place)
-{
-	return 0;
-}
 
 #define TIMED_COMPAT 2 /* TS_COMPAT */
 

@@ -157,7 +157,7 @@ struct sched_sample {
 	__u32 in_kernel;
 	__u32 call; /* as in sched_wait */
 	__u32 period; /* what the sample stands for: ns since the processor's last one, or of the event */
-	__u32 queued; /* no timer's: the thread left its processor there, and had mostly waited for one since its last sample */
+	__u32 queued; /* no timer's: the thread had mostly waited for a processor since its last sample, with this stack */
 	__u32 unused;
 };
 
@@ -192,6 +192,7 @@ enum sched_request {
 	SCHED_REQUEST_NOTHING,
 	SCHED_REQUEST_FOLLOW, /* from now on, those that are wanted */
 	SCHED_REQUEST_AUDIT, /* compare what is counted with what is */
+	SCHED_REQUEST_NAMES, /* print functions of the kernel */
 };
 
 /* What it found. */

@@ -1,7 +1,9 @@
-/* What runs over all threads of the machine for user space: threads are followed from the outset, and audited. */
+/* What runs over all threads of the machine for user space: threads are followed from the outset, and audited. Functions that
+ * are not static are verified by themselves: see unwind.bpf.h. */
 #ifndef TRANSECT_SCHED_AUDIT_H
 #define TRANSECT_SCHED_AUDIT_H
 
+#include "kernel_names.h"
 #include "sched_activity.h"
 #include "sched_waiting.h"
 
@@ -9,37 +11,44 @@
 #define PF_KTHREAD 0x00200000
 
 /* Whether a task is in the cgroup or below it. */
-static __always_inline bool in_cgroup(struct task_struct *task, __u64 id)
+__noinline int in_cgroup(__u64 task, __u64 id)
 {
-	struct cgroup *cgroup = BPF_CORE_READ(task, cgroups, dfl_cgrp);
+	struct cgroup *cgroup = BPF_CORE_READ((struct task_struct *)task, cgroups, dfl_cgrp);
 	struct kernfs_node *node = BPF_CORE_READ(cgroup, kn);
 	int depth;
 
 	for (depth = 0; depth < 16 && node; depth++) {
 		if (BPF_CORE_READ(node, id) == id)
-			return true;
+			return 1;
 		node = bpf_core_field_exists(node->parent) ?
 			       BPF_CORE_READ(node, parent) :
 			       BPF_CORE_READ((struct kernfs_node___6_15 *)node, __parent);
 	}
-	return false;
+	return 0;
 }
 
 /* The thread was blocked before: its registers tell what for, but its stack and its lock's memory are out of reach. */
-static __always_inline void begin_met_wait(struct sched_slot *slot, struct task_struct *task,
-					   struct sched_application *application, __u64 now)
+__noinline int begin_met_wait(struct sched_slot *slot, __u64 now)
 {
+	struct sched_application *application;
+
+	if (!slot)
+		return 0;
+	application = application_of(slot);
+	if (!application)
+		return 0;
 	__builtin_memset(&slot->wait, 0, sizeof(slot->wait));
 	slot->wait.type = SCHED_RECORD_WAIT;
 	slot->wait.task = slot->task;
 	slot->wait.application = slot->application;
-	describe_late(slot, task);
+	describe_late(slot);
 	slot->wait.call = SYSTEM_CALL_UNKNOWN;
 	slot->wait.n = application->clock.active;
 	slot->wait.slice_begin = now;
 	slot->wait.begin = now;
 	slot->undetailed = 0;
 	slot->blocked_low = application->clock.low;
+	return 0;
 }
 
 /* What the scheduler itself says: queued or about to be, and not merely kept in the queue after blocking. */
@@ -73,17 +82,18 @@ static long is_of_process(__u32 index, void *context)
 }
 
 /* The application of a thread that is followed from the outset: its process's, if any other thread of that is followed. */
-static __noinline __u32 seeded_application(struct task_struct *leader)
+__noinline __u32 seeded_application(__u64 leader)
 {
-	struct process_search search = { .tgid = number_for_recorder(leader) };
+	struct process_search search = {};
 	struct sched_slot *first;
 	__u32 *number;
 	__u64 key;
 
 	if (!per_process)
 		return 0;
+	search.tgid = number_for_recorder(leader);
 	/* The leader comes before its threads, unless it has ended. */
-	key = tid_key(search.tgid, own_number(leader).number);
+	key = tid_key(search.tgid, own_number((struct task_struct *)leader).number);
 	number = bpf_map_lookup_elem(&slot_by_tid, &key);
 	if (!number) {
 		bpf_loop(last_slot, is_of_process, &search, 0);
@@ -93,56 +103,77 @@ static __noinline __u32 seeded_application(struct task_struct *leader)
 	return first ? first->application : new_application();
 }
 
-/* Follows a thread that runs already, as it is found. */
-static __noinline int start_following(struct task_struct *task)
+/* Says what the thread does that is followed from now on. */
+static __always_inline int seed_as(struct sched_slot *slot, bool active, bool on_cpu)
 {
-	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-	struct sched_application *application;
-	struct sched_published *pages;
-	struct sched_slot *slot;
-	bool active;
+	struct sched_application *application = application_of(slot);
+	struct sched_published *pages = published_pages();
 	__u64 now;
 
-	slot = slot_numbered(follow(task, seeded_application(leader), 0));
-	if (!slot)
-		return 0;
-	application = application_of(slot);
-	pages = published_pages();
 	if (!application || !pages)
 		return 0;
 	now = bpf_ktime_get_ns();
-	active = really_active(task);
 	if (!active && with_waits)
-		begin_met_wait(slot, task, application, now);
+		begin_met_wait(slot, now);
 	bpf_spin_lock(&application->lock);
 	sched_seed(&application->clock, &slot->thread, now, active, processors);
 	publish(pages, slot, &application->clock, 0);
 	bpf_spin_unlock(&application->lock);
-	if (task->on_cpu && !slot->thread.on_cpu_since)
+	if (on_cpu && !slot->thread.on_cpu_since)
 		sched_get_cpu(&slot->thread, now);
-	tell_task(slot, task, SCHED_TASK_SEEDED, now);
+	tell_task(slot, SCHED_TASK_SEEDED, now, 1);
 	return 0;
 }
 
-/* One of the threads that are wanted? */
-static __noinline int seed(struct task_struct *task)
+__noinline int seed_state(struct sched_slot *slot, __u32 active, __u32 on_cpu)
 {
-	struct task_struct *leader;
+	return slot ? seed_as(slot, active, on_cpu) : 0;
+}
+
+__noinline int seed_current(struct sched_slot *slot)
+{
+	return slot ? seed_as(slot, true, true) : 0;
+}
+
+/* Follows a thread that runs already, as it is found. */
+static __always_inline void start_following(struct task_struct *task)
+{
+	__u64 leader = (__u64)BPF_CORE_READ(task, group_leader);
+	struct sched_slot *slot = follow(task, seeded_application(leader), 0);
+
+	if (slot)
+		seed_state(slot, really_active(task), task->on_cpu);
+}
+
+/* The same of the current thread. */
+static __always_inline void start_following_current(struct task_struct *task)
+{
+	__u64 leader = (__u64)BPF_CORE_READ(task, group_leader);
+	struct sched_slot *slot = follow(task, seeded_application(leader), 0);
+
+	if (slot)
+		seed_current(slot);
+}
+
+/* One of the threads that are wanted? */
+static __always_inline void seed(struct task_struct *task)
+{
+	__u64 leader;
 
 	if (task->flags & PF_KTHREAD || task->exit_state)
-		return 0;
-	leader = BPF_CORE_READ(task, group_leader);
-	if (wanted_tgid ? number_for_recorder(leader) != wanted_tgid : !in_cgroup(task, wanted_cgroup))
-		return 0;
-	return start_following(task);
+		return;
+	leader = (__u64)BPF_CORE_READ(task, group_leader);
+	if (wanted_tgid ? number_for_recorder(leader) == wanted_tgid : in_cgroup(address_of(task), wanted_cgroup))
+		start_following(task);
 }
 
 /* Counted otherwise than it is, twice in a row without an event between: mended, and told. */
-static __noinline int check(struct sched_slot *slot, struct task_struct *task)
+__noinline int check(struct sched_slot *slot, __u32 active)
 {
 	struct sched_instant instant;
-	bool active = really_active(task);
 
+	if (!slot)
+		return 0;
 	slot->met = audit_round;
 	__sync_fetch_and_add(&audit.followed, 1);
 	if (active)
@@ -150,7 +181,7 @@ static __noinline int check(struct sched_slot *slot, struct task_struct *task)
 	if (active == !!slot->thread.active) {
 		slot->stray = 0;
 		if (!active && slot->undetailed && bpf_ktime_get_ns() - slot->wait.begin >= BRIEF_MOST)
-			describe_late(slot, task);
+			describe_late(slot);
 		return 0;
 	}
 	if (!slot->stray) {
@@ -159,7 +190,7 @@ static __noinline int check(struct sched_slot *slot, struct task_struct *task)
 	}
 	__sync_fetch_and_add(&audit.strays, 1);
 	if (active)
-		mend(slot, task, bpf_ktime_get_ns());
+		make_active(slot, bpf_ktime_get_ns());
 	else
 		block(slot, bpf_ktime_get_ns(), &instant, 0);
 	return 0;
@@ -180,8 +211,8 @@ static long check_slot(__u32 index, void *context)
 		__sync_fetch_and_add(&audit.strays, 1);
 	if (!block(slot, bpf_ktime_get_ns(), &instant, 1))
 		return 0;
-	tell_task(slot, 0, SCHED_TASK_EXIT, instant.time);
-	free_slot(slot, number);
+	tell_task(slot, SCHED_TASK_EXIT, instant.time, 0);
+	free_slot(slot);
 	return 0;
 }
 
@@ -198,13 +229,15 @@ int on_task(struct bpf_iter__task *ctx)
 			bpf_loop(last_slot, check_slot, 0, 0);
 			audit_round++;
 		}
+		if (request == SCHED_REQUEST_NAMES)
+			print_names(ctx->meta->seq);
 		return 0;
 	}
 	slot = slot_of(task);
-	if (request == SCHED_REQUEST_FOLLOW && !slot)
+	if (!only_launched && request == SCHED_REQUEST_FOLLOW && !slot)
 		seed(task);
 	if (request == SCHED_REQUEST_AUDIT && slot)
-		check(slot, task);
+		check(slot, really_active(task));
 	return 0;
 }
 

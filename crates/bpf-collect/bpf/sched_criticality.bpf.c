@@ -13,6 +13,7 @@
 #include <bpf/bpf_tracing.h>
 #include "sched_abi.h"
 #include "sched_activity.h"
+#include "sched_activity.h"
 #include "sched_audit.h"
 #include "sched_brief.h"
 #include "sched_gain.h"
@@ -54,71 +55,103 @@ static __always_inline __u64 ran(struct task_struct *task)
 	return task->prio >= MAX_REALTIME_PRIORITY && now > before ? now - before : 0;
 }
 
+/* The current thread is active no more: it waits, or is `dead`. Returns whether it is so. Functions that are not static are
+ * verified by themselves: see unwind.bpf.h. */
+__noinline int stop_activity(struct sched_slot *slot, __u64 now, __u32 dead)
+{
+	struct sched_instant instant;
+	__u64 begin, gained, active, running, since_low, length;
+
+	if (!slot)
+		return 0;
+	begin = slot->thread.changed;
+	gained = slot->thread.gained;
+	active = slot->thread.active_ns;
+	running = slot->thread.running_ns - slot->slice_running;
+	since_low = slot->thread.since_low;
+	if (with_waits && !dead)
+		slot->describing = SCHED_DESCRIBING_NOW;
+	if (!block(slot, now, &instant, dead))
+		return 0;
+	slot->slice_running = slot->thread.running_ns;
+	if (dead) {
+		tell_task(slot, SCHED_TASK_EXIT, instant.time, 1);
+		return 1;
+	}
+	length = slot->thread.active_ns - active;
+	slot->wait.slice_runnable_ns = length > running ? length - running : 0;
+	slot->wait.slice_begin = begin;
+	slot->wait.slice_criticality = slot->thread.gained - gained;
+	slot->wait.begin = instant.time;
+	slot->wait.n = instant.active;
+	slot->blocked_low = instant.low;
+	mark_gain(slot, since_low, instant.low);
+	return 1;
+}
+
+/* What the wait's lock holder had gained when the wait began. */
+static __always_inline void mark_holder(struct sched_slot *slot)
+{
+	struct sched_slot *holder = slot_numbered(slot->holder_slot);
+
+	if (holder)
+		slot->holder_low = sched_low(&holder->thread, slot->blocked_low);
+}
+
+/* It could go on: somebody may want its stack. */
+__noinline int leave_ready(struct sched_slot *slot, __u64 now)
+{
+	struct user_registers user;
+
+	if (!slot)
+		return 0;
+	registers_of(bpf_get_current_task_btf(), &user);
+	answer_stack(slot, now, take_stack(slot->tgid, 0, &user));
+	return 0;
+}
+
 /* The current thread leaves its processor. */
 static __always_inline void leave_cpu(void *context, struct sched_slot *slot, struct task_struct *task, bool preempt,
 				      __u64 now)
 {
 	/* Read again: a signal can take the blocking back before the switch, and then no wake-up follows. */
 	unsigned int state = task->__state;
-	struct sched_instant instant;
+	__u32 remains;
 
 	/* The kernel runs no program in an interrupt that came into the same program, and some kernels run none in the name of
 	 * their first process: of a short run between two waits, nothing may have been seen. */
 	if (!slot->thread.active || !slot->thread.on_cpu_since)
-		mend_running(slot, task, now - ran(task));
+		mend_running(slot, now - ran(task));
 	sched_leave_cpu(&slot->thread, now);
-	if (!slot->registers)
-		slot->registers = (__u64)bpf_task_pt_regs(task);
 	if (with_queued && was_queued(&slot->thread, now) && !(state & TASK_DEAD))
-		stand_for_queued(context, slot, task, now);
+		leave_queued(slot, now);
 	if (preempt || !state) {
-		if (slot->stack_wanted && with_stacks) {
-			struct user_registers user;
-
-			registers_of(task, &user);
-			answer_stack(slot, now, take_stack(context, false, slot->tgid, &user));
-		}
+		if (slot->stack_wanted && with_stacks)
+			leave_ready(slot, now);
 		if (with_preemptions)
 			begin_preempted(context, slot, task, now);
 		return;
 	}
-	{
-		__u64 begin = slot->thread.changed, gained = slot->thread.gained, active = slot->thread.active_ns;
-		__u64 running = slot->thread.running_ns - slot->slice_running, length, since_low = slot->thread.since_low;
-
-		if (with_waits && !(state & TASK_DEAD))
-			slot->describing = SCHED_DESCRIBING_NOW;
-		if (!block(slot, now, &instant, !!(state & TASK_DEAD)))
-			return;
-		slot->slice_running = slot->thread.running_ns;
-		if (state & TASK_DEAD) {
-			tell_task(slot, task, SCHED_TASK_EXIT, instant.time);
-			forget(task, slot);
-			return;
-		}
-		length = slot->thread.active_ns - active;
-		if (!with_waits)
-			return;
-		slot->wait.slice_runnable_ns = length > running ? length - running : 0;
-		slot->wait.slice_begin = begin;
-		slot->wait.slice_criticality = slot->thread.gained - gained;
-		slot->blocked_low = instant.low;
-		mark_gain(slot, since_low, instant.low);
-		begin_wait(context, slot, task, &instant);
-		if (slot->holder_slot) {
-			struct sched_slot *holder = slot_numbered(slot->holder_slot);
-
-			if (holder)
-				slot->holder_low = sched_low(&holder->thread, instant.low);
-		}
-		end_description(slot, task);
+	if (!stop_activity(slot, now, state & TASK_DEAD))
+		return;
+	if (state & TASK_DEAD) {
+		forget(task, slot);
+		return;
 	}
+	if (!with_waits)
+		return;
+	remains = begin_wait(slot);
+	if (remains)
+		describe_stack(slot, remains, remains & WAIT_KERNEL_HALF ? kernel_half(context) : 0);
+	mark_holder(slot);
+	end_description(slot);
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	struct sched_slot *leaves = slot_of(prev), *comes = slot_of(next);
+	/* One that ends may have another number than when it was followed: a thread that is not followed yet has called exec. */
+	struct sched_slot *leaves = prev->__state & TASK_DEAD ? stored_slot(prev) : slot_of(prev), *comes = slot_of(next);
 	__u64 now;
 
 	/* Kept apart: the verifier takes no arithmetic on what may be null. */
@@ -132,11 +165,13 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (leaves)
 		leave_cpu(ctx, leaves, prev, preempt, now);
 	if (comes) {
+		if (with_queued && comes->thread.active && was_queued(&comes->thread, now))
+			end_queued(comes, now);
 		sched_get_cpu(&comes->thread, now);
 		if (comes->preempted_since)
 			end_preempted(comes, now);
 		if (!comes->thread.active)
-			mend(comes, next, now);
+			make_active(comes, now);
 	}
 	return 0;
 }
@@ -153,13 +188,13 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	/* Not yet at its switch: it will not block at all, or the switch is under way on another processor. */
 	if (slot->thread.active) {
 		if (!task->on_rq)
-			note_waker(ctx, slot, task, bpf_ktime_get_ns());
+			note_waker(slot, address_of_arguments(ctx, &slot->waking.stack), bpf_ktime_get_ns());
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
 	if (!slot->undetailed || now - slot->wait.begin >= BRIEF_MOST)
-		note_waker(ctx, slot, task, now);
-	make_active(slot, task, now);
+		note_waker(slot, address_of_arguments(ctx, &slot->waking.stack), now);
+	make_active(slot, now);
 	return 0;
 }
 
@@ -169,7 +204,7 @@ static __always_inline int wake(struct task_struct *task)
 	struct sched_slot *slot = slot_of(task);
 
 	if (slot && !slot->thread.active)
-		make_active(slot, task, bpf_ktime_get_ns());
+		make_active(slot, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -189,23 +224,23 @@ SEC("tp_btf/task_newtask")
 int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
 {
 	struct sched_slot *maker = slot_of(bpf_get_current_task_btf()), *slot;
-	__u32 application, number;
+	__u32 application;
 
 	if (!maker) {
 		/* Made inside of the cgroup from outside (CLONE_INTO_CGROUP). */
-		if (followed_cgroup && in_cgroup(task, followed_cgroup))
+		if (!only_launched && followed_cgroup && in_cgroup(address_of(task), followed_cgroup))
 			start_following(task);
 		return 0;
 	}
 	application = maker->application;
 	if (per_process && !(clone_flags & CLONE_THREAD))
 		application = new_application();
-	number = follow(task, application, maker->task);
-	slot = slot_numbered(number);
-	if (slot && !(clone_flags & CLONE_THREAD))
+	slot = follow(task, application, maker->task);
+	if (!slot)
+		return 0;
+	if (!(clone_flags & CLONE_THREAD))
 		unwind_fork(maker->tgid, slot->tgid);
-	if (slot)
-		tell_task(slot, task, SCHED_TASK_BORN, bpf_ktime_get_ns());
+	tell_task(slot, SCHED_TASK_BORN, bpf_ktime_get_ns(), 1);
 	return 0;
 }
 
@@ -213,7 +248,7 @@ int BPF_PROG(on_new_task, struct task_struct *task, __u64 clone_flags)
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(on_cgroup_attach, struct cgroup *cgroup, const char *path, struct task_struct *task)
 {
-	if (!followed_cgroup || task->flags & PF_KTHREAD || !in_cgroup(task, followed_cgroup))
+	if (!followed_cgroup || task->flags & PF_KTHREAD || !in_cgroup(address_of(task), followed_cgroup))
 		return 0;
 	if (!slot_of(task) && !task->exit_state)
 		start_following(task);
@@ -221,39 +256,41 @@ int BPF_PROG(on_cgroup_attach, struct cgroup *cgroup, const char *path, struct t
 	return 0;
 }
 
+/* Not its process's first thread called exec: the two have exchanged their numbers, and that one may still have to leave its
+ * processor. It is found by its task: the place of the number stays as it is. */
+__noinline int change_number(struct sched_slot *slot)
+{
+	struct sched_instant instant;
+
+	if (!slot)
+		return 0;
+	leave_tid(slot, slot->number);
+	release_published(slot);
+	number_thread(slot);
+	take_place(slot->kernel_tid, slot->number);
+	take_tid(slot, slot->number);
+	/* It runs; nothing else would fill its new record before it blocks. */
+	activate(slot, bpf_ktime_get_ns(), &instant);
+	return 0;
+}
+
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 {
 	struct sched_slot *slot = slot_of(task);
-	__u32 number = slot_number(task);
-	struct sched_instant instant;
-	struct own_number own;
 
 	if (!slot) {
-		if (launched_tgid && number_for_recorder(task) == launched_tgid) {
+		if (launched_tgid && number_for_recorder(address_of(task)) == launched_tgid) {
 			launched_tgid = 0;
-			start_following(task);
+			start_following_current(task);
 		}
 		return 0;
 	}
-	if (task->pid != slot->kernel_tid) {
-		/* Not the leader called exec: the two have exchanged their numbers, and the leader may still have to leave its
-		 * processor. It is found by its task: the place of the number stays as it is. */
-		leave_tid(slot, number);
-		slot->kernel_tid = task->pid;
-		take_place(slot->kernel_tid, number);
-		slot->tid = number_for_recorder(task);
-		own = own_number(task);
-		slot->ns_tid = own.number;
-		take_tid(slot, number);
-		release_published(slot);
-		claim_published(slot, own);
-		/* It runs; nothing else would fill its new record before it blocks. */
-		activate(slot, bpf_ktime_get_ns(), &instant);
-	}
+	if (task->pid != slot->kernel_tid)
+		change_number(slot);
 	slot->burst_time = 0;
 	unwind_forget(slot->tgid);
-	tell_task(slot, task, SCHED_TASK_EXEC, bpf_ktime_get_ns());
+	tell_task(slot, SCHED_TASK_EXEC, bpf_ktime_get_ns(), 1);
 	return 0;
 }
 
@@ -309,7 +346,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	in_kernel = (ctx->regs.cs & 3) == 0;
 	if (in_kernel)
 		registers_of(task, &user);
-	stack = take_stack(ctx, in_kernel, slot->tgid, &user);
+	stack = take_stack(slot->tgid, in_kernel ? kernel_half(ctx) : 0, &user);
 	if (slot->stack_wanted)
 		answer_stack(slot, now, stack);
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
@@ -330,7 +367,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	record->user_ip = user.ip;
 	record->n = clock.active;
 	record->in_kernel = in_kernel;
-	record->call = open_call(task, slot, in_kernel);
+	record->call = open_call(slot, in_kernel);
 	record->period = sampled_period(last, ctx->sample_period, now);
 	record->queued = 0;
 	record->unused = 0;

@@ -9,20 +9,17 @@
 /* The thread's slice ends when the clock's low is this; it began when that was `since`. */
 static __always_inline void mark_gain(struct sched_slot *slot, __u64 since, __u64 low)
 {
-	__u32 number = ++slot->slices, place = 0;
+	__u32 number = ++slot->slices, place, below;
 
 	if (number == 1) {
 		slot->marks[GAIN_MARKS - 1].low = since | 1;
 		slot->marks[GAIN_MARKS - 1].gained = 0;
 	}
-	/* By how often two divides it. */
-	place += !(number & 0x01);
-	place += !(number & 0x03);
-	place += !(number & 0x07);
-	place += !(number & 0x0f);
-	place += !(number & 0x1f);
-	place += !(number & 0x3f);
-	place += !(number & 0x7f);
+	/* By how often two divides it: as many bits lie below its lowest one. Counted without branches, as all here that the
+	 * verifier would follow both ways. */
+	below = (number & -number) - 1;
+	place = (below & 1) + (below >> 1 & 1) + (below >> 2 & 1) + (below >> 3 & 1) + (below >> 4 & 1) + (below >> 5 & 1) +
+		(below >> 6 & 1);
 	/* For the verifier: the compiler knows that it is less. */
 	barrier_var(place);
 	place &= GAIN_MARKS - 2;
@@ -38,39 +35,58 @@ SCHED_INLINE __u64 proportion(__u64 gained, __u64 part, __u64 span)
 	return unit ? (gained >> 10) * (part / unit) : 0;
 }
 
-/* What a thread had gained when its application's clock had that low: between two marks in proportion. A mark without low is
- * none: theirs are odd. */
-static __noinline __u64 gained_at(const struct sched_slot *slot, __u64 low)
+/* All ones if `a` is less than `b`, else 0; of numbers that are less than 2^63 apart. */
+SCHED_INLINE __u64 ones_if_less(__u64 a, __u64 b)
 {
-	struct gain_mark before = {}, after = { slot->thread.since_low, slot->thread.gained_low };
+	__u64 ones = (__s64)(a - b) >> 63;
+
+	/* The compiler would make a branch of it. */
+	barrier_var(ones);
+	return ones;
+}
+
+/* `mark` becomes `other` where `ones` are. */
+SCHED_INLINE void take_mark(struct gain_mark *mark, const struct gain_mark *other, __u64 ones)
+{
+	mark->low ^= (mark->low ^ other->low) & ones;
+	mark->gained ^= (mark->gained ^ other->gained) & ones;
+}
+
+#define NO_LOW (~0ULL >> 1)
+
+/* What a thread had gained when its application's clock had that low: between two marks in proportion. A mark without low is
+ * none: theirs are odd. Not static: see unwind.bpf.h. */
+__noinline __u64 gained_at(struct sched_slot *slot, __u64 low)
+{
+	struct gain_mark before = {}, after;
 	int i;
 
+	if (!slot)
+		return 0;
+	after.low = slot->thread.since_low;
+	after.gained = slot->thread.gained_low;
 	if (!slot->thread.active)
-		after.low = ~0ULL; /* its last slice's end is among the marks */
+		after.low = NO_LOW; /* its last slice's end is among the marks */
 	else if (low >= after.low)
 		return after.gained + (low - after.low);
-#pragma unroll
 	for (i = 0; i < GAIN_MARKS; i++) {
 		struct gain_mark mark = slot->marks[i];
+		__u64 later = ones_if_less(low, mark.low);
 
-		if (mark.low <= low) {
-			if (mark.low > before.low)
-				before = mark;
-		} else if (mark.low < after.low) {
-			after = mark;
-		}
+		take_mark(&before, &mark, ones_if_less(before.low, mark.low) & ~later);
+		take_mark(&after, &mark, ones_if_less(mark.low, after.low) & later);
 	}
 	/* It began later. */
 	if (!before.low)
 		return 0;
-	if (after.low == ~0ULL || after.gained <= before.gained)
+	if (after.low == NO_LOW || after.gained <= before.gained)
 		return before.gained;
 	return before.gained + proportion(after.gained - before.gained, low - before.low, after.low - before.low);
 }
 
 /* The same since the wait of `slot` began, up to now, when the clock's low is `low`. Only clocks of one application can be
  * compared. */
-static __always_inline __u64 gained_since_blocked(const struct sched_slot *slot, const struct sched_slot *party, __u64 low)
+static __always_inline __u64 gained_since_blocked(const struct sched_slot *slot, struct sched_slot *party, __u64 low)
 {
 	__u64 now, then;
 

@@ -9,13 +9,14 @@
 /* Set before loading. */
 const volatile __u32 stack_depth = SCHED_MAX_FRAMES;
 const volatile __u32 per_process = 0; /* each process is an application of its own */
+const volatile bool only_launched; /* nothing is followed but a program that is launched and what comes of it */
 const volatile __u32 with_waits = 1; /* what each wait is for, and a record of it; without: criticality alone */
 const volatile __u32 with_stacks = 1;
 const volatile __u32 with_system_calls = 0; /* exact times of system calls: the programs of system_call_time.h are loaded */
 const volatile __u32 recorder_namespace = 0; /* number of the pid namespace that user space lives in */
 const volatile __u32 publish_threads = 0; /* the flow agent reads what threads have gained */
 const volatile bool kernel_halves; /* of waits' stacks also where the system call says all about the wait */
-const volatile bool with_queued; /* samples, too, where threads that were mostly queued leave their processors */
+const volatile bool with_queued; /* samples, too, for threads that were mostly queued */
 const volatile bool with_preemptions; /* a record of each, with its stack */
 const volatile __u32 wait_budget = 0; /* ns a second and processor that describing waits may take; 0: all are described */
 const volatile bool timed_samples = 1; /* samples come by time, not by another event */
@@ -113,6 +114,7 @@ struct sched_slot {
 	__s32 kernel_tid, tgid;
 	__u32 undetailed; /* `wait` says when, not what for */
 	__u32 habit; /* where in `habits` the wait is */
+	__u32 number; /* the slot's */
 	__u32 stack_wanted; /* somebody waits for what this thread holds: its next stack is kept for them */
 	__u32 holder_slot, holder_task; /* the wait's lock holder */
 	__u32 describing; /* enum sched_describing of `wait` */

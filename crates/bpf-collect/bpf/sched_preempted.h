@@ -23,22 +23,24 @@ static __noinline int begin_preempted(void *context, struct sched_slot *slot, st
 	struct user_registers user;
 
 	/* As if it blocked: others' time without a processor is not guessed from this one's. */
-	call_blocks(task, slot, now);
+	call_blocks(slot, now);
 	if (now - slot->preempted_last < (slot->preempted_ns < PREEMPTED_SOON ? PREEMPTED_SELDOM : PREEMPTED_PERIOD))
 		return 0;
 	registers_of(task, &user);
-	slot->preempted_stack = take_stack(context, true, slot->tgid, &user);
-	slot->preempted_call = open_call(task, slot, true);
+	slot->preempted_stack = take_stack(slot->tgid, kernel_half(context), &user);
+	slot->preempted_call = open_call(slot, true);
 	slot->preempted_last = now;
 	slot->preempted_since = now;
 	return 0;
 }
 
 /* It has a processor again. */
-static __noinline int end_preempted(struct sched_slot *slot, __u64 now)
+__noinline int end_preempted(struct sched_slot *slot, __u64 now)
 {
 	struct sched_preempted *record;
 
+	if (!slot)
+		return 0;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (record) {
 		record->type = SCHED_RECORD_PREEMPTED;

@@ -1,7 +1,8 @@
 /*
  * Time in which a thread could have run and had no processor: no timer samples it, and the next sample that meets the thread
  * may be anywhere, as when it yields in a loop on a busy machine. Where most of what it has gained since its last sample is
- * such time, the stack with which it leaves its processor stands for it.
+ * such time, another stack stands for it: that with which it waited before or lost its processor, known when it gets one again,
+ * else that with which it leaves it.
  */
 #ifndef TRANSECT_SCHED_QUEUED_H
 #define TRANSECT_SCHED_QUEUED_H
@@ -25,20 +26,18 @@ static __always_inline bool was_queued(const struct sched_thread *thread, __u64 
 	return active >= QUEUED_LEAST && (thread->running_ns - thread->sampled_running) * QUEUED_PARTS < active;
 }
 
-/* The current thread leaves its processor. */
-static __noinline int stand_for_queued(void *context, struct sched_slot *slot, struct task_struct *task, __u64 now)
+/* What the thread has gained since its last sample was gained with this stack. */
+__noinline int stand_for_queued(struct sched_slot *slot, __u64 now, __u64 stack)
 {
 	struct clock_reading clock;
 	struct sched_sample *record;
-	struct user_registers user;
-	__u64 stack, active = sched_active_ns(&slot->thread, now);
+	__u64 active;
 
+	if (!slot || !stack)
+		return 0;
+	active = sched_active_ns(&slot->thread, now);
 	/* The next sample has it. */
 	if (!read_clock(slot, now, &clock))
-		return 0;
-	registers_of(task, &user);
-	stack = take_stack(context, false, slot->tgid, &user);
-	if (!stack)
 		return 0;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
@@ -51,7 +50,7 @@ static __noinline int stand_for_queued(void *context, struct sched_slot *slot, s
 	record->criticality = sched_sample(&slot->thread, clock.criticality);
 	record->active_ns = active - slot->thread.sampled_active;
 	record->stack = stack;
-	record->user_ip = user.ip;
+	record->user_ip = 0;
 	record->n = clock.active;
 	record->in_kernel = 0;
 	record->call = SYSTEM_CALL_UNKNOWN;
@@ -61,6 +60,29 @@ static __noinline int stand_for_queued(void *context, struct sched_slot *slot, s
 	slot->thread.sampled_active = active;
 	slot->thread.sampled_running = slot->thread.running_ns;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* The current thread leaves its processor. */
+__noinline int leave_queued(struct sched_slot *slot, __u64 now)
+{
+	struct user_registers user;
+
+	if (!slot)
+		return 0;
+	registers_of(bpf_get_current_task_btf(), &user);
+	return stand_for_queued(slot, now, take_stack(slot->tgid, 0, &user));
+}
+
+/* The thread gets a processor: again, or for the first time since its wait, which may have had no stack of its own. */
+__noinline int end_queued(struct sched_slot *slot, __u64 now)
+{
+	if (!slot)
+		return 0;
+	if (slot->preempted_since)
+		return stand_for_queued(slot, now, slot->preempted_stack);
+	if (slot->thread.running_ns == slot->slice_running && slot->wait.end >= slot->thread.changed)
+		return stand_for_queued(slot, now, slot->wait.stack);
 	return 0;
 }
 

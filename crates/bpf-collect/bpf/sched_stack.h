@@ -40,8 +40,8 @@ static __always_inline void tell_unknown_code(__s32 tgid, __u64 address)
 
 /* Where stacks are walked and put together. The programs that use it run with interrupts off. */
 struct stack_room {
+	struct sched_stack stack; /* first: copies of frames behind the kernel's stay inside, whatever the verifier thinks */
 	struct unwind_walk walk;
-	struct sched_stack stack;
 };
 
 struct {
@@ -61,49 +61,29 @@ SCHED_INLINE bool gives_memory_up(void)
 	       system_call == SYSTEM_CALL_EXIT_GROUP;
 }
 
-SCHED_INLINE __u64 hash_frame(__u64 hash, __u64 frame)
+/* Adds the frames of the kernel's half to the hash. Not static: the verifier would look at all that follows for each end of
+ * the loop. */
+__noinline __u64 hash_kernel_half(const struct sched_stack *stack, __u32 kernel, __u64 hash)
 {
-	hash = (hash ^ frame) * 0x9e3779b97f4a7c15ULL;
-	return hash ^ hash >> 29;
-}
+	__u32 i;
 
-/* Puts the frames of the room's walk behind the kernel's and adds all to the hash. Not static: see finish_stack(). */
-__noinline __u64 join_halves(struct stack_room *room, __u64 hash)
-{
-	struct sched_stack *stack;
-	__u32 kernel, i;
-
-	if (!room)
+	if (!stack)
 		return 0;
-	stack = &room->stack;
-	kernel = stack->kernel_frames;
-	/* Loops and not bpf_loop: a call for each frame takes longer than the frame. */
+	/* A loop and not bpf_loop: a call for each frame takes longer than the frame. */
 	for (i = 0; i < KERNEL_FRAMES && i < kernel; i++)
 		hash = hash_frame(hash, stack->frames[i]);
-	/* Read again, and so unknown to the verifier: else it goes through the second loop for each end of the first one. */
-	kernel = *(volatile __typeof__(stack->kernel_frames) *)&stack->kernel_frames;
-	for (i = 0; i < SCHED_MAX_FRAMES && i < stack->user_frames; i++) {
-		__u32 at = kernel + i;
-		__u64 frame = room->walk.frames[i];
-
-		barrier_var(at);
-		if (at >= SCHED_MAX_FRAMES)
-			break;
-		stack->frames[at] = frame;
-		hash = hash_frame(hash, frame);
-	}
-	return hash ? hash : 1;
+	return hash;
 }
 
 /*
  * Adds the user half, from the registers in the room's walk, to the `kernel` frames that are in the room already, and
- * sends the stack if it is new. Returns its id. `with_user` is 0 for a thread without a user half.
+ * sends the stack if it is new. Returns its id. A thread without a user half has none of its registers.
  *
  * Not static: so the verifier looks at it once, by itself, and not again at each place that takes a stack.
  */
-__noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
+__noinline __u64 finish_stack(__u32 tgid, __u32 kernel)
 {
-	__u32 zero = 0, frames, place;
+	__u32 zero = 0, frames, user, place;
 	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
 	struct unwind_walk *unwind;
 	struct sched_stack *stack;
@@ -120,7 +100,7 @@ __noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
 		kernel = KERNEL_FRAMES;
 	stack->kernel_frames = kernel;
 	stack->user_frames = 0;
-	if (with_user) {
+	if (unwind->ip) {
 		unwind->tgid = (__s32)tgid;
 		unwind->max = stack_depth < SCHED_MAX_FRAMES - kernel ? stack_depth : SCHED_MAX_FRAMES - kernel;
 		unwind_user(unwind);
@@ -134,13 +114,19 @@ __noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
 			tell_unknown_code(stack->tgid, unwind->unknown);
 		}
 	}
-	frames = kernel + stack->user_frames;
+	user = stack->user_frames;
+	frames = kernel + user;
 	if (!frames)
 		return 0;
 	if (frames > SCHED_MAX_FRAMES)
 		frames = SCHED_MAX_FRAMES;
 	hash = tgid * 0x9e3779b97f4a7c15ULL + stack->flags + kernel;
-	hash = join_halves(room, hash);
+	hash = hash_kernel_half(stack, kernel, hash);
+	if (user) {
+		hash = hash_frame(hash, unwind->hash);
+		bpf_probe_read_kernel(&stack->frames[kernel], (user & SCHED_MAX_FRAMES) * sizeof(__u64), unwind->frames);
+	}
+	hash = hash ? hash : 1;
 	stack->id = hash;
 	place = hash % SENT_STACKS;
 	sent = bpf_map_lookup_elem(&sent_stacks, &place);
@@ -159,26 +145,38 @@ __noinline __u64 finish_stack(__u32 tgid, __u32 kernel, __u32 with_user)
 	return hash;
 }
 
-/* Takes a stack of a thread whose memory is the current one. `context` is the program's, for the kernel half;
- * `kernel_half` says whether it is wanted. Returns the stack's id. */
-static __noinline __u64 take_stack(void *context, bool kernel_half, __s32 tgid, const struct user_registers *user)
+/* Puts the kernel's half into the room; `context` is the program's. Returns how many frames it has. */
+static __always_inline __u32 kernel_half(void *context)
 {
-	__u32 zero = 0, kernel = 0;
+	__u32 zero = 0;
 	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
-	long bytes;
+	long bytes = room ? bpf_get_stack(context, room->stack.frames, KERNEL_FRAMES * sizeof(__u64), 0) : 0;
 
-	if (!room || !with_stacks || !user)
-		return 0;
-	if (kernel_half) {
-		bytes = bpf_get_stack(context, room->stack.frames, KERNEL_FRAMES * sizeof(__u64), 0);
-		if (bytes > 0)
-			kernel = (__u32)bytes / sizeof(__u64);
-	}
+	return bytes > 0 ? (__u32)bytes / sizeof(__u64) : 0;
+}
+
+/* The user half that is taken next stands there. */
+static __always_inline void set_leaf(const struct user_registers *user)
+{
+	__u32 zero = 0;
+	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
+
+	if (!room)
+		return;
 	room->walk.ip = user->ip;
 	room->walk.sp = user->sp;
 	room->walk.bp = user->bp;
 	room->walk.bx = user->bx;
-	return finish_stack((__u32)tgid, kernel, user->ip != 0);
+}
+
+/* Takes a stack of a thread whose memory is the current one; so many `kernel` frames are in the room already. Returns its
+ * id. */
+static __always_inline __u64 take_stack(__s32 tgid, __u32 kernel, const struct user_registers *user)
+{
+	if (!with_stacks)
+		return 0;
+	set_leaf(user);
+	return finish_stack((__u32)tgid, kernel);
 }
 
 /* Keeps a stack for those who wait for what this thread holds. */

@@ -7,6 +7,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include "sched_maps.h"
+#include "sched_follow.h"
 #include "sched_slot.h"
 #include "sched_stack.h"
 
@@ -122,19 +123,24 @@ static __always_inline void describe_socket(struct sched_slot *slot, struct file
 	}
 }
 
-/* What a descriptor of the current thread refers to. Threads wait for the same one again and again: what is known of it
- * stays as long as the descriptor means the same file. */
-static __noinline int describe_object(struct sched_slot *slot, struct task_struct *task, __s32 descriptor)
+/* What a descriptor of the thread refers to. Threads wait for the same one again and again: what is known of it stays as
+ * long as the descriptor means the same file. Not static: see unwind.bpf.h. */
+__noinline int describe_object(struct sched_slot *slot, __s32 descriptor)
 {
-	struct sched_object *object = &slot->wait.object;
-	struct fdtable *table = task->files->fdt;
-	struct file **files = table->fd;
+	struct sched_object *object;
+	struct fdtable *table;
+	struct file **files;
 	struct file *file = 0;
 	struct inode *inode;
 	__u64 name;
 	__u16 mode;
 
-	if (descriptor < 0 || (__u32)descriptor >= table->max_fds ||
+	if (!slot)
+		return 0;
+	object = &slot->wait.object;
+	table = BPF_CORE_READ(task_of(slot), files, fdt);
+	files = BPF_CORE_READ(table, fd);
+	if (descriptor < 0 || (__u32)descriptor >= BPF_CORE_READ(table, max_fds) ||
 	    bpf_probe_read_kernel(&file, sizeof(file), &files[descriptor]) || !file) {
 		__builtin_memset(object, 0, sizeof(*object));
 		slot->object_file = 0;
@@ -184,23 +190,24 @@ static __noinline int describe_object(struct sched_slot *slot, struct task_struc
 
 /* Whether `tid` is a live thread other than the waiter itself: of its process, or of any that is followed if the lock is
  * shared between processes. Then it is the holder. */
-static __always_inline bool try_holder(struct sched_slot *slot, __u32 tid, bool shared)
+__noinline int try_holder(struct sched_slot *slot, __u32 tid, __u32 shared)
 {
-	__u64 key = tid_key(shared ? 0 : slot->tgid, tid);
-	__u32 *number;
 	struct sched_slot *holder;
+	__u32 *number;
+	__u64 key;
 
-	if (!tid || (__s32)tid == slot->ns_tid)
-		return false;
+	if (!slot || !tid || (__s32)tid == slot->ns_tid)
+		return 0;
+	key = tid_key(shared ? 0 : slot->tgid, tid);
 	number = bpf_map_lookup_elem(&slot_by_tid, &key);
 	holder = number ? slot_numbered(*number) : 0;
 	if (!holder)
-		return false;
+		return 0;
 	slot->wait.owner_tid = tid;
 	slot->wait.holder = holder->task;
-	slot->holder_slot = *number;
+	slot->holder_slot = holder->number;
 	slot->holder_task = holder->task;
-	return true;
+	return 1;
 }
 
 /*
@@ -260,38 +267,21 @@ SCHED_INLINE bool says_all(const struct sched_wait *wait)
 	return wait->object.type >= SCHED_OBJECT_PIPE && wait->object.type <= SCHED_OBJECT_ANONYMOUS;
 }
 
-/* Fills the wait of a blocked thread, and where its user half stands. `current`: it is the current one, whose memory can
- * be read. */
-static __always_inline void describe_wait(struct sched_slot *slot, struct task_struct *task, struct user_registers *user,
-					  bool current)
+/* What the call of a blocked thread waits for, by its registers, which the wait has already. `current`: the thread is the
+ * current one, whose memory can be read. */
+static __always_inline void describe_call(struct sched_slot *slot, bool current)
 {
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct sched_wait *wait = &slot->wait;
-	__s64 number = (__s32)regs->orig_ax;
+	__s64 number = wait->system_call;
 
-	/* A thread of io_uring's has a copy of its maker's registers: the kernel's half of the stack tells. */
-	if (task->thread_info.status & TS_COMPAT || task->flags & PF_IO_WORKER)
-		number = -2;
-	wait->system_call = number < -1 ? -2 : number;
-	wait->arguments[0] = regs->di;
-	wait->arguments[1] = regs->si;
-	wait->arguments[2] = regs->dx;
-	wait->arguments[3] = regs->r10;
-	wait->user_ip = regs->ip;
-	wait->held = !!(task->__state & TASK_HELD);
 	wait->futex_word = 0;
 	wait->owner_tid = 0;
 	wait->holder = 0;
 	wait->holder_stack = 0;
 	slot->holder_slot = 0;
 	slot->undetailed = 0;
-	/* glibc's vfork keeps its return address in rdi, since the child uses the same stack. */
-	user->ip = number == SYSTEM_CALL_VFORK ? regs->di : regs->ip;
-	user->sp = regs->sp;
-	user->bp = regs->bp;
-	user->bx = regs->bx;
 	if (first_argument_is_descriptor(number)) {
-		describe_object(slot, task, wait->arguments[0]);
+		describe_object(slot, wait->arguments[0]);
 		return;
 	}
 	wait->object.type = SCHED_OBJECT_NONE;
@@ -305,6 +295,59 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct task_s
 	}
 	if (number == SYSTEM_CALL_FUTEX && current)
 		find_owner(slot, wait->arguments[0], wait->arguments[1]);
+}
+
+/* The number of the call that the thread is in, for its wait: a thread of io_uring's has a copy of its maker's registers; the
+ * kernel's half of the stack tells. */
+SCHED_INLINE __s64 waiting_call(__s32 number, __u32 status, __u32 flags)
+{
+	return status & TS_COMPAT || flags & PF_IO_WORKER || number < -1 ? -2 : number;
+}
+
+/* Fills the wait of the current thread, which blocks, and where its user half stands. */
+static __always_inline void describe_wait(struct sched_slot *slot, struct user_registers *user)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct sched_wait *wait = &slot->wait;
+
+	wait->system_call = waiting_call(regs->orig_ax, task->thread_info.status, task->flags);
+	wait->arguments[0] = regs->di;
+	wait->arguments[1] = regs->si;
+	wait->arguments[2] = regs->dx;
+	wait->arguments[3] = regs->r10;
+	wait->user_ip = regs->ip;
+	wait->held = !!(task->__state & TASK_HELD);
+	/* glibc's vfork keeps its return address in rdi, since the child uses the same stack. */
+	user->ip = wait->system_call == SYSTEM_CALL_VFORK ? regs->di : regs->ip;
+	user->sp = regs->sp;
+	user->bp = regs->bp;
+	user->bx = regs->bx;
+	describe_call(slot, true);
+}
+
+/* The same for another thread, as far as its registers tell. Not static: see unwind.bpf.h. */
+__noinline int describe_other(struct sched_slot *slot)
+{
+	struct task_struct *task;
+	struct pt_regs *regs;
+	struct sched_wait *wait;
+
+	if (!slot)
+		return 0;
+	task = task_of(slot);
+	regs = registers_saved(slot);
+	wait = &slot->wait;
+	wait->system_call = waiting_call(BPF_CORE_READ(regs, orig_ax), BPF_CORE_READ(task, thread_info.status),
+					 BPF_CORE_READ(task, flags));
+	wait->arguments[0] = BPF_CORE_READ(regs, di);
+	wait->arguments[1] = BPF_CORE_READ(regs, si);
+	wait->arguments[2] = BPF_CORE_READ(regs, dx);
+	wait->arguments[3] = BPF_CORE_READ(regs, r10);
+	wait->user_ip = BPF_CORE_READ(regs, ip);
+	wait->held = !!(BPF_CORE_READ(task, __state) & TASK_HELD);
+	describe_call(slot, false);
+	return 0;
 }
 
 #endif

@@ -19,15 +19,14 @@
 static __always_inline void ask_holder(struct sched_slot *slot)
 {
 	struct sched_slot *holder = slot_numbered(slot->holder_slot);
-	struct pt_regs *registers;
-	struct task_struct *task;
 	struct user_registers user;
+	struct pt_regs *registers;
 
 	if (!holder || holder->task != slot->holder_task)
 		return;
-	task = (struct task_struct *)holder->kernel_task;
-	registers = (struct pt_regs *)holder->registers;
-	if (!registers || holder->tgid != slot->tgid || BPF_CORE_READ(task, on_cpu)) {
+	registers = registers_saved(holder);
+	if (!registers || holder->tgid != slot->tgid ||
+	    BPF_CORE_READ(task_of(holder), on_cpu)) {
 		holder->stack_wanted = 1;
 		return;
 	}
@@ -35,62 +34,86 @@ static __always_inline void ask_holder(struct sched_slot *slot)
 	user.sp = BPF_CORE_READ(registers, sp);
 	user.bp = BPF_CORE_READ(registers, bp);
 	user.bx = BPF_CORE_READ(registers, bx);
-	slot->wait.holder_stack = take_stack(0, false, slot->tgid, &user);
+	slot->wait.holder_stack = take_stack(slot->tgid, 0, &user);
 }
 
-/* The current thread blocks; the slice before is in `slot->wait`. */
-static __noinline int begin_wait(void *context, struct sched_slot *slot, struct task_struct *task,
-				 struct sched_instant *instant)
-{
-	struct sched_wait *wait = &slot->wait;
-	struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
-	struct user_registers user;
-	bool low = instant->active < min_parallelism;
+/* What is still to be done when a wait has begun. */
+enum wait_stack {
+	WAIT_STACK = 1, /* it has a stack */
+	WAIT_KERNEL_HALF = 2, /* the kernel's half of it, too */
+	WAIT_DESCRIBED = 4, /* by its registers */
+};
 
+/* The current thread blocks, at `wait.begin`; the slice before is in the wait, too. What it blocks for is described but for
+ * the stack; returns what remains. Not static, as all here that is given a slot alone: see unwind.bpf.h. */
+__noinline __u32 begin_wait(struct sched_slot *slot)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
+	__u32 remains = WAIT_DESCRIBED;
+	struct user_registers user;
+	struct sched_wait *wait;
+
+	if (!slot)
+		return 0;
+	wait = &slot->wait;
 	wait->type = SCHED_RECORD_WAIT;
 	wait->task = slot->task;
 	wait->application = slot->application;
-	wait->begin = instant->time;
-	wait->n = instant->active;
-	call_blocks(task, slot, instant->time);
+	call_blocks(slot, wait->begin);
 	wait->stack = 0;
 	find_habit(slot, registers->ip, registers->di);
-	if (!choose_wait(slot, instant->time)) {
+	if (!choose_wait(slot, wait->begin)) {
 		slot->undetailed = 1;
 		slot->holder_slot = 0;
 		wait->holder = 0;
 		return 0;
 	}
-	wait->call = open_call(task, slot, true);
-	describe_wait(slot, task, &user, true);
+	wait->call = open_call(slot, true);
+	describe_wait(slot, &user);
+	if (with_stacks && (wait->n < min_parallelism || slot->stack_wanted ||
+			    wait->begin - slot->last_stack_time >= stack_period)) {
+		remains |= WAIT_STACK;
+		if (kernel_halves || !says_all(wait))
+			remains |= WAIT_KERNEL_HALF;
+		set_leaf(&user);
+	}
+	return remains;
+}
+
+/* The rest of it; `kernel` frames are in the room for stacks. */
+__noinline int describe_stack(struct sched_slot *slot, __u32 remains, __u32 kernel)
+{
+	struct sched_wait *wait;
+
+	if (!slot)
+		return 0;
+	wait = &slot->wait;
 	if (!with_stacks) {
 		spend(BRIEF_RECORD_COST);
 		return 0;
 	}
-	if (low || slot->stack_wanted || instant->time - slot->last_stack_time >= stack_period) {
-		wait->stack = take_stack(context, kernel_halves || !says_all(wait), slot->tgid, &user);
+	if (remains & WAIT_STACK) {
+		wait->stack = finish_stack(slot->tgid, kernel);
 		/* What it goes back to after a stop is to be seen, too. */
-		if (!(task->__state & TASK_HELD))
-			slot->last_stack_time = instant->time;
+		if (!wait->held)
+			slot->last_stack_time = wait->begin;
 		if (slot->stack_wanted)
-			answer_stack(slot, instant->time, wait->stack);
+			answer_stack(slot, wait->begin, wait->stack);
 	}
-	if (wait->holder && low)
+	if (wait->holder && wait->n < min_parallelism)
 		ask_holder(slot);
 	if (wait_budget)
-		spend(bpf_ktime_get_ns() - instant->time + BRIEF_RECORD_COST);
+		spend(bpf_ktime_get_ns() - wait->begin + BRIEF_RECORD_COST);
 	return 0;
 }
 
 /* A wait that was not chosen lasts: what it is for is still in the thread's registers, its stack is out of reach. */
-static __noinline int describe_late(struct sched_slot *slot, struct task_struct *task)
+static __always_inline void describe_late(struct sched_slot *slot)
 {
-	struct user_registers user;
-
-	slot->wait.call = open_call(task, slot, true);
+	slot->wait.call = open_call(slot, true);
 	slot->wait.chance = 0;
-	describe_wait(slot, task, &user, false);
-	return 0;
+	describe_other(slot);
 }
 
 /* What the lock's holder and the waker gained at low parallelism while this thread waited. Who the holder was is known from
@@ -113,13 +136,16 @@ static __always_inline void tell_gains(struct sched_slot *slot, __u64 low)
 }
 
 /* The wait is over: it is told. */
-static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *instant)
+__noinline int end_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u64 low)
 {
-	struct sched_wait *wait = &slot->wait;
+	struct sched_wait *wait;
 	struct sched_slot *holder;
 
-	wait->end = instant->time;
-	wait->idle = instant->idle_ended;
+	if (!slot)
+		return 0;
+	wait = &slot->wait;
+	wait->end = now;
+	wait->idle = idle;
 	wait->waker = 0;
 	wait->waker_stack = 0;
 	wait->waker_context = SCHED_WAKER_NONE;
@@ -131,7 +157,7 @@ static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *in
 		if (slot->waking.context == SCHED_WAKER_OTHER_TASK)
 			__builtin_memcpy(wait->waker_comm, slot->waking.comm, sizeof(wait->waker_comm));
 	}
-	tell_gains(slot, instant->low);
+	tell_gains(slot, low);
 	if (wait->holder && !wait->holder_stack) {
 		holder = slot_numbered(slot->holder_slot);
 		if (holder && holder->task == slot->holder_task && holder->answer_time >= wait->begin)
@@ -147,8 +173,8 @@ static __noinline int end_wait(struct sched_slot *slot, struct sched_instant *in
 	return 0;
 }
 
-/* The thread is active again, and its wait, if it was in one, over. */
-static __always_inline void conclude_wait(struct sched_slot *slot, struct task_struct *task, struct sched_instant *instant)
+/* The thread is active again, since `instant`, and its wait, if it was in one, over. */
+static __always_inline void conclude_wait(struct sched_slot *slot, const struct sched_instant *instant)
 {
 	if (!slot->wait.begin)
 		return;
@@ -160,54 +186,50 @@ static __always_inline void conclude_wait(struct sched_slot *slot, struct task_s
 			slot->undetailed = 0;
 			return;
 		}
-		describe_late(slot, task);
+		describe_late(slot);
 	}
-	end_wait(slot, instant);
+	end_wait(slot, instant->time, instant->idle_ended, instant->low);
 }
 
 /* The thread is active: it is woken, or runs although its wake-up was not seen, and whatever it waited for has ended by
  * now. */
-static __always_inline void make_active(struct sched_slot *slot, struct task_struct *task, __u64 now)
+__noinline int make_active(struct sched_slot *slot, __u64 now)
 {
 	struct sched_instant instant;
 
-	if (!activate(slot, now, &instant))
-		return;
+	if (!slot || !activate(slot, now, &instant))
+		return 0;
 	if (slot->describing) {
 		slot->woken = instant;
 		if (__sync_val_compare_and_swap(&slot->describing, SCHED_DESCRIBING_NOW, SCHED_DESCRIBING_WOKEN))
-			return;
+			return 0;
 	}
-	conclude_wait(slot, task, &instant);
+	conclude_wait(slot, &instant);
+	return 0;
 }
 
 /* The current thread's wait is described. */
-static __noinline int end_description(struct sched_slot *slot, struct task_struct *task)
+__noinline int end_description(struct sched_slot *slot)
 {
-	if (__sync_val_compare_and_swap(&slot->describing, SCHED_DESCRIBING_NOW, SCHED_DESCRIBING_NOT) ==
-	    SCHED_DESCRIBING_NOW)
+	if (!slot || __sync_val_compare_and_swap(&slot->describing, SCHED_DESCRIBING_NOW, SCHED_DESCRIBING_NOT) ==
+			     SCHED_DESCRIBING_NOW)
 		return 0;
 	slot->describing = SCHED_DESCRIBING_NOT;
-	conclude_wait(slot, task, &slot->woken);
+	conclude_wait(slot, &slot->woken);
 	return 0;
 }
 
 /* The thread runs, has had its processor since then, and its switch to it or its wake-up were not seen. */
-static __noinline int mend_running(struct sched_slot *slot, struct task_struct *task, __u64 since)
+__noinline int mend_running(struct sched_slot *slot, __u64 since)
 {
+	if (!slot)
+		return 0;
 	if (!slot->thread.active)
-		make_active(slot, task, since);
+		make_active(slot, since);
 	if (!slot->thread.on_cpu_since)
 		sched_get_cpu(&slot->thread, since > slot->thread.changed ? since : slot->thread.changed);
 	if (slot->preempted_since)
 		end_preempted(slot, since > slot->preempted_since ? since : slot->preempted_since);
-	return 0;
-}
-
-/* For the places that are seldom met. */
-static __noinline int mend(struct sched_slot *slot, struct task_struct *task, __u64 now)
-{
-	make_active(slot, task, now);
 	return 0;
 }
 

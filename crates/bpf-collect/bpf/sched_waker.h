@@ -13,16 +13,18 @@
 #define KERNEL_STACK 32768 /* not less than the kernel's THREAD_SIZE */
 
 /* Whether an interrupt or a softirq runs in the thread's name: they have stacks of their own (x86-64, as the kernel does
- * since 5.8, commit 931b94145981), and the tracepoint's arguments lie on the stack that is in use. `place` is memory to
- * turn the pointer into a number. */
-static __always_inline bool in_interrupt(void *context, struct task_struct *task, __u64 *place)
+ * since 5.8, commit 931b94145981), and the tracepoint's arguments, at that address, lie on the stack that is in use. */
+static __always_inline bool in_interrupt(__u64 arguments, struct task_struct *task)
 {
-	__u64 stack = (__u64)task->stack, arguments;
+	return arguments - (__u64)task->stack >= KERNEL_STACK;
+}
 
+/* The context's address as a number: the place is memory that the verifier takes for one. */
+static __always_inline __u64 address_of_arguments(void *context, __u64 *place)
+{
 	*place = (__u64)context;
 	barrier();
-	arguments = *(volatile __u64 *)place;
-	return arguments - stack >= KERNEL_STACK;
+	return *(volatile __u64 *)place;
 }
 
 /* Whether a system call, or a fault (-1), may wait for the lock of the process's memory, which a page fault of another
@@ -35,14 +37,11 @@ SCHED_INLINE bool waits_for_memory(__s64 number)
 
 /* Interrupts and exceptions leave -1 in place of a system call's number. Those that interrupt the program itself run on its
  * own stack, the interrupts like the exceptions: of these only page faults wake others, who then wait for memory. */
-static __always_inline bool interrupts_program(struct task_struct *task, struct task_struct *woken)
+static __always_inline bool interrupts_program(struct task_struct *task, __s64 woken_call)
 {
 	const struct pt_regs *registers = (struct pt_regs *)bpf_task_pt_regs(task);
 
-	if ((__s64)registers->orig_ax != -1)
-		return false;
-	registers = (struct pt_regs *)bpf_task_pt_regs(woken);
-	return !waits_for_memory((__s64)registers->orig_ax);
+	return (__s64)registers->orig_ax == -1 && !waits_for_memory(woken_call);
 }
 
 /* System calls of x86-64, by number, in whose name the network's softirqs work for the peer on this machine: what is sent,
@@ -86,10 +85,10 @@ SCHED_INLINE bool is_among(const __u64 calls[8], __s64 number)
 
 /* Whether what an interrupt does in the thread's name may be the thread's own work for the one that is woken. Else the timer or
  * the device would have interrupted anybody. */
-static __always_inline bool sends(struct task_struct *task, struct task_struct *woken, const struct sched_slot *slot)
+static __always_inline bool sends(struct task_struct *task, __s64 woken_call, const struct sched_slot *slot)
 {
 	__s64 number = (__s32)((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;
-	__s64 waits = (__s32)((struct pt_regs *)bpf_task_pt_regs(woken))->orig_ax;
+	__s64 waits = (__s32)woken_call;
 	__u32 type = slot->wait.object.type;
 
 	/* A file is read from a disk. */
@@ -106,30 +105,36 @@ static __always_inline __u64 entry_arguments(struct task_struct *task)
 	return hash_frame(hash_frame(registers->orig_ax, registers->di), registers->si);
 }
 
-/* The thread that runs this wakes another, `woken`: who it is and what it runs. */
-static __noinline int note_waker(void *context, struct sched_slot *slot, struct task_struct *woken, __u64 now)
+/* The thread that runs this wakes another, that of the slot: who it is and what it runs. `arguments` is the address of the
+ * tracepoint's. Not static: see unwind.bpf.h. */
+__noinline int note_waker(struct sched_slot *slot, __u64 arguments, __u64 now)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct sched_waking *waking = &slot->waking;
 	__u32 number = slot_number(task), application;
 	struct sched_slot *waker = slot_numbered(number);
 	struct sched_published *pages;
+	struct sched_waking *waking;
 	struct user_registers user;
-	__u64 arguments;
+	__s64 woken_call;
 	bool interrupt, recent;
+	__u64 call;
 
+	if (!slot)
+		return 0;
+	waking = &slot->waking;
 	waking->time = now;
 	waking->task = 0;
 	waking->slot = 0;
-	interrupt = in_interrupt(context, task, &waking->stack) || interrupts_program(task, woken);
 	waking->stack = 0;
+	woken_call = BPF_CORE_READ(registers_saved(slot), orig_ax);
+	interrupt = in_interrupt(arguments, task) || interrupts_program(task, woken_call);
 	if (!waker) {
 		waking->context = interrupt ? SCHED_WAKER_INTERRUPT : SCHED_WAKER_OTHER_TASK;
 		if (!interrupt)
 			bpf_probe_read_kernel_str(waking->comm, sizeof(waking->comm), &task->comm);
 		return 0;
 	}
-	if (interrupt && !sends(task, woken, slot)) {
+	if (interrupt && !sends(task, woken_call, slot)) {
 		waking->context = SCHED_WAKER_INTERRUPT;
 		return 0;
 	}
@@ -148,9 +153,9 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, struct 
 	if (recent && !waker->burst_time)
 		return 0;
 	registers_of(task, &user);
-	arguments = entry_arguments(task);
+	call = entry_arguments(task);
 	if (waker->burst_time && waker->burst_ip == user.ip && waker->burst_sp == user.sp &&
-	    waker->burst_arguments == arguments && now - waker->burst_time < 50000) {
+	    waker->burst_arguments == call && now - waker->burst_time < 50000) {
 		waking->stack = waker->burst_stack;
 		if (waker->stack_wanted)
 			answer_stack(waker, now, waking->stack);
@@ -158,13 +163,13 @@ static __noinline int note_waker(void *context, struct sched_slot *slot, struct 
 	}
 	if (recent)
 		return 0;
-	waking->stack = take_stack(context, false, waker->tgid, &user);
+	waking->stack = take_stack(waker->tgid, 0, &user);
 	if (wait_budget)
 		spend(bpf_ktime_get_ns() - now);
 	waker->last_stack_time = now;
 	waker->burst_ip = user.ip;
 	waker->burst_sp = user.sp;
-	waker->burst_arguments = arguments;
+	waker->burst_arguments = call;
 	waker->burst_time = now;
 	waker->burst_stack = waking->stack;
 	if (waker->stack_wanted)

@@ -20,11 +20,11 @@ __u32 system_calls_on = 0;
 
 struct system_call_sum {
 	__u32 number; /* 0 with count 0: free */
-	__u32 skip; /* so many of the next calls are counted only */
+	__u32 random; /* state of the generator that chooses which calls are timed */
 	__u64 count;
 	struct thread_clocks time;
 	__u64 timed_at; /* the end of the last call that was timed in its turn */
-	__u32 weight; /* calls that the next one timed in its turn stands for */
+	__u32 weight; /* each call to come is timed with probability 1 / weight, and counts weight times */
 	__u32 estimated; /* some were counted only: the time of others stands for theirs */
 };
 
@@ -96,7 +96,7 @@ SCHED_INLINE struct system_call_sum *system_call_sum_of(struct system_call_state
 }
 
 /* The thread blocks, or loses its processor. What its call does from here on is measured for itself, so that others' waits are not guessed from it. */
-SCHED_INLINE void call_blocks(struct task_struct *task, const struct sched_slot *slot, __u64 now)
+SCHED_INLINE void call_blocks(const struct sched_slot *slot, __u64 now)
 {
 	struct system_call_state *state;
 	struct system_call_sum *sum;
@@ -104,7 +104,7 @@ SCHED_INLINE void call_blocks(struct task_struct *task, const struct sched_slot 
 
 	if (!with_system_calls)
 		return;
-	state = system_call_state_numbered(slot_number(task));
+	state = system_call_state_numbered(slot->number);
 	if (!state || state->task != slot->task || state->number >= SYSTEM_CALL_PAUSED)
 		return;
 	if (state->timing == SYSTEM_CALL_IN_TURN && state->weight <= 1)
@@ -136,17 +136,26 @@ static __always_inline __u32 entered_call(struct task_struct *task)
 	return id < 0 ? SYSTEM_CALL_NONE : numbered_call(task, id);
 }
 
+/* The same of the slot's thread, which need not be the current one. */
+static __always_inline __u32 entered_call_of(const struct sched_slot *slot)
+{
+	long id = (__s32)BPF_CORE_READ(registers_saved(slot), orig_ax);
+	__u32 status = BPF_CORE_READ(task_of(slot), thread_info.status);
+
+	return id < 0 ? SYSTEM_CALL_NONE : (__u32)id | (status & TS_COMPAT ? SYSTEM_CALL_COMPAT : 0);
+}
+
 /* The call whose exact time holds what a thread does now; or SYSTEM_CALL_NONE, SYSTEM_CALL_UNKNOWN. While calls are not
  * counted, the one that it is in. */
-static __always_inline __u32 open_call(struct task_struct *task, const struct sched_slot *slot, bool in_kernel)
+static __always_inline __u32 open_call(const struct sched_slot *slot, bool in_kernel)
 {
 	struct system_call_state *state;
 
 	if (!with_system_calls)
 		return SYSTEM_CALL_UNKNOWN;
-	state = system_call_state_numbered(slot_number(task));
+	state = system_call_state_numbered(slot->number);
 	if (!system_calls_on)
-		return in_kernel ? entered_call(task) : SYSTEM_CALL_NONE;
+		return in_kernel ? entered_call_of(slot) : SYSTEM_CALL_NONE;
 	if (!state || state->task != slot->task || state->number == SYSTEM_CALL_PAUSED)
 		return SYSTEM_CALL_UNKNOWN;
 	return state->number;

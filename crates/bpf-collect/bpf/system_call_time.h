@@ -33,43 +33,26 @@ __u32 system_calls_request = 0;
 #define SYSTEM_CALL_GOES_ON -516
 
 /* Adds to a row of the hash map. Rows of a thread change on its own processor only, and user space takes them when the
- * thread has ended. */
-static __noinline int add_row(__u32 task, const struct system_call_sum *sum)
+ * thread has ended. Not static, as all here that the verifier would look at again for each place: see unwind.bpf.h. */
+__noinline int add_row(__u32 task, const struct system_call_sum *sum)
 {
 	__u64 key = (__u64)task << 32;
-	struct system_call_sum *row;
+	struct system_call_sum *row, added;
 	struct thread_clocks nothing = {};
 
 	if (!sum)
 		return 0;
+	/* Linux 6.1 takes no value from memory that such a function was given. */
+	added = *sum;
 	key |= sum->number;
 	row = bpf_map_lookup_elem(&system_call_rows, &key);
 	if (row) {
 		row->count += sum->count;
 		row->estimated |= sum->estimated;
 		add_clocks(&row->time, &nothing, &sum->time, 1);
-	} else if (bpf_map_update_elem(&system_call_rows, &key, sum, BPF_ANY)) {
+	} else if (bpf_map_update_elem(&system_call_rows, &key, &added, BPF_ANY)) {
 		__sync_fetch_and_add(&system_calls_lost, 1);
 	}
-	return 0;
-}
-
-/* Calls were counted since the last one that was timed in its turn, and the next one, which would have stood for them, does not
- * come: those that were timed do. What they waited is their own. */
-static __noinline int settle(struct system_call_sum *sum)
-{
-	__u64 left, stood, ns;
-
-	if (!sum || sum->weight <= 1 + sum->skip)
-		return 0;
-	left = sum->weight - 1 - sum->skip;
-	stood = sum->count > left ? sum->count - left : 0;
-	if (!stood)
-		return 0;
-	ns = sum->time.running / stood * left;
-	sum->time.running += ns;
-	sum->time.active += ns;
-	sum->weight = 1;
 	return 0;
 }
 
@@ -80,10 +63,8 @@ static __always_inline struct system_call_sum *count_call(struct system_call_sta
 	struct system_call_sum *sum = system_call_sum_of(state, number);
 
 	if (sum->number != number) {
-		if (sum->number || sum->count) {
-			settle(sum);
+		if (sum->number || sum->count)
 			add_row(state->task, sum);
-		}
 		__builtin_memset(sum, 0, sizeof(*sum));
 		sum->number = number;
 		sum->weight = 1;
@@ -94,23 +75,32 @@ static __always_inline struct system_call_sum *count_call(struct system_call_sta
 	return sum;
 }
 
-/* Calls come fast: which is timed next, by chance, and for how many it stands. */
-SCHED_INLINE void draw_next(struct system_call_sum *sum, __u64 now)
+/* Calls come fast: how many one that is timed stands for. What is decided here holds for calls to come, whatever they are. */
+SCHED_INLINE void weigh_next(struct system_call_sum *sum, __u64 now)
 {
 	__u64 since = now - sum->timed_at, weight = 1;
-	__u32 chance = now * 0x9e3779b97f4a7c15ull >> 40;
+	/* A free place is that of call 0 already. */
+	__u64 last = sum->weight ? sum->weight : 1;
 
-	if (since && since < (__u64)sum->weight * SYSTEM_CALL_PERIOD)
-		weight = (__u64)sum->weight * SYSTEM_CALL_PERIOD / since;
-	if (weight > (__u64)sum->weight * SYSTEM_CALL_WEIGHT_GROWTH)
-		weight = (__u64)sum->weight * SYSTEM_CALL_WEIGHT_GROWTH;
+	if (since && since < last * SYSTEM_CALL_PERIOD)
+		weight = last * SYSTEM_CALL_PERIOD / since;
+	if (weight > last * SYSTEM_CALL_WEIGHT_GROWTH)
+		weight = last * SYSTEM_CALL_WEIGHT_GROWTH;
 	if (weight > SYSTEM_CALL_MAX_WEIGHT)
 		weight = SYSTEM_CALL_MAX_WEIGHT;
 	sum->timed_at = now;
-	sum->skip = chance % (2 * (__u32)weight - 1);
-	sum->weight = sum->skip + 1;
-	if (sum->skip)
-		sum->estimated = 1;
+	sum->weight = weight;
+	sum->random ^= (__u32)now;
+}
+
+/* Whether the next call is timed: by chance, independently of all calls before, so that a program whose short and long calls
+ * alternate is no exception (Horvitz and Thompson's estimator). */
+SCHED_INLINE bool draw(struct system_call_sum *sum)
+{
+	if (sum->weight <= 1)
+		return true;
+	sum->random = sum->random * 1664525u + 1013904223u;
+	return (sum->random >> 8) % sum->weight == 0;
 }
 
 /* The thread of the slot is met for the first time, or after its calls were not counted for a while. */
@@ -160,13 +150,13 @@ int BPF_PROG(on_system_call, struct pt_regs *registers, long id)
 	if (!state)
 		return 0;
 	if (!slot->thread.active)
-		mend_running(slot, task, bpf_ktime_get_ns());
+		mend_running(slot, bpf_ktime_get_ns());
 	number = numbered_call(task, id);
 	if (is_met(state, slot)) {
 		struct system_call_sum *sum = system_call_sum_of(state, number);
 
-		if (sum->number == number && sum->skip) {
-			sum->skip--;
+		if (sum->number == number && !draw(sum)) {
+			sum->estimated = 1;
 			state->timing = SYSTEM_CALL_COUNTED;
 			state->continued = 0;
 			state->number = number;
@@ -205,7 +195,7 @@ int BPF_PROG(on_system_call_end, struct pt_regs *registers, long result)
 	if (!state)
 		return 0;
 	if (!slot->thread.active)
-		mend_running(slot, task, bpf_ktime_get_ns());
+		mend_running(slot, bpf_ktime_get_ns());
 	if (state->timing == SYSTEM_CALL_COUNTED && is_met(state, slot) && state->number < SYSTEM_CALL_PAUSED) {
 		sum = system_call_sum_of(state, state->number);
 		if (sum->number == state->number) {
@@ -241,7 +231,7 @@ int BPF_PROG(on_system_call_end, struct pt_regs *registers, long result)
 		count = 0;
 	sum = count_call(state, number, count, &now);
 	if (state->timing == SYSTEM_CALL_IN_TURN)
-		draw_next(sum, time);
+		weigh_next(sum, time);
 	if (result == SYSTEM_CALL_GOES_ON)
 		state->last = number;
 	state->number = SYSTEM_CALL_NONE;
@@ -292,7 +282,7 @@ int BPF_PROG(on_kernel_fault, unsigned long address, struct pt_regs *registers, 
 }
 
 /* The thread of the slot is gone; its clocks are final. What is in its places goes to the hash map. */
-static __noinline int end_system_calls(struct sched_slot *slot, __u32 place)
+__noinline int end_system_calls(struct sched_slot *slot, __u32 place)
 {
 	struct system_call_state *state;
 	struct system_call_sum row = {};
@@ -311,11 +301,10 @@ static __noinline int end_system_calls(struct sched_slot *slot, __u32 place)
 		meet_thread(state, slot, SYSTEM_CALL_NONE, &now);
 	}
 	if (state->number < SYSTEM_CALL_PAUSED)
-		count_call(state, state->number, !state->continued, &now)->weight = 1;
+		count_call(state, state->number, !state->continued, &now);
 	for (i = 0; i < SYSTEM_CALL_PLACES; i++) {
 		if (!state->sums[i].count && !state->sums[i].number)
 			continue;
-		settle(&state->sums[i]);
 		add_row(slot->task, &state->sums[i]);
 	}
 	row.number = SYSTEM_CALL_ROW_USER_FAULTS;

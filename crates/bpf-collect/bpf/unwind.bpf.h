@@ -26,6 +26,7 @@ struct unwind_walk {
 	/* Out. */
 	__u32 flags; /* enum sched_stack_flags */
 	__u32 count;
+	__u64 hash; /* of the frames */
 	__u64 unknown; /* first address that no mapping covers: user space should look again; 0: none */
 	__u64 frames[UNWIND_MAX_FRAMES]; /* leaf first: its address, then return addresses */
 	/* The walk's own. */
@@ -85,6 +86,12 @@ struct {
 	__type(key, __u32);
 	__type(value, struct unwind_bucket);
 } unwind_spaces SEC(".maps");
+
+static __always_inline __u64 hash_frame(__u64 hash, __u64 frame)
+{
+	hash = (hash ^ frame) * 0x9e3779b97f4a7c15ULL;
+	return hash ^ hash >> 29;
+}
 
 #define UNWIND_LOW(bits) ((1ull << (bits)) - 1)
 
@@ -193,17 +200,17 @@ __noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
 		return 0;
 	__u32 low = first, high = first + unwind_space_count(walk->space) + 1;
 	/* low: the head of the list or a mapping that starts at pc or below; high: starts above pc or is the end */
+	/* Without branches, as in unwind_find_row(); user addresses are far less than 2^63. */
 	for (int i = 0; i < UNWIND_SPACE_COUNT_BITS + 1; i++) {
 		__u32 middle = (low + high) >> 1;
-		if (middle == low)
-			break;
+		__u64 above;
 		mapping = bpf_map_lookup_elem(&unwind_mappings, &middle);
-		if (!mapping)
-			return 0;
-		if (mapping->start <= pc)
-			low = middle;
-		else
-			high = middle;
+		if (!mapping || middle == low)
+			break;
+		above = (pc - mapping->start) >> 63;
+		barrier_var(above);
+		low ^= (low ^ middle) & (__u32)(above - 1);
+		high ^= (high ^ middle) & (__u32)-above;
 	}
 	if (low == first)
 		return 0;
@@ -395,6 +402,7 @@ static long unwind_frame(__u32 i, void *data)
 			walk->unknown = walk->ip;
 	}
 	walk->frames[walk->count & (UNWIND_MAX_FRAMES - 1)] = walk->ip;
+	walk->hash = hash_frame(walk->hash, walk->ip);
 	walk->count++;
 
 	__u64 *found = bpf_map_lookup_elem(&unwind_rules, &number);
@@ -502,6 +510,7 @@ static __always_inline void unwind_user(struct unwind_walk *walk)
 {
 	walk->count = 0;
 	walk->flags = 0;
+	walk->hash = 0;
 	walk->unknown = 0;
 	walk->bp_at = 0;
 	walk->bx_at = 0;

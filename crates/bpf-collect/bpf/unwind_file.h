@@ -76,17 +76,41 @@ static __always_inline void file_modified(struct unwind_file_search *search, str
 	}
 }
 
-/* Number of the slot for `pc` in a node with so many slots, its pivots from word `pivots` on. Not static: see unwind.bpf.h. */
-__noinline __u32 mapping_slot(struct unwind_file_search *search, __u32 pivots, __u32 count, __u64 pc)
+/* Number of the slot for `pc` in a node with so many slots, its pivots from word `pivots` on. */
+static __always_inline __u32 mapping_slot(struct unwind_file_search *search, __u32 pivots, __u32 count, __u64 pc)
 {
 	__u32 slot;
 
-	if (!search)
-		return 0;
 	for (slot = 0; slot < MAPPING_NODE_WORDS / 2; slot++)
 		if (slot >= count || search->node[(pivots + slot) & (MAPPING_NODE_WORDS - 1)] >= pc)
 			break;
 	return slot;
+}
+
+/* Goes one node down in the tree, from that in `entry`, on the way to `pc`. Returns whether `entry` is a node again. Not
+ * static: see unwind.bpf.h. */
+__noinline int mapping_below(struct unwind_file_search *search, __u64 pc)
+{
+	__u32 type, pivots, slots, slot;
+
+	if (!search)
+		return 0;
+	type = search->entry >> 3 & 15;
+	if (search->entry < 4096 || bpf_probe_read_kernel(search->node, MAPPING_NODE_BYTES,
+							  (void *)(search->entry & ~(MAPPING_NODE_BYTES - 1ULL)))) {
+		search->entry = 0;
+		return 0;
+	}
+	if (type == MAPPING_NODE_GAPS) {
+		pivots = bpf_core_field_offset(struct maple_arange_64, pivot) / 8;
+		slots = bpf_core_field_offset(struct maple_arange_64, slot) / 8;
+	} else {
+		pivots = bpf_core_field_offset(struct maple_range_64, pivot) / 8;
+		slots = bpf_core_field_offset(struct maple_range_64, slot) / 8;
+	}
+	slot = mapping_slot(search, pivots, slots - pivots, pc);
+	search->entry = search->node[(slots + slot) & (MAPPING_NODE_WORDS - 1)];
+	return type > MAPPING_NODE_LEAF;
 }
 
 /* Makes `entry` the mapping of the current process at `pc` or the next one above, 0 if there is none. */
@@ -96,26 +120,9 @@ static __always_inline void mapping_at(struct unwind_file_search *search, __u64 
 	struct mm_struct *memory = (void *)READ_MEMBER(search, task, mm);
 
 	search->entry = READ_MEMBER(search, memory, mm_mt.ma_root);
-	for (int depth = 0; depth < MAPPING_TREE_DEPTH; depth++) {
-		__u32 type = search->entry >> 3 & 15, pivots, slots, slot;
-
-		if (search->entry < 4096)
-			break;
-		if (bpf_probe_read_kernel(search->node, MAPPING_NODE_BYTES,
-					  (void *)(search->entry & ~(MAPPING_NODE_BYTES - 1ULL))))
-			break;
-		if (type == MAPPING_NODE_GAPS) {
-			pivots = bpf_core_field_offset(struct maple_arange_64, pivot) / 8;
-			slots = bpf_core_field_offset(struct maple_arange_64, slot) / 8;
-		} else {
-			pivots = bpf_core_field_offset(struct maple_range_64, pivot) / 8;
-			slots = bpf_core_field_offset(struct maple_range_64, slot) / 8;
-		}
-		slot = mapping_slot(search, pivots, slots - pivots, pc);
-		search->entry = search->node[(slots + slot) & (MAPPING_NODE_WORDS - 1)];
-		if (type <= MAPPING_NODE_LEAF)
+	for (int depth = 0; depth < MAPPING_TREE_DEPTH; depth++)
+		if (!mapping_below(search, pc))
 			return;
-	}
 	search->entry = 0;
 }
 

@@ -1,26 +1,26 @@
 use std::cell::RefCell;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapMut, OpenObject, RingBuffer, RingBufferBuilder};
 
 use crate::error::CollectError;
 use crate::function_time::SharedMaps;
+use crate::loading::{self, Loaded};
 use crate::mapping_events::MappingEvents;
-use crate::perf_event::{self, SampledEvent};
+use crate::perf_event::SampledEvent;
 use crate::sampling_period::ProcessorTimers;
+use crate::skeleton::SchedCriticalitySkel;
 use crate::skeleton::types::{sched_audit, sched_lost};
-use crate::skeleton::{SchedCriticalitySkel, SchedCriticalitySkelBuilder};
 use crate::system_call_time::{SystemCallCounter, SystemCallTotals};
 use crate::totals::{ApplicationTotals, OpenThread};
-use crate::unwind_table::{UnwindMaps, UnwindStatistics, UnwindTables};
+use crate::unwind_table::{UnwindStatistics, UnwindTables};
 use crate::unwound_process::UnwoundProcesses;
 
 /// What to record.
@@ -55,6 +55,9 @@ pub struct SchedSettings {
     pub stacks: bool,
     /// Publish what each thread gains to the flow agent.
     pub publish_threads: bool,
+    /// Nothing is followed but a program that is launched ([`SchedCollector::follow_launched`]) and what comes of it: what
+    /// finds threads that run already is not loaded.
+    pub launched_only: bool,
     /// Count exact times of system calls, and page faults: see [`SchedCollector::system_call_totals`].
     pub system_calls: bool,
 }
@@ -102,11 +105,11 @@ pub struct Lost {
 }
 
 /// Memory that the loaded programs' handles lie in; must outlive the [`SchedCollector`].
-pub struct Storage(MaybeUninit<OpenObject>);
+pub struct Storage([MaybeUninit<OpenObject>; 2]);
 
 impl Default for Storage {
     fn default() -> Self {
-        Self(MaybeUninit::uninit())
+        Self([const { MaybeUninit::uninit() }; 2])
     }
 }
 
@@ -118,6 +121,9 @@ impl std::fmt::Debug for Storage {
 
 /// Records the scheduler's events of chosen processes and their descendants ("GAPP", ICPE '20).
 ///
+/// `CGROUP2_SUPER_MAGIC` of statfs(2).
+const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
+
 /// Loading needs `CAP_BPF` and `CAP_PERFMON` (see [`crate::privilege`]); everything after it needs neither. Records
 /// wait in a ring buffer of 8 MiB until [`SchedCollector::consume`] takes them: call it at least every few
 /// milliseconds. What is not taken in time is lost in detail, not in criticality. Dropping it ends the recording.
@@ -131,6 +137,11 @@ pub struct SchedCollector<'a> {
     mappings: Rc<RefCell<MappingEvents>>,
     samples_refused: Option<CollectError>,
     system_calls: SystemCallCounter,
+    /// Its tables were begun while the programs were loaded.
+    prepared: Option<PathBuf>,
+    /// Those that count system calls.
+    programs: SchedCriticalitySkel<'a>,
+    /// Maps and variables.
     skeleton: SchedCriticalitySkel<'a>,
 }
 
@@ -141,7 +152,8 @@ impl std::fmt::Debug for SchedCollector<'_> {
 }
 
 impl<'a> SchedCollector<'a> {
-    /// Loads the programs; nothing is followed yet. `on_record` gets each record's bytes (see [`crate::record::Record`]) when
+    /// Loads the programs; nothing is followed yet. Of `program`, if one will be launched, the unwind tables are made meanwhile,
+    /// as [`SchedCollector::prepare_program`] does. `on_record` gets each record's bytes (see [`crate::record::Record`]) when
     /// [`SchedCollector::consume`] is called.
     ///
     /// # Errors
@@ -150,86 +162,14 @@ impl<'a> SchedCollector<'a> {
     pub fn load(
         storage: &'a mut Storage,
         settings: &SchedSettings,
+        program: Option<&Path>,
         mut on_record: impl FnMut(&[u8]) + 'a,
     ) -> Result<Self, CollectError> {
-        let mut open = SchedCriticalitySkelBuilder::default().open(&mut storage.0).map_err(CollectError::Load)?;
-        if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
-            constants.wait_budget = settings.wait_budget;
-            constants.stack_period = settings.stack_period_ns;
-            constants.timed_samples = settings.event == SampledEvent::CpuClock;
-            constants.kernel_halves = settings.kernel_halves;
-            // Where preemptions are told, they have stacks of their own.
-            constants.with_queued = settings.sample_hz > 0 && settings.stacks && !settings.preemptions;
-            constants.with_preemptions = settings.preemptions && settings.stacks;
-            constants.stack_depth = settings.stack_depth.clamp(1, SchedSettings::MAX_STACK_DEPTH);
-            constants.per_process = settings.per_process.into();
-            constants.with_waits = settings.waits.into();
-            constants.with_stacks = settings.stacks.into();
-            constants.publish_threads = settings.publish_threads.into();
-            constants.with_system_calls = settings.system_calls.into();
-            constants.recorder_namespace =
-                fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino() as u32).unwrap_or(0);
-        }
-        if let Some(state) = open.maps.bss_data.as_deref_mut() {
-            state.processors = settings.processors.max(1);
-            state.min_parallelism = settings.min_parallelism;
-        }
-        // Who woke whom is part of the waits.
-        open.progs.on_waking.set_autoload(settings.waits);
-        let faults_counted = SystemCallCounter::prepare(&mut open, settings.system_calls)?;
-        let skeleton = open.load().map_err(CollectError::Load)?;
-        let progs = &skeleton.progs;
-        let mut links = Vec::new();
-        // Births before the rest, so that no thread is seen whose maker was followed and that isn't.
-        for (name, program) in [
-            ("task_newtask", &progs.on_new_task),
-            ("sched_process_exec", &progs.on_exec),
-            ("cgroup_attach_task", &progs.on_cgroup_attach),
-            ("sched_switch", &progs.on_switch),
-            ("sched_wakeup", &progs.on_wakeup),
-            ("sched_wakeup_new", &progs.on_wakeup_new),
-            ("sched_waking", &progs.on_waking),
-        ] {
-            if name == "sched_waking" && !settings.waits {
-                continue;
-            }
-            links.push(program.attach_trace().map_err(|source| CollectError::Attach { name, source })?);
-        }
-        let mut samples_refused = None;
-        let mut timers = ProcessorTimers::of(settings.sample_hz);
-        if settings.sample_hz > 0 {
-            for processor in online_processors() {
-                let timer = match perf_event::open(settings.event, processor, settings.sample_hz) {
-                    Ok(timer) => timer,
-                    // Without a timer the rest is recorded; without what was asked for there is nothing to tell.
-                    Err(source) if settings.event != SampledEvent::CpuClock => {
-                        return Err(CollectError::Event { event: settings.event.as_str(), source });
-                    }
-                    Err(source) => {
-                        samples_refused = Some(CollectError::Samples { processor, source });
-                        break;
-                    }
-                };
-                if settings.event == SampledEvent::CpuClock {
-                    timers.add(&timer);
-                }
-                // The link closes the descriptor, so it is given away.
-                let link = progs.on_sample.attach_perf_event(timer.into_raw_fd());
-                links.push(link.map_err(|source| CollectError::Attach { name: "perf_event", source })?);
-            }
-        }
-        let tasks =
-            progs.on_task.attach_trace().map_err(|source| CollectError::Attach { name: "iter/task", source })?;
-        let system_calls = SystemCallCounter::new(&skeleton, settings.system_calls, faults_counted)?;
-        let handle = |map: &MapMut<'_>| MapHandle::try_from(map).map_err(CollectError::Load);
-        let tables = Rc::new(UnwindTables::new(UnwindMaps {
-            words: handle(&skeleton.maps.unwind_words)?,
-            mappings: handle(&skeleton.maps.unwind_mappings)?,
-            rules: handle(&skeleton.maps.unwind_rules)?,
-            cache: handle(&skeleton.maps.unwind_cache)?,
-            spaces: handle(&skeleton.maps.unwind_spaces)?,
-            files: handle(&skeleton.maps.unwind_files)?,
-        })?);
+        let loaded = loading::load(&mut storage.0, settings, program)?;
+        let Loaded { maps: skeleton, system_calls: programs, links, timers, samples_refused, .. } = loaded;
+        let Loaded { tasks, tables, faults_counted, .. } = loaded;
+        let system_calls = SystemCallCounter::new(&programs, settings.system_calls, faults_counted)?;
+        let tables = Rc::new(tables);
         let mappings = MappingEvents::open(&online_processors(), tables.clone());
         let mut unwound = UnwoundProcesses::new(tables.clone());
         let mut builder = RingBufferBuilder::new();
@@ -241,8 +181,20 @@ impl<'a> SchedCollector<'a> {
             })
             .map_err(CollectError::Load)?;
         let records = builder.build().map_err(CollectError::Load)?;
-        let mut collector =
-            Self { records, links, timers, tasks, tables, mappings, samples_refused, system_calls, skeleton };
+        let prepared = program.map(Path::to_path_buf);
+        let mut collector = Self {
+            records,
+            links,
+            timers,
+            tasks,
+            tables,
+            mappings,
+            samples_refused,
+            system_calls,
+            prepared,
+            programs,
+            skeleton,
+        };
         if settings.system_calls {
             collector.count_system_calls(true)?;
         }
@@ -278,8 +230,13 @@ impl<'a> SchedCollector<'a> {
     /// If the folder can't be read. An empty cgroup is none.
     pub fn follow_cgroup(&mut self, folder: &Path) -> Result<(), CollectError> {
         // A cgroup's number is its folder's inode number (kernfs, on 64-bit systems).
-        let metadata =
-            fs::metadata(folder).map_err(|source| CollectError::Cgroup { path: folder.to_owned(), source })?;
+        let failed = |source| CollectError::Cgroup { path: folder.to_owned(), source };
+        let metadata = fs::metadata(folder).map_err(failed)?;
+        // Another folder's number may be that of any cgroup.
+        let kind = rustix::fs::statfs(folder).map_err(|source| failed(source.into()))?.f_type;
+        if !metadata.is_dir() || kind != CGROUP2_MAGIC {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is no cgroup of version 2")));
+        }
         if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
             state.followed_cgroup = metadata.ino();
         }
@@ -360,7 +317,7 @@ impl<'a> SchedCollector<'a> {
     /// # Errors
     /// If the collector was loaded without [`SchedSettings::system_calls`], or the kernel lacks the tracepoints.
     pub fn count_system_calls(&mut self, on: bool) -> Result<(), CollectError> {
-        self.system_calls.count(&mut self.skeleton, on)
+        self.system_calls.count(&mut self.skeleton, &self.programs, on)
     }
 
     /// What threads did in each system call while that was counted, up to `now` (`CLOCK_MONOTONIC`, ns): calls that are open
@@ -433,7 +390,9 @@ impl<'a> SchedCollector<'a> {
     /// A program will be launched: reads the unwind tables of what it will map, for at most `timeout`, so that its
     /// stacks are complete from the beginning.
     pub fn prepare_program(&self, program: &Path, timeout: Duration) {
-        self.tables.prepare_program(program);
+        if self.prepared.as_deref() != Some(program) {
+            self.tables.prepare_program(program);
+        }
         self.tables.wait_idle(timeout);
     }
 
@@ -471,19 +430,36 @@ impl<'a> SchedCollector<'a> {
         map.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(CollectError::Read)
     }
 
-    /// Runs the program over all threads of the machine.
-    fn ask(&mut self, request: u32, pid: i32, cgroup: u64) -> Result<(), CollectError> {
-        let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(()) };
+    /// Functions of the kernel at these addresses, a line for each: its name, `+`, the offset and the size; with the name of a
+    /// module. As the kernel prints them for itself, be its table of symbols hidden or not.
+    ///
+    /// # Errors
+    /// If the programs can't be run.
+    pub fn kernel_functions(&mut self, addresses: &[u64]) -> Result<String, CollectError> {
+        let mut lines = String::new();
+        for some in addresses.chunks(types::NAMED_ADDRESSES) {
+            if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
+                state.named_addresses[..some.len()].copy_from_slice(some);
+                state.named_count = some.len() as u32;
+            }
+            lines.push_str(&String::from_utf8_lossy(&self.ask(types::SCHED_REQUEST_NAMES, 0, 0)?));
+        }
+        Ok(lines)
+    }
+
+    /// Runs the program over all threads of the machine. Returns what it printed.
+    fn ask(&mut self, request: u32, pid: i32, cgroup: u64) -> Result<Vec<u8>, CollectError> {
+        let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(Vec::new()) };
         state.request = request;
         state.wanted_tgid = pid;
         state.wanted_cgroup = cgroup;
         let mut run = Iter::new(&self.tasks).map_err(CollectError::Read)?;
-        let mut nothing = Vec::new();
-        let outcome = run.read_to_end(&mut nothing);
+        let mut printed = Vec::new();
+        let outcome = run.read_to_end(&mut printed);
         if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
             state.request = types::SCHED_REQUEST_NOTHING;
         }
-        outcome.map(|_| ()).map_err(|source| CollectError::Read(source.into()))
+        outcome.map(|_| printed).map_err(|source| CollectError::Read(source.into()))
     }
 }
 
@@ -492,6 +468,9 @@ mod types {
     pub(super) const SCHED_REQUEST_NOTHING: u32 = 0;
     pub(super) const SCHED_REQUEST_FOLLOW: u32 = 1;
     pub(super) const SCHED_REQUEST_AUDIT: u32 = 2;
+    pub(super) const SCHED_REQUEST_NAMES: u32 = 3;
+    /// Of `kernel_names.h`.
+    pub(super) const NAMED_ADDRESSES: usize = 128;
 }
 
 /// Numbers in `/sys/devices/system/cpu/online`: `0-3,6`.

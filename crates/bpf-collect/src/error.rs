@@ -42,7 +42,7 @@ pub enum CollectError {
     #[error("nothing to follow: {0}")]
     Nothing(String),
     /// The cgroup can't be read.
-    #[error("cannot read the cgroup {path}: {source}; give its folder under /sys/fs/cgroup")]
+    #[error("cannot follow the cgroup {path}: {source}; give its folder under /sys/fs/cgroup")]
     Cgroup {
         /// Its folder.
         path: PathBuf,

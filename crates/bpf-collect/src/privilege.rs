@@ -209,6 +209,20 @@ pub fn drop_but_loading(writes: &[&Path]) -> Result<CapabilitySet, PrivilegeErro
     drop_but(NEEDED, writes)
 }
 
+/// Drops what the executable was granted (file capabilities), unless root runs it: for who needs nothing of it. Programs of
+/// the same user can look into a process only if they have all capabilities that it has, and the agent opens the recording's
+/// memory through `/proc`.
+///
+/// # Errors
+/// As of [`drop_after_load`].
+pub fn drop_granted() -> Result<(), PrivilegeError> {
+    let sets = capabilities(None).map_err(system("read this thread's capabilities"))?;
+    if rustix::process::geteuid().is_root() || sets.permitted.is_empty() {
+        return Ok(());
+    }
+    drop_after_load(&[]).map(drop)
+}
+
 fn drop_but(wanted: CapabilitySet, writes: &[&Path]) -> Result<CapabilitySet, PrivilegeError> {
     let sets = capabilities(None).map_err(system("read this thread's capabilities"))?;
     let mut kept = wanted & sets.permitted;

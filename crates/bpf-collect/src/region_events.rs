@@ -7,7 +7,7 @@ mod calibration;
 mod event;
 mod traps;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -16,6 +16,7 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramMut, RingBuffer, RingBufferBuilder,
     UprobeMultiOpts, UprobeOpts,
 };
+use transect_binary_info::{LastLink, open_plain};
 
 use crate::error::CollectError;
 pub use event::{KernelEvent, TaskChange};
@@ -154,7 +155,7 @@ impl RegionEvents {
         if !self.only_breakpoints {
             return Ok(None);
         }
-        let file = File::open(path)?;
+        let file = open_plain(path, LastLink::Follow)?;
         let nops: Vec<WatchedSite> = sites.iter().copied().filter(|site| traps::is_nop(&file, site.offset)).collect();
         let offsets = || nops.iter().map(|site| site.offset);
         let (Some(first), Some(last)) = (offsets().min(), offsets().max()) else { return Ok(None) };

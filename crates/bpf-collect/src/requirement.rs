@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::OnceLock;
 
 use transect_profile_model::KernelTiming;
 
@@ -32,10 +33,11 @@ pub fn missing_tracepoints() -> io::Result<Vec<&'static str>> {
     Ok(ATTACHED_TO.iter().filter(|(_, name)| !names.contains(name.as_bytes())).map(|(shown, _)| *shown).collect())
 }
 
-/// Whether the kernel has a tracepoint, by its name in its type information.
-pub(crate) fn has_tracepoint(name: &str) -> bool {
-    let wanted = [b"\0btf_trace_", name.as_bytes(), b"\0"].concat();
-    fs::read("/sys/kernel/btf/vmlinux").is_ok_and(|types| types.windows(wanted.len()).any(|one| one == wanted))
+/// Whether the kernel tells of page faults. Its type information has five megabytes: it is searched once.
+pub(crate) fn has_fault_tracepoints() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    let find = |types: Vec<u8>| memchr::memmem::find(&types, b"\0btf_trace_page_fault_user\0").is_some();
+    *FOUND.get_or_init(|| fs::read("/sys/kernel/btf/vmlinux").is_ok_and(find))
 }
 
 /// Whether a timer can be had that samples what runs on a processor.
@@ -69,7 +71,7 @@ pub fn kernel_names() -> bool {
 /// # Errors
 /// What stands in the way.
 pub fn try_load() -> Result<(), CollectError> {
-    SchedCollector::load(&mut Storage::default(), &trial(), |_| {}).map(drop)
+    SchedCollector::load(&mut Storage::default(), &trial(), None, |_| {}).map(drop)
 }
 
 fn trial() -> SchedSettings {
@@ -87,6 +89,7 @@ fn trial() -> SchedSettings {
         waits: true,
         stacks: true,
         publish_threads: true,
+        launched_only: false,
         system_calls: false,
     }
 }
@@ -98,7 +101,7 @@ fn trial() -> SchedSettings {
 /// If the programs can't be loaded at all.
 pub fn kernel_timing() -> Result<(KernelTiming, Vec<RefusedTiming>), CollectError> {
     let mut storage = Storage::default();
-    let collector = SchedCollector::load(&mut storage, &trial(), |_| {})?;
+    let collector = SchedCollector::load(&mut storage, &trial(), None, |_| {})?;
     let (timer, refused) = KernelFunctionTimer::load(&collector, None, |_| None);
     Ok((timer.map_or(KernelTiming::Sampling, |timer| timer.timing()), refused))
 }

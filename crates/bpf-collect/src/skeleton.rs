@@ -2,3 +2,8 @@
 #![allow(unsafe_code, missing_docs, clippy::all)]
 
 include!(concat!(env!("OUT_DIR"), "/sched_criticality.skel.rs"));
+
+/// The programs' object file.
+pub(crate) fn object() -> &'static [u8] {
+    include_bytes!(concat!(env!("OUT_DIR"), "/sched_criticality.o"))
+}

@@ -122,36 +122,45 @@ pub(crate) struct SystemCallCounter {
 }
 
 impl SystemCallCounter {
-    /// Before loading: only what is wanted is loaded. Tells whether faults will be counted.
-    pub(crate) fn prepare(open: &mut OpenSchedCriticalitySkel<'_>, wanted: bool) -> Result<bool, CollectError> {
-        open.progs.on_system_call.set_autoload(wanted);
-        open.progs.on_system_call_end.set_autoload(wanted);
-        open.progs.on_system_call_task.set_autoload(wanted);
-        let faults = wanted && crate::requirement::has_tracepoint("page_fault_user");
+    /// Before loading: only what is wanted is loaded, and `programs` only where they are loaded at all.
+    pub(crate) fn prepare(
+        open: &mut OpenSchedCriticalitySkel<'_>,
+        wanted: bool,
+        programs: bool,
+    ) -> Result<(), CollectError> {
+        open.progs.on_system_call.set_autoload(wanted && programs);
+        open.progs.on_system_call_end.set_autoload(wanted && programs);
+        open.progs.on_system_call_task.set_autoload(wanted && programs);
+        let faults = wanted && programs && crate::requirement::has_fault_tracepoints();
         open.progs.on_user_fault.set_autoload(faults);
         open.progs.on_kernel_fault.set_autoload(faults);
         if !wanted {
             open.maps.system_call_states.set_max_entries(1).map_err(CollectError::Load)?;
             open.maps.system_call_rows.set_max_entries(1).map_err(CollectError::Load)?;
         }
-        Ok(faults)
+        Ok(())
     }
 
     pub(crate) fn new(
-        skeleton: &SchedCriticalitySkel<'_>,
+        programs: &SchedCriticalitySkel<'_>,
         wanted: bool,
         faults_counted: bool,
     ) -> Result<Self, CollectError> {
         let tasks = if wanted {
             let attach = |source| CollectError::Attach { name: "iter/task", source };
-            Some(skeleton.progs.on_system_call_task.attach_trace().map_err(attach)?)
+            Some(programs.progs.on_system_call_task.attach_trace().map_err(attach)?)
         } else {
             None
         };
         Ok(Self { wanted, links: Vec::new(), tasks, faults_counted, ended: Rows::new() })
     }
 
-    pub(crate) fn count(&mut self, skeleton: &mut SchedCriticalitySkel<'_>, on: bool) -> Result<(), CollectError> {
+    pub(crate) fn count(
+        &mut self,
+        skeleton: &mut SchedCriticalitySkel<'_>,
+        programs: &SchedCriticalitySkel<'_>,
+        on: bool,
+    ) -> Result<(), CollectError> {
         if !self.wanted {
             return Err(CollectError::Nothing("system calls: the collector was loaded without them".to_owned()));
         }
@@ -163,7 +172,7 @@ impl SystemCallCounter {
                 state.system_calls_after_task = state.last_task;
                 state.system_calls_on = 1;
             }
-            let progs = &skeleton.progs;
+            let progs = &programs.progs;
             // Ends before beginnings: what is seen to begin is seen to end.
             let mut wanted = vec![("sys_exit", &progs.on_system_call_end), ("sys_enter", &progs.on_system_call)];
             if self.faults_counted {

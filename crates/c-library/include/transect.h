@@ -396,11 +396,19 @@ struct transect_word_patch {
     uint64_t reserved1; /**< zero */
 };
 
-/** Patches a word while other threads execute it; 1 if it is done, 0 if another thread is patching there. */
+/** Patches a word while other threads execute it; 1 if it is done, 0 if another thread is patching there.
+ *
+ *  If the bytes that differ lie in one aligned 8-byte word, that is one store: no system call, no lock. Otherwise it is
+ *  two calls of membarrier(2). The first patch of a page prepares it, which takes system calls; the page may be gone, or
+ *  be another one, by the next: TRANSECT_ERROR_NOT_EXECUTABLE or TRANSECT_ERROR_FOREIGN_BYTES, not a crash, unless the
+ *  program has replaced the handler of SIGSEGV that preparing sets (and which passes on all other faults). */
 int transect_patch(const struct transect_word_patch *patch);
-/** The same in two steps: starts, and returns without waiting. 1: started, 0: another thread is patching there. */
+/** Prepares the pages of a word beforehand. */
+int transect_prepare_word(uint64_t address, uint32_t length);
+/** The same as transect_patch() in steps: starts, and returns. 1: started, 0: another thread is patching there. */
 int transect_start_patch(const struct transect_word_patch *patch);
-/** Finishes what transect_start_patch() began. Any thread may do it. */
+/** Takes the next step of what transect_start_patch() began, and returns: 1 if no patch is under way there any more, 0 if
+ *  it is: call again. Any thread may. Waits for no thread and no time; a step is at most one call of membarrier(2). */
 int transect_finish_patch(const struct transect_word_patch *patch);
 
 /** How other threads are made to see new code. */

@@ -60,6 +60,14 @@ pub enum Error {
     /// The object is gone.
     #[error("the object of probe {0} was unloaded")]
     Gone(u32),
+    /// A probe was not switched, or not given an action.
+    #[error("probe {probe}: {}", status.text().to_string_lossy())]
+    Switch {
+        /// Its id.
+        probe: u32,
+        /// Why.
+        status: Status,
+    },
     /// The site can't do it.
     #[error("{function}: {what}")]
     Unsupported {
@@ -119,6 +127,7 @@ impl Error {
             Error::Ambiguous { .. } => Status::Ambiguous,
             Error::NoSite(_) => Status::NoSite,
             Error::Gone(_) => Status::Gone,
+            Error::Switch { status, .. } => *status,
             Error::Unsupported { .. } => Status::Unsupported,
             Error::Memory { .. } => Status::Memory,
             Error::Object { .. } => Status::Object,
@@ -140,7 +149,7 @@ pub fn patch_status(refusal: &PatchRefusal) -> Status {
         PatchRefusal::Overlap { .. } => Status::Overlap,
         PatchRefusal::Contended { .. } => Status::Contended,
         PatchRefusal::SignalBlocked { .. } | PatchRefusal::NoAnswer { .. } => Status::Thread,
-        PatchRefusal::NotExecutable { .. } => Status::NotExecutable,
+        PatchRefusal::NotExecutable { .. } | PatchRefusal::Unmapped { .. } => Status::NotExecutable,
         PatchRefusal::Straddles { .. } | PatchRefusal::UnknownForm { .. } | PatchRefusal::NotEmulatable { .. } => {
             Status::Instruction
         }

@@ -1,6 +1,7 @@
-//! libtransect: probes for C and C++ programs.
+//! libtransect: probes for C, C++ and Rust programs.
 //!
-//! What `include/transect.h` declares is in [`ffi`]; beneath it lies a Rust interface to the same things:
+//! [`probe`] is the interface for Rust programs, with an example; what `include/transect.h` declares for C is in [`ffi`].
+//! Beneath both lie:
 //!
 //! - [`discovery`] and [`lookup`] find sites, by pattern, name or address, and give them dense ids ([`registry`]);
 //! - [`install`] writes their jumps in batches, while other threads run;
@@ -43,6 +44,7 @@ pub mod pattern;
 mod place;
 #[allow(unsafe_code)]
 mod preload;
+pub mod probe;
 pub mod registry;
 mod session;
 mod site_info;

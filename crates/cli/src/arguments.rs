@@ -19,7 +19,7 @@ mod sched;
 mod walk;
 
 pub use export::{ExportArguments, TopArguments};
-pub use feature::FeatureArguments;
+pub use feature::{FeatureArguments, FeatureMethod, RegionOverflow};
 pub use feature_command::{CompilerArguments, FeatureAction, FeatureCommandArguments, RegionsArguments};
 pub use influence::{InfluenceArguments, InfluenceFormat, MethodChoice, SamplingChoice};
 pub use latency::{LatencyArguments, LatencyFormat};
@@ -28,7 +28,7 @@ pub use machine::{
 };
 pub use metric::MetricWord;
 pub use probe::{ProbeArguments, ProbeCommand, ProbeSelection};
-pub use record::{Collector, RecordArguments, Recording, RunArguments, TimingMode, parse_timing};
+pub use record::{Choice, Collector, RecordArguments, Recording, RunArguments, TimingMode, parse_timing};
 use report::parse_view;
 pub use report::{Color, ReportArguments, ReportFormat, ViewArguments};
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};

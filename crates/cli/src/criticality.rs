@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 
 use transect_bpf_collect::privilege;
 use transect_profile_model::{Profile, Timing};
+use transect_record::machine_time::MachineTime;
 use transect_record::sched::{self, Followed, SchedOptions, SchedSession, SchedTarget, Timeline};
-use transect_record::stolen_time::StolenTime;
-use transect_record::{Options, RecordError};
+use transect_record::{Beside, Options, RecordError};
 
 use crate::arguments::{CriticalityArguments, DEFAULT_BUDGET, Processes, ReportFormat, SchedArguments, WaitBudget};
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::output::{self, Stream};
+use crate::place::Place;
 use crate::{record as recording, report, timeline};
 
 /// Records, keeps the profile and shows the view.
@@ -27,19 +28,26 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
         ));
     }
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&subject(arguments)));
-    transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
-    let stolen = StolenTime::watch();
+    let place = Place::prepare(folder, arguments.quiet)?;
+    let folder = place.folder().to_owned();
+    let machine = MachineTime::watch();
     let (mut profile, mut kept, status) = match obstacle(arguments) {
         None => observed(arguments, &folder)?,
         Some(why) if launches && !arguments.no_estimate => {
+            if let Some(flag) = without_effect(arguments) {
+                return Err(Failure::Usage(format!(
+                    "{flag} has no effect on an estimate without scheduler events ({why})"
+                )));
+            }
             if !arguments.quiet {
                 output::say(&why);
             }
-            estimated(arguments)?
+            estimated(arguments, &folder)?
         }
         Some(why) => return Err(Failure::Usage(why)),
     };
-    profile.loss.extend(stolen.loss());
+    failure::seen(&profile, launches.then_some(i32::from(status)))?;
+    machine.note(&mut profile);
     timeline::write(&folder, &profile, kept.as_mut())?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
         timeline::load(&mut profile, kept.as_mut(), arguments.view.html.is_some())?;
@@ -72,6 +80,21 @@ fn obstacle(arguments: &CriticalityArguments) -> Option<String> {
     Some(format!("{error}{instead}"))
 }
 
+/// The first flag that an estimate knows nothing of.
+fn without_effect(arguments: &CriticalityArguments) -> Option<&'static str> {
+    let sched = &arguments.sched;
+    let given = [
+        ("--sample-hz", sched.sample_hz.is_some()),
+        ("--min-parallelism", sched.min_parallelism.is_some()),
+        ("--stack-depth", sched.stack_depth.is_some()),
+        ("--detailed-waits", sched.detailed_waits.is_some()),
+        ("--totals-only", sched.totals_only),
+        ("--processes", sched.processes == Processes::Apart),
+        ("--duration", arguments.duration.is_some()),
+    ];
+    given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+}
+
 /// What the collector is told by the flags; it puts long tables aside beside `folder`.
 pub fn options(arguments: &SchedArguments, folder: &Path, with_flows: bool) -> SchedOptions {
     let defaults = SchedOptions::default();
@@ -83,7 +106,7 @@ pub fn options(arguments: &SchedArguments, folder: &Path, with_flows: bool) -> S
         stack_depth: arguments.stack_depth.unwrap_or(defaults.stack_depth),
         per_process: arguments.processes == Processes::Apart,
         with_flows,
-        spill: beside(folder).unwrap_or(defaults.spill.clone()),
+        spill: spill(folder),
         ..defaults
     }
 }
@@ -102,14 +125,21 @@ fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile,
         options: options(&arguments.sched, folder, false),
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     })?;
-    let status = recorded.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
+    let status = recorded.status.map_or(0, status_of);
     Ok((recorded.profile, Some(recorded.timeline), status))
 }
 
-/// Runs the command under the flow agent and estimates from its waiting.
-fn estimated(arguments: &CriticalityArguments) -> Result<(Profile, Option<Timeline>, u8), Failure> {
+/// Runs the command under the flow agent, with samples that need no privileges.
+fn estimated(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile, Option<Timeline>, u8), Failure> {
     let program = arguments.command.first().ok_or(Failure::Record(RecordError::NoCommand))?;
-    transect_binary_info::inspect_launch(Path::new(program)).map_err(RecordError::from)?;
+    match transect_binary_info::inspect_launch(Path::new(program)) {
+        // The agent can't enter it: samples by themselves.
+        Err(why) if why.can_run() => {
+            let recorded = transect_record::user_samples::record(&arguments.command, &spill(folder))?;
+            return Ok((recorded.profile, recorded.timeline, status_of(recorded.exit_status)));
+        }
+        inspected => drop(inspected.map_err(RecordError::from)?),
+    }
     let options = Options {
         command: arguments.command.clone(),
         timing: Timing::Adaptive { budget: DEFAULT_BUDGET },
@@ -124,10 +154,13 @@ fn estimated(arguments: &CriticalityArguments) -> Result<(Profile, Option<Timeli
         agent: std::env::var_os("TRANSECT_AGENT").map(PathBuf::from),
         plan_cache: None,
     };
-    let recorded = transect_record::record(&options, &mut |_| {})?;
-    let mut profile = recorded.profile;
-    transect_record::sched_estimate::estimate(&mut profile);
-    Ok((profile, None, u8::try_from(recorded.exit_status & 0xff).unwrap_or(u8::MAX)))
+    let beside = Beside { user_samples: Some(spill(folder)), ..Beside::default() };
+    let recorded = transect_record::record_beside(&options, beside, &mut |_| {})?;
+    Ok((recorded.profile, recorded.timeline, status_of(recorded.exit_status)))
+}
+
+fn status_of(exit_status: i32) -> u8 {
+    u8::try_from(exit_status & 0xff).unwrap_or(u8::MAX)
 }
 
 /// What the profile is named after.
@@ -142,9 +175,8 @@ fn subject(arguments: &CriticalityArguments) -> PathBuf {
     }
 }
 
-/// The folder in which `folder` is or will be, if it is there.
-fn beside(folder: &Path) -> Option<PathBuf> {
-    let parent = folder.parent()?;
-    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    parent.is_dir().then(|| parent.to_owned())
+/// Where long tables are put aside: in the folder in which `folder` is or will be, if that is there.
+pub fn spill(folder: &Path) -> PathBuf {
+    let parent = folder.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
+    parent.filter(|parent| parent.is_dir()).map_or_else(std::env::temp_dir, Path::to_owned)
 }

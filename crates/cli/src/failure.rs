@@ -14,7 +14,7 @@ use transect_record::RecordError;
 use transect_report::ReportError;
 
 /// Exit status if recording failed, as env(1) and timeout(1) use it.
-const RECORDING_FAILED: u8 = 125;
+pub const RECORDING_FAILED: u8 = 125;
 
 /// Why a subcommand failed.
 #[derive(Debug, thiserror::Error)]
@@ -81,12 +81,51 @@ pub enum Failure {
         /// What went wrong.
         failure: Box<Failure>,
     },
+    /// The program ran, and nothing of it was recorded.
+    #[error(
+        "the command ended with status {status}, and the recording saw none of its processes, so there is no profile; \
+         `transect doctor` tells what works here, and --collect takes another collector"
+    )]
+    NothingSeen {
+        /// The command's status, as a shell gives it.
+        status: i32,
+    },
+    /// The user's limit of address space leaves no room for a recording.
+    #[error(
+        "the limit of address space, {} MiB (ulimit -v), is too low for a recording, which takes {} MiB; set it for the program \
+         alone: transect run -- sh -c 'ulimit -v {}; exec \"$@\"' sh PROGRAM",
+        limit >> 20, least >> 20, limit >> 10
+    )]
+    AddressSpace {
+        /// The limit, bytes.
+        limit: u64,
+        /// What is needed, bytes.
+        least: u64,
+    },
     /// No function was found to measure.
     #[error("{0}")]
     NoFunction(String),
+    /// A view was asked for names that the profile does not have.
+    #[error("no {what} of the profile matches '{pattern}'; near: {near}")]
+    NoMatch {
+        /// `component` or `api`.
+        what: &'static str,
+        /// What was asked for.
+        pattern: String,
+        /// Names that are there.
+        near: String,
+    },
     /// `top` found no recording.
     #[error("{0}")]
     NoRecording(String),
+}
+
+/// A profile in which no process is tells nothing, and looks as if all were well.
+pub fn seen(profile: &transect_profile_model::Profile, status: Option<i32>) -> Result<(), Failure> {
+    match (profile.processes.is_empty(), status) {
+        (true, Some(status)) => Err(Failure::NothingSeen { status }),
+        _ => Ok(()),
+    }
 }
 
 impl Failure {
@@ -96,16 +135,19 @@ impl Failure {
             Self::Usage(_) | Self::Config { .. } | Self::Model(_) => 2,
             Self::Influence(InfluenceError::NoPlace | InfluenceError::NoCommand) => 2,
             Self::Record(RecordError::Launch(error)) => error.exit_status(),
-            Self::Record(RecordError::Select(_) | RecordError::Point(_) | RecordError::NoComponent { .. }) => 2,
+            Self::Record(RecordError::Select(_) | RecordError::Point(_)) => 2,
             Self::Record(RecordError::Attach(AttachError::Start { source, .. })) => match source.kind() {
                 io::ErrorKind::NotFound => 127,
+                _ if is_want(source) => RECORDING_FAILED,
                 _ => 126,
             },
             Self::Record(RecordError::Spawn { source, .. }) => match source.kind() {
                 io::ErrorKind::NotFound => 127,
+                _ if is_want(source) => RECORDING_FAILED,
                 _ => 126,
             },
             Self::Record(_) | Self::Keep(_) | Self::Unreported { .. } => RECORDING_FAILED,
+            Self::NothingSeen { .. } | Self::AddressSpace { .. } => RECORDING_FAILED,
             _ if self.is_closed_pipe() => 0,
             _ => 1,
         }
@@ -120,5 +162,26 @@ impl Failure {
             return false;
         };
         source.kind() == io::ErrorKind::BrokenPipe
+    }
+}
+
+/// What the recorder lacked to start a program: descriptors, processes, memory (EMFILE, ENFILE, EAGAIN, ENOMEM).
+fn is_want(source: &io::Error) -> bool {
+    matches!(source.raw_os_error(), Some(24 | 23 | 11 | 12))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_told_from_one_that_cannot_run() {
+        for (kind, status) in [(io::ErrorKind::NotFound, 127), (io::ErrorKind::PermissionDenied, 126)] {
+            let spawn = RecordError::Spawn { program: "p".into(), source: kind.into() };
+            assert_eq!(Failure::Record(spawn).exit_status(), status);
+        }
+        let source = io::Error::from_raw_os_error(24);
+        let spawn = RecordError::Spawn { program: "p".into(), source };
+        assert_eq!(Failure::Record(spawn).exit_status(), RECORDING_FAILED, "it is us who had no descriptors");
     }
 }

@@ -6,6 +6,7 @@ use transect_record::Recorded;
 use transect_record::feature::{DEFAULT_SAMPLE_HZ, FeatureSettings, FeatureTarget, record};
 
 use crate::arguments::{Collector, Recording};
+use crate::collection::Collection;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::record::{budget, follows};
@@ -17,8 +18,12 @@ pub fn recorded(recording: &Recording, config: &Config) -> Result<Recorded, Fail
 }
 
 /// Settings for features beside other collectors, if they are wanted.
-pub fn settings_beside(recording: &Recording, config: &Config) -> Result<Option<FeatureSettings>, Failure> {
-    recording.collect.contains(&Collector::Feature).then(|| settings(recording, config)).transpose()
+pub fn settings_beside(
+    recording: &Recording,
+    collection: &Collection,
+    config: &Config,
+) -> Result<Option<FeatureSettings>, Failure> {
+    collection.wants(Collector::Feature).then(|| settings(recording, config)).transpose()
 }
 
 fn settings(recording: &Recording, config: &Config) -> Result<FeatureSettings, Failure> {

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use transect_analyze::{Selection, View};
+use transect_binary_info::Object;
+use transect_probe_plan::{FunctionTable, near_names};
 use transect_profile_model::{LatencySampling, Metric};
 use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
-use transect_record::stolen_time::StolenTime;
+use transect_record::machine_time::MachineTime;
 use transect_report::html::PageReport;
 use transect_report::{Content, html};
 
@@ -13,8 +15,12 @@ use crate::arguments::{LatencyArguments, LatencyFormat, ReportFormat};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
+use crate::place::Place;
 use crate::progress::Progress;
 use crate::{record as recording, report};
+
+/// Exit status if no function is what was asked for, as for a running process.
+const NOTHING_MATCHED: u8 = 1;
 
 /// Measures, keeps the profile and shows the functions.
 pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Failure> {
@@ -30,17 +36,21 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
         ));
     }
     let selection = selection(arguments, format, config)?;
+    refuse_empty_patterns(arguments)?;
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&program));
-    transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
-    let stolen = StolenTime::watch();
+    let place = Place::prepare(folder, arguments.quiet)?;
+    let folder = place.folder().to_owned();
+    let machine = MachineTime::watch();
     let mut outcome = measure(&settings)?;
-    outcome.profile.loss.extend(stolen.loss());
+    machine.note(&mut outcome.profile);
     let unmatched = outcome.profile.meta.latency.as_ref().is_none_or(|session| session.probes_installed == 0);
     if unmatched && stream == Stream::Stdout {
-        return Err(Failure::NoFunction(no_function(arguments)));
+        return Err(Failure::NoFunction(no_function(arguments, &program)));
     }
     keep(&outcome, &folder)?;
     let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
+    // A program that has ended well does not make a mistake in the patterns a success.
+    let status = if unmatched && is_chosen(arguments) { status.max(NOTHING_MATCHED) } else { status };
     if !arguments.quiet || arguments.output.is_some() || stream == Stream::Stdout {
         match show(&outcome, arguments, format, &selection, config, stream) {
             // Nobody reads the stream any more; the program's status still counts.
@@ -49,8 +59,9 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
             Ok(()) => {}
         }
     }
+    outcome.left_behind.iter().for_each(|left| output::say(left));
     if unmatched {
-        output::say(&no_function(arguments));
+        output::say(&no_function(arguments, &program));
     }
     if !arguments.quiet {
         output::say(&format!("the profile is {}", folder.display()));
@@ -103,15 +114,51 @@ fn keep(outcome: &LatencyOutcome, folder: &Path) -> Result<(), Failure> {
     transect_profile_store::write(folder, &outcome.profile).map_err(Failure::Keep)
 }
 
-/// Why no function got a probe, as far as the arguments tell.
-fn no_function(arguments: &LatencyArguments) -> String {
+/// A pattern without a letter matches nothing, and is a variable of a script that was not set.
+fn refuse_empty_patterns(arguments: &LatencyArguments) -> Result<(), Failure> {
+    for (flag, patterns) in [("--functions", &arguments.functions), ("--component", &arguments.component)] {
+        if patterns.iter().any(|pattern| pattern.trim().is_empty()) {
+            return Err(Failure::Usage(format!("{flag} is empty: give a name or a pattern, or leave it out for all")));
+        }
+    }
+    Ok(())
+}
+
+fn is_chosen(arguments: &LatencyArguments) -> bool {
+    !arguments.functions.is_empty() || !arguments.component.is_empty()
+}
+
+/// Why nothing was measured, with names that are written much like what was asked for.
+fn no_function(arguments: &LatencyArguments, program: &Path) -> String {
     let mut chosen: Vec<String> = arguments.functions.iter().map(|glob| format!("--functions '{glob}'")).collect();
     chosen.extend(arguments.component.iter().map(|glob| format!("--component '{glob}'")));
     chosen.extend(arguments.hot.then(|| "--hot".to_owned()));
     if chosen.is_empty() {
         return "no function of the program could get a probe".to_owned();
     }
-    format!("no function that a probe can stand at matches {}; see `transect probe list`", chosen.join(" "))
+    let object = arguments.pid.map_or_else(
+        || transect_binary_info::inspect_launch(program).map(|target| target.object).ok(),
+        |pid| Some(PathBuf::from(format!("/proc/{pid}/exe"))),
+    );
+    let object = object.and_then(|path| Object::open(path).ok());
+    let near = object.map(|object| near(arguments, &object, program)).unwrap_or_default();
+    format!("no function that a probe can stand at matches {}{near}; see `transect probe list`", chosen.join(" "))
+}
+
+fn near(arguments: &LatencyArguments, object: &Object, program: &Path) -> String {
+    let mut said = String::new();
+    let table = FunctionTable::of(object);
+    let names: Vec<String> =
+        arguments.functions.iter().flat_map(|wanted| near_names(wanted, table.functions())).collect();
+    if !names.is_empty() {
+        said.push_str(&format!("; the program has {}", names.join(", ")));
+    }
+    if !arguments.component.is_empty() {
+        let own = program.file_name().map(|name| name.to_string_lossy().into_owned());
+        let all: Vec<String> = own.into_iter().chain(object.needed().iter().cloned()).collect();
+        said.push_str(&format!("; its components are {} and what these need", all.join(", ")));
+    }
+    said
 }
 
 fn selection(arguments: &LatencyArguments, format: LatencyFormat, config: &Config) -> Result<Selection, Failure> {

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod calibrate;
+mod collection;
 mod completions;
 mod config;
 mod criticality;
@@ -12,10 +13,13 @@ mod failure;
 mod feature;
 mod feature_command;
 mod feature_regions;
+mod flag_effect;
 mod influence;
 mod latency;
+mod limits;
 mod manual;
 mod output;
+mod place;
 mod probe;
 mod probe_table;
 mod progress;
@@ -34,6 +38,12 @@ use arguments::{Cli, Command};
 use failure::Failure;
 
 fn main() -> ExitCode {
+    transect_record::survive_limits();
+    limits::with_stack(run)
+}
+
+/// Parses the arguments and does what they say.
+fn run() -> ExitCode {
     let cli = Cli::parse();
     match dispatch(cli) {
         Ok(status) => ExitCode::from(status),
@@ -54,6 +64,12 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         return Err(Failure::Usage(why));
     }
     let config = config::load()?;
+    if matches!(
+        cli.command,
+        Command::Run(_) | Command::Record(_) | Command::Latency(_) | Command::Criticality(_) | Command::Walk(_)
+    ) {
+        limits::check_address_space()?;
+    }
     match cli.command {
         Command::Run(arguments) => record::run(&arguments, &config),
         Command::Record(arguments) => record::record(&arguments, &config),

@@ -13,6 +13,9 @@ use crate::probe_table;
 /// Rows of a live table where the terminal does not tell its height.
 const PLAIN_ROWS: usize = 20;
 
+/// Exit status if no pattern has matched anything, as for patterns that can't.
+const NOTHING_MATCHED: u8 = 2;
+
 /// Does it and shows what came of it; gives the launched program's exit status, else 0.
 pub fn probe(command: &ProbeCommand) -> Result<u8, Failure> {
     let (action, selection) = match command {
@@ -45,6 +48,9 @@ pub fn probe(command: &ProbeCommand) -> Result<u8, Failure> {
         }
     })?;
     let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
+    // A program that has ended well does not make a mistake in the patterns a success.
+    let status =
+        if outcome.rows.is_empty() && !outcome.unmatched.is_empty() { status.max(NOTHING_MATCHED) } else { status };
     match show(&outcome, action, selection, stream, drawn) {
         Err(failure) if failure.is_closed_pipe() && outcome.status.is_some() => Ok(status),
         Err(failure) => Err(failure),
@@ -130,6 +136,7 @@ fn show(
     for (path, reason) in &outcome.unreadable {
         output::say(&format!("{path}: its functions are not known: {reason}"));
     }
+    outcome.troubles.iter().for_each(|trouble| output::say(trouble));
     for pattern in &outcome.unmatched {
         output::say(pattern);
     }

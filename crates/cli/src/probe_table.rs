@@ -87,9 +87,12 @@ fn cells(row: &ProbeRow, action: ProbeAction, seconds: f64, interval: Option<f64
         (false, 0) => escaped(&row.file),
         (false, line) => format!("{}:{line}", escaped(&row.file)),
     };
+    let counting = matches!(action, ProbeAction::Count | ProbeAction::Time | ProbeAction::Enable);
     let mut function = escaped(&row.function);
     if row.event == "point" && row.name.is_empty() {
         function.push_str(&format!(" ({:#x})", row.address));
+    } else if counting && !row.name.is_empty() {
+        function.push_str(&format!(" [{}]", escaped(&row.name)));
     }
     let names = [escaped(&component(row)), function, source];
     let mut cells = match action {
@@ -111,7 +114,7 @@ fn cells(row: &ProbeRow, action: ProbeAction, seconds: f64, interval: Option<f64
         _ => vec![row.state.as_str().to_owned(), row.provider.to_owned(), row.event.to_owned()],
     };
     cells.extend(names);
-    if !matches!(action, ProbeAction::Count | ProbeAction::Time | ProbeAction::Enable) {
+    if !counting {
         let note = if row.name.is_empty() { row.reason.clone() } else { format!("{} {}", row.name, row.reason) };
         cells.push(escaped(note.trim()));
     }

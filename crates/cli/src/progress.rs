@@ -1,4 +1,4 @@
-//! A line on the terminal for work that takes longer than a second.
+//! A line on the terminal for work that takes longer than half a second.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -6,9 +6,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How long work may take before it is worth a line.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Shows what is being done until dropped; nothing if it takes less than a second or stderr is no terminal.
+/// Shows what is being done until dropped; nothing if it takes less than half a second or stderr is no terminal.
 #[derive(Debug)]
 pub struct Progress {
     running: Option<(Sender<()>, JoinHandle<()>)>,

@@ -5,18 +5,22 @@ use std::path::{Path, PathBuf};
 
 use transect_profile_model::{LatencySampling, Metric, Profile};
 use transect_record::latency::{self, LatencySettings, LatencyTarget};
-use transect_record::sched::{self, SchedSession, SchedTarget};
-use transect_record::stolen_time::StolenTime;
+use transect_record::machine_time::MachineTime;
+use transect_record::sched::{self, SchedOptions, SchedRecording, SchedSession, SchedTarget};
+use transect_record::walk::WalkBeside;
 use transect_record::{Beside, Options, Recorded};
 
 use crate::arguments::{
     Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share,
     parse_timing,
 };
+use crate::collection::Collection;
 use crate::config::{self, Config};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::output::{self, Stream};
-use crate::{criticality, feature, report, running, timeline, walk};
+use crate::place::Place;
+use crate::progress::Progress;
+use crate::{criticality, feature, flag_effect, report, running, timeline, walk};
 
 /// Records, and says where the profile is.
 pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
@@ -41,6 +45,10 @@ fn amount(profile: &Profile) -> String {
         };
     }
     let calls: i64 = profile.flows.iter().map(|flow| flow.calls).sum();
+    if calls == 0 && !profile.sched.samples.is_empty() {
+        let samples: i64 = profile.sched.samples.iter().map(|sample| sample.samples).sum();
+        return format!("{samples} samples of call stacks");
+    }
     format!("{calls} calls between components")
 }
 
@@ -67,77 +75,120 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
         Ok(()) => {}
     }
     if !arguments.recording.quiet {
-        output::say(&format!("the profile is {}", folder.display()));
+        output::say(&format!("all of it: transect report {} [--view VIEW] [--html FILE]", folder.display()));
     }
     Ok(status(&recorded))
 }
 
 /// Records and writes the profile; gives its folder.
 fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), Failure> {
-    let options = options(recording, config)?;
-    let features = recording.collect.contains(&Collector::Feature);
-    let flows = recording.collect.contains(&Collector::Flow);
-    let beside = |one: &Collector| match one {
-        Collector::Feature | Collector::Flow => true,
-        Collector::Sched => flows,
-        Collector::Latency | Collector::Walk => false,
-    };
-    if features && !recording.collect.iter().all(beside) {
-        return Err(Failure::Usage(
-            "features are recorded alone, with flow, or with flow and sched: leave the other collectors out of --collect"
-                .to_owned(),
-        ));
-    }
-    if recording.feature.pid.is_some() && !features {
-        return Err(Failure::Usage("a running process can be recorded with --collect feature only".to_owned()));
-    }
     let program = match recording.feature.pid {
         Some(pid) => crate::latency::program_of(pid),
         None => recording.command.first().map(PathBuf::from).unwrap_or_default(),
     };
     let program = program.as_path();
+    let mut collection = Collection::of(recording, program, follows(recording, config))?;
+    check(&collection, recording)?;
+    flag_effect::check(recording, &collection)?;
+    let options = options(recording, &collection, config)?;
     // A command that can't be profiled is reported before anything is said about folders.
-    let walks = recording.collect.contains(&Collector::Walk);
-    if walks && recording.collect.iter().any(|one| !matches!(one, Collector::Walk | Collector::Sched)) {
-        return Err(Failure::Usage(
-            "a walk is recorded alone or with sched: leave the other collectors out of --collect".to_owned(),
-        ));
-    }
-    if features && flows && recording.feature.pid.is_some() {
-        return Err(Failure::Usage(
-            "calls between components are counted from a program's start: leave flow out of --collect, or --pid"
-                .to_owned(),
-        ));
-    }
-    if recording.collect != [Collector::Sched] && !walks && (!features || flows) {
+    if collection.wants(Collector::Flow) || collection.wants(Collector::Latency) {
         transect_binary_info::inspect_launch(program).map_err(transect_record::RecordError::from)?;
     }
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
-    transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
-    let stolen = StolenTime::watch();
+    let place = Place::prepare(folder, recording.quiet)?;
+    let folder = place.folder().to_owned();
+    let machine = MachineTime::watch();
     let _running = running::announce(&folder);
     // A snapshot that can't be kept costs its readers an update; whether the profile can be kept shows at the end.
     let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
-    let wants = |collector| recording.collect.contains(&collector);
+    let features = feature::settings_beside(recording, &collection, config)?;
+    let scheduler = beside_flows(&mut collection, recording, &folder)?;
+    let wants = |collector| collection.wants(collector);
+    let mut finishing = None;
+    let mut ended = || finishing = Some(Progress::start("finishing the profile"));
+    let user_samples = collection.samples().then(|| criticality::spill(&folder));
+    let beside = Beside { features: features.as_ref(), ended: Some(&mut ended), user_samples, ..Beside::default() };
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
-        _ if walks => walk::recorded(recording, &folder)?,
-        (_, false) if features => feature::recorded(recording, config)?,
-        (false, _) => {
-            let features = feature::settings_beside(recording, config)?;
-            let beside = Beside { features: features.as_ref(), ..Beside::default() };
-            transect_record::record_beside(&options, beside, &mut snapshot)?
-        }
-        (true, true) => {
-            let sched = criticality::options(&recording.sched, &folder, true);
-            let features = feature::settings_beside(recording, config)?;
-            let writes = std::slice::from_ref(&folder);
-            sched::record_with_flows(&options, &sched, features.as_ref(), writes, &mut snapshot)?
-        }
+        (_, false) if wants(Collector::Walk) => walk::recorded(recording, &collection, &folder)?,
+        (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
         (true, false) => alone(recording, &folder)?,
+        (false, false) if collection.samples() => {
+            transect_record::user_samples::record(&recording.command, &criticality::spill(&folder))?
+        }
+        _ => match scheduler {
+            Some((scheduler, settings)) => {
+                let writes = std::slice::from_ref(&folder);
+                let walk = wants(Collector::Walk).then(|| (WalkBeside::prepare(), &settings));
+                sched::record_with_flows(&options, scheduler, walk, beside, writes, &mut snapshot)?
+            }
+            None => transect_record::record_beside(&options, beside, &mut snapshot)?,
+        },
     };
-    recorded.profile.loss.extend(stolen.loss());
+    failure::seen(&recorded.profile, Some(recorded.exit_status))?;
+    transect_record::sampled_flows::correct(&mut recorded.profile, recorded.timeline.as_ref());
+    drop(finishing);
+    machine.note(&mut recorded.profile);
+    recorded.profile.loss.extend(collection.loss().iter().cloned());
     timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut())?;
     Ok((folder, recorded))
+}
+
+/// Refuses collectors that can't be in one recording.
+fn check(collection: &Collection, recording: &Recording) -> Result<(), Failure> {
+    let wants = |collector| collection.wants(collector);
+    let (features, flows) = (wants(Collector::Feature), wants(Collector::Flow));
+    let beside = |one: &Collector| match one {
+        Collector::Feature | Collector::Flow => true,
+        Collector::Sched => flows,
+        Collector::Walk => flows && wants(Collector::Sched),
+        Collector::Latency => false,
+    };
+    let walk_and_flows = [Collector::Flow, Collector::Sched, Collector::Walk, Collector::Feature];
+    let wrong = if features && !collection.collectors().iter().all(beside) {
+        "features are recorded alone, with flow, or with flow, sched and walk: leave the other collectors out of --collect"
+    } else if recording.feature.pid.is_some() && !features {
+        "a running process can be recorded with --collect feature only"
+    } else if wants(Collector::Walk)
+        && collection.collectors().iter().any(|one| !matches!(one, Collector::Walk | Collector::Sched))
+        && !(wants(Collector::Sched) && collection.collectors().iter().all(|one| walk_and_flows.contains(one)))
+    {
+        "a walk is recorded alone, with sched, or with flow and sched: change --collect"
+    } else if features && flows && recording.feature.pid.is_some() {
+        "calls between components are counted from a program's start: leave flow out of --collect, or --pid"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Usage(wrong.to_owned()))
+}
+
+/// The scheduler's collector for a recording of calls, loaded; left out of a default set that it can't be part of.
+fn beside_flows(
+    collection: &mut Collection,
+    recording: &Recording,
+    folder: &Path,
+) -> Result<Option<(SchedRecording, SchedOptions)>, Failure> {
+    if !(collection.wants(Collector::Sched) && collection.wants(Collector::Flow)) {
+        return Ok(None);
+    }
+    let program = recording.command.first().map(PathBuf::from);
+    let fewer_samples = recording.sched.sample_hz.is_none();
+    let options = SchedOptions {
+        program,
+        fewer_samples,
+        beside_flows: true,
+        ..criticality::options(&recording.sched, folder, true)
+    };
+    let options = if collection.wants(Collector::Walk) { WalkBeside::options(options) } else { options };
+    match SchedRecording::start(&options) {
+        Ok(scheduler) => Ok(Some((scheduler, options))),
+        Err(error) if collection.spares(Collector::Sched) => {
+            collection.leave_out(Collector::Sched, error.to_string());
+            collection.leave_out(Collector::Walk, error.to_string());
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Scheduler events without the agent.
@@ -177,9 +228,14 @@ fn wrong(key: &str, problem: String) -> Failure {
 }
 
 /// Flags over configuration over built-in defaults.
-fn options(recording: &Recording, config: &Config) -> Result<Options, Failure> {
+fn options(recording: &Recording, collection: &Collection, config: &Config) -> Result<Options, Failure> {
     let defaults = &config.record;
-    let budget = budget(recording, config)?;
+    let given = recording.overhead.is_some() || defaults.overhead.is_some();
+    let budget = match budget(recording, config)? {
+        // Samples and the scheduler's events cost time, too, and tell of times.
+        budget if !given && collection.wants(Collector::Sched) => budget / 2.0,
+        budget => budget,
+    };
     let mode = match (recording.timing, &defaults.timing) {
         (Some(mode), _) => mode,
         (None, Some(word)) => parse_timing(word).map_err(|problem| wrong("timing", problem))?,
@@ -207,18 +263,18 @@ fn options(recording: &Recording, config: &Config) -> Result<Options, Failure> {
         interval,
         wait_apis: defaults.wait_apis.iter().chain(&recording.wait_apis).cloned().collect(),
         static_components: recording.static_components.clone(),
-        latency: latency(recording)?,
+        latency: latency(recording, collection)?,
         agent: std::env::var_os("TRANSECT_AGENT").map(PathBuf::from),
         plan_cache: None,
     })
 }
 
 /// Settings of the latency collector, if it is wanted beside the flows.
-fn latency(recording: &Recording) -> Result<Option<LatencySettings>, Failure> {
-    if recording.collect.contains(&Collector::Latency) && !recording.collect.contains(&Collector::Flow) {
+fn latency(recording: &Recording, collection: &Collection) -> Result<Option<LatencySettings>, Failure> {
+    if collection.wants(Collector::Latency) && !collection.wants(Collector::Flow) {
         return Err(Failure::Usage("for latencies alone, use: transect latency -- COMMAND".into()));
     }
-    Ok(recording.collect.contains(&Collector::Latency).then(|| LatencySettings {
+    Ok(collection.wants(Collector::Latency).then(|| LatencySettings {
         target: LatencyTarget::Launch { command: recording.command.clone(), follow: false },
         functions: Vec::new(),
         components: Vec::new(),

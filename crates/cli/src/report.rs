@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use transect_analyze::{Selection, View};
+use transect_analyze::{Selection, Unmatched, View, unmatched};
 use transect_profile_model::Profile;
 use transect_report::terminal::Style;
 use transect_report::{Content, ReportError, csv, html, json, terminal};
@@ -66,6 +66,10 @@ pub fn show(
             return Ok(());
         }
     }
+    if let Some(Unmatched { what, pattern, near }) = unmatched(profile, selection) {
+        let near = if near.is_empty() { "nothing".to_owned() } else { near.join(", ") };
+        return Err(Failure::NoMatch { what, pattern, near });
+    }
     let format = format(view, config);
     let mut selection = selection.clone();
     if format == ReportFormat::Text && selection.view.is_none() {
@@ -73,7 +77,11 @@ pub fn show(
     }
     let content = {
         let _progress = Progress::start("computing the views");
-        Content::new(profile, &selection)
+        // What follows a program's own output is one screen; the rest is a command away.
+        match format == ReportFormat::Text && stream == Stream::Stderr && view.output.is_none() {
+            true if selection.view.is_none() => Content::first_screen(profile, &selection),
+            _ => Content::new(profile, &selection),
+        }
     };
     let color = view.color.or(config.report.color);
     match &view.output {

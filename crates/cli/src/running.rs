@@ -1,8 +1,9 @@
 //! Which recordings run on this machine: one small file for each in the user's cache, so that `top` finds them.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A recording that runs.
@@ -30,10 +31,19 @@ impl Drop for Announcement {
 
 /// Announces that this process records into `folder`. Without a cache to write to, `top` still works by folder.
 pub fn announce(folder: &Path) -> Announcement {
+    // Takes away what recorders that were killed have left.
+    drop(list());
     let announced = registry().and_then(|registry| {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&registry).ok()?;
+        // By sudo root may have a user's home: it leaves nothing there, and follows no links of the user's.
+        if fs::symlink_metadata(&registry).ok()?.uid() != rustix::process::geteuid().as_raw() {
+            return None;
+        }
         let file = registry.join(std::process::id().to_string());
-        fs::write(&file, std::path::absolute(folder).ok()?.as_os_str().as_bytes()).ok()?;
+        let _ = fs::remove_file(&file);
+        let path = std::path::absolute(folder).ok()?;
+        let mut made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file).ok()?;
+        made.write_all(path.as_os_str().as_bytes()).ok()?;
         Some(file)
     });
     Announcement { file: announced }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal};
 use transect_analyze::Selection;
-use transect_profile_model::{Flow, Profile};
+use transect_profile_model::{Flow, Profile, Thread};
 use transect_report::{Content, terminal};
 
 use crate::arguments::TopArguments;
@@ -155,5 +155,46 @@ fn since(before: &Profile, now: &Profile) -> Profile {
             (flow.calls > 0).then_some(flow)
         })
         .collect();
+    // Shares are of what the threads lived since.
+    for thread in &mut profile.threads {
+        let pid = |of: &Profile, thread: &Thread| of.processes.get(thread.process as usize).map(|process| process.pid);
+        let own = pid(now, thread);
+        let same = |old: &&Thread| old.tid == thread.tid && old.start_ns == thread.start_ns && pid(before, old) == own;
+        let Some(old) = before.threads.iter().find(same) else { continue };
+        for (now, old) in [
+            (&mut thread.wall_ns, old.wall_ns),
+            (&mut thread.busy_ns, old.busy_ns),
+            (&mut thread.wait_ns, old.wait_ns),
+            (&mut thread.calls, old.calls),
+            (&mut thread.outermost_ns, old.outermost_ns),
+            (&mut thread.outermost_attributed_ns, old.outermost_attributed_ns),
+            (&mut thread.attributed_ns, old.attributed_ns),
+        ] {
+            *now = (*now - old).max(0);
+        }
+    }
     profile
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_analyze::synthetic::{Call, ProfileBuilder, ThreadSpec};
+
+    use super::*;
+
+    /// One thread that lives for so long, half of it in one call after the other.
+    fn run(wall_ns: i64) -> Profile {
+        let calls = vec![Call::new(1, "work", wall_ns, wall_ns / 2)];
+        let (name, group) = ("app".to_owned(), "main".to_owned());
+        let thread = ThreadSpec { name, group, own_ns: wall_ns / 2, calls, active: 1 };
+        ProfileBuilder::new("/bin/app", &["libwork.so"]).thread(thread).build()
+    }
+
+    #[test]
+    fn shares_of_a_difference_are_of_the_time_between() {
+        let between = since(&run(9_000), &run(10_000));
+        let (flow, thread) = (&between.flows[0], &between.threads[0]);
+        assert_eq!((flow.calls, flow.total_ns), (1_000, Some(500)));
+        assert_eq!((thread.wall_ns, thread.outermost_ns, thread.attributed_ns), (1_000, 500, 1_000));
+    }
 }

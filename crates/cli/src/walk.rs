@@ -6,18 +6,20 @@ use std::time::Duration;
 use transect_analyze::View;
 use transect_profile_model::Metric;
 use transect_record::Recorded;
-use transect_record::stolen_time::StolenTime;
-use transect_record::walk::{SampleRate, WalkProgress, WalkSettings, WalkSpace, WalkTarget, walk as search};
+use transect_record::machine_time::MachineTime;
+use transect_record::walk::{
+    DEFAULT_THRESHOLD, SampleRate, WalkProgress, WalkSettings, WalkSpace, WalkTarget, walk as search,
+};
 use transect_report::terminal::walk_progress;
 
 use crate::arguments::{Collector, Recording, ReportFormat, WalkArguments, WalkSearchArguments};
+use crate::collection::Collection;
 use crate::config::Config;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::output::{self, Stream};
+use crate::place::Place;
 use crate::{criticality, record as recording, report, timeline};
 
-/// Share of the time from which on a function is followed, unless told otherwise.
-const DEFAULT_THRESHOLD: f64 = 0.25;
 /// Length of a step.
 const DEFAULT_WINDOW: Duration = Duration::from_millis(200);
 const DEFAULT_PROBES: u32 = 4;
@@ -38,8 +40,9 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
         ));
     }
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&program));
-    transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
-    let stolen = StolenTime::watch();
+    let place = Place::prepare(folder, arguments.quiet)?;
+    let folder = place.folder().to_owned();
+    let machine = MachineTime::watch();
     let style = stream.style(arguments.view.color.or(config.report.color));
     // Lines that a program could read belong to the view alone.
     let talks = !arguments.quiet && (format == ReportFormat::Text || arguments.view.output.is_some());
@@ -51,7 +54,8 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
         }
     };
     let mut outcome = search(&settings(arguments, &folder), &mut progress)?;
-    outcome.profile.loss.extend(stolen.loss());
+    failure::seen(&outcome.profile, outcome.status)?;
+    machine.note(&mut outcome.profile);
     let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
     if let (Some(groups), Some(wanted)) = (&outcome.other_groups, &arguments.search.thread_group) {
         let mut groups = groups.clone();
@@ -102,8 +106,8 @@ fn settings(arguments: &WalkArguments, folder: &Path) -> WalkSettings {
 
 /// `--collect walk`: a walk with the defaults. `--collect walk,sched`: threads count by their criticality, of which the same
 /// recording tells all else.
-pub fn recorded(recording: &Recording, folder: &Path) -> Result<Recorded, Failure> {
-    let sched = recording.collect.contains(&Collector::Sched);
+pub fn recorded(recording: &Recording, collection: &Collection, folder: &Path) -> Result<Recorded, Failure> {
+    let sched = collection.wants(Collector::Sched);
     let settings = WalkSettings {
         target: WalkTarget::Launch(recording.command.clone()),
         duration: None,

@@ -65,6 +65,8 @@ pub mod handler {
     pub const EXEC_LIST_ENV: u8 = 21;
     /// `dladdr`: stubs are translated to their targets.
     pub const DLADDR: u8 = 14;
+    /// `syscall`: what it calls may be `prctl` or `seccomp`.
+    pub const SYSCALL: u8 = 22;
 }
 
 /// `size_arg` value: no argument holds a size.

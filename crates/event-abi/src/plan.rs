@@ -1,7 +1,7 @@
 //! The linkage plan of one ELF object: which linkage slots are only called and may be hooked, which are also loaded
 //! as function pointers, and where the calling instructions are.
 //!
-//! Written by the recorder's side (`binary-info`), once per build-id, as a file: [`PlanHeader`], then
+//! Written by the recorder's side (`binary-info`), once per file, as a file: [`PlanHeader`], then
 //! `reloc_count` × [`PlanReloc`], then `site_count` × [`PlanSite`]. The agent maps the file read-only. All fields are
 //! little-endian.
 
@@ -64,6 +64,19 @@ pub struct PlanReloc {
 pub struct PlanSite {
     /// Virtual address (unrelocated) of the instruction's 32-bit displacement, which ends the instruction.
     pub displacement_vaddr: u64,
+}
+
+/// What tells files of one build-id apart in the names of their plans: FNV-1a over inode, size and change time (seconds,
+/// nanoseconds). A build-id says what the linker made, or what somebody told it to say; not that nobody has changed it since.
+/// Without the device, whose number is another one each time a container's file system is mounted.
+pub const fn file_stamp(words: [u64; 4]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325;
+    let mut at = 0;
+    while at < 32 {
+        hash = (hash ^ (words[at / 8] >> (at % 8 * 8) & 0xff)).wrapping_mul(0x100_0000_01b3);
+        at += 1;
+    }
+    hash
 }
 
 const _: () = assert!(size_of::<PlanHeader>() == 24);

@@ -62,6 +62,8 @@ pub struct ProcessHeader {
     pub clock: AtomicU32,
     /// Its application with [`CLOCK_KERNEL`].
     pub application: AtomicU32,
+    /// Objects loaded after the program restricted its system calls, whose calls are not counted: at most at once.
+    pub confined_objects: AtomicU32,
     /// Executable path, zero-terminated.
     pub executable: [u8; 1024],
 }

@@ -141,8 +141,10 @@ pub struct RingRecord {
     pub image: AtomicU64,
     /// Name of the thread when it took the ring, as the kernel has it.
     pub name: [AtomicU64; 2],
+    /// Ticks that the thread waited for room; 0 from runtimes that do not count them.
+    pub waited_ticks: AtomicU64,
     /// Zero.
-    pub reserved2: [u64; 4],
+    pub reserved2: [u64; 3],
 }
 
 /// Region begins.

@@ -133,9 +133,9 @@ pub struct LockRecord {
     pub contended: AtomicU64,
     /// Ticks waited.
     pub wait: AtomicU64,
-    /// Ticks held, of the acquisitions in `held_samples`.
+    /// Ticks held, by the acquisitions in `held_samples`.
     pub held: AtomicU64,
-    /// Acquisitions whose hold time was taken.
+    /// Acquisitions whose hold time was taken, and those that they stand for.
     pub held_samples: AtomicU64,
     /// Slot of the acquiring API in the low half, slot of the enclosing API call (0 = none) in the high half.
     pub slots: AtomicU64,

@@ -296,6 +296,9 @@ mod tests {
     fn levels_and_debug_information() {
         assert_eq!(request("-O0 -O2 a.c").level, Some(2));
         assert_eq!(request("a.c").level, None);
+        for (word, level) in [("-O", 1), ("-Og", 1), ("-Os", 2), ("-Oz", 2), ("-O3", 3), ("-Ofast", 3)] {
+            assert_eq!(request(&format!("{word} a.c")).level, Some(level), "{word}");
+        }
         assert!(request("-g -O2 a.c").debug);
         assert!(!request("-g -g1 a.c").debug);
         assert!(request("-gdwarf-4 a.c").debug);

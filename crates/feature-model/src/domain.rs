@@ -186,3 +186,26 @@ fn decimal(value: f64, scale: f64) -> f64 {
 fn stalls(min: f64, step: Step) -> bool {
     matches!(step, Step::Add(c) if c > 0.0 && min + c == min)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read_with_the_constant_on_either_side() {
+        for (text, step) in [
+            ("x + 3", Step::Add(3.0)),
+            ("3 + x", Step::Add(3.0)),
+            ("level*2", Step::Multiply(2.0)),
+            ("2 * level", Step::Multiply(2.0)),
+            ("x ^ 2", Step::Power(2.0)),
+            ("2 ^ x", Step::Exponential(2.0)),
+        ] {
+            assert_eq!(Step::parse(text).unwrap(), step, "{text}");
+        }
+        assert_eq!((Step::Power(2.0).next(3.0), Step::Exponential(2.0).next(3.0)), (9.0, 8.0));
+        for text in ["x", "1 + 2", "x - 1", "x ^ y", "x + inf"] {
+            assert!(Step::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -23,6 +23,7 @@ mod model;
 mod option_text;
 mod place;
 mod toml_format;
+mod toml_levels;
 mod variable_form;
 mod xml_format;
 mod xml_option;

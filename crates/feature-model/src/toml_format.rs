@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::draft::{ConstraintDraft, DefaultDraft, Draft, FeatureDraft, Placed};
-use crate::{Domain, ModelError, OptionText, Place, Position, Problem, Requirement, Step, variable_form};
+use crate::{Domain, ModelError, OptionText, Place, Position, Problem, Requirement, Step, toml_levels, variable_form};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,42 +18,84 @@ struct ModelTable {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FeatureTable {
-    name: Spanned<String>,
+pub(crate) struct FeatureTable {
+    pub(crate) name: Spanned<String>,
     #[serde(default)]
-    vars: Vec<Spanned<String>>,
+    pub(crate) vars: Vec<Spanned<String>>,
     #[serde(default)]
-    members: Vec<Spanned<String>>,
-    file: Option<String>,
-    option: Option<Spanned<String>>,
-    parent: Option<Spanned<String>>,
+    pub(crate) members: Vec<Spanned<String>>,
+    pub(crate) file: Option<String>,
+    pub(crate) option: Option<Spanned<String>>,
+    pub(crate) parent: Option<Spanned<String>>,
     #[serde(rename = "abstract", default)]
-    is_abstract: bool,
-    optional: Option<bool>,
-    group: Option<Spanned<String>>,
+    pub(crate) is_abstract: bool,
+    pub(crate) optional: Option<bool>,
+    pub(crate) group: Option<Spanned<String>>,
     #[serde(default)]
-    implies: Vec<Spanned<String>>,
+    pub(crate) implies: Vec<Spanned<String>>,
     #[serde(default)]
-    excludes: Vec<Spanned<String>>,
-    values: Option<Vec<f64>>,
-    min: Option<f64>,
-    max: Option<f64>,
-    step: Option<Spanned<StepForm>>,
-    default: Option<DefaultForm>,
+    pub(crate) excludes: Vec<Spanned<String>>,
+    pub(crate) values: Option<Vec<LevelForm>>,
+    pub(crate) min: Option<f64>,
+    pub(crate) max: Option<f64>,
+    pub(crate) step: Option<Spanned<StepForm>>,
+    pub(crate) default: Option<DefaultForm>,
+}
+
+impl FeatureTable {
+    /// With nothing but a name.
+    pub(crate) fn named(name: Spanned<String>) -> Self {
+        Self {
+            name,
+            vars: Vec::new(),
+            members: Vec::new(),
+            file: None,
+            option: None,
+            parent: None,
+            is_abstract: false,
+            optional: None,
+            group: None,
+            implies: Vec::new(),
+            excludes: Vec::new(),
+            values: None,
+            min: None,
+            max: None,
+            step: None,
+            default: None,
+        }
+    }
+}
+
+/// A value: a number, or the name of a level.
+#[derive(Deserialize, Clone)]
+#[serde(untagged)]
+pub(crate) enum LevelForm {
+    Number(f64),
+    Name(String),
+}
+
+impl LevelForm {
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Name(name) => name,
+        }
+    }
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum StepForm {
+pub(crate) enum StepForm {
     Number(f64),
     Function(String),
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum DefaultForm {
+pub(crate) enum DefaultForm {
     Selected(bool),
     Value(f64),
+    Level(String),
 }
 
 pub(crate) fn read(text: &str) -> Result<Draft, ModelError> {
@@ -71,7 +113,9 @@ pub(crate) fn read(text: &str) -> Result<Draft, ModelError> {
         alternatives_by_exclusion: false,
     };
     for table in model.feature {
-        draft.features.push(feature(table, text)?);
+        for table in toml_levels::expand(table, text)? {
+            draft.features.push(feature(table, text)?);
+        }
     }
     for constraint in model.constraints {
         let text = placed(constraint, text);
@@ -103,7 +147,9 @@ fn feature(table: FeatureTable, text: &str) -> Result<FeatureDraft, ModelError> 
     };
     let domain = match (table.values, table.min, table.max) {
         (None, None, None) if step.is_none() => None,
-        (Some(mut values), None, None) if step.is_none() => {
+        (Some(values), None, None) if step.is_none() => {
+            let number = |value: LevelForm| if let LevelForm::Number(number) = value { number } else { f64::NAN };
+            let mut values: Vec<f64> = values.into_iter().map(number).collect();
             values.sort_by(f64::total_cmp);
             values.dedup();
             if values.is_empty() || !values.iter().all(|value| value.is_finite()) {
@@ -129,6 +175,14 @@ fn feature(table: FeatureTable, text: &str) -> Result<FeatureDraft, ModelError> 
     // A binary feature is something to choose unless it is said otherwise; a value is always there, and so is a feature
     // that only groups others.
     let optional = table.optional.or((!table.is_abstract && domain.is_none() && table.group.is_none()).then_some(true));
+    let default = match table.default {
+        None => None,
+        Some(DefaultForm::Selected(selected)) => Some(DefaultDraft::Selected(selected)),
+        Some(DefaultForm::Value(value)) => Some(DefaultDraft::Value(value)),
+        Some(DefaultForm::Level(found)) => {
+            return Err(at_name(Problem::Default { feature: name.text.clone(), found }));
+        }
+    };
     let names = |list: Vec<Spanned<String>>| list.into_iter().map(|other| placed(other, text)).collect::<Vec<_>>();
     Ok(FeatureDraft {
         option,
@@ -140,10 +194,7 @@ fn feature(table: FeatureTable, text: &str) -> Result<FeatureDraft, ModelError> 
         implies: names(table.implies).into_iter().map(|one| any_of(&one)).collect(),
         excludes: names(table.excludes),
         domain,
-        default: table.default.map(|default| match default {
-            DefaultForm::Selected(selected) => DefaultDraft::Selected(selected),
-            DefaultForm::Value(value) => DefaultDraft::Value(value),
-        }),
+        default,
         places,
         name,
     })

@@ -247,3 +247,47 @@ fn braces_of_a_binary_option_are_its_own() {
     assert_eq!(model.features[0].option.arguments(Some(1.0)), ["-I{}"]);
     assert_eq!(model.features[1].option.arguments(Some(3.0)), ["-n", "3"]);
 }
+
+#[test]
+fn values_with_names_are_alternatives() {
+    let model = toml(
+        r#"
+constraints = ["fast => !\"mode=best\""]
+[[feature]]
+name = "mode"
+option = "--mode "
+vars = ["pack.c:mode"]
+values = ["quick", "best", "a b"]
+default = "best"
+[[feature]]
+name = "level"
+option = "-"
+values = ["1", 6, 9]
+[[feature]]
+name = "fast"
+option = "--fast"
+"#,
+    );
+    let names: Vec<&str> = model.features.iter().map(|feature| feature.name.as_str()).collect();
+    let levels = ["mode", "mode=quick", "mode=best", "mode=a b", "level", "level=1", "level=6", "level=9", "fast"];
+    assert_eq!(names, levels);
+    let arguments = |name: &str| model.features[model.find(name).expect("a feature")].option.arguments(Some(1.0));
+    assert_eq!(arguments("mode=a b"), ["--mode", "a b"]);
+    assert_eq!(arguments("level=6"), ["-6"]);
+    assert!(arguments("mode").is_empty() && !model.features[0].places.is_empty());
+    assert_eq!(model.features[2].kind, FeatureKind::Binary { default: true });
+    let groups: Vec<(usize, bool)> = model.groups.iter().map(|group| (group.members.len(), group.required)).collect();
+    assert_eq!(groups, [(3, true), (3, true)]);
+}
+
+#[test]
+fn a_default_that_is_no_level_is_refused() {
+    let refused = |text: &str| parse(text, Format::Toml, "").expect_err("a wrong default").to_string();
+    let table = "[[feature]]\nname = \"mode\"\noption = \"-m\"\n";
+    let error = refused(&format!("{table}values = [\"a\", \"b\"]\ndefault = \"c\"\n"));
+    assert!(error.contains("the default of feature `mode`, c, is not one of its values"), "{error}");
+    let error = refused(&format!("{table}default = \"c\"\n"));
+    assert!(error.contains("the default of feature `mode`, c,"), "{error}");
+    let error = refused(&format!("{table}values = [\"a\"]\nmin = 1\nmax = 2\n"));
+    assert!(error.contains("has both `values` and"), "{error}");
+}

@@ -1,7 +1,10 @@
 //! Sources with the regions of a binary marked: which lines lie in which regions.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use transect_binary_info::{LastLink, open_plain};
 
 use crate::{RegionIndex, RegionTable};
 
@@ -101,8 +104,10 @@ fn find(name: &str, directory: &str, folder: &Path) -> Option<PathBuf> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let size = std::fs::metadata(path).ok()?.len();
-    let bytes = if size <= LARGEST { std::fs::read(path).ok()? } else { return None };
+    // A binary may name what it likes as its source.
+    let file = open_plain(path, LastLink::Follow).ok()?;
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).ok().filter(|&size| size as u64 <= LARGEST)?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -58,6 +58,9 @@ pub fn compare(old: &Influence, new: &Influence) -> Comparison {
     if old.model_hash != new.model_hash {
         notes.push("the models' features or places differ".to_owned());
     }
+    if !(old.is_reliable() && new.is_reliable()) {
+        notes.push("predictions of a version are too far off for its terms to be believed".to_owned());
+    }
     let differences_of_one = differences.iter().any(|own| own.old_ns.is_none() || own.new_ns.is_none());
     if differences_of_one {
         notes.push("a term that one version lacks may be part of others there: no interval for its change".to_owned());
@@ -108,4 +111,22 @@ pub fn comparison_text(comparison: &Comparison) -> String {
         out.push_str(&format!("note: {note}\n"));
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_of_both_intervals_add_up_by_their_squares() {
+        let term = |ns, half| Term {
+            features: vec!["A".into()],
+            forms: vec![Form::On],
+            ns,
+            low: Some(ns - half),
+            high: Some(ns + half),
+        };
+        let found = difference(Some(&term(100, 30)), Some(&term(200, 40)));
+        assert_eq!((found.ns, found.low, found.high), (100, Some(50), Some(150)));
+    }
 }

@@ -70,11 +70,6 @@ impl Solver {
     pub(crate) fn weight(&self, coefficient: usize, observation: usize) -> f64 {
         self.weights[(coefficient, observation)]
     }
-
-    /// How much of an observation is its own prediction, 0 to 1.
-    pub(crate) fn leverage(&self, observation: usize) -> f64 {
-        (0..self.kept.len()).map(|own| self.design[(observation, own)] * self.weights[(own, observation)]).sum()
-    }
 }
 
 /// Bayesian information criterion of a fit by its squared residuals; smaller is better.

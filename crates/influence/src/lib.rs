@@ -10,7 +10,9 @@
 
 #![deny(unsafe_code)]
 
+mod average;
 pub mod campaign;
+mod candidates;
 mod column;
 mod command;
 mod compare;
@@ -19,8 +21,10 @@ mod error;
 mod explain;
 mod least_squares;
 mod measurement;
+mod noise;
 mod outliers;
 mod page;
+mod parts;
 mod picture;
 mod plan;
 mod possible;
@@ -32,6 +36,7 @@ pub mod sampling;
 mod selection;
 mod space;
 mod table;
+mod terms;
 
 pub use command::CommandTemplate;
 pub use compare::{Comparison, Difference, compare, comparison_text};

@@ -32,19 +32,21 @@ pub fn page(influence: &Influence) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         out,
-        "<p class=\"facts\"><code>{}</code><br>{}; {}{} configurations, {} runs; base {}{}{}</p>",
+        "<p class=\"facts\"><code>{}</code><br>{}; {}{} configurations, {} runs; base {}{}</p>",
         escape(&influence.command.join(" ")),
         influence.method.what(),
         if influence.complete { "all " } else { "" },
         influence.configurations,
         influence.runs,
-        base.map_or_else(|| "unknown".to_owned(), |base| time(base.ns)),
-        influence.error.map(|error| format!("; error of predictions {error:.1} %")).unwrap_or_default(),
+        base.filter(|_| influence.is_reliable()).map_or_else(|| "unknown".to_owned(), |base| time(base.ns)),
         influence
             .explained
             .map(|own| format!("; {:.0} % of the differences explained", own * 100.0))
             .unwrap_or_default()
     );
+    if let Some(error) = influence.error_line() {
+        let _ = writeln!(out, "<p><strong>{}</strong></p>", escape(&error));
+    }
     if influence.outliers > 0 {
         let _ =
             writeln!(out, "<p>Runs left out, far from the others of their configuration: {}</p>", influence.outliers);
@@ -52,21 +54,11 @@ pub fn page(influence: &Influence) -> String {
     for note in &influence.notes {
         let _ = writeln!(out, "<p>Note: {}</p>", escape(note));
     }
-    let _ = writeln!(
-        out,
-        "<h2>What each option adds, alone and together</h2>\n<div class=\"scroll\">{}</div>\n\
-         <p class=\"facts\">Bars: time added while selected (numeric features: from their smallest to their largest \
-         value). Whiskers: 95 % intervals; pale bars can be chance.</p>",
-        svg(influence)
-    );
-    out.push_str("<div class=\"scroll\"><table><tr><th>term</th><th>time</th><th>95 % interval</th></tr>\n");
-    for term in &influence.terms {
-        let ns = if term.features.is_empty() { time(term.ns) } else { signed(term.ns) };
-        let class = if term.is_significant() { "" } else { " class=\"chance\"" };
-        let interval = escape(&interval(term.low, term.high));
-        let _ = writeln!(out, "<tr{class}><td>{}</td><td>{ns}</td><td>{interval}</td></tr>", escape(&term.label()));
+    if influence.is_reliable() {
+        terms(&mut out, influence);
+    } else {
+        let _ = writeln!(out, "<p>{}</p>", escape(&influence.unreliable_line()));
     }
-    out.push_str("</table></div>\n");
     if !influence.held_out.is_empty() {
         out.push_str("<h2>Predicted configurations</h2>\n<div class=\"scroll\"><table>");
         out.push_str("<tr><th>options</th><th>measured</th><th>predicted</th><th>error</th></tr>\n");
@@ -82,12 +74,31 @@ pub fn page(influence: &Influence) -> String {
         }
         out.push_str("</table></div>\n");
     }
-    for features in &influence.undetermined {
-        let _ = writeln!(out, "<p>Not told apart from other terms: {}</p>", escape(&features.join(" & ")));
+    for doubt in influence.doubts() {
+        let _ = writeln!(out, "<p>{}</p>", escape(&doubt));
     }
     for FailedConfiguration { options, reason } in &influence.failed {
         let _ = writeln!(out, "<p>Left out: <code>{}</code>: {}</p>", escape(options), escape(reason));
     }
     out.push_str("</body></html>\n");
     out
+}
+
+/// The terms as a picture and as a table.
+fn terms(out: &mut String, influence: &Influence) {
+    let _ = writeln!(
+        out,
+        "<h2>What each option adds, alone and together</h2>\n<div class=\"scroll\">{}</div>\n\
+         <p class=\"facts\">Bars: time added while selected (numeric features: from their smallest to their largest \
+         value). Whiskers: 95 % intervals; pale bars can be chance.</p>",
+        svg(influence)
+    );
+    out.push_str("<div class=\"scroll\"><table><tr><th>term</th><th>time</th><th>95 % interval</th></tr>\n");
+    for term in &influence.terms {
+        let ns = if term.features.is_empty() { time(term.ns) } else { signed(term.ns) };
+        let class = if term.is_significant() { "" } else { " class=\"chance\"" };
+        let interval = escape(&interval(term.low, term.high));
+        let _ = writeln!(out, "<tr{class}><td>{}</td><td>{ns}</td><td>{interval}</td></tr>", escape(&term.label()));
+    }
+    out.push_str("</table></div>\n");
 }

@@ -1,19 +1,14 @@
 //! How well terms predict what was measured.
 
-use crate::explain::{Explained, Task};
-use crate::least_squares::Solver;
-use crate::{Configuration, HeldOut, Measurement, Method};
+use crate::explain::Task;
+use crate::parts::Part;
+use crate::{HeldOut, Measurement, Method};
+
+/// Rounds of cross-validation, at most.
+const FOLDS: usize = 10;
 
 impl Task<'_> {
-    pub(crate) fn predicted(&self, explained: &[Explained], configuration: &Configuration) -> f64 {
-        let part = |own: &Explained| {
-            let number = |place: &usize| self.scales.number(&own.part.columns[*place], configuration);
-            own.solver.kept.iter().zip(&own.fit.coefficients).map(|(place, own)| number(place) * own).sum::<f64>()
-        };
-        explained.iter().map(part).sum()
-    }
-
-    pub(crate) fn held_out(&self, explained: &[Explained], method: Method) -> Vec<HeldOut> {
+    pub(crate) fn held_out(&self, parts: &[Part], method: Method) -> Vec<HeldOut> {
         let places = self.observations.training..self.observations.configurations.len();
         let one = |place: usize| {
             let time = |own: &Measurement| match method {
@@ -27,39 +22,37 @@ impl Task<'_> {
             (!runs.is_empty()).then(|| HeldOut {
                 options: configuration.text(self.model),
                 measured_ns: (runs.iter().sum::<f64>() / runs.len() as f64).round() as i64,
-                predicted_ns: self.predicted(explained, configuration).round() as i64,
+                predicted_ns: self.predicted(parts, configuration).round() as i64,
             })
         };
         places.filter_map(one).collect()
     }
 
-    /// Each configuration predicted from the others, as far as they determine the same terms.
-    pub(crate) fn leave_one_out(&self, explained: &[Explained]) -> Vec<HeldOut> {
-        let total = |run: usize| explained.iter().map(|own| own.part.times[run]).sum::<f64>();
+    /// Each configuration predicted from others, whose terms are found anew. Where all candidates are determined, only
+    /// as far as they are without it, too.
+    pub(crate) fn cross_validated(&self, parts: &[Part], method: Method) -> Vec<HeldOut> {
+        let totals = self.totals(parts);
+        let determined = |task: &Self| parts.iter().map(|part| task.independent(&part.columns)).collect::<Vec<_>>();
+        let all = determined(self);
+        let full =
+            parts.iter().zip(&all).all(|(part, kept)| kept.as_ref().is_some_and(|own| own.len() == part.columns.len()));
         let mut found = Vec::new();
-        for place in &self.places {
-            let (own, others): (Vec<usize>, Vec<usize>) =
-                (0..self.training.len()).partition(|run| self.training[*run].0 == *place);
-            let runs: Vec<_> = others.iter().map(|run| self.training[*run]).collect();
-            let mut predicted = Some(0.0);
-            for part in explained {
-                let Some(solver) = Solver::new(&self.numbers(&part.part.columns, &runs)) else { continue };
-                if solver.kept != part.solver.kept {
-                    predicted = None;
-                    break;
-                }
-                let times: Vec<f64> = others.iter().map(|run| part.part.times[*run]).collect();
-                let fit = solver.fit(&times);
-                let configuration = &self.observations.configurations[*place];
-                let number = |place: &usize| self.scales.number(&part.part.columns[*place], configuration);
-                let sum: f64 = solver.kept.iter().zip(&fit.coefficients).map(|(place, own)| number(place) * own).sum();
-                predicted = predicted.map(|before: f64| before + sum);
+        let folds = self.places.len().min(FOLDS);
+        for fold in 0..folds {
+            let left_out: Vec<usize> = self.places.iter().copied().skip(fold).step_by(folds).collect();
+            let others = self.without(&left_out);
+            if others.places.len() < 2 || (full && determined(&others) != all) {
+                continue;
             }
-            if let (Some(predicted), false) = (predicted, own.is_empty()) {
+            let parts = others.parts(method);
+            for place in &left_out {
+                let own = self.training.iter().zip(&totals).filter(|(run, _)| run.0 == *place);
+                let (sum, count) = own.fold((0.0, 0.0), |(sum, count), (_, time)| (sum + time, count + 1.0));
+                let configuration = &self.observations.configurations[*place];
                 found.push(HeldOut {
-                    options: self.observations.configurations[*place].text(self.model),
-                    measured_ns: (own.iter().map(|run| total(*run)).sum::<f64>() / own.len() as f64).round() as i64,
-                    predicted_ns: predicted.round() as i64,
+                    options: configuration.text(self.model),
+                    measured_ns: (sum / count).round() as i64,
+                    predicted_ns: self.predicted(&parts, configuration).round() as i64,
                 });
             }
         }
@@ -67,37 +60,40 @@ impl Task<'_> {
     }
 
     /// Whether what the terms leave of the configurations' means is no more than the runs of a configuration differ.
-    pub(crate) fn is_chance(&self, explained: &[Explained]) -> bool {
+    pub(crate) fn is_chance(&self, parts: &[Part]) -> bool {
         const TIMES: f64 = 4.0;
         let (runs, configurations) = (self.training.len(), self.places.len());
         if runs <= configurations {
             return false;
         }
-        let totals = self.totals(explained);
+        let totals = self.totals(parts);
         let means = self.means(&totals);
         let (mut left, mut within) = (0.0, 0.0);
-        for ((place, mean), configuration) in self.places.iter().zip(&means.times).zip(&means.configurations) {
+        for (place, mean) in self.places.iter().zip(&means) {
             let own: Vec<f64> =
                 self.training.iter().zip(&totals).filter(|(run, _)| run.0 == *place).map(|(_, time)| *time).collect();
-            left += own.len() as f64 * (mean - self.predicted(explained, configuration)).powi(2);
+            let configuration = &self.observations.configurations[*place];
+            left += own.len() as f64 * (mean - self.predicted(parts, configuration)).powi(2);
             within += own.iter().map(|time| (time - mean).powi(2)).sum::<f64>();
         }
         left / configurations as f64 <= TIMES * within / (runs - configurations) as f64
     }
 
     /// The explained time of each run.
-    fn totals(&self, explained: &[Explained]) -> Vec<f64> {
-        (0..self.training.len()).map(|run| explained.iter().map(|own| own.part.times[run]).sum()).collect()
+    fn totals(&self, parts: &[Part]) -> Vec<f64> {
+        (0..self.training.len()).map(|run| parts.iter().map(|own| own.times[run]).sum()).collect()
     }
 
     /// 1 less the share of the configurations' variance that is left; `None` if they do not differ.
-    pub(crate) fn explained_share(&self, explained: &[Explained]) -> Option<f64> {
-        let totals = self.totals(explained);
+    pub(crate) fn explained_share(&self, parts: &[Part]) -> Option<f64> {
+        let totals = self.totals(parts);
         let means = self.means(&totals);
-        let mean = means.times.iter().sum::<f64>() / means.times.len() as f64;
-        let all: f64 = means.times.iter().map(|time| (time - mean).powi(2)).sum();
-        let left = |(time, own): (&f64, &&Configuration)| (time - self.predicted(explained, own)).powi(2);
-        let left: f64 = means.times.iter().zip(&means.configurations).map(left).sum();
+        let mean = means.iter().sum::<f64>() / means.len() as f64;
+        let all: f64 = means.iter().map(|time| (time - mean).powi(2)).sum();
+        let left = |(time, place): (&f64, &usize)| {
+            (time - self.predicted(parts, &self.observations.configurations[*place])).powi(2)
+        };
+        let left: f64 = means.iter().zip(&self.places).map(left).sum();
         (all > 0.0).then(|| (1.0 - left / all).max(0.0))
     }
 }

@@ -56,7 +56,7 @@ pub struct Term {
     /// Time added while all are selected; for a numeric feature from its smallest to its largest value. Negative: time
     /// saved. ns.
     pub ns: i64,
-    /// Bounds of it (95 %); `None` without repetitions.
+    /// Bounds of it (95 %), the choice of terms included; `None` if unknown.
     pub low: Option<i64>,
     /// See `low`.
     pub high: Option<i64>,
@@ -136,6 +136,9 @@ pub struct Influence {
     pub outliers: usize,
     /// Terms, base first, then by size.
     pub terms: Vec<Term>,
+    /// Groups of terms (their labels) of which one is real, and the configurations can't tell which.
+    #[serde(default)]
+    pub confounded: Vec<Vec<String>>,
     /// Combinations of features whose term the configurations can't tell apart from others.
     pub undetermined: Vec<Vec<String>>,
     /// With `regions`: the parts.
@@ -144,10 +147,53 @@ pub struct Influence {
     pub explained: Option<f64>,
     /// Mean absolute error of predictions, percent of the measured time; `None` if nothing could be predicted.
     pub error: Option<f64>,
-    /// Where the error is from: `held-out` configurations, or `leave-one-out` of those with terms.
+    /// Where the error is from: `held-out` configurations, or `cross-validation` of the others.
     pub error_from: Option<String>,
     /// Predicted configurations.
     pub held_out: Vec<HeldOut>,
     /// What the reader should know.
     pub notes: Vec<String>,
+}
+
+/// Error of predictions, percent, above which terms say nothing.
+const LARGEST_ERROR: f64 = 30.0;
+/// Lines on what can't be told apart, at most.
+const SHOWN_LINES: usize = 5;
+
+impl Influence {
+    /// Whether configurations are predicted well enough for the terms to be shown.
+    pub fn is_reliable(&self) -> bool {
+        self.error.is_none_or(|error| error <= LARGEST_ERROR)
+    }
+
+    /// How far predictions are off.
+    pub(crate) fn error_line(&self) -> Option<String> {
+        let from = match self.error_from.as_deref() {
+            Some("cross-validation") => "each configuration predicted from others",
+            _ => "configurations that the terms do not come from",
+        };
+        self.error.map(|error| format!("error of predictions: {error:.1} % ({from})"))
+    }
+
+    /// Why no terms are shown.
+    pub(crate) fn unreliable_line(&self) -> String {
+        format!(
+            "no terms are shown, as predictions are off by more than {LARGEST_ERROR:.0} %: run more configurations \
+             (--configurations), repeat more often (--repeat), or vary fewer options (--feature)"
+        )
+    }
+
+    /// What the configurations do not tell.
+    pub(crate) fn doubts(&self) -> Vec<String> {
+        let one = |group: &Vec<String>| format!("confounded, one of these is real: {}", group.join("; "));
+        let mut lines: Vec<String> = self.confounded.iter().take(SHOWN_LINES).map(one).collect();
+        let other = |features: &Vec<String>| format!("not told apart from other terms: {}", features.join(" & "));
+        lines.extend(self.undetermined.iter().take(SHOWN_LINES).map(other));
+        let all = self.confounded.len().min(SHOWN_LINES) + self.undetermined.len().min(SHOWN_LINES);
+        let hidden = self.confounded.len() + self.undetermined.len() - all;
+        if hidden > 0 {
+            lines.push(format!("and {hidden} more that can't be told apart (--format json has all)"));
+        }
+        lines
+    }
 }

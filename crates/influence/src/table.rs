@@ -10,13 +10,41 @@ const SHOWN_TERMS: usize = 30;
 /// The result as a table for people.
 pub fn text(influence: &Influence) -> String {
     let mut out = format!(
-        "{}: {}; {}{} configurations, {} runs\n\n",
+        "{}: {}; {}{} configurations, {} runs\n",
         if influence.model.is_empty() { "influence" } else { &influence.model },
         influence.method.what(),
         if influence.complete { "all " } else { "" },
         influence.configurations,
         influence.runs
     );
+    if let Some(error) = influence.error_line() {
+        line(&mut out, &error);
+    }
+    out.push('\n');
+    if influence.is_reliable() {
+        terms(&mut out, influence);
+    } else {
+        line(&mut out, &influence.unreliable_line());
+    }
+    out.push('\n');
+    if let Some(explained) = influence.explained {
+        line(&mut out, &format!("of the differences between configurations explained: {:.1} %", explained * 100.0));
+    }
+    if influence.outliers > 0 {
+        line(&mut out, &format!("runs left out, far from the others of their configuration: {}", influence.outliers));
+    }
+    influence.doubts().iter().for_each(|doubt| line(&mut out, doubt));
+    for FailedConfiguration { options, reason } in &influence.failed {
+        line(&mut out, &format!("left out: {options}: {reason}"));
+    }
+    for note in &influence.notes {
+        line(&mut out, &format!("note: {note}"));
+    }
+    out
+}
+
+/// The terms, each with its interval and a bar.
+fn terms(out: &mut String, influence: &Influence) {
     let mut rows = vec![["term", "time", "95 % interval", ""].map(str::to_owned)];
     let largest = influence.terms.iter().filter(|term| !term.features.is_empty()).map(|term| term.ns.abs()).max();
     for term in influence.terms.iter().take(SHOWN_TERMS) {
@@ -26,32 +54,8 @@ pub fn text(influence: &Influence) -> String {
     out.push_str(&aligned(&rows));
     let hidden = influence.terms.len().saturating_sub(SHOWN_TERMS);
     if hidden > 0 {
-        line(&mut out, &format!("and {hidden} smaller terms (--format json or csv has all)"));
+        line(out, &format!("and {hidden} smaller terms (--format json or csv has all)"));
     }
-    out.push('\n');
-    if let Some(error) = influence.error {
-        let from = match influence.error_from.as_deref() {
-            Some("leave-one-out") => "each configuration predicted from the others",
-            _ => "configurations that the terms do not come from",
-        };
-        line(&mut out, &format!("error of predictions: {error:.1} % ({from})"));
-    }
-    if let Some(explained) = influence.explained {
-        line(&mut out, &format!("of the differences between configurations explained: {:.1} %", explained * 100.0));
-    }
-    if influence.outliers > 0 {
-        line(&mut out, &format!("runs left out, far from the others of their configuration: {}", influence.outliers));
-    }
-    for features in &influence.undetermined {
-        line(&mut out, &format!("not told apart from other terms: {}", features.join(" & ")));
-    }
-    for FailedConfiguration { options, reason } in &influence.failed {
-        line(&mut out, &format!("left out: {options}: {reason}"));
-    }
-    for note in &influence.notes {
-        line(&mut out, &format!("note: {note}"));
-    }
-    out
 }
 
 fn line(out: &mut String, text: &str) {
@@ -91,7 +95,7 @@ pub(crate) fn signed(ns: i64) -> String {
 pub(crate) fn interval(low: Option<i64>, high: Option<i64>) -> String {
     match (low, high) {
         (Some(low), Some(high)) => format!("{} .. {}", time(low), time(high)),
-        _ => "unknown (no repetitions)".to_owned(),
+        _ => "unknown".to_owned(),
     }
 }
 
@@ -122,10 +126,10 @@ pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     out
 }
 
-/// The terms as CSV: `features` joined by `&`, `forms` likewise.
+/// The terms as CSV: `features` joined by `&`, `forms` likewise; none if predictions are too far off.
 pub fn csv(influence: &Influence) -> String {
     let mut out = String::from("features,forms,ns,low,high\n");
-    for term in &influence.terms {
+    for term in influence.terms.iter().filter(|_| influence.is_reliable()) {
         let forms: Vec<_> = term.forms.iter().map(|form| form.as_str()).collect();
         let number = |number: Option<i64>| number.map(|number| number.to_string()).unwrap_or_default();
         let _ = writeln!(

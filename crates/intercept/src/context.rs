@@ -326,6 +326,7 @@ pub unsafe extern "C" fn enter_region(what: u64, sp: u64, more: u32) {
         if (*state).contexts.is_none() {
             // A handler that comes in between maps one that is lost.
             (*state).contexts = map();
+            crate::lock::end_leases();
         }
         match (*state).contexts {
             Some(contexts) => {

@@ -97,8 +97,11 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         if kind.traced {
             trace(state, slot, r);
         }
-        let tail = r.ret == arch::return_site();
+        let outer = if r.ret == arch::return_site() { rbx as *mut Frame } else { layered_outer(state, r) };
+        let tail = !outer.is_null();
         let mut flags = special(slot, kind, r, state);
+        // This very call may give up the clock.
+        timed &= (*state).stopped == 0;
         // What was lent is taken back at the return, which only a frame sees; and only a frame tells who jumped on to a
         // function of a static component.
         let framed = flags & frame::LENT != 0 || kind.flags & SLOT_FRAMED != 0;
@@ -126,13 +129,13 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             }
         }
         if kind.handler == handler::LOCK_RELEASE {
-            match lock::sample_release(state) {
+            match lock::sample_release(state, c, slot, weight) {
                 Some(w) => weight = w,
                 None => return none,
             }
         }
         if tail {
-            tail_call(state, slot, weight, rbx as *mut Frame, !lent_only);
+            tail_call(state, slot, weight, outer, !lent_only);
             return none;
         }
         leave_stale(state, r.sp());
@@ -160,7 +163,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             flags |= frame::SLOW;
         }
         if !slot::is_full() {
-            flags |= frame::FENCED;
+            flags |= frame::SAMPLED_CALL;
         }
         (*f).flags = flags;
         (*f).slot = slot;
@@ -259,6 +262,22 @@ unsafe fn leave_stale(state: *mut ThreadState, sp: u64) {
     }
 }
 
+/// The timed call that goes on by this tail call, where another tool that takes return addresses has put its own place over
+/// our return site; else null. Such a place is in no object that the program has loaded.
+unsafe fn layered_outer(state: *mut ThreadState, r: &Registers) -> *mut Frame {
+    // SAFETY: as in `leave_stale`.
+    unsafe {
+        let mut f = (*state).top;
+        let mut bound = frame::FRAME_CAPACITY;
+        while (*f).sp < r.sp() && frame::is_frame(f) && bound > 0 {
+            f = (*f).parent;
+            bound -= 1;
+        }
+        let same = frame::is_frame(f) && (*f).sp == r.sp() && (*f).open != 0;
+        if same && object::find(r.ret).is_none() { f } else { core::ptr::null_mut() }
+    }
+}
+
 /// A tail call out of a timed call: its time runs to the shared return.
 unsafe fn tail_call(state: *mut ThreadState, slot: u32, weight: u32, outer: *mut Frame, timed: bool) {
     // SAFETY: the return address on the stack is our return site, so rbx holds the frame of the call that tail-calls;
@@ -333,7 +352,8 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
                 0
             }
             handler::THREAD_NAME => thread::renaming(r),
-            handler::PRCTL => process_control(state, r),
+            handler::PRCTL => process_control(state, r.rdi, r.rsi),
+            handler::SYSCALL => system_call(state, r),
             handler::LOCK_MEMORY => {
                 // The arena is far larger than what is used of it: locking must not populate it.
                 const MCL_ONFAULT: u64 = 4;
@@ -350,15 +370,19 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
 }
 
 /// `prctl`: names, and two calls after which the time stamp counter may no longer be read.
-unsafe fn process_control(state: *mut ThreadState, r: &Registers) -> u32 {
+unsafe fn process_control(state: *mut ThreadState, option: u64, argument: u64) -> u32 {
     const PR_SET_NAME: u64 = 15;
     const PR_SET_SECCOMP: u64 = 22;
     const PR_SET_TSC: u64 = 26;
+    const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
     const STRICT: u64 = 1;
     const TSC_SIGSEGV: u64 = 2;
     // SAFETY: `state` is the calling thread's or null; the name is the program's string.
     unsafe {
-        match (r.rdi, r.rsi) {
+        if matches!(option, PR_SET_SECCOMP | PR_SET_SYSCALL_USER_DISPATCH) {
+            crate::confinement::confine();
+        }
+        match (option, argument) {
             (PR_SET_NAME, name) if !state.is_null() => thread::set_name(state, name),
             (PR_SET_SECCOMP, STRICT) | (PR_SET_TSC, TSC_SIGSEGV) if !state.is_null() => stop_timing(state),
             _ => {}
@@ -367,10 +391,31 @@ unsafe fn process_control(state: *mut ThreadState, r: &Registers) -> u32 {
     0
 }
 
+/// `syscall`: the same by number.
+unsafe fn system_call(state: *mut ThreadState, r: &Registers) -> u32 {
+    const PRCTL: u64 = 157;
+    const SECCOMP: u64 = 317;
+    const STRICT: u64 = 0;
+    match (r.rdi, r.rsi) {
+        // SAFETY: `state` is the calling thread's or null; a name is the program's string.
+        (PRCTL, option) => return unsafe { process_control(state, option, r.rdx) },
+        (SECCOMP, mode) => {
+            crate::confinement::confine();
+            if mode == STRICT && !state.is_null() {
+                // SAFETY: as above.
+                unsafe { stop_timing(state) };
+            }
+        }
+        _ => {}
+    }
+    0
+}
+
 /// From here on the thread's calls are counted only; open calls return without reading the clock.
 unsafe fn stop_timing(state: *mut ThreadState) {
     // SAFETY: the thread's own records and frames; an open frame's stack slot holds our return site.
     unsafe {
+        arch::give_up_clock();
         (*state).stopped = 1;
         let extents = (*state).contexts.into_iter().flat_map(|contexts| contexts.extents());
         let extents = core::iter::once(crate::arena::extent_of((*state).header.cast())).chain(extents);

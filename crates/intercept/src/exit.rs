@@ -27,7 +27,7 @@ pub fn know_sampled(empty: u64, hidden: u64) {
 
 /// A call's duration by the ticks between the two readings of the clock.
 fn net(flags: u32, raw: u64) -> u64 {
-    if flags & frame::FENCED == 0 {
+    if flags & frame::SAMPLED_CALL == 0 {
         // SAFETY: a static of the agent.
         return raw.saturating_sub(unsafe { arch::transect_empty.load(Ordering::Relaxed) });
     }
@@ -83,9 +83,11 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         };
         let attributed = part(ticks, share.attributed);
         let c = f.record;
-        let outermost = fold(state, c, ticks, f.child, share, f.weight);
+        let between = usual(c, ticks, f.weight);
+        let child = f.child.wrapping_add(left_for(f, slot, 0, now));
+        let outermost = fold(state, c, Took { ticks, between }, child, share, f.weight);
         let k = if outermost { f.weight as u64 } else { 1 };
-        let charged = if k > 1 { ticks + usual(c, ticks) * (k - 1) } else { ticks };
+        let charged = ticks + between * (k - 1);
         charge(state, f, slot, charged, (attributed * k).min(charged));
         (*state).top = f.parent;
         if f.flags & frame::LENT != 0 {
@@ -112,14 +114,42 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
     }
 }
 
-/// The duration that the calls between are given: a sampled short call that was interrupted, preempted or met a page
-/// fault says nothing about its neighbours, so what is beyond the usual counts once, not `k` times.
-unsafe fn usual(c: *const FlowCounters, ticks: u64) -> u64 {
+/// How long a timed call took, ticks.
+#[derive(Clone, Copy)]
+struct Took {
+    ticks: u64,
+    /// What the calls since the last timed one are given each.
+    between: u64,
+}
+
+/// The duration that the calls between are given: a sampled short call that was interrupted or preempted once says nothing
+/// about its neighbours. What is beyond the usual counts once, not `k` times, if it is the first that would change the sum;
+/// the interval holds what that leaves out. Where more of them come, some of the neighbours were as long.
+unsafe fn usual(c: *const FlowCounters, ticks: u64, weight: u32) -> u64 {
+    if weight <= 1 {
+        return ticks;
+    }
     // SAFETY: as in `fold`.
-    let (total, calls) = unsafe { ((*c).total.load(Ordering::Relaxed), (*c).issued.load(Ordering::Relaxed).max(1)) };
+    let (total, calls) = unsafe { ((*c).total.load(Ordering::Relaxed), calls(c)) };
     let mean = total / calls;
     let limit = period::outlier(mean, arena::header().ticks_per_us as u64);
-    if ticks > limit { mean } else { ticks }
+    // SAFETY: as in `fold`.
+    let squares = unsafe { squares(c) }.0;
+    if ticks > limit && !period::has_tail(squares, total) { mean } else { ticks }
+}
+
+/// A flow's calls so far: no less than one.
+unsafe fn calls(c: *const FlowCounters) -> u64 {
+    // SAFETY: as in `fold`.
+    let (issued, left) = unsafe { ((*c).issued.load(Ordering::Relaxed), (*c).countdown.load(Ordering::Relaxed)) };
+    issued.wrapping_sub(left as i32 as i64 as u64).max(1)
+}
+
+/// Σ k(k−1)·d² and Σ k(k−1) of a flow.
+unsafe fn squares(c: *const FlowCounters) -> (f32, f32) {
+    // SAFETY: as in `fold`.
+    let word = unsafe { (*c).variance.load(Ordering::Relaxed) };
+    (f32::from_bits(word as u32), f32::from_bits((word >> 32) as u32))
 }
 
 /// All of the time counts.
@@ -129,7 +159,7 @@ const WHOLE: Share = Share { attributed: 1.0, criticality: None };
 unsafe fn fold(
     state: *mut ThreadState,
     c: *mut FlowCounters,
-    ticks: u64,
+    Took { ticks, between }: Took,
     child: u64,
     share: Share,
     weight: u32,
@@ -137,7 +167,6 @@ unsafe fn fold(
     // SAFETY: counters are written by one thread; relaxed read-modify-writes keep nested signal handlers' changes.
     unsafe {
         let k = weight as u64;
-        let between = if k > 1 { usual(c, ticks) } else { 0 };
         let depth = (*c).depth.load(Ordering::Relaxed).wrapping_sub(1);
         (*c).depth.store(depth, Ordering::Relaxed);
         let outermost = depth == 0;
@@ -155,11 +184,11 @@ unsafe fn fold(
         add(&(*c).timed, 1);
         if k > 1 {
             // Σ k(k−1)·d² and Σ k(k−1): variance of the estimated total (Horvitz–Thompson, ratio form).
-            let word = (*c).variance.load(Ordering::Relaxed);
+            let (a, b) = squares(c);
             let w = (k * (k - 1)) as f32;
-            let d = between as f32;
-            let a = f32::from_bits(word as u32) + w * d * d;
-            let b = f32::from_bits((word >> 32) as u32) + w;
+            // Also of what did not count `k` times.
+            let d = ticks as f32;
+            let (a, b) = (a + w * d * d, b + w);
             (*c).variance.store(a.to_bits() as u64 | (b.to_bits() as u64) << 32, Ordering::Relaxed);
         }
         outermost
@@ -212,23 +241,41 @@ unsafe fn charge(state: *mut ThreadState, f: &Frame, slot: u32, ticks: u64, attr
     }
 }
 
+/// Time of the tail call at `next` of this frame's, ticks, if the callee of `slot` made it: none of its own.
+unsafe fn left_for(f: &Frame, slot: u32, next: usize, now: u64) -> u64 {
+    if next >= (f.inner_count as usize).min(frame::INNER_CAPACITY) {
+        return 0;
+    }
+    let (called, weight) = (f.inner[next] as u32, f.inner[next] >> 32);
+    if slot::edge(slot).1 >= 0xfffe {
+        // Its callee has run, so its target is bound.
+        enter::resolve(slot);
+    }
+    if slot::edge(slot).1 == slot::edge(called).0 {
+        now.saturating_sub(f.inner_start[next]).wrapping_mul(weight)
+    } else {
+        0
+    }
+}
+
 /// Calls that were left by a tail call inside this one end with it.
 unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64, share: Share) {
     // SAFETY: as in `fold`; counters of this thread.
     unsafe {
-        // The frame goes back to the trampoline, which counts on there being none.
-        let count = core::mem::take(&mut f.inner_count) as usize;
         f.tail = 0;
-        for i in 0..count.min(frame::INNER_CAPACITY) {
+        for i in 0..(f.inner_count as usize).min(frame::INNER_CAPACITY) {
             let (slot, weight) = (f.inner[i] as u32, (f.inner[i] >> 32) as u32);
             let c = frame::counters(f, slot);
             let ticks = now.saturating_sub(f.inner_start[i]);
-            fold(state, c, ticks, 0, share, weight);
             if slot::edge(slot).1 >= 0xfffe {
                 enter::resolve(slot);
             }
+            let child = left_for(f, slot, i + 1, now);
+            fold(state, c, Took { ticks, between: usual(c, ticks, weight) }, child, share, weight);
             adapt(state, c, slot, ticks, now, weight);
         }
+        // The frame goes back to the trampoline, which counts on there being none.
+        f.inner_count = 0;
     }
 }
 
@@ -252,7 +299,7 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
         let class = slot::kind(slot).class;
         let blocks = class == class::IO || class == class::WAIT || class == class::LOCK;
         let timed = (*c).timed.load(Ordering::Relaxed);
-        let calls = (*c).issued.load(Ordering::Relaxed).max(1);
+        let calls = calls(c);
         let mean = (*c).total.load(Ordering::Relaxed) / calls;
         let gap = if timed < period::LEARNING
             || period::is_costly(mean, budget.ticks_per_us)
@@ -261,13 +308,21 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
             1
         } else {
             s.random = period::random(s.random);
-            period::next_gap(weight, apart, s.tau, s.random)
+            let (a, b) = squares(c);
+            let gap = period::next_gap(weight, apart, period::for_spread(s.tau, mean, a, b), s.random);
+            gap.min(period::longest_gap(calls))
         };
         let old = (*c).period.load(Ordering::Relaxed);
         if gap != old && old != u32::MAX && old != 0 {
             // The lease granted at entry was for the old gap: change it by the difference, never below one call.
             let left = (*c).countdown.load(Ordering::Relaxed) as i32 as i64;
-            let by = (gap as i64 - old as i64).max(1 - left);
+            let mut by = gap as i64 - old as i64;
+            if by < 1 - left {
+                // The call has used up the lease by calling itself. At a random depth from here on: else the same depth
+                // would be timed each time.
+                s.random = period::random(s.random);
+                by = 1 - left + ((s.random as u64 * old as u64) >> 32) as i64;
+            }
             (*c).issued.fetch_add(by as u64, Ordering::Relaxed);
             (*c).countdown.fetch_add(by as u32, Ordering::Relaxed);
             (*c).period.store((old as i64 + by).max(1) as u32, Ordering::Relaxed);
@@ -307,7 +362,7 @@ pub unsafe fn fold_abandoned(state: *mut ThreadState, frame: *mut Frame, now: u6
             Share { attributed: if ticks > 0 { shared as f64 / ticks as f64 } else { 0.0 }, criticality: None }
         };
         let attributed = part(ticks, share.attributed);
-        fold(state, f.record, ticks, f.child, share, f.weight);
+        fold(state, f.record, Took { ticks, between: usual(f.record, ticks, f.weight) }, f.child, share, f.weight);
         charge(state, f, f.slot, ticks * f.weight as u64, attributed * f.weight as u64);
         let left = &(*f.record).abandoned;
         left.store(left.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);

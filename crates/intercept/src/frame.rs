@@ -7,15 +7,16 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use transect_event_abi::frame as abi;
 use transect_event_abi::thread::FlowCounters;
 
 use crate::arch;
 use crate::thread::ThreadState;
 
 /// Frames in the process: 65,536, deeper recursion is counted but not timed.
-pub const FRAME_CAPACITY: usize = 65536;
+pub const FRAME_CAPACITY: usize = abi::CAPACITY;
 /// Frames handed to a thread at once.
-const CHUNK: u32 = 32;
+const CHUNK: u32 = abi::CHUNK as u32;
 /// Frames that one jump is expected to leave at most; beyond, they are found when the pool is exhausted.
 const LEFT_MAX: usize = 1024;
 /// Tail calls timed within one frame.
@@ -37,8 +38,8 @@ pub const THREADING: u32 = 32;
 pub const LENT: u32 = 64;
 /// Add `size` to the slot's bytes.
 pub const SIZED: u32 = 128;
-/// The clock is read behind a fence: a sampled call, whose cost is paid once in `weight` calls.
-pub const FENCED: u32 = 256;
+/// A sampled call: its own cost is known, and what of it is hidden.
+pub const SAMPLED_CALL: u32 = 256;
 /// A function of a static component: its return preserves every register.
 pub const PRESERVING: u32 = 512;
 
@@ -103,13 +104,16 @@ pub struct Frame {
     pub attribution: u64,
 }
 
-const _: () = assert!(size_of::<Frame>() == 256);
+const _: () = assert!(size_of::<Frame>() == abi::SIZE);
+const _: () = assert!(core::mem::offset_of!(Frame, sp) == abi::SLOT && core::mem::offset_of!(Frame, open) == abi::OPEN);
 
 #[repr(C)]
 struct Pool(UnsafeCell<[core::mem::MaybeUninit<Frame>; FRAME_CAPACITY]>);
 // SAFETY: frames are handed out by an atomic counter; each then belongs to one thread's list.
 unsafe impl Sync for Pool {}
 
+// The name is [`abi::SYMBOL`], by which the recorder finds it.
+#[unsafe(export_name = "transect_frames")]
 static POOL: Pool = Pool(UnsafeCell::new([const { core::mem::MaybeUninit::zeroed() }; FRAME_CAPACITY]));
 static POOL_NEXT: AtomicU32 = AtomicU32::new(0);
 

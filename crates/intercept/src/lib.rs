@@ -21,6 +21,7 @@ pub mod arch;
 pub mod arena;
 #[allow(unsafe_code)]
 mod calibration;
+mod confinement;
 #[allow(unsafe_code)]
 pub mod context;
 #[allow(unsafe_code)]

@@ -162,7 +162,17 @@ pub extern "C" fn loader_event() {
             }
         }
         taken::unloaded();
-        scan(None);
+        if crate::confinement::confined() {
+            // Hooking needs system calls that may not be allowed.
+            let known = |map: &*const LinkMap| {
+                let base = (**map).base;
+                object::loaded().any(|i| object::record(i).base.load(Ordering::Relaxed) == base)
+            };
+            let count = maps().filter(|map| !known(map)).count() as u32;
+            crate::process::header().confined_objects.fetch_max(count, Ordering::Relaxed);
+        } else {
+            scan(None);
+        }
         BUSY.store(0, Ordering::Release);
     }
 }

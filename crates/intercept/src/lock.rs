@@ -1,24 +1,44 @@
 //! Locks: acquisitions, contention and hold time per lock and calling place.
 //!
 //! Whether a lock is held is read from the lock itself before the call (glibc's layouts), so an uncontended
-//! acquisition costs one table entry and no time stamps; contended ones are always timed, uncontended ones now and
-//! then, each standing for the ones between.
+//! acquisition costs one table entry and no time stamps; contended ones are always timed, and those of locks that are held
+//! long; the others now and then, each standing for the ones between. `--timing full` times them all.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use transect_event_abi::api_table::handler;
-use transect_event_abi::thread::{LOCK_CAPACITY, LOCKS_OFFSET, LockRecord};
+use transect_event_abi::thread::{FlowCounters, LOCK_CAPACITY, LOCKS_OFFSET, LockRecord};
 
-use crate::arch;
 use crate::enter::Registers;
 use crate::frame::{CONTENDED, Frame};
 use crate::thread::ThreadState;
+use crate::{arch, arena, slot};
 
-/// One in so many uncontended acquisitions (on average) is timed, and its hold time taken.
-const SAMPLE: u32 = 64;
+/// One in so many uncontended acquisitions (on average) is timed at least, and its hold time taken.
+const SAMPLE: u32 = 1024;
+
+/// More of them are where acquisitions are rarer: about one in so long, which costs 1 %; microseconds.
+const SPACING_US: u64 = 10;
+
+/// The first acquisitions at a place are all timed: there may be no more.
+const FIRST: u64 = 16;
 
 /// An acquisition of a lock that looked free waited, if it took longer; nanoseconds.
 const LOST_RACE_NS: u64 = 500;
+
+/// Where a lock is held this long in the mean, each of its acquisitions is timed, which costs it 2 % at most; microseconds.
+const LONG_HOLD_US: u64 = 5;
+
+/// `__lock` of a glibc mutex that somebody waits or has waited for, and the kinds of mutexes that use it so: normal,
+/// recursive and error checking ones, neither robust nor with priorities. Adaptive ones spin before.
+const WAITED_FOR: u32 = 2;
+const PLAIN_KINDS: u32 = 2;
+const KIND_OFFSET: u64 = 16;
+/// What says what kind a mutex is, without what is asked of transactional memory and process sharing.
+const KIND_MASK: u32 = 0x7f;
+
+/// Where the current writer's thread number is in glibc's `struct __pthread_rwlock_arch_t`.
+pub const RWLOCK_WRITER: u64 = 24;
 
 static GLIBC: AtomicU32 = AtomicU32::new(0);
 
@@ -27,13 +47,85 @@ pub fn know_glibc() {
     GLIBC.store(1, Ordering::Relaxed);
 }
 
-/// Calls until the next sample: random, for lock and unlock calls come in patterns that a fixed stride would fall in
-/// step with.
-unsafe fn gap(state: *mut ThreadState) -> u32 {
-    // SAFETY: the calling thread's state.
+/// Where samples are among the calls of one kind.
+#[repr(C)]
+pub struct Gap {
+    /// Calls from one sample to the next.
+    calls: u32,
+    /// When the last one was, ticks.
+    since: u64,
+}
+
+impl Gap {
+    /// The first call is one.
+    pub const fn none() -> Self {
+        Gap { calls: 0, since: 0 }
+    }
+
+    /// A sample is taken: the calls that it stands for, itself included. The next gap follows the rate of these calls, and is
+    /// random, for lock and unlock calls come in patterns that a fixed stride would fall in step with.
+    fn end(&mut self, random: &mut u32) -> u32 {
+        let ended = self.calls.max(1);
+        let now = arch::ticks();
+        let took = now.saturating_sub(self.since).max(1);
+        self.since = now;
+        let spacing = SPACING_US * arena::header().ticks_per_us as u64;
+        let mean = (ended as u64 * spacing / took).clamp(1, SAMPLE as u64);
+        *random = crate::period::random(*random);
+        self.calls = 1 + ((*random as u64 * (2 * mean - 1)) >> 32) as u32;
+        ended
+    }
+}
+
+/// Slots of releases that the stubs count by themselves while no hold time is being taken; [`RELEASES_NOTED`] of them.
+static RELEASES: [AtomicU32; 32] = [const { AtomicU32::new(0) }; 32];
+static RELEASES_NOTED: AtomicU32 = AtomicU32::new(0);
+
+/// A slot of releases was made.
+pub fn note_release(slot: u32) {
+    let at = RELEASES_NOTED.fetch_add(1, Ordering::Relaxed) as usize;
+    if let Some(place) = RELEASES.get(at) {
+        place.store(slot, Ordering::Release);
+    }
+}
+
+/// True if a thread's releases need not enter before the next sample: none of its locks' hold times is being taken, and all
+/// slots are known by which one could be released.
+unsafe fn may_lease(state: *const ThreadState, slot: u32) -> bool {
+    // SAFETY: `state` is the calling thread's.
     unsafe {
-        (*state).random = crate::period::random((*state).random);
-        1 + (((*state).random as u64 * (2 * SAMPLE as u64 - 1)) >> 32) as u32
+        RELEASES_NOTED.load(Ordering::Relaxed) as usize <= RELEASES.len()
+            && arch::transect_flags[slot as usize].load(Ordering::Relaxed) == slot::QUICK_RELEASE
+            && slot::kind(slot).flags == 0
+            && (*state).contexts.is_none()
+            && (*state).held.iter().all(|held| held.object == 0)
+    }
+}
+
+/// From now on each release of the calling thread enters: a hold time is being taken, or counters change with regions.
+///
+/// # Safety
+/// The calling thread has counters of its own.
+pub unsafe fn end_leases() {
+    let noted = (RELEASES_NOTED.load(Ordering::Relaxed) as usize).min(RELEASES.len());
+    for place in &RELEASES[..noted] {
+        // SAFETY: the thread's own counters, which have a place for each slot.
+        unsafe { change_lease(arch::counters().add(place.load(Ordering::Acquire) as usize), 1) };
+    }
+}
+
+/// The stub counts so many calls, the one that enters included; those that it has counted are the gap that ends.
+unsafe fn change_lease(c: *mut FlowCounters, calls: u32) {
+    // SAFETY: counters of the calling thread; single read-modify-writes, each whole before a signal handler's.
+    unsafe {
+        let (period, left) = ((*c).period.load(Ordering::Relaxed), (*c).countdown.load(Ordering::Relaxed) as i32);
+        if period == 0 || period == u32::MAX || left < 1 {
+            return;
+        }
+        let by = i64::from(calls) - i64::from(left);
+        (*c).issued.fetch_add(by as u64, Ordering::Relaxed);
+        (*c).countdown.fetch_add(by as u32, Ordering::Relaxed);
+        (*c).period.store((i64::from(period) + by).max(1) as u32, Ordering::Relaxed);
     }
 }
 
@@ -42,21 +134,35 @@ pub fn knows() -> bool {
     GLIBC.load(Ordering::Relaxed) != 0
 }
 
-/// One release in 64 is timed: what it stands for, or `None` to count it only.
+/// Some releases are timed ([`Gap`]), or each: what this one stands for, or `None` to count it only. `counted` were counted
+/// by the stub, this one included.
 ///
 /// # Safety
-/// `state` is the calling thread's.
-pub unsafe fn sample_release(state: *mut ThreadState) -> Option<u32> {
+/// `state` and `c` are the calling thread's, `c` of this slot.
+pub unsafe fn sample_release(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, counted: u32) -> Option<u32> {
     // SAFETY: see above.
     unsafe {
-        if (*state).release_countdown == 0 {
-            let ended = (*state).release_gap.max(1);
-            (*state).release_gap = gap(state);
-            (*state).release_countdown = (*state).release_gap - 1;
-            return Some(ended);
+        if slot::is_full() {
+            return Some(1);
         }
-        (*state).release_countdown -= 1;
-        None
+        let s = &mut *state;
+        if counted > 1 {
+            s.release_gap.calls = counted;
+        } else if s.release_countdown > 0 {
+            s.release_countdown -= 1;
+            return None;
+        }
+        let ended = s.release_gap.end(&mut s.random);
+        if may_lease(state, slot) {
+            change_lease(c, s.release_gap.calls);
+            // What is counted until then is in the lease.
+            s.release_gap.calls = 0;
+            s.release_countdown = 0;
+        } else {
+            change_lease(c, 1);
+            s.release_countdown = s.release_gap.calls - 1;
+        }
+        Some(ended)
     }
 }
 
@@ -67,6 +173,9 @@ pub struct Held {
     record: *const LockRecord,
     since: u64,
 }
+
+/// Acquisitions that each of a thread's [`Held`] stands for.
+pub type HeldWeights = [u32; 8];
 
 impl Held {
     /// An empty entry.
@@ -125,9 +234,9 @@ unsafe fn is_held(state: *mut ThreadState, handler: u8, object: u64) -> Option<b
             handler::LOCK_ACQUIRE => word(0) != 0 && word(8) != (*(*state).header).tid.load(Ordering::Relaxed),
             // pthread_spinlock_t on x86: 1 = free
             handler::SPIN_ACQUIRE => word(0) as i32 <= 0,
-            // struct __pthread_rwlock_arch_t: readers (count from bit 3), …, current writer at 24
-            handler::READ_ACQUIRE => word(24) != 0,
-            _ => word(24) != 0 || word(0) >= 8,
+            // struct __pthread_rwlock_arch_t: readers (count from bit 3), …
+            handler::READ_ACQUIRE => word(RWLOCK_WRITER) != 0,
+            _ => word(RWLOCK_WRITER) != 0 || word(0) >= 8,
         })
     }
 }
@@ -146,16 +255,18 @@ pub unsafe fn attempt(state: *mut ThreadState, slot: u32, handler: u8, r: &Regis
         if contended {
             return Attempt::Timed { weight: 1, contended };
         }
+        let record = find(state, r.rdi, r.ret, slot);
+        if slot::is_full() || record.is_some_and(is_always_timed) {
+            return Attempt::Timed { weight: 1, contended };
+        }
         if (*state).hold_countdown == 0 {
-            let ended = (*state).hold_gap.max(1);
-            (*state).hold_gap = gap(state);
-            (*state).hold_countdown = (*state).hold_gap - 1;
+            let ended = (*state).hold_gap.end(&mut (*state).random);
+            (*state).hold_countdown = (*state).hold_gap.calls - 1;
             return Attempt::Timed { weight: ended, contended };
         }
         (*state).hold_countdown -= 1;
-        if let Some(l) = find(state, r.rdi, r.ret, slot) {
-            let i = (r.rdi >> 4 ^ r.rdi >> 9 ^ r.ret) as usize & (QUICK_ENTRIES - 1);
-            (*state).quick[i] = Quick { object: r.rdi, caller: r.ret, record: l, reserved: 0 };
+        if let Some(l) = record {
+            (*state).quick[quick_index(r.rdi, r.ret)] = Quick { object: r.rdi, caller: r.ret, record: l, reserved: 0 };
             l.acquisitions.store(l.acquisitions.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         Attempt::Counted
@@ -178,12 +289,15 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
         if frame.flags & CONTENDED != 0 {
             add(&l.contended, 1);
             add(&l.wait, waited);
-        } else if waited > LOST_RACE_NS * crate::arena::header().ticks_per_us as u64 / 1000 && knows() {
+        } else if waited > LOST_RACE_NS * arena::header().ticks_per_us as u64 / 1000
+            && knows()
+            && may_have_waited(frame)
+        {
             // It was free when we looked and taken when the call came: as often among those not timed.
             // The sample stands for acquisitions of all locks; for this one at most for those it had.
             let room = l.acquisitions.load(Ordering::Relaxed).saturating_sub(l.contended.load(Ordering::Relaxed));
             let k = (frame.weight as u64).min(room).max(1);
-            let usual = waited.min(crate::period::outlier(0, crate::arena::header().ticks_per_us as u64));
+            let usual = waited.min(crate::period::outlier(0, arena::header().ticks_per_us as u64));
             let sum = waited + usual * (k - 1);
             add(&l.contended, k);
             add(&l.wait, sum);
@@ -192,8 +306,33 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
         let h = &mut (*state).held[index(frame.object)];
         h.record = l;
         h.object = frame.object;
+        (*state).held_weights[index(frame.object)] = frame.weight;
+        end_leases();
         h.since = arch::ticks();
     }
+}
+
+/// False if the mutex itself says that its acquisition, which took long, met nobody: the thread lost its CPU, or a page was
+/// not there.
+unsafe fn may_have_waited(frame: &Frame) -> bool {
+    if slot::kind(frame.slot).handler != handler::LOCK_ACQUIRE || frame.object < 4096 {
+        return true;
+    }
+    // SAFETY: the program has just passed this address to the lock's own function, which read the same words.
+    unsafe {
+        let word = |offset: u64| (*((frame.object + offset) as *const AtomicU32)).load(Ordering::Relaxed);
+        word(KIND_OFFSET) & KIND_MASK > PLAIN_KINDS || word(0) == WAITED_FOR
+    }
+}
+
+fn is_always_timed(l: &LockRecord) -> bool {
+    l.acquisitions.load(Ordering::Relaxed) < FIRST || is_held_long(l)
+}
+
+/// Timing each of its acquisitions costs little.
+fn is_held_long(l: &LockRecord) -> bool {
+    let samples = l.held_samples.load(Ordering::Relaxed);
+    l.held.load(Ordering::Relaxed) > samples.saturating_mul(LONG_HOLD_US * arena::header().ticks_per_us as u64)
 }
 
 /// A lock is about to be released.
@@ -207,16 +346,24 @@ pub unsafe fn release(state: *mut ThreadState, object: u64) {
         let h = &mut (*state).held[index(object)];
         if h.object == object && object != 0 {
             let l = &*h.record;
+            let weight = u64::from((*state).held_weights[index(object)].max(1));
+            let ticks = now.saturating_sub(h.since);
             let (sum, samples) = (l.held.load(Ordering::Relaxed), l.held_samples.load(Ordering::Relaxed));
-            // A holder that was preempted says nothing about the acquisitions it stands for.
-            let limit = sum
-                .checked_div(samples)
-                .map_or(u64::MAX, |mean| crate::period::outlier(mean, crate::arena::header().ticks_per_us as u64));
-            l.held.store(sum + now.saturating_sub(h.since).min(limit), Ordering::Relaxed);
-            l.held_samples.store(l.held_samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+            l.held.store(sum + ticks * weight, Ordering::Relaxed);
+            l.held_samples.store(samples + weight, Ordering::Relaxed);
+            if is_held_long(l) {
+                let quick = &mut (*state).quick[quick_index(object, l.caller.load(Ordering::Relaxed))];
+                if core::ptr::eq(quick.record, l) {
+                    *quick = Quick::none();
+                }
+            }
             h.object = 0;
         }
     }
+}
+
+fn quick_index(object: u64, caller: u64) -> usize {
+    (object >> 4 ^ object >> 9 ^ caller) as usize & (QUICK_ENTRIES - 1)
 }
 
 fn index(object: u64) -> usize {

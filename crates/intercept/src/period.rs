@@ -9,8 +9,12 @@
 const SLOW_CALL_SHARE: u64 = 205;
 /// Longest gap.
 const GAP_MAX: u64 = 1 << 20;
+/// A flow's calls come from as many gaps at least, or so.
+const LEAST_GAPS: u64 = 16;
 /// A gap grows by at most this factor at once, for the first calls of a flow tell little about its rate.
 const GROWTH: u64 = 8;
+/// Short calls may come this many times faster than a thread's time suggests.
+const BURST: u32 = 16;
 /// Window in which cost is held against the budget, microseconds.
 const WINDOW_US: u64 = 1000;
 /// A flow's first calls on a thread are all timed: a few calls may be few because each takes long.
@@ -20,7 +24,9 @@ const COSTLY_US: u64 = 10;
 /// An outlier is this many times longer than the mean so far, and [`OUTLIER_US`] more.
 const OUTLIER_FACTOR: u64 = 16;
 /// See [`OUTLIER_FACTOR`]; microseconds.
-const OUTLIER_US: u64 = 20;
+const OUTLIER_US: u64 = 1000;
+/// Standard deviations up to this many means call for no more timed calls.
+const SPREAD: f32 = 4.0;
 /// A blocking API at least this long on its last call is timed every time, microseconds.
 const LONG_US: u64 = 2;
 
@@ -50,7 +56,8 @@ impl Budget {
             return None;
         }
         let spent = calls as u64 * self.cost() * 1_000_000 / elapsed.max(1);
-        let floor = self.tau_floor();
+        // Below that where a flow's short calls come in little of the time: long ones among them are met by chance.
+        let floor = (self.tau_floor() / BURST).max(1);
         let next = if spent > self.ppm {
             // Straight to where the measured rate would have met the budget, at most 16-fold.
             (tau as u64 * spent / self.ppm.max(1)).min(tau as u64 * 16).max(tau as u64 + 1)
@@ -79,9 +86,32 @@ pub fn is_long(ticks: u64, ticks_per_us: u64) -> bool {
     ticks > LONG_US * ticks_per_us
 }
 
-/// A sampled duration beyond this is an outlier: it was interrupted, preempted or met a page fault.
+/// A sampled duration beyond this is an outlier: the thread may have lost its processor, for a time slice or a steal. What
+/// interrupts and page faults take is less, and meets calls as often as they take long.
 pub fn outlier(mean_ticks: u64, ticks_per_us: u64) -> u64 {
     mean_ticks * OUTLIER_FACTOR + OUTLIER_US * ticks_per_us
+}
+
+/// No gap stands for more of a flow's calls so far than this, whatever its rate seemed to be.
+pub fn longest_gap(calls: u64) -> u32 {
+    (calls / LEAST_GAPS).clamp(1, GAP_MAX) as u32
+}
+
+/// True if some of a flow's timed calls, each for its `k`, took so much longer than the rest that they are half of the
+/// time: from then on they are no accident. `squares`: Σ k(k−1)·d².
+pub fn has_tail(squares: f32, total_ticks: u64) -> bool {
+    let total = total_ticks as f32;
+    4.0 * squares > total * total
+}
+
+/// τ of a flow whose durations, of this mean and with Σ k(k−1)·d² and Σ k(k−1), differ widely: what timing more of its calls
+/// gains in precision is in proportion to their standard deviation (Neyman's allocation). A power of two, 64 at most.
+pub fn for_spread(tau: u32, mean: u64, squares: f32, weights: f32) -> u32 {
+    let even = (mean as f32).max(1.0) * SPREAD;
+    let ratio = squares / (weights.max(1.0) * even * even);
+    // The root's exponent.
+    let shift = (32 - (ratio.min(65_536.0) as u32).leading_zeros()) / 2;
+    (tau >> shift.min(6)).max(1)
 }
 
 /// True if a flow's calls are so long that timing all of them is cheap.
@@ -132,6 +162,25 @@ mod tests {
     #[test]
     fn rare_calls_are_all_timed() {
         assert_eq!(next_gap(1, 5000, 4000, u32::MAX), 1);
+    }
+
+    #[test]
+    fn a_flow_with_a_tail_is_timed_more_often() {
+        assert_eq!(for_spread(1000, 10, 0.0, 0.0), 1000);
+        // As wide as its mean.
+        assert_eq!(for_spread(1000, 10, 200.0, 1.0), 1000);
+        // A hundred times.
+        let wide = for_spread(6400, 10, 1e6, 1.0);
+        assert!((200..=400).contains(&wide), "{wide}");
+        assert_eq!(for_spread(6400, 10, f32::MAX, 1.0), 100);
+        assert_eq!(for_spread(0, 10, f32::MAX, 1.0), 1);
+    }
+
+    #[test]
+    fn one_long_call_is_no_tail_before_it_counts() {
+        assert!(!has_tail(0.0, 1000));
+        assert!(!has_tail(100.0 * 99.0 * 10.0 * 10.0, 100_000));
+        assert!(has_tail(100.0 * 99.0 * 1e4 * 1e4, 100_000));
     }
 
     #[test]

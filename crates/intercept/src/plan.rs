@@ -1,4 +1,4 @@
-//! Linkage plans: found by build-id in the recorder's cache, asked for if absent.
+//! Linkage plans: found by build-id and file in the recorder's cache, asked for if absent.
 
 use core::sync::atomic::Ordering;
 
@@ -74,18 +74,27 @@ pub fn get(path: &[u8], build_id: &[u8]) -> Option<Plan> {
     open(&file)
 }
 
-/// Path of an object's file in a directory: by build-id, or by the object's path if it has none.
+/// Path of an object's file in a directory: by build-id and what tells files of one build-id apart, or by the object's path
+/// if it has none.
 pub fn file_name(dir: &[u8], path: &[u8], build_id: &[u8], suffix: &[u8]) -> PathBuffer {
     let mut file = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
-    file.push(dir);
-    file.push(b"/");
-    if build_id.is_empty() {
-        file.push(b"path-");
-        for b in path_hash(path).to_be_bytes() {
+    if !build_id.is_empty() {
+        file.push(path);
+        let stamp = sys::file_stamp(file.bytes.as_ptr()).unwrap_or(0);
+        file = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
+        file.push(dir);
+        file.push(b"/");
+        for &b in build_id {
+            file.push_hex(b);
+        }
+        file.push(b"-");
+        for b in stamp.to_be_bytes() {
             file.push_hex(b);
         }
     } else {
-        for &b in build_id {
+        file.push(dir);
+        file.push(b"/path-");
+        for b in path_hash(path).to_be_bytes() {
             file.push_hex(b);
         }
     }

@@ -34,6 +34,11 @@ impl Kind {
     pub fn always_enters(self) -> bool {
         self.traced || self.flags & SLOT_FRAMED != 0 || !matches!(self.handler, handler::NONE | handler::REFUSE)
     }
+    /// True if what is done beside counting its calls is all about locks.
+    fn is_lock_only(self) -> bool {
+        let handler = crate::lock::acquires(self.handler) || self.handler == handler::LOCK_RELEASE;
+        handler && !self.traced && self.flags & SLOT_FRAMED == 0
+    }
     /// True if its calls are timed in this recording.
     pub fn is_timed(self) -> bool {
         self.class != class::COUNT_ONLY && arena::header().timing != TIMING_COUNT
@@ -83,6 +88,9 @@ pub fn describe(slot: u32, caller: u16, symbol: u32, address: u64, api: Option<&
     set_edge(slot, caller, 0xfffe);
     // SAFETY: a static of the agent.
     unsafe { arch::transect_flags[slot as usize].store(entry(kind(slot)), Ordering::Release) };
+    if entry(kind(slot)) == QUICK_RELEASE {
+        crate::lock::note_release(slot);
+    }
 }
 
 /// Entry points of sanitizer runtimes take their return address as the place of the access.
@@ -94,7 +102,15 @@ fn is_sanitizer(name: &[u8]) -> bool {
     })
 }
 
-/// How the trampoline enters a slot: 0 plain timing, 1 through Rust, 2 and 3 the quick paths of mutexes, which fall
+/// How the trampoline enters acquisitions that are mostly counted.
+const QUICK_ACQUIRE: u8 = 2;
+/// How it enters releases that are mostly counted.
+pub const QUICK_RELEASE: u8 = 3;
+
+/// How it enters acquisitions of rwlocks that are taken to read.
+const QUICK_READ: u8 = 4;
+
+/// How the trampoline enters a slot: 0 plain timing, 1 through Rust, 2 to 4 the quick paths of locks, which fall
 /// back to Rust when there is more to do than to count.
 fn entry(kind: Kind) -> u8 {
     let plain = kind.class == class::COMPUTE
@@ -105,8 +121,9 @@ fn entry(kind: Kind) -> u8 {
         && !published::on();
     match kind.handler {
         _ if plain => 0,
-        handler::LOCK_ACQUIRE if crate::lock::knows() && !kind.traced => 2,
-        handler::LOCK_RELEASE if crate::lock::knows() && !kind.traced => 3,
+        handler::LOCK_ACQUIRE if crate::lock::knows() && !kind.traced && !is_full() => QUICK_ACQUIRE,
+        handler::READ_ACQUIRE if crate::lock::knows() && !kind.traced && !is_full() => QUICK_READ,
+        handler::LOCK_RELEASE if crate::lock::knows() && !kind.traced && !is_full() => QUICK_RELEASE,
         _ => 1,
     }
 }
@@ -169,7 +186,7 @@ pub fn enter_static(slot: u32, target: u64, component: u16, address: u64) {
 /// First period of a slot in the timing mode of this recording; `u32::MAX` = it need not be entered at all.
 pub fn first_period(kind: Kind) -> u32 {
     let h = arena::header();
-    if kind.always_enters() {
+    if kind.always_enters() && !(kind.is_lock_only() && h.timing == TIMING_COUNT) {
         return 1;
     }
     match h.timing {

@@ -6,6 +6,7 @@ use transect_event_abi::arena::OPTION_FOLLOW;
 use transect_event_abi::process::{SLOT_INTERNAL, unprofiled};
 
 use crate::arch::{self, syscall as sys};
+use crate::confinement::confined;
 use crate::elf::bytes_until_zero;
 use crate::enter::Registers;
 use crate::environment::Buffer;
@@ -23,7 +24,7 @@ pub fn know_stack_size(address: u64) {
 /// `pthread_create(thread, attr, routine, argument)`: the routine is wrapped, so that the thread is known from its
 /// first instruction.
 pub fn thread_create(r: &mut Registers) {
-    let mut size = sys::stack_limit().min(8 << 20);
+    let mut size = thread::stack_limit().min(8 << 20);
     let get = GET_STACK_SIZE.load(Ordering::Relaxed);
     if r.rsi != 0 && get != 0 {
         let mut given = 0usize;
@@ -177,6 +178,10 @@ pub fn lend() -> bool {
         left_behind(unprofiled::NOT_FOLLOWED);
         return false;
     }
+    if confined() {
+        left_behind(unprofiled::UNREACHABLE);
+        return false;
+    }
     environment::lend()
 }
 
@@ -193,7 +198,7 @@ unsafe fn may_follow(path: *const u8) -> bool {
             left_behind(unprofiled::NOT_FOLLOWED);
             return false;
         }
-        if !sys::readable_path(arena::header().agent_path.as_ptr()) {
+        if confined() || !sys::readable_path(arena::header().agent_path.as_ptr()) {
             left_behind(unprofiled::UNREACHABLE);
             return false;
         }
@@ -232,7 +237,7 @@ unsafe fn in_path(name: &[u8]) -> Option<usize> {
         .unwrap_or(b"/bin:/usr/bin");
     for dir in path.split(|&b| b == b':') {
         let dir = if dir.is_empty() { b"." } else { dir };
-        if with_path(&[dir, b"/", name], sys::file_mode).flatten().is_some() {
+        if with_path(&[dir, b"/", name], sys::exists) == Some(true) {
             let mut whole = [0u8; 4096];
             let length = dir.len() + 1 + name.len();
             if length >= whole.len() {
@@ -249,20 +254,19 @@ unsafe fn in_path(name: &[u8]) -> Option<usize> {
 
 /// Why the agent can't work in a program file; `None` if it can, or if the file can't be examined.
 fn examine(path: &[u8], depth: u32) -> Option<usize> {
-    const S_ISUID_ISGID: u32 = 0o6000;
     const PT_INTERP: u32 = 3;
     let mut head = [0u8; 4096];
-    let (mode, read) = with_path(&[path], |p| {
-        let mode = sys::file_mode(p);
+    let (changes_identity, read) = with_path(&[path], |p| {
+        let changes_identity = sys::changes_identity(p);
         let fd = sys::open(p, false);
         let mut n = -1;
         if fd >= 0 {
             n = sys::pread(fd, &mut head, 0);
             sys::close(fd);
         }
-        (mode, n)
+        (changes_identity, n)
     })?;
-    if mode? & S_ISUID_ISGID != 0 {
+    if changes_identity? {
         return Some(unprofiled::SETUID);
     }
     if read < 64 {

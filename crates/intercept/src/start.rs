@@ -84,7 +84,8 @@ pub unsafe fn start() {
             spawn::know_stack_size(at);
         }
         let top = initial as u64;
-        let stack = sys::stack_limit().min(1 << 30);
+        thread::prepare();
+        let stack = thread::stack_limit().min(1 << 30);
         thread::register(0, true, if top != 0 { top } else { arch::stack_pointer() + 8192 }, stack);
         calibration::calibrate();
         loader::scan(Some((executable, headers)));

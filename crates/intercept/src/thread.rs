@@ -10,7 +10,7 @@ use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, THREAD_ENDED, TH
 use crate::arch::syscall as sys;
 use crate::context::{self, Contexts};
 use crate::frame::{self, Frame};
-use crate::lock::{Held, QUICK_ENTRIES, Quick};
+use crate::lock::{Gap, Held, HeldWeights, QUICK_ENTRIES, Quick};
 use crate::{active, arch, arena, process, published};
 
 /// Threads alive at once; more run uncounted.
@@ -54,11 +54,13 @@ pub struct ThreadState {
     /// Releases until the next one that is timed.
     pub release_countdown: u32,
     /// The gap that `hold_countdown` counts down.
-    pub hold_gap: u32,
+    pub hold_gap: Gap,
     /// The gap that `release_countdown` counts down.
-    pub release_gap: u32,
+    pub release_gap: Gap,
     /// Locks held whose acquisition time was taken.
     pub held: [Held; 8],
+    /// See [`HeldWeights`].
+    pub held_weights: HeldWeights,
     /// For environments passed on to children.
     pub environment: crate::environment::Buffer,
     /// Cache of lock records.
@@ -177,11 +179,11 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         if let Some(contexts) = (*state).contexts {
             contexts.clear();
         }
-        (*state).stopped = 0;
+        (*state).stopped = arch::clock_is_gone().into();
         (*state).hold_countdown = 0;
         (*state).release_countdown = 0;
-        (*state).hold_gap = 1;
-        (*state).release_gap = 1;
+        (*state).hold_gap = Gap::none();
+        (*state).release_gap = Gap::none();
         (*state).control_block = arch::thread_pointer();
         if main {
             note_name(h);
@@ -194,7 +196,7 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
             active::start_parallel();
             active::change(1);
         }
-        (*h).tid.store(sys::gettid(), Ordering::Relaxed);
+        (*h).tid.store(number(), Ordering::Relaxed);
         (*state).published = published::find(h);
         (*h).start_integral.store(integral(state, now), Ordering::Relaxed);
         (*h).state.store(THREAD_LIVE, Ordering::Release);
@@ -217,12 +219,54 @@ pub fn register_unseen() -> *mut ThreadState {
         let tp = arch::thread_pointer();
         let sp = arch::stack_pointer();
         let near = tp > sp && tp - sp < 64 << 20;
-        register(0, false, if near { tp } else { 0 }, if near { sys::stack_limit().min(8 << 20) } else { 0 })
+        register(0, false, if near { tp } else { 0 }, if near { stack_limit().min(8 << 20) } else { 0 })
     };
     if !state.is_null() {
         arm_destructor(state);
     }
     state
+}
+
+/// Where in a thread's control block its number is, 0 if that is not known.
+static NUMBER_OFFSET: AtomicU64 = AtomicU64::new(0);
+/// The places in those of glibc and musl.
+const NUMBER_OFFSETS: [u64; 3] = [0x2d0, 0x30, 0x38];
+/// Soft limit of the stack at the process' start: the C library makes threads' stacks of this size.
+static STACK_LIMIT: AtomicU64 = AtomicU64::new(8 << 20);
+
+/// Looks, in the main thread, at what the kernel would have to be asked for later: a filter of system calls may have come by
+/// then that ends the program for it.
+pub fn prepare() {
+    STACK_LIMIT.store(sys::stack_limit(), Ordering::Relaxed);
+    let (block, number) = (arch::thread_pointer(), sys::gettid());
+    // SAFETY: the control block of a C library that is larger than that; its first word points to itself.
+    let is_at = |offset: &u64| unsafe {
+        block != 0 && *(block as *const u64) == block && *((block + offset) as *const u32) == number
+    };
+    NUMBER_OFFSET.store(NUMBER_OFFSETS.into_iter().find(is_at).unwrap_or(0), Ordering::Relaxed);
+}
+
+/// Stack that the program allows new threads, bytes.
+pub fn stack_limit() -> u64 {
+    STACK_LIMIT.load(Ordering::Relaxed)
+}
+
+/// The calling thread's number.
+pub fn number() -> u32 {
+    // What was made by a bare clone has its maker's control block: the kernel is asked where it may be.
+    if !crate::confinement::confined() {
+        return sys::gettid();
+    }
+    let (block, offset) = (arch::thread_pointer(), NUMBER_OFFSET.load(Ordering::Relaxed));
+    // SAFETY: the first word of what a thread pointer leads to is mapped; where it points to itself it begins a C library's
+    // control block, in which the kernel has put the number before the thread ran.
+    let known = if offset == 0 || block == 0 || unsafe { *(block as *const u64) } != block {
+        0
+    } else {
+        // SAFETY: as above.
+        unsafe { *((block + offset) as *const u32) }
+    };
+    if known == 0 { sys::gettid() } else { known }
 }
 
 /// The process' name as of its start.
@@ -391,6 +435,9 @@ unsafe fn end(state: *mut ThreadState) {
         (*state).control_block = 0;
         (*h).state.store(THREAD_ENDED, Ordering::Release);
         (*state).used.store(0, Ordering::Release);
+        // The next thread takes this one's state, and with it its frames: they would not last for one state after another.
+        let index = state.offset_from(POOL.0.get().cast::<ThreadState>());
+        POOL_HINT.store(index as u32, Ordering::Relaxed);
     }
 }
 

@@ -48,8 +48,11 @@ impl Lines {
         let lines = object.section_bytes(".debug_line").filter(|bytes| !bytes.is_empty())?;
         let mut lines = Some(lines);
         let load = |id: gimli::SectionId| -> Result<Bytes, gimli::Error> {
+            use gimli::SectionId::{DebugLine, DebugLoc, DebugLocLists, DebugMacinfo, DebugMacro, DebugTypes};
             let bytes = match id {
-                gimli::SectionId::DebugLine => lines.take(),
+                DebugLine => lines.take(),
+                // They say nothing of lines, and may be most of what would have to be inflated.
+                DebugLoc | DebugLocLists | DebugMacinfo | DebugMacro | DebugTypes => None,
                 _ => object.section_bytes(id.name()),
             };
             Ok(Bytes::new(Arc::from(bytes.unwrap_or_default()), LittleEndian))

@@ -72,7 +72,7 @@ pub fn plan_in(object: &Object, mut functions: FunctionTable, options: &PlanOpti
         all.sites.append(&mut proposal.sites);
         all.refused.append(&mut proposal.refused);
     }
-    separate(&mut all);
+    let points = separate(&mut all);
     let verdicts = control_flow::examine(object, &functions, &all.sites);
     let mut verdicts = verdicts.into_iter();
     let Proposal { sites, mut refused } = all;
@@ -80,7 +80,18 @@ pub fn plan_in(object: &Object, mut functions: FunctionTable, options: &PlanOpti
     for site in sites {
         match verdicts.next().flatten() {
             None => kept.push(site),
-            Some(reason) => refused.push(refuse(site, reason)),
+            Some(reason) => {
+                // What can't be the entry's window may do for the point alone.
+                let point = points.iter().find(|point| site.usdt.is_some() && point.vaddr == site.vaddr);
+                if let Some(point) = point
+                    && control_flow::examine(object, &functions, std::slice::from_ref(point)) == [None]
+                {
+                    kept.push(point.clone());
+                    refused.push(Refused { name: String::new(), ..refuse(site, reason) });
+                    continue;
+                }
+                refused.push(refuse(site, reason));
+            }
         }
     }
     let (functions, places) = functions.finish();
@@ -99,8 +110,10 @@ fn refuse(site: Site, reason: Refusal) -> Refused {
     Refused { function, vaddr, provider, reason, name }
 }
 
-/// Sorts the sites by address, and where two would occupy the same bytes keeps the one that can't be had elsewhere.
-fn separate(all: &mut Proposal) {
+/// Sorts the sites by address, and where two would occupy the same bytes keeps the one that can't be had elsewhere. A
+/// point that is a function's first instruction is passed whenever the function is entered: the entry takes its name,
+/// and such points are returned.
+fn separate(all: &mut Proposal) -> Vec<Site> {
     let rank = |site: &Site| match (site.provider, site.event) {
         // Another function's entry may be displaced no less; points and prepared sleds are where they are.
         (ProviderKind::Entry, _) => 2,
@@ -109,11 +122,19 @@ fn separate(all: &mut Proposal) {
     };
     all.sites.sort_by_key(|site| (site.vaddr, rank(site)));
     let mut kept: Vec<Site> = Vec::with_capacity(all.sites.len());
-    for site in all.sites.drain(..) {
+    let mut points = Vec::new();
+    for mut site in all.sites.drain(..) {
         let Some(last) = kept.last().filter(|last| last.range().end > site.vaddr) else {
             kept.push(site);
             continue;
         };
+        let is_entry = site.provider == ProviderKind::Entry && site.vaddr == last.vaddr;
+        if is_entry && last.provider == ProviderKind::Usdt && last.event == Event::Point {
+            (site.name, site.usdt) = (last.name.clone(), last.usdt.clone());
+            points.extend(kept.pop());
+            kept.push(site);
+            continue;
+        }
         if rank(last) <= rank(&site) {
             all.refused.push(refuse(site, Refusal::Overlap));
         } else if let Some(lost) = kept.pop() {
@@ -122,4 +143,5 @@ fn separate(all: &mut Proposal) {
         }
     }
     all.sites = kept;
+    points
 }

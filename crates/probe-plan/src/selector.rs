@@ -1,13 +1,12 @@
-//! Choosing functions: `[component:]function[@source]`.
+//! Choosing functions: `[component:]function[@source]`; and USDT points: `[component:]provider:point`.
 //!
 //! Each part is a glob (`*`, `?`, `[abc]`), or a regular expression between slashes that may match anywhere in the
 //! name. `libz.so.1:deflate*`, `*::push_back`, `/^mem(cpy|move)$/`, `@src/table.c`, `libc.so.6:0x9d2e0`.
 
 use std::path::Path;
 
-use regex::Regex;
-
-use crate::{Function, Plan, cxx_name};
+use crate::matcher::{Matcher, separator};
+use crate::{Function, Plan, UsdtNote, cxx_name};
 
 /// Why a selection is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +28,27 @@ pub enum SelectError {
         /// Names that are written much like it.
         near: Vec<String>,
     },
+    /// No USDT point has that name.
+    #[error("no USDT point matches '{pattern}'{}", near_text(.near))]
+    UnknownPoint {
+        /// The pattern.
+        pattern: String,
+        /// `provider:point` of points that are written much like it.
+        near: Vec<String>,
+    },
+    /// There is no such component, nor a provider of USDT points of that name.
+    #[error(
+        "no component{} matches '{pattern}'; it has {}{}", if .points.is_empty() { "" } else { " or USDT point" },
+        list(.components), near_text(.points)
+    )]
+    UnknownComponent {
+        /// The pattern.
+        pattern: String,
+        /// File names of the components that there are.
+        components: Vec<String>,
+        /// `provider:point` of the points that are written most like it.
+        points: Vec<String>,
+    },
     /// One function is wanted and several have the name.
     #[error("'{pattern}' is the name of {} functions; choose one: {}", .candidates.len(), list(.candidates))]
     Ambiguous {
@@ -37,6 +57,19 @@ pub enum SelectError {
         /// Patterns for each of them alone.
         candidates: Vec<String>,
     },
+}
+
+impl SelectError {
+    /// The pattern, or the part of it, that is none.
+    pub fn pattern(&self) -> &str {
+        match self {
+            Self::BadPattern { part, .. } => part,
+            Self::Unknown { pattern, .. }
+            | Self::UnknownPoint { pattern, .. }
+            | Self::UnknownComponent { pattern, .. }
+            | Self::Ambiguous { pattern, .. } => pattern,
+        }
+    }
 }
 
 fn near_text(near: &[String]) -> String {
@@ -49,59 +82,6 @@ fn list(names: &[String]) -> String {
     if names.len() > MOST { format!("{shown} and {} more", names.len() - MOST) } else { shown }
 }
 
-#[derive(Debug, Clone)]
-enum Matcher {
-    /// No metacharacters.
-    Exact(String),
-    Pattern(Regex),
-}
-
-impl Matcher {
-    fn parse(part: &str) -> Result<Self, SelectError> {
-        let bad = |error: regex::Error| SelectError::BadPattern { part: part.to_owned(), message: error.to_string() };
-        if let Some(regex) = part.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')).filter(|r| !r.is_empty()) {
-            return Regex::new(regex).map(Self::Pattern).map_err(bad);
-        }
-        if !part.contains(['*', '?', '[', '\\']) {
-            return Ok(Self::Exact(part.to_owned()));
-        }
-        Regex::new(&glob(part)).map(Self::Pattern).map_err(bad)
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        match self {
-            Self::Exact(wanted) => wanted == name,
-            Self::Pattern(regex) => regex.is_match(name),
-        }
-    }
-}
-
-/// The regular expression of a glob.
-fn glob(pattern: &str) -> String {
-    let mut regex = String::from("(?s)^");
-    let mut rest = pattern.chars();
-    while let Some(c) = rest.next() {
-        match c {
-            '*' => regex.push_str(".*"),
-            '?' => regex.push('.'),
-            '\\' => regex.push_str(&regex::escape(&rest.next().unwrap_or('\\').to_string())),
-            // `operator[]` is a name, `[a-z]` a class.
-            '[' => match rest.as_str().split_once(']').filter(|(class, _)| !class.is_empty() && *class != "!") {
-                Some((class, behind)) => {
-                    let (not, class) = class.strip_prefix(['!', '^']).map_or(("", class), |class| ("^", class));
-                    let class = class.replace('\\', "\\\\").replace('[', "\\[").replace("&&", "&\\&");
-                    regex.push_str(&format!("[{not}{class}]"));
-                    rest = behind.chars();
-                }
-                None => regex.push_str("\\["),
-            },
-            other => regex.push_str(&regex::escape(&other.to_string())),
-        }
-    }
-    regex.push('$');
-    regex
-}
-
 /// A pattern for functions.
 #[derive(Debug, Clone)]
 pub struct Selector {
@@ -110,6 +90,10 @@ pub struct Selector {
     function: Option<Matcher>,
     source: Option<Matcher>,
     address: Option<u64>,
+    /// Provider and name of a USDT point, as they are written.
+    point: Option<(String, [Matcher; 2])>,
+    /// Only a point can be meant: it was written with its component.
+    only_point: bool,
 }
 
 impl Selector {
@@ -131,6 +115,15 @@ impl Selector {
             Some(at) => (&rest[..at], &rest[at + 1..]),
             None => (rest, ""),
         };
+        let (provider, name, only_point) = match separator(function, ':') {
+            Some(at) => (&function[..at], &function[at + 1..], true),
+            None => (component, function, false),
+        };
+        let point = if provider.is_empty() || name.is_empty() || !source.is_empty() {
+            None
+        } else {
+            Some((format!("{provider}:{name}"), [Matcher::parse(provider)?, Matcher::parse(name)?]))
+        };
         let part = |part: &str| if part.is_empty() { Ok(None) } else { Matcher::parse(part).map(Some) };
         let hexadecimal = function.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
         Ok(Self {
@@ -139,7 +132,61 @@ impl Selector {
             function: if hexadecimal.is_some() { None } else { part(function)? },
             source: part(source)?,
             address: hexadecimal,
+            point,
+            only_point,
         })
+    }
+
+    /// True if it was written as `component:provider:point`: no function is meant.
+    pub fn wants_point(&self) -> bool {
+        self.only_point
+    }
+
+    /// True if a USDT point is such a one. Of `component:provider:point`, the component is to be asked for besides; in
+    /// `provider:point`, what may be a component's name is the provider's.
+    pub fn matches_point(&self, note: &UsdtNote) -> bool {
+        self.point
+            .as_ref()
+            .is_some_and(|(_, [provider, name])| provider.matches(&note.provider) && name.matches(&note.name))
+    }
+
+    /// The error for a pattern that matches none of these points: it suggests some that are written much like it, or
+    /// belong to the provider that is named. `None` if a point was hardly meant.
+    pub fn unknown_point<'a>(&self, points: impl IntoIterator<Item = &'a UsdtNote>) -> Option<SelectError> {
+        const MOST: usize = 5;
+        let (wanted, [provider, _]) = self.point.as_ref()?;
+        let allowed = (wanted.chars().count() / 3).max(1);
+        let mut near: Vec<(bool, usize, String)> = points
+            .into_iter()
+            .map(|note| {
+                let name = format!("{}:{}", note.provider, note.name);
+                (!provider.matches(&note.provider), strsim::osa_distance(wanted, &name), name)
+            })
+            .filter(|(other, distance, _)| !other || *distance <= allowed)
+            .collect();
+        near.sort_unstable_by_key(|(_, distance, name)| (*distance, name.clone()));
+        near.dedup();
+        if near.is_empty() && !self.only_point {
+            return None;
+        }
+        let near = near.into_iter().take(MOST).map(|(_, _, name)| name).collect();
+        Some(SelectError::UnknownPoint { pattern: self.text.clone(), near })
+    }
+
+    /// The error for a pattern whose component none of `components` (file names) is; of `points` it suggests the nearest.
+    pub fn unknown_component<'a>(
+        &self,
+        components: Vec<String>,
+        points: impl IntoIterator<Item = &'a UsdtNote>,
+    ) -> SelectError {
+        const MOST: usize = 3;
+        let wanted = self.point.as_ref().map_or(self.text.as_str(), |(text, _)| text);
+        let names = points.into_iter().map(|note| format!("{}:{}", note.provider, note.name));
+        let mut near: Vec<(usize, String)> = names.map(|name| (strsim::osa_distance(wanted, &name), name)).collect();
+        near.sort_unstable();
+        near.dedup();
+        let points = near.into_iter().take(MOST).map(|(_, name)| name).collect();
+        SelectError::UnknownComponent { pattern: self.text.clone(), components, points }
     }
 
     /// As it was written.
@@ -155,6 +202,11 @@ impl Selector {
     /// True if functions are chosen by source file too: [`Selector::matches_source`] is to be asked.
     pub fn wants_source(&self) -> bool {
         self.source.is_some()
+    }
+
+    /// True if it names a component.
+    pub fn wants_component(&self) -> bool {
+        self.component.is_some()
     }
 
     /// True if it names one function, without wildcards.
@@ -239,32 +291,6 @@ impl Selector {
     }
 }
 
-/// Where the part before a single `mark` ends, outside of a regular expression: `::` separates C++ names, not parts.
-fn separator(text: &str, mark: char) -> Option<usize> {
-    let mut inside_regex = false;
-    let mut previous = None;
-    let mut characters = text.char_indices().peekable();
-    while let Some((at, c)) = characters.next() {
-        let next = characters.peek().map(|(_, c)| *c);
-        // A slash that begins a part begins a regular expression, unless it is a path: those have no slash at their
-        // end.
-        if c == '/' && !inside_regex && previous.is_none_or(|p| p == ':' || p == '@') {
-            inside_regex = regex_end(&text[at + 1..]);
-        } else if c == '/' && inside_regex && next.is_none_or(|n| n == ':' || n == '@') {
-            inside_regex = false;
-        } else if c == mark && !inside_regex && previous != Some(mark) && next != Some(mark) {
-            return Some(at);
-        }
-        previous = Some(c);
-    }
-    None
-}
-
-/// True if a slash ends the part that `rest` is in.
-fn regex_end(rest: &str) -> bool {
-    rest.ends_with('/') || rest.contains("/:") || rest.contains("/@")
-}
-
 /// Up to five names of `functions` that are written much like `wanted`, the nearest first.
 pub fn near_names<'a>(wanted: &str, functions: impl IntoIterator<Item = &'a Function>) -> Vec<String> {
     const MOST: usize = 5;
@@ -327,6 +353,32 @@ mod tests {
         assert_eq!(Selector::parse("libc.so.6:0x1f").unwrap().address(), Some(0x1f));
         let s = Selector::parse("/usr/bin/app:main").unwrap();
         assert!(s.matches_component(Path::new("/usr/bin/app"), None) && s.matches_function(&function("main", "main")));
+    }
+
+    #[test]
+    fn points() {
+        let note = |provider: &str, name: &str| UsdtNote {
+            provider: provider.into(),
+            name: name.into(),
+            arguments: String::new(),
+            semaphore: None,
+        };
+        let (open, close) = (note("shop", "open"), note("shop", "close"));
+        let s = Selector::parse("shop:open").unwrap();
+        assert!(s.matches_point(&open) && !s.matches_point(&close) && !s.wants_point());
+        let s = Selector::parse("app:sh*:/^(open|close)$/").unwrap();
+        assert!(s.matches_point(&open) && s.matches_point(&close) && s.wants_point());
+        assert!(s.matches_component(Path::new("/usr/bin/app"), None));
+        assert!(!Selector::parse("std::sort").unwrap().matches_point(&note("std", "sort")));
+        assert!(!Selector::parse("open").unwrap().matches_point(&open));
+        let error = |text: &str| Selector::parse(text).unwrap().unknown_point([&open, &close]).map(|e| e.to_string());
+        assert_eq!(
+            error("shop:opne").unwrap(),
+            "no USDT point matches 'shop:opne'; did you mean shop:open, shop:close?"
+        );
+        assert_eq!(error("shp:close").unwrap(), "no USDT point matches 'shp:close'; did you mean shop:close?");
+        assert_eq!(error("libz:deflate"), None);
+        assert_eq!(error("a.out:b:c").unwrap(), "no USDT point matches 'a.out:b:c'");
     }
 
     #[test]

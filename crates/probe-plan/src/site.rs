@@ -150,7 +150,7 @@ pub struct Site {
     pub window: Window,
     /// `provider:name` of a USDT note, else empty.
     pub name: String,
-    /// The note, for a USDT point.
+    /// The note, for a USDT point, and for an entry that begins with one.
     pub usdt: Option<Box<UsdtNote>>,
 }
 

@@ -1,4 +1,5 @@
-//! USDT points (SystemTap's `sys/sdt.h`): `.note.stapsdt`.
+//! USDT points (SystemTap's `sys/sdt.h`): `.note.stapsdt`. A point that is a function's first instruction becomes part of
+//! the function's entry ([`crate::plan`]), which can be timed.
 //!
 //! ```text
 //! note        name "stapsdt", type 3
@@ -73,8 +74,8 @@ pub(crate) fn point_window(object: &Object, table: &FunctionTable, vaddr: u64) -
     Ok(Window::Displaced { original: code[..window.length].to_vec(), displaced: window.displaced })
 }
 
-/// All notes with their points, prelinking undone.
-fn notes(object: &Object) -> Vec<(u64, UsdtNote)> {
+/// All USDT notes with the addresses of their points, prelinking undone; by address.
+pub fn notes(object: &Object) -> Vec<(u64, UsdtNote)> {
     let sections = object.section_list();
     let base = sections.iter().find(|s| s.name == ".stapsdt.base").map(|s| s.vaddr);
     let mut found = Vec::new();

@@ -62,6 +62,9 @@ pub struct Globals {
     /// Code of another agent that is told of region sites by [`crate::Handler::RegionAndFlows`]; set by itself, before sites
     /// with that handler are installed.
     pub flow_region: AtomicU64,
+    /// Not 0 once a thread may not read the time stamp counter (`PR_SET_TSC`, strict seccomp; threads that it makes may not,
+    /// either): handlers read it no more. The process' own: a forked child that asks for it does not blind its parent.
+    pub no_clock: AtomicU64,
 }
 
 /// See [`Globals`]. The loader of an image sets them from outside.
@@ -79,6 +82,7 @@ pub static transect_probe_globals: Globals = Globals {
     regions: AtomicU64::new(0),
     tid_offset: AtomicU64::new(0),
     flow_region: AtomicU64::new(0),
+    no_clock: AtomicU64::new(0),
 };
 
 /// Values for [`Globals`].

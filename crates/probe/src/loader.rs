@@ -21,6 +21,10 @@ pub extern "C" fn loader_event(_id: u32, _registers: &Registers, _vectors: u64, 
     // SAFETY: `Globals::set` was given the arena's header, which stays mapped.
     let header = unsafe { &*(address as *const ProbeHeader) };
     let event = header.loader_events.fetch_add(1, Ordering::Release) + 1;
+    if header.confined.load(Ordering::Relaxed) != 0 {
+        // The program's filter may end it for a call that it does not know. The controller looks now and then, too.
+        return 0;
+    }
     syscall::futex_wake(&header.loader_events);
     if header.controller.load(Ordering::Acquire) != 0 {
         let done = header.loader_done.load(Ordering::Acquire);

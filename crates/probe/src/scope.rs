@@ -77,8 +77,10 @@ pub fn thrown(slot: u64, thread: u64) {
         match scope.key.load(Ordering::Relaxed) {
             0 => return,
             key if key == thread => {
-                if scope.parent_slot.load(Ordering::Relaxed) >= slot {
-                    // SAFETY: reading the clock has no requirement; who forbids it (PR_SET_TSC) has no timed calls.
+                if scope.parent_slot.load(Ordering::Relaxed) >= slot
+                    && transect_probe_globals.no_clock.load(Ordering::Relaxed) == 0
+                {
+                    // SAFETY: reading the clock has no requirement where no thread has given it up, as was looked.
                     scope.thrown_at.store(unsafe { _rdtsc() }, Ordering::Relaxed);
                 }
                 return;

@@ -1,7 +1,8 @@
 //! Comma-separated values (RFC 4180), safe to open in a spreadsheet.
 //!
 //! A cell that a spreadsheet would take for a formula is prefixed with `'`, as the Open Worldwide Application Security
-//! Project advises (<https://owasp.org/www-community/attacks/CSV_Injection>): symbol names are foreign input.
+//! Project advises (<https://owasp.org/www-community/attacks/CSV_Injection>): symbol names are foreign input. For the same
+//! reason characters that steer a terminal are spelled out: who looks at a table uses `cat`.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -11,10 +12,10 @@ use serde_json::Value;
 use transect_analyze::Selection;
 use transect_profile_model::{Metric, Profile};
 
-use crate::{ExportError, Format};
+use crate::{ExportError, Format, escape, is_hazard};
 
 /// Columns of flow rows, in order. Every column is in every file: one that a profile has no value for is empty.
-pub const FLOW_COLUMNS: [&str; 27] = [
+pub const FLOW_COLUMNS: [&str; 30] = [
     "caller",
     "callee",
     "api",
@@ -27,6 +28,9 @@ pub const FLOW_COLUMNS: [&str; 27] = [
     "abandoned_calls",
     "total_ns",
     "self_ns",
+    "on_cpu_ns",
+    "runnable_ns",
+    "blocked_ns",
     "attributed_ns",
     "criticality_ns",
     "total_ns_low",
@@ -108,13 +112,14 @@ pub const CRITICAL_PATH_COLUMNS: [&str; 16] = [
 ];
 
 /// Columns of features and regions, in order: `row` is `feature` or `region`.
-pub const FEATURE_COLUMNS: [&str; 32] = [
+pub const FEATURE_COLUMNS: [&str; 33] = [
     "row",
     "features",
     "inclusive_ns",
     "exclusive_ns",
     "decided_ns",
     "cpu_ns",
+    "events_ns",
     "entries",
     "threads",
     "samples",
@@ -280,18 +285,30 @@ fn text(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => cell(text).into_owned(),
-        Some(other) => other.to_string(),
+        Some(other) => plain_json(&other.to_string()),
     }
 }
 
+/// JSON in which characters that steer a terminal are spelled out as JSON does it; they stand in strings only.
+fn plain_json(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_hazard(c) {
+            true => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| plain.push_str(&format!("\\u{unit:04x}"))),
+            false => plain.push(c),
+        }
+    }
+    plain
+}
+
 /// `text` as a cell: prefixed with `'` if its first character is one of `=`, `+`, `-`, `@`, tab, carriage return
-/// (or the full-width forms that spreadsheets fold into them).
+/// (or the full-width forms that spreadsheets fold into them); controls spelled out.
 pub fn cell(text: &str) -> Cow<'_, str> {
     match text.chars().next() {
         Some('=' | '+' | '-' | '@' | '\t' | '\r' | '\n' | '＝' | '＋' | '－' | '＠') => {
-            Cow::Owned(format!("'{text}"))
+            Cow::Owned(format!("'{}", escape(text)))
         }
-        _ => Cow::Borrowed(text),
+        _ => escape(text),
     }
 }
 
@@ -301,11 +318,35 @@ mod tests {
 
     #[test]
     fn formulas_become_text() {
-        for bad in ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"] {
+        for bad in ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)"] {
             assert_eq!(cell(bad), format!("'{bad}"));
         }
+        assert_eq!((cell("\t=1"), cell("\r=1")), ("'\\t=1".into(), "'\\r=1".into()));
+        assert_eq!(cell("\u{1b}[2Jname\n"), "\\u{1b}[2Jname\\n");
         assert_eq!(cell("operator=(T const&)"), "operator=(T const&)");
         assert_eq!(cell(""), "");
+    }
+
+    #[test]
+    fn frames_of_a_walk_are_rows_with_their_own_shares() {
+        let chain = serde_json::json!({
+            "thread_group": "main", "share": 0.4, "woken_by": "disk",
+            "frames": [{ "function": "outer", "share": 0.9, "woken_by": null }, { "function": "inner", "share": 0.4 }],
+        });
+        let mut out = Vec::new();
+        let columns = ["chain", "thread_group", "depth", "function", "share", "woken_by", "frames"];
+        write_rows(&columns, &walk_rows(vec![chain, serde_json::json!({ "share": 1, "frames": [] })]), &mut out)
+            .unwrap();
+        let rows = "0,main,0,outer,0.9,,2\r\n0,main,1,inner,0.4,disk,2\r\n1,,,,1,,0\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), format!("{}\r\n{rows}", columns.join(",")));
+    }
+
+    #[test]
+    fn lists_have_no_controls_and_stay_json() {
+        let list = serde_json::json!(["a\u{1b}[2J", "\u{9b}2J\u{7f}", "\u{e0001}"]);
+        let written = text(Some(&list));
+        assert!(!written.contains(is_hazard), "{written}");
+        assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), list);
     }
 
     #[test]

@@ -26,6 +26,16 @@ pub enum ExportError {
         /// The format asked for.
         format: Format,
     },
+    /// The format would have no row.
+    #[error("{format} would be empty: {shows}; {instead}")]
+    NoRows {
+        /// The format asked for.
+        format: Format,
+        /// What it shows, of which the profile has nothing.
+        shows: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
     /// Critical paths were asked for, and the profile holds nothing of the scheduler.
     #[error(
         "the profile holds nothing of the scheduler: record it with --collect sched, or with: transect criticality"

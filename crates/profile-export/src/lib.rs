@@ -29,6 +29,7 @@ mod collapsed;
 mod critical_path;
 pub mod csv;
 mod error;
+mod escape;
 mod firefox;
 mod format;
 mod latency_counters;
@@ -46,6 +47,7 @@ use std::io::Write;
 use transect_profile_model::Profile;
 
 pub use error::ExportError;
+pub use escape::{escape, is_hazard};
 pub use format::{Format, UnknownFormat};
 
 /// What the stack formats show of a profile that holds both.
@@ -110,6 +112,7 @@ pub fn export_subject(
     if stacks && subject == Subject::Flows && latencies_alone {
         return Err(ExportError::NoFlows { format });
     }
+    refuse_empty(profile, format, subject)?;
     match format {
         Format::Pprof => pprof::write(profile, subject, out),
         Format::Collapsed => collapsed::write(profile, subject, out),
@@ -125,4 +128,35 @@ pub fn export_subject(
     }?;
     out.flush()?;
     Ok(())
+}
+
+/// Refuses what would be a file without a row, which readers take for a broken one.
+fn refuse_empty(profile: &Profile, format: Format, subject: Subject) -> Result<(), ExportError> {
+    let sched = &profile.sched;
+    let (shows, instead) = match format {
+        Format::Perfetto if profile.threads.is_empty() => (
+            "it shows lives of threads and regions of features, of which the profile has none",
+            "export chrome, which has the scheduler's events and latencies, or pprof, collapsed, firefox or speedscope",
+        ),
+        Format::Chrome
+            if profile.threads.is_empty()
+                && profile.latency.is_empty()
+                && profile.trace.is_empty()
+                && sched.tasks.is_empty()
+                && sched.slices.is_empty()
+                && sched.waits.is_empty() =>
+        {
+            (
+                "it shows what has a time: threads, traced calls, latencies and the scheduler's events, of which the \
+                 profile has none",
+                "export pprof, collapsed, firefox or speedscope",
+            )
+        }
+        Format::Csv if subject == Subject::Flows && profile.flows.is_empty() && profile.latency.is_empty() => (
+            "it shows calls between components, of which the profile has none",
+            "choose --view criticality, walk or features",
+        ),
+        _ => return Ok(()),
+    };
+    Err(ExportError::NoRows { format, shows, instead })
 }

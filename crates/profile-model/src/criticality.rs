@@ -37,7 +37,8 @@ pub struct SchedTables {
 /// advances the clock, so the criticality of all threads adds up to `busy_ns`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SchedSession {
-    /// Nothing was seen of the scheduler: numbers are the agent's own knowledge of waiting APIs.
+    /// Recorded without privileges: by samples of the user's own, or, where `sample_hz` is 0, from the agent's knowledge of
+    /// waiting APIs alone.
     pub estimate: bool,
     /// Whether all processes count as one application or each process as one of its own.
     pub per_process: bool,
@@ -142,6 +143,16 @@ pub struct CallStack {
     pub frames: Vec<FrameId>,
     /// Whether it reaches `main` or the start of a thread; else it was cut off or unwinding stopped.
     pub complete: bool,
+    /// Frames whose function the one before called by a linkage table, as flows are: one bit each, the root's lowest. Of deeper
+    /// ones it is not known.
+    pub linked: u128,
+}
+
+impl CallStack {
+    /// See [`CallStack::linked`].
+    pub fn is_linked(&self, depth: usize) -> bool {
+        depth < 128 && self.linked >> depth & 1 != 0
+    }
 }
 
 /// Where the weight of a [`SchedSample`] was found.
@@ -186,6 +197,8 @@ pub struct Moment {
     pub task: TaskId,
     /// Its stack.
     pub stack: StackId,
+    /// Time between the timer's samples then, ns: as long it stands for time on a CPU.
+    pub period_ns: i64,
 }
 
 /// What a thread waits for.
@@ -313,6 +326,13 @@ pub struct SchedWait {
     /// Criticality that its holder, or else its waker, gained during the wait while fewer threads were active than
     /// there are processors, ns.
     pub holder_gain_ns: i64,
+}
+
+impl SchedWait {
+    /// Whether it is no single wait but what came too fast to be kept one by one: see [`SchedWait::count`].
+    pub fn is_sum(&self) -> bool {
+        self.end_ns > self.begin_ns && (self.count > 1 || self.ns != self.end_ns - self.begin_ns)
+    }
 }
 
 /// One stretch of time in which a thread was active: the timeline. The time between two of them is a wait.

@@ -242,6 +242,12 @@ pub struct FeatureSession {
     pub dropped: i64,
     /// Times that a thread waited for room in its ring (policy "block").
     pub blocked: i64,
+    /// How long, summed over the threads, ns.
+    #[serde(default)]
+    pub waited_ns: i64,
+    /// For so long the program was stopped to switch sites, ns.
+    #[serde(default)]
+    pub stopped_ns: i64,
     /// Sites switched on.
     pub sites: i64,
     /// Samples taken.

@@ -127,3 +127,10 @@ pub struct TraceEvent {
     /// The six integer argument registers (rdi, rsi, rdx, rcx, r8, r9), as signed bits.
     pub args: [i64; 6],
 }
+
+/// A function's name without what a C library puts before its own name for it: `malloc` of `__libc_malloc`. Flows and frames
+/// of one call may differ in that.
+pub fn bare_name(name: &str) -> &str {
+    let name = name.trim_start_matches('_');
+    ["libc_", "GI_", "IO_"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name)
+}

@@ -12,6 +12,7 @@ mod latency;
 mod loss;
 mod meta;
 mod metric;
+mod overhead;
 mod thread;
 mod wait;
 mod walk;
@@ -24,11 +25,12 @@ pub use feature::{
     Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, HOT_LOOP, ImplicitFlow,
     RegionContext, RegionId, RegionKind, RegionMethod, RegionNode, RegionNodeId, RegionSlice,
 };
-pub use flow::{ApiClass, Component, Flow, TraceEvent};
+pub use flow::{ApiClass, Component, Flow, TraceEvent, bare_name};
 pub use latency::{Latency, LatencyBucket, LatencyId, LatencySampling, LatencySession, LatencySlice};
 pub use loss::{Loss, LossKind};
 pub use meta::{Clock, Machine, Meta, Timing};
 pub use metric::Metric;
+pub use overhead::Overhead;
 pub use thread::{Process, Thread};
 pub use wait::{Lock, Wait};
 pub use walk::{

@@ -37,6 +37,8 @@ pub enum LossKind {
     UnrecordedThreads,
     /// Milliseconds in which a virtual machine's processors had work and the host gave them to others.
     StolenTime,
+    /// Collectors of the default set that this machine or program does not permit.
+    CollectorsLeftOut,
 }
 
 impl LossKind {
@@ -53,6 +55,7 @@ impl LossKind {
             Self::UnprofiledChildren => "unprofiled children",
             Self::UnrecordedThreads => "unrecorded threads",
             Self::StolenTime => "stolen milliseconds",
+            Self::CollectorsLeftOut => "collectors left out",
         }
     }
 
@@ -69,6 +72,7 @@ impl LossKind {
             Self::UnprofiledChildren,
             Self::UnrecordedThreads,
             Self::StolenTime,
+            Self::CollectorsLeftOut,
         ]
         .into_iter()
         .find(|k| k.as_str() == words)

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{FeatureSession, LatencySession, SCHEMA_VERSION, SchedSession, WalkSession};
+use crate::{FeatureSession, LatencySession, Overhead, SCHEMA_VERSION, SchedSession, WalkSession};
 
 /// Facts about a recording, kept in `meta.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,16 +17,22 @@ pub struct Meta {
     pub collectors: Vec<String>,
     /// Timing mode of the flow collector.
     pub timing: Timing,
-    /// Estimated share of the run that the measurement itself took, 0.0–1.0: timed and counted calls times their
-    /// calibrated cost over the threads' lifetime; scheduler events times theirs over the threads' running time. Zero if
-    /// there is no estimate.
+    /// Estimated share of the program's time that the measurement took while it ran, 0.0–1.0: `agent_ns` and `kernel_ns` of
+    /// `overhead` over the threads' running time, or the wall time if that is longer. Zero if there is no estimate.
     pub overhead_estimate: f64,
+    /// What the recording cost, with its start and end; `None` where that was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<Overhead>,
     /// Wall time from launch to the end of the recording, ns.
     pub wall_ns: i64,
     /// Start of the recording, nanoseconds since the Unix epoch.
     pub started_unix_ns: i64,
     /// Exit status of the launched process as a shell reports it (signal N as 128 + N); `None` while it runs.
     pub exit_status: Option<i32>,
+    /// How long the machine's processors worked meanwhile, for whatever program, summed, ns; in ticks of 10 ms. `None` if
+    /// the kernel did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_busy_ns: Option<i64>,
     /// The latency measurement, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencySession>,
@@ -52,9 +58,11 @@ impl Meta {
             collectors: Vec::new(),
             timing: Timing::Count,
             overhead_estimate: 0.0,
+            overhead: None,
             wall_ns: 0,
             started_unix_ns: 0,
             exit_status: None,
+            machine_busy_ns: None,
             latency: None,
             criticality: None,
             walk: None,

@@ -52,6 +52,12 @@ pub enum StoreError {
         /// The file or folder being written.
         path: PathBuf,
     },
+    /// The limit of file sizes is reached.
+    #[error("cannot write {path}: the limit of file sizes is too low; raise it: ulimit -f unlimited", path = .path.display())]
+    FileLimit {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file system is mounted read-only.
     #[error("{path}: on a read-only file system; choose another folder with `-o`", path = .path.display())]
     ReadOnly {
@@ -59,7 +65,7 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// The user may not read or write there.
-    #[error("{path}: permission denied (profiles are readable only by the user who recorded them); choose another folder, or act as its owner", path = .path.display())]
+    #[error("{path}: permission denied; record into a folder of your own with `-o`; only who recorded a profile may read it", path = .path.display())]
     PermissionDenied {
         /// The file or folder.
         path: PathBuf,
@@ -87,7 +93,8 @@ impl StoreError {
     pub(crate) fn from_io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         match source.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOSPC | Errno::DQUOT | Errno::FBIG) => Self::DiskFull { path },
+            Some(Errno::NOSPC | Errno::DQUOT) => Self::DiskFull { path },
+            Some(Errno::FBIG) => Self::FileLimit { path },
             Some(Errno::ROFS) => Self::ReadOnly { path },
             Some(Errno::ACCESS | Errno::PERM) => Self::PermissionDenied { path },
             _ => Self::Io { path, source },

@@ -2,11 +2,11 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
 
 use crate::metadata::{META_FILE, listed_tables};
@@ -25,12 +25,17 @@ pub(crate) struct Target {
 impl Target {
     /// Resolves `dir` and refuses what must not be overwritten. Missing parent folders are created.
     pub(crate) fn prepare(dir: &Path) -> Result<Self, StoreError> {
+        let refuse = |why: &str| StoreError::WouldOverwrite { path: dir.to_owned(), why: why.to_owned() };
         let path = match fs::canonicalize(dir) {
             Ok(path) => path,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => dir.to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if fs::symlink_metadata(dir).is_ok() {
+                    return Err(refuse("a symbolic link that leads nowhere"));
+                }
+                dir.to_owned()
+            }
             Err(error) => return Err(StoreError::from_io(dir, error)),
         };
-        let refuse = |why: &str| StoreError::WouldOverwrite { path: dir.to_owned(), why: why.to_owned() };
         let name = path.file_name().ok_or_else(|| refuse("it has no name of its own"))?.to_string_lossy().into_owned();
         let parent = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
@@ -41,25 +46,52 @@ impl Target {
         Ok(Self { path, parent, name })
     }
 
+    /// Moves the profile that stands there, if there is one, to `NAME.old`, in the place of an older one.
+    pub(crate) fn keep_aside(&self) -> Result<Option<PathBuf>, StoreError> {
+        if !self.path.join(META_FILE).exists() {
+            return Ok(None);
+        }
+        let aside = self.parent.join(format!("{}.old", self.name));
+        refuse_foreign(&aside)?;
+        let failed = |error: io::Error| StoreError::from_io(&aside, error);
+        if fs::symlink_metadata(&aside).is_ok_and(|found| found.is_symlink()) {
+            let why = "a symbolic link, and the profile that is to be replaced would be kept there".to_owned();
+            return Err(StoreError::WouldOverwrite { path: aside, why });
+        }
+        if aside.exists() {
+            remove_profile(&aside);
+        }
+        fs::rename(&self.path, &aside).map_err(failed)?;
+        Ok(Some(aside))
+    }
+
     /// Makes an empty folder beside the target, readable only by the user, and removes those of dead writers.
     pub(crate) fn temporary(&self) -> Result<Temporary, StoreError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let prefix = format!(".{}.{TEMPORARY}.", self.name);
-        self.remove_abandoned(&prefix);
+        self.remove_abandoned();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = self.parent.join(format!("{prefix}{}.{number}", std::process::id()));
-        DirBuilder::new().mode(0o700).create(&path).map_err(|error| StoreError::from_io(&path, error))?;
-        Ok(Temporary { path })
+        DirBuilder::new().mode(0o700).create(&path).map_err(|error| StoreError::from_io(&self.path, error))?;
+        let lock =
+            File::open(&path).ok().filter(|folder| flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok());
+        Ok(Temporary { path, _lock: lock })
     }
 
-    fn remove_abandoned(&self, prefix: &str) {
+    /// Whatever profile they were to become: the next one has another name, as a rule.
+    fn remove_abandoned(&self) {
+        let infix = format!(".{TEMPORARY}.");
+        let own = rustix::process::geteuid().as_raw();
         let Ok(entries) = fs::read_dir(&self.parent) else { return };
         for entry in entries.flatten() {
-            let name = entry.file_name();
-            let writer =
-                name.to_str().and_then(|name| name.strip_prefix(prefix)?.split('.').next()?.parse::<u32>().ok());
-            if writer.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-                remove_profile(&entry.path());
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some((_, rest)) = name.split_once(&infix).filter(|_| name.starts_with('.')) else { continue };
+            let writer = rest.split('.').next().and_then(|number| number.parse::<u32>().ok());
+            let is_dead = writer.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+            let path = entry.path();
+            let is_ours = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir() && found.uid() == own);
+            if is_dead && is_ours && is_unlocked(&path) {
+                remove_profile(&path);
             }
         }
     }
@@ -94,9 +126,16 @@ impl Target {
     }
 }
 
+/// A writer in another namespace has a number that means nothing here, but its lock does.
+fn is_unlocked(path: &Path) -> bool {
+    File::open(path).is_ok_and(|folder| flock(folder, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
 /// A folder under a temporary name; removed when dropped.
 pub(crate) struct Temporary {
     path: PathBuf,
+    /// Locked for as long as its writer lives, whatever number that has where others look.
+    _lock: Option<File>,
 }
 
 impl Temporary {

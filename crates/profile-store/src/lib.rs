@@ -19,4 +19,4 @@ mod write;
 pub use error::StoreError;
 pub use read::{for_each_slices, read, read_without_slices};
 pub use tables::TABLES;
-pub use write::{LongTables, check_writable, write, write_streamed};
+pub use write::{LongTables, check_writable, keep_aside, write, write_streamed};

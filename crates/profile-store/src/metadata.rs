@@ -94,6 +94,11 @@ impl MetaFile {
                 *number = 0.0;
             }
         }
+        if let Some(overhead) = &mut meta.overhead
+            && !overhead.share.is_finite()
+        {
+            overhead.share = 0.0;
+        }
         if let Some(latency) = &mut meta.latency {
             let rates = [&mut latency.toggles_per_second, &mut latency.samples_per_second];
             for number in rates.into_iter().chain([&mut latency.toggling_share, &mut latency.empty_ns]) {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use parquet::errors::ParquetError;
 use transect_profile_model::{Profile, SCHEMA_VERSION, SchedWait, Slice};
@@ -204,4 +204,14 @@ fn failure(dir: &Path, path: &Path, error: ParquetError) -> StoreError {
 pub fn check_writable(dir: &Path) -> Result<(), StoreError> {
     let folder = Target::prepare(dir)?.temporary()?;
     folder.write_file(META_FILE, b"{}")
+}
+
+/// Moves the profile that stands at `dir`, if one does, to `dir` with `.old` behind its name, as `perf record` does, in the
+/// place of an older one; gives where it is now.
+///
+/// # Errors
+///
+/// As [`write()`]; nothing is moved if something else stands at either place.
+pub fn keep_aside(dir: &Path) -> Result<Option<PathBuf>, StoreError> {
+    Target::prepare(dir)?.keep_aside()
 }

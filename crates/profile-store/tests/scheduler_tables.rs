@@ -182,9 +182,9 @@ prop_compose! {
         tasks in prop::collection::vec((prop::option::of(0_u32..3), any::<i32>(), text(), text(), any::<[i64; 7]>()), 3),
         parallelism in prop::collection::vec((prop::option::of(0_u32..1), any::<i32>(), any::<i64>()), 0..4),
         frames in prop::collection::vec(frame(), 5),
-        stacks in prop::collection::vec((prop::collection::vec(0_u32..5, 0..6), any::<bool>()), 4),
+        stacks in prop::collection::vec((prop::collection::vec(0_u32..5, 0..6), any::<bool>(), any::<u128>()), 4),
         samples in prop::collection::vec((0_u32..3, 0_u32..4, any::<i32>(), any::<(bool, bool)>(), any::<[i64; 3]>()), 0..6),
-        moments in prop::collection::vec((any::<i64>(), 0_u32..3, 0_u32..4), 0..6),
+        moments in prop::collection::vec((any::<i64>(), 0_u32..3, 0_u32..4, any::<i64>()), 0..6),
         waits in prop::collection::vec(wait(), 0..9),
         slices in prop::collection::vec((0_u32..3, any::<[i64; 4]>(), any::<prop::sample::Index>()), 0..9),
     ) -> SchedTables {
@@ -196,12 +196,14 @@ prop_compose! {
             }).collect(),
             parallelism: parallelism.into_iter().map(|(process, n, ns)| Parallelism { process, n, ns }).collect(),
             frames,
-            stacks: stacks.into_iter().map(|(frames, complete)| CallStack { frames, complete }).collect(),
+            stacks: stacks.into_iter().map(|(frames, complete, linked)| CallStack {
+                linked: linked & ((1 << frames.len()) - 1), frames, complete,
+            }).collect(),
             samples: samples.into_iter().map(|(task, stack, n, (top, spin), sums)| SchedSample {
                 task, stack, n, origin: if top { Origin::StackTop } else { Origin::Sample },
                 samples: sums[0], criticality_ns: sums[1], active_ns: sums[2], spin,
             }).collect(),
-            moments: moments.into_iter().map(|(time_ns, task, stack)| Moment { time_ns, task, stack }).collect(),
+            moments: moments.into_iter().map(|(time_ns, task, stack, period_ns)| Moment { time_ns, task, stack, period_ns }).collect(),
             slices: slices.into_iter().map(|(task, n, wait)| Slice {
                 task, start_ns: n[0], active_ns: n[1], runnable_ns: n[2], criticality_ns: n[3], wait: number(wait),
             }).collect(),

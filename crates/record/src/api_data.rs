@@ -152,6 +152,7 @@ fn handler_named(word: &str) -> Option<u8> {
         "write-lock" => handler::WRITE_ACQUIRE,
         "unlock" => handler::LOCK_RELEASE,
         "prctl" => handler::PRCTL,
+        "syscall" => handler::SYSCALL,
         "lock-memory" => handler::LOCK_MEMORY,
         "limit" => handler::LIMIT,
         "condition" => handler::CONDITION,

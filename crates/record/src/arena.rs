@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
+use transect_attach::seal_size;
 use transect_event_abi::api_table::ApiEntry;
 use transect_event_abi::arena::{
     API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_COUNT, EXTENT_FREE, EXTENT_SIZE,
@@ -55,11 +56,21 @@ unsafe impl Send for Arena {}
 impl Arena {
     /// Makes the file (sparse: it takes memory as it is written to) and fills in the header.
     pub fn create(settings: &Settings<'_>) -> Result<Arena, RecordError> {
-        let fd = rustix::fs::memfd_create("transect-arena", MemfdFlags::CLOEXEC)
+        let fd = rustix::fs::memfd_create("transect-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map_err(|e| RecordError::system("create the recording's memory file")(e.into()))?;
         let file = File::from(fd);
-        file.set_len(ARENA_SIZE as u64).map_err(RecordError::system("size the recording's memory file"))?;
-        // SAFETY: a fresh mapping of our own file.
+        file.set_len(ARENA_SIZE as u64).map_err(|error| {
+            let what = match error.kind() {
+                std::io::ErrorKind::FileTooLarge => {
+                    "make the recording's memory, as the limit of file sizes is too low (raise it: ulimit -f unlimited)"
+                }
+                _ => "size the recording's memory file",
+            };
+            RecordError::system(what)(error)
+        })?;
+        // Programs can open it, too.
+        seal_size(&file).map_err(RecordError::system("seal the recording's memory file"))?;
+        // SAFETY: a fresh mapping of our own file, which nobody can shorten.
         let at = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -100,6 +111,25 @@ impl Arena {
             }
         }
         Ok(Arena { file, header })
+    }
+
+    /// One that no agent has written to.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub fn unused() -> Arena {
+        let settings = Settings {
+            options: 0,
+            timing: 0,
+            every: 0,
+            budget_ppm: 0,
+            ticks_per_us: 1,
+            epoch_ticks: 0,
+            plan_dir: b"",
+            static_dir: b"",
+            agent_path: b"",
+            trace: b"",
+            apis: &[],
+        };
+        Self::create(&settings).unwrap()
     }
 
     /// The descriptor's number, for the link beside the agent.

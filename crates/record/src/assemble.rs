@@ -373,6 +373,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn copies_and_parts_go_by_their_functions_name() {
+        for raw in ["f", "f.isra.0", "f.part.3", "f.constprop.0.isra.1", "f.lto_priv.0", "f.llvm.123"] {
+            assert_eq!(without_suffix(raw), "f");
+        }
+        assert_eq!(without_suffix("main._omp_fn.0"), "main._omp_fn.0");
+    }
+
+    #[test]
     fn groups_follow_names_then_start_routines() {
         assert_eq!(group("worker-12", "run", "app"), "worker");
         assert_eq!(group("app", "consume(void*)", "app"), "consume(void*)");

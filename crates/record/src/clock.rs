@@ -43,6 +43,7 @@ impl Moment {
 }
 
 /// Both clocks at the start.
+#[derive(Debug, Clone, Copy)]
 pub struct Clock {
     start: Moment,
     /// Nanoseconds since the Unix epoch at the start.

@@ -38,7 +38,7 @@ pub enum RecordError {
     Unguarded(String),
     /// The timers would break the program.
     #[error(transparent)]
-    Untimable(#[from] crate::walk::user_timing::Hindrance),
+    Untimable(#[from] crate::walk::user_timing::SkipReason),
     /// The collector in the kernel can't be loaded: something is missing.
     #[error(transparent)]
     Privilege(#[from] transect_bpf_collect::privilege::PrivilegeError),
@@ -65,25 +65,21 @@ pub enum RecordError {
         /// The reason.
         why: String,
     },
-    /// The collector's thread is gone.
-    #[error("the recording of scheduler events has ended unexpectedly; please report this")]
+    /// A collector's thread is gone.
+    #[error("a part of the recording has ended unexpectedly; please report this")]
     Ended,
+    /// The program was over too soon for a collector.
+    #[error("the program ended before {what}")]
+    EndedBefore {
+        /// What had not come about.
+        what: &'static str,
+    },
     /// The functions asked for are unknown or ambiguous.
     #[error(transparent)]
     Select(#[from] transect_probe_plan::SelectError),
     /// No probe can be at an address asked for.
     #[error(transparent)]
     Point(#[from] transect_probe_plan::PointError),
-    /// A component asked for is not there.
-    #[error("no component of process {pid} matches '{pattern}'; it has {components}")]
-    NoComponent {
-        /// The process.
-        pid: i32,
-        /// The pattern.
-        pattern: String,
-        /// Names of its components.
-        components: String,
-    },
     /// The static components that were asked for can't be made.
     #[error(transparent)]
     Static(#[from] crate::static_components::StaticError),

@@ -7,7 +7,7 @@ use transect_event_abi::arena::EXTENT_CONTEXT;
 use transect_event_abi::context::{CONTEXT_DEPTH, ContextHeader};
 use transect_event_abi::process::{
     BYTES_OFFSET, CLOCK_KERNEL, CLOCK_LOST, NAMES_CAPACITY, NAMES_OFFSET, OBJECT_CAPACITY, OBJECTS_OFFSET,
-    ObjectRecord, ProcessHeader, SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord,
+    ObjectRecord, ProcessHeader, SLOT_CAPACITY, SLOT_DLSYM, SLOTS_OFFSET, SlotRecord,
 };
 use transect_event_abi::thread::{
     COUNTERS_OFFSET, CRITICALITY_OFFSET, FlowCounters, HISTOGRAM_BUCKETS, HISTOGRAM_CAPACITY, HISTOGRAMS_OFFSET,
@@ -104,6 +104,8 @@ pub struct Process {
     pub slots_refused: u64,
     /// Calls made by threads past their last destructor.
     pub late_calls: u64,
+    /// Objects loaded after the program restricted its system calls, at most at once.
+    pub confined_objects: u32,
     /// Cost of a timed call, ticks.
     pub timed_call: u32,
     /// Cost of a timed call through Rust, ticks.
@@ -159,6 +161,9 @@ impl Process {
             })
             .collect();
         self.slots.retain(|number, _| used.contains(number));
+        if self.slots.values().all(|slot| slot.flags & SLOT_DLSYM == 0) {
+            self.names = Vec::new();
+        }
     }
 
     /// Reads a process extent.
@@ -168,9 +173,7 @@ impl Process {
         let objects = (h.u32(offset_of!(ProcessHeader, object_count)) as usize).min(OBJECT_CAPACITY);
         let slots = (h.u32(offset_of!(ProcessHeader, slot_count)) as usize).min(SLOT_CAPACITY);
         let names = (h.u32(offset_of!(ProcessHeader, names_used)) as usize).min(NAMES_CAPACITY);
-        let object_bytes = arena.read(extent, OBJECTS_OFFSET, objects * size_of::<ObjectRecord>());
-        let slot_bytes = arena.read(extent, SLOTS_OFFSET, slots * size_of::<SlotRecord>());
-        let byte_sums = arena.read(extent, BYTES_OFFSET, slots * 8);
+        let object_bytes = present(arena, extent, OBJECTS_OFFSET, objects * size_of::<ObjectRecord>());
         let unprofiled = std::array::from_fn(|i| h.u32(offset_of!(ProcessHeader, unprofiled) + 4 * i));
         Process {
             extent,
@@ -185,6 +188,7 @@ impl Process {
             frames_refused: h.u64(offset_of!(ProcessHeader, frames_refused)),
             slots_refused: h.u64(offset_of!(ProcessHeader, slots_refused)),
             late_calls: h.u64(offset_of!(ProcessHeader, late_calls)),
+            confined_objects: h.u32(offset_of!(ProcessHeader, confined_objects)),
             timed_call: h.u32(offset_of!(ProcessHeader, timed_call_ticks)),
             sampled_call: h.u32(offset_of!(ProcessHeader, sampled_call_ticks)),
             application: (h.u32(offset_of!(ProcessHeader, clock)) == CLOCK_KERNEL)
@@ -192,14 +196,9 @@ impl Process {
             clock_lost: h.u32(offset_of!(ProcessHeader, clock)) == CLOCK_LOST,
             executable: h.text(offset_of!(ProcessHeader, executable), 1024),
             objects: object_bytes.chunks_exact(size_of::<ObjectRecord>()).map(|b| object(&Bytes(b))).collect(),
-            slots: slot_bytes
-                .chunks_exact(size_of::<SlotRecord>())
-                .zip(byte_sums.chunks_exact(8))
-                .zip(0..)
-                .map(|((b, sum), number)| (number, slot(&Bytes(b), Bytes(sum).u64(0))))
-                .collect(),
+            slots: slot_records(arena, extent, slots),
             slot_count: slots,
-            names: arena.read(extent, NAMES_OFFSET, names),
+            names: present(arena, extent, NAMES_OFFSET, names),
         }
     }
 
@@ -231,8 +230,29 @@ impl Process {
         if packed == 0 {
             return now;
         }
-        sum + now.saturating_sub(packed >> 12) / (packed & 0xfff).max(1)
+        sum.wrapping_add(now.saturating_sub(packed >> 12) / (packed & 0xfff).max(1))
     }
+}
+
+/// Slots of the pages that were written: a count alone costs nothing.
+fn slot_records(arena: &Arena, extent: u32, count: usize) -> BTreeMap<u32, Slot> {
+    const SIZE: usize = size_of::<SlotRecord>();
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for (at, part) in data(arena, extent, BYTES_OFFSET, count * 8) {
+        let numbers = (at / 8) as u32..;
+        sums.extend(numbers.zip(part.chunks_exact(8).map(|b| Bytes(b).u64(0))).filter(|sum| sum.1 != 0));
+    }
+    let mut found = BTreeMap::new();
+    for (at, part) in data(arena, extent, SLOTS_OFFSET, count * SIZE) {
+        let numbers = (at / SIZE) as u32..;
+        for (number, b) in numbers.zip(part.chunks_exact(SIZE)) {
+            // A record of zeros is none.
+            if b.iter().any(|&byte| byte != 0) {
+                found.insert(number, slot(&Bytes(b), sums.get(&number).copied().unwrap_or(0)));
+            }
+        }
+    }
+    found
 }
 
 fn object(b: &Bytes<'_>) -> Object {
@@ -431,6 +451,16 @@ fn data(arena: &Arena, extent: u32, offset: usize, length: usize) -> Vec<(usize,
     parts
 }
 
+/// A part of an extent up to its last page with data: what a program only claims takes no memory of ours.
+fn present(arena: &Arena, extent: u32, offset: usize, length: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (at, part) in data(arena, extent, offset, length) {
+        bytes.resize(at, 0);
+        bytes.extend_from_slice(&part);
+    }
+    bytes
+}
+
 fn table<const N: usize>(arena: &Arena, extent: u32, offset: usize, length: usize) -> Vec<[u64; N]> {
     let mut rows = Vec::new();
     for (_, part) in data(arena, extent, offset, length) {
@@ -453,13 +483,16 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
             criticality.extend((at as u32 / 8..).zip(sums).filter(|s| s.1 != 0));
         }
     }
+    let mut histograms = HistogramsOnce::default();
     let mut found = Vec::new();
     for (at, part) in data(arena, extent, COUNTERS_OFFSET, length) {
         for (i, raw) in part.chunks_exact(size_of::<FlowCounters>()).enumerate() {
             let b = Bytes(raw);
             let left = b.u32(offset_of!(FlowCounters, countdown)) as i32 as i64;
-            let calls = b.u64(offset_of!(FlowCounters, issued)) as i64 - left;
-            if calls <= 0 {
+            let issued = b.u64(offset_of!(FlowCounters, issued)) as i64;
+            let calls = issued.wrapping_sub(left);
+            // More than can be made in a year is damage.
+            if calls <= 0 || calls > MOST_CALLS {
                 continue;
             }
             let slot = (at / size_of::<FlowCounters>() + i) as u32;
@@ -469,8 +502,7 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
                 Counters {
                     calls,
                     timed: b.u64(offset_of!(FlowCounters, timed)),
-                    represented: b.u64(offset_of!(FlowCounters, issued)) as i64
-                        - i64::from(b.u32(offset_of!(FlowCounters, period))),
+                    represented: issued.wrapping_sub(i64::from(b.u32(offset_of!(FlowCounters, period)))),
                     total: b.u64(offset_of!(FlowCounters, total)),
                     own: b.u64(offset_of!(FlowCounters, own)) as i64,
                     attributed: b.u64(offset_of!(FlowCounters, attributed)),
@@ -482,6 +514,7 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
                         .slots
                         .get(&slot)
                         .and_then(|s| s.histogram)
+                        .filter(|&number| histograms.take(number))
                         .map(|n| histogram(arena, extent, n))
                         .unwrap_or_default(),
                 },
@@ -489,6 +522,24 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
         }
     }
     found
+}
+
+/// Calls of one flow on one thread, at most: a year of a thousand million a second.
+const MOST_CALLS: i64 = 1 << 55;
+
+/// Each histogram of a thread belongs to one slot.
+struct HistogramsOnce([bool; HISTOGRAM_CAPACITY]);
+
+impl Default for HistogramsOnce {
+    fn default() -> Self {
+        Self([false; HISTOGRAM_CAPACITY])
+    }
+}
+
+impl HistogramsOnce {
+    fn take(&mut self, number: u32) -> bool {
+        !std::mem::replace(&mut self.0[number as usize], true)
+    }
 }
 
 fn histogram(arena: &Arena, extent: u32, number: u32) -> Vec<u32> {
@@ -502,11 +553,81 @@ fn trace(arena: &Arena, extent: u32, written: u64) -> Vec<[u64; 8]> {
     }
     let size = size_of::<TraceRecord>();
     let kept = written.min(TRACE_CAPACITY as u64);
-    let raw = arena.read(extent, TRACE_OFFSET, TRACE_CAPACITY * size);
-    (written - kept..written)
-        .map(|n| {
-            let at = (n as usize & (TRACE_CAPACITY - 1)) * size;
-            std::array::from_fn(|i| Bytes(&raw).u64(at + 8 * i))
-        })
-        .collect()
+    let mut rows: BTreeMap<usize, [u64; 8]> = BTreeMap::new();
+    for (at, part) in data(arena, extent, TRACE_OFFSET, TRACE_CAPACITY * size) {
+        let numbers = at / size..;
+        let records = part.chunks_exact(size).map(|row| std::array::from_fn(|i| Bytes(row).u64(8 * i)));
+        rows.extend(numbers.zip(records));
+    }
+    (written - kept..written).filter_map(|n| rows.get(&(n as usize & (TRACE_CAPACITY - 1))).copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+
+    use transect_event_abi::arena::EXTENT_SIZE;
+
+    use super::*;
+
+    const PROCESS: u32 = 1;
+    const THREAD: u32 = 2;
+
+    #[test]
+    fn calls_are_those_issued_less_those_left() {
+        let arena = Arena::unused();
+        let memory = File::options().write(true).open(format!("/proc/self/fd/{}", arena.descriptor())).unwrap();
+        let put = |extent: u32, offset: usize, bytes: &[u8]| {
+            memory.write_all_at(bytes, extent as u64 * EXTENT_SIZE as u64 + offset as u64).unwrap();
+        };
+        put(PROCESS, offset_of!(ProcessHeader, slot_count), &100_u32.to_le_bytes());
+        // Slots of two pages; in the last the stub has counted past zero.
+        for (slot, issued, countdown) in [(3, 1000, 7), (4, 5, 5), (99, 8, -1)] {
+            let at = COUNTERS_OFFSET + slot * size_of::<FlowCounters>();
+            put(THREAD, at + offset_of!(FlowCounters, issued), &u64::to_le_bytes(issued));
+            put(THREAD, at + offset_of!(FlowCounters, countdown), &i32::to_le_bytes(countdown));
+        }
+        let thread = Thread::read(&arena, THREAD, &[], &Process::read(&arena, PROCESS));
+        let calls: Vec<(u32, i64)> = thread.flows.iter().map(|(slot, counters)| (*slot, counters.calls)).collect();
+        assert_eq!(calls, [(3, 993), (99, 9)]);
+    }
+
+    /// Whoever can write the memory can claim what it likes: counts and extents cost what was written, not what they say.
+    #[test]
+    fn claims_without_data_cost_nothing() {
+        let arena = Arena::unused();
+        let memory = File::options().write(true).open(format!("/proc/self/fd/{}", arena.descriptor())).unwrap();
+        let put = |extent: u32, offset: usize, bytes: &[u8]| {
+            memory.write_all_at(bytes, extent as u64 * EXTENT_SIZE as u64 + offset as u64).unwrap();
+        };
+        for count in [
+            offset_of!(ProcessHeader, object_count),
+            offset_of!(ProcessHeader, slot_count),
+            offset_of!(ProcessHeader, names_used),
+        ] {
+            put(PROCESS, count, &u32::MAX.to_le_bytes());
+        }
+        put(THREAD, offset_of!(ThreadHeader, trace_count), &u64::MAX.to_le_bytes());
+        let process = Process::read(&arena, PROCESS);
+        assert_eq!((process.objects.len(), process.slots.len(), process.names.len()), (0, 0, 0));
+        let thread = Thread::read(&arena, THREAD, &[], &process);
+        assert_eq!((thread.flows.len(), thread.trace.len(), thread.locks.len()), (0, 0, 0));
+        // Impossible counters are none.
+        put(THREAD, COUNTERS_OFFSET + offset_of!(FlowCounters, issued), &i64::MIN.to_le_bytes());
+        put(THREAD, COUNTERS_OFFSET + offset_of!(FlowCounters, countdown), &1_i32.to_le_bytes());
+        put(THREAD, COUNTERS_OFFSET + 64 + offset_of!(FlowCounters, issued), &(i64::MAX).to_le_bytes());
+        assert_eq!(Thread::read(&arena, THREAD, &[], &process).flows.len(), 0);
+    }
+
+    #[test]
+    fn programs_cannot_shorten_the_memory() {
+        let arena = Arena::unused();
+        let memory = File::options().write(true).open(format!("/proc/self/fd/{}", arena.descriptor())).unwrap();
+        assert!(memory.set_len(0).is_err());
+        // What ends is given back all the same.
+        memory.write_all_at(&[1; 4096], EXTENT_SIZE as u64).unwrap();
+        arena.free(PROCESS);
+        assert_eq!(arena.read(PROCESS, 0, 4), [0; 4]);
+    }
 }

@@ -1,7 +1,7 @@
 //! Collecting extents: those of ended threads and processes are read and given back, so that memory is bounded by
 //! what is alive.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use transect_event_abi::arena::{EXTENT_PROCESS, EXTENT_THREAD};
 use transect_event_abi::thread::THREAD_ENDED;
@@ -55,16 +55,19 @@ impl<'a> Harvest<'a> {
         heads.sort_by_key(|h| h.start);
         let now = clock::ticks();
         let mut ended: HashMap<u32, u64> = HashMap::new();
-        for (i, h) in heads.iter().enumerate() {
-            if let Some(next) = heads[i + 1..].iter().find(|next| next.pid == h.pid) {
+        // Where the next program of each process began, from the last on.
+        let mut later: HashMap<u32, u64> = HashMap::new();
+        for h in heads.iter().rev() {
+            if let Some(next) = later.insert(h.pid, h.start) {
                 // Replaced by exec.
-                ended.insert(h.extent, next.start);
+                ended.insert(h.extent, next);
             } else if let Some((_, end)) = launched.filter(|l| l.0 == h.pid) {
                 ended.insert(h.extent, end);
             } else if !is_alive(h.pid) {
                 ended.insert(h.extent, now);
             }
         }
+        let known: HashSet<u32> = heads.iter().map(|head| head.extent).collect();
         let contexts = Context::by_thread(arena, &extents);
         let of = |thread: u32| contexts.get(&thread).map_or(&[][..], Vec::as_slice);
         let mut owners: HashMap<u32, Process> = HashMap::new();
@@ -75,8 +78,7 @@ impl<'a> Harvest<'a> {
             let head = arena.read(extent, 0, 16);
             let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
             let (process, state) = (word(0), word(8));
-            let is_known = heads.iter().any(|h| h.extent == process);
-            if is_known && (state == THREAD_ENDED || ended.contains_key(&process)) {
+            if known.contains(&process) && (state == THREAD_ENDED || ended.contains_key(&process)) {
                 let owner = owners.entry(process).or_insert_with(|| Process::read(arena, process));
                 let mut thread = Thread::read(arena, extent, of(extent), owner);
                 self.note_clock(owner, &mut thread);
@@ -123,20 +125,24 @@ impl<'a> Harvest<'a> {
         let now = clock::ticks();
         let extents = arena.extents();
         let contexts = Context::by_thread(arena, &extents);
+        let mut running: HashMap<u32, Vec<u32>> = HashMap::new();
+        for &(extent, _) in extents.iter().filter(|e| e.1 == EXTENT_THREAD) {
+            let head = arena.read(extent, 0, 4);
+            let process = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+            running.entry(process).or_default().push(extent);
+        }
         let mut all: Vec<(Process, Vec<Thread>, u64)> = self.ended.clone();
         for p in extents.iter().filter(|e| e.1 == EXTENT_PROCESS).map(|e| Process::read(arena, e.0)) {
             if p.pid == 0 {
                 continue;
             }
             let mut threads = self.threads.get(&p.extent).cloned().unwrap_or_default();
-            for e in extents.iter().filter(|e| e.1 == EXTENT_THREAD) {
-                let head = arena.read(e.0, 0, 4);
-                if u32::from_le_bytes([head[0], head[1], head[2], head[3]]) == p.extent {
-                    let mut thread = Thread::read(arena, e.0, contexts.get(&e.0).map_or(&[][..], Vec::as_slice), &p);
-                    self.note_clock(&p, &mut thread);
-                    if thread.tid != 0 {
-                        threads.push(thread);
-                    }
+            for extent in running.remove(&p.extent).unwrap_or_default() {
+                let of_it = contexts.get(&extent).map_or(&[][..], Vec::as_slice);
+                let mut thread = Thread::read(arena, extent, of_it, &p);
+                self.note_clock(&p, &mut thread);
+                if thread.tid != 0 {
+                    threads.push(thread);
                 }
             }
             all.push((p, threads, now));

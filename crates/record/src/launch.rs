@@ -1,15 +1,15 @@
 //! Launching the program with the agent in it.
 
 use std::ffi::OsString;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use tempfile::TempDir;
 use transect_bpf_collect::privilege::withheld_environment;
 
 use crate::error::RecordError;
+use crate::own_folder::OwnFolder;
 use crate::process_start::Launched;
 
 /// File name of the agent.
@@ -43,16 +43,14 @@ fn canonical(candidates: &[PathBuf]) -> Result<PathBuf, RecordError> {
 
 /// A directory only its user can enter, where the agent finds its configuration.
 pub struct SessionDir {
-    dir: TempDir,
+    dir: OwnFolder,
 }
 
 impl SessionDir {
     /// Makes it, with the link to the agent.
     pub fn create(agent: &Path) -> Result<SessionDir, RecordError> {
         let what = "create a directory for the recording";
-        let dir = tempfile::Builder::new().prefix("transect-").tempdir().map_err(RecordError::system(what))?;
-        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700))
-            .map_err(RecordError::system(what))?;
+        let dir = OwnFolder::create().map_err(RecordError::system(what))?;
         symlink(agent, dir.path().join(AGENT_LINK)).map_err(RecordError::system(what))?;
         Ok(SessionDir { dir })
     }
@@ -60,6 +58,11 @@ impl SessionDir {
     /// The agent's path for `LD_PRELOAD`.
     pub fn agent(&self) -> PathBuf {
         self.dir.path().join(AGENT_LINK)
+    }
+
+    /// Where linkage plans may lie that are kept for no other recording.
+    pub fn plans(&self) -> PathBuf {
+        self.dir.path().join("linkage")
     }
 
     /// Where agents ask for the pages that another collector publishes.

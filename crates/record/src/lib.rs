@@ -15,12 +15,16 @@ mod error;
 mod extent;
 pub mod feature;
 mod flow_context;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod harvest;
 pub mod latency;
 mod launch;
 mod liveness;
 mod machine;
+pub mod machine_time;
 mod names;
+mod own_folder;
 mod plans;
 pub mod probe_control;
 pub mod probe_session;
@@ -28,12 +32,13 @@ pub mod probe_session;
 mod process_start;
 #[allow(unsafe_code)]
 mod published;
+pub mod sampled_flows;
 pub mod sched;
 pub mod sched_estimate;
 mod session;
 mod signals;
 mod static_components;
-pub mod stolen_time;
+pub mod user_samples;
 pub mod walk;
 
 use std::ffi::OsString;
@@ -44,6 +49,8 @@ use std::time::Duration;
 
 pub use error::RecordError;
 pub use launch::BeforeExec;
+pub use own_folder::clear_leftovers;
+pub use signals::survive_limits;
 pub use static_components::StaticError;
 use transect_profile_model::{Profile, Timing};
 
@@ -108,8 +115,13 @@ pub struct Beside<'a> {
     /// Descriptor of the pages in which it publishes its clock of active threads (`event-abi`, module `published`). With
     /// them attributed time is exact, and flows have their criticality.
     pub published: Option<Arc<OwnedFd>>,
+    /// Sample the program as far as a user without privileges may, or else estimate from its calls; rows that are too many for
+    /// memory are put aside in files in this folder. Not together with `published`.
+    pub user_samples: Option<PathBuf>,
     /// Called with the program's process id before it begins; an error keeps it from beginning.
     pub before_exec: Option<BeforeExec<'a>>,
+    /// Called when the program has ended and the profile is going to be made.
+    pub ended: Option<&'a mut dyn FnMut()>,
 }
 
 /// As [`record`], with other collectors beside the agent. No thread has been started by this function when

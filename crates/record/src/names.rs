@@ -25,7 +25,10 @@ impl Names {
             .or_insert_with(|| {
                 let file = Object::open(&object.path).ok()?;
                 // A file replaced since it was loaded would give wrong names: better none.
-                let same = file.build_id().unwrap_or_default() == object.build_id;
+                let mut found = file.build_id().unwrap_or_default();
+                // Agents know the first 32 bytes.
+                found.truncate(64);
+                let same = found == object.build_id;
                 same.then(|| Rc::new(file))
             })
             .clone()

@@ -86,6 +86,11 @@ impl Launched {
             match waitpid(Some(self.pid), WaitOptions::empty()) {
                 Ok(Some((_, status))) => return Ok(ExitStatus::from_raw(status.as_raw())),
                 Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                // A thread of ours that stopped it for a sample may have been told first.
+                Err(rustix::io::Errno::CHILD) => match transect_attach::take_end(self.pid.as_raw_nonzero().get()) {
+                    Some(status) => return Ok(ExitStatus::from_raw(status)),
+                    None => return Err(rustix::io::Errno::CHILD.into()),
+                },
                 Err(error) => return Err(error.into()),
             }
         }
@@ -135,6 +140,7 @@ fn become_program(
         let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
         // SAFETY: no handler is installed.
         let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+        transect_attach::close_streams_again();
         let Err(error) = execvpe(&arguments[0], arguments, environment);
         let _ = report.write_all(&(error as i32).to_le_bytes());
     }

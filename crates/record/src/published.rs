@@ -1,10 +1,10 @@
 //! The pages that the scheduler collector publishes its clock in: read here, and handed to the agent.
 
-use std::io::{IoSlice, Write};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -86,15 +86,14 @@ impl Drop for Pages {
 #[derive(Debug)]
 pub struct Counter {
     listener: UnixListener,
-    path: PathBuf,
     over: AtomicBool,
 }
 
 impl Counter {
     /// Opens it; agents that ask wait until it is served.
-    pub fn open(path: PathBuf) -> Result<Counter, RecordError> {
-        let listener = UnixListener::bind(&path).map_err(RecordError::system("make a socket for the agents"))?;
-        Ok(Counter { listener, path, over: AtomicBool::new(false) })
+    pub fn open(path: &Path) -> Result<Counter, RecordError> {
+        let listener = UnixListener::bind(path).map_err(RecordError::system("make a socket for the agents"))?;
+        Ok(Counter { listener, over: AtomicBool::new(false) })
     }
 
     /// Serves until [`Counter::close`].
@@ -115,9 +114,8 @@ impl Counter {
     /// Ends the serving.
     pub fn close(&self) {
         self.over.store(true, Ordering::Release);
-        if let Ok(mut own) = UnixStream::connect(&self.path) {
-            let _ = own.write(&[0]);
-        }
+        // Ends the accept that is under way, also when the socket's file has gone.
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
     }
 }
 

@@ -11,11 +11,12 @@ use nix::sys::signal::{SigSet, Signal};
 use rustix::process::Pid;
 use rustix::thread::futex;
 use transect_binary_info::{LaunchTarget, PlanCache, inspect_launch};
+use transect_bpf_collect::privilege;
 use transect_event_abi::arena::{
     EXTENT_PROCESS, OPTION_FOLLOW, OPTION_HISTOGRAM, OPTION_PUBLISHED, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY,
     TIMING_FULL,
 };
-use transect_profile_model::{ApiClass, Clock as ClockFacts, Flow, Meta, Profile, Timing};
+use transect_profile_model::{ApiClass, Clock as ClockFacts, Flow, Loss, LossKind, Meta, Overhead, Profile, Timing};
 
 use crate::api_data::ApiData;
 use crate::arena::{Arena, Settings};
@@ -33,6 +34,7 @@ use crate::process_start::{self, Launched};
 use crate::published::{Counter, Pages, Relation};
 use crate::signals::Signals;
 use crate::static_components::StaticComponents;
+use crate::user_samples::SamplesBeside;
 use crate::{Beside, Options, Recorded, flow_context, launch, machine};
 
 /// How often ended threads and processes are looked for.
@@ -62,15 +64,16 @@ pub fn run(
     }
     let agent = launch::find_agent(options.agent.as_deref())?;
     let apis = ApiData::load(&options.wait_apis)?;
-    let cache = match &options.plan_cache {
-        Some(dir) => PlanCache::new(dir),
-        None => PlanCache::open_default(),
-    }?;
     let statics = options.static_components.as_deref().map(StaticComponents::load).transpose()?;
     if let Some(statics) = &statics {
         statics.prepare(&target.object)?;
     }
     let dir = launch::SessionDir::create(&agent)?;
+    // A user without a home that can be written has plans for this recording only.
+    let cache = match &options.plan_cache {
+        Some(folder) => PlanCache::new(folder),
+        None => PlanCache::open_default().or_else(|_| PlanCache::new(dir.plans())),
+    }?;
     let (mode, every, budget_ppm) = timing(options);
     let pages = beside.published.map(Pages::map).transpose()?;
     let set = |on: bool, bit: u32| if on { bit } else { 0 };
@@ -93,7 +96,8 @@ pub fn run(
     dir.link_arena(arena.descriptor())?;
     let signals = Signals::watch()?;
     let relation = pages.as_ref().map(|_| Relation::start(&arena.header().clock, rate));
-    let counter = pages.as_ref().map(|_| Counter::open(dir.socket())).transpose()?;
+    let counter = pages.as_ref().map(|_| Counter::open(&dir.socket())).transpose()?;
+    let tell_end = beside.ended;
     let mut nothing = |_: i32| Ok(());
     let before_exec = beside.before_exec.unwrap_or(&mut nothing);
     let mut variables = launch::agent_environment(&target.object, &dir.agent());
@@ -105,14 +109,23 @@ pub fn run(
     if let Some(trace) = &trace {
         variables.push(trace.variable());
     }
+    let mut samples = beside.user_samples.as_deref().map(|folder| SamplesBeside::of(folder, &clock));
+    // Beside the scheduler's collector that one gives privileges up.
+    let is_alone = pages.is_none();
     let mut before_exec = |pid| {
         before_exec(pid)?;
-        trace.as_mut().map_or(Ok(()), |trace| trace.started(pid))
+        samples.iter_mut().for_each(|samples| samples.start(pid));
+        trace.as_mut().map_or(Ok(()), |trace| trace.started(pid))?;
+        if is_alone {
+            privilege::drop_granted()?;
+        }
+        Ok(())
     };
     let program = match probed {
         Some(settings) => Program::Probed { settings, options, clock: &clock, variables },
         None => Program::Started(Launched::start(&options.command, &variables, &mut before_exec)?),
     };
+    samples.iter().for_each(SamplesBeside::begin);
     let _blocked = program.block_child_signal();
     let companion = options.latency.clone().map(Companion::start).transpose()?;
 
@@ -160,21 +173,32 @@ pub fn run(
         }
         ended
     })?;
+    if let Some(tell) = tell_end {
+        tell();
+    }
     arena.header().recorder_gone.store(1, Ordering::Release);
     let exit_status = launch::shell_status(ended.status);
     let features = match trace {
-        Some(trace) => Some(trace.finish(exit_status)?),
+        Some(trace) => Some(trace.finish(exit_status)),
         None => ended.features,
     };
     let mut profile = session.profile(Some(exit_status));
+    // What goes wrong with one collector takes nothing from the others.
     match features {
-        Some(features) => features.merge_into(&mut profile, session.harvest.contexts()),
+        Some(Ok(features)) => features.merge_into(&mut profile, session.harvest.contexts()),
+        Some(Err(why)) => {
+            flow_context::forget(&mut profile);
+            profile.loss.push(left_out("feature", &why));
+        }
         None => flow_context::forget(&mut profile),
     }
-    if let Some(outcome) = session.companion.take().map(Companion::finish).transpose()?.flatten() {
-        merge(&mut profile, outcome.profile);
+    match session.companion.take().map(Companion::finish) {
+        Some(Ok(outcome)) => merge(&mut profile, outcome.profile),
+        Some(Err(why)) => profile.loss.push(left_out("latency", &why)),
+        None => {}
     }
-    Ok(Recorded { profile, exit_status, timeline: None })
+    let timeline = samples.and_then(|samples| samples.finish(&mut profile));
+    Ok(Recorded { profile, exit_status, timeline })
 }
 
 /// Who runs the program.
@@ -196,7 +220,7 @@ struct Ended {
     /// Ticks.
     end: u64,
     /// What was recorded by the thread that ran it.
-    features: Option<FeatureRows>,
+    features: Option<Result<FeatureRows, RecordError>>,
 }
 
 impl Program<'_> {
@@ -359,11 +383,14 @@ impl Session<'_> {
         profile.trace.sort_by_key(|e| e.time_ns);
         let (timed, sampled) = self.harvest.call_ticks();
         profile.meta.clock.timed_call_ns = timed / rate;
-        profile.meta.overhead_estimate = overhead(&profile, sampled / rate);
+        let spent = overhead_ns(&profile, sampled / rate);
+        let lifetime: i64 = profile.threads.iter().map(|thread| thread.busy_ns).sum();
+        profile.meta.overhead_estimate = if lifetime > 0 { (spent / lifetime as f64).min(1.0) } else { 0.0 };
+        profile.meta.overhead = Some(Overhead { agent_ns: spent as i64, ..Overhead::default() });
         let refused = self.arena.header().extents_refused.load(Ordering::Relaxed);
         if refused > 0 {
-            profile.loss.push(transect_profile_model::Loss {
-                what: transect_profile_model::LossKind::UnrecordedThreads,
+            profile.loss.push(Loss {
+                what: LossKind::UnrecordedThreads,
                 place: String::new(),
                 count: refused as i64,
                 reason: "recording memory used up".into(),
@@ -373,14 +400,17 @@ impl Session<'_> {
     }
 }
 
-/// Calls times their calibrated cost over the threads' lifetime. `sampled_ns`: a timed call through Rust.
-fn overhead(p: &Profile, sampled_ns: f64) -> f64 {
-    let lifetime: f64 = p.threads.iter().map(|t| t.busy_ns as f64).sum();
+/// Why there is nothing of a collector.
+pub(crate) fn left_out(collector: &str, why: &RecordError) -> Loss {
+    Loss { what: LossKind::CollectorsLeftOut, place: collector.to_owned(), count: 1, reason: why.to_string() }
+}
+
+/// Calls times their calibrated cost. `sampled_ns`: a timed call through Rust.
+fn overhead_ns(p: &Profile, sampled_ns: f64) -> f64 {
     let cost = |f: &Flow| {
         let plain = f.timed_calls == f.calls && f.class == ApiClass::Compute && f.bytes.is_none();
         let timed = if plain { p.meta.clock.timed_call_ns } else { sampled_ns };
         f.timed_calls as f64 * timed + f.calls as f64 * p.meta.clock.counted_call_ns
     };
-    let spent: f64 = p.flows.iter().map(cost).sum();
-    if lifetime > 0.0 { (spent.max(0.0) / lifetime).min(1.0) } else { 0.0 }
+    p.flows.iter().map(cost).sum::<f64>().max(0.0)
 }

@@ -7,8 +7,19 @@ use rustix::process::Signal;
 
 use crate::error::RecordError;
 
-/// Signals that are passed on to the program.
-const FORWARDED: [(i32, Signal); 3] = [(1, Signal::HUP), (2, Signal::INT), (15, Signal::TERM)];
+/// Signals that are passed on to the program, or end a recording of what runs anyway. An alarm may have been set by who became
+/// this command, and was meant for the program.
+const FORWARDED: [(i32, Signal); 6] = [
+    (1, Signal::HUP),
+    (2, Signal::INT),
+    (3, Signal::QUIT),
+    (10, Signal::USR1),
+    (14, Signal::ALARM),
+    (15, Signal::TERM),
+];
+/// Signals of limits (XCPU, XFSZ) and timers (VTALRM, PROF) that are the program's affair: a profile that could not be written
+/// says so.
+const NOT_OURS: [i32; 4] = [24, 25, 26, 27];
 
 /// Signals that came and have not been dealt with.
 pub struct Signals {
@@ -17,14 +28,25 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Takes them from now on; those that the recorder was started to ignore stay ignored.
+    /// Takes them from now on; those that the recorder was started to ignore stay ignored, as by the program that it launches.
     pub fn watch() -> Result<Signals, RecordError> {
+        Self::watch_but(ignored_signals())
+    }
+
+    /// The same for who launches nothing: an interrupt that shells let jobs in the background ignore ends them if it is sent.
+    pub fn watch_running() -> Result<Signals, RecordError> {
+        const INTERRUPT: u64 = 1 << 1;
+        Self::watch_but(ignored_signals() & !INTERRUPT)
+    }
+
+    /// `ignored`: signal *n* by bit *n* − 1.
+    fn watch_but(ignored: u64) -> Result<Signals, RecordError> {
         let register = |number: i32| {
             let flag = Arc::new(AtomicBool::new(false));
             signal_hook::flag::register(number, flag.clone()).map_err(RecordError::system("watch signals"))?;
             Ok::<_, RecordError>(flag)
         };
-        let ignored = ignored_signals();
+        survive_limits();
         let mut forward = Vec::new();
         for (number, signal) in FORWARDED {
             if ignored & 1 << (number - 1) == 0 {
@@ -38,8 +60,18 @@ impl Signals {
     /// would hurt shells, so only those sent to us alone are in it.
     pub fn to_forward(&self) -> Vec<Signal> {
         self.taken()
-            .filter(|&signal| signal != Signal::INT || !std::io::IsTerminal::is_terminal(&std::io::stdin()))
+            .filter(|&signal| {
+                !matches!(signal, Signal::INT | Signal::QUIT) || !std::io::IsTerminal::is_terminal(&std::io::stdin())
+            })
             .collect()
+    }
+
+    /// Passes on to a launched program what came since the last call.
+    pub fn forward(&self, pid: i32) {
+        let Some(pid) = rustix::process::Pid::from_raw(pid) else { return };
+        for signal in self.to_forward() {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
     }
 
     /// Whether any came that ends a recording of what runs anyway, since the last call.
@@ -54,6 +86,15 @@ impl Signals {
     /// Whether a snapshot was asked for since the last call.
     pub fn wants_snapshot(&self) -> bool {
         self.snapshot.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// Limits of the user end calls, not the recorder, which then can say what is too low. Those that it was started to ignore
+/// stay ignored; a program that is launched finds them as they were.
+pub fn survive_limits() {
+    let ignored = ignored_signals();
+    for number in NOT_OURS.into_iter().filter(|number| ignored & 1 << (number - 1) == 0) {
+        let _ = signal_hook::flag::register(number, Arc::default());
     }
 }
 

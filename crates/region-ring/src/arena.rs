@@ -137,8 +137,7 @@ impl Arena {
         }
         ring.events.store(self.base + EVENTS_OFFSET + index as u64 * RING_SIZE, Relaxed);
         ring.look_at.store(0, Relaxed);
-        // SAFETY: reading the clock has no requirement; a program that forbids it (PR_SET_TSC) can't be recorded.
-        let start = unsafe { _rdtsc() };
+        let start = now();
         let mine = (index as u64 + 1) << 32 | u64::from(owner.tid as u32);
         // The recorder may take an ended ring out of the place meanwhile, or another thread the place itself, if all are
         // full: it has no ring yet.
@@ -218,10 +217,21 @@ impl Arena {
         known.find(|record| record.key.load(Relaxed) == key).map(|record| record.regions.load(Relaxed) as u32)
     }
 
-    /// How far the recorder is; waits for room, if that is the policy.
+    /// How far the recorder is; waits for room, if that is the policy, and counts how long.
     pub fn look(self, ring: &RingRecord) -> Room {
+        let mut since = None;
+        let room = self.room(ring, &mut since);
+        if let Some(since) = since {
+            let waited = ring.waited_ticks.load(Relaxed).wrapping_add(now().wrapping_sub(since));
+            ring.waited_ticks.store(waited, Relaxed);
+        }
+        room
+    }
+
+    /// The same; `since`: when the thread began to wait.
+    fn room(self, ring: &RingRecord, since: &mut Option<u64>) -> Room {
         let header = self.header();
-        let (mut naps, mut seen, mut noted) = (0, u64::MAX, false);
+        let (mut naps, mut seen) = (0, u64::MAX);
         loop {
             if header.recording.load(Acquire) == 0 {
                 return Room::Over;
@@ -240,8 +250,8 @@ impl Arena {
                 ring.dropped.store(ring.dropped.load(Relaxed) + 1, Relaxed);
                 return Room::None;
             }
-            if !noted {
-                noted = true;
+            if since.is_none() {
+                *since = Some(now());
                 ring.waited.store(ring.waited.load(Relaxed) + 1, Relaxed);
             }
             naps = if read == seen { naps + 1 } else { 0 };
@@ -289,4 +299,10 @@ impl Arena {
         }
         load.state.store(LOAD_FREE, Release);
     }
+}
+
+/// The time stamp counter.
+fn now() -> u64 {
+    // SAFETY: reading the clock has no requirement; a program that forbids it (PR_SET_TSC) can't be recorded.
+    unsafe { _rdtsc() }
 }

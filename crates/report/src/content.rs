@@ -19,6 +19,8 @@ pub struct Content {
     pub selection: Selection,
     /// The rows.
     pub rows: Rows,
+    /// As much as a terminal shows at once: the header and the weightiest findings.
+    pub one_screen: bool,
 }
 
 /// Rows of a view.
@@ -70,7 +72,14 @@ impl Content {
             loss: transect_analyze::loss(profile),
             selection: selection.clone(),
             rows: Rows::new(profile, selection),
+            one_screen: false,
         }
+    }
+
+    /// What stands at the end of a run: the findings, cut to one screen of a terminal.
+    pub fn first_screen(profile: &Profile, selection: &Selection) -> Self {
+        let selection = Selection { view: Some(View::Summary), ..selection.clone() };
+        Self { one_screen: true, ..Self::new(profile, &selection) }
     }
 }
 

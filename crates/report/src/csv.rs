@@ -12,12 +12,17 @@ use crate::{Content, ReportError, json};
 /// Columns of each view.
 fn columns(view: View, metric: Metric) -> Result<&'static [&'static str], ReportError> {
     Ok(match view {
-        View::Summary => &["finding", "evidence", "view", "next", "kind", "percent"],
+        View::Summary => {
+            &["finding", "evidence", "view", "next", "kind", "percent", "saves_percent", "confidence", "where"]
+        }
         View::Components => &[
             "component",
             "path",
             "build_id",
             "self_ns",
+            "on_cpu_ns",
+            "runnable_ns",
+            "blocked_ns",
             "wait_ns",
             "calls_in",
             "calls_out",
@@ -42,6 +47,9 @@ fn columns(view: View, metric: Metric) -> Result<&'static [&'static str], Report
             "busy_ns",
             "wait_ns",
             "calls",
+            "on_cpu_ns",
+            "runnable_ns",
+            "blocked_ns",
             "attributed_ns",
             "executable",
             "start_ns",

@@ -12,7 +12,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::arch::syscall::{self, MAP_ANONYMOUS, MAP_PRIVATE, PROT_READ, PROT_WRITE};
-use crate::{Refusal, batch, word, writable};
+use crate::{Refusal, alias, batch, word};
 
 /// Address of a word that is 1 here and 0 in children; 0 if none is needed yet.
 static GUARD: AtomicU64 = AtomicU64::new(0);
@@ -25,7 +25,7 @@ pub fn is_foreign_child() -> bool {
     guard != 0 && unsafe { &*(guard as *const AtomicU64) }.load(Ordering::Relaxed) == 0
 }
 
-/// Sets the guard up: from now on children are recognized. Done by [`writable::open_for_toggling`] for its aliases;
+/// Sets the guard up: from now on children are recognized. Done by [`crate::writable::open_for_toggling`] for its aliases;
 /// call it for aliases of your own making.
 ///
 /// # Errors
@@ -54,7 +54,7 @@ pub fn guard() -> Result<(), Refusal> {
 /// # Errors
 /// [`Refusal::System`] if memory can't be mapped; toggles stay refused then.
 pub fn after_fork() -> Result<(), Refusal> {
-    writable::renew_aliases()?;
+    alias::renew()?;
     let guard = GUARD.load(Ordering::Relaxed);
     if guard != 0 {
         // SAFETY: as above.

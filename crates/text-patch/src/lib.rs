@@ -15,17 +15,22 @@
 #![no_std]
 
 #[allow(unsafe_code)]
+mod alias;
+#[allow(unsafe_code)]
 pub mod arch;
 #[allow(unsafe_code)]
 pub mod batch;
 #[allow(unsafe_code)]
 pub mod emulate;
 #[allow(unsafe_code)]
+pub mod fault;
+#[allow(unsafe_code)]
 pub mod fork;
 pub mod form;
 pub mod maps;
 #[allow(unsafe_code)]
 pub mod measure;
+pub mod page;
 mod refusal;
 pub mod serialize;
 pub mod tasks;

@@ -14,6 +14,8 @@ pub struct Mapping {
     pub protection: u64,
     /// Shared with other mappings of the file.
     pub shared: bool,
+    /// Inode number of the file, 0 if none.
+    pub inode: u64,
 }
 
 impl Mapping {
@@ -34,7 +36,14 @@ impl Mapping {
         let flags = rest.strip_prefix(b" ")?.get(..4)?;
         let bit = |i: usize, byte, value| if flags[i] == byte { value } else { 0 };
         let protection = bit(0, b'r', PROT_READ) | bit(1, b'w', PROT_WRITE) | bit(2, b'x', PROT_EXEC);
-        Some(Self { start, end, protection, shared: flags[3] == b's' })
+        // " offset device inode", the last in decimal.
+        let number = rest.get(5..)?.split(|&byte| byte == b' ').filter(|field| !field.is_empty()).nth(2);
+        let inode = number.map_or(0, |digits| {
+            digits
+                .iter()
+                .fold(0u64, |value, &digit| value.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))))
+        });
+        Some(Self { start, end, protection, shared: flags[3] == b's', inode })
     }
 }
 

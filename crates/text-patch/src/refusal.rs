@@ -101,6 +101,11 @@ pub enum Refusal {
         /// The debugger's process.
         pid: u32,
     },
+    /// The memory was unmapped, protected or replaced since its page was prepared ([`crate::page`]).
+    Unmapped {
+        /// The word.
+        address: u64,
+    },
     /// This process is a fork's child that shares the alias with its parent.
     Forked {
         /// The site.
@@ -137,6 +142,7 @@ impl Refusal {
             | Self::NotEmulatable { address }
             | Self::NotWritable { address, .. }
             | Self::Forked { address }
+            | Self::Unmapped { address }
             | Self::Malformed { address } => Some(address),
             _ => None,
         }
@@ -220,6 +226,11 @@ impl fmt::Display for Refusal {
             Self::Traced { pid } => write!(
                 f,
                 "process {pid} debugs this one and would stop at every INT3: detach it, or allow stopping by signal"
+            ),
+            Self::Unmapped { address } => write!(
+                f,
+                "the program has unmapped, protected or replaced the memory at {address:#x} since it was prepared: \
+                 prepare it again"
             ),
             Self::Forked { address } => write!(
                 f,

@@ -6,17 +6,18 @@
 //! | `/proc/self/mem` | the kernel writes to its own copy of the page | yes, unless `proc_mem.force_override` | a copy |
 //! | alias | the same memory mapped a second time, writable | yes | the same memory: see [`crate::fork`] |
 //!
-//! Text of a file is private memory and has no second mapping: for an alias it is replaced by a copy in a memory file,
-//! by one `mmap` over it. Threads that execute it meanwhile fault at worst on a page that is being replaced, and wait
-//! in the kernel until the new one is there. Tools that look at the mapping's file name see the memory file.
+//! Threads that execute text while an alias is made (`alias.rs`) fault at worst on a page that is being replaced,
+//! and wait in the kernel until the new one is there. Tools that look at the mapping's file name see the memory file.
 
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::alias::{self, alias_at};
 use crate::arch::store;
-use crate::arch::syscall::{self, Errno, MAP_FIXED, MAP_SHARED, PROT_EXEC, PROT_READ, PROT_WRITE};
+use crate::arch::syscall::{self, Errno, PROT_EXEC, PROT_READ, PROT_WRITE};
 use crate::maps::{self, Mapping};
 use crate::{Refusal, fork};
+
+pub use crate::alias::Alias;
 
 const PAGE: u64 = 4096;
 
@@ -36,61 +37,33 @@ pub enum Access {
     Alias,
 }
 
-/// Code that can be written for good, so that its sites can be toggled without a system call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Alias {
-    /// First address.
-    pub start: u64,
-    /// Address after the last.
-    pub end: u64,
-    /// Added (wrapping) to an address, gives where to write it. 0 for pages that are writable themselves.
-    pub offset: u64,
-}
-
-impl Alias {
-    /// Where the byte at `address` is written.
-    pub fn of(&self, address: u64) -> u64 {
-        address.wrapping_add(self.offset)
-    }
-}
-
-/// Aliases made here, for batches and for children of fork. Entries are added, never removed.
-static ALIASES: [[AtomicU64; 3]; 256] = [const { [const { AtomicU64::new(0) }; 3] }; 256];
-static ALIAS_COUNT: AtomicU32 = AtomicU32::new(0);
-static ALIAS_LOCK: AtomicU32 = AtomicU32::new(0);
-
-fn aliases() -> impl Iterator<Item = Alias> {
-    ALIASES[..ALIAS_COUNT.load(Ordering::Acquire) as usize].iter().map(|[start, end, offset]| Alias {
-        start: start.load(Ordering::Relaxed),
-        end: end.load(Ordering::Relaxed),
-        offset: offset.load(Ordering::Relaxed),
-    })
-}
-
-/// The alias that covers an address, if one was made.
-pub fn alias_at(address: u64) -> Option<Alias> {
-    aliases().find(|alias| (alias.start..alias.end).contains(&address))
-}
-
 /// Makes executable pages writable for good, for toggling in place: by page protection (RWX), or by a writable alias of
 /// a copy in shared memory that takes the pages' place, which W^X policies allow. A range opened before is given again.
-/// The range is widened to whole pages.
+/// The range is widened to whole pages, an alias to the whole mapping if that is not large.
 ///
 /// Don't call it while a batch or a toggle is at work in the range.
 ///
 /// # Errors
 /// [`Refusal::NotWritable`], [`Refusal::NotExecutable`], [`Refusal::Contended`].
 pub fn open_for_toggling(start: u64, end: u64, access: Access) -> Result<Alias, Refusal> {
+    open_numbered(start, end, access).map(|(alias, _)| alias)
+}
+
+/// [`open_for_toggling`], with the alias' number if it is one.
+pub(crate) fn open_numbered(start: u64, end: u64, access: Access) -> Result<(Alias, Option<usize>), Refusal> {
     let (start, end) = (start & !(PAGE - 1), end.next_multiple_of(PAGE));
-    if let Some(alias) = alias_at(start)
-        && end <= alias.end
-    {
-        return Ok(alias);
+    if let Some((number, made)) = alias::covering(start, end) {
+        return Ok((made, Some(number)));
     }
     let mut covered = start;
     let mut all_writable = true;
+    let mut mapped = start..start;
     maps::each_mapping(&mut |mapping| {
         if mapping.start <= covered && covered < mapping.end && mapping.executable() {
+            if covered == start {
+                mapped.start = mapping.start;
+            }
+            mapped.end = mapping.end;
             covered = mapping.end;
             all_writable &= mapping.writable();
         }
@@ -99,93 +72,23 @@ pub fn open_for_toggling(start: u64, end: u64, access: Access) -> Result<Alias, 
     if covered < end {
         return Err(Refusal::NotExecutable { address: covered });
     }
+    let in_place = Alias { start, end, offset: 0 };
     if all_writable && access != Access::Alias {
-        return Ok(Alias { start, end, offset: 0 });
+        return Ok((in_place, None));
     }
-    let refused = |errno: Errno| Refusal::NotWritable { address: start, errno: errno.0 };
     let protect = || {
         // SAFETY: nothing is taken away; the range is mapped.
         unsafe { syscall::mprotect(start, end - start, PROT_READ | PROT_WRITE | PROT_EXEC) }
-            .map(|()| Alias { start, end, offset: 0 })
-            .map_err(refused)
+            .map(|()| (in_place, None))
+            .map_err(|errno: Errno| Refusal::NotWritable { address: start, errno: errno.0 })
     };
+    let replace = || alias::make(start, end, mapped.clone()).map(|(number, made)| (made, Some(number)));
     match access {
         Access::PageProtection => protect(),
-        Access::Alias => replace_by_alias(start, end),
-        Access::Auto => protect().or_else(|_| replace_by_alias(start, end)),
+        Access::Alias => replace(),
+        Access::Auto => protect().or_else(|_| replace()),
         Access::ProcMem => Err(Refusal::NotWritable { address: start, errno: 22 }),
     }
-}
-
-fn replace_by_alias(start: u64, end: u64) -> Result<Alias, Refusal> {
-    fork::guard()?;
-    if ALIAS_LOCK.swap(1, Ordering::Acquire) != 0 {
-        return Err(Refusal::Contended { address: start });
-    }
-    let count = ALIAS_COUNT.load(Ordering::Acquire) as usize;
-    let result = if count == ALIASES.len() {
-        Err(Refusal::System { call: "alias table", errno: 28 })
-    } else {
-        // SAFETY: the range is executable memory, replaced by a copy of itself.
-        unsafe { map_copy(start, end - start, start, 0) }
-            .map(|writable| Alias { start, end, offset: writable.wrapping_sub(start) })
-            .map_err(|errno| Refusal::NotWritable { address: start, errno: errno.0 })
-    };
-    if let Ok(alias) = result {
-        let [s, e, o] = &ALIASES[count];
-        s.store(alias.start, Ordering::Relaxed);
-        e.store(alias.end, Ordering::Relaxed);
-        o.store(alias.offset, Ordering::Relaxed);
-        ALIAS_COUNT.store(count as u32 + 1, Ordering::Release);
-    }
-    ALIAS_LOCK.store(0, Ordering::Release);
-    result
-}
-
-/// Copies `length` bytes at `from` to new shared memory, maps that executable in place of `start`, and writable at
-/// `writable` (in place of what is there) or anywhere. Returns where.
-///
-/// # Safety
-/// `from` holds what `start` shall hold, and both ranges (and the one at `writable`) are whole pages of ours.
-unsafe fn map_copy(start: u64, length: u64, from: u64, writable: u64) -> Result<u64, Errno> {
-    let fd = syscall::memory_file(c"transect-text")?;
-    let made = (|| {
-        syscall::truncate(fd, length)?;
-        // SAFETY: a new mapping.
-        let new = unsafe { syscall::mmap(0, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)? };
-        let mut at = 0;
-        while at < length {
-            // Word-wise: a site that is switched meanwhile is copied in one of its forms.
-            // SAFETY: both are mapped for `length`, a multiple of eight.
-            unsafe { store::store_8(new + at, store::load_8(from + at)) };
-            at += 8;
-        }
-        // SAFETY: the caller's; equal contents, so threads within notice nothing.
-        unsafe {
-            if let Err(errno) = syscall::mmap(start, length, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, fd, 0) {
-                syscall::munmap(new, length);
-                return Err(errno);
-            }
-            if writable == 0 {
-                return Ok(new);
-            }
-            syscall::munmap(new, length);
-            syscall::mmap(writable, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0)
-        }
-    })();
-    syscall::close(fd);
-    made
-}
-
-/// In a fork's child: memory of its own behind every alias.
-pub(crate) fn renew_aliases() -> Result<(), Refusal> {
-    ALIAS_LOCK.store(0, Ordering::Relaxed); // its holder may not exist here
-    for Alias { start, end, offset } in aliases() {
-        // SAFETY: both ranges were mapped by `replace_by_alias`.
-        unsafe { map_copy(start, end - start, start, start.wrapping_add(offset)) }
-            .map_err(|errno| Refusal::System { call: "mmap of an alias", errno: errno.0 })?;
-    }
-    Ok(())
 }
 
 /// A stretch of memory that a writer may write.

@@ -1,4 +1,4 @@
-/* 2,000 short-lived threads, joined and detached. */
+/* 4,000 short-lived threads, joined and detached. */
 #include "../libraries/callbacks.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,7 +13,7 @@ static void *work(void *argument) {
     return 0;
 }
 int main(void) {
-    for (long batch = 0; batch < 100; batch++) {
+    for (long batch = 0; batch < 300; batch++) {
         pthread_t threads[10];
         for (long i = 0; i < 10; i++) pthread_create(&threads[i], 0, work, (void *)(batch * 10 + i));
         for (int i = 0; i < 10; i++) pthread_join(threads[i], 0);
@@ -25,9 +25,9 @@ int main(void) {
     for (long i = 0; i < 1000; i++) {
         pthread_t thread;
         while (pthread_create(&thread, &attributes, work, (void *)i)) usleep(100);
-        while (atomic_load(&finished) + 20 < 1000 + i) usleep(50);
+        while (atomic_load(&finished) + 20 < 3000 + i) usleep(50);
     }
-    while (atomic_load(&finished) < 2000) usleep(100);
+    while (atomic_load(&finished) < 4000) usleep(100);
     printf("%ld after %ld\n", sum, finished);
     return 0;
 }

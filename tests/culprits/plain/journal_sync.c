@@ -13,7 +13,7 @@ static double syncing;
 __attribute__((noinline)) static void make_record(struct record *record, long number) {
     record->number = number;
     uint64_t state = (uint64_t)number;
-    for (int i = 0; i < 20000; i++)
+    for (int i = 0; i < 4000; i++)
         state = scrambled(state + 1);
     snprintf(record->text, sizeof record->text, "order %ld for %llu pieces", number, (unsigned long long)state % 1000);
     record->sum = state;

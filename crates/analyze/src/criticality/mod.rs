@@ -8,10 +8,14 @@ mod apportion;
 mod call_path;
 mod function;
 mod graph;
+mod idle_owner;
 mod over_time;
 mod parallelism;
 mod path;
+mod place;
 mod runtime_library;
+mod shared_gain;
+mod short_lived;
 mod spin;
 mod tally;
 #[cfg(test)]
@@ -28,12 +32,15 @@ pub use graph::{NodeKind, WaitEdge, WaitGraph, WaitNode};
 pub use over_time::OverTimeRow;
 pub use parallelism::ParallelismRow;
 pub use path::{CriticalPathRow, LineRow, PathState};
+pub use place::{Callee, LibraryCallRow, PlaceRow, PlaceWait};
+pub(crate) use runtime_library::{is_agent, public_name, qualified};
 pub use thread::{CriticalGroupRow, CriticalThreadRow};
 pub use wait::{CriticalWaitRow, PartyRow, PartyShare};
 pub use what_if::{WhatIfRow, WhatIfScope};
 
 use crate::{Names, Selection};
 use call_path::CallPaths;
+use short_lived::ShortLived;
 use spin::Correction;
 
 /// The stack of rows for what no sample or stack covers.
@@ -80,6 +87,24 @@ pub struct CriticalityView {
     pub paths: Vec<CriticalPathRow>,
     /// Functions, by the criticality gained in them as the place.
     pub functions: Vec<CriticalFunctionRow>,
+    /// The elapsed time divided among the places that ran or waited, for the findings; not a key of the JSON object.
+    #[serde(skip)]
+    pub places: Vec<PlaceRow>,
+    /// Calls by which libraries were entered, for the findings.
+    #[serde(skip)]
+    pub library_calls: Vec<LibraryCallRow>,
+    /// Processes that lived only a moment, for the findings.
+    #[serde(skip)]
+    pub short_lived_processes: usize,
+    /// Threads of other processes that lived only a moment, for the findings.
+    #[serde(skip)]
+    pub short_lived_threads: usize,
+    /// Criticality of both, met by a sample or not, for the findings, ns.
+    #[serde(skip)]
+    pub short_lived_ns: i64,
+    /// Samples a second and processor, for the findings; 0 where stacks were not sampled.
+    #[serde(skip)]
+    pub sample_hz: i64,
     /// Time at each number of active threads.
     pub parallelism: Vec<ParallelismRow>,
     /// Parallelism over time, in some hundred steps.
@@ -100,6 +125,8 @@ struct Source<'a> {
     /// Stack of each wait: its own, or that of most waits of its thread for the same thing.
     wait_stacks: Vec<Option<u32>>,
     objects: wait::Objects<'a>,
+    /// What each wait's holder, or else its waker, gained meanwhile: its part of that, ns.
+    gains: Vec<i64>,
     correction: Correction,
 }
 
@@ -109,8 +136,9 @@ impl<'a> Source<'a> {
         let paths = CallPaths::new(profile, names);
         let objects = wait::Objects::new(tables);
         let wait_stacks = wait::stacks(tables, &objects);
-        let correction = Correction::new(session, tables);
-        Self { session, tables, paths, wait_stacks, objects, correction }
+        let place = |stack| paths.stack(stack).and_then(|facts| paths.place(facts.path));
+        let correction = Correction::new(session, tables, &place);
+        Self { session, tables, paths, wait_stacks, objects, gains: shared_gain::shares(tables), correction }
     }
 
     fn group(&self, task: u32) -> &str {
@@ -177,6 +205,8 @@ fn rows(profile: &Profile, source: &Source<'_>) -> CriticalityView {
     let (spin_ns, corrected_ns) = paths.iter().fold((0, 0), |(s, c), row| (s + row.spin_ns, c + row.corrected_ns));
     let (threads, groups) = thread::rows(profile, source);
     let parallelism = parallelism::rows(source.tables);
+    let short_lived = ShortLived::of(source.tables);
+    let (places, library_calls) = place::rows(source, &short_lived);
     CriticalityView {
         estimate: session.estimate,
         per_process: session.per_process,
@@ -197,6 +227,12 @@ fn rows(profile: &Profile, source: &Source<'_>) -> CriticalityView {
         groups,
         paths,
         functions: function::rows(source),
+        places,
+        library_calls,
+        short_lived_processes: short_lived.processes,
+        short_lived_threads: short_lived.threads,
+        short_lived_ns: short_lived.criticality_ns,
+        sample_hz: session.sample_hz,
         parallelism,
         over_time: over_time::rows(source),
         waits: wait::rows(source),

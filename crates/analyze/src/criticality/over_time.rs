@@ -35,7 +35,7 @@ pub(super) fn rows(source: &Source<'_>) -> Vec<OverTimeRow> {
         if length > 0 {
             active.add(wait.begin_ns, wait.end_ns, -(wait.ns.min(length) as f64) / length as f64);
         }
-        if wait.idle_ns > 0 && wait.count == 1 {
+        if wait.idle_ns > 0 && !wait.is_sum() {
             idle.add(wait.end_ns - wait.idle_ns, wait.end_ns, 1.0);
         } else if wait.idle_ns > 0 && length > 0 {
             idle.add(wait.begin_ns, wait.end_ns, wait.idle_ns as f64 / length as f64);

@@ -106,13 +106,13 @@ impl Sum {
     }
 }
 
-/// Running and waiting paths, most critical first.
+/// Running and waiting paths, most critical first; spinning counts for whoever was spun for.
 pub(super) fn rows(source: &Source<'_>) -> Vec<CriticalPathRow> {
     let mut rows = running(source);
     rows.extend(waiting(source));
     rows.sort_by(|a, b| {
-        (Reverse(a.criticality_ns), Reverse(a.samples))
-            .cmp(&(Reverse(b.criticality_ns), Reverse(b.samples)))
+        (Reverse(a.corrected_ns), Reverse(a.criticality_ns), Reverse(a.samples))
+            .cmp(&(Reverse(b.corrected_ns), Reverse(b.criticality_ns), Reverse(b.samples)))
             .then_with(|| (a.state, &a.stack, &a.components).cmp(&(b.state, &b.stack, &b.components)))
     });
     rows
@@ -129,7 +129,11 @@ fn running(source: &Source<'_>) -> Vec<CriticalPathRow> {
         sum.samples += sample.samples;
         sum.spin_ns += if sample.spin { sample.criticality_ns } else { 0 };
         sum.low_ns += if source.is_low(sample.n) { sample.criticality_ns } else { 0 };
-        sum.kernel_ns += if facts.is_some_and(|facts| facts.kernel) { sample.criticality_ns } else { 0 };
+        sum.kernel_ns += if facts.is_some_and(|facts| facts.kernel) && sample.origin == Origin::Sample {
+            sample.criticality_ns
+        } else {
+            0
+        };
         *sum.parallelism.entry(sample.n).or_default() += sample.active_ns;
         let line = sum.lines.entry((facts.and_then(|facts| facts.line), sample.origin)).or_default();
         line.0 += sample.samples;

@@ -47,6 +47,8 @@ const FUNCTIONS: [&str; 26] = [
     "runtime.",
     "__rust_",
 ];
+/// The same where a name could not be demangled.
+const MANGLED: [&str; 5] = ["_ZSt", "_ZNSt", "_ZNKSt", "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx"];
 /// Others, by their whole names.
 const NAMES: [&str; 21] = [
     "usleep",
@@ -72,6 +74,13 @@ const NAMES: [&str; 21] = [
     "memmove",
 ];
 
+/// What Transect puts into programs, by path: as installed, or as it is linked for one recording.
+pub(crate) fn is_agent(path: &str) -> bool {
+    let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
+    let linked = || folder.rsplit('/').next().is_some_and(|folder| folder.starts_with("transect-"));
+    matches!(file, "libtransect_agent.so" | "libtransect_probe_agent.so") || file == "libtransect.so" && linked()
+}
+
 /// The C library or the loader, by file name.
 pub(super) fn is_c_library(file: &str) -> bool {
     C_LIBRARY.iter().any(|start| file.starts_with(start))
@@ -84,5 +93,116 @@ pub(super) fn is_runtime_component(file: &str) -> bool {
 
 /// A function of a runtime, in whatever file it stands.
 pub(super) fn is_runtime_function(name: &str) -> bool {
-    FUNCTIONS.iter().any(|start| name.starts_with(start)) || NAMES.contains(&name)
+    let name = qualified(name);
+    if let Some((implementer, of)) = name.strip_prefix('<').and_then(|inner| inner.split_once(" as ")) {
+        // `<T as Trait>::method` is the program's own if the type or the trait is.
+        return is_runtime_path(of) && (is_runtime_path(implementer) || !implementer.contains("::"));
+    }
+    is_runtime_path(name) || MANGLED.iter().any(|start| name.starts_with(start)) || NAMES.contains(&name)
+}
+
+fn is_runtime_path(name: &str) -> bool {
+    let name = name.trim_start_matches(['<', '&', '[']);
+    FUNCTIONS.iter().any(|start| name.starts_with(start.trim_start_matches('<')))
+}
+
+/// A demangled name without the return type that those of templates begin with: `std::f<int>` of `bool std::f<int>(int)`.
+pub(crate) fn qualified(name: &str) -> &str {
+    let (mut level, mut start) = (0_i32, 0);
+    let bytes = name.as_bytes();
+    for (at, &byte) in bytes.iter().enumerate() {
+        match byte {
+            // Of an operator everything is the name.
+            _ if name[..at].ends_with("operator") => break,
+            b'<' | b'[' | b'{' => level += 1,
+            b'>' | b']' | b'}' if at > 0 && bytes[at - 1] != b'-' => level -= 1,
+            b'(' if level == 0 && !name[at..].starts_with("(anonymous namespace)") => break,
+            b'(' => level += 1,
+            b')' => level -= 1,
+            b' ' if level == 0 => start = at + 1,
+            _ => {}
+        }
+        if !name.is_char_boundary(at + 1) {
+            return name;
+        }
+    }
+    &name[start..]
+}
+
+/// The name under which a function of the C library is public: `memcpy` of `__memcpy_avx_unaligned_erms`, `sscanf` of
+/// `__isoc99_sscanf`.
+pub(crate) fn public_name(name: &str) -> &str {
+    const BEFORE: [&str; 7] = ["__vdso_", "__GI_", "__isoc99_", "__isoc23_", "__libc_", "___", "__"];
+    const VARIANTS: [&str; 8] = ["_avx", "_evex", "_sse", "_ssse", "_erms", "_generic", "_fma", "_unaligned"];
+    let mut bare = name;
+    if let Some(rest) = BEFORE.iter().find_map(|before| name.strip_prefix(before))
+        && rest.starts_with(|c: char| c.is_ascii_lowercase())
+    {
+        bare = rest;
+    }
+    let end = VARIANTS.iter().filter_map(|variant| bare.find(variant)).filter(|&at| at > 0).min();
+    match end {
+        Some(end) => &bare[..end],
+        // Those that begin like this are public as they are.
+        None if name.starts_with("__libc_start") || name.starts_with("__cxa_") => name,
+        None => bare,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_without_its_return_type() {
+        let names = [
+            ("bool std::operator< <char, int>(A const&, B)", "std::operator< <char, int>(A const&, B)"),
+            ("void f<int>(int)", "f<int>(int)"),
+            ("ns::(anonymous namespace)::g(int)", "ns::(anonymous namespace)::g(int)"),
+            ("main", "main"),
+            ("std::map<int, long>::operator[](int)", "std::map<int, long>::operator[](int)"),
+            ("S::operator bool() const", "S::operator bool() const"),
+            ("<app::Key as core::hash::Hash>::hash", "<app::Key as core::hash::Hash>::hash"),
+            ("größe", "größe"),
+        ];
+        for (name, expected) in names {
+            assert_eq!(qualified(name), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_a_runtimes_and_what_the_programs() {
+        for name in [
+            "bool std::operator< <char>(std::string const&)",
+            "<A as core::slice::cmp::SlicePartialEq<B>>::equal_same_length",
+            "<alloc::vec::Vec<T> as core::ops::Index<I>>::index",
+            "_ZSteqIcEN9__gnu_cxx11__enable_ifE",
+            "core::ptr::drop_in_place<app::Thing>",
+        ] {
+            assert!(is_runtime_function(name), "{name}");
+        }
+        for name in ["<app::Key as core::hash::Hash>::hash", "app::find", "void app::apply<std::string>(int)", "stdev"]
+        {
+            assert!(!is_runtime_function(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn functions_of_the_c_library_by_their_public_names() {
+        let names = [
+            ("__memcmp_evex_movbe", "memcmp"),
+            ("__memcpy_avx512_unaligned_erms", "memcpy"),
+            ("__strlen_sse2", "strlen"),
+            ("__isoc99_sscanf", "sscanf"),
+            ("__libc_write", "write"),
+            ("__vdso_clock_gettime", "clock_gettime"),
+            ("__libc_start_call_main", "__libc_start_call_main"),
+            ("__cxa_throw", "__cxa_throw"),
+            ("fdatasync", "fdatasync"),
+            ("_IO_file_overflow", "_IO_file_overflow"),
+        ];
+        for (name, public) in names {
+            assert_eq!(public_name(name), public);
+        }
+    }
 }

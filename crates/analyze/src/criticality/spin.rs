@@ -4,6 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use transect_profile_model::{Moment, SchedSession, SchedTables, StackId, TaskId};
 
 use super::apportion::apportion;
+use super::call_path::FunctionId;
 use super::what_if::timeline::Timelines;
 
 /// Another thread's sample counts as of the same instant if it is no further away than so many sampling intervals ...
@@ -53,7 +54,8 @@ impl Parts {
 }
 
 impl Correction {
-    pub fn new(session: &SchedSession, tables: &SchedTables) -> Self {
+    /// `place` names the function that a stack is in.
+    pub fn new(session: &SchedSession, tables: &SchedTables, place: &dyn Fn(StackId) -> Option<FunctionId>) -> Self {
         let corrected_ns = tables.samples.iter().map(|sample| sample.criticality_ns).collect();
         let mut correction = Self { corrected_ns, workers: FxHashMap::default(), most: FxHashMap::default() };
         let spun: i64 = tables.samples.iter().filter(|sample| sample.spin).map(|sample| sample.criticality_ns).sum();
@@ -64,7 +66,7 @@ impl Correction {
             let process = tables.tasks.get(task as usize).map_or(0, |task| task.process);
             if session.per_process { process } else { 0 }
         };
-        let mut parts = by_instants(tables, &application);
+        let mut parts = by_instants(tables, &application, place);
         if parts.is_empty() {
             parts = by_levels(tables, &application);
         }
@@ -135,7 +137,11 @@ pub(super) fn spinning_stacks(tables: &SchedTables) -> FxHashSet<StackId> {
 }
 
 /// By the samples of other threads nearest in time.
-fn by_instants(tables: &SchedTables, application: &dyn Fn(TaskId) -> u32) -> FxHashMap<u32, Parts> {
+fn by_instants(
+    tables: &SchedTables,
+    application: &dyn Fn(TaskId) -> u32,
+    place: &dyn Fn(StackId) -> Option<FunctionId>,
+) -> FxHashMap<u32, Parts> {
     let spins = spinning_stacks(tables);
     let mut by_task: FxHashMap<TaskId, Vec<&Moment>> = FxHashMap::default();
     for moment in &tables.moments {
@@ -152,12 +158,30 @@ fn by_instants(tables: &SchedTables, application: &dyn Fn(TaskId) -> u32) -> FxH
     let near = (*gaps.select_nth_unstable(middle).1 as f64 * NEAR) as i64;
     let spun: Vec<&Moment> = tables.moments.iter().filter(|moment| spins.contains(&moment.stack)).collect();
     let step = (spun.len() * by_task.len()).div_ceil(LOOK_UPS).max(1);
+    // Who works where others spin has what they spin for: a lock. It may have no CPU meanwhile.
+    let works = |moment: &&Moment| !spins.contains(&moment.stack);
+    let guarded: FxHashSet<FunctionId> =
+        tables.moments.iter().filter(works).filter_map(|moment| place(moment.stack)).collect();
+    let holder = |moments: &[&Moment], moment: &Moment| {
+        let here = place(moment.stack).filter(|here| guarded.contains(here))?;
+        let reach = near.saturating_mul(NEAR_ACTIVE);
+        let from = moments.partition_point(|other| other.time_ns < moment.time_ns - reach);
+        let until = moments.partition_point(|other| other.time_ns <= moment.time_ns + reach);
+        let inside = |other: &&&Moment| !spins.contains(&other.stack) && place(other.stack) == Some(here);
+        let distance = |other: &&Moment| (other.time_ns - moment.time_ns).abs();
+        moments[from..until].iter().filter(inside).copied().min_by_key(distance).map(|at| (distance(&at), at.stack))
+    };
     let mut working: Vec<At> = Vec::new();
     for moment in spun.into_iter().step_by(step) {
         let number = application(moment.task);
         working.clear();
-        for (&task, moments) in by_task.iter().filter(|&(&task, _)| task != moment.task && application(task) == number)
-        {
+        let others = || by_task.iter().filter(|&(&task, _)| task != moment.task && application(task) == number);
+        let holders = others().filter_map(|(&task, moments)| Some((holder(moments, moment)?, task)));
+        if let Some(((_, stack), task)) = holders.min() {
+            parts.entry(number).or_default().add((moment.task, moment.stack), (task, stack), 1.0);
+            continue;
+        }
+        for (&task, moments) in others() {
             let after = moments.partition_point(|other| other.time_ns < moment.time_ns);
             let around = moments[after.saturating_sub(1)..].iter().take(2);
             let nearest = around.min_by_key(|other| (other.time_ns - moment.time_ns).abs());
@@ -213,7 +237,7 @@ mod tests {
             sample(4, 2, 1, 40, false),
         ];
         let tables = SchedTables { samples, ..SchedTables::default() };
-        let correction = Correction::new(&session(4), &tables);
+        let correction = Correction::new(&session(4), &tables, &|_| None);
         assert_eq!(correction.corrected_ns, [100, 0, 0, 0, 40]);
         assert_eq!(correction.meanwhile(1), Some((0, 0)));
         assert_eq!(correction.meanwhile(2), None);
@@ -231,15 +255,36 @@ mod tests {
             ],
             ..SchedTables::default()
         };
-        let moment = |time_ns, task, stack| Moment { time_ns, task, stack };
+        let moment = |time_ns, task, stack| Moment { time_ns, task, stack, period_ns: 1 };
         for at in 0..40 {
             tables.moments.push(moment(at * 10, 0, 0));
             tables.moments.push(moment(at * 10 + 1, 1, u32::from(at >= 20)));
         }
         tables.moments.extend((60..80).map(|at| moment(at * 10, 2, 1)));
-        let correction = Correction::new(&session(4), &tables);
+        let correction = Correction::new(&session(4), &tables, &|_| None);
         assert_eq!(correction.corrected_ns.iter().sum::<i64>(), 100);
         assert_eq!(correction.corrected_ns[..2], [60, 20]);
         assert_eq!(correction.meanwhile(1), Some((0, 0)));
+    }
+
+    #[test]
+    fn who_works_where_others_spin_has_the_lock() {
+        // Thread 0 holds the lock and has no CPU; thread 1 spins for it; thread 2 computes elsewhere.
+        let mut tables = SchedTables {
+            samples: vec![sample(0, 0, 3, 40, false), sample(1, 1, 3, 40, true), sample(2, 2, 3, 40, false)],
+            ..SchedTables::default()
+        };
+        let moment = |time_ns, task, stack| Moment { time_ns, task, stack, period_ns: 1 };
+        for at in 0..40 {
+            tables.moments.push(moment(at * 10 + 1, 1, 1));
+            tables.moments.push(moment(at * 10 + 2, 2, 2));
+        }
+        tables.moments.extend([moment(95, 0, 0), moment(295, 0, 0)]);
+        tables.moments.sort_by_key(|moment| moment.time_ns);
+        let lock = |stack: StackId| Some(if stack == 2 { 7 } else { 5 });
+        assert_eq!(Correction::new(&session(2), &tables, &lock).corrected_ns, [80, 0, 40]);
+        let apart = |stack: StackId| Some(stack);
+        // But for the two moments at which both were seen working.
+        assert_eq!(Correction::new(&session(2), &tables, &apart).corrected_ns, [43, 0, 77]);
     }
 }

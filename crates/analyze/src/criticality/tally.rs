@@ -52,6 +52,10 @@ impl<K: Copy + Eq + std::hash::Hash> Tally<K> {
         self.sums.iter().copied()
     }
 
+    pub fn total(&self) -> i64 {
+        self.sums.iter().map(|(_, sum)| sum).sum()
+    }
+
     pub fn len(&self) -> usize {
         self.sums.len()
     }

@@ -2,11 +2,12 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use transect_profile_model::{Party, SchedTables, StackId, WaitKind};
+use transect_profile_model::{Party, SchedTables, SchedWait, StackId, WaitKind};
 
 use super::Source;
 use super::apportion::apportion;
 use super::call_path::PathId;
+use super::place::is_agents;
 use super::tally::Tally;
 
 /// Holders named beside the first.
@@ -185,12 +186,28 @@ pub(super) fn rows(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     let mut rows: Vec<CriticalWaitRow> = blocked(source);
     rows.extend(spinning(source));
     rows.extend(run_queue(source));
+    bound(&mut rows, source.session.busy_ns + source.session.idle_ns);
     rows.sort_by(|a, b| {
         (b.critical_ns, b.ns, b.count)
             .cmp(&(a.critical_ns, a.ns, a.count))
             .then_with(|| (a.kind, &a.object, &a.stack, &a.group).cmp(&(b.kind, &b.object, &b.stack, &b.group)))
     });
     rows
+}
+
+/// Takes off what holders gained if all rows add up to more than the run: a holder's time without a CPU is the run queue's, too.
+fn bound(rows: &mut [CriticalWaitRow], elapsed_ns: i64) {
+    let sum = |of: fn(&CriticalWaitRow) -> i64| rows.iter().map(of).sum::<i64>();
+    let (all, gained) = (sum(|row| row.critical_ns), sum(|row| row.holder_gain_ns));
+    if all <= elapsed_ns || gained == 0 {
+        return;
+    }
+    let left = (gained - (all - elapsed_ns)).max(0) as f64 / gained as f64;
+    for row in rows {
+        let gain_ns = (row.holder_gain_ns as f64 * left) as i64;
+        row.critical_ns -= row.holder_gain_ns - gain_ns;
+        row.holder_gain_ns = gain_ns;
+    }
 }
 
 fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
@@ -201,7 +218,8 @@ fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     let mut sums: Vec<(Key, Sum)> = Vec::new();
     let seen = Seen::new(source);
     let step = source.tables.waits.len().div_ceil(FOLLOWED).max(1);
-    for (row, wait) in source.tables.waits.iter().enumerate() {
+    let of_program = |(_, wait): &(usize, &SchedWait)| !is_agents(&wait.object);
+    for (row, wait) in source.tables.waits.iter().enumerate().filter(of_program) {
         let (holder, waker) = (wait.holder.map(at), wait.waker.map(at));
         let place = holder.or(waker).and_then(|(_, path)| path).and_then(|path| paths.place(path));
         let key = (wait.kind, source.objects.of(row), path_of(source.wait_stacks[row]), place, holder.is_some());
@@ -215,7 +233,7 @@ fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
         sum.complete += if stack.is_some_and(|stack| stack.complete) { wait.count } else { 0 };
         sum.ns += wait.ns;
         sum.idle_ns += wait.idle_ns;
-        sum.gain_ns += wait.holder_gain_ns;
+        sum.gain_ns += source.gains[row];
         sum.tasks.add(wait.task, wait.ns);
         if let Some((task, _)) = holder.or(waker).filter(|_| row.is_multiple_of(step)) {
             seen.between(task, wait.begin_ns, wait.end_ns).for_each(|path| sum.meanwhile.add((task, Some(path)), 1));

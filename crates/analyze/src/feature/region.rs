@@ -62,6 +62,9 @@ pub struct RegionRow {
     /// Upper bound of `inclusive_ns`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inclusive_ns_high: Option<i64>,
+    /// What of `inclusive_ns` the recording has added by events there and in regions inside, waits for the recorder
+    /// included: an estimate, ns; 0 without events.
+    pub events_ns: i64,
 }
 
 impl RegionRow {
@@ -80,6 +83,7 @@ struct Sum {
     cpu_ns: Option<i64>,
     cpu_unknown: bool,
     samples: i64,
+    events_ns: f64,
     threads: FxHashSet<ThreadId>,
     methods: Vec<RegionMethod>,
 }
@@ -89,10 +93,12 @@ pub(super) fn rows(profile: &Profile, names_of: &Names) -> Vec<RegionRow> {
     let tables = &profile.feature;
     let mut sums = vec![Sum::default(); tables.regions.len()];
     let mut subtree: Vec<Time> = tables.nodes.iter().map(Time::of).collect();
+    let mut events = events(profile);
     for id in (0..tables.nodes.len()).rev() {
         if let Some(parent) = tables.nodes[id].parent {
             let part = subtree[id];
             subtree[parent as usize].add(part);
+            events[parent as usize] += events[id];
         }
     }
     let outermost = outermost(tables);
@@ -101,6 +107,7 @@ pub(super) fn rows(profile: &Profile, names_of: &Names) -> Vec<RegionRow> {
         sum.exclusive.add(Time::of(node));
         if outermost[id] {
             sum.inclusive.add(subtree[id]);
+            sum.events_ns += events[id];
         }
         sum.samples = sum.samples.saturating_add(node.samples);
         if let Some(entries) = node.entries {
@@ -121,6 +128,15 @@ pub(super) fn rows(profile: &Profile, names_of: &Names) -> Vec<RegionRow> {
         (Reverse(row.exclusive_ns), Reverse(row.inclusive_ns), Reverse(row.entries), row.method.is_empty(), row.id)
     });
     rows
+}
+
+/// What each node's own begins and ends have cost, ns.
+fn events(profile: &Profile) -> Vec<f64> {
+    let each = profile.meta.feature.as_ref().map_or(0.0, |session| {
+        // Waits are those of whoever writes events, in equal parts.
+        session.event_ns + session.waited_ns as f64 / session.events.max(1) as f64
+    });
+    profile.feature.nodes.iter().map(|node| 2.0 * each * node.entries.unwrap_or(0) as f64).collect()
 }
 
 /// Nodes whose region is not further up on their stack.
@@ -183,5 +199,6 @@ fn row(profile: &Profile, names_of: &Names, id: u32, sum: &Sum) -> RegionRow {
         exclusive_ns_high: sum.exclusive.high(),
         inclusive_ns_low: sum.inclusive.low(),
         inclusive_ns_high: sum.inclusive.high(),
+        events_ns: (sum.events_ns as i64).min(sum.inclusive.ns),
     }
 }

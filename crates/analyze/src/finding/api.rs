@@ -4,7 +4,7 @@ use transect_profile_model::ApiClass;
 
 use super::facts::{ApiFact, Facts};
 use super::words::{count, percent, size, time};
-use super::{FindingKind, FindingRow};
+use super::{Confidence, FindingKind, FindingRow, Place};
 
 /// Share of running time from which one API is worth a look whatever it does.
 const HEAVY_PERCENT: f64 = 20.0;
@@ -103,12 +103,17 @@ fn row(facts: &Facts<'_>, api: &ApiFact<'_>, kind: FindingKind) -> FindingRow {
             format!("See who calls it and how often: --view callers {options}"),
         ),
     };
+    let share_of_run =
+        if facts.totals.timed { facts.percent(api.self_attributed_ns) } else { calls_percent(facts, api) };
     FindingRow {
         finding,
         evidence,
         view: "callers".to_owned(),
         next,
         kind,
-        percent: if facts.totals.timed { facts.percent(api.self_attributed_ns) } else { calls_percent(facts, api) },
+        percent: share_of_run,
+        saves_percent: facts.totals.timed.then_some(share_of_run),
+        confidence: Some(Confidence::Interval),
+        place: Place { component: Some(callee.to_owned()), api: Some(api.api.to_owned()), ..Place::default() },
     }
 }

@@ -2,7 +2,7 @@
 
 use super::facts::{ApiFact, Facts};
 use super::words::{count, percent, shell, time};
-use super::{FindingKind, FindingRow};
+use super::{Confidence, FindingKind, FindingRow, Place};
 
 /// A library that does a special job (a codec, a parser) is what its program is for; from here on it is the place to
 /// look first all the same.
@@ -39,13 +39,17 @@ pub(super) fn find(facts: &Facts<'_>, findings: &mut Vec<FindingRow>, explained:
         });
         let row = facts.components.iter().find(|row| row.path == component.path && row.build_id == component.build_id);
         let (own, calls) = row.map_or((0, 0), |row| (row.self_ns.unwrap_or(0), row.calls_in));
+        let share_of_run = facts.percent(attributed);
         findings.push(FindingRow {
             finding: format!("{name} takes an unusual share of the time"),
             evidence: format!("{} of the running time ({}) in {} calls{top}", percent(share), time(own), count(calls)),
             view: "apis".to_owned(),
             next: format!("See which of its APIs, and for whom: --view apis --component {}", shell(name)),
             kind: FindingKind::HeavyComponent,
-            percent: facts.percent(attributed),
+            percent: share_of_run,
+            saves_percent: facts.totals.timed.then_some(share_of_run),
+            confidence: Some(Confidence::Interval),
+            place: Place { component: Some(name.to_owned()), ..Place::default() },
         });
     }
 }

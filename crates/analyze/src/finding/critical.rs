@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 use transect_profile_model::WaitKind;
 
 use super::words::{percent, shell, time};
-use super::{FindingKind, FindingRow};
+use super::{Confidence, FindingKind, FindingRow, Place};
 use crate::{CriticalWaitRow, CriticalityView, PartyRow, PathState, WhatIfRow, WhatIfScope};
 
 /// Part of the elapsed time from which something is worth a look, 0–100.
@@ -20,7 +20,8 @@ pub(super) fn find(view: &CriticalityView, findings: &mut Vec<FindingRow>) -> bo
         return false;
     }
     let mut explained: Vec<String> = Vec::new();
-    let spinning = spinning(view, &mut explained);
+    let spinning = spinning(view);
+    explained.extend(spinning.as_ref().and_then(|row| row.place.function.clone()));
     let locks = waits(view, &mut explained, false);
     let mut groups: Vec<String> = Vec::new();
     let serial = serial(view, &explained, &mut groups);
@@ -98,6 +99,7 @@ fn waits(view: &CriticalityView, explained: &mut Vec<String>, signals: bool) -> 
             next: advice(row.kind, code),
             kind: FindingKind::CriticalWait,
             percent: share(view, critical_ns),
+            ..FindingRow::default()
         };
         (finding, group)
     };
@@ -112,7 +114,7 @@ fn is_ending(view: &CriticalityView, row: &CriticalWaitRow) -> bool {
 }
 
 /// The code that a wait depends on: where the lock is held, what the last to come was doing.
-fn code(row: &CriticalWaitRow) -> Option<&str> {
+pub(super) fn code(row: &CriticalWaitRow) -> Option<&str> {
     let named = |party: &&PartyRow| !party.function.is_empty();
     let lock = row.holder.as_ref().filter(named);
     let party = lock.or(row.meanwhile.as_ref().filter(named)).or(row.waker.as_ref().filter(named))?;
@@ -124,7 +126,8 @@ fn place<'a>(view: &'a CriticalityView, row: &'a CriticalWaitRow) -> &'a str {
     path.map(|path| path.place.as_str()).or(row.stack.last().map(String::as_str)).unwrap_or("")
 }
 
-fn waits_for(view: &CriticalityView, row: &CriticalWaitRow) -> String {
+/// "Threads of group worker wait", "The main thread waits".
+pub(super) fn waiters(row: &CriticalWaitRow) -> String {
     let who = if row.group.is_empty() || row.threads <= 1 && row.group != "main" {
         "A thread".to_owned()
     } else if row.group == "main" {
@@ -133,7 +136,12 @@ fn waits_for(view: &CriticalityView, row: &CriticalWaitRow) -> String {
         format!("Threads of group {}", row.group)
     };
     let verb = if who.starts_with("Threads") { "wait" } else { "waits" };
-    let object = if row.object.is_empty() { String::new() } else { format!(" {}", row.object) };
+    format!("{who} {verb}")
+}
+
+fn waits_for(view: &CriticalityView, row: &CriticalWaitRow) -> String {
+    let who = waiters(row);
+    let named = named(row.kind, &row.object);
     let at = place(view, row);
     let function = code(row).unwrap_or("code without a name");
     match (row.kind, &row.holder, &row.waker) {
@@ -143,20 +151,21 @@ fn waits_for(view: &CriticalityView, row: &CriticalWaitRow) -> String {
             } else {
                 " holds"
             };
-            format!("{who} {verb} for {}{object} that {}{others} in {function}", name(row.kind), holder.thread)
+            format!("{who} for {named} that {}{others} in {function}", holder.thread)
         }
         (WaitKind::Barrier, _, Some(waker)) => {
-            format!("{who} {verb} at a barrier{object} for {} in {function}", waker.thread)
+            let object = if row.object.is_empty() { String::new() } else { format!(" {}", row.object) };
+            format!("{who} at a barrier{object} for {} in {function}", waker.thread)
         }
         (_, _, Some(waker)) => {
-            format!("{who} {verb} for {}{object}, on {} in {function}", name(row.kind), waker.thread)
+            format!("{who} for {named}, on {} in {function}", waker.thread)
         }
-        _ if at.is_empty() => format!("{who} {verb} for {}{object}", name(row.kind)),
-        _ => format!("{who} {verb} for {}{object} in {at}", name(row.kind)),
+        _ if at.is_empty() => format!("{who} for {named}"),
+        _ => format!("{who} for {named} in {at}"),
     }
 }
 
-fn name(kind: WaitKind) -> &'static str {
+pub(super) fn name(kind: WaitKind) -> &'static str {
     match kind {
         WaitKind::Mutex => "the mutex",
         WaitKind::Rwlock => "the rwlock",
@@ -180,7 +189,17 @@ fn name(kind: WaitKind) -> &'static str {
     }
 }
 
-fn advice(kind: WaitKind, code: &str) -> String {
+/// Kind and object of a wait. A socket whose peer nobody knows has no other name than its kind.
+pub(super) fn named(kind: WaitKind, object: &str) -> String {
+    let name = name(kind);
+    if object.is_empty() || name.strip_prefix("the ") == Some(object) {
+        name.to_owned()
+    } else {
+        format!("{name} {object}")
+    }
+}
+
+pub(super) fn advice(kind: WaitKind, code: &str) -> String {
     let what = match kind {
         WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock => {
             "Hold it for less, or split it: see who holds it where"
@@ -205,7 +224,7 @@ fn view_of(what: &str, function: &str) -> String {
 }
 
 /// The prediction that saves most if a function, or waiting in it, is so many times as fast.
-fn prediction<'a>(view: &'a CriticalityView, function: &str, speedup: f64) -> Option<&'a WhatIfRow> {
+pub(super) fn prediction<'a>(view: &'a CriticalityView, function: &str, speedup: f64) -> Option<&'a WhatIfRow> {
     let asked = |row: &&WhatIfRow| row.path == function && row.speedup == speedup;
     view.what_if.iter().filter(asked).max_by(|a, b| a.saving.total_cmp(&b.saving))
 }
@@ -221,7 +240,8 @@ fn saving(view: &CriticalityView, function: &str) -> String {
     }
 }
 
-fn spinning(view: &CriticalityView, explained: &mut Vec<String>) -> Option<FindingRow> {
+/// Threads that wait for others in a loop.
+pub(super) fn spinning(view: &CriticalityView) -> Option<FindingRow> {
     let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::Spin);
     let (critical, spun) = rows().fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
     let first = rows().next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
@@ -230,7 +250,6 @@ fn spinning(view: &CriticalityView, explained: &mut Vec<String>) -> Option<Findi
     if let Some(worker) = &first.meanwhile {
         evidence += &format!(", while {} worked in {}", worker.thread, worker.function);
         evidence += &saving(view, &worker.function);
-        explained.push(worker.function.clone());
     }
     let code = first.meanwhile.as_ref().map_or(place, |worker| worker.function.as_str());
     Some(FindingRow {
@@ -240,6 +259,9 @@ fn spinning(view: &CriticalityView, explained: &mut Vec<String>) -> Option<Findi
         next: view_of("Speed up who is waited for, or spread the work", code),
         kind: FindingKind::Spinning,
         percent: share(view, critical),
+        saves_percent: Some(share(view, critical)),
+        confidence: Some(Confidence::Interval),
+        place: Place { function: Some(code.to_owned()), thread_group: Some(first.group.clone()), ..Place::default() },
     })
 }
 
@@ -286,12 +308,13 @@ fn serial(view: &CriticalityView, explained: &[String], groups: &mut Vec<String>
             next: view_of("Make it faster, or have several threads do it", place),
             kind: FindingKind::SerialCode,
             percent: share(view, low),
+            ..FindingRow::default()
         }
     };
     places.into_iter().map(finding).collect()
 }
 
-fn crowded(view: &CriticalityView) -> Option<FindingRow> {
+pub(super) fn crowded(view: &CriticalityView) -> Option<FindingRow> {
     let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::RunQueue);
     let (critical, ns) = rows().fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
     let mean = view.parallelism_mean.unwrap_or(0.0);
@@ -300,9 +323,9 @@ fn crowded(view: &CriticalityView) -> Option<FindingRow> {
         return None;
     }
     Some(FindingRow {
-        finding: format!("Threads wait for processors: {mean:.1} are active on {}", view.cpus),
+        finding: format!("Threads wait for CPUs: {mean:.1} are active on {}", view.cpus),
         evidence: format!(
-            "{} active without a processor, most of it in group {}; {} of the run's {} with processors for all",
+            "threads could have run for {} (summed) and had no CPU, most of it group {}; with a CPU for each the run would take up to {} less of its {}",
             time(ns),
             first.group,
             time(critical),
@@ -312,5 +335,20 @@ fn crowded(view: &CriticalityView) -> Option<FindingRow> {
         next: "Run fewer threads, or give the program more processors: --view criticality".to_owned(),
         kind: FindingKind::CrowdedProcessors,
         percent: share(view, critical),
+        saves_percent: Some(share(view, critical)),
+        confidence: Some(Confidence::Exact),
+        place: Place { thread_group: Some(first.group.clone()), ..Place::default() },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_that_is_called_as_its_kind_is_named_once() {
+        assert_eq!(named(WaitKind::Socket, "socket"), "the socket");
+        assert_eq!(named(WaitKind::Socket, "tcp 10.0.0.1:80"), "the socket tcp 10.0.0.1:80");
+        assert_eq!(named(WaitKind::Mutex, ""), "the mutex");
+    }
 }

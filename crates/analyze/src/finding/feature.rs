@@ -77,6 +77,7 @@ fn feature(view: &FeaturesView, row: &FeatureRow, share: f64) -> FindingRow {
         next: "See its regions, and what it takes together with others: --view features".to_owned(),
         kind: FindingKind::HeavyFeature,
         percent: share.clamp(0.0, 100.0),
+        ..FindingRow::default()
     }
 }
 
@@ -95,6 +96,7 @@ fn interaction(view: &FeaturesView, features: Vec<&str>, ns: i64, share: f64) ->
             .to_owned(),
         kind: FindingKind::FeatureInteraction,
         percent: share.clamp(0.0, 100.0),
+        ..FindingRow::default()
     }
 }
 
@@ -115,6 +117,7 @@ fn irregular(view: &FeaturesView) -> Option<FindingRow> {
         next: "See all of them: --view features --format json".to_owned(),
         kind: FindingKind::FeatureGap,
         percent: 0.0,
+        ..FindingRow::default()
     })
 }
 
@@ -135,6 +138,7 @@ fn lost(view: &FeaturesView) -> Option<FindingRow> {
         next: "Correct the model and build again; TRANSECT_FEATURE_REPORT=1 lists every variable".to_owned(),
         kind: FindingKind::FeatureGap,
         percent: 0.0,
+        ..FindingRow::default()
     })
 }
 
@@ -155,6 +159,7 @@ fn unmeasured(profile: &Profile, view: &FeaturesView) -> Option<FindingRow> {
             next: "Record with --region-overflow block, or fewer features: --feature NAME".to_owned(),
             kind: FindingKind::FeatureGap,
             percent: 0.0,
+            ..FindingRow::default()
         });
     }
     let share = session.untranslated as f64 * 100.0 / session.samples.max(1) as f64;
@@ -173,6 +178,7 @@ fn unmeasured(profile: &Profile, view: &FeaturesView) -> Option<FindingRow> {
         next: "Record with events instead: --feature-method trace".to_owned(),
         kind: FindingKind::FeatureGap,
         percent: 0.0,
+        ..FindingRow::default()
     })
 }
 
@@ -200,5 +206,6 @@ pub(super) fn nothing(view: &FeaturesView) -> FindingRow {
         next: "Compare the features: --view features".to_owned(),
         kind: FindingKind::Nothing,
         percent: 0.0,
+        ..FindingRow::default()
     }
 }

@@ -23,7 +23,8 @@ pub(super) fn find(facts: &Facts<'_>, findings: &mut Vec<FindingRow>) {
         return;
     }
     for group in facts.groups.iter().filter(|group| group.group != MAIN && group.threads > 1) {
-        let gain = (group.max_busy_ns - group.mean_busy_ns) as f64 * 100.0 / wall;
+        let balanced = balanced_ns(group.busy_ns, group.threads, facts);
+        let gain = (group.max_busy_ns - balanced) as f64 * 100.0 / wall;
         let Some(imbalance) = group.imbalance else { continue };
         if imbalance >= GROUP_IMBALANCE && gain >= LEAST_GAIN_PERCENT {
             findings.push(within(group, imbalance, gain.min(100.0)));
@@ -34,8 +35,14 @@ pub(super) fn find(facts: &Facts<'_>, findings: &mut Vec<FindingRow>) {
     executables.dedup();
     for executable in executables {
         let groups: Vec<&GroupRow> = facts.groups.iter().filter(|group| group.executable == executable).collect();
-        findings.extend(between(&groups, wall));
+        findings.extend(between(&groups, wall, facts));
     }
+}
+
+/// How long threads are busy that share this work evenly: no more of them run at once than there are CPUs.
+fn balanced_ns(busy_ns: i64, threads: i64, facts: &Facts<'_>) -> i64 {
+    let cpus = i64::from(facts.profile.meta.machine.cpus).max(1);
+    busy_ns / threads.clamp(1, cpus)
 }
 
 fn within(group: &GroupRow, imbalance: f64, gain: f64) -> FindingRow {
@@ -52,10 +59,11 @@ fn within(group: &GroupRow, imbalance: f64, gain: f64) -> FindingRow {
         next: "Split the work into smaller pieces, or let idle threads take from busy ones: --view threads".to_owned(),
         kind: FindingKind::Imbalance,
         percent: gain,
+        ..FindingRow::default()
     }
 }
 
-fn between(groups: &[&GroupRow], wall: f64) -> Option<FindingRow> {
+fn between(groups: &[&GroupRow], wall: f64, facts: &Facts<'_>) -> Option<FindingRow> {
     let busiest = groups.iter().max_by_key(|group| group.mean_busy_ns)?;
     // A main thread that mostly waits is normal, and so is one busy thread with a single helper.
     let counts = |group: &&&GroupRow| group.group != MAIN && (busiest.group != MAIN || group.threads > 1);
@@ -63,8 +71,8 @@ fn between(groups: &[&GroupRow], wall: f64) -> Option<FindingRow> {
     let ratio = busiest.mean_busy_ns as f64 / least.mean_busy_ns.max(1) as f64;
     let part: Vec<&&GroupRow> = groups.iter().filter(|group| counts(group) || group.group == busiest.group).collect();
     let threads: i64 = part.iter().map(|group| group.threads).sum();
-    let mean = part.iter().map(|group| group.busy_ns).sum::<i64>() / threads.max(1);
-    let gain = ((busiest.mean_busy_ns - mean) as f64 * 100.0 / wall).min(100.0);
+    let balanced = balanced_ns(part.iter().map(|group| group.busy_ns).sum(), threads, facts);
+    let gain = ((busiest.mean_busy_ns - balanced) as f64 * 100.0 / wall).min(100.0);
     if ratio <= BUSY_RATIO || gain < LEAST_GAIN_PERCENT || (busiest.mean_busy_ns as f64) < wall * BUSIEST_OF_WALL {
         return None;
     }
@@ -95,5 +103,6 @@ fn between(groups: &[&GroupRow], wall: f64) -> Option<FindingRow> {
         next: format!("Give group {} more threads or less work: --view threads", busiest.group),
         kind: FindingKind::Imbalance,
         percent: gain,
+        ..FindingRow::default()
     })
 }

@@ -84,6 +84,7 @@ fn tail_row(prepared: &Prepared<'_>, sum: &Sum<'_>, (p50, p99): (i64, i64), tail
         ),
         kind: FindingKind::HeavyTail,
         percent: cost,
+        ..FindingRow::default()
     }
 }
 
@@ -106,6 +107,7 @@ fn shift_row(prepared: &Prepared<'_>, sum: &Sum<'_>, shift: &Shift, cost: f64) -
         ),
         kind: FindingKind::LatencyShift,
         percent: cost,
+        ..FindingRow::default()
     }
 }
 

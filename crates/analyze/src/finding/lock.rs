@@ -94,6 +94,7 @@ fn find_by_calls<'a>(
                 next: next("Hold the lock for a shorter time, or split it"),
                 kind: FindingKind::ContendedLock,
                 percent: facts.raw_percent(api.self_ns),
+                ..FindingRow::default()
             });
             continue;
         }
@@ -113,6 +114,7 @@ fn find_by_calls<'a>(
                 next: next("Take the lock once for several operations, or use thread-local or lock-free data"),
                 kind: FindingKind::HotLock,
                 percent: facts.percent(cost),
+                ..FindingRow::default()
             });
             explained.push(api);
             explained.extend(releasing.iter().filter(|other| same_lock_kind(api, other)));
@@ -149,6 +151,7 @@ fn contended_row(object: &str, sums: &Sums<'_>, wait: f64, contended: f64) -> Fi
         next: "Hold it for a shorter time, or split it by data: --view locks".to_owned(),
         kind: FindingKind::ContendedLock,
         percent: wait,
+        ..FindingRow::default()
     }
 }
 
@@ -167,5 +170,6 @@ fn hot_row(object: &str, sums: &Sums<'_>, share: f64, contended: f64, ns: i64, o
         next: "Take it once for several operations, or use thread-local or lock-free data: --view locks".to_owned(),
         kind: FindingKind::HotLock,
         percent: of_run,
+        ..FindingRow::default()
     }
 }

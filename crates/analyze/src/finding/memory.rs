@@ -2,7 +2,7 @@
 
 use super::facts::{ApiFact, Facts};
 use super::words::{count, percent, time};
-use super::{FindingKind, FindingRow};
+use super::{Confidence, FindingKind, FindingRow, Place};
 
 /// Calls that give pages back.
 const RETURNING: [&str; 7] = ["madvise", "munmap", "brk", "sbrk", "malloc_trim", "posix_madvise", "process_madvise"];
@@ -23,6 +23,7 @@ pub(super) fn find<'a>(facts: &'a Facts<'a>, findings: &mut Vec<FindingRow>, exp
     }
     let own: i64 = returning.iter().map(|api| api.self_ns).sum();
     let caller = most.main_caller().map_or("?", |(id, _)| facts.names.get(id));
+    let share_of_run = facts.percent(attributed);
     findings.push(FindingRow {
         finding: format!("{caller} returns memory to the kernel again and again ({})", most.bare_name()),
         evidence: format!(
@@ -40,7 +41,14 @@ pub(super) fn find<'a>(facts: &'a Facts<'a>, findings: &mut Vec<FindingRow>, exp
             facts.options(most)
         ),
         kind: FindingKind::EagerMemoryReturn,
-        percent: facts.percent(attributed),
+        percent: share_of_run,
+        saves_percent: facts.totals.timed.then_some(share_of_run),
+        confidence: Some(Confidence::Interval),
+        place: Place {
+            component: Some(facts.names.get(most.callee).to_owned()),
+            api: Some(most.api.to_owned()),
+            ..Place::default()
+        },
     });
     explained.extend(returning);
 }

@@ -7,6 +7,7 @@
 mod api;
 mod component;
 mod critical;
+mod culprit;
 mod facts;
 mod feature;
 mod imbalance;
@@ -24,7 +25,7 @@ use crate::prepared::Prepared;
 use crate::{CriticalityView, FeaturesView, WalkView};
 
 /// What kind of thing stands out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
     /// A library takes an unusual share of the time.
@@ -65,12 +66,47 @@ pub enum FindingKind {
     FeatureInteraction,
     /// Parts of features that were not measured.
     FeatureGap,
+    /// A function that takes a large share of the time itself.
+    HotCode,
+    /// A program waits: for a disk, a peer, a timer.
+    Blocked,
+    /// Processes are started again and again.
+    ProcessStarts,
+    /// Threads are started again and again.
+    ThreadStarts,
     /// Nothing stands out.
+    #[default]
     Nothing,
 }
 
-/// One thing that stands out, in plain words.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// How sure a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Confidence {
+    /// Each event was seen.
+    Exact,
+    /// Estimated from samples that are many enough.
+    Interval,
+    /// Estimated from few samples.
+    FewSamples,
+}
+
+/// What a finding is about; what is not known, or not part of it, is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)]
+pub struct Place {
+    pub component: Option<String>,
+    pub function: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<i32>,
+    pub api: Option<String>,
+    pub object: Option<String>,
+    pub feature: Option<String>,
+    pub thread_group: Option<String>,
+}
+
+/// One finding, in plain words.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FindingRow {
     /// What stands out.
     pub finding: String,
@@ -82,8 +118,16 @@ pub struct FindingRow {
     pub next: String,
     /// Kind of finding, for programs that filter.
     pub kind: FindingKind,
-    /// Estimated share of the run's time that it concerns, 0–100; findings are ranked by it.
+    /// Estimated share of all threads' time that it concerns, 0–100.
     pub percent: f64,
+    /// Share of the run's wall time that its repair could save at most, 0–100; `None` if unknown. Findings are ranked by
+    /// it, else by `percent`.
+    pub saves_percent: Option<f64>,
+    /// How sure it is; `None` for findings about the recording itself.
+    pub confidence: Option<Confidence>,
+    /// What it is about.
+    #[serde(rename = "where")]
+    pub place: Place,
 }
 
 /// More findings than this are not read.
@@ -105,26 +149,17 @@ pub(crate) fn of(
     features: &FeaturesView,
 ) -> Vec<FindingRow> {
     let facts = facts::Facts::new(prepared);
-    let mut findings = Vec::new();
-    let mut explained = Vec::new();
-    memory::find(&facts, &mut findings, &mut explained);
-    lock::find(&facts, &mut findings, &mut explained);
-    api::find(&facts, &mut findings, &mut explained);
-    component::find(&facts, &mut findings, &explained);
-    waiting::find(&facts, &mut findings);
-    if let Some(view) = view
-        && critical::find(view, &mut findings)
-    {
-        // The same by the agent's knowledge, which is less.
-        findings.retain(|row| !matches!(row.kind, FindingKind::Waiting | FindingKind::ContendedLock));
-    }
-    imbalance::find(&facts, &mut findings);
+    let mut findings = match view.filter(|view| culprit::can_name(view)) {
+        Some(view) => culprit::find(view, &facts),
+        None => by_calls(&facts, view),
+    };
     latency::find(prepared, &mut findings);
-    if let Some(walk) = walk {
+    if let Some(walk) = walk.filter(|_| profile_is_walk(&facts)) {
         walk::find(walk, &mut findings);
     }
     feature::find(prepared.profile, features, &mut findings);
-    findings.sort_by(|a, b| b.percent.total_cmp(&a.percent).then_with(|| a.finding.cmp(&b.finding)));
+    let rank = |row: &FindingRow| row.saves_percent.unwrap_or(row.percent);
+    findings.sort_by(|a, b| rank(b).total_cmp(&rank(a)).then_with(|| a.finding.cmp(&b.finding)));
     findings.truncate(MOST_FINDINGS);
     if findings.is_empty() {
         findings.push(match walk.filter(|_| profile_is_walk(&facts)) {
@@ -133,6 +168,25 @@ pub(crate) fn of(
             None => nothing(&facts, view),
         });
     }
+    findings
+}
+
+/// What calls between components alone tell, with what is known of waits.
+fn by_calls(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> Vec<FindingRow> {
+    let mut findings = Vec::new();
+    let mut explained = Vec::new();
+    memory::find(facts, &mut findings, &mut explained);
+    lock::find(facts, &mut findings, &mut explained);
+    api::find(facts, &mut findings, &mut explained);
+    component::find(facts, &mut findings, &explained);
+    waiting::find(facts, &mut findings);
+    if let Some(view) = view
+        && critical::find(view, &mut findings)
+    {
+        // The same by the agent's knowledge, which is less.
+        findings.retain(|row| !matches!(row.kind, FindingKind::Waiting | FindingKind::ContendedLock));
+    }
+    imbalance::find(facts, &mut findings);
     findings
 }
 
@@ -155,6 +209,7 @@ fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingR
             next: "Compare the call paths: --view criticality".to_owned(),
             kind: FindingKind::Nothing,
             percent: 0.0,
+            ..FindingRow::default()
         };
     }
     let sampled = facts.profile.latency.iter().filter(|latency| latency.samples > 0).count();
@@ -170,6 +225,7 @@ fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingR
             next: "Compare the functions: --view latency".to_owned(),
             kind: FindingKind::Nothing,
             percent: 0.0,
+            ..FindingRow::default()
         };
     }
     let evidence = match facts.busiest_component() {
@@ -192,5 +248,6 @@ fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingR
         next: "Compare the components: --view components".to_owned(),
         kind: FindingKind::Nothing,
         percent: 0.0,
+        ..FindingRow::default()
     }
 }

@@ -69,5 +69,6 @@ pub(super) fn find(facts: &Facts<'_>, findings: &mut Vec<FindingRow>) {
             .to_owned(),
         kind: FindingKind::Waiting,
         percent: share,
+        ..FindingRow::default()
     });
 }

@@ -64,6 +64,7 @@ fn row(walk: &WalkView, chain: &WalkChainRow) -> Option<FindingRow> {
         },
         kind: FindingKind::WalkedChain,
         percent: (chain.share * 100.0).clamp(0.0, 100.0),
+        ..FindingRow::default()
     })
 }
 
@@ -85,5 +86,6 @@ pub(super) fn nothing(walk: &WalkView) -> FindingRow {
         next: spread.map_or_else(String::new, |chain| chain.next.clone()),
         kind: FindingKind::Nothing,
         percent: 0.0,
+        ..FindingRow::default()
     }
 }

@@ -41,6 +41,12 @@ pub(crate) fn percent(share: f64) -> String {
     if share >= 9.95 { format!("{share:.0} %") } else { format!("{share:.1} %") }
 }
 
+/// A share that rests on few samples: whole tens, or whole ones of a small one.
+pub(crate) fn about(share: f64) -> String {
+    let step = if share < 9.5 { 1.0 } else { 10.0 };
+    format!("about {:.0} %", (share / step).round() * step)
+}
+
 /// A word for a POSIX shell.
 pub(crate) fn shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/:@%,".contains(c);
@@ -71,7 +77,7 @@ pub(crate) fn bare(function: &str) -> &str {
 /// A function's name for a sentence: without parameters and, where it is long, without template arguments.
 pub(crate) fn brief(function: &str) -> String {
     const LONG: usize = 60;
-    let name = bare(function);
+    let name = bare(crate::criticality::qualified(function));
     if name.chars().count() <= LONG {
         return name.to_owned();
     }
@@ -142,6 +148,10 @@ mod tests {
         assert_eq!(brief(long), "ns::Table<…>::find_or_insert_with_hint");
         assert_eq!(brief("V<int>::push(int)"), "V<int>::push");
         assert_eq!([percent(3.25), percent(42.4)], ["3.2 %", "42 %"]);
+        assert_eq!(
+            [about(3.25), about(9.4), about(12.0), about(79.6)],
+            ["about 3 %", "about 9 %", "about 10 %", "about 80 %"]
+        );
         assert_eq!([shell("libc.so.6"), shell("f(int)"), shell("it's")], ["libc.so.6", "'f(int)'", "'it'\\''s'"]);
     }
 }

@@ -38,6 +38,13 @@ pub struct FlowRow {
     pub total_ns: Option<i64>,
     /// `total_ns` less the calls that the callee made meanwhile into other components, ns.
     pub self_ns: Option<i64>,
+    /// Of `total_ns` on a CPU, ns; this and the next two add up to it, and are `None` where it is not known, as in rows split by
+    /// [`Dimensions`](crate::Dimensions).
+    pub on_cpu_ns: Option<i64>,
+    /// Of `total_ns` without a CPU for want of one, ns.
+    pub runnable_ns: Option<i64>,
+    /// Of `total_ns` blocked, ns.
+    pub blocked_ns: Option<i64>,
     /// `total_ns`, each instant divided by max(1, active threads).
     pub attributed_ns: Option<i64>,
     /// Criticality gained during the calls, waits left out, ns; present where the scheduler was recorded too.

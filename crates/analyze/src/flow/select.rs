@@ -66,7 +66,7 @@ fn sum<'a>(prepared: &Prepared<'a>, selection: &Selection, direction: Direction)
         }
         let split = split(flow.thread, flow.context, selection.by);
         let position = *positions.entry((number, split)).or_insert_with(|| {
-            sums.push(Sum::new(flow, split));
+            sums.push(Sum::new(flow, number, split));
             sums.len() - 1
         });
         sums[position].add(flow);

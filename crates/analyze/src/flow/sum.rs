@@ -16,6 +16,8 @@ pub(super) struct Split {
 /// Sums of the recorded rows of one row of the view.
 pub(super) struct Sum<'a> {
     pub first: &'a Flow,
+    /// As in [`Prepared::flow_of_row`].
+    number: u32,
     pub split: Split,
     pub calls: i64,
     timed_calls: i64,
@@ -59,9 +61,10 @@ impl Width {
 }
 
 impl<'a> Sum<'a> {
-    pub fn new(first: &'a Flow, split: Split) -> Self {
+    pub fn new(first: &'a Flow, number: u32, split: Split) -> Self {
         Self {
             first,
+            number,
             split,
             calls: 0,
             timed_calls: 0,
@@ -99,6 +102,9 @@ impl<'a> Sum<'a> {
         let Prepared { profile, names, .. } = prepared;
         let &Self { first, split, ref total_width, ref self_width, total_ns, self_ns, .. } = self;
         let thread = split.thread.map(|id| &profile.threads[id as usize]);
+        let whole = split == Split { thread: None, process: None, context: None };
+        let divided = if whole { prepared.call_times.of_flow(self.number, first.class, total_ns) } else { None };
+        let part = |at: usize| divided.map(|parts| parts[at]);
         FlowRow {
             caller: names.get(first.caller).to_owned(),
             callee: names.get(first.callee).to_owned(),
@@ -112,6 +118,9 @@ impl<'a> Sum<'a> {
             abandoned_calls: self.abandoned_calls,
             total_ns,
             self_ns,
+            on_cpu_ns: part(0),
+            runnable_ns: part(1),
+            blocked_ns: part(2),
             attributed_ns: self.attributed_ns,
             criticality_ns: self.criticality_ns,
             total_ns_low: total_width.low(total_ns),

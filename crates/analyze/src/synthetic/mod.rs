@@ -19,7 +19,7 @@ pub use schedule::scheduled_compressor;
 pub use simulation::{Do, Program, Recording, Script, Step};
 pub use walk::{large_walk, walked_proxy};
 
-use transect_profile_model::{Clock, Machine, Meta, Profile, Timing};
+use transect_profile_model::{Clock, Machine, Meta, Overhead, Profile, Timing};
 
 /// A profile without rows, fully timed, of one second.
 pub fn empty() -> Profile {
@@ -28,6 +28,7 @@ pub fn empty() -> Profile {
         collectors: vec!["flow".into()],
         timing: Timing::Full,
         overhead_estimate: 0.012,
+        overhead: Some(Overhead { agent_ns: 34_000_000, start_ns: 50_000_000, share: 0.03, ..Overhead::default() }),
         wall_ns: 1_000_000_000,
         started_unix_ns: 1_700_000_000_000_000_000,
         exit_status: Some(0),

@@ -48,6 +48,8 @@ impl Run {
             events: 0,
             dropped: 0,
             blocked: 0,
+            waited_ns: 0,
+            stopped_ns: 0,
             sites: 0,
             samples: 0,
             untranslated: 0,

@@ -147,7 +147,7 @@ impl Stacks {
 
     fn stack(&mut self, root: &[&str], rest: &[&str]) -> StackId {
         let frames = root.iter().chain(rest).map(|function| self.frame(function)).collect();
-        self.stacks.push(CallStack { frames, complete: true });
+        self.stacks.push(CallStack { frames, complete: true, linked: 0 });
         (self.stacks.len() - 1) as StackId
     }
 
@@ -232,7 +232,12 @@ fn walk(profile: &mut Profile, lane: TaskId, end: i64, pace: f64, places: &Place
         sampled += active - runnable_ns;
         if sampled > MS {
             sampled = 0;
-            profile.sched.moments.push(Moment { time_ns: now + active / 2, task: lane, stack: step.stack });
+            profile.sched.moments.push(Moment {
+                time_ns: now + active / 2,
+                task: lane,
+                stack: step.stack,
+                period_ns: 1_000_000,
+            });
         }
         now += active + wait.max(0);
     }

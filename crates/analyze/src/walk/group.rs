@@ -1,8 +1,9 @@
 use std::cmp::Reverse;
 
 use serde::Serialize;
-use transect_profile_model::{Metric, Profile, WalkGroup, WalkGroupId};
+use transect_profile_model::{Metric, Profile, WaitKind, WalkEnd, WalkGroup, WalkGroupId};
 
+use super::waiting::kind_and_object;
 use crate::finding::words::percent;
 use crate::names::file_name;
 
@@ -32,15 +33,38 @@ pub struct WalkGroupRow {
 /// Part of a group's time without a processor from which its shares say more about the machine than about the program.
 const CROWDED: f64 = 0.4;
 
-/// Groups as people ask for them: the launched process first, `main` before its other groups, the longest first.
+/// Groups as people ask for them: those that wait for other threads or processes after those that they may wait for; then the
+/// launched process first, `main` before its other groups, the longest first.
 pub(super) fn order(profile: &Profile) -> Vec<WalkGroupId> {
     let groups = &profile.walk.groups;
     let mut order: Vec<WalkGroupId> = (0..).take(groups.len()).collect();
     order.sort_by_key(|&id| {
         let group = &groups[id as usize];
-        (group.process, group.thread_group != "main", Reverse(group.total), id)
+        (waits_for_others(profile, id), group.process, group.thread_group != "main", Reverse(group.total), id)
     });
     order
+}
+
+/// True if a group's largest chain ends in a wait that another thread or a child process ends.
+fn waits_for_others(profile: &Profile, group: WalkGroupId) -> bool {
+    let chains = profile.walk.chains.iter().filter(|chain| chain.group == group);
+    let Some(largest) = chains.max_by(|a, b| a.share.total_cmp(&b.share)) else { return false };
+    let (kind, _) = kind_and_object(&largest.waiting_for);
+    largest.ends == WalkEnd::Waiting
+        && matches!(
+            kind,
+            Some(
+                WaitKind::Mutex
+                    | WaitKind::Rwlock
+                    | WaitKind::Condition
+                    | WaitKind::Barrier
+                    | WaitKind::Semaphore
+                    | WaitKind::Join
+                    | WaitKind::Futex
+                    | WaitKind::Spin
+                    | WaitKind::Child
+            )
+        )
 }
 
 pub(super) fn row(profile: &Profile, id: WalkGroupId) -> Option<WalkGroupRow> {
@@ -70,4 +94,40 @@ fn remark(profile: &Profile, group: &WalkGroup) -> String {
         );
     }
     String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::WalkChain;
+
+    use super::*;
+
+    #[test]
+    fn the_worker_comes_before_those_who_wait_for_it() {
+        let group = |name: &str, total| WalkGroup {
+            process: 0,
+            thread_group: name.to_owned(),
+            threads: 1,
+            total,
+            on_ns: 0,
+            runnable_ns: 0,
+            blocked_ns: 0,
+        };
+        let chain = |group, ends, waiting_for: &str| WalkChain {
+            group,
+            share: 0.9,
+            ends,
+            waiting_for: waiting_for.to_owned(),
+            woken_by: String::new(),
+            frames: Vec::new(),
+        };
+        let mut profile = crate::synthetic::latency_service();
+        profile.walk.groups = vec![group("main", 90), group("worker", 80), group("logger", 85)];
+        profile.walk.chains = vec![
+            chain(0, WalkEnd::Waiting, "join: worker"),
+            chain(1, WalkEnd::Function, ""),
+            chain(2, WalkEnd::Waiting, "file-sync: log"),
+        ];
+        assert_eq!(order(&profile), [2, 1, 0]);
+    }
 }

@@ -62,6 +62,8 @@ impl Prepared {
             -1 => Err(fail(io::Error::last_os_error())),
             0 => {
                 signals.restore();
+                // Else it would wait for itself where we end without letting it go.
+                drop(go);
                 // SAFETY: as above; every array ends with a null pointer, and `environ` is not changed meanwhile, for
                 // this process has one thread.
                 unsafe { self.execute(&wait, &report, &pointers, variables.as_deref(), &mut script) }
@@ -94,6 +96,7 @@ impl Prepared {
             if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                 libc::_exit(127);
             }
+            crate::closed_streams::close_again();
             let variables = variables.map_or(environ, <[_]>::as_ptr);
             let mut worst = libc::ENOENT;
             for file in &self.files {

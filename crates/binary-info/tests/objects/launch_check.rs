@@ -1,7 +1,7 @@
 //! What can be launched, and what is said about the rest.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use crate::toolchain::{Toolchain, text};
@@ -57,10 +57,16 @@ fn says_what_is_wrong_and_what_works() {
 
     let privileged = folder.path().join("privileged");
     fs::copy("/bin/true", &privileged).unwrap();
-    fs::set_permissions(&privileged, Permissions::from_mode(0o4755)).unwrap();
-    check(&privileged, 125, &["set-uid", "cp "]);
-    fs::set_permissions(&privileged, Permissions::from_mode(0o2755)).unwrap();
-    check(&privileged, 125, &["set-gid"]);
+    for (mode, what) in [(0o4755, "set-uid"), (0o2755, "set-gid")] {
+        fs::set_permissions(&privileged, Permissions::from_mode(mode)).unwrap();
+        assert!(inspect_launch(&privileged).is_ok(), "one of the caller's own raises nothing");
+        // Only root gives files away.
+        if chown(&privileged, Some(1), Some(1)).is_ok() {
+            fs::set_permissions(&privileged, Permissions::from_mode(mode)).unwrap();
+            check(&privileged, 125, &[what, "cp "]);
+            chown(&privileged, Some(0), Some(0)).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -80,6 +86,17 @@ fn static_programs_are_refused_with_alternatives() {
         assert!(message.contains("statically linked") && message.contains("transect walk"), "{message}");
     }
     assert!(!Object::open(toolchain.path("libshapes.so")).unwrap().is_static());
+}
+
+#[test]
+fn the_loader_is_no_program_to_enter() {
+    let loader = Path::new("/lib64/ld-linux-x86-64.so.2");
+    if !loader.exists() {
+        return;
+    }
+    let error = inspect_launch(loader).unwrap_err();
+    assert!(matches!(error, LaunchError::Loader { .. }) && error.can_run(), "{error}");
+    assert!(inspect_launch("/bin/true").is_ok());
 }
 
 #[test]

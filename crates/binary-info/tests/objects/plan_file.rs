@@ -69,7 +69,8 @@ fn cache_keeps_sound_plans_and_replaces_others() {
     let path = "/bin/bash";
     let object = Object::open(path).unwrap();
     let file = cache.ensure(path).unwrap();
-    assert_eq!(file.file_name().unwrap().to_str().unwrap(), format!("{}.plan", object.build_id().unwrap()));
+    let name = file.file_name().unwrap().to_str().unwrap();
+    assert!(name.starts_with(&object.build_id().unwrap()) && name.ends_with(".plan"), "{name}");
     assert_eq!(Plan::from_bytes(&fs::read(&file).unwrap()).unwrap(), plan::analyze(&object));
 
     // A sound plan stays, even a different one.
@@ -84,6 +85,23 @@ fn cache_keeps_sound_plans_and_replaces_others() {
     }
     let left: Vec<_> = fs::read_dir(cache.folder()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, [file.file_name().unwrap()], "drafts stay behind");
+}
+
+/// A build-id is what the linker was told, or what was there before somebody changed the file.
+#[test]
+fn files_with_one_build_id_have_plans_of_their_own() {
+    let Some(toolchain) = Toolchain::new("gcc") else { return };
+    let one = toolchain.caller("one", &["-Wl,--build-id=0x1234567890abcdef"]).unwrap();
+    let other = toolchain.caller("other", &["-Wl,--build-id=0x1234567890abcdef", "-fno-plt", "-O0"]).unwrap();
+    assert_eq!((one.build_id(), one.build_id().unwrap().len()), (other.build_id(), 16));
+    let folder = tempfile::tempdir().unwrap();
+    let cache = PlanCache::new(folder.path()).unwrap();
+    let files = [&one, &other].map(|object| cache.ensure(object.path()).unwrap());
+    assert_ne!(files[0], files[1]);
+    for (object, file) in [(&one, &files[0]), (&other, &files[1])] {
+        assert_eq!(Plan::from_bytes(&fs::read(file).unwrap()).unwrap(), plan::analyze(object));
+        assert_eq!(&cache.ensure(object.path()).unwrap(), file, "and they are found again");
+    }
 }
 
 #[test]
@@ -105,6 +123,22 @@ fn plans_by_path_are_made_anew_when_the_file_changes() {
     fs::rename(&copy, object.path()).unwrap();
     assert_eq!(ensure(), file);
     assert_eq!(Plan::from_bytes(&fs::read(&file).unwrap()).unwrap(), plan::analyze(&object));
+}
+
+/// Who may write in the folder knows the names of drafts beforehand.
+#[test]
+fn links_in_the_place_of_drafts_are_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let precious = folder.path().join("precious");
+    fs::write(&precious, "precious").unwrap();
+    let cache = PlanCache::new(folder.path().join("linkage")).unwrap();
+    for serial in 0..64 {
+        let draft = cache.folder().join(format!(".draft-{}-{serial}", std::process::id()));
+        std::os::unix::fs::symlink(&precious, draft).unwrap();
+    }
+    let file = cache.ensure("/bin/bash").unwrap();
+    assert!(fs::symlink_metadata(&file).unwrap().is_file());
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
 }
 
 #[test]

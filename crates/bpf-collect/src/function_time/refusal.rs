@@ -85,10 +85,11 @@ pub fn try_kinds() -> Vec<(KernelTiming, Result<f64, String>)> {
         waits: false,
         stacks: false,
         publish_threads: false,
+        launched_only: false,
         system_calls: false,
     };
     let mut storage = Storage::default();
-    let collector = SchedCollector::load(&mut storage, &settings, |_| {});
+    let collector = SchedCollector::load(&mut storage, &settings, None, |_| {});
     let kinds = KernelTiming::ALL.into_iter().filter(|timing| *timing != KernelTiming::Sampling);
     kinds
         .map(|timing| {

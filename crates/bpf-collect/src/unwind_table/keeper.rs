@@ -1,10 +1,11 @@
 //! The thread that reads processes' mappings and objects and writes the tables.
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use transect_binary_info::{LastLink, open_plain};
 
 use super::address_space::AddressSpaces;
 use super::layout::Mapping;
@@ -263,7 +264,8 @@ impl Keeper {
     /// Reads the file at `place`, which the process knows as `name`.
     fn read_file(&mut self, key: FileKey, place: &str, name: &str) -> ObjectNumber {
         let began = Instant::now();
-        let image = File::open(place).map_err(ImageError::from).and_then(|file| ObjectImage::of_file(&file));
+        let image =
+            open_plain(place, LastLink::Follow).map_err(ImageError::from).and_then(|file| ObjectImage::of_file(&file));
         let object = match (self.files.get(&key).copied(), image) {
             // Twice in one process, or again since there was no room.
             (Some(object), Ok(image)) => {

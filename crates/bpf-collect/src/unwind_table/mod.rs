@@ -35,6 +35,14 @@ use object_table::ObjectTables;
 use process_slots::ProcessSlots;
 use shared_memory::SharedMemory;
 
+/// Reads the rows of any file.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz(file: &std::fs::File) {
+    if let Ok(image) = object_image::ObjectImage::of_file(file) {
+        object_rows::read_rows(&image.sections);
+    }
+}
+
 /// The maps of `bpf/unwind.bpf.h`, by their names there without `unwind_`.
 #[derive(Debug)]
 pub struct UnwindMaps {

@@ -1,6 +1,6 @@
 //! The objects that a program will map when it starts, as far as its files tell.
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use object::elf::{self, FileHeader64};
 use object::read::StringTable;
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{LittleEndian as LE, ReadCache};
+use transect_binary_info::{LastLink, open_plain};
 
 /// More objects than this are found as the program maps them.
 const MAX_OBJECTS: usize = 256;
@@ -54,7 +55,7 @@ fn in_search_path(program: &Path) -> Option<PathBuf> {
 
 fn interpreter_of_script(program: &Path) -> Option<PathBuf> {
     let mut head = [0; 256];
-    let length = File::open(program).ok()?.read(&mut head).ok()?;
+    let length = open_plain(program, LastLink::Follow).ok()?.read(&mut head).ok()?;
     let line = head[..length].strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
     let line = String::from_utf8_lossy(line).into_owned();
     let mut words = line.split_whitespace();
@@ -82,12 +83,12 @@ fn usual_folders() -> Vec<PathBuf> {
 /// Folders for other machines may come first.
 fn is_x86_64(path: &Path) -> bool {
     let mut head = [0; 20];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let read = open_plain(path, LastLink::Follow).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && head.starts_with(b"\x7fELF\x02\x01") && head[18..] == [0x3e, 0]
 }
 
 fn links_of(path: &Path) -> Option<Links> {
-    let file = File::open(path).ok()?;
+    let file = open_plain(path, LastLink::Follow).ok()?;
     let cache = ReadCache::new(&file);
     let data = &cache;
     let header = FileHeader64::<LE>::parse(data).ok()?;

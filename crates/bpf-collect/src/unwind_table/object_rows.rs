@@ -146,7 +146,38 @@ fn join(functions: &[Function], rows: &[Row]) -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::layout;
     use super::*;
+
+    #[test]
+    fn registers_are_saved_below_the_frame_or_below_rbp() {
+        let entry = |parts: &[&[u8]]| {
+            let body = parts.concat();
+            [&(body.len() as u32).to_le_bytes()[..], &body].concat()
+        };
+        // Version 1, factors 1 and -8, the return address is register 16; CFA rsp+8, the address below it.
+        let common = entry(&[&[0; 4], &[1, 0, 1, 0x78, 16, 0x0c, 7, 8, 0x90, 1]]);
+        let function = entry(&[
+            &(common.len() as u32 + 4).to_le_bytes(),
+            &0x1000_u64.to_le_bytes(),
+            &0x40_u64.to_le_bytes(),
+            // 4 bytes on: CFA rsp+24, rbp two words below it, rbx three.
+            &[0x44, 0x0e, 24, 0x86, 2, 0x83, 3],
+            // 4 bytes on, the stack is aligned: CFA *(rbp-8), rbp at (rbp), rbx at rbp-40.
+            &[0x44, 0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0, 0x10, 3, 2, 0x76, 0x58],
+        ]);
+        let rows = read_rows(&FrameSections {
+            eh_frame: [common, function].concat(),
+            code: 0x1000..0x2000,
+            ..FrameSections::default()
+        });
+        let at = |address| rows[rows.partition_point(|row| row.address <= address) - 1].rule;
+        let same = layout::SAVED_SAME;
+        assert_eq!(at(0x1000), Rule::new(layout::CFA_SP, 8, same, (same, layout::BASE_CFA)));
+        assert_eq!(at(0x1004), Rule::new(layout::CFA_SP, 24, 2, (3, layout::BASE_CFA)));
+        let aligned = Rule::new(layout::CFA_AT_BP, -8 & 0xff_ffff, layout::SAVED_AT_BASE, (5, layout::BASE_BP));
+        assert_eq!(at(0x1008), aligned);
+    }
 
     #[test]
     fn linkage_stubs_have_a_rule_of_their_own() {

@@ -1,5 +1,6 @@
 //! Tables of objects in the memory that the kernel reads, shared by all processes that map them.
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::time::{Duration, Instant};
 
 use super::extents::Extents;
@@ -58,7 +59,7 @@ pub(crate) struct ObjectTables {
     room: Extents,
     objects: Vec<Object>,
     by_build_id: HashMap<Vec<u8>, ObjectNumber>,
-    rule_numbers: HashMap<Rule, u16>,
+    rule_numbers: HashMap<Rule, u16, BuildHasherDefault<RuleHasher>>,
     /// How often an object became unused.
     releases: u64,
     by_file: FileTables,
@@ -237,6 +238,27 @@ impl ObjectTables {
         self.rules.write_u64(u32::from(number), rule.0);
         self.rule_numbers.insert(rule, number);
         number
+    }
+}
+
+/// Rules are words, looked up once for each row of a table: hundreds of thousands in a large program.
+#[derive(Debug, Default)]
+struct RuleHasher(u64);
+
+impl Hasher for RuleHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0 ^ u64::from(byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let mixed = (word ^ word >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 29;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

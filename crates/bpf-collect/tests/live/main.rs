@@ -30,6 +30,7 @@ const CASES: &[Case] = &[
     ("idle time goes to waits", idle_time),
     ("killed programs end their threads", killed),
     ("system calls in known numbers", system_calls::known_numbers),
+    ("short and long system calls that alternate", system_calls::alternating),
     ("times of system calls are parts of their threads'", system_calls::parts_of_threads),
     ("a system call open at the reading", system_calls::open_at_the_reading),
     ("counting system calls now and then", system_calls::now_and_then),
@@ -79,7 +80,7 @@ fn loads_under_all_settings() -> Result<(), String> {
         let settings =
             SchedSettings { stacks, waits, publish_threads, per_process, stack_depth, sample_hz, ..settings() };
         let mut storage = Storage::default();
-        SchedCollector::load(&mut storage, &settings, |_| {}).map_err(|why| format!("{settings:?}: {why}"))?;
+        SchedCollector::load(&mut storage, &settings, None, |_| {}).map_err(|why| format!("{settings:?}: {why}"))?;
     }
     Ok(())
 }

@@ -26,6 +26,8 @@ pub enum Program {
     SystemCalls,
     /// Threads that make some system calls which differ much in length.
     UnevenCalls,
+    /// Short calls and a long one of the same number in turns, and then another call whose sum lies in the same place.
+    AlternatingCalls,
     /// One that it never returns from, after which it is killed.
     ReadsForever,
 }
@@ -47,6 +49,7 @@ impl Program {
             Self::Compute(threads) => format!("compute {threads}"),
             Self::SystemCalls => "system-calls".to_owned(),
             Self::UnevenCalls => "uneven-calls".to_owned(),
+            Self::AlternatingCalls => "alternating-calls".to_owned(),
             Self::ReadsForever => "reads-forever".to_owned(),
         };
         command.env(ROLE, role).stdin(Stdio::piped());
@@ -96,6 +99,7 @@ pub fn run(role: String) {
         ("busy", _) => busy(),
         ("system-calls", _) => system_calls(),
         ("uneven-calls", _) => uneven_calls(),
+        ("alternating-calls", _) => alternating_calls(),
         ("reads-forever", _) => reads_forever(),
         ("compute", threads) => computers(threads.parse().unwrap()),
         _ => panic!("unknown role {role}"),
@@ -226,5 +230,20 @@ fn uneven_calls() {
                 }
             });
         });
+    }
+}
+
+pub const ROUNDS: u64 = 10_000;
+
+/// Nearly all its time is in the long ones.
+fn alternating_calls() {
+    use std::os::unix::fs::FileExt;
+    let zeros = std::fs::File::open("/dev/zero").unwrap();
+    let mut much = vec![0_u8; 1 << 20];
+    for _ in 0..ROUNDS {
+        for length in [1, 1, 1, much.len()] {
+            zeros.read_exact_at(&mut much[..length], 0).unwrap();
+        }
+        std::io::Read::read_exact(&mut &zeros, &mut much[..1]).unwrap();
     }
 }

@@ -6,11 +6,12 @@ use std::time::Duration;
 use transect_bpf_collect::{Clocks, SchedCollector, SchedSettings, Storage, SystemCallTotals};
 use transect_testkit::judged;
 
-use crate::programs::{FAULTS, PARENT_CALLS, Program, SLEEP_MS, SLEEPS};
+use crate::programs::{FAULTS, PARENT_CALLS, Program, ROUNDS, SLEEP_MS, SLEEPS};
 use crate::recording::{Recording, now, settings};
 use crate::{ensure, exact};
 
 const READ: u32 = 0;
+const PREAD: u32 = 17;
 const GETPPID: u32 = 110;
 const CLOCK_NANOSLEEP: u32 = 230;
 const EXIT: u32 = 60;
@@ -55,6 +56,15 @@ pub fn known_numbers() -> Result<(), String> {
     ensure(sum_of(totals, EXIT).0 == 1 && sum_of(totals, EXIT_GROUP).0 == 1, || "exit is not counted once".to_owned())?;
     let faults: u64 = totals.threads.iter().map(|thread| thread.user_faults + thread.kernel_faults).sum();
     ensure(faults >= FAULTS, || format!("{faults} faults of more than {FAULTS}"))
+}
+
+/// The thread's own clock is the truth: it does hardly anything else.
+pub fn alternating() -> Result<(), String> {
+    let outcome = Recording::launch(with_system_calls(), Program::AlternatingCalls)?;
+    let (count, time) = sum_of(&outcome.system_calls, PREAD);
+    ensure(count >= 4 * ROUNDS, || format!("{count} calls in {ROUNDS} rounds of four"))?;
+    let lived: u64 = outcome.system_calls.threads.iter().map(|thread| thread.counted.running_ns).sum();
+    ensure(time.running_ns * 100 >= lived * 80, || format!("{time:?} in the calls of {lived} ns on the CPU"))
 }
 
 pub fn parts_of_threads() -> Result<(), String> {
@@ -129,7 +139,7 @@ fn on_and_off() -> Result<(), String> {
 fn count_now_and_then(off: &mut Result<(), String>) -> Result<(), String> {
     let mut storage = Storage::default();
     let mut collector =
-        SchedCollector::load(&mut storage, &with_system_calls(), |_| {}).map_err(|why| why.to_string())?;
+        SchedCollector::load(&mut storage, &with_system_calls(), None, |_| {}).map_err(|why| why.to_string())?;
     let mut child = Program::Busy.command().spawn().map_err(|why| why.to_string())?;
     drop(child.stdin.take());
     Program::Busy.wait_until_at_work(child.id() as i32);

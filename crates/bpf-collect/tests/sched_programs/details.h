@@ -45,6 +45,21 @@ void kernel_set_with_stacks(int stacks)
 	with_stacks = stacks;
 }
 
+void kernel_set_with_queued(int queued)
+{
+	with_queued = queued;
+}
+
+/* The wait that has just ended, or the preemption, had this stack. */
+void kernel_set_queued_stack(__u32 index, __u64 wait, __u64 preempted)
+{
+	struct sched_slot *slot = slot_of(&tasks[index].task);
+
+	slot->wait.stack = wait;
+	slot->preempted_stack = preempted;
+	slot->preempted_since = preempted ? 1 : 0;
+}
+
 /* The thread's last wake-up had this stack, and somebody waits for one. */
 void kernel_set_burst_stack(__u32 index, __u64 id)
 {

@@ -112,6 +112,54 @@ fn a_wakers_stack_holds_for_one_system_call() {
     }
 }
 
+/// Time without a CPU is the wait's that came before, or the place's where the CPU was lost, never that of
+/// what happens to be sampled next.
+#[test]
+fn queued_time_has_the_stack_from_before_it() {
+    const MS: u64 = 1_000_000;
+    let mut kernel = followed(&[1000]);
+    kernel.set_with_queued(true);
+    // The first is queued for 10 ms after a wait, the second after a wait without a stack, the third lost its processor;
+    // the fourth did so soon after the last time, when no stack is taken; the fifth is queued for too short a time.
+    let cases = [(77, 0, true, 10), (0, 0, true, 10), (0, 78, false, 10), (79, 0, false, 10), (77, 0, true, 1)];
+    let mut now = MS;
+    let mut told = Vec::new();
+    for (wait, preempted, blocks, queued) in cases {
+        if blocks {
+            kernel.set_call(1, FUTEX, [USER_WORDS, FUTEX_PRIVATE]);
+            kernel.set_task(1, BLOCKED);
+            kernel.switch(false, 1, 0);
+            kernel.set_now(now + MS);
+            kernel.waking(0, 1);
+            kernel.wakeup(1, false);
+        } else {
+            kernel.set_now(now + MS);
+            kernel.switch(true, 1, 0);
+        }
+        kernel.set_queued_stack(1, wait, preempted);
+        kernel.set_task(1, RUNNING);
+        now += (1 + queued) * MS;
+        kernel.set_now(now);
+        kernel.switch(false, 0, 1);
+        let before = told.len();
+        kernel.records(|record| {
+            told.extend(if let Record::Sample(sample) = record {
+                Some((sample.stack, sample.active_ns / MS))
+            } else {
+                None
+            });
+        });
+        told.truncate(before + 1);
+        if told.len() == before {
+            told.push((0, 0));
+        }
+        // A timer's sample takes what is left.
+        kernel.sample(1);
+        kernel.records(|_| {});
+    }
+    assert_eq!(told, [(77, 10), (0, 0), (78, 11), (0, 0), (0, 0)]);
+}
+
 #[test]
 fn exec_by_another_thread_exchanges_the_numbers() {
     let mut kernel = followed(&[1000, 1001]);

@@ -243,6 +243,11 @@ long bpf_loop(__u32 count, void *function, void *context, __u64 flags)
 	return count;
 }
 
+long bpf_seq_printf(void *sequence, char *format, __u32 size, void *data, __u32 length)
+{
+	return -1;
+}
+
 long bpf_probe_read_user(void *to, __u32 size, void *from)
 {
 	__u64 at = (__u64)from - USER_WORDS;
@@ -292,6 +297,7 @@ void kernel_reset(__u32 cpus, __u32 processes_apart)
 	per_process = processes_apart;
 	recorder_namespace = root_namespace.ns.inum;
 	with_stacks = 0;
+	with_queued = 0;
 	wait_budget = 0;
 	publish_threads = 1;
 	now = 0;

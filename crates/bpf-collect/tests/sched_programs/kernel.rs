@@ -83,6 +83,8 @@ unsafe extern "C" {
     fn kernel_set_call(index: u32, number: i64, first: u64, second: u64);
     fn kernel_connect(address: u32, port: u16);
     fn kernel_set_with_stacks(stacks: i32);
+    fn kernel_set_with_queued(queued: i32);
+    fn kernel_set_queued_stack(index: u32, wait: u64, preempted: u64);
     fn kernel_set_burst_stack(index: u32, id: u64);
     fn kernel_answer(index: u32) -> u64;
     fn kernel_fill_published();
@@ -271,6 +273,18 @@ impl Kernel {
     pub fn set_with_stacks(&mut self, stacks: bool) {
         // SAFETY: the guard gives `kernel.c` to this thread; a plain number is all that is passed.
         unsafe { kernel_set_with_stacks(stacks.into()) }
+    }
+
+    pub fn set_with_queued(&mut self, queued: bool) {
+        // SAFETY: the guard gives `kernel.c` to this thread; a plain number is all that is passed.
+        unsafe { kernel_set_with_queued(queued.into()) }
+    }
+
+    /// A followed thread's wait that has just ended had this stack, or it lost its processor with the other; 0 for none.
+    pub fn set_queued_stack(&mut self, index: usize, wait: u64, preempted: u64) {
+        assert_ne!(self.thread(index).task, 0);
+        // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table; the thread has a slot.
+        unsafe { kernel_set_queued_stack(at(index), wait, preempted) }
     }
 
     /// A followed thread's last wake-up had this stack, and somebody waits for one.

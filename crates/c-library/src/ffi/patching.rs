@@ -1,11 +1,11 @@
 //! Patching of words, calls and windows of the program's own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use transect_text_patch::batch::{self, BatchReport};
 use transect_text_patch::form;
-use transect_text_patch::word::{self, Pacing, Pending, WordPatch};
+use transect_text_patch::page;
+use transect_text_patch::word::{self, Pacing, WordPatch};
 use transect_text_patch::writable;
 use transect_text_patch::{CallSite, Refusal, WINDOW_CAPACITY, Window};
 
@@ -20,8 +20,6 @@ const _: () = assert!(WINDOW_CAPACITY == 19, "transect.h says 19");
 
 /// Ticks to wait for instead of serializing; `u64::MAX`: serialize.
 static WAIT: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Patches started and not finished.
-static PENDING: Mutex<Vec<(u64, Pending)>> = Mutex::new(Vec::new());
 
 fn pacing() -> Pacing {
     match WAIT.load(Ordering::Relaxed) {
@@ -34,24 +32,45 @@ fn refused(refusal: Refusal) -> Error {
     Error::Patch { function: "patch".into(), refusal }
 }
 
-unsafe fn word_patch(patch: *const TransectWordPatch) -> Result<WordPatch, Error> {
+/// Runs `attempt` with a patch whose pages are prepared: no lock and no system call, once they are.
+#[inline]
+unsafe fn on_word<T>(
+    patch: *const TransectWordPatch,
+    attempt: impl Fn(&WordPatch) -> Result<T, Refusal>,
+) -> Result<T, Error> {
     // SAFETY: the caller's: null or readable.
     let patch = unsafe { patch.as_ref() }.ok_or_else(|| null("patch"))?;
     if !(1..=8).contains(&patch.length) {
         return Err(Error::Argument(format!("transect_word_patch.length is {}", patch.length)));
     }
+    let (address, length) = (patch.address, u64::from(patch.length));
+    let (old, new, moved) = (patch.old_bytes, patch.new_bytes, patch.moved);
+    let at = |alias| WordPatch { address, alias, length: length as u8, old, new, moved };
+    // Pages are prepared by an initialized library only.
+    if let Some(alias) = page::place(address, length) {
+        match attempt(&at(alias)) {
+            Err(Refusal::Unmapped { .. }) => {}
+            other => return other.map_err(refused),
+        }
+    }
+    page::forget(address, length);
+    let alias = prepare_word(address, length)?;
+    attempt(&at(alias)).map_err(refused)
+}
+
+#[cold]
+fn prepare_word(address: u64, length: u64) -> Result<u64, Error> {
     let access = registry::lock_initialized()?.policy.access;
-    let alias = writable::open_for_toggling(patch.address, patch.address + u64::from(patch.length), access)
-        .map_err(refused)?
-        .of(patch.address);
-    Ok(WordPatch {
-        address: patch.address,
-        alias,
-        length: patch.length as u8,
-        old: patch.old_bytes,
-        new: patch.new_bytes,
-        moved: patch.moved,
-    })
+    page::prepare(address, length, access).map_err(refused)
+}
+
+/// `transect_prepare_word`.
+#[unsafe(no_mangle)]
+pub extern "C" fn transect_prepare_word(address: u64, length: u32) -> i32 {
+    if !(1..=8).contains(&length) {
+        return keep(&Error::Argument(format!("a word of {length} bytes")));
+    }
+    code(prepare_word(address, length.into()).map(|_| ()))
 }
 
 /// `transect_set_serialization`.
@@ -71,8 +90,27 @@ pub extern "C" fn transect_set_serialization(serialization: u32, ticks: u64) -> 
 /// As transect.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transect_patch(patch: *const TransectWordPatch) -> i32 {
+    // SAFETY: the caller's: null or readable.
+    if let Some(given) = unsafe { patch.as_ref() }
+        && let Some(alias) = page::place_in_page(given.address, given.length.into())
+    {
+        let length = u8::try_from(given.length).unwrap_or(0);
+        let (address, old, new, moved) = (given.address, given.old_bytes, given.new_bytes, given.moved);
+        // SAFETY: the caller's.
+        if unsafe { word::patch_at_once(&WordPatch { address, alias, length, old, new, moved }) } {
+            return 1;
+        }
+    }
     // SAFETY: the caller's.
-    let done = unsafe { word_patch(patch).and_then(|patch| word::patch_paced(&patch, pacing()).map_err(refused)) };
+    unsafe { patch_slowly(patch) }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn patch_slowly(patch: *const TransectWordPatch) -> i32 {
+    let pacing = pacing();
+    // SAFETY: the caller's.
+    let done = unsafe { on_word(patch, |patch| word::patch_paced(patch, pacing)) };
     done.map_or_else(|error| keep(&error), i32::from)
 }
 
@@ -82,21 +120,10 @@ pub unsafe extern "C" fn transect_patch(patch: *const TransectWordPatch) -> i32 
 /// As transect.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn transect_start_patch(patch: *const TransectWordPatch) -> i32 {
-    // SAFETY: the caller's.
-    let started = unsafe {
-        word_patch(patch).and_then(|patch| {
-            let started = word::start_patch(&patch, pacing()).map_err(refused)?;
-            Ok(started.map(|pending| (patch.address, pending)))
-        })
-    };
-    match started {
-        Ok(Some(pending)) => {
-            PENDING.lock().unwrap_or_else(PoisonError::into_inner).push(pending);
-            1
-        }
-        Ok(None) => 0,
-        Err(error) => keep(&error),
-    }
+    let pacing = pacing();
+    // SAFETY: the caller's. What is pending is found by its address.
+    let started = unsafe { on_word(patch, |patch| word::start_patch(patch, pacing).map(|pending| pending.is_some())) };
+    started.map_or_else(|error| keep(&error), i32::from)
 }
 
 /// `transect_finish_patch`.
@@ -107,24 +134,9 @@ pub unsafe extern "C" fn transect_start_patch(patch: *const TransectWordPatch) -
 pub unsafe extern "C" fn transect_finish_patch(patch: *const TransectWordPatch) -> i32 {
     // SAFETY: the caller's.
     let Some(patch) = (unsafe { patch.as_ref() }) else { return keep(&null("patch")) };
-    let mut list = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(at) = list.iter().position(|(address, _)| *address == patch.address) else {
-        let name = format!("a patch started at {:#x}", patch.address);
-        return keep(&Error::NotFound { name, objects: 0, hint: String::new() });
-    };
-    let (_, mut pending) = list.swap_remove(at);
-    drop(list);
-    loop {
-        // SAFETY: the word was opened for writing when the patch was started.
-        match unsafe { word::finish_patch(&mut pending) } {
-            Ok(true) => return 1,
-            Ok(false) => std::hint::spin_loop(),
-            Err(refusal) => {
-                PENDING.lock().unwrap_or_else(PoisonError::into_inner).push((patch.address, pending));
-                return keep(&refused(refusal));
-            }
-        }
-    }
+    // SAFETY: the patch was started by the caller, who has vouched for its words.
+    let finished = unsafe { word::finish_patch_at(patch.address) };
+    finished.map_or_else(|refusal| keep(&refused(refusal)), i32::from)
 }
 
 fn prepare(address: u64, opcode: u8, target: u64, idle: u64, original: [u8; 5]) -> Result<CallSite, Error> {

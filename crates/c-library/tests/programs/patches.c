@@ -47,14 +47,16 @@ static void words(void) {
             if (i % 2) CHECK(transect_patch(&patch) == 1);
             else {
                 CHECK(transect_start_patch(&patch) == 1);
-                CHECK(transect_finish_patch(&patch) == 1);
+                int finished, calls = 0;
+                while ((finished = transect_finish_patch(&patch)) == 0) calls++;
+                CHECK(finished == 1 && calls <= 1);
             }
         }
     stop = 1;
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     memcpy(patch.old_bytes, "\x90\x90\x90\x90\x90", 5);
     CHECK(transect_patch(&patch) == TRANSECT_ERROR_FOREIGN_BYTES);
-    CHECK(transect_finish_patch(&patch) == TRANSECT_ERROR_NOT_FOUND);
+    CHECK(transect_finish_patch(&patch) == 1);
     patch.length = 9;
     CHECK(transect_patch(&patch) == TRANSECT_ERROR_ARGUMENT);
 }

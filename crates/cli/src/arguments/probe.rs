@@ -12,13 +12,15 @@ use super::{DoctorFormat, parse_positive_duration};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Patterns are [COMPONENT:]FUNCTION[@SOURCE]; each part is a name, a glob or a /regular expression/.
-A plain name must be that of one function; [COMPONENT:]0xADDRESS is a single instruction.
+A plain name must be that of one function; [COMPONENT:]0xADDRESS is a single instruction;
+[COMPONENT:]PROVIDER:POINT is a USDT point (a function of that name in a component of that name goes before).
 
 Examples:
   transect probe list -p 4711 'libssl*:SSL_*'
   transect probe count -p 4711 --for 1s 'malloc' 'free'
   transect probe time -p 4711 '*@parser.c'                 until Ctrl-C
   transect probe count 'parse_*' -- ./app input            from start to end
+  transect probe count -p 4711 'postgresql:query__*'       USDT points: passes are counted
   transect probe enable -p 4711 handle_request             stays on; read it later with: count
   transect probe detach -p 4711                            the code is as in the files again
 
@@ -54,7 +56,10 @@ pub struct ProbeSelection {
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command", required_unless_present = "command")]
     pub pid: Option<i32>,
     /// Functions, by pattern.
-    #[arg(help = "Functions: [COMPONENT:]FUNCTION[@SOURCE]", value_name = "PATTERN")]
+    #[arg(
+        help = "Functions: [COMPONENT:]FUNCTION[@SOURCE], or USDT points: [COMPONENT:]PROVIDER:POINT",
+        value_name = "PATTERN"
+    )]
     pub patterns: Vec<String>,
     /// Count or time for so long [default: until the process ends, or Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_positive_duration, conflicts_with = "command")]

@@ -19,15 +19,17 @@ pub struct Recording {
     /// every=N [default: adaptive]
     #[arg(long, value_name = "MODE", value_parser = parse_timing)]
     pub timing: Option<TimingMode>,
-    /// Share of run time that adaptive timing may take [default: 3%]
+    /// Share of run time that adaptive timing may take [default: 3%; beside sched, as by default, 1.5%]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub overhead: Option<f64>,
-    /// What to collect: flow (calls between components), latency beside it (durations of all functions of the launched
-    /// process, by probes that sample; see transect latency), sched alone or beside it (which code runs while other
-    /// threads wait; see transect criticality), walk alone or with sched (which function finally holds the time; see transect
-    /// walk), feature alone, with flow or with flow and sched (time per feature of a program built with transect-cc)
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', default_value = "flow")]
-    pub collect: Vec<Collector>,
+    /// What to collect, instead of the default: flow (calls between components), latency beside it (durations of all
+    /// functions of the launched process, by probes that sample; see transect latency), sched alone or beside it (stack
+    /// samples, and which code runs while other threads wait; see transect criticality), walk alone, with sched, or with
+    /// flow and sched (which function finally holds the time; see transect walk; beside flow from samples alone), feature alone, with flow or with flow and sched (time per feature
+    /// of a program built with transect-cc). -NAME leaves one out of the default [default: flow, sched and walk, and
+    /// feature where the program has region sites, as far as this machine permits]
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_choice)]
+    pub collect: Vec<Choice>,
     /// Keep median, 99th percentile and maximum of each flow
     #[arg(long)]
     pub histogram: bool,
@@ -68,6 +70,26 @@ pub struct Recording {
     pub command: Vec<OsString>,
 }
 
+/// A word of `--collect`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// This collector takes part.
+    With(Collector),
+    /// The default without this one.
+    Without(Collector),
+}
+
+fn parse_choice(word: &str) -> Result<Choice, String> {
+    let (name, choice): (_, fn(Collector) -> Choice) = match word.strip_prefix('-') {
+        Some(name) => (name, Choice::Without),
+        None => (word, Choice::With),
+    };
+    let known = || Collector::value_variants().iter().map(|one| one.as_str()).collect::<Vec<_>>().join(", ");
+    Collector::from_str(name, false)
+        .map(choice)
+        .map_err(|_| format!("use {}, or -NAME to leave one out of the default", known()))
+}
+
 /// A collector of `transect record` and `transect run`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Collector {
@@ -81,6 +103,19 @@ pub enum Collector {
     Walk,
     /// Time per feature.
     Feature,
+}
+
+impl Collector {
+    /// The word of `--collect`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Flow => "flow",
+            Self::Latency => "latency",
+            Self::Sched => "sched",
+            Self::Walk => "walk",
+            Self::Feature => "feature",
+        }
+    }
 }
 
 /// `transect record`.

@@ -12,7 +12,7 @@ use super::{ViewArguments, parse_positive_duration, parse_share};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scheduler")]
 pub struct SchedArguments {
-    /// Samples a second and processor, weighted by criticality [default: 997]
+    /// Samples a second and processor, weighted by criticality [default: 997; beside flows 100 after 300 samples, 50 after 2000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub sample_hz: Option<u32>,
     /// Take a stack at each wait that leaves fewer active threads than this [default: number of processors]

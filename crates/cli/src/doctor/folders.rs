@@ -23,17 +23,12 @@ fn proc() -> Check {
 
 fn cache() -> Check {
     let meaning = "Linkage plans are kept there, so that a program's second recording starts faster.";
-    let Some(folder) = PlanCache::default_folder() else {
-        return Check::ok("cache", "neither XDG_CACHE_HOME nor HOME is an absolute path", meaning)
-            .required()
-            .with(Status::Missing, Some("export XDG_CACHE_HOME=/tmp/cache-$USER"));
+    let limited = |why: String| {
+        Check::ok("cache", why, meaning).with(Status::Limited, Some("export XDG_CACHE_HOME=/tmp/cache-$USER"))
     };
-    let finding = folder.display().to_string();
-    match PlanCache::new(&folder).map_err(|error| error.to_string()).and_then(|_| writable(&folder)) {
-        Ok(()) => Check::ok("cache", finding, meaning).required(),
-        Err(error) => Check::ok("cache", error, meaning)
-            .required()
-            .with(Status::Missing, Some("export XDG_CACHE_HOME=/tmp/cache-$USER")),
+    match PlanCache::open_default() {
+        Ok(cache) => Check::ok("cache", cache.folder().display().to_string(), meaning),
+        Err(error) => limited(error.to_string()),
     }
 }
 

@@ -13,7 +13,10 @@ pub fn checks() -> Vec<Check> {
 
 fn events() -> Check {
     let meaning = "Not needed for flows. `transect criticality` records them; without, it offers an estimate from what \
-                   the agent knows of waiting.";
+                   the agent knows of waiting. The command below gives cap_bpf and cap_perfmon to everybody who may run \
+                   the file: they can watch every program of this machine, with its stacks, arguments of system calls \
+                   and the kernel's addresses. For the members of one group alone run before it: \
+                   sudo chgrp GROUP FILE && sudo chmod 0750 FILE (a later chgrp would take the capabilities away).";
     let check = Check::ok("scheduler events", String::new(), meaning);
     let unprivileged = fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled")
         .map(|text| format!(" (kernel.unprivileged_bpf_disabled is {}, which has no say in this)", text.trim()))
@@ -84,6 +87,10 @@ fn metrics() -> Check {
 fn kernel_timing() -> Check {
     let meaning =
         "Not needed. Without probes in the kernel, `transect walk` divides exact times of system calls by samples.";
+    if privilege::prepare_to_load().is_err() {
+        let finding = "not without the right to record scheduler events (above)";
+        return Check::ok("kernel function timing", finding, meaning).with(Status::Missing, None);
+    }
     match requirement::kernel_timing() {
         Ok((timing, refused)) => {
             let why: Vec<String> =

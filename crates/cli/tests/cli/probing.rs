@@ -28,15 +28,20 @@ int main(int argc, char **argv) {
 "#;
 
 /// The image for processes must have been built (`make build`, or cargo build -p transect-probe-agent).
-fn sandbox() -> Option<Sandbox> {
+pub fn image_is_built() -> bool {
     let command = assert_cmd::cargo::cargo_bin("transect");
     let folder = command.parent().unwrap();
     let image = "libtransect_probe_agent.so";
-    if !folder.join(image).exists()
-        && !folder.join("../lib/transect").join(image).exists()
-        && !folder.join("..").join(image).exists()
-    {
+    let places = [folder.to_owned(), folder.join("../lib/transect"), folder.join("..")];
+    let built = places.iter().any(|place| place.join(image).exists());
+    if !built {
         println!("NOT RUN: {image} is not beside {}", command.display());
+    }
+    built
+}
+
+fn sandbox() -> Option<Sandbox> {
+    if !image_is_built() {
         return None;
     }
     let sandbox = Sandbox::new();

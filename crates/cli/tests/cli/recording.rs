@@ -19,10 +19,26 @@ fn streams_and_statuses_are_the_programs_own() {
     }
 }
 
+/// As services and `nobody` have it.
+#[test]
+fn no_home_is_needed() {
+    let sandbox = Sandbox::new();
+    for (name, home) in [("none", None), ("read-only", Some("/proc/none")), ("relative", Some("relative"))] {
+        let mut command = sandbox.with_agent(&["record", "--quiet", "-o", name, "--", "sh", "-c", "exit 3"]);
+        command.env_remove("HOME");
+        if let Some(home) = home {
+            command.env("HOME", home);
+        }
+        command.assert().code(3).stderr("");
+        let profile = transect_profile_store::read(&sandbox.path(name)).unwrap();
+        assert!(!profile.flows.is_empty(), "{name}");
+    }
+}
+
 #[test]
 fn run_reports_on_stderr() {
     let sandbox = Sandbox::new();
-    let text = predicate::str::contains("Components").and(predicate::str::contains("the profile is transect-sh-"));
+    let text = predicate::str::contains("Findings").and(predicate::str::contains("transect report transect-sh-"));
     sandbox.with_agent(&["run", "sh", "-c", "echo out"]).assert().code(0).stdout("out\n").stderr(text);
     let names = sandbox.names();
     assert_eq!(names.len(), 1);

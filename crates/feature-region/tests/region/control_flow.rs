@@ -41,11 +41,13 @@ fn nested_regions_and_a_loop() {
 
 #[test]
 fn callers_are_looked_up_at_the_call() {
-    // The return address lies behind the region already.
     let program = assemble(
         "function callee
         ret
         ends callee
+        function stops
+        ud2
+        ends stops
         function work
         begin r0
         nop
@@ -57,10 +59,21 @@ fn callers_are_looked_up_at_the_call() {
         place back
         end r0
         ret
-        ends work",
+        ends work
+        function last
+        begin r0
+        call stops
+        ends last
+        function next
+        place beyond
+        ret
+        ends next",
     );
     assert_eq!(program.map.before_return(program.address("back")), Some(&[0][..]));
     assert_eq!(program.map.before_return(program.address("plain")), Some(&[][..]));
+    // A call that does not return, and behind it another function.
+    assert_eq!(program.at("beyond"), Some(vec![]));
+    assert_eq!(program.map.before_return(program.address("beyond")), Some(&[0][..]));
 }
 
 #[test]

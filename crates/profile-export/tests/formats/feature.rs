@@ -177,10 +177,12 @@ fn perfetto_nests_the_regions_of_both_trace_formats() {
 }
 
 #[test]
-fn any_profile_can_be_a_trace() {
-    for profile in [sample_profile::profile(), transect_analyze::synthetic::empty()] {
-        let mut out = Vec::new();
-        export(&profile, Format::Perfetto, &mut out).unwrap();
-        assert!(!out.is_empty());
+fn a_trace_without_a_thread_is_none() {
+    let mut out = Vec::new();
+    export(&sample_profile::profile(), Format::Perfetto, &mut out).unwrap();
+    assert!(!out.is_empty());
+    for format in [Format::Perfetto, Format::Chrome, Format::Csv] {
+        let error = export(&transect_analyze::synthetic::empty(), format, &mut Vec::new()).unwrap_err();
+        assert!(matches!(error, ExportError::NoRows { .. }), "{format}: {error}");
     }
 }

@@ -40,6 +40,7 @@ fn self_times_and_calls() {
     assert_eq!(profiles.len(), 2);
     assert_eq!(sum(&profiles[0]), sample_profile::SELF_SUM_NS);
     assert_eq!(profiles[0]["endValue"], sample_profile::SELF_SUM_NS);
+    assert_eq!([&profiles[0]["unit"], &profiles[1]["unit"]], ["nanoseconds", "none"]);
     assert_eq!(sum(&profiles[1]), 1131);
     // What the schema cannot say: indices point into the frame list.
     let frames = file["shared"]["frames"].as_array().unwrap().len() as u64;

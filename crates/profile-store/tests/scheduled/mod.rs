@@ -63,16 +63,16 @@ pub fn scheduled(threads: u32, rounds: u32) -> Profile {
         frame("futex_wait", None, Space::Kernel, false),
     ];
     sched.stacks = vec![
-        CallStack { frames: vec![0, 1, 3], complete: true },
-        CallStack { frames: vec![2], complete: false },
-        CallStack { frames: vec![], complete: false },
+        CallStack { frames: vec![0, 1, 3], complete: true, linked: 0b10 },
+        CallStack { frames: vec![2], complete: false, linked: 0 },
+        CallStack { frames: vec![], complete: false, linked: 0 },
     ];
     let tasks = sched.tasks.len() as u32;
     for round in 0..rounds {
         let (task, stack) = (round % tasks, round % 3);
         let time_ns = i64::from(round) * 1_000;
         let party = |stack| Some(Party { task: (task + 1) % tasks, stack });
-        sched.moments.push(Moment { time_ns, task, stack });
+        sched.moments.push(Moment { time_ns, task, stack, period_ns: 1_003_009 });
         sched.samples.push(SchedSample {
             task,
             stack,

@@ -6,13 +6,15 @@ use transect_profile_model::{Flow, ThreadId};
 use super::{Assembler, Named};
 use crate::extent::{self, Counters};
 
-/// What a thread's life leaves room for. A timed call's cache misses overlap with nothing else's, so that what all calls
-/// are estimated to take together can be more than there was.
+/// What a thread's life leaves room for. A timed call's cache misses overlap with nothing else's, and a long one may stand
+/// for many short ones, so that what all calls are estimated to take together can be more than there was.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     /// Ticks in which calls could end.
     lived: f64,
-    /// What is left of an estimate once all outermost calls fit in there: 1 or less.
+    /// What all outermost calls are estimated to take beyond that, by each tick of doubt ([`doubt`]) in the estimates.
+    excess: f64,
+    /// What is left of an estimate of calls inside others.
     fit: f64,
 }
 
@@ -21,15 +23,31 @@ impl Room {
     /// are estimated at `outermost` ticks. What is known of `flows` is no estimate, and stays.
     pub fn of<'a>(lived: u64, open: u64, outermost: u64, flows: impl Iterator<Item = &'a Counters>) -> Self {
         let lived = lived.saturating_sub(open) as f64;
-        let outermost = outermost as f64;
-        let known: f64 = flows.filter(|c| !is_sampled(c)).map(|c| c.own.max(0) as f64).sum();
-        let known = if known < lived.min(outermost) { known } else { 0.0 };
-        Room { lived, fit: ((lived - known) / (outermost - known).max(1.0)).min(1.0) }
+        let (doubts, estimated) = flows
+            .filter(|c| is_sampled(c))
+            .fold((0.0, 0.0), |(doubts, estimated), c| (doubts + doubt(c), estimated + c.own.max(0) as f64));
+        let excess = (outermost as f64 - lived).max(0.0);
+        Room { lived, excess: excess / f64::max(doubts, 1.0), fit: (1.0 - excess / f64::max(estimated, 1.0)).max(0.0) }
     }
 
-    fn fitted(self, ticks: f64) -> f64 {
-        (ticks * self.fit).min(self.lived)
+    /// A flow's own ticks and its total.
+    fn fitted(self, c: &Counters, own: f64, total: f64) -> (f64, f64) {
+        let fitted = (own - self.excess * doubt(c)).max(0.0);
+        (fitted.min(self.lived), (fitted + (total - own).max(0.0) * self.fit).min(self.lived))
     }
+}
+
+/// How far a flow's own time may be off, ticks: by chance, and by what a timed call takes longer than others.
+fn doubt(c: &Counters) -> f64 {
+    const LONGER: f64 = 0.1;
+    let extrapolated = 1.0 - (c.timed as f64 / (c.calls as f64).max(1.0)).min(1.0);
+    half_interval(c) + LONGER * extrapolated * c.own.max(0) as f64
+}
+
+/// Half of the 95 % interval of the ticks known, by the differences between timed calls.
+fn half_interval(c: &Counters) -> f64 {
+    let mean = c.total as f64 / (c.calls as f64 - unrepresented(c)).max(1.0);
+    1.96 * (c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0).sqrt()
 }
 
 /// Calls since the last timed one.
@@ -63,29 +81,28 @@ impl Times {
     /// From the counters of timed calls; `open` ticks were spent in a wait that hasn't ended, which is in no counter.
     fn of(c: &Counters, open: u64, room: Room) -> Self {
         let open = open as f64;
-        // Calls since the last timed one are in no estimate; if they were like the others the upper end holds them.
+        // Calls since the last timed one are taken to be like the others.
         let since = unrepresented(c);
+        let all = (c.calls as f64 / (c.calls as f64 - since).max(1.0)).max(1.0);
         let sampled = is_sampled(c);
-        let mean = c.total as f64 / (c.calls as f64 - since).max(1.0);
-        let half = 1.96 * ((c.variance.0 as f64 - mean * mean * c.variance.1 as f64).max(0.0)).sqrt();
-        let upper = half + since * mean;
-        let estimate = |ticks: f64| {
-            let ticks = ticks.max(0.0);
+        let half = half_interval(c);
+        let (own, total) = (c.own.max(0) as f64, c.total as f64);
+        let (fitted_own, fitted_total) = room.fitted(c, own * all, total * all);
+        let estimate = |known: f64, fitted: f64| {
             if !sampled {
-                return Estimate { ticks: ticks + open, interval: None };
+                return Estimate { ticks: known + open, interval: None };
             }
-            let fitted = room.fitted(ticks);
-            let low = (ticks - half).clamp(0.0, fitted);
-            let high = (ticks + upper).min(room.lived).max(fitted);
+            let low = (known - half).clamp(0.0, fitted);
+            let high = (known * all + half * all).min(room.lived).max(fitted);
             Estimate { ticks: fitted + open, interval: Some((low + open, high + open)) }
         };
-        let total = estimate(c.total as f64);
+        let total = estimate(total, fitted_total);
         let of_total = |part: u64| if c.total > 0 { part as f64 / c.total as f64 } else { 1.0 };
         Times {
             total,
-            own: estimate(c.own as f64),
+            own: estimate(own, fitted_own),
             attributed: total.ticks * of_total(c.attributed),
-            criticality: c.criticality as f64 * if sampled { room.fit } else { 1.0 },
+            criticality: c.criticality as f64 * if c.total > 0 { total.ticks / c.total as f64 } else { 1.0 },
         }
     }
 }

@@ -28,6 +28,8 @@ impl Assembler<'_> {
         self.loss(LossKind::UnhookedSlots, exe, p.slots_refused as i64, "shadow table full");
         self.loss(LossKind::UntimedCalls, exe, p.frames_refused as i64, "no frame left (deep recursion)");
         self.loss(LossKind::DroppedEvents, exe, p.late_calls as i64, "calls of threads past their last destructor");
+        let reason = "whole libraries, loaded after the program restricted its system calls (seccomp)";
+        self.loss(LossKind::UnhookedSlots, exe, p.confined_objects.into(), reason);
         for (i, reason) in [
             (unprofiled::WRONG_CLASS, "not a 64-bit x86 program"),
             (unprofiled::STATIC, "statically linked"),
@@ -58,5 +60,38 @@ impl Assembler<'_> {
             let tail = t.untimed.saturating_sub(p.frames_refused) as i64;
             self.loss(LossKind::UntimedCalls, &who, tail, "chain of tail calls");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{Clock, Machine, Meta, Profile};
+
+    use super::super::Scale;
+    use super::*;
+    use crate::api_data::ApiData;
+    use crate::arena::Arena;
+    use crate::extent::{Process, Thread};
+
+    #[test]
+    fn each_thing_that_found_no_room_has_a_row_of_its_own() {
+        let arena = Arena::unused();
+        let mut process = Process::read(&arena, 1);
+        (process.slots_refused, process.frames_refused, process.late_calls) = (1, 2, 4);
+        process.confined_objects = 1 << 15;
+        process.unprofiled[..6].copy_from_slice(&[8, 16, 32, 64, 128, 256]);
+        let mut thread = Thread::read(&arena, 2, &[], &process);
+        (thread.trace_lost, thread.refused, thread.unmeasured, thread.merged_regions) = (512, (1024, 2048), 4096, 8192);
+        thread.untimed = 16_384 + process.frames_refused;
+        let apis = ApiData::load(&[]).unwrap();
+        let machine =
+            Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
+        let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
+        let profile = Profile::new(Meta::new(machine, clock));
+        let mut assembler = Assembler::new(profile, Scale { epoch: 0, rate: 1.0 }, &apis, None);
+        assembler.add_losses(&process, &[thread]);
+        let mut counts: Vec<i64> = assembler.profile.loss.iter().map(|loss| loss.count).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, (0..16).map(|bit| 1 << bit).collect::<Vec<i64>>());
     }
 }

@@ -1,5 +1,7 @@
 //! From what was read to the tables of a profile.
 
+use std::time::Duration;
+
 use transect_profile_model::{
     Clock as ClockFacts, Component, FeatureSession, FeatureTables, ImplicitFlow, Loss, LossKind, Meta, Process,
     Profile, RegionMethod, RegionNode, RegionSlice, Thread,
@@ -10,8 +12,12 @@ use super::fold::{NONE, ThreadFold};
 use super::reader::Collected;
 use super::sampling::SampledBeside;
 use super::silent_regions::{self, Told};
+use super::spent;
 use crate::clock::Clock;
 use crate::machine;
+
+/// Regions that were too hot with a row of their own, at most.
+const HOT_SHOWN: usize = 50;
 
 /// A recording that has ended.
 pub struct Facts<'a> {
@@ -29,6 +35,8 @@ pub struct Facts<'a> {
     pub event_ticks: f64,
     /// Sites switched on; `None`: all there are.
     pub sites: Option<u64>,
+    /// For so long the program was stopped for the sake of its sites.
+    pub stopped: Duration,
     /// Samples of regions that tell nothing by events.
     pub beside: Option<SampledBeside>,
     /// Exit status of the launched process.
@@ -135,7 +143,10 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
         .as_ref()
         .map(|sampled| silent_regions::divide(&mut feature, &roots, &facts.collected, facts.clock, sampled));
     let lifetimes: i64 = threads.iter().map(|thread: &Thread| thread.wall_ns).sum();
-    let events_ns = facts.collected.events as f64 * facts.event_ticks / scale.rate;
+    let event_ns = spent::event_ns(facts.method, facts.event_ticks / scale.rate);
+    let waited: u64 = facts.collected.threads.iter().map(|thread| thread.waited_ticks).sum();
+    let stopped_ns = facts.stopped.as_nanos() as f64 * (lifetimes as f64 / wall_ns.max(1) as f64).max(1.0);
+    let spent_ns = facts.collected.events as f64 * event_ns + scale.long(waited) as f64 + stopped_ns;
     let loss = loss(&mut facts, left_out);
     Profile {
         components,
@@ -146,7 +157,7 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
         ..Profile::new(Meta {
             command: facts.command.clone(),
             collectors: vec!["feature".to_owned()],
-            overhead_estimate: (events_ns / lifetimes.max(1) as f64).min(1.0),
+            overhead_estimate: (spent_ns / lifetimes.max(1) as f64).min(1.0),
             wall_ns,
             started_unix_ns: facts.clock.started_unix_ns,
             exit_status: facts.status,
@@ -256,10 +267,12 @@ fn session(facts: &Facts<'_>, told: Told, scale: &Scale) -> FeatureSession {
         events: collected.events as i64,
         dropped: (sum(|thread| thread.dropped + thread.interrupted) + collected.refused + collected.lost) as i64,
         blocked: sum(|thread| thread.waited) as i64,
+        waited_ns: scale.long(sum(|thread| thread.waited_ticks)),
+        stopped_ns: facts.stopped.as_nanos() as i64,
         sites: facts.sites.unwrap_or(collected.catalog.sites.len() as u64) as i64,
         samples: told.samples as i64,
         untranslated: told.untold as i64,
-        event_ns: facts.event_ticks / scale.rate,
+        event_ns: spent::event_ns(facts.method, facts.event_ticks / scale.rate),
     }
 }
 
@@ -336,7 +349,10 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         left_out,
         "the shortest stays in regions are left out of the timeline; counts and times have them",
     );
-    for hot in &collected.off {
+    let mut by_share = collected.off.clone();
+    by_share.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let rest = by_share.split_off(by_share.len().min(HOT_SHOWN));
+    for hot in &by_share {
         let Some((object, number)) = collected.catalog.region(hot.region) else { continue };
         let share = hot.share * 100.0;
         let then = match &facts.beside {
@@ -350,6 +366,16 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         let place = format!("region {number} of {}", collected.catalog.objects[object].path);
         add(LossKind::RefusedSites, place, 1, &reason);
     }
+    let rest_share = rest.iter().map(|hot| hot.share).sum::<f64>() * 100.0;
+    add(
+        LossKind::RefusedSites,
+        "other regions".to_owned(),
+        rest.len() as u64,
+        &format!(
+            "their events took up to {rest_share:.1} % of the time, together with those above more than --overhead allows: \
+             switched off, samples tell their time from then on (--feature-method probe keeps all sites on)"
+        ),
+    );
     for (path, why) in &collected.catalog.unreadable {
         add(LossKind::RefusedSites, path.clone(), 1, why);
     }

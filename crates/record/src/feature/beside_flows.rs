@@ -127,6 +127,7 @@ impl<'a> Trace<'a> {
             method: RegionMethod::Trace,
             choices: vec![self.choice],
             event_ticks: self.event_ticks,
+            stopped: std::time::Duration::ZERO,
             sites: None,
             beside,
             status: Some(status),

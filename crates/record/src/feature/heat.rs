@@ -11,6 +11,8 @@ use super::reader::HotObject;
 
 /// Time over which what regions cost is averaged.
 const WINDOW: Duration = Duration::from_millis(100);
+/// What may have been spent too much before all is switched off, ns.
+const LARGEST_DEBT: f64 = 50e6;
 /// Shortest time between two looks: enough for a rate.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -22,10 +24,19 @@ pub type Wake = Box<dyn Fn() + Send>;
 pub struct Heat {
     budget: Option<(Budget, Wake)>,
     say: Sender<HotObject>,
-    /// What events may still cost, ns.
+    /// What events may still cost, ns; below 0 what they have cost too much.
     credit: f64,
+    /// Ticks that threads have waited for room, and how many of them are accounted for.
+    waited: u64,
+    accounted: u64,
+    /// Such waits in this window, ns.
+    waits: f64,
+    /// Nothing is on any more.
+    given_up: bool,
     /// Events since the last look, of regions that are on.
     fresh: u64,
+    /// Events since the last look of regions whose switch-off was asked for.
+    late: u64,
     /// More threads than there are processors don't run at a time: many that live shortly are no more room for events.
     processors: usize,
     /// In this window.
@@ -49,7 +60,12 @@ impl Heat {
             credit: budget.as_ref().map_or(0.0, |(budget, _)| budget.of(WINDOW, 1) / 2.0),
             budget,
             say,
+            waited: 0,
+            accounted: 0,
+            waits: 0.0,
+            given_up: false,
             fresh: 0,
+            late: 0,
             processors: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             events: Vec::new(),
             is_off: Vec::new(),
@@ -63,6 +79,7 @@ impl Heat {
 
     /// There are so many regions now.
     pub fn grow(&mut self, regions: usize) {
+        self.given_up &= regions == self.events.len();
         self.events.resize(regions, 0);
         self.is_off.resize(regions, false);
         self.silent.resize(regions, false);
@@ -74,6 +91,8 @@ impl Heat {
         if !self.is_off[region as usize] {
             self.events[region as usize] += 1;
             self.fresh += 1;
+        } else {
+            self.late += 1;
         }
         !self.silent[region as usize]
     }
@@ -81,6 +100,11 @@ impl Heat {
     /// A thread had events.
     pub fn warm(&mut self, thread: usize) {
         self.warm.insert(thread);
+    }
+
+    /// Threads have waited for room, so many ticks since the beginning.
+    pub fn waited(&mut self, ticks: u64) {
+        self.waited = ticks;
     }
 
     /// The sites of a region are off.
@@ -102,11 +126,26 @@ impl Heat {
         }
         self.looked = now;
         let threads = self.warm.len().clamp(1, self.processors);
-        self.credit = (self.credit + budget.of(since, threads)).min(budget.of(WINDOW, threads));
-        self.credit -= budget.cost(std::mem::take(&mut self.fresh));
+        let full = budget.of(WINDOW, threads);
+        // Threads wait for a full ring; regions that are off still fill it for a while, and that part is not the others' cost.
+        let (fresh, late) = (std::mem::take(&mut self.fresh), std::mem::take(&mut self.late));
+        let own = if late == 0 { 1.0 } else { fresh as f64 / (fresh + late) as f64 };
+        let waits = self.waited.saturating_sub(self.accounted) as f64 / budget.ticks_per_ns * own;
+        (self.accounted, self.waits) = (self.waited, self.waits + waits);
+        self.credit = (self.credit + budget.of(since, threads)).min(full);
+        self.credit -= budget.cost(fresh) + waits;
         let window = now.saturating_duration_since(self.window);
         if self.credit < 0.0 {
-            let hot = budget.too_hot(&self.events, window, threads);
+            let debts = -self.credit / full;
+            let mut hot = budget.too_hot(&self.events, window, threads, self.waits, debts - 1.0);
+            if -self.credit >= LARGEST_DEBT && !self.given_up {
+                // Too much code is hot, one part after the other: samples tell of all of it.
+                self.given_up = true;
+                let rest = (0..self.events.len() as RegionNumber)
+                    .filter(|region| !self.is_off[*region as usize] && !hot.iter().any(|own| own.region == *region));
+                let rest: Vec<HotRegion> = rest.map(|region| HotRegion { region, share: 0.0 }).collect();
+                hot.extend(rest);
+            }
             for hot in &hot {
                 self.is_off[hot.region as usize] = true;
                 self.off.push(*hot);
@@ -119,11 +158,10 @@ impl Heat {
             if !hot.is_empty() {
                 wake();
             }
-            // What is left is judged by what it does from here on.
-            self.credit = 0.0;
         } else if window < WINDOW {
             return;
         }
+        self.waits = 0.0;
         self.events.fill(0);
         self.warm.clear();
         self.window = now;
@@ -153,7 +191,8 @@ mod tests {
             let wake: Wake = Box::new(move || {
                 wake.fetch_add(1, Relaxed);
             });
-            let mut heat = Heat::new(Some((Budget { share: 0.03, event_ns: 8.0 }, wake)), channel().0);
+            let mut heat =
+                Heat::new(Some((Budget { share: 0.03, event_ns: 8.0, ticks_per_ns: 2.0 }, wake)), channel().0);
             heat.grow(3);
             let now = heat.window;
             Self { heat, now, woken }
@@ -198,6 +237,54 @@ mod tests {
         let mut run = Run::new();
         assert!(run.pass(3000, [500, 700, 200]).is_empty());
         assert_eq!(run.pass(700, [500, 700, 600]), [1]);
+    }
+
+    #[test]
+    fn waits_for_room_cost_as_well() {
+        let mut run = Run::new();
+        // Few events, but threads waited 5 of 5 ms for them (two ticks a ns).
+        run.heat.waited(10_000_000);
+        assert_eq!(run.pass(2, [100, 0, 0]), [0]);
+        // They are accounted for once: what is left stays within what there is.
+        run.heat.credit = 0.0;
+        assert_eq!(run.pass(300, [0, 100, 0]), [0]);
+    }
+
+    /// A loop that is off fills the room for some time yet: what another region waits for that is no cost of it.
+    #[test]
+    fn waits_behind_a_region_that_is_off_are_its_own() {
+        let mut run = Run::new();
+        assert_eq!(run.pass(5, [20_000, 4, 0]), [0]);
+        run.heat.waited(10_000_000);
+        assert_eq!(run.pass(2, [20_000, 4, 0]), [0]);
+        assert_eq!(run.pass(200, [0, 4, 0]), [0]);
+    }
+
+    /// Code that is hot a short while, one part after the other: each is found, and all of them together stay within the budget.
+    #[test]
+    fn heat_that_moves_on_is_given_up() {
+        const REGIONS: usize = 5000;
+        let mut run = Run::new();
+        run.heat.grow(REGIONS);
+        let (mut spent, mut milliseconds) = (0_u64, 0);
+        for phase in 0..REGIONS / 10 {
+            for _ in 0..3 {
+                milliseconds += 1;
+                run.heat.warm(0);
+                for region in phase * 10..phase * 10 + 10 {
+                    if !run.heat.is_off[region] {
+                        (0..1500).for_each(|_| assert!(run.heat.counts(region as RegionNumber)));
+                        spent += 1500;
+                    }
+                }
+                run.now += Duration::from_millis(1);
+                run.heat.judge(&Catalog::default(), run.now);
+            }
+        }
+        assert_eq!(run.heat.off.len(), REGIONS, "all are off at last");
+        let spent_ms = spent as f64 * 20e-6;
+        let allowed = 0.03 * f64::from(milliseconds) + 2.0 * LARGEST_DEBT / 1e6;
+        assert!(spent_ms <= allowed, "{spent_ms} ms of {milliseconds} ms");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use transect_bpf_collect::thread_samples::{Seen, ThreadSamples};
 
 use super::moment::Clocks;
-use super::sampling::threads_of;
 use crate::clock::monotonic_ns;
+use crate::user_samples::source::threads_of;
 
 /// What happened to a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -96,6 +96,22 @@ pub fn own_number(pid: i32) -> i32 {
     inside(pid).and_then(|numbers| numbers.last().copied()).unwrap_or(pid)
 }
 
+/// Threads and processes that know themselves by this number, whatever namespace they are in; that of the recorder's first.
+pub fn all_of(number: i32) -> impl Iterator<Item = i32> {
+    let knows_itself = move |process: &i32| {
+        let numbers = inside(*process).unwrap_or_default();
+        numbers.len() > 1 && numbers.last() == Some(&number)
+    };
+    let tasks = |process: i32| numbers_in(&format!("/proc/{process}/task"));
+    let elsewhere =
+        move || numbers_in("/proc").into_iter().filter(is_in_namespace).flat_map(tasks).filter(knows_itself);
+    std::iter::once(number).chain(std::iter::once_with(elsewhere).flatten())
+}
+
+fn is_in_namespace(process: &i32) -> bool {
+    inside(*process).is_some_and(|numbers| numbers.len() > 1)
+}
+
 /// Whether a process runs the program with these random bytes; 0 is any.
 fn fits(process: i32, image: u64) -> bool {
     image == 0 || random_bytes(process) == Some(image)

@@ -1,15 +1,11 @@
 //! Recording by probes: a program that is launched, or a process that runs.
 
-use std::collections::HashSet;
 use std::ffi::{CString, OsString};
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use transect_attach::{AttachError, Launch, LaunchEvent, Target};
-use transect_feature_region::RegionTable;
+use transect_attach::{Launch, LaunchEvent, Target};
 use transect_profile_model::{Loss, LossKind, RegionMethod};
 
 use super::assemble::{Facts, assemble};
@@ -18,6 +14,7 @@ use super::budget::Budget;
 use super::choice::Choice;
 use super::event_cost::event_ticks;
 use super::heat::Wake;
+use super::launched::{has_regions, waker_of_launch};
 use super::outer_number::own_number;
 use super::probed::{ProbedProcess, Wishes};
 use super::reader::{News, Reader};
@@ -28,7 +25,7 @@ use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::{find_beside, shell_status};
-use crate::probe_session::load;
+use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
 const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
@@ -60,27 +57,34 @@ struct Recording<'a> {
     beside: Option<BesideSamples>,
     /// Their jumps are to be taken out then.
     settled: Option<Instant>,
+    /// Regions of `hot` whose jumps are out.
+    taken_out: usize,
+    /// For so long the programs were stopped to write jumps or to take them out.
+    stopped: Duration,
     command: Vec<String>,
     sites: u64,
     any_regions: bool,
     /// The agent that counts calls is in the programs, and is to hear of their sites.
     with_flows: bool,
+    /// Why nothing of the launched program can be recorded, which runs on for others.
+    failed: Option<RecordError>,
     loss: Vec<Loss>,
 }
 
 /// Launches a program and records it to its end.
 pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Result<FeatureOutcome, RecordError> {
+    let signals = Signals::watch()?;
     let clock = Clock::start();
     let mut recording = Recording::new(settings, &clock, false, Box::new(waker_of_launch()))?;
     recording.command = words(command);
     let launch = Launch::start(command, follow)?;
     recording.only = (!follow).then_some(launch.pid());
-    let status = Some(shell_status(recording.run(launch)?));
+    let status = Some(shell_status(recording.run(launch, Some(&signals))?));
     Ok(FeatureOutcome { profile: assemble(recording.conclude(status)?), status })
 }
 
 /// Launches a program for the recording of its flows, with the agent in it, and records its regions to its end. `started`
-/// hears its number before it runs.
+/// hears its number before it runs. Signals to us are the caller's matter.
 pub fn launch_beside_flows(
     settings: &FeatureSettings,
     clock: &Clock,
@@ -88,7 +92,7 @@ pub fn launch_beside_flows(
     environment: Vec<CString>,
     follow: bool,
     started: impl FnOnce(i32),
-) -> Result<(ExitStatus, u64, FeatureRows), RecordError> {
+) -> Result<(ExitStatus, u64, Result<FeatureRows, RecordError>), RecordError> {
     // Other threads of ours have it blocked: the launch waits for it here, and the program begins without that.
     let _ = nix::sys::signal::SigSet::from(nix::sys::signal::Signal::SIGCHLD).thread_unblock();
     let mut recording = Recording::new(settings, clock, true, Box::new(waker_of_launch()))?;
@@ -96,17 +100,18 @@ pub fn launch_beside_flows(
     let launch = Launch::start_in(command, Some(environment), follow)?;
     started(launch.pid());
     recording.only = (!follow).then_some(launch.pid());
-    let status = recording.run(launch)?;
+    let status = recording.run(launch, None)?;
     let end = ticks();
-    Ok((status, end, FeatureRows::of(recording.conclude(Some(shell_status(status)))?)))
+    let features = match recording.failed.take() {
+        Some(error) => Err(error),
+        None => recording.conclude(Some(shell_status(status))).map(FeatureRows::of),
+    };
+    Ok((status, end, features))
 }
 
 /// Records a running process until the time is up, it has ended, or a signal says that it is enough.
 pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) -> Result<FeatureOutcome, RecordError> {
-    let enough = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, enough.clone()).map_err(RecordError::system("watch signals"))?;
-    }
+    let signals = Signals::watch_running()?;
     let clock = Clock::start();
     let controller = std::thread::current();
     let wake = move || controller.unpark();
@@ -115,18 +120,18 @@ pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) 
     recording.command = recording.processes.first().map(|process| process.command.clone()).unwrap_or_default();
     let end = duration.map(|duration| Instant::now() + duration);
     let mut looked = Instant::now();
-    while !enough.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+    while !signals.ends() && end.is_none_or(|end| Instant::now() < end) {
         if looked.elapsed() >= LOOK_EVERY {
             looked = Instant::now();
             if !recording.processes.iter().any(ProbedProcess::is_alive) {
                 break;
             }
         }
-        recording.tick()?;
+        recording.tick();
         let next = Instant::now() + TICK;
         std::thread::park_timeout(end.map_or(next, |end| end.min(next)).saturating_duration_since(Instant::now()));
     }
-    recording.restore()?;
+    recording.restore();
     Ok(FeatureOutcome { profile: assemble(recording.conclude(None)?), status: None })
 }
 
@@ -136,7 +141,8 @@ impl<'a> Recording<'a> {
         let agent = find_beside(PROBE_AGENT_FILE)?;
         let event_ticks = event_ticks();
         // Who names the method wants all there is.
-        let budget = Budget { share: settings.budget, event_ns: event_ticks / clock.rate() };
+        let rate = clock.rate();
+        let budget = Budget { share: settings.budget, event_ns: event_ticks / rate, ticks_per_ns: rate };
         let budget = settings.method.is_none().then_some((budget, wake));
         let mut selection = settings.selection.clone().map(Selection::new);
         let choice = selection.as_mut().map_or_else(|| Ok(Choice::of(settings)), Selection::first)?;
@@ -154,16 +160,19 @@ impl<'a> Recording<'a> {
             hot: Vec::new(),
             beside: None,
             settled: None,
+            taken_out: 0,
+            stopped: Duration::ZERO,
             command: Vec::new(),
             sites: 0,
             any_regions: false,
             with_flows,
+            failed: None,
             loss: Vec::new(),
         })
     }
 
     /// Follows a launched program to its end. Descendants that outlive it go on without us.
-    fn run(&mut self, mut launch: Launch) -> Result<ExitStatus, RecordError> {
+    fn run(&mut self, mut launch: Launch, signals: Option<&Signals>) -> Result<ExitStatus, RecordError> {
         let status = loop {
             match launch.next(Some(TICK))? {
                 LaunchEvent::Nothing => {}
@@ -176,9 +185,10 @@ impl<'a> Recording<'a> {
                     }
                 }
             }
-            self.tick()?;
+            signals.iter().for_each(|signals| signals.forward(launch.pid()));
+            self.tick();
         };
-        self.restore()?;
+        self.restore();
         Ok(status)
     }
 
@@ -208,6 +218,7 @@ impl<'a> Recording<'a> {
         self.reader.tell(News::File(process.file.clone()));
         if !self.hot.is_empty() {
             self.hot.iter().for_each(|(path, region)| process.switch(path, *region, false));
+            self.taken_out = 0;
             self.settled = Some(Instant::now() + SETTLED);
         }
         self.processes.push(process);
@@ -226,10 +237,13 @@ impl<'a> Recording<'a> {
         let first = pid == launch.pid();
         if first || has_regions(&target) {
             match self.begin(target, false, waker_of_launch()) {
-                Ok(()) | Err(RecordError::Attach(AttachError::Exited { .. })) => {}
-                // The launched program itself must be recordable; of its children those count that are.
+                Ok(()) => {}
+                Err(RecordError::Attach(error)) if error.is_gone() => {}
+                // The launched program itself must be recordable; of its children those count that are. Beside flows it
+                // runs on for these.
+                Err(error) if first && !self.any_regions && self.with_flows => self.failed = Some(error),
                 Err(error) if first && !self.any_regions => {
-                    launch.go_on(&keeper)?;
+                    launch.abandon();
                     return Err(error);
                 }
                 Err(error) => self.loss.push(Loss {
@@ -275,27 +289,38 @@ impl<'a> Recording<'a> {
     }
 
     /// Switches regions off that are too hot, takes out their jumps, and deals with what loaders have loaded.
-    fn tick(&mut self) -> Result<(), RecordError> {
+    fn tick(&mut self) {
         self.choose();
         for hot in self.reader.take_hot() {
             self.processes.iter().for_each(|process| process.switch(&hot.path, hot.number, false));
             self.reader.tell(News::Off(hot.region));
             self.beside.iter().for_each(BesideSamples::note_silent);
             self.hot.push((hot.path, hot.number));
-            self.settled = Some(Instant::now() + SETTLED);
+            // Others that follow soon are taken out with them.
+            self.settled.get_or_insert_with(|| Instant::now() + SETTLED);
         }
         // What is chosen from a file may be switched on again.
         if self.selection.is_none() && self.settled.take_if(|settled| Instant::now() >= *settled).is_some() {
-            // Where threads can't be stopped the jumps stay, and find their sites off.
-            self.processes.iter_mut().for_each(|process| drop(process.take_out(&self.hot)));
+            self.take_out();
         }
         for process in &mut self.processes {
-            match process.follow_loader(&self.choice, &self.reader) {
-                Ok(()) | Err(RecordError::Attach(AttachError::Exited { .. } | AttachError::Replaced { .. })) => {}
-                Err(error) => return Err(error),
+            let since = Instant::now();
+            let followed = process.follow_loader(&self.choice, &self.reader);
+            self.stopped += since.elapsed();
+            if let Err(error) = followed {
+                note_trouble(&mut self.loss, "regions that were loaded later", &error);
             }
         }
-        Ok(())
+    }
+
+    /// Takes out the jumps of regions that are too hot. All at once: one that finds its site off costs hot code far more than the
+    /// stop, up to as much again as the code itself.
+    fn take_out(&mut self) {
+        let since = Instant::now();
+        let some = &self.hot[self.taken_out..];
+        // Where threads can't be stopped the jumps stay, and find their sites off.
+        self.processes.iter_mut().for_each(|process| drop(process.take_out(some)));
+        (self.taken_out, self.stopped) = (self.hot.len(), self.stopped + since.elapsed());
     }
 
     /// Switches regions as the file of the selection says, if it says something new.
@@ -337,12 +362,13 @@ impl<'a> Recording<'a> {
         }
     }
 
-    fn restore(&mut self) -> Result<(), RecordError> {
+    fn restore(&mut self) {
         for mut process in std::mem::take(&mut self.processes) {
             self.note(&process);
-            process.restore()?;
+            if let Err(error) = process.restore() {
+                note_trouble(&mut self.loss, "sites that could not be taken out", &error);
+            }
         }
-        Ok(())
     }
 
     fn conclude(mut self, status: Option<i32>) -> Result<Facts<'a>, RecordError> {
@@ -371,6 +397,7 @@ impl<'a> Recording<'a> {
             choices: self.choices,
             event_ticks: self.event_ticks,
             sites: Some(self.sites),
+            stopped: self.stopped,
             beside,
             status,
             loss: self.loss,
@@ -378,18 +405,10 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// Ends the wait of a launch by this thread: that is for SIGCHLD, which it has blocked.
-fn waker_of_launch() -> impl Fn() + Send + 'static {
-    let controller = nix::sys::pthread::pthread_self();
-    move || {
-        // It has ended, and waits for nothing.
-        let _ = nix::sys::pthread::pthread_kill(controller, nix::sys::signal::Signal::SIGCHLD);
+/// Notes what could not be done; of who has ended, or runs another program, nothing more is wanted.
+fn note_trouble(loss: &mut Vec<Loss>, place: &str, error: &RecordError) {
+    if matches!(error, RecordError::Attach(error) if error.is_gone()) {
+        return;
     }
-}
-
-/// Whether any object that a process has mapped has regions.
-fn has_regions(target: &Target) -> bool {
-    let Ok(mappings) = target.mappings() else { return false };
-    let (objects, _) = load(target.task(), &mappings, &mut HashSet::new());
-    objects.iter().any(|loaded| RegionTable::of(&loaded.object).is_ok())
+    loss.push(Loss { what: LossKind::RefusedSites, place: place.to_owned(), count: 1, reason: error.to_string() });
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use transect_attach::{AttachError, Target};
+use transect_attach::Target;
 use transect_event_abi::context::{HOOK_SYMBOL, UNKNOWN};
 use transect_event_abi::region_arena::{
     EVENT_BEGIN, EVENT_END, EVENT_KIND_SHIFT, EVENT_RESTORE, REGION_FILE_NAME, REGION_FILE_SIZE,
@@ -22,8 +22,7 @@ use super::region_file::RegionFile;
 use super::settings::Overflow;
 use super::thread_number;
 use crate::RecordError;
-use crate::probe_session::{LoaderWatcher, ProbeSession, SiteId, SiteState};
-use crate::walk::user_timing::guard::Guard;
+use crate::probe_session::{Guard, LoaderWatcher, ProbeSession, SiteId, SiteState};
 
 /// In place of a region's number: sites that no region switches.
 const NO_REGION: u32 = u32::MAX;
@@ -310,16 +309,15 @@ impl ProbedProcess {
         }
         let ours = (0..self.session.sites.len() as SiteId).filter(|id| !self.foreign.contains(id));
         ours.for_each(|id| self.session.switch(id, false));
-        match self.session.restore_but(&self.foreign) {
-            Ok(())
-            | Err(AttachError::Exited { .. } | AttachError::Replaced { .. } | AttachError::NoSuchProcess { .. }) => {
+        match self.session.leave_but(&self.foreign) {
+            Err(error) if !error.is_gone() => Err(error.into()),
+            _ => {
                 self.restored = true;
                 if let Some(guard) = self.guard.take() {
                     guard.dismiss();
                 }
                 Ok(())
             }
-            Err(error) => Err(error.into()),
         }
     }
 }

@@ -101,6 +101,8 @@ pub struct Reading {
     heat: Heat,
     /// Regions to be forgotten once the rings have been read.
     forget: Vec<RegionNumber>,
+    /// Ticks that threads waited whose rings were given back.
+    waited_before: u64,
 }
 
 impl Reading {
@@ -137,6 +139,7 @@ impl Reading {
             refused: 0,
             heat: Heat::new(budget, say),
             forget: Vec::new(),
+            waited_before: 0,
         }
     }
 
@@ -153,6 +156,7 @@ impl Reading {
             if last {
                 break;
             }
+            self.heat.waited(self.waited_ticks());
             self.heat.judge(&self.catalog, Instant::now());
             if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
@@ -183,6 +187,15 @@ impl Reading {
     fn rings(&self) -> Vec<(usize, usize)> {
         let files = self.files.iter().enumerate();
         files.flat_map(|(number, open)| (0..open.file.ring_count()).map(move |index| (number, index))).collect()
+    }
+
+    /// Ticks that all threads have waited for room so far.
+    fn waited_ticks(&self) -> u64 {
+        let of = |(file, index): (usize, usize)| {
+            let open = &self.files[file];
+            open.rings[index].map_or(0, |_| open.file.ring(index).waited_ticks.load(Relaxed))
+        };
+        self.waited_before + self.rings().into_iter().map(of).sum::<u64>()
     }
 
     fn hear(&mut self) {
@@ -438,6 +451,8 @@ impl Reading {
         open.held_up.remove(&index);
         thread.dropped += ring.dropped.load(Relaxed);
         thread.waited += ring.waited.load(Relaxed);
+        thread.waited_ticks += ring.waited_ticks.load(Relaxed);
+        self.waited_before += ring.waited_ticks.load(Relaxed);
     }
 
     fn conclude(mut self) -> Collected {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use rustix::fs::{FallocateFlags, MemfdFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
+use transect_attach::seal_size;
 use transect_event_abi::region_arena::{
     EVENTS_OFFSET, LOAD_ASKED, LOAD_DONE, POLICY_BLOCK, POLICY_COUNT, REGION_FILE_NAME, REGION_FILE_SIZE, REGION_MAGIC,
     REGION_VERSION, RESTORE_SEARCH, RESTORE_SLOTS, RESTORES_OFFSET, RING_CAPACITY, RING_ENDED, RING_EVENTS, RING_FREE,
@@ -50,7 +51,7 @@ impl RegionFile {
     /// # Errors
     /// If memory can't be had.
     pub fn create(overflow: Overflow) -> Result<RegionFile, RecordError> {
-        let file = rustix::fs::memfd_create(REGION_FILE_NAME, MemfdFlags::CLOEXEC)
+        let file = rustix::fs::memfd_create(REGION_FILE_NAME, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
             .map(File::from)
             .map_err(|e| RecordError::system(MAKE)(e.into()))?;
         file.set_len(REGION_FILE_SIZE).map_err(RecordError::system(MAKE))?;
@@ -62,9 +63,10 @@ impl RegionFile {
     /// # Errors
     /// If memory can't be had.
     pub fn of(file: File, overflow: Overflow, known: bool) -> Result<RegionFile, RecordError> {
+        seal_size(&file).map_err(RecordError::system(MAKE))?;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
         let null = std::ptr::null_mut();
-        // SAFETY: a fresh mapping of a file that nobody makes shorter: programs have no descriptor of it.
+        // SAFETY: a fresh mapping of a file that nobody can make shorter.
         let base = unsafe { rustix::mm::mmap(null, REGION_FILE_SIZE as usize, protection, flags, &file, 0) }
             .map_err(|e| RecordError::system(MAKE)(e.into()))?;
         let made = RegionFile { file, base: base.cast() };
@@ -244,7 +246,15 @@ impl RegionFile {
             // A place that was taken by a thread that was killed before it had filled it in.
             (0..RING_EVENTS as u64 / 8).for_each(|place| self.event(index, place).what.store(0, Relaxed));
         }
-        for word in [&ring.written, &ring.read, &ring.dropped, &ring.waited, &ring.look_at, &ring.start_ticks] {
+        for word in [
+            &ring.written,
+            &ring.read,
+            &ring.dropped,
+            &ring.waited,
+            &ring.waited_ticks,
+            &ring.look_at,
+            &ring.start_ticks,
+        ] {
             word.store(0, Relaxed);
         }
         for number in [&ring.pid, &ring.tid] {

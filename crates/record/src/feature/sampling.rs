@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! stacks  → kernel_stacks   the scheduler's collector: samples and waits with stacks, exact times of each thread
-//!         or own_samples    without privileges: samples of user code, unwound here (process_code), times on a processor;
-//!                           by the kernel's events, or by short stops where it gives none (stopped_samples)
+//!         or own_samples    without privileges: samples of user code and times on a processor (user_samples)
 //!         → translation     frames → objects → open regions of each frame → one stack of regions
 //!         → estimate        shares of the thread's exact time, with 95 % intervals
 //! ```
@@ -15,16 +14,12 @@ mod estimate;
 mod gathered;
 mod kernel_stacks;
 mod own_samples;
-mod process_code;
-mod stopped_samples;
 mod tables;
-mod thread_times;
 mod translation;
 
 pub use beside::{BesideSamples, SampledBeside, SeenBeside};
 pub use estimate::{DEVIATIONS, row};
 pub use gathered::StackSamples;
-pub(super) use own_samples::threads_of;
 use transect_bpf_collect::privilege::Privileges;
 
 use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
@@ -37,7 +32,10 @@ use crate::signals::Signals;
 /// # Errors
 /// If the kernel gives no stacks, the program can't be launched, or nothing that it loads has regions.
 pub(super) fn record(settings: &FeatureSettings) -> Result<FeatureOutcome, RecordError> {
-    let signals = Signals::watch()?;
+    let signals = match settings.target {
+        FeatureTarget::Launch { .. } => Signals::watch()?,
+        FeatureTarget::Attach { .. } => Signals::watch_running()?,
+    };
     let clock = Clock::start();
     let recorded = match privileges() {
         Ok(()) => kernel_stacks::record(settings, &clock, &signals)?,

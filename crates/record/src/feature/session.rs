@@ -206,6 +206,7 @@ fn traced(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Res
         choices: vec![choice],
         event_ticks,
         sites: None,
+        stopped: std::time::Duration::ZERO,
         beside,
         status: Some(status),
         loss: Vec::new(),

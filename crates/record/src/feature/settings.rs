@@ -18,7 +18,7 @@ pub enum FeatureTarget {
     Attach {
         /// Process id.
         pid: i32,
-        /// How long; `None`: until it ends, or until SIGINT or SIGTERM ends the recording.
+        /// How long; `None`: until it ends, or until a signal ends the recording.
         duration: Option<Duration>,
     },
 }

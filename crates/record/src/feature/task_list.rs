@@ -48,6 +48,8 @@ pub struct ThreadFacts {
     pub interrupted: u64,
     /// Times that it waited for room.
     pub waited: u64,
+    /// How long, ticks.
+    pub waited_ticks: u64,
 }
 
 /// So many threads may have come since one that was not heard of when it came.
@@ -284,19 +286,20 @@ impl TaskList {
             dropped: 0,
             interrupted: 0,
             waited: 0,
+            waited_ticks: 0,
         });
         self.threads.len() - 1
     }
 
     /// Looks which threads there are.
     pub fn look(&mut self) {
-        let now = ticks();
         let pids: Vec<(i32, usize)> = self.running.iter().map(|(pid, process)| (*pid, *process)).collect();
         for (pid, process) in pids {
             if is_over(pid) {
-                self.ended(pid, now);
+                // Read afterwards: it may have gone on until just before it was looked at.
+                self.ended(pid, ticks());
             } else {
-                self.look_at(process, now);
+                self.look_at(process, ticks());
             }
         }
     }
@@ -323,7 +326,7 @@ impl TaskList {
             let lives = of != process || there.contains(&tid) || Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
             if !lives {
                 let thread = &mut threads[*thread];
-                thread.end = Some(now);
+                thread.end = Some(ticks());
                 thread.alive.get_or_insert(thread.start);
             }
             lives

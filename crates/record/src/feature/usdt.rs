@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use transect_attach::{Launch, LaunchEvent, Mapping};
@@ -25,6 +23,7 @@ use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::shell_status;
 use crate::probe_session::{KnownMappings, LoadedObject, load};
+use crate::signals::Signals;
 
 /// How often it is looked what there is to do: so long a library that was just loaded is not watched.
 const TICK: Duration = Duration::from_millis(2);
@@ -51,6 +50,7 @@ struct Recording {
 
 /// Launches a program and records it to its end.
 pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Result<FeatureOutcome, RecordError> {
+    let signals = Signals::watch()?;
     let mut recording = Recording::new(settings, follow)?;
     let mut launch = Launch::start(command, follow)?;
     let status = loop {
@@ -68,6 +68,7 @@ pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) ->
                 }
             }
         }
+        signals.forward(launch.pid());
         recording.tick()?;
     };
     drop(launch);
@@ -76,10 +77,7 @@ pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) ->
 
 /// Records a running process until the time is up, it has ended, or a signal says that it is enough.
 pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) -> Result<FeatureOutcome, RecordError> {
-    let enough = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, enough.clone()).map_err(RecordError::system("watch signals"))?;
-    }
+    let signals = Signals::watch_running()?;
     let command = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(RecordError::system("look at the process"))?;
     let command = command.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
     let command = command.filter(|word| !word.is_empty()).collect();
@@ -87,7 +85,7 @@ pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) 
     recording.events.follow(pid)?;
     recording.begin(pid, true)?;
     let end = duration.map(|duration| Instant::now() + duration);
-    while !enough.load(Ordering::Relaxed)
+    while !signals.ends()
         && end.is_none_or(|end| Instant::now() < end)
         && Path::new(&format!("/proc/{pid}/maps")).exists()
         && !crate::feature::task_list::is_over(pid)
@@ -240,6 +238,7 @@ impl Recording {
             method: RegionMethod::Usdt,
             choices: vec![self.choice.clone()],
             event_ticks: self.events.event_ns() * self.clock.rate(),
+            stopped: std::time::Duration::ZERO,
             sites: Some(self.sites),
             beside: None,
             status,

@@ -108,7 +108,7 @@ fn session(facts: &Facts<'_>, tables: &Tables, rate: f64, empty_ns: f64) -> Late
         sampling: facts.settings.sampling,
         epoch_ns: facts.settings.epoch.as_nanos() as i64,
         measured_ns: measured_ns as i64,
-        probes_installed: tables.latency.len() as i64,
+        probes_installed: sum(|f| f.probes as u64) as i64,
         probes_active: tables.latency.iter().filter(|(_, row)| row.calls_seen > 0).count() as i64,
         sites_refused: sum(|f| (f.refused.len() + f.unwritten.len()) as u64) as i64,
         toggles: toggles as i64,
@@ -162,6 +162,10 @@ impl Tables {
         for ((object, reason), count) in refused {
             let place = finished.objects[object].0.clone();
             self.loss.push(Loss { what: LossKind::RefusedSites, place, count, reason });
+        }
+        for trouble in &finished.troubles {
+            let (place, reason) = (finished.executable.clone(), trouble.clone());
+            self.loss.push(Loss { what: LossKind::RefusedSites, place, count: 1, reason });
         }
         for object in &finished.unreadable {
             let place = object.path.to_string_lossy().into_owned();

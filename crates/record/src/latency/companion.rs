@@ -1,7 +1,6 @@
 //! Latencies measured beside another collector: a program that somebody else launches is attached to as soon as it is
 //! ready, by a thread of its own (the kernel binds a tracer to its thread).
 
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -16,7 +15,7 @@ use crate::component_rows::place;
 #[derive(Debug)]
 pub struct Companion {
     ready: Option<Sender<i32>>,
-    thread: JoinHandle<Result<Option<LatencyOutcome>, RecordError>>,
+    thread: JoinHandle<Result<LatencyOutcome, RecordError>>,
 }
 
 impl Companion {
@@ -41,22 +40,26 @@ impl Companion {
         }
     }
 
-    /// Waits for the end of the process; `None` if none was named.
+    /// Waits for the end of the process.
     ///
     /// # Errors
-    /// If it could not be measured.
-    pub fn finish(self) -> Result<Option<LatencyOutcome>, RecordError> {
+    /// If it could not be measured: [`RecordError::EndedBefore`] if it ended too soon for that, or was not named.
+    pub fn finish(self) -> Result<LatencyOutcome, RecordError> {
         drop(self.ready);
-        self.thread.join().unwrap_or(Ok(None))
+        self.thread.join().unwrap_or(Err(RecordError::Ended))
     }
 }
 
-fn measure(settings: &LatencySettings, process: &Receiver<i32>) -> Result<Option<LatencyOutcome>, RecordError> {
-    let Ok(pid) = process.recv() else { return Ok(None) };
+fn measure(settings: &LatencySettings, process: &Receiver<i32>) -> Result<LatencyOutcome, RecordError> {
+    // Before the process is there: it may not be for long.
     let mut measurement = Measurement::new(settings)?;
-    match measurement.attach(pid, None, &AtomicBool::new(false)) {
-        Ok(()) => Ok(Some(measurement.conclude(None))),
-        Err(RecordError::Attach(transect_attach::AttachError::Exited { .. })) => Ok(None),
+    // The agent that counts calls is left in it in any case.
+    measurement.guarded = false;
+    let ended = || RecordError::EndedBefore { what: "its functions had probes" };
+    let pid = process.recv().map_err(|_| ended())?;
+    match measurement.attach(pid, None, &|| false) {
+        Ok(()) => Ok(measurement.conclude(None)),
+        Err(RecordError::Attach(error)) if error.is_end() => Err(ended()),
         Err(error) => Err(error),
     }
 }

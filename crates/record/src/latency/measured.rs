@@ -1,14 +1,13 @@
 //! One process under measurement: its probes, how they are steered, and what they have counted in the end.
 
 use std::cell::Cell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use transect_attach::{AttachError, Unwritten};
-use transect_probe_plan::Lines;
 use transect_profile_model::{LatencyId, LatencySampling};
 
 use super::reading::Reading;
@@ -17,7 +16,10 @@ use super::steer::{Costs, Steering};
 use super::window::{BusyTime, Windows};
 use super::{TimeSlices, wanted::Wanted};
 use crate::clock::ticks;
-use crate::probe_session::{LoaderWatcher, ProbeSession, RefusedFunction, SiteId, SiteState, UnreadableObject};
+use crate::probe_session::{
+    Guard, LoaderWatcher, MemoryKept, ProbeSession, Purpose, RefusedFunction, SavedProbe, SiteCounts, SiteId,
+    SiteState, UnreadableObject,
+};
 
 /// How long a turn of hot functions lasts.
 const TURN: Duration = Duration::from_millis(100);
@@ -68,7 +70,9 @@ pub struct Finished {
     pub span: (u64, u64),
     /// Paths and build-ids of its objects.
     pub objects: Vec<(String, String)>,
-    /// Functions, in the order of their rows.
+    /// Probes that were installed.
+    pub probes: usize,
+    /// Functions, in the order of their rows; of a program that was measured before only those that were called.
     pub functions: Vec<MeasuredFunction>,
     /// Functions without probe.
     pub refused: Vec<RefusedFunction>,
@@ -88,6 +92,10 @@ pub struct Finished {
     pub untimed: u64,
     /// Calls that could not be read at both ends.
     pub unread: u64,
+    /// What could not be done while it ran, in words.
+    pub troubles: BTreeSet<String>,
+    /// What of ours had to stay in it, and why, in words.
+    pub left_behind: Vec<String>,
 }
 
 /// Taken at the start: an ended process can't be asked.
@@ -119,6 +127,13 @@ pub struct Measured {
     recalled: Vec<SiteId>,
     refused: Vec<RefusedFunction>,
     unwritten: Vec<(usize, String)>,
+    troubles: BTreeSet<String>,
+    /// Probes that were there before, and what they did.
+    before: BTreeMap<SiteId, SavedProbe>,
+    /// Puts everything back if we are killed.
+    guard: Option<Guard>,
+    /// A sanitizer in it traces it when it ends.
+    finds_leaks: bool,
     identity: Identity,
     began: u64,
     busy: BusyTime,
@@ -133,7 +148,7 @@ impl Measured {
     /// # Errors
     /// If the process can't be probed. Its text is as it was, then, or it has ended.
     pub fn begin(
-        mut session: ProbeSession,
+        (mut session, mut guard): (ProbeSession, Option<Guard>),
         wanted: &Wanted,
         sampling: LatencySampling,
         costs: Costs,
@@ -142,12 +157,17 @@ impl Measured {
         wake: impl Fn() + Send + 'static,
     ) -> Result<Measured, AttachError> {
         let pid = session.target().pid();
+        let before = session.saved();
+        if let Some(guard) = &mut guard {
+            guard.spare(&before.keys().copied().collect());
+        }
         let objects = 0..session.objects.len();
         if reading.asks_kernel() {
             session.target().check_own_calls("clock_gettime, getrusage or gettid")?;
-            session.watch_confinement(objects.clone())?;
         }
-        session.install_service_probes(objects.clone())?;
+        session.check_clock()?;
+        // Before the first handler reads the clock.
+        session.install_timing_services(objects.clone())?;
         let watcher = LoaderWatcher::start(session.arena(), wake).map_err(|source| AttachError::System {
             pid,
             what: "watch the loader",
@@ -167,6 +187,10 @@ impl Measured {
             recalled: Vec::new(),
             refused: Vec::new(),
             unwritten: Vec::new(),
+            troubles: BTreeSet::new(),
+            before,
+            guard,
+            finds_leaks: session.target().finds_leaks(),
             identity: Identity {
                 pid,
                 parent: parent_of(pid),
@@ -186,7 +210,10 @@ impl Measured {
     }
 
     fn add_probes(&mut self, objects: Range<usize>, wanted: &Wanted) -> Result<(), AttachError> {
-        let prepared = self.session.prepare(objects, &|object, function| wanted.wants(object, function))?;
+        // Who is hot is known only once the first process runs.
+        let purpose = wanted.hot.is_none().then_some(Purpose::Measured);
+        let prepared =
+            self.session.prepare_for(purpose, objects, &|object, function| wanted.wants(object, function))?;
         let can_time = |id: &SiteId| self.session.sites[*id as usize].can_time && !self.session.is_service(*id);
         let fresh: Vec<SiteId> = prepared.sites.into_iter().filter(can_time).collect();
         for &id in &fresh {
@@ -252,12 +279,10 @@ impl Measured {
 
     /// Lets hot functions take turns, if a budget is set and the time for it has come: `share` of the program's
     /// processor time may go into detours.
-    ///
-    /// # Errors
-    /// If the process ends.
-    pub fn take_turns(&mut self, share: f64) -> Result<(), AttachError> {
-        if Instant::now() < self.next_turn {
-            return Ok(());
+    pub fn take_turns(&mut self, share: f64) {
+        // A sanitizer traces the threads itself when the program ends, and must not find one of them held.
+        if Instant::now() < self.next_turn || self.finds_leaks {
+            return;
         }
         let now = ticks();
         let (busy, since) = std::mem::replace(&mut self.since_turn, (0.0, now));
@@ -279,40 +304,49 @@ impl Measured {
                 }
                 windows[id as usize].cut(record.on_ticks.load(Relaxed), &self.busy);
             }
-            self.session.exchange(&change.park, &change.recall)?;
+            // Who can't be stopped now may be next time.
+            let _ = self.session.exchange(&change.park, &change.recall);
             self.recalled.extend(change.recall.iter().filter(|&id| self.owed.remove(id)));
         }
         // However many threads there are to be stopped: the stops may take half a percent of the time.
         let held = self.session.stop_times().total_ns - stops.total_ns;
         self.next_turn = Instant::now() + TURN.max(Duration::from_nanos(held * 200));
-        Ok(())
     }
 
     /// Deals with objects that were loaded or unloaded.
-    ///
-    /// # Errors
-    /// If the process ends.
-    pub fn follow_loader(&mut self, wanted: &Wanted) -> Result<(), AttachError> {
+    pub fn follow_loader(&mut self, wanted: &Wanted) {
         if !self.session.has_loader_event() {
-            return Ok(());
+            return;
         }
         let event = self.session.loader_event();
         let result = self.session.look_at_objects().and_then(|fresh| {
-            if self.reading.asks_kernel() {
-                self.session.watch_confinement(fresh.clone())?;
-            }
-            self.session.install_service_probes(fresh.clone())?;
+            self.session.install_timing_services(fresh.clone())?;
             self.add_probes(fresh, wanted)
         });
         self.session.loader_done(event);
-        result
+        self.note("functions that were loaded later have no probes", result);
+    }
+
+    /// Notes what could not be done; of who has ended, or runs another program, nothing more is wanted.
+    fn note(&mut self, what: &str, result: Result<(), AttachError>) {
+        if let Some(error) = result.err().filter(|error| !error.is_gone()) {
+            self.troubles.insert(format!("{what}: {error}"));
+        }
+    }
+
+    /// Counts of a probe. Most are never called in a short run: to look at all their counters would make pages of memory for
+    /// each.
+    fn counts(&self, id: SiteId) -> SiteCounts {
+        let left = self.session.arena().site(id as usize).remaining.load(Relaxed);
+        let is_untouched = left == self.steering.first_grant().cast_signed() && !self.windows[id as usize].has_closed();
+        if is_untouched { SiteCounts::default() } else { self.session.counts(id) }
     }
 
     /// Reads all histograms for the picture of latency over time.
     pub fn cut(&self, slices: &mut TimeSlices, now_ns: i64) {
         let mut cut = slices.cut(now_ns);
         for &(row, id) in &self.rows {
-            let samples = self.session.counts(id).samples;
+            let samples = self.counts(id).samples;
             let histogram = self.session.arena().histogram(id as usize);
             cut.function(row, samples, || histogram.iter().map(|count| count.load(Relaxed)).collect::<Vec<_>>());
         }
@@ -323,20 +357,30 @@ impl Measured {
         self.session.target().is_alive()
     }
 
-    /// Ends the measurement. With `restore` the process gets its original bytes back first.
-    ///
-    /// # Errors
-    /// If the bytes could not be put back, though the process lives.
-    pub fn finish(mut self, restore: bool) -> Result<Finished, AttachError> {
+    /// Ends the measurement. With `restore` the process gets its original bytes back first. `known`: programs of which all
+    /// functions were told before.
+    pub fn finish(mut self, restore: bool, known: &HashSet<String>) -> Finished {
         let end = ticks();
         self.busy.end(end);
+        let mut left_behind = Vec::new();
         if restore && self.is_alive() {
-            self.session.restore_all()?;
+            let pid = self.identity.pid;
+            // Others' probes do what they did before.
+            self.before.iter().for_each(|(&id, &before)| self.session.put_back(id, before));
+            match self.session.leave_but(&self.before.keys().copied().collect()) {
+                Ok(kept) => left_behind
+                    .extend(kept.filter(|why| *why != MemoryKept::Probes).map(|why| format!("process {pid}: {why}"))),
+                Err(error) if error.is_gone() => {}
+                Err(error) => left_behind.push(format!("probes are left in process {pid}: {error}")),
+            }
+        }
+        if let Some(guard) = self.guard.take() {
+            // Who could not take them out leaves that to the guard.
+            if left_behind.is_empty() { guard.dismiss() } else { drop(guard) }
         }
         let session = &self.session;
-        let mut sources = Sources::default();
         let functions = self.rows.iter().map(|&(row, id)| {
-            let (site, counts) = (&session.sites[id as usize], session.counts(id));
+            let (site, counts) = (&session.sites[id as usize], self.counts(id));
             let record = session.arena().site(id as usize);
             MeasuredFunction {
                 row,
@@ -347,30 +391,38 @@ impl Measured {
                 source: if counts.calls == 0 {
                     Default::default()
                 } else {
-                    sources.of(session, site.object, site.function.vaddr)
+                    session.source_line(site.object, site.function.vaddr)
                 },
                 calls: counts.calls,
                 samples: counts.samples,
                 ticks: counts.ticks,
                 max_ticks: record.max_ticks.load(Relaxed),
                 calls_estimated: self.windows[id as usize].calls(counts.calls, &self.busy),
-                histogram: session.arena().histogram(id as usize).iter().map(|count| count.load(Relaxed)).collect(),
+                histogram: match counts.samples {
+                    0 => Vec::new(),
+                    _ => session.arena().histogram(id as usize).iter().map(|count| count.load(Relaxed)).collect(),
+                },
             }
         });
-        let functions: Vec<MeasuredFunction> = functions.collect();
+        let mut functions: Vec<MeasuredFunction> = functions.collect();
+        let probes = functions.len();
+        if known.contains(&self.identity.executable) {
+            functions.retain(|function| function.calls > 0);
+        }
         let objects = session
             .objects
             .iter()
             .map(|object| (object.path.to_string_lossy().into_owned(), object.object.build_id().unwrap_or_default()));
         let times = session.stop_times();
         let header = session.arena().header();
-        Ok(Finished {
+        Finished {
             pid: self.identity.pid,
             parent: self.identity.parent,
             executable: std::mem::take(&mut self.identity.executable),
             command: std::mem::take(&mut self.identity.command),
             span: (self.began, end),
             objects: objects.collect(),
+            probes,
             functions,
             refused: std::mem::take(&mut self.refused),
             unwritten: std::mem::take(&mut self.unwritten),
@@ -381,19 +433,9 @@ impl Measured {
             abandoned: header.abandoned.load(Relaxed),
             untimed: header.untimed.load(Relaxed),
             unread: header.unread.load(Relaxed),
-        })
-    }
-}
-
-/// Source lines, read from debug information once per object.
-#[derive(Default)]
-struct Sources(HashMap<usize, Option<Lines>>);
-
-impl Sources {
-    fn of(&mut self, session: &ProbeSession, object: usize, vaddr: u64) -> (String, i32) {
-        let lines = self.0.entry(object).or_insert_with(|| Lines::of(&session.objects[object].object));
-        let line = lines.as_ref().and_then(|lines| lines.at(vaddr));
-        line.map(|line| (line.file.to_string(), line.line as i32)).unwrap_or_default()
+            troubles: std::mem::take(&mut self.troubles),
+            left_behind,
+        }
     }
 }
 

@@ -5,11 +5,9 @@ use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use transect_attach::{AttachError, Launch, LaunchEvent, Target};
+use transect_attach::{Launch, LaunchEvent, Target};
 use transect_profile_model::{LatencyId, LatencySampling};
 
 use super::assemble::assemble;
@@ -21,7 +19,8 @@ use super::{LatencyOutcome, LatencySettings, LatencyTarget, TimeSlices};
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::launch::find_beside;
-use crate::probe_session::{ProbeSession, load, plan};
+use crate::probe_session::{Guard, Plans, ProbeSession, load, plan};
+use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
 const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
@@ -42,27 +41,32 @@ pub(super) struct Measurement<'a> {
     clock: Clock,
     ticks_per_ns: f64,
     rows: Rc<Cell<LatencyId>>,
+    plans: Plans,
     slices: TimeSlices,
     processes: Vec<Measured>,
     finished: Vec<Finished>,
+    /// Their executables.
+    known: HashSet<String>,
     /// Processes that could not be measured: (executable, reason).
     pub unmeasured: Vec<(String, String)>,
     next_epoch: Instant,
+    /// Another process puts back what we have attached to if we are killed.
+    pub guarded: bool,
 }
 
 /// See [`super::record`].
 pub fn run(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
+    let signals = match &settings.target {
+        LatencyTarget::Attach { .. } => Signals::watch_running()?,
+        LatencyTarget::Launch { .. } => Signals::watch()?,
+    };
     let mut measurement = Measurement::new(settings)?;
     let status = match &settings.target {
         LatencyTarget::Attach { pid, duration } => {
-            let enough = Arc::new(AtomicBool::new(false));
-            for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-                signal_hook::flag::register(signal, enough.clone()).map_err(RecordError::system("watch signals"))?;
-            }
-            measurement.attach(*pid, *duration, &enough)?;
+            measurement.attach(*pid, *duration, &|| signals.ends())?;
             None
         }
-        LatencyTarget::Launch { command, follow } => Some(measurement.launch(command, *follow)?),
+        LatencyTarget::Launch { command, follow } => Some(measurement.launch(command, *follow, &signals)?),
     };
     Ok(measurement.conclude(status))
 }
@@ -82,10 +86,13 @@ impl<'a> Measurement<'a> {
             clock,
             ticks_per_ns,
             rows: Rc::default(),
+            plans: Plans::default(),
             processes: Vec::new(),
             finished: Vec::new(),
+            known: HashSet::new(),
             unmeasured: Vec::new(),
             next_epoch: Instant::now() + settings.epoch,
+            guarded: true,
         })
     }
 
@@ -94,7 +101,7 @@ impl<'a> Measurement<'a> {
         &mut self,
         pid: i32,
         duration: Option<Duration>,
-        enough: &AtomicBool,
+        enough: &dyn Fn() -> bool,
     ) -> Result<(), RecordError> {
         let target = Target::open(pid)?;
         if self.settings.hot {
@@ -105,21 +112,24 @@ impl<'a> Measurement<'a> {
             return Ok(());
         }
         let controller = std::thread::current();
-        self.measure(target, move || controller.unpark())?;
+        // Before anything of the process is touched. Without it all but the cleaning works.
+        let guard = if self.guarded { Guard::start(pid, &self.agent).ok() } else { None };
+        self.measure(target, guard, move || controller.unpark())?;
         let end = duration.map(|duration| Instant::now() + duration);
         let mut look = Instant::now();
-        while !enough.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+        while !enough() && end.is_none_or(|end| Instant::now() < end) {
             if look.elapsed() >= LOOK_EVERY {
                 if !self.processes.iter().any(Measured::is_alive) {
                     break;
                 }
                 look = Instant::now();
             }
-            self.tick()?;
+            self.tick();
             let until = end.map_or(self.next_epoch, |end| end.min(self.next_epoch));
             std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
         }
-        self.finish_all(true)
+        self.finish_all(true);
+        Ok(())
     }
 
     /// Whether any function of the process is wanted and can hold a probe, from its files alone.
@@ -134,35 +144,34 @@ impl<'a> Measurement<'a> {
     }
 
     /// Measures a program from its first own instruction to the end of the launched process; gives its status.
-    fn launch(&mut self, command: &[std::ffi::OsString], follow: bool) -> Result<i32, RecordError> {
+    fn launch(&mut self, command: &[std::ffi::OsString], follow: bool, signals: &Signals) -> Result<i32, RecordError> {
         if command.is_empty() {
             return Err(RecordError::NoCommand);
         }
-        transect_binary_info::inspect_launch(&command[0])?;
+        transect_binary_info::inspect_held_launch(&command[0])?;
         let mut launch = Launch::start(command, follow)?;
-        let mut forks: HashSet<i32> = HashSet::new();
         let status = loop {
             let left = self.next_epoch.saturating_duration_since(Instant::now());
             match launch.next(Some(left))? {
                 LaunchEvent::Nothing => {}
                 LaunchEvent::Image(target) => self.image(&mut launch, target)?,
                 LaunchEvent::Forked { parent, child, .. } => {
-                    forks.insert(child);
                     if let Some(process) = self.processes.iter_mut().find(|p| p.pids.contains(&parent)) {
                         process.pids.insert(child);
                     }
                 }
                 LaunchEvent::Ended { pid, status } => {
-                    self.leave(pid, false)?;
+                    self.leave(pid);
                     if pid == launch.pid() {
                         break status;
                     }
                 }
             }
-            self.tick()?;
+            signals.forward(launch.pid());
+            self.tick();
         };
         // Descendants that outlive the launched process go on without us.
-        self.finish_all(true)?;
+        self.finish_all(true);
         drop(launch);
         Ok(shell_status(status))
     }
@@ -170,88 +179,89 @@ impl<'a> Measurement<'a> {
     /// A new program stands at its entry point.
     fn image(&mut self, launch: &mut Launch, target: Target) -> Result<(), RecordError> {
         let pid = target.pid();
-        self.leave(pid, false)?;
+        self.leave(pid);
         let keeper = target.share()?;
         // The launch waits for SIGCHLD, which this thread has blocked; the loader's events must end the same wait.
         let controller = nix::sys::pthread::pthread_self();
         let wake = move || {
             let _ = nix::sys::pthread::pthread_kill(controller, nix::sys::signal::Signal::SIGCHLD);
         };
-        let result = if self.settings.hot && self.wanted.hot.is_none() {
+        let runs = self.settings.hot && self.wanted.hot.is_none();
+        if runs {
             launch.go_on(&keeper)?;
+            // Who ends sooner has no hot functions.
             self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
-            return self.measure(target, wake);
-        } else {
-            self.measure(target, wake)
-        };
-        match result {
+        }
+        match self.measure(target, None, wake) {
             Ok(()) => {}
-            Err(RecordError::Attach(AttachError::Exited { .. })) => {}
-            // The launched program itself must be measurable; of its children those count that are.
-            Err(error) if pid == launch.pid() && self.finished.is_empty() => {
-                launch.go_on(&keeper)?;
+            Err(RecordError::Attach(error)) if error.is_gone() => {}
+            // It has not run an instruction of its own yet, and shall not if it can't be measured. If it is not the first
+            // program of its process, or a child, what was measured before counts.
+            Err(error) if pid == launch.pid() && self.finished.is_empty() && !runs => {
+                launch.abandon();
                 return Err(error);
             }
             Err(error) => self.unmeasured.push((pid.to_string(), error.to_string())),
         }
-        launch.go_on(&keeper)?;
+        if !runs {
+            launch.go_on(&keeper)?;
+        }
         Ok(())
     }
 
     /// Begins to measure one process.
-    fn measure(&mut self, target: Target, wake: impl Fn() + Send + 'static) -> Result<(), RecordError> {
-        let session = ProbeSession::begin(target, &self.agent)?;
+    fn measure(
+        &mut self,
+        target: Target,
+        guard: Option<Guard>,
+        wake: impl Fn() + Send + 'static,
+    ) -> Result<(), RecordError> {
+        let mut session = ProbeSession::begin(target, &self.agent)?;
+        session.share_plans(&self.plans);
         let rows = self.rows.clone();
         let sampling = match self.settings.sampling {
             LatencySampling::Budget { share } => LatencySampling::Budget { share: share / 2.0 },
             fixed => fixed,
         };
-        let measured = Measured::begin(session, &self.wanted, sampling, self.costs, self.reading, rows, wake)?;
+        let measured = Measured::begin((session, guard), &self.wanted, sampling, self.costs, self.reading, rows, wake)?;
         self.processes.push(measured);
         Ok(())
     }
 
     /// A process has ended or has become another program: what its probes have counted is kept once nobody else uses
     /// them.
-    fn leave(&mut self, pid: i32, restore: bool) -> Result<(), RecordError> {
+    fn leave(&mut self, pid: i32) {
         for process in &mut self.processes {
             process.pids.remove(&pid);
         }
         while let Some(index) = self.processes.iter().position(|p| p.pids.is_empty()) {
             let process = self.processes.swap_remove(index);
             process.cut(&mut self.slices, self.clock.elapsed_ns());
-            self.finished.push(process.finish(restore)?);
+            let finished = process.finish(false, &self.known);
+            self.known.insert(finished.executable.clone());
+            self.finished.push(finished);
         }
-        Ok(())
     }
 
-    fn finish_all(&mut self, restore: bool) -> Result<(), RecordError> {
+    fn finish_all(&mut self, restore: bool) {
         let now = self.clock.elapsed_ns();
         for process in self.processes.drain(..) {
             process.cut(&mut self.slices, now);
-            let pid = process.pids.first().copied().unwrap_or_default();
-            match process.finish(restore) {
-                Ok(finished) => self.finished.push(finished),
-                Err(AttachError::Exited { .. }) => self.unmeasured.push((pid.to_string(), "it ended".to_owned())),
-                Err(error) => return Err(error.into()),
-            }
+            let finished = process.finish(restore, &self.known);
+            self.known.insert(finished.executable.clone());
+            self.finished.push(finished);
         }
-        Ok(())
     }
 
-    /// What is to be done by now: loader events always, an epoch when it is due, a column of the picture likewise.
-    fn tick(&mut self) -> Result<(), RecordError> {
-        let mut ended = Vec::new();
+    /// What is to be done by now: loader events always, an epoch when it is due, a column of the picture likewise. What
+    /// can't be done in one process is noted there; the measurement goes on.
+    fn tick(&mut self) {
         for process in &mut self.processes {
-            match process.follow_loader(&self.wanted) {
-                Ok(()) => {}
-                Err(AttachError::Exited { .. }) => ended.extend(process.pids.first().copied()),
-                Err(error) => return Err(error.into()),
-            }
+            process.follow_loader(&self.wanted);
         }
         let now = Instant::now();
         if now < self.next_epoch {
-            return Ok(());
+            return;
         }
         self.next_epoch += self.settings.epoch;
         if self.next_epoch < now {
@@ -262,24 +272,17 @@ impl<'a> Measurement<'a> {
             process.epoch(self.ticks_per_ns);
             // Half of a budget is for samples, half for the detours of probes that are off.
             if let LatencySampling::Budget { share } = self.settings.sampling {
-                match process.take_turns(share / 2.0) {
-                    // Who can't be stopped now may be next time.
-                    Ok(())
-                    | Err(
-                        AttachError::Exited { .. } | AttachError::Replaced { .. } | AttachError::Unstoppable { .. },
-                    ) => {}
-                    Err(error) => return Err(error.into()),
-                }
+                process.take_turns(share / 2.0);
             }
         }
         let elapsed = self.clock.elapsed_ns();
         if elapsed >= self.slices.due_ns() {
             self.processes.iter().for_each(|process| process.cut(&mut self.slices, elapsed));
         }
-        Ok(())
     }
 
     pub(super) fn conclude(self, status: Option<i32>) -> LatencyOutcome {
+        let left_behind = self.finished.iter().flat_map(|process| process.left_behind.clone()).collect();
         let profile = assemble(super::assemble::Facts {
             settings: self.settings,
             clock: &self.clock,
@@ -289,7 +292,7 @@ impl<'a> Measurement<'a> {
             slices: self.slices,
             status,
         });
-        LatencyOutcome { profile, status }
+        LatencyOutcome { profile, status, left_behind }
     }
 }
 

@@ -17,7 +17,7 @@ pub enum LatencyTarget {
     Attach {
         /// Process id.
         pid: i32,
-        /// How long; `None`: until it ends, or until SIGINT or SIGTERM ends the measurement.
+        /// How long; `None`: until it ends, or until a signal ends the measurement.
         duration: Option<Duration>,
     },
 }
@@ -55,4 +55,6 @@ pub struct LatencyOutcome {
     /// Exit status of the launched process as a shell gives it (signal N: 128 + N); `None` for a process that was
     /// attached to.
     pub status: Option<i32>,
+    /// What of ours had to stay in processes that go on, and why, in words.
+    pub left_behind: Vec<String>,
 }

@@ -101,6 +101,11 @@ impl Windows {
         (self.armed_at, self.length) = (busy.ticks, Some(0.0));
     }
 
+    /// Whether the probe has ever used up its grant.
+    pub fn has_closed(&self) -> bool {
+        self.count > 0 || self.on_ticks > 0
+    }
+
     /// Median of the last windows' rates.
     fn rate(&self) -> f64 {
         let mut rates = self.rates;

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use transect_probe_plan::{Function, PlanOptions, SelectError, Selector, Site, plan, plan_address};
+use transect_probe_plan::{
+    Function, PlanOptions, Refused, SelectError, Selector, Site, plan, plan_address, usdt_notes,
+};
 
 use super::row::{Sources, file_name};
 use crate::RecordError;
@@ -20,8 +22,10 @@ pub struct Choice {
 pub struct Chosen {
     /// For each object (index), the functions' virtual addresses.
     pub functions: HashMap<usize, HashSet<u64>>,
-    /// Points that were given by address: object's index, function, site.
+    /// Points that were given by address or by a USDT note's name: object's index, function, site.
     pub points: Vec<(usize, Function, Site)>,
+    /// USDT points at which no probe can be.
+    pub refused: Vec<(usize, Function, Refused)>,
     /// For each pattern that matched nothing: why, and whether its component is there at all.
     pub unmatched: Vec<(SelectError, bool)>,
 }
@@ -56,11 +60,11 @@ impl Choice {
                 .filter(|(_, o)| selector.matches_component(&o.path, o.object.soname()))
                 .collect();
             if let Some(address) = selector.address() {
-                chosen.point(selector, address, &there, objects.len(), program)?;
+                chosen.point(selector, address, &there, objects, program)?;
                 continue;
             }
             let mut found: Vec<(usize, &LoadedObject, Function)> = Vec::new();
-            for &(index, object) in &there {
+            for &(index, object) in there.iter().filter(|_| !selector.wants_point()) {
                 let functions = tables.entry(index).or_insert_with(|| functions_of(object));
                 let matching = functions.iter().filter(|f| {
                     selector.matches_function(f)
@@ -80,6 +84,19 @@ impl Choice {
                 }
             }
             if found.is_empty() {
+                let places = if selector.wants_point() { &there[..] } else { objects };
+                match chosen.usdt(selector, places) {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(error) => {
+                        chosen.unmatched.push((error, !there.is_empty() || !selector.wants_point()));
+                        continue;
+                    }
+                }
+                if there.is_empty() && selector.wants_component() {
+                    chosen.unmatched.push((unknown_component(selector, objects), false));
+                    continue;
+                }
                 let functions = there.iter().filter_map(|(index, _)| tables.get(index)).flatten();
                 chosen.unmatched.push((selector.unknown(functions), !there.is_empty()));
             }
@@ -107,29 +124,73 @@ impl Choice {
 }
 
 impl Chosen {
+    /// Looks for USDT points; false if a name is not that of one.
+    fn usdt(&mut self, selector: &Selector, objects: &[(usize, &LoadedObject)]) -> Result<bool, SelectError> {
+        let mut others = Vec::new();
+        let mut found = false;
+        for &(index, object) in objects {
+            let notes = usdt_notes(&object.object);
+            if !notes.iter().any(|(_, note)| selector.matches_point(note)) {
+                others.extend(notes.into_iter().map(|(_, note)| note));
+                continue;
+            }
+            found = true;
+            let plan = plan(&object.object, &PlanOptions::default());
+            let names: HashSet<String> = notes
+                .iter()
+                .filter(|(_, note)| selector.matches_point(note))
+                .map(|(_, note)| format!("{}:{}", note.provider, note.name))
+                .collect();
+            let function = |index: u32| plan.functions[index as usize].clone();
+            let sites = plan.sites.iter().filter(|site| names.contains(&site.name));
+            self.points.extend(sites.map(|site| (index, function(site.function), site.clone())));
+            let refused = plan.refused.iter().filter(|one| names.contains(&one.name));
+            self.refused.extend(refused.map(|one| (index, function(one.function), one.clone())));
+        }
+        match found {
+            true => Ok(true),
+            false => selector.unknown_point(&others).map_or(Ok(false), Err),
+        }
+    }
+
     fn point(
         &mut self,
         selector: &Selector,
         address: u64,
         there: &[(usize, &LoadedObject)],
-        all: usize,
+        objects: &[(usize, &LoadedObject)],
         program: &Path,
     ) -> Result<(), RecordError> {
         // An address of the running process, where it is one; else one of the file that is named, or of the program.
         let runs = |object: &LoadedObject| object.code.iter().any(|code| code.low <= address && address < code.high);
         let place = there.iter().find(|(_, object)| runs(object)).map(|&(i, o)| (i, o, address.wrapping_sub(o.bias)));
         let named = || {
-            let mut candidates = there.iter().filter(|(_, o)| there.len() < all || o.path == program);
+            let mut candidates = there.iter().filter(|(_, o)| there.len() < objects.len() || o.path == program);
             candidates.next().map(|&(i, o)| (i, o, address))
         };
         let Some((index, object, vaddr)) = place.or_else(named) else {
-            self.unmatched.push((selector.unknown([]), !there.is_empty()));
+            let error = match there {
+                [] if selector.wants_component() => selector.unknown_component(names_of(objects), []),
+                _ => selector.unknown([]),
+            };
+            self.unmatched.push((error, !there.is_empty()));
             return Ok(());
         };
         let (function, site) = plan_address(&object.object, vaddr)?;
         self.points.push((index, function, site));
         Ok(())
     }
+}
+
+fn unknown_component(selector: &Selector, objects: &[(usize, &LoadedObject)]) -> SelectError {
+    let notes: Vec<_> = objects.iter().flat_map(|(_, object)| usdt_notes(&object.object)).collect();
+    selector.unknown_component(names_of(objects), notes.iter().map(|(_, note)| note))
+}
+
+fn names_of(objects: &[(usize, &LoadedObject)]) -> Vec<String> {
+    let mut names: Vec<String> = objects.iter().map(|(_, object)| file_name(&object.path)).collect();
+    names.dedup();
+    names
 }
 
 fn functions_of(object: &LoadedObject) -> Vec<Function> {

@@ -1,23 +1,25 @@
 //! One process whose probes are switched and read.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-use transect_attach::Unwritten;
+use transect_attach::{Mapping, Unwritten};
+use transect_event_abi::probe_arena::PROBE_FILE_NAME;
 use transect_event_abi::thread::{HISTOGRAM_BUCKETS, bucket_floor};
 use transect_probe::Handler;
-use transect_probe_plan::{Event, ExitSupport};
+use transect_probe_plan::{Event, ExitSupport, Refused};
 
 use super::ProbeAction;
 use super::choice::{Choice, Chosen};
 use super::row::{ProbeRow, ProbeState, ProbeTimes, Sources, event_word, provider_word};
+use super::semaphore::Semaphores;
 use crate::RecordError;
 use crate::latency::BucketScale;
-use crate::probe_session::{ProbeSession, SavedProbe, SiteCounts, SiteId, SiteState};
+use crate::probe_session::{Guard, MemoryKept, ProbeSession, SavedProbe, SiteCounts, SiteId, SiteState};
 
-/// Name of the loader's event function.
-const LOADER_EVENT: &str = "_dl_debug_state";
+/// Why a point is not left switched on.
+const GUARDED: &str = "the program skips it unless a semaphore is raised, which count and time do while they run";
 
 /// A process under control.
 pub struct Controlled {
@@ -25,7 +27,12 @@ pub struct Controlled {
     program: PathBuf,
     probes: Vec<Probe>,
     refused: Vec<ProbeRow>,
-    /// Patterns that matched nothing yet, in words.
+    semaphores: Semaphores,
+    /// Sites that have had a jump before us.
+    before: BTreeSet<SiteId>,
+    /// Puts everything back if we are killed.
+    guard: Option<Guard>,
+    /// Patterns that matched nothing yet.
     pub unmatched: Vec<String>,
 }
 
@@ -41,8 +48,21 @@ struct Probe {
 
 impl Controlled {
     /// Takes over a session.
-    pub fn new(session: ProbeSession, program: PathBuf) -> Controlled {
-        Controlled { session, program, probes: Vec::new(), refused: Vec::new(), unmatched: Vec::new() }
+    pub fn new(session: ProbeSession, program: PathBuf, mut guard: Option<Guard>) -> Controlled {
+        let before: BTreeSet<SiteId> = session.saved().into_keys().collect();
+        if let Some(guard) = &mut guard {
+            guard.spare(&before);
+        }
+        Controlled {
+            before,
+            guard,
+            session,
+            program,
+            probes: Vec::new(),
+            refused: Vec::new(),
+            semaphores: Semaphores::default(),
+            unmatched: Vec::new(),
+        }
     }
 
     /// Does what is asked for with the chosen functions of all objects.
@@ -52,22 +72,28 @@ impl Controlled {
     pub fn begin(&mut self, chosen: &Chosen, action: ProbeAction, sources: &mut Sources) -> Result<(), RecordError> {
         let objects = 0..self.session.objects.len();
         if matches!(action, ProbeAction::Count | ProbeAction::Time) {
-            self.install_service_probes(objects)?;
+            if action == ProbeAction::Time {
+                self.session.check_clock()?;
+            }
+            self.install_service_probes(objects, chosen)?;
         }
         self.apply(chosen, action, sources)
     }
 
-    /// The unwinders must find true return addresses while calls are timed; and the loader tells of new objects. Under
-    /// a system-call filter its handler could not wait for us.
-    fn install_service_probes(&mut self, objects: std::ops::Range<usize>) -> Result<(), RecordError> {
+    /// The unwinders must find true return addresses while calls are timed; the loader tells of new objects; and who confines
+    /// itself is not ended by what handlers do.
+    fn install_service_probes(&mut self, objects: std::ops::Range<usize>, chosen: &Chosen) -> Result<(), RecordError> {
+        // Who asks for calls of these functions themselves gets them.
+        let all = &self.session.objects;
+        let chosen: HashSet<u64> = chosen
+            .functions
+            .iter()
+            .flat_map(|(&object, functions)| functions.iter().map(move |vaddr| all[object].bias.wrapping_add(*vaddr)))
+            .collect();
+        self.session.watch_confinement_but(objects.clone(), &|object, function| {
+            chosen.contains(&object.bias.wrapping_add(function.vaddr))
+        })?;
         self.session.install_service_probes(objects)?;
-        if self.session.target().is_confined() {
-            for id in 0..self.session.sites.len() as SiteId {
-                if self.session.is_service(id) && self.session.sites[id as usize].function.symbol == LOADER_EVENT {
-                    self.session.switch(id, false);
-                }
-            }
-        }
         Ok(())
     }
 
@@ -93,7 +119,24 @@ impl Controlled {
                 self.refused.push(ProbeRow { state: ProbeState::Refused, reason, ..row });
             }
         }
+        for (index, function, refused) in &chosen.refused {
+            let row = sources.row(&self.session.objects[*index], function, refused.vaddr);
+            self.refused.push(refused_row(row, refused));
+        }
         for (index, function, site) in &chosen.points {
+            if let Some(semaphore) = site.usdt.as_ref().and_then(|note| note.semaphore) {
+                let object = &self.session.objects[*index];
+                if action == ProbeAction::Enable {
+                    let row = sources.row(object, function, site.vaddr);
+                    let (name, provider) = (site.name.clone(), provider_word(site.provider));
+                    let (state, event) = (ProbeState::Refused, event_word(site.event));
+                    let reason = GUARDED.to_owned();
+                    self.refused.push(ProbeRow { state, name, provider, event, reason, ..row });
+                    continue;
+                }
+                let address = object.bias.wrapping_add(semaphore);
+                self.semaphores.raise(self.session.target().memory(), address)?;
+            }
             ids.extend(self.session.prepare_site(*index, function, site)?);
         }
         ids.sort_unstable();
@@ -111,10 +154,11 @@ impl Controlled {
             let site = &self.session.sites[*id as usize];
             let functions = chosen.functions.get(&site.object);
             let of_function = functions.is_some_and(|all| all.contains(&site.function.vaddr));
-            let at_point = chosen
-                .points
-                .iter()
-                .any(|(object, function, _)| *object == site.object && function.vaddr == site.function.vaddr);
+            let address = self.session.arena().site(*id as usize).address.load(Relaxed);
+            let at_point = chosen.points.iter().any(|(object, _, point)| {
+                let bias = self.session.objects.get(*object).map_or(0, |object| object.bias);
+                *object == site.object && bias.wrapping_add(point.vaddr) == address
+            });
             site.state == SiteState::Installed && !self.session.is_service(*id) && (of_function || at_point)
         };
         (0..self.session.sites.len() as SiteId).filter(is_chosen).collect()
@@ -190,12 +234,11 @@ impl Controlled {
         if fresh.is_empty() {
             return Ok(());
         }
-        self.install_service_probes(fresh.clone())?;
-        let objects: Vec<_> = fresh.map(|index| (index, &self.session.objects[index])).collect();
+        let objects: Vec<_> = fresh.clone().map(|index| (index, &self.session.objects[index])).collect();
         // A name that is ambiguous only now: the functions that were chosen first stay the ones that are meant.
-        let Ok(chosen) = choice.among(&objects, &self.program, sources) else { return Ok(()) };
-        let still: Vec<String> = chosen.unmatched.iter().map(|(error, _)| error.to_string()).collect();
-        self.unmatched.retain(|pattern| still.contains(pattern));
+        let chosen = choice.among(&objects, &self.program, sources).unwrap_or_default();
+        self.install_service_probes(fresh, &chosen)?;
+        self.unmatched.retain(|pattern| chosen.unmatched.iter().any(|(error, _)| error.pattern() == pattern));
         self.apply(&chosen, action, sources)
     }
 
@@ -226,11 +269,23 @@ impl Controlled {
         rows
     }
 
-    /// Makes the probes what they were before.
-    pub fn put_back(&self) {
+    /// Makes the process what it was before; gives what could not be taken out of it, in words.
+    pub fn leave(&mut self) -> Option<String> {
         for probe in &self.probes {
             self.session.put_back(probe.id, probe.before);
         }
+        self.semaphores.lower(self.session.target().memory());
+        let pid = self.session.target().pid();
+        let left = match self.session.leave_but(&self.before) {
+            Ok(None | Some(MemoryKept::Probes)) => None,
+            Ok(Some(kept)) => Some(format!("process {pid}: {kept}")),
+            Err(error) if error.is_gone() => None,
+            Err(error) => Some(format!("probes are left in process {pid}: {error}")),
+        };
+        if let Some(guard) = self.guard.take().filter(|_| left.is_none()) {
+            guard.dismiss();
+        }
+        left
     }
 
     /// Timed calls left by unwinding.
@@ -260,6 +315,19 @@ fn times(scale: &BucketScale, samples: u64, ticks: u64, max: u64, histogram: &[u
     };
     let mean_ns = total_ns / i64::try_from(samples).unwrap_or(i64::MAX).max(1);
     ProbeTimes { total_ns, mean_ns, p50_ns: quantile(0.5), p99_ns: quantile(0.99), max_ns }
+}
+
+/// The row of a USDT point without probe.
+pub fn refused_row(row: ProbeRow, refused: &Refused) -> ProbeRow {
+    let (name, reason) = (refused.name.clone(), refused.reason.to_string());
+    ProbeRow {
+        state: ProbeState::Refused,
+        provider: provider_word(refused.provider),
+        event: "point",
+        name,
+        reason,
+        ..row
+    }
 }
 
 /// Why a jump was not written.
@@ -326,4 +394,10 @@ pub fn program_of(pid: i32) -> PathBuf {
         Some(path) => Path::new(path).to_owned(),
         None => path,
     }
+}
+
+/// Whether an earlier controller has left probes.
+pub fn has_probes(mappings: &[Mapping]) -> bool {
+    let name = format!("/memfd:{PROBE_FILE_NAME}");
+    mappings.iter().any(|mapping| mapping.path.as_os_str() == &*name)
 }

@@ -7,7 +7,9 @@ mod choice;
 mod controlled;
 mod row;
 mod running;
+mod semaphore;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -40,7 +42,7 @@ pub enum ProbeTarget {
     Attach {
         /// Its pid.
         pid: i32,
-        /// How long to count or time; `None`: until it ends, or SIGINT, SIGTERM or SIGHUP comes.
+        /// How long to count or time; `None`: until it ends, or a signal comes.
         duration: Option<Duration>,
     },
     /// A program to be started.
@@ -59,7 +61,8 @@ pub struct ProbeSettings {
     pub target: ProbeTarget,
     /// What to do.
     pub action: ProbeAction,
-    /// Functions: `[component:]function[@source]`, names, globs or `/regular expressions/`, or `[component:]0xADDRESS`.
+    /// Functions: `[component:]function[@source]`, names, globs or `/regular expressions/`, or `[component:]0xADDRESS`;
+    /// USDT points: `[component:]provider:point`.
     /// None means all, where that is sensible (list, disable).
     pub patterns: Vec<String>,
     /// How often the rows so far are handed out while counting or timing.
@@ -83,6 +86,8 @@ pub struct ProbeOutcome {
     pub abandoned: u64,
     /// Components that could not be looked into: path, reason.
     pub unreadable: Vec<(String, String)>,
+    /// What could not be done while calls were counted, in words.
+    pub troubles: BTreeSet<String>,
     /// Patterns that matched nothing in a launched program, in words.
     pub unmatched: Vec<String>,
 }

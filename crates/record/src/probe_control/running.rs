@@ -4,23 +4,22 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use transect_attach::{AttachError, Launch, LaunchEvent, Mapping, Target};
-use transect_event_abi::probe_arena::PROBE_FILE_NAME;
-use transect_probe_plan::PlanOptions;
+use transect_attach::{Launch, LaunchEvent, Target};
+use transect_probe_plan::{Event, PlanOptions};
 
 use super::choice::{Choice, Chosen};
-use super::controlled::{Controlled, merged, program_of};
+use super::controlled::{Controlled, has_probes, merged, program_of, refused_row};
 use super::row::{ProbeRow, ProbeState, Sources, event_word, file_name, provider_word};
 use super::{ProbeAction, ProbeOutcome, ProbeSettings, ProbeTarget};
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::latency::BucketScale;
 use crate::launch::find_beside;
-use crate::probe_session::{LoadedObject, LoaderWatcher, ProbeSession, SiteState, load};
+use crate::probe_session::{Guard, LoadedObject, LoaderWatcher, ProbeSession, SiteState, load};
+use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
 const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
@@ -41,7 +40,8 @@ struct Command<'a> {
     /// Rows of processes that have ended.
     rows: Vec<ProbeRow>,
     outcome: ProbeOutcome,
-    unmatched: Vec<String>,
+    /// Patterns that matched nothing so far, and what to say of them.
+    unmatched: BTreeMap<String, String>,
     began: Instant,
     next_report: Instant,
 }
@@ -56,7 +56,7 @@ pub fn run(settings: &ProbeSettings, live: &mut dyn FnMut(&[ProbeRow], f64)) -> 
         processes: BTreeMap::new(),
         rows: Vec::new(),
         outcome: ProbeOutcome::default(),
-        unmatched: Vec::new(),
+        unmatched: BTreeMap::new(),
         began: Instant::now(),
         next_report: Instant::now() + settings.interval,
     };
@@ -85,8 +85,8 @@ impl Command<'_> {
             return self.detach(target);
         }
         let chosen = self.choose(&target)?;
-        if let Some((error, there)) = chosen.unmatched.into_iter().next() {
-            return Err(self.explain(&target, error, there)?);
+        if let Some((error, _)) = chosen.unmatched.into_iter().next() {
+            return Err(error.into());
         }
         if action == ProbeAction::List {
             return self.list(target);
@@ -94,19 +94,19 @@ impl Command<'_> {
         if action == ProbeAction::Disable && !has_probes(&target.mappings()?) {
             return Ok(());
         }
-        let enough = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-            signal_hook::flag::register(signal, enough.clone()).map_err(RecordError::system("watch signals"))?;
-        }
+        let signals = Signals::watch_running()?;
         let controller = std::thread::current();
-        self.take(target, move || controller.unpark())?;
-        if matches!(action, ProbeAction::Count | ProbeAction::Time) {
+        let counts = matches!(action, ProbeAction::Count | ProbeAction::Time);
+        // Before anything of the process is touched. Without it all but the cleaning works.
+        let guard = if counts { Guard::start(pid, &find_beside(PROBE_AGENT_FILE)?).ok() } else { None };
+        self.take(target, guard, move || controller.unpark())?;
+        if counts {
             let end = duration.map(|duration| self.began + duration);
-            while !enough.load(Ordering::Relaxed) && end.is_none_or(|end| Instant::now() < end) {
+            while !signals.ends() && end.is_none_or(|end| Instant::now() < end) {
                 if !self.processes.values().any(|(process, _)| process.session.target().is_alive()) {
                     break;
                 }
-                self.tick(live)?;
+                self.tick(live);
                 let wait = end.map_or(LOOK_EVERY, |end| end.saturating_duration_since(Instant::now()).min(LOOK_EVERY));
                 std::thread::park_timeout(wait);
             }
@@ -124,12 +124,8 @@ impl Command<'_> {
         if words.is_empty() {
             return Err(RecordError::NoCommand);
         }
-        transect_binary_info::inspect_launch(&words[0])?;
-        // What stops the program by the terminal stops us as well; what interrupts it must not end us before it.
-        let ignored = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGQUIT] {
-            signal_hook::flag::register(signal, ignored.clone()).map_err(RecordError::system("watch signals"))?;
-        }
+        transect_binary_info::inspect_held_launch(&words[0])?;
+        let signals = Signals::watch()?;
         let mut launch = Launch::start(words, follow)?;
         self.began = Instant::now();
         let status = loop {
@@ -144,11 +140,12 @@ impl Command<'_> {
                     self.leave(pid);
                 }
             }
-            self.tick(live)?;
+            signals.forward(launch.pid());
+            self.tick(live);
         };
         self.leave(launch.pid());
         self.conclude(self.settings.action != ProbeAction::Enable);
-        self.outcome.unmatched = std::mem::take(&mut self.unmatched);
+        self.outcome.unmatched = std::mem::take(&mut self.unmatched).into_values().collect();
         self.outcome.status = Some(shell_status(status));
         Ok(())
     }
@@ -159,11 +156,12 @@ impl Command<'_> {
         self.leave(pid);
         let keeper = target.share()?;
         match self.probe_image(target, pid == launch.pid() && !follow) {
-            Ok(()) | Err(RecordError::Attach(AttachError::Exited { .. })) => {}
-            // It has not run an instruction of its own yet, and shall not.
-            Err(error) if pid == launch.pid() => {
-                let _ = rustix::process::Pid::from_raw(pid)
-                    .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
+            Ok(()) => {}
+            Err(RecordError::Attach(error)) if error.is_gone() => {}
+            // It has not run an instruction of its own yet, and shall not, unless there is something to tell of the program
+            // that it was before, or of one that started it.
+            Err(error) if pid == launch.pid() && self.rows.is_empty() && self.processes.is_empty() => {
+                launch.abandon();
                 return Err(error);
             }
             Err(error) => {
@@ -176,21 +174,21 @@ impl Command<'_> {
 
     fn probe_image(&mut self, target: Target, only: bool) -> Result<(), RecordError> {
         let chosen = self.choose(&target)?;
-        let found = !chosen.functions.is_empty() || !chosen.points.is_empty();
+        let found = !chosen.functions.is_empty() || !chosen.points.is_empty() || !chosen.refused.is_empty();
         let program = program_of(target.pid());
         let wraps = WRAPPERS.contains(&&*file_name(&program));
-        let mut unmatched = Vec::new();
+        let mut unmatched = BTreeMap::new();
         for (error, there) in chosen.unmatched {
             // Its component may be loaded later, or be that of a program that this one starts.
             if there && (only || !wraps) {
                 return Err(error.into());
             }
-            unmatched.push(error.to_string());
+            unmatched.insert(error.pattern().to_owned(), error.to_string());
         }
         if self.rows.is_empty() && self.processes.is_empty() {
             self.unmatched = unmatched;
         } else {
-            self.unmatched.retain(|pattern| unmatched.contains(pattern));
+            self.unmatched.retain(|pattern, _| unmatched.contains_key(pattern));
         }
         if self.settings.action == ProbeAction::List {
             return if found { self.list(target) } else { Ok(()) };
@@ -198,7 +196,7 @@ impl Command<'_> {
         if found || !wraps {
             let controller = nix::sys::pthread::pthread_self();
             // The launch waits for SIGCHLD, which this thread has blocked; loader events must end the same wait.
-            self.take(target, move || {
+            self.take(target, None, move || {
                 let _ = nix::sys::pthread::pthread_kill(controller, nix::sys::signal::Signal::SIGCHLD);
             })?;
         }
@@ -222,31 +220,21 @@ impl Command<'_> {
         Ok(objects)
     }
 
-    fn explain(
-        &mut self,
-        target: &Target,
-        error: transect_probe_plan::SelectError,
-        there: bool,
-    ) -> Result<RecordError, RecordError> {
-        let transect_probe_plan::SelectError::Unknown { pattern, .. } = &error else { return Ok(error.into()) };
-        if there {
-            return Ok(error.into());
-        }
-        let mut names: Vec<String> = self.objects(target)?.iter().map(|object| file_name(&object.path)).collect();
-        names.dedup();
-        Ok(RecordError::NoComponent { pid: target.pid(), pattern: pattern.clone(), components: names.join(", ") })
-    }
-
     /// Takes a process under control and does what is asked for.
-    fn take(&mut self, target: Target, wake: impl Fn() + Send + 'static) -> Result<(), RecordError> {
+    fn take(
+        &mut self,
+        target: Target,
+        guard: Option<Guard>,
+        wake: impl Fn() + Send + 'static,
+    ) -> Result<(), RecordError> {
         let pid = target.pid();
         let program = program_of(target.task());
         let session = ProbeSession::begin(target, &find_beside(PROBE_AGENT_FILE)?)?;
         // Indices are those of the session from here on.
         let objects: Vec<_> = session.objects.iter().enumerate().collect();
         let chosen = self.choice.among(&objects, &program, &mut self.sources)?;
-        let mut process = Controlled::new(session, program);
-        process.unmatched = chosen.unmatched.iter().map(|(error, _)| error.to_string()).collect();
+        let mut process = Controlled::new(session, program, guard);
+        process.unmatched = chosen.unmatched.iter().map(|(error, _)| error.pattern().to_owned()).collect();
         process.begin(&chosen, self.settings.action, &mut self.sources)?;
         let watcher = LoaderWatcher::start(process.session.arena(), wake)
             .map_err(RecordError::system("watch the loader of the process"))?;
@@ -294,7 +282,15 @@ impl Command<'_> {
         for (index, function, site) in &chosen.points {
             let mut row = self.sources.row(&objects[*index], function, site.vaddr);
             row.event = event_word(site.event);
+            row.provider = provider_word(site.provider);
+            row.name = site.name.clone();
+            if site.event == Event::Point {
+                (row.file, row.line) = self.sources.of(&objects[*index], site.vaddr);
+            }
             rows.push((objects[*index].bias.wrapping_add(site.vaddr), row));
+        }
+        for (index, function, refused) in &chosen.refused {
+            rows.push((0, refused_row(self.sources.row(&objects[*index], function, refused.vaddr), refused)));
         }
         if known {
             let session = ProbeSession::begin(target, &find_beside(PROBE_AGENT_FILE)?)?;
@@ -318,7 +314,8 @@ impl Command<'_> {
         }
         let mut session = ProbeSession::begin(target, &find_beside(PROBE_AGENT_FILE)?)?;
         let installed = session.sites.iter().filter(|site| site.state == SiteState::Installed).count();
-        session.restore_all()?;
+        let kept = session.leave()?;
+        self.outcome.troubles.extend(kept.map(|kept| format!("process {}: {kept}", session.target().pid())));
         let left = session.sites.iter().filter(|site| site.state == SiteState::Installed).count();
         self.outcome.restored = installed - left;
         self.outcome.stops = session.stop_times();
@@ -326,14 +323,17 @@ impl Command<'_> {
     }
 
     /// Loader events at once, a report when it is due.
-    fn tick(&mut self, live: &mut dyn FnMut(&[ProbeRow], f64)) -> Result<(), RecordError> {
+    fn tick(&mut self, live: &mut dyn FnMut(&[ProbeRow], f64)) {
         let action = self.settings.action;
         let mut gone = Vec::new();
         for (pid, (process, _)) in &mut self.processes {
             match process.follow_loader(&self.choice, action, &mut self.sources) {
                 Ok(()) => {}
-                Err(RecordError::Attach(AttachError::Exited { .. } | AttachError::Replaced { .. })) => gone.push(*pid),
-                Err(error) => return Err(error),
+                Err(RecordError::Attach(error)) if error.is_gone() => gone.push(*pid),
+                // What was there before goes on.
+                Err(error) => {
+                    self.outcome.troubles.insert(format!("functions that were loaded later have no probes: {error}"));
+                }
             }
         }
         gone.into_iter().for_each(|pid| self.leave(pid));
@@ -342,7 +342,6 @@ impl Command<'_> {
             let rows = self.current_rows();
             live(&rows, self.began.elapsed().as_secs_f64());
         }
-        Ok(())
     }
 
     fn current_rows(&mut self) -> Vec<ProbeRow> {
@@ -363,6 +362,8 @@ impl Command<'_> {
     }
 
     fn account(&mut self, process: &Controlled) {
+        // What was loaded later may have been what was meant.
+        self.unmatched.retain(|pattern, _| process.unmatched.contains(pattern));
         let times = process.session.stop_times();
         let stops = &mut self.outcome.stops;
         stops.count += times.count;
@@ -377,19 +378,13 @@ impl Command<'_> {
         let rows = self.current_rows();
         self.outcome.rows.extend(rows);
         let counting = matches!(self.settings.action, ProbeAction::Count | ProbeAction::Time);
-        for (process, _) in std::mem::take(&mut self.processes).into_values() {
+        for (mut process, _) in std::mem::take(&mut self.processes).into_values() {
             if counting && put_back {
-                process.put_back();
+                self.outcome.troubles.extend(process.leave());
             }
             self.account(&process);
         }
     }
-}
-
-/// Whether an earlier controller has left probes.
-fn has_probes(mappings: &[Mapping]) -> bool {
-    let name = format!("/memfd:{PROBE_FILE_NAME}");
-    mappings.iter().any(|mapping| mapping.path.as_os_str() == &*name)
 }
 
 /// As a shell gives it.

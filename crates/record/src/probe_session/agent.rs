@@ -2,11 +2,12 @@
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use transect_attach::{Arena, AttachError, Image, LoadedImage, Target};
 use transect_probe::frame::{Globals, PAGES, Places, SHADOW_PAGE};
 use transect_probe::scope::SCOPES_SIZE;
+
+use super::leaving::FLOW_ARENA;
 
 /// The agent that an earlier controller has loaded, if it came as far.
 pub(super) fn take_over(target: &Target, arena: Arena, image: &Image, table: u64) -> Result<(Arena, u64), AttachError> {
@@ -21,9 +22,6 @@ pub(super) fn take_over(target: &Target, arena: Arena, image: &Image, table: u64
     Ok((arena, address))
 }
 
-/// Between two stops.
-const PAUSE: Duration = Duration::from_millis(1);
-
 /// Maps and fills the agent's image and the frames' memory, in several stops: they are the shorter.
 pub(super) fn load_agent(
     target: &Target,
@@ -34,7 +32,7 @@ pub(super) fn load_agent(
     let mappings = target.mappings()?;
     let stack_end = mappings.iter().find(|m| m.path.as_os_str() == "[stack]").map_or(0, |m| m.end);
     let loaded = image.map(target)?;
-    std::thread::sleep(PAUSE);
+    target.pause();
     let mut stop = target.stop_one()?;
     let mut pages = PAGES as u64;
     let (keys, pool) = loop {
@@ -58,7 +56,7 @@ pub(super) fn load_agent(
         pages,
         stack_end,
         scopes: keys - SCOPES_SIZE,
-        layered: mappings.iter().any(|m| m.path.as_os_str() == "/memfd:transect-arena"),
+        layered: mappings.iter().any(|m| m.path.as_os_str() == FLOW_ARENA),
     });
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     target.memory().write(globals, &bytes)?;

@@ -76,8 +76,37 @@ pub fn load(pid: i32, mappings: &[Mapping], known: &mut KnownMappings) -> (Vec<L
             Err(reason) => unreadable.push(UnreadableObject { path: mapping.path.clone(), reason }),
         }
     }
+    leave_guests_alone(pid, &mut objects, &mut unreadable);
     by_importance(pid, &mut objects);
     (objects, unreadable)
+}
+
+/// In a program without a loader only its own file is code that the processor runs: what else it has mapped may be another
+/// program's that it translates (valgrind), in which a jump to us leads nowhere.
+fn leave_guests_alone(pid: i32, objects: &mut Vec<LoadedObject>, unreadable: &mut Vec<UnreadableObject>) {
+    let link = PathBuf::from(format!("/proc/{pid}/exe"));
+    let executable = fs::read_link(&link).unwrap_or_default();
+    if objects.iter().all(|object| object.path == executable) {
+        return;
+    }
+    let has_no_loader = |object: &Object| object.is_static() && !object.is_loader();
+    let opened = match objects.iter().find(|object| object.path == executable) {
+        Some(program) => has_no_loader(&program.object),
+        // It was looked at before, or is another's of the same name.
+        None => Object::open(&link).is_ok_and(|object| has_no_loader(&object)),
+    };
+    if !opened {
+        return;
+    }
+    objects.retain(|object| {
+        let own = object.path == executable;
+        if !own {
+            let reason =
+                "mapped by a statically linked program, which may translate it instead of running it".to_owned();
+            unreadable.push(UnreadableObject { path: object.path.clone(), reason });
+        }
+        own
+    });
 }
 
 /// The executable first, then what it asks for itself, then the rest: if there is not room for all, the program's own

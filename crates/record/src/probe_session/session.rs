@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
 use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use transect_attach::{Arena, AttachError, CodeRegion, Image, Reach, Stop, StopTimes, Target, Unwritten};
@@ -12,21 +13,19 @@ use transect_event_abi::probe_arena::{
     HISTOGRAM_SIZE, HISTOGRAMS_OFFSET, SHARDS_OFFSET, SITE_CAPACITY, SITE_FREE, SITE_GONE, SITE_INSTALLED,
     SITE_RESTORED, SITES_OFFSET, SiteCounters, SiteRecord,
 };
-use transect_probe::trampoline::{PROBE_LENGTH, WORD};
-use transect_probe::{Descriptor, Handler, unwind};
+use transect_probe::frame::Globals;
+use transect_probe::scope::SCOPES_SIZE;
+use transect_probe::trampoline::WORD;
+use transect_probe::{Descriptor, Handler};
 use transect_probe_plan::{Event, ExitSupport, Function, Plan, ProviderKind, Refusal, Site};
-use transect_text_patch::Window;
+use transect_text_patch::{WINDOW_CAPACITY, Window};
 
 use super::agent::{HandlerPlaces, load_agent, read_words, take_over};
+use super::leaving::{AGENT_TABLE, Leaving, MemoryKept};
 use super::objects::{KnownMappings, LoadedObject, UnreadableObject, load};
 use super::place::{block_size, place};
-use super::siblings;
+use super::plan::{Plans, Purpose};
 
-/// Name of the loader's event function.
-const LOADER_EVENT: &str = "_dl_debug_state";
-/// The functions by which programs confine themselves.
-const PRCTL: &str = "prctl";
-const SYSCALL: &str = "syscall";
 /// Regions are made in this size at least: later sites find room in them.
 const REGION_SIZE: u64 = 1 << 20;
 
@@ -113,10 +112,11 @@ pub struct Prepared {
 pub struct ProbeSession {
     pub(super) target: Target,
     pub(super) arena: Arena,
+    image: Image,
     pub(super) writable: u64,
     pub(super) handlers: Vec<u64>,
-    restore_handler: u64,
-    loader_handler: u64,
+    pub(super) restore_handler: u64,
+    pub(super) loader_handler: u64,
     /// Objects seen, unloaded ones included.
     pub objects: Vec<LoadedObject>,
     /// Objects that could not be looked into.
@@ -126,6 +126,10 @@ pub struct ProbeSession {
     pub(crate) places: HandlerPlaces,
     /// Address of the handlers' [`transect_probe::frame::Globals`] in the process.
     pub(crate) globals: u64,
+    /// A thread of the process may not read the clock.
+    no_clock: bool,
+    /// Of this command.
+    plans: Plans,
     /// Sites by [`SiteId`].
     pub sites: Vec<SessionSite>,
     pub(super) placed: HashMap<(usize, u64), SiteId>,
@@ -138,8 +142,9 @@ impl ProbeSession {
     /// # Errors
     /// If the process can't be attached to; it is untouched then.
     pub fn begin(target: Target, agent: &Path) -> Result<ProbeSession, AttachError> {
+        target.check_translated()?;
         let image = Image::read(agent)?;
-        let table = image.symbol("transect_probe_image")?;
+        let table = image.symbol(AGENT_TABLE)?;
         let (arena, base) = match Arena::find(&target)? {
             Some(arena) => take_over(&target, arena, &image, table)?,
             None => {
@@ -153,6 +158,7 @@ impl ProbeSession {
         let mut session = ProbeSession {
             target,
             arena,
+            image,
             writable,
             restore_handler: words[1],
             loader_handler: words[2],
@@ -162,12 +168,46 @@ impl ProbeSession {
             known: KnownMappings::new(),
             places,
             globals: words[0],
+            no_clock: false,
+            plans: Plans::default(),
             sites: Vec::new(),
             placed: HashMap::new(),
         };
+        session.look_at_clock()?;
         session.look_at_objects()?;
         session.adopt()?;
         Ok(session)
+    }
+
+    /// Lets handlers read no clock where a thread may not.
+    fn look_at_clock(&mut self) -> Result<(), AttachError> {
+        let word = self.globals + offset_of!(Globals, no_clock) as u64;
+        // The end of the last thread's entry is not used.
+        let scratch = self.places.scopes + SCOPES_SIZE - 8;
+        self.no_clock = self.target.memory().read_u64(word)? != 0;
+        if !self.no_clock && self.target.forbids_clock(scratch)? {
+            self.target.memory().write(word, &1u64.to_le_bytes())?;
+            self.no_clock = true;
+        }
+        Ok(())
+    }
+
+    /// Makes sure that calls can be timed.
+    ///
+    /// # Errors
+    /// [`AttachError::ClockForbidden`] if a thread may not read the clock.
+    pub fn check_clock(&self) -> Result<(), AttachError> {
+        if self.no_clock { Err(AttachError::ClockForbidden { pid: self.target.pid() }) } else { Ok(()) }
+    }
+
+    /// Shares the plans of the other processes of a command.
+    pub(crate) fn share_plans(&mut self, plans: &Plans) {
+        self.plans = plans.clone();
+    }
+
+    /// File and line of an object's address; empty and 0 if unknown.
+    pub(crate) fn source_line(&self, object: usize, vaddr: u64) -> (String, i32) {
+        self.plans.line(&self.objects[object], vaddr)
     }
 
     /// The process.
@@ -228,91 +268,6 @@ impl ProbeSession {
         self.placed.retain(|(of, _), _| *of != object);
     }
 
-    /// Probes that the others need: on the unwinders, which must find true return addresses, and on the loader's event
-    /// function. To be called for all objects before the first timing handler is switched on, and for those that come
-    /// later.
-    ///
-    /// # Errors
-    /// If the process ends.
-    pub fn install_service_probes(&mut self, objects: Range<usize>) -> Result<(), AttachError> {
-        self.install_services(objects, &|symbol| symbol == LOADER_EVENT || unwind::UNWINDERS.contains(&symbol))
-    }
-
-    /// Those on the unwinders alone: nobody answers the loader.
-    ///
-    /// # Errors
-    /// If the process ends.
-    pub fn install_unwinder_probes(&mut self, objects: Range<usize>) -> Result<(), AttachError> {
-        self.install_services(objects, &|symbol| unwind::UNWINDERS.contains(&symbol))
-    }
-
-    /// Code of the unwinders that have their probes: who is inside one is past its entry.
-    pub(crate) fn unwinder_code(&self) -> Vec<Range<u64>> {
-        let sites = self
-            .sites
-            .iter()
-            .filter(|site| site.state != SiteState::Gone && unwind::UNWINDERS.contains(&site.function.symbol.as_str()));
-        sites
-            .map(|site| {
-                let start = self.objects[site.object].bias.wrapping_add(site.function.vaddr);
-                start..start.wrapping_add(site.function.size)
-            })
-            .collect()
-    }
-
-    /// Code in which a thread is that has met the probe of a function timed for a window and has no return site yet.
-    pub(crate) fn entry_code(&self) -> Vec<Range<u64>> {
-        // The handlers stand one behind the other.
-        let handlers = self.handlers[Handler::ScopeEnter as usize]..self.handlers[Handler::ScopeExit as usize];
-        let sites = self.sites.iter().map(|site| site.return_site).filter(|&at| at != 0);
-        sites.map(|at| at - PROBE_LENGTH..at).chain([handlers]).collect()
-    }
-
-    /// Those on the functions by which a program asks for a filter of its system calls: handlers that make some need them
-    /// before they are switched on. A program that asks without them, by an instruction of its own, is not noticed.
-    ///
-    /// # Errors
-    /// If the process ends.
-    pub fn watch_confinement(&mut self, objects: Range<usize>) -> Result<(), AttachError> {
-        self.install_services(objects, &|symbol| symbol == PRCTL || symbol == SYSCALL)
-    }
-
-    /// That on the loader's event function alone.
-    ///
-    /// # Errors
-    /// If the process ends.
-    pub(crate) fn install_loader_probe(&mut self) -> Result<(), AttachError> {
-        let is_loader = |object: &LoadedObject| {
-            let name = object.path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with("ld-") || name.starts_with("ld.so") || name.starts_with("ld64")
-        };
-        match self.objects.iter().position(|object| !object.code.is_empty() && is_loader(object)) {
-            Some(loader) => self.install_services(loader..loader + 1, &|symbol| symbol == LOADER_EVENT),
-            None => Ok(()),
-        }
-    }
-
-    fn install_services(
-        &mut self,
-        objects: Range<usize>,
-        wanted: &(dyn Fn(&str) -> bool + Send + Sync),
-    ) -> Result<(), AttachError> {
-        let prepared = self.prepare(objects, &|_, function| wanted(&function.symbol))?;
-        for &id in &prepared.sites {
-            let (handler, user) = match self.sites[id as usize].function.symbol.as_str() {
-                LOADER_EVENT => (Handler::VectorEnter, self.loader_handler),
-                // They call nobody: the address is what marks them as services.
-                PRCTL => (Handler::PrctlEnter, self.handlers[Handler::PrctlEnter as usize]),
-                SYSCALL => (Handler::SyscallEnter, self.handlers[Handler::SyscallEnter as usize]),
-                _ => (Handler::VectorEnter, self.restore_handler),
-            };
-            self.set_user_enter(id, user);
-            self.set_handler(id, handler);
-            self.switch(id, true);
-        }
-        self.install(&prepared.sites)
-    }
-
     /// Plans and builds probes for all functions of these objects that are wanted. Nothing is installed, no thread held
     /// but for mapping memory.
     ///
@@ -323,14 +278,31 @@ impl ProbeSession {
         objects: Range<usize>,
         wanted: &(dyn Fn(&LoadedObject, &Function) -> bool + Send + Sync),
     ) -> Result<Prepared, AttachError> {
+        self.prepare_for(None, objects, wanted)
+    }
+
+    /// The same; what is wanted for a `purpose` is the same in all processes of the command.
+    ///
+    /// # Errors
+    /// As [`ProbeSession::prepare`].
+    pub(crate) fn prepare_for(
+        &mut self,
+        purpose: Option<Purpose>,
+        objects: Range<usize>,
+        wanted: &(dyn Fn(&LoadedObject, &Function) -> bool + Send + Sync),
+    ) -> Result<Prepared, AttachError> {
         let mut prepared = Prepared::default();
-        let mut plans: Vec<(usize, Plan, Vec<usize>)> = Vec::new();
+        let mut plans: Vec<(usize, Rc<Plan>, Vec<usize>)> = Vec::new();
         for index in objects {
             let object = &self.objects[index];
             if object.code.is_empty() {
                 continue;
             }
-            let plan = super::plan::plan(object, &|function| wanted(object, function));
+            let wanted = |function: &Function| wanted(object, function);
+            let plan = match purpose {
+                Some(purpose) => self.plans.get(purpose, object, &wanted),
+                None => Rc::new(super::plan::plan(object, &wanted)),
+            };
             let refused = plan.refused.iter().map(|r| RefusedFunction {
                 object: index,
                 function: plan.functions[r.function as usize].clone(),
@@ -373,7 +345,7 @@ impl ProbeSession {
     /// Gives each fresh site a place for its block: (region, offset in it), in the sites' order.
     pub(super) fn make_room(
         &mut self,
-        plans: &[(usize, Plan, Vec<usize>)],
+        plans: &[(usize, Rc<Plan>, Vec<usize>)],
     ) -> Result<Vec<(CodeRegion, u64)>, AttachError> {
         let mut places = Vec::new();
         for (object, plan, fresh) in plans {
@@ -564,27 +536,46 @@ impl ProbeSession {
         site.state != SiteState::Gone && self.arena.word(at).load(Ordering::Relaxed) != 0
     }
 
-    /// Puts all original bytes back, in forked children that share the probes, too. The agent's memory stays mapped,
-    /// for a thread may still be on its way through a trampoline.
+    /// Puts all original bytes back, in forked children that share the probes, too, and takes the agent's memory and the
+    /// arena's descriptor out of them. Gives why memory is left, if it does: it is harmless.
     ///
     /// # Errors
     /// If threads can't be stopped, or the process ends.
-    pub fn restore_all(&mut self) -> Result<(), AttachError> {
-        self.restore_but(&BTreeSet::new())
+    pub fn leave(&mut self) -> Result<Option<MemoryKept>, AttachError> {
+        self.leave_but(&BTreeSet::new())
     }
 
-    /// The same for all sites but those in `spared`.
+    /// The same for all sites but those in `spared`, which need the memory.
     ///
     /// # Errors
-    /// As [`ProbeSession::restore_all`].
-    pub(crate) fn restore_but(&mut self, spared: &BTreeSet<SiteId>) -> Result<(), AttachError> {
+    /// As [`ProbeSession::leave`].
+    pub(crate) fn leave_but(&mut self, spared: &BTreeSet<SiteId>) -> Result<Option<MemoryKept>, AttachError> {
         self.look_at_objects()?;
         let all: Vec<SiteId> = (0..self.sites.len() as SiteId).filter(|id| !spared.contains(id)).collect();
-        // Children may have objects that are gone here, or run the program of which this one has taken leave.
-        let windows: Vec<Window> = all.iter().map(|&id| self.restoring(id)).collect();
-        let siblings = siblings::sharing(self.arena.file(), self.target.pid());
-        self.restore(&all)?;
-        siblings::restore(&siblings, &windows)?;
-        Ok(())
+        let (services, others): (Vec<SiteId>, Vec<SiteId>) = all.iter().partition(|&&id| self.is_service(id));
+        others.iter().for_each(|&id| self.switch(id, false));
+        // Of a site whose bytes are back, too: children may have been forked before.
+        let windows = |ids: &[SiteId], only: Option<SiteState>| -> Vec<Window> {
+            let ids = ids.iter().filter(|&&id| only.is_none_or(|state| self.sites[id as usize].state == state));
+            ids.map(|&id| self.restoring(id)).collect()
+        };
+        let installed = Some(SiteState::Installed);
+        let leaving = Leaving { target: &self.target, arena: &self.arena, image: &self.image };
+        let here = leaving.leave(&windows(&others, installed), &windows(&services, installed), spared.is_empty());
+        let there = leaving.leave_children(&windows(&others, None), &windows(&services, None), spared.is_empty());
+        for id in all {
+            let site = &mut self.sites[id as usize];
+            let length = usize::from(site.restore.length);
+            let mut text = [0; WINDOW_CAPACITY];
+            let is_back = self.target.memory().read(site.restore.address, &mut text[..length]).is_err()
+                || text[..length] == site.restore.new[..length];
+            if site.state == SiteState::Installed && is_back {
+                site.state = SiteState::Original;
+                self.arena.site(id as usize).state.store(SITE_RESTORED, Ordering::Release);
+            }
+        }
+        let kept = here?;
+        there?;
+        Ok(kept)
     }
 }

@@ -5,9 +5,8 @@ use std::fs;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
-use transect_attach::{AttachError, Mapping, Target};
+use transect_attach::Mapping;
 use transect_event_abi::probe_arena::PROBE_FILE_NAME;
-use transect_text_patch::Window;
 
 /// Pids of the processes that map the arena `file`, but for `but`.
 pub fn sharing(file: &File, but: i32) -> Vec<i32> {
@@ -26,21 +25,4 @@ pub fn among(pids: impl Iterator<Item = i32>, file: &File) -> Vec<i32> {
             Mapping::all(pid).is_ok_and(|all| all.iter().any(|m| m.inode == inode && m.path.as_os_str() == &*name))
         })
         .collect()
-}
-
-/// Puts the original bytes back in all of them; gives the pids of those whose text is clean now.
-///
-/// # Errors
-/// If one can't be stopped; those that end meanwhile are left out.
-pub fn restore(pids: &[i32], windows: &[Window]) -> Result<Vec<i32>, AttachError> {
-    let mut restored = Vec::new();
-    for &pid in pids {
-        let written = Target::open(pid).and_then(|target| target.write_windows(windows));
-        match written {
-            Ok(_) => restored.push(pid),
-            Err(AttachError::Exited { .. } | AttachError::NoSuchProcess { .. } | AttachError::Zombie { .. }) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(restored)
 }

@@ -8,6 +8,7 @@ use transect_bpf_collect::{CodeMapping, MappingChange, living_task};
 
 use super::mapped_file::MappedFiles;
 use super::mapping_log::MappingLog;
+use super::perf_map::owner_of;
 use super::place::{FileId, Place};
 
 /// Mappings are read again when an address is in none of them, but not more often than this.
@@ -43,6 +44,8 @@ pub struct AddressSpaces {
     ended: Vec<i32>,
     /// Programs of processes that are forgotten otherwise.
     programs: HashMap<i32, Rc<str>>,
+    /// Users of processes with code without a file: only their own maps name it.
+    pub owners: HashMap<i32, u32>,
     /// Addresses of processes that could not be looked at.
     pub unseen: u64,
 }
@@ -84,6 +87,11 @@ impl AddressSpaces {
         self.ended.push(tgid);
     }
 
+    /// The program that a process runs now, by who saw it begin.
+    pub fn runs(&mut self, tgid: i32, program: &str) {
+        self.programs.insert(tgid, Rc::from(program));
+    }
+
     /// Path of a process' program, empty if it was never seen.
     pub fn executable(&mut self, tgid: i32, files: &mut MappedFiles) -> Rc<str> {
         if let Some(program) = self.programs.get(&tgid) {
@@ -121,11 +129,23 @@ impl AddressSpaces {
             Some(Mapping { start, offset, file: Some(file), .. }) => {
                 Place::File { file, offset: address - start + offset, returns }
             }
-            Some(_) => Place::Memory { tgid, address, returns },
+            Some(_) => {
+                self.note_owner(tgid);
+                Place::Memory { tgid, address, returns }
+            }
             None => {
+                self.note_owner(tgid);
                 self.unseen += 1;
                 Place::Memory { tgid, address, returns }
             }
+        }
+    }
+
+    fn note_owner(&mut self, tgid: i32) {
+        if !self.owners.contains_key(&tgid)
+            && let Some(owner) = owner_of(tgid)
+        {
+            self.owners.insert(tgid, owner);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::io;
+use std::thread;
 
 use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::SchedSettings;
@@ -14,11 +15,12 @@ use transect_profile_model::{
 
 use super::address_space::AddressSpaces;
 use super::brief::BriefWaits;
-use super::call_stack::RawStacks;
+use super::call_stack::{RawStacks, StackNumber};
 use super::cause::Causes;
 use super::collection::Totals;
 use super::kernel_symbols::SymbolSource;
 use super::mapped_file::MappedFiles;
+use super::module::ReadFiles;
 use super::naming::Naming;
 use super::object::Objects;
 use super::place::Places;
@@ -29,12 +31,15 @@ use super::stack_names::NamedStacks;
 use super::task::{RawTask, RawTasks};
 use super::timeline::{RawWaits, SliceRuns};
 use super::wait_rows::{Seen, WaitNames};
+use crate::component_rows::place;
 use crate::error::RecordError;
 
 /// Everything that came, before it is named.
 #[derive(Debug)]
 pub(super) struct Gathered {
     pub settings: SchedSettings,
+    /// Time between the timer's samples now, ns.
+    pub sample_period: u64,
     /// The recording's start, ns of the monotonic clock.
     pub origin: u64,
     pub tasks: RawTasks,
@@ -43,9 +48,13 @@ pub(super) struct Gathered {
     pub files: MappedFiles,
     pub spaces: AddressSpaces,
     pub kernel: SymbolSource,
+    /// Files that others have read for names.
+    pub read: ReadFiles,
     pub objects: Objects,
     pub causes: Causes,
     pub seen: Seen,
+    /// Waits by task number and stack: how many, and how long, ns.
+    pub waited: HashMap<(u32, StackNumber), (u64, u64)>,
     pub samples: Samples,
     pub waits: RawWaits,
     pub slices: SliceRuns,
@@ -73,7 +82,14 @@ pub struct Collected {
     pub loss: Vec<Loss>,
     /// Waits and slices.
     pub timeline: Timeline,
+    /// Time in the agent, on a CPU and waiting, ns; `None` where too few samples tell.
+    agent_ns: Option<u64>,
+    /// What a sample's interrupt costs here; 0 where that can't be told, or there are few.
+    interrupt_ns: f64,
 }
+
+/// So many samples tell how much of the time is the agent's.
+const LEAST_SAMPLES: i64 = 30;
 
 /// Processor time that a slice costs: a block, the wake-up that ends it and the switches about it, ns. These three are what
 /// `benches/criticality.py` measures, and for the estimate of the overhead only.
@@ -82,6 +98,9 @@ const SLICE_NS: f64 = 350.0;
 const WAIT_NS: f64 = 500.0;
 /// The same for a sample.
 const SAMPLE_NS: f64 = 2000.0;
+
+/// The same for a sample that needs no privileges: a copy of the stack's top is made, and an interrupt of its own.
+const USER_SAMPLE_NS: f64 = 12_000.0;
 
 /// Waits and slices, in files.
 #[derive(Debug)]
@@ -94,13 +113,35 @@ pub struct Timeline {
     origin: u64,
     /// Row of each wait that is kept by itself.
     rows: RefCell<Vec<i32>>,
+    stacks: StackFacts,
+}
+
+/// What is known of stacks beside their frames.
+#[derive(Debug, Default)]
+pub(crate) struct StackFacts {
+    /// Waits of a thread with a stack.
+    pub waited: Vec<Waited>,
+}
+
+/// See [`StackFacts::waited`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waited {
+    pub task: TaskId,
+    pub stack: StackId,
+    pub count: u64,
+    pub ns: u64,
 }
 
 impl Timeline {
+    /// What is known of the stacks that the tables hold.
+    pub(crate) fn stacks(&self) -> &StackFacts {
+        &self.stacks
+    }
+
     /// Rows of waits, in order of their end, and then rows of slices: the latter are to be read after the former, whose
     /// row numbers they hold.
     pub fn tables(&mut self) -> (impl Iterator<Item = io::Result<SchedWait>>, impl Iterator<Item = io::Result<Slice>>) {
-        let Self { waits, slices, names, tasks, origin, rows } = self;
+        let Self { waits, slices, names, tasks, origin, rows, .. } = self;
         let (tasks, rows, origin, names) = (&*tasks, &*rows, *origin, &*names);
         *rows.borrow_mut() = vec![-1; waits.numbered as usize];
         let mut next = 0;
@@ -159,6 +200,9 @@ fn whole_ns(fixed: u64) -> i64 {
 
 impl Gathered {
     pub(super) fn collected(mut self, totals: &Totals) -> Result<Collected, RecordError> {
+        // Beside what takes as long.
+        let sampled = self.samples.sums.values().map(|sum| sum.count as i64).sum::<i64>() >= LEAST_SAMPLES;
+        let interrupt = sampled.then(|| thread::spawn(transect_bpf_collect::interrupt_ns));
         let processes = Processes::of(&self.tasks, &mut self.spaces, &mut self.files, self.origin, totals.now);
         let mut naming = Naming::new(
             std::mem::take(&mut self.files),
@@ -166,6 +210,8 @@ impl Gathered {
             processes.ns_tgids.clone(),
             processes.rows.iter().map(|process| process.executable.clone()).collect(),
         );
+        naming.know_owners(std::mem::take(&mut self.spaces.owners));
+        naming.prepare(self.places.all().iter().copied(), &mut self.read);
         let mut stacks = NamedStacks::of(&self.stacks, &self.places, &mut naming);
         let (causes, objects) = (std::mem::take(&mut self.causes), std::mem::take(&mut self.objects));
         let names = WaitNames::of(causes, objects, &self.seen, &stacks, &mut naming);
@@ -191,6 +237,12 @@ impl Gathered {
             start_ns: tasks.iter().map(|task| task.start_ns).min().unwrap_or(0),
             end_ns: since(self.origin, totals.now),
         };
+        let waited = self.waited.iter().filter_map(|(&(task, stack), &(count, ns))| {
+            Some(Waited { task: *rows.get(&task)?, stack: stacks.row(stack)?, count, ns })
+        });
+        let facts = StackFacts { waited: waited.collect() };
+        let agent_ns = sampled.then(|| self.agent_ns(&samples, &stacks));
+        let interrupt_ns = interrupt.and_then(|cost| cost.join().ok().flatten()).unwrap_or(0.0);
         let tables = SchedTables {
             tasks,
             parallelism: self.parallelism(totals, &processes),
@@ -216,8 +268,19 @@ impl Gathered {
                 tasks: rows,
                 origin: self.origin,
                 rows: RefCell::default(),
+                stacks: facts,
             },
+            agent_ns,
+            interrupt_ns,
         })
+    }
+
+    fn agent_ns(&self, samples: &[SchedSample], stacks: &NamedStacks) -> u64 {
+        let sampled: i64 =
+            samples.iter().filter(|sample| stacks.is_agents(sample.stack)).map(|sample| sample.active_ns).sum();
+        let in_agent = |stack: StackNumber| stacks.row(stack).is_some_and(|row| stacks.is_agents(row));
+        let waited: u64 = self.waited.iter().filter(|((_, stack), _)| in_agent(*stack)).map(|(_, (_, ns))| ns).sum();
+        sampled.max(0) as u64 + waited
     }
 
     /// Rows of threads, and where each task number's is.
@@ -339,7 +402,7 @@ impl Gathered {
     fn moments(&self, rows: &HashMap<u32, TaskId>, stacks: &NamedStacks) -> Vec<Moment> {
         let named = self.samples.moments.iter().filter_map(|moment| {
             let (task, stack) = rows.get(&moment.task).copied().zip(stacks.row(moment.stack))?;
-            Some(Moment { time_ns: since(self.origin, moment.time), task, stack })
+            Some(Moment { time_ns: since(self.origin, moment.time), task, stack, period_ns: moment.period as i64 })
         });
         let mut moments: Vec<Moment> = named.collect();
         moments.sort_by_key(|moment| moment.time_ns);
@@ -434,33 +497,12 @@ impl Collected {
     /// Adds everything to a profile, whose processes and components are used where they are the same. Waits and slices
     /// are what is returned.
     pub fn merge_into(mut self, profile: &mut Profile) -> Timeline {
-        let components: Vec<u32> = self
-            .components
-            .into_iter()
-            .map(|component| {
-                let same = |known: &Component| known.path == component.path && known.build_id == component.build_id;
-                let known = profile.components.iter().position(same);
-                known.unwrap_or_else(|| {
-                    profile.components.push(component);
-                    profile.components.len() - 1
-                }) as u32
-            })
-            .collect();
+        self.add_overhead(profile);
+        let components: Vec<u32> =
+            self.components.iter().map(|component| place(&mut profile.components, component)).collect();
         let before = profile.processes.len();
-        let processes: Vec<ProcessId> = self
-            .processes
-            .into_iter()
-            .map(|process| {
-                // The last program in a process number that began before this one ended.
-                let ends = process.start_ns + process.wall_ns;
-                let same = |known: &Process| known.pid == process.pid && known.start_ns <= ends;
-                let known = profile.processes[..before].iter().rposition(same);
-                known.unwrap_or_else(|| {
-                    profile.processes.push(process);
-                    profile.processes.len() - 1
-                }) as ProcessId
-            })
-            .collect();
+        let row = |process| process_row(&mut profile.processes, before, process);
+        let processes: Vec<ProcessId> = self.processes.into_iter().map(row).collect();
         for task in &mut self.tables.tasks {
             task.process = processes[task.process as usize];
         }
@@ -470,18 +512,48 @@ impl Collected {
         for component in self.tables.frames.iter_mut().flat_map(|frame| &mut frame.component) {
             *component = components[*component as usize];
         }
-        let samples: i64 = self.tables.samples.iter().map(|sample| sample.samples).sum();
-        let described = self.timeline.waits.numbered;
-        let spent = self.session.slices as f64 * SLICE_NS + f64::from(described) * WAIT_NS + samples as f64 * SAMPLE_NS;
-        let running: i64 = self.tables.tasks.iter().map(|task| task.running_ns).sum();
-        let overhead = &mut profile.meta.overhead_estimate;
-        // A program that hardly runs is not held up for longer than it takes.
-        let time = running.max(profile.meta.wall_ns).max(1);
-        *overhead = (*overhead + spent / time as f64).min(1.0);
         profile.sched = self.tables;
+        let name = if self.session.estimate { "samples" } else { "sched" };
         profile.meta.criticality = Some(self.session);
-        profile.meta.collectors.push("sched".to_owned());
+        profile.meta.collectors.push(name.to_owned());
         profile.loss.extend(self.loss);
         self.timeline
     }
+}
+
+impl Collected {
+    fn add_overhead(&self, profile: &mut Profile) {
+        let samples: i64 = self.tables.samples.iter().map(|sample| sample.samples).sum();
+        let described = self.timeline.waits.numbered;
+        let spent = if self.session.estimate {
+            samples as f64 * (USER_SAMPLE_NS + self.interrupt_ns)
+        } else {
+            self.session.slices as f64 * SLICE_NS
+                + f64::from(described) * WAIT_NS
+                + samples as f64 * (SAMPLE_NS + self.interrupt_ns)
+        };
+        let running: i64 = self.tables.tasks.iter().map(|task| task.running_ns).sum();
+        let overhead = profile.meta.overhead.get_or_insert_default();
+        overhead.kernel_ns += spent as i64;
+        if let Some(agent_ns) = self.agent_ns {
+            overhead.agent_ns = agent_ns as i64;
+        }
+        // A program that hardly runs is not held up for longer than it takes.
+        let time = running.max(profile.meta.wall_ns).max(1);
+        profile.meta.overhead_estimate =
+            ((overhead.agent_ns + overhead.kernel_ns) as f64 / time as f64).clamp(0.0, 1.0);
+    }
+}
+
+/// Row of a process that another collector may have met, too: among the first `before`. The number of one that ended may have
+/// gone to another.
+pub fn process_row(processes: &mut Vec<Process>, before: usize, process: Process) -> ProcessId {
+    // The last program in a process number that began before this one ended.
+    let ends = process.start_ns + process.wall_ns;
+    let same = |known: &Process| known.pid == process.pid && known.start_ns <= ends;
+    let known = processes[..before].iter().rposition(same);
+    known.unwrap_or_else(|| {
+        processes.push(process);
+        processes.len() - 1
+    }) as ProcessId
 }

@@ -18,17 +18,21 @@ use super::brief::BriefWaits;
 use super::call_stack::{NO_STACK, RawStacks};
 use super::cause::Causes;
 use super::collected::{Collected, Gathered};
-use super::kernel_symbols::SymbolSource;
+use super::kernel_symbols::{KernelSymbols, SymbolSource};
 use super::kind::Call;
 use super::mapped_file::MappedFiles;
 use super::mapping_log::MappingLog;
+use super::module::ReadFiles;
 use super::object::{ObjectNumber, Objects};
 use super::place::{Place, PlaceId, Places};
+use super::read_ahead::ReadAhead;
 use super::sample::{RawMoment, SampleKey, SampleSum, Samples};
 use super::task::RawTasks;
 use super::timeline::{RawSlice, RawWait, RawWaits, SliceRuns};
 use super::wait_rows::Seen;
 use crate::error::RecordError;
+
+mod of_user;
 
 /// What the collector knows at the end.
 #[derive(Debug, Default)]
@@ -67,6 +71,7 @@ impl Collection {
         Ok(Self {
             gathered: Gathered {
                 settings: *settings,
+                sample_period: 1_000_000_000 / u64::from(settings.sample_hz.max(1)),
                 origin,
                 tasks: RawTasks::default(),
                 places: Places::default(),
@@ -74,9 +79,11 @@ impl Collection {
                 files: MappedFiles::default(),
                 spaces: AddressSpaces::default(),
                 kernel: SymbolSource::open(),
+                read: ReadFiles::default(),
                 objects: Objects::default(),
                 causes: Causes::default(),
                 seen: Seen::default(),
+                waited: HashMap::default(),
                 samples: Samples::default(),
                 waits: RawWaits::new(folder).map_err(file)?,
                 slices: SliceRuns::new(folder).map_err(file)?,
@@ -89,6 +96,11 @@ impl Collection {
             kernel_places: HashMap::default(),
             scratch: Default::default(),
         })
+    }
+
+    /// From now on the timer takes one sample where it took `times`.
+    pub fn sample_less(&mut self, times: u32) {
+        self.gathered.sample_period *= u64::from(times.max(1));
     }
 
     /// The program may use so many processors; parallelism below `min_parallelism` is low.
@@ -126,6 +138,29 @@ impl Collection {
     /// What has time until the ring is empty.
     pub fn between(&mut self) {
         self.gathered.spaces.forget_ended();
+    }
+
+    /// Addresses in the kernel whose functions will be named: none if their names may not be known.
+    pub fn kernel_addresses(&self) -> Vec<u64> {
+        if !self.gathered.kernel.shows_addresses() {
+            return Vec::new();
+        }
+        self.gathered.places.all().iter().filter_map(Place::kernel_address).collect()
+    }
+
+    /// What the functions at these addresses are, as the kernel prints it.
+    pub fn name_kernel(&mut self, addresses: &[u64], lines: &str) {
+        self.gathered.kernel.know(KernelSymbols::of_printed(addresses, lines));
+    }
+
+    /// Files that stacks lie in are read by `ahead`.
+    pub(super) fn read_ahead(&self, ahead: &mut ReadAhead) {
+        ahead.look(self.gathered.places.all(), &self.gathered.files);
+    }
+
+    /// Files that others have read need not be read again.
+    pub(crate) fn know_files(&mut self, files: ReadFiles) {
+        self.gathered.read = files;
     }
 
     /// Turns everything into tables: names all places, tells the kinds of all waits. To be called while the programs in
@@ -229,6 +264,8 @@ impl Collection {
         let cause = g.causes.number(record, object);
         let stack = g.stacks.number(record.stack);
         g.seen.add(cause, stack);
+        let waited = g.waited.entry((record.task, stack)).or_default();
+        *waited = (waited.0 + 1, waited.1 + record.end.saturating_sub(record.begin));
         let party = |stacks: &mut RawStacks, task: u32, stack: u64| match task {
             0 => (0, NO_STACK),
             task => (task, stacks.number(stack)),
@@ -327,7 +364,8 @@ impl Collection {
         if queued {
             return;
         }
-        g.samples.note(RawMoment { time: record.time, task: record.task, stack });
+        let period = g.sample_period;
+        g.samples.note(RawMoment { time: record.time, task: record.task, stack, period });
     }
 }
 

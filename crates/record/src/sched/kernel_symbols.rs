@@ -2,22 +2,41 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 
 /// The kernel's own table of symbols. Whether it shows addresses is decided when it is opened, so that is done before
 /// privileges are dropped; what it shows is read at the end, when it names the collector's programs, too.
 #[derive(Debug, Default)]
-pub struct SymbolSource(Option<File>);
+pub struct SymbolSource {
+    table: Option<File>,
+    /// What takes its place: names of all that will be asked for.
+    known: Option<KernelSymbols>,
+}
 
 impl SymbolSource {
     /// Opens it.
     pub fn open() -> Self {
-        Self(File::open("/proc/kallsyms").ok())
+        Self { table: File::open("/proc/kallsyms").ok(), known: None }
+    }
+
+    /// Whether it shows addresses.
+    pub fn shows_addresses(&self) -> bool {
+        // The first ones may be zero: offsets in processors' own data.
+        let mut begin = [0; 4096];
+        let read = self.table.as_ref().and_then(|file| file.read_at(&mut begin, 0).ok()).unwrap_or(0);
+        let addresses = begin[..read].split(|&byte| byte == b'\n').filter_map(|line| line.first_chunk::<16>());
+        addresses.into_iter().any(|address| address.iter().any(|digit| *digit != b'0'))
+    }
+
+    /// Only names at these addresses will be asked for, and these are they.
+    pub fn know(&mut self, symbols: KernelSymbols) {
+        self.known = Some(symbols);
     }
 
     /// What another kernel's table would say.
     #[cfg(test)]
     pub fn of(file: File) -> Self {
-        Self(Some(file))
+        Self { table: Some(file), known: None }
     }
 }
 
@@ -34,8 +53,11 @@ pub const UNNAMED: &str = "[kernel]";
 impl KernelSymbols {
     /// Reads them; empty if the system does not show addresses to this process.
     pub fn read(source: &mut SymbolSource) -> Self {
+        if let Some(known) = source.known.take() {
+            return known;
+        }
         let mut text = String::new();
-        let read = source.0.as_mut().map(|file| file.read_to_string(&mut text));
+        let read = source.table.as_mut().map(|file| file.read_to_string(&mut text));
         if matches!(read, Some(Ok(_))) { Self::parse(&text) } else { Self::default() }
     }
 
@@ -53,8 +75,29 @@ impl KernelSymbols {
             symbols.names.push_str(name);
             symbols.names.push('\n');
         }
-        symbols.starts.sort_by_key(|(address, _)| *address);
+        symbols.sort();
         symbols
+    }
+
+    /// The functions at `addresses`, as the kernel prints each on a line: `name+0xoffset/0xsize [module]`.
+    pub fn of_printed(addresses: &[u64], lines: &str) -> Self {
+        let mut symbols = Self::default();
+        for (address, line) in addresses.iter().zip(lines.lines()) {
+            let function = line.split_ascii_whitespace().next().and_then(|place| place.rsplit_once("+0x"));
+            let Some((name, offset)) = function else { continue };
+            let offset = offset.split('/').next().and_then(|offset| u64::from_str_radix(offset, 16).ok());
+            symbols.starts.push((address.saturating_sub(offset.unwrap_or(0)), symbols.names.len() as u32));
+            symbols.names.push_str(name);
+            symbols.names.push('\n');
+        }
+        symbols.sort();
+        symbols
+    }
+
+    /// By address. Where several names are of one, the first is the kernel's own choice.
+    fn sort(&mut self) {
+        self.starts.sort_by_key(|(address, _)| *address);
+        self.starts.dedup_by_key(|(address, _)| *address);
     }
 
     /// True if no name may be read.
@@ -181,6 +224,25 @@ mod tests {
         assert_eq!(symbols.at(0xffff_ffff_d000_0000), Some("bpf_prog_1"));
         assert_eq!(symbols.at(0x1000), None);
         assert!(KernelSymbols::parse("0000000000000000 T _text\n").is_empty(), "hidden");
+    }
+
+    #[test]
+    fn functions_are_those_that_the_kernel_prints() {
+        let addresses = [0xffff_ffff_8100_0150, 0xffff_ffff_8100_0102, 0xffff_ffff_c000_0010, 0x1000];
+        let symbols = KernelSymbols::of_printed(
+            &addresses,
+            "do_it.isra.0+0x50/0x60\ndo_it.isra.0+0x2/0x60\nread_it+0x10/0x20 [ext4]\n0x1000\n",
+        );
+        assert_eq!(symbols.entry(addresses[0]), Some((0xffff_ffff_8100_0100, "do_it.isra.0")));
+        assert_eq!(symbols.entry(addresses[1]), Some((0xffff_ffff_8100_0100, "do_it.isra.0")));
+        assert_eq!(symbols.at(addresses[2]), Some("read_it"));
+        assert_eq!(symbols.at(0x1000), None);
+    }
+
+    #[test]
+    fn of_two_names_the_kernel_takes_the_first() {
+        let symbols = KernelSymbols::parse("ffffffff81000000 T memcpy\nffffffff81000000 T __memcpy\n");
+        assert_eq!(symbols.at(0xffff_ffff_8100_0001), Some("memcpy"));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use transect_binary_info::Object;
+use transect_attach::Memory;
+use transect_binary_info::{LastLink, Object, open_plain};
 use transect_bpf_collect::living_task;
 
 use super::place::FileId;
@@ -15,9 +16,19 @@ use super::place::FileId;
 /// Files that are kept open: a limit that leaves the recorder descriptors for the rest.
 const MAX_OPEN: usize = 384;
 
+/// Code that the kernel gives to every process, without a file.
+const VDSO: &str = "[vdso]";
+/// It has a few pages.
+const MOST_VDSO: u64 = 1 << 20;
+
+/// Whether what is mapped under a path is code that can be named.
+pub fn has_names(path: &str, inode: u64) -> bool {
+    inode != 0 || path == VDSO
+}
+
 /// What tells files apart: two containers may have different files at one path.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+pub struct FileKey {
     path: String,
     device: u64,
     inode: u64,
@@ -31,6 +42,8 @@ pub struct MappedFile {
     device: u64,
     inode: u64,
     held: Option<File>,
+    /// The vDSO's bytes.
+    image: Option<Arc<[u8]>>,
 }
 
 /// Data of a file, as it lies beside its code.
@@ -51,8 +64,22 @@ impl MappedFile {
         self.held.as_ref().is_some_and(|file| file.read_exact_at(&mut begin, 0).is_ok()) && begin == *b"\x7fELF"
     }
 
+    /// The same file, open once more.
+    pub fn copy(&self) -> Self {
+        let held = self.held.as_ref().and_then(|held| held.try_clone().ok());
+        Self { path: self.path.clone(), held, image: self.image.clone(), ..*self }
+    }
+
+    /// What tells it from others.
+    pub fn key(&self) -> FileKey {
+        FileKey { path: self.path.clone(), device: self.device, inode: self.inode }
+    }
+
     /// The ELF file. By its path where that still leads to it, since debug files are looked for beside it.
     pub fn object(&self) -> Option<Object> {
+        if let Some(image) = &self.image {
+            return Object::of_image(&self.path, image.to_vec()).ok();
+        }
         let held = self.held.as_ref();
         let same = |path: &str| {
             let found = std::fs::metadata(path).ok()?;
@@ -76,7 +103,7 @@ fn open(tgid: i32, path: &str, inode: u64, range: Option<(u64, u64)>) -> Option<
         // Looked at before it is opened: opening a device does something.
         let is_it = |found: &Metadata| found.is_file() && found.ino() == inode;
         std::fs::metadata(&place).ok().filter(is_it)?;
-        File::open(place).ok().filter(|file| file.metadata().is_ok_and(|found| is_it(&found)))
+        open_plain(place, LastLink::Follow).ok().filter(|file| file.metadata().is_ok_and(|found| is_it(&found)))
     };
     let task = living_task(tgid);
     // Through the process' own root: it may be in a container.
@@ -87,10 +114,17 @@ fn open(tgid: i32, path: &str, inode: u64, range: Option<(u64, u64)>) -> Option<
         .or_else(|| same(format!("/proc/{task}/exe")))
 }
 
+/// Reads the vDSO that a process has mapped there.
+fn read_vdso(tgid: i32, (start, end): (u64, u64)) -> Option<Arc<[u8]>> {
+    let mut image = vec![0; end.checked_sub(start).filter(|size| *size <= MOST_VDSO)? as usize];
+    Memory::open(living_task(tgid)).ok()?.read(start, &mut image).ok()?;
+    Some(image.into())
+}
+
 /// All of them by number.
 #[derive(Debug, Default)]
 pub struct MappedFiles {
-    numbers: HashMap<Key, FileId>,
+    numbers: HashMap<FileKey, FileId>,
     files: Vec<MappedFile>,
     open: usize,
     /// By file and the offset in it from which its code is mapped.
@@ -113,26 +147,22 @@ impl MappedFiles {
         inode: u64,
         range: Option<(u64, u64)>,
     ) -> FileId {
-        let key = Key { path: path.to_owned(), device, inode };
+        let key = FileKey { path: path.to_owned(), device, inode };
         if let Some(&number) = self.numbers.get(&key) {
             return number;
         }
         let held = (self.open < MAX_OPEN && path.starts_with('/')).then(|| open(tgid, path, inode, range)).flatten();
         self.open += usize::from(held.is_some());
         let number = self.files.len() as FileId;
-        self.files.push(MappedFile { path: path.to_owned(), device, inode, held });
+        let image = range.filter(|_| path == VDSO).and_then(|range| read_vdso(tgid, range));
+        self.files.push(MappedFile { path: path.to_owned(), device, inode, held, image });
         self.numbers.insert(key, number);
         number
     }
 
     /// Copies of the files from a number on: for who names places while more files come.
     pub fn since(&self, first: usize) -> Vec<MappedFile> {
-        let copy = |file: &MappedFile| MappedFile {
-            path: file.path.clone(),
-            held: file.held.as_ref().and_then(|held| held.try_clone().ok()),
-            ..*file
-        };
-        self.files[first.min(self.files.len())..].iter().map(copy).collect()
+        self.files[first.min(self.files.len())..].iter().map(MappedFile::copy).collect()
     }
 
     /// Adds files by the next numbers.
@@ -157,5 +187,28 @@ impl MappedFiles {
     /// A file by its number.
     pub fn get(&self, number: FileId) -> &MappedFile {
         &self.files[number as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_attach::Mapping;
+
+    use super::*;
+
+    /// It has no file: its names and tables are read from the memory of a process.
+    #[test]
+    fn the_vdso_has_names_and_tables() {
+        let own = std::process::id().cast_signed();
+        let mappings = Mapping::all(own).unwrap();
+        let Some(vdso) = mappings.iter().find(|mapping| mapping.path.as_os_str() == VDSO) else { return };
+        assert!(has_names(VDSO, vdso.inode));
+        let mut files = MappedFiles::default();
+        files.number_mapped(own, VDSO, 0, 0, Some((vdso.start, vdso.end)));
+        let object = files.since(0)[0].object().unwrap();
+        let symbols = (0..object.dynamic_symbol_count()).filter_map(|index| object.dynamic_symbol(index));
+        let clock = symbols.into_iter().find(|symbol| symbol.name == "__vdso_clock_gettime").unwrap();
+        assert!(object.symbol_at(clock.address).is_some_and(|symbol| symbol.name.ends_with("clock_gettime")));
+        assert!(object.frame_rule(clock.address).is_some());
     }
 }

@@ -6,34 +6,44 @@ mod brief;
 pub(crate) mod call_stack;
 pub(crate) mod cause;
 mod collected;
-mod collection;
+pub(crate) mod collection;
 pub(crate) mod kernel_symbols;
 pub(crate) mod kind;
 mod main_function;
 pub(crate) mod mapped_file;
 pub(crate) mod mapping_log;
+pub(crate) mod module;
 pub(crate) mod naming;
 pub(crate) mod object;
 mod peer;
 mod perf_map;
 pub(crate) mod place;
 pub(crate) mod processes;
+mod read_ahead;
 mod recording;
 mod runs;
-mod sample;
+pub(crate) mod sample;
 mod session;
 mod short_threads;
 mod spin;
 mod stack_names;
 pub(crate) mod system_call_budget;
+mod tail_call;
 pub(crate) mod task;
-mod timeline;
+pub(crate) mod timeline;
 mod wait_rows;
 mod watched;
 
 pub use collected::{Collected, Timeline};
+pub(crate) use collected::{StackFacts, process_row};
 pub use collection::{Collection, Totals};
 pub use recording::{Followed, SchedOptions, SchedRecording, allowed_processors};
 pub(crate) use session::empty as empty_profile;
 pub use session::{SchedRecorded, SchedSession, SchedTarget, record, record_with_flows};
 pub(crate) use watched::{Keep, Watched};
+
+/// Reads any bytes as a just-in-time compiler's map.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz_perf_map(bytes: &[u8]) {
+    perf_map::PerfMap::fuzz(bytes);
+}

@@ -9,21 +9,12 @@ use transect_profile_model::{Component, ComponentId, FrameId, Space, StackFrame}
 use super::kernel_symbols::{KernelSymbols, SymbolSource, UNNAMED, shown};
 use super::main_function::main_function;
 use super::mapped_file::{MappedFile, MappedFiles};
+use super::module::{Module, ReadFile, ReadFiles, described, function_at, read_all};
 use super::perf_map::PerfMap;
 use super::place::{FileId, Place};
 use super::spin;
-
-/// An ELF file with what names its places.
-struct Module {
-    object: Option<Object>,
-    /// Line tables, if they were asked for.
-    lines: Option<Option<Lines>>,
-    /// Functions that only the unwind information knows, as start and end.
-    described: Option<Vec<(u64, u64)>>,
-    /// Where `main` is, by the program's entry code; looked for once.
-    main: Option<Option<u64>>,
-    component: ComponentId,
-}
+use super::tail_call::{Linkage, called};
+use crate::launch::AGENT_FILE;
 
 /// Where the code of a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,11 +33,15 @@ pub struct FunctionCode {
 pub struct Naming {
     files: MappedFiles,
     modules: HashMap<FileId, Module>,
+    /// Files that were read beforehand.
+    read: HashMap<FileId, ReadFile>,
     kernel: Option<KernelSymbols>,
     kernel_source: SymbolSource,
     perf_maps: HashMap<i32, PerfMap>,
     /// Process ids as processes themselves see them.
     ns_tgids: HashMap<i32, i32>,
+    /// Users of processes with code without a file.
+    owners: HashMap<i32, u32>,
     /// Paths of programs that ran.
     executables: Vec<String>,
     /// Components that were met.
@@ -71,10 +66,12 @@ impl Naming {
         Self {
             files,
             modules: HashMap::new(),
+            read: HashMap::new(),
             kernel: None,
             kernel_source,
             perf_maps: HashMap::new(),
             ns_tgids,
+            owners: HashMap::new(),
             executables,
             components: Vec::new(),
             frames: Vec::new(),
@@ -82,6 +79,33 @@ impl Naming {
             unnamed: HashMap::new(),
             hidden: 0,
         }
+    }
+
+    /// All these places will be named: reads the files that they lie in, unless they are among the `known` ones.
+    pub fn prepare(&mut self, places: impl Iterator<Item = Place>, known: &mut ReadFiles) {
+        let unread = |place: &Place| match place {
+            Place::File { file, .. } => !self.modules.contains_key(file) && !self.read.contains_key(file),
+            _ => false,
+        };
+        let places: Vec<Place> = places.filter(unread).collect();
+        self.read.extend(read_all(&self.files, &places, known));
+    }
+
+    /// Users of processes that may be gone when their code is named.
+    pub fn know_owners(&mut self, owners: HashMap<i32, u32>) {
+        self.owners = owners;
+    }
+
+    /// Only these functions of the kernel will be named.
+    pub fn know_kernel(&mut self, symbols: KernelSymbols) {
+        self.kernel = Some(symbols);
+    }
+
+    /// The files that were read.
+    pub fn into_files(self) -> ReadFiles {
+        let Self { files, modules, read, .. } = self;
+        let read = modules.into_iter().map(|(file, module)| (file, module.read)).chain(read);
+        read.map(|(file, read)| (files.get(file).key(), read)).collect()
     }
 
     /// Name of a function of the kernel as its symbol table has it.
@@ -108,15 +132,15 @@ impl Naming {
     pub fn code(&mut self, place: Place) -> Option<FunctionCode> {
         let Place::File { file, offset, returns } = place else { return None };
         let module = self.module(file);
-        let object = module.object.as_ref()?;
+        let object = module.read.object.as_ref()?;
         let vaddr = object.vaddr(offset - u64::from(returns && offset > 0))?;
-        let symbol = object.symbol_at(vaddr).filter(|symbol| symbol.kind != transect_binary_info::SymbolKind::Data);
+        let symbol = function_at(object, vaddr);
         let (start, part) = match symbol {
             Some(symbol) => {
                 (symbol.address, without_suffix(symbol.name) != symbol.name && symbol.name.contains(".cold"))
             }
             None => {
-                let described = module.described.get_or_insert_with(|| described(object));
+                let described = module.read.described.get_or_insert_with(|| described(object));
                 let after = described.partition_point(|(start, _)| *start <= vaddr);
                 (described[..after].last().filter(|(_, end)| vaddr < *end)?.0, false)
             }
@@ -158,11 +182,101 @@ impl Naming {
         }
     }
 
+    /// Frames of a function that `caller` called and that left by a jump to the function of `callee`, which stands next to
+    /// the caller on the stack. Its line is its first.
+    pub fn tail_called(&mut self, caller: Place, callee: Place) -> Vec<FrameId> {
+        let Place::File { file, offset, returns: true } = caller else { return Vec::new() };
+        let module = self.module(file);
+        let component = module.component;
+        let Some(object) = &module.read.object else { return Vec::new() };
+        let Some(target) = object.vaddr(offset).and_then(|vaddr| called(object, vaddr)) else {
+            return self.left_by_jump(file, offset, callee).into_iter().collect();
+        };
+        let Some(entry) = object.file_offset(target) else { return Vec::new() };
+        let found = self.code(callee);
+        if found.is_none_or(|code| code.part || code.component == component && code.start == target) {
+            return Vec::new();
+        }
+        let mut frames = self.user_frames(Place::File { file, offset: entry, returns: false });
+        frames.truncate(1);
+        // A part of the function itself, or a copy of it, goes by its name.
+        let reached = self.user_frames(callee);
+        let name = |frames: &[FrameId]| frames.first().map(|&id| self.frames[id as usize].function.clone());
+        if name(&frames) == name(&reached) { Vec::new() } else { frames }
+    }
+
+    /// Whether a place is in the agent that the program was started with.
+    pub fn is_agent(&self, place: Place) -> bool {
+        matches!(place, Place::File { file, .. } if self.files.get(file).path.ends_with(AGENT_FILE))
+    }
+
+    /// The same of a function of another file, called by the linkage table: `localtime` where its code went on in another
+    /// function, or `memcpy` of what the loader chose for it.
+    fn left_by_jump(&mut self, file: FileId, return_offset: u64, callee: Place) -> Option<FrameId> {
+        let Place::File { file: other, .. } = callee else { return None };
+        if other == file {
+            return None;
+        }
+        let name = self.linkage_call(file, return_offset)?;
+        let Some(entry) = self.export(other, &name) else {
+            // A function of a third file, which has left to this one.
+            return self.called_by_linkage(Place::File { file, offset: return_offset, returns: true });
+        };
+        let reached = self.code(callee)?;
+        if reached.part || entry == reached.start {
+            return None;
+        }
+        let component = self.module(other).component;
+        Some(self.function_frame(&name, component))
+    }
+
+    /// The frame of the function of another file that the call before a return address names, whoever provides it.
+    pub fn called_by_linkage(&mut self, caller: Place) -> Option<FrameId> {
+        let Place::File { file, offset, returns: true } = caller else { return None };
+        let name = self.linkage_call(file, offset)?;
+        let mut others: Vec<FileId> = self.modules.keys().chain(self.read.keys()).copied().collect();
+        others.retain(|&other| other != file && !self.files.get(other).path.ends_with(AGENT_FILE));
+        others.sort_unstable();
+        others.dedup();
+        let provider = others.into_iter().find(|&other| self.export(other, &name).is_some())?;
+        let component = self.module(provider).component;
+        Some(self.function_frame(&name, component))
+    }
+
+    /// Whether the call before a return address goes by the linkage table.
+    pub fn calls_by_linkage(&mut self, caller: Place) -> bool {
+        matches!(caller, Place::File { file, offset, returns: true } if self.linkage_call(file, offset).is_some())
+    }
+
+    /// The name by which a file's linkage table calls what the call before a return address goes to.
+    fn linkage_call(&mut self, file: FileId, return_offset: u64) -> Option<String> {
+        let read = &mut self.module(file).read;
+        let object = read.object.as_ref()?;
+        let linkage = read.linkage.get_or_insert_with(|| Linkage::of(object));
+        linkage.called(object, object.vaddr(return_offset)?).map(str::to_owned)
+    }
+
+    /// Where a file's function of that name is.
+    fn export(&mut self, file: FileId, name: &str) -> Option<u64> {
+        let read = &mut self.module(file).read;
+        let object = read.object.as_ref()?;
+        read.linkage.get_or_insert_with(|| Linkage::of(object)).export(name)
+    }
+
+    /// The frame of a function of which no more than the name is known.
+    fn function_frame(&mut self, raw: &str, component: ComponentId) -> FrameId {
+        let (function, file, line, component) = (readable(raw), String::new(), 0, Some(component));
+        self.frame(StackFrame { function, component, file, line, inlined: false, space: Space::User })
+    }
+
     /// True if the instruction at a place is in a loop that waits for another thread.
     pub fn is_spin(&mut self, place: Place) -> bool {
         let Place::File { file, offset, returns: false } = place else { return false };
-        let module = self.module(file);
-        let Some(object) = &module.object else { return false };
+        // The vDSO goes round again where the kernel has set the clock meanwhile.
+        if self.files.get(file).path.starts_with('[') {
+            return false;
+        }
+        let Some(object) = &self.module(file).read.object else { return false };
         object.vaddr(offset).is_some_and(|vaddr| spin::is_waiting_loop(object, vaddr))
     }
 
@@ -170,11 +284,11 @@ impl Naming {
     pub fn is_runtime_loop(&mut self, place: Place) -> bool {
         let Place::File { file, offset, returns } = place else { return false };
         let module = self.module(file);
-        let Some(object) = &module.object else { return false };
+        let Some(object) = &module.read.object else { return false };
         let Some(vaddr) = object.vaddr(offset - u64::from(returns && offset > 0)) else { return false };
         let symbol = object.symbol_at(vaddr).filter(|symbol| symbol.size > 0);
         let function = symbol.map(|symbol| (symbol.address, symbol.address + symbol.size)).or_else(|| {
-            let described = module.described.get_or_insert_with(|| described(object));
+            let described = module.read.described.get_or_insert_with(|| described(object));
             described[..described.partition_point(|(start, _)| *start <= vaddr)].last().copied()
         });
         let Some((start, end)) = function.filter(|(_, end)| vaddr < *end) else { return false };
@@ -190,7 +304,7 @@ impl Naming {
 
     /// Name of the variable at an offset of a file.
     pub fn variable(&mut self, file: FileId, offset: u64) -> Option<String> {
-        let object = self.module(file).object.as_ref()?;
+        let object = self.module(file).read.object.as_ref()?;
         let raw = object.symbol_at(object.data_vaddr(offset)?)?.name.to_owned();
         Some(demangle(&raw))
     }
@@ -207,18 +321,19 @@ impl Naming {
 
     fn module(&mut self, file: FileId) -> &mut Module {
         let (files, executables, components) = (&self.files, &self.executables, &mut self.components);
+        let read = &mut self.read;
         self.modules.entry(file).or_insert_with(|| {
             let mapped = files.get(file);
-            let object = mapped.object();
+            let read = read.remove(&file).unwrap_or_else(|| ReadFile::of(mapped));
             let component = components.len() as ComponentId;
             components.push(Component {
                 path: mapped.path.clone(),
-                build_id: object.as_ref().and_then(Object::build_id).unwrap_or_default(),
+                build_id: read.object.as_ref().and_then(Object::build_id).unwrap_or_default(),
                 executable: executables.contains(&mapped.path),
                 synthetic: mapped.path.starts_with('['),
                 static_in: None,
             });
-            Module { object, lines: None, described: None, main: None, component }
+            Module { read, main: None, component }
         })
     }
 
@@ -229,23 +344,26 @@ impl Naming {
         let component = Some(module.component);
         let user =
             |function, file, line, inlined| StackFrame { function, component, file, line, inlined, space: Space::User };
-        let vaddr = module.object.as_ref().and_then(|object| object.vaddr(offset));
-        let Some((vaddr, object)) = vaddr.zip(module.object.as_ref()) else {
+        let vaddr = module.read.object.as_ref().and_then(|object| object.vaddr(offset));
+        let Some((vaddr, object)) = vaddr.zip(module.read.object.as_ref()) else {
             let function = if path.starts_with('[') { path.clone() } else { format!("sub_{offset:x}") };
             if !path.starts_with('[') {
                 *self.unnamed.entry(path).or_default() += 1;
             }
             return vec![self.frame(user(function, String::new(), 0, false))];
         };
-        let symbol = object.symbol_at(vaddr).filter(|symbol| symbol.kind != transect_binary_info::SymbolKind::Data);
+        let symbol = function_at(object, vaddr);
         let name = symbol.map(|symbol| demangle(without_suffix(symbol.name)));
-        let lines = module.lines.get_or_insert_with(|| Lines::of(object));
+        let lines = module.read.lines.get_or_insert_with(|| Lines::of(object));
         let inner = lines.as_ref().map(|lines| lines.frames(vaddr)).unwrap_or_default();
         let name = name.or_else(|| inner.last().and_then(|frame| frame.function.as_deref()).map(readable));
         let mut found = Vec::with_capacity(inner.len().max(1));
-        let unnamed = name.is_none();
+        let unnamed = name.is_none() && !path.starts_with('[');
         let name = name.unwrap_or_else(|| {
-            let described = module.described.get_or_insert_with(|| described(object));
+            if !unnamed {
+                return path.clone();
+            }
+            let described = module.read.described.get_or_insert_with(|| described(object));
             let after = described.partition_point(|(start, _)| *start <= vaddr);
             let start = described[..after].last().filter(|(_, end)| vaddr < *end).map_or(vaddr, |(start, _)| *start);
             format!("sub_{start:x}")
@@ -268,7 +386,8 @@ impl Naming {
 
     fn in_memory(&mut self, tgid: i32, address: u64) -> String {
         let ns_tgid = self.ns_tgids.get(&tgid).copied().unwrap_or(tgid);
-        let map = self.perf_maps.entry(tgid).or_insert_with(|| PerfMap::of(tgid, ns_tgid));
+        let owner = self.owners.get(&tgid).copied();
+        let map = self.perf_maps.entry(tgid).or_insert_with(|| PerfMap::of(tgid, ns_tgid, owner));
         match map.at(address) {
             Some(name) => name.to_owned(),
             None => {
@@ -281,12 +400,6 @@ impl Naming {
 
 fn readable(raw: &str) -> String {
     demangle(without_suffix(raw))
-}
-
-/// Functions without symbol that the unwind information describes, sorted.
-fn described(object: &Object) -> Vec<(u64, u64)> {
-    let functions = object.function_symbols();
-    functions.iter().filter(|f| f.is_described_only()).map(|f| (f.vaddr, f.vaddr + f.size)).collect()
 }
 
 /// A raw name without what compilers append to copies and parts of a function.

@@ -38,6 +38,24 @@ pub enum Place {
     },
 }
 
+impl Place {
+    /// The file that it is in.
+    pub fn file(&self) -> Option<FileId> {
+        match *self {
+            Self::File { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
+    /// An address in the function, if it is in the kernel.
+    pub fn kernel_address(&self) -> Option<u64> {
+        match *self {
+            Self::Kernel { address, returns } => Some(address - u64::from(returns)),
+            _ => None,
+        }
+    }
+}
+
 /// Places by number, each once.
 #[derive(Debug, Default)]
 pub struct Places {

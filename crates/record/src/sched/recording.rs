@@ -16,19 +16,25 @@ use transect_profile_model::KernelTiming;
 use super::affinity::Affinities;
 use super::collected::Collected;
 use super::collection::{Collection, Totals};
+use super::module::ReadFiles;
+use super::read_ahead::ReadAhead;
 use super::system_call_budget::{CountedCalls, SystemCallBudget};
 use crate::clock::monotonic_ns;
 use crate::error::RecordError;
-use crate::walk::{Evidence, Gatherer, system_call_function};
+use crate::walk::{Evidence, Gatherer, Rate, system_call_function};
 
 /// How long records wait in the ring buffer: at a million a second it is half full then.
 const CONSUME_EVERY: Duration = Duration::from_millis(10);
 /// How long they wait at most while few come and nothing new runs: waking up takes processor time from the program.
 const CONSUME_AT_REST: Duration = Duration::from_millis(80);
+/// Shorter runs read files at their end.
+const SAMPLES_BEFORE_READING: u64 = 50;
 /// Few, in one turn: of 8 MiB they fill a tenth.
 const FEW_RECORDS: usize = 2500;
 /// How long a program's start waits for the tables of its libraries.
 const PREPARE_AT_MOST: Duration = Duration::from_millis(500);
+/// How often it is looked whether counting system calls costs too much.
+const COUNT_EVERY: Duration = Duration::from_millis(250);
 /// How often the number of active threads is compared with the scheduler's own.
 const AUDIT_EVERY: Duration = Duration::from_secs(1);
 
@@ -51,6 +57,10 @@ const DEFAULT_WAIT_BUDGET: u32 = 10_000_000;
 pub struct SchedOptions {
     /// Samples a second and processor.
     pub sample_hz: u32,
+    /// They come less often once there are enough: an interrupt delays the program, in a virtual machine by 0.1 ms.
+    pub fewer_samples: bool,
+    /// Other collectors are at work: what is dear ends sooner.
+    pub beside_flows: bool,
     /// Stacks whenever fewer threads than this remain active; `None`: the number of processors.
     pub min_parallelism: Option<u32>,
     /// Frames of a stack.
@@ -62,8 +72,12 @@ pub struct SchedOptions {
     pub wait_budget: u32,
     /// Criticality alone: nothing of what waits are for, no stacks, no samples.
     pub totals_only: bool,
-    /// The flow agent reads what threads gain.
+    /// The flow agent reads what threads gain. Only of a program that is launched.
     pub with_flows: bool,
+    /// A program will be launched, and nothing else is followed.
+    pub launched_only: bool,
+    /// It: what [`SchedRecording::prepare`] does is begun while the collector is loaded.
+    pub program: Option<PathBuf>,
     /// Make tables of what is recorded.
     pub tables: bool,
     /// Gather evidence for a walk, which `SchedRecording::evidence` gives.
@@ -80,12 +94,16 @@ impl Default for SchedOptions {
     fn default() -> Self {
         Self {
             sample_hz: 997,
+            fewer_samples: false,
+            beside_flows: false,
             min_parallelism: None,
             stack_depth: SchedSettings::MAX_STACK_DEPTH,
             per_process: false,
             wait_budget: DEFAULT_WAIT_BUDGET,
             totals_only: false,
             with_flows: false,
+            launched_only: false,
+            program: None,
             tables: true,
             evidence: false,
             event: SampledEvent::CpuClock,
@@ -109,6 +127,10 @@ enum Request {
     Evidence(bool, Sender<Result<Evidence, RecordError>>),
     /// Samples count, or don't, from now on.
     Sampling(bool, Sender<Result<(), RecordError>>),
+    /// What the kernel prints of these addresses.
+    KernelFunctions(Vec<u64>, Sender<Result<String, RecordError>>),
+    /// Files that were read for names.
+    Files(ReadFiles),
     /// Enough was sampled to go on with so many times less.
     SampleLess(u32, Sender<Result<(), RecordError>>),
 }
@@ -151,6 +173,7 @@ impl SchedRecording {
             waits: !options.totals_only,
             stacks: !options.totals_only,
             publish_threads: options.with_flows,
+            launched_only: options.launched_only || options.with_flows,
             system_calls: options.system_calls,
         };
         let (requests, inbox) = channel();
@@ -259,6 +282,19 @@ impl SchedRecording {
         self.ask(|reply| Request::Evidence(last, reply))
     }
 
+    /// Functions of the kernel at these addresses, as it prints them: see [`SchedCollector::kernel_functions`].
+    ///
+    /// # Errors
+    /// If the collector has ended.
+    pub(crate) fn kernel_functions(&self, addresses: Vec<u64>) -> Result<String, RecordError> {
+        self.ask(|reply| Request::KernelFunctions(addresses, reply))
+    }
+
+    /// Files that need not be read again to name what the recording saw.
+    pub(crate) fn know_files(&self, files: ReadFiles) {
+        let _ = self.requests.send(Request::Files(files));
+    }
+
     fn ask<T>(&self, request: impl FnOnce(Sender<Result<T, RecordError>>) -> Request) -> Result<T, RecordError> {
         let (reply, answer) = channel();
         self.requests.send(request(reply)).map_err(|_| RecordError::Ended)?;
@@ -286,12 +322,16 @@ fn serve(
     let gatherer = RefCell::new(options.evidence.then(|| Gatherer::new(options.event)));
     // Threads or code that were not there before: user space has to look at them soon.
     let news = Cell::new(true);
+    let samples = Cell::new(0);
     let affinities = RefCell::new(options.tables.then(|| Affinities::new(settings.processors)));
     let mut storage = Storage::default();
-    let mut collector = SchedCollector::load(&mut storage, settings, |bytes| {
+    let mut collector = SchedCollector::load(&mut storage, settings, options.program.as_deref(), |bytes| {
         let record = Record::decode(bytes);
         if matches!(record, Ok(Record::Task(_) | Record::UnknownCode(_))) {
             news.set(true);
+        }
+        if matches!(&record, Ok(Record::Sample(sample)) if sample.queued == 0) {
+            samples.set(samples.get() + 1);
         }
         if let (Some(affinities), Ok(Record::Task(task))) = (affinities.borrow_mut().as_mut(), &record) {
             affinities.see(task);
@@ -319,10 +359,14 @@ fn serve(
     let without_samples = collector.samples_refused().map(ToString::to_string);
     let settings =
         &SchedSettings { sample_hz: if without_samples.is_some() { 0 } else { settings.sample_hz }, ..*settings };
-    let mut system_calls = options.system_calls.then(|| SystemCallBudget::new(options.event));
+    let mut system_calls = options.system_calls.then(|| SystemCallBudget::new(options.event, options.beside_flows));
     let mut audited = Instant::now();
+    let mut counted = Instant::now();
     let mut drift = 0;
+    let mut rate = options.fewer_samples.then(Rate::beside);
     let mut pause = CONSUME_EVERY;
+    let mut ahead = ReadAhead::default();
+    let mut read = ReadFiles::default();
     loop {
         match inbox.recv_timeout(pause) {
             Ok(Request::Prepare(program, reply)) => {
@@ -361,6 +405,9 @@ fn serve(
             }
             Ok(Request::SampleLess(times, reply)) => {
                 collector.sample_less(times);
+                if let Some(collection) = collection.borrow_mut().as_mut() {
+                    collection.sample_less(times);
+                }
                 let _ = reply.send(Ok(()));
             }
             Ok(Request::Evidence(last, reply)) => {
@@ -368,8 +415,18 @@ fn serve(
                     collector.stop();
                 }
                 let now = monotonic_ns();
-                let _ = reply.send(evidence(&mut collector, &gatherer, system_calls.as_mut(), last, now));
+                let mut found = evidence(&mut collector, &gatherer, system_calls.as_mut(), last, now);
+                if let Ok(evidence) = &mut found
+                    && last
+                {
+                    evidence.read = ahead.finish();
+                }
+                let _ = reply.send(found);
             }
+            Ok(Request::KernelFunctions(addresses, reply)) => {
+                let _ = reply.send(collector.kernel_functions(&addresses).map_err(RecordError::from));
+            }
+            Ok(Request::Files(files)) => read = files,
             Ok(Request::Live(reply)) => {
                 let _ = reply.send(Ok(collector.live_threads()));
             }
@@ -382,6 +439,12 @@ fn serve(
             0..FEW_RECORDS if !news.take() => (pause + pause / 4).min(CONSUME_AT_REST),
             _ => CONSUME_EVERY,
         };
+        if let Some(times) = rate.as_mut().and_then(|rate| rate.change(samples.get())) {
+            collector.sample_less(times);
+            if let Some(collection) = collection.borrow_mut().as_mut() {
+                collection.sample_less(times);
+            }
+        }
         let changed = affinities.borrow_mut().as_mut().and_then(Affinities::changed);
         if let Some(processors) = changed {
             collector.set_processors(processors, options.min_parallelism.unwrap_or(processors));
@@ -391,9 +454,18 @@ fn serve(
                 collection.set_processors(processors, options.min_parallelism.unwrap_or(processors));
             }
             collection.between();
+            if samples.get() >= SAMPLES_BEFORE_READING {
+                collection.read_ahead(&mut ahead);
+            }
         }
         if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
             gatherer.between();
+        }
+        if let Some(budget) = &mut system_calls
+            && counted.elapsed() >= COUNT_EVERY
+        {
+            counted = Instant::now();
+            budget.counted(&mut collector, monotonic_ns())?;
         }
         if audited.elapsed() >= AUDIT_EVERY {
             audited = Instant::now();
@@ -419,6 +491,14 @@ fn serve(
         Some(mut collection) => {
             if let Some(processors) = affinities.borrow().as_ref().map(Affinities::usual) {
                 collection.set_processors(processors, options.min_parallelism.unwrap_or(processors));
+            }
+            read.extend(ahead.finish());
+            collection.know_files(read);
+            let addresses = collection.kernel_addresses();
+            if !addresses.is_empty()
+                && let Ok(lines) = collector.kernel_functions(&addresses)
+            {
+                collection.name_kernel(&addresses, &lines);
             }
             collection.finish(totals)
         }

@@ -36,6 +36,8 @@ pub struct RawMoment {
     pub task: u32,
     /// Its stack.
     pub stack: StackNumber,
+    /// Time between samples then, ns.
+    pub period: u64,
 }
 
 /// All samples.
@@ -107,7 +109,7 @@ mod tests {
     fn moments_are_thinned_out_evenly() {
         let mut samples = Samples::default();
         let count = MAX_MOMENTS as u64 * 5;
-        (0..count).for_each(|time| samples.note(RawMoment { time, task: 1, stack: 1 }));
+        (0..count).for_each(|time| samples.note(RawMoment { time, task: 1, stack: 1, period: 1 }));
         assert!(samples.moments.len() <= MAX_MOMENTS && samples.moments.len() > MAX_MOMENTS / 2);
         let distances: Vec<u64> = samples.moments.windows(2).map(|pair| pair[1].time - pair[0].time).collect();
         assert!(distances.iter().all(|&distance| distance == 8), "{:?}", &distances[..8]);

@@ -13,9 +13,10 @@ use super::recording::{Followed, SchedOptions, SchedRecording};
 use super::watched::{Keep, Watched};
 use crate::clock::Clock;
 use crate::error::RecordError;
-use crate::feature::FeatureSettings;
 use crate::machine;
+use crate::session::left_out;
 use crate::signals::Signals;
+use crate::walk::WalkBeside;
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,8 +64,16 @@ pub struct SchedRecorded {
 /// # Errors
 /// If privileges or the kernel's help are missing, or there is nothing to record. The program is not started then.
 pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
-    let signals = Signals::watch()?;
-    let recording = SchedRecording::start(&session.options)?;
+    let signals = match &session.target {
+        SchedTarget::Launch { .. } => Signals::watch()?,
+        SchedTarget::Running { .. } => Signals::watch_running()?,
+    };
+    let program = match &session.target {
+        SchedTarget::Launch { command, .. } => command.first().map(PathBuf::from),
+        SchedTarget::Running { .. } => None,
+    };
+    let launched_only = matches!(session.target, SchedTarget::Launch { .. });
+    let recording = SchedRecording::start(&SchedOptions { launched_only, program, ..session.options.clone() })?;
     if let SchedTarget::Launch { command, .. } = &session.target
         && let Some(program) = command.first()
     {
@@ -111,24 +120,26 @@ pub(crate) fn empty(clock: &Clock, command: Vec<String>, wall_ns: i64, exit_stat
     })
 }
 
-/// Records calls between components and scheduler events in one run, with one clock.
+/// Records calls between components and scheduler events in one run, with one clock. `recording` was started with
+/// [`SchedOptions::with_flows`], and, for a walk, with [`WalkBeside::options`].
 ///
 /// # Errors
 /// As for [`crate::record`] and [`record`]. The program is not started then.
 pub fn record_with_flows(
     flows: &crate::Options,
-    options: &SchedOptions,
-    features: Option<&FeatureSettings>,
+    recording: SchedRecording,
+    walk: Option<(WalkBeside, &SchedOptions)>,
+    beside: crate::Beside<'_>,
     writes: &[PathBuf],
     snapshot: &mut dyn FnMut(&Profile),
 ) -> Result<crate::Recorded, RecordError> {
-    let recording = SchedRecording::start(&SchedOptions { with_flows: true, ..options.clone() })?;
     if let Some(program) = flows.command.first() {
         recording.prepare(program)?;
     }
     let published = recording.published().try_clone().map_err(RecordError::system("share the collector's map"))?;
     let clock = Clock::start();
     recording.begin(clock.started_monotonic_ns())?;
+    let crate::Beside { features, mut ended, .. } = beside;
     let beside = crate::Beside {
         features,
         published: Some(Arc::new(published)),
@@ -136,8 +147,23 @@ pub fn record_with_flows(
             recording.follow(Followed::Launched(pid))?;
             recording.drop_privileges(writes.to_vec())
         }),
+        ended: Some(&mut || {
+            if let Some(tell) = &mut ended {
+                tell();
+            }
+        }),
+        user_samples: None,
     };
     let mut recorded = crate::session::run(flows, beside, clock, snapshot)?;
-    recorded.timeline = Some(recording.finish()?.merge_into(&mut recorded.profile));
+    if let Some((walk, options)) = walk {
+        // What goes wrong with one collector takes nothing from the others.
+        if let Err(why) = walk.finish(&recording, options, &clock, &mut recorded.profile) {
+            recorded.profile.loss.push(left_out("walk", &why));
+        }
+    }
+    match recording.finish() {
+        Ok(collected) => recorded.timeline = Some(collected.merge_into(&mut recorded.profile)),
+        Err(why) => recorded.profile.loss.push(left_out("sched", &why)),
+    }
     Ok(recorded)
 }

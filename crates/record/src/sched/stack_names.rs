@@ -35,12 +35,19 @@ pub struct NamedStacks {
     pub rows: Vec<CallStack>,
     /// Whether the leaf is in a loop that waits.
     spin: Vec<bool>,
+    /// Whether the leaf is in the agent, or in the kernel on its behalf.
+    in_agent: Vec<bool>,
     /// By stack number.
     by_number: Vec<Option<(StackId, StackHint)>>,
     /// Stacks that records name and that never came.
     pub missing: u64,
     /// Stacks whose unwinding stopped early, by flag.
     stopped: HashMap<u32, u64>,
+}
+
+/// The bit of a frame; stacks have no more frames than that, but for inlined ones.
+fn bit(frame: usize) -> u128 {
+    u32::try_from(frame).ok().and_then(|frame| 1_u128.checked_shl(frame)).unwrap_or(0)
 }
 
 /// Functions that make threads.
@@ -52,8 +59,11 @@ impl NamedStacks {
     /// Names all stacks that came.
     pub fn of(stacks: &RawStacks, places: &Places, naming: &mut Naming) -> Self {
         let mut named = Self { by_number: vec![None; stacks.len()], ..Self::default() };
-        let mut known: HashMap<(CallStack, bool), StackId> = HashMap::new();
+        let mut known: HashMap<(CallStack, bool, bool), StackId> = HashMap::new();
         let mut user: HashMap<PlaceId, Vec<FrameId>> = HashMap::new();
+        let mut jumped: HashMap<(PlaceId, PlaceId), Vec<FrameId>> = HashMap::new();
+        let mut served: HashMap<PlaceId, Option<FrameId>> = HashMap::new();
+        let mut by_linkage: HashMap<PlaceId, bool> = HashMap::new();
         let mut kernel: HashMap<PlaceId, String> = HashMap::new();
         let mut in_runtime: HashMap<PlaceId, RuntimeCode> = HashMap::new();
         for number in 1..stacks.len() as StackNumber {
@@ -62,9 +72,41 @@ impl NamedStacks {
                 continue;
             };
             let mut frames = Vec::new();
+            let (mut caller, mut linked) = (None, 0);
+            // Where the agent's frames begin, if nothing else runs inside of them.
+            let mut agent = None;
             for place in stack.user.iter().rev() {
-                let found = user.entry(*place).or_insert_with(|| naming.user_frames(places.all()[*place as usize]));
+                let to = places.all()[*place as usize];
+                // The agent stands between caller and callee where it times the call.
+                if naming.is_agent(to) {
+                    agent.get_or_insert(frames.len());
+                    frames.extend_from_slice(user.entry(*place).or_insert_with(|| naming.user_frames(to)));
+                    continue;
+                }
+                agent = None;
+                if let Some(caller) = caller.replace(*place) {
+                    let from = places.all()[caller as usize];
+                    if from.file() != to.file()
+                        && *by_linkage.entry(caller).or_insert_with(|| naming.calls_by_linkage(from))
+                    {
+                        linked |= bit(frames.len());
+                    }
+                    let between = jumped.entry((caller, *place)).or_insert_with(|| naming.tail_called(from, to));
+                    frames.extend_from_slice(between);
+                    // What left by a jump into another file has done so by its own table.
+                    if !between.is_empty() {
+                        linked |= bit(frames.len());
+                    }
+                }
+                let found = user.entry(*place).or_insert_with(|| naming.user_frames(to));
                 frames.extend_from_slice(found);
+            }
+            // What the agent does there is for the call that it counts and times.
+            if let (Some(at), Some(caller)) = (agent, caller) {
+                let from = places.all()[caller as usize];
+                let callee = *served.entry(caller).or_insert_with(|| naming.called_by_linkage(from));
+                linked |= callee.map_or(0, |_| bit(at));
+                frames.splice(at..at, callee);
             }
             let polls = is_polling(frames.iter().rev().map(|&frame| naming.frames[frame as usize].function.as_str()));
             let mut functions: Vec<String> = Vec::with_capacity(stack.kernel.len());
@@ -76,6 +118,7 @@ impl NamedStacks {
             // Threads begin in one function or, where unwinding knows more, in that which made them.
             if frames.len() > 1 && CLONES.contains(&naming.frames[frames[0] as usize].function.as_str()) {
                 frames.remove(0);
+                linked >>= 1;
             }
             let leaf_first = || frames.iter().rev().map(|&id| naming.frames[id as usize].function.as_str());
             let hint = StackHint {
@@ -101,15 +144,16 @@ impl NamedStacks {
                 || waits_in_runtime(stack.user, |place| {
                     *in_runtime.entry(place).or_insert_with(|| RuntimeCode::of(&user[&place], place, places, naming))
                 });
-            let row = CallStack { frames, complete: stack.flags & stack_flags::COMPLETE != 0 || at_root };
+            let row = CallStack { frames, complete: stack.flags & stack_flags::COMPLETE != 0 || at_root, linked };
             for flag in [stack_flags::TRUNCATED, stack_flags::UNKNOWN_CODE, stack_flags::UNREADABLE] {
                 if stack.flags & flag != 0 && !row.complete {
                     *named.stopped.entry(flag).or_default() += 1;
                 }
             }
-            let id = *known.entry((row, spin)).or_insert_with_key(|(row, spin)| {
+            let id = *known.entry((row, spin, agent.is_some())).or_insert_with_key(|(row, spin, in_agent)| {
                 named.rows.push(row.clone());
                 named.spin.push(*spin);
+                named.in_agent.push(*in_agent);
                 named.rows.len() as StackId - 1
             });
             named.by_number[number as usize] = Some((id, hint));
@@ -135,6 +179,11 @@ impl NamedStacks {
     /// Whether the leaf of the stack in this row is in a loop that waits.
     pub fn spins(&self, row: StackId) -> bool {
         self.spin.get(row as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether the leaf of the stack in this row is the agent's.
+    pub fn is_agents(&self, row: StackId) -> bool {
+        self.in_agent.get(row as usize).copied().unwrap_or(false)
     }
 
     /// Stacks whose unwinding stopped for the reason of a flag.

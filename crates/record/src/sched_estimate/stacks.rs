@@ -79,7 +79,7 @@ impl<'a> Stacks<'a> {
     }
 
     fn stack(&mut self, frames: Vec<FrameId>) -> StackId {
-        let stack = CallStack { frames, complete: true };
+        let stack = CallStack { frames, complete: true, linked: 0 };
         *self.stack_ids.entry(stack.clone()).or_insert_with(|| {
             self.stacks.push(stack);
             self.stacks.len() as StackId - 1

@@ -38,7 +38,7 @@ pub fn read(path: &Path) -> Result<LinkMap, StaticError> {
 impl LinkMap {
     /// Address ranges of the inputs that `wanted` names.
     pub fn ranges(&self, wanted: impl Fn(&Input) -> bool) -> Vec<(u64, u64)> {
-        self.inputs.iter().filter(|i| wanted(i)).map(|i| (i.vaddr, i.vaddr + i.size)).collect()
+        self.inputs.iter().filter(|i| wanted(i)).map(|i| (i.vaddr, i.vaddr.saturating_add(i.size))).collect()
     }
 
     /// Libraries, each once.
@@ -130,4 +130,10 @@ Discarded input sections\n\n .group         0x0000000000000000        0x8 a.o\n
             assert_eq!(map.ranges(zlib), [(0x1160, 0x1165)]);
         }
     }
+}
+
+/// Reads any text.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz(text: &str) {
+    parse(text).ranges(|_| true);
 }

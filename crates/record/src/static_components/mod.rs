@@ -16,11 +16,9 @@ mod region;
 mod stretch;
 
 use std::collections::HashMap;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use tempfile::TempDir;
 use transect_binary_info::Object;
 
 use config::ComponentRule;
@@ -28,6 +26,8 @@ pub use error::StaticError;
 use membership::Inventory;
 use pattern::Pattern;
 use plan::Membership;
+
+use crate::own_folder::OwnFolder;
 
 /// Functions of an object's static components that are not intercepted, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct RefusedFunctions {
 #[derive(Debug)]
 pub struct StaticComponents {
     rules: Vec<ComponentRule>,
-    folder: TempDir,
+    folder: OwnFolder,
     /// What was refused, by object; objects without static components have an empty list.
     known: Mutex<HashMap<PathBuf, Vec<RefusedFunctions>>>,
     /// The names that libraries give themselves.
@@ -58,10 +58,7 @@ impl StaticComponents {
     /// [`StaticError::Read`], [`StaticError::Wrong`], [`StaticError::Write`].
     pub fn load(path: &Path) -> Result<StaticComponents, StaticError> {
         let rules = config::load(path)?;
-        let folder = tempfile::Builder::new()
-            .prefix("transect-static-")
-            .tempdir()
-            .map_err(|source| StaticError::Write { path: std::env::temp_dir(), source })?;
+        let folder = OwnFolder::create().map_err(|source| StaticError::Write { path: std::env::temp_dir(), source })?;
         Ok(StaticComponents { rules, folder, known: Mutex::default(), sonames: Mutex::default() })
     }
 
@@ -90,8 +87,9 @@ impl StaticComponents {
     }
 
     /// Makes the plan of an object that a program has loaded. What can't be made is a loss.
-    pub fn ensure(&self, path: &Path) {
-        if let Err(error) = self.make(path, false) {
+    pub fn ensure(&self, object: &Object) {
+        let path = object.path();
+        if let Err(error) = self.make_of(object, false) {
             let refused = RefusedFunctions { component: String::new(), reason: error.to_string(), count: 1 };
             self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), vec![refused]);
         }
@@ -116,17 +114,23 @@ impl StaticComponents {
 
     /// Writes the plan of one object, an empty file if it has no static components.
     fn make(&self, path: &Path, strict: bool) -> Result<(), StaticError> {
-        if self.known.lock().unwrap_or_else(PoisonError::into_inner).contains_key(path) {
+        self.make_of(&Object::open(path)?, strict)
+    }
+
+    fn make_of(&self, object: &Object, strict: bool) -> Result<(), StaticError> {
+        let path = object.path();
+        let file = self.folder.path().join(file_name(object));
+        // Another file may be at the path by now.
+        if self.known.lock().unwrap_or_else(PoisonError::into_inner).contains_key(path) && file.exists() {
             return Ok(());
         }
-        let object = Object::open(path)?;
         if let Some(name) = object.soname() {
             self.sonames.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
         }
-        let rules: Vec<&ComponentRule> = self.rules.iter().filter(|rule| applies(rule, &object)).collect();
+        let rules: Vec<&ComponentRule> = self.rules.iter().filter(|rule| applies(rule, object)).collect();
         let (mut bytes, mut refused) = (Vec::new(), Vec::new());
         if !rules.is_empty() {
-            let inventory = Inventory::of(&object);
+            let inventory = Inventory::of(object);
             let mut members = Membership::new();
             let mut names = Vec::new();
             for rule in rules {
@@ -143,7 +147,7 @@ impl StaticComponents {
                 }
             }
             if !names.is_empty() {
-                let made = plan::make(&object, &inventory.symbols, &names, &members);
+                let made = plan::make(object, &inventory.symbols, &names, &members);
                 bytes = made.bytes;
                 refused = made
                     .refused
@@ -156,7 +160,6 @@ impl StaticComponents {
                     .collect();
             }
         }
-        let file = self.folder.path().join(file_name(&object));
         let draft = file.with_extension("draft");
         std::fs::write(&draft, bytes)
             .and_then(|()| std::fs::rename(&draft, &file))
@@ -210,15 +213,10 @@ fn applies(rule: &ComponentRule, object: &Object) -> bool {
     }
 }
 
+#[cfg(feature = "fuzzing")]
+pub use link_map::fuzz as fuzz_link_map;
+
 /// The name under which the agent looks for an object's plan.
 fn file_name(object: &Object) -> String {
-    match object.build_id() {
-        Some(id) => format!("{id}.static"),
-        None => format!("path-{:016x}.static", fnv1a(object.path().as_os_str().as_bytes())),
-    }
-}
-
-/// FNV-1a, 64 bits.
-fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    object.kept_name() + ".static"
 }

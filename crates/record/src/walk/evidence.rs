@@ -18,6 +18,7 @@ use crate::sched::cause::{CauseNumber, Causes};
 use crate::sched::kind::Call;
 use crate::sched::mapped_file::{MappedFile, MappedFiles};
 use crate::sched::mapping_log::MappingLog;
+use crate::sched::module::ReadFiles;
 use crate::sched::object::Objects;
 use crate::sched::place::Place;
 use crate::sched::system_call_budget::CountedCalls;
@@ -155,6 +156,8 @@ pub(crate) struct Evidence {
     pub executables: Vec<(i32, String)>,
     /// Processes that run another program than before.
     pub replaced: Vec<i32>,
+    /// Files that were read already; at the end only.
+    pub read: ReadFiles,
     /// What could not be kept, since the beginning.
     pub not_kept: NotKept,
 }
@@ -223,6 +226,8 @@ impl Gatherer {
             Record::Task(task) => self.task(task),
             Record::Stack(stack) => self.stack(stack),
             Record::Wait(wait) => self.wait(wait),
+            // Waits and preemptions have the time without a CPU.
+            Record::Sample(sample) if sample.queued != 0 => {}
             Record::Sample(sample) => self.sample(sample),
             // The walk has every wait told.
             Record::Brief(_) => {}

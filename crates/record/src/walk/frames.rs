@@ -8,9 +8,11 @@ use transect_profile_model::{ComponentId, Space, StackFrame};
 use super::evidence::NewStack;
 use crate::sched::call_stack::StackNumber;
 use crate::sched::kernel_symbols::{
-    SymbolSource, UNNAMED, is_entry_code, is_interrupt, is_restart, is_scheduler, is_stop, is_switching, shown,
+    KernelSymbols, SymbolSource, UNNAMED, is_entry_code, is_interrupt, is_restart, is_scheduler, is_stop, is_switching,
+    shown,
 };
 use crate::sched::mapped_file::{MappedFile, MappedFiles};
+use crate::sched::module::ReadFiles;
 use crate::sched::naming::Naming;
 use crate::sched::place::Place;
 
@@ -122,11 +124,30 @@ impl Frames {
         executables.into_iter().for_each(|path| self.naming.add_executable(path));
     }
 
+    /// These stacks will be named: reads the files that they lie in, unless they are among the `known` ones.
+    pub fn prepare(&mut self, stacks: &[NewStack], known: &mut ReadFiles) {
+        let places = stacks.iter().flat_map(|stack| &stack.user).copied();
+        self.naming.prepare(places, known);
+    }
+
+    /// Only these functions of the kernel are in stacks that will come.
+    pub fn know_kernel(&mut self, symbols: KernelSymbols) {
+        self.naming.know_kernel(symbols);
+    }
+
+    /// The files that were read.
+    pub fn into_files(self) -> ReadFiles {
+        self.naming.into_files()
+    }
+
     /// Names a stack that came.
     pub fn add_stack(&mut self, stack: &NewStack) {
         let mut user = Vec::with_capacity(stack.user.len());
         for place in stack.user.iter().rev() {
-            self.extend_by(*place, &mut user);
+            // The agent's code is no part of the program.
+            if !self.naming.is_agent(*place) {
+                self.extend_by(*place, &mut user);
+            }
         }
         self.cut_beginning(&mut user);
         let mut kernel: Vec<PathStep> = Vec::with_capacity(stack.kernel.len());

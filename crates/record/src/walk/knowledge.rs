@@ -114,6 +114,7 @@ impl Knowledge {
         self.frames.add_files(std::mem::take(&mut evidence.files), programs);
         self.executables.extend(std::mem::take(&mut evidence.executables));
         self.replaced.append(&mut evidence.replaced);
+        self.frames.prepare(&evidence.stacks, &mut evidence.read);
         for stack in &evidence.stacks {
             self.frames.add_stack(stack);
         }

@@ -1,6 +1,7 @@
 //! The walk ("CrossWalk"): the search for the function that finally holds the time, from `main` down into the kernel,
 //! while the program runs.
 
+mod beside;
 mod evidence;
 mod frames;
 mod groups;
@@ -17,9 +18,11 @@ mod timers;
 pub mod user_timing;
 mod waits;
 
+pub use beside::{DEFAULT_THRESHOLD, WalkBeside};
 pub(crate) use evidence::{Evidence, Gatherer, NewStack, Sum, Times};
 pub(crate) use frames::system_call_function;
 pub(crate) use groups::Threads;
+pub(crate) use sample_rate::Rate;
 pub use sample_rate::SampleRate;
 pub use session::{WalkOutcome, walk};
 pub use settings::{WalkSettings, WalkSpace, WalkTarget};

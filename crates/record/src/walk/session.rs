@@ -1,6 +1,7 @@
 //! A walk from its beginning to its end: the program is launched or attached to, evidence grows in steps, and after each
 //! of them the trees are searched and what is worth it is timed.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use transect_attach::{AttachError, Target};
@@ -47,7 +48,10 @@ const MAX_STEPS: usize = 100_000;
 /// # Errors
 /// If privileges or the kernel's help are missing, or there is nothing to walk through. The program is not started then.
 pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) -> Result<WalkOutcome, RecordError> {
-    let signals = Signals::watch()?;
+    let signals = match settings.target {
+        WalkTarget::Launch(_) => Signals::watch()?,
+        WalkTarget::Running(_) => Signals::watch_running()?,
+    };
     if let WalkTarget::Running(pid) = settings.target {
         check(pid, settings)?;
     }
@@ -56,6 +60,11 @@ pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) ->
     let options = SchedOptions {
         sample_hz: settings.first_hz(),
         evidence: true,
+        launched_only: matches!(settings.target, WalkTarget::Launch(_)),
+        program: match &settings.target {
+            WalkTarget::Launch(command) => command.first().map(PathBuf::from),
+            WalkTarget::Running(_) => None,
+        },
         event: match settings.metric {
             Metric::Wall | Metric::Cpu => SampledEvent::CpuClock,
             Metric::PageFaults => SampledEvent::PageFaults,

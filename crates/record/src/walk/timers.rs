@@ -252,7 +252,7 @@ impl Timers {
     /// Why processes have no timer.
     pub fn refused(&self) -> Vec<(i32, String)> {
         let why = |timer: &Result<UserTimer, NotTimed>| match timer {
-            Ok(timer) => timer.hindrance().map(ToString::to_string),
+            Ok(timer) => timer.skip_reason().map(ToString::to_string),
             Err(why) => Some(why.to_string()),
         };
         self.of_processes.iter().filter_map(|(tgid, timer)| Some((*tgid, why(timer)?))).collect()

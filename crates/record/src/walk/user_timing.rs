@@ -14,12 +14,8 @@
 //! A function that ends in a jump to another one (a tail call) is timed until that one returns.
 
 mod children;
-#[allow(unsafe_code)]
-pub(crate) mod guard;
 mod held_stack;
-mod hindrance;
 mod open_calls;
-mod shadow_frames;
 mod thread_scopes;
 mod window;
 
@@ -36,12 +32,10 @@ use transect_profile_model::UserTiming;
 
 use crate::RecordError;
 use crate::launch::find_beside;
-use crate::probe_session::{ProbeSession, SiteId, SiteState};
+pub use crate::probe_session::SkipReason;
+use crate::probe_session::{GUARD_NAME, Guard, ProbeSession, SiteId, SiteState, skip_reason};
 use children::Children;
-use guard::Guard;
 use held_stack::FrameRules;
-pub use hindrance::Hindrance;
-use hindrance::hindrance;
 use thread_scopes::ThreadScopes;
 use window::{Window, put_back};
 
@@ -95,7 +89,7 @@ pub struct UserTimer {
     inserted: u64,
     window: Option<Window>,
     /// Found when a window was to begin: there are no more.
-    hindrance: Option<Hindrance>,
+    skip_reason: Option<SkipReason>,
     children: Children,
     /// When the last window closed, a thread was in a trampoline: its return address may have been taken after that.
     on_the_way: bool,
@@ -128,8 +122,8 @@ impl UserTimer {
 
     fn attach_to(target: Target, components: Vec<PathBuf>, agent: &Path) -> Result<UserTimer, RecordError> {
         let pid = target.pid();
-        if let Some(hindrance) = hindrance(&target, &target.mappings()?) {
-            return Err(RecordError::Untimable(hindrance));
+        if let Some(skip_reason) = skip_reason(&target, &target.mappings()?) {
+            return Err(RecordError::Untimable(skip_reason));
         }
         let clock = crate::clock::Clock::start();
         let costs = transect_calibrate::scoped_call();
@@ -164,7 +158,7 @@ impl UserTimer {
             prepared_ns,
             inserted: 0,
             window: None,
-            hindrance: None,
+            skip_reason: None,
             children: Children::default(),
             on_the_way: false,
             last_window: (0, 0),
@@ -190,8 +184,8 @@ impl UserTimer {
     }
 
     /// Why its functions may not be timed any more.
-    pub fn hindrance(&self) -> Option<&Hindrance> {
-        self.hindrance.as_ref()
+    pub fn skip_reason(&self) -> Option<&SkipReason> {
+        self.skip_reason.as_ref()
     }
 
     /// How functions are timed.
@@ -251,11 +245,9 @@ impl UserTimer {
             std::thread::sleep(Duration::from_millis(1));
             self.on_the_way = put_back(&self.session).unwrap_or(false);
         }
-        let result = match self.session.restore_but(&self.foreign) {
-            Err(AttachError::Exited { .. } | AttachError::Replaced { .. } | AttachError::NoSuchProcess { .. }) => {
-                Ok(())
-            }
-            result => result,
+        let result = match self.session.leave_but(&self.foreign) {
+            Err(error) if error.is_gone() => Ok(()),
+            result => result.map(drop),
         };
         self.finished = result.is_ok();
         if let (true, Some(guard)) = (self.finished, self.guard.take()) {
@@ -419,7 +411,7 @@ fn gone(error: &AttachError) -> UntimedReason {
 fn is_for_now(error: &AttachError) -> bool {
     match error {
         AttachError::Unstoppable { .. } => true,
-        AttachError::Traced { name, .. } => name.as_bytes() == guard::NAME.to_bytes(),
+        AttachError::Traced { name, .. } => name.as_bytes() == GUARD_NAME.to_bytes(),
         _ => false,
     }
 }

@@ -129,7 +129,7 @@ impl Program {
             agent: Some(agent().to_owned()),
             plan_cache: Some(self.folder.path().join("plans")),
         };
-        let beside = Beside { published, before_exec: Some(before_exec), features: None };
+        let beside = Beside { published, before_exec: Some(before_exec), ..Beside::default() };
         let recorded = record_beside(&options, beside, &mut |_| {}).unwrap();
         assert_eq!(recorded.exit_status, 0);
         recorded.profile

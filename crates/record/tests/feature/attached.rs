@@ -101,7 +101,11 @@ fn record_soon(settings: &FeatureSettings) -> Profile {
     loop {
         match record(settings) {
             Ok(outcome) => return outcome.profile,
-            Err(error) if error.to_string().contains("are in use") && Instant::now() < deadline => {
+            // The guard of one that was killed may still be at it.
+            Err(error)
+                if ["are in use", "transect-guard"].iter().any(|own| error.to_string().contains(own))
+                    && Instant::now() < deadline =>
+            {
                 std::thread::sleep(Duration::from_millis(50));
             }
             Err(error) => panic!("{error}"),

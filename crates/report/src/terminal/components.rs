@@ -9,7 +9,7 @@ use super::page::Page;
 use super::shorten::Kind;
 use super::style::Role;
 use super::table::{Cell, Column, Table};
-use super::units::{count, optional_duration, optional_percent};
+use super::units::{count, duration, optional_duration, optional_percent};
 use super::{Limit, share_cell};
 
 /// Columns of the bar.
@@ -18,7 +18,7 @@ const BAR: usize = 12;
 /// Prints at most `limit` components and, below each, at most `others` of the components it calls.
 pub(crate) fn components(page: &mut Page, rows: &[ComponentRow], totals: &Totals, limit: Limit, others: usize) {
     let explanation = if totals.timed {
-        "its own time, → time in what it calls (callees included), waiting"
+        "its own time and how much of it on a CPU, → time in what it calls (callees included), waiting"
     } else {
         "call counts; this recording took no times"
     };
@@ -30,6 +30,7 @@ pub(crate) fn components(page: &mut Page, rows: &[ComponentRow], totals: &Totals
         Column::number("SHARE"),
         Column::text("").rank(4),
         Column::number("TIME"),
+        Column::number("ON CPU").rank(3),
         Column::number("CALLS").rank(2),
         Column::name("COMPONENT", Kind::Component, 20),
     ]);
@@ -39,6 +40,7 @@ pub(crate) fn components(page: &mut Page, rows: &[ComponentRow], totals: &Totals
             share_cell(row.self_percent),
             Cell::new(Role::Bar, bar(row.self_percent.unwrap_or(0.0), BAR)),
             optional_duration(row.self_ns).into(),
+            row.on_cpu_ns.map(duration).unwrap_or_default().into(),
             count(row.calls_in).into(),
             Cell::new(Role::Name, escape(&row.component)),
         ]);
@@ -47,19 +49,22 @@ pub(crate) fn components(page: &mut Page, rows: &[ComponentRow], totals: &Totals
                 Cell::new(Role::Dim, optional_percent(other.percent)),
                 Cell::new(Role::Dim, bar(other.percent.unwrap_or(0.0), BAR)),
                 Cell::new(Role::Dim, optional_duration(other.total_ns)),
+                Cell::default(),
                 Cell::new(Role::Dim, count(other.calls)),
                 Cell::new(Role::Dim, "  → ").then(Role::Plain, escape(&other.component)),
             ]);
         }
         if row.others.len() > others {
             let more = format!("  … {} more", row.others.len() - others);
-            table.row([Cell::default(), Cell::default(), Cell::default(), Cell::default(), Cell::new(Role::Dim, more)]);
+            let empty = || Cell::default();
+            table.row([empty(), empty(), empty(), empty(), empty(), Cell::new(Role::Dim, more)]);
         }
         if row.wait_ns.is_some_and(|ns| ns > 0) {
             table.row([
                 Cell::new(Role::Wait, optional_percent(row.wait_percent)),
                 Cell::new(Role::Wait, bar(row.wait_percent.unwrap_or(0.0), BAR)),
                 Cell::new(Role::Wait, optional_duration(row.wait_ns)),
+                Cell::default(),
                 Cell::default(),
                 Cell::new(Role::Wait, "  waits"),
             ]);

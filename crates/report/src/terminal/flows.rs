@@ -101,6 +101,7 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
     let mut table = Table::new(&[
         Column::number("SHARE"),
         Column::number("TOTAL"),
+        Column::number("ON CPU").rank(5),
         Column::number("CRIT").rank(2),
         Column::number("±").rank(4),
         Column::number("SELF").rank(2),
@@ -121,6 +122,7 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
         table.row([
             share_cell(attributed_share(times.attributed_ns, totals)),
             optional_duration(times.total_ns).into(),
+            row.on_cpu_ns.map(duration).unwrap_or_default().into(),
             row.criticality_ns.map(duration).unwrap_or_default().into(),
             uncertainty(row),
             optional_duration(times.self_ns).into(),

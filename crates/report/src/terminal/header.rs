@@ -9,13 +9,14 @@ use super::shorten::cut_middle;
 use super::style::Role;
 use super::units::{count, counted, duration, percent};
 
-/// Prints the header.
+/// Prints the header; `brief`: without the facts that only their own view needs.
 pub(crate) fn header(
     page: &mut Page,
     meta: &Meta,
     totals: &Totals,
     loss: &[LossRow],
     criticality: Option<&CriticalityView>,
+    brief: bool,
 ) {
     let command = escape(&shell_words(&meta.command)).into_owned();
     let status = match meta.exit_status {
@@ -28,41 +29,62 @@ pub(crate) fn header(
     page.line(&[(Role::Dim, "transect  "), (Role::Title, &cut_middle(&command, room)), (Role::Warning, &status)]);
     let processes = counted(totals.processes, "process", "processes");
     let cpus = counted(meta.machine.cpus.into(), "CPU", "CPUs");
-    // Threads that only the scheduler saw, without the agent's tables.
-    let scheduled = criticality.map_or(0, |view| view.threads.len() as i64);
-    let threads = match totals.threads.max(scheduled) {
+    let threads = match totals.threads {
         0 => format!("{processes} on {cpus}"),
         threads => format!("{} in {processes} on {cpus}", counted(threads, "thread", "threads")),
     };
-    let mut facts = vec![format!("wall {}", duration(meta.wall_ns)), threads];
+    let mut facts = vec![format!("wall {}", duration(meta.wall_ns))];
+    facts.extend(times(totals));
+    facts.push(threads);
     if has_flows(meta) {
         facts.push(format!("{} in {}", counted(totals.calls, "call", "calls"), counted(totals.flows, "flow", "flows")));
         page.items(10, &facts);
-        page.items(10, &[timing(meta, totals), overhead(meta.overhead_estimate * 100.0)]);
+        page.items(10, &[timing(meta, totals), overhead(meta)]);
     } else {
         // Zero where it was not estimated.
         if meta.overhead_estimate > 0.0 {
-            facts.push(overhead(meta.overhead_estimate * 100.0));
+            facts.push(overhead(meta));
         }
+        facts.extend(meta.latency.iter().flat_map(super::latency::facts));
         page.items(10, &facts);
     }
-    if let Some(session) = &meta.latency {
+    if let Some(session) = meta.latency.as_ref().filter(|_| has_flows(meta)) {
         page.items(10, &super::latency::facts(session));
     }
     if let Some(session) = &meta.criticality {
         let (facts, doubts) = super::criticality::facts(session, criticality);
-        page.items(10, &facts);
+        if !brief {
+            page.items(10, &facts);
+        }
         for doubt in doubts {
             page.wrapped(10, Role::Warning, &doubt);
         }
     }
-    if let Some(session) = &meta.walk {
+    if let Some(session) = meta.walk.as_ref().filter(|_| !brief) {
         page.items(10, &super::walk::facts(session));
     }
     if let Some(session) = &meta.feature {
         page.items(10, &super::feature::facts(session));
     }
+    if let Some(times) = totals.scheduled.filter(|times| times.others_ns * 4 > times.on_cpu_ns) {
+        let others = duration(times.others_ns);
+        page.wrapped(
+            10,
+            Role::Warning,
+            &format!("other programs had the CPUs: threads could have run for {others} (summed) and had none"),
+        );
+    }
     losses(page, loss);
+}
+
+/// What threads did with their time, summed over them.
+fn times(totals: &Totals) -> Vec<String> {
+    let Some(times) = totals.scheduled else { return Vec::new() };
+    vec![
+        format!("on CPU {}", duration(times.on_cpu_ns)),
+        format!("runnable {}", duration(times.runnable_ns)),
+        format!("blocked {}", duration(times.blocked_ns)),
+    ]
 }
 
 /// True if calls between components were recorded.
@@ -71,9 +93,23 @@ pub(crate) fn has_flows(meta: &Meta) -> bool {
         || meta.collectors.iter().any(|collector| collector == "flow")
 }
 
-/// The estimated cost of measuring, in words.
-fn overhead(share: f64) -> String {
-    if share < 0.05 { "overhead below 0.1 %".to_owned() } else { format!("overhead about {}", percent(share)) }
+/// Percent of the run from which on the cost of measuring is said as a factor.
+const DISTORTED: f64 = 10.0;
+
+/// The estimated cost of measuring, in words: while the program ran, and the time of start and end.
+fn overhead(meta: &Meta) -> String {
+    let share = meta.overhead_estimate * 100.0;
+    let share = if share >= DISTORTED {
+        format!("overhead: ran about {:.1} × as long", 100.0 / (100.0 - share.min(99.9)))
+    } else if share < 0.05 {
+        "overhead below 0.1 %".to_owned()
+    } else {
+        format!("overhead about {}", percent(share))
+    };
+    match meta.overhead.map_or(0, |overhead| overhead.start_ns + overhead.end_ns) {
+        0 => share,
+        around => format!("{share} + {}", duration(around)),
+    }
 }
 
 /// The timing mode in words.
@@ -90,10 +126,15 @@ fn timing(meta: &Meta, totals: &Totals) -> String {
 }
 
 fn losses(page: &mut Page, loss: &[LossRow]) {
+    let left_out = |row: &&LossRow| row.what == LossKind::CollectorsLeftOut.as_str();
+    for row in loss.iter().filter(left_out) {
+        let line = format!("without {}: {} (--view loss)", row.place, in_short(&row.reason));
+        page.wrapped(10, Role::Warning, &escape(&line));
+    }
     // One figure a kind: the places are in the view.
     let mut kinds: Vec<(&str, i64)> = Vec::new();
     let mut summed = 0;
-    for row in loss {
+    for row in loss.iter().filter(|row| !left_out(row)) {
         if row.what == LossKind::SummedEvents.as_str() {
             summed += row.count;
             continue;
@@ -115,6 +156,12 @@ fn losses(page: &mut Page, loss: &[LossRow]) {
     }
 }
 
+/// What to do, if a command is all that it takes, else the first sentence: the whole reason is in the view of losses.
+fn in_short(reason: &str) -> &str {
+    let command = reason.split('`').nth(1).filter(|command| command.starts_with("sudo "));
+    command.unwrap_or_else(|| reason.split(". ").next().unwrap_or(reason))
+}
+
 /// The command as one would type it.
 pub(crate) fn shell_words(words: &[String]) -> String {
     let quoted = words.iter().map(|word| {
@@ -130,7 +177,16 @@ pub(crate) fn shell_words(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::shell_words;
+    use super::{in_short, shell_words};
+
+    #[test]
+    fn what_is_missing_is_said_in_a_line() {
+        let granted = "recording from the kernel needs cap_bpf, which is not there; grant it with `sudo setcap cap_bpf=ep \
+                       /usr/bin/transect`, or run it with sudo";
+        assert_eq!(in_short(granted), "sudo setcap cap_bpf=ep /usr/bin/transect");
+        assert_eq!(in_short("a.out is static: no flows. What works: `transect walk`"), "a.out is static: no flows");
+        assert_eq!(in_short("nothing"), "nothing");
+    }
 
     #[test]
     fn words_are_quoted_where_needed() {

@@ -45,3 +45,23 @@ fn by_reason(rows: &[LossRow]) -> Vec<Vec<&LossRow>> {
     }
     kinds
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_of_one_kind_stand_apart_by_reason() {
+        let row = |what: &str, reason: &str, count| LossRow {
+            what: what.into(),
+            place: String::new(),
+            count,
+            reason: reason.into(),
+        };
+        let rows =
+            [row("slots", "taken", 1), row("calls", "full", 2), row("slots", "full", 3), row("slots", "taken", 4)];
+        let counts: Vec<Vec<i64>> =
+            by_reason(&rows).iter().map(|kind| kind.iter().map(|row| row.count).collect()).collect();
+        assert_eq!(counts, [vec![1, 4], vec![2], vec![3]]);
+    }
+}

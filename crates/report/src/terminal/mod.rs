@@ -38,6 +38,11 @@ use table::Cell;
 /// Rows of one view without `--top`: a screen or two, not a flood.
 const ROWS: usize = 40;
 
+/// Lines of a terminal's first screen, with the prompt's.
+const SCREEN: usize = 25;
+/// Lines that follow the findings there: where to look next, and where the profile is.
+const AFTER_FINDINGS: usize = 3;
+
 /// How many rows a table shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit(usize);
@@ -68,18 +73,22 @@ pub fn render(content: &Content, style: Style, out: &mut dyn Write) -> Result<()
 }
 
 fn page(content: &Content, style: Style) -> String {
-    let Content { meta, totals, loss, selection, rows } = content;
+    let Content { meta, totals, loss, selection, rows, one_screen } = content;
     let mut page = Page::new(style);
     let seen = match rows {
         Rows::Overview(full) => full.criticality.as_ref(),
         Rows::Criticality(view) => view.as_ref().as_ref(),
         _ => None,
     };
-    header::header(&mut page, meta, totals, loss, seen);
+    header::header(&mut page, meta, totals, loss, seen, *one_screen);
     let limit = Limit(selection.top.unwrap_or(ROWS));
     match rows {
         Rows::Overview(full) => overview(&mut page, full, selection),
-        Rows::Summary(rows) => summary::summary(&mut page, rows),
+        Rows::Summary(rows) if *one_screen => {
+            summary::summary(&mut page, rows, SCREEN - AFTER_FINDINGS);
+            page.line(&[(Role::Plain, "")]);
+        }
+        Rows::Summary(rows) => summary::summary(&mut page, rows, usize::MAX),
         Rows::Components(rows) => components::components(&mut page, rows, totals, limit, usize::MAX),
         Rows::Apis(view) => flows::apis(&mut page, view, selection.component.as_deref(), limit),
         Rows::Callers { groups, .. } => flows::callers(&mut page, groups, totals, limit),
@@ -105,7 +114,7 @@ fn page(content: &Content, style: Style) -> String {
 /// The first report of a profile: findings first, then the head of each table, then where to look next.
 fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
     let few = |n: usize| Limit(selection.top.unwrap_or(n));
-    summary::summary(page, &full.summary);
+    summary::summary(page, &full.summary, SCREEN);
     if header::has_flows(&full.meta) {
         components::components(page, &full.components, &full.totals, few(6), 2);
         flows::flows(page, &full.flows, &full.totals, few(8), "--view flows");

@@ -20,6 +20,21 @@ impl Page {
         self.out
     }
 
+    /// Lines so far.
+    pub(crate) fn lines(&self) -> usize {
+        self.out.matches('\n').count()
+    }
+
+    /// Where the page ends now, for [`Page::cut`].
+    pub(crate) fn mark(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes back what was written since `mark`.
+    pub(crate) fn cut(&mut self, mark: usize) {
+        self.out.truncate(mark);
+    }
+
     /// A section's title after an empty line, with an explanation behind it where it fits, else below it.
     pub(crate) fn section(&mut self, title: &str, explanation: &str) {
         if !self.out.is_empty() {

@@ -69,6 +69,8 @@ pub(crate) fn threads(page: &mut Page, rows: &[ThreadRow], limit: Limit) {
         Column::text("").rank(4),
         Column::number("BUSY TIME"),
         Column::number("WAITING").rank(LAST_RESORT),
+        Column::number("ON CPU").rank(2),
+        Column::number("RUNNABLE").rank(4),
         Column::number("CALLS").rank(3),
         Column::number("PID").rank(6),
         Column::number("TID").rank(2),
@@ -83,7 +85,9 @@ pub(crate) fn threads(page: &mut Page, rows: &[ThreadRow], limit: Limit) {
             busy_bar(row.busy_ns, row.wall_ns),
             duration(row.busy_ns).into(),
             duration(row.wait_ns).into(),
-            count(row.calls).into(),
+            seen(row.on_cpu_ns).into(),
+            seen(row.runnable_ns).into(),
+            row.calls.map_or_else(String::new, count).into(),
             if several { row.process.to_string() } else { String::new() }.into(),
             row.tid.to_string().into(),
             Cell::new(Role::Name, escape(&row.group)),
@@ -93,6 +97,11 @@ pub(crate) fn threads(page: &mut Page, rows: &[ThreadRow], limit: Limit) {
     }
     page.table(&table);
     page.left_out(left, "--top N");
+}
+
+/// Empty where it was not recorded; the table leaves out a column without any.
+fn seen(ns: Option<i64>) -> String {
+    ns.map_or_else(String::new, duration)
 }
 
 fn busy_bar(busy_ns: i64, wall_ns: i64) -> Cell {

@@ -66,6 +66,12 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
+/// A share that rests on few samples, as the findings' sentences say it: `~80 %`, `~7 %`.
+pub(crate) fn about(share: f64) -> String {
+    let step = if share < 9.5 { 1.0 } else { 10.0 };
+    format!("~{:.0} %", (share / step).round() * step)
+}
+
 /// An optional share; `–` where it is not known.
 pub(crate) fn optional_percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), percent)
@@ -136,6 +142,7 @@ mod tests {
             assert_eq!(percent(p), text);
         }
         assert_eq!(percent(f64::NAN), "–");
+        assert_eq!([79.6, 12.3, 9.4, 0.2].map(about), ["~80 %", "~10 %", "~9 %", "~0 %"]);
         assert_eq!(share(1, 0), None);
     }
 

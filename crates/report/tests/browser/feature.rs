@@ -22,7 +22,7 @@ fn browser_shows_features_alone_and_together() {
     page.assert_quiet();
     assert_eq!(
         texts(&mut page, "h2"),
-        ["What stands out", "Features", "Features nested", "Features over time", "Regions of code", "Losses"]
+        ["Findings", "Features", "Features nested", "Features over time", "Regions of code", "Losses"]
     );
     assert_eq!(page.column("feature-table", "features"), ["A", "A, B", "B", "no feature"]);
     assert_eq!(page.column("feature-table", "inclusive_ns"), ["9.00 s", "7.00 s", "9.00 s", "1.00 s"]);

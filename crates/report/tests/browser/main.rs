@@ -25,7 +25,7 @@ fn browser_shows_every_section_without_a_request() {
     let Some(mut page) = page("browser_shows_every_section_without_a_request", &report) else { return };
     page.assert_quiet();
     let headings = page.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");
-    assert_eq!(headings, json!(["What stands out", "Components", "Flows", "Threads", "Waits", "Locks", "Losses"]));
+    assert_eq!(headings, json!(["Findings", "Components", "Flows", "Threads", "Waits", "Locks", "Losses"]));
     assert_eq!(
         page.eval("document.querySelector('h1').textContent"),
         "thumbd --input photos/2026 --workers 4 --upload https://images.example.org/"
@@ -405,7 +405,7 @@ fn browser_shows_latencies_over_time() {
     let Some(mut page) = page("browser_shows_latencies_over_time", &report) else { return };
     page.assert_quiet();
     let headings = page.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");
-    assert_eq!(headings, json!(["What stands out", "Latency", "Losses"]), "no empty tables of calls");
+    assert_eq!(headings, json!(["Findings", "Latency", "Losses"]), "no empty tables of calls");
     let links = page.eval("[...document.querySelectorAll('nav a')].map(a => a.getAttribute('href'))");
     assert_eq!(links, json!(["#findings", "#latency", "#loss"]));
     let facts = page.text("header .facts");

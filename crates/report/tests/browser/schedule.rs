@@ -68,7 +68,7 @@ fn browser_shows_a_schedule() {
     page.assert_quiet();
     let headings = page.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");
     let expected = [
-        "What stands out",
+        "Findings",
         "Critical paths",
         "Timeline",
         "What if it were faster",

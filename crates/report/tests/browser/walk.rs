@@ -30,7 +30,7 @@ fn browser_shows_the_chain_in_tree_and_flame_graph() {
     assert_eq!(
         texts(&mut page, "h2"),
         [
-            "What stands out",
+            "Findings",
             "Where the time goes",
             "Call tree",
             "Flame graph",

@@ -357,6 +357,7 @@ pub fn view() -> CriticalityView {
         waits: waits(),
         graph: graph(),
         what_if: what_if(),
+        ..CriticalityView::default()
     }
 }
 

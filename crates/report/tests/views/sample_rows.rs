@@ -3,7 +3,7 @@
 
 use transect_analyze::*;
 use transect_profile_model::{
-    ApiClass, Clock, LatencyBucket, LatencySampling, LatencySession, Machine, Meta, Metric, Timing,
+    ApiClass, Clock, LatencyBucket, LatencySampling, LatencySession, Machine, Meta, Metric, Overhead, Timing,
 };
 use transect_report::{Content, Rows};
 
@@ -33,9 +33,18 @@ pub fn meta() -> Meta {
         collectors: vec!["flow".into()],
         timing: Timing::Adaptive { budget: 0.03 },
         overhead_estimate: 0.0213,
+        overhead: Some(Overhead {
+            agent_ns: 15_000_000,
+            kernel_ns: 6_300_000,
+            recorder_ns: 120_000_000,
+            start_ns: 52_000_000,
+            end_ns: 21_000_000,
+            share: 0.0976,
+        }),
         wall_ns: 12_345_678_901,
         started_unix_ns: 1_750_000_000_000_000_000,
         exit_status: Some(0),
+        machine_busy_ns: None,
         latency: None,
         criticality: None,
         walk: None,
@@ -56,6 +65,7 @@ pub fn totals() -> Totals {
         processes: 1,
         flows: 231,
         timed: true,
+        scheduled: None,
     }
 }
 
@@ -89,6 +99,8 @@ pub fn findings() -> Vec<FindingRow> {
             next: "transect report --view apis --component libstdc++.so.6".into(),
             kind: FindingKind::HeavyComponent,
             percent: 61.2,
+            saves_percent: Some(61.2),
+            ..FindingRow::default()
         },
         FindingRow {
             finding: "threads wait for more than a third of the time".into(),
@@ -97,6 +109,7 @@ pub fn findings() -> Vec<FindingRow> {
             next: "transect report --view waits".into(),
             kind: FindingKind::Waiting,
             percent: 36.7,
+            ..FindingRow::default()
         },
         FindingRow {
             finding: format!("{HOSTILE} is called very often for very little"),
@@ -105,6 +118,9 @@ pub fn findings() -> Vec<FindingRow> {
             next: String::new(),
             kind: FindingKind::TinyIo,
             percent: 4.0,
+            saves_percent: Some(4.0),
+            confidence: Some(Confidence::FewSamples),
+            ..FindingRow::default()
         },
     ]
 }
@@ -116,6 +132,9 @@ fn component(name: &str, ns: i64, wait_ns: i64, calls: (i64, i64), others: &[(&s
         path: format!("/usr/lib/x86_64-linux-gnu/{name}"),
         build_id: "0123456789abcdef0123456789abcdef01234567".into(),
         self_ns: Some(ns * 3),
+        on_cpu_ns: Some(ns * 2),
+        runnable_ns: Some(ns),
+        blocked_ns: Some(0),
         wait_ns: Some(wait_ns * 3),
         calls_in: calls.0,
         calls_out: calls.1,
@@ -185,6 +204,9 @@ fn flow(caller: &str, callee: &str, api: &str, class: ApiClass, calls: i64, ns: 
         total_ns: ns.map(|n| n * 3),
         self_ns: ns.map(|n| n * 2),
         attributed_ns: ns,
+        on_cpu_ns: None,
+        runnable_ns: None,
+        blocked_ns: None,
         criticality_ns: None,
         total_ns_low: ns.filter(|_| class == ApiClass::Compute).map(|n| n * 3 - n / 10),
         total_ns_high: ns.filter(|_| class == ApiClass::Compute).map(|n| n * 3 + n / 10),
@@ -258,7 +280,10 @@ pub fn threads() -> ThreadsView {
         wall_ns: 12 * SECOND,
         busy_ns,
         wait_ns: 12 * SECOND - busy_ns,
-        calls: busy_ns / 25,
+        calls: Some(busy_ns / 25),
+        on_cpu_ns: Some(busy_ns - busy_ns / 8),
+        runnable_ns: Some(busy_ns / 8),
+        blocked_ns: Some(12 * SECOND - busy_ns),
         attributed_ns: busy_ns / 3,
         executable: "wordcount".into(),
         start_ns: 0,
@@ -436,7 +461,7 @@ pub fn content(rows: Rows) -> Content {
     let component = matches!(rows, Rows::Apis(_)).then(|| "libstdc++.so.6".to_owned());
     let selection = Selection { view: rows.view(), component, ..Selection::default() };
     let meta = if matches!(rows, Rows::Latency(_)) { latency_meta() } else { meta() };
-    Content { meta, totals: totals(), loss: loss(), selection, rows }
+    Content { meta, totals: totals(), loss: loss(), selection, rows, one_screen: false }
 }
 
 pub fn full_report() -> FullReport {

@@ -67,6 +67,16 @@ function timing(meta: Meta): { text: string; help: string } {
   }
 }
 
+/** What the recording cost, in words. */
+function overheadHelp(meta: Meta): string {
+  const known = "Estimated share of the program's time that the measurement took while it ran";
+  const cost = meta.overhead;
+  if (!cost) return known;
+  const times = `${duration(cost.agent_ns ?? 0)} in the agent, ${duration(cost.kernel_ns ?? 0)} in the kernel, summed over threads`;
+  const around = `${duration(cost.start_ns ?? 0)} before the program began, ${duration(cost.end_ns ?? 0)} after it ended`;
+  return `${known}: ${times}; ${around}; the recorder's CPU time ${duration(cost.recorder_ns ?? 0)}`;
+}
+
 function fact(name: string, value: string, title: string, tone = "", href?: string): HTMLElement {
   const content = href ? h("a", { href }, value) : value;
   return h("div", { class: `fact ${tone}`, title }, h("dt", {}, name), h("dd", {}, content));
@@ -87,12 +97,11 @@ function latencyFacts(session: LatencySession): HTMLElement[] {
 }
 
 /** Facts of scheduler events, doubts first. */
-function schedFacts(session: SchedSession, view: Criticality | null, beside: boolean): HTMLElement[] {
+function schedFacts(session: SchedSession, view: Criticality | null): HTMLElement[] {
   const elapsed = Math.max(1, (session.busy_ns ?? 0) + (session.idle_ns ?? 0));
   const unattributed = session.unattributed_ns ?? 0;
   const much = unattributed > (session.busy_ns ?? 0) / 50;
   const mean = view?.parallelism_mean ?? null;
-  const threads = view === null || beside ? [] : [fact("Threads", exact(view.threads.length), `${plural(view.threads.length, "thread")} seen by the scheduler`)];
   if (session.estimate === true) {
     return [
       fact("Criticality", "estimate", "The scheduler was not seen: numbers are the agent's own knowledge of waiting calls", "warn", "#critical-paths"),
@@ -100,7 +109,6 @@ function schedFacts(session: SchedSession, view: Criticality | null, beside: boo
     ];
   }
   return [
-    ...threads,
     ...(mean === null ? [] : [fact("Active threads", `${mean.toFixed(2)} of ${exact(session.cpus)}`, `Mean number of active threads while at least one was; ${plural(session.cpus ?? 0, "processor")} allowed`, "", "#critical-threads")]),
     fact("All waiting", percent((session.idle_ns ?? 0) / elapsed), `${exactNs(session.idle_ns)} in which every thread waited; busy ${exactNs(session.busy_ns)}`),
     fact("Slices", count(session.slices), `${exact(session.slices)} times a thread stopped being active, ${exact(session.critical_slices)} of them at low parallelism${session.per_process === true ? "; each process counts by itself" : ""}`),
@@ -120,20 +128,20 @@ export function pageHeader(model: Model): HTMLElement {
   // Summed events are in all counts and times.
   const lost = loss.filter((row) => row.what !== "summed events").reduce((sum, row) => sum + row.count, 0);
   const flowFacts = [
-    fact("Threads", exact(threads.length), `${plural(threads.length, "thread")} in ${plural(processes, "process").replace("processs", "processes")}`),
     fact("Calls across components", count(calls), `${exact(calls)} calls in ${plural(flows.length, "flow")}`),
     ...(waiting > 0 ? [fact("Waiting", percent(waiting), "Share of the time of all threads, each instant divided among the threads active in it, that they waited: sleep, join, lock, condition, poll", "", "#waits")] : []),
     fact("Timing", mode.text, mode.help),
   ];
   const facts = [
     fact("Wall time", duration(meta.wall_ns), `${exactNs(meta.wall_ns)} from launch to the end of the recording`),
+    ...(threads.length > 0 ? [fact("Threads", exact(threads.length), `${plural(threads.length, "thread")} in ${plural(processes, "process").replace("processs", "processes")}`)] : []),
     ...(hasFlows(model.report) ? flowFacts : []),
     ...(meta.latency ? latencyFacts(meta.latency) : []),
-    ...(meta.criticality ? schedFacts(meta.criticality, model.report.criticality, hasFlows(model.report)) : []),
+    ...(meta.criticality ? schedFacts(meta.criticality, model.report.criticality) : []),
     fact(
       "Overhead",
       meta.overhead_estimate ? `≈ ${percent(meta.overhead_estimate)}` : "–",
-      "Estimated share of the run that the measurement itself took: calls and events times their calibrated cost over the threads' time",
+      overheadHelp(meta),
     ),
     lost > 0
       ? fact("Losses", `${count(lost)} (${plural(new Set(loss.map((row) => row.what)).size, "kind")})`, `${exact(lost)} things that the recording knows it did not see; the table of losses names each`, "warn", "#loss")

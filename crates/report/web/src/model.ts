@@ -108,8 +108,9 @@ export function modelOf(report: Report): Model {
     api.attributed = addKnown(api.attributed, flow.attributed_ns);
     api.callers.push(flow);
   }
-  const lifetime = report.threads.reduce((sum, thread) => sum + thread.wall_ns, 0) || (report.meta.wall_ns ?? 0);
-  const attributed = report.threads.reduce((sum, thread) => sum + (thread.attributed_ns ?? 0), 0);
+  const withCalls = report.threads.filter((thread) => thread.calls !== null);
+  const lifetime = withCalls.reduce((sum, thread) => sum + thread.wall_ns, 0) || (report.meta.wall_ns ?? 0);
+  const attributed = withCalls.reduce((sum, thread) => sum + (thread.attributed_ns ?? 0), 0);
   return {
     report,
     whole: attributed > 0 ? attributed : lifetime,

@@ -11,6 +11,7 @@ export interface Meta {
   collectors?: string[];
   timing?: { mode?: string; budget?: number; period?: number } | string;
   overhead_estimate?: number | null;
+  overhead?: { agent_ns?: number; kernel_ns?: number; recorder_ns?: number; start_ns?: number; end_ns?: number; share?: number };
   wall_ns?: number;
   started_unix_ns?: number;
   exit_status?: number | null;
@@ -125,7 +126,11 @@ export interface ThreadRow {
   wall_ns: number;
   busy_ns: number;
   wait_ns: number;
-  calls: number;
+  /** Null where no calls were recorded. */
+  calls: number | null;
+  on_cpu_ns?: number | null;
+  runnable_ns?: number | null;
+  blocked_ns?: number | null;
   attributed_ns?: number | null;
   executable?: string;
 }

@@ -68,8 +68,8 @@ export function findings(model: Model): HTMLElement {
   });
   return section(
     "findings",
-    "What stands out",
-    "Read from the figures below, the weightiest first.",
+    "Findings",
+    "By what fixing each could save of the wall time at most, the weightiest first.",
     rows.length > 0
       ? h("ol", { class: "findings" }, ...items)
       : h("p", { class: "empty" }, "Nothing unusual: no component, API, lock or thread group passes the thresholds."),

@@ -127,6 +127,17 @@ function startOf(group: Group): string {
   return starts.size > 0 ? `start routine ${[...starts].map(printable).join(", ")}` : printable(group.name);
 }
 
+/** What the thread did with its time, as far as it is known. */
+function states(thread: ThreadRow): string {
+  const parts: [string, number | null | undefined][] = [
+    ["busy", thread.busy_ns],
+    ["on a CPU", thread.on_cpu_ns],
+    ["runnable", thread.runnable_ns],
+    ["blocked", thread.blocked_ns],
+  ];
+  return parts.filter(([, ns]) => typeof ns === "number").map(([name, ns]) => `${name} ${exactNs(ns)}`).join(", ");
+}
+
 function threadRows(group: Group, scale: number): HTMLElement[] {
   const rows = group.threads.slice(0, LISTED).map((thread) =>
     h(
@@ -134,9 +145,9 @@ function threadRows(group: Group, scale: number): HTMLElement[] {
       { class: "thread-row" },
       h("span", { class: "thread-name" }, h("span", { dir: "ltr" }, printable(thread.name)), h("small", {}, ` tid ${thread.tid}`)),
       bar(thread.busy_ns, thread.wait_ns, scale),
-      h("span", { class: "thread-figure", title: exactNs(thread.busy_ns) }, `${percent(thread.wall_ns > 0 ? thread.busy_ns / thread.wall_ns : 0)} busy`),
+      h("span", { class: "thread-figure", title: states(thread) }, `${percent(thread.wall_ns > 0 ? thread.busy_ns / thread.wall_ns : 0)} busy`),
       h("span", { class: "thread-figure raw" }, duration(thread.busy_ns)),
-      h("span", { class: "thread-notes", title: `${exact(thread.calls)} calls` }, `${count(thread.calls)} calls`),
+      h("span", { class: "thread-notes", ...(thread.calls === null ? {} : { title: `${exact(thread.calls)} calls` }) }, thread.calls === null ? "" : `${count(thread.calls)} calls`),
     ),
   );
   const left = group.threads.length - rows.length;

@@ -169,6 +169,12 @@ pub fn lead(address: u64) -> Option<Effect> {
     })
 }
 
+/// True if no batch is at work.
+#[inline]
+pub fn is_empty() -> bool {
+    CURRENT.load(Ordering::SeqCst).is_null()
+}
+
 /// True if a batch writes to this range at the moment.
 pub fn overlaps(start: u64, end: u64) -> bool {
     with_current(|table| (start..end).any(|address| table.find(address, false).is_some()).then_some(())).is_some()

@@ -5,6 +5,7 @@ mod batches;
 #[path = "../code/mod.rs"]
 mod code;
 mod forks;
+mod pages;
 mod signals;
 mod surroundings;
 mod toggles;
@@ -16,12 +17,15 @@ use std::time::{Duration, Instant};
 use code::{Page, SHAPES, bytes_at, call, function, window};
 use transect_text_patch::batch::{BatchPolicy, BatchReport, Method, apply, examine};
 use transect_text_patch::form::{CALL, JUMP, NOP5, off_form, transfer};
-use transect_text_patch::word::{Pacing, WordPatch, finish_patch, finish_patches, patch, start_patch};
+use transect_text_patch::word::{
+    Pacing, WordPatch, fetches_lines_whole, finish_patch, finish_patch_at, finish_patches, patch, start_patch,
+};
 use transect_text_patch::writable::{Access, open_for_toggling};
 use transect_text_patch::{CallSite, Refusal, SiteState, Window, fork, trap};
 
 use batches::*;
 use forks::*;
+use pages::*;
 use signals::*;
 use surroundings::*;
 use toggles::*;
@@ -54,6 +58,12 @@ const CASES: &[Case] = &[
     ("fork_with_an_alias", fork_alias),
     ("fork_in_the_middle_of_batches", fork_during_batches),
     ("words_at_every_place_under_fire", words_under_fire),
+    ("whole_words_at_every_place_under_fire", words_at_every_place),
+    ("halves_of_a_word_are_never_mixed", halves_of_a_word),
+    ("prepared_pages_need_no_system_call", no_system_call),
+    ("prepared_pages_come_and_go", pages_come_and_go),
+    ("words_of_forked_children", words_of_forked_children),
+    ("faults_of_the_program_are_passed_on", faults_of_the_program),
     ("word_patches_contend_and_overlap", words_contend),
     ("pending_patches_emulate", pending_patches),
     ("toggles_in_a_shared_word", shared_word),

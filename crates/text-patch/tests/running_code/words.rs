@@ -60,6 +60,9 @@ pub fn words_contend() {
         let mut windows = [window(address, &[&forms[0]], page.base + 3000)];
         let refusal = refused(&mut windows, &policy(Method::Trap));
         assert!(matches!(refusal, Refusal::ForeignBytes { .. } | Refusal::Contended { .. }), "{refusal}");
+        // One step a call: the tail, then the first byte.
+        assert!(!finish_patch(&mut pending).unwrap());
+        assert_eq!((bytes_at(address, 1), bytes_at(address + 1, 4)), (vec![0xCC], forms[1][1..].to_vec()));
         assert!(finish_patch(&mut pending).unwrap());
         assert!(finish_patch(&mut pending).unwrap());
         assert_eq!(bytes_at(address, 5), forms[1]);
@@ -131,7 +134,12 @@ pub fn pending_patches() {
             assert_eq!(bytes_at(entry, 1), [0xCC]);
             let result = call(entry, 7);
             assert!(expected.is_none_or(|expected| result == expected), "{old:02x?}");
+            // Anybody may finish it.
+            assert!(!finish_patch_at(entry).unwrap());
+            let result = call(entry, 7);
+            assert!(expected.is_none_or(|expected| result == expected), "{old:02x?}");
             assert!(finish_patch(&mut pending).unwrap());
+            assert!(finish_patch_at(entry).unwrap());
             assert_eq!(bytes_at(entry, 5), new);
         }
     }

@@ -126,8 +126,8 @@ pub(super) fn graph(source: &Source<'_>) -> WaitGraph {
             None => (outside_from + outside(wait.kind), Target::Outside),
         };
         nodes[from].wait_ns += wait.ns;
-        let edge = edges.add((from, to), wait, source.objects.of(row));
-        let SchedWait { task, begin_ns, end_ns, ns, count, .. } = *wait;
+        let edge = edges.add((from, to), wait, wait.idle_ns + source.gains[row], source.objects.of(row));
+        let SchedWait { task, begin_ns, end_ns, ns, .. } = *wait;
         blocked.push(Blocked {
             task,
             target,
@@ -135,7 +135,7 @@ pub(super) fn graph(source: &Source<'_>) -> WaitGraph {
             begin_ns,
             end_ns,
             ns: ns.min(end_ns - begin_ns),
-            merged: count > 1,
+            merged: wait.is_sum(),
         });
     }
     if blocked.windows(2).any(|pair| pair[0].end_ns > pair[1].end_ns) {
@@ -194,7 +194,7 @@ struct EdgeSum {
 }
 
 impl Edges {
-    fn add(&mut self, ends: (usize, usize), wait: &SchedWait, object: u32) -> u32 {
+    fn add(&mut self, ends: (usize, usize), wait: &SchedWait, critical_ns: i64, object: u32) -> u32 {
         let edge = match self.last {
             Some((last, edge)) if last == ends => edge,
             _ => *self.index.entry(ends).or_insert_with(|| {
@@ -205,7 +205,7 @@ impl Edges {
         self.last = Some((ends, edge));
         let sum = &mut self.sums[edge as usize];
         sum.ns += wait.ns;
-        sum.critical_ns += wait.idle_ns + wait.holder_gain_ns;
+        sum.critical_ns += critical_ns;
         sum.count += wait.count;
         sum.kinds.add(wait.kind, wait.ns);
         sum.objects.add(object, wait.ns);

@@ -187,7 +187,7 @@ fn waits(source: &Source<'_>) -> Vec<Candidate> {
         let Some((path, place)) = path.and_then(|path| Some((path, source.paths.place(path)?))) else { continue };
         let sum = places.entry((wait.kind, place)).or_default();
         sum.ns += wait.ns;
-        sum.rank += wait.idle_ns + wait.holder_gain_ns;
+        sum.rank += wait.idle_ns + source.gains[row];
         sum.rows.push(row as u32);
         sum.objects.add(source.objects.of(row), wait.ns);
         sum.paths.add(path, wait.ns);

@@ -85,13 +85,19 @@ impl Density {
 
         // Moments by thread, then by time, as pieces are.
         let tables = source.tables;
-        let mut moments: Vec<(u32, i64, u32)> = tables
+        // Samples count by the time that they stand for, in units of the mean: their rate changes.
+        let mean = tables.moments.iter().map(|moment| moment.period_ns as f64).sum::<f64>()
+            / tables.moments.len().max(1) as f64;
+        let mut moments: Vec<(u32, i64, u32, f32)> = tables
             .moments
             .iter()
             .filter(|moment| moment.time_ns >= trace.start_ns && moment.time_ns < trace.end_ns)
-            .map(|moment| (moment.task, moment.time_ns, masks.get(moment.stack as usize).copied().unwrap_or(0)))
+            .map(|moment| {
+                let mask = masks.get(moment.stack as usize).copied().unwrap_or(0);
+                (moment.task, moment.time_ns, mask, (moment.period_ns as f64 / mean.max(1.0)) as f32)
+            })
             .collect();
-        moments.sort_unstable();
+        moments.sort_unstable_by_key(|&(task, time, ..)| (task, time));
         let mut ranges: Vec<(u32, u32)> = Vec::with_capacity(trace.pieces.len());
         let mut at = 0;
         for piece in &trace.pieces {
@@ -107,19 +113,20 @@ impl Density {
         let mut alike = vec![0.0f32; trace.signatures * (width + 1)];
         for (piece, &(first, end)) in trace.pieces.iter().zip(&ranges) {
             let sums = &mut alike[piece.signature as usize * (width + 1)..][..width + 1];
-            for &(_, _, mask) in &moments[first as usize..end as usize] {
-                bits(mask).for_each(|bit| sums[bit] += 1.0);
-                sums[width] += 1.0;
+            for &(_, _, mask, weight) in &moments[first as usize..end as usize] {
+                bits(mask).for_each(|bit| sums[bit] += weight);
+                sums[width] += weight;
             }
         }
         let mut shares = vec![0.0f32; trace.pieces.len() * width];
         let mut own = vec![0.0f32; width];
         for (number, (piece, &(first, end))) in trace.pieces.iter().zip(&ranges).enumerate() {
             own.fill(0.0);
-            for &(_, _, mask) in &moments[first as usize..end as usize] {
-                bits(mask).for_each(|bit| own[bit] += 1.0);
+            let mut count = 0.0;
+            for &(_, _, mask, weight) in &moments[first as usize..end as usize] {
+                bits(mask).for_each(|bit| own[bit] += weight);
+                count += weight;
             }
-            let mut count = (end - first) as f32;
             if let Some(stack) = piece.stack {
                 bits(masks.get(stack as usize).copied().unwrap_or(0)).for_each(|bit| own[bit] += KNOWN);
                 count += KNOWN;
@@ -153,11 +160,11 @@ impl Density {
         let mut of_task: FxHashMap<u32, Vec<f64>> = FxHashMap::default();
         for sample in &source.tables.samples {
             let sums = of_task.entry(sample.task).or_insert_with(|| vec![0.0; self.codes + 1]);
-            sums[self.codes] += if sample.spin { sample.samples as f64 } else { 0.0 };
+            sums[self.codes] += if sample.spin { sample.active_ns as f64 } else { 0.0 };
             for code in codes(sample.stack, self.codes) {
                 self.seen[code] += sample.samples;
                 self.part[code] += sample.criticality_ns as f64 / total.max(1) as f64;
-                sums[code] += sample.samples as f64;
+                sums[code] += sample.active_ns as f64;
             }
         }
         for (&spinner, workers) in &source.correction.workers {
@@ -188,8 +195,8 @@ fn masks(source: &Source<'_>, codes: &[Code]) -> Vec<u32> {
     (0..source.tables.stacks.len() as u32).map(mask).collect()
 }
 
-/// Shares by thread and class of the number of active threads, from the sums of samples. Samples
-/// are of running threads, so their number goes by processor time.
+/// Shares by thread and class of the number of active threads, from the sums of samples: by the active time that they stand
+/// for, as their rate changes.
 struct Priors {
     width: usize,
     by_class: FxHashMap<(u32, usize), Vec<f32>>,
@@ -210,8 +217,8 @@ impl Priors {
             let by_class = by_class.or_insert_with(|| vec![0.0; width + 1]);
             let by_task = priors.by_task.entry(sample.task).or_insert_with(|| vec![0.0; width + 1]);
             for sums in [by_class, by_task] {
-                bits(mask).for_each(|bit| sums[bit] += sample.samples as f32);
-                sums[width] += sample.samples as f32;
+                bits(mask).for_each(|bit| sums[bit] += sample.active_ns as f32);
+                sums[width] += sample.active_ns as f32;
             }
         }
         priors

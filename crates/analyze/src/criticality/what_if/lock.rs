@@ -86,7 +86,7 @@ pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
         if let Some(facts) = party.and_then(|party| party.stack).and_then(|stack| source.paths.stack(stack)) {
             sum.places.add(facts.path, wait.ns);
         }
-        if wait.count > 1 {
+        if wait.is_sum() {
             sum.merged_ns = sum.merged_ns.max(wait.ns);
             continue;
         }
@@ -147,14 +147,14 @@ fn crowding(parallelism: &[Parallelism], source: &Source<'_>) -> f64 {
 fn active_by_place(source: &Source<'_>) -> FxHashMap<FunctionId, f64> {
     let mut samples: FxHashMap<u32, i64> = FxHashMap::default();
     for sample in &source.tables.samples {
-        *samples.entry(sample.task).or_default() += sample.samples;
+        *samples.entry(sample.task).or_default() += sample.active_ns;
     }
     let mut sums: FxHashMap<FunctionId, f64> = FxHashMap::default();
     for sample in source.tables.samples.iter().filter(|sample| !sample.spin) {
         let place = source.paths.stack(sample.stack).and_then(|facts| source.paths.place(facts.path));
         let (Some(place), Some(task)) = (place, source.tables.tasks.get(sample.task as usize)) else { continue };
         let all = samples.get(&sample.task).copied().unwrap_or(0).max(1);
-        *sums.entry(place).or_default() += task.running_ns as f64 * sample.samples as f64 / all as f64;
+        *sums.entry(place).or_default() += task.running_ns as f64 * sample.active_ns as f64 / all as f64;
     }
     sums
 }

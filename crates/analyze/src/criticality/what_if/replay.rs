@@ -264,3 +264,32 @@ impl<'a> Replay<'a> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::trace::Wait;
+    use super::*;
+
+    /// One waits at most `limit` for the other, which ends its wait after 50 ns of work, and works for twice 100 ns then.
+    fn ends(limit: f64) -> Vec<Option<f64>> {
+        let wait = Wait { row: 0, ending: Ending::Token, ns: limit, period: limit, elastic: false, held: None };
+        let trace = Trace {
+            threads: vec![(0, 3), (3, 5)],
+            steps: vec![Step::Block(0), Step::Work(0), Step::Work(0), Step::Work(1), Step::Fire(0)],
+            waits: vec![wait],
+            spawned: vec![false; 2],
+            late: vec![0.0; 2],
+            ..Trace::default()
+        };
+        let (work, waits, limits) = ([100.0, 50.0], [(limit, false)], [limit]);
+        let load = Load { trace: &trace, work: &work, waits: &waits, limits: &limits, pauses: &[0.0; 2], cpus: 2.0 };
+        replay(&load)
+    }
+
+    #[test]
+    fn a_wait_ends_once_by_its_time_or_by_its_waker() {
+        assert_eq!(ends(10.0), [Some(210.0), Some(50.0)], "nobody waits any more when it is ended");
+        assert_eq!(ends(80.0), [Some(250.0), Some(50.0)], "nobody waits any more when its time is over");
+        assert_eq!(ends(f64::INFINITY), [Some(250.0), Some(50.0)]);
+    }
+}

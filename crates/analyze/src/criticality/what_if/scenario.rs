@@ -65,7 +65,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let timelines = Timelines::new(source.tables);
     let fixed = fixed_rate(source.tables, &timelines);
     let locks = held(source, &timelines);
-    let runs = (candidates.len() * speedups.len() * 3).max(1);
+    let runs = (candidates.len() * (speedups.len() + 1) * 3).max(1);
     let stretches = |meet| stretches(source, &timelines, &fixed, &codes, STEPS / runs, meet);
     let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
     let (start, end) = super::span(source);
@@ -88,14 +88,14 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
                     })
                     .collect(),
             };
-            let saving = |&speedup: &f64| {
-                let predict = |stretches, belief| predictor.predict(candidate, &marks, stretches, speedup, belief);
-                let found = [predict(&strict, LOW), predict(&loose, BEST), predict(&loose, HIGH)];
-                let [low, best, high] = found;
+            let predict = |stretches, belief| predictor.predict(candidate, &marks, stretches, speedups, belief);
+            let (low, best, high) = (predict(&strict, LOW), predict(&loose, BEST), predict(&loose, HIGH));
+            let saving = |at: usize| {
+                let (low, best, high) = (low[at], best[at], high[at]);
                 let (least, most) = (low.min(best).min(high), low.max(best).max(high));
                 Saving { low: least * (1.0 - MODEL), best, high: (most * (1.0 + MODEL)).min(1.0) }
             };
-            speedups.iter().map(saving).collect()
+            (0..speedups.len()).map(saving).collect()
         })
         .collect()
 }
@@ -167,28 +167,33 @@ struct Predictor<'a> {
 }
 
 impl Predictor<'_> {
+    /// What each speed-up saves. What the replay is off by as the run was, without one, it is off by with one, too.
     fn predict(
         &self,
         candidate: &Candidate,
         marks: &Marks,
         stretches: &[Stretch],
-        speedup: f64,
+        speedups: &[f64],
         belief: Belief,
-    ) -> f64 {
-        let gain = 1.0 - 1.0 / speedup;
-        let (mut base, mut changed) = (0.0, 0.0);
+    ) -> Vec<f64> {
+        let (mut base, mut changed) = (0.0, vec![0.0; speedups.len()]);
         for (stretch, marks) in stretches.iter().zip(&marks.waits) {
-            let before = (stretch.trace.end_ns - stretch.trace.start_ns) as f64;
-            let part = self.replayed(candidate, marks, stretch, speedup, gain, belief) / before;
-            base += stretch.weight;
-            changed += stretch.weight * part;
+            let part = stretch.weight / (stretch.trace.end_ns - stretch.trace.start_ns) as f64;
+            let before = self.replayed(candidate, marks, stretch, 1.0, belief);
+            base += part * before;
+            for (changed, &speedup) in changed.iter_mut().zip(speedups) {
+                *changed += part * self.replayed(candidate, marks, stretch, speedup, belief).min(before);
+            }
         }
-        let floor = self.locks.iter().zip(&marks.locks).map(|(lock, share)| {
-            let held = lock.least_ns + (lock.most_ns - lock.least_ns) * belief.held;
-            held * (1.0 - gain * share) / self.elapsed.max(1.0)
-        });
-        let after = (changed / f64::max(base, 1e-9)).max(floor.fold(0.0, f64::max));
-        (1.0 - after).clamp(0.0, 1.0)
+        let saving = |(changed, &speedup): (f64, &f64)| {
+            let floor = self.locks.iter().zip(&marks.locks).map(|(lock, share)| {
+                let held = lock.least_ns + (lock.most_ns - lock.least_ns) * belief.held;
+                held * (1.0 - (1.0 - 1.0 / speedup) * share) / self.elapsed.max(1.0)
+            });
+            let after = (changed / f64::max(base, 1e-9)).max(floor.fold(0.0, f64::max));
+            (1.0 - after).clamp(0.0, 1.0)
+        };
+        changed.into_iter().zip(speedups).map(saving).collect()
     }
 
     /// Whether the wait is for a lock that was held, from its begin to its end, in `code`.
@@ -198,15 +203,8 @@ impl Predictor<'_> {
     }
 
     /// Time that a stretch takes with the candidate sped up, ns.
-    fn replayed(
-        &self,
-        candidate: &Candidate,
-        marks: &[bool],
-        stretch: &Stretch,
-        speedup: f64,
-        gain: f64,
-        belief: Belief,
-    ) -> f64 {
+    fn replayed(&self, candidate: &Candidate, marks: &[bool], stretch: &Stretch, speedup: f64, belief: Belief) -> f64 {
+        let gain = 1.0 - 1.0 / speedup;
         let Stretch { trace, density, .. } = stretch;
         let code = match candidate.what {
             What::Code(code) => self.codes.iter().position(|&other| other == code),
@@ -241,7 +239,7 @@ impl Predictor<'_> {
         let cpus = if candidate.what == What::Processors { cpus * speedup } else { cpus };
         let before = (trace.end_ns - trace.start_ns) as f64;
         let done = replay(&Load { trace, work: &work, waits: &waits, limits: &limits, pauses: &pauses, cpus });
-        finish(trace, &done).unwrap_or(before).min(before)
+        finish(trace, &done).unwrap_or(before)
     }
 }
 

@@ -19,8 +19,7 @@ impl Timelines {
         let tasks = tables.tasks.len();
         let mut timelines = Self { single: vec![Vec::new(); tasks], merged: vec![Vec::new(); tasks] };
         for (row, wait) in tables.waits.iter().enumerate().filter(|(_, wait)| wait.end_ns >= wait.begin_ns) {
-            let merged = wait.count > 1 && wait.end_ns > wait.begin_ns;
-            let rows = if merged { &mut timelines.merged } else { &mut timelines.single };
+            let rows = if wait.is_sum() { &mut timelines.merged } else { &mut timelines.single };
             if let Some(rows) = rows.get_mut(wait.task as usize) {
                 rows.push(row as u32);
             }
@@ -73,5 +72,48 @@ impl Timelines {
         let from = rows.partition_point(|row| wait(row).end_ns <= begin_ns);
         let within = rows[from..].iter().take_while(|row| wait(row).begin_ns < end_ns).filter(|&&row| counts(row));
         within.map(|row| wait(row).end_ns.min(end_ns) - wait(row).begin_ns.max(begin_ns)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{Task, WaitKind};
+
+    use super::*;
+
+    /// Of waits that came too fast some are summed up; a sum of one has the begin and end of all.
+    #[test]
+    fn a_sum_of_one_wait_is_no_wait_from_begin_to_end() {
+        let wait = |begin_ns, end_ns, ns| transect_profile_model::SchedWait {
+            task: 0,
+            kind: WaitKind::Condition,
+            object: "".into(),
+            stack: None,
+            holder: None,
+            waker: None,
+            count: 1,
+            begin_ns,
+            end_ns,
+            ns,
+            idle_ns: 0,
+            holder_gain_ns: 0,
+        };
+        let task = Task {
+            process: 0,
+            parent: None,
+            tid: 1,
+            name: String::new(),
+            group: String::new(),
+            start_ns: 0,
+            end_ns: 1000,
+            criticality_ns: 0,
+            running_ns: 0,
+            runnable_ns: 0,
+            blocked_ns: 0,
+            unattributed_ns: 0,
+        };
+        let waits = vec![wait(0, 900, 7), wait(100, 200, 100)];
+        let timelines = Timelines::new(&SchedTables { tasks: vec![task], waits, ..SchedTables::default() });
+        assert_eq!((&timelines.merged[0][..], &timelines.single[0][..]), (&[0][..], &[1][..]));
     }
 }

@@ -33,7 +33,12 @@ impl Machine<'_> {
         sum.1 += thread.criticality - thread.sampled;
         sum.2 += thread.active_ns - thread.active_sampled;
         (thread.sampled, thread.active_sampled) = (thread.criticality, thread.active_ns);
-        self.tables.moments.push(Moment { time_ns: (self.now - 1) * INSTANT, task: id as u32, stack });
+        self.tables.moments.push(Moment {
+            time_ns: (self.now - 1) * INSTANT,
+            task: id as u32,
+            stack,
+            period_ns: INSTANT,
+        });
     }
 
     pub(super) fn root(id: usize) -> &'static str {
@@ -69,7 +74,7 @@ impl Machine<'_> {
         let next = self.stacks.len() as u32;
         let tables = &mut self.tables;
         *self.stacks.entry(frames.clone()).or_insert_with(|| {
-            tables.stacks.push(CallStack { frames, complete: true });
+            tables.stacks.push(CallStack { frames, complete: true, linked: 0 });
             next
         })
     }

@@ -2,7 +2,7 @@
 
 use core::arch::{asm, global_asm};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::process::SLOT_CAPACITY;
 use transect_event_abi::thread::{FlowCounters, LockRecord, ThreadHeader};
@@ -29,7 +29,6 @@ global_asm!(
     F_TARGET = const offset_of!(Frame, target),
     F_SLOT = const offset_of!(Frame, slot),
     F_FLAGS = const offset_of!(Frame, flags),
-    FENCE = const crate::frame::FENCED,
     PRESERVE = const crate::frame::PRESERVING,
     F_KEPT = const offset_of!(Frame, kept),
     F_WEIGHT = const offset_of!(Frame, weight),
@@ -50,6 +49,7 @@ global_asm!(
     T_RELEASE = const offset_of!(ThreadState, release_countdown),
     T_HELD = const offset_of!(ThreadState, held),
     T_QUICK = const offset_of!(ThreadState, quick),
+    RWLOCK_WRITER = const crate::lock::RWLOCK_WRITER,
     Q_MASK = const crate::lock::QUICK_ENTRIES - 1,
     L_ACQUISITIONS = const offset_of!(LockRecord, acquisitions),
     T_HEADER = const offset_of!(ThreadState, header),
@@ -136,11 +136,34 @@ pub fn quiet_return_site() -> u64 {
     &raw const transect_quiet_return_site as u64
 }
 
-/// Time stamp counter.
+/// When a thread gave up reading the time stamp counter (`PR_SET_TSC`, strict seccomp), 0 while none has. Threads that it
+/// makes may not, either, and it is not known which those are.
+static CLOCK_GONE: AtomicU64 = AtomicU64::new(0);
+
+/// Time stamp counter; stands still for threads that may not read it.
 #[inline]
 pub fn ticks() -> u64 {
-    // SAFETY: rdtsc has no preconditions in user space unless the kernel disabled it, which `start` would have met.
+    let gone = CLOCK_GONE.load(Ordering::Relaxed);
+    if gone != 0 {
+        let state = thread();
+        // SAFETY: null or the calling thread's own state.
+        if state.is_null() || unsafe { (*state).stopped } != 0 {
+            return gone;
+        }
+    }
+    // SAFETY: rdtsc has no preconditions in user space unless the kernel disabled it, which was looked at.
     unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// The calling thread may read the counter no more, nor may threads that are born from now on.
+pub fn give_up_clock() {
+    let now = ticks().max(1);
+    let _ = CLOCK_GONE.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Whether threads that are born now may not read it.
+pub fn clock_is_gone() -> bool {
+    CLOCK_GONE.load(Ordering::Relaxed) != 0
 }
 
 /// This thread's counters (the TLS word of the stubs).

@@ -67,20 +67,43 @@ pub fn readable_path(path: *const u8) -> bool {
     unsafe { call(21, path as u64, 4, 0, 0, 0, 0) == 0 }
 }
 
-/// Mode bits of a file; `None` if it can't be examined.
-pub fn file_mode(path: *const u8) -> Option<u32> {
-    let mut stat = [0u64; 18];
-    // SAFETY: struct stat is 144 bytes on x86-64.
-    let r = unsafe { call(4, path as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0) };
-    (r == 0).then_some(stat[3] as u32)
+/// `struct stat` of the file at a zero-terminated path; `None` if it can't be examined.
+fn stat(path: *const u8) -> Option<[u64; 18]> {
+    let mut found = [0u64; 18];
+    // SAFETY: the kernel checks the path; `struct stat` has 144 bytes.
+    let done = unsafe { call(4, path as u64, found.as_mut_ptr() as u64, 0, 0, 0, 0) };
+    (done == 0).then_some(found)
+}
+
+/// True if there is a file at the path.
+pub fn exists(path: *const u8) -> bool {
+    stat(path).is_some()
+}
+
+/// True if the kernel gives the rights of another user or group to whoever runs the file, so that the loader ignores
+/// `LD_PRELOAD`: its set-id bits count only where its owner or group is not the real one of this process (execve(2), `AT_SECURE`
+/// in getauxval(3)). `None` if the file can't be examined.
+pub fn changes_identity(path: *const u8) -> Option<bool> {
+    const S_ISUID: u32 = 0o4000;
+    // Without group execution the bit means locking.
+    const S_ISGID_EXECUTABLE: u32 = 0o2010;
+    // st_mode, st_uid; st_gid
+    let [.., mode_and_owner, group] = *stat(path)?.first_chunk::<5>()?;
+    let (mode, owner, group) = (mode_and_owner as u32, mode_and_owner >> 32, group & u64::from(u32::MAX));
+    // SAFETY: getuid and getgid take nothing and always succeed.
+    let [user, own_group] = [102, 104].map(|number| unsafe { call(number, 0, 0, 0, 0, 0, 0) } as u64);
+    Some(mode & S_ISUID != 0 && owner != user || mode & S_ISGID_EXECUTABLE == S_ISGID_EXECUTABLE && group != own_group)
+}
+
+/// What tells this version of a file from others of its build-id: see [`transect_event_abi::plan::file_stamp`].
+pub fn file_stamp(path: *const u8) -> Option<u64> {
+    // st_ino, st_size, st_ctime, st_ctime_nsec
+    stat(path).map(|found| transect_event_abi::plan::file_stamp([found[1], found[6], found[13], found[14]]))
 }
 
 /// Inode number of a file; `None` if it can't be examined.
 pub fn file_number(path: *const u8) -> Option<u64> {
-    let mut stat = [0u64; 18];
-    // SAFETY: as in `file_mode`.
-    let r = unsafe { call(4, path as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0) };
-    (r == 0).then_some(stat[1])
+    stat(path).map(|found| found[1])
 }
 
 /// Connects to a Unix socket at a zero-terminated path of less than 108 bytes, and receives the one descriptor that is

@@ -149,6 +149,10 @@ transect_enter:
     .cfi_startproc
     push rax
     .cfi_adjust_cfa_offset 8
+    lea rax, [rip + transect_flags]
+    movzx eax, byte ptr [rax + r11]
+    cmp eax, 2
+    jae 10f
     push rdx
     .cfi_adjust_cfa_offset 8
     push rbx
@@ -156,14 +160,12 @@ transect_enter:
     .cfi_rel_offset rbx, 0
     push rcx
     .cfi_adjust_cfa_offset 8
+    test eax, eax
+    jnz 9f
     mov rbx, qword ptr [rip + transect_tls_thread@GOTTPOFF]
     mov rbx, qword ptr fs:[rbx]
     test rbx, rbx
     jz 9f
-    lea rdx, [rip + transect_flags]
-    movzx edx, byte ptr [rdx + r11]
-    test edx, edx
-    jnz 10f
     lea rdx, [rip + transect_return_site]
     cmp qword ptr [rsp + 32], rdx
     je 9f
@@ -214,11 +216,9 @@ transect_enter:
     pop qword ptr [rbx + {F_RET}]
     CFI_IN_FRAME
 transect_call:
-    # Sampled calls: the caller's loads in flight are the caller's.
-    test dword ptr [rbx + {F_FLAGS}], {FENCE}
-    jz 7f
+    # The caller's loads in flight are the caller's.
     lfence
-7:  rdtsc
+    rdtsc
     shl rdx, 32
     or rax, rdx
     mov qword ptr [rbx + {F_START}], rax
@@ -235,9 +235,11 @@ transect_call:
 transect_return_site:
     mov qword ptr [rbx + {F_RAX}], rax
     mov qword ptr [rbx + {F_RDX}], rdx
-    test dword ptr [rbx + {F_FLAGS}], {FENCE} | {PRESERVE}
-    jnz 99f
-33: rdtsc
+    test dword ptr [rbx + {F_FLAGS}], {PRESERVE}
+    jnz 98f
+    # rdtsc does not wait for earlier loads: out of order it is read before the callee has ended.
+    lfence
+    rdtsc
     .cfi_remember_state
     push qword ptr [rbx + {F_RET}]
     .cfi_offset 16, -8
@@ -376,12 +378,6 @@ transect_quiet_return_site:
     mov qword ptr [rbx + {F_INTEGRAL}], rdx
     mov rcx, qword ptr [rbx + {F_SCRATCH}]
     jmp 2b
-    # Sampled calls: rdtsc does not wait for earlier loads; without a fence the callee's cache misses would be its
-    # caller's.
-99: test dword ptr [rbx + {F_FLAGS}], {PRESERVE}
-    jnz 98f
-    lfence
-    jmp 33b
 # Return from a function of a static component: its caller may know which registers it changes (GCC's -fipa-ra), so all
 # but the flags are handed on as the function left them; r11, which the call needed, as it was before.
 98: lfence
@@ -574,64 +570,69 @@ transect_static_enter:
     .cfi_startproc
     .cfi_def_cfa_offset 40
     .cfi_rel_offset rbx, 8
-10: # rbx = thread; edx = 2: mutex acquisition, 3: release, else slow. Uncontended and not sampled: count, go on.
-    cmp edx, 2
-    jb 9f
-    mov rcx, rdi
-    shr rcx, 4
-    mov rax, rdi
-    shr rax, 9
-    xor rcx, rax
-    cmp edx, 3
-    je 12f
-    cmp dword ptr [rdi], 0
-    jne 9f
-    xor rcx, qword ptr [rsp + 32]
-    and ecx, {Q_MASK}
-    shl ecx, 5
-    lea rcx, [rbx + rcx + {T_QUICK}]
-    cmp qword ptr [rcx], rdi
-    jne 9f
-    mov rax, qword ptr [rsp + 32]
-    cmp qword ptr [rcx + 8], rax
-    jne 9f
-    mov eax, dword ptr [rbx + {T_HOLD}]
-    sub eax, 1
-    jb 9f
-    mov dword ptr [rbx + {T_HOLD}], eax
-    mov rcx, qword ptr [rcx + 16]
-    inc qword ptr [rcx + {L_ACQUISITIONS}]
-11: mov rcx, qword ptr [rip + transect_tls_counters@GOTTPOFF]
-    mov rcx, qword ptr fs:[rcx]
-    mov edx, r11d
-    shl rdx, 6
-    cmp dword ptr [rcx + rdx + {C_PERIOD}], 1
-    jne 9f
-    inc dword ptr [rcx + rdx]
-    inc qword ptr [rcx + rdx + {C_ISSUED}]
-    lea rdx, [rip + transect_targets]
-    mov r11, qword ptr [rdx + r11 * 8]
-    pop rcx
-    .cfi_adjust_cfa_offset -8
-    pop rbx
-    .cfi_adjust_cfa_offset -8
+# eax = 2: mutex acquisition, 3: release, 4: acquisition of an rwlock to read. Uncontended and not sampled: count, go on. The stub's count is the call's; the
+# countdown goes below zero until the next slow entry grants a lease.
+    .cfi_def_cfa_offset 16
     .cfi_restore rbx
-    pop rdx
+10: push rcx
+    .cfi_adjust_cfa_offset 8
+    mov rcx, qword ptr [rip + transect_tls_thread@GOTTPOFF]
+    mov rcx, qword ptr fs:[rcx]
+    test rcx, rcx
+    jz 14f
+    cmp eax, 3
+    mov rax, rdi
+    je 12f
+    ja 13f
+    cmp dword ptr [rdi], 0
+    jne 14f
+15: cmp dword ptr [rcx + {T_HOLD}], 0
+    je 14f
+    shr rax, 5
+    xor rax, rdi
+    shr rax, 4
+    xor rax, qword ptr [rsp + 16]
+    and eax, {Q_MASK}
+    shl eax, 5
+    lea rax, [rcx + rax + {T_QUICK}]
+    cmp qword ptr [rax], rdi
+    jne 14f
+    mov rcx, qword ptr [rsp + 16]
+    cmp qword ptr [rax + 8], rcx
+    jne 14f
+    mov rcx, qword ptr [rax + 16]
+    inc qword ptr [rcx + {L_ACQUISITIONS}]
+    mov rcx, qword ptr [rip + transect_tls_thread@GOTTPOFF]
+    mov rcx, qword ptr fs:[rcx]
+    dec dword ptr [rcx + {T_HOLD}]
+11: pop rcx
     .cfi_adjust_cfa_offset -8
+    lea rax, [rip + transect_targets]
+    mov r11, qword ptr [rax + r11 * 8]
     pop rax
     .cfi_adjust_cfa_offset -8
     jmp r11
+    .cfi_def_cfa_offset 24
+12: shr rax, 5
+    xor rax, rdi
+    shr rax, 4
+    and eax, 7
+    lea eax, [rax + rax * 2]
+    cmp qword ptr [rcx + rax * 8 + {T_HELD}], rdi
+    je 14f
+    cmp dword ptr [rcx + {T_RELEASE}], 0
+    je 14f
+    dec dword ptr [rcx + {T_RELEASE}]
+    jmp 11b
+13: cmp dword ptr [rdi + {RWLOCK_WRITER}], 0
+    je 15b
+14: pop rcx
+    .cfi_adjust_cfa_offset -8
+    pop rax
+    .cfi_adjust_cfa_offset -8
+    jmp transect_enter_slow
     .cfi_def_cfa_offset 40
     .cfi_rel_offset rbx, 8
-12: and ecx, 7
-    lea ecx, [rcx + rcx * 2]
-    cmp qword ptr [rbx + rcx * 8 + {T_HELD}], rdi
-    je 9f
-    mov eax, dword ptr [rbx + {T_RELEASE}]
-    sub eax, 1
-    jb 9f
-    mov dword ptr [rbx + {T_RELEASE}], eax
-    jmp 11b
 9:  pop rcx
     .cfi_adjust_cfa_offset -8
     pop rbx

@@ -97,6 +97,12 @@
     add rdx, qword ptr [rsi + {D_COUNTERS}]
     .endm
 
+# Jumps to \none if a thread of the process may not read the clock.
+    .macro HAS_CLOCK none
+    cmp qword ptr [rip + {globals} + {G_NO_CLOCK}], 0
+    jne \none
+    .endm
+
     .macro FUNCTION name
     .p2align 4
     .hidden \name
@@ -154,6 +160,7 @@
     SHARD
     lock inc qword ptr [rdx + {S_CALLS}]
 .Ltimed:                             # rsi = descriptor, seven registers on the stack, P at +56, the slot at +64
+    HAS_CLOCK .Lno_clock
     lea rdi, [rsp + 64]
     mov rax, rdi
     shr rax, 12
@@ -176,6 +183,10 @@
     RESTORE_SEVEN
     clc
     ret
+.Lno_clock:
+    mov rax, [rip + {globals} + {G_HEADER}]
+    lock inc qword ptr [rax + {H_UNREAD}]
+    jmp .Luntimed
 
 # ---- latency: as many calls as the controller has granted, then the probe switches itself off
     FUNCTION transect_probe_latency_enter
@@ -196,6 +207,7 @@
     cmp [rdx], rax
     je .Luntimed
     mov [rdx], rax
+    HAS_CLOCK .Luntimed              # nor does it ask to be switched on again
     mov rax, [rip + {globals} + {G_HEADER}]
     mov edx, [rsi + {D_ID}]
     mov byte ptr [rax + rdx + {DISARMED}], 1
@@ -248,11 +260,13 @@
     push rsi
     push rdi
     push r8
+    xor esi, esi
+    HAS_CLOCK 5f
     rdtsc
     shl rdx, 32
     or rax, rdx
-    mov rsi, rax                     # now
-    lea rdi, [rsp + 56]              # the slot
+    mov rsi, rax                     # now, 0 if that is not known
+5:  lea rdi, [rsp + 56]              # the slot
     FIND .Llost
     mov rax, [rcx + {F_RETURN}]
     mov [rdi], rax
@@ -262,6 +276,8 @@
     mov rdx, [rcx + {F_START}]
     test rdx, rdx                    # 0: a user's entry handler made the frame, and was swapped for timing since
     jz 6f
+    test rax, rax
+    jz 7f
     sub rax, rdx
     mov rsi, r8
     SAMPLE
@@ -272,6 +288,9 @@
     pop rdx
     pop rax
     ret
+7:  mov rax, [rip + {globals} + {G_HEADER}]
+    lock inc qword ptr [rax + {H_UNREAD}]
+    jmp 6b
 .Llost:                              # our frames were overwritten: there is no way on
     mov rax, [rip + {globals} + {G_HEADER}]
     lock inc qword ptr [rax + {H_LOST}]
@@ -477,14 +496,25 @@
     FUNCTION transect_probe_faults_exit
     METERED_EXIT READ_FAULTS
 
-# int prctl(int option, ...): 22 is PR_SET_SECCOMP, 59 PR_SET_SYSCALL_USER_DISPATCH.
+# int prctl(int option, ...): 22 is PR_SET_SECCOMP, 59 PR_SET_SYSCALL_USER_DISPATCH, 26 PR_SET_TSC, whose 2 makes the clock
+# end who reads it; strict seccomp, 1, does that, too.
     FUNCTION transect_probe_prctl_enter
     cmp edi, 22
-    je .Lconfined
+    je .Lseccomp
     cmp edi, 59
     je .Lconfined
-    clc
+    cmp edi, 26
+    jne 1f
+    cmp esi, 2
+    jne 1f
+    mov qword ptr [rip + {globals} + {G_NO_CLOCK}], 1
+1:  clc
     ret
+.Lseccomp:
+    cmp esi, 1
+    jne .Lconfined
+.Lstrict:
+    mov qword ptr [rip + {globals} + {G_NO_CLOCK}], 1
 .Lconfined:
     push rax
     mov rax, [rip + {globals} + {G_HEADER}]
@@ -493,18 +523,29 @@
     clc
     ret
 
-# long syscall(long number, ...): 317 is seccomp, 157 prctl.
+# long syscall(long number, ...): 317 is seccomp, whose 0 is strict mode, 157 prctl.
     FUNCTION transect_probe_syscall_enter
     cmp rdi, 317
-    je .Lconfined
+    je 2f
     cmp rdi, 157
     jne 1f
     cmp esi, 22
-    je .Lconfined
+    je 3f
     cmp esi, 59
     je .Lconfined
+    cmp esi, 26
+    jne 1f
+    cmp edx, 2
+    jne 1f
+    mov qword ptr [rip + {globals} + {G_NO_CLOCK}], 1
 1:  clc
     ret
+2:  test esi, esi
+    jz .Lstrict
+    jmp .Lconfined
+3:  cmp edx, 1
+    je .Lstrict
+    jmp .Lconfined
 
 # ---- a function and its callees, for a while: the walk
 #
@@ -1031,7 +1072,8 @@
     mov rax, [rcx + {RING_WRITTEN}]
     cmp rax, [rcx + {RING_LOOK_AT}]
     jae .Lregion_look
-2:  rdtsc
+2:  HAS_CLOCK 3f
+    rdtsc
     shl rdx, 32
     or rdx, rax
     mov eax, 1

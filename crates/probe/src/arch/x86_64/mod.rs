@@ -95,6 +95,7 @@ global_asm!(
     WORD_END = const crate::trampoline::BODY,
     G_REGIONS = const offset_of!(Globals, regions),
     G_TID_OFFSET = const offset_of!(Globals, tid_offset),
+    G_NO_CLOCK = const offset_of!(Globals, no_clock),
     G_FLOW_REGION = const offset_of!(Globals, flow_region),
     RINGS_BEFORE = const RINGS_OFFSET - size_of::<RingRecord>() as u64,
     TIDS = const THREADS_OFFSET,
@@ -161,7 +162,8 @@ handlers! {
     FaultsEnter = transect_probe_faults_enter,
     /// Exit of `FaultsEnter`.
     FaultsExit = transect_probe_faults_exit,
-    /// At the entry of `prctl`: notes in `ProbeHeader::confined` when a thread asks for a filter of system calls.
+    /// At the entry of `prctl`: notes in `ProbeHeader::confined` when a thread asks for a filter of system calls, and in
+    /// `Globals::no_clock` when it gives up the clock.
     PrctlEnter = transect_probe_prctl_enter,
     /// The same at the entry of `syscall`.
     SyscallEnter = transect_probe_syscall_enter,

@@ -1,6 +1,6 @@
 use transect_profile_model::{Moment, Profile};
 
-use super::super::{id, int32, text};
+use super::super::{id, int32, int64, text};
 use super::{leaf, pid, task};
 use crate::StoreError;
 use crate::column::{Column, TableReader, Values};
@@ -14,11 +14,15 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         int32("tid", rows, |m| task(profile, m.task).tid),
         id("stack_id", rows, |m| m.stack),
         text("function", rows, |m| leaf(profile, Some(m.stack))),
+        int64("period_ns", rows, |m| m.period_ns),
     ]
 }
 
 pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<Vec<Moment>, StoreError> {
     let whose = table.ids("task_id", tasks)?.into_iter().zip(table.ids("stack_id", stacks)?);
     let times = table.int64("time_ns")?.into_iter();
-    Ok(times.zip(whose).map(|(time_ns, (task, stack))| Moment { time_ns, task, stack }).collect())
+    // Profiles of earlier builds lack it: all samples stand for as much.
+    let periods = if table.has("period_ns") { table.int64("period_ns")? } else { vec![1; times.len()] };
+    let rows = times.zip(whose).zip(periods);
+    Ok(rows.map(|((time_ns, (task, stack)), period_ns)| Moment { time_ns, task, stack, period_ns }).collect())
 }

@@ -11,9 +11,9 @@ use transect_bpf_collect::thread_samples;
 use transect_profile_model::RegionId;
 
 use super::gathered::{Gathered, StackSamples};
-use super::own_samples::{SETTLED, Samples, threads_of};
 use super::translation::Translation;
 use crate::clock::monotonic_ns;
+use crate::user_samples::source::{SETTLED, Samples, threads_of};
 
 /// Samples a second and thread at most. One costs the program 10 to 20 µs.
 const MOST_HZ: u32 = 249;

@@ -4,6 +4,8 @@
 use rustc_hash::FxHashMap as HashMap;
 use transect_profile_model::{RegionId, RegionMethod, RegionNode, RegionNodeId, ThreadId};
 
+use crate::user_samples::thread_times::Exact;
+
 /// Times of one kind, summed up.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Weights {
@@ -40,15 +42,6 @@ pub(super) struct Seen {
     pub waits: Weights,
     /// Time without processor that followed waits, ns.
     pub runnable: f64,
-}
-
-/// A thread's exact times, ns.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct Exact {
-    pub wall: f64,
-    pub running: f64,
-    pub runnable: f64,
-    pub blocked: f64,
 }
 
 /// Samples and how many of them couldn't be told.

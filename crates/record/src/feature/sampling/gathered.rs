@@ -8,14 +8,15 @@ use transect_bpf_collect::CodeMapping;
 use transect_bpf_collect::thread_samples::{Seen as Record, ThreadRecord};
 
 use super::estimate::Weights;
-use super::process_code::{ProcessCode, UnwindImages};
-use super::thread_times::ThreadTimes;
 use super::translation::Translation;
 use crate::clock::monotonic_ns;
 use crate::feature::choice::Choice;
 use crate::sched::call_stack::StackNumber;
 use crate::sched::mapped_file::MappedFiles;
 use crate::sched::place::Place;
+use crate::user_samples::call_walk::Values;
+use crate::user_samples::process_code::{ProcessCode, UnwindImages};
+use crate::user_samples::thread_times::ThreadTimes;
 use crate::walk::NewStack;
 
 /// A thread.
@@ -193,8 +194,9 @@ impl Gathered {
                 let thread = self.thread(&record);
                 self.threads[thread].times.is_running(time);
                 let code = self.processes.entry(tgid).or_default();
-                let (places, complete) = code.unwind(tgid, registers, stack, &mut self.images, &self.files);
-                let number = self.number(places, complete);
+                let stack = (registers.sp, stack.as_slice());
+                let found = code.unwind(tgid, Values::of_sample(registers), stack, &mut self.images, &self.files);
+                let number = self.number(found.places, found.complete);
                 let silent = self.silent.lock().map_or(0, |times| times.partition_point(|at| *at <= time));
                 let thread = &mut self.threads[thread];
                 let preempted = thread.times.exact().runnable;

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::text;
 use transect_profile_model::Loss;
 
-use super::estimate::{Exact, Seen, Weights};
+use super::estimate::{Seen, Weights};
 use super::translation::Translation;
 use crate::RecordError;
 use crate::clock::Clock;
@@ -15,6 +15,7 @@ use crate::feature::settings::{FeatureSettings, FeatureTarget};
 use crate::sched::call_stack::{NO_STACK, StackNumber};
 use crate::sched::{Followed, Keep, SchedOptions, SchedRecording, Watched};
 use crate::signals::Signals;
+use crate::user_samples::thread_times::Exact;
 use crate::walk::{Sum, Threads, Times};
 
 /// How often what came is translated: stacks are few, so this is seldom enough not to be felt.

@@ -4,15 +4,14 @@
 //! Stacks are unwound here. Times on processors are exact. Where a thread waits is not seen, nor what it does inside of the
 //! kernel unless it was stopped: that is in the row of no feature, within its interval.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use transect_bpf_collect::thread_samples::{self, ThreadRecord, ThreadSamples};
+use transect_bpf_collect::thread_samples;
 use transect_profile_model::{Loss, LossKind};
 
 use super::estimate::{Seen, Weights};
 use super::gathered::Gathered;
 use super::kernel_stacks::{Sampled, SampledThread};
-use super::stopped_samples::{self, MOST_HZ, StoppedSamples, time_of_children};
 use crate::RecordError;
 use crate::clock::{Clock, monotonic_ns};
 use crate::feature::choice::Choice;
@@ -20,14 +19,8 @@ use crate::feature::settings::{FeatureSettings, FeatureTarget};
 use crate::launch::{shell_status, spawn_plain};
 use crate::process_start::Launched;
 use crate::signals::Signals;
-
-/// How often records are read: their buffer holds some 60 samples of a processor.
-const STEP: Duration = Duration::from_millis(5);
-/// How often the period changes. Each change begins a new period: seldom enough that this moment of ours, which may keep
-/// step with the program itself, says nothing about the samples.
-const JITTER_EVERY: Duration = Duration::from_millis(100);
-/// How long a record may be on its way into its processor's buffer while younger ones of others are read, ns.
-pub(super) const SETTLED: u64 = 2_000_000;
+use crate::user_samples::source::{SETTLED, Samples, threads_of};
+use crate::user_samples::stopped_samples::{self, MOST_HZ, time_of_children};
 
 /// Records until the program has ended, the time is over, or a signal says so. `why`: better samples can't be had.
 ///
@@ -106,52 +99,10 @@ pub(super) fn record(
     Ok(sampled)
 }
 
-/// Where samples come from.
-pub(super) enum Samples {
-    Events { events: ThreadSamples, jittered: Instant },
-    Stops(StoppedSamples),
-}
-
-impl Samples {
-    /// Of a process' threads, and all that they make.
-    ///
-    /// # Errors
-    /// If the kernel does not let this user sample.
-    pub fn start(by_events: bool, pid: i32, tids: &[i32], hertz: u32, on_exec: bool) -> std::io::Result<Self> {
-        if !by_events {
-            return Ok(Self::Stops(StoppedSamples::start(pid, hertz, !on_exec)));
-        }
-        Ok(Self::Events { events: ThreadSamples::start(tids, hertz, on_exec)?, jittered: Instant::now() })
-    }
-
-    /// Gives what there is to `each`; the answer is the time until this should be done again.
-    pub fn read(&mut self, each: impl FnMut(ThreadRecord)) -> Duration {
-        match self {
-            Self::Events { events, jittered } => {
-                if jittered.elapsed() >= JITTER_EVERY {
-                    *jittered = Instant::now();
-                    events.jitter();
-                }
-                events.read(each);
-                STEP
-            }
-            Self::Stops(stops) => {
-                stops.read(each);
-                stops.pause()
-            }
-        }
-    }
-}
-
 fn kill(child: Launched) {
     let _ = rustix::process::Pid::from_raw(child.id().cast_signed())
         .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
     let _ = child.wait();
-}
-
-pub(in crate::feature) fn threads_of(pid: i32) -> std::io::Result<Vec<i32>> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
 fn command_of(pid: i32) -> Vec<String> {

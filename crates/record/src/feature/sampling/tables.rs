@@ -68,6 +68,8 @@ pub(super) fn profile(clock: &Clock, mut sampled: Sampled) -> Profile {
         events: 0,
         dropped: 0,
         blocked: 0,
+        waited_ns: 0,
+        stopped_ns: 0,
         sites: 0,
         samples: samples as i64,
         untranslated: untold as i64,

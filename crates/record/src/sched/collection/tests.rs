@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use transect_bpf_collect::record::{sched_object, stack_flags, waker_context};
-use transect_profile_model::{Origin, Profile, SchedTables, WaitKind};
+use transect_profile_model::{Component, Origin, Profile, SchedTables, WaitKind};
 
 use super::*;
 
@@ -45,6 +45,7 @@ fn settings() -> SchedSettings {
         waits: true,
         stacks: true,
         publish_threads: false,
+        launched_only: false,
         system_calls: false,
     }
 }
@@ -448,8 +449,18 @@ fn processes_and_components_of_the_flow_collector_are_used() {
     let folder = tempfile::tempdir().unwrap();
     let mut collection = Collection::new(&settings(), ORIGIN, folder.path()).unwrap();
     events.iter().for_each(|event| collection.accept(event.record()));
-    let collected = collection.finish(totals(now, 10)).unwrap();
+    let mut collected = collection.finish(totals(now, 10)).unwrap();
+    let component = |path: &str, build_id: &str| Component {
+        path: path.to_owned(),
+        build_id: build_id.to_owned(),
+        executable: false,
+        synthetic: false,
+        static_in: None,
+    };
+    // The kernel resolves symbolic links, the dynamic linker doesn't.
+    collected.components = vec![component("/usr/lib/libc.so.6", "c0de"), component("/tmp/b.so", "")];
     let mut profile = empty();
+    profile.components = vec![component("/tmp/a.so", ""), component("/lib/libc.so.6", "c0de")];
     for (pid, start_ns) in [(99, 0), (100, -5), (100, 1_000_000)] {
         let executable = "/bin/app".to_owned();
         profile.processes.push(transect_profile_model::Process {
@@ -461,6 +472,8 @@ fn processes_and_components_of_the_flow_collector_are_used() {
         });
     }
     collected.merge_into(&mut profile);
+    let paths: Vec<&str> = profile.components.iter().map(|component| component.path.as_str()).collect();
+    assert_eq!(paths, ["/tmp/a.so", "/lib/libc.so.6", "/tmp/b.so"], "a file is one component, whatever its path");
     assert_eq!(profile.processes.len(), 3);
     assert_eq!(profile.sched.tasks[0].process, 1, "not the one that began later");
 }

@@ -155,6 +155,7 @@ fn without_names_a_futex_is_what_its_arguments_say() {
     assert_eq!(of(128, 2, 0), WaitKind::Mutex, "glibc's lock");
     assert_eq!(of(128, 2, 77), WaitKind::Mutex, "with its owner");
     assert_eq!(of(9 | 256, 77, 77), WaitKind::Join, "the thread's own id, shared");
+    assert_eq!(of(9 | 128, 77, 77), WaitKind::Mutex, "the owner's id alone, private");
     assert_eq!(of(9 | 128, 0x8000_004d, 77), WaitKind::Mutex, "musl");
     assert_eq!(of(9 | 128, 0, 0), WaitKind::Futex);
     assert_eq!(of(9 | 128, 2, 0), WaitKind::Mutex, "Rust");

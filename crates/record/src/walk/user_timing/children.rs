@@ -3,14 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::ops::Range;
 
-use transect_attach::{AttachError, Target, Unwritten, finish_left};
+use transect_attach::finish_left;
 use transect_text_patch::Window;
 
-use super::open_calls::our_code;
-use super::shadow_frames::put_all_back;
-use crate::probe_session::{HandlerPlaces, ProbeSession, siblings};
+use crate::probe_session::{ProbeSession, clean_child, our_code, siblings};
 
 /// Children that are cleaned may have forked before that: it is looked so often for more at most.
 const ROUNDS: usize = 8;
@@ -65,40 +62,10 @@ impl Children {
 
 /// Cleans one child; true if nothing of ours is left in it, or it is gone.
 fn is_cleaned(pid: i32, session: &ProbeSession, windows: &[Window]) -> bool {
-    match clean(pid, &our_code(session.arena()), &session.places, windows) {
+    match clean_child(pid, &our_code(session.arena()), &session.places, windows) {
         Ok(whole) => whole,
-        Err(error) => is_gone(&error),
+        Err(error) => error.is_gone(),
     }
-}
-
-/// Whether there is no process any more, or another program.
-pub fn is_gone(error: &AttachError) -> bool {
-    matches!(
-        error,
-        AttachError::Exited { .. }
-            | AttachError::NoSuchProcess { .. }
-            | AttachError::Zombie { .. }
-            | AttachError::Replaced { .. }
-    )
-}
-
-/// Puts return addresses and text of a child back; false if a thread is in the way of that.
-///
-/// # Errors
-/// If it can't be stopped, or has ended.
-pub fn clean(
-    pid: i32,
-    regions: &[Range<u64>],
-    places: &HandlerPlaces,
-    windows: &[Window],
-) -> Result<bool, AttachError> {
-    let target = Target::open(pid)?;
-    // First, for a jump may be in its text no longer.
-    let stop = target.stop_all()?;
-    put_all_back(target.memory(), places, regions);
-    drop(stop);
-    let written = target.write_windows(windows)?;
-    Ok(!written.left.iter().any(|(_, why)| *why == Unwritten::ThreadInside))
 }
 
 fn processes() -> BTreeSet<i32> {

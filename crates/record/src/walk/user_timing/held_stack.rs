@@ -85,7 +85,8 @@ impl FrameRules {
     fn of(&mut self, objects: &[LoadedObject], at: u64) -> Option<FrameRule> {
         *self.0.entry(at).or_insert_with(|| {
             let object = objects.iter().find(|o| o.code.iter().any(|code| (code.low..code.high).contains(&at)))?;
-            object.object.frame_rule(at.wrapping_sub(object.bias))
+            // Our own return sites are told by `true_return`.
+            object.object.frame_rule(at.wrapping_sub(object.bias)).filter(|rule| rule.kept.is_none())
         })
     }
 
@@ -150,6 +151,7 @@ impl FrameRules {
             FrameBase::Memory { register, offset, added } => {
                 stack.word(value(register)?.wrapping_add_signed(offset))?.wrapping_add_signed(added)
             }
+            FrameBase::Linkage { from } => value(RSP as u16)?.wrapping_add(if at & 15 >= from { 16 } else { 8 }),
         };
         let slot = base.checked_sub(8).filter(|slot| slot % 8 == 0)?;
         let there = stack.word(slot)?;

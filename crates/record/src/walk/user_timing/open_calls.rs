@@ -6,15 +6,13 @@
 //! written. A thread that can't be followed although its stack mentions the function makes the window blind.
 
 use std::ops::Range;
-use std::sync::atomic::Ordering::Relaxed;
 
-use transect_attach::{Arena, HeldRegisters, Mapping, Memory, Stop};
+use transect_attach::{HeldRegisters, Mapping, Memory, Stop};
 
 use super::Timable;
 use super::held_stack::{FrameRules, HeldStack, OpenCall, OpenCalls, follows_a_call};
-use super::shadow_frames;
 use super::thread_scopes::{Noted, ThreadScopes};
-use crate::probe_session::{HandlerPlaces, LoadedObject, ProbeSession};
+use crate::probe_session::{HandlerPlaces, LoadedObject, ProbeSession, contains, shadow_frames};
 
 /// What a search needs to know.
 pub struct Search<'a> {
@@ -186,21 +184,8 @@ impl Search<'_> {
     }
 }
 
-/// Addresses of trampolines and handlers.
-pub fn our_code(arena: &Arena) -> Vec<Range<u64>> {
-    let regions = arena.regions().into_iter().map(|region| region.address..region.address + region.size);
-    let agent = arena.header().agent.load(Relaxed);
-    let end = agent + arena.header().agent_size.load(Relaxed);
-    regions.chain(std::iter::once(agent..end)).collect()
-}
-
 /// Whether a held thread is, or will be when its signal handler returns, where a probe may be about to put a return site on
 /// its stack (`entries`).
 pub fn is_on_the_way(stop: &Stop<'_>, entries: &[Range<u64>]) -> bool {
     stop.positions().map(|(_, at, _)| at).chain(stop.interrupted()).any(|at| contains(entries, at))
-}
-
-/// True if one of the ranges has the address.
-pub fn contains(ranges: &[Range<u64>], address: u64) -> bool {
-    ranges.iter().any(|range| range.contains(&address))
 }

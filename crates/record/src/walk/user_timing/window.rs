@@ -11,13 +11,12 @@ use transect_probe::Handler;
 use transect_probe::trampoline::CAPACITY;
 
 use super::children::Children;
-use super::hindrance::hindrance;
-use super::open_calls::{Found, Search, is_on_the_way, our_code};
-use super::shadow_frames::put_all_back;
+use super::open_calls::{Found, Search, is_on_the_way};
 use super::thread_scopes::Noted;
 use super::{Timable, UserTimer, gone};
 use crate::clock::ticks;
-use crate::probe_session::{ProbeSession, SiteId, SiteState};
+use crate::probe_session::shadow_frames::put_all_back;
+use crate::probe_session::{ProbeSession, SiteId, SiteState, our_code, skip_reason};
 
 /// Part of a thread's time that timing one function may take.
 const SHARE: f64 = 0.02;
@@ -159,9 +158,9 @@ impl Window {
             let reason = "calls between components are being recorded in the same process";
             return Err(UntimedReason::Refused(reason.to_owned()));
         }
-        if let Some(hindrance) = hindrance(timer.session.target(), &mappings) {
-            timer.hindrance = Some(hindrance.clone());
-            return Err(UntimedReason::Gone(hindrance.to_string()));
+        if let Some(skip_reason) = skip_reason(timer.session.target(), &mappings) {
+            timer.skip_reason = Some(skip_reason.clone());
+            return Err(UntimedReason::Gone(skip_reason.to_string()));
         }
         let (regions, unwinders) = (our_code(timer.session.arena()), timer.session.unwinder_code());
         let mut found = None;

@@ -21,7 +21,11 @@ pub(crate) fn facts(session: &SchedSession, view: Option<&CriticalityView>) -> (
     }
     let mut doubts = Vec::new();
     if session.estimate {
-        doubts.push("ESTIMATE from known blocking calls: the scheduler was not seen".to_owned());
+        let by = match session.sample_hz {
+            0 => "from known blocking calls: the scheduler was not seen".to_owned(),
+            hertz => format!("by {} samples a second, without privileges: who wakes whom was not seen", count(hertz)),
+        };
+        doubts.push(format!("ESTIMATE {by}"));
         return (facts, doubts);
     }
     facts.push(format!(

@@ -61,8 +61,9 @@ pub(crate) fn criticality(page: &mut Page, view: Option<&CriticalityView>, limit
         page.wrapped(
             2,
             Role::Warning,
-            "The scheduler was not seen. These numbers are an estimate from the blocking calls that the agent knows: \
-             waits inside the kernel, page faults and time without a processor are not in it.",
+            "The scheduler was not seen. These numbers are an estimate from samples that need no privileges, or from the \
+             blocking calls that the agent knows: who holds a lock, who wakes whom and time without a CPU are not in \
+             them.",
         );
     }
     paths::running(page, view, Limit(limits.running), limits.lines);

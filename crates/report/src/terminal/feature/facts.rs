@@ -36,7 +36,11 @@ pub(crate) fn facts(session: &FeatureSession) -> Vec<String> {
         facts.push(format!("{} dropped", counted(session.dropped, "event", "events")));
     }
     if session.blocked > 0 {
-        facts.push(format!("threads waited {} for the recorder", counted(session.blocked, "time", "times")));
+        let long = if session.waited_ns > 0 { format!(", {}", duration(session.waited_ns)) } else { String::new() };
+        facts.push(format!("threads waited {}{long} for the recorder", counted(session.blocked, "time", "times")));
+    }
+    if session.stopped_ns > 0 {
+        facts.push(format!("stopped {} to switch sites", duration(session.stopped_ns)));
     }
     facts.push(format!("implicit flow: {}", session.implicit.as_str()));
     facts

@@ -10,11 +10,19 @@ use super::super::table::{Cell, Column, Table};
 use super::super::units::{count, counted, duration, optional_percent, share};
 use super::{half_width, set_text};
 
+/// Percent of a region's time from which on it is said that events took it.
+const LEAST_PERTURBED: f64 = 1.0;
+
 /// Prints the regions that ran, and counts those that did not.
 pub(super) fn regions(page: &mut Page, view: &FeaturesView, limit: Limit) {
     page.section(
         "Regions of code",
-        "by their own decision; regions inside and what is called from there included in TIME",
+        if view.regions.iter().any(|row| !perturbed(row).is_empty()) {
+            "by their own decision; regions inside and what is called from there included in TIME; EVENTS: of TIME, what \
+             the recording took"
+        } else {
+            "by their own decision; regions inside and what is called from there included in TIME"
+        },
     );
     let ran: Vec<&RegionRow> = view.regions.iter().filter(|row| row.has_run()).collect();
     if view.regions.is_empty() {
@@ -27,6 +35,7 @@ pub(super) fn regions(page: &mut Page, view: &FeaturesView, limit: Limit) {
         Column::number("±").rank(7),
         Column::number("ALONE").rank(3),
         Column::number("ENTRIES").rank(2),
+        Column::number("EVENTS").rank(6),
         Column::number("MEAN").rank(4),
         Column::number("THREADS").rank(8),
         Column::text("HOW").rank(6),
@@ -47,6 +56,7 @@ pub(super) fn regions(page: &mut Page, view: &FeaturesView, limit: Limit) {
             half_width(row.inclusive_ns, row.inclusive_ns_low, row.inclusive_ns_high),
             duration(row.exclusive_ns).into(),
             row.entries.map_or_else(|| "–".to_owned(), count).into(),
+            perturbed(row).into(),
             mean.map_or_else(|| "–".to_owned(), duration).into(),
             count(row.threads).into(),
             Cell::new(Role::Dim, row.method.clone()),
@@ -92,6 +102,14 @@ fn rest(page: &mut Page, view: &FeaturesView) {
         };
         let said = format!("{}{place} of {}: {}", escape(&row.function), set_text(&row.features), escape(why));
         page.bulleted(4, (Role::Warning, "! "), Role::Warning, &said);
+    }
+}
+
+/// What part of its time its events took; nothing where it is little.
+fn perturbed(row: &RegionRow) -> String {
+    match share(row.events_ns, row.inclusive_ns) {
+        Some(part) if part >= LEAST_PERTURBED => optional_percent(Some(part)),
+        _ => String::new(),
     }
 }
 

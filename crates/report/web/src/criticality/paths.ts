@@ -76,7 +76,7 @@ export function estimate(): HTMLElement {
     "p",
     { class: "estimate", role: "note" },
     h("b", {}, "Estimate. "),
-    "The scheduler was not seen. These numbers come from the blocking calls that the agent knows: waits inside the kernel, page faults and time without a processor are not in them.",
+    "The scheduler was not seen. These numbers come from samples that need no privileges, or from the blocking calls that the agent knows: who holds a lock, who wakes whom and time without a CPU are not in them.",
   );
 }
 

@@ -2,6 +2,7 @@
 
 use core::arch::{asm, global_asm};
 
+pub mod guarded;
 pub mod signal;
 pub mod syscall;
 
@@ -31,6 +32,19 @@ pub fn ticks() -> u64 {
 /// Executes an instruction that serializes this processor's instruction stream.
 pub fn serialize_here() {
     core::arch::x86_64::__cpuid(0);
+}
+
+/// True for processors on which no fetch was ever seen to mix old and new bytes of a locked store within a cache line:
+/// those of Intel, and of AMD from family 19h on.
+pub fn processor_fetches_lines_whole() -> bool {
+    let name = core::arch::x86_64::__cpuid(0);
+    let version = core::arch::x86_64::__cpuid(1).eax;
+    let family = (version >> 8 & 0xF) + if version >> 8 & 0xF == 0xF { version >> 20 & 0xFF } else { 0 };
+    match [name.ebx, name.edx, name.ecx].map(u32::to_le_bytes) {
+        [[b'G', b'e', b'n', b'u'], [b'i', b'n', b'e', b'I'], [b'n', b't', b'e', b'l']] => true,
+        [[b'A', b'u', b't', b'h'], [b'e', b'n', b't', b'i'], [b'c', b'A', b'M', b'D']] => family >= 0x19,
+        _ => false,
+    }
 }
 
 /// Takes the line of `address` out of all caches.

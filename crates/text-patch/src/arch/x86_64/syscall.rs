@@ -139,6 +139,16 @@ pub fn truncate(fd: i32, size: u64) -> Result<(), Errno> {
     unsafe { call(77, [fd as u64, size, 0, 0, 0, 0]) }.map(|_| ())
 }
 
+/// A file's inode number.
+pub fn inode(fd: i32) -> Result<u64, Errno> {
+    let mut stat = core::mem::MaybeUninit::<[u64; 18]>::uninit();
+    // SAFETY: struct stat has 144 bytes, and the kernel writes all of them; the second word is the number.
+    unsafe {
+        call(5, [fd as u64, stat.as_mut_ptr() as u64, 0, 0, 0, 0])?;
+        Ok(stat.as_ptr().cast::<u64>().add(1).read())
+    }
+}
+
 /// Kernel thread id.
 pub fn gettid() -> u32 {
     // SAFETY: no arguments.

@@ -46,6 +46,7 @@ void *bpf_ringbuf_reserve(void *ring, __u64 size, __u64 flags);
 void bpf_ringbuf_submit(void *data, __u64 flags);
 void bpf_ringbuf_discard(void *data, __u64 flags);
 long bpf_get_stack(void *context, void *buffer, __u32 size, __u64 flags);
+long bpf_seq_printf(void *sequence, char *format, __u32 size, void *data, __u32 length);
 long bpf_loop(__u32 count, void *function, void *context, __u64 flags);
 long bpf_probe_read_user(void *to, __u32 size, void *from);
 long bpf_probe_read_kernel(void *to, __u32 size, void *from);

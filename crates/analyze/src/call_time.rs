@@ -1,0 +1,231 @@
+//! Where the time of calls and components was: on a CPU, runnable or blocked, and in whose code. Calls are timed by the wall
+//! clock and belong to who was called through a linkage table; samples and waits of the same recording tell the rest.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use transect_profile_model::{ApiClass, ComponentId, Profile, Space, StackId, Task, TaskId, bare_name};
+
+use crate::criticality::is_agent;
+use crate::names::executable_of;
+
+/// Fewer samples and waits do not tell how a call's time divides.
+const LEAST: f64 = 10.0;
+
+/// How a time divides.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Times {
+    on_cpu: f64,
+    runnable: f64,
+    blocked: f64,
+    /// Samples and waits that it is known by.
+    seen: f64,
+}
+
+/// ns on a CPU, runnable and blocked: together exactly the time that was divided.
+pub(crate) type Divided = [i64; 3];
+
+impl Times {
+    fn add(&mut self, other: Times) {
+        self.on_cpu += other.on_cpu;
+        self.runnable += other.runnable;
+        self.blocked += other.blocked;
+        self.seen += other.seen;
+    }
+
+    /// Divides the time of calls that wait: all of it in which samples did not see their thread active.
+    pub fn divide_waiting(&self, ns: i64) -> Divided {
+        let active = self.on_cpu + self.runnable;
+        let times = if active > ns as f64 { ns as f64 / active } else { 1.0 };
+        let (on_cpu, runnable) = ((self.on_cpu * times) as i64, (self.runnable * times) as i64);
+        [on_cpu, runnable, ns - on_cpu - runnable]
+    }
+
+    /// Divides other time; `None` if too little was seen of it.
+    pub fn divide(&self, ns: i64) -> Option<Divided> {
+        let all = self.on_cpu + self.runnable + self.blocked;
+        if self.seen < LEAST || all <= 0.0 {
+            return None;
+        }
+        let part = |part: f64| (ns as f64 * part / all) as i64;
+        let (on_cpu, runnable) = (part(self.on_cpu), part(self.runnable));
+        Some([on_cpu, runnable, ns - on_cpu - runnable])
+    }
+}
+
+/// See above.
+#[derive(Debug, Default)]
+pub(crate) struct CallTimes {
+    /// Of calls, by the number of their flow.
+    flows: FxHashMap<u32, Times>,
+    /// There are samples of whoever made the calls.
+    known: bool,
+    /// Of components' own code, by component.
+    pub components: Vec<Times>,
+    /// Time on a CPU or runnable that calls through linkage tables count for the first, and in which the second's code ran,
+    /// called by a pointer, ns.
+    pub elsewhere: FxHashMap<(ComponentId, ComponentId), f64>,
+}
+
+/// What a stack says, whoever has it.
+struct Read {
+    /// Flows whose calls are open, each once.
+    flows: Vec<u32>,
+    /// For whom its time counts by linkage; `None`: the executable.
+    counted: Option<ComponentId>,
+    /// Whose code runs.
+    code: Option<ComponentId>,
+    /// A call that waits is open, whose time counts as waiting.
+    waits: bool,
+}
+
+impl CallTimes {
+    /// Of a profile; `flow_of_row` are the numbers of its flows by row. Nothing is known without samples or calls.
+    pub fn new(profile: &Profile, flow_of_row: &[u32]) -> Self {
+        let mut times = Self { components: vec![Times::default(); profile.components.len()], ..Self::default() };
+        if profile.flows.is_empty() || profile.sched.samples.is_empty() {
+            return times;
+        }
+        times.known = true;
+        let mut index: FxHashMap<(ComponentId, ComponentId, &str), (u32, ApiClass)> = FxHashMap::default();
+        for (flow, &number) in profile.flows.iter().zip(flow_of_row) {
+            index.insert((flow.caller, flow.callee, bare_name(&flow.api)), (number, flow.class));
+        }
+        let processes: FxHashSet<u32> = profile.threads.iter().map(|thread| thread.process).collect();
+        let executables: Vec<_> = profile.processes.iter().map(|process| executable_of(profile, process)).collect();
+        let mut read: FxHashMap<StackId, Read> = FxHashMap::default();
+        for (task, stack, time) in active(profile) {
+            let Some(task) = task_with_calls(profile, task, &processes) else { continue };
+            let stack = read.entry(stack).or_insert_with(|| read_stack(profile, stack, &index));
+            times.add(stack, time, executables[task.process as usize]);
+        }
+        for wait in profile.sched.waits.iter() {
+            let (Some(stack), Some(task)) = (wait.stack, task_with_calls(profile, wait.task, &processes)) else {
+                continue;
+            };
+            let time = Times { blocked: wait.ns as f64, seen: wait.count as f64, ..Times::default() };
+            let stack = read.entry(stack).or_insert_with(|| read_stack(profile, stack, &index));
+            times.add(stack, time, executables[task.process as usize]);
+        }
+        times
+    }
+
+    /// How `ns` in calls of this flow divide. `None` if it is not known.
+    pub fn of_flow(&self, number: u32, class: ApiClass, ns: Option<i64>) -> Option<Divided> {
+        let (Some(ns), true) = (ns, self.known) else { return None };
+        let times = self.flows.get(&number).copied().unwrap_or_default();
+        if class == ApiClass::Compute { times.divide(ns) } else { Some(times.divide_waiting(ns)) }
+    }
+
+    fn add(&mut self, stack: &Read, time: Times, executable: Option<ComponentId>) {
+        for flow in &stack.flows {
+            self.flows.entry(*flow).or_default().add(time);
+        }
+        let (Some(code), false) = (stack.code, stack.waits) else { return };
+        self.components[code as usize].add(time);
+        if let Some(counted) = stack.counted.or(executable).filter(|&counted| counted != code) {
+            *self.elsewhere.entry((counted, code)).or_default() += time.on_cpu + time.runnable;
+        }
+    }
+}
+
+/// How each thread's time on a CPU and runnable, which are known exactly, divide among its stacks: the first by the timer's
+/// samples, the whole by the active time that its rows stand for.
+fn active(profile: &Profile) -> impl Iterator<Item = (TaskId, StackId, Times)> + '_ {
+    #[derive(Default)]
+    struct Sums {
+        on_cpu: f64,
+        active: f64,
+        seen: f64,
+    }
+    let tables = &profile.sched;
+    let mut stacks: FxHashMap<(TaskId, StackId), Sums> = FxHashMap::default();
+    for sample in &tables.samples {
+        stacks.entry((sample.task, sample.stack)).or_default().active += sample.active_ns as f64;
+    }
+    for moment in &tables.moments {
+        let sums = stacks.entry((moment.task, moment.stack)).or_default();
+        sums.on_cpu += moment.period_ns as f64;
+        sums.seen += 1.0;
+    }
+    let mut of_task: FxHashMap<TaskId, Sums> = FxHashMap::default();
+    for (&(task, _), sums) in &stacks {
+        let all = of_task.entry(task).or_default();
+        all.on_cpu += sums.on_cpu;
+        all.active += sums.active;
+    }
+    let task = |task: TaskId| tables.tasks.get(task as usize);
+    // What samples of the timer don't tell of a thread that they never met, its active time does.
+    let on_cpu = move |id: TaskId, sums: &Sums, all: &Sums| {
+        let running = task(id).map_or(0.0, |task| task.running_ns as f64);
+        running * if all.on_cpu > 0.0 { sums.on_cpu / all.on_cpu } else { sums.active / all.active.max(1.0) }
+    };
+    let rest = move |id: TaskId, sums: &Sums, all: &Sums| {
+        let length = task(id).map_or(0.0, |task| (task.running_ns + task.runnable_ns) as f64);
+        (length * sums.active / all.active.max(1.0) - on_cpu(id, sums, all)).max(0.0)
+    };
+    let mut rests: FxHashMap<TaskId, f64> = FxHashMap::default();
+    for (&(id, _), sums) in &stacks {
+        *rests.entry(id).or_default() += rest(id, sums, &of_task[&id]);
+    }
+    stacks.into_iter().map(move |((id, stack), sums)| {
+        let all = &of_task[&id];
+        let runnable = task(id).map_or(0.0, |task| task.runnable_ns as f64);
+        let part = rest(id, &sums, all) / rests[&id].max(1.0);
+        (id, stack, Times { on_cpu: on_cpu(id, &sums, all), runnable: runnable * part, blocked: 0.0, seen: sums.seen })
+    })
+}
+
+fn task_with_calls<'a>(profile: &'a Profile, task: u32, processes: &FxHashSet<u32>) -> Option<&'a Task> {
+    profile.sched.tasks.get(task as usize).filter(|task| processes.contains(&task.process))
+}
+
+fn read_stack(
+    profile: &Profile,
+    stack: StackId,
+    index: &FxHashMap<(ComponentId, ComponentId, &str), (u32, ApiClass)>,
+) -> Read {
+    let mut read = Read { flows: Vec::new(), counted: None, code: None, waits: false };
+    let Some(stack) = profile.sched.stacks.get(stack as usize) else { return read };
+    for (depth, frame) in stack.frames.iter().enumerate() {
+        let Some(frame) = profile.sched.frames.get(*frame as usize).filter(|frame| frame.space == Space::User) else {
+            continue;
+        };
+        let path = |component: ComponentId| profile.components.get(component as usize).map_or("", |c| c.path.as_str());
+        let Some(component) = frame.component.filter(|&component| !is_agent(path(component))) else {
+            // Code that is in no file.
+            read.code = frame.component.and(read.code);
+            continue;
+        };
+        let caller = read.code.replace(component).filter(|&caller| caller != component && stack.is_linked(depth));
+        let flow = caller.and_then(|caller| index.get(&(caller, component, bare_name(&frame.function))));
+        match flow {
+            Some(&(number, class)) => {
+                if !read.flows.contains(&number) {
+                    read.flows.push(number);
+                }
+                read.waits |= class.is_wait();
+                // Calls that are only counted take no time of their own.
+                if class != ApiClass::CountOnly {
+                    read.counted = Some(component);
+                }
+            }
+            // A flow by another name.
+            None if caller.is_some() => read.counted = Some(component),
+            None => {}
+        }
+    }
+    read
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_add_up_to_what_is_divided() {
+        let times = Times { on_cpu: 1.0, runnable: 1.0, blocked: 1.0, seen: 30.0 };
+        assert_eq!(times.divide(100).map(|parts| parts.iter().sum()), Some(100));
+        assert_eq!(Times { seen: 9.0, ..times }.divide(100), None);
+        assert_eq!(Times { on_cpu: 3.0, ..Times::default() }.divide_waiting(100), [3, 0, 97]);
+        assert_eq!(Times { on_cpu: 150.0, runnable: 50.0, ..times }.divide_waiting(100), [75, 25, 0]);
+    }
+}

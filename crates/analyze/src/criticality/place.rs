@@ -1,0 +1,413 @@
+//! The elapsed time divided among places in the program: what each ran itself, what libraries did for it, and what it
+//! waited for while nothing else ran.
+
+use std::cmp::Reverse;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use transect_profile_model::{FrameId, Origin, SchedSample, SchedWait, StackFrame, WaitKind};
+
+use super::Source;
+use super::call_path::{FunctionId, InliningId, LibraryCall, NOT_INLINED, PathId, StackFacts};
+use super::idle_owner;
+use super::short_lived::ShortLived;
+use super::tally::Tally;
+
+/// A thread that waited for a CPU for less is left to the samples (`sched_queued.h`).
+const QUEUED_NS: i64 = 2_000_000;
+/// An inlined function with this part of its place's time is the place.
+const MOST_OF_IT: f64 = 0.7;
+/// With fewer lines it is a step of the function around it.
+const FEW_LINES: usize = 3;
+
+/// One place: a function that is no runtime library's, with what runtime libraries did on its behalf.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PlaceRow {
+    /// The function; if nearly all of the time is in what was inlined into it, that.
+    pub function: String,
+    /// The function that stands in the symbol table, where it is another one.
+    pub inlined_into: String,
+    /// Component of the function; empty if it has none.
+    pub component: String,
+    /// Source file of the line with most of the time, empty if unknown.
+    pub file: String,
+    /// The line, 0 if unknown.
+    pub line: i32,
+    /// Criticality with spinning left out, and idle time, ns. Adds up to the elapsed time over all places.
+    pub ns: i64,
+    /// Of it criticality, ns.
+    pub running_ns: i64,
+    /// Of `running_ns`, in the kernel, ns.
+    pub kernel_ns: i64,
+    /// Of `running_ns`, while there were processors without work, ns.
+    pub low_parallelism_ns: i64,
+    /// Time active in it, not divided among threads, while there were processors without work, ns.
+    pub low_active_ns: i64,
+    /// Samples of `running_ns`, and stacks with which a thread waited for a CPU.
+    pub samples: i64,
+    /// Of `running_ns`, in the handling of page faults, ns.
+    pub fault_ns: i64,
+    /// Idle time by what was waited for, longest first.
+    pub waiting: Vec<PlaceWait>,
+    /// What it called in runtime libraries, by `ns`, longest first.
+    pub callees: Vec<Callee>,
+    /// Functions of the program above it on most of its time's stacks, root first.
+    pub callers: Vec<String>,
+    /// Thread groups, by `ns`, longest first.
+    pub groups: Vec<(String, i64)>,
+    /// Threads.
+    pub threads: usize,
+    /// Of `ns`, by threads that lived only a moment, ns.
+    pub short_lived_ns: i64,
+    /// Time in which it waited for child processes, ns.
+    pub child_wait_ns: i64,
+    /// `ns` with that of the places that it calls directly, ns.
+    pub near_ns: i64,
+    /// The function of the program that called it for most of its time, and that time, ns.
+    pub caller: (String, i64),
+    /// It is a function of a runtime library or of the kernel: the program has no part in its stacks.
+    pub runtime: bool,
+}
+
+/// What a shared library took that is no runtime, by the call with which the program entered it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LibraryCallRow {
+    /// The function that called it, with all of that time: `callees` has only the call.
+    pub caller: PlaceRow,
+    /// The library's function.
+    pub entry: String,
+    /// Its component.
+    pub component: String,
+    /// Functions of the library, and their time by this call, ns.
+    pub parts: Vec<(String, i64)>,
+}
+
+/// What a place waited for while nothing else ran.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlaceWait {
+    /// What for.
+    pub kind: WaitKind,
+    /// The object, empty if there is none.
+    pub object: String,
+    /// Idle time that these waits ended, ns.
+    pub idle_ns: i64,
+    /// Their whole time, ns.
+    pub ns: i64,
+    /// Waits.
+    pub count: i64,
+}
+
+/// A function of a runtime library that a place called.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Callee {
+    /// Its name.
+    pub function: String,
+    /// Its component.
+    pub component: String,
+    /// Criticality and idle time in it, ns.
+    pub ns: i64,
+}
+
+#[derive(Default)]
+struct Sum {
+    running_ns: i64,
+    kernel_ns: i64,
+    low_ns: i64,
+    low_active_ns: i64,
+    samples: i64,
+    fault_ns: i64,
+    waiting: FxHashMap<(WaitKind, u32), (i64, i64, i64)>,
+    inlinings: FxHashMap<(InliningId, Option<FrameId>), i64>,
+    callees: Tally<FunctionId>,
+    paths: Tally<PathId>,
+    tasks: Tally<u32>,
+    child_wait_ns: i64,
+}
+
+impl Sum {
+    /// `call`: the row is that of the library's caller.
+    fn add(&mut self, source: &Source<'_>, facts: StackFacts, call: Option<LibraryCall>, task: u32, ns: i64) {
+        let path = &source.paths.paths[facts.path as usize];
+        let below = path.functions.get(path.place + 1..).unwrap_or_default();
+        let runtime = || below.iter().copied().find(|&callee| source.paths.is_runtime_function(callee));
+        let (within, callee) = match call {
+            Some(call) => ((NOT_INLINED, facts.call_line), Some(call.entry)),
+            None => ((facts.inlining, facts.own_line), runtime()),
+        };
+        *self.inlinings.entry(within).or_default() += ns;
+        if let Some(callee) = callee {
+            self.callees.add(callee, ns);
+        }
+        self.paths.add(facts.path, ns);
+        self.tasks.add(task, ns);
+    }
+
+    fn add_sample(
+        &mut self,
+        source: &Source<'_>,
+        facts: StackFacts,
+        call: Option<LibraryCall>,
+        sample: &SchedSample,
+        ns: i64,
+    ) {
+        let low = source.is_low(sample.n) && !sample.spin;
+        self.running_ns += ns;
+        // A thread that was preempted stands in the kernel, and is not at work there.
+        self.kernel_ns += if facts.kernel && sample.origin == Origin::Sample { ns } else { 0 };
+        self.fault_ns += if facts.fault { ns } else { 0 };
+        self.low_ns += if low { ns } else { 0 };
+        self.low_active_ns += if low { sample.active_ns } else { 0 };
+        self.samples += if sample.spin { 0 } else { observations(sample) };
+        self.add(source, facts, call, sample.task, ns);
+    }
+
+    fn add_wait(
+        &mut self,
+        source: &Source<'_>,
+        facts: StackFacts,
+        call: Option<LibraryCall>,
+        (wait, idle_ns, (ns, count)): (&SchedWait, i64, (i64, i64)),
+        object: u32,
+    ) {
+        let waiting = self.waiting.entry((wait.kind, object)).or_default();
+        waiting.0 += idle_ns;
+        waiting.1 += ns;
+        waiting.2 += count;
+        self.add(source, facts, call, wait.task, idle_ns);
+    }
+
+    /// Functions of the program that called the place.
+    fn callers(&self, source: &Source<'_>) -> Tally<FunctionId> {
+        let mut callers = Tally::default();
+        for (path, ns) in self.paths.iter() {
+            if let Some(caller) = source.paths.paths[path as usize].caller {
+                callers.add(caller, ns);
+            }
+        }
+        callers
+    }
+}
+
+/// Places and calls of libraries, longest first.
+pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceRow>, Vec<LibraryCallRow>) {
+    let mut sums: FxHashMap<FunctionId, Sum> = FxHashMap::default();
+    let mut calls: FxHashMap<LibraryCall, Sum> = FxHashMap::default();
+    for (sample, &corrected_ns) in source.tables.samples.iter().zip(&source.correction.corrected_ns) {
+        let Some(facts) = source.paths.stack(sample.stack).filter(|facts| !facts.preparing) else { continue };
+        let Some(place) = source.paths.place(facts.path) else { continue };
+        sums.entry(place).or_default().add_sample(source, facts, None, sample, corrected_ns);
+        if let Some(call) = source.paths.library_call(facts.path) {
+            calls.entry(call).or_default().add_sample(source, facts, Some(call), sample, corrected_ns);
+        }
+    }
+    let others = idle_owner::others(source.tables, source.session.estimate);
+    let mut counted: FxHashSet<usize> = FxHashSet::default();
+    for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| wait.idle_ns > 0) {
+        if is_agents(&wait.object) {
+            continue;
+        }
+        let idle_ns = wait.idle_ns;
+        let row = others.get(&row).copied().unwrap_or(row);
+        let wait = &source.tables.waits[row];
+        let waited = if counted.insert(row) { (wait.ns, wait.count) } else { (0, 0) };
+        let facts = source.wait_stacks[row].and_then(|stack| source.paths.stack(stack));
+        let Some(facts) = facts.filter(|facts| !facts.preparing) else { continue };
+        let Some(place) = source.paths.place(facts.path) else { continue };
+        let object = source.objects.of(row);
+        sums.entry(place).or_default().add_wait(source, facts, None, (wait, idle_ns, waited), object);
+        if let Some(call) = source.paths.library_call(facts.path) {
+            calls.entry(call).or_default().add_wait(source, facts, Some(call), (wait, idle_ns, waited), object);
+        }
+    }
+    for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| wait.kind == WaitKind::Child) {
+        let facts = source.wait_stacks[row].and_then(|stack| source.paths.stack(stack));
+        if let Some(sum) = facts.and_then(|facts| source.paths.place(facts.path)).and_then(|place| sums.get_mut(&place))
+        {
+            sum.child_wait_ns += wait.ns;
+        }
+    }
+    let mut near: FxHashMap<FunctionId, i64> = sums.iter().map(|(&place, sum)| (place, sum.paths.total())).collect();
+    for sum in sums.values() {
+        for (caller, ns) in sum.callers(source).iter() {
+            *near.entry(caller).or_default() += ns;
+        }
+    }
+    let near_of = |place: FunctionId| near.get(&place).copied().unwrap_or_default();
+    let mut rows: Vec<PlaceRow> = sums
+        .into_iter()
+        .map(|(place, sum)| PlaceRow { near_ns: near_of(place), ..row(source, short_lived, place, sum) })
+        .collect();
+    rows.sort_by(|a, b| (Reverse(a.ns), &a.function, &a.component).cmp(&(Reverse(b.ns), &b.function, &b.component)));
+    let mut calls: Vec<LibraryCallRow> =
+        calls.into_iter().map(|(call, sum)| library_call(source, short_lived, call, sum)).collect();
+    calls.sort_by(|a, b| (Reverse(a.caller.ns), &a.entry).cmp(&(Reverse(b.caller.ns), &b.entry)));
+    (rows, calls)
+}
+
+fn library_call(source: &Source<'_>, short_lived: &ShortLived, call: LibraryCall, sum: Sum) -> LibraryCallRow {
+    let entry = &source.paths.functions[call.entry as usize];
+    let mut parts: Tally<FunctionId> = Tally::default();
+    for (path, ns) in sum.paths.iter() {
+        if let Some(place) = source.paths.place(path) {
+            parts.add(place, ns);
+        }
+    }
+    let name = |(id, ns): (FunctionId, i64)| (source.paths.functions[id as usize].name.clone(), ns);
+    LibraryCallRow {
+        entry: entry.name.clone(),
+        component: entry.component.clone(),
+        parts: parts.iter().map(name).collect(),
+        caller: row(source, short_lived, call.caller, sum),
+    }
+}
+
+/// How often it was seen what the weight was gained with: by the timer, or by waiting for a CPU for so long.
+fn observations(sample: &SchedSample) -> i64 {
+    match sample.origin {
+        Origin::Sample => sample.samples,
+        Origin::StackTop => sample.samples.min(sample.active_ns / QUEUED_NS),
+    }
+}
+
+/// The socket by which programs reach their recorder.
+pub(super) fn is_agents(object: &str) -> bool {
+    object.starts_with("unix /tmp/transect-") || object.contains("/transect-") && object.contains("/publis")
+}
+
+fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, sum: Sum) -> PlaceRow {
+    let paths = &source.paths;
+    let whole = &paths.functions[place as usize];
+    let wait = |(&(kind, object), &(idle_ns, ns, count)): (&(WaitKind, u32), &(i64, i64, i64))| PlaceWait {
+        kind,
+        object: source.objects.name(object).to_owned(),
+        idle_ns,
+        ns,
+        count,
+    };
+    let mut waiting: Vec<PlaceWait> = sum.waiting.iter().map(wait).collect();
+    waiting.sort_by(|a, b| (Reverse(a.idle_ns), a.kind, &a.object).cmp(&(Reverse(b.idle_ns), b.kind, &b.object)));
+    let ns = sum.running_ns + waiting.iter().map(|wait| wait.idle_ns).sum::<i64>();
+    let (function, line) = innermost(source, place, &sum, ns);
+    let frame = line.and_then(|id| source.tables.frames.get(id as usize));
+    let name = &paths.functions[function as usize].name;
+    let calling = sum.callers(source);
+    let caller = calling.iter().max_by_key(|&(id, ns)| (ns, Reverse(id)));
+    let mut callees: Vec<Callee> = sum
+        .callees
+        .iter()
+        .map(|(id, ns)| {
+            let function = &paths.functions[id as usize];
+            Callee { function: function.name.clone(), component: function.component.clone(), ns }
+        })
+        .collect();
+    callees.sort_by(|a, b| (Reverse(a.ns), &a.function).cmp(&(Reverse(b.ns), &b.function)));
+    let callers = sum.paths.most().map_or_else(Vec::new, |path| {
+        let path = &paths.paths[path as usize];
+        let at = path.functions.iter().take(path.place + 1).rposition(|&function| function == place);
+        path.functions[..at.unwrap_or(path.place)]
+            .iter()
+            .filter(|&&id| !paths.is_runtime_function(id))
+            .map(|&id| paths.functions[id as usize].name.clone())
+            .collect()
+    });
+    let mut by_group: FxHashMap<&str, i64> = FxHashMap::default();
+    sum.tasks.iter().for_each(|(task, ns)| *by_group.entry(source.group(task)).or_default() += ns);
+    let mut groups: Vec<(String, i64)> = by_group.into_iter().map(|(group, ns)| (group.to_owned(), ns)).collect();
+    groups.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
+    PlaceRow {
+        function: name.clone(),
+        inlined_into: if function == place { String::new() } else { whole.name.clone() },
+        component: whole.component.clone(),
+        file: frame.map_or_else(String::new, |frame| frame.file.clone()),
+        line: frame.map_or(0, |frame| frame.line),
+        ns,
+        running_ns: sum.running_ns,
+        kernel_ns: sum.kernel_ns,
+        fault_ns: sum.fault_ns,
+        low_parallelism_ns: sum.low_ns,
+        low_active_ns: sum.low_active_ns,
+        samples: sum.samples,
+        waiting,
+        callees,
+        callers,
+        groups,
+        threads: sum.tasks.len(),
+        short_lived_ns: sum.tasks.iter().filter(|&(task, _)| short_lived.tasks.contains(&task)).map(|(_, ns)| ns).sum(),
+        child_wait_ns: sum.child_wait_ns,
+        near_ns: ns,
+        caller: caller.map_or_else(Default::default, |(id, ns)| (paths.functions[id as usize].name.clone(), ns)),
+        runtime: sum.paths.most().is_some_and(|path| source.paths.is_runtime(path)),
+    }
+}
+
+/// Lines seen in what was inlined along `chain`, or deeper.
+fn lines_of<'a>(source: &Source<'a>, sum: &Sum, chain: &[FunctionId]) -> FxHashSet<(&'a str, i32)> {
+    let within = |id: InliningId| source.paths.inlinings[id as usize].starts_with(chain);
+    let frames = sum.inlinings.keys().filter(|(id, _)| within(*id)).filter_map(|(_, line)| *line);
+    frames
+        .filter_map(|id| source.tables.frames.get(id as usize))
+        .map(|frame| (frame.file.as_str(), frame.line))
+        .collect()
+}
+
+/// Whether `inner` is in the file of the function around it. No sample need have met a line of that one itself: then its file
+/// is the one from which it `calls`.
+fn same_file<'a>(
+    around: &FxHashSet<(&'a str, i32)>,
+    inner: &FxHashSet<(&'a str, i32)>,
+    calls: impl FnOnce() -> Option<&'a str>,
+) -> bool {
+    let is_inner = |file: &str| inner.iter().any(|&(other, _)| other == file);
+    let mut own = around.difference(inner).peekable();
+    if own.peek().is_none() {
+        return calls().is_none_or(is_inner);
+    }
+    own.all(|(file, _)| is_inner(file))
+}
+
+/// A frame of the function itself that has a line: that of a call where samples met only inlined code.
+fn frame_of(source: &Source<'_>, function: &str) -> Option<FrameId> {
+    let is_it = |frame: &StackFrame| !frame.inlined && !frame.file.is_empty() && frame.function == function;
+    source.tables.frames.iter().position(is_it).map(|at| at as FrameId)
+}
+
+/// The function that has nearly all of the place's time, the place itself or inlined into it, and its line.
+fn innermost(source: &Source<'_>, place: FunctionId, sum: &Sum, ns: i64) -> (FunctionId, Option<FrameId>) {
+    let inlined = |id: InliningId| source.paths.inlinings[id as usize].as_slice();
+    let name = source.paths.functions[place as usize].name.as_str();
+    let mut chain: Vec<FunctionId> = Vec::new();
+    loop {
+        let mut next: Tally<FunctionId> = Tally::default();
+        for (&(inlining, _), &ns) in &sum.inlinings {
+            if let Some(&function) = inlined(inlining).strip_prefix(&chain[..]).and_then(<[_]>::first) {
+                next.add(function, ns);
+            }
+        }
+        let most = next.iter().max_by_key(|&(function, ns)| (ns, Reverse(function)));
+        let Some((function, _)) = most.filter(|&(_, part)| part as f64 >= MOST_OF_IT * ns as f64) else { break };
+        let before = lines_of(source, sum, &chain);
+        chain.push(function);
+        let here = lines_of(source, sum, &chain);
+        // A small function that many may share says less than the one around it, but for what was inlined into main.
+        let around = (chain.len() == 1).then_some(name);
+        let file =
+            || around.and_then(|name| Some(source.tables.frames[frame_of(source, name)? as usize].file.as_str()));
+        if around != Some("main") && (here.len() < FEW_LINES || !same_file(&before, &here, file)) {
+            chain.pop();
+            break;
+        }
+    }
+    // A line of the function itself if there is one, else one in which it calls, else of what was inlined into it.
+    let mut lines: FxHashMap<(&str, i32), (bool, i64, FrameId)> = FxHashMap::default();
+    for (&(inlining, line), &ns) in &sum.inlinings {
+        let frame = line.and_then(|id| Some((id, source.tables.frames.get(id as usize)?)));
+        let Some(deeper) = inlined(inlining).strip_prefix(&chain[..]) else { continue };
+        if let Some((id, frame)) = frame {
+            let line = lines.entry((&frame.file, frame.line)).or_insert((false, 0, id));
+            *line = (line.0 || deeper.is_empty(), line.1 + ns, line.2.min(id));
+        }
+    }
+    let line = lines.into_values().max_by_key(|&(own, ns, id)| (own, ns, Reverse(id)));
+    let calls = || frame_of(source, name).filter(|_| chain.is_empty());
+    let line = line.and_then(|(own, _, id)| if own { Some(id) } else { calls().or(Some(id)) });
+    (chain.last().copied().unwrap_or(place), line)
+}

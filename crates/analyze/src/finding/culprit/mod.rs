@@ -1,0 +1,265 @@
+//! What a run's wall time goes to, one row a cause: the elapsed time is divided among places in the program, and what
+//! threads wait for joins the place that they depend on.
+
+mod lock;
+mod row;
+mod starts;
+
+use rustc_hash::FxHashMap;
+
+use super::facts::Facts;
+use super::words::{brief, percent, time};
+use super::{Confidence, FindingKind, FindingRow, Place, critical};
+use crate::CriticalityView;
+use crate::criticality::{LibraryCallRow, PlaceRow};
+use lock::acquiring;
+
+/// Share of the elapsed time from which a place is worth a line, 0–100.
+const LEAST_PERCENT: f64 = 5.0;
+/// With fewer samples a place is noise.
+const LEAST_SAMPLES: i64 = 10;
+/// Part of a place's time in which others wait for a lock that it holds, from which the lock is the cause.
+const LOCK_PART: f64 = 0.5;
+/// Waits for a lock that make it a cause, unless they take much of the time.
+const LEAST_WAITS: i64 = 30;
+/// A place with this share is the cause by itself.
+const PLAIN_PERCENT: f64 = 50.0;
+/// With a larger cause the time is not spread.
+const SPREAD_PERCENT: f64 = 25.0;
+/// A function that does its work through others has this much more with them than the first of them has.
+const THROUGH_OTHERS: f64 = 1.5;
+/// And this part of it by itself: it is no dispatcher.
+const OWN_PART: f64 = 0.1;
+/// A place with this part of its time in calls by that function belongs to it.
+const CALLED_PART: f64 = 0.8;
+/// Places of the elapsed time; further ones repeat what the table shows.
+const MOST: usize = 6;
+
+/// Whether the view has what the causes are read from.
+pub(super) fn can_name(view: &CriticalityView) -> bool {
+    view.sample_hz > 0 && view.elapsed_ns > 0 && !view.places.is_empty()
+}
+
+/// Causes, in no order.
+pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow> {
+    let causes = Causes { view, facts };
+    let locks = causes.locks();
+    let starts = causes.starts();
+    let mut findings: Vec<FindingRow> = Vec::new();
+    let mut held: Vec<&str> = Vec::new();
+    for lock in &locks {
+        let holder = lock.code.and_then(|code| causes.place(code));
+        // Who was woken and waits for a CPU still waits for the lock, as far as its place is concerned.
+        let acquiring = holder.map_or(0, acquiring);
+        let critical_ns = lock.critical_ns + acquiring;
+        // Where few wait long, they wait for work to be done, and the lock only says so.
+        let is_habit = lock.count >= LEAST_WAITS || causes.share(critical_ns) >= SPREAD_PERCENT;
+        let is_cause = is_habit && holder.is_none_or(|place| critical_ns as f64 >= LOCK_PART * place.ns as f64);
+        if is_cause && causes.share(critical_ns) >= LEAST_PERCENT {
+            findings.push(causes.lock(lock, critical_ns, holder));
+            held.extend(holder.map(|place| place.function.as_str()));
+        }
+    }
+    if let Some(starts) = &starts {
+        findings.push(causes.started(starts));
+    }
+    let places = view.places.iter().filter(|place| !held.contains(&place.function.as_str()));
+    let mut rows = Vec::new();
+    let library = causes.library_call();
+    let working = causes.works_through_others().filter(|_| library.is_none());
+    if let Some(call) = library {
+        rows.push(causes.row(&as_place(call), call.caller.ns, &locks));
+    }
+    for place in places {
+        if let Some(call) = library {
+            let through: i64 =
+                call.parts.iter().filter(|(function, _)| *function == place.function).map(|(_, ns)| ns).sum();
+            if through as f64 >= CALLED_PART * place.ns as f64 {
+                continue;
+            }
+        }
+        if let Some(working) = working {
+            if std::ptr::eq(working, place) {
+                rows.push(causes.row(place, place.near_ns, &locks));
+                continue;
+            }
+            if place.caller.0 == working.function && place.caller.1 as f64 >= CALLED_PART * place.ns as f64 {
+                continue;
+            }
+        }
+        // What is started for a moment is told already.
+        let ns = place.ns - if starts.is_some() { place.short_lived_ns } else { 0 };
+        let starter =
+            starts.as_ref().is_some_and(|starts| starts.place.is_some_and(|other| std::ptr::eq(other, place)));
+        if !starter && causes.share(ns) >= LEAST_PERCENT && causes.is_seen(place) {
+            rows.push(causes.row(place, ns, &locks));
+        }
+    }
+    rows.truncate(MOST);
+    // Who spins until a place is done has the same cause.
+    let mut spinning = critical::spinning(view);
+    let spun_for = |row: &FindingRow| spinning.as_ref().is_some_and(|spin| spin.place.function == row.place.function);
+    if let Some(place) = rows.iter().position(spun_for)
+        && let Some(spin) = spinning.take()
+    {
+        rows[place].kind = FindingKind::Spinning;
+        rows[place].evidence += &format!("; {}: {}", lower(&spin.finding), spin.evidence);
+    }
+    // Where a lock keeps others from running beside, it is the lock whose repair saves the time.
+    if let Some(lock) =
+        findings.iter().filter(|row| row.kind == FindingKind::CriticalWait).map(|row| row.percent).reduce(f64::max)
+    {
+        let beside = |row: &&mut FindingRow| row.kind == FindingKind::SerialCode && lock >= PLAIN_PERCENT;
+        for row in rows.iter_mut().filter(beside) {
+            let function = row.place.function.as_deref().unwrap_or_default();
+            let most = critical::prediction(view, function, f64::INFINITY).map(|saved| saved.saving_high * 100.0);
+            row.saves_percent = row.saves_percent.map(|saves| most.map_or(saves, |most| saves.min(most)));
+        }
+    }
+    findings.extend(rows);
+    findings.extend(spinning);
+    findings.extend(critical::crowded(view));
+    findings.extend(causes.spread(&findings));
+    findings
+}
+
+struct Causes<'a> {
+    view: &'a CriticalityView,
+    facts: &'a Facts<'a>,
+}
+
+impl<'a> Causes<'a> {
+    fn share(&self, ns: i64) -> f64 {
+        (ns as f64 * 100.0 / self.view.elapsed_ns as f64).clamp(0.0, 100.0)
+    }
+
+    /// The place that a wait depends on, by its function.
+    fn place(&self, function: &str) -> Option<&'a PlaceRow> {
+        self.view.places.iter().find(|place| place.function == function || place.inlined_into == function)
+    }
+
+    /// Waits are exact; running is known from samples.
+    fn is_seen(&self, place: &PlaceRow) -> bool {
+        // A program is held at its start until the recording is ready.
+        let held = place.runtime && place.component.starts_with("ld-") && place.running_ns * 2 < place.ns;
+        !held && (place.samples >= LEAST_SAMPLES || place.running_ns * 2 < place.ns)
+    }
+
+    /// A function that takes most of the time with what it calls directly, where none of that takes most of it.
+    fn works_through_others(&self) -> Option<&'a PlaceRow> {
+        let first = self.view.places.first().filter(|place| self.share(place.ns) < PLAIN_PERCENT)?;
+        let most =
+            self.view.places.iter().filter(|place| !place.callers.is_empty()).max_by_key(|place| place.near_ns)?;
+        let is_it = !std::ptr::eq(first, most)
+            && most.near_ns as f64 >= THROUGH_OTHERS * first.ns as f64
+            && most.ns as f64 >= OWN_PART * most.near_ns as f64
+            && self.share(most.near_ns) >= PLAIN_PERCENT
+            && most.running_ns * 2 > most.ns;
+        is_it.then_some(most)
+    }
+
+    /// The call of a library that takes most of the time, in functions of which none has most of it.
+    fn library_call(&self) -> Option<&'a LibraryCallRow> {
+        let first = self.view.places.first()?;
+        let most = self.view.library_calls.first()?;
+        let is_it = self.share(most.caller.ns) >= PLAIN_PERCENT
+            && most.caller.ns as f64 >= THROUGH_OTHERS * first.ns as f64
+            && self.is_seen(&most.caller)
+            && self.is_called_again(most);
+        is_it.then_some(most)
+    }
+
+    /// What is called once is the library's share of a program that is only a shell around it.
+    fn is_called_again(&self, call: &LibraryCallRow) -> bool {
+        let calls = self.facts.apis.iter().filter(|api| api.bare_name() == call.entry).map(|api| api.calls).max();
+        calls.map_or(call.caller.line > 0, |calls| calls > 1)
+    }
+
+    /// The component with most of the time, where it is spread over many of its functions.
+    fn spread(&self, findings: &[FindingRow]) -> Option<FindingRow> {
+        let mut sums: FxHashMap<&str, i64> = FxHashMap::default();
+        self.view.places.iter().for_each(|place| *sums.entry(&place.component).or_default() += place.ns);
+        let (component, ns) = sums.into_iter().max_by_key(|&(component, ns)| (ns, component))?;
+        let share = self.share(ns);
+        if share < PLAIN_PERCENT || findings.iter().any(|row| row.percent >= SPREAD_PERCENT) || component.is_empty() {
+            return None;
+        }
+        let places = || self.view.places.iter().filter(|place| place.component == component);
+        let first = places().next()?;
+        let most = format!("{} has most, {}", Self::at(&first.function, first), percent(self.share(first.ns)));
+        Some(FindingRow {
+            finding: format!(
+                "{component} takes {} of the time, spread over {} functions",
+                percent(share),
+                places().count()
+            ),
+            evidence: format!("{} of {}; {most}", time(ns), time(self.view.elapsed_ns)),
+            view: "walk".to_owned(),
+            next: "See what leads to them: --view walk".to_owned(),
+            kind: FindingKind::HeavyComponent,
+            percent: share,
+            confidence: Some(Confidence::Interval),
+            place: Place { component: some(component), ..Place::default() },
+            ..FindingRow::default()
+        })
+    }
+
+    fn at(function: &str, place: &PlaceRow) -> String {
+        let function = brief(function);
+        let name = if function.starts_with('[') && !place.component.is_empty() {
+            match place.callers.iter().rev().find(|name| !name.starts_with('[')) {
+                Some(caller) => format!("{} (no symbols, below {})", place.component, brief(caller)),
+                None => format!("{} (no symbols)", place.component),
+            }
+        } else {
+            function
+        };
+        match place.file.rsplit('/').next() {
+            Some(file) if !file.is_empty() => format!("{name} at {file}:{}", place.line),
+            _ if name.starts_with("sub_") => format!("{name} of {} (no symbols)", place.component),
+            _ if place.component.contains(".so") && !name.contains(&place.component) => {
+                format!("{name} of {}", place.component)
+            }
+            _ => name,
+        }
+    }
+
+    fn whereabouts(&self, place: &PlaceRow, api: Option<&str>) -> Place {
+        let has_name = !place.function.starts_with('[');
+        let group = place.groups.first().filter(|(_, ns)| ns * 10 >= place.ns * 9);
+        Place {
+            component: some(&place.component),
+            function: some(&place.function).filter(|_| has_name),
+            file: some(&place.file),
+            line: (place.line > 0).then_some(place.line),
+            api: api.and_then(some),
+            thread_group: group.and_then(|(group, _)| some(group)),
+            ..Place::default()
+        }
+    }
+}
+
+/// The caller, or the library's function where the caller has no name that says anything.
+fn as_place(call: &LibraryCallRow) -> PlaceRow {
+    let caller = call.caller.clone();
+    if !caller.function.starts_with(['[', '<']) && !caller.function.starts_with("sub_") {
+        return caller;
+    }
+    PlaceRow {
+        function: call.entry.clone(),
+        component: call.component.clone(),
+        file: String::new(),
+        line: 0,
+        callees: Vec::new(),
+        ..caller
+    }
+}
+
+fn some(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn lower(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}

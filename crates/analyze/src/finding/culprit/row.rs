@@ -1,0 +1,218 @@
+//! A place as a finding: its sentence, its evidence, and what to do next.
+
+use transect_profile_model::{ApiClass, WaitKind};
+
+use super::super::facts::ApiFact;
+use super::super::words::{about, bare, brief, count, percent, shell, size, time};
+use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
+use super::lock::Lock;
+use super::{Causes, LEAST_PERCENT, lower, some};
+use crate::CriticalWaitRow;
+use crate::criticality::{PlaceRow, PlaceWait, public_name};
+
+/// Up to so many, its share is a rough guess.
+const FEW_SAMPLES: i64 = 50;
+/// Part of a place's time that a function which it calls must have to be named with it.
+const NAMED_CALLEE: f64 = 0.3;
+/// Part from which the place only stands for it.
+const MAIN_CALLEE: f64 = 0.6;
+/// Part from which a place that waits does nothing else.
+const ONLY_WAITS: f64 = 0.85;
+/// Part from which the place is nothing but calls of it.
+const ALL_OF_IT: f64 = 0.9;
+/// The same for those who merely wait for the place.
+const WAITED_PART: f64 = 0.2;
+/// Mean number of active threads from which a program is parallel.
+const PARALLEL: f64 = 1.2;
+/// Part of a place's time while CPUs had nothing to do, from which it is serial.
+const SERIAL_PART: f64 = 0.8;
+/// Counted calls that take less than this part of a function's time are others than those which took it.
+const SAME_CALLS: f64 = 0.1;
+/// APIs whose size is that of one element, or what was asked for.
+const UNTOLD_BYTES: [&str; 4] = ["fread", "fwrite", "poll", "recv"];
+/// Mean time of a wait for a delayed acknowledgement, ns, and how many of them are a pattern.
+const DELAYED_NS: std::ops::Range<i64> = 36_000_000..50_000_000;
+const LEAST_ACKNOWLEDGED: i64 = 10;
+/// A read or write of fewer bytes is dominated by the call.
+const FEW_BYTES: f64 = 4096.0;
+
+impl<'a> Causes<'a> {
+    pub(super) fn row(&self, place: &PlaceRow, ns: i64, locks: &[Lock<'_>]) -> FindingRow {
+        let share = self.share(ns);
+        let callee = place.callees.first().filter(|callee| callee.ns as f64 >= NAMED_CALLEE * place.ns as f64);
+        let stands_for = callee.filter(|callee| callee.ns as f64 >= MAIN_CALLEE * place.ns as f64);
+        let idle_ns = place.waiting.iter().map(|wait| wait.idle_ns).sum::<i64>();
+        let waits = idle_ns * 2 >= place.ns;
+        let api = callee.map(|callee| callee.function.as_str());
+        let few = !waits && place.samples < FEW_SAMPLES;
+        let said = if few { about } else { percent };
+        let at = Self::at(&place.function, place);
+        let finding = match (stands_for, waits.then(|| place.waiting.first()).flatten()) {
+            _ if ns > place.ns => format!("{at} takes {} of the time with what it calls", said(share)),
+            (_, Some(wait)) if (idle_ns as f64) < ONLY_WAITS * place.ns as f64 => {
+                let idle = percent(self.share(idle_ns));
+                format!("{at} takes {} of the time, {idle} waiting: {}", said(share), waited(wait))
+            }
+            (Some(callee), Some(wait)) => {
+                format!("{at} waits {} of the time in {}: {}", said(share), brief(&callee.function), waited(wait))
+            }
+            (None, Some(wait)) => format!("{at} waits {} of the time: {}", said(share), waited(wait)),
+            (_, None) if place.fault_ns * 2 >= place.ns => {
+                format!("{at} takes {} of the time, {} in page faults", said(share), said(self.share(place.fault_ns)))
+            }
+            (Some(callee), None) if callee.ns as f64 >= ALL_OF_IT * place.ns as f64 => {
+                format!("{at} spends {} of the time in {}", said(self.share(callee.ns)), brief(&callee.function))
+            }
+            (_, None) => format!("{at} takes {} of the time{}", said(share), self.parts(place, said)),
+        };
+        let dependants = self.dependants(place);
+        let mut evidence = vec![format!("{} of {}", time(ns), time(self.view.elapsed_ns))];
+        if waits {
+            let (number, waited) = place.waiting.iter().fold((0, 0), |(n, ns), wait| (n + wait.count, ns + wait.ns));
+            evidence.push(match number {
+                1 => format!("one wait of {}", time(waited)),
+                _ => format!("{} waits, {} each", count(number), time(waited / number.max(1))),
+            });
+        } else {
+            evidence.push(format!("{} samples", count(place.samples)));
+        }
+        let part = |ns: i64| said(ns as f64 * 100.0 / place.running_ns.max(1) as f64);
+        if place.kernel_ns * 4 >= place.running_ns && place.kernel_ns > 0 && !waits {
+            evidence.push(format!("{} of it in the kernel", part(place.kernel_ns)));
+        }
+        if place.fault_ns * 4 >= place.running_ns && place.fault_ns * 2 < place.ns && place.fault_ns > 0 && !waits {
+            evidence.push(format!("{} of it in page faults", part(place.fault_ns)));
+        }
+        // Of what it calls, or of itself where it is a library's API.
+        let (called, ns) = callee.map_or((&place.function, place.ns), |callee| (&callee.function, callee.ns));
+        let calls = self.calls(called, ns);
+        evidence.extend(calls.as_ref().map(|(words, _)| words.clone()));
+        if let Some(row) = dependants {
+            evidence.push(format!("meanwhile {} for {}", lower(&critical::waiters(row)), critical::name(row.kind)));
+        }
+        if let Some(lock) = locks
+            .iter()
+            .find(|lock| lock.code == Some(&place.function) && self.share(lock.critical_ns) >= LEAST_PERCENT)
+        {
+            evidence.push(format!("others wait {} for {}", time(lock.ns), critical::named(lock.kind, lock.object)));
+        }
+        if !place.inlined_into.is_empty() {
+            evidence.push(format!("inlined into {}", brief(&place.inlined_into)));
+        }
+        let mut callers: Vec<String> = place.callers.iter().rev().map(|name| brief(name)).collect();
+        callers.dedup();
+        callers.truncate(2);
+        if !callers.is_empty() {
+            evidence.push(format!("called by {}", callers.join(" ← ")));
+        }
+        FindingRow {
+            finding,
+            evidence: evidence.join("; "),
+            view: "criticality".to_owned(),
+            next: next(place, callee.map(|callee| callee.function.as_str()), waits, calls.and_then(|(_, bytes)| bytes)),
+            kind: match (waits, dependants.is_some() || self.is_serial(place)) {
+                (true, _) => FindingKind::Blocked,
+                (false, true) => FindingKind::SerialCode,
+                (false, false) => FindingKind::HotCode,
+            },
+            percent: share,
+            saves_percent: Some(share),
+            confidence: Some(match (waits, few) {
+                (true, _) => Confidence::Exact,
+                (false, true) => Confidence::FewSamples,
+                (false, false) => Confidence::Interval,
+            }),
+            place: Place {
+                object: place.waiting.first().filter(|_| waits).and_then(|wait| some(&wait.object)),
+                ..self.whereabouts(place, api)
+            },
+        }
+    }
+
+    /// What of a place's time is in which of the functions that it calls.
+    fn parts(&self, place: &PlaceRow, said: fn(f64) -> String) -> String {
+        let large = place.callees.iter().filter(|callee| self.share(callee.ns) >= LEAST_PERCENT).take(2);
+        let parts: Vec<String> =
+            large.map(|callee| format!("{} in {}", said(self.share(callee.ns)), brief(&callee.function))).collect();
+        if parts.is_empty() { String::new() } else { format!(", {}", parts.join(" and ")) }
+    }
+
+    /// A part of a parallel program that runs while CPUs have nothing to do.
+    fn is_serial(&self, place: &PlaceRow) -> bool {
+        self.view.parallelism_mean.is_some_and(|mean| mean >= PARALLEL)
+            && place.low_parallelism_ns as f64 >= SERIAL_PART * place.running_ns as f64
+    }
+
+    /// Threads that wait for the place for a good part of its time.
+    fn dependants(&self, place: &PlaceRow) -> Option<&'a CriticalWaitRow> {
+        let on = |row: &&CriticalWaitRow| {
+            !matches!(row.kind, WaitKind::RunQueue | WaitKind::Spin | WaitKind::Join | WaitKind::Child)
+                && critical::code(row).is_some_and(|code| code == place.function || code == place.inlined_into)
+                && row.holder_gain_ns as f64 >= WAITED_PART * place.running_ns as f64
+        };
+        self.view.waits.iter().filter(on).max_by_key(|row| row.critical_ns)
+    }
+
+    /// What the agent counted of the calls of an API that has some `ns` of the time, and the bytes of each.
+    fn calls(&self, function: &str, ns: i64) -> Option<(String, Option<f64>)> {
+        let same = |api: &&ApiFact<'_>| public_name(api.bare_name()) == function;
+        let api = self.facts.apis.iter().filter(same).max_by_key(|api| api.calls).filter(|api| api.calls > 1)?;
+        let timed = self.facts.totals.timed && api.class != ApiClass::CountOnly;
+        // Another API goes on in this function by a jump (strcoll in strcmp): these are not the calls that took the time.
+        if timed && (api.self_ns as f64) < SAME_CALLS * ns as f64 {
+            return None;
+        }
+        let bytes = api.mean_bytes().filter(|_| !UNTOLD_BYTES.contains(&function));
+        let size = bytes.map_or_else(String::new, |bytes| format!(" and {}", size(bytes)));
+        let each = if timed { format!(", {}{size} each", time(api.mean_ns())) } else { String::new() };
+        Some((format!("{} calls of {function}{each}", count(api.calls)), bytes))
+    }
+}
+
+fn waited(wait: &PlaceWait) -> String {
+    critical::named(wait.kind, &wait.object)
+}
+
+/// Both ends wait: the one holds back its acknowledgement, some 40 ms on Linux (`TCP_DELACK_MIN`), the other holds back data
+/// until that comes (RFC 896, Nagle's algorithm).
+fn waits_for_acknowledgement(wait: &PlaceWait) -> bool {
+    wait.kind == WaitKind::Socket
+        && wait.object.starts_with("tcp")
+        && wait.count >= LEAST_ACKNOWLEDGED
+        && DELAYED_NS.contains(&(wait.ns / wait.count))
+}
+
+/// What to do or run next.
+fn next(place: &PlaceRow, api: Option<&str>, waits: bool, bytes: Option<f64>) -> String {
+    if let Some(wait) = place.waiting.first().filter(|_| waits) {
+        if waits_for_acknowledgement(wait) {
+            return format!(
+                "Such waits are those of TCP for a delayed acknowledgement: send each message whole with one write, or set \
+                 TCP_NODELAY: --view criticality --api {}",
+                shell(bare(&place.function))
+            );
+        }
+        return critical::advice(wait.kind, &place.function);
+    }
+    let what = match api {
+        Some("memcpy" | "memmove" | "memset" | "strlen" | "memcmp" | "strcmp") => "Do it less often, or on less data",
+        Some("malloc" | "free" | "realloc" | "calloc" | "operator new" | "operator delete") => {
+            "Reuse memory, or allocate larger pieces"
+        }
+        Some("mmap" | "munmap" | "brk" | "madvise") => "Keep the memory instead of giving it back",
+        Some("read" | "write" | "pread64" | "pwrite64") if bytes.is_some_and(|bytes| bytes < FEW_BYTES) => {
+            "Move more with each call"
+        }
+        Some("fsync" | "fdatasync" | "msync" | "sync") => "Sync less often, or beside the work",
+        None if place.fault_ns * 2 >= place.ns => "Reuse memory, or touch it in larger pages",
+        Some(_) => "See who calls it how often",
+        None => "See its callers and lines",
+    };
+    if place.function.starts_with('[') && place.component.is_empty() {
+        return format!("{what}: --view criticality");
+    }
+    if place.function.starts_with('[') {
+        return format!("{what}: --view criticality --component {}", shell(&place.component));
+    }
+    format!("{what}: --view criticality --api {}", shell(bare(&place.function)))
+}

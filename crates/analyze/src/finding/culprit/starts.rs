@@ -1,0 +1,150 @@
+//! Processes and threads that are started again and again for little.
+
+use transect_profile_model::WaitKind;
+
+use super::super::words::{count, time};
+use super::super::{Confidence, FindingKind, FindingRow};
+use super::{Causes, LEAST_PERCENT};
+use crate::criticality::{PlaceRow, qualified};
+
+/// What lives only a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Started {
+    Processes,
+    Threads,
+}
+
+impl Started {
+    /// Starting fewer is no habit.
+    fn least(self) -> usize {
+        match self {
+            Self::Processes => 20,
+            Self::Threads => 200,
+        }
+    }
+
+    /// What is waited for at their end.
+    fn end(self) -> WaitKind {
+        match self {
+            Self::Processes => WaitKind::Child,
+            Self::Threads => WaitKind::Join,
+        }
+    }
+
+    /// Whether a function starts one.
+    fn is_start(self, function: &str) -> bool {
+        const PROCESS: [&str; 13] = [
+            "fork",
+            "vfork",
+            "_Fork",
+            "clone",
+            "clone3",
+            "posix_spawn",
+            "posix_spawnp",
+            "execve",
+            "execv",
+            "execl",
+            "execvp",
+            "system",
+            "popen",
+        ];
+        const THREAD: [&str; 7] = [
+            "pthread_create",
+            "thrd_create",
+            "clone3",
+            "std::async",
+            "std::thread::thread",
+            "std::thread::_M_start_thread",
+            "std::thread::spawn",
+        ];
+        let bare = function.trim_start_matches('_').trim_start_matches("libc_").trim_start_matches("GI_");
+        match self {
+            Self::Processes => PROCESS.iter().any(|start| bare == start.trim_start_matches('_')),
+            // Templates have their arguments behind the name.
+            Self::Threads => {
+                let bare = qualified(bare).split(['<', '(']).next().unwrap_or(bare);
+                THREAD.iter().any(|start| bare.ends_with(start))
+            }
+        }
+    }
+}
+
+/// What lives only a moment, and where it is started.
+pub(super) struct Starts<'a> {
+    what: Started,
+    count: usize,
+    ns: i64,
+    /// Where they are started.
+    pub place: Option<&'a PlaceRow>,
+}
+
+impl<'a> Causes<'a> {
+    /// Processes or threads that end in a moment, if what they run is their start and end rather than work of the program.
+    pub(super) fn starts(&self) -> Option<Starts<'a>> {
+        let number = |what| match what {
+            Started::Processes => self.view.short_lived_processes,
+            Started::Threads => self.view.short_lived_threads,
+        };
+        let what = [Started::Processes, Started::Threads].into_iter().find(|what| number(*what) >= what.least())?;
+        let places = &self.view.places;
+        let ns: i64 = places.iter().map(|place| place.short_lived_ns).sum();
+        let own = || places.iter().filter(|place| !place.runtime);
+        // Who starts them; where that is too quick to be seen, who waits for their end.
+        let starts = |place: &&PlaceRow| -> i64 {
+            place.callees.iter().filter(|callee| what.is_start(&callee.function)).map(|callee| callee.ns).sum()
+        };
+        // A new process stands where it was started until it becomes another program.
+        let most = own().map(|place| place.short_lived_ns - starts(&place)).max()?;
+        if most > 0 && most * 2 >= ns {
+            return None;
+        }
+        let ends = |place: &&PlaceRow| -> i64 {
+            let idle = place.waiting.iter().filter(|wait| wait.kind == what.end()).map(|wait| wait.idle_ns);
+            idle.sum::<i64>() + if what == Started::Processes { place.child_wait_ns } else { 0 }
+        };
+        let place = own().filter(|place| starts(place) > 0).max_by_key(starts);
+        let place = place.or_else(|| own().filter(|place| ends(place) > 0).max_by_key(ends));
+        // Most of them may be too short for a sample.
+        let ns = ns.max(self.view.short_lived_ns);
+        let ns = (ns + place.map_or(0, |place| place.ns - place.short_lived_ns)).min(self.view.elapsed_ns);
+        (self.share(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place })
+    }
+
+    pub(super) fn started(&self, starts: &Starts<'_>) -> FindingRow {
+        let share = self.share(starts.ns);
+        let each = time(starts.ns / starts.count as i64);
+        let by = starts.place.map_or_else(String::new, |place| format!(" by {}", Self::at(&place.function, place)));
+        let is_start = |function: &str| starts.what.is_start(function);
+        let api = starts.place.and_then(|place| place.callees.iter().find(|callee| is_start(&callee.function)));
+        let (what, kind, next) = match starts.what {
+            Started::Processes => (
+                "processes",
+                FindingKind::ProcessStarts,
+                "Do the work in the process itself, or give one child more of it: --view criticality",
+            ),
+            Started::Threads => (
+                "threads",
+                FindingKind::ThreadStarts,
+                "Keep threads and hand them work, or give each more of it: --view criticality",
+            ),
+        };
+        FindingRow {
+            finding: format!("{} {what} that live only a moment are started{by}", count(starts.count as i64)),
+            evidence: format!(
+                "{} of {}, {each} each, to start them and for their end",
+                time(starts.ns),
+                time(self.view.elapsed_ns)
+            ),
+            view: "criticality".to_owned(),
+            next: next.to_owned(),
+            kind,
+            percent: share,
+            saves_percent: Some(share),
+            confidence: Some(Confidence::Interval),
+            place: starts
+                .place
+                .map(|place| self.whereabouts(place, api.map(|callee| callee.function.as_str())))
+                .unwrap_or_default(),
+        }
+    }
+}

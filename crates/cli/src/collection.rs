@@ -1,0 +1,137 @@
+//! Which collectors take part in a recording: those that were asked for, or the default as far as it is possible.
+
+use std::path::Path;
+
+use transect_binary_info::{Object, inspect_launch};
+use transect_bpf_collect::privilege;
+use transect_profile_model::{Loss, LossKind};
+
+use crate::arguments::{Choice, Collector, Recording};
+use crate::failure::Failure;
+
+/// Section of an executable that has region sites.
+const REGION_SITES: &str = "transect_sites";
+
+/// The collectors of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collection {
+    collectors: Vec<Collector>,
+    /// Nobody asked for these: what turns out to be impossible is left out.
+    by_default: bool,
+    /// Samples that need no privileges stand in for the scheduler's events.
+    samples: bool,
+    left_out: Vec<Loss>,
+}
+
+impl Collection {
+    /// Reads `--collect`; without names the default for `program`.
+    ///
+    /// # Errors
+    /// If the names contradict each other, or nothing can record the program.
+    pub fn of(recording: &Recording, program: &Path, follow: bool) -> Result<Self, Failure> {
+        let with = |choice: &Choice| match choice {
+            Choice::With(collector) => Some(*collector),
+            Choice::Without(_) => None,
+        };
+        let collectors: Vec<_> = recording.collect.iter().filter_map(with).collect();
+        match (collectors.is_empty(), collectors.len() == recording.collect.len()) {
+            // A running process has been started without the agent.
+            _ if recording.feature.pid.is_some() && recording.collect.is_empty() => Self::these(vec![Collector::Flow]),
+            (true, _) => Self::default_for(recording, program, follow),
+            (false, true) => Self::these(collectors),
+            (false, false) => Err(Failure::Usage(
+                "--collect takes the collectors that take part, or with - those that don't: not both".to_owned(),
+            )),
+        }
+    }
+
+    fn these(collectors: Vec<Collector>) -> Result<Self, Failure> {
+        Ok(Self { collectors, by_default: false, samples: false, left_out: Vec::new() })
+    }
+
+    fn default_for(recording: &Recording, program: &Path, follow: bool) -> Result<Self, Failure> {
+        let wanted = |collector| !recording.collect.contains(&Choice::Without(collector));
+        let mut this = Self { collectors: Vec::new(), by_default: true, samples: false, left_out: Vec::new() };
+        let launch = inspect_launch(program);
+        if wanted(Collector::Sched) && !follow {
+            this.set_aside(Collector::Sched, "it records all descendants, which --no-follow leaves alone".to_owned());
+        } else if wanted(Collector::Sched) {
+            match privilege::prepare_to_load() {
+                Ok(()) => this.collectors.push(Collector::Sched),
+                Err(why) => this.leave_out(Collector::Sched, why.to_string()),
+            }
+        }
+        if wanted(Collector::Flow) {
+            match &launch {
+                // Nothing is loaded into these, but the scheduler sees them, and samples do.
+                Err(why) if why.can_run() && (this.wants(Collector::Sched) || this.samples()) => {
+                    this.leave_out(Collector::Flow, why.to_string());
+                }
+                _ => this.collectors.push(Collector::Flow),
+            }
+        }
+        let has_sites = || {
+            let object = launch.as_ref().ok().and_then(|target| Object::open(&target.object).ok());
+            object.is_some_and(|object| object.section_bytes(REGION_SITES).is_some())
+        };
+        // Without the scheduler's events there is nothing to search.
+        if wanted(Collector::Walk) && this.wants(Collector::Flow) && this.wants(Collector::Sched) {
+            this.collectors.push(Collector::Walk);
+        }
+        if wanted(Collector::Feature) && this.wants(Collector::Flow) && has_sites() {
+            this.collectors.push(Collector::Feature);
+        }
+        if this.collectors.is_empty() && !this.samples() {
+            return Err(Failure::Usage("--collect leaves nothing to record".to_owned()));
+        }
+        Ok(this)
+    }
+
+    /// Whether `collector` takes part.
+    pub fn wants(&self, collector: Collector) -> bool {
+        self.collectors.contains(&collector)
+    }
+
+    /// Whether samples that need no privileges stand in for the scheduler's events.
+    pub fn samples(&self) -> bool {
+        self.samples
+    }
+
+    /// The collectors that take part.
+    pub fn collectors(&self) -> &[Collector] {
+        &self.collectors
+    }
+
+    /// Whether the others record without `collector` if it turns out to be impossible.
+    pub fn spares(&self, collector: Collector) -> bool {
+        self.by_default && self.collectors.iter().any(|&other| other != collector)
+    }
+
+    /// Goes on without `collector`; samples stand in for the scheduler's events.
+    pub fn leave_out(&mut self, collector: Collector, reason: String) {
+        self.samples |= collector == Collector::Sched;
+        self.set_aside(collector, reason);
+    }
+
+    fn set_aside(&mut self, collector: Collector, reason: String) {
+        // Of two that go together one line is enough.
+        if self.left_out.iter().any(|left| left.reason == reason) {
+            self.collectors.retain(|&other| other != collector);
+            return;
+        }
+        self.collectors.retain(|&other| other != collector);
+        let place = collector.as_str().to_owned();
+        self.left_out.push(Loss { what: LossKind::CollectorsLeftOut, place, count: 1, reason });
+    }
+
+    /// Why a collector of the default takes no part.
+    pub fn why_left_out(&self, collector: Collector) -> Option<&str> {
+        let left = self.left_out.iter().find(|left| left.place == collector.as_str());
+        left.map(|left| left.reason.as_str())
+    }
+
+    /// What the profile says about collectors of the default that took no part.
+    pub fn loss(&self) -> &[Loss] {
+        &self.left_out
+    }
+}

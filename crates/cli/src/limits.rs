@@ -1,0 +1,35 @@
+//! What the recorder needs of the limits that its user has set, looked at before a program is started.
+
+use std::process::ExitCode;
+use std::thread;
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::failure::Failure;
+
+/// Address space in which a recording fits, bytes: its maps, tables and profile.
+const ADDRESS_SPACE: u64 = 288 << 20;
+/// With less the main thread's stack may overflow, bytes.
+const STACK: u64 = 1 << 20;
+/// What another thread gets instead.
+const OWN_STACK: usize = 8 << 20;
+
+/// Whether a recording fits into the address space.
+///
+/// # Errors
+/// [`Failure::AddressSpace`], before anything was started.
+pub fn check_address_space() -> Result<(), Failure> {
+    match getrlimit(Resource::As).current {
+        Some(limit) if limit < ADDRESS_SPACE => Err(Failure::AddressSpace { limit, least: ADDRESS_SPACE }),
+        _ => Ok(()),
+    }
+}
+
+/// Runs `run` where there is stack enough for it. The limit is left as it is: the program inherits it.
+pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
+    if getrlimit(Resource::Stack).current.is_none_or(|limit| limit >= STACK) {
+        return run();
+    }
+    let own = thread::Builder::new().stack_size(OWN_STACK).spawn(run);
+    own.ok().and_then(|own| own.join().ok()).unwrap_or(ExitCode::from(crate::failure::RECORDING_FAILED))
+}

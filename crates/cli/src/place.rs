@@ -1,0 +1,41 @@
+//! Where a recording's profile goes.
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+use crate::output;
+
+/// A profile folder that can be written. A profile that stood there is kept aside; it comes back if none takes its place.
+#[derive(Debug)]
+pub struct Place {
+    folder: PathBuf,
+    aside: Option<PathBuf>,
+}
+
+impl Place {
+    /// Makes sure of it before the program runs, and says what became of a profile that stood there.
+    pub fn prepare(folder: PathBuf, quiet: bool) -> Result<Self, Failure> {
+        transect_record::clear_leftovers();
+        transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
+        let aside = transect_profile_store::keep_aside(&folder).map_err(Failure::Keep)?;
+        if let Some(aside) = aside.as_ref().filter(|_| !quiet) {
+            output::say(&format!("the profile that was at {} is kept as {}", folder.display(), aside.display()));
+        }
+        Ok(Self { folder, aside })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(aside) = &self.aside
+            && !self.folder.exists()
+        {
+            let _ = std::fs::rename(aside, &self.folder);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What stands in the way, what is mistyped, and what others left behind.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use predicates::prelude::*;
+use transect_analyze::synthetic;
+
+use crate::command::Sandbox;
+
+/// `program`, in the folder and the environment in which `transect` is run, with `arguments` and then transect's own.
+fn around(sandbox: &Sandbox, program: &str, arguments: &[&str], transect: &[&str]) -> Command {
+    let built = sandbox.with_agent(transect);
+    let mut command = Command::new(program);
+    for (name, value) in built.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.current_dir(sandbox.folder.path()).args(arguments).arg(built.get_program()).args(built.get_args());
+    command
+}
+
+#[test]
+fn names_that_are_not_there_have_near_ones() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    for (arguments, words) in [
+        (&["--component", "libzz.so.1"][..], "no component of the profile matches 'libzz.so.1'; near: libz.so.1"),
+        (&["--component", ""], "no component of the profile matches ''"),
+        (&["--api", "nosuch", "--format", "json"], "no api of the profile matches 'nosuch'"),
+    ] {
+        let command = [&["report", "p.transect"], arguments].concat();
+        sandbox.transect(&command).assert().code(1).stdout("").stderr(predicate::str::contains(words));
+    }
+    for flag in ["--functions", "--component"] {
+        let message = predicate::str::contains(format!("{flag} is empty"));
+        sandbox.transect(&["latency", flag, "", "--", "touch", "ran"]).assert().code(2).stderr(message);
+    }
+    assert!(!sandbox.path("ran").exists());
+}
+
+#[test]
+fn exports_without_a_row_are_errors() {
+    let sandbox = Sandbox::new();
+    let mut walk = synthetic::walked_proxy();
+    walk.threads.clear();
+    transect_profile_store::write(&sandbox.path("walk.transect"), &walk).unwrap();
+    for (format, words) in [("perfetto", "lives of threads"), ("csv", "calls between components")] {
+        let command = ["export", "walk.transect", "--format", format, "--view", "flows", "--output", "out"];
+        let message = predicate::str::contains(format!("{format} would be empty")).and(predicate::str::contains(words));
+        sandbox.transect(&command).assert().code(1).stderr(message);
+    }
+    assert!(!sandbox.path("out").exists());
+}
+
+#[test]
+fn flags_without_their_collector_are_refused_before_the_program_runs() {
+    let sandbox = Sandbox::new();
+    for (flags, words) in [
+        ("--collect sched --timing full", "--timing is for flow"),
+        ("--collect sched --histogram", "--histogram is for flow"),
+        ("--collect walk --trace read", "--trace is for flow"),
+        ("--collect walk --processes apart", "--processes is for sched"),
+        ("--collect flow --sample-hz 99", "--sample-hz is for sched or walk or feature"),
+        ("--collect flow --min-parallelism 3", "--min-parallelism is for sched"),
+        ("--collect flow --feature x", "--feature is for feature"),
+        ("--collect flow,sched --no-follow", "--no-follow has no effect on sched"),
+        ("--collect walk --wait-all", "--wait-all is for flow or sched"),
+        ("--collect walk,sched --wait-all", "--wait-all has no effect on walk"),
+    ] {
+        let mut arguments = vec!["record"];
+        arguments.extend(flags.split(' '));
+        arguments.extend(["--", "touch", "ran"]);
+        sandbox.transect(&arguments).assert().code(2).stdout("").stderr(predicate::str::contains(words));
+    }
+    assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
+}
+
+#[test]
+fn a_profile_that_stands_there_is_kept_aside() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    let old = fs::read(sandbox.path("p.transect/meta.json")).unwrap();
+    let record = |program: &str| {
+        sandbox.with_agent(&["record", "--collect", "flow", "-o", "p.transect", "--", program]).assert()
+    };
+    record("no-such-command").code(127);
+    assert_eq!(fs::read(sandbox.path("p.transect/meta.json")).unwrap(), old, "nothing ran");
+    record("true")
+        .code(0)
+        .stderr(predicate::str::contains("is kept as").and(predicate::str::contains("p.transect.old")));
+    assert_eq!(fs::read(sandbox.path("p.transect.old/meta.json")).unwrap(), old);
+    assert_ne!(fs::read(sandbox.path("p.transect/meta.json")).unwrap(), old);
+    // What is no profile is not moved, nor followed to nowhere.
+    symlink("nowhere", sandbox.path("link.transect")).unwrap();
+    sandbox.write("file.transect", "text");
+    for (place, words) in [("link.transect", "leads nowhere"), ("file.transect", "a file, not a profile folder")] {
+        let command = ["record", "--collect", "flow", "-o", place, "--", "touch", "ran"];
+        sandbox.with_agent(&command).assert().code(125).stderr(predicate::str::contains(words));
+    }
+    assert!(!sandbox.path("ran").exists());
+}
+
+#[test]
+fn what_a_killed_recorder_leaves_is_removed_by_the_next() {
+    let sandbox = Sandbox::new();
+    let temporary = sandbox.path("tmp");
+    fs::create_dir(&temporary).unwrap();
+    let recorder = |program: &[&str], folder: &str| {
+        let transect = [&["record", "--quiet", "--collect", "flow", "-o", folder, "--"], program].concat();
+        let mut command = around(&sandbox, "env", &[], &transect);
+        command.env("TMPDIR", &temporary);
+        command
+    };
+    let mut killed = recorder(&["sh", "-c", "echo begun; exec sleep 30"], "killed.transect")
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let mut begun = [0; 5];
+    killed.stdout.take().unwrap().read_exact(&mut begun).unwrap();
+    // The recorder and its program: a group of their own.
+    let group = killed.id().to_string();
+    assert!(Command::new("kill").args(["-KILL", "--", &format!("-{group}")]).status().unwrap().success());
+    killed.wait().unwrap();
+    let left = |folder: &std::path::Path| fs::read_dir(folder).map_or(0, Iterator::count);
+    assert_eq!(left(&temporary), 1);
+    let draft = sandbox.path(&format!(".other.transect.transect-tmp.{group}.0"));
+    fs::create_dir(&draft).unwrap();
+    fs::set_permissions(&draft, fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(sandbox.path(".cache/transect/running").join(&group).exists());
+    // A folder younger than its lock could be somebody's who has just begun.
+    let past = std::time::SystemTime::now() - Duration::from_secs(60);
+    let folder = fs::read_dir(&temporary).unwrap().next().unwrap().unwrap().path();
+    fs::File::open(&folder).unwrap().set_modified(past).unwrap();
+    assert!(recorder(&["true"], "next.transect").status().unwrap().success());
+    assert_eq!(left(&temporary), 0, "{folder:?}");
+    assert!(!draft.exists());
+    assert!(!sandbox.path(".cache/transect/running").join(&group).exists());
+}
+
+#[test]
+fn streams_that_are_closed_reach_the_program_closed() {
+    let sandbox = Sandbox::new();
+    let script = "exec 2>result; for n in 0 1; do [ -e /proc/self/fd/$n ] && echo open $n >&2; done; exit 7";
+    let transect = ["record", "--quiet", "--collect", "flow", "-o", "p", "--", "bash", "-c", script];
+    let mut closed = around(&sandbox, "bash", &["-c", "exec \"$@\" <&- >&-", "bash"], &transect);
+    assert_eq!(closed.status().unwrap().code(), Some(7));
+    assert_eq!(fs::read_to_string(sandbox.path("result")).unwrap(), "");
+}
+
+/// The program inherits the limit, and may do with it.
+#[test]
+fn a_small_stack_is_the_programs_affair() {
+    let sandbox = Sandbox::new();
+    for stack in [64, 128, 512] {
+        let transect =
+            ["record", "--quiet", "--collect", "flow", "-o", "p", "--", "sh", "-c", "exit $(ulimit -s | cut -c1-2)"];
+        let shell = format!("ulimit -s {stack}; exec \"$@\"");
+        let mut command = around(&sandbox, "bash", &["-c", &shell, "bash"], &transect);
+        let first: i32 = stack.to_string()[..2].parse().unwrap();
+        assert_eq!(command.status().unwrap().code(), Some(first), "{stack}");
+    }
+}
+
+#[test]
+fn limits_of_the_user_are_told_and_end_nothing() {
+    let sandbox = Sandbox::new();
+    for (limit, status, words) in [
+        // Of 512 or 1024 bytes: no profile has room, nor has the recording's memory.
+        ("ulimit -f 4", 125, "ulimit -f"),
+        ("ulimit -n 8", 125, "Too many open files"),
+        ("ulimit -v 100000", 125, "ulimit -v"),
+        ("ulimit -v 250000", 125, "ulimit -v"),
+    ] {
+        let transect = ["record", "--quiet", "--collect", "flow", "-o", "p", "--", "true"];
+        let shell = format!("{limit}; exec \"$@\"");
+        let mut command = around(&sandbox, "bash", &["-c", &shell, "bash"], &transect);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{limit}: {said}");
+        assert!(said.contains(words) && said.lines().count() == 1, "{limit}: {said}");
+    }
+}

@@ -1,0 +1,458 @@
+//! `latency` and `probe` beside programs that end soon, get signals, confine themselves or look at themselves; and what is left of
+//! them in a process. They need ptrace, a C compiler and the agents.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use predicates::prelude::*;
+use transect_profile_model::LossKind;
+
+use crate::command::{Sandbox, place_probe_agent};
+
+/// Works for ever, in two threads.
+const FOREVER: &str = r#"
+#include <pthread.h>
+__attribute__((noinline)) long work(long n) { volatile long s = 0; for (long i = 0; i < n; i++) s += i; return s; }
+__attribute__((noinline, noclone)) long turn(long n) { return work(n) + 1; }
+static void *loop(void *none) { long s = 0; for (;;) s += turn(300); return (void *)s; }
+int main(void) { pthread_t t; pthread_create(&t, 0, loop, 0); loop(0); }
+"#;
+
+/// Gives up the clock, then makes threads and a child that call measured functions.
+const CLOCKLESS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+__attribute__((noinline)) long work(long n) { volatile long s = 0; for (long i = 0; i < n; i++) s += i; return s; }
+__attribute__((noinline, noclone)) long turn(long n) { return work(n) + 1; }
+static void *some(void *none) { long s = 0; for (int i = 0; i < 200; i++) s += turn(1000 + i); return (void *)s; }
+int main(int argc, char **argv) {
+    long s = (long)some(0);
+    int failed = argc > 1 ? syscall(SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) : prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);
+    for (int i = 0; i < 10; i++) s += (long)some(0);
+    pthread_t t[3];
+    for (int i = 0; i < 3; i++) pthread_create(&t[i], 0, some, 0);
+    for (int i = 0; i < 3; i++) pthread_join(t[i], 0);
+    int status;
+    if (fork() == 0) _exit(some(0) == 0);
+    wait(&status);
+    return failed || status ? 1 : s == 12345 ? 2 : 7;
+}
+"#;
+
+/// Allows itself only what it does on its own: threads, a library, work.
+const CONFINED: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define MAY(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, n, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+__attribute__((noinline)) long work(long n) { volatile long s = 0; for (long i = 0; i < n; i++) s += i; return s; }
+__attribute__((noinline, noclone)) long turn(long n) { return work(n) + 1; }
+static volatile int over;
+static void *some(void *none) {
+    long s = 0;
+    for (int i = 0; i < 200; i++) s += turn(1000 + i);
+    __sync_fetch_and_add(&over, 1);
+    return (void *)s;
+}
+int main(int argc, char **argv) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        MAY(SYS_read), MAY(SYS_write), MAY(SYS_close), MAY(SYS_exit), MAY(SYS_exit_group), MAY(SYS_mmap), MAY(SYS_munmap),
+        MAY(SYS_mprotect), MAY(SYS_brk), MAY(SYS_clone), MAY(SYS_clone3), MAY(SYS_set_robust_list), MAY(SYS_rseq),
+        MAY(SYS_madvise), MAY(SYS_rt_sigprocmask), MAY(SYS_rt_sigaction), MAY(SYS_openat), MAY(SYS_newfstatat),
+        MAY(SYS_fstat), MAY(SYS_pread64), MAY(SYS_getrandom), MAY(SYS_clock_nanosleep),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
+    some(0);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) return 1;
+    if (argc > 1 ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter) : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        return 2;
+    pthread_t t[2];
+    for (int i = 0; i < 2; i++) if (pthread_create(&t[i], 0, some, 0)) return 3;
+    while (over < 3) usleep(1000);
+    usleep(20000);
+    void *library = dlopen("libm.so.6", RTLD_NOW);
+    if (!library || !dlsym(library, "cos")) return 4;
+    some(0);
+    return 7;
+}
+"#;
+
+/// Loses memory if it is told so.
+const LEAKING: &str = r#"
+#include <stdlib.h>
+__attribute__((noinline, noclone)) long turn(long n) { volatile long s = 0; for (long i = 0; i < n; i++) s += i; return s; }
+__attribute__((noinline, noclone)) void lose(int blocks) { while (blocks-- > 0) { char *volatile lost = malloc(100); *lost = 1; } }
+int main(int argc, char **argv) {
+    if (argc > 1) lose(50);
+    for (int i = 0; i < 2000; i++) turn(1000);
+    return 0;
+}
+"#;
+
+fn not_run(why: &str) {
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+}
+
+/// The program in the sandbox; `None`, and said so, where it can't be made.
+fn built(sandbox: &Sandbox, name: &str, source: &str, options: &[&str]) -> Option<PathBuf> {
+    place_probe_agent();
+    let (file, program) = (sandbox.write(&format!("{name}.c"), source), sandbox.path(name));
+    let compiler =
+        Command::new("cc").args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(&file).args(options).output();
+    if compiler.is_ok_and(|output| output.status.success()) {
+        return Some(program);
+    }
+    not_run(&format!("cc does not build {name} with {options:?}"));
+    None
+}
+
+/// A process that works for ever; ended when dropped.
+struct Forever(Child);
+
+impl Forever {
+    fn start(sandbox: &Sandbox) -> Option<Forever> {
+        let program = built(sandbox, "forever", FOREVER, &[])?;
+        let process = Forever(Command::new(program).stdout(Stdio::null()).spawn().unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+        Some(process)
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Its mappings, without those that the C library makes, and the targets of its descriptors.
+    fn traces(&self) -> (Vec<String>, usize) {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap();
+        let lines = maps.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect();
+        (lines, std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count())
+    }
+
+    /// Where its program's text is not the file's.
+    fn text_is_the_files(&self) -> bool {
+        use std::os::unix::fs::FileExt;
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap();
+        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
+        maps.lines().filter(|line| line.contains(" r-xp ") && line.contains(" /")).all(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+            let (low, high) = fields[0].split_once('-').unwrap();
+            let (mut there, mut here) = (vec![0; (number(high) - number(low)) as usize], Vec::new());
+            memory.read_exact_at(&mut there, number(low)).unwrap();
+            here.resize(there.len(), 0);
+            let length = std::fs::File::open(fields[5]).unwrap().read_at(&mut here, number(fields[2])).unwrap();
+            there[..length] == here[..length]
+        })
+    }
+
+    fn wait_until_clean(&self, before: &(Vec<String>, usize), what: &str) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.traces() != *before || !self.text_is_the_files() {
+            assert!(Instant::now() < deadline, "{what}: {:?}, before {before:?}", self.traces());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn works(&mut self) -> bool {
+        let ran = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
+        let before = ran(&self.pid());
+        std::thread::sleep(Duration::from_millis(200));
+        self.0.try_wait().unwrap().is_none() && ran(&self.pid()) != before
+    }
+}
+
+impl Drop for Forever {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The command itself, to be signalled.
+fn started(sandbox: &Sandbox, arguments: &[&str]) -> Child {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("transect"));
+    command.args(arguments).current_dir(sandbox.folder.path()).env("HOME", sandbox.folder.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn send(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn programs_that_end_soon_keep_their_status_and_profile_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    place_probe_agent();
+    for (script, status) in [("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("ls / > /dev/null; exit 4", 4)] {
+        for round in 0..3 {
+            let folder = format!("p{status}-{round}.transect");
+            for collect in [&["record", "-q", "--collect", "flow,latency"][..], &["latency", "-q"]] {
+                let arguments = [collect, &["-o", &folder, "--", "sh", "-c", script]].concat();
+                sandbox.with_agent(&arguments).assert().code(status).stderr("");
+                let profile = transect_profile_store::read(&sandbox.path(&folder)).unwrap();
+                assert_eq!(profile.meta.exit_status, Some(status), "{arguments:?}");
+                if collect[0] == "record" {
+                    assert!(!profile.flows.is_empty(), "{arguments:?}");
+                }
+            }
+            for action in ["count", "time"] {
+                sandbox.transect(&["probe", action, "malloc", "--", "sh", "-c", script]).assert().code(status);
+            }
+        }
+    }
+    // Over before anybody could look at its functions: the profile says so, and has the flows.
+    sandbox
+        .with_agent(&["record", "-q", "--collect", "flow,latency", "-o", "true.transect", "--", "true"])
+        .assert()
+        .code(0);
+    let profile = transect_profile_store::read(&sandbox.path("true.transect")).unwrap();
+    let left_out = profile.loss.iter().find(|loss| loss.what == LossKind::CollectorsLeftOut);
+    if let Some(loss) = left_out {
+        assert_eq!(loss.reason, "the program ended before its functions had probes");
+    }
+    assert!(left_out.is_some() || profile.meta.latency.is_some());
+}
+
+#[test]
+fn signals_end_a_measurement_with_its_profile_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(mut forever) = Forever::start(&sandbox) else { return };
+    let before = forever.traces();
+    for signal in ["-INT", "-TERM", "-HUP", "-QUIT", "-ALRM", "-USR1"] {
+        let folder = format!("p{signal}.transect");
+        let mut latency = started(&sandbox, &["latency", "-q", "-p", &forever.pid(), "-o", &folder]);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while forever.text_is_the_files() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for ignored in ["-XCPU", "-XFSZ", "-PROF", "-VTALRM"] {
+            send(ignored, latency.id());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(latency.try_wait().unwrap().is_none(), "{signal}");
+        send(signal, latency.id());
+        assert_eq!(latency.wait().unwrap().code(), Some(0), "{signal}");
+        assert!(transect_profile_store::read(&sandbox.path(&folder)).is_ok(), "{signal}");
+        assert!(forever.text_is_the_files() && forever.traces() == before, "{signal}");
+        // A signal that comes before all probes stand ends it before anything is counted.
+        let counted = [100, 1000, 8000].into_iter().any(|pause| {
+            let arguments = ["probe", "count", "-p", &forever.pid(), "forever:turn", "--output", "out"];
+            let mut probe = started(&sandbox, &arguments);
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while forever.text_is_the_files() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            std::thread::sleep(Duration::from_millis(pause));
+            send(signal, probe.id());
+            assert_eq!(probe.wait().unwrap().code(), Some(0), "{signal}");
+            std::fs::read_to_string(sandbox.path("out")).unwrap().contains("turn")
+        });
+        assert!(counted, "{signal}");
+        assert!(forever.text_is_the_files() && forever.traces() == before, "{signal}");
+    }
+    assert!(forever.works());
+}
+
+#[test]
+fn a_signal_to_be_ignored_is_ignored_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(forever) = Forever::start(&sandbox) else { return };
+    // As nohup does it.
+    let line = format!("trap '' HUP; exec \"$0\" latency -q -p {} -o p.transect > /dev/null", forever.pid());
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).arg(assert_cmd::cargo::cargo_bin("transect"));
+    let mut latency = command.current_dir(sandbox.folder.path()).env("HOME", sandbox.folder.path()).spawn().unwrap();
+    while forever.text_is_the_files() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    send("-HUP", latency.id());
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(latency.try_wait().unwrap().is_none());
+    send("-TERM", latency.id());
+    assert_eq!(latency.wait().unwrap().code(), Some(0));
+    assert!(transect_profile_store::read(&sandbox.path("p.transect")).is_ok());
+}
+
+#[test]
+fn a_launched_program_gets_the_signals_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    place_probe_agent();
+    let script = "for s in HUP INT QUIT ALRM USR1 TERM; do trap \"echo $s >> got\" $s; done; touch ready; \
+                  while ! grep -q TERM got; do sleep 0.02; done; exit 5";
+    let commands = [
+        &["latency", "-q", "-o", "p.transect"][..],
+        &["probe", "count", "malloc", "--output", "out"],
+        &["criticality", "-q"],
+    ];
+    for arguments in commands {
+        let _ = std::fs::remove_file(sandbox.path("ready"));
+        sandbox.write("got", "");
+        let mut command = started(&sandbox, &[arguments, &["--", "sh", "-c", script]].concat());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !sandbox.path("ready").exists() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for signal in ["HUP", "INT", "QUIT", "ALRM", "USR1", "TERM"] {
+            send(&format!("-{signal}"), command.id());
+            while !std::fs::read_to_string(sandbox.path("got")).unwrap().contains(signal) {
+                assert!(Instant::now() < deadline, "{arguments:?}: {signal} has not come");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        assert_eq!(command.wait().unwrap().code(), Some(5), "{arguments:?}");
+    }
+}
+
+/// The program ends as it does alone, whichever way it takes, under every collector and the given commands.
+fn assert_lives(sandbox: &Sandbox, program: &Path, more: &[&[&str]]) {
+    let program = program.to_str().unwrap();
+    let each: [&[&str]; 3] = [
+        &["latency", "-q", "-o", "p.transect"],
+        &["record", "-q", "--collect", "flow", "-o", "p.transect"],
+        &["record", "-q", "--collect", "flow,latency", "-o", "p.transect"],
+    ];
+    for way in [&[][..], &["by number"]] {
+        for &command in each.iter().chain(more) {
+            sandbox.with_agent(&[command, &["--", program], way].concat()).assert().code(7);
+        }
+    }
+}
+
+#[test]
+fn programs_that_give_up_the_clock_live_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "clockless", CLOCKLESS, &[]) else { return };
+    assert_lives(
+        &sandbox,
+        &program,
+        &[
+            &["probe", "time", "clockless:turn", "--output", "out"],
+            &["probe", "count", "clockless:turn", "--output", "out"],
+        ],
+    );
+}
+
+#[test]
+fn programs_that_confine_themselves_live_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "confined", CONFINED, &["-ldl"]) else { return };
+    if Command::new(&program).status().unwrap().code() != Some(7) {
+        return not_run("this libc makes other system calls");
+    }
+    assert_lives(&sandbox, &program, &[&["probe", "time", "confined:turn", "--output", "out"]]);
+}
+
+#[test]
+fn libraries_loaded_behind_a_filter_are_a_loss() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "confined", CONFINED, &["-ldl"]) else { return };
+    let program = program.to_str().unwrap();
+    if Command::new(program).status().unwrap().code() != Some(7) {
+        return not_run("this machine's threads need more system calls than the program allows");
+    }
+    sandbox.with_agent(&["record", "-q", "--collect", "flow", "-o", "p.transect", "--", program]).assert().code(7);
+    let said = predicate::str::is_match("1 .*loaded after the program restricted its system calls").unwrap();
+    sandbox.transect(&["report", "p.transect", "--view", "loss"]).assert().success().stdout(said);
+}
+
+#[test]
+fn a_sanitizer_finds_leaks_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "leaking", LEAKING, &["-fsanitize=address"]) else { return };
+    let alone = Command::new(&program).arg("x").stderr(Stdio::null()).status().unwrap().code();
+    if alone == Some(0) {
+        return not_run("this sanitizer finds no leaks");
+    }
+    let program = program.to_str().unwrap();
+    for command in [
+        &["latency", "-q", "-o", "p.transect"][..],
+        &["probe", "time", "leaking:turn", "--output", "out"],
+        &["probe", "count", "leaking:turn", "--output", "out"],
+    ] {
+        sandbox.transect(&[command, &["--", program]].concat()).assert().code(0);
+        let found = predicate::str::contains("detected memory leaks");
+        let assert = sandbox.transect(&[command, &["--", program, "x"]].concat()).assert().stderr(found);
+        assert_eq!(assert.get_output().status.code(), alone);
+    }
+}
+
+#[test]
+fn a_translated_program_is_left_alone_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "leaking", LEAKING, &[]) else { return };
+    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return not_run("no valgrind");
+    }
+    let program = program.to_str().unwrap();
+    sandbox
+        .transect(&["latency", "-q", "-o", "p.transect", "--", "valgrind", "-q", program])
+        .assert()
+        .code(0)
+        .stderr("");
+    let profile = transect_profile_store::read(&sandbox.path("p.transect")).unwrap();
+    assert!(profile.loss.iter().any(|loss| loss.reason.contains("runs under valgrind")), "{:?}", profile.loss);
+}
+
+#[test]
+fn nothing_is_left_in_a_process_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(mut forever) = Forever::start(&sandbox) else { return };
+    let (pid, before) = (forever.pid(), forever.traces());
+    for command in [
+        &["latency", "-q", "-p", &pid, "--for", "300ms", "-o", "p.transect"][..],
+        &["probe", "count", "-p", &pid, "--for", "300ms", "forever:turn"],
+        &["probe", "time", "-p", &pid, "--for", "300ms", "forever:turn"],
+    ] {
+        sandbox.transect(command).assert().code(0).stderr("");
+        assert!(forever.text_is_the_files(), "{command:?}");
+        assert_eq!(forever.traces(), before, "{command:?}");
+    }
+    // Killed at any moment, it leaves the rest to its guard.
+    for round in 0..6 {
+        let commands =
+            [&["latency", "-q", "-p", &pid, "-o", "p.transect"][..], &["probe", "time", "-p", &pid, "forever:*"]];
+        let mut command = started(&sandbox, commands[round % 2]);
+        std::thread::sleep(Duration::from_millis(100 + 150 * round as u64));
+        command.kill().unwrap();
+        command.wait().unwrap();
+        forever.wait_until_clean(&before, &format!("round {round}"));
+    }
+    // What others have switched on stays as it is.
+    sandbox.transect(&["probe", "enable", "-p", &pid, "forever:turn"]).assert().code(0);
+    sandbox.transect(&["latency", "-q", "-p", &pid, "--for", "300ms", "-o", "p.transect"]).assert().code(0).stderr("");
+    let enabled = predicate::str::contains("enabled");
+    sandbox.transect(&["probe", "list", "-p", &pid, "forever:turn"]).assert().code(0).stdout(enabled);
+    sandbox.transect(&["probe", "detach", "-p", &pid]).assert().code(0);
+    assert!(forever.text_is_the_files() && forever.traces() == before);
+    assert!(forever.works());
+}
+
+#[test]
+fn what_is_static_has_latencies_and_what_is_not_there_is_an_error_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "fixed", LEAKING, &["-static"]) else { return };
+    let program = program.to_str().unwrap();
+    let arguments = ["latency", "--functions", "turn", "-o", "p.transect", "--", program];
+    sandbox.transect(&arguments).assert().code(0).stderr(predicate::str::contains("turn"));
+    let message = predicate::str::contains("no component matches 'nope:none'; it has fixed");
+    sandbox.transect(&["probe", "count", "nope:none", "--", program]).assert().code(2).stderr(message);
+    let message = predicate::str::contains("no function that a probe can stand at matches --functions 'nope'");
+    sandbox
+        .transect(&["latency", "-q", "--functions", "nope", "-o", "q.transect", "--", program])
+        .assert()
+        .code(1)
+        .stderr(message);
+}

@@ -1,0 +1,246 @@
+//! A process of its own that outlives the walker for as long as it takes to leave the program clean: when the walker is
+//! killed, it puts the original bytes and return addresses back.
+//!
+//! It also makes the arena and loads the agent, for these are system calls made by a thread of the program in our name:
+//! who is killed in the middle of one leaves the thread without its registers.
+//!
+//! It is forked off, has a session of its own (Ctrl-C and the end of a terminal don't reach it), and waits for the end
+//! of a pipe. Where it may not trace the program (Yama allows that to ancestors only), functions are not timed:
+//! nothing would take the jumps away.
+
+use std::collections::BTreeSet;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::mem::offset_of;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{SigHandler, Signal, signal};
+use nix::unistd::{ForkResult, fork, setsid};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, getpriority_process, setpriority_process};
+use transect_attach::{Arena, AttachError, Image, Target, finish_left};
+use transect_event_abi::probe_arena::SITE_GONE;
+use transect_probe::Descriptor;
+use transect_probe::trampoline::WORD;
+
+use super::adopt::restore_left;
+use super::leaving::Leaving;
+use super::{ProbeSession, SiteId};
+
+/// The guard's name, as others see it.
+pub const NAME: &CStr = c"transect-guard";
+/// How long it is tried to reach the program after the walker's end.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks for threads that wake.
+const LOOK: Duration = Duration::from_millis(2);
+/// The highest ordinary priority, which threads have while they are being stopped.
+const FIRST: i32 = -20;
+/// The walker has taken everything out itself.
+const DISMISSED: u8 = b'D';
+/// A site that was there before follows.
+const SPARED: u8 = b'S';
+
+/// The process is prepared; eight bytes of nanoseconds follow.
+const PREPARED: u8 = b'P';
+/// The guard may not trace; the reason follows.
+const REFUSED: u8 = b'R';
+/// A thread can't be stopped at the moment; its number follows.
+const STUCK: u8 = b'L';
+
+/// The walker's end of it.
+#[derive(Debug)]
+pub struct Guard {
+    pipe: File,
+    /// How long the program was held while it was prepared, ns; `None` if that has not worked.
+    pub held_ns: Option<u64>,
+    /// Why it may not trace the program: who kills the walker then leaves the walker's jumps in it.
+    pub refused: Option<String>,
+    /// A thread that could not be stopped, so that the process is not prepared.
+    pub stuck: Option<i32>,
+}
+
+impl Guard {
+    /// Starts the guard, which prepares the process: its arena, the agent, room for trampolines.
+    ///
+    /// # Errors
+    /// If there are no processes or descriptors left.
+    pub fn start(pid: i32, agent: &Path) -> io::Result<Guard> {
+        let (news, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (mut answer, reply) = {
+            let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+            (File::from(read), write)
+        };
+        // SAFETY: the child goes on with one thread and calls nothing that could wait for a lock of another one but
+        // malloc, which glibc makes usable in children. It never returns from here.
+        match unsafe { fork() }? {
+            ForkResult::Child => {
+                // Twice, so that the walker has no child of which it would have to hear.
+                // SAFETY: as above.
+                if let Ok(ForkResult::Child) = unsafe { fork() } {
+                    let _ = std::panic::catch_unwind(|| watch(pid, agent, news, reply));
+                }
+                // SAFETY: ends this process without running anything of the walker's.
+                unsafe { nix::libc::_exit(0) }
+            }
+            ForkResult::Parent { child } => {
+                let _ = nix::sys::wait::waitpid(child, None);
+            }
+        }
+        drop((news, reply));
+        let (mut kind, mut held, mut refused, mut tid) = ([0], [0; 8], None, [0; 4]);
+        let mut stuck = None;
+        let mut held_ns = None;
+        match answer.read_exact(&mut kind).map(|()| kind[0]) {
+            Ok(PREPARED) => held_ns = answer.read_exact(&mut held).ok().map(|()| u64::from_le_bytes(held)),
+            Ok(REFUSED) => {
+                let mut why = String::new();
+                refused = answer.read_to_string(&mut why).ok().map(|_| why);
+            }
+            Ok(STUCK) => stuck = answer.read_exact(&mut tid).ok().map(|()| i32::from_le_bytes(tid)),
+            _ => {}
+        }
+        Ok(Guard { pipe: File::from(pipe), held_ns, refused, stuck })
+    }
+
+    /// Sites that are none of ours and stay.
+    pub fn spare(&mut self, sites: &BTreeSet<SiteId>) {
+        let bytes: Vec<u8> = sites.iter().flat_map(|id| [&[SPARED], &id.to_le_bytes()[..]].concat()).collect();
+        // If it is gone there is no guard: nothing to be done about that.
+        let _ = self.pipe.write_all(&bytes);
+    }
+
+    /// Nothing is left to be done.
+    pub fn dismiss(mut self) {
+        let _ = self.pipe.write_all(&[DISMISSED]);
+    }
+}
+
+/// The guard's life.
+fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
+    let _ = setsid();
+    for name in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGPIPE, Signal::SIGQUIT] {
+        // SAFETY: ignoring a signal runs no code.
+        let _ = unsafe { signal(name, SigHandler::SigIgn) };
+    }
+    let _ = rustix::thread::set_name(NAME);
+    close_all_but(&[news.as_raw_fd(), reply.as_raw_fd()]);
+    let mut reply = File::from(reply);
+    let _ = match prepare(pid, agent) {
+        Ok(held_ns) => reply.write_all(&[&[PREPARED], &held_ns.to_le_bytes()[..]].concat()),
+        Err(error @ (AttachError::PtraceScope { .. } | AttachError::Forbidden { .. })) => {
+            reply.write_all(&[&[REFUSED], error.to_string().as_bytes()].concat())
+        }
+        Err(AttachError::Unstoppable { tid, .. }) => {
+            // The walker may not trace it before it is let go.
+            let _ = reply.write_all(&[&[STUCK], &tid.to_le_bytes()[..]].concat());
+            drop(reply);
+            wait_for_wakers();
+            return;
+        }
+        // The walker will meet the same.
+        Err(_) => Ok(()),
+    };
+    drop(reply);
+    let usual = priority(pid);
+    let mut spared = BTreeSet::new();
+    let mut news = File::from(news);
+    loop {
+        let (mut kind, mut id) = ([0], [0; 4]);
+        match news.read(&mut kind) {
+            Ok(1) if kind[0] == SPARED => match news.read_exact(&mut id) {
+                Ok(()) => drop(spared.insert(SiteId::from_le_bytes(id))),
+                Err(_) => break,
+            },
+            Ok(1) => return,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => break,
+        }
+    }
+    give_priority_back(pid, usual);
+    let mut deadline = Instant::now() + PATIENCE;
+    while let Err(error) = clean(pid, agent, &spared) {
+        if matches!(error, AttachError::Unstoppable { .. }) {
+            // However long it sleeps, the walker's jumps must not stay.
+            wait_for_wakers();
+            deadline = Instant::now() + PATIENCE;
+        }
+        if error.is_end() || Instant::now() > deadline {
+            return;
+        }
+        // Its threads may be the dead walker's still, and the arena's lock, too.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Waits until threads that could not be stopped have woken, and been let go.
+fn wait_for_wakers() {
+    while !finish_left() {
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// A thread's place in the line for processors.
+fn priority(tid: i32) -> Option<i32> {
+    getpriority_process(Some(Pid::from_raw(tid)?)).ok()
+}
+
+/// Threads that the walker had put first in line get the usual place back.
+fn give_priority_back(pid: i32, usual: Option<i32>) {
+    let Some(usual) = usual.filter(|&usual| usual != FIRST) else { return };
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return };
+    for tid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()) {
+        if priority(tid) == Some(FIRST) {
+            let _ = setpriority_process(Pid::from_raw(tid), usual);
+        }
+    }
+}
+
+/// Makes the arena with the agent and trampolines' memory; gives for how long a thread was held at most, ns.
+fn prepare(pid: i32, agent: &Path) -> Result<u64, AttachError> {
+    let mut session = ProbeSession::begin(Target::open(pid)?, agent)?;
+    session.make_regions()?;
+    Ok(session.stop_times().longest_ns)
+}
+
+/// Puts everything back that the walker has changed in the process.
+fn clean(pid: i32, agent: &Path, spared: &BTreeSet<SiteId>) -> Result<(), AttachError> {
+    let target = Target::open(pid)?;
+    let Some(arena) = Arena::find(&target)? else { return Ok(()) };
+    let (mut windows, mut services) = (Vec::new(), Vec::new());
+    for id in (0..arena.site_count()).filter(|&id| !spared.contains(&(id as SiteId))) {
+        let record = arena.site(id);
+        let region = arena.regions().into_iter().find(|region| {
+            let trampoline = record.trampoline.load(Relaxed);
+            (region.address..region.address + region.size).contains(&trampoline)
+        });
+        let Some(region) = region.filter(|_| record.state.load(Relaxed) != SITE_GONE) else { continue };
+        let block = region.file_offset + (record.trampoline.load(Relaxed) - region.address);
+        let window = restore_left(&target, record);
+        if arena.word(block + offset_of!(Descriptor, user_enter) as u64).load(Relaxed) == 0 {
+            arena.word(block + WORD as u64).store(record.off.load(Relaxed), Relaxed);
+            windows.extend(window);
+        } else {
+            // On an unwinder: needed until all return addresses are back.
+            services.extend(window);
+        }
+    }
+    let image = Image::read(agent)?;
+    let leaving = Leaving { target: &target, arena: &arena, image: &image };
+    let all = spared.is_empty();
+    leaving.leave_children(&windows, &services, all)?;
+    leaving.leave(&windows, &services, all).map(drop)
+}
+
+/// The walker's descriptors: among them may be the lock of an arena, and the ends of its pipes.
+fn close_all_but(kept: &[i32]) {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return };
+    let open: Vec<i32> = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|descriptor| !kept.contains(descriptor)) {
+        // SAFETY: this process uses none of them any more.
+        unsafe { nix::libc::close(descriptor) };
+    }
+}

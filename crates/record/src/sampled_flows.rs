@@ -1,0 +1,437 @@
+//! Stack samples beside timed calls. Of a flow's calls one in *k* is timed, so that few calls that take long among many
+//! short ones are hardly ever among them: what they take is in the samples. A flow that by its samples takes more time than
+//! its timed calls show, by more than chance, gets the samples' time; where both agree, each counts by its precision.
+
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use transect_profile_model::{
+    ApiClass, ComponentId, Flow, FrameId, Origin, Profile, Space, StackId, Task, TaskId, Thread, ThreadId, bare_name,
+};
+
+use crate::launch::AGENT_FILE;
+use crate::sched::{StackFacts, Timeline};
+
+/// Fewer samples tell nothing.
+const LEAST_SAMPLES: f64 = 10.0;
+/// Samples stand for different times, since their rate changes: as many of one length tell as much as this share of them.
+const EVEN: f64 = 0.75;
+/// So many standard deviations are no chance, among some hundred flows.
+const CHANCE: f64 = 3.0;
+/// An estimate with a standard deviation of more than this part of it rests on a handful of calls that took long, or had no
+/// CPU. What samples saw of the call, or of all calls between the two components, is surer.
+const UNSURE: f64 = 0.25;
+/// What calls `main`: it is around everything.
+const START: &str = "__libc_start_";
+/// A flow is recursive if one in so many of its samples has it twice.
+const RECURSIVE: f64 = 16.0;
+/// Half of a 95 % interval, in standard deviations.
+const HALF: f64 = 1.96;
+
+/// A call from one component into another: on a thread, by the name of what is called.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Edge {
+    thread: ThreadId,
+    caller: ComponentId,
+    callee: ComponentId,
+    api: String,
+}
+
+/// What samples and waits tell of an edge.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    total: Time,
+    /// Without what calls into other components took.
+    own: Time,
+    /// Of `total`, by the call around it; `None` where there is none.
+    inside: HashMap<Option<Edge>, f64>,
+    /// Of `total`, with another such call inside.
+    recursive_ns: f64,
+}
+
+/// Time of samples, and of waits, whose time is exact.
+#[derive(Debug, Clone, Copy, Default)]
+struct Time {
+    samples: f64,
+    sampled_ns: f64,
+    waits: f64,
+    waited_ns: f64,
+}
+
+impl Time {
+    fn add(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.sampled_ns += other.sampled_ns;
+        self.waits += other.waits;
+        self.waited_ns += other.waited_ns;
+    }
+
+    fn ns(self) -> f64 {
+        self.sampled_ns + self.waited_ns
+    }
+
+    fn estimate(self) -> Option<Estimate> {
+        (self.samples + self.waits >= LEAST_SAMPLES).then(|| self.unconditional())
+    }
+
+    /// Of however few samples.
+    fn unconditional(self) -> Estimate {
+        Estimate { value: self.ns(), deviation: self.sampled_ns / (self.samples.max(1.0) * EVEN).sqrt() }
+    }
+}
+
+/// An estimate, ns.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Estimate {
+    value: f64,
+    deviation: f64,
+}
+
+impl Estimate {
+    fn of_calls(value: Option<i64>, low: Option<i64>, high: Option<i64>) -> Option<Self> {
+        let (value, low, high) = (value? as f64, low? as f64, high? as f64);
+        Some(Self { value, deviation: (high - low).max(0.0) / 2.0 / HALF })
+    }
+
+    /// Few timed calls may have met none of the times in which their thread had no CPU, `share` of its time.
+    fn unsure_of_queue(self, share: f64) -> Self {
+        Self { deviation: self.deviation.hypot(self.value * share), ..self }
+    }
+
+    /// What timed calls and samples together say; `queued` as above, which makes the truth larger only.
+    fn with_samples(self, samples: Option<Self>, queued: f64) -> Self {
+        let Some(samples) = samples else { return self.unsure_of_queue(queued) };
+        let apart = samples.value - self.value;
+        if apart > 0.0 { self.unsure_of_queue(queued).weighed(samples) } else { self.weighed(samples) }
+    }
+
+    fn weighed(self, samples: Self) -> Self {
+        let apart = samples.value - self.value;
+        let chance = self.deviation.hypot(samples.deviation);
+        if apart > CHANCE * chance {
+            samples
+        } else if (apart >= -CHANCE * chance || self.is_unsure()) && samples.deviation < self.deviation {
+            let (one, other) = (self.deviation.powi(-2), samples.deviation.max(1.0).powi(-2));
+            let value = (self.value * one + samples.value * other) / (one + other);
+            Self { value, deviation: (one + other).sqrt().recip() }
+        } else {
+            self
+        }
+    }
+
+    fn is_unsure(self) -> bool {
+        self.deviation > UNSURE * self.value
+    }
+
+    /// Not above what all calls between the two components took by samples, if it is unsure.
+    fn at_most(self, most: f64) -> Self {
+        if !self.is_unsure() {
+            return self;
+        }
+        let value = self.value.min(most);
+        Self { value, deviation: self.deviation.min((most - value).max(value) / HALF) }
+    }
+
+    /// Value and interval, none of them above `most`.
+    fn interval(self, most: f64) -> (Option<i64>, Option<i64>, Option<i64>) {
+        let ns = |value: f64| Some(value.clamp(0.0, most.max(0.0)).round() as i64);
+        (ns(self.value), ns(self.value - HALF * self.deviation), ns(self.value + HALF * self.deviation))
+    }
+}
+
+/// Corrects times of flows of which not every call was timed.
+pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
+    // In contexts of regions one flow is several rows.
+    let Some(facts) = timeline.map(Timeline::stacks) else { return };
+    if profile.sched.samples.is_empty() || profile.flows.iter().any(|flow| flow.context != 0) {
+        return;
+    }
+    let tasks = threads(profile);
+    let (seen, between) = seen(profile, facts, &tasks);
+    let queued = queued(profile, &tasks);
+    let mut around_more: HashMap<Edge, f64> = HashMap::default();
+    let unseen = Seen::default();
+    for flow in profile.flows.iter_mut().filter(|flow| flow.class == ApiClass::Compute) {
+        let seen = seen.get(&edge(flow)).unwrap_or(&unseen);
+        let thread = &mut profile.threads[flow.thread as usize];
+        let lived = thread.wall_ns as f64;
+        let queued = queued.get(&flow.thread).copied().unwrap_or(0.0);
+        let samples_only = seen.is_recursive() && flow.timed_calls < flow.calls * 9 / 10;
+        let most = between.most(flow);
+        let together = |timed: Estimate, sampled: Time| {
+            if samples_only {
+                sampled.unconditional()
+            } else {
+                timed.with_samples(sampled.estimate(), queued).at_most(most)
+            }
+        };
+        if let Some(timed) = Estimate::of_calls(flow.total_ns, flow.total_ns_low, flow.total_ns_high) {
+            let together = together(timed, seen.total);
+            let more = together.value.min(lived) - timed.value;
+            for (around, ns) in &seen.inside {
+                let part = more * ns / seen.total.ns();
+                match around {
+                    Some(around) => *around_more.entry(around.clone()).or_default() += part,
+                    None => add_outermost(thread, part as i64),
+                }
+            }
+            if together != timed {
+                set_total(flow, together, timed.value, lived);
+            }
+        }
+        if let Some(own) = Estimate::of_calls(flow.self_ns, flow.self_ns_low, flow.self_ns_high) {
+            let together = together(own, seen.own);
+            if together != own {
+                (flow.self_ns, flow.self_ns_low, flow.self_ns_high) = together.interval(lived);
+            }
+        }
+        // No call's own time is above all of it.
+        for (own, total) in [(&mut flow.self_ns, flow.total_ns), (&mut flow.self_ns_high, flow.total_ns_high)] {
+            *own = own.zip(total).map(|(own, total)| own.min(total));
+        }
+        flow.self_ns_low = flow.self_ns_low.zip(flow.self_ns).map(|(low, own)| low.min(own));
+    }
+    // A call around it of which every call was timed has that time in its total, and took it for its own.
+    for flow in profile.flows.iter_mut().filter(|flow| flow.total_ns_low.is_none()) {
+        if let Some(more) = around_more.get(&edge(flow))
+            && let Some(own) = &mut flow.self_ns
+        {
+            *own = (*own - *more as i64).max(0);
+        }
+    }
+}
+
+fn edge(flow: &Flow) -> Edge {
+    Edge { thread: flow.thread, caller: flow.caller, callee: flow.callee, api: bare_name(&flow.api).to_owned() }
+}
+
+/// The outermost call takes so much more of its thread's life.
+fn add_outermost(thread: &mut Thread, ns: i64) {
+    thread.outermost_ns = (thread.outermost_ns + ns).clamp(0, thread.wall_ns);
+    thread.outermost_attributed_ns = (thread.outermost_attributed_ns + ns).clamp(0, thread.attributed_ns);
+}
+
+fn set_total(flow: &mut Flow, total: Estimate, before: f64, lived: f64) {
+    let times = if before > 0.0 { total.value.min(lived) / before } else { 1.0 };
+    (flow.total_ns, flow.total_ns_low, flow.total_ns_high) = total.interval(lived);
+    for part in [&mut flow.attributed_ns, &mut flow.criticality_ns].into_iter().flatten() {
+        *part = (*part as f64 * times) as i64;
+    }
+}
+
+impl Seen {
+    /// Of a recursion a timed call may be within one that was not, and counts all the same: samples alone tell.
+    fn is_recursive(&self) -> bool {
+        self.total.samples >= LEAST_SAMPLES && self.recursive_ns * RECURSIVE > self.total.ns()
+    }
+}
+
+/// What samples and waits tell of all calls of a thread from one component into another, whatever their names.
+#[derive(Debug, Default)]
+struct Between {
+    calls: HashMap<(ThreadId, ComponentId, ComponentId), Time>,
+    threads: HashMap<ThreadId, Time>,
+}
+
+impl Between {
+    /// What a flow takes at most, ns: by chance few samples, or none, may have met it.
+    fn most(&self, flow: &Flow) -> f64 {
+        let Some(all) = self.threads.get(&flow.thread).filter(|all| all.samples > 0.0) else { return f64::INFINITY };
+        let few = LEAST_SAMPLES * all.sampled_ns / all.samples;
+        let met = self.calls.get(&(flow.thread, flow.caller, flow.callee)).copied().unwrap_or_default();
+        let met = met.unconditional();
+        (met.value + CHANCE * met.deviation).max(few)
+    }
+
+    fn add(&mut self, thread: ThreadId, path: &[Call], time: Time) {
+        self.threads.entry(thread).or_default().add(time);
+        let mut pairs: Vec<(ComponentId, ComponentId)> =
+            path.iter().filter(|call| !call.api.starts_with(START)).map(|call| (call.caller, call.callee)).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        for (caller, callee) in pairs {
+            self.calls.entry((thread, caller, callee)).or_default().add(time);
+        }
+    }
+}
+
+/// Which calls were on the stacks of samples and waits, for how long.
+fn seen(profile: &Profile, facts: &StackFacts, threads: &Threads) -> (HashMap<Edge, Seen>, Between) {
+    // Calls that are only counted are around everything, and tell nothing.
+    let known: HashSet<Edge> = profile.flows.iter().filter(|flow| flow.total_ns.is_some()).map(edge).collect();
+    let mut seen: HashMap<Edge, Seen> = HashMap::default();
+    let mut between = Between::default();
+    let mut paths: HashMap<StackId, Vec<Call>> = HashMap::default();
+    let sampled = profile.sched.samples.iter().map(|sample| {
+        // Stacks at the end of a slice have time, too: that which passed in a queue.
+        let samples = if sample.origin == Origin::Sample { sample.samples as f64 } else { 0.0 };
+        (sample.task, sample.stack, Time { samples, sampled_ns: sample.active_ns as f64, ..Time::default() })
+    });
+    let waited = facts.waited.iter().map(|wait| {
+        let time = Time { waits: wait.count as f64, waited_ns: wait.ns as f64, ..Time::default() };
+        (wait.task, wait.stack, time)
+    });
+    for (task, stack, time) in sampled.chain(waited) {
+        let path = paths.entry(stack).or_insert_with(|| calls(profile, stack));
+        let candidates = threads.get(&task).map_or(&[][..], Vec::as_slice);
+        candidates.iter().for_each(|&thread| between.add(thread, path, time));
+        let known_edge = |call: &Call| {
+            let of =
+                |&thread: &ThreadId| Edge { thread, caller: call.caller, callee: call.callee, api: call.api.clone() };
+            // Of a thread that has become another program, the one that makes such calls.
+            let mut matching = candidates.iter().map(of).filter(|edge| known.contains(edge));
+            matching.next().filter(|_| matching.next().is_none())
+        };
+        let edges: Vec<Edge> = path.iter().filter(|call| call.linked).filter_map(known_edge).collect();
+        for (at, edge) in edges.iter().enumerate() {
+            // Of a recursion the first call holds the others.
+            if edges[..at].contains(edge) {
+                continue;
+            }
+            let seen = seen.entry(edge.clone()).or_default();
+            if edges[at + 1..].contains(edge) {
+                seen.recursive_ns += time.ns();
+            }
+            seen.total.add(time);
+            let around = at.checked_sub(1).map(|around| edges[around].clone());
+            *seen.inside.entry(around).or_default() += time.ns();
+        }
+        if let Some(seen) = edges.last().and_then(|last| seen.get_mut(last)) {
+            seen.own.add(time);
+        }
+    }
+    (seen, between)
+}
+
+/// A call from one component into another on a stack.
+struct Call {
+    caller: ComponentId,
+    callee: ComponentId,
+    /// The first function in there.
+    api: String,
+    /// By the caller's linkage table: others are counted in no flow.
+    linked: bool,
+}
+
+/// The calls between components on a stack, outermost first.
+fn calls(profile: &Profile, stack: StackId) -> Vec<Call> {
+    let frame = |id: &FrameId| profile.sched.frames.get(*id as usize);
+    let is_agent = |component: ComponentId| {
+        profile.components.get(component as usize).is_some_and(|component| component.path.ends_with(AGENT_FILE))
+    };
+    let Some(stack) = profile.sched.stacks.get(stack as usize) else { return Vec::new() };
+    let mut before = None;
+    let mut found = Vec::new();
+    for (at, frame) in stack.frames.iter().enumerate().filter_map(|(at, id)| Some((at, frame(id)?))) {
+        let Some(component) = frame.component.filter(|&component| !is_agent(component)) else { continue };
+        let caller = before.replace(component).filter(|&caller| caller != component);
+        if let Some(caller) = caller
+            && frame.space == Space::User
+        {
+            let api = bare_name(&frame.function).to_owned();
+            found.push(Call { caller, callee: component, api, linked: stack.is_linked(at) });
+        }
+    }
+    found
+}
+
+/// Share of each thread's time outside waits in which it had no CPU.
+fn queued(profile: &Profile, threads: &Threads) -> HashMap<ThreadId, f64> {
+    let mut times: HashMap<ThreadId, (f64, f64)> = HashMap::default();
+    for (task, candidates) in threads {
+        let Some(task) = profile.sched.tasks.get(*task as usize) else { continue };
+        for thread in candidates {
+            let (queued, all) = times.entry(*thread).or_default();
+            *queued += task.runnable_ns as f64;
+            *all += (task.runnable_ns + task.running_ns) as f64;
+        }
+    }
+    times.into_iter().map(|(thread, (queued, all))| (thread, queued / all.max(1.0))).collect()
+}
+
+/// The flows' threads of each of the scheduler's.
+type Threads = HashMap<TaskId, Vec<ThreadId>>;
+
+/// See above: several where a program was replaced by another.
+fn threads(profile: &Profile) -> Threads {
+    let pid = |process: u32| profile.processes.get(process as usize).map(|process| process.pid);
+    let mut by_number: HashMap<(Option<i32>, i32), Vec<ThreadId>> = HashMap::default();
+    for (number, thread) in (0..).zip(&profile.threads) {
+        by_number.entry((pid(thread.process), thread.tid)).or_default().push(number);
+    }
+    let of_task = |(number, task): (TaskId, &Task)| {
+        let overlaps = |thread: &ThreadId| {
+            let thread = &profile.threads[*thread as usize];
+            thread.start_ns <= task.end_ns && task.start_ns <= thread.start_ns + thread.wall_ns
+        };
+        let threads = by_number.get(&(pid(task.process), task.tid))?;
+        Some((number, threads.iter().copied().filter(overlaps).collect()))
+    };
+    (0..).zip(&profile.sched.tasks).filter_map(of_task).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_were_never_timed_are_told_by_samples() {
+        let timed = Estimate { value: 5e6, deviation: 1e6 };
+        let sampled = Time { samples: 170.0, sampled_ns: 170e6, ..Time::default() }.estimate().unwrap();
+        assert_eq!(timed.with_samples(Some(sampled), 0.0), sampled);
+        let waited = Time { waits: 95.0, waited_ns: 199e6, ..Time::default() }.estimate().unwrap();
+        assert_eq!(timed.with_samples(Some(waited), 0.0), waited);
+    }
+
+    #[test]
+    fn no_end_is_above_the_threads_life() {
+        let estimate = Estimate { value: 90.0, deviation: 20.0 };
+        assert_eq!(estimate.interval(100.0), (Some(90), Some(51), Some(100)));
+    }
+
+    #[test]
+    fn what_agrees_is_weighed() {
+        let wide = Estimate { value: 100.0, deviation: 40.0 };
+        let sampled = Estimate { value: 120.0, deviation: 20.0 };
+        let both = wide.with_samples(Some(sampled), 0.0);
+        assert!((both.value - 116.0).abs() < 1e-9 && both.deviation < 20.0, "{both:?}");
+        // A precise one is not made worse.
+        let precise = Estimate { value: 100.0, deviation: 1.0 };
+        assert_eq!(precise.with_samples(Some(sampled), 0.0), precise);
+    }
+
+    /// Its thread was without a CPU for a tenth of the time, and no timed call met that.
+    #[test]
+    fn time_without_a_cpu_is_within_the_interval() {
+        let timed = Estimate { value: 90.0, deviation: 0.5 };
+        let both = timed.with_samples(Some(Estimate { value: 101.0, deviation: 5.0 }), 0.1);
+        assert!(both.value > 95.0 && both.value + HALF * both.deviation > 100.0, "{both:?}");
+        let alone = timed.with_samples(None, 0.1);
+        assert!(alone.value == 90.0 && alone.value + HALF * alone.deviation > 100.0, "{alone:?}");
+    }
+
+    #[test]
+    fn samples_that_miss_a_name_take_nothing_away() {
+        let timed = Estimate { value: 100.0, deviation: 1.0 };
+        assert_eq!(timed.with_samples(Some(Estimate { value: 10.0, deviation: 2.0 }), 0.5), timed);
+        assert!(Time { samples: 9.0, sampled_ns: 9e6, ..Time::default() }.estimate().is_none());
+    }
+
+    /// One of few timed calls lost its CPU, and stands for thousands.
+    #[test]
+    fn what_a_handful_of_calls_told_gives_way_to_samples() {
+        let timed = Estimate { value: 3.9e9, deviation: 1.15e9 };
+        let sampled = Estimate { value: 25e6, deviation: 5e6 };
+        let both = timed.with_samples(Some(sampled), 0.3);
+        assert!((both.value - 25e6).abs() < 1e6, "{both:?}");
+        let bounded = timed.with_samples(None, 0.3).at_most(60e6);
+        assert!(bounded.value == 60e6 && bounded.value - HALF * bounded.deviation <= 0.0, "{bounded:?}");
+        let sure = Estimate { value: 100e6, deviation: 1e6 };
+        assert_eq!(sure.at_most(60e6), sure);
+    }
+
+    #[test]
+    fn names_of_the_c_library_are_compared_without_prefix() {
+        assert_eq!(bare_name("__libc_malloc"), bare_name("malloc"));
+        assert_eq!(bare_name("_IO_fwrite"), bare_name("fwrite"));
+        assert_eq!(bare_name("std::sort"), "std::sort");
+    }
+}

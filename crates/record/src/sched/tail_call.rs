@@ -1,0 +1,134 @@
+//! Functions that are missing from a stack because they ended in a jump to the one that was found above their caller.
+
+use std::collections::HashMap;
+
+use transect_binary_info::{Object, SymbolKind};
+
+/// `call rel32`.
+const CALL: u8 = 0xe8;
+const CALL_LENGTH: u64 = 5;
+
+/// `call *slot(%rip)`, and `jmp *slot(%rip)` of linkage tables, which may stand behind a landing pad or a prefix.
+const CALL_SLOT: [u8; 2] = [0xff, 0x15];
+const CALL_SLOT_LENGTH: u64 = 6;
+const JUMP_SLOT: [u8; 2] = [0xff, 0x25];
+const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+const BOUND: u8 = 0xf2;
+
+/// Names by which an object calls others and is called.
+#[derive(Debug, Default)]
+pub struct Linkage {
+    /// Function slots, by address.
+    imports: HashMap<u64, String>,
+    /// Addresses of its own functions.
+    exports: HashMap<String, u64>,
+}
+
+impl Linkage {
+    /// Of an object.
+    pub fn of(object: &Object) -> Self {
+        let symbol = |index: u32| object.dynamic_symbol(index);
+        let name = |index: u32| symbol(index).map(|symbol| symbol.name.to_owned());
+        let slots = object.linkage_slots().into_iter();
+        let symbols = (0..object.dynamic_symbol_count()).filter_map(symbol);
+        let functions = symbols.filter(|symbol| symbol.defined && symbol.kind != SymbolKind::Data);
+        Self {
+            imports: slots.filter_map(|slot| Some((slot.vaddr, name(slot.symbol)?))).collect(),
+            exports: functions.map(|symbol| (symbol.name.to_owned(), symbol.address)).collect(),
+        }
+    }
+
+    /// Where a function of that name is.
+    pub fn export(&self, name: &str) -> Option<u64> {
+        self.exports.get(name).copied()
+    }
+
+    /// The function of another object that the call before a return address names.
+    pub fn called(&self, object: &Object, return_address: u64) -> Option<&str> {
+        let beside = |next: u64, distance: &[u8; 4]| next.wrapping_add_signed(i32::from_le_bytes(*distance).into());
+        let slot = match direct_target(object, return_address) {
+            Some(target) => {
+                let mut code = object.bytes_from(target)?;
+                let begin = code.len();
+                code = code.strip_prefix(&LANDING_PAD).unwrap_or(code);
+                code = code.strip_prefix(&[BOUND]).unwrap_or(code);
+                let distance = code.strip_prefix(&JUMP_SLOT)?.first_chunk()?;
+                let skipped = (begin - code.len()) as u64;
+                beside(target + skipped + CALL_SLOT_LENGTH, distance)
+            }
+            None => {
+                let code = object.bytes_from(return_address.checked_sub(CALL_SLOT_LENGTH)?)?;
+                beside(return_address, code.strip_prefix(&CALL_SLOT)?.first_chunk()?)
+            }
+        };
+        self.imports.get(&slot).map(String::as_str)
+    }
+}
+
+/// Where the direct call before a return address goes.
+fn direct_target(object: &Object, return_address: u64) -> Option<u64> {
+    let call = return_address.checked_sub(CALL_LENGTH)?;
+    let [CALL, a, b, c, d] = *object.bytes_from(call)?.first_chunk::<5>()? else { return None };
+    Some(return_address.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into()))
+}
+
+/// The function that the call before a return address names, if it is a whole function of the same file: its first
+/// address. Calls through pointers name none, those through linkage tables: [`Linkage::called`].
+pub fn called(object: &Object, return_address: u64) -> Option<u64> {
+    let target = direct_target(object, return_address)?;
+    let symbol = object.symbol_at(target)?;
+    (symbol.address == target && symbol.kind != SymbolKind::Data).then_some(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// The file says where each function is, and the disassembly which call returns where.
+    #[test]
+    fn the_callee_of_a_direct_call_is_read_from_the_code() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("a.s"), folder.path().join("a.o"));
+        let text = ".globl f\n.type f,@function\nf: jmp g\n.size f,.-f\n.globl g\n.type g,@function\ng: ret\n.size g,.-g\n\
+                    .globl _start\n.type _start,@function\n_start: call f\ncall *%rax\n.byte 0xe8,1,0,0,0\nret\n.size _start,.-_start\n";
+        std::fs::write(&source, text).unwrap();
+        let built = Command::new("cc").args(["-nostdlib", "-static", "-o"]).args([&program, &source]).status();
+        if !built.is_ok_and(|status| status.success()) {
+            eprintln!("NOT RUN: no C compiler");
+            return;
+        }
+        let object = Object::open(&program).unwrap();
+        let start = object.entry_point();
+        let f = called(&object, start + 5).expect("a function");
+        assert_eq!(object.symbol_at(f).unwrap().name, "f");
+        assert_eq!(called(&object, start + 7), None, "through a pointer");
+        assert_eq!(called(&object, start + 12), None, "into the middle of nothing");
+    }
+
+    /// Both ways in which compilers call functions of other objects.
+    #[test]
+    fn the_callee_of_a_call_by_linkage_table_is_read_from_its_slot() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("b.c"), folder.path().join("b"));
+        let text = "#include <stdlib.h>\n__attribute__((noinline)) int f(const char *s) { return atoi(s) + 1; }\n\
+                    int main(int n, char **v) { return f(v[n - 1]) + (int)atol(v[0]); }\n";
+        std::fs::write(&source, text).unwrap();
+        for option in ["-fplt", "-fno-plt"] {
+            let built = Command::new("cc").args(["-O0", option, "-o"]).args([&program, &source]).status();
+            if !built.is_ok_and(|status| status.success()) {
+                eprintln!("NOT RUN: no C compiler");
+                return;
+            }
+            let object = Object::open(&program).unwrap();
+            let linkage = Linkage::of(&object);
+            let range = object.address_range();
+            let found: Vec<&str> = range.filter_map(|address| linkage.called(&object, address)).collect();
+            for name in ["atoi", "atol"] {
+                assert!(found.contains(&name), "{option}: {found:?}");
+            }
+            assert_eq!(linkage.export("atoi"), None);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+"""Programs of Debian, and what each needs: their output is the same each time, so that two runs can be held against each
+other."""
+import dataclasses
+import os
+import shutil
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    name: str
+    kind: str
+    argv: tuple
+    stdin: bytes = b""
+    # Shell words before the command: limits and descriptors that it is started with.
+    before: str = ""
+    # Lines of its output that differ from run to run by themselves.
+    varies: tuple = ()
+
+    def missing(self):
+        """What isn't installed, or None."""
+        tool = self.argv[0]
+        return None if shutil.which(tool) or os.path.exists(tool) else tool
+
+
+def sh(name, kind, line, **more):
+    return Program(name, kind, ("sh", "-c", line), **more)
+
+
+# So long that a kill at a random moment meets the program at work, too.
+TEXT = b"".join(b"%d the quick brown fox jumps over the lazy dog %d\n" % (i, i * i % 97) for i in range(20000))
+SQL = b"create table t(a integer, b text);\n" + b"".join(b"insert into t values(%d, 'row %d');\n" % (i * 7919 % 5003, i) for i in range(3000)) + b"select count(*), sum(a) from t;\nselect b from t order by a limit 3;\n"
+LOOP = "i=0; while [ $i -lt %d ]; do i=$((i+1)); %s; done"
+PYTHON_THREADS = """
+import threading, hashlib
+def work(n):
+    for _ in range(300): hashlib.sha256(b'x' * 4096).digest()
+threads = [threading.Thread(target=work, args=(i,)) for i in range(24)]
+[t.start() for t in threads]; [t.join() for t in threads]; print('threads', len(threads))
+"""
+PYTHON_FORKS = """
+import os, sys
+for i in range(20):
+    pid = os.fork()
+    if not pid: os._exit(i)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == i
+print('children', 20)
+"""
+PYTHON_SIGNALS = """
+import signal, time
+seen = []
+signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
+signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+end = time.monotonic() + 0.3
+while time.monotonic() < end: sum(range(500))
+signal.setitimer(signal.ITIMER_REAL, 0)
+print('alarms', len(seen) > 10)
+"""
+PYTHON_MMAP = """
+import mmap, tempfile
+with tempfile.TemporaryFile() as f:
+    f.truncate(1 << 22)
+    with mmap.mmap(f.fileno(), 0) as m:
+        for i in range(0, 1 << 22, 4096): m[i] = 65
+        print(m[:1 << 22:4096].count(b'A'))
+"""
+NODE = "let s = 0; for (let i = 0; i < 3e6; i++) s = (s * 31 + i) % 1000003; console.log(s); setTimeout(() => console.log('later'), 20)"
+PERL = "my %h; $h{$_ % 997} += $_ for 1 .. 200000; print join(',', (sort { $a <=> $b } values %h)[0 .. 3]), qq(\\n); exit 7"
+TCL = b"set s 0\nfor {set i 0} {$i < 50000} {incr i} {set s [expr {($s * 7 + $i) % 10007}]}\nputs $s\n"
+
+PROGRAMS = (
+    Program("true", "small", ("/bin/true",)),
+    Program("false", "small", ("/bin/false",)),
+    Program("echo", "small", ("/bin/echo", "a", "b")),
+    Program("ls", "small", ("ls", "/usr/bin"), varies=()),
+    Program("cat", "small", ("cat",), TEXT),
+    Program("wc", "small", ("wc",), TEXT),
+    Program("sort", "compute", ("sort", "-k2"), TEXT),
+    Program("uniq", "small", ("uniq", "-c"), TEXT),
+    Program("tac", "small", ("tac",), TEXT),
+    Program("sha256sum", "compute", ("sha256sum",), TEXT * 8),
+    Program("md5sum", "compute", ("md5sum",), TEXT * 8),
+    Program("base64", "compute", ("base64",), TEXT),
+    Program("od", "compute", ("od", "-c"), TEXT[:200000]),
+    Program("factor", "compute", ("factor", "1000000016000000063", "600851475143")),
+    Program("seq", "small", ("seq", "1", "100000")),
+    Program("grep", "compute", ("grep", "-c", "fox.*9[0-9]$"), TEXT),
+    Program("sed", "compute", ("sed", "s/fox/cat/g;s/dog/cow/"), TEXT),
+    Program("awk", "compute", ("awk", "{ s += $NF } END { print s }"), TEXT),
+    Program("tr", "small", ("tr", "a-z", "A-Z"), TEXT),
+    Program("cut", "small", ("cut", "-d ", "-f1,3"), TEXT),
+    Program("find", "files", ("find", "/usr/share/doc", "-name", "copyright", "-newer", "/nonexistent")),
+    Program("du", "files", ("du", "-s", "/usr/share/perl")),
+    Program("tar", "files", ("tar", "-C", "/usr/share", "--sort=name", "--mtime=@0", "-cf", "-", "perl")),
+    Program("gzip", "compress", ("gzip", "-nc"), TEXT),
+    Program("xz", "compress", ("xz", "-1", "-c", "-T2"), TEXT * 4),
+    Program("zstd", "compress", ("zstd", "-q", "-T2", "-c"), TEXT * 4),
+    Program("bzip2", "compress", ("bzip2", "-c"), TEXT),
+    Program("openssl digest", "compute", ("openssl", "dgst", "-sha3-256"), TEXT * 4),
+    Program("openssl prime", "compute", ("openssl", "prime", "170141183460469231731687303715884105727")),
+    Program("sqlite3", "database", ("sqlite3", ":memory:"), SQL),
+    Program("git log", "files", ("git", "-C", os.path.dirname(os.path.dirname(HERE)), "--no-pager", "log", "--oneline", "-20")),
+    Program("git version", "small", ("git", "--version")),
+    Program("python", "interpreter", ("/usr/bin/python3", "-c", "print(sum(i * i % 7 for i in range(300000)))")),
+    Program("python threads", "threads", ("/usr/bin/python3", "-c", PYTHON_THREADS)),
+    Program("python forks", "children", ("/usr/bin/python3", "-c", PYTHON_FORKS)),
+    Program("python pool", "children", ("/usr/bin/python3", "-c", "import multiprocessing as m\nif __name__ == '__main__':\n  with m.Pool(3) as p: print(sum(p.map(abs, range(-5000, 0))))")),
+    Program("python signals", "signals", ("/usr/bin/python3", "-c", PYTHON_SIGNALS)),
+    Program("python mmap", "memory", ("/usr/bin/python3", "-c", PYTHON_MMAP)),
+    Program("python abort", "ends", ("/usr/bin/python3", "-c", "import os; os.abort()")),
+    Program("python killed", "ends", ("/usr/bin/python3", "-c", "import os, signal; os.kill(os.getpid(), signal.SIGTERM)")),
+    Program("python exec", "children", ("/usr/bin/python3", "-c", "import os; os.execvp('sh', ['sh', '-c', 'echo replaced; exit 5'])")),
+    Program("perl", "interpreter", ("perl", "-e", PERL)),
+    Program("tclsh", "interpreter", ("tclsh",), TCL),
+    Program("node", "interpreter", ("node", "-e", NODE)),
+    Program("bash", "interpreter", ("bash", "-c", LOOP % (20000, ":") + "; echo $i")),
+    sh("shell children", "children", LOOP % (60, "/bin/true") + "; echo $i"),
+    sh("pipeline", "children", "seq 1 30000 | sort -r | head -3; exit 3"),
+    sh("command not found", "ends", "nosuchcommand 2>/dev/null; echo $?"),
+    sh("background", "children", "sleep 0.1 & sleep 0.05; wait; echo done"),
+    Program("gcc", "compiler", ("gcc", "-x", "c", "-O2", "-S", "-o", "-", "-"), b"#include <stdio.h>\nint main(void) { for (int i = 0; i < 9; i++) printf(\"%d\\n\", i); }\n"),
+    Program("make", "children", ("make", "-f", "-", "-j2", "--no-print-directory", "-O"), b"all: a b c\na b c:\n\t@echo $@; sleep 0.02\n.PHONY: all a b c\n", varies=("a", "b", "c")),
+    Program("java", "runtime", ("java", "-Xshare:auto", "-version")),
+    Program("static ldconfig", "static", ("/sbin/ldconfig", "-p")),
+    Program("set-uid su", "privileged", ("su", "-s", "/bin/sh", "nobody", "-c", "id -un")),
+    Program("unshare", "namespaces", ("unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", "echo $$")),
+    Program("setpriv", "privileged", ("setpriv", "--no-new-privs", "--inh-caps=-all", "id", "-u")),
+    Program("env -i", "environment", ("env", "-i", "/bin/sh", "-c", "echo ${HOME:-none}")),
+    Program("timeout", "signals", ("timeout", "0.3", "sleep", "5")),
+    Program("nice", "children", ("nice", "-n", "5", "sh", "-c", "nice")),
+    Program("setarch", "personality", ("setarch", "-R", "uname", "-m")),
+    Program("strace itself", "traced", ("strace", "-o", "/dev/null", "true")),
+    Program("gdb", "traced", ("gdb", "-nx", "-batch", "-ex", "run", "-ex", "print $_exitcode", "true"), varies=("[",)),
+    Program("no stdin", "descriptors", ("cat",), before="exec <&-"),
+    Program("no stdout", "descriptors", ("echo", "lost"), before="exec >&-"),
+    Program("few descriptors", "limits", ("ls", "/"), before="ulimit -n 20"),
+    Program("many descriptors", "descriptors", ("/usr/bin/python3", "-c", "import os; fds = [os.open('/dev/null', 0) for _ in range(900)]; print(len(fds))")),
+    Program("file size", "limits", ("sh", "-c", "trap '' XFSZ; head -c 100000 /dev/zero | wc -c"), before="ulimit -f 8"),
+    Program("little memory", "limits", ("sort",), TEXT, before="ulimit -v 4000000"),
+    Program("little stack", "limits", ("/usr/bin/python3", "-c", "print(1)"), before="ulimit -s 512"),
+    Program("no core", "ends", ("sh", "-c", "kill -SEGV $$"), before="ulimit -c 0"),
+    Program("other folder", "environment", ("sh", "-c", "cd / && pwd"), before="cd /tmp"),
+)

@@ -130,7 +130,24 @@ def test_storms(results, tool, build):
         print(f"   holder right in {whole[0]} of {whole[1]} waits")
         return complaints, off
 
+    def inversion():
+        answer = tool.run([os.path.join(build, "inversion")])
+        complaints, off = expect(answer, out=answer.out), []
+        if answer.rows:
+            waited, ran, active = map(int, answer.out.split())
+            # While it waits one more thread than the hogs is active, and nothing is gained at low parallelism.
+            truth = (waited - ran) / active
+            rows = [row for row in answer.waits() if "lock_inverted" in (row.get("object") or "")]
+            found = sum(row["critical_ns"] for row in rows)
+            if not 0.8 * truth - 5e6 < found < 1.2 * truth + 5e6:
+                off.append(f"critical for {found / 1e6:.0f} ms, by its own clocks {truth / 1e6:.0f} ms")
+            names = {(row.get("holder") or {}).get("thread") for row in rows}
+            if names != {"keeper"}:
+                complaints.append(f"held by {names}, not by keeper")
+        return complaints, off
+
     results.test_measured("holders of mutexes of every sort", holders)
+    results.test_measured("a lock's holder without a CPU is critical (priority inversion)", inversion)
     results.test_measured("storm of forks, execs, exits and signals, hopping between processors", storm)
     results.test("10,000 short threads", short_threads)
     results.test_measured("time in which a thread was queued is where it was queued", queued)

@@ -127,7 +127,8 @@ struct sched_wait {
 	__u32 waker_context;
 	__u64 holder_stack; /* at its first event or sample after the wait began; 0 if it had none */
 	__u64 waker_stack;
-	__u64 holder_gain, waker_gain; /* fixed point: criticality at low parallelism that they gained meanwhile */
+	/* Fixed point: criticality that they gained meanwhile at low parallelism; the holder's also without a CPU. */
+	__u64 holder_gain, waker_gain;
 	__u32 call; /* the system call whose exact time holds it, or SYSTEM_CALL_NONE; SYSTEM_CALL_UNKNOWN if they aren't counted */
 	__u32 held; /* it was stopped or traced: not what the system call waits for */
 	char waker_comm[16];

@@ -47,6 +47,7 @@ __noinline int begin_met_wait(struct sched_slot *slot, __u64 now)
 	slot->wait.slice_begin = now;
 	slot->wait.begin = now;
 	slot->undetailed = 0;
+	slot->blocked_criticality = application->clock.criticality;
 	slot->blocked_low = application->clock.low;
 	return 0;
 }

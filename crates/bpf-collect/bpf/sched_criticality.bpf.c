@@ -84,6 +84,7 @@ __noinline int stop_activity(struct sched_slot *slot, __u64 now, __u32 dead)
 	slot->wait.slice_criticality = slot->thread.gained - gained;
 	slot->wait.begin = instant.time;
 	slot->wait.n = instant.active;
+	slot->blocked_criticality = instant.criticality;
 	slot->blocked_low = instant.low;
 	mark_gain(slot, since_low, instant.low);
 	return 1;
@@ -95,7 +96,7 @@ static __always_inline void mark_holder(struct sched_slot *slot)
 	struct sched_slot *holder = slot_numbered(slot->holder_slot);
 
 	if (holder)
-		slot->holder_low = sched_low(&holder->thread, slot->blocked_low);
+		read_progress(&holder->thread, slot->wait.begin, slot->blocked_criticality, slot->blocked_low, &slot->holder_then);
 }
 
 /* It could go on: somebody may want its stack. */

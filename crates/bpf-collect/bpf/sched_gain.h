@@ -1,4 +1,4 @@
-/* What one thread gained at low parallelism while another waited for it. */
+/* What one thread gained at low parallelism, or without a CPU, while another waited for it. */
 #ifndef TRANSECT_SCHED_GAIN_H
 #define TRANSECT_SCHED_GAIN_H
 
@@ -95,6 +95,30 @@ static __always_inline __u64 gained_since_blocked(const struct sched_slot *slot,
 	now = sched_low(&party->thread, low);
 	then = gained_at(party, slot->blocked_low);
 	return now > then ? now - then : 0;
+}
+
+/* What the clock shows when it is `time`, as the thread sees it. */
+static __always_inline void read_progress(const struct sched_thread *thread, __u64 time, __u64 criticality, __u64 low,
+					  struct sched_progress *progress)
+{
+	progress->criticality = sched_criticality(thread, criticality);
+	progress->low = sched_low(thread, low);
+	progress->active_ns = sched_active_ns(thread, time);
+	progress->running_ns = sched_running_ns(thread, time);
+}
+
+/* What a lock's holder gained between `then` and `now` at low parallelism, or without a CPU: whoever waits for it waits for a CPU
+ * with it (priority inversion). Of what it gained at high parallelism, that is its part of the time. */
+static __always_inline __u64 held_up_by(const struct sched_progress *then, const struct sched_progress *now)
+{
+	__u64 gained = now->criticality > then->criticality ? now->criticality - then->criticality : 0;
+	__u64 low = now->low > then->low ? now->low - then->low : 0;
+	__u64 active = now->active_ns > then->active_ns ? now->active_ns - then->active_ns : 0;
+	__u64 running = now->running_ns > then->running_ns ? now->running_ns - then->running_ns : 0;
+
+	if (gained <= low || active <= running)
+		return low;
+	return low + (running ? proportion(gained - low, active - running, active) : gained - low);
 }
 
 #endif

@@ -83,6 +83,12 @@ struct gain_mark {
 	__u64 low, gained;
 };
 
+/* How far a thread had come at one instant. */
+struct sched_progress {
+	__u64 criticality, low; /* fixed point: gained */
+	__u64 active_ns, running_ns;
+};
+
 /* Marks are of the ends of slices: the i-th of the last one whose number is divisible by 2^i, so that they lie close for what
  * was lately, and reach far back. The last is of the thread's beginning. */
 #define GAIN_MARKS 9
@@ -119,12 +125,12 @@ struct sched_slot {
 	__u32 holder_slot, holder_task; /* the wait's lock holder */
 	__u32 describing; /* enum sched_describing of `wait` */
 	__u64 slice_running; /* running_ns when the open slice began */
-	__u64 blocked_low; /* the clock's `low` when the wait began */
+	__u64 blocked_criticality, blocked_low; /* the clock's when the wait began */
 	__u32 habits[WAIT_HABITS]; /* ns: how long waits at a place took lately; sched_brief.h */
 	struct sched_brief brief; /* waits that were not described */
 	struct sched_wait wait; /* the one that it is in, or the last */
 	struct sched_waking waking;
-	__u64 holder_low; /* what the holder had gained when the wait began */
+	struct sched_progress holder_then; /* the holder's when the wait began */
 	struct gain_mark marks[GAIN_MARKS];
 	__u32 slices; /* that have ended */
 	__u64 answer_time, answer_stack; /* the stack for those who wanted it */

@@ -15,7 +15,8 @@
 #include "system_call_state.h"
 
 /* The stack of the wait's holder as far as it can be had now: where it is blocked or queued, its registers are saved;
- * where it runs, or belongs to another process whose memory is not the current one, its next event or sample answers. */
+ * where it runs, or belongs to another process whose memory is not the current one, its next event or sample answers. At high
+ * parallelism it matters only if it doesn't run. */
 static __always_inline void ask_holder(struct sched_slot *slot)
 {
 	struct sched_slot *holder = slot_numbered(slot->holder_slot);
@@ -23,6 +24,8 @@ static __always_inline void ask_holder(struct sched_slot *slot)
 	struct pt_regs *registers;
 
 	if (!holder || holder->task != slot->holder_task)
+		return;
+	if (slot->wait.n >= min_parallelism && holder->thread.on_cpu_since)
 		return;
 	registers = registers_saved(holder);
 	if (!registers || holder->tgid != slot->tgid ||
@@ -101,7 +104,7 @@ __noinline int describe_stack(struct sched_slot *slot, __u32 remains, __u32 kern
 		if (slot->stack_wanted)
 			answer_stack(slot, wait->begin, wait->stack);
 	}
-	if (wait->holder && wait->n < min_parallelism)
+	if (wait->holder)
 		ask_holder(slot);
 	if (wait_budget)
 		spend(bpf_ktime_get_ns() - wait->begin + BRIEF_RECORD_COST);
@@ -116,19 +119,19 @@ static __always_inline void describe_late(struct sched_slot *slot)
 	describe_other(slot);
 }
 
-/* What the lock's holder and the waker gained at low parallelism while this thread waited. Who the holder was is known from
- * the beginning on. */
-static __always_inline void tell_gains(struct sched_slot *slot, __u64 low)
+/* What the lock's holder and the waker gained at low parallelism while this thread waited, the holder also without a CPU. Who
+ * the holder was is known from the beginning on. */
+static __always_inline void tell_gains(struct sched_slot *slot, __u64 criticality, __u64 low)
 {
 	struct sched_wait *wait = &slot->wait;
 	struct sched_slot *party = slot_numbered(slot->holder_slot);
-	__u64 gained;
+	struct sched_progress now;
 
 	wait->holder_gain = 0;
 	wait->waker_gain = 0;
 	if (party && wait->holder && party->task == slot->holder_task && party->application == slot->application) {
-		gained = sched_low(&party->thread, low);
-		wait->holder_gain = gained > slot->holder_low ? gained - slot->holder_low : 0;
+		read_progress(&party->thread, wait->end, criticality, low, &now);
+		wait->holder_gain = held_up_by(&slot->holder_then, &now);
 	}
 	party = slot_numbered(slot->waking.slot);
 	if (party && wait->waker && party->task == wait->waker)
@@ -136,7 +139,7 @@ static __always_inline void tell_gains(struct sched_slot *slot, __u64 low)
 }
 
 /* The wait is over: it is told. */
-__noinline int end_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u64 low)
+__noinline int end_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u64 criticality, __u64 low)
 {
 	struct sched_wait *wait;
 	struct sched_slot *holder;
@@ -157,7 +160,7 @@ __noinline int end_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u64 lo
 		if (slot->waking.context == SCHED_WAKER_OTHER_TASK)
 			__builtin_memcpy(wait->waker_comm, slot->waking.comm, sizeof(wait->waker_comm));
 	}
-	tell_gains(slot, low);
+	tell_gains(slot, criticality, low);
 	if (wait->holder && !wait->holder_stack) {
 		holder = slot_numbered(slot->holder_slot);
 		if (holder && holder->task == slot->holder_task && holder->answer_time >= wait->begin)
@@ -188,7 +191,7 @@ static __always_inline void conclude_wait(struct sched_slot *slot, const struct 
 		}
 		describe_late(slot);
 	}
-	end_wait(slot, instant->time, instant->idle_ended, instant->low);
+	end_wait(slot, instant->time, instant->idle_ended, instant->criticality, instant->low);
 }
 
 /* The thread is active: it is woken, or runs although its wake-up was not seen, and whatever it waited for has ended by

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// The programs are not to the kernel's liking; its reason is in the text.
-    #[error("the kernel refused the programs that record: {0:#}")]
+    #[error("{}", refusal(.0))]
     Load(libbpf_rs::Error),
     /// A tracepoint is missing.
     #[error("this kernel has no tracepoint {name} that can be used (kernel type information too old?): {source:#}")]
@@ -71,21 +71,48 @@ impl CollectError {
         let text = self.to_string();
         match self {
             Self::Load(why) | Self::Attach { source: why, .. } | Self::Read(why) => {
-                // The library keeps the error's number in its chain.
-                let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&why);
-                while let Some(one) = source {
-                    if let Some(number) = one.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
-                        return io::Error::from_raw_os_error(number);
-                    }
-                    source = one.source();
-                }
-                let text = format!("{why:#}");
-                // It doesn't always: "… (os error 3)".
-                let number =
-                    text.rsplit_once("(os error ").and_then(|(_, rest)| rest.trim_end_matches(')').parse().ok());
-                number.map_or_else(|| io::Error::other(text), io::Error::from_raw_os_error)
+                system_number(&why).map_or_else(|| io::Error::other(format!("{why:#}")), io::Error::from_raw_os_error)
             }
             _ => io::Error::other(text),
         }
+    }
+}
+
+/// The number of the system's error below one of the library.
+fn system_number(why: &libbpf_rs::Error) -> Option<i32> {
+    // The library keeps it in its chain.
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(why);
+    while let Some(one) = source {
+        if let Some(number) = one.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
+            return Some(number);
+        }
+        source = one.source();
+    }
+    // It doesn't always: "… (os error 3)".
+    format!("{why:#}").rsplit_once("(os error ").and_then(|(_, rest)| rest.trim_end_matches(')').parse().ok())
+}
+
+/// What is said of programs and maps that the kernel did not take.
+fn refusal(why: &libbpf_rs::Error) -> String {
+    if system_number(why) == Some(rustix::io::Errno::MFILE.raw_os_error()) {
+        return "too few descriptors for the programs that record: some 130 are needed (ulimit -n 256)".to_owned();
+    }
+    format!("the kernel refused the programs that record: {why:#}")
+}
+
+#[cfg(test)]
+mod tests {
+    use libbpf_rs::ErrorExt;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_of_descriptors_is_told_with_its_cure() {
+        let refused = |number| {
+            let reason = libbpf_rs::Error::from(io::Error::from_raw_os_error(number)).context("failed to load object");
+            CollectError::Load(reason).to_string()
+        };
+        assert!(refused(24).contains("ulimit -n"));
+        assert!(refused(1).starts_with("the kernel refused the programs that record: failed to load object"));
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn system_calls(page: &mut Page, view: &WalkView, limit: Limit) {
     }
     let until = view.session.system_calls_until_ns.map(|until| duration(until - view.session.start_ns));
     let how = match until {
-        None => "exact: every call, from entry to return".to_owned(),
+        None => "every call is counted; of fast ones some are timed, drawn at random".to_owned(),
         Some(until) => format!("of the first {until}; they come so fast that counting all would cost too much"),
     };
     page.section("System calls", &how);

@@ -119,7 +119,7 @@ function systemCalls(walk: Walk): HTMLElement[] {
     section(
       "system-calls",
       "System calls",
-      countedAll(walk) ? "Exact: every call, from entry to return." : `Of the first ${duration((walk.system_calls_until_ns ?? 0) - walk.start_ns)}: they come so fast that counting all would cost too much.`,
+      countedAll(walk) ? "Every call is counted; of fast ones some are timed, drawn at random." : `Of the first ${duration((walk.system_calls_until_ns ?? 0) - walk.start_ns)}: they come so fast that counting all would cost too much.`,
       h("div", { class: "panel chain-scroll" }, h("table", { class: "chain" }, h("thead", {}, h("tr", {}, ...head.map((text, at) => h("th", { scope: "col", class: at > 1 ? "numeric" : "" }, text)))), h("tbody", {}, ...rows)), left > 0 ? h("p", { class: "graph-note" }, `${exact(left)} more in --view walk --format json.`) : null),
     ),
   ];

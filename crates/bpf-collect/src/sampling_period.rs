@@ -22,11 +22,6 @@ impl SamplingPeriod {
         SamplingPeriod { mean, random: monotonic_ns() << 20 | u64::from(std::process::id()) << 1 | 1 }
     }
 
-    /// Mean, ns.
-    pub fn mean(&self) -> u64 {
-        self.mean
-    }
-
     /// Another one, ns.
     pub fn draw(&mut self) -> u64 {
         // xorshift: nobody needs to be kept from guessing it.
@@ -67,6 +62,7 @@ impl ProcessorTimers {
 
     /// One more. It stays open until [`ProcessorTimers::clear`]; without descriptors left, its period stays what it is.
     pub fn add(&mut self, timer: &OwnedFd) {
+        set(timer.as_fd(), self.period.draw());
         self.events.extend(timer.try_clone());
     }
 
@@ -104,8 +100,8 @@ mod tests {
         let mut period = SamplingPeriod::of(997);
         let drawn: Vec<u64> = (0..10_000).map(|_| period.draw()).collect();
         let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
-        assert!((mean / period.mean() as f64 - 1.0).abs() < 0.01, "{mean}");
-        assert!(drawn.iter().all(|&p| p >= period.mean() * 3 / 4 && p < period.mean() * 5 / 4 + 1));
+        assert!((mean / period.mean as f64 - 1.0).abs() < 0.01, "{mean}");
+        assert!(drawn.iter().all(|&p| p >= period.mean * 3 / 4 && p < period.mean * 5 / 4 + 1));
         let different: std::collections::BTreeSet<&u64> = drawn.iter().collect();
         assert!(different.len() > 9_000, "{}", different.len());
     }

@@ -136,11 +136,12 @@ impl ThreadSamples {
     /// # Errors
     /// If the kernel refuses: no permission, too many descriptors or too much memory.
     pub fn start(tids: &[i32], hertz: u32, on_exec: bool) -> io::Result<Self> {
-        let period = SamplingPeriod::of(hertz);
-        let mean = period.mean();
+        let mut period = SamplingPeriod::of(hertz);
+        // From the beginning on: threads that are made later keep theirs.
+        let first = period.draw();
         let stack = if hertz <= SLOW_HZ { MOST_STACK_BYTES } else { STACK_BYTES };
         let mut samples =
-            Self::of(tids, period, DATA_PAGES, on_exec, |tid, processor| open(tid, processor, mean, stack, on_exec))?;
+            Self::of(tids, period, DATA_PAGES, on_exec, |tid, processor| open(tid, processor, first, stack, on_exec))?;
         samples.events.extend(tids.iter().filter_map(|&tid| open_mark(tid).ok()));
         Ok(samples)
     }

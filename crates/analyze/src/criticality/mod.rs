@@ -128,6 +128,8 @@ struct Source<'a> {
     /// What each wait's holder, or else its waker, gained meanwhile: its part of that, ns.
     gains: Vec<i64>,
     correction: Correction,
+    /// Part of the run that the recording itself is estimated to have taken.
+    overhead: f64,
 }
 
 impl<'a> Source<'a> {
@@ -138,7 +140,9 @@ impl<'a> Source<'a> {
         let wait_stacks = wait::stacks(tables, &objects);
         let place = |stack| paths.stack(stack).and_then(|facts| paths.place(facts.path));
         let correction = Correction::new(session, tables, &place);
-        Self { session, tables, paths, wait_stacks, objects, gains: shared_gain::shares(tables), correction }
+        let gains = shared_gain::shares(tables);
+        let overhead = profile.meta.overhead_estimate.clamp(0.0, 0.9);
+        Self { session, tables, paths, wait_stacks, objects, gains, correction, overhead }
     }
 
     fn group(&self, task: u32) -> &str {

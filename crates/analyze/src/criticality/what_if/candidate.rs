@@ -153,7 +153,7 @@ fn code(source: &Source<'_>, what: Code, function: FunctionId, sum: &Sum, scope:
     }
 }
 
-/// Waits that no other thread ends: files, sockets, sleeps.
+/// Waits that no other thread ends: files, sockets, sleeps, time-outs.
 fn waits(source: &Source<'_>) -> Vec<Candidate> {
     #[derive(Default)]
     struct Waits {
@@ -163,11 +163,15 @@ fn waits(source: &Source<'_>) -> Vec<Candidate> {
         objects: Tally<u32>,
         paths: Tally<PathId>,
     }
+    // Of conditions and the like, those whose time ran out.
     let outside = |kind| {
         use WaitKind as K;
         matches!(
             kind,
-            K::Sleep
+            K::Condition
+                | K::Semaphore
+                | K::Futex
+                | K::Sleep
                 | K::FileRead
                 | K::FileWrite
                 | K::FileSync

@@ -52,7 +52,7 @@ pub(super) struct Density {
     /// Of each piece: per candidate, then of spinning.
     shares: Vec<f32>,
     /// Of each candidate: samples that it was seen in.
-    pub seen: Vec<i64>,
+    seen: Vec<i64>,
     /// Of each thread that spins, and each candidate.
     spinning: FxHashMap<u32, Vec<Spinning>>,
     /// Of each candidate: its part of all criticality.
@@ -63,6 +63,11 @@ impl Density {
     /// Share of a candidate in a piece, 0.0–1.0.
     pub fn code(&self, piece: usize, code: usize) -> f64 {
         f64::from(self.shares[piece * (self.codes + 1) + code])
+    }
+
+    /// Standard error of a candidate's share, as a part of it: of so many samples it was seen in some (binomial).
+    pub fn error(&self, code: usize) -> f64 {
+        ((1.0 - self.part[code]).max(0.0) / self.seen[code].max(1) as f64).sqrt()
     }
 
     /// Share of a piece that is spinning, times the part of it that is not spun if a candidate takes less time by `gain`:

@@ -21,7 +21,34 @@ pub fn demangle(raw: &str) -> String {
     cpp_demangle::Symbol::new(raw)
         .ok()
         .and_then(|symbol| symbol.demangle_with_options(&options).ok())
+        .or_else(|| outline(raw))
         .unwrap_or_else(|| raw.to_owned())
+}
+
+/// What a C++ name begins with, where the demangler does not know all of its grammar (concepts, lambdas in template
+/// arguments): `std::__invoke_impl<…>`. Itanium C++ ABI, 5.1.2.
+fn outline(raw: &str) -> Option<String> {
+    let mut rest = raw.strip_prefix("_Z")?;
+    let nested = rest.strip_prefix('N').map(|inner| inner.trim_start_matches(['r', 'V', 'K', 'R', 'O']));
+    rest = nested.unwrap_or(rest);
+    let mut parts: Vec<&str> = Vec::new();
+    if let Some(inner) = rest.strip_prefix("St") {
+        parts.push("std");
+        rest = inner;
+    }
+    let given = parts.len();
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let Some(name) = rest[..digits].parse().ok().and_then(|length: usize| rest[digits..].get(..length)) else {
+            break;
+        };
+        parts.push(name);
+        rest = &rest[digits + name.len()..];
+        if nested.is_none() {
+            break;
+        }
+    }
+    (parts.len() > given).then(|| parts.join("::") + if rest.starts_with('I') { "<…>" } else { "" })
 }
 
 #[cfg(test)]
@@ -37,6 +64,10 @@ mod tests {
             ("_RNvNtCs1234_7mycrate3foo3bar", "mycrate::foo::bar"),
             ("__cxa_throw", "__cxa_throw"),
             ("_ZNotMangled", "_ZNotMangled"),
+            ("_ZSt13__invoke_implIvRZ4mainEUlvE_Q1xE", "std::__invoke_impl<…>"),
+            ("_ZNSt6thread6_StateI1?E", "std::thread::_State<…>"),
+            ("_ZN3app4pageI1?E", "app::page<…>"),
+            ("_Z99999999999999999999x?", "_Z99999999999999999999x?"),
             ("main", "main"),
             ("", ""),
         ] {

@@ -134,8 +134,8 @@ pub struct SiteRecord {
     pub max_ticks: AtomicU64,
     /// Length of the window.
     pub window_length: AtomicU32,
-    /// Zero.
-    pub reserved: u32,
+    /// The command that wrote the jump last, by a number that it drew; 0 if none has, or if it is to stay.
+    pub writer: AtomicU32,
     /// Original bytes of the window, zero-padded.
     pub original: [AtomicU64; 3],
     /// Time stamp counter when the controller switched it on; 0 once somebody has taken the time (latency only).

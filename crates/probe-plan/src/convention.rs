@@ -189,24 +189,21 @@ const RETURN_ADDRESS_PREFIXES: &[&str] = &["_Unwind_", "_UL", "_Ux86_64_step", "
 
 /// C++ functions of runtimes that find return addresses on the stack by themselves: the generated code that calls them
 /// left none elsewhere.
-const WALKED: &[&str] = &[
-    "InterpreterRuntime::",
-    "OptoRuntime::",
-    "Runtime1::",
-    "SharedRuntime::",
-    "Deoptimization::",
-    "JVMCIRuntime::",
-    "StubRoutines::",
-    "v8::internal::Runtime_",
-    "v8::internal::Builtin_",
-];
+const WALKED: &[&str] = &["v8::internal::Runtime_", "v8::internal::Builtin_"];
+
+/// Virtual machines whose generated code calls functions of theirs, any of them, and leaves the address that it goes on at nowhere
+/// but on the stack; by the beginning of the library's name. HotSpot reads it at each safepoint (`frame::sender`), .NET and Mono
+/// while they look for a caller, JavaScriptCore to find the place of a call.
+const WALKERS: &[&str] =
+    &["libjvm.so", "libcoreclr.so", "libmonosgen-", "libmono-", "libjavascriptcoregtk-", "libart.so"];
 
 /// What is peculiar to an object.
 #[derive(Debug)]
 pub(crate) struct Conventions {
     go: bool,
     haskell: bool,
-    jvm: bool,
+    /// A virtual machine that walks its own frames.
+    walker: bool,
     v8: bool,
     /// The unwinder is inside of the object and nobody knows where: no return address may be replaced.
     hidden_unwinder: bool,
@@ -224,7 +221,7 @@ impl Conventions {
             go: named(".gopclntab") || named(".go.buildinfo") || named(".note.go.buildid"),
             haskell: named(".debug-ghc-link-info")
                 || has(&|symbol| symbol == "stg_upd_frame_info" || symbol == "hs_main"),
-            jvm: object.soname() == Some("libjvm.so") || file == "libjvm.so",
+            walker: object.soname().is_some_and(|name| begins_with(name, WALKERS)) || begins_with(&file, WALKERS),
             v8: has(&|symbol| symbol.starts_with("Builtins_")),
             hidden_unwinder: has_hidden_unwinder(object, table),
             instrumented: Callees::of(object, table).has_any(&["__cyg_profile_func_enter"]),
@@ -244,7 +241,8 @@ impl Conventions {
             return Ok(ExitSupport::ReturnAddressUsed);
         }
         // A Go program's C functions have frame descriptions, its own have not.
-        let managed = self.go && details.frame.is_none()
+        let managed = self.walker
+            || self.go && details.frame.is_none()
             || self.haskell && symbols().any(is_haskell)
             || self.v8 && function.symbol.starts_with("Builtins_")
             || symbols().any(is_ocaml);
@@ -252,7 +250,6 @@ impl Conventions {
             return Ok(ExitSupport::ManagedStack);
         }
         let walked = self.hidden_unwinder
-            || (self.jvm && (function.symbol.is_empty() || begins_with(&function.name, WALKED)))
             || self.v8
                 && (begins_with(&function.name, WALKED)
                     || function.name.contains("v8::FunctionCallbackInfo")
@@ -317,7 +314,7 @@ mod tests {
         let conventions = Conventions {
             go: false,
             haskell: false,
-            jvm: false,
+            walker: false,
             v8: false,
             hidden_unwinder: false,
             instrumented: false,
@@ -338,11 +335,26 @@ mod tests {
     }
 
     #[test]
+    fn nothing_of_a_virtual_machine_that_walks_its_frames_is_paired() {
+        let conventions = Conventions {
+            go: false,
+            haskell: false,
+            walker: true,
+            v8: false,
+            hidden_unwinder: false,
+            instrumented: false,
+        };
+        let function = Function { symbol: "JVM_CurrentTimeMillis".to_owned(), ..Function::default() };
+        assert_eq!(conventions.exit(&function, &Details::default()), Ok(ExitSupport::ManagedStack));
+        assert!(begins_with("libjvm.so", WALKERS) && !begins_with("libjvmti_agent.so", WALKERS));
+    }
+
+    #[test]
     fn an_alias_tells_as_much() {
         let conventions = Conventions {
             go: false,
             haskell: false,
-            jvm: false,
+            walker: false,
             v8: false,
             hidden_unwinder: false,
             instrumented: false,

@@ -245,6 +245,13 @@ impl Builder {
             if label && !(frame.is_some() || group.iter().any(|name| name.global)) {
                 continue;
             }
+            // In the middle of a function's description it is a mark for a signal handler (QEMU's `safe_syscall_start`), or
+            // one more entry: nobody knows what is on the stack there.
+            let before = frames.partition_point(|frame| frame.range.start < at);
+            let around = before.checked_sub(1).map(|index| &frames[index].range);
+            if label && frame.is_none() && around.is_some_and(|range| range.contains(&at)) {
+                continue;
+            }
             table.decodable.push(at);
             let mut resolves: Vec<String> = group
                 .iter()

@@ -37,7 +37,7 @@ pub enum ExitSupport {
     PairedCall,
     /// No: the function looks at its return address, returns twice, or never (`setjmp`, `vfork`, `_dl_runtime_resolve`).
     ReturnAddressUsed,
-    /// No: the runtime walks or moves its stacks itself (Go).
+    /// No: the runtime walks or moves its stacks itself (Go, Java).
     ManagedStack,
     /// No: not an entry.
     NotEntry,

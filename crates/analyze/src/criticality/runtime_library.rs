@@ -19,7 +19,7 @@ const C_LIBRARY: [&str; 12] = [
 const RUNTIME: [&str; 9] =
     ["libstdc++", "libc++", "libgcc_s", "libgomp", "libomp", "libiomp", "libtbb", "libtsan", "libasan"];
 /// Functions of runtimes that are linked into programs, by the start of their names.
-const FUNCTIONS: [&str; 26] = [
+const FUNCTIONS: [&str; 27] = [
     "std::",
     "core::",
     "alloc::",
@@ -27,6 +27,7 @@ const FUNCTIONS: [&str; 26] = [
     "<core::",
     "<alloc::",
     "parking_lot",
+    "hashbrown::",
     "__gnu_cxx::",
     "operator new",
     "operator delete",
@@ -110,7 +111,8 @@ fn is_runtime_path(name: &str) -> bool {
 pub(crate) fn qualified(name: &str) -> &str {
     let (mut level, mut start) = (0_i32, 0);
     let bytes = name.as_bytes();
-    for (at, &byte) in bytes.iter().enumerate() {
+    let returned = decltype(name);
+    for (at, &byte) in bytes.iter().enumerate().skip(returned) {
         match byte {
             // Of an operator everything is the name.
             _ if name[..at].ends_with("operator") => break,
@@ -127,6 +129,23 @@ pub(crate) fn qualified(name: &str) -> &str {
         }
     }
     &name[start..]
+}
+
+/// Length of the `decltype(auto)` that a name begins with, 0 if it does not.
+fn decltype(name: &str) -> usize {
+    let Some(rest) = name.strip_prefix("decltype") else { return 0 };
+    let mut level = 0_i32;
+    for (at, byte) in rest.bytes().enumerate() {
+        match byte {
+            b'(' => level += 1,
+            b')' if level == 1 => return name.len() - rest.len() + at + 1,
+            b')' => level -= 1,
+            b' ' => {}
+            _ if level == 0 => return 0,
+            _ => {}
+        }
+    }
+    0
 }
 
 /// The name under which a function of the C library is public: `memcpy` of `__memcpy_avx_unaligned_erms`, `sscanf` of
@@ -158,6 +177,9 @@ mod tests {
         let names = [
             ("bool std::operator< <char, int>(A const&, B)", "std::operator< <char, int>(A const&, B)"),
             ("void f<int>(int)", "f<int>(int)"),
+            ("decltype(auto) std::visit<app::See>(app::See&&)", "std::visit<app::See>(app::See&&)"),
+            ("decltype ((*a).b(1)) app::get<int>(int)", "app::get<int>(int)"),
+            ("decltyped(int)", "decltyped(int)"),
             ("ns::(anonymous namespace)::g(int)", "ns::(anonymous namespace)::g(int)"),
             ("main", "main"),
             ("std::map<int, long>::operator[](int)", "std::map<int, long>::operator[](int)"),

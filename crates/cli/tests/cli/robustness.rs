@@ -440,6 +440,45 @@ fn nothing_is_left_in_a_process_needs_ptrace() {
     assert!(forever.works());
 }
 
+/// The process that cleans up after a command on `pid`.
+fn guard_of(pid: &str) -> Option<u32> {
+    let of = |entry: std::fs::DirEntry| {
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let is_guard = read("comm") == b"transect-guard\n"
+            && read("cmdline").split(|&b| b == 0).any(|word| word == pid.as_bytes());
+        is_guard.then(|| entry.file_name().to_str()?.parse().ok())?
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().find_map(of)
+}
+
+#[test]
+fn a_guard_that_comes_late_leaves_what_others_have_enabled_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(forever) = Forever::start(&sandbox) else { return };
+    let (pid, before) = (forever.pid(), forever.traces());
+    let mut command = started(&sandbox, &["latency", "-q", "-p", &pid, "-o", "p.transect"]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while forever.text_is_the_files() {
+        assert!(Instant::now() < deadline, "no probe in 30 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let guard = guard_of(&pid).unwrap();
+    send("-STOP", guard);
+    command.kill().unwrap();
+    command.wait().unwrap();
+    sandbox.transect(&["probe", "enable", "-p", &pid, "forever:turn"]).assert().code(0);
+    send("-CONT", guard);
+    while std::path::Path::new(&format!("/proc/{guard}")).exists() {
+        assert!(Instant::now() < deadline, "the guard goes on for 30 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let listed = |state: &str| predicate::str::is_match(format!("turn.*{state}")).unwrap();
+    sandbox.transect(&["probe", "list", "-p", &pid, "forever:turn"]).assert().code(0).stdout(listed("enabled"));
+    sandbox.transect(&["probe", "list", "-p", &pid, "forever:work"]).assert().code(0).stdout(listed("enabled").not());
+    sandbox.transect(&["probe", "detach", "-p", &pid]).assert().code(0);
+    assert!(forever.text_is_the_files() && forever.traces() == before);
+}
+
 #[test]
 fn what_is_static_has_latencies_and_what_is_not_there_is_an_error_needs_ptrace() {
     let sandbox = Sandbox::new();

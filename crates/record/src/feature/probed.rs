@@ -119,9 +119,6 @@ impl ProbedProcess {
         }
         let objects = 0..process.session.objects.len();
         process.add_sites(objects, wishes.choice)?;
-        if let Some(guard) = &mut process.guard {
-            guard.spare(&process.foreign);
-        }
         Ok(process)
     }
 

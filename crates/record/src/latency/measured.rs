@@ -148,7 +148,7 @@ impl Measured {
     /// # Errors
     /// If the process can't be probed. Its text is as it was, then, or it has ended.
     pub fn begin(
-        (mut session, mut guard): (ProbeSession, Option<Guard>),
+        (mut session, guard): (ProbeSession, Option<Guard>),
         wanted: &Wanted,
         sampling: LatencySampling,
         costs: Costs,
@@ -158,9 +158,6 @@ impl Measured {
     ) -> Result<Measured, AttachError> {
         let pid = session.target().pid();
         let before = session.saved();
-        if let Some(guard) = &mut guard {
-            guard.spare(&before.keys().copied().collect());
-        }
         let objects = 0..session.objects.len();
         if reading.asks_kernel() {
             session.target().check_own_calls("clock_gettime, getrusage or gettid")?;

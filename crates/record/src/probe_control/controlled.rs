@@ -48,11 +48,8 @@ struct Probe {
 
 impl Controlled {
     /// Takes over a session.
-    pub fn new(session: ProbeSession, program: PathBuf, mut guard: Option<Guard>) -> Controlled {
+    pub fn new(session: ProbeSession, program: PathBuf, guard: Option<Guard>) -> Controlled {
         let before: BTreeSet<SiteId> = session.saved().into_keys().collect();
-        if let Some(guard) = &mut guard {
-            guard.spare(&before);
-        }
         Controlled {
             before,
             guard,
@@ -183,6 +180,9 @@ impl Controlled {
             return;
         }
         let before = session.save(id);
+        if action == ProbeAction::Enable {
+            session.keep(id);
+        }
         match action {
             ProbeAction::List => {}
             ProbeAction::Disable => session.switch(id, false),
@@ -344,7 +344,7 @@ fn untimed(exit: ExitSupport) -> &'static str {
     match exit {
         ExitSupport::PairedCall => "the site has no room for timing",
         ExitSupport::ReturnAddressUsed => "not timed: it looks at its return address, or does not return once",
-        ExitSupport::ManagedStack => "not timed: its runtime moves stacks",
+        ExitSupport::ManagedStack => "not timed: its runtime walks or moves stacks itself",
         ExitSupport::NotEntry => "not timed: not a function's entry",
     }
 }

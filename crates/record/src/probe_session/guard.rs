@@ -8,7 +8,6 @@
 //! of a pipe. Where it may not trace the program (Yama allows that to ancestors only), functions are not timed:
 //! nothing would take the jumps away.
 
-use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -23,13 +22,14 @@ use nix::unistd::{ForkResult, fork, setsid};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use transect_attach::{Arena, AttachError, Image, Target, finish_left};
-use transect_event_abi::probe_arena::SITE_GONE;
+use transect_event_abi::probe_arena::{SITE_GONE, SITE_INSTALLED};
 use transect_probe::Descriptor;
 use transect_probe::trampoline::WORD;
 
+use super::ProbeSession;
 use super::adopt::restore_left;
 use super::leaving::Leaving;
-use super::{ProbeSession, SiteId};
+use super::writer::writer;
 
 /// The guard's name, as others see it.
 pub const NAME: &CStr = c"transect-guard";
@@ -41,8 +41,6 @@ const LOOK: Duration = Duration::from_millis(2);
 const FIRST: i32 = -20;
 /// The walker has taken everything out itself.
 const DISMISSED: u8 = b'D';
-/// A site that was there before follows.
-const SPARED: u8 = b'S';
 
 /// The process is prepared; eight bytes of nanoseconds follow.
 const PREPARED: u8 = b'P';
@@ -69,6 +67,8 @@ impl Guard {
     /// # Errors
     /// If there are no processes or descriptors left.
     pub fn start(pid: i32, agent: &Path) -> io::Result<Guard> {
+        // Drawn here: both processes go by the same.
+        writer();
         let (news, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
         let (mut answer, reply) = {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -106,13 +106,6 @@ impl Guard {
         Ok(Guard { pipe: File::from(pipe), held_ns, refused, stuck })
     }
 
-    /// Sites that are none of ours and stay.
-    pub fn spare(&mut self, sites: &BTreeSet<SiteId>) {
-        let bytes: Vec<u8> = sites.iter().flat_map(|id| [&[SPARED], &id.to_le_bytes()[..]].concat()).collect();
-        // If it is gone there is no guard: nothing to be done about that.
-        let _ = self.pipe.write_all(&bytes);
-    }
-
     /// Nothing is left to be done.
     pub fn dismiss(mut self) {
         let _ = self.pipe.write_all(&[DISMISSED]);
@@ -146,15 +139,9 @@ fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
     };
     drop(reply);
     let usual = priority(pid);
-    let mut spared = BTreeSet::new();
     let mut news = File::from(news);
     loop {
-        let (mut kind, mut id) = ([0], [0; 4]);
-        match news.read(&mut kind) {
-            Ok(1) if kind[0] == SPARED => match news.read_exact(&mut id) {
-                Ok(()) => drop(spared.insert(SiteId::from_le_bytes(id))),
-                Err(_) => break,
-            },
+        match news.read(&mut [0]) {
             Ok(1) => return,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             _ => break,
@@ -162,7 +149,7 @@ fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
     }
     give_priority_back(pid, usual);
     let mut deadline = Instant::now() + PATIENCE;
-    while let Err(error) = clean(pid, agent, &spared) {
+    while let Err(error) = clean(pid, agent) {
         if matches!(error, AttachError::Unstoppable { .. }) {
             // However long it sleeps, the walker's jumps must not stay.
             wait_for_wakers();
@@ -206,13 +193,18 @@ fn prepare(pid: i32, agent: &Path) -> Result<u64, AttachError> {
     Ok(session.stop_times().longest_ns)
 }
 
-/// Puts everything back that the walker has changed in the process.
-fn clean(pid: i32, agent: &Path, spared: &BTreeSet<SiteId>) -> Result<(), AttachError> {
+/// Puts everything back that the walker has changed in the process. What others have written stays, be it from before or from
+/// after the walker's end.
+fn clean(pid: i32, agent: &Path) -> Result<(), AttachError> {
     let target = Target::open(pid)?;
     let Some(arena) = Arena::find(&target)? else { return Ok(()) };
-    let (mut windows, mut services) = (Vec::new(), Vec::new());
-    for id in (0..arena.site_count()).filter(|&id| !spared.contains(&(id as SiteId))) {
+    let (mut windows, mut services, mut all) = (Vec::new(), Vec::new(), true);
+    for id in 0..arena.site_count() {
         let record = arena.site(id);
+        if record.state.load(Relaxed) == SITE_INSTALLED && record.writer.load(Relaxed) != writer() {
+            all = false;
+            continue;
+        }
         let region = arena.regions().into_iter().find(|region| {
             let trampoline = record.trampoline.load(Relaxed);
             (region.address..region.address + region.size).contains(&trampoline)
@@ -230,7 +222,6 @@ fn clean(pid: i32, agent: &Path, spared: &BTreeSet<SiteId>) -> Result<(), Attach
     }
     let image = Image::read(agent)?;
     let leaving = Leaving { target: &target, arena: &arena, image: &image };
-    let all = spared.is_empty();
     leaving.leave_children(&windows, &services, all)?;
     leaving.leave(&windows, &services, all).map(drop)
 }

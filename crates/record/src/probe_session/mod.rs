@@ -17,6 +17,7 @@ mod skip_reason;
 mod switching;
 #[allow(unsafe_code)]
 mod watcher;
+mod writer;
 
 pub(crate) use agent::HandlerPlaces;
 pub(crate) use guard::{Guard, NAME as GUARD_NAME};

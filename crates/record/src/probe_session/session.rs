@@ -25,6 +25,7 @@ use super::leaving::{AGENT_TABLE, Leaving, MemoryKept};
 use super::objects::{KnownMappings, LoadedObject, UnreadableObject, load};
 use super::place::{block_size, place};
 use super::plan::{Plans, Purpose};
+use super::writer::writer;
 
 /// Regions are made in this size at least: later sites find room in them.
 const REGION_SIZE: u64 = 1 << 20;
@@ -489,6 +490,10 @@ impl ProbeSession {
             return Ok(());
         }
         let this: &ProbeSession = self;
+        // Before there is a jump: whoever cleans up after us must know it.
+        for &id in &install {
+            this.arena.site(id as usize).writer.store(writer(), Ordering::Relaxed);
+        }
         // Until all threads stand the probes see what happens.
         let written = this.target.write_windows_while(&windows, &mut |stop| {
             held(this, stop);

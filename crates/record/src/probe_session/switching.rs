@@ -60,6 +60,11 @@ impl ProbeSession {
         self.arena.word(at).store(word.into(), Ordering::Release);
     }
 
+    /// Lets a site outlast the command that has written its jump, however that ends.
+    pub fn keep(&self, id: SiteId) {
+        self.arena.site(id as usize).writer.store(0, Ordering::Relaxed);
+    }
+
     /// Forgets a site whose original bytes are back, so that another probe may be planned there.
     pub(crate) fn give_up(&mut self, id: SiteId) {
         self.placed.retain(|_, placed| *placed != id);

@@ -141,9 +141,6 @@ impl UserTimer {
         let foreign: BTreeSet<SiteId> = (0..session.sites.len() as SiteId)
             .filter(|&id| session.sites[id as usize].state == SiteState::Installed)
             .collect();
-        if let Some(guard) = &mut guard {
-            guard.spare(&foreign);
-        }
         let mut timer = UserTimer {
             scopes: ThreadScopes::at(session.places.scopes),
             session,

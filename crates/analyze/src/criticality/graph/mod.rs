@@ -11,6 +11,7 @@ use transect_profile_model::{SchedWait, WaitKind};
 
 use self::cascade::{Blocked, Target};
 use super::Source;
+use super::place::is_agents;
 use super::tally::Tally;
 
 /// Threads, devices and the time that the ones waited for the others.
@@ -118,6 +119,9 @@ pub(super) fn graph(source: &Source<'_>) -> WaitGraph {
     let mut edges = Edges::default();
     let mut blocked: Vec<Blocked> = Vec::with_capacity(source.tables.waits.len());
     for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| (wait.task as usize) < tasks.len()) {
+        if is_agents(&wait.object) {
+            continue;
+        }
         let other = |task: &u32| *task != wait.task && (*task as usize) < tasks.len();
         let party = wait.holder.map(|p| p.task).filter(other).or(wait.waker.map(|p| p.task).filter(other));
         let from = group_of[wait.task as usize];

@@ -12,6 +12,7 @@ mod density;
 mod fixed_rate;
 mod lock;
 mod meeting;
+mod polling;
 mod replay;
 mod scenario;
 pub(super) mod timeline;

@@ -7,6 +7,7 @@ use transect_profile_model::{Party, SchedWait, WaitKind};
 use super::super::Source;
 use super::demand::{CLASSES, measure};
 use super::meeting::{Meetings, arrange};
+use super::polling::shorten;
 use super::timeline::{SKEW, Timelines};
 
 /// What a thread does next.
@@ -102,6 +103,8 @@ pub(super) struct Trace {
     pub last: Option<u32>,
     /// Threads that ended of themselves before it: somebody may have waited for that without having to wait.
     pub ended: Vec<bool>,
+    /// Threads, with begin and end of the time in which they slept again and again until something was done.
+    pub polled: Vec<(u32, i64, i64)>,
 }
 
 /// What a thread comes to at some instant; in the order of points at one instant.
@@ -129,6 +132,7 @@ pub(super) fn trace(source: &Source<'_>, timelines: &Timelines, start_ns: i64, e
     let mut points: Points = Vec::new();
     add_waits(&mut trace, &mut points, source, timelines);
     add_threads(&mut trace, &mut points, source, timelines);
+    shorten(&mut trace, &mut points, source, timelines);
     arrange(source, timelines, &mut trace, &mut points, meet);
     points.sort_unstable();
     let mut cutter = Cutter::new(source, timelines, trace);
@@ -140,6 +144,13 @@ pub(super) fn trace(source: &Source<'_>, timelines: &Timelines, start_ns: i64, e
     }
     let mut trace = cutter.trace;
     measure(&mut trace, source, timelines);
+    for piece in &mut trace.pieces {
+        let polls =
+            |&(task, begin, end): &(u32, i64, i64)| task == piece.task && begin < piece.end_ns && end > piece.start_ns;
+        if trace.polled.iter().any(polls) {
+            piece.pause = 0.0;
+        }
+    }
     trace
 }
 

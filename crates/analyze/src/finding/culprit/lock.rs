@@ -5,9 +5,9 @@ use transect_profile_model::WaitKind;
 
 use super::super::words::{brief, count, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
-use super::{CALLED_PART, Causes, some};
-use crate::CriticalWaitRow;
-use crate::criticality::PlaceRow;
+use super::{CALLED_PART, Causes, LEAST_PERCENT, some};
+use crate::criticality::{PlaceRow, public_name};
+use crate::{CriticalWaitRow, PartyRow};
 
 /// Waits for one lock.
 pub(super) struct Lock<'a> {
@@ -18,7 +18,12 @@ pub(super) struct Lock<'a> {
     pub count: i64,
     /// Where it was held most.
     pub code: Option<&'a str>,
+    /// The thread that held it there.
     pub holder: Option<&'a str>,
+    /// Nobody was seen to hold it: `code` is what ran while others waited.
+    pub inferred: bool,
+    /// Time of places in which their threads were about to take or release it: woken, they waited for a CPU, ns.
+    pub queued: Vec<(&'a str, i64)>,
     /// Most of the waiting.
     pub row: &'a CriticalWaitRow,
 }
@@ -29,25 +34,51 @@ impl<'a> Causes<'a> {
         let mut locks: Vec<Lock<'a>> = Vec::new();
         let lock = |kind| matches!(kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock);
         for row in self.view.waits.iter().filter(|row| lock(row.kind)) {
-            let code = row.holder.as_ref().filter(|party| !party.function.is_empty());
+            let party = row.holder.as_ref().filter(|party| !party.function.is_empty());
             let at = *index.entry((row.kind, row.object.as_str())).or_insert_with(|| {
-                let (kind, object, holder) = (row.kind, row.object.as_str(), code.map(|party| party.thread.as_str()));
-                let code = code.map(|party| party.function.as_str());
-                locks.push(Lock { kind, object, critical_ns: 0, ns: 0, count: 0, code, holder, row });
+                let (kind, object) = (row.kind, row.object.as_str());
+                let (code, holder, inferred, queued) = (None, None, false, Vec::new());
+                locks.push(Lock { kind, object, critical_ns: 0, ns: 0, count: 0, code, holder, inferred, queued, row });
                 locks.len() - 1
             });
             let sum = &mut locks[at];
             sum.critical_ns += row.critical_ns;
             sum.ns += row.ns;
             sum.count += row.count;
-            if let (None, Some(party)) = (sum.code, code) {
+            // Who lets go of it tells least of what is done under it.
+            if let Some(party) = party.filter(|party| sum.code.is_none() || sum.inferred && !lets_go(party)) {
                 (sum.code, sum.holder) = (Some(party.function.as_str()), Some(party.thread.as_str()));
+                sum.inferred = lets_go(party);
             }
         }
         for lock in &mut locks {
+            lock.inferred = lock.code.is_none();
             lock.code = self.holding(lock.kind, lock.object).or(lock.code);
+            let meanwhile = lock.row.meanwhile.as_ref().filter(|party| lock.inferred && !party.function.is_empty());
+            if let Some(party) = meanwhile {
+                (lock.code, lock.holder) = (Some(party.function.as_str()), Some(party.thread.as_str()));
+            }
         }
+        self.queue(&mut locks);
         locks
+    }
+
+    /// Gives each place's time at a lock's calls to the lock that is waited for most there.
+    fn queue(&self, locks: &mut [Lock<'a>]) {
+        let mut order: Vec<usize> = (0..locks.len()).collect();
+        order.sort_by_key(|&lock| std::cmp::Reverse(locks[lock].ns));
+        for place in self.view.places.iter().filter(|place| !place.runtime) {
+            let ns = at_lock(place);
+            let waits = |lock: &Lock<'_>| {
+                let on = |row: &CriticalWaitRow| row.stack.iter().rev().any(|function| *function == place.function);
+                let mut rows =
+                    self.view.waits.iter().filter(|row| (row.kind, row.object.as_str()) == (lock.kind, lock.object));
+                lock.code == Some(&place.function) || rows.any(on)
+            };
+            if let Some(&lock) = order.iter().find(|&&lock| ns > 0 && waits(&locks[lock])) {
+                locks[lock].queued.push((&place.function, ns));
+            }
+        }
     }
 
     /// The innermost function that was on nearly all stacks of a lock's holders: a step of what is done under it, met by
@@ -57,7 +88,7 @@ impl<'a> Causes<'a> {
         let mut on: FxHashMap<&str, (i64, usize)> = FxHashMap::default();
         let mut whole = 0;
         for (row, holder) in
-            rows.filter_map(|row| Some((row, row.holder.as_ref()?))).filter(|(_, h)| !h.stack.is_empty())
+            rows.filter_map(|row| Some((row, row.holder.as_ref()?))).filter(|(_, h)| !h.stack.is_empty() && !lets_go(h))
         {
             whole += row.ns;
             let mut end = holder.stack.iter().rposition(|function| *function == holder.function)?;
@@ -88,6 +119,9 @@ impl<'a> Causes<'a> {
         let waiter =
             lock.row.stack.iter().rev().find_map(|function| self.place(function).filter(|place| !place.runtime));
         let finding = match (place, lock.holder) {
+            (Some(place), Some(thread)) if lock.inferred => {
+                format!("{who} for {named} while thread {thread} is in {place}")
+            }
             (Some(place), Some(thread)) => format!("{who} for {named} that thread {thread} holds in {place}"),
             _ => match (waiter, api) {
                 (Some(waiter), _) => format!("{who} for {named} in {}", Self::at(&waiter.function, waiter)),
@@ -96,8 +130,14 @@ impl<'a> Causes<'a> {
             },
         };
         let share = self.share(critical_ns);
-        let waits = format!("{} waits of {} in all", count(lock.count), time(lock.ns));
+        let mut waits = format!("{} waits of {} in all", count(lock.count), time(lock.ns));
+        let queued: i64 = lock.queued.iter().map(|(_, ns)| ns).sum();
+        if self.share(queued) >= LEAST_PERCENT {
+            waits += &format!("; {} of it, woken, in the queue for a CPU", time(queued));
+        }
         let code = lock.code.unwrap_or_default();
+        // Held for less, it frees more than those who wait for it: the holder, too.
+        let saved = critical::prediction(self.view, code, f64::INFINITY).map_or(0.0, |row| row.saving * 100.0);
         FindingRow {
             finding,
             evidence: format!(
@@ -109,8 +149,8 @@ impl<'a> Causes<'a> {
             next: critical::advice(lock.kind, code),
             kind: FindingKind::CriticalWait,
             percent: share,
-            saves_percent: Some(share),
-            confidence: Some(Confidence::Exact),
+            saves_percent: Some(share.max(saved)),
+            confidence: Some(if lock.inferred { Confidence::Interval } else { Confidence::Exact }),
             place: Place {
                 object: some(lock.object),
                 function: some(code).or_else(|| waiter.map(|place| place.function.clone())).or_else(|| api.cloned()),
@@ -121,9 +161,29 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// Time of a place in which it was about to acquire a lock.
-pub(super) fn acquiring(place: &PlaceRow) -> i64 {
-    const ACQUIRE: [&str; 6] =
-        ["pthread_mutex_lock", "pthread_rwlock_wrlock", "pthread_rwlock_rdlock", "lll_lock_wait", "flock", "fcntl"];
-    place.callees.iter().filter(|callee| ACQUIRE.contains(&callee.function.as_str())).map(|callee| callee.ns).sum()
+/// Calls by which a lock is let go.
+const LETS_GO: [&str; 8] = [
+    "pthread_mutex_unlock",
+    "pthread_rwlock_unlock",
+    "pthread_cond_wait",
+    "pthread_cond_timedwait",
+    "pthread_cond_clockwait",
+    "pthread_cond_signal",
+    "pthread_cond_broadcast",
+    "lll_lock_wake",
+];
+/// Calls by which it is taken.
+const TAKES: [&str; 6] =
+    ["pthread_mutex_lock", "pthread_rwlock_wrlock", "pthread_rwlock_rdlock", "lll_lock_wait", "flock", "fcntl"];
+
+/// Whether a holder was met in a call by which it lets go.
+fn lets_go(party: &PartyRow) -> bool {
+    let called = party.stack.iter().rev().take_while(|function| **function != party.function);
+    called.into_iter().any(|function| LETS_GO.contains(&public_name(function)))
+}
+
+/// Time of a place in which it was about to take or release a lock.
+fn at_lock(place: &PlaceRow) -> i64 {
+    let is_it = |name: &str| TAKES.contains(&name) || LETS_GO[..2].contains(&name);
+    place.callees.iter().filter(|callee| is_it(public_name(&callee.function))).map(|callee| callee.ns).sum()
 }

@@ -12,7 +12,6 @@ use super::words::{brief, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical};
 use crate::CriticalityView;
 use crate::criticality::{LibraryCallRow, PlaceRow};
-use lock::acquiring;
 
 /// Share of the elapsed time from which a place is worth a line, 0–100.
 const LEAST_PERCENT: f64 = 5.0;
@@ -47,17 +46,18 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     let starts = causes.starts();
     let mut findings: Vec<FindingRow> = Vec::new();
     let mut held: Vec<&str> = Vec::new();
+    let mut told: Vec<(&str, i64)> = Vec::new();
     for lock in &locks {
         let holder = lock.code.and_then(|code| causes.place(code));
-        // Who was woken and waits for a CPU still waits for the lock, as far as its place is concerned.
-        let acquiring = holder.map_or(0, acquiring);
-        let critical_ns = lock.critical_ns + acquiring;
+        // Who was woken and waits for a CPU still waits for the lock.
+        let critical_ns = lock.critical_ns + lock.queued.iter().map(|(_, ns)| ns).sum::<i64>();
         // Where few wait long, they wait for work to be done, and the lock only says so.
         let is_habit = lock.count >= LEAST_WAITS || causes.share(critical_ns) >= SPREAD_PERCENT;
         let is_cause = is_habit && holder.is_none_or(|place| critical_ns as f64 >= LOCK_PART * place.ns as f64);
         if is_cause && causes.share(critical_ns) >= LEAST_PERCENT {
             findings.push(causes.lock(lock, critical_ns, holder));
             held.extend(holder.map(|place| place.function.as_str()));
+            told.extend(&lock.queued);
         }
     }
     if let Some(starts) = &starts {
@@ -87,8 +87,9 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
                 continue;
             }
         }
-        // What is started for a moment is told already.
-        let ns = place.ns - if starts.is_some() { place.short_lived_ns } else { 0 };
+        // What is started for a moment is told already, and so is the queue at a lock.
+        let queued = told.iter().filter(|(name, _)| *name == place.function).map(|(_, ns)| ns).sum::<i64>();
+        let ns = place.ns - queued - if starts.is_some() { place.short_lived_ns } else { 0 };
         let starter =
             starts.as_ref().is_some_and(|starts| starts.place.is_some_and(|other| std::ptr::eq(other, place)));
         if !starter && causes.share(ns) >= LEAST_PERCENT && causes.is_seen(place) {
@@ -105,17 +106,7 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
         rows[place].kind = FindingKind::Spinning;
         rows[place].evidence += &format!("; {}: {}", lower(&spin.finding), spin.evidence);
     }
-    // Where a lock keeps others from running beside, it is the lock whose repair saves the time.
-    if let Some(lock) =
-        findings.iter().filter(|row| row.kind == FindingKind::CriticalWait).map(|row| row.percent).reduce(f64::max)
-    {
-        let beside = |row: &&mut FindingRow| row.kind == FindingKind::SerialCode && lock >= PLAIN_PERCENT;
-        for row in rows.iter_mut().filter(beside) {
-            let function = row.place.function.as_deref().unwrap_or_default();
-            let most = critical::prediction(view, function, f64::INFINITY).map(|saved| saved.saving_high * 100.0);
-            row.saves_percent = row.saves_percent.map(|saves| most.map_or(saves, |most| saves.min(most)));
-        }
-    }
+    rows.iter_mut().for_each(|row| causes.cap(row));
     findings.extend(rows);
     findings.extend(spinning);
     findings.extend(critical::crowded(view));
@@ -143,6 +134,21 @@ impl<'a> Causes<'a> {
         // A program is held at its start until the recording is ready.
         let held = place.runtime && place.component.starts_with("ld-") && place.running_ns * 2 < place.ns;
         !held && (place.samples >= LEAST_SAMPLES || place.running_ns * 2 < place.ns)
+    }
+
+    /// Where others work beside a place, making it faster saves what the whole run gains by that.
+    fn cap(&self, row: &mut FindingRow) {
+        if self.view.threads.len() < 2 || !matches!(row.kind, FindingKind::HotCode | FindingKind::SerialCode) {
+            return;
+        }
+        let function = row.place.function.as_deref().unwrap_or_default();
+        let Some(saved) = critical::prediction(self.view, function, f64::INFINITY) else { return };
+        let most = saved.saving_high * 100.0;
+        let Some(saves) = row.saves_percent.filter(|&saves| saves > most) else { return };
+        row.saves_percent = Some(most);
+        if saves - most >= LEAST_PERCENT {
+            row.evidence += &format!("; others set the pace meanwhile: without it {} at most (what-if)", percent(most));
+        }
     }
 
     /// A function that takes most of the time with what it calls directly, where none of that takes most of it.
@@ -205,7 +211,10 @@ impl<'a> Causes<'a> {
     }
 
     fn at(function: &str, place: &PlaceRow) -> String {
-        let function = brief(function);
+        let function = match function {
+            "[unknown]" if place.component.is_empty() => "code that is in no file (made at run time?)".to_owned(),
+            _ => brief(function),
+        };
         let name = if function.starts_with('[') && !place.component.is_empty() {
             match place.callers.iter().rev().find(|name| !name.starts_with('[')) {
                 Some(caller) => format!("{} (no symbols, below {})", place.component, brief(caller)),

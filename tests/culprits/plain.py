@@ -23,7 +23,7 @@ import kept  # noqa: E402
 from patched import KINDS, WORK, Fault, NotRun, read  # noqa: E402
 
 SHARE = 0.6
-SETS = ("plain", "unseen")
+SETS = ("plain", "unseen", "unseen2")
 COMPILERS = {".c": "cc", ".S": "cc", ".cpp": "c++", ".rs": "rustc"}
 OPTIONS = {"cc": "-O2 -g -pthread", "c++": "-O2 -g -pthread", "rustc": "-O -g"}
 

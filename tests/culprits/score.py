@@ -33,7 +33,7 @@ MOST_PERCENT = 10
 
 def bare(name):
     """`a::f` of `a::f<int>(int)`: no arguments, templates or hash of the compiler."""
-    name = re.sub(r"\[clone [^]]*\]", "", name or "")
+    name = re.sub(r"\[clone [^]]*\]", "", name or "").strip()
     name = re.sub(r"::h[0-9a-f]{16}$", "", name)
     while True:
         shorter = re.sub(r"<[^<>]*>(?!$)|<[^<>]*>$", "", name.replace("operator<", "operator\0").replace("operator()", "operator\1"))
@@ -181,7 +181,7 @@ def score_healthy(options, program, sums):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transect", default=os.path.join(ROOT, "target/release/transect"))
-    parser.add_argument("--set", action="append", choices=("plain", "unseen", "patched", "healthy"))
+    parser.add_argument("--set", action="append", choices=("plain", "unseen", "unseen2", "patched", "healthy"))
     parser.add_argument("--only", action="append", help="programs whose name contains this")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--oracle", action="store_true")

@@ -55,7 +55,7 @@ pub use landing_pad::LandingPad;
 pub use launch::{LaunchError, LaunchTarget, inspect_held_launch, inspect_launch};
 pub use linkage::{LinkageSlot, RelocationTable};
 pub use object_file::Object;
-pub use plain_file::{LastLink, open_plain};
+pub use plain_file::{LastLink, open_plain, read_plain};
 pub use plan::Plan;
 pub use symbols::{Symbol, SymbolKind};
 pub use transfers::{Transfer, TransferSite};

@@ -1,7 +1,7 @@
 //! Opening files that other users may have put in place, or replace at any time.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
@@ -38,6 +38,20 @@ pub fn open_plain(path: impl AsRef<Path>, last: LastLink) -> io::Result<File> {
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     refuse_others(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Reads a text that a user wrote by hand: links are followed, all but plain files of at most 64 MiB are refused.
+///
+/// # Errors
+/// As [`open_plain`]; [`io::ErrorKind::FileTooLarge`]; [`io::ErrorKind::InvalidData`] if it is not UTF-8.
+pub fn read_plain(path: impl AsRef<Path>) -> io::Result<String> {
+    const LIMIT: u64 = 64 << 20;
+    let mut text = String::new();
+    open_plain(path, LastLink::Follow)?.take(LIMIT + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LIMIT {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 64 MiB"));
+    }
+    Ok(text)
 }
 
 fn refuse_others(found: &std::fs::Metadata) -> io::Result<()> {

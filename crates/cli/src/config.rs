@@ -80,7 +80,7 @@ pub struct ReportDefaults {
 pub fn load() -> Result<Config, Failure> {
     let Some(path) = path() else { return Ok(Config::default()) };
     let config = |problem: String| Failure::Config { path: path.clone(), problem };
-    match std::fs::read_to_string(&path) {
+    match transect_binary_info::read_plain(&path) {
         Ok(text) => toml::from_str(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
             config(format!("line {}: {}", before.matches('\n').count() + 1, error.message()))

@@ -170,7 +170,7 @@ impl Measure for Prepared {
 
 fn read_results(path: &PathBuf) -> Result<Influence, Failure> {
     let wrong = |problem: String| Failure::Results { path: path.clone(), problem };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let text = transect_binary_info::read_plain(path).map_err(|error| wrong(error.to_string()))?;
     let document: InfluenceDocument = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     Ok(document.influence)
 }

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use transect_report::terminal::{ColorChoice, Style, escape};
 
@@ -84,27 +84,95 @@ fn choice(color: Option<Color>) -> ColorChoice {
     }
 }
 
+/// Where a path leads.
+#[derive(Debug, PartialEq)]
+enum Destination {
+    /// A file, or nothing yet: links are followed, so that they stay.
+    File(PathBuf),
+    /// A device or a pipe.
+    Device(PathBuf),
+    /// A descriptor that is open already (`/dev/stdout`): it goes on where that ends.
+    Descriptor(PathBuf),
+}
+
+impl Destination {
+    fn of(path: &Path) -> Self {
+        /// As many as the kernel follows.
+        const LINKS: usize = 40;
+        let mut path = path.to_owned();
+        for _ in 0..LINKS {
+            let Ok(target) = std::fs::read_link(&path) else { break };
+            let folder = folder_of(&path).to_owned();
+            let known = folder.canonicalize().unwrap_or_default();
+            if known.starts_with("/proc") && known.ends_with("fd") {
+                return Self::Descriptor(path);
+            }
+            path = folder.join(target);
+        }
+        if path.exists() && !path.is_file() && !path.is_dir() { Self::Device(path) } else { Self::File(path) }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Lets `render` write the file `path`, readable by its user only; on failure what stood there before stays.
 pub fn write_file<E>(path: &Path, render: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), Failure>
 where
     Failure: From<E>,
 {
     let failure = |source| Failure::Write { place: path.display().to_string(), source };
-    // Devices and pipes (/dev/stdout, process substitution) are written as they are.
-    if path.exists() && !path.is_file() && !path.is_dir() {
-        let mut out = BufWriter::new(std::fs::OpenOptions::new().write(true).open(path).map_err(failure)?);
+    let mut options = std::fs::OpenOptions::new();
+    let (open, path) = match Destination::of(path) {
+        Destination::File(path) => (None, path),
+        Destination::Device(path) => (Some(options.write(true)), path),
+        Destination::Descriptor(path) => (Some(options.append(true)), path),
+    };
+    if let Some(open) = open {
+        let mut out = BufWriter::new(open.open(&path).map_err(failure)?);
         render(&mut out)?;
         return out.flush().map_err(failure);
     }
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let draft = tempfile::Builder::new()
         .prefix(".transect-")
         .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(folder)
+        .tempfile_in(folder_of(&path))
         .map_err(failure)?;
     let mut out = BufWriter::new(draft);
     render(&mut out)?;
     let draft = out.into_inner().map_err(|error| failure(error.into_error()))?;
-    draft.persist(path).map_err(|error| failure(error.error))?;
+    draft.persist(&path).map_err(|error| failure(error.error))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_stay_and_lead_where_they_did() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, file) = (folder.path().join("link"), folder.path().join("file"));
+        std::fs::write(&file, "before").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        write_file::<Failure>(&link, |out| Ok(out.write_all(b"after").unwrap())).unwrap();
+        assert!(link.is_symlink() && std::fs::read(&file).unwrap() == b"after");
+        std::fs::remove_file(&file).unwrap();
+        write_file::<Failure>(&link, |out| Ok(out.write_all(b"new").unwrap())).unwrap();
+        assert!(link.is_symlink() && std::fs::read(&file).unwrap() == b"new");
+    }
+
+    #[test]
+    fn a_descriptor_is_written_at_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "before ").unwrap();
+        let open = std::fs::OpenOptions::new().append(true).open(&file).unwrap();
+        let descriptor = PathBuf::from(format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open)));
+        assert_eq!(Destination::of(&descriptor), Destination::Descriptor(descriptor.clone()));
+        write_file::<Failure>(&descriptor, |out| Ok(out.write_all(b"after").unwrap())).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"before after");
+        assert_eq!(Destination::of(Path::new("/dev/null")), Destination::Device("/dev/null".into()));
+    }
 }

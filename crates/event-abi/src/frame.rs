@@ -7,8 +7,9 @@ pub const SYMBOL: &str = "transect_frames";
 pub const SIZE: usize = 256;
 /// Frames in the array.
 pub const CAPACITY: usize = 65536;
-/// They are handed out in order, so many at once; those that never were are all zero.
-pub const CHUNK: usize = 32;
+/// They are handed out in order, so many at once; those that never were are all zero. Calls between components seldom nest
+/// deeper, and so they last for 8,192 threads at once.
+pub const CHUNK: usize = 8;
 /// Offset of the address of the stack slot that the return address stood in.
 pub const SLOT: usize = 24;
 /// Offset of a `u32` that is 1 from call to return.

@@ -147,6 +147,7 @@ pub unsafe fn take(thread: *mut ThreadState) -> *mut Frame {
             }
             let first = POOL_NEXT.fetch_add(CHUNK, Ordering::Relaxed);
             if first as usize + CHUNK as usize <= FRAME_CAPACITY {
+                (*thread).has_frames = 1;
                 for i in 0..CHUNK {
                     give(thread, pool_start().add((first + i) as usize));
                 }
@@ -244,7 +245,7 @@ unsafe fn reclaim(thread: *mut ThreadState) {
     // another thread is left alone: its owner tag is compared first.
     unsafe {
         let sp = arch::stack_pointer();
-        if (*thread).reclaims > 16 || !crate::thread::on_own_stack(thread, sp) {
+        if (*thread).has_frames == 0 || (*thread).reclaims > 16 || !crate::thread::on_own_stack(thread, sp) {
             return;
         }
         (*thread).reclaims += 1;

@@ -58,6 +58,8 @@ pub mod spawn;
 #[allow(unsafe_code)]
 pub mod start;
 #[allow(unsafe_code)]
+mod state_pool;
+#[allow(unsafe_code)]
 pub mod static_component;
 #[allow(unsafe_code)]
 pub mod static_entry;

@@ -1,7 +1,5 @@
 //! Threads: registration at first call or start, the private state behind the TLS words, the end.
 
-use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::arena::{EXTENT_SIZE, EXTENT_THREAD};
@@ -11,10 +9,8 @@ use crate::arch::syscall as sys;
 use crate::context::{self, Contexts};
 use crate::frame::{self, Frame};
 use crate::lock::{Gap, Held, HeldWeights, QUICK_ENTRIES, Quick};
-use crate::{active, arch, arena, process, published};
+use crate::{active, arch, arena, process, published, state_pool};
 
-/// Threads alive at once; more run uncounted.
-const THREAD_CAPACITY: usize = 16384;
 /// Rounds of destructors after which a thread is taken to be at its end (PTHREAD_DESTRUCTOR_ITERATIONS).
 const DESTRUCTOR_ROUNDS: u32 = 4;
 
@@ -69,19 +65,14 @@ pub struct ThreadState {
     pub published: *const transect_event_abi::published::Thread,
     /// The regions in which it is.
     pub contexts: Option<&'static Contexts>,
+    /// 1 once frames were given to it; they stay with the state, whichever thread it serves.
+    pub has_frames: u32,
+    /// While it is free: the next free one.
+    pub next_free: AtomicU32,
     /// Bottom of the open frames.
     pub sentinel: Frame,
 }
 
-#[repr(C)]
-struct Pool(UnsafeCell<[MaybeUninit<ThreadState>; THREAD_CAPACITY]>);
-// SAFETY: an entry belongs to the thread that set its `used` word.
-unsafe impl Sync for Pool {}
-
-static POOL: Pool = Pool(UnsafeCell::new([const { MaybeUninit::zeroed() }; THREAD_CAPACITY]));
-static POOL_HINT: AtomicU32 = AtomicU32::new(0);
-/// One past the highest entry ever used.
-static POOL_HIGH: AtomicU32 = AtomicU32::new(0);
 static REFUSED: AtomicU32 = AtomicU32::new(0);
 static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
 static SET_SPECIFIC: AtomicU64 = AtomicU64::new(0);
@@ -125,31 +116,15 @@ pub unsafe fn on_own_stack(state: *const ThreadState, address: u64) -> bool {
     unsafe { address >= (*state).stack_low && address < (*state).stack_high }
 }
 
-fn take_state() -> Option<*mut ThreadState> {
-    let first = POOL_HINT.load(Ordering::Relaxed) as usize;
-    for i in 0..THREAD_CAPACITY {
-        let index = (first + i) % THREAD_CAPACITY;
-        // SAFETY: the pool is static; `used` decides who owns the entry.
-        let state = unsafe { POOL.0.get().cast::<ThreadState>().add(index) };
-        // SAFETY: `used` is an atomic at a fixed place; all-zero memory is a valid state.
-        if unsafe { (*state).used.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed) }.is_ok() {
-            POOL_HINT.store(index as u32 + 1, Ordering::Relaxed);
-            POOL_HIGH.fetch_max(index as u32 + 1, Ordering::Relaxed);
-            return Some(state);
-        }
-    }
-    None
-}
-
 /// Gives the calling thread a record. `start_routine` is 0 for main and unknown threads. Null if there is no memory.
 pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64) -> *mut ThreadState {
     if REFUSED.load(Ordering::Relaxed) != 0 || process::base().is_null() {
         return core::ptr::null_mut();
     }
-    let Some(state) = take_state() else { return core::ptr::null_mut() };
+    let Some(state) = state_pool::take() else { return core::ptr::null_mut() };
     let Some(index) = arena::allocate(EXTENT_THREAD) else {
-        // SAFETY: ours since `take_state`.
-        unsafe { (*state).used.store(0, Ordering::Release) };
+        // SAFETY: taken just now.
+        unsafe { state_pool::give(state) };
         return core::ptr::null_mut();
     };
     let base = arena::extent(index);
@@ -309,11 +284,9 @@ pub unsafe fn set_name(state: *mut ThreadState, name: u64) {
 
 /// `pthread_setname_np(thread, name)`: the thread may be another one. Returns no flags.
 pub fn renaming(r: &crate::enter::Registers) -> u32 {
-    for i in 0..POOL_HIGH.load(Ordering::Relaxed) as usize {
-        // SAFETY: entries of the static pool; a state in use has a header until it ends, and a thread that is being
-        // named has not ended.
+    for state in state_pool::all() {
+        // SAFETY: a state in use has a header until it ends, and a thread that is being named has not ended.
         unsafe {
-            let state = POOL.0.get().cast::<ThreadState>().add(i);
             if (*state).used.load(Ordering::Acquire) != 0 && (*state).control_block == r.rdi {
                 set_name(state, r.rsi);
                 return 0;
@@ -434,10 +407,7 @@ unsafe fn end(state: *mut ThreadState) {
         arch::set_thread(core::ptr::null_mut());
         (*state).control_block = 0;
         (*h).state.store(THREAD_ENDED, Ordering::Release);
-        (*state).used.store(0, Ordering::Release);
-        // The next thread takes this one's state, and with it its frames: they would not last for one state after another.
-        let index = state.offset_from(POOL.0.get().cast::<ThreadState>());
-        POOL_HINT.store(index as u32, Ordering::Relaxed);
+        state_pool::give(state);
     }
 }
 

@@ -41,7 +41,7 @@ static void *warm_cache(void *number) {
 }
 
 int main(int argc, char **argv) {
-    rows = amount(argc, argv, 140);
+    rows = amount(argc, argv, 200);
     double begin = seconds();
     pthread_t warmers[2], thread;
     for (intptr_t i = 0; i < 2; i++)

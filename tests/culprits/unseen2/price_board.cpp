@@ -22,7 +22,7 @@ static uint64_t worked(uint64_t state, long rounds) {
 __attribute__((noinline)) static void reprice_all() {
     std::unique_lock guard(board_lock);
     for (int i = 0; i < 512; i++)
-        board[i] = worked(board[i], 2500); // culprit
+        board[i] = worked(board[i], 10000); // culprit
 }
 
 static void writer() {
@@ -40,7 +40,7 @@ __attribute__((noinline)) static uint64_t price_of(long article) {
 }
 
 int main(int argc, char **argv) {
-    long questions = amount(argc, argv, 950);
+    long questions = amount(argc, argv, 300);
     double begin = seconds();
     uint64_t sum = 1;
     std::thread pricing(writer);

@@ -19,7 +19,7 @@ static uint64_t worked(uint64_t state, long rounds) {
 
 __attribute__((noinline)) static void pack_archive() {
     std::lock_guard disk(disk_lock);
-    archive = worked(archive, 1000000); // culprit
+    archive = worked(archive, 4000000); // culprit
 }
 
 __attribute__((noinline)) static void save_doc() {
@@ -55,7 +55,7 @@ static uint64_t read_title() {
 }
 
 int main(int argc, char **argv) {
-    long reads = amount(argc, argv, 520);
+    long reads = amount(argc, argv, 110);
     double begin = seconds();
     std::thread packing(archiver), editing(editor);
     uint64_t sum = 0;

@@ -401,7 +401,8 @@ fn innermost(source: &Source<'_>, place: FunctionId, sum: &Sum, ns: i64) -> (Fun
     for (&(inlining, line), &ns) in &sum.inlinings {
         let frame = line.and_then(|id| Some((id, source.tables.frames.get(id as usize)?)));
         let Some(deeper) = inlined(inlining).strip_prefix(&chain[..]) else { continue };
-        if let Some((id, frame)) = frame {
+        // Line 0 is what the compiler made up itself (DWARF 5, 6.2.2).
+        if let Some((id, frame)) = frame.filter(|(_, frame)| frame.line > 0) {
             let line = lines.entry((&frame.file, frame.line)).or_insert((false, 0, id));
             *line = (line.0 || deeper.is_empty(), line.1 + ns, line.2.min(id));
         }

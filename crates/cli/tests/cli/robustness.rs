@@ -472,9 +472,9 @@ fn a_guard_that_comes_late_leaves_what_others_have_enabled_needs_ptrace() {
         assert!(Instant::now() < deadline, "the guard goes on for 30 s");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let listed = |state: &str| predicate::str::is_match(format!("turn.*{state}")).unwrap();
-    sandbox.transect(&["probe", "list", "-p", &pid, "forever:turn"]).assert().code(0).stdout(listed("enabled"));
-    sandbox.transect(&["probe", "list", "-p", &pid, "forever:work"]).assert().code(0).stdout(listed("enabled").not());
+    let enabled = |function: &str| predicate::str::is_match(format!("(?m)^enabled .* {function} ")).unwrap();
+    sandbox.transect(&["probe", "list", "-p", &pid, "forever:turn"]).assert().code(0).stdout(enabled("turn"));
+    sandbox.transect(&["probe", "list", "-p", &pid, "forever:work"]).assert().code(0).stdout(enabled("work").not());
     sandbox.transect(&["probe", "detach", "-p", &pid]).assert().code(0);
     assert!(forever.text_is_the_files() && forever.traces() == before);
 }

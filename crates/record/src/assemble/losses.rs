@@ -26,7 +26,12 @@ impl Assembler<'_> {
         }
         let exe = &p.executable;
         self.loss(LossKind::UnhookedSlots, exe, p.slots_refused as i64, "shadow table full");
-        self.loss(LossKind::UntimedCalls, exe, p.frames_refused as i64, "no frame left (deep recursion)");
+        self.loss(
+            LossKind::UntimedCalls,
+            exe,
+            p.frames_refused as i64,
+            "no frame left (deep recursion, or more than 8,192 threads at once)",
+        );
         self.loss(LossKind::DroppedEvents, exe, p.late_calls as i64, "calls of threads past their last destructor");
         let reason = "whole libraries, loaded after the program restricted its system calls (seccomp)";
         self.loss(LossKind::UnhookedSlots, exe, p.confined_objects.into(), reason);

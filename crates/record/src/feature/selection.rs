@@ -2,7 +2,6 @@
 //!
 //! One line each: `feature NAME` or `region N`; lines that begin with `#` are left out. No line: all regions.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -33,7 +32,7 @@ impl Selection {
             return None;
         }
         self.looked = Instant::now();
-        let text = match fs::read_to_string(&self.path) {
+        let text = match transect_binary_info::read_plain(&self.path) {
             Ok(text) => text,
             Err(error) => return self.text.is_none().then(|| Err(error.to_string())),
         };
@@ -78,6 +77,8 @@ fn read(text: &str) -> Result<Choice, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,9 @@ use transect_event_abi::frame::{CAPACITY, CHUNK, OPEN, SIZE, SLOT, SYMBOL};
 
 use crate::launch::AGENT_FILE;
 
+/// Frames read at once: of those that were handed out none is all zero together with the others of its chunk.
+const READ: usize = 4 * CHUNK;
+
 /// Where they are.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct AgentFrames {
@@ -34,7 +37,7 @@ impl AgentFrames {
     /// and gives how many it could.
     pub fn find(&self, slot: u64, read: impl Fn(u64, &mut [u8]) -> usize) -> Option<u64> {
         let pool = self.pool.flatten()?;
-        let mut chunk = [0; CHUNK * SIZE];
+        let mut chunk = [0; READ * SIZE];
         for at in (0..CAPACITY * SIZE).step_by(chunk.len()) {
             let address = pool + at as u64;
             if read(address, &mut chunk) < chunk.len() || chunk.iter().all(|&byte| byte == 0) {
@@ -60,7 +63,7 @@ mod tests {
     #[test]
     fn open_frames_are_found_by_their_slot() {
         let pool = 0x10_0000_u64;
-        let mut memory = vec![0_u8; 4 * CHUNK * SIZE];
+        let mut memory = vec![0_u8; 4 * READ * SIZE];
         let mut put = |index: usize, slot: u64, open: u32| {
             let frame = &mut memory[index * SIZE..][..SIZE];
             frame[0] = 1;
@@ -68,9 +71,9 @@ mod tests {
             frame[OPEN..OPEN + 4].copy_from_slice(&open.to_le_bytes());
         };
         put(3, 0x7ff0, 0);
-        put(CHUNK + 5, 0x7ff0, 1);
+        put(READ + 5, 0x7ff0, 1);
         // Behind what was never handed out nothing is looked for.
-        put(3 * CHUNK, 0x8000, 1);
+        put(3 * READ, 0x8000, 1);
         let read = |address: u64, bytes: &mut [u8]| {
             let at = (address - pool) as usize;
             let length = bytes.len().min(memory.len().saturating_sub(at));
@@ -80,7 +83,7 @@ mod tests {
         let mut frames = AgentFrames::default();
         assert_eq!(frames.find(0x7ff0, read), None);
         frames.learn(Some(pool));
-        assert_eq!(frames.find(0x7ff0, read), Some(pool + ((CHUNK + 5) * SIZE) as u64));
+        assert_eq!(frames.find(0x7ff0, read), Some(pool + ((READ + 5) * SIZE) as u64));
         assert_eq!(frames.find(0x8000, read), None);
     }
 }

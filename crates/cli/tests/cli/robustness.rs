@@ -440,6 +440,35 @@ fn nothing_is_left_in_a_process_needs_ptrace() {
     assert!(forever.works());
 }
 
+/// Two threads at once, 12,000 in all, each of which calls libraries.
+const COME_AND_GO: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+static void *some(void *n) { return getenv("TRANSECT_NONE") ? n : 0; }
+int main(void) {
+    pthread_t t[2];
+    for (long i = 0; i < 12000; i++) {
+        if (i > 1) pthread_join(t[i % 2], 0);
+        pthread_create(&t[i % 2], 0, some, (void *)(i % 50));
+    }
+    for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+}
+"#;
+
+#[test]
+fn frames_last_for_threads_that_come_and_go() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "come-and-go", COME_AND_GO, &[]) else { return };
+    let program = program.to_str().unwrap();
+    let arguments = ["record", "-q", "--collect", "flow", "--timing", "full", "-o", "p.transect", "--", program];
+    sandbox.with_agent(&arguments).assert().code(0);
+    let profile = transect_profile_store::read(&sandbox.path("p.transect")).unwrap();
+    let untimed = profile.loss.iter().find(|loss| loss.reason.contains("no frame left"));
+    assert!(untimed.is_none(), "{untimed:?}");
+    let calls = |api: &str| profile.flows.iter().filter(|flow| flow.api == api).map(|flow| flow.calls).sum::<i64>();
+    assert_eq!((calls("pthread_create"), calls("getenv")), (12_000, 12_000));
+}
+
 /// The process that cleans up after a command on `pid`.
 fn guard_of(pid: &str) -> Option<u32> {
     let of = |entry: std::fs::DirEntry| {

@@ -385,7 +385,9 @@ impl Session<'_> {
         profile.meta.clock.timed_call_ns = timed / rate;
         let spent = overhead_ns(&profile, sampled / rate);
         let lifetime: i64 = profile.threads.iter().map(|thread| thread.busy_ns).sum();
-        profile.meta.overhead_estimate = if lifetime > 0 { (spent / lifetime as f64).min(1.0) } else { 0.0 };
+        // Threads that wait have no CPU, and a program that hardly runs is not held up for longer than it takes.
+        let time = lifetime.min(wall_ns * profile.meta.machine.cpus.max(1) as i64).max(wall_ns).max(1);
+        profile.meta.overhead_estimate = (spent / time as f64).min(1.0);
         profile.meta.overhead = Some(Overhead { agent_ns: spent as i64, ..Overhead::default() });
         let refused = self.arena.header().extents_refused.load(Ordering::Relaxed);
         if refused > 0 {
@@ -405,12 +407,19 @@ pub(crate) fn left_out(collector: &str, why: &RecordError) -> Loss {
     Loss { what: LossKind::CollectorsLeftOut, place: collector.to_owned(), count: 1, reason: why.to_string() }
 }
 
-/// Calls times their calibrated cost. `sampled_ns`: a timed call through Rust.
+/// What it takes to load the agent into a program and to hook it, ns: 500 runs of `/bin/true` by a shell. This and the next are
+/// for the estimate of the overhead only.
+const IMAGE_NS: f64 = 500_000.0;
+/// The same to give a thread its record, of which it touches some pages: 60,000 threads that make some 40 calls each.
+const THREAD_NS: f64 = 25_000.0;
+
+/// Calls times their calibrated cost, and what each program and thread takes once. `sampled_ns`: a timed call through Rust.
 fn overhead_ns(p: &Profile, sampled_ns: f64) -> f64 {
     let cost = |f: &Flow| {
         let plain = f.timed_calls == f.calls && f.class == ApiClass::Compute && f.bytes.is_none();
         let timed = if plain { p.meta.clock.timed_call_ns } else { sampled_ns };
         f.timed_calls as f64 * timed + f.calls as f64 * p.meta.clock.counted_call_ns
     };
-    p.flows.iter().map(cost).sum::<f64>().max(0.0)
+    let once = p.processes.len() as f64 * IMAGE_NS + p.threads.len() as f64 * THREAD_NS;
+    p.flows.iter().map(cost).sum::<f64>().max(0.0) + once
 }

@@ -19,8 +19,10 @@ const EVEN: i64 = 3;
 const ASLEEP: f64 = 0.7;
 /// What is looked for may have happened so many sleeps before it is seen.
 const SEEN_WITHIN: f64 = 1.3;
-/// A thread that sleeps for this part of its life is not what others look for.
+/// A thread that sleeps for this part of its life looks for something ...
 const SLEEPER: f64 = 0.5;
+/// ... and one that sleeps for this part is not what others look for: it may be late by that.
+const LATE: f64 = 0.1;
 
 /// Sleeps in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,16 +70,18 @@ pub(super) fn shorten(
     for (id, wait) in trace.waits.iter().enumerate() {
         ids.insert(wait.row, id as u32);
     }
-    let sleepers: Vec<bool> = (0..tables.tasks.len()).map(|task| sleeps(source, timelines, task) >= SLEEPER).collect();
-    if !sleepers.contains(&true) {
+    let asleep: Vec<f64> = (0..tables.tasks.len()).map(|task| sleeps(source, timelines, task)).collect();
+    if !asleep.iter().any(|&part| part >= SLEEPER) {
         return;
     }
-    let events = Events::new(source, &sleepers);
-    for task in (0..tables.tasks.len()).filter(|&task| sleepers[task]) {
+    let events = Events::new(source, &asleep);
+    for task in (0..tables.tasks.len()).filter(|&task| asleep[task] >= SLEEPER) {
         for (run, rows) in runs(source, timelines, task) {
             let by_waker = rows.last().and_then(|&row| next_is_woken(trace, timelines, &ids, task, row, source));
             let awaited = if by_waker.is_some() { None } else { events.end(&run, task) };
-            if by_waker.is_none() && awaited.is_none() && !events.joined(&run, task, source) {
+            let ended = by_waker.is_some() || awaited.is_some() || events.joined(&run, task, source);
+            // Who hands out work and looks whether it is done keeps the others waiting.
+            if !ended || events.wakes(&run, task) {
                 continue;
             }
             for id in rows.iter().filter_map(|row| ids.get(row)) {
@@ -161,36 +165,55 @@ fn next_is_woken(
 
 /// What threads that sleep may look for.
 struct Events {
-    /// Ends of threads that do not sleep themselves, in order of time.
+    /// Ends of threads that hardly sleep themselves, in order of time.
     ends: Vec<(i64, u32)>,
     /// By thread: when such a thread began to wait for its end.
     joins: FxHashMap<u32, i64>,
+    /// By thread that sleeps: when it ended others' waits for something else than a lock, in order of time.
+    wakes: FxHashMap<u32, Vec<i64>>,
 }
 
 impl Events {
-    fn new(source: &Source<'_>, sleepers: &[bool]) -> Events {
+    fn new(source: &Source<'_>, asleep: &[f64]) -> Events {
         let tables = source.tables;
-        let ends = tables.tasks.iter().enumerate().filter(|(id, _)| !sleepers[*id]);
+        let sleeps = |task: u32| asleep.get(task as usize).is_some_and(|&part| part >= LATE);
+        let ends = tables.tasks.iter().enumerate().filter(|(id, _)| !sleeps(*id as u32));
         let mut ends: Vec<(i64, u32)> = ends.map(|(id, task)| (task.end_ns, id as u32)).collect();
         ends.sort_unstable();
         // Of each thread the wait for another's end that it went into, and what it came from.
         let mut joins = FxHashMap::default();
         let mut before: FxHashMap<u32, (i64, u32)> = FxHashMap::default();
+        let mut wakes: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
         for wait in &tables.waits {
             let Some(other) = wait.waker.or(wait.holder).map(|party| party.task) else { continue };
+            let lock =
+                matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock | WaitKind::RunQueue);
+            if !lock && sleeps(other) {
+                let ends = wakes.entry(other).or_default();
+                ends.push(wait.end_ns);
+                // Of a sum, some lie between.
+                ends.extend(wait.is_sum().then_some(wait.begin_ns.midpoint(wait.end_ns)));
+            }
             if !matches!(wait.kind, WaitKind::Join | WaitKind::Child) {
                 continue;
             }
             // Who has just waited for the end of another one that sleeps waits for all of them in turn.
-            let in_turn = before
-                .get(&wait.task)
-                .is_some_and(|&(end, other)| wait.begin_ns - end < wait.ns && sleepers[other as usize]);
-            if !in_turn && !sleepers[wait.task as usize] {
+            let in_turn =
+                before.get(&wait.task).is_some_and(|&(end, other)| wait.begin_ns - end < wait.ns && sleeps(other));
+            if !in_turn && !sleeps(wait.task) {
                 joins.insert(other, wait.begin_ns);
             }
             before.insert(wait.task, (wait.end_ns, other));
         }
-        Events { ends, joins }
+        wakes.values_mut().for_each(|ends| ends.sort_unstable());
+        Events { ends, joins, wakes }
+    }
+
+    /// Whether a thread ends others' waits in the run; at its end it may do so by ending itself.
+    fn wakes(&self, run: &Run, task: usize) -> bool {
+        let Some(ends) = self.wakes.get(&(task as u32)) else { return false };
+        let first = ends.partition_point(|&at| at <= run.begin_ns);
+        ends.get(first).is_some_and(|&at| at < run.end_ns - SKEW)
     }
 
     /// The thread whose end is the last that a run may have ended by.

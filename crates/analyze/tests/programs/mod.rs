@@ -153,6 +153,31 @@ fn two_halves() -> Program {
     with_main(4, vec![], vec![half("left", "left_half", 1_000.0), half("right", "right_half", 800.0)], vec![])
 }
 
+/// A monitor looks every millisecond whether it is to stop, and is joined then.
+fn monitored() -> Program {
+    let mut main = vec![("start", Do::Spawn(1))];
+    main.extend((0..30).flat_map(|_| [("parse", Do::Run(300.0)), ("solve", Do::Run(500.0))]));
+    main.extend([("stop", Do::Raise(0)), ("stop", Do::Join(1))]);
+    Program { cpus: 2, threads: vec![script("main", main), script("monitor", vec![("watch", Do::Poll(1_000.0, 0))])] }
+}
+
+/// The main thread looks now and then whether its workers have ended.
+fn polling_main() -> Program {
+    let work = |name: &str, count: usize| {
+        let mut steps: Vec<Step> = (0..count).map(|_| ("solve", Do::Run(400.0))).collect();
+        steps.push(("finish", Do::Raise(count)));
+        script(name, steps)
+    };
+    let main = vec![
+        ("start", Do::Spawn(1)),
+        ("start", Do::Spawn(2)),
+        ("look", Do::Poll(700.0, 50)),
+        ("look", Do::Poll(700.0, 40)),
+        ("report", Do::Run(2_000.0)),
+    ];
+    Program { cpus: 2, threads: vec![script("main", main), work("worker1", 50), work("worker2", 40)] }
+}
+
 pub fn programs() -> Vec<(&'static str, Program)> {
     vec![
         ("hot mutex", hot_mutex(4, 4, 200.0, 200.0)),
@@ -170,5 +195,7 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         ("sleeper", sleeper()),
         ("fixed rate", fixed_rate()),
         ("two halves", two_halves()),
+        ("monitored", monitored()),
+        ("polling main", polling_main()),
     ]
 }

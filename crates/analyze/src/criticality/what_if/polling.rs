@@ -167,7 +167,7 @@ fn next_is_woken(
 struct Events {
     /// Ends of threads that hardly sleep themselves, in order of time.
     ends: Vec<(i64, u32)>,
-    /// By thread: when such a thread began to wait for its end.
+    /// By thread: when another one began to wait for its end.
     joins: FxHashMap<u32, i64>,
     /// By thread that sleeps: when it ended others' waits for something else than a lock, in order of time.
     wakes: FxHashMap<u32, Vec<i64>>,
@@ -200,7 +200,7 @@ impl Events {
             // Who has just waited for the end of another one that sleeps waits for all of them in turn.
             let in_turn =
                 before.get(&wait.task).is_some_and(|&(end, other)| wait.begin_ns - end < wait.ns && sleeps(other));
-            if !in_turn && !sleeps(wait.task) {
+            if !in_turn {
                 joins.insert(other, wait.begin_ns);
             }
             before.insert(wait.task, (wait.end_ns, other));

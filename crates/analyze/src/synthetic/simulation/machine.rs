@@ -1,6 +1,6 @@
 //! Processors, locks, barriers, queues and sleeps, instant by instant.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use transect_profile_model::{Party, SchedTables, SchedWait, WaitKind};
 
@@ -65,6 +65,7 @@ pub(super) struct Machine<'a> {
     pub takers: BTreeMap<usize, VecDeque<usize>>,
     pub putters: BTreeMap<usize, VecDeque<usize>>,
     pub joiners: BTreeMap<usize, Vec<usize>>,
+    pub raised: BTreeSet<usize>,
     pub turn: VecDeque<usize>,
     pub levels: Vec<i64>,
     pub idle_since: Option<i64>,
@@ -115,6 +116,7 @@ impl<'a> Machine<'a> {
             takers: BTreeMap::new(),
             putters: BTreeMap::new(),
             joiners: BTreeMap::new(),
+            raised: BTreeSet::new(),
             turn: VecDeque::new(),
             levels: vec![0; program.threads.len() + 1],
             idle_since: None,
@@ -265,6 +267,11 @@ impl<'a> Machine<'a> {
                 }
             }
             Do::Sleep(time) => return self.block_until(id, WaitKind::Sleep, "", self.now + time.round() as i64),
+            Do::Poll(_, flag) if self.raised.contains(&flag) => {}
+            Do::Poll(time, _) => {
+                return self.block_until(id, WaitKind::Sleep, "", self.now + time.round() as i64);
+            }
+            Do::Raise(flag) => drop(self.raised.insert(flag)),
             Do::Until(period) => {
                 let at = ((self.now as f64 / period).floor() + 1.0) * period;
                 return self.block_until(id, WaitKind::Sleep, "", at.round() as i64);
@@ -358,6 +365,11 @@ impl<'a> Machine<'a> {
         });
         (thread.state, thread.slice_at) = (State::Active, self.now);
         self.turn.push_back(id);
+        // Who polls looks again.
+        if let Some((_, Do::Poll(..))) = thread.next.checked_sub(1).map(|at| self.program.threads[id].steps[at]) {
+            thread.next -= 1;
+            return;
+        }
         // The step at which it blocked is done again (locks, queues) or behind it.
         if thread.kind != WaitKind::Mutex && thread.kind != WaitKind::Condition {
             return;

@@ -22,6 +22,10 @@ pub enum Do {
     Sleep(f64),
     /// Sleeps until the next multiple of the period since the start.
     Until(f64),
+    /// Sleeps for so long, again and again, until the flag is up.
+    Poll(f64, usize),
+    /// Raises a flag.
+    Raise(usize),
     /// Has the disk write for so long.
     Sync(f64),
     /// Starts a thread.

@@ -149,6 +149,12 @@ impl<'a> Source<'a> {
         self.tables.tasks.get(task as usize).map_or("", |task| task.group.as_str())
     }
 
+    /// Whether a thread waited in this row for its recorder: at its start, or while a library was hooked.
+    fn is_recorders(&self, row: usize) -> bool {
+        let facts = self.wait_stacks[row].and_then(|stack| self.paths.stack(stack));
+        place::is_agents(&self.tables.waits[row].object) || facts.is_some_and(|facts| facts.preparing)
+    }
+
     /// Whether an instant at `n` active threads left processors unused.
     fn is_low(&self, n: i32) -> bool {
         i64::from(n) < self.session.cpus

@@ -202,7 +202,7 @@ pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceR
     let others = idle_owner::others(source.tables, source.session.estimate);
     let mut counted: FxHashSet<usize> = FxHashSet::default();
     for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| wait.idle_ns > 0) {
-        if is_agents(&wait.object) {
+        if source.is_recorders(row) {
             continue;
         }
         let idle_ns = wait.idle_ns;

@@ -7,7 +7,6 @@ use transect_profile_model::{Party, SchedTables, SchedWait, StackId, WaitKind};
 use super::Source;
 use super::apportion::apportion;
 use super::call_path::PathId;
-use super::place::is_agents;
 use super::tally::Tally;
 
 /// Holders named beside the first.
@@ -218,7 +217,7 @@ fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     let mut sums: Vec<(Key, Sum)> = Vec::new();
     let seen = Seen::new(source);
     let step = source.tables.waits.len().div_ceil(FOLLOWED).max(1);
-    let of_program = |(_, wait): &(usize, &SchedWait)| !is_agents(&wait.object);
+    let of_program = |&(row, _): &(usize, &SchedWait)| !source.is_recorders(row);
     for (row, wait) in source.tables.waits.iter().enumerate().filter(of_program) {
         let (holder, waker) = (wait.holder.map(at), wait.waker.map(at));
         let place = holder.or(waker).and_then(|(_, path)| path).and_then(|path| paths.place(path));

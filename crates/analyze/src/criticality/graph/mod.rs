@@ -11,7 +11,6 @@ use transect_profile_model::{SchedWait, WaitKind};
 
 use self::cascade::{Blocked, Target};
 use super::Source;
-use super::place::is_agents;
 use super::tally::Tally;
 
 /// Threads, devices and the time that the ones waited for the others.
@@ -119,7 +118,7 @@ pub(super) fn graph(source: &Source<'_>) -> WaitGraph {
     let mut edges = Edges::default();
     let mut blocked: Vec<Blocked> = Vec::with_capacity(source.tables.waits.len());
     for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| (wait.task as usize) < tasks.len()) {
-        if is_agents(&wait.object) {
+        if source.is_recorders(row) {
             continue;
         }
         let other = |task: &u32| *task != wait.task && (*task as usize) < tasks.len();

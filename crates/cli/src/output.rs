@@ -150,16 +150,24 @@ where
 mod tests {
     use super::*;
 
+    fn write(path: &Path, bytes: &[u8]) {
+        let render = |out: &mut dyn Write| -> Result<(), Failure> {
+            out.write_all(bytes).unwrap();
+            Ok(())
+        };
+        write_file(path, render).unwrap();
+    }
+
     #[test]
     fn links_stay_and_lead_where_they_did() {
         let folder = tempfile::tempdir().unwrap();
         let (link, file) = (folder.path().join("link"), folder.path().join("file"));
         std::fs::write(&file, "before").unwrap();
         std::os::unix::fs::symlink("file", &link).unwrap();
-        write_file::<Failure>(&link, |out| Ok(out.write_all(b"after").unwrap())).unwrap();
+        write(&link, b"after");
         assert!(link.is_symlink() && std::fs::read(&file).unwrap() == b"after");
         std::fs::remove_file(&file).unwrap();
-        write_file::<Failure>(&link, |out| Ok(out.write_all(b"new").unwrap())).unwrap();
+        write(&link, b"new");
         assert!(link.is_symlink() && std::fs::read(&file).unwrap() == b"new");
     }
 
@@ -171,7 +179,7 @@ mod tests {
         let open = std::fs::OpenOptions::new().append(true).open(&file).unwrap();
         let descriptor = PathBuf::from(format!("/dev/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open)));
         assert_eq!(Destination::of(&descriptor), Destination::Descriptor(descriptor.clone()));
-        write_file::<Failure>(&descriptor, |out| Ok(out.write_all(b"after").unwrap())).unwrap();
+        write(&descriptor, b"after");
         assert_eq!(std::fs::read(&file).unwrap(), b"before after");
         assert_eq!(Destination::of(Path::new("/dev/null")), Destination::Device("/dev/null".into()));
     }

@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use parquet::basic::{Compression, Encoding};
 use parquet::errors::ParquetError;
@@ -20,8 +20,22 @@ const ROW_GROUP_ROWS: usize = 1 << 20;
 
 /// A Parquet file being written.
 pub(crate) struct TableWriter<W: Write + Send> {
-    writer: SerializedFileWriter<Summed<W>>,
+    writer: SerializedFileWriter<Shared<W>>,
+    out: Shared<W>,
     rows: usize,
+}
+
+/// Where the file goes. Parquet's writer gives it back only without what the system says of the last bytes.
+struct Shared<W>(Arc<Mutex<Summed<W>>>);
+
+impl<W: Write> Write for Shared<W> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush()
+    }
 }
 
 impl<W: Write + Send> TableWriter<W> {
@@ -42,8 +56,9 @@ impl<W: Write + Send> TableWriter<W> {
                 .set_column_dictionary_enabled(ColumnPath::from(column.name), false)
                 .set_column_encoding(ColumnPath::from(column.name), Encoding::DELTA_BINARY_PACKED);
         }
-        let writer = SerializedFileWriter::new(Summed::new(out), schema, Arc::new(properties.build()))?;
-        Ok(Self { writer, rows: 0 })
+        let out = Arc::new(Mutex::new(Summed::new(out)));
+        let writer = SerializedFileWriter::new(Shared(out.clone()), schema, Arc::new(properties.build()))?;
+        Ok(Self { writer, out: Shared(out), rows: 0 })
     }
 
     /// Adds rows: columns of equal length.
@@ -68,7 +83,9 @@ impl<W: Write + Send> TableWriter<W> {
 
     /// Ends the file; says what `meta.json` is to know of it.
     pub(crate) fn finish(self) -> Result<(W, TableEntry), ParquetError> {
-        let out = self.writer.into_inner()?;
+        self.writer.close()?;
+        let out = Arc::into_inner(self.out.0).ok_or_else(|| ParquetError::General("the writer is in use".into()))?;
+        let out = out.into_inner().unwrap_or_else(PoisonError::into_inner);
         let xxh64 = format!("{:016x}", out.hash.finish());
         Ok((out.out, TableEntry { rows: self.rows as u64, bytes: out.bytes, xxh64 }))
     }

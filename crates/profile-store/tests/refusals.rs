@@ -284,6 +284,14 @@ fn disk_full_needs_mount_namespace() {
     rerun("size=256k", "disk full");
 }
 
+/// Wherever it ends: in the middle of a table, or in the last bytes of one.
+#[test]
+fn little_space_is_a_full_disk_needs_mount_namespace() {
+    for size in (8..=96).step_by(8) {
+        rerun(&format!("size={size}k"), "disk full");
+    }
+}
+
 #[test]
 fn read_only_file_system_needs_mount_namespace() {
     rerun("ro", "read-only");

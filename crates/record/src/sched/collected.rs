@@ -55,6 +55,8 @@ pub(super) struct Gathered {
     pub seen: Seen,
     /// Waits by task number and stack: how many, and how long, ns.
     pub waited: HashMap<(u32, StackNumber), (u64, u64)>,
+    /// By stack: time in which no thread was active that its waits ended, ns.
+    pub idle: HashMap<StackNumber, u64>,
     pub samples: Samples,
     pub waits: RawWaits,
     pub slices: SliceRuns,
@@ -83,9 +85,18 @@ pub struct Collected {
     /// Waits and slices.
     pub timeline: Timeline,
     /// Time in the agent, on a CPU and waiting, ns; `None` where too few samples tell.
-    agent_ns: Option<u64>,
+    agent: Option<AgentTime>,
     /// What a sample's interrupt costs here; 0 where that can't be told, or there are few.
     interrupt_ns: f64,
+}
+
+/// What the agent took of a run.
+#[derive(Debug, Clone, Copy)]
+struct AgentTime {
+    /// Summed over threads, ns.
+    summed_ns: i64,
+    /// Each instant shared by the threads that were active, and waits that held all of them up, ns: what the run took longer.
+    wall_ns: i64,
 }
 
 /// So many samples tell how much of the time is the agent's.
@@ -241,7 +252,7 @@ impl Gathered {
             Some(Waited { task: *rows.get(&task)?, stack: stacks.row(stack)?, count, ns })
         });
         let facts = StackFacts { waited: waited.collect() };
-        let agent_ns = sampled.then(|| self.agent_ns(&samples, &stacks));
+        let agent = sampled.then(|| self.agent(&samples, &stacks));
         let interrupt_ns = interrupt.and_then(|cost| cost.join().ok().flatten()).unwrap_or(0.0);
         let tables = SchedTables {
             tasks,
@@ -270,17 +281,20 @@ impl Gathered {
                 rows: RefCell::default(),
                 stacks: facts,
             },
-            agent_ns,
+            agent,
             interrupt_ns,
         })
     }
 
-    fn agent_ns(&self, samples: &[SchedSample], stacks: &NamedStacks) -> u64 {
-        let sampled: i64 =
-            samples.iter().filter(|sample| stacks.is_agents(sample.stack)).map(|sample| sample.active_ns).sum();
+    fn agent(&self, samples: &[SchedSample], stacks: &NamedStacks) -> AgentTime {
+        let sampled = || samples.iter().filter(|sample| stacks.is_agents(sample.stack));
         let in_agent = |stack: StackNumber| stacks.row(stack).is_some_and(|row| stacks.is_agents(row));
         let waited: u64 = self.waited.iter().filter(|((_, stack), _)| in_agent(*stack)).map(|(_, (_, ns))| ns).sum();
-        sampled.max(0) as u64 + waited
+        let idle: u64 = self.idle.iter().filter(|(stack, _)| in_agent(**stack)).map(|(_, ns)| ns).sum();
+        AgentTime {
+            summed_ns: sampled().map(|sample| sample.active_ns).sum::<i64>() + waited as i64,
+            wall_ns: sampled().map(|sample| sample.criticality_ns).sum::<i64>() + idle as i64,
+        }
     }
 
     /// Rows of threads, and where each task number's is.
@@ -522,6 +536,7 @@ impl Collected {
 }
 
 impl Collected {
+    /// The kernel's part is worked off beside the program's: in a run of so much CPU time it is the same share of the wall.
     fn add_overhead(&self, profile: &mut Profile) {
         let samples: i64 = self.tables.samples.iter().map(|sample| sample.samples).sum();
         let described = self.timeline.waits.numbered;
@@ -535,13 +550,15 @@ impl Collected {
         let running: i64 = self.tables.tasks.iter().map(|task| task.running_ns).sum();
         let overhead = profile.meta.overhead.get_or_insert_default();
         overhead.kernel_ns += spent as i64;
-        if let Some(agent_ns) = self.agent_ns {
-            overhead.agent_ns = agent_ns as i64;
-        }
         // A program that hardly runs is not held up for longer than it takes.
-        let time = running.max(profile.meta.wall_ns).max(1);
-        profile.meta.overhead_estimate =
-            ((overhead.agent_ns + overhead.kernel_ns) as f64 / time as f64).clamp(0.0, 1.0);
+        let time = running.max(profile.meta.wall_ns).max(1) as f64;
+        let mut share = (overhead.agent_ns + overhead.kernel_ns) as f64 / time;
+        if let Some(agent) = self.agent {
+            overhead.agent_ns = agent.summed_ns;
+            let whole = (self.session.busy_ns + self.session.idle_ns).max(1) as f64;
+            share = agent.wall_ns as f64 / whole + overhead.kernel_ns as f64 / time;
+        }
+        profile.meta.overhead_estimate = share.clamp(0.0, 1.0);
     }
 }
 

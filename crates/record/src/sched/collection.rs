@@ -84,6 +84,7 @@ impl Collection {
                 causes: Causes::default(),
                 seen: Seen::default(),
                 waited: HashMap::default(),
+                idle: HashMap::default(),
                 samples: Samples::default(),
                 waits: RawWaits::new(folder).map_err(file)?,
                 slices: SliceRuns::new(folder).map_err(file)?,
@@ -266,6 +267,9 @@ impl Collection {
         g.seen.add(cause, stack);
         let waited = g.waited.entry((record.task, stack)).or_default();
         *waited = (waited.0 + 1, waited.1 + record.end.saturating_sub(record.begin));
+        if record.idle > 0 {
+            *g.idle.entry(stack).or_default() += record.idle;
+        }
         let party = |stacks: &mut RawStacks, task: u32, stack: u64| match task {
             0 => (0, NO_STACK),
             task => (task, stacks.number(stack)),

@@ -90,13 +90,17 @@ pub enum Failure {
         /// The command's status, as a shell gives it.
         status: i32,
     },
-    /// The user's limit of address space leaves no room for a recording.
+    /// A limit of memory that the user has set leaves no room for a recording.
     #[error(
-        "the limit of address space, {} MiB (ulimit -v), is too low for a recording, which takes {} MiB; set it for the program \
-         alone: transect run -- sh -c 'ulimit -v {}; exec \"$@\"' sh PROGRAM",
+        "the limit of {what}, {} MiB (ulimit {flag}), is too low for a recording, which takes {} MiB; set it for the program \
+         alone: transect run -- sh -c 'ulimit {flag} {}; exec \"$@\"' sh PROGRAM",
         limit >> 20, least >> 20, limit >> 10
     )]
-    AddressSpace {
+    Limit {
+        /// What is limited.
+        what: &'static str,
+        /// The shell's flag for it.
+        flag: &'static str,
         /// The limit, bytes.
         limit: u64,
         /// What is needed, bytes.
@@ -147,10 +151,15 @@ impl Failure {
                 _ => 126,
             },
             Self::Record(_) | Self::Keep(_) | Self::Unreported { .. } => RECORDING_FAILED,
-            Self::NothingSeen { .. } | Self::AddressSpace { .. } => RECORDING_FAILED,
+            Self::NothingSeen { .. } | Self::Limit { .. } => RECORDING_FAILED,
             _ if self.is_closed_pipe() => 0,
             _ => 1,
         }
+    }
+
+    /// True if what was to be shown could not be written.
+    pub fn is_write(&self) -> bool {
+        matches!(self, Self::Write { .. } | Self::Report(ReportError::Write(_)))
     }
 
     /// True if the reader of the output has gone (`transect report … | head`): not worth a message.

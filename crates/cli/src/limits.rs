@@ -9,20 +9,25 @@ use crate::failure::Failure;
 
 /// Address space in which a recording fits, bytes: its maps, tables and profile.
 const ADDRESS_SPACE: u64 = 288 << 20;
+/// The same of memory that only this process can write, bytes.
+const DATA: u64 = 96 << 20;
 /// With less the main thread's stack may overflow, bytes.
 const STACK: u64 = 1 << 20;
 /// What another thread gets instead.
 const OWN_STACK: usize = 8 << 20;
 
-/// Whether a recording fits into the address space.
+/// Whether a recording fits into the limits of memory.
 ///
 /// # Errors
-/// [`Failure::AddressSpace`], before anything was started.
-pub fn check_address_space() -> Result<(), Failure> {
-    match getrlimit(Resource::As).current {
-        Some(limit) if limit < ADDRESS_SPACE => Err(Failure::AddressSpace { limit, least: ADDRESS_SPACE }),
-        _ => Ok(()),
+/// [`Failure::Limit`], before anything was started.
+pub fn check_memory() -> Result<(), Failure> {
+    let limits = [(Resource::As, "address space", "-v", ADDRESS_SPACE), (Resource::Data, "data", "-d", DATA)];
+    for (resource, what, flag, least) in limits {
+        if let Some(limit) = getrlimit(resource).current.filter(|&limit| limit < least) {
+            return Err(Failure::Limit { what, flag, limit, least });
+        }
     }
+    Ok(())
 }
 
 /// Runs `run` where there is stack enough for it. The limit is left as it is: the program inherits it.

@@ -68,7 +68,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         cli.command,
         Command::Run(_) | Command::Record(_) | Command::Latency(_) | Command::Criticality(_) | Command::Walk(_)
     ) {
-        limits::check_address_space()?;
+        limits::check_memory()?;
     }
     match cli.command {
         Command::Run(arguments) => record::run(&arguments, &config),

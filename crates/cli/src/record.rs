@@ -68,9 +68,10 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
         return Ok(status(&recorded));
     }
     timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), view.html.is_some())?;
+    let to_stream = view.output.is_none() && view.html.is_none();
     match report::show(&recorded.profile, view, &selection, config, stream) {
-        // Nobody reads standard error any more; the program's status still counts.
-        Err(failure) if failure.is_closed_pipe() => return Ok(status(&recorded)),
+        // Nobody reads standard error, or it is full: nothing can be said there, and the program's status still counts.
+        Err(failure) if failure.is_closed_pipe() || to_stream && failure.is_write() => return Ok(status(&recorded)),
         Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
         Ok(()) => {}
     }
@@ -148,7 +149,8 @@ fn check(collection: &Collection, recording: &Recording) -> Result<(), Failure> 
     let wrong = if features && !collection.collectors().iter().all(beside) {
         "features are recorded alone, with flow, or with flow, sched and walk: leave the other collectors out of --collect"
     } else if recording.feature.pid.is_some() && !features {
-        "a running process can be recorded with --collect feature only"
+        "run and record attach to a running process with --collect feature only; for the other collectors: \
+         transect criticality -p PID, walk -p PID, latency -p PID"
     } else if wants(Collector::Walk)
         && collection.collectors().iter().any(|one| !matches!(one, Collector::Walk | Collector::Sched))
         && !(wants(Collector::Sched) && collection.collectors().iter().all(|one| walk_and_flows.contains(one)))

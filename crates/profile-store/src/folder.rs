@@ -41,6 +41,10 @@ impl Target {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
+        let device = |path: &Path| fs::symlink_metadata(path).map(|found| found.dev()).ok();
+        if path.is_dir() && device(&path) != device(&parent) {
+            return Err(refuse("a file system is mounted there, and the profile's folder could not take its place"));
+        }
         refuse_foreign(&path)?;
         fs::create_dir_all(&parent).map_err(|error| StoreError::from_io(&parent, error))?;
         Ok(Self { path, parent, name })

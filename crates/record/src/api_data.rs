@@ -42,8 +42,8 @@ impl ApiData {
         let mut data = ApiData { apis: BTreeMap::new() };
         data.parse(Path::new("built-in API data"), BUILT_IN)?;
         for path in files {
-            let text =
-                std::fs::read_to_string(path).map_err(|source| RecordError::Read { path: path.clone(), source })?;
+            let text = transect_binary_info::read_plain(path)
+                .map_err(|source| RecordError::Read { path: path.clone(), source })?;
             data.parse(path, &text)?;
         }
         Ok(data)

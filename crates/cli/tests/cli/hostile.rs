@@ -178,6 +178,8 @@ fn limits_of_the_user_are_told_and_end_nothing() {
         ("ulimit -n 8", 125, "Too many open files"),
         ("ulimit -v 100000", 125, "ulimit -v"),
         ("ulimit -v 250000", 125, "ulimit -v"),
+        ("ulimit -d 30000", 125, "ulimit -d"),
+        ("ulimit -d 60000", 125, "ulimit -d"),
     ] {
         let transect = ["record", "--quiet", "--collect", "flow", "-o", "p", "--", "true"];
         let shell = format!("{limit}; exec \"$@\"");
@@ -186,5 +188,24 @@ fn limits_of_the_user_are_told_and_end_nothing() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(status), "{limit}: {said}");
         assert!(said.contains(words) && said.lines().count() == 1, "{limit}: {said}");
+    }
+}
+
+#[test]
+fn a_report_that_nobody_can_read_costs_no_status() {
+    let sandbox = Sandbox::new();
+    let transect = ["run", "--collect", "flow", "-o", "p", "--", "sh", "-c", "exit 3"];
+    let mut command = around(&sandbox, "bash", &["-c", "exec \"$@\" 2> /dev/full", "bash"], &transect);
+    assert_eq!(command.status().unwrap().code(), Some(3));
+    assert!(sandbox.path("p").join("meta.json").exists());
+}
+
+#[test]
+fn files_that_never_end_are_refused() {
+    let sandbox = Sandbox::new();
+    for flag in ["--wait-apis", "--static-components"] {
+        let arguments = ["record", "--quiet", "--collect", "flow", flag, "/dev/zero", "-o", "p", "--", "true"];
+        let refused = predicates::str::contains("it is a device, not a plain file");
+        sandbox.with_agent(&arguments).assert().code(125).stderr(refused);
     }
 }

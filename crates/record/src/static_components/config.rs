@@ -86,7 +86,8 @@ pub struct ComponentRule {
 
 /// Reads and checks a file of static components. Relative map files count from the file's folder.
 pub fn load(path: &Path) -> Result<Vec<ComponentRule>, StaticError> {
-    let text = std::fs::read_to_string(path).map_err(|source| StaticError::Read { path: path.to_owned(), source })?;
+    let text =
+        transect_binary_info::read_plain(path).map_err(|source| StaticError::Read { path: path.to_owned(), source })?;
     let wrong = |problem: String| StaticError::Wrong { path: path.to_owned(), problem };
     let file: File = toml::from_str(&text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
     if file.component.is_empty() {

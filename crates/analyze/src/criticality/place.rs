@@ -66,6 +66,10 @@ pub struct PlaceRow {
     pub caller: (String, i64),
     /// It is a function of a runtime library or of the kernel: the program has no part in its stacks.
     pub runtime: bool,
+    /// Time in functions of its library that have no names, ns: it is the last one with a name on the way to them.
+    pub nameless_ns: i64,
+    /// Of these the one with most, and its time, ns.
+    pub nameless: (String, i64),
 }
 
 /// What a shared library took that is no runtime, by the call with which the program entered it.
@@ -118,6 +122,7 @@ struct Sum {
     waiting: FxHashMap<(WaitKind, u32), (i64, i64, i64)>,
     inlinings: FxHashMap<(InliningId, Option<FrameId>), i64>,
     callees: Tally<FunctionId>,
+    nameless: Tally<FunctionId>,
     paths: Tally<PathId>,
     tasks: Tally<u32>,
     child_wait_ns: i64,
@@ -136,6 +141,10 @@ impl Sum {
         *self.inlinings.entry(within).or_default() += ns;
         if let Some(callee) = callee {
             self.callees.add(callee, ns);
+        }
+        let nameless = |id: &FunctionId| source.paths.functions[*id as usize].name.starts_with("sub_");
+        if let Some(&inner) = below.iter().rev().find(|id| nameless(id)).filter(|_| call.is_none()) {
+            self.nameless.add(inner, ns);
         }
         self.paths.add(facts.path, ns);
         self.tasks.add(task, ns);
@@ -291,6 +300,7 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, sum: Su
     let name = &paths.functions[function as usize].name;
     let calling = sum.callers(source);
     let caller = calling.iter().max_by_key(|&(id, ns)| (ns, Reverse(id)));
+    let nameless = sum.nameless.iter().max_by_key(|&(id, ns)| (ns, Reverse(id)));
     let mut callees: Vec<Callee> = sum
         .callees
         .iter()
@@ -336,6 +346,8 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, sum: Su
         near_ns: ns,
         caller: caller.map_or_else(Default::default, |(id, ns)| (paths.functions[id as usize].name.clone(), ns)),
         runtime: sum.paths.most().is_some_and(|path| source.paths.is_runtime(path)),
+        nameless_ns: sum.nameless.total(),
+        nameless: nameless.map_or_else(Default::default, |(id, ns)| (paths.functions[id as usize].name.clone(), ns)),
     }
 }
 

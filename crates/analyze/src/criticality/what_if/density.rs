@@ -216,7 +216,8 @@ impl Priors {
         bits: &dyn Fn(u32) -> I,
     ) -> Self {
         let mut priors = Self { width, by_class: FxHashMap::default(), by_task: FxHashMap::default() };
-        for sample in source.tables.samples.iter().filter(|sample| sample.samples > 0) {
+        // One that stands for no time tells nothing of it.
+        for sample in source.tables.samples.iter().filter(|sample| sample.samples > 0 && sample.active_ns > 0) {
             let mask = masks.get(sample.stack as usize).copied().unwrap_or(0);
             let by_class = priors.by_class.entry((sample.task, class(sample.n)));
             let by_class = by_class.or_insert_with(|| vec![0.0; width + 1]);

@@ -49,6 +49,11 @@ impl<'a> Causes<'a> {
         let at = Self::at(&place.function, place);
         let finding = match (stands_for, waits.then(|| place.waiting.first()).flatten()) {
             _ if ns > place.ns => format!("{at} takes {} of the time with what it calls", said(share)),
+            _ if !waits && place.nameless_ns * 2 >= place.ns => {
+                let (inner, ns) = &place.nameless;
+                let most = said(self.share(*ns));
+                format!("{at} takes {} of the time with functions without names, {most} in {inner}", said(share))
+            }
             (_, Some(wait)) if (idle_ns as f64) < ONLY_WAITS * place.ns as f64 => {
                 let idle = percent(self.share(idle_ns));
                 format!("{at} takes {} of the time, {idle} waiting: {}", said(share), waited(wait))

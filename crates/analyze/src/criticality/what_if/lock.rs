@@ -6,18 +6,23 @@ use transect_profile_model::{Parallelism, Party, ProcessId, SchedWait, WaitKind}
 use super::super::Source;
 use super::super::call_path::FunctionId;
 use super::super::tally::Tally;
-use super::density::Code;
+use super::density::{Code, Density};
 use super::timeline::Timelines;
+use super::trace::{Step, Trace};
 
 /// Locks looked at.
 const LOCKS: usize = 6;
 /// Places with a smaller part of a lock's waits are not where it is held.
 const PART: f64 = 0.05;
+/// Part of the time in which somebody waits for a lock, from which it is never free.
+const SATURATED: f64 = 0.8;
 /// Waits of a lock whose holders are followed.
 const FOLLOWED: usize = 1_000;
 
 /// One lock.
 pub(super) struct Held {
+    /// Kind and object of its waits.
+    lock: (WaitKind, u32),
     /// Processor time for which it was held at least, ns: while somebody waited for it.
     pub least_ns: f64,
     /// At most: all of the time spent where its holders were seen.
@@ -28,6 +33,8 @@ pub(super) struct Held {
     followed: Vec<(u32, (i64, i64))>,
     /// Share of that time in which the holder waited for what is outside of the program.
     blocked: f64,
+    /// Somebody waits for it nearly all the time: then each who gives it back wakes one.
+    saturated: bool,
 }
 
 impl Held {
@@ -35,6 +42,29 @@ impl Held {
     pub fn running(&self, source: &Source<'_>, code: Code) -> f64 {
         let hit = |place: &&(u32, f64)| code.covers(source, place.0);
         self.places.iter().filter(hit).map(|(_, share)| share).sum::<f64>() * (1.0 - self.blocked)
+    }
+
+    /// Whether a row waits for it.
+    pub fn is_waited_for(&self, source: &Source<'_>, row: u32) -> bool {
+        self.lock == (source.tables.waits[row as usize].kind, source.objects.of(row as usize))
+    }
+
+    /// Which part of its time `code` runs by the samples of pieces from getting it to giving it back: where each waits for the one
+    /// before, waits begin just as the next holder has it, and what that one does under it is on no stack of theirs.
+    pub fn sampled(&self, source: &Source<'_>, trace: &Trace, density: &Density, code: usize) -> f64 {
+        if !self.saturated {
+            return 0.0;
+        }
+        let (mut whole, mut part) = (0.0, 0.0);
+        let is_its = |wait: u32| self.is_waited_for(source, trace.waits[wait as usize].row);
+        for steps in trace.steps.windows(3) {
+            let [Step::Block(got), Step::Work(piece), Step::Fire(given)] = *steps else { continue };
+            if is_its(got) && is_its(given) {
+                let work = trace.pieces[piece as usize].work();
+                (whole, part) = (whole + work, part + work * density.code(piece as usize, code));
+            }
+        }
+        part / f64::max(whole, 1.0) * (1.0 - self.blocked)
     }
 
     /// Which part of its time its holder was in waits that `counts`.
@@ -98,10 +128,16 @@ pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
     }
     locks.sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.ns), *key));
     let active = active_by_place(source);
-    locks.into_iter().take(LOCKS).map(|(_, sum)| lock(source, timelines, sum, &active)).collect()
+    locks.into_iter().take(LOCKS).map(|(key, sum)| lock(source, timelines, (key.0, key.1), sum, &active)).collect()
 }
 
-fn lock(source: &Source<'_>, timelines: &Timelines, sum: Sum, active: &FxHashMap<FunctionId, f64>) -> Held {
+fn lock(
+    source: &Source<'_>,
+    timelines: &Timelines,
+    lock: (WaitKind, u32),
+    sum: Sum,
+    active: &FxHashMap<FunctionId, f64>,
+) -> Held {
     let known: i64 = sum.places.iter().map(|(_, ns)| ns).sum();
     let mut places: Vec<(u32, f64)> =
         sum.places.iter().map(|(path, ns)| (path, ns as f64 / known.max(1) as f64)).collect();
@@ -115,11 +151,13 @@ fn lock(source: &Source<'_>, timelines: &Timelines, sum: Sum, active: &FxHashMap
     let elapsed = (end - start) as f64;
     let step = sum.followed.len().div_ceil(FOLLOWED).max(1);
     let mut held = Held {
+        lock,
         least_ns: 0.0,
         most_ns: 0.0,
         places,
         followed: sum.followed.into_iter().step_by(step).collect(),
         blocked: 0.0,
+        saturated: false,
     };
     let outside = |row: u32| {
         let wait = &source.tables.waits[row as usize];
@@ -127,6 +165,7 @@ fn lock(source: &Source<'_>, timelines: &Timelines, sum: Sum, active: &FxHashMap
     };
     held.blocked = held.waiting(source, timelines, outside);
     let waited = ((union(sum.spans) + sum.merged_ns) as f64).min(elapsed);
+    held.saturated = waited >= SATURATED * elapsed;
     // A holder that waits for a processor needs no more of them than it gets.
     held.least_ns = waited * (held.blocked + (1.0 - held.blocked) * crowding(&source.tables.parallelism, source));
     let most = (running / (1.0 - held.blocked).max(0.05)).min(elapsed);

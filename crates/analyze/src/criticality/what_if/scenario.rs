@@ -86,7 +86,14 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
                     .iter()
                     .map(|lock| {
                         let running = match candidate.what {
-                            What::Code(code) => lock.running(source, code),
+                            What::Code(code) => {
+                                let number = codes.iter().position(|&other| other == code);
+                                let sampled = |(number, Stretch { trace, density, .. }): (usize, &Stretch)| {
+                                    lock.sampled(source, trace, density, number)
+                                };
+                                let sampled = number.zip(loose.first()).map_or(0.0, sampled);
+                                lock.running(source, code).max(sampled)
+                            }
                             _ => 0.0,
                         };
                         running + lock.waiting(source, &timelines, hit)

@@ -12,11 +12,12 @@ class Command:
 
 
 COMMANDS = (
-    Command("record", ("record", "--quiet")),
-    Command("record --collect flow", ("record", "--quiet", "--collect", "flow"), refuses=("static",)),
-    Command("record --timing full", ("record", "--quiet", "--collect", "flow", "--timing", "full"), refuses=("static",)),
+    # The agent's memory is a file, and the limit counts for it.
+    Command("record", ("record", "--quiet"), refuses=("file size",)),
+    Command("record --collect flow", ("record", "--quiet", "--collect", "flow"), refuses=("static", "file size")),
+    Command("record --timing full", ("record", "--quiet", "--collect", "flow", "--timing", "full"), refuses=("static", "file size")),
     Command("record --collect sched", ("record", "--quiet", "--collect", "sched")),
     Command("record --collect sched,walk", ("record", "--quiet", "--collect", "sched,walk")),
-    Command("record --collect flow,latency", ("record", "--quiet", "--collect", "flow,latency"), refuses=("static",)),
-    Command("latency", ("latency", "--quiet"), refuses=("static",)),
+    Command("record --collect flow,latency", ("record", "--quiet", "--collect", "flow,latency"), refuses=("static", "file size")),
+    Command("latency", ("latency", "--quiet"), refuses=("static", "file size")),
 )

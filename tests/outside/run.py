@@ -105,7 +105,9 @@ def judged(transect, program, command, ending, native, seed):
             complaints += profile_complaints(transect, profile)
         complaints += [f"left behind: {what}" for what in before.left(ran.session)]
         if ending == "SIGKILL":
-            # The next start clears what is left of one that died.
+            # The next start clears what is left of one that died some time ago: what is young may belong to one that begins.
+            for name in os.listdir(os.path.join(folder, "tmp")):
+                os.utime(os.path.join(folder, "tmp", name), times=(time.time() - 60,) * 2, follow_symlinks=False)
             Ran([transect, "record", "--quiet", "--collect", "flow", "-o", os.path.join(folder, "next"), "--", "/bin/true"], PROGRAMS[0], folder)
         complaints += [f"left behind: {name}" for name in os.listdir(os.path.join(folder, "tmp")) if "transect" in name]
         complaints += [f"left behind: {name}" for name in os.listdir(folder) if ".transect-tmp." in name]

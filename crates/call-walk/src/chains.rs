@@ -24,13 +24,15 @@ pub struct ChainFrame {
     pub share: Share,
 }
 
-/// The chains of a tree, the largest share first; at least one, which may have no frames.
+/// The chains of a tree, the largest share first; at least one, which may have no frames. Nodes that have no share, as they
+/// came after the shares, are in none.
 pub(crate) fn chains(tree: &CallTree, shares: &[Share], threshold: f64) -> Vec<Chain> {
     let callees = tree.callees();
     let mut found = Vec::new();
     let mut open: Vec<Vec<NodeId>> = Vec::new();
     let above = |of: &[NodeId]| -> Vec<NodeId> {
-        of.iter().copied().filter(|&node| shares[node as usize].share >= threshold).collect()
+        let is_above = |&node: &NodeId| shares.get(node as usize).is_some_and(|share| share.share >= threshold);
+        of.iter().copied().filter(is_above).collect()
     };
     open.extend(above(&callees[tree.nodes.len()]).into_iter().map(|root| vec![root]));
     while let Some(path) = open.pop() {

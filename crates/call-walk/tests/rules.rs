@@ -90,6 +90,17 @@ fn answer(search: &mut Search, tree: &mut CallTree, exact: &ExactTotals, parts: 
 }
 
 #[test]
+fn a_tree_that_grew_after_its_shares_has_the_chains_it_had() {
+    let mut tree = sampled(&[(&[user(1), user(2)], 100)]);
+    let (search, late) = (evaluated(&tree), Search::new(settings()));
+    let before = search.chains(0, &tree);
+    see(&mut tree, &[user(1), user(3)], State::On, 1.0, 1000);
+    assert_eq!(search.chains(0, &tree), before);
+    let ends: Vec<WalkEnd> = late.chains(0, &tree).iter().map(|chain| chain.ends).collect();
+    assert_eq!(ends, [WalkEnd::NothingAboveThreshold], "of a group that was never evaluated");
+}
+
+#[test]
 fn an_empty_tree_has_nothing_above_the_threshold() {
     let mut tree = CallTree::new(Unit::Wall);
     tree.post_stratify(&ExactTotals::default());

@@ -198,7 +198,7 @@ const WALKERS: &[&str] =
     &["libjvm.so", "libcoreclr.so", "libmonosgen-", "libmono-", "libjavascriptcoregtk-", "libart.so"];
 
 /// What is peculiar to an object.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Conventions {
     go: bool,
     haskell: bool,
@@ -311,14 +311,7 @@ mod tests {
     use super::*;
 
     fn plain(symbol: &str) -> Result<ExitSupport, Refusal> {
-        let conventions = Conventions {
-            go: false,
-            haskell: false,
-            walker: false,
-            v8: false,
-            hidden_unwinder: false,
-            instrumented: false,
-        };
+        let conventions = Conventions::default();
         let function = Function { symbol: symbol.to_owned(), ..Function::default() };
         conventions.exit(&function, &Details { frame: Some(FrameStart::Called), ..Details::default() })
     }
@@ -336,14 +329,7 @@ mod tests {
 
     #[test]
     fn nothing_of_a_virtual_machine_that_walks_its_frames_is_paired() {
-        let conventions = Conventions {
-            go: false,
-            haskell: false,
-            walker: true,
-            v8: false,
-            hidden_unwinder: false,
-            instrumented: false,
-        };
+        let conventions = Conventions { walker: true, ..Conventions::default() };
         let function = Function { symbol: "JVM_CurrentTimeMillis".to_owned(), ..Function::default() };
         assert_eq!(conventions.exit(&function, &Details::default()), Ok(ExitSupport::ManagedStack));
         assert!(begins_with("libjvm.so", WALKERS) && !begins_with("libjvmti_agent.so", WALKERS));
@@ -351,14 +337,7 @@ mod tests {
 
     #[test]
     fn an_alias_tells_as_much() {
-        let conventions = Conventions {
-            go: false,
-            haskell: false,
-            walker: false,
-            v8: false,
-            hidden_unwinder: false,
-            instrumented: false,
-        };
+        let conventions = Conventions::default();
         let function = Function {
             symbol: "fork2".to_owned(),
             aliases: vec!["vfork@GLIBC_2.2.5".to_owned()],

@@ -193,8 +193,8 @@ fn prepare(pid: i32, agent: &Path) -> Result<u64, AttachError> {
     Ok(session.stop_times().longest_ns)
 }
 
-/// Puts everything back that the walker has changed in the process. What others have written stays, be it from before or from
-/// after the walker's end.
+/// Puts everything back that the walker has changed in the process. What others have written, before the walker's end or
+/// after it, is left alone.
 fn clean(pid: i32, agent: &Path) -> Result<(), AttachError> {
     let target = Target::open(pid)?;
     let Some(arena) = Arena::find(&target)? else { return Ok(()) };

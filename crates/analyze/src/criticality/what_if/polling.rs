@@ -13,11 +13,11 @@ use super::trace::{Ending, Point, Trace};
 
 /// Fewer sleeps in a row tell nothing.
 const LEAST: i64 = 3;
-/// A sleep of a run may be so many times as long as its mean.
+/// The longest sleep of a run over its mean, at most.
 const EVEN: i64 = 3;
 /// Of a run's time this part at least is slept.
 const ASLEEP: f64 = 0.7;
-/// What is looked for may have happened so many sleeps before it is seen.
+/// Sleeps that may pass until what is looked for is seen.
 const SEEN_WITHIN: f64 = 1.3;
 /// A thread that sleeps for this part of its life looks for something ...
 const SLEEPER: f64 = 0.5;
@@ -58,41 +58,68 @@ impl Run {
     }
 }
 
-/// Takes the time from the sleeps of such threads, and lets them go on after what they looked for.
-pub(super) fn shorten(
-    trace: &mut Trace,
-    points: &mut Vec<(u32, i64, Point)>,
-    source: &Source<'_>,
-    timelines: &Timelines,
-) {
-    let tables = source.tables;
-    let mut ids: FxHashMap<u32, u32> = FxHashMap::default();
-    for (id, wait) in trace.waits.iter().enumerate() {
-        ids.insert(wait.row, id as u32);
+/// Such threads' sleeps in a run of the program.
+pub(super) struct Polling {
+    found: Vec<Polled>,
+}
+
+/// Sleeps in a row, and what they may end by.
+struct Polled {
+    task: u32,
+    run: Run,
+    rows: Vec<u32>,
+    /// The wait after them, of the same place: another thread may end it.
+    next: Option<u32>,
+    /// The thread whose end they may end by.
+    awaited: Option<u32>,
+    /// Another thread had just begun to wait for this one's end.
+    joined: bool,
+}
+
+impl Polling {
+    pub fn new(source: &Source<'_>, timelines: &Timelines) -> Self {
+        let tasks = source.tables.tasks.len();
+        let asleep: Vec<f64> = (0..tasks).map(|task| sleeps(source, timelines, task)).collect();
+        let mut found = Vec::new();
+        if !asleep.iter().any(|&part| part >= SLEEPER) {
+            return Self { found };
+        }
+        let events = Events::new(source, &asleep);
+        for task in (0..tasks).filter(|&task| asleep[task] >= SLEEPER) {
+            for (run, rows) in runs(source, timelines, task) {
+                // Who hands out work and looks whether it is done keeps the others waiting.
+                if !events.wakes(&run, task) {
+                    let next = rows.last().and_then(|&row| next_alike(source, timelines, task, row));
+                    let (awaited, joined) = (events.end(&run, task), events.joined(&run, task, source));
+                    found.push(Polled { task: task as u32, run, rows, next, awaited, joined });
+                }
+            }
+        }
+        Self { found }
     }
-    let asleep: Vec<f64> = (0..tables.tasks.len()).map(|task| sleeps(source, timelines, task)).collect();
-    if !asleep.iter().any(|&part| part >= SLEEPER) {
-        return;
-    }
-    let events = Events::new(source, &asleep);
-    for task in (0..tables.tasks.len()).filter(|&task| asleep[task] >= SLEEPER) {
-        for (run, rows) in runs(source, timelines, task) {
-            let by_waker = rows.last().and_then(|&row| next_is_woken(trace, timelines, &ids, task, row, source));
-            let awaited = if by_waker.is_some() { None } else { events.end(&run, task) };
-            let ended = by_waker.is_some() || awaited.is_some() || events.joined(&run, task, source);
-            // Who hands out work and looks whether it is done keeps the others waiting.
-            if !ended || events.wakes(&run, task) {
+
+    /// Takes the time from the sleeps, and lets the threads go on after what they looked for.
+    pub fn shorten(&self, trace: &mut Trace, points: &mut Vec<(u32, i64, Point)>) {
+        if self.found.is_empty() {
+            return;
+        }
+        let ids: FxHashMap<u32, usize> = trace.waits.iter().enumerate().map(|(id, wait)| (wait.row, id)).collect();
+        for Polled { task, run, rows, next, awaited, joined } in &self.found {
+            let next = next.and_then(|next| ids.get(&next));
+            let woken = next.is_some_and(|&id| trace.waits[id].ending == Ending::Token);
+            let awaited = awaited.filter(|_| !woken);
+            if !woken && awaited.is_none() && !joined {
                 continue;
             }
-            for id in rows.iter().filter_map(|row| ids.get(row)) {
-                let wait = &mut trace.waits[*id as usize];
+            for &id in rows.iter().filter_map(|row| ids.get(row)) {
+                let wait = &mut trace.waits[id];
                 if wait.ending == Ending::Time {
                     (wait.ns, wait.period) = (0.0, 0.0);
                 }
             }
-            trace.polled.push((task as u32, run.begin_ns, run.end_ns));
+            trace.polled.push((*task, run.begin_ns, run.end_ns));
             if let Some(awaited) = awaited.filter(|_| run.end_ns > trace.start_ns && run.end_ns < trace.end_ns) {
-                points.push((task as u32, run.end_ns, Point::Await(awaited)));
+                points.push((*task, run.end_ns, Point::Await(awaited)));
             }
         }
     }
@@ -128,9 +155,9 @@ fn runs(source: &Source<'_>, timelines: &Timelines, task: usize) -> Vec<(Run, Ve
             last = if wait.is_sum() { last } else { None };
             continue;
         }
-        let place = (wait.kind, source.wait_stacks[row as usize]);
-        let same = last == Some(place);
-        last = Some(place);
+        let place = Some(place(source, row));
+        let same = last == place;
+        last = place;
         let next = Run::of(wait);
         match found.last_mut().filter(|_| same) {
             Some((run, rows)) => {
@@ -147,20 +174,18 @@ fn runs(source: &Source<'_>, timelines: &Timelines, task: usize) -> Vec<(Run, Ve
     found
 }
 
-/// The wait after a run, if it is one of the same place that another thread ends.
-fn next_is_woken(
-    trace: &Trace,
-    timelines: &Timelines,
-    ids: &FxHashMap<u32, u32>,
-    task: usize,
-    last: u32,
-    source: &Source<'_>,
-) -> Option<u32> {
+/// What a thread waits for, and where.
+fn place(source: &Source<'_>, row: u32) -> (WaitKind, Option<u32>) {
+    (source.tables.waits[row as usize].kind, source.wait_stacks[row as usize])
+}
+
+/// The thread's wait after a single one, if it is of the same place.
+fn next_alike(source: &Source<'_>, timelines: &Timelines, task: usize, last: u32) -> Option<u32> {
+    let begin = |row: u32| source.tables.waits[row as usize].begin_ns;
     let rows = &timelines.single[task];
-    let next = rows[rows.iter().position(|&row| row == last)? + 1..].first()?;
-    let id = ids.get(next)?;
-    let place = |row: u32| (source.tables.waits[row as usize].kind, source.wait_stacks[row as usize]);
-    (trace.waits[*id as usize].ending == Ending::Token && place(*next) == place(last)).then_some(*id)
+    let at = rows.partition_point(|&row| begin(row) < begin(last));
+    let same = rows[at..].iter().take_while(|&&row| begin(row) == begin(last)).position(|&row| row == last)?;
+    rows.get(at + same + 1).copied().filter(|&next| place(source, next) == place(source, last))
 }
 
 /// What threads that sleep may look for.

@@ -8,6 +8,7 @@ use super::density::{Code, Density, MOST_CODES};
 use super::fixed_rate::fixed_rate;
 use super::lock::{Held, held};
 use super::meeting::Meetings;
+use super::polling::Polling;
 use super::replay::{Load, replay};
 use super::timeline::Timelines;
 use super::trace::{Ending, Step, Trace, Wait, trace};
@@ -70,7 +71,8 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let fixed = fixed_rate(source.tables, &timelines);
     let locks = held(source, &timelines);
     let runs = (candidates.len() * (speedups.len() + 1) * 3).max(1);
-    let stretches = |meet| stretches(source, &timelines, &fixed, &codes, STEPS / runs, meet);
+    let polling = Polling::new(source, &timelines);
+    let stretches = |meet| stretches(source, (&timelines, &polling), &fixed, &codes, STEPS / runs, meet);
     let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
     let model = if source.tables.tasks.len() == 1 { MODEL_ALONE } else { MODEL };
     let (start, end) = super::span(source);
@@ -118,7 +120,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
 /// The whole run if it has few enough steps, else stretches spread evenly over it.
 fn stretches(
     source: &Source<'_>,
-    timelines: &Timelines,
+    (timelines, polling): (&Timelines, &Polling),
     fixed: &[bool],
     codes: &[Code],
     steps: usize,
@@ -141,7 +143,7 @@ fn stretches(
             .collect();
     }
     let stretch = |(from, to, stands_for): (i64, i64, i64)| {
-        let mut trace = trace(source, timelines, from, to, meet);
+        let mut trace = trace(source, timelines, polling, (from, to), meet);
         for wait in &mut trace.waits {
             let row = &source.tables.waits[wait.row as usize];
             wait.elastic = wait.ending == Ending::Time && fixed.get(row.task as usize) == Some(&true);

@@ -7,7 +7,7 @@ use transect_profile_model::{Party, SchedWait, WaitKind};
 use super::super::Source;
 use super::demand::{CLASSES, measure};
 use super::meeting::{Meetings, arrange};
-use super::polling::shorten;
+use super::polling::Polling;
 use super::timeline::{SKEW, Timelines};
 
 /// What a thread does next.
@@ -127,12 +127,18 @@ pub(super) enum Point {
 type Points = Vec<(u32, i64, Point)>;
 
 /// Cuts the stretch from `start_ns` to `end_ns` into steps.
-pub(super) fn trace(source: &Source<'_>, timelines: &Timelines, start_ns: i64, end_ns: i64, meet: Meetings) -> Trace {
+pub(super) fn trace(
+    source: &Source<'_>,
+    timelines: &Timelines,
+    polling: &Polling,
+    (start_ns, end_ns): (i64, i64),
+    meet: Meetings,
+) -> Trace {
     let mut trace = Trace { start_ns, end_ns, ..Trace::default() };
     let mut points: Points = Vec::new();
     add_waits(&mut trace, &mut points, source, timelines);
     add_threads(&mut trace, &mut points, source, timelines);
-    shorten(&mut trace, &mut points, source, timelines);
+    polling.shorten(&mut trace, &mut points);
     arrange(source, timelines, &mut trace, &mut points, meet);
     points.sort_unstable();
     let mut cutter = Cutter::new(source, timelines, trace);

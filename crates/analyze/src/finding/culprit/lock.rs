@@ -32,6 +32,8 @@ impl<'a> Causes<'a> {
     pub(super) fn locks(&self) -> Vec<Lock<'a>> {
         let mut index: FxHashMap<(WaitKind, &str), usize> = FxHashMap::default();
         let mut locks: Vec<Lock<'a>> = Vec::new();
+        // Whether what is known of each lock's holder is that it was letting go, which tells least of what is done under it.
+        let mut releasing: Vec<bool> = Vec::new();
         let lock = |kind| matches!(kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock);
         for row in self.view.waits.iter().filter(|row| lock(row.kind)) {
             let party = row.holder.as_ref().filter(|party| !party.function.is_empty());
@@ -39,16 +41,16 @@ impl<'a> Causes<'a> {
                 let (kind, object) = (row.kind, row.object.as_str());
                 let (code, holder, inferred, queued) = (None, None, false, Vec::new());
                 locks.push(Lock { kind, object, critical_ns: 0, ns: 0, count: 0, code, holder, inferred, queued, row });
+                releasing.push(false);
                 locks.len() - 1
             });
             let sum = &mut locks[at];
             sum.critical_ns += row.critical_ns;
             sum.ns += row.ns;
             sum.count += row.count;
-            // Who lets go of it tells least of what is done under it.
-            if let Some(party) = party.filter(|party| sum.code.is_none() || sum.inferred && !lets_go(party)) {
+            if let Some(party) = party.filter(|party| sum.code.is_none() || releasing[at] && !lets_go(party)) {
                 (sum.code, sum.holder) = (Some(party.function.as_str()), Some(party.thread.as_str()));
-                sum.inferred = lets_go(party);
+                releasing[at] = lets_go(party);
             }
         }
         for lock in &mut locks {

@@ -1,15 +1,16 @@
 use std::cell::RefCell;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapMut, OpenObject, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut, OpenObject, RingBuffer, RingBufferBuilder};
 
+use crate::bpf_link;
 use crate::error::CollectError;
 use crate::function_time::SharedMaps;
 use crate::loading::{self, Loaded};
@@ -105,11 +106,11 @@ pub struct Lost {
 }
 
 /// Memory that the loaded programs' handles lie in; must outlive the [`SchedCollector`].
-pub struct Storage([MaybeUninit<OpenObject>; 2]);
+pub struct Storage(MaybeUninit<OpenObject>);
 
 impl Default for Storage {
     fn default() -> Self {
-        Self([const { MaybeUninit::uninit() }; 2])
+        Self(MaybeUninit::uninit())
     }
 }
 
@@ -130,17 +131,15 @@ const CGROUP2_MAGIC: rustix::fs::FsWord = 0x6367_7270;
 pub struct SchedCollector<'a> {
     records: RingBuffer<'a>,
     // Programs run as long as their links live.
-    links: Vec<Link>,
+    links: Vec<OwnedFd>,
     timers: ProcessorTimers,
-    tasks: Link,
+    tasks: OwnedFd,
     tables: Rc<UnwindTables>,
     mappings: Rc<RefCell<MappingEvents>>,
     samples_refused: Option<CollectError>,
     system_calls: SystemCallCounter,
     /// Its tables were begun while the programs were loaded.
     prepared: Option<PathBuf>,
-    /// Those that count system calls.
-    programs: SchedCriticalitySkel<'a>,
     /// Maps and variables.
     skeleton: SchedCriticalitySkel<'a>,
 }
@@ -166,9 +165,8 @@ impl<'a> SchedCollector<'a> {
         mut on_record: impl FnMut(&[u8]) + 'a,
     ) -> Result<Self, CollectError> {
         let loaded = loading::load(&mut storage.0, settings, program)?;
-        let Loaded { maps: skeleton, system_calls: programs, links, timers, samples_refused, .. } = loaded;
-        let Loaded { tasks, tables, faults_counted, .. } = loaded;
-        let system_calls = SystemCallCounter::new(&programs, settings.system_calls, faults_counted)?;
+        let Loaded { maps: skeleton, system_calls, links, timers, samples_refused, tasks, tables } = loaded;
+        let system_calls = SystemCallCounter::new(system_calls);
         let tables = Rc::new(tables);
         let mappings = MappingEvents::open(&online_processors(), tables.clone());
         let mut unwound = UnwoundProcesses::new(tables.clone());
@@ -182,19 +180,8 @@ impl<'a> SchedCollector<'a> {
             .map_err(CollectError::Load)?;
         let records = builder.build().map_err(CollectError::Load)?;
         let prepared = program.map(Path::to_path_buf);
-        let mut collector = Self {
-            records,
-            links,
-            timers,
-            tasks,
-            tables,
-            mappings,
-            samples_refused,
-            system_calls,
-            prepared,
-            programs,
-            skeleton,
-        };
+        let mut collector =
+            Self { records, links, timers, tasks, tables, mappings, samples_refused, system_calls, prepared, skeleton };
         if settings.system_calls {
             collector.count_system_calls(true)?;
         }
@@ -317,7 +304,7 @@ impl<'a> SchedCollector<'a> {
     /// # Errors
     /// If the collector was loaded without [`SchedSettings::system_calls`], or the kernel lacks the tracepoints.
     pub fn count_system_calls(&mut self, on: bool) -> Result<(), CollectError> {
-        self.system_calls.count(&mut self.skeleton, &self.programs, on)
+        self.system_calls.count(&mut self.skeleton, on)
     }
 
     /// What threads did in each system call while that was counted, up to `now` (`CLOCK_MONOTONIC`, ns): calls that are open
@@ -453,13 +440,11 @@ impl<'a> SchedCollector<'a> {
         state.request = request;
         state.wanted_tgid = pid;
         state.wanted_cgroup = cgroup;
-        let mut run = Iter::new(&self.tasks).map_err(CollectError::Read)?;
-        let mut printed = Vec::new();
-        let outcome = run.read_to_end(&mut printed);
+        let printed = bpf_link::run_iterator(self.tasks.as_fd());
         if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
             state.request = types::SCHED_REQUEST_NOTHING;
         }
-        outcome.map(|_| printed).map_err(|source| CollectError::Read(source.into()))
+        printed.map_err(|source| CollectError::Read(source.into()))
     }
 }
 

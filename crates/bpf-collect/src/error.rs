@@ -7,11 +7,16 @@ pub enum CollectError {
     /// The programs are not to the kernel's liking; its reason is in the text.
     #[error("{}", refusal(.0))]
     Load(libbpf_rs::Error),
+    /// The kernel's types can't be read.
+    #[error(
+        "this kernel has no type information (/sys/kernel/btf/vmlinux: {0}); it must be built with CONFIG_DEBUG_INFO_BTF"
+    )]
+    NoTypes(io::Error),
     /// A tracepoint is missing.
     #[error("this kernel has no tracepoint {name} that can be used (kernel type information too old?): {source:#}")]
     Attach {
         /// The tracepoint.
-        name: &'static str,
+        name: String,
         /// The reason.
         source: libbpf_rs::Error,
     },

@@ -6,7 +6,7 @@
 //! The format is in Linux's `Documentation/bpf/btf.rst`.
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
@@ -14,6 +14,8 @@ use object::LittleEndian as LE;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, SectionHeader};
 use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::traced_program;
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
@@ -25,6 +27,8 @@ const STRUCTURE: u32 = 4;
 const UNION: u32 = 5;
 const ENUMERATION: u32 = 6;
 const FORWARD: u32 = 7;
+const ALIAS: u32 = 8;
+const FUNCTION: u32 = 12;
 const FUNCTION_TYPE: u32 = 13;
 const VARIABLE: u32 = 14;
 const SECTION: u32 = 15;
@@ -32,33 +36,74 @@ const FLOAT: u32 = 16;
 const TAG: u32 = 17;
 const ENUMERATION_64: u32 = 19;
 
-/// A file with the types; it has no name but that of its descriptor.
-pub(crate) struct KernelTypes(File);
+/// How the names of the types begin that stand for tracepoints and for iterators.
+const TRACEPOINT: &[u8] = b"btf_trace_";
+const ITERATOR: &[u8] = b"bpf_iter_";
 
-impl KernelTypes {
-    /// Those of the running kernel that the programs in `object` name. None if that can't be told: libbpf looks for itself.
-    pub fn of_programs(object: &[u8]) -> Option<Self> {
-        let kernel = fs::read(KERNEL).ok()?;
-        let own = Types::parse(section(object)?)?;
-        Self::holding(&Types::parse(&kernel)?.trimmed(&own.structures())?)
-    }
+/// A file for the structures that programs read; it has no name but that of its descriptor.
+pub(crate) struct StructureFile(File);
 
-    /// No types at all: for an object of which no program is loaded.
-    pub fn none() -> Option<Self> {
-        let nothing = Types { records: &[], strings: &[0], places: vec![usize::MAX] };
-        Self::holding(&nothing.trimmed(&HashSet::new())?)
-    }
-
-    fn holding(types: &[u8]) -> Option<Self> {
-        let mut file = File::from(memfd_create("kernel-types", MemfdFlags::CLOEXEC).ok()?);
-        file.write_all(types).ok()?;
-        let types = Self(file);
-        File::open(types.path()).is_ok().then_some(types)
+impl StructureFile {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// If there is no memory for it, or no `/proc`, by which libbpf opens it.
+    pub fn new() -> io::Result<Self> {
+        let file = Self(File::from(memfd_create("kernel-types", MemfdFlags::CLOEXEC)?));
+        File::open(file.path())?;
+        Ok(file)
     }
 
     /// Where libbpf can open it.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
+
+/// Numbers of the kernel's types that stand for what programs can be attached to, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct KernelTypes(HashMap<Box<[u8]>, u32>);
+
+impl KernelTypes {
+    /// Reads those of the running kernel. The structures that the programs in `object` name are written to `structures`; all types
+    /// are, where it can't be told which these are.
+    ///
+    /// # Errors
+    /// If the kernel has no type information.
+    pub fn read(object: &[u8], mut structures: &StructureFile) -> io::Result<Self> {
+        let bytes = fs::read(KERNEL)?;
+        let kernel = Types::parse(&bytes);
+        let wanted = section(object).and_then(Types::parse);
+        let trimmed = kernel.as_ref().zip(wanted).and_then(|(kernel, own)| kernel.trimmed(&own.structures()));
+        structures.write_all(trimmed.as_deref().unwrap_or(&bytes))?;
+        Ok(kernel.map(|kernel| Self(kernel.attached_to())).unwrap_or_default())
+    }
+
+    /// The type that stands for a tracepoint. None if the kernel lacks it.
+    pub fn tracepoint(&self, name: &str) -> Option<u32> {
+        self.of_name(TRACEPOINT, name, libbpf_sys::BPF_TRACE_RAW_TP)
+    }
+
+    /// The type that stands for an iterator. None if the kernel lacks it.
+    pub fn iterator(&self, name: &str) -> Option<u32> {
+        self.of_name(ITERATOR, name, libbpf_sys::BPF_TRACE_ITER)
+    }
+
+    fn of_name(&self, prefix: &[u8], name: &str, attach_type: libbpf_sys::bpf_attach_type) -> Option<u32> {
+        if !self.0.is_empty() {
+            return self.0.get([prefix, name.as_bytes()].concat().as_slice()).copied();
+        }
+        traced_program::find_attached_to(name, attach_type)
+    }
+}
+
+impl Write for &StructureFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -161,6 +206,20 @@ impl<'d> Types<'d> {
         self.named().map(|(_, name)| name).collect()
     }
 
+    /// What programs can be attached to: names and numbers of aliases that stand for tracepoints and of iterators' functions.
+    fn attached_to(&self) -> HashMap<Box<[u8]>, u32> {
+        let hook = |(id, &at): (u32, &usize)| {
+            let head = self.head_at(at)?;
+            let prefix = match head.kind() {
+                ALIAS => TRACEPOINT,
+                FUNCTION => ITERATOR,
+                _ => return None,
+            };
+            self.strings.get(head.name as usize..)?.starts_with(prefix).then(|| (self.name(head.name).into(), id))
+        };
+        (1..).zip(&self.places[1..]).filter_map(hook).collect()
+    }
+
     /// The structures of these names, with what lies in them. What they point to is left out.
     fn trimmed(&self, wanted: &HashSet<&[u8]>) -> Option<Vec<u8>> {
         let mut kept = Kept::default();
@@ -190,7 +249,7 @@ impl<'d> Types<'d> {
                 POINTER => 0,
                 INT | STRUCTURE | UNION | ENUMERATION | ENUMERATION_64 | FLOAT | FORWARD | ARRAY => head.of,
                 // A type under another name, or with a qualifier.
-                8..=11 | 18 => kept.number(head.of),
+                ALIAS..=11 | 18 => kept.number(head.of),
                 _ => return None,
             };
             let mut words: Vec<u32> = tail.chunks_exact(4).filter_map(|chunk| word(chunk, 0)).collect();
@@ -241,7 +300,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use super::{Head, KERNEL, STRUCTURE, Types, essential};
+    use super::{Head, KERNEL, KernelTypes, STRUCTURE, StructureFile, Types, essential};
 
     #[test]
     fn versions_of_a_structure_have_one_name() {
@@ -260,6 +319,21 @@ mod tests {
         let words = types.records[at + Head::BYTES..][..head.tail()].chunks_exact(4);
         let words: Vec<u32> = words.map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
         words.chunks_exact(3).map(|member| (types.name(member[0]).to_vec(), member[2])).collect()
+    }
+
+    #[test]
+    fn what_can_be_attached_to_has_the_number_that_libbpf_finds() {
+        let Ok(types) = KernelTypes::read(crate::skeleton::object(), &StructureFile::new().unwrap()) else {
+            println!("NOT RUN: this kernel has no type information");
+            return;
+        };
+        // Without numbers of its own it has libbpf look.
+        let found_by_libbpf = KernelTypes::default();
+        for name in ["sched_switch", "sys_enter", "no_such_point"] {
+            assert_eq!(types.tracepoint(name), found_by_libbpf.tracepoint(name), "{name}");
+        }
+        assert!(types.iterator("task").is_some());
+        assert_eq!(types.iterator("task"), found_by_libbpf.iterator("task"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`SchedCollector`] follows the scheduler's events of chosen processes; the programs are in `bpf/`, the layout of what
 //! they share with user space in `bpf/sched_abi.h`. Nothing here names functions or writes files.
 
+mod bpf_link;
 mod clock;
 mod collector;
 mod error;
@@ -25,6 +26,7 @@ mod system_call_sums;
 mod system_call_time;
 pub mod thread_samples;
 mod totals;
+mod traced_program;
 pub mod unwind_table;
 mod unwound_process;
 

@@ -1,150 +1,172 @@
 //! Loading the scheduler collector: its maps, and then its programs. Nearly all the time of it the kernel zeroes maps and
-//! verifies programs, one after the other; so that is done in several threads, while the tables of unwind rules are made.
-use std::ffi::OsStr;
+//! verifies programs; so both are done in several threads, and meanwhile the tables of unwind rules are made.
 use std::fs;
+use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, Map, MapCore, MapHandle, MapMut, MapType, OpenMapMut, OpenObject};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapHandle, MapMut, MapType, OpenMapMut, OpenObject, OpenProgramMut};
 
 use crate::collector::{SchedSettings, online_processors};
 use crate::error::CollectError;
-use crate::kernel_types::KernelTypes;
+use crate::kernel_types::{KernelTypes, StructureFile};
 use crate::perf_event::{self, SampledEvent};
-use crate::requirement::has_fault_tracepoints;
 use crate::sampling_period::ProcessorTimers;
 use crate::skeleton::{self, OpenSchedCriticalitySkel, SchedCriticalitySkel, SchedCriticalitySkelBuilder};
-use crate::system_call_time::SystemCallCounter;
+use crate::system_call_time::{SystemCallCounter, SystemCallPrograms};
+use crate::traced_program::{self, LoadedProgram, PreparedProgram};
 use crate::unwind_table::{UnwindMaps, UnwindTables};
 
 /// What is loaded.
 pub(crate) struct Loaded<'a> {
-    /// All maps. Only this one's variables are those that the programs see.
+    /// All maps, and the programs' variables.
     pub maps: SchedCriticalitySkel<'a>,
-    /// Programs that are attached when they are wanted: those of [`Part::SystemCalls`].
-    pub system_calls: SchedCriticalitySkel<'a>,
+    /// Programs that are attached when they are wanted. None if they are not.
+    pub system_calls: Option<SystemCallPrograms>,
     /// The others are attached.
-    pub links: Vec<Link>,
+    pub links: Vec<OwnedFd>,
     pub timers: ProcessorTimers,
     /// Why there are no samples although they were wanted.
     pub samples_refused: Option<CollectError>,
     /// The one that runs over all threads for whoever reads it.
-    pub tasks: Link,
+    pub tasks: OwnedFd,
     pub tables: UnwindTables,
-    /// Page faults can be counted.
-    pub faults_counted: bool,
-}
-
-/// What one copy of the programs' object is opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Maps,
-    /// Who runs: the scheduler's switches, samples.
-    Switches,
-    SystemCalls,
-    /// Who comes, goes and is woken; runs over all threads.
-    Threads,
 }
 
 /// Loads everything. Of `program`, which will be launched, tables are made meanwhile.
 pub(crate) fn load<'a>(
-    [for_maps, for_system_calls]: &'a mut [MaybeUninit<OpenObject>; 2],
+    storage: &'a mut MaybeUninit<OpenObject>,
     settings: &SchedSettings,
     program: Option<&Path>,
 ) -> Result<Loaded<'a>, CollectError> {
     // What is refused is told by who asked, not by the library.
     libbpf_rs::set_print(None);
-    let (maps, faults_counted, tables, system_calls, switches, threads) = thread::scope(|scope| {
-        let types = scope.spawn(|| {
-            // Beside the maps, which take longer: both look through all of the kernel's types.
-            (KernelTypes::of_programs(skeleton::object()), settings.system_calls && has_fault_tracepoints())
-        });
-        let none = KernelTypes::none();
-        let mut maps = open(for_maps, settings, Part::Maps, none.as_ref())?;
-        make_large_maps(&mut maps)?;
-        let maps = maps.load().map_err(CollectError::Load)?;
-        let tables = tables(&maps)?;
-        if let Some(program) = program {
-            tables.prepare_program(program);
-        }
-        let (types, faults_counted) = types.join().unwrap_or_default();
-        let shared: Vec<Map<'_>> = maps.object().maps().collect();
-        let shared: Vec<(&OsStr, BorrowedFd<'_>)> = shared.iter().map(|map| (map.name(), map.as_fd())).collect();
-        let (system_calls, switches, threads) = thread::scope(|scope| {
-            let switches = scope.spawn(|| {
-                let mut storage = MaybeUninit::uninit();
-                attach_switches(&part(&mut storage, settings, Part::Switches, types.as_ref(), &shared)?, settings)
-            });
-            let threads = scope.spawn(|| {
-                let mut storage = MaybeUninit::uninit();
-                attach_threads(&part(&mut storage, settings, Part::Threads, types.as_ref(), &shared)?)
-            });
-            let system_calls = part(for_system_calls, settings, Part::SystemCalls, types.as_ref(), &shared);
-            (system_calls, switches.join(), threads.join())
-        });
-        drop(shared);
-        Ok::<_, CollectError>((maps, faults_counted, tables, system_calls, switches, threads))
+    let structures = StructureFile::new().map_err(|why| CollectError::Load(why.into()))?;
+    let (mut open, types) = thread::scope(|scope| {
+        // Both take long: one looks through all of the kernel's types, for the other the kernel zeroes tens of megabytes.
+        let types = scope.spawn(|| KernelTypes::read(skeleton::object(), &structures));
+        let mut builder = SchedCriticalitySkelBuilder::default();
+        builder.object_builder_mut().btf_custom_path(structures.path()).map_err(CollectError::Load)?;
+        let mut open = builder.open(storage).map_err(CollectError::Load)?;
+        set(&mut open, settings);
+        SystemCallCounter::prepare(&mut open, settings.system_calls)?;
+        make_large_maps(&mut open)?;
+        let types = types.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads them ended")));
+        Ok::<_, CollectError>((open, types.map_err(CollectError::NoTypes)?))
     })?;
-    let ended = |_| CollectError::Nothing("the thread that loads programs".to_owned());
-    let (mut links, tasks) = threads.map_err(ended).flatten()?;
-    let switches = switches.map_err(ended).flatten()?;
-    links.extend(switches.links);
-    let (timers, samples_refused) = (switches.timers, switches.samples_refused);
-    Ok(Loaded { maps, system_calls: system_calls?, links, timers, samples_refused, tasks, tables, faults_counted })
+    let wanted = |program: &OpenProgramMut<'_>| is_wanted(&program.name().to_string_lossy(), settings, &types);
+    let programs = traced_program::prepare(open.open_object_mut(), wanted, &types)?;
+    let maps = open.load().map_err(CollectError::Load)?;
+    let tables = tables(&maps)?;
+    if let Some(program) = program {
+        tables.prepare_program(program);
+    }
+    let mut programs = verify(programs)?;
+    let mut take = |name: &str| programs.iter().position(|one| one.name() == name).map(|at| programs.swap_remove(at));
+    let missing = |name: &str| CollectError::Nothing(format!("the kernel's program {name}"));
+    let mut links = Vec::new();
+    for name in ALWAYS {
+        if let Some(program) = take(name) {
+            links.push(program.attach()?);
+        }
+    }
+    let tasks = take("on_task").ok_or_else(|| missing("on_task"))?.attach()?;
+    let samples = take("on_sample").map(|program| attach_samples(&program, settings)).transpose()?;
+    let samples = samples.unwrap_or_else(|| Samples::none(settings));
+    links.extend(samples.links);
+    let (timers, samples_refused) = (samples.timers, samples.refused);
+    let mut system_calls = None;
+    if settings.system_calls {
+        let mut of_name = |name: &str| take(name).ok_or_else(|| missing(name));
+        system_calls = Some(SystemCallPrograms {
+            begin: of_name("on_system_call")?,
+            end: of_name("on_system_call_end")?,
+            tasks: of_name("on_system_call_task")?.attach()?,
+            faults: [of_name("on_user_fault"), of_name("on_kernel_fault")].into_iter().flatten().collect(),
+        });
+    }
+    Ok(Loaded { maps, system_calls, links, timers, samples_refused, tasks, tables })
+}
+
+/// Programs that run from now on to the end. Births come first, so that no thread is seen whose maker was followed and that
+/// isn't.
+const ALWAYS: [&str; 7] =
+    ["on_new_task", "on_exec", "on_cgroup_attach", "on_wakeup", "on_wakeup_new", "on_waking", "on_switch"];
+
+fn is_wanted(program: &str, settings: &SchedSettings, types: &KernelTypes) -> bool {
+    match program {
+        "on_sample" => settings.sample_hz > 0,
+        // Who woke whom is part of the waits.
+        "on_waking" => settings.waits,
+        "on_cgroup_attach" => !settings.launched_only,
+        "on_system_call" | "on_system_call_end" | "on_system_call_task" => settings.system_calls,
+        "on_user_fault" | "on_kernel_fault" => settings.system_calls && types.tracepoint("page_fault_user").is_some(),
+        _ => true,
+    }
 }
 
 /// Makes the maps that the kernel takes longest to zero, in two threads.
 fn make_large_maps(open: &mut OpenSchedCriticalitySkel<'_>) -> Result<(), CollectError> {
-    const LARGE: u64 = 4 << 20;
-    let is_large = |map: &OpenMapMut<'_>| {
-        // A ring buffer has no keys, and as many bytes as entries.
-        map.key_size() > 0 && u64::from(map.max_entries()) * u64::from(map.value_size()) >= LARGE
+    /// libbpf makes those below, and tells the kernel of what types they are: a map with a lock needs that.
+    const LARGE: u64 = 3 << 20;
+    const THREADS: usize = 2;
+    let bytes = |map: &OpenMapMut<'_>| match map.map_type() {
+        // It has no keys, and as many bytes as entries.
+        MapType::RingBuf => u64::from(map.max_entries()),
+        _ => u64::from(map.max_entries()) * u64::from(map.value_size()),
     };
-    let mut maps: Vec<OpenMapMut<'_>> = open.open_object_mut().maps_mut().filter(is_large).collect();
+    let mut maps: Vec<OpenMapMut<'_>> =
+        open.open_object_mut().maps_mut().filter(|map| map.autocreate() && bytes(map) >= LARGE).collect();
+    maps.sort_by_key(|map| std::cmp::Reverse(bytes(map)));
     let shapes: Vec<_> = maps
         .iter()
         .map(|map| (map.map_type(), map.name(), map.key_size(), map.value_size(), map.max_entries(), map.map_flags()))
         .collect();
-    let make = |shapes: &[_]| -> Vec<libbpf_rs::Result<MapHandle>> {
-        shapes
-            .iter()
-            .map(|&(kind, name, key, value, entries, map_flags): &(MapType, &OsStr, u32, u32, u32, u32)| {
-                let sz = size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t;
-                let options = libbpf_sys::bpf_map_create_opts { sz, map_flags, ..Default::default() };
-                MapHandle::create(kind, Some(name), key, value, entries, &options)
-            })
-            .collect()
-    };
-    let (one, other) = shapes.split_at(shapes.len() / 2);
-    let made = thread::scope(|scope| {
-        let beside = scope.spawn(|| make(other));
-        let mut made = make(one);
-        made.extend(beside.join().unwrap_or_default());
-        made
-    });
-    for (map, made) in maps.iter_mut().zip(made) {
-        map.reuse_fd(made.map_err(CollectError::Load)?.as_fd()).map_err(CollectError::Load)?;
+    let made = side_by_side(&shapes, THREADS, |&(kind, name, key, value, entries, map_flags)| {
+        let sz = size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t;
+        let options = libbpf_sys::bpf_map_create_opts { sz, map_flags, ..Default::default() };
+        MapHandle::create(kind, Some(name), key, value, entries, &options).map_err(CollectError::Load)
+    })?;
+    for (number, made) in made {
+        maps[number].reuse_fd(made.as_fd()).map_err(CollectError::Load)?;
     }
     Ok(())
 }
 
-/// Opens the object for one part.
-fn open<'a>(
-    storage: &'a mut MaybeUninit<OpenObject>,
-    settings: &SchedSettings,
-    part: Part,
-    types: Option<&KernelTypes>,
-) -> Result<OpenSchedCriticalitySkel<'a>, CollectError> {
-    let mut builder = SchedCriticalitySkelBuilder::default();
-    if let Some(types) = types {
-        builder.object_builder_mut().btf_custom_path(types.path()).map_err(CollectError::Load)?;
-    }
-    let mut open = builder.open(storage).map_err(CollectError::Load)?;
+/// Does something with each of `what`, in so many threads: whoever is done takes the next. What comes of it is in no order, each
+/// with its number.
+fn side_by_side<T: Sync, R: Send>(
+    what: &[T],
+    threads: usize,
+    make: impl Fn(&T) -> Result<R, CollectError> + Sync,
+) -> Result<Vec<(usize, R)>, CollectError> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut made = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(one) = what.get(number) else { return Ok::<_, CollectError>(made) };
+            made.push((number, make(one)?));
+        }
+    };
+    thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut all = work()?;
+        for other in others {
+            let ended = |_| CollectError::Nothing("a thread that loads the collector".to_owned());
+            all.extend(other.join().map_err(ended)??);
+        }
+        Ok(all)
+    })
+}
+
+/// Sets the programs' constants and first values.
+fn set(open: &mut OpenSchedCriticalitySkel<'_>, settings: &SchedSettings) {
     if let Some(constants) = open.maps.rodata_data.as_deref_mut() {
         constants.wait_budget = settings.wait_budget;
         constants.stack_period = settings.stack_period_ns;
@@ -166,56 +188,34 @@ fn open<'a>(
         state.processors = settings.processors.max(1);
         state.min_parallelism = settings.min_parallelism;
     }
-    let progs = &mut open.progs;
-    for program in [&mut progs.on_switch, &mut progs.on_sample] {
-        program.set_autoload(part == Part::Switches);
-    }
-    for program in
-        [&mut progs.on_wakeup, &mut progs.on_wakeup_new, &mut progs.on_new_task, &mut progs.on_exec, &mut progs.on_task]
-    {
-        program.set_autoload(part == Part::Threads);
-    }
-    // Who woke whom is part of the waits.
-    progs.on_waking.set_autoload(part == Part::Threads && settings.waits);
-    progs.on_cgroup_attach.set_autoload(part == Part::Threads && !settings.launched_only);
-    SystemCallCounter::prepare(&mut open, settings.system_calls, part == Part::SystemCalls)?;
-    Ok(open)
 }
 
-/// Loads the programs of a part, which share all maps but the one of constants.
-fn part<'a>(
-    storage: &'a mut MaybeUninit<OpenObject>,
-    settings: &SchedSettings,
-    part: Part,
-    types: Option<&KernelTypes>,
-    shared: &[(&OsStr, BorrowedFd<'_>)],
-) -> Result<SchedCriticalitySkel<'a>, CollectError> {
-    let mut open = open(storage, settings, part, types)?;
-    for mut map in open.open_object_mut().maps_mut() {
-        let same = shared.iter().find(|(name, _)| *name == map.name() && !name.as_bytes().ends_with(b".rodata"));
-        if let Some((_, descriptor)) = same {
-            map.reuse_fd(*descriptor).map_err(CollectError::Load)?;
-        }
-    }
-    open.load().map_err(CollectError::Load)
+/// Has the kernel verify programs, several at once. They are in no order.
+fn verify(mut programs: Vec<PreparedProgram>) -> Result<Vec<LoadedProgram>, CollectError> {
+    /// More would mostly wait for the largest program.
+    const THREADS: usize = 4;
+    programs.sort_by_key(|one| std::cmp::Reverse(one.size()));
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+    let loaded = side_by_side(&programs, threads, PreparedProgram::load)?;
+    Ok(loaded.into_iter().map(|(_, program)| program).collect())
 }
 
-/// What came of [`Part::Switches`].
-struct Switches {
-    links: Vec<Link>,
+/// What samples come by.
+struct Samples {
+    links: Vec<OwnedFd>,
     timers: ProcessorTimers,
-    samples_refused: Option<CollectError>,
+    refused: Option<CollectError>,
 }
 
-/// As [`attach_threads`].
-fn attach_switches(skeleton: &SchedCriticalitySkel<'_>, settings: &SchedSettings) -> Result<Switches, CollectError> {
-    let progs = &skeleton.progs;
-    let switch = progs.on_switch.attach_trace();
-    let mut links = vec![switch.map_err(|source| CollectError::Attach { name: "sched_switch", source })?];
-    let mut samples_refused = None;
-    let mut timers = ProcessorTimers::of(settings.sample_hz);
-    let processors = if settings.sample_hz > 0 { online_processors() } else { Vec::new() };
-    for processor in processors {
+impl Samples {
+    fn none(settings: &SchedSettings) -> Self {
+        Self { links: Vec::new(), timers: ProcessorTimers::of(settings.sample_hz), refused: None }
+    }
+}
+
+fn attach_samples(program: &LoadedProgram, settings: &SchedSettings) -> Result<Samples, CollectError> {
+    let mut samples = Samples::none(settings);
+    for processor in online_processors() {
         let timer = match perf_event::open(settings.event, processor, settings.sample_hz) {
             Ok(timer) => timer,
             // Without a timer the rest is recorded; without what was asked for there is nothing to tell.
@@ -223,39 +223,17 @@ fn attach_switches(skeleton: &SchedCriticalitySkel<'_>, settings: &SchedSettings
                 return Err(CollectError::Event { event: settings.event.as_str(), source });
             }
             Err(source) => {
-                samples_refused = Some(CollectError::Samples { processor, source });
+                samples.refused = Some(CollectError::Samples { processor, source });
                 break;
             }
         };
         if settings.event == SampledEvent::CpuClock {
-            timers.add(&timer);
+            samples.timers.add(&timer);
         }
-        // The link closes the descriptor, so it is given away.
-        let link = progs.on_sample.attach_perf_event(timer.into_raw_fd());
-        links.push(link.map_err(|source| CollectError::Attach { name: "perf_event", source })?);
+        // The event lives as long as the link.
+        samples.links.push(program.attach_to_event(&timer)?);
     }
-    Ok(Switches { links, timers, samples_refused })
-}
-
-/// Attaches the programs of that part. They run for as long as the links live, whatever becomes of their object.
-fn attach_threads(skeleton: &SchedCriticalitySkel<'_>) -> Result<(Vec<Link>, Link), CollectError> {
-    let progs = &skeleton.progs;
-    let mut links = Vec::new();
-    // Births before the rest, so that no thread is seen whose maker was followed and that isn't.
-    for (name, program) in [
-        ("task_newtask", &progs.on_new_task),
-        ("sched_process_exec", &progs.on_exec),
-        ("cgroup_attach_task", &progs.on_cgroup_attach),
-        ("sched_wakeup", &progs.on_wakeup),
-        ("sched_wakeup_new", &progs.on_wakeup_new),
-        ("sched_waking", &progs.on_waking),
-    ] {
-        if program.autoload() {
-            links.push(program.attach_trace().map_err(|source| CollectError::Attach { name, source })?);
-        }
-    }
-    let tasks = progs.on_task.attach_trace().map_err(|source| CollectError::Attach { name: "iter/task", source })?;
-    Ok((links, tasks))
+    Ok(samples)
 }
 
 /// Tables of unwind rules in these maps.

@@ -77,7 +77,7 @@ impl RegionEvents {
             [("on_new_task", "task_newtask"), ("on_exec", "sched_process_exec"), ("on_exit", "sched_process_exit")]
         {
             let link = program_of(&object, program)?.attach_trace();
-            links.push(link.map_err(|source| CollectError::Attach { name, source })?);
+            links.push(link.map_err(|source| CollectError::Attach { name: name.to_owned(), source })?);
         }
         let mut events = Self { links, object, multi, only_breakpoints: false, event_ns: 0.0 };
         events.event_ns = events.calibrate()?;

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::sync::OnceLock;
 
 use transect_profile_model::KernelTiming;
 
@@ -31,13 +30,6 @@ pub fn missing_tracepoints() -> io::Result<Vec<&'static str>> {
     // Names stand one after the other, each ended by a zero.
     let names: std::collections::HashSet<&[u8]> = types.split(|&b| b == 0).collect();
     Ok(ATTACHED_TO.iter().filter(|(_, name)| !names.contains(name.as_bytes())).map(|(shown, _)| *shown).collect())
-}
-
-/// Whether the kernel tells of page faults. Its type information has five megabytes: it is searched once.
-pub(crate) fn has_fault_tracepoints() -> bool {
-    static FOUND: OnceLock<bool> = OnceLock::new();
-    let find = |types: Vec<u8>| memchr::memmem::find(&types, b"\0btf_trace_page_fault_user\0").is_some();
-    *FOUND.get_or_init(|| fs::read("/sys/kernel/btf/vmlinux").is_ok_and(find))
 }
 
 /// Whether a timer can be had that samples what runs on a processor.

@@ -1,14 +1,16 @@
 //! Exact times of system calls, and numbers of page faults, by thread (`bpf/system_call_time.h`).
 
-use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
 
-use libbpf_rs::{Iter, Link, MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags};
 
+use crate::bpf_link;
 use crate::error::CollectError;
 use crate::plain;
 use crate::skeleton::types::{sched_slot, sched_thread, system_call_state, system_call_sum, thread_clocks};
 use crate::skeleton::{OpenSchedCriticalitySkel, SchedCriticalitySkel};
 use crate::system_call_sums::{ROW_KERNEL_FAULTS, ROW_THREAD, ROW_USER_FAULTS, Rows, Sum, gather};
+use crate::traced_program::LoadedProgram;
 
 /// The 32-bit interface's numbers have this bit in the programs' sums.
 const COMPAT: u32 = 0x2000_0000;
@@ -111,29 +113,29 @@ pub struct SystemCallTotals {
     pub lost: u64,
 }
 
-/// The programs that count system calls: attached while their links live.
+/// Programs that count system calls.
+#[derive(Debug)]
+pub(crate) struct SystemCallPrograms {
+    pub begin: LoadedProgram,
+    pub end: LoadedProgram,
+    /// The one that runs over all threads for whoever reads it.
+    pub tasks: OwnedFd,
+    /// Those that count page faults, where the kernel tells of them.
+    pub faults: Vec<LoadedProgram>,
+}
+
+/// Counts system calls: its programs are attached while their links live.
 pub(crate) struct SystemCallCounter {
-    wanted: bool,
-    links: Vec<Link>,
-    tasks: Option<Link>,
-    faults_counted: bool,
+    /// None if it was loaded without them.
+    programs: Option<SystemCallPrograms>,
+    links: Vec<OwnedFd>,
     /// Threads that have ended.
     ended: Rows,
 }
 
 impl SystemCallCounter {
-    /// Before loading: only what is wanted is loaded, and `programs` only where they are loaded at all.
-    pub(crate) fn prepare(
-        open: &mut OpenSchedCriticalitySkel<'_>,
-        wanted: bool,
-        programs: bool,
-    ) -> Result<(), CollectError> {
-        open.progs.on_system_call.set_autoload(wanted && programs);
-        open.progs.on_system_call_end.set_autoload(wanted && programs);
-        open.progs.on_system_call_task.set_autoload(wanted && programs);
-        let faults = wanted && programs && crate::requirement::has_fault_tracepoints();
-        open.progs.on_user_fault.set_autoload(faults);
-        open.progs.on_kernel_fault.set_autoload(faults);
+    /// Before loading: maps that are not `wanted` are small.
+    pub(crate) fn prepare(open: &mut OpenSchedCriticalitySkel<'_>, wanted: bool) -> Result<(), CollectError> {
         if !wanted {
             open.maps.system_call_states.set_max_entries(1).map_err(CollectError::Load)?;
             open.maps.system_call_rows.set_max_entries(1).map_err(CollectError::Load)?;
@@ -141,29 +143,14 @@ impl SystemCallCounter {
         Ok(())
     }
 
-    pub(crate) fn new(
-        programs: &SchedCriticalitySkel<'_>,
-        wanted: bool,
-        faults_counted: bool,
-    ) -> Result<Self, CollectError> {
-        let tasks = if wanted {
-            let attach = |source| CollectError::Attach { name: "iter/task", source };
-            Some(programs.progs.on_system_call_task.attach_trace().map_err(attach)?)
-        } else {
-            None
-        };
-        Ok(Self { wanted, links: Vec::new(), tasks, faults_counted, ended: Rows::new() })
+    pub(crate) fn new(programs: Option<SystemCallPrograms>) -> Self {
+        Self { programs, links: Vec::new(), ended: Rows::new() }
     }
 
-    pub(crate) fn count(
-        &mut self,
-        skeleton: &mut SchedCriticalitySkel<'_>,
-        programs: &SchedCriticalitySkel<'_>,
-        on: bool,
-    ) -> Result<(), CollectError> {
-        if !self.wanted {
+    pub(crate) fn count(&mut self, skeleton: &mut SchedCriticalitySkel<'_>, on: bool) -> Result<(), CollectError> {
+        let Some(programs) = &self.programs else {
             return Err(CollectError::Nothing("system calls: the collector was loaded without them".to_owned()));
-        }
+        };
         if on != self.links.is_empty() {
             return Ok(());
         }
@@ -172,15 +159,9 @@ impl SystemCallCounter {
                 state.system_calls_after_task = state.last_task;
                 state.system_calls_on = 1;
             }
-            let progs = &programs.progs;
             // Ends before beginnings: what is seen to begin is seen to end.
-            let mut wanted = vec![("sys_exit", &progs.on_system_call_end), ("sys_enter", &progs.on_system_call)];
-            if self.faults_counted {
-                wanted.push(("page_fault_user", &progs.on_user_fault));
-                wanted.push(("page_fault_kernel", &progs.on_kernel_fault));
-            }
-            for (name, program) in wanted {
-                self.links.push(program.attach_trace().map_err(|source| CollectError::Attach { name, source })?);
+            for program in [&programs.end, &programs.begin].into_iter().chain(&programs.faults) {
+                self.links.push(program.attach()?);
             }
             self.meet_threads(skeleton)
         } else {
@@ -204,12 +185,11 @@ impl SystemCallCounter {
 
     /// Runs the program over all threads of the machine.
     fn run(&self, skeleton: &mut SchedCriticalitySkel<'_>, request: u32) -> Result<(), CollectError> {
-        let Some(tasks) = &self.tasks else { return Ok(()) };
+        let Some(programs) = &self.programs else { return Ok(()) };
         if let Some(state) = skeleton.maps.bss_data.as_deref_mut() {
             state.system_calls_request = request;
         }
-        let mut run = Iter::new(tasks).map_err(CollectError::Read)?;
-        run.read_to_end(&mut Vec::new()).map(|_| ()).map_err(|source| CollectError::Read(source.into()))
+        bpf_link::run_iterator(programs.tasks.as_fd()).map(drop).map_err(|why| CollectError::Read(why.into()))
     }
 
     pub(crate) fn totals(
@@ -217,7 +197,7 @@ impl SystemCallCounter {
         skeleton: &SchedCriticalitySkel<'_>,
         now: u64,
     ) -> Result<SystemCallTotals, CollectError> {
-        let Some(state) = skeleton.maps.bss_data.as_deref().filter(|_| self.wanted) else {
+        let Some(state) = skeleton.maps.bss_data.as_deref().filter(|_| self.programs.is_some()) else {
             return Ok(SystemCallTotals::default());
         };
         let lost = state.system_calls_lost;

@@ -1,11 +1,20 @@
 //! The recording's clock: time stamp counter against the monotonic clock.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Readings of which the closest is taken.
 const READINGS: usize = 5;
 /// Shortest time over which a rate is measured: two milliseconds at the start give 1e-4 or better.
 const SHORTEST_RATE: Duration = Duration::from_millis(2);
+
+/// The first instant that this process knows on both clocks: rates are measured from it on.
+static FIRST: OnceLock<Moment> = OnceLock::new();
+
+/// A recording is being prepared: the longer before it starts, the less it waits for its clock's rate.
+pub(crate) fn prepare() {
+    FIRST.get_or_init(Moment::now);
+}
 
 /// One instant on both clocks.
 #[derive(Debug, Clone, Copy)]
@@ -79,14 +88,15 @@ impl Clock {
         self.start.ns
     }
 
-    /// Ticks per nanosecond, measured from the start to now; the longer, the better.
+    /// Ticks per nanosecond, measured up to now since the start, or since [`prepare`]; the longer, the better.
     pub fn rate(&self) -> f64 {
-        let rest = SHORTEST_RATE.saturating_sub(Duration::from_nanos(self.elapsed_ns().unsigned_abs()));
-        let until = Instant::now() + rest;
+        let since = FIRST.get_or_init(|| self.start);
+        let passed = Duration::from_nanos(monotonic_ns().saturating_sub(since.ns));
+        let until = Instant::now() + SHORTEST_RATE.saturating_sub(passed);
         while Instant::now() < until {
             std::hint::spin_loop();
         }
-        Moment::now().rate_since(&self.start)
+        Moment::now().rate_since(since)
     }
 
     /// Wall time since the start, ns.

@@ -1,5 +1,4 @@
-//! Attaches the timer's programs to functions of the kernel by address. What is attached lives as long as the descriptor
-//! that stands for it: when this process ends, however it ends, nothing is left.
+//! Attaches the timer's programs to functions of the kernel by address.
 #![allow(unsafe_code)]
 
 use std::fs;
@@ -7,6 +6,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings::{PERF_FLAG_FD_CLOEXEC, perf_event_attr};
+
+use crate::bpf_link;
 
 /// Attaches a program of one of the kinds `kprobe.multi`, `kretprobe.multi` and `kprobe.session` to the function at
 /// `address`; the program finds `row` as its cookie.
@@ -16,10 +17,7 @@ use perf_event_open_sys::bindings::{PERF_FLAG_FD_CLOEXEC, perf_event_attr};
 pub(crate) fn attach_multi(program: BorrowedFd<'_>, kind: Multi, address: u64, row: u64) -> io::Result<OwnedFd> {
     let addresses = [address];
     let cookies = [row];
-    let mut options = libbpf_sys::bpf_link_create_opts {
-        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
-        ..Default::default()
-    };
+    let mut options = bpf_link::no_options();
     options.__bindgen_anon_1.kprobe_multi = libbpf_sys::bpf_link_create_opts__bindgen_ty_1__bindgen_ty_2 {
         flags: if kind == Multi::Return { libbpf_sys::BPF_F_KPROBE_MULTI_RETURN } else { 0 },
         cnt: 1,
@@ -29,7 +27,7 @@ pub(crate) fn attach_multi(program: BorrowedFd<'_>, kind: Multi, address: u64, r
     };
     let attach_type =
         if kind == Multi::Session { libbpf_sys::BPF_TRACE_KPROBE_SESSION } else { libbpf_sys::BPF_TRACE_KPROBE_MULTI };
-    create(program, 0, attach_type, &options)
+    bpf_link::create(program, 0, attach_type, &options)
 }
 
 /// Which program [`attach_multi`] attaches.
@@ -84,30 +82,12 @@ pub(crate) fn attach_kprobe(
     }
     // SAFETY: the call just made this descriptor; nobody else has it.
     let event = unsafe { OwnedFd::from_raw_fd(event) };
-    let mut options = libbpf_sys::bpf_link_create_opts {
-        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as libbpf_sys::size_t,
-        ..Default::default()
-    };
+    let mut options = bpf_link::no_options();
     options.__bindgen_anon_1.perf_event.bpf_cookie = row;
-    let link = create(program, event.as_raw_fd(), libbpf_sys::BPF_PERF_EVENT, &options)?;
+    let link = bpf_link::create(program, event.as_raw_fd(), libbpf_sys::BPF_PERF_EVENT, &options)?;
     // SAFETY: an ioctl without arguments on a descriptor that is open.
     if unsafe { perf_event_open_sys::ioctls::ENABLE(event.as_raw_fd(), 0) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(vec![link, event])
-}
-
-fn create(
-    program: BorrowedFd<'_>,
-    target: i32,
-    attach_type: libbpf_sys::bpf_attach_type,
-    options: &libbpf_sys::bpf_link_create_opts,
-) -> io::Result<OwnedFd> {
-    // SAFETY: `options` says its own size, and it and what it points to live through the call, which only reads them.
-    let link = unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), target, attach_type, options) };
-    if link < 0 {
-        return Err(io::Error::from_raw_os_error(-link));
-    }
-    // SAFETY: the call just made this descriptor; nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }

@@ -67,7 +67,8 @@ impl Programs {
         }
         let object = open.load().map_err(CollectError::Load)?;
         let program = program(&object, "on_timed_task")?;
-        let tasks = program.attach_trace().map_err(|source| CollectError::Attach { name: "iter/task", source })?;
+        let tasks =
+            program.attach_trace().map_err(|source| CollectError::Attach { name: "iter/task".to_owned(), source })?;
         Ok(Self { timing, object, tasks })
     }
 
@@ -138,7 +139,9 @@ impl Programs {
         wanted
             .iter()
             .map(|one| {
-                program(&object, one)?.attach_trace().map_err(|source| CollectError::Attach { name: "fentry", source })
+                program(&object, one)?
+                    .attach_trace()
+                    .map_err(|source| CollectError::Attach { name: "fentry".to_owned(), source })
             })
             .collect()
     }
@@ -146,7 +149,9 @@ impl Programs {
     /// Ends of system calls; with their beginnings, if one is the parent.
     pub(crate) fn attach_system_calls(&self, parent: bool) -> Result<Probe, CollectError> {
         let attach = |name: &str, point: &'static str| {
-            program(&self.object, name)?.attach_trace().map_err(|source| CollectError::Attach { name: point, source })
+            program(&self.object, name)?
+                .attach_trace()
+                .map_err(|source| CollectError::Attach { name: point.to_owned(), source })
         };
         let mut links = vec![attach("call_leaves", "sys_exit")?];
         if parent {

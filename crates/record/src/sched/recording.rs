@@ -19,7 +19,7 @@ use super::collection::{Collection, Totals};
 use super::module::ReadFiles;
 use super::read_ahead::ReadAhead;
 use super::system_call_budget::{CountedCalls, SystemCallBudget};
-use crate::clock::monotonic_ns;
+use crate::clock::{self, monotonic_ns};
 use crate::error::RecordError;
 use crate::walk::{Evidence, Gatherer, Rate, system_call_function};
 
@@ -157,6 +157,7 @@ impl SchedRecording {
     /// # Errors
     /// If privileges are missing, or the kernel does not do what is needed.
     pub fn start(options: &SchedOptions) -> Result<Self, RecordError> {
+        clock::prepare();
         privilege::prepare_to_load()?;
         let processors = allowed_processors();
         let settings = SchedSettings {

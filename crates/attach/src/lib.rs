@@ -27,9 +27,10 @@ mod check;
 mod child_signal;
 mod clock_right;
 #[allow(unsafe_code)]
-mod closed_streams;
 mod error;
 mod image;
+#[allow(unsafe_code)]
+mod inherited;
 mod interrupted_call;
 #[allow(unsafe_code)]
 mod launch;
@@ -49,9 +50,9 @@ mod window_writer;
 
 pub use address_space::{Mapping, Reach};
 pub use arena::{Arena, CodeRegion};
-pub use closed_streams::close_again as close_streams_again;
 pub use error::AttachError;
 pub use image::{Image, LoadedImage};
+pub use inherited::restore as restore_inherited;
 pub use launch::{Launch, LaunchEvent};
 pub use memory::Memory;
 pub use ptrace::take_end;

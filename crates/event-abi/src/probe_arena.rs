@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 /// `b"TRPROBE1"` as a little-endian integer.
 pub const PROBE_MAGIC: u64 = u64::from_le_bytes(*b"TRPROBE1");
 /// Layout version.
-pub const PROBE_VERSION: u32 = 3;
+pub const PROBE_VERSION: u32 = 4;
 /// Name of the file, as in `/proc/PID/maps`: `/memfd:transect-probes (deleted)`.
 pub const PROBE_FILE_NAME: &str = "transect-probes";
 
@@ -142,7 +142,12 @@ pub struct SiteRecord {
     pub armed_at: AtomicU64,
     /// Ticks for which it was switched on (latency only).
     pub on_ticks: AtomicU64,
+    /// How often the controller has switched it on (latency only): [`FIRST_WINDOW`] at first.
+    pub window: AtomicU64,
 }
+
+/// [`SiteRecord::window`] while the probe is on for the first time.
+pub const FIRST_WINDOW: u64 = 1;
 
 /// Counts of one site in one shard; add the shards up.
 #[repr(C, align(32))]
@@ -153,9 +158,12 @@ pub struct SiteCounters {
     pub samples: AtomicU64,
     /// Their ticks, [`ProbeHeader::empty_ticks`] included.
     pub ticks: AtomicU64,
-    /// Zero.
-    pub reserved: u64,
+    /// Calls timed that began in the probe's first window, and their ticks below [`FIRST_SHIFT`] bits of them.
+    pub first: AtomicU64,
 }
+
+/// See [`SiteCounters::first`]: ticks of a day and a half.
+pub const FIRST_SHIFT: u32 = 48;
 
 /// A range of addresses; empty if `size` is 0.
 #[repr(C)]

@@ -10,8 +10,8 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
-use nix::sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, signal, sigprocmask};
 use nix::unistd::{ForkResult, execvpe, fork};
 use rustix::process::{Pid, WaitOptions, waitpid};
 
@@ -87,13 +87,28 @@ impl Launched {
                 Ok(Some((_, status))) => return Ok(ExitStatus::from_raw(status.as_raw())),
                 Ok(None) | Err(rustix::io::Errno::INTR) => {}
                 // A thread of ours that stopped it for a sample may have been told first.
-                Err(rustix::io::Errno::CHILD) => match transect_attach::take_end(self.pid.as_raw_nonzero().get()) {
-                    Some(status) => return Ok(ExitStatus::from_raw(status)),
-                    None => return Err(rustix::io::Errno::CHILD.into()),
-                },
+                Err(rustix::io::Errno::CHILD) => {
+                    let told = told_to_another_thread(self.pid);
+                    return told.map(ExitStatus::from_raw).ok_or_else(|| rustix::io::Errno::CHILD.into());
+                }
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+}
+
+/// How a process ended whose end another thread of ours was told: it notes that in the next moment, if it has not yet.
+fn told_to_another_thread(pid: rustix::process::Pid) -> Option<i32> {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = transect_attach::take_end(pid.as_raw_nonzero().get()) {
+            return Some(status);
+        }
+        if Instant::now() >= until {
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -136,11 +151,7 @@ fn become_program(
     drop(go);
     let mut word = [0u8; 1];
     if matches!(held.read(&mut word), Ok(1)) {
-        // As a shell starts programs: no signal blocked, and SIGPIPE, which Rust's runtime ignores, as it was.
-        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None);
-        // SAFETY: no handler is installed.
-        let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
-        transect_attach::close_streams_again();
+        transect_attach::restore_inherited();
         let Err(error) = execvpe(&arguments[0], arguments, environment);
         let _ = report.write_all(&(error as i32).to_le_bytes());
     }
@@ -197,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_as_a_shell_leaves_them() {
-        // Nothing blocked; SIGPIPE (13) not ignored.
+    fn signals_are_as_this_process_was_started_with() {
+        // By a shell: nothing blocked, SIGPIPE (13) not ignored.
         let script = "grep -q 'SigBlk:.0000000000000000' /proc/self/status || exit 1
             ignored=$(sed -n 's/SigIgn:.//p' /proc/self/status)
             [ $((0x$ignored & 0x1000)) = 0 ] || exit 2

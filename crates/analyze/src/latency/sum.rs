@@ -45,10 +45,7 @@ impl Sum<'_> {
         let seen = latency.calls_seen.max(latency.samples);
         let estimated = latency.calls_estimated.map(|calls| calls.max(seen));
         self.calls_estimated = self.calls_estimated.zip(estimated).map(|(a, b)| a.saturating_add(b));
-        if latency.samples > 0 {
-            let mean = latency.total as f64 / latency.samples as f64;
-            self.total += estimated.unwrap_or(seen) as f64 * mean;
-        }
+        self.total += latency.estimated_total(estimated.unwrap_or(seen)).unwrap_or(0.0);
         self.histogram.extend_from_slice(&latency.histogram);
     }
 

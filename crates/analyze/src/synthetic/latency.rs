@@ -154,6 +154,8 @@ impl Builder {
             calls_seen: 0,
             samples: 0,
             total: 0,
+            first_samples: 0,
+            first_total: 0,
             max: 0,
             calls_estimated: Some(0),
             histogram: Vec::new(),

@@ -90,13 +90,11 @@ impl Prepared {
         }
         // SAFETY: by this function's contract; buffers are locals.
         unsafe {
-            // The standard library ignores it in this process.
-            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
             let mut byte = 0u8;
             if libc::read(wait.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                 libc::_exit(127);
             }
-            crate::closed_streams::close_again();
+            crate::inherited::restore();
             let variables = variables.map_or(environ, <[_]>::as_ptr);
             let mut worst = libc::ENOENT;
             for file in &self.files {

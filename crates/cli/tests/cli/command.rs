@@ -40,6 +40,13 @@ impl Sandbox {
         command
     }
 
+    /// Another program, in the same surroundings as [`Sandbox::with_agent`].
+    pub fn foreign(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder.path()).env("HOME", self.folder.path()).env("TRANSECT_AGENT", agent());
+        command
+    }
+
     /// Writes a profile of a made-up image server.
     pub fn profile(&self, name: &str) -> Profile {
         let profile = synthetic::image_server();

@@ -286,6 +286,30 @@ fn a_signal_to_be_ignored_is_ignored_needs_ptrace() {
     assert!(transect_profile_store::read(&sandbox.path("p.transect")).is_ok());
 }
 
+/// A program has the signals that its command was started with: here nobody is told of children's ends, a broken pipe ends
+/// nobody, and a signal waits.
+#[test]
+fn signals_are_inherited_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    place_probe_agent();
+    let lines = |command: &[&str]| {
+        let transect = sandbox.transect(&[]).get_program().to_owned();
+        let mut shell = sandbox.foreign("env");
+        shell.args(["--ignore-signal=CHLD", "--ignore-signal=PIPE", "--block-signal=USR1"]);
+        if !command.is_empty() {
+            shell.arg(transect).args(command).args(["-o", "profile", "--"]);
+        }
+        let output = shell.args(["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let alone = lines(&[]);
+    assert!(alone.contains("SigBlk"), "{alone}");
+    for command in [&["record", "-q"][..], &["record", "-q", "--collect", "flow"], &["latency", "-q"]] {
+        assert_eq!(lines(command), alone, "{command:?}");
+    }
+}
+
 #[test]
 fn a_launched_program_gets_the_signals_needs_ptrace() {
     let sandbox = Sandbox::new();

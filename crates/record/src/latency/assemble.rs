@@ -200,6 +200,8 @@ fn latency(function: &MeasuredFunction, process: ProcessId, component: Component
         calls_seen: function.calls as i64,
         samples: function.samples as i64,
         total: scale.total(function.ticks, function.samples),
+        first_samples: function.first_samples as i64,
+        first_total: scale.total(function.first_ticks, function.first_samples),
         max: if function.samples == 0 { 0 } else { scale.amount(function.max_ticks) },
         calls_estimated: Some(function.calls_estimated as i64),
         histogram: scale.histogram(function.histogram.iter().map(|&count| count.into())),

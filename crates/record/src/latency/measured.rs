@@ -47,6 +47,10 @@ pub struct MeasuredFunction {
     pub samples: u64,
     /// Their ticks.
     pub ticks: u64,
+    /// Of these, calls that began while the probe was on for the first time.
+    pub first_samples: u64,
+    /// Their ticks.
+    pub first_ticks: u64,
     /// The longest, ticks.
     pub max_ticks: u64,
     /// Calls in all, estimated.
@@ -393,6 +397,8 @@ impl Measured {
                 calls: counts.calls,
                 samples: counts.samples,
                 ticks: counts.ticks,
+                first_samples: counts.first_samples,
+                first_ticks: counts.first_ticks,
                 max_ticks: record.max_ticks.load(Relaxed),
                 calls_estimated: self.windows[id as usize].calls(counts.calls, &self.busy),
                 histogram: match counts.samples {

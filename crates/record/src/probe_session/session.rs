@@ -95,6 +95,10 @@ pub struct SiteCounts {
     pub samples: u64,
     /// Their ticks.
     pub ticks: u64,
+    /// Of these, calls that began in the probe's first window; latency's of time only.
+    pub first_samples: u64,
+    /// Their ticks.
+    pub first_ticks: u64,
 }
 
 /// What [`ProbeSession::prepare`] found.

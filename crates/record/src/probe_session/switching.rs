@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-use transect_event_abi::probe_arena::{CallerRules, DISARMED_OFFSET, RULES_OFFSET, SHARDS};
+use transect_event_abi::probe_arena::{CallerRules, DISARMED_OFFSET, FIRST_SHIFT, RULES_OFFSET, SHARDS};
 use transect_probe::trampoline::WORD;
 use transect_probe::{Descriptor, Handler};
 
@@ -84,10 +84,13 @@ impl ProbeSession {
     pub fn counts(&self, id: SiteId) -> SiteCounts {
         (0..SHARDS).fold(SiteCounts::default(), |sum, shard| {
             let counters = self.arena.counters(shard, id as usize);
+            let first = counters.first.load(Ordering::Relaxed);
             SiteCounts {
                 calls: sum.calls + counters.calls.load(Ordering::Relaxed),
                 samples: sum.samples + counters.samples.load(Ordering::Relaxed),
                 ticks: sum.ticks + counters.ticks.load(Ordering::Relaxed),
+                first_samples: sum.first_samples + (first >> FIRST_SHIFT),
+                first_ticks: sum.first_ticks + (first & ((1 << FIRST_SHIFT) - 1)),
             }
         })
     }
@@ -95,6 +98,7 @@ impl ProbeSession {
     /// Grants a latency probe so many samples and switches it on; `now` in ticks.
     pub fn arm(&self, id: SiteId, samples: u32, now: u64) {
         let record = self.arena.site(id as usize);
+        record.window.fetch_add(1, Ordering::Relaxed);
         record.armed_at.store(now, Ordering::Relaxed);
         record.remaining.store(samples.cast_signed(), Ordering::Relaxed);
         self.switch(id, true);

@@ -168,7 +168,9 @@
     RETURN_ADDRESS .Luntimed
     mov [rcx + {F_RETURN}], rax
     mov [rcx + {F_DESCRIPTOR}], rsi
-    mov qword ptr [rcx + {F_COOKIE}], 0
+    mov rdx, [rsi + {D_RECORD}]
+    mov rdx, [rdx + {R_WINDOW}]
+    mov [rcx + {F_COOKIE}], rdx      # in which window it began
     rdtsc
     shl rdx, 32
     or rax, rdx
@@ -280,7 +282,14 @@
     jz 7f
     sub rax, rdx
     mov rsi, r8
-    SAMPLE
+    cmp qword ptr [rcx + {F_COOKIE}], {FIRST_WINDOW}
+    jne 8f
+    SHARD
+    mov ecx, 1
+    shl rcx, {FIRST_SHIFT}
+    add rcx, rax
+    lock add qword ptr [rdx + {S_FIRST}], rcx
+8:  SAMPLE
 6:  pop r8
     pop rdi
     pop rsi

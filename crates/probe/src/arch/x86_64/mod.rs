@@ -4,7 +4,8 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 
 use transect_event_abi::probe_arena::{
-    CALLEES, CallerRange, CallerRules, DISARMED_OFFSET, ProbeHeader, SITE_CAPACITY, SiteCounters, SiteRecord,
+    CALLEES, CallerRange, CallerRules, DISARMED_OFFSET, FIRST_SHIFT, FIRST_WINDOW, ProbeHeader, SITE_CAPACITY,
+    SiteCounters, SiteRecord,
 };
 use transect_event_abi::region_arena::{
     RING_EVENTS, RINGS_OFFSET, RegionEvent, RingRecord, THREAD_HASH_SHIFT, THREAD_SEARCH, THREAD_SLOTS, THREADS_OFFSET,
@@ -59,6 +60,10 @@ global_asm!(
     S_CALLS = const offset_of!(SiteCounters, calls),
     S_SAMPLES = const offset_of!(SiteCounters, samples),
     S_TICKS = const offset_of!(SiteCounters, ticks),
+    S_FIRST = const offset_of!(SiteCounters, first),
+    FIRST_SHIFT = const FIRST_SHIFT,
+    FIRST_WINDOW = const FIRST_WINDOW,
+    R_WINDOW = const offset_of!(SiteRecord, window),
     R_REMAINING = const offset_of!(SiteRecord, remaining),
     R_OFF = const offset_of!(SiteRecord, off),
     R_ARMED = const offset_of!(SiteRecord, armed_at),

@@ -41,6 +41,16 @@ impl Arena {
         }
         sum
     }
+    /// Samples of the first window, and their ticks.
+    fn first(&self, site: usize) -> (u64, u64) {
+        (0..arena::SHARDS).fold((0, 0), |sum, shard| {
+            let index = shard * arena::SITE_CAPACITY + site;
+            // SAFETY: as above.
+            let c = unsafe { &*((self.base + arena::SHARDS_OFFSET) as *const arena::SiteCounters).add(index) };
+            let first = c.first.load(Ordering::Relaxed);
+            (sum.0 + (first >> arena::FIRST_SHIFT), sum.1 + (first & ((1 << arena::FIRST_SHIFT) - 1)))
+        })
+    }
     fn histogram(&self, site: usize) -> Vec<u32> {
         let at = (self.base + arena::HISTOGRAMS_OFFSET + site as u64 * arena::HISTOGRAM_SIZE) as *const u32;
         // SAFETY: as above.
@@ -156,6 +166,30 @@ fn a_latency_probe_switches_itself_off_after_its_samples() {
     assert!(record.on_ticks.load(Ordering::Relaxed) > 0);
     // SAFETY: within the arena's mapping.
     assert_eq!(unsafe { *((shared().base + arena::DISARMED_OFFSET + 4) as *const u8) }, 1);
+}
+
+#[test]
+fn a_call_belongs_to_the_window_in_which_it_began() {
+    const SITE: usize = 11;
+    /// The probe is switched on anew while the call is open.
+    extern "C" fn next_window() {
+        shared().record(SITE).window.fetch_add(1, Ordering::Relaxed);
+    }
+    let mut code = vec![0x48, 0xB8];
+    code.extend((next_window as *const () as u64).to_le_bytes());
+    code.extend([0x48, 0x83, 0xEC, 8, 0xFF, 0xD0, 0x48, 0x83, 0xC4, 8, 0xC3]); // sub rsp,8; call rax; add rsp,8; ret
+    let probed = probe(&code, SITE, Call::Paired).with(Handler::LatencyEnter);
+    let record = shared().record(SITE);
+    record.window.store(arena::FIRST_WINDOW, Ordering::Relaxed);
+    record.remaining.store(10, Ordering::Relaxed);
+    probed.add(0, 0);
+    let (samples, ticks) = shared().first(SITE);
+    assert_eq!((samples, ticks), (1, record.max_ticks.load(Ordering::Relaxed)));
+    for _ in 0..3 {
+        probed.add(0, 0);
+    }
+    assert_eq!(shared().first(SITE), (samples, ticks));
+    assert_eq!(shared().calls(SITE), (4, 4));
 }
 
 #[test]

@@ -44,7 +44,8 @@ impl Lines {
         Self::inside(object).or_else(|| Self::inside(&object.debug_object()?))
     }
 
-    fn inside(object: &Object) -> Option<Self> {
+    /// The line tables in `object` itself; `None` if there are none.
+    pub fn inside(object: &Object) -> Option<Self> {
         let lines = object.section_bytes(".debug_line").filter(|bytes| !bytes.is_empty())?;
         let mut lines = Some(lines);
         let load = |id: gimli::SectionId| -> Result<Bytes, gimli::Error> {

@@ -1,17 +1,17 @@
 //! The thread that reads processes' mappings and objects and writes the tables.
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
-
-use transect_binary_info::{LastLink, open_plain};
 
 use super::address_space::AddressSpaces;
 use super::layout::Mapping;
 use super::needed_objects;
 use super::object_image::{ImageError, ObjectImage};
-use super::object_table::{ObjectNumber, ObjectState, ObjectTables};
+use super::object_table::{ObjectNumber, ObjectState, ObjectTables, ReadObject};
 use super::process_code::{self, CodeMapping, FileKey, Mapped};
 use super::process_slots::ProcessSlots;
 use super::statistics::{Refused, UnwindStatistics};
@@ -50,6 +50,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Before a new object of this many bytes is read, the process is given what is known already.
 const LARGE: u64 = 2 << 20;
+/// Threads that read what a program will map, before it starts.
+const MOST_READERS: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -155,16 +157,32 @@ impl Keeper {
         }
     }
 
-    /// Reads what `program` needs and is not known, small objects first: the C library is one of them.
+    /// Reads what `program` needs and is not known, in several threads, small objects first: the C library is one of them.
     fn prepare(&mut self, program: &Path) {
         let objects = needed_objects::of_program(program).into_iter();
         let mut unread: Vec<_> = objects.filter_map(|path| Some((FileKey::of_file(&path)?, path))).collect();
         unread.retain(|(key, _)| !self.files.contains_key(key));
         unread.sort_by_key(|(key, _)| key.size);
-        for (key, path) in unread {
-            let path = path.to_string_lossy();
-            self.read_file(key, &path, &path);
-        }
+        let next = AtomicUsize::new(0);
+        let (sender, read) = channel();
+        let work = |sender: Sender<_>| {
+            while let Some((key, path)) = unread.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let (began, path) = (Instant::now(), path.to_string_lossy());
+                let object = ReadObject::of_file(&path);
+                let _ = sender.send((*key, path, object, began.elapsed()));
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 0..thread::available_parallelism().map_or(1, usize::from).min(MOST_READERS) {
+                let sender = sender.clone();
+                // Without another thread this one finds the objects as the program maps them.
+                let _ = thread::Builder::new().name("unwind-tables".to_owned()).spawn_scoped(scope, || work(sender));
+            }
+            drop(sender);
+            for (key, path, object, took) in read {
+                self.put_file(key, &path, object, took);
+            }
+        });
     }
 
     fn next_due(&self) -> Option<Instant> {
@@ -264,16 +282,25 @@ impl Keeper {
     /// Reads the file at `place`, which the process knows as `name`.
     fn read_file(&mut self, key: FileKey, place: &str, name: &str) -> ObjectNumber {
         let began = Instant::now();
-        let image =
-            open_plain(place, LastLink::Follow).map_err(ImageError::from).and_then(|file| ObjectImage::of_file(&file));
-        let object = match (self.files.get(&key).copied(), image) {
+        let object = ReadObject::of_file(place);
+        self.put_file(key, name, object, began.elapsed())
+    }
+
+    fn put_file(
+        &mut self,
+        key: FileKey,
+        name: &str,
+        read: Result<ReadObject, ImageError>,
+        took: Duration,
+    ) -> ObjectNumber {
+        let object = match (self.files.get(&key).copied(), read) {
             // Twice in one process, or again since there was no room.
-            (Some(object), Ok(image)) => {
-                self.tables.fill(object, image);
+            (Some(object), Ok(read)) => {
+                self.tables.fill(object, read);
                 object
             }
             (Some(object), Err(_)) => object,
-            (None, image) => self.tables.add(name, image, began),
+            (None, read) => self.tables.add(name, read, took),
         };
         self.files.insert(key, object);
         self.tables.name_file(&key, object);
@@ -283,7 +310,8 @@ impl Keeper {
     fn read_memory(&mut self, tgid: i32, start: u64, name: &str) -> ObjectNumber {
         let began = Instant::now();
         let memory = process_code::memory(tgid).map_err(ImageError::from);
-        self.tables.add(name, memory.and_then(|memory| ObjectImage::of_memory(&memory, start)), began)
+        let image = memory.and_then(|memory| ObjectImage::of_memory(&memory, start));
+        self.tables.add(name, image.map(ReadObject::of), began.elapsed())
     }
 
     /// Gives the process its list.

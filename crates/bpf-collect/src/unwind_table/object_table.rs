@@ -3,6 +3,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::time::{Duration, Instant};
 
+use transect_binary_info::{LastLink, open_plain};
+
 use super::extents::Extents;
 use super::file_tables::FileTables;
 use super::layout;
@@ -11,6 +13,27 @@ use super::object_rows::{Row, read_rows};
 use super::process_code::FileKey;
 use super::rule::Rule;
 use super::shared_memory::SharedMemory;
+
+/// What a table is written from.
+#[derive(Debug)]
+pub(crate) struct ReadObject {
+    image: ObjectImage,
+    rows: Vec<Row>,
+}
+
+impl ReadObject {
+    /// Works out the rules of all of an object's code, which takes most of the time that it takes to write a table.
+    pub fn of(image: ObjectImage) -> Self {
+        let rows = read_rows(&image.sections);
+        Self { image, rows }
+    }
+
+    /// Reads the file at `path`.
+    pub fn of_file(path: &str) -> Result<Self, ImageError> {
+        let file = open_plain(path, LastLink::Follow)?;
+        Ok(Self::of(ObjectImage::of_file(&file)?))
+    }
+}
 
 /// An object that was looked at.
 #[derive(Debug)]
@@ -92,37 +115,36 @@ impl ObjectTables {
     }
 
     /// Adds what `image` holds under `name`; the same object by its build id is the same table.
-    pub fn add(&mut self, name: &str, image: Result<ObjectImage, ImageError>, began: Instant) -> ObjectNumber {
-        let known = image.as_ref().ok().and_then(|image| image.build_id.as_ref());
+    pub fn add(&mut self, name: &str, object: Result<ReadObject, ImageError>, took: Duration) -> ObjectNumber {
+        let known = object.as_ref().ok().and_then(|object| object.image.build_id.as_ref());
         let known = known.and_then(|id| self.by_build_id.get(id)).copied();
         let number = known.unwrap_or(ObjectNumber(self.objects.len()));
         if known.is_none() {
             let state = ObjectState::NoRoom { releases: u64::MAX };
             let code = CodePlaces::default();
-            self.objects.push(Object { name: name.to_owned(), references: 0, state, code, unused_since: began });
+            let unused_since = Instant::now();
+            self.objects.push(Object { name: name.to_owned(), references: 0, state, code, unused_since });
         }
-        match image {
-            Ok(image) => {
-                if let Some(id) = &image.build_id {
+        match object {
+            Ok(object) => {
+                if let Some(id) = &object.image.build_id {
                     self.by_build_id.insert(id.clone(), number);
                 }
-                self.fill(number, image);
+                self.fill(number, object);
             }
             Err(error) => self.objects[number.0].state = ObjectState::Refused(error),
         }
-        let took = began.elapsed();
         if took > self.slowest.1 {
             self.slowest = (name.to_owned(), took);
         }
         number
     }
 
-    /// Writes the table of an object that had no room, from its image read anew.
-    pub fn fill(&mut self, number: ObjectNumber, image: ObjectImage) {
+    /// Writes the table of an object that had no room, read anew.
+    pub fn fill(&mut self, number: ObjectNumber, ReadObject { image, rows }: ReadObject) {
         if let ObjectState::Table(_) = self.objects[number.0].state {
             return;
         }
-        let rows = read_rows(&image.sections);
         let code = CodePlaces { start: image.sections.code.start, segments: image.code };
         let groups = ((image.sections.code.end - code.start) >> layout::GROUP_SHIFT) as u32 + 1;
         let place = TablePlace { index: 0, groups, rows: u32::try_from(rows.len()).unwrap_or(layout::WORDS) };

@@ -47,7 +47,9 @@ impl ReadFile {
 
     /// With all that naming what lies at these offsets takes.
     fn for_places(file: &MappedFile, offsets: &[u64]) -> Self {
-        let mut read = Self::with_lines(file);
+        let mut read = Self::of(file);
+        let lines = |object| if is_c_library(object) { Lines::inside(object) } else { Lines::of(object) };
+        read.lines = read.object.as_ref().map(lines);
         if let Some(object) = &read.object {
             let unnamed =
                 |offset: &u64| object.vaddr(*offset).is_some_and(|vaddr| function_at(object, vaddr).is_none());
@@ -55,6 +57,13 @@ impl ReadFile {
         }
         read
     }
+}
+
+/// Whether it is the C library, which is met in every program: to unpack and read the lines of its separate debug file takes
+/// 60 ms, longer than many a program runs. In longer runs that is done ahead ([`super::read_ahead`]).
+fn is_c_library(object: &Object) -> bool {
+    const SONAMES: [&str; 3] = ["libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"];
+    object.soname().is_some_and(|name| SONAMES.contains(&name))
 }
 
 /// Files that were read already, for whoever names places in them next.

@@ -49,14 +49,18 @@ pub(crate) fn load<'a>(
     let structures = StructureFile::new().map_err(|why| CollectError::Load(why.into()))?;
     let (mut open, types) = thread::scope(|scope| {
         // Both take long: one looks through all of the kernel's types, for the other the kernel zeroes tens of megabytes.
-        let types = scope.spawn(|| KernelTypes::read(skeleton::object(), &structures));
+        let read = || KernelTypes::read(skeleton::object(), &structures);
+        let types = thread::Builder::new().spawn_scoped(scope, read);
         let mut builder = SchedCriticalitySkelBuilder::default();
         builder.object_builder_mut().btf_custom_path(structures.path()).map_err(CollectError::Load)?;
         let mut open = builder.open(storage).map_err(CollectError::Load)?;
         set(&mut open, settings);
         SystemCallCounter::prepare(&mut open, settings.system_calls)?;
         make_large_maps(&mut open)?;
-        let types = types.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads them ended")));
+        let types = match types {
+            Ok(thread) => thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads them ended"))),
+            Err(_) => read(),
+        };
         Ok::<_, CollectError>((open, types.map_err(CollectError::NoTypes)?))
     })?;
     let wanted = |program: &OpenProgramMut<'_>| is_wanted(&program.name().to_string_lossy(), settings, &types);
@@ -155,7 +159,8 @@ fn side_by_side<T: Sync, R: Send>(
         }
     };
     thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let others: Vec<_> =
+            (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
         let mut all = work()?;
         for other in others {
             let ended = |_| CollectError::Nothing("a thread that loads the collector".to_owned());

@@ -106,6 +106,21 @@ pub enum Failure {
         /// What is needed, bytes.
         least: u64,
     },
+    /// Too few descriptors, or threads, for a recording.
+    #[error(
+        "at most {limit} {what} (ulimit {flag}) are too few for a recording, which takes {least}; raise it here, and limit the \
+         program alone: transect run -- sh -c 'ulimit {flag} {limit}; exec \"$@\"' sh PROGRAM"
+    )]
+    FewAllowed {
+        /// What is limited.
+        what: &'static str,
+        /// The shell's flag for it.
+        flag: &'static str,
+        /// The limit.
+        limit: u64,
+        /// How many are needed.
+        least: u64,
+    },
     /// No function was found to measure.
     #[error("{0}")]
     NoFunction(String),
@@ -151,7 +166,7 @@ impl Failure {
                 _ => 126,
             },
             Self::Record(_) | Self::Keep(_) | Self::Unreported { .. } => RECORDING_FAILED,
-            Self::NothingSeen { .. } | Self::Limit { .. } => RECORDING_FAILED,
+            Self::NothingSeen { .. } | Self::Limit { .. } | Self::FewAllowed { .. } => RECORDING_FAILED,
             _ if self.is_closed_pipe() => 0,
             _ => 1,
         }

@@ -11,6 +11,11 @@ use crate::failure::Failure;
 const ADDRESS_SPACE: u64 = 288 << 20;
 /// The same of memory that only this process can write, bytes.
 const DATA: u64 = 96 << 20;
+/// Descriptors and threads of a recording of flows alone; what the others lack is told when they are loaded.
+const DESCRIPTORS: u64 = 16;
+const THREADS: usize = 8;
+/// A user with a limit of more is taken to have some left.
+const MANY_PROCESSES: u64 = 4096;
 /// With less the main thread's stack may overflow, bytes.
 const STACK: u64 = 1 << 20;
 /// What another thread gets instead.
@@ -28,6 +33,35 @@ pub fn check_memory() -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Whether a recording gets the descriptors and threads that it takes at least.
+///
+/// # Errors
+/// [`Failure::FewAllowed`], before anything was started.
+pub fn check_numbers() -> Result<(), Failure> {
+    if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|&limit| limit < DESCRIPTORS) {
+        return Err(Failure::FewAllowed { what: "open files", flag: "-n", limit, least: DESCRIPTORS });
+    }
+    // How many processes and threads the user has already nobody tells.
+    match getrlimit(Resource::Nproc).current {
+        Some(limit) if limit < MANY_PROCESSES && !has_threads(THREADS) => {
+            Err(Failure::FewAllowed { what: "processes and threads", flag: "-u", limit, least: THREADS as u64 })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether there may be so many threads more at once.
+fn has_threads(count: usize) -> bool {
+    let (keep, ended) = std::sync::mpsc::channel::<()>();
+    let ended = std::sync::Mutex::new(ended);
+    thread::scope(|scope| {
+        let wait = || drop(ended.lock().map(|ended| ended.recv()));
+        let started = (0..count).filter(|_| thread::Builder::new().spawn_scoped(scope, wait).is_ok()).count();
+        drop(keep);
+        started == count
+    })
 }
 
 /// Runs `run` where there is stack enough for it. The limit is left as it is: the program inherits it.

@@ -69,6 +69,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Run(_) | Command::Record(_) | Command::Latency(_) | Command::Criticality(_) | Command::Walk(_)
     ) {
         limits::check_memory()?;
+        limits::check_numbers()?;
     }
     match cli.command {
         Command::Run(arguments) => record::run(&arguments, &config),

@@ -22,7 +22,7 @@ impl Progress {
         }
         let work = work.into();
         let (done, waiting) = channel::<()>();
-        let thread = std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().spawn(move || {
             if waiting.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
@@ -35,7 +35,7 @@ impl Progress {
             let _ = waiting.recv();
             line.finish_and_clear();
         });
-        Self { running: Some((done, thread)) }
+        Self { running: thread.ok().map(|thread| (done, thread)) }
     }
 }
 

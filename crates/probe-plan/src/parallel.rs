@@ -2,6 +2,7 @@
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 static ALONE: AtomicBool = AtomicBool::new(false);
@@ -25,10 +26,17 @@ pub(crate) fn for_each_chunk<T: Send>(items: &mut [T], work: impl Fn(&mut [T]) +
     if size >= items.len() {
         return work(items);
     }
-    thread::scope(|scope| {
-        for chunk in items.chunks_mut(size) {
-            scope.spawn(|| work(chunk));
+    let chunks = Mutex::new(items.chunks_mut(size));
+    let next = || chunks.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run = || {
+        while let Some(chunk) = next() {
+            work(chunk);
         }
+    };
+    thread::scope(|scope| {
+        // Those that can't be had are done without.
+        (1..processors()).for_each(|_| drop(thread::Builder::new().spawn_scoped(scope, run)));
+        run();
     });
 }
 
@@ -38,11 +46,8 @@ pub(crate) fn map_chunks<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> R
     if size >= items.len() {
         return vec![work(items)];
     }
-    let work = &work;
-    thread::scope(|scope| {
-        let threads: Vec<_> = items.chunks(size).map(|chunk| scope.spawn(move || work(chunk))).collect();
-        threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
+    let chunks: Vec<&[T]> = items.chunks(size).collect();
+    map_pieces(&chunks, |chunk| work(chunk))
 }
 
 fn piece(count: usize) -> usize {
@@ -72,7 +77,8 @@ pub(crate) fn map_pieces<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R +
         }
     };
     let mut all = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(run)).collect();
+        let others: Vec<_> =
+            (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, run).ok()).collect();
         let mut all = run();
         for other in others {
             all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));

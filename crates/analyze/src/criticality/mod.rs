@@ -179,12 +179,20 @@ pub(crate) fn of(profile: &Profile, names: &Names) -> Option<CriticalityView> {
         return Some(rows(profile, &source));
     }
     std::thread::scope(|scope| {
-        let graph = scope.spawn(|| graph::graph(&source));
-        let what_if = scope.spawn(|| what_if::rows(&source));
+        let (graph, what_if) = (|| graph::graph(&source), || what_if::rows(&source));
+        // Where there may be no more threads, one after the other.
+        let beside = std::thread::Builder::new().spawn_scoped(scope, graph);
+        let other = std::thread::Builder::new().spawn_scoped(scope, what_if);
         let mut view = rows(profile, &source);
         // A part that fails is a fault in it, and says so itself.
-        view.graph = graph.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault));
-        view.what_if = what_if.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault));
+        view.graph = match beside {
+            Ok(thread) => thread.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault)),
+            Err(_) => graph(),
+        };
+        view.what_if = match other {
+            Ok(thread) => thread.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault)),
+            Err(_) => what_if(),
+        };
         Some(view)
     })
 }

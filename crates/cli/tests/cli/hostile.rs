@@ -175,7 +175,7 @@ fn limits_of_the_user_are_told_and_end_nothing() {
     for (limit, status, words) in [
         // Of 512 or 1024 bytes: no profile has room, nor has the recording's memory.
         ("ulimit -f 4", 125, "ulimit -f"),
-        ("ulimit -n 8", 125, "Too many open files"),
+        ("ulimit -n 8", 125, "ulimit -n"),
         ("ulimit -v 100000", 125, "ulimit -v"),
         ("ulimit -v 250000", 125, "ulimit -v"),
         ("ulimit -d 30000", 125, "ulimit -d"),

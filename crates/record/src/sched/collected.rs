@@ -213,7 +213,8 @@ impl Gathered {
     pub(super) fn collected(mut self, totals: &Totals) -> Result<Collected, RecordError> {
         // Beside what takes as long.
         let sampled = self.samples.sums.values().map(|sum| sum.count as i64).sum::<i64>() >= LEAST_SAMPLES;
-        let interrupt = sampled.then(|| thread::spawn(transect_bpf_collect::interrupt_ns));
+        let interrupt =
+            sampled.then(|| thread::Builder::new().spawn(transect_bpf_collect::interrupt_ns).ok()).flatten();
         let processes = Processes::of(&self.tasks, &mut self.spaces, &mut self.files, self.origin, totals.now);
         let mut naming = Naming::new(
             std::mem::take(&mut self.files),

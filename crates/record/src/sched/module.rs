@@ -104,7 +104,8 @@ pub(super) fn read_all(files: &MappedFiles, places: &[Place], known: &mut ReadFi
         read
     };
     thread::scope(|scope| {
-        let others: Vec<_> = (1..workers).map(|_| scope.spawn(read)).collect();
+        let others: Vec<_> =
+            (1..workers).filter_map(|_| thread::Builder::new().spawn_scoped(scope, read).ok()).collect();
         found.extend(read());
         // What a thread did not get done is read when it is asked for.
         found.extend(others.into_iter().flat_map(|other| other.join().unwrap_or_default()));

@@ -34,17 +34,18 @@ struct Reader {
 }
 
 impl Reader {
-    fn start() -> Self {
+    /// None where there may be no more threads.
+    fn start() -> Option<Self> {
         let (files, wanted) = channel::<MappedFile>();
         let ended = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&ended);
-        let thread = thread::spawn(move || {
+        let thread = thread::Builder::new().spawn(move || {
             // Without it everything works as well.
             let _ = setpriority_process(Some(gettid()), NICENESS);
             let unread = wanted.into_iter().take_while(|_| !over.load(Ordering::Relaxed));
             unread.map(|file| (file.key(), ReadFile::with_lines(&file))).collect()
         });
-        Self { files, ended, thread }
+        Some(Self { files, ended, thread: thread.ok()? })
     }
 }
 
@@ -55,9 +56,11 @@ impl ReadAhead {
             if let Place::File { file, .. } = *place
                 && self.wanted.insert(file)
             {
-                let reader = self.reader.get_or_insert_with(Reader::start);
+                if self.reader.is_none() {
+                    self.reader = Reader::start();
+                }
                 // One that has died reads no more: naming does it.
-                let _ = reader.files.send(files.get(file).copy());
+                let _ = self.reader.as_ref().map(|reader| reader.files.send(files.get(file).copy()));
             }
         }
         self.seen = places.len();

@@ -2,9 +2,9 @@
 //!
 //! - Standard streams that were closed: the standard library opens them on `/dev/null`, so that no file of ours gets their
 //!   numbers.
-//! - SIGPIPE, which the standard library ignores.
-//! - SIGCHLD: where it is ignored the kernel tells nobody how a child ended, so it is not, here.
-//! - Signals that were blocked.
+//! - Ignored signals: the standard library ignores SIGPIPE, handlers of ours take the place of others, and where SIGCHLD is
+//!   ignored the kernel tells nobody how a child ended, so it is not, here.
+//! - Blocked signals: those by which our own threads are told something are not, here.
 
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,13 +12,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const STREAMS: i32 = 3;
 
 static CLOSED: [AtomicBool; STREAMS as usize] = [const { AtomicBool::new(false) }; STREAMS as usize];
-/// Those of [`CHANGED`] that were ignored, and all that were blocked: signal *n* by bit *n* − 1.
+/// Signals that were ignored, and those that were blocked: signal *n* by bit *n* − 1.
 static IGNORED: AtomicU64 = AtomicU64::new(0);
 static BLOCKED: AtomicU64 = AtomicU64::new(0);
 
-/// Signals whose disposition is changed here; the last two are those that the C library keeps for itself, and does not let anybody
-/// ask for.
-const CHANGED: [i32; 4] = [libc::SIGPIPE, libc::SIGCHLD, 32, 33];
+/// Ignored here whether they were or not, and so by programs that are started. The others are ignored by who ignores them.
+const IGNORED_HERE: u64 = bit(libc::SIGPIPE);
+/// Never blocked here: ends of children, and what changes all threads at once.
+const NOT_BLOCKED: u64 = bit(libc::SIGCHLD) | bit(libc::SIGURG);
+const SIGNALS: i32 = 64;
+
+const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
 /// Bytes of a set of signals, as the kernel has it.
 const SET: usize = size_of::<u64>();
 
@@ -53,9 +60,9 @@ extern "C" fn note() {
         CLOSED[stream as usize].store(closed, Ordering::Relaxed);
     }
     let mut ignored = 0;
-    for signal in CHANGED {
+    for signal in 1..=SIGNALS {
         if Disposition::of(signal).handler == libc::SIG_IGN {
-            ignored |= 1 << (signal - 1);
+            ignored |= bit(signal);
         }
     }
     IGNORED.store(ignored, Ordering::Relaxed);
@@ -64,6 +71,9 @@ extern "C" fn note() {
     // SAFETY: reads the thread's mask into a word that is as long as the call says.
     unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, null::<u64>(), &raw mut blocked, SET) };
     BLOCKED.store(blocked, Ordering::Relaxed);
+    let unblocked = NOT_BLOCKED;
+    // SAFETY: changes the thread's mask by a word that is as long as the call says.
+    unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_UNBLOCK, &raw const unblocked, null_mut::<u64>(), SET) };
 }
 
 /// Runs before the standard library's own beginning.
@@ -81,8 +91,8 @@ pub fn restore() {
         unsafe { libc::close(stream) };
     }
     let ignored = IGNORED.load(Ordering::Relaxed);
-    for signal in CHANGED {
-        let handler = if ignored & 1 << (signal - 1) == 0 { libc::SIG_DFL } else { libc::SIG_IGN };
+    for signal in (1..=SIGNALS).filter(|&signal| (ignored | IGNORED_HERE) & bit(signal) != 0) {
+        let handler = if ignored & bit(signal) == 0 { libc::SIG_DFL } else { libc::SIG_IGN };
         Disposition { handler, ..Disposition::default() }.set(signal);
     }
     let blocked = BLOCKED.load(Ordering::Relaxed);

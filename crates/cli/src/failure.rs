@@ -106,7 +106,16 @@ pub enum Failure {
         /// What is needed, bytes.
         least: u64,
     },
-    /// Too few descriptors, or threads, for a recording.
+    /// A recording's threads can't be started.
+    #[error(
+        "a recording takes {least} threads, and so many can't be started here: too few processes and threads are allowed; raise \
+         the limit of the user (ulimit -u) or of the cgroup (pids.max)"
+    )]
+    FewThreads {
+        /// How many are needed.
+        least: usize,
+    },
+    /// Too few descriptors for a recording.
     #[error(
         "at most {limit} {what} (ulimit {flag}) are too few for a recording, which takes {least}; raise it here, and limit the \
          program alone: transect run -- sh -c 'ulimit {flag} {limit}; exec \"$@\"' sh PROGRAM"
@@ -166,7 +175,9 @@ impl Failure {
                 _ => 126,
             },
             Self::Record(_) | Self::Keep(_) | Self::Unreported { .. } => RECORDING_FAILED,
-            Self::NothingSeen { .. } | Self::Limit { .. } | Self::FewAllowed { .. } => RECORDING_FAILED,
+            Self::NothingSeen { .. } | Self::Limit { .. } | Self::FewAllowed { .. } | Self::FewThreads { .. } => {
+                RECORDING_FAILED
+            }
             _ if self.is_closed_pipe() => 0,
             _ => 1,
         }

@@ -14,8 +14,6 @@ const DATA: u64 = 96 << 20;
 /// Descriptors and threads of a recording of flows alone; what the others lack is told when they are loaded.
 const DESCRIPTORS: u64 = 16;
 const THREADS: usize = 8;
-/// A user with a limit of more is taken to have some left.
-const MANY_PROCESSES: u64 = 4096;
 /// With less the main thread's stack may overflow, bytes.
 const STACK: u64 = 1 << 20;
 /// What another thread gets instead.
@@ -38,18 +36,13 @@ pub fn check_memory() -> Result<(), Failure> {
 /// Whether a recording gets the descriptors and threads that it takes at least.
 ///
 /// # Errors
-/// [`Failure::FewAllowed`], before anything was started.
+/// [`Failure::FewAllowed`] and [`Failure::FewThreads`], before anything was started.
 pub fn check_numbers() -> Result<(), Failure> {
     if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|&limit| limit < DESCRIPTORS) {
         return Err(Failure::FewAllowed { what: "open files", flag: "-n", limit, least: DESCRIPTORS });
     }
-    // How many processes and threads the user has already nobody tells.
-    match getrlimit(Resource::Nproc).current {
-        Some(limit) if limit < MANY_PROCESSES && !has_threads(THREADS) => {
-            Err(Failure::FewAllowed { what: "processes and threads", flag: "-u", limit, least: THREADS as u64 })
-        }
-        _ => Ok(()),
-    }
+    // How many there may be more nobody tells: limits are the user's, each cgroup's, and the machine's.
+    if has_threads(THREADS) { Ok(()) } else { Err(Failure::FewThreads { least: THREADS }) }
 }
 
 /// Whether there may be so many threads more at once.

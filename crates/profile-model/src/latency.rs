@@ -30,11 +30,11 @@ pub struct Latency {
     /// Sum of what they took from entry to return, in the unit of [`LatencySession::metric`] (durations in ns), less what
     /// timing an empty function shows.
     pub total: i64,
-    /// Of these, calls that began while the probe was on for the first time; 0 where it is not known. It is on from the
-    /// start, so these are the function's first calls, which are often its slowest: they stand for themselves alone.
-    pub first_samples: i64,
-    /// Their sum.
-    pub first_total: i64,
+    /// Estimate of the sum of all calls of the measurement: those timed, and for the time in which the probe was switched off as
+    /// many calls as [`Latency::calls_estimated`] has it, each of the mean of the windows next to it; at most the time that the
+    /// threads had then. The function's first calls, all timed and often its slowest, stand for themselves alone. `None` if
+    /// that is not known.
+    pub total_estimated: Option<i64>,
     /// The largest of them; 0 without samples.
     pub max: i64,
     /// Estimate of all calls of the measurement: those seen, and for the time in which the probe was switched off the
@@ -45,20 +45,11 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Estimate of the sum of all calls, if there were so many: those of the first window are known, the others take what the
-    /// samples of later windows took, in the mean. `None` without samples.
-    pub fn estimated_total(&self, calls: i64) -> Option<f64> {
-        if self.samples <= 0 {
-            return None;
-        }
-        let (first, later) = (self.first_samples as f64, (self.samples - self.first_samples) as f64);
-        if self.first_samples <= 0 || later <= 0.0 {
-            return Some(calls as f64 * self.total as f64 / self.samples as f64);
-        }
-        // Not each call that met the probe could be timed.
-        let met = self.calls_seen.max(self.samples) as f64 / self.samples as f64;
-        let others = (calls as f64 - first * met).max(0.0);
-        Some(self.first_total as f64 * met + others * (self.total - self.first_total) as f64 / later)
+    /// Estimate of the sum of all calls; `calls`: how many there are taken to be, where that was not estimated by the recorder.
+    /// `None` without samples.
+    pub fn whole(&self, calls: i64) -> Option<f64> {
+        let mean = (self.samples > 0).then(|| self.total as f64 / self.samples as f64)?;
+        Some(self.total_estimated.map_or(calls as f64 * mean, |total| total as f64))
     }
 }
 

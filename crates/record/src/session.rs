@@ -144,7 +144,8 @@ pub fn run(
     let over = AtomicBool::new(false);
     let ended = std::thread::scope(|scope| {
         if let (Some(counter), Some(pages)) = (&counter, &pages) {
-            scope.spawn(|| counter.serve(pages));
+            // Without it regions that are called in flows are not told apart.
+            drop(std::thread::Builder::new().spawn_scoped(scope, || counter.serve(pages)));
         }
         let (tell, told) = channel();
         let waiter = scope.spawn(|| {

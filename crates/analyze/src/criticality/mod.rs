@@ -11,6 +11,7 @@ mod graph;
 mod idle_owner;
 mod over_time;
 mod parallelism;
+mod part;
 mod path;
 mod place;
 mod runtime_library;

@@ -4,25 +4,22 @@
 use std::cmp::Reverse;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use transect_profile_model::{FrameId, Origin, SchedSample, SchedWait, StackFrame, WaitKind};
+use transect_profile_model::{FrameId, Origin, SchedSample, SchedWait, WaitKind};
 
 use super::Source;
 use super::call_path::{FunctionId, InliningId, LibraryCall, NOT_INLINED, PathId, StackFacts};
 use super::idle_owner;
+use super::part::{Parts, frame_of};
 use super::short_lived::ShortLived;
 use super::tally::Tally;
 
 /// A thread that waited for a CPU for less is left to the samples (`sched_queued.h`).
 const QUEUED_NS: i64 = 2_000_000;
-/// An inlined function with this part of its place's time is the place.
-const MOST_OF_IT: f64 = 0.7;
-/// With fewer lines it is a step of the function around it.
-const FEW_LINES: usize = 3;
 
 /// One place: a function that is no runtime library's, with what runtime libraries did on its behalf.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlaceRow {
-    /// The function; if nearly all of the time is in what was inlined into it, that.
+    /// The function, or one that was inlined into it and is told apart.
     pub function: String,
     /// The function that stands in the symbol table, where it is another one.
     pub inlined_into: String,
@@ -111,8 +108,9 @@ pub struct Callee {
     pub ns: i64,
 }
 
+/// The time of a place, or of one part of it.
 #[derive(Default)]
-struct Sum {
+pub(super) struct Sum {
     running_ns: i64,
     kernel_ns: i64,
     low_ns: i64,
@@ -129,6 +127,11 @@ struct Sum {
 }
 
 impl Sum {
+    /// Time by what was inlined, and by line.
+    pub fn inlinings(&self) -> &FxHashMap<(InliningId, Option<FrameId>), i64> {
+        &self.inlinings
+    }
+
     /// `call`: the row is that of the library's caller.
     fn add(&mut self, source: &Source<'_>, facts: StackFacts, call: Option<LibraryCall>, task: u32, ns: i64) {
         let path = &source.paths.paths[facts.path as usize];
@@ -198,12 +201,53 @@ impl Sum {
 
 /// Places and calls of libraries, longest first.
 pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceRow>, Vec<LibraryCallRow>) {
-    let mut sums: FxHashMap<FunctionId, Sum> = FxHashMap::default();
+    let Sums { places: wholes, calls } = gather(source, |place, _| (place, 0));
+    let parts: FxHashMap<FunctionId, Parts> =
+        wholes.iter().map(|(&(place, _), sum)| (place, Parts::of(source, place, sum))).collect();
+    let mut near: FxHashMap<FunctionId, i64> =
+        wholes.iter().map(|(&(place, _), sum)| (place, sum.paths.total())).collect();
+    for sum in wholes.values() {
+        for (caller, ns) in sum.callers(source).iter() {
+            *near.entry(caller).or_default() += ns;
+        }
+    }
+    let sums = if parts.values().all(Parts::is_whole) {
+        wholes
+    } else {
+        let part = |place, inlining| (place, parts.get(&place).map_or(0, |parts| parts.number(source, inlining)));
+        gather(source, part).places
+    };
+    let one = |((place, part), sum): ((FunctionId, usize), Sum)| {
+        let chain = parts.get(&place).map_or(&[][..], |parts| parts.chain(part));
+        let mut row = row(source, short_lived, place, chain, sum);
+        if part == 0 {
+            row.near_ns = near.get(&place).copied().unwrap_or_default();
+        }
+        row
+    };
+    let mut rows: Vec<PlaceRow> = sums.into_iter().map(one).collect();
+    rows.sort_by(|a, b| (Reverse(a.ns), &a.function, &a.component).cmp(&(Reverse(b.ns), &b.function, &b.component)));
+    let mut calls: Vec<LibraryCallRow> =
+        calls.into_iter().map(|(call, sum)| library_call(source, short_lived, call, sum)).collect();
+    calls.sort_by(|a, b| (Reverse(a.caller.ns), &a.entry).cmp(&(Reverse(b.caller.ns), &b.entry)));
+    (rows, calls)
+}
+
+/// Time by place, each with the number of its part, and by calls of libraries.
+struct Sums {
+    places: FxHashMap<(FunctionId, usize), Sum>,
+    calls: FxHashMap<LibraryCall, Sum>,
+}
+
+/// Adds up all samples and waits; `part` tells to which part of a place it belongs what ran or waited in so and so an inlining.
+fn gather(source: &Source<'_>, part: impl Fn(FunctionId, InliningId) -> (FunctionId, usize)) -> Sums {
+    let mut sums: FxHashMap<(FunctionId, usize), Sum> = FxHashMap::default();
     let mut calls: FxHashMap<LibraryCall, Sum> = FxHashMap::default();
     for (sample, &corrected_ns) in source.tables.samples.iter().zip(&source.correction.corrected_ns) {
         let Some(facts) = source.paths.stack(sample.stack).filter(|facts| !facts.preparing) else { continue };
         let Some(place) = source.paths.place(facts.path) else { continue };
-        sums.entry(place).or_default().add_sample(source, facts, None, sample, corrected_ns);
+        let key = part(place, facts.inlining);
+        sums.entry(key).or_default().add_sample(source, facts, None, sample, corrected_ns);
         if let Some(call) = source.paths.library_call(facts.path) {
             calls.entry(call).or_default().add_sample(source, facts, Some(call), sample, corrected_ns);
         }
@@ -222,34 +266,20 @@ pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceR
         let Some(facts) = facts.filter(|facts| !facts.preparing) else { continue };
         let Some(place) = source.paths.place(facts.path) else { continue };
         let object = source.objects.of(row);
-        sums.entry(place).or_default().add_wait(source, facts, None, (wait, idle_ns, waited), object);
+        let key = part(place, facts.inlining);
+        sums.entry(key).or_default().add_wait(source, facts, None, (wait, idle_ns, waited), object);
         if let Some(call) = source.paths.library_call(facts.path) {
             calls.entry(call).or_default().add_wait(source, facts, Some(call), (wait, idle_ns, waited), object);
         }
     }
     for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| wait.kind == WaitKind::Child) {
         let facts = source.wait_stacks[row].and_then(|stack| source.paths.stack(stack));
-        if let Some(sum) = facts.and_then(|facts| source.paths.place(facts.path)).and_then(|place| sums.get_mut(&place))
-        {
+        let key = facts.and_then(|facts| Some(part(source.paths.place(facts.path)?, facts.inlining)));
+        if let Some(sum) = key.and_then(|key| sums.get_mut(&key)) {
             sum.child_wait_ns += wait.ns;
         }
     }
-    let mut near: FxHashMap<FunctionId, i64> = sums.iter().map(|(&place, sum)| (place, sum.paths.total())).collect();
-    for sum in sums.values() {
-        for (caller, ns) in sum.callers(source).iter() {
-            *near.entry(caller).or_default() += ns;
-        }
-    }
-    let near_of = |place: FunctionId| near.get(&place).copied().unwrap_or_default();
-    let mut rows: Vec<PlaceRow> = sums
-        .into_iter()
-        .map(|(place, sum)| PlaceRow { near_ns: near_of(place), ..row(source, short_lived, place, sum) })
-        .collect();
-    rows.sort_by(|a, b| (Reverse(a.ns), &a.function, &a.component).cmp(&(Reverse(b.ns), &b.function, &b.component)));
-    let mut calls: Vec<LibraryCallRow> =
-        calls.into_iter().map(|(call, sum)| library_call(source, short_lived, call, sum)).collect();
-    calls.sort_by(|a, b| (Reverse(a.caller.ns), &a.entry).cmp(&(Reverse(b.caller.ns), &b.entry)));
-    (rows, calls)
+    Sums { places: sums, calls }
 }
 
 fn library_call(source: &Source<'_>, short_lived: &ShortLived, call: LibraryCall, sum: Sum) -> LibraryCallRow {
@@ -265,7 +295,7 @@ fn library_call(source: &Source<'_>, short_lived: &ShortLived, call: LibraryCall
         entry: entry.name.clone(),
         component: entry.component.clone(),
         parts: parts.iter().map(name).collect(),
-        caller: row(source, short_lived, call.caller, sum),
+        caller: row(source, short_lived, call.caller, &[], sum),
     }
 }
 
@@ -282,7 +312,7 @@ pub(super) fn is_agents(object: &str) -> bool {
     object.starts_with("unix /tmp/transect-") || object.contains("/transect-") && object.contains("/publis")
 }
 
-fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, sum: Sum) -> PlaceRow {
+fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: &[FunctionId], sum: Sum) -> PlaceRow {
     let paths = &source.paths;
     let whole = &paths.functions[place as usize];
     let wait = |(&(kind, object), &(idle_ns, ns, count)): (&(WaitKind, u32), &(i64, i64, i64))| PlaceWait {
@@ -295,7 +325,7 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, sum: Su
     let mut waiting: Vec<PlaceWait> = sum.waiting.iter().map(wait).collect();
     waiting.sort_by(|a, b| (Reverse(a.idle_ns), a.kind, &a.object).cmp(&(Reverse(b.idle_ns), b.kind, &b.object)));
     let ns = sum.running_ns + waiting.iter().map(|wait| wait.idle_ns).sum::<i64>();
-    let (function, line) = innermost(source, place, &sum, ns);
+    let (function, line) = (chain.last().copied().unwrap_or(place), line_of(source, place, chain, &sum));
     let frame = line.and_then(|id| source.tables.frames.get(id as usize));
     let name = &paths.functions[function as usize].name;
     let calling = sum.callers(source);
@@ -351,76 +381,20 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, sum: Su
     }
 }
 
-/// Lines seen in what was inlined along `chain`, or deeper.
-fn lines_of<'a>(source: &Source<'a>, sum: &Sum, chain: &[FunctionId]) -> FxHashSet<(&'a str, i32)> {
-    let within = |id: InliningId| source.paths.inlinings[id as usize].starts_with(chain);
-    let frames = sum.inlinings.keys().filter(|(id, _)| within(*id)).filter_map(|(_, line)| *line);
-    frames
-        .filter_map(|id| source.tables.frames.get(id as usize))
-        .map(|frame| (frame.file.as_str(), frame.line))
-        .collect()
-}
-
-/// Whether `inner` is in the file of the function around it. No sample need have met a line of that one itself: then its file
-/// is the one from which it `calls`.
-fn same_file<'a>(
-    around: &FxHashSet<(&'a str, i32)>,
-    inner: &FxHashSet<(&'a str, i32)>,
-    calls: impl FnOnce() -> Option<&'a str>,
-) -> bool {
-    let is_inner = |file: &str| inner.iter().any(|&(other, _)| other == file);
-    let mut own = around.difference(inner).peekable();
-    if own.peek().is_none() {
-        return calls().is_none_or(is_inner);
-    }
-    own.all(|(file, _)| is_inner(file))
-}
-
-/// A frame of the function itself that has a line: that of a call where samples met only inlined code.
-fn frame_of(source: &Source<'_>, function: &str) -> Option<FrameId> {
-    let is_it = |frame: &StackFrame| !frame.inlined && !frame.file.is_empty() && frame.function == function;
-    source.tables.frames.iter().position(is_it).map(|at| at as FrameId)
-}
-
-/// The function that has nearly all of the place's time, the place itself or inlined into it, and its line.
-fn innermost(source: &Source<'_>, place: FunctionId, sum: &Sum, ns: i64) -> (FunctionId, Option<FrameId>) {
-    let inlined = |id: InliningId| source.paths.inlinings[id as usize].as_slice();
-    let name = source.paths.functions[place as usize].name.as_str();
-    let mut chain: Vec<FunctionId> = Vec::new();
-    loop {
-        let mut next: Tally<FunctionId> = Tally::default();
-        for (&(inlining, _), &ns) in &sum.inlinings {
-            if let Some(&function) = inlined(inlining).strip_prefix(&chain[..]).and_then(<[_]>::first) {
-                next.add(function, ns);
-            }
-        }
-        let most = next.iter().max_by_key(|&(function, ns)| (ns, Reverse(function)));
-        let Some((function, _)) = most.filter(|&(_, part)| part as f64 >= MOST_OF_IT * ns as f64) else { break };
-        let before = lines_of(source, sum, &chain);
-        chain.push(function);
-        let here = lines_of(source, sum, &chain);
-        // A small function that many may share says less than the one around it, but for what was inlined into main.
-        let around = (chain.len() == 1).then_some(name);
-        let file =
-            || around.and_then(|name| Some(source.tables.frames[frame_of(source, name)? as usize].file.as_str()));
-        if around != Some("main") && (here.len() < FEW_LINES || !same_file(&before, &here, file)) {
-            chain.pop();
-            break;
-        }
-    }
-    // A line of the function itself if there is one, else one in which it calls, else of what was inlined into it.
+/// The line of a part: one of the function itself if there is one, else one in which it calls, else of what was inlined into it.
+fn line_of(source: &Source<'_>, place: FunctionId, chain: &[FunctionId], sum: &Sum) -> Option<FrameId> {
     let mut lines: FxHashMap<(&str, i32), (bool, i64, FrameId)> = FxHashMap::default();
     for (&(inlining, line), &ns) in &sum.inlinings {
         let frame = line.and_then(|id| Some((id, source.tables.frames.get(id as usize)?)));
-        let Some(deeper) = inlined(inlining).strip_prefix(&chain[..]) else { continue };
+        let Some(deeper) = source.paths.inlinings[inlining as usize].strip_prefix(chain) else { continue };
         // Line 0 is what the compiler made up itself (DWARF 5, 6.2.2).
         if let Some((id, frame)) = frame.filter(|(_, frame)| frame.line > 0) {
             let line = lines.entry((&frame.file, frame.line)).or_insert((false, 0, id));
             *line = (line.0 || deeper.is_empty(), line.1 + ns, line.2.min(id));
         }
     }
-    let line = lines.into_values().max_by_key(|&(own, ns, id)| (own, ns, Reverse(id)));
+    let name = source.paths.functions[place as usize].name.as_str();
     let calls = || frame_of(source, name).filter(|_| chain.is_empty());
-    let line = line.and_then(|(own, _, id)| if own { Some(id) } else { calls().or(Some(id)) });
-    (chain.last().copied().unwrap_or(place), line)
+    let line = lines.into_values().max_by_key(|&(own, ns, id)| (own, ns, Reverse(id)));
+    line.and_then(|(own, _, id)| if own { Some(id) } else { calls().or(Some(id)) })
 }

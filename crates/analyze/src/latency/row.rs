@@ -32,8 +32,8 @@ pub struct LatencyRow {
     pub max: Option<i64>,
     /// Estimated number of all calls, those included that came while the probe was switched off. `None` if unknown.
     pub calls_estimated: Option<i64>,
-    /// Estimated sum of all calls, recursive calls each for itself: the function's first calls as they were, and for the others
-    /// of `calls_estimated` (else `calls_seen`) the mean of later samples.
+    /// Estimated sum of all calls, recursive calls each for itself: calls that were not seen took what those seen about the
+    /// same time took, at most the time that the threads had.
     pub total: Option<i64>,
     /// Raw symbol name; empty if there is none.
     pub symbol: String,

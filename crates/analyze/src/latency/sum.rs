@@ -45,7 +45,7 @@ impl Sum<'_> {
         let seen = latency.calls_seen.max(latency.samples);
         let estimated = latency.calls_estimated.map(|calls| calls.max(seen));
         self.calls_estimated = self.calls_estimated.zip(estimated).map(|(a, b)| a.saturating_add(b));
-        self.total += latency.estimated_total(estimated.unwrap_or(seen)).unwrap_or(0.0);
+        self.total += latency.whole(estimated.unwrap_or(seen)).unwrap_or(0.0);
         self.histogram.extend_from_slice(&latency.histogram);
     }
 

@@ -295,7 +295,8 @@ fn signals_are_inherited_needs_ptrace() {
     let lines = |command: &[&str]| {
         let transect = sandbox.transect(&[]).get_program().to_owned();
         let mut shell = sandbox.foreign("env");
-        shell.args(["--ignore-signal=CHLD", "--ignore-signal=PIPE", "--block-signal=USR1"]);
+        shell.args(["--ignore-signal=CHLD", "--ignore-signal=PIPE", "--ignore-signal=USR2"]);
+        shell.args(["--block-signal=USR1", "--block-signal=URG"]);
         if !command.is_empty() {
             shell.arg(transect).args(command).args(["-o", "profile", "--"]);
         }
@@ -304,7 +305,7 @@ fn signals_are_inherited_needs_ptrace() {
         String::from_utf8(output.stdout).unwrap()
     };
     let alone = lines(&[]);
-    assert!(alone.contains("SigBlk"), "{alone}");
+    assert!(alone.contains("400200\nSigIgn"), "{alone}");
     for command in [&["record", "-q"][..], &["record", "-q", "--collect", "flow"], &["latency", "-q"]] {
         assert_eq!(lines(command), alone, "{command:?}");
     }

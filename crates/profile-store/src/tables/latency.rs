@@ -7,15 +7,15 @@ use crate::column::{Column, TableReader};
 /// Names of the columns that hold amounts: who takes counts for nanoseconds shall find no column.
 struct Amounts {
     total: &'static str,
-    first_total: &'static str,
+    estimated: &'static str,
     max: &'static str,
     low: &'static str,
     high: &'static str,
 }
 
 const TIMES: Amounts =
-    Amounts { total: "total_ns", first_total: "first_total_ns", max: "max_ns", low: "low_ns", high: "high_ns" };
-const COUNTS: Amounts = Amounts { total: "total", first_total: "first_total", max: "max", low: "low", high: "high" };
+    Amounts { total: "total_ns", estimated: "total_estimated_ns", max: "max_ns", low: "low_ns", high: "high_ns" };
+const COUNTS: Amounts = Amounts { total: "total", estimated: "total_estimated", max: "max", low: "low", high: "high" };
 
 fn amounts(meta: &Meta) -> Amounts {
     if meta.latency.as_ref().is_none_or(|session| session.metric.is_time()) { TIMES } else { COUNTS }
@@ -23,7 +23,7 @@ fn amounts(meta: &Meta) -> Amounts {
 
 pub(super) fn columns(profile: &Profile) -> Vec<Column<'_>> {
     let rows = profile.latency.as_slice();
-    let Amounts { total, first_total, max, .. } = amounts(&profile.meta);
+    let Amounts { total, estimated, max, .. } = amounts(&profile.meta);
     vec![
         own_id(rows),
         id("process_id", rows, |l| l.process),
@@ -40,8 +40,7 @@ pub(super) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         int64("samples", rows, |l| l.samples),
         int64(total, rows, |l| l.total),
         int64(max, rows, |l| l.max),
-        int64("first_samples", rows, |l| l.first_samples),
-        int64(first_total, rows, |l| l.first_total),
+        optional_int64(estimated, rows, |l| l.total_estimated),
         optional_int64("calls_estimated", rows, |l| l.calls_estimated),
     ]
 }
@@ -94,7 +93,7 @@ pub(crate) fn read(
     processes: usize,
     components: usize,
 ) -> Result<Vec<Latency>, StoreError> {
-    let Amounts { total, first_total, max, .. } = amounts(meta);
+    let Amounts { total, estimated, max, .. } = amounts(meta);
     let mut process = table.ids("process_id", processes)?.into_iter();
     let mut component = table.ids("component_id", components)?.into_iter();
     let mut function = table.text("function")?.into_iter();
@@ -106,10 +105,9 @@ pub(crate) fn read(
     let mut samples = table.int64("samples")?.into_iter();
     let mut total = table.int64(total)?.into_iter();
     let mut max = table.int64(max)?.into_iter();
-    // Profiles of versions that did not tell them apart lack them.
-    let known = |name: &str| if table.has(name) { table.int64(name) } else { Ok(vec![0; table.rows()]) };
-    let mut first_samples = known("first_samples")?.into_iter();
-    let mut first_total = known(first_total)?.into_iter();
+    // Profiles of earlier versions lack it.
+    let known = table.has(estimated).then(|| table.optional_int64(estimated)).transpose()?;
+    let mut total_estimated = known.unwrap_or_else(|| vec![None; table.rows()]).into_iter();
     let mut calls_estimated = table.optional_int64("calls_estimated")?.into_iter();
     Ok(std::iter::from_fn(|| {
         Some(Latency {
@@ -124,8 +122,7 @@ pub(crate) fn read(
             samples: samples.next()?,
             total: total.next()?,
             max: max.next()?,
-            first_samples: first_samples.next()?,
-            first_total: first_total.next()?,
+            total_estimated: total_estimated.next()?,
             calls_estimated: calls_estimated.next()?,
             histogram: Vec::new(),
         })

@@ -189,6 +189,11 @@ impl Tables {
 }
 
 fn latency(function: &MeasuredFunction, process: ProcessId, component: ComponentId, scale: &BucketScale) -> Latency {
+    let (unseen, unseen_ticks) = function.unseen;
+    let total = scale.total(function.ticks, function.samples);
+    // Not each call that met the probe could be timed.
+    let seen = total as f64 * function.calls.max(function.samples) as f64 / function.samples.max(1) as f64;
+    let estimated = seen + scale.total(unseen_ticks as u64, unseen) as f64;
     Latency {
         process,
         component,
@@ -199,11 +204,10 @@ fn latency(function: &MeasuredFunction, process: ProcessId, component: Component
         line: function.source.1,
         calls_seen: function.calls as i64,
         samples: function.samples as i64,
-        total: scale.total(function.ticks, function.samples),
-        first_samples: function.first_samples as i64,
-        first_total: scale.total(function.first_ticks, function.first_samples),
+        total,
+        total_estimated: (function.samples > 0).then_some(estimated as i64),
         max: if function.samples == 0 { 0 } else { scale.amount(function.max_ticks) },
-        calls_estimated: Some(function.calls_estimated as i64),
+        calls_estimated: Some((function.calls + unseen) as i64),
         histogram: scale.histogram(function.histogram.iter().map(|&count| count.into())),
     }
 }

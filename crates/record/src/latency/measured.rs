@@ -13,7 +13,7 @@ use transect_profile_model::{LatencyId, LatencySampling};
 use super::reading::Reading;
 use super::rotation::Rotation;
 use super::steer::{Costs, Steering};
-use super::window::{BusyTime, Windows};
+use super::window::{BusyTime, Timed, Windows};
 use super::{TimeSlices, wanted::Wanted};
 use crate::clock::ticks;
 use crate::probe_session::{
@@ -47,14 +47,10 @@ pub struct MeasuredFunction {
     pub samples: u64,
     /// Their ticks.
     pub ticks: u64,
-    /// Of these, calls that began while the probe was on for the first time.
-    pub first_samples: u64,
-    /// Their ticks.
-    pub first_ticks: u64,
     /// The longest, ticks.
     pub max_ticks: u64,
-    /// Calls in all, estimated.
-    pub calls_estimated: u64,
+    /// Calls that were not seen, estimated, and their ticks.
+    pub unseen: (u64, f64),
     /// Samples by duration.
     pub histogram: Vec<u32>,
 }
@@ -254,14 +250,17 @@ impl Measured {
     pub fn epoch(&mut self, ticks_per_ns: f64) {
         let began = ticks();
         let busy_ns = self.busy_ns();
-        let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns);
+        let threads = self.pids.iter().map(|&pid| super::processor_time::threads_of(pid)).sum();
+        let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns, threads);
         self.since_turn.0 += busy_ticks;
         let mut off = Vec::new();
         self.session.take_disarmed(|id| off.push(id));
         self.toggles += off.len() as u64;
         let (session, windows, mut armed) = (&self.session, &mut self.windows, 0);
         for &id in &off {
-            windows[id as usize].close(session.arena().site(id as usize).on_ticks.load(Relaxed), &self.busy);
+            let counts = session.counts(id);
+            let on_ticks = session.arena().site(id as usize).on_ticks.load(Relaxed);
+            windows[id as usize].close(on_ticks, later(&counts), &self.busy);
         }
         let (rotation, parked) = (&self.rotation, &mut self.owed);
         off.append(&mut self.recalled);
@@ -397,10 +396,8 @@ impl Measured {
                 calls: counts.calls,
                 samples: counts.samples,
                 ticks: counts.ticks,
-                first_samples: counts.first_samples,
-                first_ticks: counts.first_ticks,
                 max_ticks: record.max_ticks.load(Relaxed),
-                calls_estimated: self.windows[id as usize].calls(counts.calls, &self.busy),
+                unseen: self.windows[id as usize].unseen(first(&counts), &self.busy),
                 histogram: match counts.samples {
                     0 => Vec::new(),
                     _ => session.arena().histogram(id as usize).iter().map(|count| count.load(Relaxed)).collect(),
@@ -440,6 +437,17 @@ impl Measured {
             left_behind,
         }
     }
+}
+
+/// Calls timed that began in the probe's first window.
+fn first(counts: &SiteCounts) -> Timed {
+    Timed { samples: counts.first_samples, ticks: counts.first_ticks }
+}
+
+/// The others.
+fn later(counts: &SiteCounts) -> Timed {
+    let (samples, ticks) = (counts.samples - counts.first_samples.min(counts.samples), counts.ticks);
+    Timed { samples, ticks: ticks.saturating_sub(counts.first_ticks) }
 }
 
 /// Why a jump was not written.

@@ -1,4 +1,4 @@
-//! Processor time of other processes.
+//! Processor time and threads of other processes.
 
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
@@ -7,4 +7,12 @@ use nix::unistd::Pid;
 pub fn of_process(pid: i32) -> f64 {
     let time = clock_getcpuclockid(Pid::from_raw(pid)).and_then(clock_gettime);
     time.map_or(0.0, |time| time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
+}
+
+/// Threads of a process; 0 once it has ended.
+pub fn threads_of(pid: i32) -> usize {
+    // Linked once by each of them, and by two more.
+    let links = std::fs::metadata(format!("/proc/{pid}/task"))
+        .map_or(0, |folder| std::os::linux::fs::MetadataExt::st_nlink(&folder));
+    usize::try_from(links.saturating_sub(2)).unwrap_or(usize::MAX)
 }

@@ -6,6 +6,10 @@
 //! windows that were much too short by chance. That time is *busy time*, in which a thread of
 //! the process runs; a window is no longer than the busy time since its arming, however long the process had to wait
 //! for a processor.
+//!
+//! What those calls took is told by the windows on both sides: a function may be fast now and slow then. The first window has
+//! the function's first calls, often its slowest, and says nothing of others unless there is no other. And calls take no
+//! longer than all threads together had time.
 
 /// The kernel brings another process' processor time up to date at its clock ticks (every 4 ms, or 1): no window is
 /// called shorter than that for want of processor time, in ticks.
@@ -18,22 +22,50 @@ const MEDIAN_OF: usize = 9;
 /// Processor time of a process, and the part of the wall time in which any of its threads runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BusyTime {
+    began: u64,
     at: u64,
     processor_ns: f64,
     /// Share of the last epoch in which it ran, at most 1.
     share: f64,
     /// Busy ticks so far.
     pub ticks: f64,
+    /// Threads at the last epoch.
+    threads: f64,
+}
+
+/// Calls that were timed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Timed {
+    /// How many.
+    pub samples: u64,
+    /// Their ticks.
+    pub ticks: u64,
+}
+
+impl Timed {
+    fn since(self, before: Self) -> Self {
+        let (samples, ticks) = (self.samples.saturating_sub(before.samples), self.ticks.saturating_sub(before.ticks));
+        Self { samples, ticks }
+    }
+
+    fn with(self, other: Self) -> Self {
+        Self { samples: self.samples + other.samples, ticks: self.ticks + other.ticks }
+    }
+
+    fn mean(self) -> Option<f64> {
+        (self.samples > 0).then(|| self.ticks as f64 / self.samples as f64)
+    }
 }
 
 impl BusyTime {
     /// Begins.
     pub fn start(&mut self, now: u64, processor_ns: f64) {
-        *self = Self { at: now, processor_ns, share: 1.0, ticks: 0.0 };
+        *self = Self { began: now, at: now, processor_ns, share: 1.0, ticks: 0.0, threads: 1.0 };
     }
 
-    /// An epoch is over; gives the processor time that the process used in it, in ticks.
-    pub fn advance(&mut self, now: u64, processor_ns: f64, ticks_per_ns: f64) -> f64 {
+    /// An epoch is over, and the process has so many threads; gives the processor time that it used in it, in ticks.
+    pub fn advance(&mut self, now: u64, processor_ns: f64, ticks_per_ns: f64, threads: usize) -> f64 {
+        self.threads = threads.max(1) as f64;
         let used = (processor_ns - self.processor_ns).max(0.0) * ticks_per_ns;
         let elapsed = now.saturating_sub(self.at).max(1) as f64;
         self.share = (used / elapsed).min(1.0);
@@ -63,8 +95,17 @@ pub struct Windows {
     /// Calls per busy tick in the last windows, a ring.
     rates: [f32; MEDIAN_OF],
     count: u32,
-    /// Calls that were not seen, so far.
+    /// Calls that were not seen, so far, and what they took, ticks.
     unseen: f64,
+    unseen_ticks: f64,
+    /// Of them calls of which only the next window will tell what they took, and the most that can be.
+    pending: f64,
+    pending_limit: f64,
+    /// All calls timed up to the last close, those of the first window left out, and those of the last window.
+    timed: Timed,
+    last: Timed,
+    /// When it was armed last.
+    armed_wall: u64,
     /// The same, cooling down.
     recent: f64,
     /// Whether a window was closed since the last turn.
@@ -75,11 +116,17 @@ impl Windows {
     /// The probe is switched on.
     pub fn arm(&mut self, grant: u32, busy: &BusyTime) {
         self.account(busy);
-        (self.grant, self.armed_at, self.length) = (grant, busy.ticks, None);
+        (self.grant, self.armed_at, self.length, self.armed_wall) = (grant, busy.ticks, None, busy.at);
     }
 
-    /// The probe has switched itself off, having been on for so many ticks in all.
-    pub fn close(&mut self, on_ticks: u64, busy: &BusyTime) {
+    /// The probe has switched itself off, having been on for so many ticks in all. `timed`: calls timed so far, without those of
+    /// the first window.
+    pub fn close(&mut self, on_ticks: u64, timed: Timed, busy: &BusyTime) {
+        let before = std::mem::replace(&mut self.last, timed.since(self.timed));
+        self.timed = timed;
+        if let Some(mean) = self.last.with(before).mean() {
+            self.settle(mean);
+        }
         let length = on_ticks.saturating_sub(std::mem::replace(&mut self.on_ticks, on_ticks)) as f64;
         let length = length.min((busy.ticks - self.armed_at).max(CLOCK_LAG_TICKS));
         self.length = Some(length);
@@ -117,15 +164,29 @@ impl Windows {
     /// Calls of the time since the last window, which nobody saw.
     fn account(&mut self, busy: &BusyTime) {
         if let Some(length) = self.length {
-            self.unseen += self.rate() * (busy.ticks - self.armed_at - length).max(0.0);
-            (self.armed_at, self.length) = (busy.ticks, Some(0.0));
+            let unseen = self.rate() * (busy.ticks - self.armed_at - length).max(0.0);
+            self.unseen += unseen;
+            self.pending += unseen;
+            // What was armed before the beginning can't have been called.
+            let wall = busy.at.saturating_sub(self.armed_wall.max(busy.began));
+            self.pending_limit += wall as f64 * busy.threads;
+            (self.armed_at, self.length, self.armed_wall) = (busy.ticks, Some(0.0), busy.at);
         }
     }
 
-    /// Calls in all, of which `seen` were.
-    pub fn calls(mut self, seen: u64, busy: &BusyTime) -> u64 {
+    /// Calls that were not seen took so many ticks each.
+    fn settle(&mut self, mean: f64) {
+        self.unseen_ticks += (self.pending * mean).min(self.pending_limit);
+        (self.pending, self.pending_limit) = (0.0, 0.0);
+    }
+
+    /// Calls that were not seen, and the ticks that they took. `first`: those of the first window.
+    pub fn unseen(mut self, first: Timed, busy: &BusyTime) -> (u64, f64) {
         self.account(busy);
-        seen + self.unseen as u64
+        if let Some(mean) = self.last.mean().or(self.timed.mean()).or(first.mean()) {
+            self.settle(mean);
+        }
+        (self.unseen as u64, self.unseen_ticks)
     }
 
     /// Calls per busy tick, weighing late windows most.
@@ -154,10 +215,10 @@ mod tests {
         let (grant, mut seen, mut on) = (100, 0, 0u64);
         for epoch in 0..epochs {
             if epoch > 0 {
-                busy.advance(epoch * EPOCH, share * (epoch * EPOCH) as f64, 1.0);
+                busy.advance(epoch * EPOCH, share * (epoch * EPOCH) as f64, 1.0, 1);
             }
             if epoch > 0 {
-                windows.close(on, &busy);
+                windows.close(on, Timed::default(), &busy);
             }
             windows.arm(grant, &busy);
             // Armed at a random place of the epoch: it runs, or it will after the wait.
@@ -166,10 +227,10 @@ mod tests {
             on += (needed + if waits { (1.0 - share) * EPOCH as f64 / 2.0 } else { 0.0 }) as u64;
             seen += u64::from(grant) + 1;
         }
-        busy.advance(epochs * EPOCH, share * (epochs * EPOCH) as f64, 1.0);
-        windows.close(on, &busy);
+        busy.advance(epochs * EPOCH, share * (epochs * EPOCH) as f64, 1.0, 1);
+        windows.close(on, Timed::default(), &busy);
         let truth = share * (epochs * EPOCH) as f64 / interval;
-        (windows.calls(seen, &busy) as f64, truth)
+        ((seen + windows.unseen(Timed::default(), &busy).0) as f64, truth)
     }
 
     #[test]
@@ -200,13 +261,13 @@ mod tests {
         let epochs = 5_000;
         windows.arm(1, &busy);
         for epoch in 1..epochs {
-            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0);
+            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1);
             on += (-(uniform().ln() + uniform().ln()) * 1_000.0) as u64 + 1;
-            windows.close(on, &busy);
+            windows.close(on, Timed::default(), &busy);
             windows.arm(1, &busy);
         }
         let truth = (epochs * EPOCH) as f64 / 1_000.0;
-        let ratio = windows.calls(0, &busy) as f64 / truth;
+        let ratio = windows.unseen(Timed::default(), &busy).0 as f64 / truth;
         assert!((ratio - 1.0).abs() < 0.25, "{ratio}");
     }
 
@@ -216,7 +277,42 @@ mod tests {
         busy.start(0, 0.0);
         let mut windows = Windows::default();
         windows.arm(100, &busy);
-        busy.advance(EPOCH * 100, EPOCH as f64 * 100.0, 1.0);
-        assert_eq!(windows.calls(42, &busy), 42);
+        busy.advance(EPOCH * 100, EPOCH as f64 * 100.0, 1.0, 1);
+        assert_eq!(windows.unseen(Timed::default(), &busy), (0, 0.0));
+    }
+
+    /// Ten calls in each of 100 epochs, of which one is seen; the i-th epoch's take `took(i)` ticks.
+    fn estimated_ticks(took: impl Fn(u64) -> u64, first: Timed, threads: usize) -> f64 {
+        let (mut busy, mut windows, mut timed) = (BusyTime::default(), Windows::default(), Timed::default());
+        busy.start(0, 0.0);
+        windows.arm(1, &busy);
+        for epoch in 1..=100 {
+            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, threads);
+            if epoch > 1 {
+                timed = timed.with(Timed { samples: 1, ticks: took(epoch) });
+            }
+            // So long that the calls come at a rate of ten in an epoch: the one after the last granted ends a window.
+            windows.close(epoch * EPOCH / 6, timed, &busy);
+            windows.arm(1, &busy);
+        }
+        windows.unseen(first, &busy).1
+    }
+
+    #[test]
+    fn calls_that_are_not_seen_take_what_those_about_them_take() {
+        let first = Timed { samples: 1, ticks: EPOCH };
+        let even = estimated_ticks(|_| 1_000, first, 1);
+        let (slow, fast) = (estimated_ticks(|epoch| if epoch > 50 { 30_000 } else { 1_000 }, first, 1), even);
+        // Half of the epochs take 30 times as long: 15.5 times in all.
+        assert!((slow / fast / 15.5 - 1.0).abs() < 0.05, "{slow} {fast}");
+    }
+
+    #[test]
+    fn calls_take_no_longer_than_the_threads_have_time() {
+        let first = Timed { samples: 1, ticks: EPOCH };
+        let one = estimated_ticks(|_| EPOCH, first, 1);
+        let four = estimated_ticks(|_| EPOCH, first, 4);
+        assert!(one <= 100.0 * EPOCH as f64 && one > 80.0 * EPOCH as f64, "{one}");
+        assert!((four / one / 4.0 - 1.0).abs() < 0.05, "{four}");
     }
 }

@@ -129,3 +129,96 @@ pub(super) fn frame_of(source: &Source<'_>, function: &str) -> Option<FrameId> {
     let is_it = |frame: &StackFrame| !frame.inlined && !frame.file.is_empty() && frame.function == function;
     source.tables.frames.iter().position(is_it).map(|at| at as FrameId)
 }
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{CallStack, Component, Space};
+
+    use super::*;
+    use crate::criticality::short_lived::ShortLived;
+    use crate::criticality::testing::{sample, session};
+    use crate::criticality::{Source, place};
+    use crate::names::Names;
+    use crate::synthetic::empty;
+
+    /// Functions and lines of a program's stacks, the innermost last, all inlined into the second, with the time of each.
+    type Stacks<'s> = &'s [(&'s [(&'s str, i32)], i64)];
+
+    /// The places: name, line and time.
+    fn places(stacks: Stacks<'_>) -> Vec<(String, i32, i64)> {
+        let mut profile = empty();
+        profile.components.push(Component {
+            path: "/opt/app".into(),
+            build_id: String::new(),
+            executable: true,
+            synthetic: false,
+            static_in: None,
+        });
+        for (number, (frames, ns)) in stacks.iter().enumerate() {
+            let mut ids = Vec::new();
+            for (depth, &(function, line)) in frames.iter().enumerate() {
+                ids.push(profile.sched.frames.len() as u32);
+                profile.sched.frames.push(StackFrame {
+                    function: function.into(),
+                    component: Some(0),
+                    file: "app.c".into(),
+                    line,
+                    inlined: depth > 1,
+                    space: Space::User,
+                });
+            }
+            profile.sched.stacks.push(CallStack { frames: ids, complete: true, linked: 0 });
+            let many = (0..10).map(|_| sample(0, number as u32, 1, ns / 10, false));
+            profile.sched.samples.extend(many);
+        }
+        let (names, session) = (Names::new(&profile), session(1));
+        let source = Source::new(&profile, &names, &session);
+        let (rows, _) = place::rows(&source, &ShortLived::default());
+        rows.into_iter().map(|row| (row.function, row.line, row.ns)).collect()
+    }
+
+    fn expect(stacks: Stacks<'_>, wanted: &[(&str, i32, i64)]) {
+        let wanted: Vec<_> = wanted.iter().map(|&(name, line, ns)| (name.to_owned(), line, ns)).collect();
+        assert_eq!(places(stacks), wanted);
+    }
+
+    #[test]
+    fn loops_inlined_into_one_function_have_their_own_time() {
+        expect(
+            &[(&[("main", 20), ("work", 12), ("first", 3)], 600), (&[("main", 20), ("work", 13), ("second", 7)], 400)],
+            &[("first", 3, 600), ("second", 7, 400)],
+        );
+    }
+
+    #[test]
+    fn a_step_of_a_loop_is_the_loops() {
+        expect(
+            &[(&[("main", 20), ("work", 12), ("mixed", 3)], 700), (&[("main", 20), ("work", 11)], 300)],
+            &[("work", 11, 1000)],
+        );
+    }
+
+    #[test]
+    fn a_function_of_several_lines_is_its_own() {
+        let lines: [&[(&str, i32)]; 3] = [
+            &[("main", 20), ("work", 12), ("inner", 3)],
+            &[("main", 20), ("work", 12), ("inner", 4)],
+            &[("main", 20), ("work", 12), ("inner", 5)],
+        ];
+        expect(
+            &[(lines[0], 300), (lines[1], 200), (lines[2], 100), (&[("main", 20), ("work", 12)], 400)],
+            &[("inner", 3, 600), ("work", 12, 400)],
+        );
+    }
+
+    #[test]
+    fn what_is_inlined_twice_is_the_innermost() {
+        expect(
+            &[
+                (&[("main", 20), ("work", 12), ("middle", 8), ("leaf", 3)], 950),
+                (&[("main", 20), ("work", 12), ("middle", 8)], 50),
+            ],
+            &[("leaf", 3, 950), ("middle", 8, 50)],
+        );
+    }
+}

@@ -365,6 +365,7 @@ fn programs_that_give_up_the_clock_live_needs_ptrace() {
         &program,
         &[
             &["probe", "time", "clockless:turn", "--output", "out"],
+            &["probe", "time", "*", "--output", "out"],
             &["probe", "count", "clockless:turn", "--output", "out"],
         ],
     );

@@ -21,6 +21,9 @@ use crate::probe_session::{Guard, MemoryKept, ProbeSession, SavedProbe, SiteCoun
 /// Why a point is not left switched on.
 const GUARDED: &str = "the program skips it unless a semaphore is raised, which count and time do while they run";
 
+/// Why a function has no probe of the kind that was asked for.
+const SERVES: &str = "its probe serves the others: by it unwinders find their way, or the end of the clock is noticed";
+
 /// A process under control.
 pub struct Controlled {
     pub session: ProbeSession,
@@ -72,15 +75,20 @@ impl Controlled {
             if action == ProbeAction::Time {
                 self.session.check_clock()?;
             }
-            self.install_service_probes(objects, chosen)?;
+            self.install_service_probes(objects, chosen, action)?;
         }
         self.apply(chosen, action, sources)
     }
 
     /// The unwinders must find true return addresses while calls are timed; the loader tells of new objects; and who confines
     /// itself is not ended by what handlers do.
-    fn install_service_probes(&mut self, objects: std::ops::Range<usize>, chosen: &Chosen) -> Result<(), RecordError> {
-        // Who asks for calls of these functions themselves gets them.
+    fn install_service_probes(
+        &mut self,
+        objects: std::ops::Range<usize>,
+        chosen: &Chosen,
+        action: ProbeAction,
+    ) -> Result<(), RecordError> {
+        // Who asks for the number of calls of these functions themselves gets it. Who times must be told of the end of the clock.
         let all = &self.session.objects;
         let chosen: HashSet<u64> = chosen
             .functions
@@ -88,7 +96,7 @@ impl Controlled {
             .flat_map(|(&object, functions)| functions.iter().map(move |vaddr| all[object].bias.wrapping_add(*vaddr)))
             .collect();
         self.session.watch_confinement_but(objects.clone(), &|object, function| {
-            chosen.contains(&object.bias.wrapping_add(function.vaddr))
+            action == ProbeAction::Count && chosen.contains(&object.bias.wrapping_add(function.vaddr))
         })?;
         self.session.install_service_probes(objects)?;
         Ok(())
@@ -104,11 +112,15 @@ impl Controlled {
         let mut ids: Vec<SiteId> = Vec::new();
         for (&index, functions) in &chosen.functions {
             let prepared = self.session.prepare(index..index + 1, &|_, f| functions.contains(&f.vaddr))?;
-            let fresh = prepared
-                .sites
-                .into_iter()
-                .filter(|&id| self.session.sites[id as usize].event == Event::Entry && !self.session.is_service(id));
-            ids.extend(fresh);
+            for id in prepared.sites {
+                let site = &self.session.sites[id as usize];
+                if self.session.is_service(id) {
+                    let row = sources.row(&self.session.objects[site.object], &site.function, site.function.vaddr);
+                    self.refused.push(ProbeRow { state: ProbeState::Refused, reason: SERVES.to_owned(), ..row });
+                } else if site.event == Event::Entry {
+                    ids.push(id);
+                }
+            }
             for refused in prepared.refused {
                 let object = &self.session.objects[refused.object];
                 let row = sources.row(object, &refused.function, refused.function.vaddr);
@@ -237,7 +249,7 @@ impl Controlled {
         let objects: Vec<_> = fresh.clone().map(|index| (index, &self.session.objects[index])).collect();
         // A name that is ambiguous only now: the functions that were chosen first stay the ones that are meant.
         let chosen = choice.among(&objects, &self.program, sources).unwrap_or_default();
-        self.install_service_probes(fresh, &chosen)?;
+        self.install_service_probes(fresh, &chosen, action)?;
         self.unmatched.retain(|pattern| chosen.unmatched.iter().any(|(error, _)| error.pattern() == pattern));
         self.apply(&chosen, action, sources)
     }

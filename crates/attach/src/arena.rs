@@ -91,13 +91,26 @@ impl Arena {
         let pid = target.pid();
         let name = Path::new("/memfd:").join(PROBE_FILE_NAME);
         let name = name.to_string_lossy().replacen("/memfd:/", "/memfd:", 1);
-        let mappings = target.mappings()?;
-        let whole = |m: &&Mapping| m.path.as_os_str() == &*name && m.writable && m.offset == 0;
-        let Some(mapping) = mappings.iter().find(whole) else { return Ok(None) };
+        let whole = |m: &Mapping| m.path.as_os_str() == &*name && m.writable && m.offset == 0;
+        let look = || Ok::<_, AttachError>(target.mappings()?.into_iter().find(whole));
+        let Some(mut mapping) = look()? else { return Ok(None) };
         let unreachable = || target.cause(AttachError::ArenaUnreachable { pid });
-        let file = open_mapped(target, mapping).ok_or_else(unreachable)?;
-        let size = file.metadata().map_err(AttachError::system(pid, "look at the probes' memory"))?.len();
-        let arena = (size == PROBE_FILE_SIZE).then(|| Arena::map(pid, file)).transpose()?;
+        let arena = loop {
+            let arena = match open_mapped(target, &mapping) {
+                None => Err(unreachable()),
+                Some(file) => {
+                    let looked = file.metadata();
+                    let size = looked.map_err(AttachError::system(pid, "look at the probes' memory"))?.len();
+                    (size == PROBE_FILE_SIZE).then(|| Arena::map(pid, file)).transpose()
+                }
+            };
+            // Whoever had the lock until now may have taken it out of the process, and another may be there.
+            match look()? {
+                Some(now) if (now.start, now.inode) == (mapping.start, mapping.inode) => break arena?,
+                Some(now) => mapping = now,
+                None => return Ok(None),
+            }
+        };
         let found = arena.as_ref().map_or(0, |a| a.header().version.load(Ordering::Relaxed));
         match arena {
             Some(arena) if found == PROBE_VERSION && arena.header().magic.load(Ordering::Acquire) == PROBE_MAGIC => {

@@ -117,14 +117,10 @@ pub enum Failure {
     },
     /// Too few descriptors for a recording.
     #[error(
-        "at most {limit} {what} (ulimit {flag}) are too few for a recording, which takes {least}; raise it here, and limit the \
-         program alone: transect run -- sh -c 'ulimit {flag} {limit}; exec \"$@\"' sh PROGRAM"
+        "at most {limit} open files (ulimit -n) are too few for a recording, which takes {least}; raise it here, and limit the \
+         program alone: transect run -- sh -c 'ulimit -n {limit}; exec \"$@\"' sh PROGRAM"
     )]
-    FewAllowed {
-        /// What is limited.
-        what: &'static str,
-        /// The shell's flag for it.
-        flag: &'static str,
+    FewDescriptors {
         /// The limit.
         limit: u64,
         /// How many are needed.
@@ -175,7 +171,7 @@ impl Failure {
                 _ => 126,
             },
             Self::Record(_) | Self::Keep(_) | Self::Unreported { .. } => RECORDING_FAILED,
-            Self::NothingSeen { .. } | Self::Limit { .. } | Self::FewAllowed { .. } | Self::FewThreads { .. } => {
+            Self::NothingSeen { .. } | Self::Limit { .. } | Self::FewDescriptors { .. } | Self::FewThreads { .. } => {
                 RECORDING_FAILED
             }
             _ if self.is_closed_pipe() => 0,

@@ -1,6 +1,7 @@
 //! What the recorder needs of the limits that its user has set, looked at before a program is started.
 
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::thread;
 
 use rustix::process::{Resource, getrlimit};
@@ -36,10 +37,10 @@ pub fn check_memory() -> Result<(), Failure> {
 /// Whether a recording gets the descriptors and threads that it takes at least.
 ///
 /// # Errors
-/// [`Failure::FewAllowed`] and [`Failure::FewThreads`], before anything was started.
+/// [`Failure::FewDescriptors`] and [`Failure::FewThreads`], before anything was started.
 pub fn check_numbers() -> Result<(), Failure> {
     if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|&limit| limit < DESCRIPTORS) {
-        return Err(Failure::FewAllowed { what: "open files", flag: "-n", limit, least: DESCRIPTORS });
+        return Err(Failure::FewDescriptors { limit, least: DESCRIPTORS });
     }
     // How many there may be more nobody tells: limits are the user's, each cgroup's, and the machine's.
     if has_threads(THREADS) { Ok(()) } else { Err(Failure::FewThreads { least: THREADS }) }
@@ -47,12 +48,12 @@ pub fn check_numbers() -> Result<(), Failure> {
 
 /// Whether there may be so many threads more at once.
 fn has_threads(count: usize) -> bool {
-    let (keep, ended) = std::sync::mpsc::channel::<()>();
-    let ended = std::sync::Mutex::new(ended);
+    let all_started = Mutex::new(());
     thread::scope(|scope| {
-        let wait = || drop(ended.lock().map(|ended| ended.recv()));
+        let held = all_started.lock();
+        let wait = || drop(all_started.lock());
         let started = (0..count).filter(|_| thread::Builder::new().spawn_scoped(scope, wait).is_ok()).count();
-        drop(keep);
+        drop(held);
         started == count
     })
 }

@@ -286,7 +286,7 @@ fn a_signal_to_be_ignored_is_ignored_needs_ptrace() {
     assert!(transect_profile_store::read(&sandbox.path("p.transect")).is_ok());
 }
 
-/// A program has the signals that its command was started with: here nobody is told of children's ends, a broken pipe ends
+/// A program has the signals that its command was started with: here children are reaped by the kernel, a broken pipe ends
 /// nobody, and a signal waits.
 #[test]
 fn signals_are_inherited_needs_ptrace() {

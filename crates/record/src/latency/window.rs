@@ -7,7 +7,7 @@
 //! the process runs; a window is no longer than the busy time since its arming, however long the process had to wait
 //! for a processor.
 //!
-//! What those calls took is told by the windows on both sides: a function may be fast now and slow then. The first window has
+//! Calls in between are taken to last as those in the windows on both sides: a function may be fast now and slow later. The first window has
 //! the function's first calls, often its slowest, and says nothing of others unless there is no other. And calls take no
 //! longer than all threads together had time.
 
@@ -98,7 +98,7 @@ pub struct Windows {
     /// Calls that were not seen, so far, and what they took, ticks.
     unseen: f64,
     unseen_ticks: f64,
-    /// Of them calls of which only the next window will tell what they took, and the most that can be.
+    /// Those since the last window, whose length is estimated when the next one closes, and the most ticks that they can take.
     pending: f64,
     pending_limit: f64,
     /// All calls timed up to the last close, those of the first window left out, and those of the last window.
@@ -106,7 +106,7 @@ pub struct Windows {
     last: Timed,
     /// When it was armed last.
     armed_wall: u64,
-    /// The same, cooling down.
+    /// Calls per busy tick, cooling down.
     recent: f64,
     /// Whether a window was closed since the last turn.
     fresh: bool,

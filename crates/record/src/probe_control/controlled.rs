@@ -88,7 +88,7 @@ impl Controlled {
         chosen: &Chosen,
         action: ProbeAction,
     ) -> Result<(), RecordError> {
-        // Who asks for the number of calls of these functions themselves gets it. Who times must be told of the end of the clock.
+        // Who asks for the number of calls of these functions themselves gets it. Timing stops when the program gives up the clock.
         let all = &self.session.objects;
         let chosen: HashSet<u64> = chosen
             .functions

@@ -22,6 +22,7 @@
 mod address_space;
 #[allow(unsafe_code)]
 mod arena;
+mod call_site;
 mod check;
 #[allow(unsafe_code)]
 mod child_signal;

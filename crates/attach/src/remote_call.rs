@@ -1,12 +1,16 @@
 //! System calls made by a held thread in our name.
 //!
-//! The thread's registers are set to an instruction `syscall` that is mapped anyway (the vDSO has one) and it is let
-//! run from the call's entry to its exit, which the kernel reports without any signal. All its signals are blocked
-//! meanwhile. Afterwards it gets registers and mask back at a stop of the kind that it was in before, so that the
+//! The thread's registers are set to an instruction `syscall` ([`CallSite`]; where there is no room for one, to any that is
+//! mapped) and it is let run from the call's entry to its exit, which the kernel reports without any signal. All its signals are
+//! blocked meanwhile. Afterwards it gets registers and mask back at a stop of the kind that it was in before, so that the
 //! kernel restarts the system call in which it slept. Vector registers are never touched.
+//!
+//! If we are killed at any point between, the thread gets both back by itself: it is first led to the call site, then its signals
+//! are blocked, and on the way back the mask comes first.
 
 use std::io;
 
+use crate::call_site::{CallSite, Room};
 use crate::error::AttachError;
 use crate::ptrace::{self, Waited};
 use crate::stop::Stop;
@@ -48,23 +52,28 @@ impl Stop<'_> {
 
     fn raw_call(&mut self, number: libc::c_long, arguments: [u64; 6]) -> Result<u64, AttachError> {
         let pid = self.target.pid();
-        let at = self.target.system_call_address()?;
         let lost = |error: io::Error| AttachError::system(pid, "make a system call")(error);
         let thread = self.threads.first_mut().ok_or(AttachError::Exited { pid })?;
         let tid = thread.tid;
+        let first = thread.mask.is_none();
+        if first {
+            let mask = ptrace::signal_mask(tid).map_err(lost)?;
+            thread.mask = Some(mask);
+            thread.site = self.target.call_site(&thread.registers, mask);
+        }
+        let at = thread.site.map_or_else(|| self.target.system_call_address(), |site| Ok(site.address()))?;
         // The place was found in an earlier stop: another program may run now, which has something else there, or nothing.
         if self.target.memory().read(at, &mut [0; 2]).is_err() || !is_system_call(tid, at) {
             return Err(AttachError::Replaced { pid });
-        }
-        if thread.mask.is_none() {
-            thread.mask = Some(ptrace::signal_mask(tid).map_err(lost)?);
-            ptrace::set_signal_mask(tid, u64::MAX).map_err(lost)?;
         }
         let [rdi, rsi, rdx, r10, r8, r9] = arguments;
         let rax = number as u64;
         let registers =
             ptrace::Registers { rip: at, rax, orig_rax: NO_CALL, rdi, rsi, rdx, r10, r8, r9, ..thread.registers };
         ptrace::set_registers(tid, &registers).map_err(lost)?;
+        if first {
+            ptrace::set_signal_mask(tid, u64::MAX).map_err(lost)?;
+        }
         for _ in 0..2 {
             self.run_to_system_call(tid).map_err(lost)?.ok_or(AttachError::Exited { pid })?;
         }
@@ -101,8 +110,11 @@ impl Stop<'_> {
                 }
             }
         }
-        let _ = ptrace::set_registers(tid, &thread.registers);
         let _ = ptrace::set_signal_mask(tid, mask);
+        let _ = ptrace::set_registers(tid, &thread.registers);
+        if let Some(site) = thread.site {
+            site.clear(self.target.memory());
+        }
     }
 }
 
@@ -127,6 +139,20 @@ fn advice(call: &str, error: &io::Error) -> &'static str {
 }
 
 impl crate::Target {
+    /// A call site for a thread with these registers that blocks these signals, where there is room for one.
+    fn call_site(&self, registers: &ptrace::Registers, mask: u64) -> Option<CallSite> {
+        let site = self.room_for_calls()?;
+        site.write(self.memory(), registers, mask).then_some(site)
+    }
+
+    /// Where a call site can be written.
+    pub(crate) fn room_for_calls(&self) -> Option<CallSite> {
+        let known = self.call_site.get().filter(|site| site.look(self.memory()) == Some(Room::Free));
+        let found = known.or_else(|| CallSite::find(self));
+        self.call_site.set(found);
+        found
+    }
+
     /// Address of the bytes `0F 05` in executable memory.
     pub(crate) fn system_call_address(&self) -> Result<u64, AttachError> {
         let known = self.system_call_at.get();

@@ -12,6 +12,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
+use crate::call_site::CallSite;
 use crate::check::{explain_permission, own_thread, traced};
 use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
@@ -73,6 +74,8 @@ pub(crate) struct Held {
     pub changed: bool,
     /// The mask of blocked signals, if it makes system calls for us.
     pub mask: Option<u64>,
+    /// Where it makes them.
+    pub site: Option<CallSite>,
     /// Ours beyond this stop.
     pub kept: bool,
     /// Was stopped before this stop.
@@ -283,6 +286,7 @@ impl<'a> Stop<'a> {
                 registers,
                 changed: false,
                 mask: None,
+                site: None,
                 kept,
                 resting,
                 group_stop,

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::address_space::Mapping;
+use crate::call_site::CallSite;
 use crate::check;
 use crate::error::AttachError;
 use crate::memory::Memory;
@@ -40,6 +41,7 @@ pub struct Target {
     memory: Memory,
     /// Address of an instruction `syscall`.
     pub(crate) system_call_at: Cell<u64>,
+    pub(crate) call_site: Cell<Option<CallSite>>,
     times: Cell<StopTimes>,
     kept: Rc<Cell<bool>>,
     resting: Rc<RefCell<BTreeSet<i32>>>,
@@ -70,6 +72,7 @@ impl Target {
             pid,
             memory,
             system_call_at: Cell::new(0),
+            call_site: Cell::default(),
             times: Cell::default(),
             kept: Rc::default(),
             resting: Rc::default(),
@@ -178,7 +181,7 @@ impl Target {
     pub fn stop_one(&self) -> Result<Stop<'_>, AttachError> {
         self.finish_unfinished();
         // Before anything stands; what is wrong with it the first call tells.
-        let _ = self.system_call_address();
+        let _ = (self.system_call_address(), self.room_for_calls());
         let mut candidates: Vec<(u32, i32)> = Vec::new();
         for tid in threads(self.pid) {
             let Ok(status) = Status::read(tid) else { continue };

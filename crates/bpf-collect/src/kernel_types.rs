@@ -7,13 +7,15 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use object::LittleEndian as LE;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, SectionHeader};
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{DupFlags, dup3};
 
 use crate::traced_program;
 
@@ -41,7 +43,7 @@ const TRACEPOINT: &[u8] = b"btf_trace_";
 const ITERATOR: &[u8] = b"bpf_iter_";
 
 /// A file for the structures that programs read; it has no name but that of its descriptor.
-pub(crate) struct StructureFile(File);
+pub(crate) struct StructureFile(Mutex<OwnedFd>);
 
 impl StructureFile {
     /// An empty one.
@@ -49,14 +51,28 @@ impl StructureFile {
     /// # Errors
     /// If there is no memory for it, or no `/proc`, by which libbpf opens it.
     pub fn new() -> io::Result<Self> {
-        let file = Self(File::from(memfd_create("kernel-types", MemfdFlags::CLOEXEC)?));
+        let file = Self(Mutex::new(memfd_create("kernel-types", MemfdFlags::CLOEXEC)?));
         File::open(file.path())?;
         Ok(file)
     }
 
     /// Where libbpf can open it.
     pub fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+        PathBuf::from(format!("/proc/self/fd/{}", self.descriptor().as_raw_fd()))
+    }
+
+    /// Writes `types` to it. Without them, or where a limit keeps files smaller, it becomes the kernel's own file.
+    fn fill(&self, types: Option<&[u8]>) -> io::Result<()> {
+        let mut own = self.descriptor();
+        let mut file = File::from(own.try_clone()?);
+        match types.map(|types| file.write_all(types)) {
+            Some(Ok(())) => Ok(()),
+            _ => Ok(dup3(File::open(KERNEL)?, &mut own, DupFlags::CLOEXEC)?),
+        }
+    }
+
+    fn descriptor(&self) -> MutexGuard<'_, OwnedFd> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -65,17 +81,16 @@ impl StructureFile {
 pub(crate) struct KernelTypes(HashMap<Box<[u8]>, u32>);
 
 impl KernelTypes {
-    /// Reads those of the running kernel. The structures that the programs in `object` name are written to `structures`; all types
-    /// are, where it can't be told which these are.
+    /// Reads those of the running kernel. The structures that the programs in `object` name are written to `structures`.
     ///
     /// # Errors
     /// If the kernel has no type information.
-    pub fn read(object: &[u8], mut structures: &StructureFile) -> io::Result<Self> {
+    pub fn read(object: &[u8], structures: &StructureFile) -> io::Result<Self> {
         let bytes = fs::read(KERNEL)?;
         let kernel = Types::parse(&bytes);
         let wanted = section(object).and_then(Types::parse);
         let trimmed = kernel.as_ref().zip(wanted).and_then(|(kernel, own)| kernel.trimmed(&own.structures()));
-        structures.write_all(trimmed.as_deref().unwrap_or(&bytes))?;
+        structures.fill(trimmed.as_deref())?;
         Ok(kernel.map(|kernel| Self(kernel.attached_to())).unwrap_or_default())
     }
 
@@ -94,16 +109,6 @@ impl KernelTypes {
             return self.0.get([prefix, name.as_bytes()].concat().as_slice()).copied();
         }
         traced_program::find_attached_to(name, attach_type)
-    }
-}
-
-impl Write for &StructureFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        (&self.0).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -56,6 +56,8 @@ pub fn run(
     snapshot: &mut dyn FnMut(&Profile),
 ) -> Result<Recorded, RecordError> {
     let program = options.command.first().ok_or(RecordError::NoCommand)?;
+    // Before anything is made that an end by a signal would leave behind.
+    let signals = Signals::watch()?;
     let target: LaunchTarget = inspect_launch(program)?;
     let observation = beside.features.map(|settings| Observation::prepare(settings, &options.command, &clock));
     let observation = observation.transpose()?;
@@ -94,7 +96,6 @@ pub fn run(
         apis: &apis.table(),
     })?;
     dir.link_arena(arena.descriptor())?;
-    let signals = Signals::watch()?;
     let relation = pages.as_ref().map(|_| Relation::start(&arena.header().clock, rate));
     let counter = pages.as_ref().map(|_| Counter::open(&dir.socket())).transpose()?;
     let tell_end = beside.ended;

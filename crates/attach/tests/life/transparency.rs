@@ -37,6 +37,49 @@ fn sleepers_sleep_on() {
 }
 
 #[test]
+fn threads_go_on_whose_tracer_dies_while_they_make_calls_for_it() {
+    let threads = |running: &Running| -> Vec<(i32, String)> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", running.pid())).unwrap().flatten();
+        tasks
+            .map(|task| {
+                let status = std::fs::read_to_string(task.path().join("status")).unwrap();
+                let blocked = status.lines().find(|line| line.starts_with("SigBlk")).unwrap().to_owned();
+                (task.file_name().to_str().unwrap().parse().unwrap(), blocked)
+            })
+            .collect()
+    };
+    let mut sleeps = Running::start(&compile("sleeps", &[]), &[]);
+    let mut works = Running::start(&compile("worker", &[]), &["4"]);
+    let (slept, worked) = (sleeps.ask("?"), works.ask("?"));
+    for running in [&sleeps, &works] {
+        let pid = running.pid();
+        let before = threads(running);
+        for _ in 0..20 {
+            for &(tid, _) in &before {
+                // What a tracer has held goes on when its thread ends.
+                let tracer = std::thread::spawn(move || {
+                    let target = Target::open(pid).unwrap();
+                    let mut stop = target.stop_thread(tid).unwrap();
+                    stop.map_private(8192).unwrap();
+                    std::mem::forget(stop);
+                });
+                tracer.join().unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        assert_eq!(threads(running), before);
+    }
+    assert_eq!(sleeps.ask("?"), slept);
+    let rounds = |told: &str| {
+        let mut numbers = told.split(' ').map(|number| number.parse::<u64>().unwrap());
+        (numbers.next().unwrap(), numbers.next().unwrap())
+    };
+    let ((before, _), (after, wrong)) = (rounds(&worked), rounds(&works.ask("?")));
+    assert_eq!(wrong, 0);
+    assert!(after > before);
+}
+
+#[test]
 fn timeouts_end_when_they_would_have_ended() {
     let program = compile("timed_waits", &[]);
     judged("timeouts under stops", || timeouts(&program));
@@ -111,7 +154,7 @@ fn a_stopped_process_stays_stopped() {
     signal("-STOP");
     wait_for_state(worker.pid(), 'T');
     let target = Target::open(worker.pid()).unwrap();
-    for _ in 0..10 {
+    for _ in 0..20 {
         let mut stop = target.stop_one().unwrap();
         let address = stop.map_private(8192).unwrap();
         stop.unmap(address, 8192).unwrap();

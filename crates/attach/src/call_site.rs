@@ -1,0 +1,185 @@
+//! Where a held thread makes system calls for us: an instruction `syscall`, and code behind it by which the thread gets its
+//! registers and its signal mask back by itself. That code runs only if its tracer dies meanwhile, as by SIGKILL: the thread then
+//! goes on from where it stands.
+//!
+//! Both are written behind the end of a segment of code, where the last page holds nothing; zeros stand there again afterwards.
+
+use object::LittleEndian;
+use object::elf::{FileHeader64, PF_X, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use crate::address_space::Mapping;
+use crate::memory::Memory;
+use crate::ptrace::{Registers, no_registers};
+use crate::target::Target;
+
+const PAGE: u64 = 4096;
+/// Bytes of code, and of the words behind it.
+const CODE: usize = 112;
+/// The mask of blocked signals, a word for each of [`CLOBBERED`], and where the thread goes on.
+const WORDS: usize = 2 + CLOBBERED.len();
+/// Bytes of a call site, whose end is the end of a page.
+const SIZE: usize = CODE + 8 * WORDS;
+/// Numbers of the registers that a system call reads or changes: rax, rcx, rdx, rsi, rdi, r8 to r11.
+const CLOBBERED: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
+/// A register's number: bits that name it in an instruction.
+const LOW: u8 = 7;
+
+/// Address of a call site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallSite(u64);
+
+impl CallSite {
+    /// Finds room for one. None if no segment of code leaves any.
+    pub fn find(target: &Target) -> Option<CallSite> {
+        let mappings = target.mappings().ok()?;
+        let mut code: Vec<&Mapping> = mappings.iter().filter(|m| m.executable && m.readable && !m.shared).collect();
+        // The first is never unmapped, and the second by nobody who still runs.
+        code.sort_by_key(|mapping| (mapping.path.as_os_str() != "[vdso]", mapping.start));
+        let memory = target.memory();
+        let mut left_behind = None;
+        for mapping in code {
+            let Some(end) = code_end(memory, mapping, &mappings) else { continue };
+            let sites = (1..=PAGE / SIZE as u64).map(|number| CallSite(mapping.end - number * SIZE as u64));
+            for site in sites.take_while(|site| site.0 >= end) {
+                match site.look(memory) {
+                    Some(Room::Free) => return Some(site),
+                    // The thread that it was for has most likely left it: it takes less than a microsecond.
+                    Some(Room::LeftBehind) => left_behind = Some(site),
+                    None => {}
+                }
+            }
+        }
+        left_behind
+    }
+
+    /// Address of its instruction `syscall`.
+    pub fn address(self) -> u64 {
+        self.0
+    }
+
+    /// What is there. None: something of others.
+    pub fn look(self, memory: &Memory) -> Option<Room> {
+        let mut found = [0; SIZE];
+        memory.read(self.0, &mut found).ok()?;
+        if found == [0; SIZE] {
+            return Some(Room::Free);
+        }
+        (found[..CODE] == bytes(&no_registers(), 0)[..CODE]).then_some(Room::LeftBehind)
+    }
+
+    /// Writes it, for a thread that has these registers and blocks these signals. Gives whether it stands there.
+    pub fn write(self, memory: &Memory, registers: &Registers, mask: u64) -> bool {
+        memory.write(self.0, &bytes(registers, mask)).is_ok()
+    }
+
+    /// Takes it away.
+    pub fn clear(self, memory: &Memory) {
+        let _ = memory.write(self.0, &[0; SIZE]);
+    }
+}
+
+/// Where the segment of code that `mapping` ends with ends by the program headers. None if it has none.
+fn code_end(memory: &Memory, mapping: &Mapping, all: &[Mapping]) -> Option<u64> {
+    let of_file = |m: &&Mapping| (m.device, m.inode, &m.path) == (mapping.device, mapping.inode, &mapping.path);
+    let head = all.iter().take_while(|m| m.start <= mapping.start).filter(of_file).filter(|m| m.offset == 0).last()?;
+    let mut page = vec![0; PAGE as usize];
+    memory.read(head.start, &mut page).ok()?;
+    let endian = LittleEndian;
+    let headers = FileHeader64::<LittleEndian>::parse(&*page).ok()?.program_headers(endian, &*page).ok()?;
+    let loaded = || headers.iter().filter(|header| header.p_type(endian) == PT_LOAD);
+    let first = loaded().find(|header| header.p_offset(endian) < PAGE)?;
+    let base = head.start.wrapping_sub(first.p_vaddr(endian) / PAGE * PAGE);
+    let end = |header: &object::elf::ProgramHeader64<LittleEndian>| {
+        base.wrapping_add(header.p_vaddr(endian)).wrapping_add(header.p_memsz(endian))
+    };
+    let code = loaded().filter(|header| header.p_flags(endian).contains(PF_X)).map(end);
+    code.into_iter().find(|end| (mapping.end - PAGE..=mapping.end).contains(end))
+}
+
+/// What is found where a call site could be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// Nothing.
+    Free,
+    /// The call site of a tracer that was killed.
+    LeftBehind,
+}
+
+fn bytes(registers: &Registers, mask: u64) -> [u8; SIZE] {
+    let (at, rax) = goes_on(registers);
+    let mut words = vec![mask, rax, registers.rcx, registers.rdx, registers.rsi, registers.rdi];
+    words.extend([registers.r8, registers.r9, registers.r10, registers.r11, at]);
+    let mut code = vec![0x0f, 0x05]; // syscall
+    // rt_sigprocmask(SIG_SETMASK, mask, NULL, 8). Nothing here changes flags, or uses the stack.
+    code.extend([0xb8, libc::SYS_rt_sigprocmask as u8, 0, 0, 0]); // mov eax, 14
+    code.extend([0xbf, libc::SIG_SETMASK as u8, 0, 0, 0]); // mov edi, 2
+    push_relative(&mut code, [0x48, 0x8d, 6], 0); // lea rsi, [mask]
+    code.extend([0xba, 0, 0, 0, 0]); // mov edx, 0
+    code.extend([0x41, 0xba, 8, 0, 0, 0]); // mov r10d, 8
+    code.extend([0x0f, 0x05]); // syscall
+    for (index, register) in CLOBBERED.into_iter().enumerate() {
+        // REX.W, and REX.R for those from r8 on.
+        let prefix = 0x48 | (register > LOW) as u8 * 4;
+        push_relative(&mut code, [prefix, 0x8b, register & LOW], 1 + index); // mov register, [word]
+    }
+    code.extend([0xff, 0x25]); // jmp [word]
+    push_distance(&mut code, WORDS - 1);
+    let mut bytes = [0; SIZE];
+    bytes[..code.len()].copy_from_slice(&code);
+    for (place, word) in bytes[CODE..].chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// An instruction whose operands are a register and one of the words.
+fn push_relative(code: &mut Vec<u8>, [prefix, operation, register]: [u8; 3], word: usize) {
+    code.extend([prefix, operation, register << 3 | 5]);
+    push_distance(code, word);
+}
+
+/// How far a word is from the end of an instruction that ends with that distance.
+fn push_distance(code: &mut Vec<u8>, word: usize) {
+    let distance = CODE + 8 * word - (code.len() + 4);
+    code.extend((distance as u32).to_le_bytes());
+}
+
+/// Where a thread goes on, and with which rax: the kernel's marks of interrupted calls (`handle_signal` of
+/// arch/x86/kernel/signal.c) start them again here, too.
+fn goes_on(registers: &Registers) -> (u64, u64) {
+    const START_AGAIN: [i64; 3] = [-512, -513, -514];
+    const RESTART_BLOCK: i64 = -516;
+    let again = registers.rip.wrapping_sub(2);
+    match registers.rax as i64 {
+        _ if (registers.orig_rax as i64) < 0 => (registers.rip, registers.rax),
+        mark if START_AGAIN.contains(&mark) => (again, registers.orig_rax),
+        RESTART_BLOCK => (again, libc::SYS_restart_syscall as u64),
+        _ => (registers.rip, registers.rax),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn a_thread_goes_on_as_the_kernel_would_let_it() {
+        let after = |rax: i64, orig_rax: i64| {
+            goes_on(&Registers { rip: 0x1002, rax: rax as u64, orig_rax: orig_rax as u64, ..no_registers() })
+        };
+        assert_eq!(after(-514, -1), (0x1002, -514i64 as u64), "not in a call");
+        assert_eq!(after(-514, libc::SYS_pause), (0x1000, libc::SYS_pause as u64));
+        assert_eq!(after(-516, libc::SYS_nanosleep), (0x1000, libc::SYS_restart_syscall as u64));
+        assert_eq!(after(-4, libc::SYS_pause), (0x1002, -4i64 as u64), "EINTR stands");
+    }
+
+    #[test]
+    fn code_fits_before_its_words() {
+        let mask = 0x1234_5678_9abc_def0;
+        let bytes = bytes(&Registers { rip: 0xdead, orig_rax: u64::MAX, ..no_registers() }, mask);
+        assert_eq!(bytes[CODE..CODE + 8], mask.to_le_bytes());
+        assert_eq!(bytes[SIZE - 8..], 0xdeadu64.to_le_bytes());
+        let jump = bytes[..CODE].windows(2).rposition(|pair| pair == [0xff, 0x25]).unwrap();
+        assert_eq!(u32::from_le_bytes(bytes[jump + 2..][..4].try_into().unwrap()) as usize, SIZE - 8 - (jump + 6));
+    }
+}

@@ -228,6 +228,24 @@ def check_calling(options, folder, results):
     results.judge_measured("code that is called by a pointer, and a lock's holder", attempt)
 
 
+def check_trying(options, folder):
+    """Locks that are tried: taken as often as the program got them, however often another had them."""
+    compile_step(["cc", "-O2", "-g", "-pthread", f"{HERE}/trying.c", "-o", f"{folder}/trying"])
+    for timing in ("adaptive", "full"):
+        profile = os.path.join(folder, f"trying-{timing}")
+        done = record(options.transect, timing, profile, [f"{folder}/trying"])
+        if done.returncode:
+            yield f"locks that are tried [{timing}]", [f"status {done.returncode}: {done.stderr[-200:]}"]
+            continue
+        report = json.loads(subprocess.run([options.transect, "report", "--format", "json", profile], capture_output=True, text=True, check=True).stdout)
+        taken = {}
+        for row in report["locks"]:
+            taken[row["object"]] = taken.get(row["object"], 0) + row["acquisitions"]
+        got = sorted(map(int, done.stdout.split()))
+        found = sorted(count for count in taken.values() if count > 1000)
+        yield f"locks that are tried [{timing}]", [] if found == got else [f"taken {found} times, the program got them {got} times"]
+
+
 def check_waiting(options, folder, results):
     """The time that threads wait, by thread and by API, against their own clocks."""
     compile_step(["cc", "-O2", "-g", "-pthread", f"{HERE}/waiting.c", "-o", f"{folder}/waiting"])
@@ -369,7 +387,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", help="folder for generated programs (default: a temporary one)")
     parser.add_argument("--timing", action="append")
-    parser.add_argument("--only", action="append", choices=["counts", "spin", "killed", "ends", "layered"])
+    parser.add_argument("--only", action="append", choices=["counts", "spin", "trying", "killed", "ends", "layered"])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--native", action="store_true", help="only build and run the programs")
@@ -401,7 +419,7 @@ def main():
         check_calling(options, folder, results)
         check_waiting(options, folder, results)
         results.judge_measured("recorder killed", lambda: check_orphan(options, folder))
-    for name, checks in (("killed", check_killed), ("ends", check_ends), ("layered", check_layered)):
+    for name, checks in (("trying", check_trying), ("killed", check_killed), ("ends", check_ends), ("layered", check_layered)):
         if wanted(name):
             for of, complaints in checks(options, folder):
                 results.judge(of, complaints)

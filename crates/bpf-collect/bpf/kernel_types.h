@@ -53,7 +53,7 @@ struct bpf_spin_lock {
 #endif
 
 struct pt_regs {
-	unsigned long bx, r10, r8, ax, dx, si, di, bp, orig_ax, ip, sp;
+	unsigned long r15, bx, r10, r8, ax, dx, si, di, bp, orig_ax, ip, sp;
 };
 
 struct thread_info {

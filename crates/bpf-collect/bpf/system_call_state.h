@@ -17,6 +17,8 @@ __u32 system_calls_on = 0;
 #define SYSTEM_CALL_ROW_THREAD 0xfffffffcu /* last row of a thread that has ended: the times in which its calls were counted */
 #define SYSTEM_CALL_ROW_USER_FAULTS 0xfffffffbu
 #define SYSTEM_CALL_ROW_KERNEL_FAULTS 0xfffffffau
+/* All calls that the flow agent makes. */
+#define SYSTEM_CALL_OWN 0xfffffff9u
 
 struct system_call_sum {
 	__u32 number; /* 0 with count 0: free */

@@ -135,6 +135,11 @@ SCHED_INLINE bool is_met(const struct system_call_state *state, const struct sch
 	return state->task == slot->task && state->number != SYSTEM_CALL_PAUSED;
 }
 
+static __always_inline bool is_own_call(const struct pt_regs *registers)
+{
+	return registers->r15 == own_call_mark;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(on_system_call, struct pt_regs *registers, long id)
 {
@@ -151,7 +156,7 @@ int BPF_PROG(on_system_call, struct pt_regs *registers, long id)
 		return 0;
 	if (!slot->thread.active)
 		mend_running(slot, bpf_ktime_get_ns());
-	number = numbered_call(task, id);
+	number = is_own_call(registers) ? SYSTEM_CALL_OWN : numbered_call(task, id);
 	if (is_met(state, slot)) {
 		struct system_call_sum *sum = system_call_sum_of(state, number);
 
@@ -222,6 +227,8 @@ int BPF_PROG(on_system_call_end, struct pt_regs *registers, long result)
 		long id = (__s32)registers->orig_ax;
 
 		number = numbered_call(task, id < 0 ? SYSTEM_CALL_RT_SIGRETURN : id);
+		if (is_own_call(registers))
+			number = SYSTEM_CALL_OWN;
 		/* A child's first return: its parent made the call. */
 		if (!result && (number == SYSTEM_CALL_CLONE || number == SYSTEM_CALL_FORK ||
 				number == SYSTEM_CALL_VFORK || number == SYSTEM_CALL_CLONE3))

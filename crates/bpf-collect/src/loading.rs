@@ -11,6 +11,7 @@ use std::thread;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, MapMut, MapType, OpenMapMut, OpenObject, OpenProgramMut};
+use transect_event_abi::published::OWN_CALL_MARK;
 
 use crate::collector::{SchedSettings, online_processors};
 use crate::error::CollectError;
@@ -186,6 +187,7 @@ fn set(open: &mut OpenSchedCriticalitySkel<'_>, settings: &SchedSettings) {
         constants.publish_threads = settings.publish_threads.into();
         constants.only_launched = settings.launched_only;
         constants.with_system_calls = settings.system_calls.into();
+        constants.own_call_mark = OWN_CALL_MARK;
         constants.recorder_namespace =
             fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino() as u32).unwrap_or(0);
     }

@@ -11,6 +11,8 @@ pub(crate) const ROW_THREAD: u32 = 0xffff_fffc;
 pub(crate) const ROW_USER_FAULTS: u32 = 0xffff_fffb;
 /// See [`ROW_THREAD`].
 pub(crate) const ROW_KERNEL_FAULTS: u32 = 0xffff_fffa;
+/// All calls that the flow agent makes (`SYSTEM_CALL_OWN`).
+pub(crate) const OWN: u32 = 0xffff_fff9;
 
 /// Sums of one thread as they are put together.
 #[derive(Debug, Clone, Copy, Default)]
@@ -108,7 +110,7 @@ pub(crate) fn gather(rows: &Rows, lost: u64) -> SystemCallTotals {
                     kernel_faults: count(ROW_KERNEL_FAULTS),
                 });
             }
-            ROW_KERNEL_FAULTS.. => {}
+            OWN.. => {}
             _ => totals.calls.push(SystemCallTotal {
                 task,
                 call: SystemCall::from_raw(number),
@@ -133,7 +135,8 @@ mod tests {
         let rows = Rows::from([
             ((1, 0), sum(300, 0, 7, true)),
             ((1, 1), sum(100, 50, 0, true)),
-            ((1, 2), sum(400, 10, 0, false)),
+            ((1, 2), sum(300, 10, 0, false)),
+            ((1, OWN), sum(100, 0, 0, false)),
             ((1, ROW_THREAD), sum(500, 100, 7, false)),
             ((2, 0), sum(300, 0, 0, true)),
             ((2, ROW_THREAD), sum(301, 0, 0, false)),
@@ -143,7 +146,7 @@ mod tests {
         let clocks = |running_ns, runnable_ns, blocked_ns| Clocks { running_ns, runnable_ns, blocked_ns };
         assert_eq!(
             times,
-            [(1, clocks(75, 0, 7)), (1, clocks(25, 50, 0)), (1, clocks(400, 10, 0)), (2, clocks(300, 0, 0))]
+            [(1, clocks(75, 0, 7)), (1, clocks(25, 50, 0)), (1, clocks(300, 10, 0)), (2, clocks(300, 0, 0))]
         );
         assert_eq!(totals.threads.len(), 2);
     }

@@ -9,7 +9,7 @@ use crate::error::CollectError;
 use crate::plain;
 use crate::skeleton::types::{sched_slot, sched_thread, system_call_state, system_call_sum, thread_clocks};
 use crate::skeleton::{OpenSchedCriticalitySkel, SchedCriticalitySkel};
-use crate::system_call_sums::{ROW_KERNEL_FAULTS, ROW_THREAD, ROW_USER_FAULTS, Rows, Sum, gather};
+use crate::system_call_sums::{OWN, ROW_KERNEL_FAULTS, ROW_THREAD, ROW_USER_FAULTS, Rows, Sum, gather};
 use crate::traced_program::LoadedProgram;
 
 /// The 32-bit interface's numbers have this bit in the programs' sums.
@@ -33,7 +33,7 @@ impl SystemCall {
     /// From the field `call` of a wait or a sample: the call whose exact time holds it.
     pub fn of_record(call: u32) -> CallOfRecord {
         match call {
-            NONE => CallOfRecord::Outside,
+            NONE | OWN => CallOfRecord::Outside,
             PAUSED..NONE => CallOfRecord::Unknown,
             raw => CallOfRecord::Inside(Self::from_raw(raw)),
         }
@@ -50,7 +50,7 @@ pub enum CallOfRecord {
     /// In this call's time.
     Inside(SystemCall),
     /// In none's: the program's own code, a fault of it, or what the kernel does before and after a call (signals, the
-    /// last part of `close`).
+    /// last part of `close`). So is what the flow agent calls.
     Outside,
     /// System calls were not counted then, or it is not known.
     Unknown,

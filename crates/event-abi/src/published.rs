@@ -18,6 +18,9 @@ pub const ACTIVE: u32 = 1;
 /// Record flag: the thread is gone, and the record final.
 pub const ENDED: u32 = 2;
 
+/// What the agent has in r15, which the kernel leaves alone, when it makes a system call: those are none of the program's.
+pub const OWN_CALL_MARK: u64 = 0xa9e7_05b1_7a5e_c7ed;
+
 /// File name, beside the agent, of the socket that hands out a descriptor of the pages.
 pub const SOCKET_FILE: &str = "published";
 

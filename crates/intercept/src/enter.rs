@@ -120,7 +120,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             return none;
         }
         if lock::acquires(kind.handler) {
-            match lock::attempt(state, slot, kind.handler, r) {
+            match lock::attempt(state, slot, kind, r) {
                 lock::Attempt::Counted => return none,
                 lock::Attempt::Timed { weight: w, contended } => {
                     weight = w;

@@ -11,14 +11,15 @@ use transect_event_abi::thread::{FlowCounters, LOCK_CAPACITY, LOCKS_OFFSET, Lock
 
 use crate::enter::Registers;
 use crate::frame::{CONTENDED, Frame};
+use crate::slot::{self, Kind};
 use crate::thread::ThreadState;
-use crate::{arch, arena, slot};
+use crate::{arch, arena};
 
 /// One in so many uncontended acquisitions (on average) is timed at least, and its hold time taken.
 const SAMPLE: u32 = 1024;
 
-/// More of them are where acquisitions are rarer: about one in so long, which costs 1 %; microseconds.
-const SPACING_US: u64 = 10;
+/// More of them are where acquisitions are rarer: about one in so long, and as many releases, which costs 1 %; microseconds.
+const SPACING_US: u64 = 40;
 
 /// The first acquisitions at a place are all timed: there may be no more.
 const FIRST: u64 = 16;
@@ -245,13 +246,16 @@ unsafe fn is_held(state: *mut ThreadState, handler: u8, object: u64) -> Option<b
 ///
 /// # Safety
 /// `state` is the calling thread's; `r` are the registers of the call.
-pub unsafe fn attempt(state: *mut ThreadState, slot: u32, handler: u8, r: &Registers) -> Attempt {
+pub unsafe fn attempt(state: *mut ThreadState, slot: u32, kind: Kind, r: &Registers) -> Attempt {
     // SAFETY: see above.
     unsafe {
-        let contended = match is_held(state, handler, r.rdi) {
+        let contended = match is_held(state, kind.handler, r.rdi) {
             None => return Attempt::Timed { weight: 1, contended: false },
             Some(held) => held,
         };
+        if contended && !kind.waits_for_lock() {
+            return Attempt::Counted;
+        }
         if contended {
             return Attempt::Timed { weight: 1, contended };
         }
@@ -280,6 +284,11 @@ pub unsafe fn attempt(state: *mut ThreadState, slot: u32, handler: u8, r: &Regis
 pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
     // SAFETY: see above; the entry of `held` is this thread's.
     unsafe {
+        const EOWNERDEAD: u32 = 130;
+        if !matches!(frame.rax as u32, 0 | EOWNERDEAD) {
+            // Out of time, or another has it.
+            return;
+        }
         let Some(l) = find(state, frame.object, frame.ret, frame.slot) else { return };
         let add = |cell: &core::sync::atomic::AtomicU64, by: u64| {
             cell.store(cell.load(Ordering::Relaxed) + by, Ordering::Relaxed);
@@ -291,6 +300,7 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
             add(&l.wait, waited);
         } else if waited > LOST_RACE_NS * arena::header().ticks_per_us as u64 / 1000
             && knows()
+            && slot::kind(frame.slot).waits_for_lock()
             && may_have_waited(frame)
         {
             // It was free when we looked and taken when the call came: as often among those not timed.

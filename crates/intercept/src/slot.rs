@@ -39,6 +39,10 @@ impl Kind {
         let handler = crate::lock::acquires(self.handler) || self.handler == handler::LOCK_RELEASE;
         handler && !self.traced && self.flags & SLOT_FRAMED == 0
     }
+    /// False for those that take a lock only if it is free.
+    pub fn waits_for_lock(self) -> bool {
+        self.class == class::LOCK
+    }
     /// True if its calls are timed in this recording.
     pub fn is_timed(self) -> bool {
         self.class != class::COUNT_ONLY && arena::header().timing != TIMING_COUNT

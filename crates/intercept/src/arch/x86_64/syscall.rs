@@ -2,13 +2,15 @@
 
 use core::arch::asm;
 
+use transect_event_abi::published::OWN_CALL_MARK;
+
 #[inline]
 unsafe fn call(number: u64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> i64 {
     let result: i64;
     // SAFETY: the kernel preserves all registers but rax, rcx and r11; callers answer for the arguments.
     unsafe {
         asm!("syscall", inlateout("rax") number as i64 => result, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d,
-            in("r8") e, in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+            in("r8") e, in("r9") f, in("r15") OWN_CALL_MARK, lateout("rcx") _, lateout("r11") _, options(nostack));
     }
     result
 }

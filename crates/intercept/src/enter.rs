@@ -206,7 +206,7 @@ fn blocks(kind: Kind) -> bool {
 unsafe fn add_countdown(c: *mut FlowCounters, by: i64) {
     // SAFETY: only this thread writes its counters; a signal handler's nested change is complete before ours goes on.
     unsafe {
-        (*c).countdown.fetch_add(by as u32, Ordering::Relaxed);
+        arch::add_own_u32(&(*c).countdown, by as u32);
     }
 }
 
@@ -231,7 +231,7 @@ unsafe fn lease(c: *mut FlowCounters, kind: Kind, stopped: bool) -> (u32, bool) 
         };
         let by = grant - left;
         if by > 0 {
-            (*c).issued.fetch_add(by as u64, Ordering::Relaxed);
+            arch::add_own_u64(&(*c).issued, by as u64);
             add_countdown(c, by);
         }
         // The first call of a longer fixed period ends no gap: it stands for itself.

@@ -295,7 +295,8 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
             s.window_calls = 0;
         }
         let stamp = (now >> 8) as u32;
-        let apart = stamp.wrapping_sub((*c).last.swap(stamp, Ordering::Relaxed));
+        let apart = stamp.wrapping_sub((*c).last.load(Ordering::Relaxed));
+        (*c).last.store(stamp, Ordering::Relaxed);
         let class = slot::kind(slot).class;
         let blocks = class == class::IO || class == class::WAIT || class == class::LOCK;
         let timed = (*c).timed.load(Ordering::Relaxed);
@@ -323,8 +324,8 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
                 s.random = period::random(s.random);
                 by = 1 - left + ((s.random as u64 * old as u64) >> 32) as i64;
             }
-            (*c).issued.fetch_add(by as u64, Ordering::Relaxed);
-            (*c).countdown.fetch_add(by as u32, Ordering::Relaxed);
+            arch::add_own_u64(&(*c).issued, by as u64);
+            arch::add_own_u32(&(*c).countdown, by as u32);
             (*c).period.store((old as i64 + by).max(1) as u32, Ordering::Relaxed);
         }
     }

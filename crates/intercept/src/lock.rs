@@ -124,8 +124,8 @@ unsafe fn change_lease(c: *mut FlowCounters, calls: u32) {
             return;
         }
         let by = i64::from(calls) - i64::from(left);
-        (*c).issued.fetch_add(by as u64, Ordering::Relaxed);
-        (*c).countdown.fetch_add(by as u32, Ordering::Relaxed);
+        arch::add_own_u64(&(*c).issued, by as u64);
+        arch::add_own_u32(&(*c).countdown, by as u32);
         (*c).period.store((i64::from(period) + by).max(1) as u32, Ordering::Relaxed);
     }
 }
@@ -186,7 +186,12 @@ impl Held {
 }
 
 /// Entries of the cache through which the trampoline counts uncontended acquisitions.
-pub const QUICK_ENTRIES: usize = 16;
+pub const QUICK_ENTRIES: usize = 32;
+/// Where a lock and its caller are there: the product's highest bits (Knuth's multiplicative hashing). Return addresses of two
+/// calls often have their lowest bits in common.
+pub const QUICK_FACTOR: u32 = 0x9e37_79b1;
+/// See [`QUICK_FACTOR`].
+pub const QUICK_SHIFT: u32 = 32 - QUICK_ENTRIES.ilog2();
 
 /// Cached place of a lock's record.
 #[repr(C)]
@@ -373,7 +378,7 @@ pub unsafe fn release(state: *mut ThreadState, object: u64) {
 }
 
 fn quick_index(object: u64, caller: u64) -> usize {
-    (object >> 4 ^ object >> 9 ^ caller) as usize & (QUICK_ENTRIES - 1)
+    ((object >> 4 ^ object >> 9 ^ caller) as u32).wrapping_mul(QUICK_FACTOR) as usize >> QUICK_SHIFT
 }
 
 fn index(object: u64) -> usize {
@@ -404,5 +409,19 @@ unsafe fn find<'a>(state: *mut ThreadState, object: u64, caller: u64, slot: u32)
         }
         (*h).locks_refused.fetch_add(1, Ordering::Relaxed);
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_with_common_bits_have_places_of_their_own() {
+        for apart in [0x10, 0x100, 0x1000, 0x10000] {
+            let mut used = [false; QUICK_ENTRIES];
+            (0..8u64).for_each(|caller| used[quick_index(0x7f61_55ea_3ac8, 0x7f61_5500_1234 + caller * apart)] = true);
+            assert!(used.iter().filter(|used| **used).count() >= 6, "{apart:#x} apart");
+        }
     }
 }

@@ -45,6 +45,9 @@ pub unsafe fn leave(state: *mut ThreadState, frame: &Frame, now: u64) {
             let sum = &(*h).wait_ticks;
             sum.store(sum.load(Ordering::Relaxed) + ticks, Ordering::Relaxed);
             (*h).waiting_since.store(0, Ordering::Relaxed);
+            // A thread that waits costs nothing: its calls are held against the time in which it runs.
+            let s = &mut *state;
+            s.window_start = (s.window_start + now.saturating_sub(frame.start)).min(now);
             active::change(1);
         }
         if slot::kind(frame.slot).class != class::IO {

@@ -19,8 +19,10 @@ use crate::StoreError;
 /// Values of one column. Only what every reader has: no unsigned integers, no nanosecond time stamps.
 pub(crate) enum Values<'a> {
     Int32(Vec<i32>),
+    /// The table's own row numbers: kept as differences.
+    OwnIds(Vec<i32>),
     Int64(Vec<i64>),
-    /// Integers that grow slowly or are small: kept as differences.
+    /// Integers that seldom repeat: kept as differences.
     Series(Vec<i64>),
     OptionalInt64(Vec<Option<i64>>),
     /// Finite numbers.
@@ -34,7 +36,7 @@ pub(crate) enum Values<'a> {
 impl Values<'_> {
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Int32(values) => values.len(),
+            Self::Int32(values) | Self::OwnIds(values) => values.len(),
             Self::Int64(values) | Self::Series(values) => values.len(),
             Self::OptionalInt64(values) => values.len(),
             Self::Double(values) => values.len(),
@@ -47,7 +49,7 @@ impl Values<'_> {
 
     pub(crate) fn schema(&self, name: &str) -> Result<Type, ParquetError> {
         let physical = match self {
-            Self::Int32(_) => PhysicalType::INT32,
+            Self::Int32(_) | Self::OwnIds(_) => PhysicalType::INT32,
             Self::Int64(_) | Self::Series(_) | Self::OptionalInt64(_) => PhysicalType::INT64,
             Self::Double(_) | Self::OptionalDouble(_) => PhysicalType::DOUBLE,
             Self::Boolean(_) => PhysicalType::BOOLEAN,
@@ -66,7 +68,9 @@ impl Values<'_> {
         writer: &mut SerializedColumnWriter<'_>,
     ) -> Result<usize, ParquetError> {
         match self {
-            Self::Int32(values) => writer.typed::<Int32Type>().write_batch(&values[range], None, None),
+            Self::Int32(values) | Self::OwnIds(values) => {
+                writer.typed::<Int32Type>().write_batch(&values[range], None, None)
+            }
             Self::Int64(values) | Self::Series(values) => {
                 writer.typed::<Int64Type>().write_batch(&values[range], None, None)
             }

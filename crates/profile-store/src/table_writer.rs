@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use parquet::basic::{Compression, Encoding};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type};
 use twox_hash::XxHash64;
@@ -51,10 +51,18 @@ impl<W: Write + Send> TableWriter<W> {
                 KeyValue::new("transect.table".to_owned(), table.to_owned()),
                 KeyValue::new("transect.schema".to_owned(), schema_version.to_string()),
             ]));
-        for column in columns.iter().filter(|column| matches!(column.values, Values::Series(_))) {
-            properties = properties
-                .set_column_dictionary_enabled(ColumnPath::from(column.name), false)
-                .set_column_encoding(ColumnPath::from(column.name), Encoding::DELTA_BINARY_PACKED);
+        for column in columns {
+            let path = ColumnPath::from(column.name);
+            properties = match column.values {
+                Values::Series(_) | Values::OwnIds(_) => properties
+                    .set_column_dictionary_enabled(path.clone(), false)
+                    .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+                // The least and the greatest of names tell little, and take long to find.
+                Values::Text(_) | Values::OwnedText(_) => {
+                    properties.set_column_statistics_enabled(path, EnabledStatistics::None)
+                }
+                _ => properties,
+            };
         }
         let out = Arc::new(Mutex::new(Summed::new(out)));
         let writer = SerializedFileWriter::new(Shared(out.clone()), schema, Arc::new(properties.build()))?;

@@ -185,12 +185,17 @@ fn id<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> u32) 
 fn own_id<'a, R>(rows: &'a [R]) -> Column<'a> {
     Column {
         name: "id",
-        values: Values::Int32((0..rows.len()).map(|id| i32::try_from(id).unwrap_or(i32::MAX)).collect()),
+        values: Values::OwnIds((0..rows.len()).map(|id| i32::try_from(id).unwrap_or(i32::MAX)).collect()),
     }
 }
 
 fn int64<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> i64) -> Column<'a> {
     Column { name, values: Values::Int64(rows.iter().map(get).collect()) }
+}
+
+/// Integers that seldom repeat.
+fn series<'a, 'r, R>(name: &'static str, rows: &'r [R], get: impl Fn(&'r R) -> i64) -> Column<'a> {
+    Column { name, values: Values::Series(rows.iter().map(get).collect()) }
 }
 
 fn optional_int64<'a, R>(name: &'static str, rows: &'a [R], get: impl Fn(&'a R) -> Option<i64>) -> Column<'a> {

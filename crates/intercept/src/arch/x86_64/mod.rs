@@ -50,7 +50,8 @@ global_asm!(
     T_HELD = const offset_of!(ThreadState, held),
     T_QUICK = const offset_of!(ThreadState, quick),
     RWLOCK_WRITER = const crate::lock::RWLOCK_WRITER,
-    Q_MASK = const crate::lock::QUICK_ENTRIES - 1,
+    Q_FACTOR = const crate::lock::QUICK_FACTOR.cast_signed(),
+    Q_SHIFT = const crate::lock::QUICK_SHIFT,
     L_ACQUISITIONS = const offset_of!(LockRecord, acquisitions),
     T_HEADER = const offset_of!(ThreadState, header),
     H_OUTERMOST = const offset_of!(ThreadHeader, outermost_ticks),
@@ -237,6 +238,21 @@ pub fn stack_pointer() -> u64 {
     // SAFETY: reads a register.
     unsafe { asm!("mov {0}, rsp", out(reg) value, options(nomem, nostack, preserves_flags)) };
     value
+}
+
+/// Adds to a counter that the calling thread (and its signal handlers) alone writes: one instruction, so a signal handler comes
+/// before or after it, and not locked, so it does not wait for the program's stores.
+#[inline]
+pub fn add_own_u32(to: &AtomicU32, by: u32) {
+    // SAFETY: the word is there; what others read meanwhile is the old value or the new one.
+    unsafe { asm!("add dword ptr [{}], {:e}", in(reg) to.as_ptr(), in(reg) by, options(nostack)) };
+}
+
+/// As [`add_own_u32`].
+#[inline]
+pub fn add_own_u64(to: &AtomicU64, by: u64) {
+    // SAFETY: as there.
+    unsafe { asm!("add qword ptr [{}], {}", in(reg) to.as_ptr(), in(reg) by, options(nostack)) };
 }
 
 /// Compares the word at `at` with `old` and, if equal, stores `new`: one instruction, so a signal handler comes before

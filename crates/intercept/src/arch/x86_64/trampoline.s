@@ -592,7 +592,8 @@ transect_static_enter:
     xor rax, rdi
     shr rax, 4
     xor rax, qword ptr [rsp + 16]
-    and eax, {Q_MASK}
+    imul eax, eax, {Q_FACTOR}
+    shr eax, {Q_SHIFT}
     shl eax, 5
     lea rax, [rcx + rax + {T_QUICK}]
     cmp qword ptr [rax], rdi

@@ -1,9 +1,9 @@
 use transect_profile_model::{Profile, RegionNode, RegionSlice};
 
-use super::super::{id, int32, int64, text, thread};
+use super::super::{id, int32, int64, series, text, thread};
 use super::function;
 use crate::StoreError;
-use crate::column::{Column, TableReader, Values};
+use crate::column::{Column, TableReader};
 
 pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
     let rows = profile.feature.slices.as_slice();
@@ -12,7 +12,7 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
         id("node_id", rows, |s| s.node),
         text("function", rows, |s| function(profile, node(s).region)),
         int32("tid", rows, |s| thread(profile, node(s).thread).tid),
-        Column { name: "start_ns", values: Values::Series(rows.iter().map(|s| s.start_ns).collect()) },
+        series("start_ns", rows, |s| s.start_ns),
         int64("duration_ns", rows, |s| s.duration_ns),
     ]
 }

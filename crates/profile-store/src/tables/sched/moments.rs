@@ -1,14 +1,14 @@
 use transect_profile_model::{Moment, Profile};
 
-use super::super::{id, int32, int64, text};
+use super::super::{id, int32, int64, series, text};
 use super::{leaf, pid, task};
 use crate::StoreError;
-use crate::column::{Column, TableReader, Values};
+use crate::column::{Column, TableReader};
 
 pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
     let rows = profile.sched.moments.as_slice();
     vec![
-        Column { name: "time_ns", values: Values::Series(rows.iter().map(|m| m.time_ns).collect()) },
+        series("time_ns", rows, |m| m.time_ns),
         id("task_id", rows, |m| m.task),
         int32("pid", rows, |m| pid(profile, m.task)),
         int32("tid", rows, |m| task(profile, m.task).tid),

@@ -1,23 +1,22 @@
 use parquet::file::reader::ChunkReader;
 use transect_profile_model::{Profile, Slice};
 
-use super::super::{id, int32};
+use super::super::{id, int32, series};
 use super::{pid, task};
 use crate::StoreError;
-use crate::column::{Column, TableReader, Values};
+use crate::column::{Column, TableReader};
 
 /// Columns of a block of the table.
 pub(crate) fn columns<'a>(profile: &Profile, rows: &[Slice]) -> Vec<Column<'a>> {
-    let series = |name, get: fn(&Slice) -> i64| Column { name, values: Values::Series(rows.iter().map(get).collect()) };
     vec![
         id("task_id", rows, |s| s.task),
         int32("pid", rows, |s| pid(profile, s.task)),
         int32("tid", rows, |s| task(profile, s.task).tid),
-        series("start_ns", |s| s.start_ns),
-        series("active_ns", |s| s.active_ns),
-        series("runnable_ns", |s| s.runnable_ns),
-        series("criticality_ns", |s| s.criticality_ns),
-        series("wait_id", |s| s.wait.into()),
+        series("start_ns", rows, |s| s.start_ns),
+        series("active_ns", rows, |s| s.active_ns),
+        series("runnable_ns", rows, |s| s.runnable_ns),
+        series("criticality_ns", rows, |s| s.criticality_ns),
+        series("wait_id", rows, |s| s.wait.into()),
     ]
 }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use transect_profile_model::{Party, Profile, SchedWait, WaitKind};
 
-use super::super::{id, int32, int64, optional_int64, text};
+use super::super::{id, int32, int64, optional_int64, series, text};
 use super::{leaf, pid, task};
 use crate::StoreError;
 use crate::column::{Column, TableReader, Values};
@@ -14,7 +14,7 @@ pub(crate) fn columns<'a>(profile: &'a Profile, rows: &'a [SchedWait], first: us
     let name = |party: Option<Party>| party.map_or("", |party| &task(profile, party.task).name);
     let stack = |party: Option<Party>| party.and_then(|party| party.stack).map(i64::from);
     vec![
-        Column { name: "id", values: Values::Int32(ids) },
+        Column { name: "id", values: Values::OwnIds(ids) },
         id("task_id", rows, |w| w.task),
         int32("pid", rows, |w| pid(profile, w.task)),
         int32("tid", rows, |w| task(profile, w.task).tid),
@@ -31,11 +31,11 @@ pub(crate) fn columns<'a>(profile: &'a Profile, rows: &'a [SchedWait], first: us
         text("waker", rows, |w| name(w.waker)),
         optional_int64("waker_stack_id", rows, |w| stack(w.waker)),
         int64("count", rows, |w| w.count),
-        int64("begin_ns", rows, |w| w.begin_ns),
-        int64("end_ns", rows, |w| w.end_ns),
-        int64("ns", rows, |w| w.ns),
-        int64("idle_ns", rows, |w| w.idle_ns),
-        int64("holder_gain_ns", rows, |w| w.holder_gain_ns),
+        series("begin_ns", rows, |w| w.begin_ns),
+        series("end_ns", rows, |w| w.end_ns),
+        series("ns", rows, |w| w.ns),
+        series("idle_ns", rows, |w| w.idle_ns),
+        series("holder_gain_ns", rows, |w| w.holder_gain_ns),
     ]
 }
 

@@ -52,7 +52,7 @@ PARTS = [
     Part("web", "test", ["dev/test-web.sh"], "is the committed page bundle the one its sources make?", "the bundler", 10, ("network",)),
     Part("corner-cases", "test", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {QUOTED} --quick"),
          "does a program behave to the byte and exit status as without us?", "the same program without us", 45, ("packages",)),
-    Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "killed", "--only", "ends", "--only", "layered"),
+    Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "trying", "--only", "killed", "--only", "ends", "--only", "layered"),
          "are counts exact, also after SIGKILL?", "random programs that count their own calls; counters in a file that outlive SIGKILL", 16),
     Part("exact-times", "test", runner("exact-counts/run.py", "--only", "spin"), "are times right to 2 %?", "a callee that measures itself; a clock", 4, alone=True),
     Part("static-components", "test", shell(f"cd tests/static-components && python3 run.py --transect {QUOTED} && python3 languages.py --transect {QUOTED} "

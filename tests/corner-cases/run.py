@@ -106,7 +106,9 @@ def run_case(case, mode, options, native_results, folder):
     env = environment(case)
     profile = os.path.join(scratch, "profile")
     collect = [] if options.collect == "default" else ["--collect", options.collect]
-    record = [options.transect, "record", "--quiet", *collect, "--timing", mode, "-o", profile, "--"] + argv
+    # A flag of flows is refused where these are left out; and this mode is the one without it.
+    timing = [] if options.collect == "default" and mode == "adaptive" else ["--timing", mode]
+    record = [options.transect, "record", "--quiet", *collect, *timing, "-o", profile, "--"] + argv
     result = launch(record, env, case.stdin, case.timeout * 2, scratch, folder)
     if is_refused(case, options):
         problems = []

@@ -1,11 +1,9 @@
 use std::collections::HashSet;
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::{BinaryError, Object, Plan, plan};
+use crate::{BinaryError, CacheFolder, Object, Plan, plan};
 
 /// The folder in which linkage plans are kept from run to run.
 ///
@@ -14,7 +12,7 @@ use crate::{BinaryError, Object, Plan, plan};
 /// the file at that path changes.
 #[derive(Debug)]
 pub struct PlanCache {
-    folder: PathBuf,
+    folder: CacheFolder,
     /// Plans by path that this cache wrote.
     fresh: Mutex<HashSet<PathBuf>>,
 }
@@ -25,49 +23,29 @@ impl PlanCache {
     /// # Errors
     /// [`BinaryError::WriteCache`].
     pub fn new(folder: impl Into<PathBuf>) -> Result<Self, BinaryError> {
-        let folder = folder.into();
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)
-            .map_err(|source| BinaryError::WriteCache { path: folder.clone(), source })?;
-        Ok(Self { folder, fresh: Mutex::default() })
+        CacheFolder::make(folder.into()).map(Self::at)
     }
 
-    /// Opens the user's cache: `$XDG_CACHE_HOME/transect/linkage`, else `~/.cache/transect/linkage`.
+    /// Opens the user's cache.
     ///
     /// # Errors
-    /// [`BinaryError::NoCacheFolder`], or [`BinaryError::WriteCache`] if the folder can't be made or written.
+    /// Those of [`CacheFolder::of_user`].
     pub fn open_default() -> Result<Self, BinaryError> {
-        let cache = Self::new(Self::default_folder().ok_or(BinaryError::NoCacheFolder)?)?;
-        let refused = |source| BinaryError::WriteCache { path: cache.folder.clone(), source };
-        // By sudo root may have a user's home: plans that this user can change say what is done in programs of root.
-        if fs::symlink_metadata(&cache.folder).map_err(refused)?.uid() != rustix::process::geteuid().as_raw() {
-            return Err(refused(std::io::Error::new(std::io::ErrorKind::PermissionDenied, "it is another user's")));
-        }
-        match rustix::fs::access(&cache.folder, rustix::fs::Access::WRITE_OK) {
-            Ok(()) => Ok(cache),
-            Err(error) => Err(BinaryError::WriteCache { path: cache.folder, source: error.into() }),
-        }
+        CacheFolder::of_user("linkage").map(Self::at)
     }
 
-    /// Where the user's cache lies; `None` if neither `XDG_CACHE_HOME` is an absolute path nor `HOME` a folder: homes are not
-    /// made (`nobody`'s is `/nonexistent`).
-    pub fn default_folder() -> Option<PathBuf> {
-        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = absolute("XDG_CACHE_HOME")
-            .or_else(|| absolute("HOME").filter(|home| home.is_dir()).map(|home| home.join(".cache")))?;
-        Some(base.join("transect").join("linkage"))
+    fn at(folder: CacheFolder) -> Self {
+        Self { folder, fresh: Mutex::default() }
     }
 
     /// The folder.
     pub fn folder(&self) -> &Path {
-        &self.folder
+        self.folder.path()
     }
 
     /// The file in which the plan of `object` belongs.
     pub fn plan_path(&self, object: &Object) -> PathBuf {
-        self.folder.join(object.kept_name() + ".plan")
+        self.folder().join(object.kept_name() + ".plan")
     }
 
     /// The file with the plan of the object at `path`: the one in the cache if it is sound, else a new one.
@@ -94,37 +72,17 @@ impl PlanCache {
         if trusted && fs::read(&file).is_ok_and(|bytes| Plan::from_bytes(&bytes).is_ok()) {
             return Ok(file);
         }
-        self.write(&file, &plan::analyze(object).to_bytes())
+        self.folder
+            .write(&file, &plan::analyze(object).to_bytes())
             .map_err(|source| BinaryError::WriteCache { path: file.clone(), source })?;
         if by_path {
             match &stamp {
-                Some(text) => _ = self.write(&stamp_file, text.as_bytes()),
+                Some(text) => _ = self.folder.write(&stamp_file, text.as_bytes()),
                 None => _ = fs::remove_file(&stamp_file),
             }
             self.fresh.lock().unwrap_or_else(PoisonError::into_inner).insert(file.clone());
         }
         Ok(file)
-    }
-
-    /// Puts `bytes` at `file` in one step, so that a reader (an agent that starts meanwhile) never sees half a plan.
-    fn write(&self, file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        use std::sync::atomic::{AtomicU64, Ordering};
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let draft = self.folder.join(format!(".draft-{}-{serial}", std::process::id()));
-        // One of a process that had this number; nothing is followed or written over.
-        let _ = fs::remove_file(&draft);
-        let result = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&draft)
-            .and_then(|mut draft| draft.write_all(bytes))
-            .and_then(|()| fs::rename(&draft, file));
-        if result.is_err() {
-            let _ = fs::remove_file(&draft);
-        }
-        result
     }
 }
 

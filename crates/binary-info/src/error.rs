@@ -46,7 +46,7 @@ pub enum BinaryError {
         source: std::io::Error,
     },
     /// Neither `XDG_CACHE_HOME` nor `HOME` says where the cache belongs.
-    #[error("no folder for the linkage cache: set XDG_CACHE_HOME, or HOME to a folder that exists")]
+    #[error("no folder for caches: set XDG_CACHE_HOME, or HOME to a folder that exists")]
     NoCacheFolder,
     /// The bytes are not a linkage plan of this version.
     #[error("not a linkage plan of this version: {0}")]

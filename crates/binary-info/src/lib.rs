@@ -13,6 +13,7 @@
 
 mod archive;
 mod cache;
+mod cache_folder;
 mod call_target;
 mod code;
 mod debug_file;
@@ -40,6 +41,7 @@ mod transfers;
 
 pub use archive::{ArchiveMember, MemberFunction, archive_members};
 pub use cache::PlanCache;
+pub use cache_folder::CacheFolder;
 pub use demangle::demangle;
 pub use dynamic::{DynamicSymbol, LibcKind};
 pub use error::BinaryError;

@@ -88,5 +88,5 @@ pub fn takes_snapshots(pid: i32) -> bool {
 }
 
 fn registry() -> Option<PathBuf> {
-    Some(transect_binary_info::PlanCache::default_folder()?.parent()?.join("running"))
+    transect_binary_info::CacheFolder::path_of_user("running")
 }

@@ -28,7 +28,7 @@ const OUTLIER_US: u64 = 1000;
 /// Standard deviations up to this many means call for no more timed calls.
 const SPREAD: f32 = 4.0;
 /// A blocking API at least this long on its last call is timed every time, microseconds.
-const LONG_US: u64 = 2;
+const LONG_US: u64 = 10;
 
 /// The fixed facts of a recording.
 #[derive(Clone, Copy)]

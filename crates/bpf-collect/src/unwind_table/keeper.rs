@@ -14,6 +14,7 @@ use super::object_image::{ImageError, ObjectImage};
 use super::object_table::{ObjectNumber, ObjectState, ObjectTables, ReadObject};
 use super::process_code::{self, CodeMapping, FileKey, Mapped};
 use super::process_slots::ProcessSlots;
+use super::row_cache::RowCache;
 use super::statistics::{Refused, UnwindStatistics};
 
 /// What the thread is asked.
@@ -56,6 +57,7 @@ const MOST_READERS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Keeper {
     tables: ObjectTables,
+    cache: Arc<RowCache>,
     spaces: AddressSpaces,
     published: ProcessSlots,
     processes: HashMap<i32, Process>,
@@ -85,6 +87,7 @@ impl Keeper {
     ) -> Self {
         Self {
             tables,
+            cache: Arc::new(RowCache::of_user()),
             spaces,
             published,
             processes: HashMap::new(),
@@ -163,12 +166,12 @@ impl Keeper {
         let mut unread: Vec<_> = objects.filter_map(|path| Some((FileKey::of_file(&path)?, path))).collect();
         unread.retain(|(key, _)| !self.files.contains_key(key));
         unread.sort_by_key(|(key, _)| key.size);
-        let next = AtomicUsize::new(0);
+        let (next, cache) = (AtomicUsize::new(0), Arc::clone(&self.cache));
         let (sender, read) = channel();
         let work = |sender: Sender<_>| {
             while let Some((key, path)) = unread.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let (began, path) = (Instant::now(), path.to_string_lossy());
-                let object = ReadObject::of_file(&path);
+                let object = ReadObject::of_file(&path, &cache);
                 let _ = sender.send((*key, path, object, began.elapsed()));
             }
         };
@@ -282,7 +285,7 @@ impl Keeper {
     /// Reads the file at `place`, which the process knows as `name`.
     fn read_file(&mut self, key: FileKey, place: &str, name: &str) -> ObjectNumber {
         let began = Instant::now();
-        let object = ReadObject::of_file(place);
+        let object = ReadObject::of_file(place, &self.cache);
         self.put_file(key, name, object, began.elapsed())
     }
 
@@ -311,7 +314,7 @@ impl Keeper {
         let began = Instant::now();
         let memory = process_code::memory(tgid).map_err(ImageError::from);
         let image = memory.and_then(|memory| ObjectImage::of_memory(&memory, start));
-        self.tables.add(name, image.map(ReadObject::of), began.elapsed())
+        self.tables.add(name, image.map(|image| ReadObject::of(image, &self.cache)), began.elapsed())
     }
 
     /// Gives the process its list.

@@ -14,6 +14,7 @@ mod process_code;
 mod process_slots;
 #[cfg(test)]
 mod readelf_tests;
+mod row_cache;
 mod rule;
 mod shared_memory;
 mod statistics;

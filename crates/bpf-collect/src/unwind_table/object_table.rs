@@ -9,8 +9,9 @@ use super::extents::Extents;
 use super::file_tables::FileTables;
 use super::layout;
 use super::object_image::{CodeSegment, ImageError, ObjectImage};
-use super::object_rows::{Row, read_rows};
+use super::object_rows::Row;
 use super::process_code::FileKey;
+use super::row_cache::RowCache;
 use super::rule::Rule;
 use super::shared_memory::SharedMemory;
 
@@ -23,15 +24,15 @@ pub(crate) struct ReadObject {
 
 impl ReadObject {
     /// Works out the rules of all of an object's code, which takes most of the time that it takes to write a table.
-    pub fn of(image: ObjectImage) -> Self {
-        let rows = read_rows(&image.sections);
+    pub fn of(image: ObjectImage, cache: &RowCache) -> Self {
+        let rows = cache.rows(&image.sections);
         Self { image, rows }
     }
 
     /// Reads the file at `path`.
-    pub fn of_file(path: &str) -> Result<Self, ImageError> {
+    pub fn of_file(path: &str, cache: &RowCache) -> Result<Self, ImageError> {
         let file = open_plain(path, LastLink::Follow)?;
-        Ok(Self::of(ObjectImage::of_file(&file)?))
+        Ok(Self::of(ObjectImage::of_file(&file)?, cache))
     }
 }
 

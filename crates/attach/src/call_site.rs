@@ -120,7 +120,7 @@ fn bytes(registers: &Registers, mask: u64) -> [u8; SIZE] {
     code.extend([0x0f, 0x05]); // syscall
     for (index, register) in CLOBBERED.into_iter().enumerate() {
         // REX.W, and REX.R for those from r8 on.
-        let prefix = 0x48 | (register > LOW) as u8 * 4;
+        let prefix = 0x48 | u8::from(register > LOW) << 2;
         push_relative(&mut code, [prefix, 0x8b, register & LOW], 1 + index); // mov register, [word]
     }
     code.extend([0xff, 0x25]); // jmp [word]

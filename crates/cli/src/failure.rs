@@ -108,8 +108,8 @@ pub enum Failure {
     },
     /// A recording's threads can't be started.
     #[error(
-        "a recording takes {least} threads, and so many can't be started here: too few processes and threads are allowed; raise \
-         the limit of the user (ulimit -u) or of the cgroup (pids.max)"
+        "a recording takes {least} threads, and so many can't be started here: too few processes and threads are allowed, or \
+         too little memory; raise the limit of the user (ulimit -u, -v) or of the cgroup (pids.max)"
     )]
     FewThreads {
         /// How many are needed.

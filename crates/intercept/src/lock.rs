@@ -13,7 +13,7 @@ use crate::enter::Registers;
 use crate::frame::{CONTENDED, Frame};
 use crate::slot::{self, Kind};
 use crate::thread::ThreadState;
-use crate::{arch, arena};
+use crate::{active, arch, arena};
 
 /// One in so many uncontended acquisitions (on average) is timed at least, and its hold time taken.
 const SAMPLE: u32 = 1024;
@@ -305,6 +305,7 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
             add(&l.wait, waited);
         } else if waited > LOST_RACE_NS * arena::header().ticks_per_us as u64 / 1000
             && knows()
+            && active::parallel()
             && slot::kind(frame.slot).waits_for_lock()
             && may_have_waited(frame)
         {

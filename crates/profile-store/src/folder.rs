@@ -1,10 +1,12 @@
 //! Replacing a profile folder as a whole, so that a reader sees the old one or the new one, never a mixture.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::io::Errno;
@@ -105,6 +107,12 @@ impl Target {
         let failed = |error: io::Error| StoreError::from_io(&self.path, error);
         // Asked again: the recording may have taken hours.
         refuse_foreign(&self.path)?;
+        let own = written().get(&self.path).copied();
+        if own.is_none() || own != number(&self.path) {
+            // A profile that has come here since is that of another recording.
+            self.keep_aside()?;
+        }
+        written().extend(number(&finished.path).map(|number| (self.path.clone(), number)));
         if self.path.exists() {
             match renameat_with(CWD, &finished.path, CWD, &self.path, RenameFlags::EXCHANGE) {
                 Ok(()) => {}
@@ -128,6 +136,17 @@ impl Target {
         Ok(())
         // Dropping `finished` removes what now stands under the temporary name: the old profile, or nothing.
     }
+}
+
+/// Device and inode of the profile that this process has put at a path: its snapshots replace each other.
+static WRITTEN: Mutex<BTreeMap<PathBuf, (u64, u64)>> = Mutex::new(BTreeMap::new());
+
+fn written() -> MutexGuard<'static, BTreeMap<PathBuf, (u64, u64)>> {
+    WRITTEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn number(folder: &Path) -> Option<(u64, u64)> {
+    fs::metadata(folder).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// A writer in another namespace has a number that means nothing here, but its lock does.

@@ -28,9 +28,9 @@ pub struct LongTables<'a> {
 
 /// Writes `profile` as the folder `dir` (mode 0700, files 0600), creating missing parents.
 ///
-/// The folder appears as a whole: it is written beside `dir` and then put in its place in one step. A
-/// profile that stands there is replaced, so snapshots of a running recording may go to one path while others read
-/// it. Nothing is left behind on failure.
+/// The folder appears as a whole: it is written beside `dir` and then put in its place in one step. A profile that this
+/// process has put there is replaced, so snapshots of a running recording may go to one path while others read it; any other
+/// is kept as `DIR.old`. Nothing is left behind on failure.
 ///
 /// # Errors
 ///

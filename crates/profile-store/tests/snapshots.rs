@@ -47,6 +47,23 @@ fn readers_see_one_snapshot_or_the_next_never_a_mixture() {
 }
 
 #[test]
+fn the_profile_of_another_recording_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, aside) = (folder.path().join("run.transect"), folder.path().join("run.transect.old"));
+    write(&path, &large(40, 1)).unwrap();
+    write(&path, &large(60, 2)).unwrap();
+    assert!(!aside.exists());
+    // Another process puts its own there.
+    let other = folder.path().join("other.transect");
+    write(&other, &large(80, 3)).unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    write(&path, &large(60, 2)).unwrap();
+    assert_eq!(read(&path).unwrap(), large(60, 2));
+    assert_eq!(read(&aside).unwrap(), large(80, 3));
+}
+
+#[test]
 fn what_a_killed_writer_left_is_removed_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.transect");

@@ -30,6 +30,9 @@ pub enum RecordError {
         /// Places looked at.
         looked: String,
     },
+    /// There is no place for the recording's temporary files.
+    #[error("cannot make a folder for the recording: {0}; set TMPDIR to a folder that can be written")]
+    TemporaryFolder(io::Error),
     /// The process can't be attached to or followed.
     #[error(transparent)]
     Attach(#[from] transect_attach::AttachError),

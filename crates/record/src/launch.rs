@@ -49,9 +49,8 @@ pub struct SessionDir {
 impl SessionDir {
     /// Makes it, with the link to the agent.
     pub fn create(agent: &Path) -> Result<SessionDir, RecordError> {
-        let what = "create a directory for the recording";
-        let dir = OwnFolder::create().map_err(RecordError::system(what))?;
-        symlink(agent, dir.path().join(AGENT_LINK)).map_err(RecordError::system(what))?;
+        let dir = OwnFolder::create().map_err(RecordError::TemporaryFolder)?;
+        symlink(agent, dir.path().join(AGENT_LINK)).map_err(RecordError::TemporaryFolder)?;
         Ok(SessionDir { dir })
     }
 

@@ -52,6 +52,8 @@ struct Seen {
 struct Time {
     samples: f64,
     sampled_ns: f64,
+    /// Of `sampled_ns`, after the thread had lost its CPU there.
+    preempted_ns: f64,
     waits: f64,
     waited_ns: f64,
 }
@@ -60,6 +62,7 @@ impl Time {
     fn add(&mut self, other: Self) {
         self.samples += other.samples;
         self.sampled_ns += other.sampled_ns;
+        self.preempted_ns += other.preempted_ns;
         self.waits += other.waits;
         self.waited_ns += other.waited_ns;
     }
@@ -76,6 +79,16 @@ impl Time {
     fn unconditional(self) -> Estimate {
         Estimate { value: self.ns(), deviation: self.sampled_ns / (self.samples.max(1.0) * EVEN).sqrt() }
     }
+}
+
+/// Time in which the thread of a flow had no CPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct Queue {
+    /// Of the thread's time outside waits.
+    share: f64,
+    /// In calls of the flow that were not timed, ns: by the stacks with which the thread lost its CPU. None if there are no such
+    /// stacks of the thread.
+    missing_ns: Option<f64>,
 }
 
 /// An estimate, ns.
@@ -96,11 +109,21 @@ impl Estimate {
         Self { deviation: self.deviation.hypot(self.value * share), ..self }
     }
 
-    /// What timed calls and samples together say; `queued` as above, which makes the truth larger only.
-    fn with_samples(self, samples: Option<Self>, queued: f64) -> Self {
-        let Some(samples) = samples else { return self.unsure_of_queue(queued) };
-        let apart = samples.value - self.value;
-        if apart > 0.0 { self.unsure_of_queue(queued).weighed(samples) } else { self.weighed(samples) }
+    /// With the time without a CPU that was in calls which were not timed. An unsure one may have it already, for all of them.
+    fn with_queue(self, queue: Queue) -> Self {
+        match queue.missing_ns {
+            Some(missing) if !self.is_unsure() => {
+                Self { value: self.value + missing, deviation: self.deviation.hypot(missing * UNSURE / HALF) }
+            }
+            _ => self.unsure_of_queue(queue.share),
+        }
+    }
+
+    /// What timed calls and samples together say; `queue` makes the truth larger only.
+    fn with_samples(self, samples: Option<Self>, queue: Queue) -> Self {
+        let longer = self.with_queue(queue);
+        let Some(samples) = samples else { return longer };
+        if samples.value > self.value { longer.weighed(samples) } else { self.weighed(samples) }
     }
 
     fn weighed(self, samples: Self) -> Self {
@@ -149,18 +172,24 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
     let queued = queued(profile, &tasks);
     let mut around_more: HashMap<Edge, f64> = HashMap::default();
     let unseen = Seen::default();
+    // What no thread calls is around all that it calls.
+    let called: HashSet<(ThreadId, ComponentId)> =
+        profile.flows.iter().map(|flow| (flow.thread, flow.callee)).collect();
     for flow in profile.flows.iter_mut().filter(|flow| flow.class == ApiClass::Compute) {
         let seen = seen.get(&edge(flow)).unwrap_or(&unseen);
         let thread = &mut profile.threads[flow.thread as usize];
         let lived = thread.wall_ns as f64;
+        let share_timed = flow.timed_calls as f64 / flow.calls.max(1) as f64;
         let queued = queued.get(&flow.thread).copied().unwrap_or(0.0);
         let samples_only = seen.is_recursive() && flow.timed_calls < flow.calls * 9 / 10;
         let most = between.most(flow);
+        let preempted = between.threads.get(&flow.thread).is_some_and(|all| all.preempted_ns > 0.0);
         let together = |timed: Estimate, sampled: Time| {
             if samples_only {
                 sampled.unconditional()
             } else {
-                timed.with_samples(sampled.estimate(), queued).at_most(most)
+                let missing_ns = preempted.then_some(sampled.preempted_ns * (1.0 - share_timed));
+                timed.with_samples(sampled.estimate(), Queue { share: queued, missing_ns }).at_most(most)
             }
         };
         if let Some(timed) = Estimate::of_calls(flow.total_ns, flow.total_ns_low, flow.total_ns_high) {
@@ -172,6 +201,9 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
                     Some(around) => *around_more.entry(around.clone()).or_default() += part,
                     None => add_outermost(thread, part as i64),
                 }
+            }
+            if seen.inside.is_empty() && !called.contains(&(flow.thread, flow.caller)) {
+                add_outermost(thread, more as i64);
             }
             if together != timed {
                 set_total(flow, together, timed.value, lived);
@@ -262,8 +294,12 @@ fn seen(profile: &Profile, facts: &StackFacts, threads: &Threads) -> (HashMap<Ed
     let mut paths: HashMap<StackId, Vec<Call>> = HashMap::default();
     let sampled = profile.sched.samples.iter().map(|sample| {
         // Stacks at the end of a slice have time, too: that which passed in a queue.
-        let samples = if sample.origin == Origin::Sample { sample.samples as f64 } else { 0.0 };
-        (sample.task, sample.stack, Time { samples, sampled_ns: sample.active_ns as f64, ..Time::default() })
+        let sampled_ns = sample.active_ns as f64;
+        let (samples, preempted_ns) = match sample.origin {
+            Origin::Sample => (sample.samples as f64, 0.0),
+            Origin::StackTop => (0.0, sampled_ns),
+        };
+        (sample.task, sample.stack, Time { samples, sampled_ns, preempted_ns, ..Time::default() })
     });
     let waited = facts.waited.iter().map(|wait| {
         let time = Time { waits: wait.count as f64, waited_ns: wait.ns as f64, ..Time::default() };
@@ -372,13 +408,17 @@ fn threads(profile: &Profile) -> Threads {
 mod tests {
     use super::*;
 
+    fn queue(share: f64) -> Queue {
+        Queue { share, missing_ns: None }
+    }
+
     #[test]
     fn calls_that_were_never_timed_are_told_by_samples() {
         let timed = Estimate { value: 5e6, deviation: 1e6 };
         let sampled = Time { samples: 170.0, sampled_ns: 170e6, ..Time::default() }.estimate().unwrap();
-        assert_eq!(timed.with_samples(Some(sampled), 0.0), sampled);
+        assert_eq!(timed.with_samples(Some(sampled), queue(0.0)), sampled);
         let waited = Time { waits: 95.0, waited_ns: 199e6, ..Time::default() }.estimate().unwrap();
-        assert_eq!(timed.with_samples(Some(waited), 0.0), waited);
+        assert_eq!(timed.with_samples(Some(waited), queue(0.0)), waited);
     }
 
     #[test]
@@ -391,27 +431,31 @@ mod tests {
     fn what_agrees_is_weighed() {
         let wide = Estimate { value: 100.0, deviation: 40.0 };
         let sampled = Estimate { value: 120.0, deviation: 20.0 };
-        let both = wide.with_samples(Some(sampled), 0.0);
+        let both = wide.with_samples(Some(sampled), queue(0.0));
         assert!((both.value - 116.0).abs() < 1e-9 && both.deviation < 20.0, "{both:?}");
         // A precise one is not made worse.
         let precise = Estimate { value: 100.0, deviation: 1.0 };
-        assert_eq!(precise.with_samples(Some(sampled), 0.0), precise);
+        assert_eq!(precise.with_samples(Some(sampled), queue(0.0)), precise);
     }
 
     /// Its thread was without a CPU for a tenth of the time, and no timed call met that.
     #[test]
     fn time_without_a_cpu_is_within_the_interval() {
         let timed = Estimate { value: 90.0, deviation: 0.5 };
-        let both = timed.with_samples(Some(Estimate { value: 101.0, deviation: 5.0 }), 0.1);
+        let both = timed.with_samples(Some(Estimate { value: 101.0, deviation: 5.0 }), queue(0.1));
         assert!(both.value > 95.0 && both.value + HALF * both.deviation > 100.0, "{both:?}");
-        let alone = timed.with_samples(None, 0.1);
+        let alone = timed.with_samples(None, queue(0.1));
         assert!(alone.value == 90.0 && alone.value + HALF * alone.deviation > 100.0, "{alone:?}");
+        // Where it lost its CPU is known: the rest of that was in other calls, or all of it in this one's.
+        let known = |missing_ns| timed.with_samples(None, Queue { missing_ns: Some(missing_ns), ..queue(0.9) });
+        assert_eq!(known(0.0), timed);
+        assert_eq!(known(700.0).value, 790.0);
     }
 
     #[test]
     fn samples_that_miss_a_name_take_nothing_away() {
         let timed = Estimate { value: 100.0, deviation: 1.0 };
-        assert_eq!(timed.with_samples(Some(Estimate { value: 10.0, deviation: 2.0 }), 0.5), timed);
+        assert_eq!(timed.with_samples(Some(Estimate { value: 10.0, deviation: 2.0 }), queue(0.5)), timed);
         assert!(Time { samples: 9.0, sampled_ns: 9e6, ..Time::default() }.estimate().is_none());
     }
 
@@ -420,9 +464,9 @@ mod tests {
     fn what_a_handful_of_calls_told_gives_way_to_samples() {
         let timed = Estimate { value: 3.9e9, deviation: 1.15e9 };
         let sampled = Estimate { value: 25e6, deviation: 5e6 };
-        let both = timed.with_samples(Some(sampled), 0.3);
+        let both = timed.with_samples(Some(sampled), queue(0.3));
         assert!((both.value - 25e6).abs() < 1e6, "{both:?}");
-        let bounded = timed.with_samples(None, 0.3).at_most(60e6);
+        let bounded = timed.with_samples(None, queue(0.3)).at_most(60e6);
         assert!(bounded.value == 60e6 && bounded.value - HALF * bounded.deviation <= 0.0, "{bounded:?}");
         let sure = Estimate { value: 100e6, deviation: 1e6 };
         assert_eq!(sure.at_most(60e6), sure);

@@ -33,7 +33,9 @@ pub struct PlaceRow {
     pub ns: i64,
     /// Of it criticality, ns.
     pub running_ns: i64,
-    /// Of `running_ns`, in the kernel, ns.
+    /// Of `running_ns`, with a CPU, ns.
+    pub on_cpu_ns: i64,
+    /// Of `on_cpu_ns`, in the kernel, ns.
     pub kernel_ns: i64,
     /// Of `running_ns`, while there were processors without work, ns.
     pub low_parallelism_ns: i64,
@@ -112,6 +114,7 @@ pub struct Callee {
 #[derive(Default)]
 pub(super) struct Sum {
     running_ns: i64,
+    on_cpu_ns: i64,
     kernel_ns: i64,
     low_ns: i64,
     low_active_ns: i64,
@@ -164,7 +167,10 @@ impl Sum {
         let low = source.is_low(sample.n) && !sample.spin;
         self.running_ns += ns;
         // A thread that was preempted stands in the kernel, and is not at work there.
-        self.kernel_ns += if facts.kernel && sample.origin == Origin::Sample { ns } else { 0 };
+        if sample.origin == Origin::Sample {
+            self.on_cpu_ns += ns;
+            self.kernel_ns += if facts.kernel { ns } else { 0 };
+        }
         self.fault_ns += if facts.fault { ns } else { 0 };
         self.low_ns += if low { ns } else { 0 };
         self.low_active_ns += if low { sample.active_ns } else { 0 };
@@ -361,6 +367,7 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
         line: frame.map_or(0, |frame| frame.line),
         ns,
         running_ns: sum.running_ns,
+        on_cpu_ns: sum.on_cpu_ns,
         kernel_ns: sum.kernel_ns,
         fault_ns: sum.fault_ns,
         low_parallelism_ns: sum.low_ns,

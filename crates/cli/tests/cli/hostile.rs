@@ -146,6 +146,15 @@ fn what_a_killed_recorder_leaves_is_removed_by_the_next() {
 }
 
 #[test]
+fn without_a_folder_for_temporary_files_the_cure_is_named() {
+    let sandbox = Sandbox::new();
+    let record = ["record", "--collect", "flow", "-o", "p.transect", "--", "touch", "ran"];
+    let mut command = sandbox.with_agent(&record);
+    command.env("TMPDIR", "/nonexistent").assert().code(125).stderr(predicate::str::contains("set TMPDIR to a folder"));
+    assert!(!sandbox.path("ran").exists());
+}
+
+#[test]
 fn streams_that_are_closed_reach_the_program_closed() {
     let sandbox = Sandbox::new();
     let script = "exec 2>result; for n in 0 1; do [ -e /proc/self/fd/$n ] && echo open $n >&2; done; exit 7";

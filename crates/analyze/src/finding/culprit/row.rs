@@ -81,12 +81,12 @@ impl<'a> Causes<'a> {
         } else {
             evidence.push(format!("{} samples", count(place.samples)));
         }
-        let part = |ns: i64| said(ns as f64 * 100.0 / place.running_ns.max(1) as f64);
-        if place.kernel_ns * 4 >= place.running_ns && place.kernel_ns > 0 && !waits {
-            evidence.push(format!("{} of it in the kernel", part(place.kernel_ns)));
+        let part = |ns: i64, of: i64| said(ns as f64 * 100.0 / of.max(1) as f64);
+        if place.kernel_ns * 4 >= place.on_cpu_ns && place.kernel_ns > 0 && !waits {
+            evidence.push(format!("{} of it in the kernel", part(place.kernel_ns, place.on_cpu_ns)));
         }
         if place.fault_ns * 4 >= place.running_ns && place.fault_ns * 2 < place.ns && place.fault_ns > 0 && !waits {
-            evidence.push(format!("{} of it in page faults", part(place.fault_ns)));
+            evidence.push(format!("{} of it in page faults", part(place.fault_ns, place.running_ns)));
         }
         // Of what it calls, or of itself where it is a library's API.
         let (called, ns) = callee.map_or((&place.function, place.ns), |callee| (&callee.function, callee.ns));

@@ -47,7 +47,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
     ("probe", &["event-abi", "text-patch", "region-ring"]),
     ("probe-agent", &["probe"]),
     ("probe-plan", &["binary-info"]),
-    ("bpf-collect", &["binary-info", "call-walk", "profile-model"]),
+    ("bpf-collect", &["event-abi", "binary-info", "call-walk", "profile-model"]),
     ("attach", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),
     ("calibrate", &["event-abi", "text-patch", "probe"]),
     ("c-library", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),

@@ -71,6 +71,13 @@ pub struct PlaceRow {
     pub nameless: (String, i64),
 }
 
+impl PlaceRow {
+    /// The function whose code it is, by which views are asked for it: of an inlined one the whole.
+    pub fn symbol(&self) -> &str {
+        if self.inlined_into.is_empty() { &self.function } else { &self.inlined_into }
+    }
+}
+
 /// What a shared library took that is no runtime, by the call with which the program entered it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LibraryCallRow {

@@ -194,10 +194,10 @@ fn next(place: &PlaceRow, api: Option<&str>, waits: bool, bytes: Option<f64>) ->
             return format!(
                 "Such waits are those of TCP for a delayed acknowledgement: send each message whole with one write, or set \
                  TCP_NODELAY: --view criticality --api {}",
-                shell(bare(&place.function))
+                shell(bare(place.symbol()))
             );
         }
-        return critical::advice(wait.kind, &place.function);
+        return critical::advice(wait.kind, place.symbol());
     }
     let what = match api {
         Some("memcpy" | "memmove" | "memset" | "strlen" | "memcmp" | "strcmp") => "Do it less often, or on less data",
@@ -219,5 +219,5 @@ fn next(place: &PlaceRow, api: Option<&str>, waits: bool, bytes: Option<f64>) ->
     if place.function.starts_with('[') {
         return format!("{what}: --view criticality --component {}", shell(&place.component));
     }
-    format!("{what}: --view criticality --api {}", shell(bare(&place.function)))
+    format!("{what}: --view criticality --api {}", shell(bare(place.symbol())))
 }

@@ -34,7 +34,7 @@ impl CallSite {
     pub fn find(target: &Target) -> Option<CallSite> {
         let mappings = target.mappings().ok()?;
         let mut code: Vec<&Mapping> = mappings.iter().filter(|m| m.executable && m.readable && !m.shared).collect();
-        // The first is never unmapped, and the second by nobody who still runs.
+        // The vDSO first: a library may be unloaded while its place is remembered.
         code.sort_by_key(|mapping| (mapping.path.as_os_str() != "[vdso]", mapping.start));
         let memory = target.memory();
         let mut left_behind = None;
@@ -79,7 +79,7 @@ impl CallSite {
     }
 }
 
-/// Where the segment of code that `mapping` ends with ends by the program headers. None if it has none.
+/// Where the code in `mapping` ends, by the program headers of its file. None if they don't say, or not in its last page.
 fn code_end(memory: &Memory, mapping: &Mapping, all: &[Mapping]) -> Option<u64> {
     let of_file = |m: &&Mapping| (m.device, m.inode, &m.path) == (mapping.device, mapping.inode, &mapping.path);
     let head = all.iter().take_while(|m| m.start <= mapping.start).filter(of_file).filter(|m| m.offset == 0).last()?;
@@ -93,8 +93,8 @@ fn code_end(memory: &Memory, mapping: &Mapping, all: &[Mapping]) -> Option<u64> 
     let end = |header: &object::elf::ProgramHeader64<LittleEndian>| {
         base.wrapping_add(header.p_vaddr(endian)).wrapping_add(header.p_memsz(endian))
     };
-    let code = loaded().filter(|header| header.p_flags(endian).contains(PF_X)).map(end);
-    code.into_iter().find(|end| (mapping.end - PAGE..=mapping.end).contains(end))
+    let mut ends = loaded().filter(|header| header.p_flags(endian).contains(PF_X)).map(end);
+    ends.find(|end| (mapping.end - PAGE..=mapping.end).contains(end))
 }
 
 /// What is found where a call site could be.
@@ -106,6 +106,7 @@ pub(crate) enum Room {
     LeftBehind,
 }
 
+/// A call site for a thread that has these registers and blocks these signals.
 fn bytes(registers: &Registers, mask: u64) -> [u8; SIZE] {
     let (at, rax) = goes_on(registers);
     let mut words = vec![mask, rax, registers.rcx, registers.rdx, registers.rsi, registers.rdi];
@@ -162,6 +163,7 @@ fn goes_on(registers: &Registers) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
     fn a_thread_goes_on_as_the_kernel_would_let_it() {
         let after = |rax: i64, orig_rax: i64| {

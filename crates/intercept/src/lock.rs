@@ -258,11 +258,9 @@ pub unsafe fn attempt(state: *mut ThreadState, slot: u32, kind: Kind, r: &Regist
             None => return Attempt::Timed { weight: 1, contended: false },
             Some(held) => held,
         };
-        if contended && !kind.waits_for_lock() {
-            return Attempt::Counted;
-        }
         if contended {
-            return Attempt::Timed { weight: 1, contended };
+            let waits = kind.waits_for_lock();
+            return if waits { Attempt::Timed { weight: 1, contended } } else { Attempt::Counted };
         }
         let record = find(state, r.rdi, r.ret, slot);
         if slot::is_full() || record.is_some_and(is_always_timed) {

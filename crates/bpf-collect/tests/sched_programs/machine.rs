@@ -442,11 +442,20 @@ impl Machine {
 
     fn exit(&mut self, cpu: usize, pause: u64) {
         // The process's first thread stays until the last: so it is with most programs.
-        if self.running[cpu] > FIRST + 1 {
+        let place = self.running[cpu];
+        if place > FIRST + 1 && !self.is_found_before_its_threads(place) {
             self.on(cpu, pause);
             let next = self.take_next();
             self.switch(cpu, false, State::Dead, false, next);
         }
+    }
+
+    /// A process's first thread that is followed while another of its threads is still to be found. Which application that
+    /// one belongs to is open once the first is gone.
+    fn is_found_before_its_threads(&self, place: usize) -> bool {
+        let other = |other: &Task| other.leader == place && other.number == 0 && other.state != State::Dead;
+        let first = &self.tasks[place];
+        self.processes_apart && first.leader == place && first.number != 0 && self.tasks.iter().any(other)
     }
 
     /// The other threads of the process are killed first; the one that called takes its process's number over.

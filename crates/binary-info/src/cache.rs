@@ -69,7 +69,7 @@ impl PlanCache {
         let stamp_file = file.with_extension("stamp");
         let same = || stamp.is_some() && fs::read_to_string(&stamp_file).ok() == stamp;
         let trusted = !by_path || known(&self.fresh) || same();
-        if trusted && fs::read(&file).is_ok_and(|bytes| Plan::from_bytes(&bytes).is_ok()) {
+        if trusted && CacheFolder::read(&file).is_ok_and(|bytes| Plan::from_bytes(&bytes).is_ok()) {
             return Ok(file);
         }
         self.folder

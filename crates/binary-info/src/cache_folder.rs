@@ -1,10 +1,11 @@
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::BinaryError;
+use crate::plain_file::{LastLink, open_plain};
 
 /// A folder, for its user only, in which something is kept from run to run.
 #[derive(Debug)]
@@ -51,6 +52,17 @@ impl CacheFolder {
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// What is in `file`, of this folder: a plain file, no link and nothing that could be waited for.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(file: &Path) -> io::Result<Vec<u8>> {
+        let mut file = open_plain(file, LastLink::Refuse)?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// Puts `bytes` at `file` in it in one step, so that a reader (an agent that starts meanwhile) never sees half of them.

@@ -10,7 +10,7 @@
 //! wrongly hooked changes the program, one wrongly left alone is merely counted as unhooked.
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
-use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite, SlotUse};
+use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite, PlanSum, SlotUse};
 
 use crate::call_target::Function;
 use crate::code::{Functions, Stretch};
@@ -338,6 +338,8 @@ impl Plan {
         for site in &self.sites {
             bytes.extend(site.displacement_vaddr.to_le_bytes());
         }
+        let sum = sum(&bytes[size_of::<PlanHeader>()..], self.relocs.len(), self.sites.len());
+        bytes[SUM_AT..][..4].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
@@ -359,8 +361,11 @@ impl Plan {
         let (reloc_count, site_count) = (word(12)? as usize, word(16)? as usize);
         let relocs_at = size_of::<PlanHeader>();
         let sites_at = relocs_at + reloc_count * size_of::<PlanReloc>();
-        if bytes.len() != sites_at + site_count * size_of::<PlanSite>() || word(20)? != 0 {
+        if bytes.len() != sites_at + site_count * size_of::<PlanSite>() {
             return Err(BinaryError::NotAPlan("its length is not what its counts say"));
+        }
+        if word(SUM_AT)? != sum(&bytes[relocs_at..], reloc_count, site_count) {
+            return Err(BinaryError::NotAPlan("its sum is not that of its records"));
         }
         let mut plan = Self::default();
         for at in (relocs_at..sites_at).step_by(size_of::<PlanReloc>()) {
@@ -384,4 +389,17 @@ impl Plan {
         }
         Ok(plan)
     }
+}
+
+const SUM_AT: usize = std::mem::offset_of!(PlanHeader, sum);
+
+/// What a plan's header says of its records.
+fn sum(records: &[u8], reloc_count: usize, site_count: usize) -> u32 {
+    let (words, _) = records.as_chunks();
+    words
+        .iter()
+        .fold(PlanSum::of_counts(reloc_count as u32, site_count as u32), |sum, word| {
+            sum.with(u64::from_le_bytes(*word))
+        })
+        .value()
 }

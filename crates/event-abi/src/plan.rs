@@ -8,7 +8,7 @@
 /// `b"TRPLAN01"` as a little-endian integer.
 pub const PLAN_MAGIC: u64 = u64::from_le_bytes(*b"TRPLAN01");
 /// Layout version.
-pub const PLAN_VERSION: u32 = 3;
+pub const PLAN_VERSION: u32 = 4;
 
 /// Start of a plan file.
 #[repr(C)]
@@ -22,8 +22,29 @@ pub struct PlanHeader {
     pub reloc_count: u32,
     /// Number of [`PlanSite`] records.
     pub site_count: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// [`PlanSum`] of the counts and the records.
+    pub sum: u32,
+}
+
+/// What tells a damaged plan from a sound one: each of its 64-bit words changes the sum. No defence against a forger.
+#[derive(Debug, Clone, Copy)]
+pub struct PlanSum(u64);
+
+impl PlanSum {
+    /// That of a plan with these counts and no records yet.
+    pub const fn of_counts(reloc_count: u32, site_count: u32) -> Self {
+        Self(0xcbf2_9ce4_8422_2325).with((site_count as u64) << 32 | reloc_count as u64)
+    }
+
+    /// The next eight bytes of its records.
+    pub const fn with(self, word: u64) -> Self {
+        Self((self.0 ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(29))
+    }
+
+    /// As [`PlanHeader::sum`] has it.
+    pub const fn value(self) -> u32 {
+        (self.0 ^ self.0 >> 32) as u32
+    }
 }
 
 /// How the object's code uses one linkage slot.

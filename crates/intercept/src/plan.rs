@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use transect_event_abi::arena::{PATH_CAPACITY, REQUEST_DONE, REQUEST_IDLE, REQUEST_POSTED};
-use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite};
+use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite, PlanSum};
 
 use crate::arch::syscall as sys;
 use crate::arena;
@@ -127,8 +127,8 @@ fn open(path: &PathBuffer) -> Option<Plan> {
     }
     let first = at as u64 + size_of::<PlanHeader>() as u64;
     // SAFETY: the mapping is as long as the header says; plan files are replaced by rename, never truncated.
-    unsafe {
-        Some(Plan {
+    let plan = unsafe {
+        Plan {
             address: at as u64,
             length,
             relocs: core::slice::from_raw_parts(first as *const PlanReloc, relocs),
@@ -136,8 +136,13 @@ fn open(path: &PathBuffer) -> Option<Plan> {
                 (first + (relocs * size_of::<PlanReloc>()) as u64) as *const PlanSite,
                 sites,
             ),
-        })
-    }
+        }
+    };
+    // SAFETY: records are made of 64-bit words, and the mapping holds nothing else behind its header.
+    let words = unsafe { core::slice::from_raw_parts(first as *const u64, (length as usize - head.len()) / 8) };
+    let sum = words.iter().fold(PlanSum::of_counts(relocs as u32, sites as u32), |sum, &word| sum.with(word));
+    // A damaged plan is asked for again.
+    (sum.value() == word(20)).then_some(plan)
 }
 
 /// True while the link to the recorder's memory file leads anywhere: a recorder that was killed left it behind.

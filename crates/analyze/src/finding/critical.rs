@@ -32,7 +32,7 @@ pub(super) fn find(view: &CriticalityView, findings: &mut Vec<FindingRow>) -> bo
     findings.extend(spinning);
     findings.extend(locks.into_iter().chain(others).map(|(finding, _)| finding));
     findings.extend(serial);
-    findings.extend(crowded(view));
+    findings.extend(crowded(view, 0));
     explains
 }
 
@@ -314,9 +314,11 @@ fn serial(view: &CriticalityView, explained: &[String], groups: &mut Vec<String>
     places.into_iter().map(finding).collect()
 }
 
-pub(super) fn crowded(view: &CriticalityView) -> Option<FindingRow> {
+/// More active threads than CPUs. What is done at locks that threads wait for, `at_locks_ns`, more CPUs don't shorten.
+pub(super) fn crowded(view: &CriticalityView, at_locks_ns: i64) -> Option<FindingRow> {
     let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::RunQueue);
     let (critical, ns) = rows().fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
+    let critical = critical.min(view.elapsed_ns - at_locks_ns).max(0);
     let mean = view.parallelism_mean.unwrap_or(0.0);
     let first = rows().next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
     if mean < view.cpus as f64 * CROWDED {

@@ -36,7 +36,7 @@ impl RowCache {
         let bytes = sections.eh_frame.len() + sections.debug_frame.len();
         let Some(folder) = self.0.as_ref().filter(|_| bytes >= LEAST_BYTES) else { return read_rows(sections) };
         let file = folder.path().join(format!("{:016x}-{bytes:x}.rows", sum_of(sections)));
-        if let Some(rows) = fs::read(&file).ok().and_then(|bytes| decode(&bytes, sections)) {
+        if let Some(rows) = CacheFolder::read(&file).ok().and_then(|bytes| decode(&bytes, sections)) {
             return rows;
         }
         static CLEARED: Once = Once::new();

@@ -72,10 +72,11 @@ impl<'a> Causes<'a> {
         for place in self.view.places.iter().filter(|place| !place.runtime) {
             let ns = at_lock(place);
             let waits = |lock: &Lock<'_>| {
-                let on = |row: &CriticalWaitRow| row.stack.iter().rev().any(|function| *function == place.function);
+                // Stacks have whole functions, places also what was inlined into them.
+                let on = |row: &CriticalWaitRow| row.stack.iter().rev().any(|function| function == place.symbol());
                 let mut rows =
                     self.view.waits.iter().filter(|row| (row.kind, row.object.as_str()) == (lock.kind, lock.object));
-                lock.code == Some(&place.function) || rows.any(on)
+                lock.code == Some(&place.function) || lock.code == Some(place.symbol()) || rows.any(on)
             };
             if let Some(&lock) = order.iter().find(|&&lock| ns > 0 && waits(&locks[lock])) {
                 locks[lock].queued.push((&place.function, ns));

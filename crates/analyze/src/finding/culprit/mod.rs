@@ -109,7 +109,8 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     rows.iter_mut().for_each(|row| causes.cap(row));
     findings.extend(rows);
     findings.extend(spinning);
-    findings.extend(critical::crowded(view));
+    let queued: i64 = told.iter().map(|(_, ns)| ns).sum();
+    findings.extend(critical::crowded(view, queued));
     findings.extend(causes.spread(&findings));
     findings
 }

@@ -32,11 +32,13 @@ pub const MAP_NORESERVE: u64 = 0x4000;
 /// At this address or not at all.
 pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
-/// Opens a zero-terminated path; negative errno on failure.
+/// Opens a zero-terminated path, for reading without waiting for whoever might write; negative errno on failure.
 pub fn open(path: *const u8, write: bool) -> i64 {
     const O_CLOEXEC: u64 = 0o2_000_000;
+    const O_RDWR: u64 = 2;
+    const O_NONBLOCK: u64 = 0o4_000;
     // SAFETY: the kernel checks the pointer.
-    unsafe { call(2, path as u64, O_CLOEXEC | if write { 2 } else { 0 }, 0, 0, 0, 0) }
+    unsafe { call(2, path as u64, O_CLOEXEC | if write { O_RDWR } else { O_NONBLOCK }, 0, 0, 0, 0) }
 }
 
 /// Closes a descriptor.

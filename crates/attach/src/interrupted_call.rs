@@ -9,6 +9,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::memory::Memory;
+use crate::process::read_text;
 use crate::ptrace::Registers;
 
 const GIVES_UP: [libc::c_long; 20] = [
@@ -56,8 +57,8 @@ impl Asleep {
     }
 
     fn read(tid: i32) -> Option<Asleep> {
-        let since = begin_of_sleep(&fs::read_to_string(format!("/proc/{tid}/sched")).ok()?)?;
-        let stat = fs::read_to_string(format!("/proc/{tid}/stat")).ok()?;
+        let since = begin_of_sleep(&read_text(format!("/proc/{tid}/sched")).ok()?)?;
+        let stat = read_text(format!("/proc/{tid}/stat")).ok()?;
         // Behind the name, which may hold anything.
         let processor = stat.rsplit_once(") ")?.1.split(' ').nth(36)?.parse().ok()?;
         Some(Asleep { since, processor })

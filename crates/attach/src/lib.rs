@@ -56,6 +56,7 @@ pub use image::{Image, LoadedImage};
 pub use inherited::restore as restore_inherited;
 pub use launch::{Launch, LaunchEvent};
 pub use memory::Memory;
+pub use process::read_text;
 pub use ptrace::take_end;
 pub use shared_file::{SharedFile, seal_size};
 pub use stop::{HeldRegisters, Stop, StopTimes};

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 /// The fields of `/proc/PID/status` that matter for attaching.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +42,7 @@ pub struct Status {
 impl Status {
     /// Reads it for a process or thread.
     pub fn read(tid: i32) -> io::Result<Status> {
-        fs::read_to_string(format!("/proc/{tid}/status")).map(|text| Status::parse(&text))
+        read_text(format!("/proc/{tid}/status")).map(|text| Status::parse(&text))
     }
 
     fn parse(text: &str) -> Status {
@@ -81,6 +82,14 @@ impl Status {
     }
 }
 
+/// A file of `/proc` with names in it: of programs, threads and paths, which may hold any bytes.
+///
+/// # Errors
+/// What the system says.
+pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Threads of a process, by number. Empty if it is gone.
 pub fn threads(pid: i32) -> Vec<i32> {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
@@ -91,7 +100,7 @@ pub fn threads(pid: i32) -> Vec<i32> {
 
 /// State of a thread, `X` if it is gone. Cheaper than [`Status::read`].
 pub fn state(tid: i32) -> char {
-    let Ok(line) = fs::read_to_string(format!("/proc/{tid}/stat")) else { return 'X' };
+    let Ok(line) = read_text(format!("/proc/{tid}/stat")) else { return 'X' };
     // The name stands in parentheses and may hold any character.
     line.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('X')
 }
@@ -110,7 +119,7 @@ pub fn is_ending(tid: i32) -> bool {
 
 /// By the flags of the kernel (`PF_`, proc_pid_stat(5), field 9).
 fn has_flag(tid: i32, flag: u32) -> bool {
-    let Ok(line) = fs::read_to_string(format!("/proc/{tid}/stat")) else { return false };
+    let Ok(line) = read_text(format!("/proc/{tid}/stat")) else { return false };
     let flags = line.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u32>().ok());
     flags.is_some_and(|flags| flags & flag != 0)
 }

@@ -31,7 +31,11 @@ impl CacheFolder {
         let cache = Self::make(Self::path_of_user(kind).ok_or(BinaryError::NoCacheFolder)?)?;
         let refused = |source| BinaryError::WriteCache { path: cache.0.clone(), source };
         // By sudo root may have a user's home: what this user can change says what is done in programs of root.
-        if fs::symlink_metadata(&cache.0).map_err(refused)?.uid() != rustix::process::geteuid().as_raw() {
+        let own = rustix::process::geteuid().as_raw();
+        let is_own = fs::symlink_metadata(&cache.0).map_err(refused)?.uid() == own;
+        // Whose folder it is in could put another one in its place.
+        let is_safe = |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.uid() == own || found.uid() == 0);
+        if !is_own || !cache.0.ancestors().skip(1).take(2).all(is_safe) {
             return Err(refused(io::Error::new(io::ErrorKind::PermissionDenied, "it is another user's")));
         }
         match rustix::fs::access(&cache.0, rustix::fs::Access::WRITE_OK) {
@@ -86,5 +90,22 @@ impl CacheFolder {
             let _ = fs::remove_file(&draft);
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_files_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CacheFolder::make(folder.path().join("kind")).unwrap();
+        let file = cache.path().join("kept");
+        cache.write(&file, b"bytes").unwrap();
+        assert_eq!(CacheFolder::read(&file).unwrap(), b"bytes");
+        let link = cache.path().join("link");
+        std::os::unix::fs::symlink("/dev/zero", &link).unwrap();
+        assert!(CacheFolder::read(&link).is_err());
     }
 }

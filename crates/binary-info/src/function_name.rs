@@ -5,6 +5,7 @@ use object::elf;
 use object::read::elf::SymbolTable as ElfSymbolTable;
 
 use crate::dynamic::text;
+use crate::object_file::within_memory;
 use crate::{Object, SymbolKind, debug_file};
 
 /// One name of one function, as a symbol table has it.
@@ -69,7 +70,8 @@ fn push<'a>(names: &mut Vec<FunctionName>, raw: &elf::Sym64<LE>, name: impl FnOn
     }
     let name = name();
     if !name.is_empty() {
-        let (address, size) = (raw.st_value.get(LE), raw.st_size.get(LE));
+        let address = raw.st_value.get(LE);
+        let size = within_memory(address, raw.st_size.get(LE));
         names.push(FunctionName { name: name.into(), address, size, kind, global: raw.st_bind() != elf::STB_LOCAL });
     }
 }

@@ -4,6 +4,7 @@ use object::read::elf::SymbolTable as ElfSymbolTable;
 
 use crate::Object;
 use crate::dynamic::text;
+use crate::object_file::within_memory;
 
 /// A function as the static symbol table lists it; several may share an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +139,7 @@ fn push(object: &Object, raw: &Sym64<LE>, name: &str, unit: Option<(&str, u32)>,
     found.push(FunctionSymbol {
         name: name.to_owned(),
         vaddr,
-        size: raw.st_size.get(LE),
+        size: within_memory(vaddr, raw.st_size.get(LE)),
         local,
         unit: unit.map(|(name, _)| name.to_owned()),
         unit_index: unit.map_or(0, |(_, index)| index),

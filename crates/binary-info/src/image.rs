@@ -7,6 +7,7 @@ use object::elf::{self, Rela64};
 use object::read::elf::SectionHeader;
 
 use crate::dynamic::text;
+use crate::object_file::within_memory;
 use crate::{Object, linkage};
 
 /// One section.
@@ -46,13 +47,20 @@ impl Object {
         let mut sections = Vec::with_capacity(table.len());
         for header in table.iter().filter(|s| s.sh_type(LE) != elf::SHT_NULL) {
             let flags = header.sh_flags(LE);
+            let vaddr = header.sh_addr(LE);
+            let data = header.data(LE, &self.map[..]).unwrap_or(&[]);
+            // Those that are not loaded have no addresses, only bytes.
+            let loaded = flags.contains(elf::SHF_ALLOC);
+            if loaded && within_memory(vaddr, data.len() as u64) < data.len() as u64 {
+                continue;
+            }
             sections.push(Section {
                 name: table.section_name(LE, header).map_or("", text),
-                vaddr: header.sh_addr(LE),
-                size: header.sh_size(LE),
-                data: header.data(LE, &self.map[..]).unwrap_or(&[]),
+                vaddr: if loaded { vaddr } else { 0 },
+                size: within_memory(vaddr, header.sh_size(LE)),
+                data,
                 align: header.sh_addralign(LE),
-                loaded: flags.contains(elf::SHF_ALLOC),
+                loaded,
                 executable: flags.contains(elf::SHF_EXECINSTR),
             });
         }

@@ -370,6 +370,11 @@ const MOST_SPAN: u64 = 4;
 /// Where addresses of programs end.
 const USER_END: u64 = 1 << 47;
 
+/// How much of `size` bytes at an address is where programs can be: a damaged table promises more.
+pub(crate) fn within_memory(address: u64, size: u64) -> u64 {
+    size.min(USER_END.saturating_sub(address))
+}
+
 /// What is beyond the file, or where no program can be, is cut off: sums of what is left don't overflow.
 fn load_segment(ph: &ProgramHeader64<LE>, file_size: u64) -> Option<Segment> {
     let (vaddr, file_offset) = (ph.p_vaddr.get(LE), ph.p_offset.get(LE));

@@ -4,6 +4,7 @@ use object::read::elf::SymbolTable as ElfSymbolTable;
 
 use crate::Object;
 use crate::dynamic::text;
+use crate::object_file::within_memory;
 
 /// Bytes that a symbol without size covers where others are missing: what has none is short assembly, such as musl's
 /// `memset`.
@@ -153,7 +154,9 @@ fn push<'a>(entries: &mut Vec<Entry>, raw: &Sym64<LE>, name: impl FnOnce() -> &'
     }
     let name = name();
     if !name.is_empty() {
-        entries.push(Entry { address: raw.st_value.get(LE), size: raw.st_size.get(LE), name: name.into(), kind });
+        let address = raw.st_value.get(LE);
+        let size = within_memory(address, raw.st_size.get(LE));
+        entries.push(Entry { address, size, name: name.into(), kind });
     }
 }
 

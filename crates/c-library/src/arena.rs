@@ -69,7 +69,9 @@ pub fn map() -> Result<(), Error> {
 
 /// End of the main thread's stack, 0 if unknown.
 fn main_stack_end() -> u64 {
-    let Ok(text) = std::fs::read_to_string("/proc/self/maps") else { return 0 };
+    let Ok(text) = std::fs::read("/proc/self/maps") else { return 0 };
+    // Paths may hold any bytes.
+    let text = String::from_utf8_lossy(&text);
     text.lines()
         .find(|line| line.ends_with("[stack]"))
         .and_then(|line| line.split_once(' ')?.0.split_once('-'))

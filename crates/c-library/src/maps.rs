@@ -16,9 +16,9 @@ const LOWEST: u64 = 1 << 16;
 /// [`Error::Object`] if `/proc/self/maps` can't be read.
 pub fn mapped() -> Result<Vec<Range<u64>>, Error> {
     let path = "/proc/self/maps";
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| Error::Object { path: path.into(), reason: source.to_string() })?;
-    Ok(parse(&text))
+    let text = std::fs::read(path).map_err(|source| Error::Object { path: path.into(), reason: source.to_string() })?;
+    // Paths may hold any bytes.
+    Ok(parse(&String::from_utf8_lossy(&text)))
 }
 
 fn parse(text: &str) -> Vec<Range<u64>> {

@@ -17,6 +17,10 @@ impl Place {
     pub fn prepare(folder: PathBuf, quiet: bool) -> Result<Self, Failure> {
         transect_record::clear_leftovers();
         transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
+        // Once what a link leads to is kept aside, it leads nowhere.
+        let is_link = std::fs::symlink_metadata(&folder).is_ok_and(|found| found.is_symlink());
+        let resolved = is_link.then(|| std::fs::canonicalize(&folder).ok()).flatten();
+        let folder = resolved.unwrap_or(folder);
         let aside = transect_profile_store::keep_aside(&folder).map_err(Failure::Keep)?;
         if let Some(aside) = aside.as_ref().filter(|_| !quiet) {
             output::say(&format!("the profile that was at {} is kept as {}", folder.display(), aside.display()));

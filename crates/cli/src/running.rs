@@ -1,10 +1,13 @@
 //! Which recordings run on this machine: one small file for each in the user's cache, so that `top` finds them.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use transect_binary_info::CacheFolder;
+
+/// Name of the folder in the user's cache.
+const KIND: &str = "running";
 
 /// A recording that runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,17 +36,10 @@ impl Drop for Announcement {
 pub fn announce(folder: &Path) -> Announcement {
     // Takes away what recorders that were killed have left.
     drop(list());
-    let announced = registry().and_then(|registry| {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&registry).ok()?;
-        // By sudo root may have a user's home: it leaves nothing there, and follows no links of the user's.
-        if fs::symlink_metadata(&registry).ok()?.uid() != rustix::process::geteuid().as_raw() {
-            return None;
-        }
-        let file = registry.join(std::process::id().to_string());
-        let _ = fs::remove_file(&file);
+    let announced = CacheFolder::of_user(KIND).ok().and_then(|registry| {
+        let file = registry.path().join(std::process::id().to_string());
         let path = std::path::absolute(folder).ok()?;
-        let mut made = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file).ok()?;
-        made.write_all(path.as_os_str().as_bytes()).ok()?;
+        registry.write(&file, path.as_os_str().as_bytes()).ok()?;
         Some(file)
     });
     Announcement { file: announced }
@@ -51,7 +47,8 @@ pub fn announce(folder: &Path) -> Announcement {
 
 /// All recordings of this user whose recorder lives.
 pub fn list() -> Vec<Running> {
-    let Some(entries) = registry().and_then(|registry| fs::read_dir(registry).ok()) else { return Vec::new() };
+    let registry = CacheFolder::path_of_user(KIND);
+    let Some(entries) = registry.and_then(|registry| fs::read_dir(registry).ok()) else { return Vec::new() };
     entries
         .flatten()
         .filter_map(|entry| {
@@ -61,7 +58,7 @@ pub fn list() -> Vec<Running> {
                 let _ = fs::remove_file(entry.path());
                 return None;
             }
-            let folder = PathBuf::from(std::ffi::OsString::from_vec(fs::read(entry.path()).ok()?));
+            let folder = PathBuf::from(std::ffi::OsString::from_vec(CacheFolder::read(&entry.path()).ok()?));
             Some(Running { recorder, folder })
         })
         .collect()
@@ -70,7 +67,7 @@ pub fn list() -> Vec<Running> {
 /// True if the process lives and is one of this command (pids are reused). Its name is compared, not its file: an
 /// upgrade replaces the file under a running recorder.
 fn is_recorder(pid: i32) -> bool {
-    let name = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    let name = |pid: &str| transect_attach::read_text(format!("/proc/{pid}/comm")).ok();
     let other = name(&pid.to_string());
     other.is_some() && other == name("self")
 }
@@ -78,15 +75,11 @@ fn is_recorder(pid: i32) -> bool {
 /// True if the process handles SIGUSR2; sent to one that does not (yet), the signal would end it.
 pub fn takes_snapshots(pid: i32) -> bool {
     const SIGUSR2: u32 = 12;
-    fs::read_to_string(format!("/proc/{pid}/status"))
+    transect_attach::read_text(format!("/proc/{pid}/status"))
         .ok()
         .and_then(|status| {
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
             u64::from_str_radix(caught.trim(), 16).ok()
         })
         .is_some_and(|caught| caught & 1 << (SIGUSR2 - 1) != 0)
-}
-
-fn registry() -> Option<PathBuf> {
-    transect_binary_info::CacheFolder::path_of_user("running")
 }

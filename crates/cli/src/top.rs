@@ -100,7 +100,7 @@ fn find(recording: &Path) -> Result<(PathBuf, Option<Pid>), Failure> {
 }
 
 fn parent(pid: i32) -> Option<i32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = transect_attach::read_text(format!("/proc/{pid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 

@@ -38,17 +38,21 @@ fn plan_damaged(file: &Path, damaged: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Address, place in the file and size of each section in turn.
 #[test]
-fn sections_larger_than_the_file() {
+fn sections_where_nothing_can_be() {
     const HEADER: usize = 64;
     let folder = tempfile::tempdir().unwrap();
     let Some(bytes) = good_object(folder.path()) else { return };
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
     let (headers, count) = (word(40), usize::from(u16::from_le_bytes([bytes[60], bytes[61]])));
     for header in (headers..).step_by(HEADER).take(count) {
-        let mut damaged = bytes.clone();
-        damaged[header + 32..header + 40].copy_from_slice(&(u64::MAX >> 1).to_le_bytes());
-        plan_damaged(&folder.path().join("bad"), &damaged).unwrap();
+        for (field, value) in [16, 24, 32].into_iter().flat_map(|field| [(field, u64::MAX >> 1), (field, u64::MAX - 7)])
+        {
+            let mut damaged = bytes.clone();
+            damaged[header + field..header + field + 8].copy_from_slice(&value.to_le_bytes());
+            plan_damaged(&folder.path().join("bad"), &damaged).unwrap();
+        }
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, openat, renameat_with};
 use rustix::io::Errno;
 
 use crate::metadata::{META_FILE, listed_tables};
@@ -48,7 +49,11 @@ impl Target {
             return Err(refuse("a file system is mounted there, and the profile's folder could not take its place"));
         }
         refuse_foreign(&path)?;
-        fs::create_dir_all(&parent).map_err(|error| StoreError::from_io(&parent, error))?;
+        let failed = |error| StoreError::from_io(&parent, error);
+        fs::create_dir_all(&parent).map_err(failed)?;
+        // The same whether something stands there yet or not.
+        let parent = fs::canonicalize(&parent).map_err(failed)?;
+        let path = parent.join(path.file_name().unwrap_or_default());
         Ok(Self { path, parent, name })
     }
 
@@ -195,9 +200,28 @@ fn remove_profile(path: &Path) {
     let _ = fs::remove_dir(path);
 }
 
+/// Opens a file for reading. Nothing but a plain one: a pipe would make us wait, a device has no end.
+///
+/// # Errors
+/// What the system says; [`io::ErrorKind::InvalidInput`] if there is something else.
+pub(crate) fn open_plain(folder: BorrowedFd<'_>, name: &Path) -> io::Result<File> {
+    let file = File::from(openat(folder, name, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())?);
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file"))
+}
+
+/// The tables that the profile in this folder lists; `None` if it is none.
+fn tables_of(path: &Path) -> Option<Vec<String>> {
+    let mut content = Vec::new();
+    open_plain(CWD, &path.join(META_FILE)).ok()?.read_to_end(&mut content).ok()?;
+    listed_tables(&content)
+}
+
 /// Files that a profile in this folder consists of; `meta.json` last, since it is what marks the folder as ours.
 fn profile_files(path: &Path) -> Vec<String> {
-    let listed = fs::read(path.join(META_FILE)).ok().and_then(|content| listed_tables(&content)).unwrap_or_default();
+    let listed = tables_of(path).unwrap_or_default();
     let plain = |name: &String| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let mut names: Vec<String> = listed.into_iter().filter(plain).chain(TABLES.map(str::to_owned)).collect();
     names.sort();
@@ -223,8 +247,7 @@ fn refuse_foreign(path: &Path) -> Result<(), StoreError> {
     if names.is_empty() {
         return Ok(());
     }
-    let marked = fs::read(path.join(META_FILE)).ok().and_then(|content| listed_tables(&content)).is_some();
-    if !marked {
+    if tables_of(path).is_none() {
         return refuse("a folder that is not a Transect profile".to_owned());
     }
     let ours = profile_files(path);

@@ -12,7 +12,7 @@ use transect_profile_model::{FeatureTables, Profile, SchedTables, Slice, WalkTab
 
 use crate::StoreError;
 use crate::column::TableReader;
-use crate::folder::being_replaced;
+use crate::folder::{being_replaced, open_plain};
 use crate::metadata::{META_FILE, MetaFile, TableEntry};
 use crate::tables;
 
@@ -120,11 +120,11 @@ impl Folder<'_> {
     /// A file, opened; `None` if there is none.
     fn file(&self, name: &str) -> Result<Option<File>, Interrupted> {
         let failed = |error: io::Error| StoreError::from_io(&self.path.join(name), error);
-        match openat(self.handle.as_fd(), name, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty()) {
-            Ok(file) => Ok(Some(File::from(file))),
-            Err(Errno::NOENT) if self.was_replaced() => Err(Interrupted::Replaced),
-            Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(failed(error.into()).into()),
+        match open_plain(self.handle.as_fd(), Path::new(name)) {
+            Ok(file) => Ok(Some(file)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error).into()),
+            Err(_) if self.was_replaced() => Err(Interrupted::Replaced),
+            Err(_) => Ok(None),
         }
     }
 

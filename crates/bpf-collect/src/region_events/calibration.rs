@@ -98,7 +98,7 @@ fn children_survive() -> bool {
 
 /// Where an address of this process lies in its program's file.
 fn file_offset(address: u64) -> Option<u64> {
-    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let maps = String::from_utf8_lossy(&fs::read("/proc/self/maps").ok()?).into_owned();
     maps.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let (start, end) = words.next()?.split_once('-')?;

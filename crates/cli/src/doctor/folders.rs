@@ -22,9 +22,9 @@ fn proc() -> Check {
 }
 
 fn cache() -> Check {
-    let meaning = "Linkage plans are kept there, so that a program's second recording starts faster.";
+    let meaning = "Linkage plans and unwind rules are kept there, so that a program's second recording starts faster.";
     let limited = |why: String| {
-        Check::ok("cache", why, meaning).with(Status::Limited, Some("export XDG_CACHE_HOME=/tmp/cache-$USER"))
+        Check::ok("cache", why, meaning).with(Status::Limited, Some("export XDG_CACHE_HOME=$(mktemp -d)"))
     };
     match PlanCache::open_default() {
         Ok(cache) => Check::ok("cache", cache.folder().display().to_string(), meaning),

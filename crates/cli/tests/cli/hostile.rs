@@ -107,6 +107,27 @@ fn a_profile_that_stands_there_is_kept_aside() {
     assert!(!sandbox.path("ran").exists());
 }
 
+/// Snapshots of a recording take each other's place, not that of what was kept.
+#[test]
+fn snapshots_and_links_leave_what_was_kept_alone() {
+    let sandbox = Sandbox::new();
+    let command = |folder: &str| fs::read_to_string(sandbox.path(folder).join("meta.json")).unwrap();
+    let record = |arguments: &[&str]| {
+        sandbox.with_agent(&[&["record", "-q", "--collect", "flow"], arguments].concat()).assert().code(0);
+    };
+    record(&["-o", "p.transect", "--", "echo", "first"]);
+    record(&["-o", "p.transect", "--interval", "20ms", "--", "sleep", "0.3"]);
+    assert!(command("p.transect.old").contains("first"), "a snapshot stands there");
+    assert!(!command("p.transect").contains("first"));
+    record(&["-o", "alone.transect", "--interval", "20ms", "--", "sleep", "0.3"]);
+    assert!(!sandbox.path("alone.transect.old").exists());
+    // A link to a profile goes on leading to the newest.
+    symlink("p.transect", sandbox.path("link.transect")).unwrap();
+    record(&["-o", "link.transect", "--", "echo", "third"]);
+    assert!(command("p.transect").contains("third") && command("link.transect").contains("third"));
+    assert!(!command("p.transect.old").contains("first"));
+}
+
 #[test]
 fn what_a_killed_recorder_leaves_is_removed_by_the_next() {
     let sandbox = Sandbox::new();

@@ -132,7 +132,7 @@ fn numbers_in(folder: &str) -> Vec<i32> {
 
 /// Numbers of a thread in the namespaces that it is in, from the recorder's own on.
 fn inside(task: i32) -> Option<Vec<i32>> {
-    let status = fs::read_to_string(format!("/proc/{task}/status")).ok()?;
+    let status = transect_attach::read_text(format!("/proc/{task}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     Some(line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect())
 }

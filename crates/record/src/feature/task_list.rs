@@ -316,7 +316,7 @@ impl TaskList {
                 None => self.add(process, tid, now, String::new()),
             };
             self.threads[thread].alive = Some(now);
-            if let Ok(name) = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
+            if let Ok(name) = transect_attach::read_text(format!("/proc/{pid}/task/{tid}/comm")) {
                 self.threads[thread].name = name.trim_end_matches('\n').to_owned();
             }
         }
@@ -350,7 +350,7 @@ impl TaskList {
 }
 
 fn stat(pid: i32) -> Option<(char, i32)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let text = transect_attach::read_text(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
     Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
@@ -364,7 +364,7 @@ fn is_exiting(pid: i32, tid: i32) -> bool {
         // The ninth field of all, the seventh behind the name: proc_pid_stat(5).
         fields.nth(6)?.parse().ok()
     };
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat"));
+    let text = transect_attach::read_text(format!("/proc/{pid}/task/{tid}/stat"));
     !text.is_ok_and(|text| flags(text).is_none_or(|flags| flags & EXITING == 0))
 }
 

@@ -1,6 +1,5 @@
 //! Where a process' threads find their own numbers: libc keeps them at a fixed place behind the thread pointer.
 
-use std::fs;
 
 use transect_attach::{AttachError, Stop, Target};
 use transect_binary_info::Object;
@@ -62,7 +61,7 @@ fn behind(target: &Target, thread_pointer: u64) -> Vec<u8> {
 
 /// A thread's number as it knows it itself, in its own namespace.
 fn number_inside(tid: i32) -> u32 {
-    let status = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let status = transect_attach::read_text(format!("/proc/{tid}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     let inside = line.and_then(|numbers| numbers.split_ascii_whitespace().next_back()?.parse().ok());
     inside.unwrap_or(tid.cast_unsigned())

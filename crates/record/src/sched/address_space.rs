@@ -206,7 +206,7 @@ impl AddressSpaces {
         // What is there now is not what is asked for if the process runs yet another program.
         let there = !self.log.moved_on(tgid);
         let task = living_task(tgid);
-        let text = there.then(|| std::fs::read_to_string(format!("/proc/{task}/maps")).unwrap_or_default());
+        let text = there.then(|| transect_attach::read_text(format!("/proc/{task}/maps")).unwrap_or_default());
         let text = text.unwrap_or_default();
         if text.is_empty() {
             // Gone: it is not asked for again with every record.

@@ -110,7 +110,7 @@ impl Peers {
 }
 
 fn named(tgid: i32) -> Option<String> {
-    let name = fs::read_to_string(format!("/proc/{tgid}/comm")).ok()?;
+    let name = transect_attach::read_text(format!("/proc/{tgid}/comm")).ok()?;
     Some(format!("{} ({tgid})", name.trim_end()))
 }
 

@@ -82,7 +82,7 @@ impl PerfMap {
 
 /// The user that a process runs as, if it is there.
 pub fn owner_of(tgid: i32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", living_task(tgid))).ok()?;
+    let status = transect_attach::read_text(format!("/proc/{}/status", living_task(tgid))).ok()?;
     // Real, effective, saved, of the file system.
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()

@@ -93,7 +93,7 @@ impl Gathered {
     pub fn meet(&mut self, pid: i32, tids: &[i32]) {
         let now = monotonic_ns();
         for &tid in tids {
-            let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+            let name = transect_attach::read_text(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
             self.add(pid, tid, name.trim_end_matches('\n').to_owned(), ThreadTimes::new(now, false));
         }
         if let Ok(path) = std::fs::read_link(format!("/proc/{pid}/exe")) {

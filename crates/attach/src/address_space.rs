@@ -1,6 +1,7 @@
 //! What is mapped in a process, and where there is room near its code.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
 use crate::error::AttachError;
@@ -33,13 +34,22 @@ pub struct Mapping {
 }
 
 impl Mapping {
+    /// The mappings of a process, by address, read as they are asked for: what was mapped last is among the first, as a rule.
+    ///
+    /// # Errors
+    /// If they can't be read.
+    pub fn each(pid: i32) -> Result<impl Iterator<Item = Mapping>, AttachError> {
+        let file =
+            fs::File::open(format!("/proc/{pid}/maps")).map_err(AttachError::system(pid, "read the mappings"))?;
+        Ok(BufReader::new(file).split(b'\n').map_while(Result::ok).filter_map(|line| Mapping::parse(&line)))
+    }
+
     /// All mappings of a process, by address.
     ///
     /// # Errors
     /// If they can't be read; [`AttachError::Exited`] if there are none.
     pub fn all(pid: i32) -> Result<Vec<Mapping>, AttachError> {
-        let text = fs::read(format!("/proc/{pid}/maps")).map_err(AttachError::system(pid, "read the mappings"))?;
-        let mappings: Vec<Mapping> = text.split(|b| *b == b'\n').filter_map(Mapping::parse).collect();
+        let mappings: Vec<Mapping> = Mapping::each(pid)?.collect();
         if mappings.is_empty() { Err(AttachError::Exited { pid }) } else { Ok(mappings) }
     }
 

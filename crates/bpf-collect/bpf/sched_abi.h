@@ -117,7 +117,7 @@ struct sched_wait {
 	__u32 holder; /* task number of the owner */
 	__u64 stack;
 	/* What it was for, from the registers that it entered the kernel with. */
-	__s64 system_call; /* -1: none (a fault or an interrupt), -2: not known (blocked before the recording) */
+	__s64 system_call; /* -1: none (a fault or an interrupt), -2: not known (blocked before the recording), -3: the flow agent's */
 	__u64 arguments[4];
 	__u64 user_ip;
 	struct sched_object object;

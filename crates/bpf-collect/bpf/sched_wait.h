@@ -299,8 +299,10 @@ static __always_inline void describe_call(struct sched_slot *slot, bool current)
 
 /* The number of the call that the thread is in, for its wait: a thread of io_uring's has a copy of its maker's registers; the
  * kernel's half of the stack tells. */
-SCHED_INLINE __s64 waiting_call(__s32 number, __u32 status, __u32 flags)
+SCHED_INLINE __s64 waiting_call(__s32 number, __u32 status, __u32 flags, __u64 r15)
 {
+	if (own_call_mark && r15 == own_call_mark)
+		return -3;
 	return status & TS_COMPAT || flags & PF_IO_WORKER || number < -1 ? -2 : number;
 }
 
@@ -311,7 +313,7 @@ static __always_inline void describe_wait(struct sched_slot *slot, struct user_r
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	struct sched_wait *wait = &slot->wait;
 
-	wait->system_call = waiting_call(regs->orig_ax, task->thread_info.status, task->flags);
+	wait->system_call = waiting_call(regs->orig_ax, task->thread_info.status, task->flags, regs->r15);
 	wait->arguments[0] = regs->di;
 	wait->arguments[1] = regs->si;
 	wait->arguments[2] = regs->dx;
@@ -339,7 +341,7 @@ __noinline int describe_other(struct sched_slot *slot)
 	regs = registers_saved(slot);
 	wait = &slot->wait;
 	wait->system_call = waiting_call(BPF_CORE_READ(regs, orig_ax), BPF_CORE_READ(task, thread_info.status),
-					 BPF_CORE_READ(task, flags));
+					 BPF_CORE_READ(task, flags), BPF_CORE_READ(regs, r15));
 	wait->arguments[0] = BPF_CORE_READ(regs, di);
 	wait->arguments[1] = BPF_CORE_READ(regs, si);
 	wait->arguments[2] = BPF_CORE_READ(regs, dx);

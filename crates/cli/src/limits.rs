@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::thread;
 
+use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::failure::Failure;
@@ -44,6 +45,24 @@ pub fn check_numbers() -> Result<(), Failure> {
     }
     // How many there may be more nobody tells: limits are the user's, each cgroup's, and the machine's.
     if has_threads(THREADS) { Ok(()) } else { Err(Failure::FewThreads { least: THREADS }) }
+}
+
+/// What to do about an error of the system (`… (os error 12)`) that a limit of this user may have led to; empty if none is
+/// set, or the message says so itself.
+pub fn advice(message: &str) -> String {
+    let limits = [
+        (Errno::NOMEM, Resource::As, "-v", "the address space"),
+        (Errno::FBIG, Resource::Fsize, "-f", "the size of files"),
+        (Errno::MFILE, Resource::Nofile, "-n", "the number of open files"),
+        (Errno::AGAIN, Resource::Nproc, "-u", "the number of processes and threads"),
+    ];
+    let met = limits.iter().find(|(error, ..)| message.contains(&format!("(os error {})", error.raw_os_error())));
+    match met {
+        Some((_, resource, flag, what)) if getrlimit(*resource).current.is_some() && !message.contains("ulimit") => {
+            format!("; {what} is limited here (ulimit {flag}): raise that, and limit the program alone by sh -c")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Whether there may be so many threads more at once.

@@ -49,7 +49,8 @@ fn run() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             if !failure.is_closed_pipe() {
-                output::say(&failure.to_string());
+                let message = failure.to_string();
+                output::say(&format!("{message}{}", limits::advice(&message)));
             }
             ExitCode::from(failure.exit_status())
         }

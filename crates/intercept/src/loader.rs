@@ -25,7 +25,11 @@ pub fn know(rendezvous: *const Rendezvous) {
 pub fn maps() -> impl Iterator<Item = *const LinkMap> {
     let r = RENDEZVOUS.load(Ordering::Acquire) as *const Rendezvous;
     // SAFETY: the list is stable under the loader's lock, which its events hold; at start there is one thread.
-    let mut at = if r.is_null() { core::ptr::null() } else { unsafe { (*r).map } };
+    maps_from(if r.is_null() { core::ptr::null() } else { unsafe { (*r).map } })
+}
+
+/// The loader's list from an entry on.
+fn maps_from(mut at: *const LinkMap) -> impl Iterator<Item = *const LinkMap> {
     core::iter::from_fn(move || {
         if at.is_null() {
             return None;
@@ -83,23 +87,23 @@ pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
         // Three passes: first all objects become known, and their static components, so that targets are found whatever
         // the order.
         for pass in 0..3 {
-            let mut position = 0;
+            let (mut position, mut next) = (0, 0);
             for map in maps() {
                 position += 1;
+                let known = object::of_map(map, &mut next);
+                // Programs load thousands of objects one by one: those that are done cost next to nothing.
+                let done =
+                    |i| object::record(i).flags.load(Ordering::Relaxed) & (OBJECT_HOOKED | OBJECT_SYNTHETIC) != 0;
+                if known.is_some_and(|i| pass == 0 || done(i)) {
+                    continue;
+                }
                 let name = bytes_until_zero((*map).name);
                 let is_executable = position == 1;
                 let Some(image) = Image::read(map, executable.filter(|_| is_executable).map(|(_, segments)| segments))
                 else {
                     continue;
                 };
-                let known = object::loaded().find(|&i| {
-                    let o = object::record(i);
-                    o.start.load(Ordering::Relaxed) == image.start && o.end.load(Ordering::Relaxed) == image.end
-                });
                 if pass == 0 {
-                    if known.is_some() {
-                        continue;
-                    }
                     let mut flags = 0;
                     let mut path = name;
                     if let Some((p, _)) = executable.filter(|_| is_executable) {
@@ -114,9 +118,6 @@ pub unsafe fn scan(executable: Option<(&[u8], &'static [Segment])>) {
                     object::add(&image, map, path, flags);
                 } else if let Some(i) = known {
                     let o = object::record(i);
-                    if o.flags.load(Ordering::Relaxed) & (OBJECT_HOOKED | OBJECT_SYNTHETIC) != 0 {
-                        continue;
-                    }
                     let path = &o.path[..o.path.iter().position(|&b| b == 0).unwrap_or(0)];
                     if pass == 1 {
                         static_component::install(&image, i, path);
@@ -154,11 +155,16 @@ pub extern "C" fn loader_event() {
         if BUSY.swap(1, Ordering::Acquire) != 0 {
             return;
         }
-        for i in object::loaded() {
+        // Both lists have much the same order.
+        let mut next = core::ptr::null();
+        for i in object::loaded().filter(|&i| !object::map_of(i).is_null()) {
             let start = object::record(i).start.load(Ordering::Relaxed);
             let base = object::record(i).base.load(Ordering::Relaxed);
-            if !maps().any(|m| (*m).base == base && ((*m).dynamic as u64) >= start) {
-                object::gone(i);
+            let is_it =
+                |m: &*const LinkMap| *m == object::map_of(i) && (**m).base == base && (**m).dynamic as u64 >= start;
+            match maps_from(next).find(is_it).or_else(|| maps().find(is_it)) {
+                Some(map) => next = (*map).next,
+                None => object::gone(i),
             }
         }
         taken::unloaded();

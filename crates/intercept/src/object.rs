@@ -35,6 +35,32 @@ pub fn loaded() -> impl Iterator<Item = u16> {
     (0..count()).filter(|&i| record(i).flags.load(Ordering::Acquire) & OBJECT_GONE == 0)
 }
 
+/// The loaded object of an entry of the loader's list. Both have much the same order: the search begins at `next`, behind
+/// what the last one found.
+///
+/// # Safety
+/// `map` is an entry of the loader's list.
+pub unsafe fn of_map(map: *const LinkMap, next: &mut u16) -> Option<u16> {
+    // SAFETY: see above.
+    let (base, dynamic) = unsafe { ((*map).base, (*map).dynamic as u64) };
+    let is_it = |&i: &u16| {
+        let o = record(i);
+        MAPS[i as usize].load(Ordering::Acquire) == map as u64
+            && o.flags.load(Ordering::Acquire) & (OBJECT_GONE | OBJECT_STATIC) == 0
+            && o.base.load(Ordering::Relaxed) == base
+            && (o.start.load(Ordering::Relaxed)..o.end.load(Ordering::Relaxed)).contains(&dynamic)
+    };
+    let begin = (*next).min(count());
+    let found = (begin..count()).find(is_it).or_else(|| (0..begin).find(is_it))?;
+    *next = found + 1;
+    Some(found)
+}
+
+/// The loader's entry of a registered object.
+pub fn map_of(index: u16) -> *const LinkMap {
+    MAPS[index as usize].load(Ordering::Acquire) as *const LinkMap
+}
+
 /// Registers an object, or revives the record of the same file loaded before. `None` when the table is full.
 pub fn add(image: &Image, map: *const LinkMap, path: &[u8], flags: u32) -> Option<u16> {
     let path = &path[..path.len().min(919)];
@@ -148,7 +174,7 @@ pub fn is_code(address: u64) -> bool {
 /// # Safety
 /// The object stays loaded meanwhile: its caller is the loader's event, or holds a handle to it.
 pub unsafe fn image(index: u16) -> Option<Image> {
-    let map = MAPS[index as usize].load(Ordering::Acquire) as *const LinkMap;
+    let map = map_of(index);
     if map.is_null() {
         return None;
     }

@@ -8,7 +8,7 @@ use transect_event_abi::process::{
 };
 
 use crate::arch::syscall as sys;
-use crate::{active, arch, arena, dlsym, environment, hook, loader, published, taken, thread};
+use crate::{active, arch, arena, dlsym, environment, hook, loader, published, spawn, taken, thread};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 
@@ -76,6 +76,11 @@ pub extern "C" fn forked() {
     environment::forked();
     let old = base();
     let parent = header();
+    if !spawn::follows() {
+        parent.unprofiled[transect_event_abi::process::unprofiled::NOT_FOLLOWED].fetch_add(1, Ordering::Relaxed);
+        thread::refuse_all();
+        return;
+    }
     let Some(index) = arena::allocate(EXTENT_PROCESS) else {
         // Without a record the child counts into the void: its own boot counters.
         parent.unprofiled[transect_event_abi::process::unprofiled::NO_EXTENT].fetch_add(1, Ordering::Relaxed);

@@ -49,11 +49,16 @@ pub fn limiting(kind: Kind, r: &Registers) {
     }
 }
 
-fn follows() -> bool {
+/// Whether children are recorded.
+pub fn follows() -> bool {
     arena::header().options & OPTION_FOLLOW != 0
 }
 
 fn left_behind(reason: usize) {
+    if thread::refuses_all() {
+        // This process is, and its header is its parent's.
+        return;
+    }
     process::header().unprofiled[reason].fetch_add(1, Ordering::Relaxed);
 }
 

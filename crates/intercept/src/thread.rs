@@ -118,7 +118,7 @@ pub unsafe fn on_own_stack(state: *const ThreadState, address: u64) -> bool {
 
 /// Gives the calling thread a record. `start_routine` is 0 for main and unknown threads. Null if there is no memory.
 pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64) -> *mut ThreadState {
-    if REFUSED.load(Ordering::Relaxed) != 0 || process::base().is_null() {
+    if refuses_all() || process::base().is_null() {
         return core::ptr::null_mut();
     }
     let Some(state) = state_pool::take() else { return core::ptr::null_mut() };
@@ -497,6 +497,11 @@ pub unsafe fn attach(state: *mut ThreadState) {
         arch::set_counters(base.add(COUNTERS_OFFSET).cast());
         context::reopen(state);
     }
+}
+
+/// Whether no thread of this process gets a record.
+pub fn refuses_all() -> bool {
+    REFUSED.load(Ordering::Relaxed) != 0
 }
 
 /// No thread of this process gets a record any more.

@@ -152,10 +152,18 @@ fn refuse_empty(profile: &Profile, format: Format, subject: Subject) -> Result<(
                 "export pprof, collapsed, firefox or speedscope",
             )
         }
-        Format::Csv if subject == Subject::Flows && profile.flows.is_empty() && profile.latency.is_empty() => (
-            "it shows calls between components, of which the profile has none",
-            "choose --view criticality, walk or features",
-        ),
+        // Stacks also have the threads' own code.
+        Format::Csv | Format::Pprof | Format::Collapsed | Format::Firefox | Format::Speedscope
+            if subject == Subject::Flows
+                && profile.flows.is_empty()
+                && profile.latency.is_empty()
+                && (format == Format::Csv || profile.threads.is_empty()) =>
+        {
+            (
+                "it shows calls between components, of which the profile has none",
+                "choose --view criticality, walk or features",
+            )
+        }
         _ => return Ok(()),
     };
     Err(ExportError::NoRows { format, shows, instead })

@@ -64,13 +64,12 @@ fn mapped_file(asker: i32, path: &Path) -> Option<File> {
     }
     let open = |place: &Path| open_plain(place, LastLink::Follow).ok();
     outer_number::all_of(asker).find_map(|task| {
-        let mappings = Mapping::all(task).ok()?;
         // File systems in layers may number files in maps otherwise than in stat: there the path tells.
         let its = |file: File, place: &Path| {
             let inode = file.metadata().ok()?.ino();
             let place = place.canonicalize().ok();
-            let is_it = |mapping: &Mapping| mapping.inode == inode || place.as_ref() == Some(&mapping.path);
-            mappings.iter().any(is_it).then_some(file)
+            let is_it = |mapping: Mapping| mapping.inode == inode || place.as_ref() == Some(&mapping.path);
+            Mapping::each(task).ok()?.any(is_it).then_some(file)
         };
         // In a mount namespace of its own, or relative to a folder of its own, it is somewhere else.
         let through = |folder: &str| {

@@ -95,7 +95,36 @@ pub fn thread_name() -> [u64; 2] {
 /// Whether a process is known not to exist.
 pub fn is_gone(pid: u32) -> bool {
     // SAFETY: signal 0 is none.
-    unsafe { call(62, u64::from(pid), 0, 0, 0, 0, 0) == ESRCH }
+    let exists = unsafe { call(62, u64::from(pid), 0, 0, 0, 0, 0) != ESRCH };
+    // Nobody may have waited for it yet.
+    !exists || matches!(state(pid), Some(b'Z' | b'X'))
+}
+
+/// A process's state as `/proc/PID/stat` has it (proc_pid_stat(5)); `None` if that can't be read.
+fn state(pid: u32) -> Option<u8> {
+    const BEFORE: &[u8] = b"/proc/";
+    const BEHIND: &[u8] = b"/stat\0";
+    let mut path = [0; BEFORE.len() + 10 + BEHIND.len()];
+    let digits = (1..10).take_while(|&digits| pid / 10u32.pow(digits) > 0).count() + 1;
+    let end = BEFORE.len() + digits;
+    path[..BEFORE.len()].copy_from_slice(BEFORE);
+    let mut rest = pid;
+    for digit in path[BEFORE.len()..end].iter_mut().rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    path[end..end + BEHIND.len()].copy_from_slice(BEHIND);
+    let file = open(&path[..end + BEHIND.len()], false);
+    if file < 0 {
+        return None;
+    }
+    let mut text = [0; 128];
+    let length = read(file, &mut text);
+    close(file);
+    // The name stands in parentheses, has few bytes, and may hold any.
+    let text = text.get(..usize::try_from(length).ok()?)?;
+    let name_end = text.iter().rposition(|&byte| byte == b')')?;
+    text.get(name_end + 2).copied()
 }
 
 /// Sleeps while the word has this value, at most `nanoseconds`.
@@ -109,4 +138,23 @@ pub fn futex_wait(word: &AtomicU32, value: u32, nanoseconds: u64) {
 pub fn futex_wake(word: &AtomicU32) {
     // SAFETY: the word is valid for the call.
     unsafe { call(202, word.as_ptr() as u64, 1, i32::MAX as u64, 0, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use super::*;
+
+    #[test]
+    fn who_has_ended_is_gone_before_anybody_waits_for_it() {
+        assert!(!is_gone(std::process::id()) && is_gone(4_194_304));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        while state(child.id()) != Some(b'Z') {
+            std::thread::yield_now();
+        }
+        assert!(is_gone(child.id()));
+        child.wait().unwrap();
+        assert!(is_gone(child.id()));
+    }
 }

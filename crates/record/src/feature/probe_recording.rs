@@ -25,6 +25,7 @@ use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::{find_beside, shell_status};
+use crate::probe_session::Guard;
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -173,6 +174,8 @@ impl<'a> Recording<'a> {
 
     /// Follows a launched program to its end. Descendants that outlive it go on without us.
     fn run(&mut self, mut launch: Launch, signals: Option<&Signals>) -> Result<ExitStatus, RecordError> {
+        // Without it all but the cleaning works, for who kills us.
+        let guard = Guard::of_launch(&self.agent).ok();
         let status = loop {
             match launch.next(Some(TICK))? {
                 LaunchEvent::Nothing => {}
@@ -189,6 +192,7 @@ impl<'a> Recording<'a> {
             self.tick();
         };
         self.restore();
+        guard.into_iter().for_each(Guard::dismiss);
         Ok(status)
     }
 

@@ -1,6 +1,5 @@
 //! Where a process' threads find their own numbers: libc keeps them at a fixed place behind the thread pointer.
 
-
 use transect_attach::{AttachError, Stop, Target};
 use transect_binary_info::Object;
 use transect_probe::frame::NO_THREAD_POINTER;

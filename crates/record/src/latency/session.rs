@@ -19,6 +19,7 @@ use super::{LatencyOutcome, LatencySettings, LatencyTarget, TimeSlices};
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::launch::find_beside;
+use crate::liveness::is_alive;
 use crate::probe_session::{Guard, Plans, ProbeSession, load, plan};
 use crate::signals::Signals;
 
@@ -35,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Measurement<'a> {
     settings: &'a LatencySettings,
     wanted: Wanted,
-    agent: std::path::PathBuf,
+    pub(super) agent: std::path::PathBuf,
     costs: Costs,
     reading: Reading,
     clock: Clock,
@@ -68,7 +69,15 @@ pub fn run(settings: &LatencySettings) -> Result<LatencyOutcome, RecordError> {
         }
         LatencyTarget::Launch { command, follow } => Some(measurement.launch(command, *follow, &signals)?),
     };
-    Ok(measurement.conclude(status))
+    let outcome = measurement.conclude(status);
+    // A process may end at any step of it.
+    let measured = outcome.profile.meta.latency.as_ref().is_some_and(|session| session.probes_installed > 0);
+    match settings.target {
+        LatencyTarget::Attach { pid, .. } if !measured && !is_alive(pid.cast_unsigned()) => {
+            Err(RecordError::EndedBefore { what: "its functions had probes" })
+        }
+        _ => Ok(outcome),
+    }
 }
 
 impl<'a> Measurement<'a> {
@@ -149,6 +158,8 @@ impl<'a> Measurement<'a> {
             return Err(RecordError::NoCommand);
         }
         transect_binary_info::inspect_held_launch(&command[0])?;
+        // Without it all but the cleaning works, for who kills us.
+        let guard = Guard::of_launch(&self.agent).ok();
         let mut launch = Launch::start(command, follow)?;
         let status = loop {
             let left = self.next_epoch.saturating_duration_since(Instant::now());
@@ -173,6 +184,7 @@ impl<'a> Measurement<'a> {
         // Descendants that outlive the launched process go on without us.
         self.finish_all(true);
         drop(launch);
+        guard.into_iter().for_each(Guard::dismiss);
         Ok(shell_status(status))
     }
 

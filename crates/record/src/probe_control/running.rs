@@ -11,14 +11,14 @@ use transect_attach::{Launch, LaunchEvent, Target};
 use transect_probe_plan::{Event, PlanOptions};
 
 use super::choice::{Choice, Chosen};
-use super::controlled::{Controlled, has_probes, merged, program_of, refused_row};
+use super::controlled::{Controlled, merged, program_of, refused_row};
 use super::row::{ProbeRow, ProbeState, Sources, event_word, file_name, provider_word};
 use super::{ProbeAction, ProbeOutcome, ProbeSettings, ProbeTarget};
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::latency::BucketScale;
 use crate::launch::find_beside;
-use crate::probe_session::{Guard, LoadedObject, LoaderWatcher, ProbeSession, SiteState, load};
+use crate::probe_session::{Guard, LoadedObject, LoaderWatcher, ProbeSession, SiteState, has_probes, load};
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -126,6 +126,9 @@ impl Command<'_> {
         }
         transect_binary_info::inspect_held_launch(&words[0])?;
         let signals = Signals::watch()?;
+        let keeps = self.settings.action == ProbeAction::Enable;
+        // Without it all but the cleaning works, for who kills us.
+        let guard = if keeps { None } else { Guard::of_launch(&find_beside(PROBE_AGENT_FILE)?).ok() };
         let mut launch = Launch::start(words, follow)?;
         self.began = Instant::now();
         let status = loop {
@@ -144,7 +147,8 @@ impl Command<'_> {
             self.tick(live);
         };
         self.leave(launch.pid());
-        self.conclude(self.settings.action != ProbeAction::Enable);
+        self.conclude(!keeps);
+        guard.into_iter().for_each(Guard::dismiss);
         self.outcome.unmatched = std::mem::take(&mut self.unmatched).into_values().collect();
         self.outcome.status = Some(shell_status(status));
         Ok(())

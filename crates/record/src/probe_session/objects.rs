@@ -56,6 +56,10 @@ pub fn load(pid: i32, mappings: &[Mapping], known: &mut KnownMappings) -> (Vec<L
         }
         match open(pid, mapping) {
             Ok(object) => match object.load_bias(mapping.start, mapping.offset) {
+                Some(bias) if is_copy(&object, bias, mapping, mappings) => {
+                    let reason = "a copy of some of its code, made by the program".to_owned();
+                    unreadable.push(UnreadableObject { path: mapping.path.clone(), reason });
+                }
                 Some(bias) => {
                     let range = object.address_range();
                     let reach = Reach { low: range.start.wrapping_add(bias), high: range.end.wrapping_add(bias) };
@@ -79,6 +83,19 @@ pub fn load(pid: i32, mappings: &[Mapping], known: &mut KnownMappings) -> (Vec<L
     leave_guests_alone(pid, &mut objects, &mut unreadable);
     by_importance(pid, &mut objects);
     (objects, unreadable)
+}
+
+/// Whether a mapping holds code of an object that is loaded elsewhere: V8 maps its built-in functions a second time, near its
+/// heap. What a loader has mapped begins with the file's first page.
+fn is_copy(object: &Object, bias: u64, mapping: &Mapping, mappings: &[Mapping]) -> bool {
+    const PAGE: u64 = !0xfff;
+    let first = object.address_range().start;
+    let (begin, offset) = ((first & PAGE).wrapping_add(bias), object.file_offset(first).unwrap_or(0) & PAGE);
+    let of_file = || mappings.iter().filter(|other| (other.device, other.inode) == (mapping.device, mapping.inode));
+    let elsewhere = |other: &Mapping| {
+        other.executable && object.load_bias(other.start, other.offset).is_some_and(|other| other != bias)
+    };
+    of_file().any(elsewhere) && !of_file().any(|other| other.offset == offset && other.start == begin)
 }
 
 /// In a program without a loader only its own file is code that the processor runs: what else it has mapped may be another
@@ -151,4 +168,24 @@ fn open(pid: i32, mapping: &Mapping) -> Result<Object, String> {
         reason = format!("its file was deleted or replaced, and {reason}");
     }
     Err(reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_copy_of_code_is_no_second_object() {
+        let pid = std::process::id() as i32;
+        let mut mappings = Mapping::all(pid).unwrap();
+        let program = std::env::current_exe().unwrap();
+        let code = mappings.iter().find(|m| m.executable && m.path == program).unwrap().clone();
+        // Part of the code, where nothing else of the file is.
+        let start = 0x7000_0000_0000;
+        let offset = code.offset + 0x1000;
+        mappings.push(Mapping { start, end: start + (code.end - code.start - 0x1000), offset, ..code });
+        let (objects, unreadable) = load(pid, &mappings, &mut KnownMappings::default());
+        assert_eq!(objects.iter().filter(|object| object.path == program).count(), 1);
+        assert!(unreadable.iter().any(|object| object.path == program && object.reason.contains("a copy")));
+    }
 }

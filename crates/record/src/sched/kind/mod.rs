@@ -41,6 +41,9 @@ pub fn kind(blocked: &Blocked<'_>) -> WaitKind {
     if blocked.held {
         return WaitKind::Signal;
     }
+    if blocked.system_call == NUMBER_OWN {
+        return WaitKind::Other;
+    }
     match (call, blocked.kernel) {
         (_, Some(KernelWait::Stopped)) => WaitKind::Signal,
         // A futex with priority inheritance waits for a lock of the kernel's that stands for it.
@@ -126,6 +129,8 @@ const FUTEX_COMMAND: u64 = 127;
 const FUTEX_PRIVATE: u64 = 128;
 /// A lock that is held and waited for: glibc's low-level lock, Rust's mutex.
 const CONTENDED: u64 = 2;
+/// Stands for any call that the flow agent makes for itself: not what the program waits for.
+const NUMBER_OWN: i64 = -3;
 /// The call whose second argument is an operation.
 pub const NUMBER_FUTEX: i64 = 202;
 

@@ -198,6 +198,8 @@ fn a_poll_of_nothing_is_a_sleep() {
 
 #[test]
 fn a_stop_is_no_wait_for_what_the_thread_was_doing() {
+    let own = Blocked { system_call: -3, kernel: kernel(&["unix_stream_read_generic"]), ..Default::default() };
+    assert_eq!(kind(&own), WaitKind::Other, "the recording's own");
     let held = |system_call, kernel| kind(&Blocked { system_call, kernel, held: true, ..Default::default() });
     assert_eq!(held(-1, None), WaitKind::Signal, "it computed");
     assert_eq!(held(202, None), WaitKind::Signal);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use predicates::prelude::*;
 use transect_analyze::synthetic;
 
-use crate::command::Sandbox;
+use crate::command::{Sandbox, place_probe_agent};
 
 /// `program`, in the folder and the environment in which `transect` is run, with `arguments` and then transect's own.
 fn around(sandbox: &Sandbox, program: &str, arguments: &[&str], transect: &[&str]) -> Command {
@@ -199,28 +199,35 @@ fn a_small_stack_is_the_programs_affair() {
     }
 }
 
+fn assert_limit_is_told(limit: &str, transect: &[&str], words: &str) {
+    let sandbox = Sandbox::new();
+    let shell = format!("{limit}; exec \"$@\"");
+    let output = around(&sandbox, "bash", &["-c", &shell, "bash"], transect).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(125), "{limit}: {said}");
+    assert!(said.contains(words) && said.lines().count() == 1, "{limit}: {said}");
+}
+
 #[test]
 fn limits_of_the_user_are_told_and_end_nothing() {
-    let sandbox = Sandbox::new();
-    let flow = ["record", "--quiet", "--collect", "flow", "-o", "p", "--", "true"];
-    let latency = ["record", "--quiet", "--collect", "latency", "-o", "p", "--", "true"];
-    for (limit, transect, words) in [
+    for (limit, words) in [
         // Of 512 or 1024 bytes: no profile has room, nor has the recording's memory.
-        ("ulimit -f 4", flow, "ulimit -f"),
-        ("ulimit -n 8", flow, "ulimit -n"),
-        ("ulimit -v 100000", flow, "ulimit -v"),
-        ("ulimit -v 250000", flow, "ulimit -v"),
-        ("ulimit -d 30000", flow, "ulimit -d"),
-        ("ulimit -d 60000", flow, "ulimit -d"),
-        ("ulimit -f 4000", latency, "ulimit -f"),
-        ("ulimit -v 1000000", latency, "ulimit -v"),
+        ("ulimit -f 4", "ulimit -f"),
+        ("ulimit -n 8", "ulimit -n"),
+        ("ulimit -v 100000", "ulimit -v"),
+        ("ulimit -v 250000", "ulimit -v"),
+        ("ulimit -d 30000", "ulimit -d"),
+        ("ulimit -d 60000", "ulimit -d"),
     ] {
-        let shell = format!("{limit}; exec \"$@\"");
-        let mut command = around(&sandbox, "bash", &["-c", &shell, "bash"], &transect);
-        let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(125), "{limit}: {said}");
-        assert!(said.contains(words) && said.lines().count() == 1, "{limit}: {said}");
+        assert_limit_is_told(limit, &["record", "--quiet", "--collect", "flow", "-o", "p", "--", "true"], words);
+    }
+}
+
+#[test]
+fn limits_that_probes_meet_are_told_needs_ptrace() {
+    place_probe_agent();
+    for (limit, words) in [("ulimit -f 4000", "ulimit -f"), ("ulimit -v 1000000", "ulimit -v")] {
+        assert_limit_is_told(limit, &["latency", "--quiet", "-o", "p", "--", "true"], words);
     }
 }
 

@@ -141,21 +141,8 @@ impl Forever {
         (lines, std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count())
     }
 
-    /// Where its program's text is not the file's.
     fn text_is_the_files(&self) -> bool {
-        use std::os::unix::fs::FileExt;
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap();
-        let memory = std::fs::File::open(format!("/proc/{}/mem", self.pid())).unwrap();
-        maps.lines().filter(|line| line.contains(" r-xp ") && line.contains(" /")).all(|line| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
-            let (low, high) = fields[0].split_once('-').unwrap();
-            let (mut there, mut here) = (vec![0; (number(high) - number(low)) as usize], Vec::new());
-            memory.read_exact_at(&mut there, number(low)).unwrap();
-            here.resize(there.len(), 0);
-            let length = std::fs::File::open(fields[5]).unwrap().read_at(&mut here, number(fields[2])).unwrap();
-            there[..length] == here[..length]
-        })
+        text_is_the_files(&self.pid())
     }
 
     fn wait_until_clean(&self, before: &(Vec<String>, usize), what: &str) {
@@ -179,6 +166,23 @@ impl Drop for Forever {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Whether a process's text is that of its files.
+fn text_is_the_files(pid: &str) -> bool {
+    use std::os::unix::fs::FileExt;
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    maps.lines().filter(|line| line.contains(" r-xp ") && line.contains(" /")).all(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let (low, high) = fields[0].split_once('-').unwrap();
+        let (mut there, mut here) = (vec![0; (number(high) - number(low)) as usize], Vec::new());
+        memory.read_exact_at(&mut there, number(low)).unwrap();
+        here.resize(there.len(), 0);
+        let length = std::fs::File::open(fields[5]).unwrap().read_at(&mut here, number(fields[2])).unwrap();
+        there[..length] == here[..length]
+    })
 }
 
 /// The command itself, to be signalled.
@@ -466,6 +470,40 @@ fn nothing_is_left_in_a_process_needs_ptrace() {
     assert!(forever.works());
 }
 
+/// The guard is no ancestor of the program, which Yama may ask for.
+#[test]
+fn a_killed_recorder_leaves_no_probes_in_what_it_launched_needs_ptrace() {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    if !matches!(scope.trim(), "" | "0") && !rustix::process::geteuid().is_root() {
+        return not_run("only ancestors may trace a process here");
+    }
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "forever", FOREVER, &[]) else { return };
+    let program = program.to_str().unwrap();
+    let commands = [&["latency", "-q", "-o", "p.transect", "--"][..], &["probe", "count", "forever:*", "--"]];
+    for (round, command) in commands.iter().cycle().take(6).enumerate() {
+        let mut command = started(&sandbox, &[command, &[program][..]].concat());
+        std::thread::sleep(Duration::from_millis(100 + 100 * round as u64));
+        let children = format!("/proc/{0}/task/{0}/children", command.id());
+        let children = std::fs::read_to_string(children).unwrap();
+        let runs = |pid: &&str| {
+            std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|path| path.to_str() == Some(program))
+        };
+        let child = children.split_whitespace().find(runs).map(str::to_owned);
+        command.kill().unwrap();
+        command.wait().unwrap();
+        // Killed before it was started, there is none.
+        let Some(child) = child else { continue };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let has_memory = || std::fs::read_to_string(format!("/proc/{child}/maps")).unwrap().contains("transect-probes");
+        while has_memory() || !text_is_the_files(&child) {
+            assert!(Instant::now() < deadline, "round {round}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(Command::new("kill").args(["-KILL", &child]).status().unwrap().success());
+    }
+}
+
 /// Two threads at once, 12,000 in all, each of which calls libraries.
 const COME_AND_GO: &str = r#"
 #include <pthread.h>
@@ -549,4 +587,74 @@ fn what_is_static_has_latencies_and_what_is_not_there_is_an_error_needs_ptrace()
         .assert()
         .code(1)
         .stderr(message);
+}
+
+const FORKED: &str = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    int calls = 0, status;
+    if (fork() == 0) {
+        for (int i = 0; i < 1000; i++) calls += getenv("TRANSECT_NONE") == 0;
+        _exit(calls != 1000);
+    }
+    wait(&status);
+    return status;
+}
+"#;
+
+#[test]
+fn forked_children_are_left_alone_where_nobody_is_followed() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "forked", FORKED, &[]) else { return };
+    let program = program.to_str().unwrap();
+    for (follow, calls) in [(&[][..], 1000), (&["--no-follow"][..], 0)] {
+        let arguments = [&["record", "-q", "--collect", "flow", "-o", "p.transect"], follow, &["--", program]].concat();
+        sandbox.with_agent(&arguments).assert().code(0);
+        let profile = transect_profile_store::read(&sandbox.path("p.transect")).unwrap();
+        let got: i64 = profile.flows.iter().filter(|flow| flow.api == "getenv").map(|flow| flow.calls).sum();
+        assert_eq!((got, profile.processes.len()), (calls, if calls > 0 { 2 } else { 1 }));
+        assert_eq!(profile.loss.iter().any(|loss| loss.what == LossKind::UnprofiledChildren), calls == 0);
+    }
+}
+
+const MANY_LIBRARIES: &str = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int count, char **folder) {
+    for (int i = 0; i < 150; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/l%d.so", folder[1], i);
+        void *library = dlopen(path, RTLD_NOW);
+        int (*call)(void) = library ? dlsym(library, "call") : 0;
+        if (!call || call() != 7) return 1;
+    }
+}
+"#;
+
+/// What the agent does for a library does not grow with the number of those that are there: its probes of memory are counted.
+#[test]
+fn libraries_that_come_one_by_one_cost_the_same_each_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "many", MANY_LIBRARIES, &["-ldl"]) else { return };
+    let Some(library) = built(&sandbox, "one.so", "int call(void) { return 7; }", &["-shared", "-fPIC"]) else {
+        return;
+    };
+    let folder = sandbox.path("libraries");
+    std::fs::create_dir(&folder).unwrap();
+    (0..150).for_each(|i| _ = std::fs::copy(&library, folder.join(format!("l{i}.so"))).unwrap());
+    let (program, folder) = (program.to_str().unwrap(), folder.to_str().unwrap());
+    let counts = sandbox.path("counts");
+    let strace = ["strace", "-f", "-qq", "-o", counts.to_str().unwrap(), "-e", "trace=rt_sigprocmask", program, folder];
+    if !Command::new("strace").arg("-V").output().is_ok_and(|output| output.status.success()) {
+        return not_run("no strace");
+    }
+    let arguments = [&["record", "-q", "--collect", "flow", "-o", "p.transect", "--"][..], &strace].concat();
+    sandbox.with_agent(&arguments).assert().code(0);
+    let profile = transect_profile_store::read(&sandbox.path("p.transect")).unwrap();
+    let calls = |api: &str| profile.flows.iter().filter(|flow| flow.api == api).map(|flow| flow.calls).sum::<i64>();
+    assert_eq!((calls("dlopen"), calls("call")), (150, 150));
+    let lines = std::fs::read_to_string(&counts).unwrap().lines().count();
+    assert!(lines < 150 * 20, "{lines} calls for 150 libraries");
 }

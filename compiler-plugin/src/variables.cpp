@@ -173,6 +173,8 @@ private:
     if (&candidates == &declared && !place.function.empty())
       candidates.clear();
     if (candidates.empty()) {
+      if (place.name.find_first_of(".>") != std::string::npos && !elsewhere)
+        return lose(place, name, "no variable of this name; a field of a structure is members = [\"Tag::field\"]");
       return lose(place, name,
                   elsewhere ? "no variable of this name in this file or function, but there is one elsewhere"
                             : "no variable of this name in code that is used");

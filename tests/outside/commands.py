@@ -1,23 +1,46 @@
-"""What is run around a program: each way of recording that launches one."""
+"""What is run around a program, or attached to it."""
 import dataclasses
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
     name: str
-    # Arguments of transect before `-o PROFILE -- PROGRAM`.
+    # Arguments of transect before `-- PROGRAM` or `-p PID`; {profile} and {view} are paths.
     arguments: tuple
     # Kinds of programs that it says it can't do, with a status of its own.
     refuses: tuple = ()
+    # The program runs by itself, and the command is started at a random moment of its life.
+    attached: bool = False
+
+    def argv(self, transect, profile, view):
+        return [transect, *(word.format(profile=profile, view=view) for word in self.arguments)]
 
 
+def recording(name, *arguments, **more):
+    return Command(name, (*arguments, "--quiet", "-o", "{profile}"), **more)
+
+
+def attached(name, *arguments, **more):
+    return Command(name + " -p", (*arguments, "--for", "300ms"), attached=True, **more)
+
+
+# The agent's memory is a file, and so is that of probes: the limit counts for them.
+FILES = ("file size",)
 COMMANDS = (
-    # The agent's memory is a file, and the limit counts for it.
-    Command("record", ("record", "--quiet"), refuses=("file size",)),
-    Command("record --collect flow", ("record", "--quiet", "--collect", "flow"), refuses=("static", "file size")),
-    Command("record --timing full", ("record", "--quiet", "--collect", "flow", "--timing", "full"), refuses=("static", "file size")),
-    Command("record --collect sched", ("record", "--quiet", "--collect", "sched")),
-    Command("record --collect sched,walk", ("record", "--quiet", "--collect", "sched,walk")),
-    Command("record --collect flow,latency", ("record", "--quiet", "--collect", "flow,latency"), refuses=("static", "file size")),
-    Command("latency", ("latency", "--quiet"), refuses=("static", "file size")),
+    recording("record", "record", refuses=FILES),
+    recording("record --collect flow", "record", "--collect", "flow", refuses=("static", *FILES)),
+    recording("record --timing full", "record", "--collect", "flow", "--timing", "full", refuses=("static", *FILES)),
+    recording("record --collect sched", "record", "--collect", "sched"),
+    recording("record --collect sched,walk", "record", "--collect", "sched,walk"),
+    recording("record --collect flow,latency", "record", "--collect", "flow,latency", refuses=("static", *FILES)),
+    recording("latency", "latency", refuses=("static", *FILES)),
+    recording("run", "run", "--output", "{view}", refuses=FILES),
+    recording("criticality", "criticality", "--output", "{view}"),
+    recording("walk", "walk", "--output", "{view}"),
+    Command("probe count", ("probe", "count", "libc.so.6:malloc", "--output", "{view}"), refuses=("static", *FILES)),
+    Command("probe time", ("probe", "time", "libc.so.6:malloc", "--output", "{view}"), refuses=("static", *FILES)),
+    attached("latency", "latency", "--quiet", "-o", "{profile}", "--output", "{view}"),
+    attached("criticality", "criticality", "--quiet", "-o", "{profile}", "--output", "{view}"),
+    attached("walk", "walk", "--quiet", "-o", "{profile}", "--output", "{view}"),
+    attached("probe time", "probe", "time", "libc.so.6:malloc", "--output", "{view}"),
 )

@@ -3,7 +3,7 @@ other."""
 import dataclasses
 import os
 import shutil
-import sys
+import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -23,6 +23,18 @@ class Program:
         """What isn't installed, or None."""
         tool = self.argv[0]
         return None if shutil.which(tool) or os.path.exists(tool) else tool
+
+
+BUILT = os.path.join(HERE, "../../target/tests/outside")
+
+
+def built(name, source, *flags):
+    """Path of a C program; it is missing where cc does not build it."""
+    os.makedirs(BUILT, exist_ok=True)
+    path = os.path.join(BUILT, name)
+    if not os.path.exists(path) and shutil.which("cc"):
+        subprocess.run(["cc", "-O1", "-g", "-x", "c", "-", "-o", path, *flags], input=source, text=True, capture_output=True)
+    return os.path.normpath(path)
 
 
 def sh(name, kind, line, **more):
@@ -69,6 +81,81 @@ with tempfile.TemporaryFile() as f:
 NODE = "let s = 0; for (let i = 0; i < 3e6; i++) s = (s * 31 + i) % 1000003; console.log(s); setTimeout(() => console.log('later'), 20)"
 PERL = "my %h; $h{$_ % 997} += $_ for 1 .. 200000; print join(',', (sort { $a <=> $b } values %h)[0 .. 3]), qq(\\n); exit 7"
 TCL = b"set s 0\nfor {set i 0} {$i < 50000} {incr i} {set s [expr {($s * 7 + $i) % 10007}]}\nputs $s\n"
+
+PYTHON_SERVER = """
+import http.server, threading, urllib.request
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.end_headers(); self.wfile.write(self.path.encode())
+    def log_message(self, *_): pass
+server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Answer)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+get = lambda i: len(urllib.request.urlopen(f'http://127.0.0.1:{server.server_port}/{i}').read())
+print(sum(map(get, range(80)))); server.shutdown()
+"""
+PYTHON_LIBRARIES = """
+import ctypes, glob
+found = 0
+for path in sorted(glob.glob('/usr/lib/x86_64-linux-gnu/lib[c-k]*.so.?'))[:120]:
+    try: ctypes.CDLL(path); found += 1
+    except OSError: pass
+print(found > 20)
+"""
+LEAK = r"""
+#include <stdlib.h>
+int main(void) { for (int i = 0; i < 3; i++) { void *volatile p = malloc(64); p = 0; } return 0; }
+"""
+OVERFLOW = r"""
+#include <string.h>
+int main(int n, char **a) { volatile char b[8]; for (int i = 0; i < 8 + n; i++) b[i] = 1; return b[0]; }
+"""
+SECCOMP = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+int main(void) {
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_brk, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+    };
+    struct sock_fprog filter = {sizeof code / sizeof *code, code};
+    char *text = malloc(100000);
+    setvbuf(stdout, malloc(1 << 16), _IOFBF, 1 << 16);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 2;
+    long sum = 0;
+    for (int i = 0; i < 300; i++) { memset(text, i, 100000); sum += strnlen(text, 100000); }
+    printf("%ld\n", sum);
+    fflush(stdout);
+    _Exit(3);
+}
+"""
+THREADS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long sum;
+static void *work(void *n) {
+    for (int i = 0; i < 200; i++) { pthread_mutex_lock(&lock); sum += atoi("7"); pthread_mutex_unlock(&lock); }
+    return n;
+}
+int main(void) {
+    static pthread_t threads[300];
+    for (int i = 0; i < 300; i++) pthread_create(&threads[i], 0, work, 0);
+    for (int i = 0; i < 300; i++) pthread_join(threads[i], 0);
+    printf("%ld\n", sum);
+}
+"""
 
 PROGRAMS = (
     Program("true", "small", ("/bin/true",)),
@@ -133,6 +220,17 @@ PROGRAMS = (
     Program("setarch", "personality", ("setarch", "-R", "uname", "-m")),
     Program("strace itself", "traced", ("strace", "-o", "/dev/null", "true")),
     Program("gdb", "traced", ("gdb", "-nx", "-batch", "-ex", "run", "-ex", "print $_exitcode", "true"), varies=("[",)),
+    Program("address sanitizer", "sanitizers", (built("overflow", OVERFLOW, "-fsanitize=address"),), before="export ASAN_OPTIONS=log_path=/dev/null"),
+    Program("leak sanitizer", "sanitizers", (built("leak", LEAK, "-fsanitize=leak"),), before="export LSAN_OPTIONS=log_path=/dev/null"),
+    Program("thread sanitizer", "sanitizers", (built("threads-sanitized", THREADS, "-fsanitize=thread", "-pthread"),)),
+    Program("seccomp", "confined", (built("seccomp", SECCOMP),)),
+    Program("300 threads", "threads", (built("threads", THREADS, "-pthread"),)),
+    Program("static threads", "static", (built("threads-static", THREADS, "-pthread", "-static"),)),
+    Program("many libraries", "libraries", ("/usr/bin/python3", "-c", PYTHON_LIBRARIES)),
+    Program("server", "server", ("/usr/bin/python3", "-c", PYTHON_SERVER)),
+    Program("valgrind", "translated", ("valgrind", "-q", "/bin/echo", "translated")),
+    Program("full stdout", "descriptors", ("seq", "1", "30000"), before="exec >/dev/full"),
+    Program("no stderr", "descriptors", ("sh", "-c", "echo out; echo lost >&2; exit 4"), before="exec 2>&-"),
     Program("no stdin", "descriptors", ("cat",), before="exec <&-"),
     Program("no stdout", "descriptors", ("echo", "lost"), before="exec >&-"),
     Program("few descriptors", "limits", ("ls", "/"), before="ulimit -n 20"),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Programs that this project has nothing to do with, recorded in every way: same output, same status, a profile that can be
-read, and nothing left behind; also where the recorder is ended or killed at a random moment.
+read, and nothing left behind; also where the recorder is ended or killed at a random moment, and where it is attached at one.
 
 Runs a fifth of the programs, another one each day; all of them with `--all`. `--write` makes docs/COMPATIBILITY.md."""
 import argparse
@@ -28,9 +28,9 @@ ENDINGS = ("", "SIGTERM", "SIGKILL")
 
 
 class Ran:
-    """One run of a program, natively or recorded."""
+    """One run of a program, natively or recorded. `beside` is what is attached to it meanwhile: a function of its pid."""
 
-    def __init__(self, argv, program, folder, ending="", after=0.0):
+    def __init__(self, argv, program, folder, ending="", after=0.0, beside=None):
         private = os.path.join(folder, "tmp")
         os.makedirs(private, exist_ok=True)
         shell = f"{program.before}; exec \"$@\"" if program.before else "exec \"$@\""
@@ -41,10 +41,12 @@ class Ran:
             process = subprocess.Popen(["bash", "-c", shell, "bash", *argv], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                        start_new_session=True, env={**os.environ, "TMPDIR": private, "LC_ALL": "C"})
         self.session = process.pid
-        if ending:
+        if ending or beside:
             time.sleep(after)
-            if process.poll() is None:
-                process.send_signal(getattr(signal, ending))
+        if ending and process.poll() is None:
+            process.send_signal(getattr(signal, ending))
+        if beside:
+            beside(process.pid)
         self.hung = False
         try:
             self.stdout, self.stderr = process.communicate(timeout=LONGEST)
@@ -82,6 +84,34 @@ def compared(native, recorded, program, ending):
     return complaints
 
 
+def attached(transect, program, command, native, seed):
+    """Complaints about a program that a command was attached to at a random moment of its life."""
+    with tempfile.TemporaryDirectory(prefix="outside-") as folder:
+        before, complaints = Before(), []
+        profile, view = os.path.join(folder, "profile"), os.path.join(folder, "view")
+
+        def attach(pid):
+            argv = [*command.argv(transect, profile, view), "-p", str(pid)]
+            try:
+                done = subprocess.run(argv, capture_output=True, timeout=LONGEST, env={**os.environ, "TMPDIR": folder})
+            except subprocess.TimeoutExpired:
+                complaints.append(f"the command hung for {LONGEST} s")
+                return
+            # Programs end meanwhile, belong to others, or have no such function: it says so.
+            if done.returncode and not done.stderr.startswith(b"transect: "):
+                complaints.append(f"status {done.returncode} without a word: {done.stderr[-200:].decode(errors='replace').strip()}")
+            if b"panicked" in done.stderr or done.returncode < 0:
+                complaints.append(f"the command crashed: {done.stderr[-300:].decode(errors='replace').strip()}")
+            if os.path.exists(profile):
+                complaints.extend(profile_complaints(transect, profile))
+
+        after = random.Random(seed).uniform(0, native.took)
+        ran = Ran(program.argv, program, folder, after=after, beside=attach)
+        complaints += compared(native, ran, program, "")
+        complaints += [f"left behind: {what}" for what in before.left(ran.session)]
+        return [f"{complaint} (attached after {after:.3f} s)" for complaint in complaints]
+
+
 def profile_complaints(transect, profile):
     shown = subprocess.run([transect, "report", profile, "--format", "json"], capture_output=True, timeout=LONGEST)
     if shown.returncode:
@@ -94,14 +124,17 @@ def judged(transect, program, command, ending, native, seed):
     """Complaints about one recording, and how the command refused, if it may."""
     with tempfile.TemporaryDirectory(prefix="outside-") as folder:
         before = Before()
-        profile = os.path.join(folder, "profile")
-        argv = [transect, *command.arguments, "-o", profile, "--", *program.argv]
+        profile, view = os.path.join(folder, "profile"), os.path.join(folder, "view")
+        argv = [*command.argv(transect, profile, view), "--", *program.argv]
+        kept = profile if "{profile}" in command.arguments else view
         after = random.Random(seed).uniform(0, max(0.3, 2 * native.took))
         ran = Ran(argv, program, folder, ending, after)
-        if program.kind in command.refuses and ran.status and b"transect:" in ran.stderr and not os.path.exists(profile):
+        if program.kind in command.refuses and ran.status and b"transect:" in ran.stderr and not os.path.exists(kept):
             return [], True
         complaints = compared(native, ran, program, ending)
-        if not ending or (ending == "SIGTERM" and os.path.exists(profile)):
+        if kept == view:
+            complaints += [] if ending or os.path.exists(view) else ["no table"]
+        elif not ending or (ending == "SIGTERM" and os.path.exists(profile)):
             complaints += profile_complaints(transect, profile)
         complaints += [f"left behind: {what}" for what in before.left(ran.session)]
         if ending == "SIGKILL":
@@ -119,7 +152,7 @@ def table(outcomes):
     """docs/COMPATIBILITY.md: a row a program, a column a way of recording."""
     lines = ["# Programs tried", "",
              "Made by `tests/outside/run.py --all --write`. Each program is run by itself and recorded in each way, to its end and with",
-             "the recorder ended (`SIGTERM`) or killed (`SIGKILL`) at a random moment. *same*: the same output and status, a readable",
+             "the recorder ended (`SIGTERM`) or killed (`SIGKILL`) at a random moment; with `-p` it is attached at one. *same*: the same output and status, a readable",
              "profile, and no process, uprobe, BPF program or file left behind. *refused*: with a message and a status of its own.", "",
              f"| program | kind | {' | '.join(c.name for c in COMMANDS)} |", f"|---|---|{'---|' * len(COMMANDS)}"]
     for program in PROGRAMS:
@@ -144,7 +177,13 @@ def try_program(options, program, results):
         if options.command and command.name not in options.command:
             continue
         failed, refused = [], False
-        for ending in ENDINGS:
+        if command.attached:
+            name = f"{program.name} [{command.name}]"
+            if results.wanted(name):
+                with results.guarded(name):
+                    failed = attached(options.transect, program, command, native, f"{options.seed} {name}")
+                    results.judge(name, failed)
+        for ending in () if command.attached else ENDINGS:
             name = f"{program.name} [{command.name}{' ' + ending if ending else ''}]"
             if not results.wanted(name):
                 continue

@@ -63,8 +63,9 @@ fn near(wanted: &str, all: &BTreeSet<&str>) -> Vec<String> {
     let rated = all.iter().filter_map(|name| {
         let lower = name.to_lowercase();
         let within = !wanted.is_empty() && (lower.contains(&wanted) || lower.len() > 2 && wanted.contains(&lower));
-        let far = if within { 0 } else { distance(&wanted, &lower, allowed)? };
-        Some((far, *name))
+        let far = if within { 0 } else { strsim::osa_distance(&wanted, &lower) };
+        // Two letters that changed places are one mistake.
+        (far <= allowed).then_some((far, *name))
     });
     let mut rated: Vec<(usize, &str)> = rated.collect();
     rated.sort_unstable();
@@ -72,24 +73,6 @@ fn near(wanted: &str, all: &BTreeSet<&str>) -> Vec<String> {
         return all.iter().take(MOST).map(|name| (*name).to_owned()).collect();
     }
     rated.into_iter().take(MOST).map(|(_, name)| name.to_owned()).collect()
-}
-
-/// Letters to change, add or leave out to get from one word to the other, if no more than `most`.
-fn distance(one: &str, other: &str, most: usize) -> Option<usize> {
-    let other: Vec<char> = other.chars().collect();
-    if one.chars().count().abs_diff(other.len()) > most {
-        return None;
-    }
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
-        for at in 0..other.len() {
-            let changed = diagonal + usize::from(other[at] != letter);
-            diagonal = row[at + 1];
-            row[at + 1] = changed.min(diagonal + 1).min(row[at] + 1);
-        }
-    }
-    row.last().copied().filter(|&far| far <= most)
 }
 
 #[cfg(test)]
@@ -113,6 +96,10 @@ mod tests {
         let found = unmatched(&profile, &selection(None, Some("nosuchfunctionanywhere"))).unwrap();
         assert!(found.what == "api" && !found.near.is_empty());
         assert_eq!(unmatched(&profile, &selection(Some(""), None)).unwrap().what, "component");
-        assert_eq!((distance("deflte", "deflate", 2), distance("a", "bcd", 1)), (Some(1), None));
+        let names = BTreeSet::from(["__cxa_finalize", "crc32", "inflate"]);
+        assert_eq!(
+            (near("crc23", &names), near("inflte", &names)),
+            (vec!["crc32".to_owned()], vec!["inflate".to_owned()])
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use transect_feature_model::FeatureModel;
+use transect_feature_model::{Feature, FeatureModel};
 use transect_influence::campaign::{self, CampaignSettings};
 use transect_influence::{
     CommandTemplate, Comparison, Influence, Measure, Measurement, Method, Plan, PlanSettings, QuietRun, RunError,
@@ -62,7 +62,7 @@ pub fn influence(arguments: &InfluenceArguments) -> Result<u8, Failure> {
         std::fs::metadata(folder).map_err(|source| Failure::Write { place: path.display().to_string(), source })?;
     }
     let (subject, mut notes) = regions::subject(arguments.method, &command, &model);
-    notes.extend(planned(&plan));
+    notes.extend(planned(&plan, &model));
     let mut influence = measure(arguments, &model, &plan, &command, subject)?;
     influence.complete = plan.complete && influence.configurations == plan.configurations.len();
     influence.notes.splice(0..0, notes);
@@ -94,8 +94,16 @@ fn settings(arguments: &InfluenceArguments) -> PlanSettings {
 }
 
 /// What the reader should know about the choice of configurations.
-fn planned(plan: &Plan) -> Vec<String> {
+fn planned(plan: &Plan, model: &FeatureModel) -> Vec<String> {
     let mut notes = Vec::new();
+    let has_place = |feature: &&Feature| feature.option.words().iter().any(|word| word.contains("{}"));
+    let switches = model.features.iter().filter(|feature| feature.domain().is_none());
+    for feature in switches.filter(has_place) {
+        notes.push(format!(
+            "{}: {{}} in its option stands for itself, as the model gives no `values` for it",
+            feature.name
+        ));
+    }
     if !plan.undriven.is_empty() {
         notes.push(format!("never changed, as the model gives no option text: {}", plan.undriven.join(", ")));
     }

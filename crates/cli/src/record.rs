@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use transect_analyze::{Selection, Unmatched, unmatched};
 use transect_profile_model::{LatencySampling, Metric, Profile};
 use transect_record::latency::{self, LatencySettings, LatencyTarget};
 use transect_record::machine_time::MachineTime;
@@ -132,6 +133,12 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
     machine.note(&mut recorded.profile);
     recorded.profile.loss.extend(collection.loss().iter().cloned());
     timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut())?;
+    for pattern in &recording.trace {
+        let selection = Selection { api: Some(pattern.clone()), ..Selection::default() };
+        if let Some(Unmatched { near, .. }) = unmatched(&recorded.profile, &selection) {
+            output::say(&format!("no call matched --trace '{pattern}'; near: {}", near.join(", ")));
+        }
+    }
     Ok((folder, recorded))
 }
 

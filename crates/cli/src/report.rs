@@ -61,14 +61,15 @@ pub fn show(
         let _progress = Progress::start(format!("writing {}", path.display()));
         let page = html::PageReport::new(profile);
         output::write_file(path, |out| html::render(&page, out))?;
-        // The page is what was asked for; text beside it only if something more was.
-        if view.output.is_none() && view.view.is_none() && view.format.is_none() && stream == Stream::Stdout {
-            return Ok(());
-        }
     }
     if let Some(Unmatched { what, pattern, near }) = unmatched(profile, selection) {
         let near = if near.is_empty() { "nothing".to_owned() } else { near.join(", ") };
         return Err(Failure::NoMatch { what, pattern, near });
+    }
+    // The page is what was asked for; text beside it only if something more was.
+    let only_page = view.html.is_some() && view.output.is_none() && view.view.is_none() && view.format.is_none();
+    if only_page && stream == Stream::Stdout {
+        return Ok(());
     }
     let format = format(view, config);
     let mut selection = selection.clone();

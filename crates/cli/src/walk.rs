@@ -56,12 +56,14 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
     let mut outcome = search(&settings(arguments, &folder), &mut progress)?;
     failure::seen(&outcome.profile, outcome.status)?;
     machine.note(&mut outcome.profile);
-    let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
+    let mut status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
     if let (Some(groups), Some(wanted)) = (&outcome.other_groups, &arguments.search.thread_group) {
         let mut groups = groups.clone();
         groups.sort();
         groups.dedup();
         output::say(&format!("there was no thread group '{wanted}'; there were: {}", groups.join(", ")));
+        // A program that has ended well does not make a mistake a success.
+        status = status.max(NOTHING_MATCHED);
     }
     timeline::write(&folder, &outcome.profile, None)?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
@@ -77,6 +79,9 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
     }
     Ok(status)
 }
+
+/// Exit status if no thread group is what was asked for.
+const NOTHING_MATCHED: u8 = 1;
 
 /// What the flags ask for.
 fn settings(arguments: &WalkArguments, folder: &Path) -> WalkSettings {

@@ -12,7 +12,8 @@ pub enum RegionError {
     /// It has no feature regions.
     #[error(
         "{path} has no feature regions: compile and link it with transect-cc or transect-c++ (./configure CC=transect-cc; \
-         make CC=transect-cc, and LD=transect-cc if its Makefile has one) and a feature model in TRANSECT_FEATURE_MODEL",
+         make CC=transect-cc, and LD=transect-cc if its Makefile has one) and a feature model in TRANSECT_FEATURE_MODEL; if it was, no \
+         option of the model decides anything in it (TRANSECT_FEATURE_REPORT=1 at the link says what was looked for)",
         path = path.display()
     )]
     NotMarked {

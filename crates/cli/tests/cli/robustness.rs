@@ -589,6 +589,18 @@ fn what_is_static_has_latencies_and_what_is_not_there_is_an_error_needs_ptrace()
         .stderr(message);
 }
 
+/// Each is held until it has its probes, for longer than it runs.
+#[test]
+fn programs_that_are_held_at_their_start_count_as_overhead_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    place_probe_agent();
+    let script = "i=0; while [ $i -lt 25 ]; do /bin/true; i=$((i+1)); done";
+    sandbox.with_agent(&["latency", "-q", "-o", "p.transect", "--", "sh", "-c", script]).assert().code(0);
+    let meta = transect_profile_store::read(&sandbox.path("p.transect")).unwrap().meta;
+    let overhead = meta.overhead.unwrap();
+    assert!(meta.overhead_estimate > 0.3 && overhead.start_ns > 0 && overhead.share > 0.3, "{meta:?}");
+}
+
 const FORKED: &str = r#"
 #include <stdlib.h>
 #include <sys/wait.h>

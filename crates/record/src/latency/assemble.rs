@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use transect_profile_model::{
-    Clock as ClockFacts, Component, ComponentId, Latency, LatencySession, Loss, LossKind, Meta, Process, ProcessId,
-    Profile,
+    Clock as ClockFacts, Component, ComponentId, Latency, LatencySession, Loss, LossKind, Meta, Overhead, Process,
+    ProcessId, Profile,
 };
 
 use super::measured::{Finished, MeasuredFunction};
@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     pub slices: TimeSlices,
     /// The launched process' exit status.
     pub status: Option<i32>,
+    /// For how long launched programs were held at their start: the first, and all others, ns.
+    pub held_ns: [u64; 2],
 }
 
 /// Builds the profile.
@@ -50,7 +52,11 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
     let wall_ns = facts.clock.elapsed_ns();
     let session = session(&facts, &tables, rate, scale.empty());
     let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks;
-    let overhead = overhead_ticks / rate / wall_ns.max(1) as f64 + session.toggling_share;
+    // Whoever waits for a program waits until it has its probes.
+    let held_ns = facts.held_ns[1] as f64 + session.total_stop_ns as f64;
+    let recurring = (overhead_ticks / rate + held_ns) / wall_ns.max(1) as f64 + session.toggling_share;
+    let mut overhead = Overhead { start_ns: facts.held_ns[0] as i64, ..Overhead::default() };
+    overhead.over(wall_ns - overhead.start_ns, recurring);
     for (what, why) in &facts.unmeasured {
         tables.loss.push(Loss {
             what: LossKind::UnprofiledChildren,
@@ -68,7 +74,8 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
         ..Profile::new(Meta {
             command: command(&facts),
             collectors: vec!["latency".to_owned()],
-            overhead_estimate: overhead.min(1.0),
+            overhead_estimate: recurring.min(1.0),
+            overhead: Some(overhead),
             wall_ns,
             started_unix_ns: facts.clock.started_unix_ns,
             exit_status: facts.status,

@@ -53,6 +53,8 @@ pub(super) struct Measurement<'a> {
     next_epoch: Instant,
     /// Another process puts back what we have attached to if we are killed.
     pub guarded: bool,
+    /// For how long programs that were launched were held until they had their probes: the first, and those that it started, ns.
+    held_ns: [u64; 2],
 }
 
 /// See [`super::record`].
@@ -102,6 +104,7 @@ impl<'a> Measurement<'a> {
             unmeasured: Vec::new(),
             next_epoch: Instant::now() + settings.epoch,
             guarded: true,
+            held_ns: [0; 2],
         })
     }
 
@@ -204,7 +207,10 @@ impl<'a> Measurement<'a> {
             // Who ends sooner has no hot functions.
             self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
         }
-        match self.measure(target, None, wake) {
+        let (held, which) = (Instant::now(), usize::from(self.held_ns[0] > 0));
+        let measured = self.measure(target, None, wake);
+        self.held_ns[which] += held.elapsed().as_nanos() as u64;
+        match measured {
             Ok(()) => {}
             Err(RecordError::Attach(error)) if error.is_gone() => {}
             // It has not run an instruction of its own yet, and shall not if it can't be measured. If it is not the first
@@ -303,6 +309,7 @@ impl<'a> Measurement<'a> {
             unmeasured: self.unmeasured,
             slices: self.slices,
             status,
+            held_ns: self.held_ns,
         });
         LatencyOutcome { profile, status, left_behind }
     }

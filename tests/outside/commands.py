@@ -26,17 +26,20 @@ def attached(name, *arguments, **more):
 
 # The agent's memory is a file, and so is that of probes: the limit counts for them.
 FILES = ("file size",)
+# The kernel's programs take a descriptor each.
+KERNEL = ("few descriptors",)
 COMMANDS = (
     recording("record", "record", refuses=FILES),
     recording("record --collect flow", "record", "--collect", "flow", refuses=("static", *FILES)),
     recording("record --timing full", "record", "--collect", "flow", "--timing", "full", refuses=("static", *FILES)),
-    recording("record --collect sched", "record", "--collect", "sched"),
-    recording("record --collect sched,walk", "record", "--collect", "sched,walk"),
+    recording("record --collect sched", "record", "--collect", "sched", refuses=KERNEL),
+    recording("record --collect sched,walk", "record", "--collect", "sched,walk", refuses=KERNEL),
     recording("record --collect flow,latency", "record", "--collect", "flow,latency", refuses=("static", *FILES)),
     recording("latency", "latency", refuses=("static", *FILES)),
     recording("run", "run", "--output", "{view}", refuses=FILES),
-    recording("criticality", "criticality", "--output", "{view}"),
-    recording("walk", "walk", "--output", "{view}"),
+    recording("criticality", "criticality", "--output", "{view}", refuses=KERNEL),
+    # Its table has more bytes than the limit allows.
+    recording("walk", "walk", "--output", "{view}", refuses=(*KERNEL, *FILES)),
     Command("probe count", ("probe", "count", "libc.so.6:malloc", "--output", "{view}"), refuses=("static", *FILES)),
     Command("probe time", ("probe", "time", "libc.so.6:malloc", "--output", "{view}"), refuses=("static", *FILES)),
     attached("latency", "latency", "--quiet", "-o", "{profile}", "--output", "{view}"),

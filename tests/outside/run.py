@@ -2,7 +2,8 @@
 """Programs that this project has nothing to do with, recorded in every way: same output, same status, a profile that can be
 read, and nothing left behind; also where the recorder is ended or killed at a random moment, and where it is attached at one.
 
-Runs a fifth of the programs, another one each day; all of them with `--all`. `--write` makes docs/COMPATIBILITY.md."""
+Runs a fifth of the programs, another one each day; all of them with `--all`. `--write` makes docs/COMPATIBILITY.md, in which the
+rows of programs that were not run are kept."""
 import argparse
 import concurrent.futures
 import datetime
@@ -23,6 +24,7 @@ from harness.results import Results  # noqa: E402
 from leftovers import Before  # noqa: E402
 from programs import PROGRAMS  # noqa: E402
 
+TABLE = os.path.join(ROOT, "docs/COMPATIBILITY.md")
 LONGEST = 90  # seconds, of any run
 ENDINGS = ("", "SIGTERM", "SIGKILL")
 
@@ -129,7 +131,7 @@ def judged(transect, program, command, ending, native, seed):
         kept = profile if "{profile}" in command.arguments else view
         after = random.Random(seed).uniform(0, max(0.3, 2 * native.took))
         ran = Ran(argv, program, folder, ending, after)
-        if program.kind in command.refuses and ran.status and b"transect:" in ran.stderr and not os.path.exists(kept):
+        if program.kind in command.refuses and ran.status and b"transect:" in ran.stderr and (b"File too large" in ran.stderr or not os.path.exists(profile)):
             return [], True
         complaints = compared(native, ran, program, ending)
         if kept == view:
@@ -148,15 +150,33 @@ def judged(transect, program, command, ending, native, seed):
         return [complaint + where for complaint in complaints], False
 
 
+def kept_rows():
+    """Rows of docs/COMPATIBILITY.md as it is, by program; none if it has other columns."""
+    try:
+        with open(TABLE) as f:
+            lines = f.read().splitlines()
+    except OSError:
+        return {}
+    columns = f"| {' | '.join(c.name for c in COMMANDS)} |"
+    if not any(line.endswith(columns) for line in lines):
+        return {}
+    return {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
+
+
 def table(outcomes):
     """docs/COMPATIBILITY.md: a row a program, a column a way of recording."""
+    before = kept_rows()
     lines = ["# Programs tried", "",
              "Made by `tests/outside/run.py --all --write`. Each program is run by itself and recorded in each way, to its end and with",
-             "the recorder ended (`SIGTERM`) or killed (`SIGKILL`) at a random moment; with `-p` it is attached at one. *same*: the same output and status, a readable",
-             "profile, and no process, uprobe, BPF program or file left behind. *refused*: with a message and a status of its own.", "",
+             "the recorder ended (`SIGTERM`) or killed (`SIGKILL`) at a random moment; with `-p` it is attached at one. *same*: the same",
+             "output and status, a readable profile, and no process, uprobe, BPF program or file left behind. *refused*: with a message",
+             "and a status of its own. *not run*: not installed, or its own output differs from run to run.", "",
              f"| program | kind | {' | '.join(c.name for c in COMMANDS)} |", f"|---|---|{'---|' * len(COMMANDS)}"]
     for program in PROGRAMS:
         cells = [outcomes.get((program.name, command.name), "not run") for command in COMMANDS]
+        if "not run" in cells and program.name in before:
+            lines.append(before[program.name])
+            continue
         lines.append(f"| {program.name} | {program.kind} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -213,8 +233,9 @@ def main():
         for found in pool.map(lambda program: try_program(options, program, results), chosen):
             outcomes.update(found)
     if options.write:
-        with open(os.path.join(ROOT, "docs/COMPATIBILITY.md"), "w") as f:
-            f.write(table(outcomes))
+        text = table(outcomes)
+        with open(TABLE, "w") as f:
+            f.write(text)
     return results.end()
 
 

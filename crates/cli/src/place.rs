@@ -16,7 +16,8 @@ impl Place {
     /// Makes sure of it before the program runs, and says what became of a profile that stood there.
     pub fn prepare(folder: PathBuf, quiet: bool) -> Result<Self, Failure> {
         transect_record::clear_leftovers();
-        transect_profile_store::check_writable(&folder).map_err(Failure::Keep)?;
+        // It makes a folder and removes it.
+        transect_record::hold_back(|| transect_profile_store::check_writable(&folder)).map_err(Failure::Keep)?;
         // Once what a link leads to is kept aside, it leads nowhere.
         let is_link = std::fs::symlink_metadata(&folder).is_ok_and(|found| found.is_symlink());
         let resolved = is_link.then(|| std::fs::canonicalize(&folder).ok()).flatten();

@@ -48,6 +48,9 @@ pub fn clear_leftovers() {
     clear_in(&std::env::temp_dir(), SETTLED);
 }
 
+/// Letters that `tempfile` adds to a name.
+const RANDOM_LETTERS: usize = 6;
+
 fn clear_in(folder: &Path, settled: Duration) {
     let own = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -61,6 +64,9 @@ fn clear_in(folder: &Path, settled: Duration) {
         });
         if ours && is_abandoned(&path) {
             let _ = fs::remove_dir_all(&path);
+        } else if ours && entry.file_name().len() == PREFIX.len() + RANDOM_LETTERS {
+            // Killed before it made its lock, it left an empty one; no other is removed by this.
+            let _ = fs::remove_dir(&path);
         }
     }
 }
@@ -90,10 +96,13 @@ mod tests {
         let foreign = around.path().join("transect-notes");
         fs::create_dir(&foreign).unwrap();
         fs::set_permissions(&foreign, fs::Permissions::from_mode(0o700)).unwrap();
+        fs::write(foreign.join("note"), "").unwrap();
+        let empty = tempfile::Builder::new().prefix(PREFIX).tempdir_in(around.path()).unwrap().keep();
+        fs::set_permissions(&empty, fs::Permissions::from_mode(0o700)).unwrap();
         clear_in(around.path(), SETTLED);
         assert!(dead.exists(), "it may have just been made");
         clear_in(around.path(), Duration::ZERO);
-        assert!(!dead.exists());
+        assert!(!dead.exists() && !empty.exists());
         assert!(live.path().join(LOCK).exists());
         assert!(foreign.exists(), "it has no lock");
         let path = live.path().to_owned();

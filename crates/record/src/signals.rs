@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::process::Signal;
 
 use crate::error::RecordError;
@@ -20,6 +21,15 @@ const FORWARDED: [(i32, Signal); 6] = [
 /// Signals of limits (XCPU, XFSZ) and timers (VTALRM, PROF) that are the program's affair: a profile that could not be written
 /// says so.
 const NOT_OURS: [i32; 4] = [24, 25, 26, 27];
+
+/// What must not be left half done by a signal that ends this process, or leave something behind: the signal comes after it.
+pub fn hold_back<T>(run: impl FnOnce() -> T) -> T {
+    let all = FORWARDED.iter().filter_map(|(number, _)| nix::sys::signal::Signal::try_from(*number).ok());
+    let before = SigSet::from_iter(all).thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let done = run();
+    let _ = before.map(|mask| mask.thread_set_mask());
+    done
+}
 
 /// Signals that came and have not been dealt with.
 pub struct Signals {

@@ -82,8 +82,8 @@ PARTS = [
          "five programs with a known bottleneck and its fix", 8, alone=True),
     Part("real-tcl-quick", "test", runner("real-programs/run.py", "--suite", "tcl", "--quick"), "does a real project's test suite give the same results?", "the suite without us", 20, ("network",)),
 
-    Part("outside", "all", runner("outside/run.py"), "do a fifth of 70 programs of Debian, another one each day, run as ever under every command, and is nothing left, also after kills?",
-         "the programs without us", 200, ("root", "packages")),
+    Part("outside", "all", runner("outside/run.py"), "do a fifth of 80 programs of Debian, another one each day, run as ever under every command, and is nothing left, also after kills?",
+         "the programs without us", 300, ("root", "packages")),
     Part("corner-cases-default", "all", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {QUOTED} --collect default --timing adaptive"),
          "corner cases with all collectors of a recording by default", "the same program without us", 120, ("root", "packages")),
     Part("culprits", "all", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set plain --set patched --least 95 --least 90"),

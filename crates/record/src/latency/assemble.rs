@@ -53,7 +53,8 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
     let session = session(&facts, &tables, rate, scale.empty());
     let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks;
     // Whoever waits for a program waits until it has its probes.
-    let held_ns = facts.held_ns[1] as f64 + session.total_stop_ns as f64;
+    let loading_ns: u64 = facts.finished.iter().map(|finished| finished.loading_ns).sum();
+    let held_ns = (facts.held_ns[1] + loading_ns) as f64 + session.total_stop_ns as f64;
     let recurring = (overhead_ticks / rate + held_ns) / wall_ns.max(1) as f64 + session.toggling_share;
     let mut overhead = Overhead { start_ns: facts.held_ns[0] as i64, ..Overhead::default() };
     overhead.over(wall_ns - overhead.start_ns, recurring);

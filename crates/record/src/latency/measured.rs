@@ -86,6 +86,8 @@ pub struct Finished {
     pub toggling_ticks: u64,
     /// Number, longest, sum of the stops.
     pub stops: (u64, u64, u64),
+    /// Time for which threads waited in the loader for probes in what it had loaded, stops left out, ns.
+    pub loading_ns: u64,
     /// Timed calls left by unwinding.
     pub abandoned: u64,
     /// Calls not timed for want of a frame.
@@ -128,6 +130,8 @@ pub struct Measured {
     refused: Vec<RefusedFunction>,
     unwritten: Vec<(usize, String)>,
     troubles: BTreeSet<String>,
+    /// As [`Finished::loading_ns`].
+    loading_ns: u64,
     /// Probes that were there before, and what they did.
     before: BTreeMap<SiteId, SavedProbe>,
     /// Puts everything back if we are killed.
@@ -185,6 +189,7 @@ impl Measured {
             refused: Vec::new(),
             unwritten: Vec::new(),
             troubles: BTreeSet::new(),
+            loading_ns: 0,
             before,
             guard,
             finds_leaks: session.target().finds_leaks(),
@@ -318,12 +323,15 @@ impl Measured {
         if !self.session.has_loader_event() {
             return;
         }
+        let (begin, stopped) = (Instant::now(), self.session.stop_times().total_ns);
         let event = self.session.loader_event();
         let result = self.session.look_at_objects().and_then(|fresh| {
             self.session.install_timing_services(fresh.clone())?;
             self.add_probes(fresh, wanted)
         });
         self.session.loader_done(event);
+        let stopped = self.session.stop_times().total_ns - stopped;
+        self.loading_ns += (begin.elapsed().as_nanos() as u64).saturating_sub(stopped);
         self.note("functions that were loaded later have no probes", result);
     }
 
@@ -430,6 +438,7 @@ impl Measured {
             toggles: self.toggles,
             toggling_ticks: self.toggling_ticks,
             stops: (times.count, times.longest_ns, times.total_ns),
+            loading_ns: self.loading_ns,
             abandoned: header.abandoned.load(Relaxed),
             untimed: header.untimed.load(Relaxed),
             unread: header.unread.load(Relaxed),

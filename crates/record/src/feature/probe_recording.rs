@@ -25,7 +25,6 @@ use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::{find_beside, shell_status};
-use crate::probe_session::Guard;
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -174,8 +173,6 @@ impl<'a> Recording<'a> {
 
     /// Follows a launched program to its end. Descendants that outlive it go on without us.
     fn run(&mut self, mut launch: Launch, signals: Option<&Signals>) -> Result<ExitStatus, RecordError> {
-        // Without it all but the cleaning works, for who kills us.
-        let guard = Guard::of_launch(&self.agent).ok();
         let status = loop {
             match launch.next(Some(TICK))? {
                 LaunchEvent::Nothing => {}
@@ -192,7 +189,6 @@ impl<'a> Recording<'a> {
             self.tick();
         };
         self.restore();
-        guard.into_iter().for_each(Guard::dismiss);
         Ok(status)
     }
 

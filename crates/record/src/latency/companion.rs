@@ -10,7 +10,6 @@ use super::session::Measurement;
 use super::{LatencyOutcome, LatencySettings};
 use crate::RecordError;
 use crate::component_rows::place;
-use crate::probe_session::Guard;
 
 /// A measurement that waits for its process.
 #[derive(Debug)]
@@ -54,14 +53,11 @@ impl Companion {
 fn measure(settings: &LatencySettings, process: &Receiver<i32>) -> Result<LatencyOutcome, RecordError> {
     // Before the process is there: it may not be for long.
     let mut measurement = Measurement::new(settings)?;
-    // It is not there yet, and the agent that counts calls is left in it in any case.
+    // The agent that counts calls is left in it in any case.
     measurement.guarded = false;
-    let guard = Guard::of_launch(&measurement.agent).ok();
     let ended = || RecordError::EndedBefore { what: "its functions had probes" };
     let pid = process.recv().map_err(|_| ended())?;
-    let attached = measurement.attach(pid, None, &|| false);
-    guard.into_iter().for_each(Guard::dismiss);
-    match attached {
+    match measurement.attach(pid, None, &|| false) {
         Ok(()) => Ok(measurement.conclude(None)),
         Err(RecordError::Attach(error)) if error.is_end() => Err(ended()),
         Err(error) => Err(error),

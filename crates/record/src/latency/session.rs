@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Measurement<'a> {
     settings: &'a LatencySettings,
     wanted: Wanted,
-    pub(super) agent: std::path::PathBuf,
+    agent: std::path::PathBuf,
     costs: Costs,
     reading: Reading,
     clock: Clock,
@@ -161,8 +161,6 @@ impl<'a> Measurement<'a> {
             return Err(RecordError::NoCommand);
         }
         transect_binary_info::inspect_held_launch(&command[0])?;
-        // Without it all but the cleaning works, for who kills us.
-        let guard = Guard::of_launch(&self.agent).ok();
         let mut launch = Launch::start(command, follow)?;
         let status = loop {
             let left = self.next_epoch.saturating_duration_since(Instant::now());
@@ -187,7 +185,6 @@ impl<'a> Measurement<'a> {
         // Descendants that outlive the launched process go on without us.
         self.finish_all(true);
         drop(launch);
-        guard.into_iter().for_each(Guard::dismiss);
         Ok(shell_status(status))
     }
 

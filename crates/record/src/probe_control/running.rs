@@ -126,9 +126,6 @@ impl Command<'_> {
         }
         transect_binary_info::inspect_held_launch(&words[0])?;
         let signals = Signals::watch()?;
-        let keeps = self.settings.action == ProbeAction::Enable;
-        // Without it all but the cleaning works, for who kills us.
-        let guard = if keeps { None } else { Guard::of_launch(&find_beside(PROBE_AGENT_FILE)?).ok() };
         let mut launch = Launch::start(words, follow)?;
         self.began = Instant::now();
         let status = loop {
@@ -147,8 +144,7 @@ impl Command<'_> {
             self.tick(live);
         };
         self.leave(launch.pid());
-        self.conclude(!keeps);
-        guard.into_iter().for_each(Guard::dismiss);
+        self.conclude(self.settings.action != ProbeAction::Enable);
         self.outcome.unmatched = std::mem::take(&mut self.unmatched).into_values().collect();
         self.outcome.status = Some(shell_status(status));
         Ok(())

@@ -21,14 +21,14 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::{ForkResult, fork, setsid};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
-use transect_attach::{Arena, AttachError, Image, Mapping, Target, finish_left};
+use transect_attach::{Arena, AttachError, Image, Target, finish_left};
 use transect_event_abi::probe_arena::{SITE_GONE, SITE_INSTALLED};
 use transect_probe::Descriptor;
 use transect_probe::trampoline::WORD;
 
 use super::ProbeSession;
 use super::adopt::restore_left;
-use super::leaving::{Leaving, has_probes};
+use super::leaving::Leaving;
 use super::writer::writer;
 
 /// The guard's name, as others see it.
@@ -74,7 +74,23 @@ impl Guard {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
             (File::from(read), write)
         };
-        fork_off(|| watch(pid, agent, news, reply))?;
+        // SAFETY: the child goes on with one thread and calls nothing that could wait for a lock of another one but
+        // malloc, which glibc makes usable in children. It never returns from here.
+        match unsafe { fork() }? {
+            ForkResult::Child => {
+                // Twice, so that the walker has no child of which it would have to hear.
+                // SAFETY: as above.
+                if let Ok(ForkResult::Child) = unsafe { fork() } {
+                    let _ = std::panic::catch_unwind(|| watch(pid, agent, news, reply));
+                }
+                // SAFETY: ends this process without running anything of the walker's.
+                unsafe { nix::libc::_exit(0) }
+            }
+            ForkResult::Parent { child } => {
+                let _ = nix::sys::wait::waitpid(child, None);
+            }
+        }
+        drop((news, reply));
         let (mut kind, mut held, mut refused, mut tid) = ([0], [0; 8], None, [0; 4]);
         let mut stuck = None;
         let mut held_ns = None;
@@ -90,106 +106,21 @@ impl Guard {
         Ok(Guard { pipe: File::from(pipe), held_ns, refused, stuck })
     }
 
-    /// Starts a guard for programs that the walker launches and follows, whatever they come to be: which of them have something
-    /// of ours is looked up when the walker is gone. Until then it is their tracer.
-    ///
-    /// # Errors
-    /// If there are no processes or descriptors left.
-    pub fn of_launch(agent: &Path) -> io::Result<Guard> {
-        writer();
-        let (news, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
-        fork_off(|| watch_launched(agent, news))?;
-        Ok(Guard { pipe: File::from(pipe), held_ns: None, refused: None, stuck: None })
-    }
-
     /// Nothing is left to be done.
     pub fn dismiss(mut self) {
         let _ = self.pipe.write_all(&[DISMISSED]);
     }
 }
 
-/// Has a process of its own do `life`. What that owns is closed here.
-fn fork_off(life: impl FnOnce()) -> io::Result<()> {
-    // SAFETY: the child goes on with one thread and calls nothing that could wait for a lock of another one but
-    // malloc, which glibc makes usable in children. It never returns from here.
-    match unsafe { fork() }? {
-        ForkResult::Child => {
-            // Twice, so that the walker has no child of which it would have to hear.
-            // SAFETY: as above.
-            if let Ok(ForkResult::Child) = unsafe { fork() } {
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(life));
-            }
-            // SAFETY: ends this process without running anything of the walker's.
-            unsafe { nix::libc::_exit(0) }
-        }
-        ForkResult::Parent { child } => {
-            let _ = nix::sys::wait::waitpid(child, None);
-        }
-    }
-    Ok(())
-}
-
-/// No signal that is meant for the walker ends this process, which keeps only these descriptors.
-fn stand_apart(kept: &[i32]) {
+/// The guard's life.
+fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
     let _ = setsid();
     for name in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGPIPE, Signal::SIGQUIT] {
         // SAFETY: ignoring a signal runs no code.
         let _ = unsafe { signal(name, SigHandler::SigIgn) };
     }
     let _ = rustix::thread::set_name(NAME);
-    close_all_but(kept);
-}
-
-/// Waits for the walker's end; true if it has left nothing.
-fn is_dismissed(news: OwnedFd) -> bool {
-    let mut news = File::from(news);
-    loop {
-        match news.read(&mut [0]) {
-            Ok(1) => return true,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => return false,
-        }
-    }
-}
-
-/// The life of a guard of launched programs.
-fn watch_launched(agent: &Path, news: OwnedFd) {
-    stand_apart(&[news.as_raw_fd()]);
-    if is_dismissed(news) {
-        return;
-    }
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        let mut again = false;
-        for pid in probed_processes() {
-            match clean(pid, agent) {
-                // Another one's, which is at work there.
-                Ok(()) | Err(AttachError::Controlled { .. }) => {}
-                Err(AttachError::Unstoppable { .. }) => {
-                    wait_for_wakers();
-                    again = true;
-                }
-                Err(error) => again |= !error.is_end(),
-            }
-        }
-        if !again {
-            return;
-        }
-        // Its threads may be the dead walker's still.
-        std::thread::sleep(LOOK);
-    }
-}
-
-/// Processes that have memory of probes.
-fn probed_processes() -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    pids.filter(|&pid| Mapping::all(pid).is_ok_and(|mappings| has_probes(&mappings))).collect()
-}
-
-/// The guard's life.
-fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
-    stand_apart(&[news.as_raw_fd(), reply.as_raw_fd()]);
+    close_all_but(&[news.as_raw_fd(), reply.as_raw_fd()]);
     let mut reply = File::from(reply);
     let _ = match prepare(pid, agent) {
         Ok(held_ns) => reply.write_all(&[&[PREPARED], &held_ns.to_le_bytes()[..]].concat()),
@@ -208,8 +139,13 @@ fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
     };
     drop(reply);
     let usual = priority(pid);
-    if is_dismissed(news) {
-        return;
+    let mut news = File::from(news);
+    loop {
+        match news.read(&mut [0]) {
+            Ok(1) => return,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => break,
+        }
     }
     give_priority_back(pid, usual);
     let mut deadline = Instant::now() + PATIENCE;

@@ -142,7 +142,7 @@ fn open(path: &PathBuffer) -> Option<Plan> {
     let words = unsafe { core::slice::from_raw_parts(first as *const u64, (length as usize - head.len()) / 8) };
     let sum = words.iter().fold(PlanSum::of_counts(relocs as u32, sites as u32), |sum, &word| sum.with(word));
     // A damaged plan is asked for again.
-    (sum.value() == word(20)).then_some(plan)
+    (sum.value() == word(core::mem::offset_of!(PlanHeader, sum))).then_some(plan)
 }
 
 /// True while the link to the recorder's memory file leads anywhere: a recorder that was killed left it behind.

@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
-use transect_attach::Unwritten;
+use transect_attach::{Mapping, Unwritten};
+use transect_event_abi::probe_arena::PROBE_FILE_NAME;
 use transect_event_abi::thread::{HISTOGRAM_BUCKETS, bucket_floor};
 use transect_probe::Handler;
 use transect_probe_plan::{Event, ExitSupport, Refused};
@@ -405,4 +406,10 @@ pub fn program_of(pid: i32) -> PathBuf {
         Some(path) => Path::new(path).to_owned(),
         None => path,
     }
+}
+
+/// Whether an earlier controller has left probes.
+pub fn has_probes(mappings: &[Mapping]) -> bool {
+    let name = format!("/memfd:{PROBE_FILE_NAME}");
+    mappings.iter().any(|mapping| mapping.path.as_os_str() == &*name)
 }

@@ -11,14 +11,14 @@ use transect_attach::{Launch, LaunchEvent, Target};
 use transect_probe_plan::{Event, PlanOptions};
 
 use super::choice::{Choice, Chosen};
-use super::controlled::{Controlled, merged, program_of, refused_row};
+use super::controlled::{Controlled, has_probes, merged, program_of, refused_row};
 use super::row::{ProbeRow, ProbeState, Sources, event_word, file_name, provider_word};
 use super::{ProbeAction, ProbeOutcome, ProbeSettings, ProbeTarget};
 use crate::RecordError;
 use crate::clock::Clock;
 use crate::latency::BucketScale;
 use crate::launch::find_beside;
-use crate::probe_session::{Guard, LoadedObject, LoaderWatcher, ProbeSession, SiteState, has_probes, load};
+use crate::probe_session::{Guard, LoadedObject, LoaderWatcher, ProbeSession, SiteState, load};
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.

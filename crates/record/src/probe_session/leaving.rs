@@ -59,12 +59,6 @@ pub struct Leaving<'a> {
 /// Memory files of ours that processes have mapped.
 const FILES: [&str; 2] = [PROBE_FILE_NAME, REGION_FILE_NAME];
 
-/// Whether a process has memory of probes: a controller is at work, or has left some.
-pub fn has_probes(mappings: &[Mapping]) -> bool {
-    let name = format!("/memfd:{PROBE_FILE_NAME}");
-    mappings.iter().any(|mapping| mapping.path.as_os_str() == &*name)
-}
-
 impl Leaving<'_> {
     /// Takes out these windows, which put original bytes back; `services` are those at the unwinders. Gives why memory is left,
     /// if it does: `all` says whether nobody else's probes are left.

@@ -21,7 +21,7 @@ mod writer;
 
 pub(crate) use agent::HandlerPlaces;
 pub(crate) use guard::{Guard, NAME as GUARD_NAME};
-pub use leaving::{MemoryKept, has_probes};
+pub use leaving::MemoryKept;
 pub(crate) use leaving::{clean_child, contains, our_code};
 pub(crate) use objects::{KnownMappings, load};
 pub use objects::{LoadedObject, UnreadableObject};

@@ -151,6 +151,9 @@ def test_cgroup(results, tool, build):
             raise Refused(str(error))
         program = None
         try:
+            empty = subprocess.run([tool.transect, "criticality", "--cgroup", group, "--duration", "100ms"], capture_output=True, text=True, check=False)
+            if empty.returncode != 125 or "no process of the cgroup" not in empty.stderr:
+                return [f"an empty group: status {empty.returncode}, {empty.stderr.strip()}"], []
             # A shell in the group starts two programs, the second one after the tool is there.
             program = subprocess.Popen(["sh", "-c", f"echo $$ > {group}/cgroup.procs && ({build}/steady 1 2 & sleep 2; timeout 1 {build}/steady 1 1 & wait)"],
                                        stdout=subprocess.PIPE, start_new_session=True)

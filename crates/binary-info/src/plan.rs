@@ -8,6 +8,12 @@
 //! `jmp *slot(%rip)` are recognised by their bytes; the other candidates are decoded from the start of their function,
 //! since only there are instruction boundaries known; a load whose value is only called counts as a call. Where boundaries are unclear the slot counts as loaded: a slot
 //! wrongly hooked changes the program, one wrongly left alone is merely counted as unhooked.
+//!
+//! A jump through a slot is a tail call only if a return address lies on top of the stack. Compilers with a calling
+//! convention of their own (GHC keeps its stack in `rbp` and has a frame of C's at `rsp`) jump without one, and describe no
+//! frames: slots that code without a frame description jumps through are left alone.
+
+use std::ops::Range;
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite, PlanSum, SlotUse};
@@ -39,6 +45,8 @@ struct Candidate {
     slot: usize,
     /// True if the bytes before the displacement are those of an indirect call or jump.
     call: bool,
+    /// True if they are those of an indirect jump.
+    jump: bool,
     /// True for an absolute address in a fixed executable.
     absolute: bool,
 }
@@ -84,6 +92,8 @@ struct Uses {
     sites: Vec<u64>,
     /// A call whose displacement can't be redirected (absolute).
     fixed_calls: usize,
+    /// A jump that may have no return address on the stack.
+    bare_jumps: usize,
 }
 
 fn slot_uses(object: &Object, addresses: &[u64]) -> Vec<Uses> {
@@ -100,18 +110,32 @@ fn slot_uses(object: &Object, addresses: &[u64]) -> Vec<Uses> {
         needs_decoding[candidate.slot] |= !candidate.call;
     }
     candidates.sort_unstable();
-    let functions = needs_decoding.contains(&true).then(|| Functions::of(object));
+    let linkage = linkage_tables(object);
+    let in_code = |at: u64| !linkage.is_empty() && !linkage.iter().any(|table| table.contains(&at));
+    let jumps: Vec<(usize, u64)> =
+        candidates.iter().filter(|c| c.jump && in_code(c.at)).map(|c| (c.slot, c.at)).collect();
+    let functions = (needs_decoding.contains(&true) || !jumps.is_empty()).then(|| Functions::of(object));
     let (plain, checked): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|c| !needs_decoding[c.slot]);
     for candidate in plain {
         uses[candidate.slot].calls += 1;
     }
     if let Some(functions) = functions {
         verify(object, &functions, &checked, addresses, &mut uses);
+        for (slot, at) in jumps {
+            uses[slot].bare_jumps += usize::from(functions.stretch(at).is_some_and(|stretch| !stretch.certain));
+        }
     }
     for (slot, unclear) in uses.iter_mut().zip(unclear) {
         slot.loads += usize::from(unclear);
     }
     uses
+}
+
+/// Where the linker's own jumps through slots stand; empty if no section headers say so.
+fn linkage_tables(object: &Object) -> Vec<Range<u64>> {
+    let sections = object.section_list();
+    let tables = sections.iter().filter(|section| section.name == ".plt" || section.name.starts_with(".plt."));
+    tables.map(|section| section.vaddr..section.vaddr + section.data.len() as u64).collect()
 }
 
 /// Adds the candidates in one executable segment.
@@ -149,7 +173,8 @@ fn collect(
         table_taken |= takes(p) && !takes(p + 7) && !p.checked_sub(7).is_some_and(takes);
         for immediate in [0, 1, 2, 4] {
             if let Ok(slot) = addresses.binary_search(&target.wrapping_add(immediate)) {
-                candidates.push(Candidate { at, slot, call: call && immediate == 0, absolute: false });
+                let call = call && immediate == 0;
+                candidates.push(Candidate { at, slot, call, jump: call && modrm == 0x25, absolute: false });
             }
         }
     });
@@ -158,7 +183,7 @@ fn collect(
             let address = u32::from_le_bytes([code[p], code[p + 1], code[p + 2], code[p + 3]]);
             if let Ok(slot) = addresses.binary_search(&u64::from(address)) {
                 let call = before(p, 3) == 0xff && matches!(before(p, 2), 0x14 | 0x24) && before(p, 1) == 0x25;
-                candidates.push(Candidate { at: start + p as u64, slot, call, absolute: true });
+                candidates.push(Candidate { at: start + p as u64, slot, call, jump: false, absolute: true });
             }
         });
     }
@@ -298,6 +323,7 @@ impl Plan {
     fn push(&mut self, slot: &LinkageSlot, uses: &Uses) {
         let slot_use = match (uses.calls, uses.loads) {
             (0, 0) => SlotUse::Unreferenced,
+            _ if uses.bare_jumps > 0 => SlotUse::Loaded,
             (_, 0) => SlotUse::Called,
             (0, _) => SlotUse::Loaded,
             // Lazy binding would undo a redirected site's target, and an absolute call has no displacement to redirect.

@@ -8,12 +8,14 @@ use transect_record::machine_time::MachineTime;
 use transect_record::sched::{self, Followed, SchedOptions, SchedSession, SchedTarget, Timeline};
 use transect_record::{Beside, Options, RecordError};
 
-use crate::arguments::{CriticalityArguments, DEFAULT_BUDGET, Processes, ReportFormat, SchedArguments, WaitBudget};
+use crate::arguments::{
+    Collector, CriticalityArguments, DEFAULT_BUDGET, Processes, ReportFormat, SchedArguments, WaitBudget,
+};
 use crate::config::Config;
 use crate::failure::{self, Failure};
 use crate::output::{self, Stream};
 use crate::place::Place;
-use crate::{record as recording, report, timeline};
+use crate::{flag_effect, record as recording, report, timeline};
 
 /// Records, keeps the profile and shows the view.
 pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<u8, Failure> {
@@ -28,10 +30,15 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
         ));
     }
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&subject(arguments)));
+    let obstacle = obstacle(arguments);
+    flag_effect::check_view(
+        selection.view,
+        if obstacle.is_some() { &[Collector::Sched, Collector::Flow] } else { &[Collector::Sched] },
+    )?;
     let place = Place::prepare(folder, arguments.quiet)?;
     let folder = place.folder().to_owned();
     let machine = MachineTime::watch();
-    let (mut profile, mut kept, status) = match obstacle(arguments) {
+    let (mut profile, mut kept, status) = match obstacle {
         None => observed(arguments, &folder)?,
         Some(why) if launches && !arguments.no_estimate => {
             if let Some(flag) = without_effect(arguments) {
@@ -47,6 +54,9 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
         Some(why) => return Err(Failure::Usage(why)),
     };
     failure::seen(&profile, launches.then_some(i32::from(status)))?;
+    if let (true, Some(group)) = (profile.processes.is_empty(), &arguments.cgroup) {
+        return Err(Failure::EmptyGroup(group.clone()));
+    }
     machine.note(&mut profile);
     timeline::write(&folder, &profile, kept.as_mut())?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {

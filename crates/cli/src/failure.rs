@@ -90,6 +90,9 @@ pub enum Failure {
         /// The command's status, as a shell gives it.
         status: i32,
     },
+    /// Nothing ran in a cgroup.
+    #[error("no process of the cgroup {} ran while it was recorded, so there is no profile", .0.display())]
+    EmptyGroup(PathBuf),
     /// A limit of memory that the user has set leaves no room for a recording.
     #[error(
         "the limit of {what}, {} MiB (ulimit {flag}), is too low for a recording, which takes {} MiB; set it for the program \
@@ -171,9 +174,11 @@ impl Failure {
                 _ => 126,
             },
             Self::Record(_) | Self::Keep(_) | Self::Unreported { .. } => RECORDING_FAILED,
-            Self::NothingSeen { .. } | Self::Limit { .. } | Self::FewDescriptors { .. } | Self::FewThreads { .. } => {
-                RECORDING_FAILED
-            }
+            Self::NothingSeen { .. }
+            | Self::EmptyGroup(_)
+            | Self::Limit { .. }
+            | Self::FewDescriptors { .. }
+            | Self::FewThreads { .. } => RECORDING_FAILED,
             _ if self.is_closed_pipe() => 0,
             _ => 1,
         }

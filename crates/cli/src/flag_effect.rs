@@ -1,6 +1,8 @@
 //! Flags of a recording that belong to collectors: one without its collector would do nothing, and nobody would know.
 
-use crate::arguments::{Collector, FeatureMethod, Processes, Recording, RegionOverflow};
+use transect_analyze::View;
+
+use crate::arguments::{Collector, FeatureMethod, Processes, Recording, RegionOverflow, TimingMode};
 use crate::collection::Collection;
 use crate::failure::Failure;
 
@@ -25,7 +27,29 @@ pub fn check(recording: &Recording, collection: &Collection) -> Result<(), Failu
     if recording.wait_all && collection.wants(Collector::Walk) && !collection.wants(Collector::Flow) {
         return Err(Failure::Usage("--wait-all has no effect on walk without flow: leave one of them out".to_owned()));
     }
+    if recording.histogram && recording.timing == Some(TimingMode::Count) {
+        return Err(Failure::Usage("--histogram is of times, and --timing count takes none: leave one out".to_owned()));
+    }
     Ok(())
+}
+
+/// Refuses a view of which none of the collectors makes rows.
+pub fn check_view(view: Option<View>, taking_part: &[Collector]) -> Result<(), Failure> {
+    let Some(view) = view else { return Ok(()) };
+    let of: &[Collector] = match view {
+        View::Components | View::Apis | View::Callers | View::Flows => FLOW,
+        View::Latency => &[Collector::Latency],
+        View::Walk => &[Collector::Walk],
+        View::Features => FEATURE,
+        View::Summary | View::Threads | View::Waits | View::Locks | View::Criticality | View::Meta | View::Loss => {
+            return Ok(());
+        }
+    };
+    if of.iter().any(|one| taking_part.contains(one)) {
+        return Ok(());
+    }
+    let (view, of, recorded) = (view.as_str(), names(of.iter()), names(taking_part.iter()));
+    Err(Failure::Usage(format!("--view {view} shows what {of} records, and this recording is of {recorded}")))
 }
 
 fn flags(recording: &Recording) -> Vec<Flag> {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use transect_analyze::{Selection, Unmatched, unmatched};
+use transect_analyze::{Selection, Unmatched, View, unmatched};
 use transect_profile_model::{LatencySampling, Metric, Profile};
 use transect_record::latency::{self, LatencySettings, LatencyTarget};
 use transect_record::machine_time::MachineTime;
@@ -25,7 +25,7 @@ use crate::{criticality, feature, flag_effect, report, running, timeline, walk};
 
 /// Records, and says where the profile is.
 pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
-    let (folder, recorded) = keep(&arguments.recording, config)?;
+    let (folder, recorded) = keep(&arguments.recording, None, config)?;
     if !arguments.recording.quiet {
         let what = amount(&recorded.profile);
         output::say(&format!("{what} recorded; see: transect report {}", folder.display()));
@@ -63,7 +63,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
             "the standard streams belong to the program: give --output FILE with --format json or csv".to_owned(),
         ));
     }
-    let (folder, mut recorded) = keep(&arguments.recording, config)?;
+    let (folder, mut recorded) = keep(&arguments.recording, selection.view, config)?;
     let stream = Stream::Stderr;
     if arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
         return Ok(status(&recorded));
@@ -83,7 +83,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
 }
 
 /// Records and writes the profile; gives its folder.
-fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), Failure> {
+fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(PathBuf, Recorded), Failure> {
     let program = match recording.feature.pid {
         Some(pid) => crate::latency::program_of(pid),
         None => recording.command.first().map(PathBuf::from).unwrap_or_default(),
@@ -92,6 +92,7 @@ fn keep(recording: &Recording, config: &Config) -> Result<(PathBuf, Recorded), F
     let mut collection = Collection::of(recording, program, follows(recording, config))?;
     check(&collection, recording)?;
     flag_effect::check(recording, &collection)?;
+    flag_effect::check_view(view, collection.collectors())?;
     let options = options(recording, &collection, config)?;
     // A command that can't be profiled is reported before anything is said about folders.
     if collection.wants(Collector::Flow) || collection.wants(Collector::Latency) {

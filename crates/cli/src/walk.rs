@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::failure::{self, Failure};
 use crate::output::{self, Stream};
 use crate::place::Place;
-use crate::{criticality, record as recording, report, timeline};
+use crate::{criticality, flag_effect, record as recording, report, timeline};
 
 /// Length of a step.
 const DEFAULT_WINDOW: Duration = Duration::from_millis(200);
@@ -28,6 +28,7 @@ const DEFAULT_PROBES: u32 = 4;
 pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
     let mut selection = report::selection(&arguments.view, config)?;
     selection.view = selection.view.or(Some(View::Walk));
+    flag_effect::check_view(selection.view, &[Collector::Walk])?;
     let format = report::format(&arguments.view, config);
     let (stream, program) = match arguments.pid {
         Some(pid) => (Stream::Stdout, crate::latency::program_of(pid)),

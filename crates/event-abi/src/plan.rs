@@ -8,7 +8,7 @@
 /// `b"TRPLAN01"` as a little-endian integer.
 pub const PLAN_MAGIC: u64 = u64::from_le_bytes(*b"TRPLAN01");
 /// Layout version.
-pub const PLAN_VERSION: u32 = 4;
+pub const PLAN_VERSION: u32 = 5;
 
 /// Start of a plan file.
 #[repr(C)]

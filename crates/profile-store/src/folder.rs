@@ -9,7 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, openat, renameat_with};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags, flock, openat, renameat_with,
+    statx,
+};
 use rustix::io::Errno;
 
 use crate::metadata::{META_FILE, listed_tables};
@@ -23,6 +26,12 @@ pub(crate) struct Target {
     pub path: PathBuf,
     parent: PathBuf,
     name: String,
+}
+
+/// Whether something is mounted at `path`, a folder of the same file system perhaps. Known from Linux 5.8 on.
+fn is_mount_root(path: &Path) -> bool {
+    statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty())
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 impl Target {
@@ -45,7 +54,7 @@ impl Target {
             _ => PathBuf::from("."),
         };
         let device = |path: &Path| fs::symlink_metadata(path).map(|found| found.dev()).ok();
-        if path.is_dir() && device(&path) != device(&parent) {
+        if path.is_dir() && (device(&path) != device(&parent) || is_mount_root(&path)) {
             return Err(refuse("a file system is mounted there, and the profile's folder could not take its place"));
         }
         refuse_foreign(&path)?;

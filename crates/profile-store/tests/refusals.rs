@@ -238,7 +238,7 @@ fn in_mount_namespace(script: &str) -> bool {
     }
 }
 
-/// Rerun by the two tests below inside a mount namespace: writes to `TRANSECT_TEST_OUTPUT` and checks the error.
+/// Rerun by the tests below inside a mount namespace: writes to `TRANSECT_TEST_OUTPUT` and checks the error.
 #[test]
 fn writes_where_told() {
     let (Some(output), Some(expected)) =
@@ -247,6 +247,10 @@ fn writes_where_told() {
         return;
     };
     let output = PathBuf::from(output);
+    if expected == "mounted" {
+        let error = check_writable(&output).unwrap_err();
+        return assert!(matches!(error, StoreError::WouldOverwrite { .. }), "{error:?}");
+    }
     let mut profile = image_server();
     // Noise that does not compress: larger than the file systems of the tests.
     profile.trace = (0..60_000_i64)
@@ -277,6 +281,22 @@ fn rerun(mount_options: &str, expected: &str) {
         test = std::env::current_exe().unwrap().display(),
     );
     in_mount_namespace(&script);
+}
+
+/// A folder of the same file system is mounted at the place.
+#[test]
+fn a_bind_mount_is_refused_needs_mount_namespace() {
+    let scratch = Scratch::new();
+    let (other, point) = (scratch.path("other"), scratch.path("point"));
+    fs::create_dir(&other).unwrap();
+    fs::create_dir(&point).unwrap();
+    in_mount_namespace(&format!(
+        "mount --bind {other} {point}; \
+         TRANSECT_TEST_OUTPUT={point} TRANSECT_TEST_ERROR=mounted {test} --exact writes_where_told",
+        other = other.display(),
+        point = point.display(),
+        test = std::env::current_exe().unwrap().display(),
+    ));
 }
 
 #[test]

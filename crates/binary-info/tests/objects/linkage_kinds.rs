@@ -70,6 +70,25 @@ fn fixed_executables_call_through_canonical_entries() {
     }
 }
 
+/// GHC's code: a jump with no return address on the stack, from a function without a frame description.
+#[test]
+fn jumps_out_of_undescribed_code_are_left_alone() {
+    let Some(toolchain) = Toolchain::new("gcc") else { return };
+    let source = toolchain.path("jumps.s");
+    let code = ".globl main\nmain:\n .cfi_startproc\n jmp *tail_called@GOTPCREL(%rip)\n .cfi_endproc\n\
+                undescribed:\n call *take@GOTPCREL(%rip)\n jmp *only_called@GOTPCREL(%rip)\n \
+                .section .note.GNU-stack,\"\",@progbits\n";
+    std::fs::write(&source, code).unwrap();
+    let output = toolchain.path("jumps");
+    let folder = format!("-L{}", toolchain.folder.path().display());
+    toolchain.compile(&["-o", text(&output), text(&source), &folder, "-lshapes"]).expect("jumps");
+    let object = transect_binary_info::Object::open(&output).unwrap();
+    let plan = analyze(&object);
+    assert_eq!(uses(&object, &plan, "tail_called"), ["called"]);
+    assert_eq!(uses(&object, &plan, "take"), ["called"]);
+    assert_eq!(uses(&object, &plan, "only_called"), ["loaded"]);
+}
+
 #[test]
 fn absolute_calls_in_fixed_executables() {
     let Some(toolchain) = Toolchain::new("gcc") else { return };

@@ -56,7 +56,7 @@ fn layout() {
     for word in [1 << 32 | 1, 7 << 32 | 1, 2, 1, 0x1122_3344_5566u64] {
         sum = (sum ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(29);
     }
-    expected.extend([4, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
+    expected.extend([5, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
     expected.extend(((sum ^ sum >> 32) as u32).to_le_bytes());
     expected.extend([1, 0, 0, 0, 7, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     expected.extend([0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 0, 0]);

@@ -40,7 +40,7 @@ pub struct ViewArguments {
     /// Only this API: a name or glob
     #[arg(long, value_name = "NAME")]
     pub api: Option<String>,
-    /// Sort by this column, largest first
+    /// Sort by this column, largest first; views without it sort by their time
     #[arg(long, value_name = "COLUMN", value_parser = SortKey::ALL.map(SortKey::as_str))]
     pub sort: Option<String>,
     /// At most so many rows

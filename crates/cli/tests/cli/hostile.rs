@@ -73,8 +73,13 @@ fn flags_without_their_collector_are_refused_before_the_program_runs() {
         ("--collect flow,sched --no-follow", "--no-follow has no effect on sched"),
         ("--collect walk --wait-all", "--wait-all is for flow or sched"),
         ("--collect walk,sched --wait-all", "--wait-all has no effect on walk"),
+        ("--collect flow --timing count --histogram", "--timing count takes none"),
+        ("run --collect flow --view latency", "--view latency shows what latency records"),
+        ("run --collect sched --view flows", "--view flows shows what flow records"),
+        ("walk --view flows", "--view flows shows what flow records"),
+        ("criticality --view latency", "--view latency shows what latency records"),
     ] {
-        let mut arguments = vec!["record"];
+        let mut arguments = if flags.starts_with("--") { vec!["record"] } else { Vec::new() };
         arguments.extend(flags.split(' '));
         arguments.extend(["--", "touch", "ran"]);
         sandbox.transect(&arguments).assert().code(2).stdout("").stderr(predicate::str::contains(words));

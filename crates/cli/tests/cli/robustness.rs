@@ -470,6 +470,40 @@ fn nothing_is_left_in_a_process_needs_ptrace() {
     assert!(forever.works());
 }
 
+/// The guard is no ancestor of the program, which Yama may ask for.
+#[test]
+fn a_killed_recorder_leaves_no_probes_in_what_it_launched_needs_ptrace() {
+    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    if !matches!(scope.trim(), "" | "0") && !rustix::process::geteuid().is_root() {
+        return not_run("only ancestors may trace a process here");
+    }
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "forever", FOREVER, &[]) else { return };
+    let program = program.to_str().unwrap();
+    let commands = [&["latency", "-q", "-o", "p.transect", "--"][..], &["probe", "count", "forever:*", "--"]];
+    for (round, command) in commands.iter().cycle().take(6).enumerate() {
+        let mut command = started(&sandbox, &[command, &[program][..]].concat());
+        std::thread::sleep(Duration::from_millis(100 + 100 * round as u64));
+        let children = format!("/proc/{0}/task/{0}/children", command.id());
+        let children = std::fs::read_to_string(children).unwrap();
+        let runs = |pid: &&str| {
+            std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|path| path.to_str() == Some(program))
+        };
+        let child = children.split_whitespace().find(runs).map(str::to_owned);
+        command.kill().unwrap();
+        command.wait().unwrap();
+        // Killed before it was started, there is none.
+        let Some(child) = child else { continue };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let has_memory = || std::fs::read_to_string(format!("/proc/{child}/maps")).unwrap().contains("transect-probes");
+        while has_memory() || !text_is_the_files(&child) {
+            assert!(Instant::now() < deadline, "round {round}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(Command::new("kill").args(["-KILL", &child]).status().unwrap().success());
+    }
+}
+
 /// Two threads at once, 12,000 in all, each of which calls libraries.
 const COME_AND_GO: &str = r#"
 #include <pthread.h>

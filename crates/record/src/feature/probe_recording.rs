@@ -25,6 +25,7 @@ use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::{find_beside, shell_status};
+use crate::probe_session::LaunchGuard;
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -173,8 +174,11 @@ impl<'a> Recording<'a> {
 
     /// Follows a launched program to its end. Descendants that outlive it go on without us.
     fn run(&mut self, mut launch: Launch, signals: Option<&Signals>) -> Result<ExitStatus, RecordError> {
+        let mut guard = LaunchGuard::start(&self.agent);
         let status = loop {
-            match launch.next(Some(TICK))? {
+            let event = launch.next(Some(TICK))?;
+            guard.follow(&event);
+            match event {
                 LaunchEvent::Nothing => {}
                 LaunchEvent::Image(target) => self.image(&mut launch, target)?,
                 LaunchEvent::Forked { parent, thread, child, at } => self.forked((parent, thread), child, at),
@@ -189,6 +193,7 @@ impl<'a> Recording<'a> {
             self.tick();
         };
         self.restore();
+        guard.dismiss();
         Ok(status)
     }
 

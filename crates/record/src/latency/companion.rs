@@ -10,6 +10,7 @@ use super::session::Measurement;
 use super::{LatencyOutcome, LatencySettings};
 use crate::RecordError;
 use crate::component_rows::place;
+use crate::probe_session::LaunchGuard;
 
 /// A measurement that waits for its process.
 #[derive(Debug)]
@@ -53,11 +54,15 @@ impl Companion {
 fn measure(settings: &LatencySettings, process: &Receiver<i32>) -> Result<LatencyOutcome, RecordError> {
     // Before the process is there: it may not be for long.
     let mut measurement = Measurement::new(settings)?;
-    // The agent that counts calls is left in it in any case.
+    // It is not there yet, and the agent that counts calls is left in it in any case.
     measurement.guarded = false;
+    let mut guard = LaunchGuard::start(&measurement.agent);
     let ended = || RecordError::EndedBefore { what: "its functions had probes" };
     let pid = process.recv().map_err(|_| ended())?;
-    match measurement.attach(pid, None, &|| false) {
+    guard.watch(pid);
+    let attached = measurement.attach(pid, None, &|| false);
+    guard.dismiss();
+    match attached {
         Ok(()) => Ok(measurement.conclude(None)),
         Err(RecordError::Attach(error)) if error.is_end() => Err(ended()),
         Err(error) => Err(error),

@@ -20,7 +20,7 @@ use crate::RecordError;
 use crate::clock::Clock;
 use crate::launch::find_beside;
 use crate::liveness::is_alive;
-use crate::probe_session::{Guard, Plans, ProbeSession, load, plan};
+use crate::probe_session::{Guard, LaunchGuard, Plans, ProbeSession, load, plan};
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Measurement<'a> {
     settings: &'a LatencySettings,
     wanted: Wanted,
-    agent: std::path::PathBuf,
+    pub(super) agent: std::path::PathBuf,
     costs: Costs,
     reading: Reading,
     clock: Clock,
@@ -161,10 +161,13 @@ impl<'a> Measurement<'a> {
             return Err(RecordError::NoCommand);
         }
         transect_binary_info::inspect_held_launch(&command[0])?;
+        let mut guard = LaunchGuard::start(&self.agent);
         let mut launch = Launch::start(command, follow)?;
         let status = loop {
             let left = self.next_epoch.saturating_duration_since(Instant::now());
-            match launch.next(Some(left))? {
+            let event = launch.next(Some(left))?;
+            guard.follow(&event);
+            match event {
                 LaunchEvent::Nothing => {}
                 LaunchEvent::Image(target) => self.image(&mut launch, target)?,
                 LaunchEvent::Forked { parent, child, .. } => {
@@ -185,6 +188,7 @@ impl<'a> Measurement<'a> {
         // Descendants that outlive the launched process go on without us.
         self.finish_all(true);
         drop(launch);
+        guard.dismiss();
         Ok(shell_status(status))
     }
 

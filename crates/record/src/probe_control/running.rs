@@ -18,7 +18,7 @@ use crate::RecordError;
 use crate::clock::Clock;
 use crate::latency::BucketScale;
 use crate::launch::find_beside;
-use crate::probe_session::{Guard, LoadedObject, LoaderWatcher, ProbeSession, SiteState, load};
+use crate::probe_session::{Guard, LaunchGuard, LoadedObject, LoaderWatcher, ProbeSession, SiteState, load};
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -126,11 +126,15 @@ impl Command<'_> {
         }
         transect_binary_info::inspect_held_launch(&words[0])?;
         let signals = Signals::watch()?;
+        let keeps = self.settings.action == ProbeAction::Enable;
+        let mut guard = if keeps { None } else { Some(LaunchGuard::start(&find_beside(PROBE_AGENT_FILE)?)) };
         let mut launch = Launch::start(words, follow)?;
         self.began = Instant::now();
         let status = loop {
             let left = self.next_report.saturating_duration_since(Instant::now()).min(LOOK_EVERY);
-            match launch.next(Some(left))? {
+            let event = launch.next(Some(left))?;
+            guard.iter_mut().for_each(|guard| guard.follow(&event));
+            match event {
                 LaunchEvent::Nothing | LaunchEvent::Forked { .. } => {}
                 LaunchEvent::Image(target) => self.image(&mut launch, target, follow)?,
                 LaunchEvent::Ended { pid, status } => {
@@ -144,7 +148,8 @@ impl Command<'_> {
             self.tick(live);
         };
         self.leave(launch.pid());
-        self.conclude(self.settings.action != ProbeAction::Enable);
+        self.conclude(!keeps);
+        guard.into_iter().for_each(LaunchGuard::dismiss);
         self.outcome.unmatched = std::mem::take(&mut self.unmatched).into_values().collect();
         self.outcome.status = Some(shell_status(status));
         Ok(())

@@ -8,6 +8,7 @@
 //! of a pipe. Where it may not trace the program (Yama allows that to ancestors only), functions are not timed:
 //! nothing would take the jumps away.
 
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,7 +22,7 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::unistd::{ForkResult, fork, setsid};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
-use transect_attach::{Arena, AttachError, Image, Target, finish_left};
+use transect_attach::{Arena, AttachError, Image, LaunchEvent, Target, finish_left};
 use transect_event_abi::probe_arena::{SITE_GONE, SITE_INSTALLED};
 use transect_probe::Descriptor;
 use transect_probe::trampoline::WORD;
@@ -41,6 +42,10 @@ const LOOK: Duration = Duration::from_millis(2);
 const FIRST: i32 = -20;
 /// The walker has taken everything out itself.
 const DISMISSED: u8 = b'D';
+/// A launched process may come to have probes.
+const WATCHED: u8 = b'W';
+/// A launched process has ended.
+const ENDED: u8 = b'E';
 
 /// The process is prepared; eight bytes of nanoseconds follow.
 const PREPARED: u8 = b'P';
@@ -74,23 +79,7 @@ impl Guard {
             let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
             (File::from(read), write)
         };
-        // SAFETY: the child goes on with one thread and calls nothing that could wait for a lock of another one but
-        // malloc, which glibc makes usable in children. It never returns from here.
-        match unsafe { fork() }? {
-            ForkResult::Child => {
-                // Twice, so that the walker has no child of which it would have to hear.
-                // SAFETY: as above.
-                if let Ok(ForkResult::Child) = unsafe { fork() } {
-                    let _ = std::panic::catch_unwind(|| watch(pid, agent, news, reply));
-                }
-                // SAFETY: ends this process without running anything of the walker's.
-                unsafe { nix::libc::_exit(0) }
-            }
-            ForkResult::Parent { child } => {
-                let _ = nix::sys::wait::waitpid(child, None);
-            }
-        }
-        drop((news, reply));
+        fork_off(|| watch(pid, agent, news, reply))?;
         let (mut kind, mut held, mut refused, mut tid) = ([0], [0; 8], None, [0; 4]);
         let mut stuck = None;
         let mut held_ns = None;
@@ -112,15 +101,131 @@ impl Guard {
     }
 }
 
-/// The guard's life.
-fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
+/// The guard of what a launched program comes to be: its processes are traced by the walker until that is gone.
+///
+/// Without it (no processes or descriptors are left) all but the cleaning works. Dropped without [`LaunchGuard::dismiss`] it cleans.
+#[derive(Debug)]
+pub struct LaunchGuard {
+    pipe: Option<File>,
+}
+
+impl LaunchGuard {
+    /// Starts it; `agent` is the image that is mapped into the processes.
+    pub fn start(agent: &Path) -> LaunchGuard {
+        writer();
+        let start = || -> io::Result<File> {
+            let (news, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
+            fork_off(|| watch_launched(agent, news))?;
+            Ok(File::from(pipe))
+        };
+        LaunchGuard { pipe: start().ok() }
+    }
+
+    /// Keeps up with which processes there are.
+    pub fn follow(&mut self, event: &LaunchEvent) {
+        match event {
+            LaunchEvent::Nothing => {}
+            LaunchEvent::Image(target) => self.watch(target.pid()),
+            LaunchEvent::Forked { child, .. } => self.watch(*child),
+            LaunchEvent::Ended { pid, .. } => self.tell(ENDED, *pid),
+        }
+    }
+
+    /// A process that may come to have probes.
+    pub fn watch(&mut self, pid: i32) {
+        self.tell(WATCHED, pid);
+    }
+
+    fn tell(&mut self, what: u8, pid: i32) {
+        let [a, b, c, d] = pid.to_le_bytes();
+        // A guard that was killed is one that is missing.
+        let _ = self.pipe.as_mut().map(|pipe| pipe.write_all(&[what, a, b, c, d]));
+    }
+
+    /// Nothing is left to be done.
+    pub fn dismiss(mut self) {
+        self.tell(DISMISSED, 0);
+    }
+}
+
+/// Has a process of its own do `life`. What that owns is closed here.
+fn fork_off(life: impl FnOnce()) -> io::Result<()> {
+    // SAFETY: the child goes on with one thread and calls nothing that could wait for a lock of another one but
+    // malloc, which glibc makes usable in children. It never returns from here.
+    match unsafe { fork() }? {
+        ForkResult::Child => {
+            // Twice, so that the walker has no child of which it would have to hear.
+            // SAFETY: as above.
+            if let Ok(ForkResult::Child) = unsafe { fork() } {
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(life));
+            }
+            // SAFETY: ends this process without running anything of the walker's.
+            unsafe { nix::libc::_exit(0) }
+        }
+        ForkResult::Parent { child } => {
+            let _ = nix::sys::wait::waitpid(child, None);
+        }
+    }
+    Ok(())
+}
+
+/// No signal that is meant for the walker ends this process, which keeps only these descriptors.
+fn stand_apart(kept: &[i32]) {
     let _ = setsid();
     for name in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGPIPE, Signal::SIGQUIT] {
         // SAFETY: ignoring a signal runs no code.
         let _ = unsafe { signal(name, SigHandler::SigIgn) };
     }
     let _ = rustix::thread::set_name(NAME);
-    close_all_but(&[news.as_raw_fd(), reply.as_raw_fd()]);
+    close_all_but(kept);
+}
+
+/// Waits for the walker's end; true if it has left nothing.
+fn is_dismissed(news: OwnedFd) -> bool {
+    let mut news = File::from(news);
+    loop {
+        match news.read(&mut [0]) {
+            Ok(1) => return true,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The life of a guard of launched programs.
+fn watch_launched(agent: &Path, news: OwnedFd) {
+    stand_apart(&[news.as_raw_fd()]);
+    let (mut news, mut message, mut pids) = (File::from(news), [0; 5], BTreeSet::new());
+    while news.read_exact(&mut message).is_ok() {
+        let [what, pid @ ..] = message;
+        let pid = i32::from_le_bytes(pid);
+        match what {
+            WATCHED => drop(pids.insert(pid)),
+            ENDED => drop(pids.remove(&pid)),
+            _ => return,
+        }
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while !pids.is_empty() && Instant::now() < deadline {
+        pids.retain(|&pid| match clean(pid, agent) {
+            // Another recorder is at work there.
+            Ok(()) | Err(AttachError::Controlled { .. }) => false,
+            Err(AttachError::Unstoppable { .. }) => {
+                wait_for_wakers();
+                true
+            }
+            Err(error) => !error.is_end(),
+        });
+        if !pids.is_empty() {
+            // Its threads may be the dead walker's still.
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// The guard's life.
+fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
+    stand_apart(&[news.as_raw_fd(), reply.as_raw_fd()]);
     let mut reply = File::from(reply);
     let _ = match prepare(pid, agent) {
         Ok(held_ns) => reply.write_all(&[&[PREPARED], &held_ns.to_le_bytes()[..]].concat()),
@@ -139,13 +244,8 @@ fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
     };
     drop(reply);
     let usual = priority(pid);
-    let mut news = File::from(news);
-    loop {
-        match news.read(&mut [0]) {
-            Ok(1) => return,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            _ => break,
-        }
+    if is_dismissed(news) {
+        return;
     }
     give_priority_back(pid, usual);
     let mut deadline = Instant::now() + PATIENCE;

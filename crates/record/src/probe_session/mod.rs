@@ -20,13 +20,15 @@ mod watcher;
 mod writer;
 
 pub(crate) use agent::HandlerPlaces;
-pub(crate) use guard::{Guard, NAME as GUARD_NAME};
+pub(crate) use guard::{Guard, LaunchGuard, NAME as GUARD_NAME};
 pub use leaving::MemoryKept;
 pub(crate) use leaving::{clean_child, contains, our_code};
 pub(crate) use objects::{KnownMappings, load};
 pub use objects::{LoadedObject, UnreadableObject};
 pub(crate) use plan::{Plans, Purpose, plan};
 pub use saved::SavedProbe;
+#[cfg(feature = "fuzzing")]
+pub use session::fuzz as fuzz_adopt;
 pub use session::{Prepared, ProbeSession, RefusedFunction, SessionSite, SiteCounts, SiteId, SiteState};
 pub use skip_reason::SkipReason;
 pub(crate) use skip_reason::skip_reason;

@@ -1,13 +1,26 @@
 //! What each fuzzer does with its bytes. None of it may panic, overflow, take long or need much memory.
 
+#[cfg(feature = "recorder")]
+mod folder;
+#[cfg(feature = "recorder")]
+mod settings;
+#[cfg(feature = "recorder")]
+mod shared_memory;
+#[cfg(feature = "recorder")]
+use settings::{arguments, failure};
+#[cfg(feature = "recorder")]
+mod views;
+
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use transect_binary_info::{Object, Plan, archive_members, plan};
+use transect_event_abi::plan::{PLAN_VERSION, PlanHeader, PlanSum};
 use transect_feature_model::Format;
 use transect_feature_region::{RegionMap, RegionTable};
+use transect_influence::{Influence, comparison_text, csv, page, text};
 use transect_probe_plan::{Lines, LinkageNames, PlanOptions, plan_on_one_thread};
 
 /// A file that can be read by its path, without a name in any folder.
@@ -99,11 +112,53 @@ pub fn archive(bytes: &[u8]) {
     }
 }
 
-/// Plans as the cache keeps them.
+/// Plans as the cache keeps them, also with version and sum made right: as the recorder reads them, and as the agent does.
 pub fn linkage_plan(bytes: &[u8]) {
-    if let Ok(plan) = Plan::from_bytes(bytes) {
-        assert_eq!(plan.to_bytes(), bytes);
+    let mut bytes = bytes.to_vec();
+    for _ in 0..2 {
+        let plan = Plan::from_bytes(&bytes);
+        if let Ok(plan) = &plan {
+            assert_eq!(plan.to_bytes(), bytes);
+        }
+        if let Some((_file, path)) = file_of(&bytes) {
+            let found = transect_intercept::plan::fuzz(path.as_os_str().as_encoded_bytes());
+            plan.iter().for_each(|plan| assert_eq!(found, Some((plan.relocs.len(), plan.sites.len()))));
+        }
+        let Some((head, records)) = bytes.split_at_mut_checked(size_of::<PlanHeader>()) else { return };
+        head[8..12].copy_from_slice(&PLAN_VERSION.to_le_bytes());
+        let count = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let start = PlanSum::of_counts(count(12), count(16));
+        let sum = records.as_chunks().0.iter().fold(start, |sum, word| sum.with(u64::from_le_bytes(*word)));
+        head[std::mem::offset_of!(PlanHeader, sum)..].copy_from_slice(&sum.value().to_le_bytes());
     }
+}
+
+/// Static plans as the agent reads them.
+pub fn static_plan(bytes: &[u8]) -> bool {
+    let Some((_file, path)) = file_of(bytes) else { return false };
+    let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap_or_default();
+    transect_intercept::fuzz_static_plan(path.as_bytes_with_nul())
+}
+
+/// Unwind rows as the cache keeps them.
+#[cfg(feature = "recorder")]
+pub fn row_cache(bytes: &[u8]) {
+    transect_bpf_collect::unwind_table::fuzz_row_cache(bytes, 0x1000..0x10_0000);
+}
+
+#[derive(serde::Deserialize)]
+struct InfluenceDocument {
+    influence: Influence,
+}
+
+/// Results of `transect influence`: shown, and compared with another one's.
+pub fn influence(bytes: &[u8]) {
+    let read = |bytes: &[u8]| serde_json::from_slice::<InfluenceDocument>(bytes).map(|document| document.influence);
+    let Ok(new) = read(bytes) else { return };
+    let old = read(include_bytes!("../corpus/influence/result.json")).unwrap();
+    let both = [(&old, &new), (&new, &old), (&new, &new)];
+    both.into_iter().for_each(|(old, new)| _ = comparison_text(&transect_influence::compare(old, new)));
+    (text(&new), csv(&new), page(&new));
 }
 
 /// Feature models in both formats.
@@ -127,23 +182,9 @@ pub fn arena(bytes: &[u8]) {
     transect_record::fuzzing::arena(bytes);
 }
 
-/// Profiles of others: `meta.json`, and one table.
 #[cfg(feature = "recorder")]
-pub fn profile(bytes: &[u8]) {
-    let Some((&which, rest)) = bytes.split_first() else { return };
-    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
-    let good = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/profile-folder"));
-    let mut names: Vec<_> =
-        std::fs::read_dir(good).into_iter().flatten().flatten().map(|entry| entry.file_name()).collect();
-    names.sort();
-    let Some(replaced) = names.get(usize::from(which) % names.len().max(1)).cloned() else { return };
-    for name in names {
-        let to = folder.path().join(&name);
-        let done =
-            if name == replaced { std::fs::write(to, rest) } else { std::os::unix::fs::symlink(good.join(&name), to) };
-        if done.is_err() {
-            return;
-        }
-    }
-    let _ = transect_profile_store::read(folder.path());
-}
+pub use folder::{profile, profile_values};
+#[cfg(feature = "recorder")]
+pub use settings::{config, static_components, wait_apis};
+#[cfg(feature = "recorder")]
+pub use shared_memory::{probes, rings};

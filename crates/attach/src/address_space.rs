@@ -162,13 +162,15 @@ pub fn free_places(mappings: &[Mapping], reach: Reach, size: u64) -> Vec<u64> {
         for headroom in [HEADROOM, HEADROOM / 16, 0] {
             let heap_below = below.is_some_and(|m| m.path.as_os_str() == "[heap]" || m.writable && m.inode != 0);
             let stack_above = next.is_some_and(|m| m.path.as_os_str() == "[stack]");
-            let low = floor + if heap_below { headroom } else { 0 };
+            let low = floor.saturating_add(if heap_below { headroom } else { 0 });
             let high = ceiling.saturating_sub(if stack_above { headroom } else { 0 });
             let start = low.max(first).next_multiple_of(PAGE);
             let end = high.min(last.saturating_add(size));
             if end >= start && end - start >= size {
                 let place = (end - size) & !(PAGE - 1);
-                let distance = if place < reach.low { reach.low - place } else { (place - reach.high) + (4 << 30) };
+                // Mappings that change while they are read may come out of order.
+                let above = || place.saturating_sub(reach.high).saturating_add(4 << 30);
+                let distance = if place < reach.low { reach.low - place } else { above() };
                 places.push((headroom != HEADROOM, distance, place));
                 break;
             }

@@ -121,6 +121,15 @@ impl Arena {
         }
     }
 
+    /// The arena that any file is.
+    ///
+    /// # Errors
+    /// If it can't be mapped.
+    #[cfg(feature = "fuzzing")]
+    pub fn over(pid: i32, file: File) -> Result<Arena, AttachError> {
+        Arena::map(pid, file)
+    }
+
     fn map(pid: i32, file: File) -> Result<Arena, AttachError> {
         // The kernel lets go of the lock when we end, however we end.
         if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {

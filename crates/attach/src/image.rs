@@ -53,6 +53,13 @@ pub struct LoadedImage {
 }
 
 impl Image {
+    /// An image with nothing in it.
+    #[cfg(feature = "fuzzing")]
+    pub fn empty() -> Image {
+        let (path, segments, relocations, symbols) = (PathBuf::new(), Vec::new(), Vec::new(), HashMap::new());
+        Image { path, size: 0, segments, relocations, symbols }
+    }
+
     /// Reads the agent's file.
     ///
     /// # Errors

@@ -107,7 +107,7 @@ pub fn set_registers(tid: pid_t, registers: &Registers) -> io::Result<()> {
 }
 
 /// Reads eight bytes of the memory that the thread has now: an exec may have given it another one.
-pub fn peek(tid: pid_t, address: u64) -> io::Result<u64> {
+pub fn peek_word(tid: pid_t, address: u64) -> io::Result<u64> {
     let mut word = 0u64;
     // SAFETY: the system call itself, unlike libc's function, stores the word at the fourth argument, which is ours.
     checked(unsafe { libc::syscall(libc::SYS_ptrace, libc::PTRACE_PEEKTEXT, tid, address, &raw mut word) })?;
@@ -209,6 +209,23 @@ pub fn wait(tid: pid_t, block: bool) -> io::Result<(pid_t, Waited)> {
                 remember_end(found, status);
                 return Ok((found, classify(status)));
             }
+        }
+    }
+}
+
+/// What [`wait`] for a thread of ours would give, which it still does.
+pub fn peek(tid: pid_t) -> Waited {
+    // SAFETY: plain integers, for which zero is a value.
+    let mut found: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
+    // SAFETY: `found` is ours to be written; the fields that are read are those of a child's news.
+    unsafe {
+        match libc::waitid(libc::P_PID, tid.cast_unsigned(), &raw mut found, flags) {
+            0 if found.si_pid() == 0 => Waited::Nothing,
+            0 if matches!(found.si_code, libc::CLD_TRAPPED | libc::CLD_STOPPED) => {
+                classify(found.si_status() << 8 | 0x7f)
+            }
+            _ => Waited::Ended(0),
         }
     }
 }

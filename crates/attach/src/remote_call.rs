@@ -121,7 +121,7 @@ impl Stop<'_> {
 /// Whether the thread's own memory has the instruction there.
 fn is_system_call(tid: i32, at: u64) -> bool {
     // The last two of eight bytes: what is behind the instruction may not be mapped.
-    ptrace::peek(tid, at.wrapping_sub(6)).is_ok_and(|word| word.to_le_bytes()[6..] == SYSTEM_CALL)
+    ptrace::peek_word(tid, at.wrapping_sub(6)).is_ok_and(|word| word.to_le_bytes()[6..] == SYSTEM_CALL)
 }
 
 fn advice(call: &str, error: &io::Error) -> &'static str {

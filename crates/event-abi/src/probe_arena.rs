@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 /// `b"TRPROBE1"` as a little-endian integer.
 pub const PROBE_MAGIC: u64 = u64::from_le_bytes(*b"TRPROBE1");
 /// Layout version.
-pub const PROBE_VERSION: u32 = 4;
+pub const PROBE_VERSION: u32 = 5;
 /// Name of the file, as in `/proc/PID/maps`: `/memfd:transect-probes (deleted)`.
 pub const PROBE_FILE_NAME: &str = "transect-probes";
 
@@ -138,16 +138,25 @@ pub struct SiteRecord {
     pub writer: AtomicU32,
     /// Original bytes of the window, zero-padded.
     pub original: [AtomicU64; 3],
-    /// Time stamp counter when the controller switched it on; 0 once somebody has taken the time (latency only).
+    /// Time stamp counter when the controller switched it on, with [`NOT_CALLED`], then of the first call since; 0 once somebody
+    /// has taken the time (latency only).
     pub armed_at: AtomicU64,
-    /// Ticks for which it was switched on (latency only).
+    /// Ticks from first calls to those that found the grant used up (latency only).
     pub on_ticks: AtomicU64,
     /// How often the controller has switched it on (latency only): [`FIRST_WINDOW`] at first.
-    pub window: AtomicU64,
+    pub window: AtomicU32,
+    /// Ticks for which it was switched on and not called yet, in units of `1 << UNTIL_FIRST_SHIFT`, modulo 2³² (latency only).
+    pub until_first: AtomicU32,
 }
 
 /// [`SiteRecord::window`] while the probe is on for the first time.
-pub const FIRST_WINDOW: u64 = 1;
+pub const FIRST_WINDOW: u32 = 1;
+
+/// Bit of [`SiteRecord::armed_at`]: nobody has called the function since.
+pub const NOT_CALLED: u64 = 1;
+
+/// See [`SiteRecord::until_first`].
+pub const UNTIL_FIRST_SHIFT: u32 = 10;
 
 /// Counts of one site in one shard; add the shards up.
 #[repr(C, align(32))]

@@ -47,7 +47,7 @@ pub fn compare(old: &Influence, new: &Influence) -> Comparison {
         .map(|term| (Some(term), new.terms.iter().find(|own| same(own, term))))
         .chain(only_new.map(|term| (None, Some(term))));
     let mut differences: Vec<Difference> = pairs.map(|(old, new)| difference(old, new)).collect();
-    differences.sort_by_key(|own| (!own.is_significant(), std::cmp::Reverse(own.ns.abs())));
+    differences.sort_by_key(|own| (!own.is_significant(), std::cmp::Reverse(own.ns.unsigned_abs())));
     let mut notes = Vec::new();
     if old.method != new.method {
         notes.push(format!("the old times are {}, the new ones {}", old.method.what(), new.method.what()));
@@ -70,8 +70,8 @@ pub fn compare(old: &Influence, new: &Influence) -> Comparison {
 
 fn difference(old: Option<&Term>, new: Option<&Term>) -> Difference {
     let time = |term: Option<&Term>| term.map(|term| term.ns);
-    let half = |term: Option<&Term>| term.and_then(|term| Some((term.high? - term.low?) as f64 / 2.0));
-    let ns = time(new).unwrap_or(0) - time(old).unwrap_or(0);
+    let half = |term: Option<&Term>| term.and_then(|term| Some((term.high? as f64 - term.low? as f64) / 2.0));
+    let ns = time(new).unwrap_or(0).saturating_sub(time(old).unwrap_or(0));
     let half = half(old).zip(half(new)).map(|(old, new)| old.hypot(new));
     let any = old.or(new);
     Difference {

@@ -63,7 +63,7 @@ pub fn page(influence: &Influence) -> String {
         out.push_str("<h2>Predicted configurations</h2>\n<div class=\"scroll\"><table>");
         out.push_str("<tr><th>options</th><th>measured</th><th>predicted</th><th>error</th></tr>\n");
         for own in &influence.held_out {
-            let error = (own.predicted_ns - own.measured_ns) as f64 / (own.measured_ns as f64).max(1.0) * 100.0;
+            let error = (own.predicted_ns as f64 - own.measured_ns as f64) / (own.measured_ns as f64).max(1.0) * 100.0;
             let _ = writeln!(
                 out,
                 "<tr><td><code>{}</code></td><td>{}</td><td>{}</td><td>{error:+.1} %</td></tr>",

@@ -35,10 +35,10 @@ pub(crate) fn svg(influence: &Influence) -> String {
     let terms: Vec<_> = influence.terms.iter().filter(|term| !term.features.is_empty()).take(BARS).collect();
     let bounds = terms.iter().flat_map(|term| [Some(term.ns), term.low, term.high]).flatten();
     let (low, high) = bounds.fold((0, 0), |(low, high), own: i64| (low.min(own), high.max(own)));
-    let span = ((high - low) as f64).max(1.0);
+    let span = (high as f64 - low as f64).max(1.0);
     let longest = terms.iter().map(|term| term.label().chars().count().min(LABEL_LETTERS)).max().unwrap_or(0);
     let labels = 20.0 + LETTER * longest as f64;
-    let x = |ns: i64| labels + (ns - low) as f64 / span * BARS_WIDTH;
+    let x = |ns: i64| labels + (ns as f64 - low as f64) / span * BARS_WIDTH;
     let (width, height) = (labels + BARS_WIDTH + NUMBERS, ROW * (terms.len() as f64 + 1.5));
     let mut out = format!(
         "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"Terms with their intervals\" \

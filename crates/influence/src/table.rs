@@ -46,7 +46,8 @@ pub fn text(influence: &Influence) -> String {
 /// The terms, each with its interval and a bar.
 fn terms(out: &mut String, influence: &Influence) {
     let mut rows = vec![["term", "time", "95 % interval", ""].map(str::to_owned)];
-    let largest = influence.terms.iter().filter(|term| !term.features.is_empty()).map(|term| term.ns.abs()).max();
+    let largest =
+        influence.terms.iter().filter(|term| !term.features.is_empty()).map(|term| term.ns.unsigned_abs()).max();
     for term in influence.terms.iter().take(SHOWN_TERMS) {
         let ns = if term.features.is_empty() { time(term.ns) } else { signed(term.ns) };
         rows.push([term.label(), ns, interval(term.low, term.high), bar(term, largest.unwrap_or(0))]);
@@ -64,15 +65,15 @@ fn line(out: &mut String, text: &str) {
 }
 
 /// `+` and `-` bars; blank if chance explains the term.
-fn bar(term: &Term, largest: i64) -> String {
-    const WIDTH: i64 = 24;
+fn bar(term: &Term, largest: u64) -> String {
+    const WIDTH: u64 = 24;
     if term.features.is_empty() || largest == 0 {
         return String::new();
     }
     if !term.is_significant() && term.low.is_some() {
         return "(chance)".to_owned();
     }
-    let length = (i128::from(term.ns.unsigned_abs()) * i128::from(WIDTH) / i128::from(largest)) as usize;
+    let length = (u128::from(term.ns.unsigned_abs()) * u128::from(WIDTH) / u128::from(largest)) as usize;
     if term.ns < 0 { "-".repeat(length) } else { "+".repeat(length) }
 }
 

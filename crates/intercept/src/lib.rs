@@ -65,6 +65,8 @@ pub mod static_component;
 pub mod static_entry;
 #[allow(unsafe_code)]
 mod static_plan_file;
+#[cfg(feature = "fuzzing")]
+pub use static_plan_file::fuzz as fuzz_static_plan;
 #[allow(unsafe_code)]
 mod taken;
 #[allow(unsafe_code)]

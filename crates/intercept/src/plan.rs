@@ -145,6 +145,17 @@ fn open(path: &PathBuffer) -> Option<Plan> {
     (sum.value() == word(core::mem::offset_of!(PlanHeader, sum))).then_some(plan)
 }
 
+/// Opens any file as a plan and looks at all of it.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz(path: &[u8]) -> Option<(usize, usize)> {
+    let mut file = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
+    file.push(path);
+    let plan = open(&file)?;
+    let words = plan.relocs.iter().fold(0u64, |sum, r| sum.wrapping_add(r.first_site.into()));
+    core::hint::black_box(plan.sites.iter().fold(words, |sum, s| sum.wrapping_add(s.displacement_vaddr)));
+    Some((plan.relocs.len(), plan.sites.len()))
+}
+
 /// True while the link to the recorder's memory file leads anywhere: a recorder that was killed left it behind.
 fn recorder_lives() -> bool {
     let agent = crate::environment::agent_path();

@@ -157,13 +157,16 @@ fn timed_calls_return_and_are_in_the_histogram() {
 fn a_latency_probe_switches_itself_off_after_its_samples() {
     let probed = probe(&ADD, 4, Call::Paired).with(Handler::LatencyEnter);
     let record = shared().record(4);
-    record.armed_at.store(1, Ordering::Relaxed);
+    record.armed_at.store(1 << 20 | arena::NOT_CALLED, Ordering::Relaxed);
     record.remaining.store(10, Ordering::Relaxed);
     (0..100).for_each(|i| assert_eq!(probed.add(i, 1), i + 1));
     assert_eq!(shared().calls(4), (11, 10));
     assert_eq!(probed.word.load(Ordering::Relaxed), probed.off);
     assert_eq!(record.armed_at.load(Ordering::Relaxed), 0);
     assert!(record.on_ticks.load(Ordering::Relaxed) > 0);
+    // The clock began long before, and it was not called until now.
+    assert!(record.until_first.load(Ordering::Relaxed) > 0);
+    assert!(record.on_ticks.load(Ordering::Relaxed) < 1 << 32, "not from when it was switched on");
     // SAFETY: within the arena's mapping.
     assert_eq!(unsafe { *((shared().base + arena::DISARMED_OFFSET + 4) as *const u8) }, 1);
 }

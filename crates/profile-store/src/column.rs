@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
-use parquet::column::reader::get_typed_column_reader;
+use parquet::column::reader::{get_column_reader, get_typed_column_reader};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
@@ -15,6 +15,10 @@ use parquet::file::writer::SerializedColumnWriter;
 use parquet::schema::types::Type;
 
 use crate::StoreError;
+use crate::sound_pages::SoundPages;
+
+/// Values for which room is made before they are read.
+const MOST_AT_ONCE: usize = 1 << 20;
 
 /// Values of one column. Only what every reader has: no unsigned integers, no nanosecond time stamps.
 pub(crate) enum Values<'a> {
@@ -129,6 +133,13 @@ impl<F: ChunkReader + 'static> TableReader<F> {
         let metadata = file.metadata().file_metadata();
         let rows =
             usize::try_from(metadata.num_rows()).map_err(|_| StoreError::corrupt(&path, "negative number of rows"))?;
+        let mut chunks = file.metadata().row_groups().iter().flat_map(|group| group.columns());
+        // The decoder panics at these.
+        if chunks.any(|chunk| {
+            chunk.data_page_offset().min(chunk.compressed_size()).min(chunk.dictionary_page_offset().unwrap_or(0)) < 0
+        }) {
+            return Err(StoreError::corrupt(&path, "a column before the file's begin"));
+        }
         let columns = metadata
             .schema_descr()
             .columns()
@@ -173,13 +184,17 @@ impl<F: ChunkReader + 'static> TableReader<F> {
         if physical != T::get_physical_type() || found_optional != optional {
             return Err(corrupt(format!("column {name} is of an unexpected type")));
         }
-        let mut values = Vec::with_capacity(self.rows);
+        // The number is the file's word only.
+        let mut values = Vec::with_capacity(self.rows.min(MOST_AT_ONCE));
         let mut levels = Vec::new();
         for group in self.groups.clone() {
             let mut read = || -> Result<(usize, usize), ParquetError> {
                 let group = self.file.get_row_group(group)?;
                 let wanted = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-                let mut reader = get_typed_column_reader::<T>(group.get_column_reader(index)?);
+                let texts = physical == PhysicalType::BYTE_ARRAY && !optional;
+                let pages = SoundPages { pages: group.get_column_page_reader(index)?, texts, has_dictionary: false };
+                let column = group.metadata().column(index).column_descr_ptr();
+                let mut reader = get_typed_column_reader::<T>(get_column_reader(column, Box::new(pages)));
                 let (records, _, _) =
                     reader.read_records(wanted, optional.then_some(&mut levels), None, &mut values)?;
                 Ok((wanted, records))

@@ -12,6 +12,7 @@ mod error;
 mod folder;
 mod metadata;
 mod read;
+mod sound_pages;
 mod table_writer;
 mod tables;
 mod write;

@@ -251,7 +251,7 @@ impl<'a> Assembler<'a> {
         let ended = if t.end != 0 { t.end } else { end };
         let wall = ended.saturating_sub(t.start);
         let open_wait = if t.waiting_since != 0 { ended.saturating_sub(t.waiting_since) } else { 0 };
-        let wait = (t.wait + open_wait).min(wall);
+        let wait = t.wait.saturating_add(open_wait).min(wall);
         let attributed = match p.application {
             Some(_) => {
                 let last = if t.end != 0 { t.integral.1 } else { t.last_attribution.unwrap_or(t.integral.0) };

@@ -31,12 +31,13 @@ impl Chains<'_> {
     /// The wait that the first thread depends on while this one lasts, if it is another thread's.
     fn owner(&mut self, first: u32, wait: &SchedWait) -> Option<usize> {
         if !wait.is_sum() {
-            return self.at(first, wait.task, wait.end_ns - 1);
+            return self.at(first, wait.task, wait.end_ns.saturating_sub(1));
         }
-        let length = wait.end_ns - wait.begin_ns;
+        let (begin, length) = (i128::from(wait.begin_ns), i128::from(wait.end_ns) - i128::from(wait.begin_ns));
+        let within = |instant: i64| begin + length * i128::from(2 * instant + 1) / i128::from(2 * INSTANTS);
         let mut found: FxHashMap<usize, i64> = FxHashMap::default();
         for instant in 0..INSTANTS {
-            if let Some(row) = self.at(first, wait.task, wait.begin_ns + length * (2 * instant + 1) / (2 * INSTANTS)) {
+            if let Some(row) = self.at(first, wait.task, within(instant) as i64) {
                 *found.entry(row).or_default() += 1;
             }
         }

@@ -310,7 +310,7 @@ fn row(source: &Source<'_>, key: Key, sum: Sum) -> CriticalWaitRow {
         holder_gain_ns: sum.gain_ns,
         critical_ns: sum.critical_ns(),
         stack: path.map_or_else(Vec::new, |path| source.paths.names(path)),
-        complete: path.is_some() && 2 * sum.complete >= sum.count,
+        complete: path.is_some() && sum.complete.saturating_mul(2) >= sum.count,
     }
 }
 

@@ -43,13 +43,16 @@ impl<'a> Ending<'a> {
         user().find(named).or_else(|| user().find(own)).or_else(|| user().next())
     }
 
+    /// What the last function holds with what it calls.
+    fn all(&self, last: &WalkFrameRow) -> Times {
+        self.profile.walk.nodes.get(last.node as usize).map_or([0; 4], times)
+    }
+
     /// What the last function holds itself, without what it calls.
     fn own(&self, last: &WalkFrameRow) -> Times {
-        let nodes = &self.profile.walk.nodes;
-        let whole = nodes.get(last.node as usize).map_or([0; 4], times);
-        let callees = nodes.iter().filter(|node| node.parent == Some(last.node)).map(times);
+        let callees = self.profile.walk.nodes.iter().filter(|node| node.parent == Some(last.node)).map(times);
         callees
-            .fold(whole, |own, callee| std::array::from_fn(|i| own[i].saturating_sub(callee[i])))
+            .fold(self.all(last), |own, callee| std::array::from_fn(|i| own[i].saturating_sub(callee[i])))
             .map(|own| own.max(0))
     }
 
@@ -128,6 +131,9 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
     };
     let part = in_words(ending.chain.share);
     match ending.chain.ends {
+        WalkEnd::Waiting if is_crowded(ending.all(last)) => format!(
+            "Ends in waiting: {part} of {of} is spent in {function}, most of it ready to run without a processor."
+        ),
         WalkEnd::Waiting => {
             let woken = match ending.chain.woken_by.as_str() {
                 "" => String::new(),
@@ -175,6 +181,7 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
         }
     });
     match ending.chain.ends {
+        WalkEnd::Waiting if ending.last().is_some_and(|last| is_crowded(ending.all(last))) => NO_PROCESSOR.to_owned(),
         WalkEnd::Waiting => waiting_next(ending, place.as_deref()),
         WalkEnd::Function => match (ending.last(), place) {
             (Some(last), _) if is_crowded(ending.own(last)) => NO_PROCESSOR.to_owned(),
@@ -193,7 +200,7 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
             if lower < 1.0 {
                 "Measure again under load, or for longer (--duration).".to_owned()
             } else {
-                format!("To go on from here, walk with a lower threshold: --threshold {lower:.0}%.")
+                format!("To go on from here, record with a lower threshold: transect walk --threshold {lower:.0}%.")
             }
         }
     }

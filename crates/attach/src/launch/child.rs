@@ -7,10 +7,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr::null;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
+use crate::ptrace::{self, Waited};
 
 /// Everything that exec needs, made before the fork: the child may not allocate.
 pub struct Prepared {
@@ -128,7 +130,7 @@ impl Started {
     /// It will not execute anything.
     pub fn abandon(self) {
         drop(self.go);
-        let _ = crate::ptrace::wait(self.pid, true);
+        let _ = ptrace::wait(self.pid, true);
     }
 
     /// Lets it execute the program. It stands at its exec event then.
@@ -138,14 +140,30 @@ impl Started {
             return Err(fail(self.program, error));
         }
         let mut word = [0; 4];
+        self.pass_signals_on();
         // The end of the pipe comes with a successful exec.
         match self.failure.read_exact(&mut word) {
             Ok(()) => {
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes(word));
-                let _ = crate::ptrace::wait(self.pid, true);
+                let _ = ptrace::wait(self.pid, true);
                 Err(fail(self.program, error))
             }
             Err(_) => Ok(()),
+        }
+    }
+
+    /// Until it executes the program or fails to: a signal that comes before stops it, for it is traced.
+    fn pass_signals_on(&self) {
+        let patience = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+        while poll(&mut [PollFd::new(&self.failure, PollFlags::IN)], Some(&patience)) != Ok(1) {
+            if !matches!(ptrace::peek(self.pid), Waited::Signal(_) | Waited::Interrupted | Waited::GroupStop(_)) {
+                continue;
+            }
+            let _ = match ptrace::wait(self.pid, false) {
+                Ok((_, Waited::Signal(signal))) => ptrace::go_on(self.pid, signal),
+                Ok((_, Waited::GroupStop(_))) => ptrace::listen(self.pid),
+                _ => ptrace::go_on(self.pid, 0),
+            };
         }
     }
 }

@@ -44,6 +44,9 @@ pub fn fuzz(file: &std::fs::File) {
     }
 }
 
+#[cfg(feature = "fuzzing")]
+pub use row_cache::fuzz as fuzz_row_cache;
+
 /// The maps of `bpf/unwind.bpf.h`, by their names there without `unwind_`.
 #[derive(Debug)]
 pub struct UnwindMaps {

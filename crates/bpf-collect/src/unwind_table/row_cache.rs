@@ -96,6 +96,18 @@ fn sum(bytes: &[u8]) -> u64 {
     XxHash64::oneshot(0, bytes)
 }
 
+/// Reads any file of the cache, then the same bytes with the sum made right; `code`: addresses of the object's code.
+#[cfg(feature = "fuzzing")]
+pub fn fuzz(bytes: &[u8], code: std::ops::Range<u64>) {
+    let sections = FrameSections { code, ..FrameSections::default() };
+    let _ = decode(bytes, &sections);
+    let content = bytes.split_last_chunk::<WORD>().map_or(bytes, |(content, _)| content);
+    let summed = [content, &sum(content).to_le_bytes()].concat();
+    if let Some(rows) = decode(&summed, &sections) {
+        assert_eq!(encode(&rows), summed);
+    }
+}
+
 /// Removes the oldest files until the others have `most` bytes.
 fn clear(folder: &Path, most: u64) {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();

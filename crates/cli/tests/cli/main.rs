@@ -3,6 +3,7 @@
 mod architecture;
 mod calibrate;
 mod command;
+mod early_signals;
 mod help;
 mod hostile;
 mod influence;

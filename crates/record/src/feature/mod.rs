@@ -39,5 +39,7 @@ pub(crate) mod task_list;
 mod thread_number;
 mod usdt;
 
+#[cfg(feature = "fuzzing")]
+pub use reading::fuzz as fuzz_rings;
 pub use session::record;
 pub use settings::{DEFAULT_BUDGET, DEFAULT_SAMPLE_HZ, FeatureOutcome, FeatureSettings, FeatureTarget, Overflow};

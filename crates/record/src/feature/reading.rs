@@ -2,12 +2,14 @@
 
 mod draining;
 mod forks;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod told_by_kernel;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
@@ -31,6 +33,8 @@ use super::strangers::Strangers;
 use super::task_list::TaskList;
 use crate::clock::ticks;
 use forks::Forks;
+#[cfg(feature = "fuzzing")]
+pub use fuzzing::fuzz;
 
 /// Longest sleep; a ring that is half full ends it.
 const NAP: Duration = Duration::from_millis(4);
@@ -103,6 +107,11 @@ pub struct Reading {
     forget: Vec<RegionNumber>,
     /// Ticks that threads waited whose rings were given back.
     waited_before: u64,
+}
+
+/// A sum that a program has written: a damaged one is cut, so that it can be added up.
+fn told(sum: &AtomicU64) -> u64 {
+    sum.load(Relaxed).min(1 << 48)
 }
 
 impl Reading {
@@ -193,7 +202,7 @@ impl Reading {
     fn waited_ticks(&self) -> u64 {
         let of = |(file, index): (usize, usize)| {
             let open = &self.files[file];
-            open.rings[index].map_or(0, |_| open.file.ring(index).waited_ticks.load(Relaxed))
+            open.rings[index].map_or(0, |_| told(&open.file.ring(index).waited_ticks))
         };
         self.waited_before + self.rings().into_iter().map(of).sum::<u64>()
     }
@@ -279,7 +288,7 @@ impl Reading {
                 self.release(number, index);
             }
         }
-        self.refused += file.header().refused.load(Relaxed);
+        self.refused += told(&file.header().refused);
         self.files.remove(number);
     }
 
@@ -449,16 +458,16 @@ impl Reading {
         let Some(bound) = open.rings[index].take() else { return };
         let (ring, thread) = (open.file.ring(index), &mut self.tasks.threads[bound.thread]);
         open.held_up.remove(&index);
-        thread.dropped += ring.dropped.load(Relaxed);
-        thread.waited += ring.waited.load(Relaxed);
-        thread.waited_ticks += ring.waited_ticks.load(Relaxed);
-        self.waited_before += ring.waited_ticks.load(Relaxed);
+        thread.dropped += told(&ring.dropped);
+        thread.waited += told(&ring.waited);
+        thread.waited_ticks += told(&ring.waited_ticks);
+        self.waited_before += told(&ring.waited_ticks);
     }
 
     fn conclude(mut self) -> Collected {
         let now = ticks();
         self.hear();
-        let refused = self.files.iter().map(|open| open.file.header().refused.load(Relaxed)).sum::<u64>();
+        let refused = self.files.iter().map(|open| told(&open.file.header().refused)).sum::<u64>();
         let refused = refused + self.refused;
         for (file, index) in self.rings() {
             self.release(file, index);

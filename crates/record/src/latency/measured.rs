@@ -13,7 +13,7 @@ use transect_profile_model::{LatencyId, LatencySampling};
 use super::reading::Reading;
 use super::rotation::Rotation;
 use super::steer::{Costs, Steering};
-use super::window::{BusyTime, Timed, Windows};
+use super::window::{BusyTime, OnTime, Timed, Windows};
 use super::{TimeSlices, wanted::Wanted};
 use crate::clock::ticks;
 use crate::probe_session::{
@@ -256,16 +256,19 @@ impl Measured {
         let began = ticks();
         let busy_ns = self.busy_ns();
         let threads = self.pids.iter().map(|&pid| super::processor_time::threads_of(pid)).sum();
-        let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns, threads);
+        let only = if threads == 1 { self.pids.iter().next() } else { None };
+        let runs = only.and_then(|&pid| super::processor_time::runs_of(pid));
+        let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns, threads, runs);
         self.since_turn.0 += busy_ticks;
         let mut off = Vec::new();
         self.session.take_disarmed(|id| off.push(id));
         self.toggles += off.len() as u64;
+        let cost = self.steering.costs().sample;
         let (session, windows, mut armed) = (&self.session, &mut self.windows, 0);
         for &id in &off {
             let counts = session.counts(id);
-            let on_ticks = session.arena().site(id as usize).on_ticks.load(Relaxed);
-            windows[id as usize].close(on_ticks, later(&counts), &self.busy);
+            let on = OnTime::of(session.arena().site(id as usize));
+            windows[id as usize].close(on, later(&counts), cost, &self.busy);
         }
         let (rotation, parked) = (&self.rotation, &mut self.owed);
         off.append(&mut self.recalled);
@@ -304,10 +307,10 @@ impl Measured {
                 let armed = record.armed_at.swap(0, Relaxed);
                 if armed != 0 {
                     // Nobody knows how long it would have taken: the window counts as time, not as a rate.
-                    record.on_ticks.fetch_add(now - armed, Relaxed);
+                    record.on_ticks.fetch_add(now.saturating_sub(armed), Relaxed);
                     self.owed.insert(id);
                 }
-                windows[id as usize].cut(record.on_ticks.load(Relaxed), &self.busy);
+                windows[id as usize].cut(OnTime::of(record), &self.busy);
             }
             // Who can't be stopped now may be next time.
             let _ = self.session.exchange(&change.park, &change.recall);

@@ -9,6 +9,11 @@ pub fn of_process(pid: i32) -> f64 {
     time.map_or(0.0, |time| time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
 }
 
+/// How often the kernel has put the only thread of a process on a CPU; `None` once it has ended, or where nobody counts it.
+pub fn runs_of(pid: i32) -> Option<u64> {
+    std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?.split_whitespace().nth(2)?.parse().ok()
+}
+
 /// Threads of a process; 0 once it has ended.
 pub fn threads_of(pid: i32) -> usize {
     // Linked once by each of them, and by two more.

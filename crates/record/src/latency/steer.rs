@@ -42,6 +42,11 @@ impl Steering {
         Self { sampling, costs, waiting: VecDeque::new(), allowance: 0.0 }
     }
 
+    /// What it reckons with.
+    pub fn costs(&self) -> Costs {
+        self.costs
+    }
+
     /// Samples for a probe that is switched on for the first time.
     pub fn first_grant(&self) -> u32 {
         match self.sampling {

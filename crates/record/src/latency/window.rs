@@ -1,19 +1,25 @@
 //! Windows of time for which one probe was on, and what they say of the calls in between.
 //!
 //! A window lasts from the probe's arming to the call that finds its grant used up: the sooner the more calls there
-//! are. So calls over time, both summed, would weigh just those windows in which the function was not called. Instead
+//! are. Its rate is that of the time from its first call on: who arms it may be in the way of who calls. So calls over time, both summed, would weigh just those windows in which the function was not called. Instead
 //! the median of the last windows' own rates is taken for the time up to the next arming: a mean would follow the few
 //! windows that were much too short by chance. That time is *busy time*, in which a thread of
 //! the process runs; a window is no longer than the busy time since its arming, however long the process had to wait
-//! for a processor.
+//! for a processor. One that is longer than the process runs at a time has waits in it, which are taken off.
 //!
 //! Calls in between are taken to last as those in the windows on both sides: a function may be fast now and slow later. The first window has
 //! the function's first calls, often its slowest, and says nothing of others unless there is no other. And calls take no
 //! longer than all threads together had time.
 
+use std::sync::atomic::Ordering::Relaxed;
+
+use transect_event_abi::probe_arena::{SiteRecord, UNTIL_FIRST_SHIFT};
+
 /// The kernel brings another process' processor time up to date at its clock ticks (every 4 ms, or 1): no window is
 /// called shorter than that for want of processor time, in ticks.
 const CLOCK_LAG_TICKS: f64 = 10_000_000.0;
+/// The least part of a window that is taken to be the program's own time.
+const LEAST_UNDISTURBED: f64 = 0.05;
 /// Windows until a function may be called hot.
 const ENOUGH: u32 = 2;
 /// Windows whose median rate counts.
@@ -31,7 +37,16 @@ pub struct BusyTime {
     pub ticks: f64,
     /// Threads at the last epoch.
     threads: f64,
+    /// Processor time that epochs before had no room for: the kernel tells it in steps of its clock ticks.
+    ahead: f64,
+    /// How often its only thread has run so far.
+    runs: Option<u64>,
+    /// Runs of an only thread, processor time and epochs' lengths in ticks, late epochs weighing most.
+    late: [f64; 3],
 }
+
+/// Weight of an epoch in the next one.
+const FADING: f64 = 0.9;
 
 /// Calls that were timed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,18 +72,65 @@ impl Timed {
     }
 }
 
+/// For how long a site has been switched on so far, ticks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OnTime {
+    /// From first calls to those that found the grant used up.
+    calls: u64,
+    /// Before first calls, in units of [`UNTIL_FIRST_SHIFT`].
+    until_first: u32,
+}
+
+impl OnTime {
+    /// As the process has noted it.
+    pub fn of(record: &SiteRecord) -> Self {
+        Self { calls: record.on_ticks.load(Relaxed), until_first: record.until_first.load(Relaxed) }
+    }
+
+    /// What is between: (before a first call, from there on).
+    fn since(self, before: Self) -> (f64, f64) {
+        let until_first = u64::from(self.until_first.wrapping_sub(before.until_first)) << UNTIL_FIRST_SHIFT;
+        (until_first as f64, self.calls.saturating_sub(before.calls) as f64)
+    }
+}
+
 impl BusyTime {
     /// Begins.
     pub fn start(&mut self, now: u64, processor_ns: f64) {
-        *self = Self { began: now, at: now, processor_ns, share: 1.0, ticks: 0.0, threads: 1.0 };
+        *self = Self {
+            began: now,
+            at: now,
+            processor_ns,
+            share: 1.0,
+            ticks: 0.0,
+            threads: 1.0,
+            ahead: 0.0,
+            runs: None,
+            late: [0.0; 3],
+        };
     }
 
-    /// An epoch is over, and the process has so many threads; gives the processor time that it used in it, in ticks.
-    pub fn advance(&mut self, now: u64, processor_ns: f64, ticks_per_ns: f64, threads: usize) -> f64 {
+    /// An epoch is over, and the process has so many threads, of which the only one has run so often; gives the processor time that
+    /// it used in it, in ticks.
+    pub fn advance(
+        &mut self,
+        now: u64,
+        processor_ns: f64,
+        ticks_per_ns: f64,
+        threads: usize,
+        runs: Option<u64>,
+    ) -> f64 {
         self.threads = threads.max(1) as f64;
         let used = (processor_ns - self.processor_ns).max(0.0) * ticks_per_ns;
         let elapsed = now.saturating_sub(self.at).max(1) as f64;
-        self.share = (used / elapsed).min(1.0);
+        let ran = (self.ahead + used).min(elapsed);
+        self.ahead = (self.ahead + used - ran).min(CLOCK_LAG_TICKS);
+        self.share = ran / elapsed;
+        let new = match (std::mem::replace(&mut self.runs, runs), runs) {
+            (Some(before), Some(runs)) => runs.saturating_sub(before) as f64,
+            _ => 0.0,
+        };
+        self.late = std::array::from_fn(|part| FADING * self.late[part] + [new, used, elapsed][part]);
         self.ticks += self.share * elapsed;
         (self.at, self.processor_ns) = (now, processor_ns);
         used
@@ -76,6 +138,25 @@ impl BusyTime {
 }
 
 impl BusyTime {
+    /// How many threads ran at once while any did, at least 1.
+    fn at_once(&self) -> f64 {
+        let [_, used, elapsed] = self.late;
+        (used / elapsed.max(1.0)).max(1.0)
+    }
+
+    /// How much of `length` ticks on end, at the end of which the process runs, it has run as a rule.
+    fn ran_in(&self, length: f64) -> f64 {
+        let [runs, used, elapsed] = self.late;
+        let rest = elapsed - used;
+        if self.runs.is_none() || runs < 1.0 || used <= 0.0 || rest <= 0.0 {
+            return length;
+        }
+        let share = used / elapsed;
+        // The median of how many waits there are in it, as they come at random.
+        let waits = (length * share * runs / used + 1.0 / 3.0).floor();
+        (length - waits * rest / runs).max(length * share / 2.0)
+    }
+
     /// The process has ended, or is let go: since the last epoch it has run as it did before.
     pub fn end(&mut self, now: u64) {
         self.ticks += self.share * now.saturating_sub(self.at) as f64;
@@ -88,7 +169,7 @@ impl BusyTime {
 pub struct Windows {
     grant: u32,
     /// The site's ticks switched on, at the last close.
-    on_ticks: u64,
+    on: OnTime,
     /// Busy ticks at the last arming, and the busy length of the window since, once it is closed.
     armed_at: f64,
     length: Option<f64>,
@@ -119,21 +200,24 @@ impl Windows {
         (self.grant, self.armed_at, self.length, self.armed_wall) = (grant, busy.ticks, None, busy.at);
     }
 
-    /// The probe has switched itself off, having been on for so many ticks in all. `timed`: calls timed so far, without those of
-    /// the first window.
-    pub fn close(&mut self, on_ticks: u64, timed: Timed, busy: &BusyTime) {
+    /// The probe has switched itself off, having been `on` for so long in all. `timed`: calls timed so far, without those of
+    /// the first window; `cost`: ticks that timing adds to a call.
+    pub fn close(&mut self, on: OnTime, timed: Timed, cost: f64, busy: &BusyTime) {
         let before = std::mem::replace(&mut self.last, timed.since(self.timed));
         self.timed = timed;
         if let Some(mean) = self.last.with(before).mean() {
             self.settle(mean);
         }
-        let length = on_ticks.saturating_sub(std::mem::replace(&mut self.on_ticks, on_ticks)) as f64;
-        let length = length.min((busy.ticks - self.armed_at).max(CLOCK_LAG_TICKS));
-        self.length = Some(length);
+        let (until_first, calls) = on.since(std::mem::replace(&mut self.on, on));
+        let longest = (busy.ticks - self.armed_at).max(CLOCK_LAG_TICKS);
+        let ran = busy.ran_in(calls.min(longest));
+        self.length = Some((until_first + ran).min(longest));
+        // Calls that are not timed follow each other faster.
+        let length = (ran - f64::from(self.grant) * cost / busy.at_once()).max(ran * LEAST_UNDISTURBED);
         if length > 0.0 {
-            // The call after the last one granted ends it. Of random arrivals' sums of n + 1 intervals the median is
-            // n + 2/3 mean intervals.
-            let rate = (f64::from(self.grant) + 2.0 / 3.0) / length;
+            // The first of the granted calls begins it, and the one after the last ends it. Of random arrivals' sums of n intervals
+            // the median is n - 1/3 mean intervals.
+            let rate = (f64::from(self.grant) - 1.0 / 3.0) / length;
             self.rates[self.count as usize % MEDIAN_OF] = rate as f32;
             self.count = self.count.saturating_add(1);
             self.recent = if self.count < ENOUGH { 0.0 } else { self.rate() };
@@ -142,15 +226,15 @@ impl Windows {
     }
 
     /// The probe is switched off before its grant is used up, by us.
-    pub fn cut(&mut self, on_ticks: u64, busy: &BusyTime) {
-        self.on_ticks = on_ticks;
+    pub fn cut(&mut self, on: OnTime, busy: &BusyTime) {
+        self.on = on;
         // What was seen counts; the window says nothing about the time to come.
         (self.armed_at, self.length) = (busy.ticks, Some(0.0));
     }
 
     /// Whether the probe has ever used up its grant.
     pub fn has_closed(&self) -> bool {
-        self.count > 0 || self.on_ticks > 0
+        self.count > 0 || self.on.calls > 0
     }
 
     /// Median of the last windows' rates.
@@ -212,23 +296,24 @@ mod tests {
     fn estimate(interval: f64, share: f64, epochs: u64) -> (f64, f64) {
         let (mut busy, mut windows) = (BusyTime::default(), Windows::default());
         busy.start(0, 0.0);
-        let (grant, mut seen, mut on) = (100, 0, 0u64);
+        let (grant, mut seen, mut on) = (100, 0, OnTime::default());
         for epoch in 0..epochs {
             if epoch > 0 {
-                busy.advance(epoch * EPOCH, share * (epoch * EPOCH) as f64, 1.0, 1);
+                busy.advance(epoch * EPOCH, share * (epoch * EPOCH) as f64, 1.0, 1, None);
             }
             if epoch > 0 {
-                windows.close(on, Timed::default(), &busy);
+                windows.close(on, Timed::default(), 0.0, &busy);
             }
             windows.arm(grant, &busy);
             // Armed at a random place of the epoch: it runs, or it will after the wait.
             let waits = (epoch * 7919 % 1000) as f64 >= share * 1000.0;
-            let needed = interval * f64::from(grant + 1);
-            on += (needed + if waits { (1.0 - share) * EPOCH as f64 / 2.0 } else { 0.0 }) as u64;
+            on.calls += (interval * f64::from(grant)) as u64;
+            let waited = if waits { (1.0 - share) * EPOCH as f64 / 2.0 } else { 0.0 };
+            on.until_first += ((interval + waited) as u64 >> UNTIL_FIRST_SHIFT) as u32;
             seen += u64::from(grant) + 1;
         }
-        busy.advance(epochs * EPOCH, share * (epochs * EPOCH) as f64, 1.0, 1);
-        windows.close(on, Timed::default(), &busy);
+        busy.advance(epochs * EPOCH, share * (epochs * EPOCH) as f64, 1.0, 1, None);
+        windows.close(on, Timed::default(), 0.0, &busy);
         let truth = share * (epochs * EPOCH) as f64 / interval;
         ((seen + windows.unseen(Timed::default(), &busy).0) as f64, truth)
     }
@@ -239,6 +324,41 @@ mod tests {
             let (calls, truth) = estimate(interval, 1.0, 500);
             assert!((calls / truth - 1.0).abs() < 0.03, "{interval}: {calls} of {truth}");
         }
+    }
+
+    /// The kernel tells processor time in steps of 8.4 million ticks; `cost` ticks are what timing adds to a call of 1,000.
+    #[test]
+    fn steps_of_the_clock_and_the_cost_of_timing_are_no_bias() {
+        let (mut busy, mut windows, mut on) = (BusyTime::default(), Windows::default(), OnTime::default());
+        busy.start(0, 0.0);
+        for epoch in 1..=500u64 {
+            windows.arm(100, &busy);
+            on.calls += 100 * 1_500;
+            let told = epoch * EPOCH / 8_400_000 * 8_400_000;
+            busy.advance(epoch * EPOCH, told as f64, 1.0, 1, Some(1));
+            windows.close(on, Timed::default(), 500.0, &busy);
+        }
+        let seen = 500.0 * 101.0;
+        let truth = 500.0 * EPOCH as f64 / 1_000.0;
+        let ratio = (seen + windows.unseen(Timed::default(), &busy).0 as f64) / truth;
+        assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
+    }
+
+    /// It runs for 5 million ticks and sleeps for 1 million; windows of 100 calls of 300,000 ticks have such sleeps in them.
+    #[test]
+    fn waits_in_long_windows_are_taken_off() {
+        let (mut busy, mut windows, mut on) = (BusyTime::default(), Windows::default(), OnTime::default());
+        busy.start(0, 0.0);
+        let epoch_length = 120_000_000;
+        for epoch in 1..=200u64 {
+            windows.arm(100, &busy);
+            on.calls += 36_000_000;
+            busy.advance(epoch * epoch_length, (epoch * epoch_length) as f64 * 5.0 / 6.0, 1.0, 1, Some(epoch * 20));
+            windows.close(on, Timed::default(), 0.0, &busy);
+        }
+        let truth = 200.0 * epoch_length as f64 * 5.0 / 6.0 / 300_000.0;
+        let ratio = (200.0 * 101.0 + windows.unseen(Timed::default(), &busy).0 as f64) / truth;
+        assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
     }
 
     #[test]
@@ -253,7 +373,7 @@ mod tests {
         // Poisson arrivals, one granted call per window: lengths are sums of two exponential intervals.
         let (mut busy, mut windows) = (BusyTime::default(), Windows::default());
         busy.start(0, 0.0);
-        let (mut on, mut random) = (0u64, 12_345_u64);
+        let (mut on, mut random) = (OnTime::default(), 12_345_u64);
         let mut uniform = || {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             ((random >> 11) as f64 + 1.0) / (1u64 << 53) as f64
@@ -261,9 +381,9 @@ mod tests {
         let epochs = 5_000;
         windows.arm(1, &busy);
         for epoch in 1..epochs {
-            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1);
-            on += (-(uniform().ln() + uniform().ln()) * 1_000.0) as u64 + 1;
-            windows.close(on, Timed::default(), &busy);
+            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1, None);
+            on.calls += (-uniform().ln() * 1_000.0) as u64 + 1;
+            windows.close(on, Timed::default(), 0.0, &busy);
             windows.arm(1, &busy);
         }
         let truth = (epochs * EPOCH) as f64 / 1_000.0;
@@ -277,7 +397,7 @@ mod tests {
         busy.start(0, 0.0);
         let mut windows = Windows::default();
         windows.arm(100, &busy);
-        busy.advance(EPOCH * 100, EPOCH as f64 * 100.0, 1.0, 1);
+        busy.advance(EPOCH * 100, EPOCH as f64 * 100.0, 1.0, 1, None);
         assert_eq!(windows.unseen(Timed::default(), &busy), (0, 0.0));
     }
 
@@ -287,12 +407,12 @@ mod tests {
         busy.start(0, 0.0);
         windows.arm(1, &busy);
         for epoch in 1..=100 {
-            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, threads);
+            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, threads, None);
             if epoch > 1 {
                 timed = timed.with(Timed { samples: 1, ticks: took(epoch) });
             }
             // So long that the calls come at a rate of ten in an epoch: the one after the last granted ends a window.
-            windows.close(epoch * EPOCH / 6, timed, &busy);
+            windows.close(OnTime { calls: epoch * EPOCH / 15, until_first: 0 }, timed, 0.0, &busy);
             windows.arm(1, &busy);
         }
         windows.unseen(first, &busy).1

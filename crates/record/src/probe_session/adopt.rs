@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use transect_attach::{AttachError, Target};
-use transect_event_abi::probe_arena::{SITE_GONE, SiteRecord};
-use transect_probe::trampoline::WORD;
+use transect_event_abi::probe_arena::{PROBE_FILE_SIZE, SITE_GONE, SiteRecord};
+use transect_probe::trampoline::{CAPACITY, WORD};
 use transect_probe_plan::{Event, ExitSupport, Function, Plan, ProviderKind, Site};
 use transect_text_patch::{WINDOW_CAPACITY, Window};
 
@@ -92,14 +92,16 @@ impl ProbeSession {
             .regions()
             .into_iter()
             .find(|region| record.trampoline >= region.address && record.trampoline - region.address < region.size);
-        let block = region.as_ref().map_or(0, |region| region.file_offset + (record.trampoline - region.address));
+        let block = region.map(|region| region.file_offset + (record.trampoline - region.address));
+        // Its words are used by their places in the file.
+        let block = block.filter(|at| at.is_multiple_of(8) && *at <= PROBE_FILE_SIZE - CAPACITY as u64);
         let mut text = [0; WINDOW_CAPACITY];
         let read = self.target.memory().read(record.address, &mut text[..record.length]).is_ok();
         let text = &text[..record.length];
         let original = &record.original[..record.length];
-        let state = if object.is_none() || region.is_none() || !read || record.length < 5 {
+        let state = if object.is_none() || block.is_none() || !read || record.length < 5 {
             SiteState::Gone
-        } else if leads_to(record.address, text, record.trampoline + WORD as u64) {
+        } else if leads_to(record.address, text, record.trampoline.wrapping_add(WORD as u64)) {
             SiteState::Installed
         } else if text == original {
             SiteState::Original
@@ -141,7 +143,7 @@ impl ProbeSession {
             exit: planned.map_or(ExitSupport::ReturnAddressUsed, |(site, _)| site.exit),
             name: planned.map_or_else(String::new, |(site, _)| site.name.clone()),
             can_time,
-            block,
+            block: block.unwrap_or(0),
             return_site,
             on: record.on,
             off: record.off,
@@ -166,7 +168,7 @@ pub(crate) fn restore_left(target: &Target, record: &SiteRecord) -> Option<Windo
     let length = (record.window_length.load(Relaxed) as usize).min(WINDOW_CAPACITY);
     let mut text = [0; WINDOW_CAPACITY];
     target.memory().read(address, &mut text[..length]).ok()?;
-    if length < 5 || !leads_to(address, &text[..length], trampoline + WORD as u64) {
+    if length < 5 || !leads_to(address, &text[..length], trampoline.wrapping_add(WORD as u64)) {
         return None;
     }
     let mut original = [0; WINDOW_CAPACITY];

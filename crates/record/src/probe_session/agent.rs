@@ -86,7 +86,8 @@ impl HandlerPlaces {
         Ok(Self {
             keys: at(offset_of!(Globals, keys)),
             pool: at(offset_of!(Globals, pool)),
-            mask: at(offset_of!(Globals, mask)),
+            // A damaged one must not become a wrong length.
+            mask: at(offset_of!(Globals, mask)).min(PAGES as u64 - 1),
             scopes: at(offset_of!(Globals, scopes)),
         })
     }

@@ -1,6 +1,9 @@
 //! The controller of one process' probes: everything is prepared in the arena while the process runs; only jumps are
 //! written into its text while its threads are held for a moment; after that a probe is switched by one store.
 
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
 use std::ops::Range;
@@ -26,6 +29,8 @@ use super::objects::{KnownMappings, LoadedObject, UnreadableObject, load};
 use super::place::{block_size, place};
 use super::plan::{Plans, Purpose};
 use super::writer::writer;
+#[cfg(feature = "fuzzing")]
+pub use fuzzing::fuzz;
 
 /// Regions are made in this size at least: later sites find room in them.
 const REGION_SIZE: u64 = 1 << 20;

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
-use transect_event_abi::probe_arena::{CallerRules, DISARMED_OFFSET, FIRST_SHIFT, RULES_OFFSET, SHARDS};
+use transect_event_abi::probe_arena::{CallerRules, DISARMED_OFFSET, FIRST_SHIFT, NOT_CALLED, RULES_OFFSET, SHARDS};
 use transect_probe::trampoline::WORD;
 use transect_probe::{Descriptor, Handler};
 
@@ -86,9 +86,9 @@ impl ProbeSession {
             let counters = self.arena.counters(shard, id as usize);
             let first = counters.first.load(Ordering::Relaxed);
             SiteCounts {
-                calls: sum.calls + counters.calls.load(Ordering::Relaxed),
-                samples: sum.samples + counters.samples.load(Ordering::Relaxed),
-                ticks: sum.ticks + counters.ticks.load(Ordering::Relaxed),
+                calls: sum.calls.wrapping_add(counters.calls.load(Ordering::Relaxed)),
+                samples: sum.samples.wrapping_add(counters.samples.load(Ordering::Relaxed)),
+                ticks: sum.ticks.wrapping_add(counters.ticks.load(Ordering::Relaxed)),
                 first_samples: sum.first_samples + (first >> FIRST_SHIFT),
                 first_ticks: sum.first_ticks + (first & ((1 << FIRST_SHIFT) - 1)),
             }
@@ -99,7 +99,7 @@ impl ProbeSession {
     pub fn arm(&self, id: SiteId, samples: u32, now: u64) {
         let record = self.arena.site(id as usize);
         record.window.fetch_add(1, Ordering::Relaxed);
-        record.armed_at.store(now, Ordering::Relaxed);
+        record.armed_at.store(now | NOT_CALLED, Ordering::Relaxed);
         record.remaining.store(samples.cast_signed(), Ordering::Relaxed);
         self.switch(id, true);
     }

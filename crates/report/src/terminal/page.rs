@@ -71,12 +71,14 @@ impl Page {
     }
 
     /// `text` broken at spaces, indented by `indent`; `bullet` stands before the first line, in the last columns of its
-    /// indentation. A word wider than the page is cut in the middle.
+    /// indentation. A word wider than the page is cut in the middle; a command's argument, which is to be pasted, by a
+    /// pattern's asterisk.
     pub(crate) fn bulleted(&mut self, indent: usize, bullet: (Role, &str), role: Role, text: &str) {
         let room = self.style.columns().saturating_sub(indent).max(10);
         let mut lines: Vec<String> = Vec::new();
         for word in words(text) {
-            let word = cut_middle(&word, room);
+            let cut = cut_middle(&word, room);
+            let word = if word.starts_with('\'') { cut.replace('…', "*") } else { cut };
             match lines.last_mut() {
                 Some(line) if width(line) + 1 + width(&word) <= room => {
                     line.push(' ');
@@ -123,17 +125,50 @@ impl Page {
     }
 }
 
-/// The words of a text; a number and its percent sign are one.
+/// The words of a text; a number and its percent sign are one, and what stands in single quotes as an argument of a command.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
+    let mut quoted = false;
     for word in text.split(' ').filter(|word| !word.is_empty()) {
-        match words.last_mut().filter(|last| word.starts_with('%') && last.ends_with(|c: char| c.is_ascii_digit())) {
-            Some(number) => {
-                number.push(' ');
-                number.push_str(word);
+        let joins = |last: &String| quoted || word.starts_with('%') && last.ends_with(|c: char| c.is_ascii_digit());
+        match words.last_mut().filter(|last| joins(last)) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(word);
             }
             None => words.push(word.to_owned()),
         }
+        let closes = |word: &str| word.contains('\'');
+        quoted = match word.strip_prefix('\'') {
+            _ if quoted => !closes(word),
+            // Two of them at least: one is an apostrophe.
+            Some(rest) => !closes(rest) && text.matches('\'').count() > 1,
+            None => false,
+        };
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words;
+
+    #[test]
+    fn arguments_of_commands_are_whole_words() {
+        let text = "See: --api 'std::map<int, a b>::find (int)' --view x; it's 5 % of 'f' and 'em";
+        let wanted = [
+            "See:",
+            "--api",
+            "'std::map<int, a b>::find (int)'",
+            "--view",
+            "x;",
+            "it's",
+            "5 %",
+            "of",
+            "'f'",
+            "and",
+            "'em",
+        ];
+        assert_eq!(words(text), wanted);
+    }
 }

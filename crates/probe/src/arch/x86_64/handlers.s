@@ -169,7 +169,7 @@
     mov [rcx + {F_RETURN}], rax
     mov [rcx + {F_DESCRIPTOR}], rsi
     mov rdx, [rsi + {D_RECORD}]
-    mov rdx, [rdx + {R_WINDOW}]
+    mov edx, [rdx + {R_WINDOW}]
     mov [rcx + {F_COOKIE}], rdx      # in which window it began
     rdtsc
     shl rdx, 32
@@ -199,6 +199,9 @@
     SHARD
     lock inc qword ptr [rdx + {S_CALLS}]
     mov rdi, [rsi + {D_RECORD}]
+    test byte ptr [rdi + {R_ARMED}], {NOT_CALLED}
+    jnz .Lfirst_call
+.Lgranted:
     lock dec dword ptr [rdi + {R_REMAINING}]
     jns .Ltimed
 .Lused_up:                           # rsi = descriptor, rdi = its record
@@ -225,6 +228,22 @@
     mov rax, [rip + {globals} + {G_HEADER}]
     lock inc qword ptr [rax + {H_SELF_TOGGLES}]
     jmp .Luntimed
+.Lfirst_call:                        # what has passed since the controller wrote says nothing of how often it is called
+    HAS_CLOCK .Lgranted
+    rdtsc
+    shl rdx, 32
+    or rdx, rax
+    mov r8, rdx
+    and r8, ~{NOT_CALLED}
+    mov rax, [rdi + {R_ARMED}]
+    test al, {NOT_CALLED}
+    jz .Lgranted
+    lock cmpxchg [rdi + {R_ARMED}], r8
+    jne .Lgranted                    # another thread was first
+    sub rdx, rax
+    shr rdx, {UNTIL_FIRST_SHIFT}
+    lock add [rdi + {R_UNTIL_FIRST}], edx
+    jmp .Lgranted
 
 # rsi = descriptor, rax = what a call took: counts it. Clobbers rax, rcx, rdx, rdi.
     .macro SAMPLE

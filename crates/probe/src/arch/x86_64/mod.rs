@@ -4,8 +4,8 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 
 use transect_event_abi::probe_arena::{
-    CALLEES, CallerRange, CallerRules, DISARMED_OFFSET, FIRST_SHIFT, FIRST_WINDOW, ProbeHeader, SITE_CAPACITY,
-    SiteCounters, SiteRecord,
+    CALLEES, CallerRange, CallerRules, DISARMED_OFFSET, FIRST_SHIFT, FIRST_WINDOW, NOT_CALLED, ProbeHeader,
+    SITE_CAPACITY, SiteCounters, SiteRecord, UNTIL_FIRST_SHIFT,
 };
 use transect_event_abi::region_arena::{
     RING_EVENTS, RINGS_OFFSET, RegionEvent, RingRecord, THREAD_HASH_SHIFT, THREAD_SEARCH, THREAD_SLOTS, THREADS_OFFSET,
@@ -64,6 +64,9 @@ global_asm!(
     FIRST_SHIFT = const FIRST_SHIFT,
     FIRST_WINDOW = const FIRST_WINDOW,
     R_WINDOW = const offset_of!(SiteRecord, window),
+    R_UNTIL_FIRST = const offset_of!(SiteRecord, until_first),
+    UNTIL_FIRST_SHIFT = const UNTIL_FIRST_SHIFT,
+    NOT_CALLED = const NOT_CALLED,
     R_REMAINING = const offset_of!(SiteRecord, remaining),
     R_OFF = const offset_of!(SiteRecord, off),
     R_ARMED = const offset_of!(SiteRecord, armed_at),

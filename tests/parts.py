@@ -115,7 +115,7 @@ PARTS = [
                                         "cargo test --release --locked -p transect-record --lib -- --ignored && "
                                         "cargo test --release --locked -p transect-report --test browser -- --ignored"),
          "millions of scheduler events, every window of large libraries, a page of a large recording", "models; a disassembler; a browser", 600, ("packages", "browser")),
-    Part("fuzz", "all", ["python3", "tests/fuzz/run.py", "--seconds", "60"], "does all that reads what others wrote bear any bytes?",
+    Part("fuzz", "all", ["python3", "tests/fuzz/run.py", "--seconds", "200"], "does all that reads what others wrote bear any bytes?",
          "no panic, no overflow, no input that takes ten seconds or 3 GB", 600, ("packages", "network")),
     Part("case-studies-quick", "all", ["python3", "benches/case_studies.py", "--transect", TRANSECT, "--quick", "--minutes", "8", "--program", "gzip", "--program", "bzip2"],
          "do real programs' own tests pass with regions, and what do their features cost?", "their test suites; the program's own clock", 600, ("packages", "network"), alone=True),

@@ -296,7 +296,9 @@ impl Measured {
         let (busy, since) = std::mem::replace(&mut self.since_turn, (0.0, now));
         let elapsed = (now - since) as f64;
         let windows = &mut self.windows;
-        let rates = self.rows.iter().map(|&(_, id)| (id, windows[id as usize].recent_rate()));
+        // Probes of others are never taken out.
+        let own = self.rows.iter().filter(|(_, id)| !self.before.contains_key(id));
+        let rates = own.map(|&(_, id)| (id, windows[id as usize].recent_rate()));
         let change = self.rotation.turn(rates, share * busy / elapsed);
         windows.iter_mut().for_each(Windows::age);
         let stops = self.session.stop_times();

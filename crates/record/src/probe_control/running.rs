@@ -18,7 +18,7 @@ use crate::RecordError;
 use crate::clock::Clock;
 use crate::latency::BucketScale;
 use crate::launch::find_beside;
-use crate::probe_session::{Guard, LaunchGuard, LoadedObject, LoaderWatcher, ProbeSession, SiteState, load};
+use crate::probe_session::{Guard, LaunchGuard, LoadedObject, LoaderWatcher, Plans, ProbeSession, SiteState, load};
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -36,6 +36,8 @@ struct Command<'a> {
     choice: Choice,
     sources: Sources,
     scale: Option<BucketScale>,
+    /// Of its processes' objects.
+    plans: Plans,
     processes: BTreeMap<i32, (Controlled, LoaderWatcher)>,
     /// Rows of processes that have ended.
     rows: Vec<ProbeRow>,
@@ -53,6 +55,7 @@ pub fn run(settings: &ProbeSettings, live: &mut dyn FnMut(&[ProbeRow], f64)) -> 
         choice: Choice::parse(&settings.patterns)?,
         sources: Sources::default(),
         scale: None,
+        plans: Plans::default(),
         processes: BTreeMap::new(),
         rows: Vec::new(),
         outcome: ProbeOutcome::default(),
@@ -234,7 +237,8 @@ impl Command<'_> {
     ) -> Result<(), RecordError> {
         let pid = target.pid();
         let program = program_of(target.task());
-        let session = ProbeSession::begin(target, &find_beside(PROBE_AGENT_FILE)?)?;
+        let mut session = ProbeSession::begin(target, &find_beside(PROBE_AGENT_FILE)?)?;
+        session.share_plans(&self.plans);
         // Indices are those of the session from here on.
         let objects: Vec<_> = session.objects.iter().enumerate().collect();
         let chosen = self.choice.among(&objects, &program, &mut self.sources)?;

@@ -40,7 +40,7 @@ impl Children {
         for round in 0..=ROUNDS {
             let new: Vec<i32> = processes().difference(&known).copied().collect();
             known.extend(&new);
-            let new = siblings::among(new.into_iter(), session.arena().file());
+            let new = siblings::among(new.into_iter(), session.arena().file(), session.target().pid());
             if new.is_empty() {
                 break;
             }

@@ -7,8 +7,6 @@ mod settings;
 #[cfg(feature = "recorder")]
 mod shared_memory;
 #[cfg(feature = "recorder")]
-use settings::{arguments, failure};
-#[cfg(feature = "recorder")]
 mod views;
 
 use std::fs::File;
@@ -184,6 +182,9 @@ pub fn arena(bytes: &[u8]) {
 
 #[cfg(feature = "recorder")]
 pub use folder::{profile, profile_values};
+#[cfg(feature = "recorder")]
+// The module of the config file looks for these two at the root.
+use settings::{arguments, failure};
 #[cfg(feature = "recorder")]
 pub use settings::{config, static_components, wait_apis};
 #[cfg(feature = "recorder")]

@@ -213,7 +213,7 @@ pub fn wait(tid: pid_t, block: bool) -> io::Result<(pid_t, Waited)> {
     }
 }
 
-/// What [`wait`] for a thread of ours would give, which it still does.
+/// What [`wait`] would give for a thread of ours, without taking it: the next wait gives the same.
 pub fn peek(tid: pid_t) -> Waited {
     // SAFETY: plain integers, for which zero is a value.
     let mut found: libc::siginfo_t = unsafe { std::mem::zeroed() };

@@ -152,10 +152,11 @@ impl Started {
         }
     }
 
-    /// Until it executes the program or fails to: a signal that comes before stops it, for it is traced.
+    /// Waits until it has executed the program or failed to. It is traced: a signal that arrives before stops it, and is passed on.
     fn pass_signals_on(&self) {
         let patience = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
         while poll(&mut [PollFd::new(&self.failure, PollFlags::IN)], Some(&patience)) != Ok(1) {
+            // The exec event belongs to whoever follows the program.
             if !matches!(ptrace::peek(self.pid), Waited::Signal(_) | Waited::Interrupted | Waited::GroupStop(_)) {
                 continue;
             }

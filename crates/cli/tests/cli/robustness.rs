@@ -1,24 +1,13 @@
-//! `latency` and `probe` beside programs that end soon, get signals, confine themselves or look at themselves; and what is left of
-//! them in a process. They need ptrace, a C compiler and the agents.
+//! `latency` and `probe` beside programs that end soon, confine themselves or look at themselves. They need ptrace, a C compiler and the agents.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use predicates::prelude::*;
 use transect_profile_model::LossKind;
 
 use crate::command::{Sandbox, place_probe_agent};
-
-/// Works for ever, in two threads.
-const FOREVER: &str = r#"
-#include <pthread.h>
-__attribute__((noinline)) long work(long n) { volatile long s = 0; for (long i = 0; i < n; i++) s += i; return s; }
-__attribute__((noinline, noclone)) long turn(long n) { return work(n) + 1; }
-static void *loop(void *none) { long s = 0; for (;;) s += turn(300); return (void *)s; }
-int main(void) { pthread_t t; pthread_create(&t, 0, loop, 0); loop(0); }
-"#;
+use crate::forever::{built, not_run};
 
 /// Gives up the clock, then makes threads and a child that call measured functions.
 const CLOCKLESS: &str = r#"
@@ -102,100 +91,6 @@ int main(int argc, char **argv) {
 }
 "#;
 
-fn not_run(why: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
-}
-
-/// The program in the sandbox; `None`, and said so, where it can't be made.
-fn built(sandbox: &Sandbox, name: &str, source: &str, options: &[&str]) -> Option<PathBuf> {
-    place_probe_agent();
-    let (file, program) = (sandbox.write(&format!("{name}.c"), source), sandbox.path(name));
-    let compiler =
-        Command::new("cc").args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(&file).args(options).output();
-    if compiler.is_ok_and(|output| output.status.success()) {
-        return Some(program);
-    }
-    not_run(&format!("cc does not build {name} with {options:?}"));
-    None
-}
-
-/// A process that works for ever; ended when dropped.
-struct Forever(Child);
-
-impl Forever {
-    fn start(sandbox: &Sandbox) -> Option<Forever> {
-        let program = built(sandbox, "forever", FOREVER, &[])?;
-        let process = Forever(Command::new(program).stdout(Stdio::null()).spawn().unwrap());
-        std::thread::sleep(Duration::from_millis(50));
-        Some(process)
-    }
-
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-
-    /// Its mappings, without those that the C library makes, and the targets of its descriptors.
-    fn traces(&self) -> (Vec<String>, usize) {
-        let maps = std::fs::read_to_string(format!("/proc/{}/maps", self.pid())).unwrap();
-        let lines = maps.lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect();
-        (lines, std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap().count())
-    }
-
-    fn text_is_the_files(&self) -> bool {
-        text_is_the_files(&self.pid())
-    }
-
-    fn wait_until_clean(&self, before: &(Vec<String>, usize), what: &str) {
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while self.traces() != *before || !self.text_is_the_files() {
-            assert!(Instant::now() < deadline, "{what}: {:?}, before {before:?}", self.traces());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn works(&mut self) -> bool {
-        let ran = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/schedstat")).unwrap_or_default();
-        let before = ran(&self.pid());
-        std::thread::sleep(Duration::from_millis(200));
-        self.0.try_wait().unwrap().is_none() && ran(&self.pid()) != before
-    }
-}
-
-impl Drop for Forever {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Whether a process's text is that of its files.
-fn text_is_the_files(pid: &str) -> bool {
-    use std::os::unix::fs::FileExt;
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
-    maps.lines().filter(|line| line.contains(" r-xp ") && line.contains(" /")).all(|line| {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        let number = |text: &str| u64::from_str_radix(text, 16).unwrap();
-        let (low, high) = fields[0].split_once('-').unwrap();
-        let (mut there, mut here) = (vec![0; (number(high) - number(low)) as usize], Vec::new());
-        memory.read_exact_at(&mut there, number(low)).unwrap();
-        here.resize(there.len(), 0);
-        let length = std::fs::File::open(fields[5]).unwrap().read_at(&mut here, number(fields[2])).unwrap();
-        there[..length] == here[..length]
-    })
-}
-
-/// The command itself, to be signalled.
-fn started(sandbox: &Sandbox, arguments: &[&str]) -> Child {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("transect"));
-    command.args(arguments).current_dir(sandbox.folder.path()).env("HOME", sandbox.folder.path());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
-}
-
-fn send(signal: &str, pid: u32) {
-    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
-}
-
 #[test]
 fn programs_that_end_soon_keep_their_status_and_profile_needs_ptrace() {
     let sandbox = Sandbox::new();
@@ -228,121 +123,6 @@ fn programs_that_end_soon_keep_their_status_and_profile_needs_ptrace() {
         assert_eq!(loss.reason, "the program ended before its functions had probes");
     }
     assert!(left_out.is_some() || profile.meta.latency.is_some());
-}
-
-#[test]
-fn signals_end_a_measurement_with_its_profile_needs_ptrace() {
-    let sandbox = Sandbox::new();
-    let Some(mut forever) = Forever::start(&sandbox) else { return };
-    let before = forever.traces();
-    for signal in ["-INT", "-TERM", "-HUP", "-QUIT", "-ALRM", "-USR1"] {
-        let folder = format!("p{signal}.transect");
-        let mut latency = started(&sandbox, &["latency", "-q", "-p", &forever.pid(), "-o", &folder]);
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while forever.text_is_the_files() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        for ignored in ["-XCPU", "-XFSZ", "-PROF", "-VTALRM"] {
-            send(ignored, latency.id());
-        }
-        std::thread::sleep(Duration::from_millis(50));
-        assert!(latency.try_wait().unwrap().is_none(), "{signal}");
-        send(signal, latency.id());
-        assert_eq!(latency.wait().unwrap().code(), Some(0), "{signal}");
-        assert!(transect_profile_store::read(&sandbox.path(&folder)).is_ok(), "{signal}");
-        assert!(forever.text_is_the_files() && forever.traces() == before, "{signal}");
-        // A signal that comes before all probes stand ends it before anything is counted.
-        let counted = [100, 1000, 8000].into_iter().any(|pause| {
-            let arguments = ["probe", "count", "-p", &forever.pid(), "forever:turn", "--output", "out"];
-            let mut probe = started(&sandbox, &arguments);
-            let deadline = Instant::now() + Duration::from_secs(20);
-            while forever.text_is_the_files() && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            std::thread::sleep(Duration::from_millis(pause));
-            send(signal, probe.id());
-            assert_eq!(probe.wait().unwrap().code(), Some(0), "{signal}");
-            std::fs::read_to_string(sandbox.path("out")).unwrap().contains("turn")
-        });
-        assert!(counted, "{signal}");
-        assert!(forever.text_is_the_files() && forever.traces() == before, "{signal}");
-    }
-    assert!(forever.works());
-}
-
-#[test]
-fn a_signal_to_be_ignored_is_ignored_needs_ptrace() {
-    let sandbox = Sandbox::new();
-    let Some(forever) = Forever::start(&sandbox) else { return };
-    // As nohup does it.
-    let line = format!("trap '' HUP; exec \"$0\" latency -q -p {} -o p.transect > /dev/null", forever.pid());
-    let mut command = Command::new("sh");
-    command.args(["-c", &line]).arg(assert_cmd::cargo::cargo_bin("transect"));
-    let mut latency = command.current_dir(sandbox.folder.path()).env("HOME", sandbox.folder.path()).spawn().unwrap();
-    while forever.text_is_the_files() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    send("-HUP", latency.id());
-    std::thread::sleep(Duration::from_millis(200));
-    assert!(latency.try_wait().unwrap().is_none());
-    send("-TERM", latency.id());
-    assert_eq!(latency.wait().unwrap().code(), Some(0));
-    assert!(transect_profile_store::read(&sandbox.path("p.transect")).is_ok());
-}
-
-/// A program has the signals that its command was started with: here children are reaped by the kernel, a broken pipe ends
-/// nobody, and a signal waits.
-#[test]
-fn signals_are_inherited_needs_ptrace() {
-    let sandbox = Sandbox::new();
-    place_probe_agent();
-    let lines = |command: &[&str]| {
-        let transect = sandbox.transect(&[]).get_program().to_owned();
-        let mut shell = sandbox.foreign("env");
-        shell.args(["--ignore-signal=CHLD", "--ignore-signal=PIPE", "--ignore-signal=USR2"]);
-        shell.args(["--block-signal=USR1", "--block-signal=URG"]);
-        if !command.is_empty() {
-            shell.arg(transect).args(command).args(["-o", "profile", "--"]);
-        }
-        let output = shell.args(["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let alone = lines(&[]);
-    assert!(alone.contains("400200\nSigIgn"), "{alone}");
-    for command in [&["record", "-q"][..], &["record", "-q", "--collect", "flow"], &["latency", "-q"]] {
-        assert_eq!(lines(command), alone, "{command:?}");
-    }
-}
-
-#[test]
-fn a_launched_program_gets_the_signals_needs_ptrace() {
-    let sandbox = Sandbox::new();
-    place_probe_agent();
-    let script = "for s in HUP INT QUIT ALRM USR1 TERM; do trap \"echo $s >> got\" $s; done; touch ready; \
-                  while ! grep -q TERM got; do sleep 0.02; done; exit 5";
-    let commands = [
-        &["latency", "-q", "-o", "p.transect"][..],
-        &["probe", "count", "malloc", "--output", "out"],
-        &["criticality", "-q"],
-    ];
-    for arguments in commands {
-        let _ = std::fs::remove_file(sandbox.path("ready"));
-        sandbox.write("got", "");
-        let mut command = started(&sandbox, &[arguments, &["--", "sh", "-c", script]].concat());
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !sandbox.path("ready").exists() && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        for signal in ["HUP", "INT", "QUIT", "ALRM", "USR1", "TERM"] {
-            send(&format!("-{signal}"), command.id());
-            while !std::fs::read_to_string(sandbox.path("got")).unwrap().contains(signal) {
-                assert!(Instant::now() < deadline, "{arguments:?}: {signal} has not come");
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        }
-        assert_eq!(command.wait().unwrap().code(), Some(5), "{arguments:?}");
-    }
 }
 
 /// The program ends as it does alone, whichever way it takes, under every collector and the given commands.
@@ -436,74 +216,6 @@ fn a_translated_program_is_left_alone_needs_ptrace() {
     assert!(profile.loss.iter().any(|loss| loss.reason.contains("runs under valgrind")), "{:?}", profile.loss);
 }
 
-#[test]
-fn nothing_is_left_in_a_process_needs_ptrace() {
-    let sandbox = Sandbox::new();
-    let Some(mut forever) = Forever::start(&sandbox) else { return };
-    let (pid, before) = (forever.pid(), forever.traces());
-    for command in [
-        &["latency", "-q", "-p", &pid, "--for", "300ms", "-o", "p.transect"][..],
-        &["probe", "count", "-p", &pid, "--for", "300ms", "forever:turn"],
-        &["probe", "time", "-p", &pid, "--for", "300ms", "forever:turn"],
-    ] {
-        sandbox.transect(command).assert().code(0).stderr("");
-        assert!(forever.text_is_the_files(), "{command:?}");
-        assert_eq!(forever.traces(), before, "{command:?}");
-    }
-    // Killed at any moment, it leaves the rest to its guard.
-    for round in 0..6 {
-        let commands =
-            [&["latency", "-q", "-p", &pid, "-o", "p.transect"][..], &["probe", "time", "-p", &pid, "forever:*"]];
-        let mut command = started(&sandbox, commands[round % 2]);
-        std::thread::sleep(Duration::from_millis(100 + 150 * round as u64));
-        command.kill().unwrap();
-        command.wait().unwrap();
-        forever.wait_until_clean(&before, &format!("round {round}"));
-    }
-    // What others have switched on stays as it is.
-    sandbox.transect(&["probe", "enable", "-p", &pid, "forever:turn"]).assert().code(0);
-    sandbox.transect(&["latency", "-q", "-p", &pid, "--for", "300ms", "-o", "p.transect"]).assert().code(0).stderr("");
-    let enabled = predicate::str::contains("enabled");
-    sandbox.transect(&["probe", "list", "-p", &pid, "forever:turn"]).assert().code(0).stdout(enabled);
-    sandbox.transect(&["probe", "detach", "-p", &pid]).assert().code(0);
-    assert!(forever.text_is_the_files() && forever.traces() == before);
-    assert!(forever.works());
-}
-
-/// The guard is no ancestor of the program, which Yama may ask for.
-#[test]
-fn a_killed_recorder_leaves_no_probes_in_what_it_launched_needs_ptrace() {
-    let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    if !matches!(scope.trim(), "" | "0") && !rustix::process::geteuid().is_root() {
-        return not_run("only ancestors may trace a process here");
-    }
-    let sandbox = Sandbox::new();
-    let Some(program) = built(&sandbox, "forever", FOREVER, &[]) else { return };
-    let program = program.to_str().unwrap();
-    let commands = [&["latency", "-q", "-o", "p.transect", "--"][..], &["probe", "count", "forever:*", "--"]];
-    for (round, command) in commands.iter().cycle().take(6).enumerate() {
-        let mut command = started(&sandbox, &[command, &[program][..]].concat());
-        std::thread::sleep(Duration::from_millis(100 + 100 * round as u64));
-        let children = format!("/proc/{0}/task/{0}/children", command.id());
-        let children = std::fs::read_to_string(children).unwrap();
-        let runs = |pid: &&str| {
-            std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|path| path.to_str() == Some(program))
-        };
-        let child = children.split_whitespace().find(runs).map(str::to_owned);
-        command.kill().unwrap();
-        command.wait().unwrap();
-        // Killed before it was started, there is none.
-        let Some(child) = child else { continue };
-        let deadline = Instant::now() + Duration::from_secs(30);
-        let has_memory = || std::fs::read_to_string(format!("/proc/{child}/maps")).unwrap().contains("transect-probes");
-        while has_memory() || !text_is_the_files(&child) {
-            assert!(Instant::now() < deadline, "round {round}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        assert!(Command::new("kill").args(["-KILL", &child]).status().unwrap().success());
-    }
-}
-
 /// Two threads at once, 12,000 in all, each of which calls libraries.
 const COME_AND_GO: &str = r#"
 #include <pthread.h>
@@ -531,45 +243,6 @@ fn frames_last_for_threads_that_come_and_go() {
     assert!(untimed.is_none(), "{untimed:?}");
     let calls = |api: &str| profile.flows.iter().filter(|flow| flow.api == api).map(|flow| flow.calls).sum::<i64>();
     assert_eq!((calls("pthread_create"), calls("getenv")), (12_000, 12_000));
-}
-
-/// The process that cleans up after a command on `pid`.
-fn guard_of(pid: &str) -> Option<u32> {
-    let of = |entry: std::fs::DirEntry| {
-        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
-        let is_guard = read("comm") == b"transect-guard\n"
-            && read("cmdline").split(|&b| b == 0).any(|word| word == pid.as_bytes());
-        is_guard.then(|| entry.file_name().to_str()?.parse().ok())?
-    };
-    std::fs::read_dir("/proc").unwrap().flatten().find_map(of)
-}
-
-#[test]
-fn a_guard_that_comes_late_leaves_what_others_have_enabled_needs_ptrace() {
-    let sandbox = Sandbox::new();
-    let Some(forever) = Forever::start(&sandbox) else { return };
-    let (pid, before) = (forever.pid(), forever.traces());
-    let mut command = started(&sandbox, &["latency", "-q", "-p", &pid, "-o", "p.transect"]);
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while forever.text_is_the_files() {
-        assert!(Instant::now() < deadline, "no probe in 30 s");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let guard = guard_of(&pid).unwrap();
-    send("-STOP", guard);
-    command.kill().unwrap();
-    command.wait().unwrap();
-    sandbox.transect(&["probe", "enable", "-p", &pid, "forever:turn"]).assert().code(0);
-    send("-CONT", guard);
-    while std::path::Path::new(&format!("/proc/{guard}")).exists() {
-        assert!(Instant::now() < deadline, "the guard goes on for 30 s");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let enabled = |function: &str| predicate::str::is_match(format!("(?m)^enabled .* {function} ")).unwrap();
-    sandbox.transect(&["probe", "list", "-p", &pid, "forever:turn"]).assert().code(0).stdout(enabled("turn"));
-    sandbox.transect(&["probe", "list", "-p", &pid, "forever:work"]).assert().code(0).stdout(enabled("work").not());
-    sandbox.transect(&["probe", "detach", "-p", &pid]).assert().code(0);
-    assert!(forever.text_is_the_files() && forever.traces() == before);
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct BusyTime {
     pub ticks: f64,
     /// Threads at the last epoch.
     threads: f64,
-    /// Processor time that epochs before had no room for: the kernel tells it in steps of its clock ticks.
+    /// CPU time that earlier epochs had no room for: the kernel updates it once per clock tick.
     ahead: f64,
     /// How often its only thread has run so far.
     runs: Option<u64>,
@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    /// The kernel tells processor time in steps of 8.4 million ticks; `cost` ticks are what timing adds to a call of 1,000.
+    /// The kernel updates CPU time every 8.4 million ticks; `cost` ticks are what timing adds to a call of 1,000.
     #[test]
     fn steps_of_the_clock_and_the_cost_of_timing_are_no_bias() {
         let (mut busy, mut windows, mut on) = (BusyTime::default(), Windows::default(), OnTime::default());
@@ -334,8 +334,8 @@ mod tests {
         for epoch in 1..=500u64 {
             windows.arm(100, &busy);
             on.calls += 100 * 1_500;
-            let told = epoch * EPOCH / 8_400_000 * 8_400_000;
-            busy.advance(epoch * EPOCH, told as f64, 1.0, 1, Some(1));
+            let used = epoch * EPOCH / 8_400_000 * 8_400_000;
+            busy.advance(epoch * EPOCH, used as f64, 1.0, 1, Some(1));
             windows.close(on, Timed::default(), 500.0, &busy);
         }
         let seen = 500.0 * 101.0;

@@ -153,7 +153,32 @@ def library(build, results):
         results.judge_measured(name, attempt)
 
 
+def by_default(build, results):
+    """`record` without `--collect` takes every build: where regions can't be recorded beside the rest it says so."""
+    source = build.workload("listing22")
+    for sites in ("probe", "trace", "shared", "inlined", "none"):
+        name = f"default collectors, sites {sites}"
+        if not results.wanted(name):
+            continue
+        program, profile = build.file("listing22"), build.file("profile")
+        status, said = compiled(build, source + ".c", program, ["-g"], {"TRANSECT_SITES": sites}, source + ".toml")
+        if status:
+            results.judge(name, [said[-500:]])
+            continue
+        done = subprocess.run([build.transect, "record", "--quiet", "-o", profile, "--", program, "a", "unit=2"], capture_output=True, text=True, timeout=300)
+        wrong = [] if done.returncode == 0 else [f"status {done.returncode}: {done.stderr[-300:]}"]
+        view = subprocess.run([build.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=120)
+        meta = json.loads(view.stdout)["meta"] if view.returncode == 0 else {}
+        told = "feature" in view.stdout
+        if "flow" not in meta.get("collectors", []):
+            wrong.append(f"no calls: {view.stdout[:300]} {view.stderr[-300:]}")
+        if sites != "none" and not told:
+            wrong.append("nothing is said of features")
+        results.judge(name, wrong)
+
+
 def run(build, results):
+    by_default(build, results)
     listing(build, results)
     library(build, results)
     for title, source, _, options, arguments in PROGRAMS:

@@ -11,6 +11,13 @@ class Command:
     refuses: tuple = ()
     # The program runs by itself, and the command is started at a random moment of its life.
     attached: bool = False
+    # The command looks at a recording of the program, from a random moment on.
+    watching: bool = False
+    # Kinds of programs that it is made for; none: all.
+    only: tuple = ()
+
+    def is_for(self, program):
+        return not self.only or program.kind in self.only
 
     def argv(self, transect, profile, view):
         return [transect, *(word.format(profile=profile, view=view) for word in self.arguments)]
@@ -35,6 +42,7 @@ COMMANDS = (
     recording("record --collect sched", "record", "--collect", "sched", refuses=KERNEL),
     recording("record --collect sched,walk", "record", "--collect", "sched,walk", refuses=KERNEL),
     recording("record --collect flow,latency", "record", "--collect", "flow,latency", refuses=("static", *FILES)),
+    recording("record --collect feature", "record", "--collect", "feature", only=("regions",)),
     recording("latency", "latency", refuses=("static", *FILES)),
     recording("run", "run", "--output", "{view}", refuses=FILES),
     recording("criticality", "criticality", "--output", "{view}", refuses=KERNEL),
@@ -45,5 +53,6 @@ COMMANDS = (
     attached("latency", "latency", "--quiet", "-o", "{profile}", "--output", "{view}"),
     attached("criticality", "criticality", "--quiet", "-o", "{profile}", "--output", "{view}"),
     attached("walk", "walk", "--quiet", "-o", "{profile}", "--output", "{view}"),
+    Command("top", ("top", "-n", "2", "--delay", "100ms", "{profile}"), watching=True, refuses=FILES),
     attached("probe time", "probe", "time", "libc.so.6:malloc", "--output", "{view}"),
 )

@@ -37,6 +37,20 @@ def built(name, source, *flags):
     return os.path.normpath(path)
 
 
+def with_regions(name, source, model):
+    """Path of a C program with feature regions; it is missing where the compiler's plugin is."""
+    compiler = os.path.join(HERE, "../../target/release/transect-cc")
+    os.makedirs(BUILT, exist_ok=True)
+    path = os.path.join(BUILT, name)
+    if not os.path.exists(path) and os.path.exists(compiler):
+        for suffix, text in ((".c", source), (".toml", model)):
+            with open(path + suffix, "w") as f:
+                f.write(text)
+        subprocess.run([compiler, "-O1", "-g", f"{path}.c", "-o", path], capture_output=True,
+                       env={**os.environ, "TRANSECT_FEATURE_MODEL": f"{path}.toml"})
+    return os.path.normpath(path)
+
+
 def sh(name, kind, line, **more):
     return Program(name, kind, ("sh", "-c", line), **more)
 
@@ -156,6 +170,33 @@ int main(void) {
     printf("%ld\n", sum);
 }
 """
+REGIONS = r"""
+#include <stdio.h>
+#include <string.h>
+static int verbose, deep;
+static long work(int n) {
+    long s = 0;
+    for (int i = 0; i < n; i++) {
+        s += i * i % 7;
+        if (deep) for (int k = 0; k < 3; k++) s ^= k * i;
+    }
+    return s;
+}
+int main(int n, char **a) {
+    for (int i = 1; i < n; i++) { verbose |= !strcmp(a[i], "-v"); deep |= !strcmp(a[i], "-d"); }
+    long s = 0;
+    for (int i = 0; i < 400; i++) { s += work(20000); if (verbose) printf("%d %ld\n", i, s); }
+    return printf("%ld\n", s) < 0;
+}
+"""
+MODEL = """
+[[feature]]
+name = "verbose"
+vars = ["regions.c:verbose"]
+[[feature]]
+name = "deep"
+vars = ["regions.c:deep"]
+"""
 
 PROGRAMS = (
     Program("true", "small", ("/bin/true",)),
@@ -226,6 +267,7 @@ PROGRAMS = (
     Program("seccomp", "confined", (built("seccomp", SECCOMP),)),
     Program("300 threads", "threads", (built("threads", THREADS, "-pthread"),)),
     Program("static threads", "static", (built("threads-static", THREADS, "-pthread", "-static"),)),
+    Program("feature regions", "regions", (with_regions("regions", REGIONS, MODEL), "-v", "-d")),
     Program("many libraries", "libraries", ("/usr/bin/python3", "-c", PYTHON_LIBRARIES)),
     Program("server", "server", ("/usr/bin/python3", "-c", PYTHON_SERVER)),
     Program("valgrind", "translated", ("valgrind", "-q", "/bin/echo", "translated")),

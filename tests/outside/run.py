@@ -86,14 +86,14 @@ def compared(native, recorded, program, ending):
     return complaints
 
 
-def attached(transect, program, command, native, seed):
-    """Complaints about a program that a command was attached to at a random moment of its life."""
+def accompanied(transect, program, command, native, seed):
+    """Complaints about a program that a command was attached to, or looked at, at a random moment of its life."""
     with tempfile.TemporaryDirectory(prefix="outside-") as folder:
         before, complaints = Before(), []
         profile, view = os.path.join(folder, "profile"), os.path.join(folder, "view")
 
         def attach(pid):
-            argv = [*command.argv(transect, profile, view), "-p", str(pid)]
+            argv = [*command.argv(transect, profile, view), *(() if command.watching else ("-p", str(pid)))]
             try:
                 done = subprocess.run(argv, capture_output=True, timeout=LONGEST, env={**os.environ, "TMPDIR": folder})
             except subprocess.TimeoutExpired:
@@ -104,11 +104,14 @@ def attached(transect, program, command, native, seed):
                 complaints.append(f"status {done.returncode} without a word: {done.stderr[-200:].decode(errors='replace').strip()}")
             if b"panicked" in done.stderr or done.returncode < 0:
                 complaints.append(f"the command crashed: {done.stderr[-300:].decode(errors='replace').strip()}")
-            if os.path.exists(profile):
+            if os.path.exists(profile) and not command.watching:
                 complaints.extend(profile_complaints(transect, profile))
 
+        argv = [transect, "record", "--quiet", "-o", profile, "--", *program.argv] if command.watching else program.argv
         after = random.Random(seed).uniform(0, native.took)
-        ran = Ran(program.argv, program, folder, after=after, beside=attach)
+        ran = Ran(argv, program, folder, after=after, beside=attach)
+        if command.watching and program.kind in command.refuses and ran.status and b"transect:" in ran.stderr:
+            return []
         complaints += compared(native, ran, program, "")
         complaints += [f"left behind: {what}" for what in before.left(ran.session)]
         return [f"{complaint} (attached after {after:.3f} s)" for complaint in complaints]
@@ -170,7 +173,8 @@ def table(outcomes):
              "Made by `tests/outside/run.py --all --write`. Each program is run by itself and recorded in each way, to its end and with",
              "the recorder ended (`SIGTERM`) or killed (`SIGKILL`) at a random moment; with `-p` it is attached at one. *same*: the same",
              "output and status, a readable profile, and no process, uprobe, BPF program or file left behind. *refused*: with a message",
-             "and a status of its own. *not run*: not installed, or its own output differs from run to run.", "",
+             "and a status of its own. *not for it*: it has nothing of what is recorded. *not run*: not installed, or its own output differs",
+             "from run to run.", "",
              f"| program | kind | {' | '.join(c.name for c in COMMANDS)} |", f"|---|---|{'---|' * len(COMMANDS)}"]
     for program in PROGRAMS:
         cells = [outcomes.get((program.name, command.name), "not run") for command in COMMANDS]
@@ -197,13 +201,17 @@ def try_program(options, program, results):
         if options.command and command.name not in options.command:
             continue
         failed, refused = [], False
-        if command.attached:
+        if not command.is_for(program):
+            outcomes[program.name, command.name] = "not for it"
+            continue
+        beside = command.attached or command.watching
+        if beside:
             name = f"{program.name} [{command.name}]"
             if results.wanted(name):
                 with results.guarded(name):
-                    failed = attached(options.transect, program, command, native, f"{options.seed} {name}")
+                    failed = accompanied(options.transect, program, command, native, f"{options.seed} {name}")
                     results.judge(name, failed)
-        for ending in () if command.attached else ENDINGS:
+        for ending in () if beside else ENDINGS:
             name = f"{program.name} [{command.name}{' ' + ending if ending else ''}]"
             if not results.wanted(name):
                 continue

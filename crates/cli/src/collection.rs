@@ -4,13 +4,17 @@ use std::path::Path;
 
 use transect_binary_info::{Object, inspect_launch};
 use transect_bpf_collect::privilege;
+use transect_feature_region::{RegionTable, SiteMode};
 use transect_profile_model::{Loss, LossKind};
 
 use crate::arguments::{Choice, Collector, Recording};
 use crate::failure::Failure;
 
-/// Section of an executable that has region sites.
-const REGION_SITES: &str = "transect_sites";
+/// Why regions that are switched on in the running program are left out.
+const PROBED_REGIONS: &str = "this build's feature regions are switched on by probes, which the scheduler's events can't be recorded \
+    beside: use --collect flow,feature, or build with TRANSECT_SITES=trace";
+/// Why regions without sites of their own are left out.
+const LONE_REGIONS: &str = "feature regions of this build are recorded by themselves: --collect feature";
 
 /// The collectors of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,16 +74,26 @@ impl Collection {
                 _ => this.collectors.push(Collector::Flow),
             }
         }
-        let has_sites = || {
-            let object = launch.as_ref().ok().and_then(|target| Object::open(&target.object).ok());
-            object.is_some_and(|object| object.section_bytes(REGION_SITES).is_some())
+        let sites = || {
+            let object = Object::open(&launch.as_ref().ok()?.object).ok()?;
+            RegionTable::of(&object).ok().map(|table| table.site_mode())
         };
         // Without the scheduler's events there is nothing to search.
         if wanted(Collector::Walk) && this.wants(Collector::Flow) && this.wants(Collector::Sched) {
             this.collectors.push(Collector::Walk);
         }
-        if wanted(Collector::Feature) && this.wants(Collector::Flow) && has_sites() {
-            this.collectors.push(Collector::Feature);
+        if wanted(Collector::Feature) && this.wants(Collector::Flow) {
+            match sites() {
+                None | Some(SiteMode::None) => {}
+                Some(SiteMode::Trace) => this.collectors.push(Collector::Feature),
+                Some(SiteMode::Probe) if !this.wants(Collector::Sched) => this.collectors.push(Collector::Feature),
+                Some(SiteMode::Probe) => {
+                    this.set_aside(Collector::Feature, PROBED_REGIONS.to_owned());
+                }
+                Some(SiteMode::Shared | SiteMode::Inlined) => {
+                    this.set_aside(Collector::Feature, LONE_REGIONS.to_owned());
+                }
+            }
         }
         if this.collectors.is_empty() && !this.samples() {
             return Err(Failure::Usage("--collect leaves nothing to record".to_owned()));

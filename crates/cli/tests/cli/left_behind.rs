@@ -114,3 +114,22 @@ fn a_guard_that_comes_late_leaves_what_others_have_enabled_needs_ptrace() {
     sandbox.transect(&["probe", "detach", "-p", &pid]).assert().code(0);
     assert!(forever.text_is_the_files() && forever.traces() == before);
 }
+
+#[test]
+fn who_comes_after_a_killed_recorder_waits_for_its_guard_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(forever) = Forever::start(&sandbox) else { return };
+    let pid = forever.pid();
+    for round in 0..6 {
+        let mut command = started(&sandbox, &["latency", "-q", "-p", &pid, "-o", "p.transect"]);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while forever.text_is_the_files() {
+            assert!(Instant::now() < deadline, "no probe in 30 s");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        command.kill().unwrap();
+        command.wait().unwrap();
+        std::thread::sleep(Duration::from_millis(round * 3));
+        sandbox.transect(&["probe", "count", "-p", &pid, "forever:turn", "--for", "50ms"]).assert().code(0);
+    }
+}

@@ -25,7 +25,7 @@ use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::{find_beside, shell_status};
-use crate::probe_session::LaunchGuard;
+use crate::probe_session::{LaunchGuard, open_cleaned};
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -117,7 +117,7 @@ pub fn attach(settings: &FeatureSettings, pid: i32, duration: Option<Duration>) 
     let controller = std::thread::current();
     let wake = move || controller.unpark();
     let mut recording = Recording::new(settings, &clock, false, Box::new(wake.clone()))?;
-    recording.begin(Target::open(pid)?, true, wake)?;
+    recording.begin(open_cleaned(pid)?, true, wake)?;
     recording.command = recording.processes.first().map(|process| process.command.clone()).unwrap_or_default();
     let end = duration.map(|duration| Instant::now() + duration);
     let mut looked = Instant::now();

@@ -20,7 +20,7 @@ use crate::RecordError;
 use crate::clock::Clock;
 use crate::launch::find_beside;
 use crate::liveness::is_alive;
-use crate::probe_session::{Guard, LaunchGuard, Plans, ProbeSession, load, plan};
+use crate::probe_session::{Guard, LaunchGuard, Plans, ProbeSession, load, open_cleaned, plan};
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -115,7 +115,7 @@ impl<'a> Measurement<'a> {
         duration: Option<Duration>,
         enough: &dyn Fn() -> bool,
     ) -> Result<(), RecordError> {
-        let target = Target::open(pid)?;
+        let target = open_cleaned(pid)?;
         if self.settings.hot {
             self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
         }

@@ -18,7 +18,9 @@ use crate::RecordError;
 use crate::clock::Clock;
 use crate::latency::BucketScale;
 use crate::launch::find_beside;
-use crate::probe_session::{Guard, LaunchGuard, LoadedObject, LoaderWatcher, Plans, ProbeSession, SiteState, load};
+use crate::probe_session::{
+    Guard, LaunchGuard, LoadedObject, LoaderWatcher, Plans, ProbeSession, SiteState, load, open_cleaned,
+};
 use crate::signals::Signals;
 
 /// File name of the image that is loaded into the process.
@@ -82,7 +84,7 @@ impl Command<'_> {
         duration: Option<Duration>,
         live: &mut dyn FnMut(&[ProbeRow], f64),
     ) -> Result<(), RecordError> {
-        let target = Target::open(pid)?;
+        let target = open_cleaned(pid)?;
         let action = self.settings.action;
         if action == ProbeAction::Detach {
             return self.detach(target);

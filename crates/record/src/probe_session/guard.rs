@@ -180,6 +180,33 @@ fn stand_apart(kept: &[i32]) {
     close_all_but(kept);
 }
 
+/// Opens a running process; while the guard of a killed recorder is at work there, that is waited for.
+///
+/// # Errors
+/// As [`Target::open`].
+pub fn open_cleaned(pid: i32) -> Result<Target, AttachError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let target = Target::open(pid);
+        let cleaner = match &target {
+            Err(AttachError::Traced { name, .. }) => name.as_bytes() == NAME.to_bytes(),
+            Ok(target) => match Arena::find(target) {
+                Err(AttachError::Controlled { controller, .. }) => is_guard(controller),
+                _ => false,
+            },
+            _ => false,
+        };
+        if !cleaner || Instant::now() > deadline {
+            return target;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn is_guard(pid: u32) -> bool {
+    std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name.strip_suffix(b"\n") == Some(NAME.to_bytes()))
+}
+
 /// Waits for the walker's end; true if it has left nothing.
 fn is_dismissed(news: OwnedFd) -> bool {
     let mut news = File::from(news);

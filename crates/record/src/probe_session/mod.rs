@@ -20,7 +20,7 @@ mod watcher;
 mod writer;
 
 pub(crate) use agent::HandlerPlaces;
-pub(crate) use guard::{Guard, LaunchGuard, NAME as GUARD_NAME};
+pub(crate) use guard::{Guard, LaunchGuard, NAME as GUARD_NAME, open_cleaned};
 pub use leaving::MemoryKept;
 pub(crate) use leaving::{clean_child, contains, our_code};
 pub(crate) use objects::{KnownMappings, load};

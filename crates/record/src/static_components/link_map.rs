@@ -1,7 +1,10 @@
 //! Linker map files: which input file each stretch of the output came from. GNU ld and gold, lld, mold.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::Path;
+
+use transect_binary_info::{LastLink, open_plain};
 
 use super::error::StaticError;
 
@@ -24,9 +27,15 @@ pub struct LinkMap {
     inputs: Vec<Input>,
 }
 
+/// The most that is read of a map file; those of the largest programs have some hundred MiB.
+const LIMIT: u64 = 1 << 30;
+
 /// Reads a map file.
 pub fn read(path: &Path) -> Result<LinkMap, StaticError> {
-    let bytes = std::fs::read(path).map_err(|source| StaticError::Read { path: path.to_owned(), source })?;
+    let mut bytes = Vec::new();
+    open_plain(path, LastLink::Follow)
+        .and_then(|file| file.take(LIMIT).read_to_end(&mut bytes))
+        .map_err(|source| StaticError::Read { path: path.to_owned(), source })?;
     let map = parse(&String::from_utf8_lossy(&bytes));
     if map.inputs.is_empty() {
         let problem = "not a linker's map file (made with -Wl,-Map=FILE)".to_owned();

@@ -114,7 +114,7 @@ impl<'a> Causes<'a> {
             finding,
             evidence: evidence.join("; "),
             view: "criticality".to_owned(),
-            next: next(place, callee.map(|callee| callee.function.as_str()), waits, calls.and_then(|(_, bytes)| bytes)),
+            next: next(place, callee.map(|callee| callee.function.as_str()), waits, calls.map(|(_, bytes)| bytes)),
             kind: match (waits, dependants.is_some() || self.is_serial(place)) {
                 (true, _) => FindingKind::Blocked,
                 (false, true) => FindingKind::SerialCode,
@@ -187,8 +187,8 @@ fn waits_for_acknowledgement(wait: &PlaceWait) -> bool {
         && DELAYED_NS.contains(&(wait.ns / wait.count))
 }
 
-/// What to do or run next.
-fn next(place: &PlaceRow, api: Option<&str>, waits: bool, bytes: Option<f64>) -> String {
+/// What to do or run next. `calls`: what was counted of the function `api` that it calls; the bytes of each.
+fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<Option<f64>>) -> String {
     if let Some(wait) = place.waiting.first().filter(|_| waits) {
         if waits_for_acknowledgement(wait) {
             return format!(
@@ -205,13 +205,13 @@ fn next(place: &PlaceRow, api: Option<&str>, waits: bool, bytes: Option<f64>) ->
             "Reuse memory, or allocate larger pieces"
         }
         Some("mmap" | "munmap" | "brk" | "madvise") => "Keep the memory instead of giving it back",
-        Some("read" | "write" | "pread64" | "pwrite64") if bytes.is_some_and(|bytes| bytes < FEW_BYTES) => {
+        Some("read" | "write" | "pread64" | "pwrite64") if calls.flatten().is_some_and(|bytes| bytes < FEW_BYTES) => {
             "Move more with each call"
         }
         Some("fsync" | "fdatasync" | "msync" | "sync") => "Sync less often, or beside the work",
         None if place.fault_ns * 2 >= place.ns => "Reuse memory, or touch it in larger pages",
-        Some(_) => "See who calls it how often",
-        None => "See its callers and lines",
+        Some(api) if calls.is_some() => return format!("See who calls it and how often: --view callers --api {}", shell(api)),
+        _ => "See its callers and lines",
     };
     if place.function.starts_with('[') && place.component.is_empty() {
         return format!("{what}: --view criticality");

@@ -57,7 +57,7 @@ pub(super) fn what_if(page: &mut Page, view: &CriticalityView, limit: Limit) {
 /// What of the path is made faster.
 fn scope(row: &WhatIfRow) -> &'static str {
     match (row.scope, row.kind) {
-        (WhatIfScope::Own, _) => "its own code",
+        (WhatIfScope::Own, _) => "with libraries",
         (WhatIfScope::Inclusive, _) => "with callees",
         (WhatIfScope::Wait, Some(WaitKind::RunQueue)) => "processors",
         (WhatIfScope::Wait, kind) => kind.map_or("wait", WaitKind::as_str),

@@ -28,7 +28,7 @@ export function whatIfSection(view: Criticality): HTMLElement | null {
     if (row === undefined) rows.set(key, (row = { path: each.path, first: each, by: new Map() }));
     row.by.set(String(each.speedup), each);
   }
-  const scopes: Record<string, string> = { own: "its own code", inclusive: "with what it calls", wait: "wait" };
+  const scopes: Record<string, string> = { own: "with the libraries it calls", inclusive: "with what it calls", wait: "wait" };
   const most = Math.max(1e-9, ...view.what_if.map((each) => each.saving_high));
   const saving = ([key, label, help]: [string, string, string]): Column<Row> => ({
     key: `x${key}`,

@@ -269,6 +269,14 @@ impl Stop<'_> {
         opened.map(|()| address)
     }
 
+    /// Has the kernel fill private memory with zeros in children that the process forks from now on.
+    ///
+    /// # Errors
+    /// [`AttachError::RemoteCall`]; `EINVAL` before Linux 4.14.
+    pub fn wipe_in_children(&mut self, address: u64, size: u64) -> Result<(), AttachError> {
+        self.call("madvise", libc::SYS_madvise, [address, size, libc::MADV_WIPEONFORK as u64, 0, 0, 0]).map(drop)
+    }
+
     /// Under mlockall(MCL_FUTURE) a new mapping would be filled with memory at once, if it can be accessed.
     pub(crate) fn locks_memory(&self) -> bool {
         Status::read(self.target.task()).is_ok_and(|s| s.locked_kib > 0)

@@ -47,9 +47,13 @@ pub fn open_plain(path: impl AsRef<Path>, last: LastLink) -> io::Result<File> {
 pub fn read_plain(path: impl AsRef<Path>) -> io::Result<String> {
     const LIMIT: u64 = 64 << 20;
     let mut text = String::new();
-    open_plain(path, LastLink::Follow)?.take(LIMIT + 1).read_to_string(&mut text).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::InvalidInput, "a file of the kernel that makes its readers wait"),
-        _ => error,
+    open_plain(path, LastLink::Follow)?.take(LIMIT + 1).read_to_string(&mut text).map_err(|error| {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::InvalidInput, "a file of the kernel that makes its readers wait")
+            }
+            _ => error,
+        }
     })?;
     if text.len() as u64 > LIMIT {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 64 MiB"));

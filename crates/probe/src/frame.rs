@@ -65,6 +65,9 @@ pub struct Globals {
     /// Not 0 once a thread may not read the time stamp counter (`PR_SET_TSC`, strict seccomp; threads that it makes may not,
     /// either): handlers read it no more. The process' own: a forked child that asks for it does not blind its parent.
     pub no_clock: AtomicU64,
+    /// Address of a word that the kernel makes 0 in forked children (`MADV_WIPEONFORK`): what they do is not recorded then.
+    /// 0: it counts as the parent's. Set by itself.
+    pub not_a_child: AtomicU64,
 }
 
 /// See [`Globals`]. The loader of an image sets them from outside.
@@ -83,6 +86,7 @@ pub static transect_probe_globals: Globals = Globals {
     tid_offset: AtomicU64::new(0),
     flow_region: AtomicU64::new(0),
     no_clock: AtomicU64::new(0),
+    not_a_child: AtomicU64::new(0),
 };
 
 /// Values for [`Globals`].

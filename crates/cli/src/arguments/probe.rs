@@ -70,7 +70,7 @@ pub struct ProbeSelection {
     /// At most so many rows
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
-    /// Leave programs that the command starts alone
+    /// Leave child processes of the command alone
     #[arg(long, conflicts_with = "pid")]
     pub no_follow: bool,
     /// Format

@@ -10,12 +10,20 @@ use crate::command::Sandbox;
 const PROGRAM: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+#include <sys/wait.h>
 __attribute__((noinline, noclone)) long step(long x) { __asm__ volatile("" ::: "memory"); return x * 3 + 1; }
 __attribute__((noinline, noclone)) long stepped(long x) { __asm__ volatile("" ::: "memory"); return step(x) + 1; }
 int main(int argc, char **argv) {
     long n = atol(argv[1]), sum = 0;
     for (long i = 0; i < n; i++) sum += stepped(i);
-    if (argc > 2) {
+    if (argc > 2 && argv[2][0] == 'f') {
+        if (!fork()) {
+            for (long i = 0; i < 1000; i++) sum += stepped(i);
+            _exit(sum == 12345);
+        }
+        wait(0);
+    } else if (argc > 2) {
         char line[80];
         printf("ready\n"), fflush(stdout);
         while (fgets(line, 80, stdin)) {
@@ -180,4 +188,26 @@ fn bad_requests_leave_the_process_as_it_was() {
     let output = sandbox.transect(&["probe", "count", "-p", "4000000", "x"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(String::from_utf8_lossy(&output.stderr).contains("no process 4000000"));
+}
+
+#[test]
+fn a_forked_child_is_left_alone_if_it_is_not_followed() {
+    let Some(sandbox) = sandbox() else { return };
+    let output = sandbox.path("out.json");
+    let shown = |words: &[&str]| -> Value {
+        let mut command = sandbox.transect(words);
+        command.args(["--format", "json", "--output"]).arg(&output).args(["--", "./counts", "5", "fork"]);
+        command.assert().code(7);
+        serde_json::from_slice(&std::fs::read(&output).unwrap()).unwrap()
+    };
+    for action in ["count", "time"] {
+        let followed = shown(&["probe", action, "counts:step*"]);
+        let alone = shown(&["probe", action, "--no-follow", "counts:step*"]);
+        assert_eq!((calls(&followed, "step"), calls(&alone, "step")), (Some(1005), Some(5)), "{action}: {alone:#}");
+    }
+    let samples = |view: &Value| -> u64 { view["latency"][0]["samples"].as_u64().unwrap() };
+    let latency = ["latency", "--quiet", "--functions", "step", "--sample-size", "2000"];
+    let alone = [&latency[..], &["--no-follow"]].concat();
+    assert_eq!(samples(&shown(&alone)), 5);
+    assert_eq!(samples(&shown(&latency)), 1005);
 }

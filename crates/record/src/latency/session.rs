@@ -237,6 +237,9 @@ impl<'a> Measurement<'a> {
     ) -> Result<(), RecordError> {
         let mut session = ProbeSession::begin(target, &self.agent)?;
         session.share_plans(&self.plans);
+        if matches!(self.settings.target, LatencyTarget::Launch { follow: false, .. }) {
+            session.leave_children_alone()?;
+        }
         let rows = self.rows.clone();
         let sampling = match self.settings.sampling {
             LatencySampling::Budget { share } => LatencySampling::Budget { share: share / 2.0 },

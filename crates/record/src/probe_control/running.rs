@@ -241,6 +241,9 @@ impl Command<'_> {
         let program = program_of(target.task());
         let mut session = ProbeSession::begin(target, &find_beside(PROBE_AGENT_FILE)?)?;
         session.share_plans(&self.plans);
+        if matches!(self.settings.target, ProbeTarget::Launch { follow: false, .. }) {
+            session.leave_children_alone()?;
+        }
         // Indices are those of the session from here on.
         let objects: Vec<_> = session.objects.iter().enumerate().collect();
         let chosen = self.choice.among(&objects, &program, &mut self.sources)?;

@@ -37,7 +37,7 @@ pub(super) fn load_agent(
     let mut pages = PAGES as u64;
     let (keys, pool) = loop {
         let keys = pages * 8;
-        match stop.map_private(SCOPES_SIZE + keys + pages * SHADOW_PAGE as u64) {
+        match stop.map_private(handler_memory(pages)) {
             Ok(address) => break (address + SCOPES_SIZE, address + SCOPES_SIZE + keys),
             // Too much for a limit on address space: fewer do for most programs.
             Err(_) if pages > 256 => pages /= 4,
@@ -66,6 +66,15 @@ pub(super) fn load_agent(
     Ok((arena, loaded.address))
 }
 
+/// Size of a page of memory.
+const MEMORY_PAGE: u64 = 4096;
+
+/// Bytes of the memory at [`HandlerPlaces::scopes`]: threads' entries, `pages` keys, as many shadow pages, and a page whose
+/// first word says that this is no forked child.
+pub(super) fn handler_memory(pages: u64) -> u64 {
+    (SCOPES_SIZE + pages * (8 + SHADOW_PAGE as u64)).next_multiple_of(MEMORY_PAGE) + MEMORY_PAGE
+}
+
 /// Where the handlers of a process keep what they know of its threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandlerPlaces {
@@ -90,6 +99,21 @@ impl HandlerPlaces {
             mask: at(offset_of!(Globals, mask)).min(PAGES as u64 - 1),
             scopes: at(offset_of!(Globals, scopes)),
         })
+    }
+
+    /// Bytes at `scopes`.
+    pub(crate) fn size(&self) -> u64 {
+        handler_memory(self.mask + 1)
+    }
+
+    /// Has forked children recorded no more; what they did until now stays.
+    pub(super) fn leave_children_alone(&self, target: &Target, globals: u64) -> Result<(), AttachError> {
+        let word = self.scopes + self.size() - MEMORY_PAGE;
+        let mut stop = target.stop_one()?;
+        stop.wipe_in_children(word, MEMORY_PAGE)?;
+        drop(stop);
+        target.memory().write(word, &1u64.to_le_bytes())?;
+        target.memory().write(globals + offset_of!(Globals, not_a_child) as u64, &word.to_le_bytes())
     }
 }
 

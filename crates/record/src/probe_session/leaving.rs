@@ -14,8 +14,6 @@ use std::time::Duration;
 use transect_attach::{Arena, AttachError, Image, LoadedImage, Mapping, Stop, Target, Unwritten};
 use transect_event_abi::probe_arena::PROBE_FILE_NAME;
 use transect_event_abi::region_arena::REGION_FILE_NAME;
-use transect_probe::frame::SHADOW_PAGE;
-use transect_probe::scope::SCOPES_SIZE;
 use transect_text_patch::Window;
 
 use super::shadow_frames::put_all_back;
@@ -148,8 +146,7 @@ impl Leaving<'_> {
     fn unmap(&self, stop: &mut Stop<'_>, places: Option<&HandlerPlaces>) -> Result<(), AttachError> {
         stop.choose_caller()?;
         if let Some(places) = places {
-            let pages = places.mask + 1;
-            stop.unmap(places.scopes, SCOPES_SIZE + pages * 8 + pages * SHADOW_PAGE as u64)?;
+            stop.unmap(places.scopes, places.size())?;
         }
         if let Some(loaded) = self.loaded() {
             stop.unmap(loaded.address, loaded.size)?;

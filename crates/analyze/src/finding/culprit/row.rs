@@ -210,7 +210,9 @@ fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<Option<f
         }
         Some("fsync" | "fdatasync" | "msync" | "sync") => "Sync less often, or beside the work",
         None if place.fault_ns * 2 >= place.ns => "Reuse memory, or touch it in larger pages",
-        Some(api) if calls.is_some() => return format!("See who calls it and how often: --view callers --api {}", shell(api)),
+        Some(api) if calls.is_some() => {
+            return format!("See who calls it and how often: --view callers --api {}", shell(api));
+        }
         _ => "See its callers and lines",
     };
     if place.function.starts_with('[') && place.component.is_empty() {

@@ -103,6 +103,16 @@
     jne \none
     .endm
 
+# Jumps to \child in a forked child that is to be left alone; clobbers \scratch.
+    .macro UNLESS_CHILD child, scratch
+    mov \scratch, qword ptr [rip + {globals} + {G_NOT_A_CHILD}]
+    test \scratch, \scratch
+    jz 78f
+    cmp qword ptr [\scratch], 0
+    je \child
+78:
+    .endm
+
     .macro FUNCTION name
     .p2align 4
     .hidden \name
@@ -123,9 +133,10 @@
     mov rsi, [rsp + 16]
     movsxd rdx, dword ptr [rsi - 4]
     add rsi, rdx
+    UNLESS_CHILD 1f, rdx
     SHARD
     lock inc qword ptr [rdx + {S_CALLS}]
-    pop rdx
+1:  pop rdx
     pop rsi
     clc
     ret
@@ -157,6 +168,7 @@
     mov rsi, [rsp + 56]
     movsxd rax, dword ptr [rsi - 4]
     add rsi, rax
+    UNLESS_CHILD .Luntimed, rdx
     SHARD
     lock inc qword ptr [rdx + {S_CALLS}]
 .Ltimed:                             # rsi = descriptor, seven registers on the stack, P at +56, the slot at +64
@@ -196,6 +208,7 @@
     mov rsi, [rsp + 56]
     movsxd rax, dword ptr [rsi - 4]
     add rsi, rax
+    UNLESS_CHILD .Luntimed, rdx
     SHARD
     lock inc qword ptr [rdx + {S_CALLS}]
     mov rdi, [rsi + {D_RECORD}]
@@ -297,6 +310,7 @@
     mov rdx, [rcx + {F_START}]
     test rdx, rdx                    # 0: a user's entry handler made the frame, and was swapped for timing since
     jz 6f
+    UNLESS_CHILD 6f, rsi             # it was called before the fork
     test rax, rax
     jz 7f
     sub rax, rdx
@@ -394,6 +408,7 @@
 
     .macro METERED_ENTER read
     SAVE_SEVEN
+    UNLESS_CHILD .Luntimed, rax
     push r10
     push r11
     mov rax, [rip + {globals} + {G_HEADER}]
@@ -484,6 +499,7 @@
     mov rsi, [rcx + {F_DESCRIPTOR}]
     mov qword ptr [rcx + {F_DESCRIPTOR}], 0
     mov rdi, [rcx + {F_START}]
+    UNLESS_CHILD 75f, rax
     mov rax, r9
     cmp rax, [rcx + {F_COOKIE}]
     jne 74f
@@ -1175,9 +1191,10 @@
     push rdx
     mov rsi, [rsp + 16]
     sub rsi, {WORD_END}
+    UNLESS_CHILD 1f, rdx
     SHARD
     lock inc qword ptr [rdx + {S_CALLS}]
-    pop rdx
+1:  pop rdx
     pop rsi
     ret
 

@@ -104,6 +104,7 @@ global_asm!(
     G_REGIONS = const offset_of!(Globals, regions),
     G_TID_OFFSET = const offset_of!(Globals, tid_offset),
     G_NO_CLOCK = const offset_of!(Globals, no_clock),
+    G_NOT_A_CHILD = const offset_of!(Globals, not_a_child),
     G_FLOW_REGION = const offset_of!(Globals, flow_region),
     RINGS_BEFORE = const RINGS_OFFSET - size_of::<RingRecord>() as u64,
     TIDS = const THREADS_OFFSET,

@@ -180,7 +180,10 @@ unsafe fn fold(
                 add(&*criticality_of(c), part(all, criticality));
             }
         }
-        add(&(*c).own, ticks.wrapping_sub(child).wrapping_add(between.saturating_sub(child).wrapping_mul(k - 1)));
+        // May be less than nothing: what is called inside stands for all of its calls, also those that nobody saw.
+        let own = ticks.wrapping_sub(child);
+        let own_between = if between == ticks { own } else { between.saturating_sub(child) };
+        add(&(*c).own, own.wrapping_add(own_between.wrapping_mul(k - 1)));
         add(&(*c).timed, 1);
         if k > 1 {
             // Σ k(k−1)·d² and Σ k(k−1): variance of the estimated total (Horvitz–Thompson, ratio form).
@@ -281,37 +284,19 @@ unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64, share: Share) 
 
 /// Chooses the next gap of a flow (see [`period`]).
 unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) {
-    if !slot::adaptive() || slot::kind(slot).always_enters() {
+    if slot::kind(slot).always_enters() {
         return;
     }
     // SAFETY: as in `fold`.
     unsafe {
         let s = &mut *state;
-        let budget = period::current();
-        s.window_calls += 1;
-        if let Some(tau) = budget.steer(s.tau, now.wrapping_sub(s.window_start), s.window_calls) {
-            s.tau = tau;
-            s.window_start = now;
-            s.window_calls = 0;
-        }
-        let stamp = (now >> 8) as u32;
-        let apart = stamp.wrapping_sub((*c).last.load(Ordering::Relaxed));
-        (*c).last.store(stamp, Ordering::Relaxed);
-        let class = slot::kind(slot).class;
-        let blocks = class == class::IO || class == class::WAIT || class == class::LOCK;
-        let timed = (*c).timed.load(Ordering::Relaxed);
-        let calls = calls(c);
-        let mean = (*c).total.load(Ordering::Relaxed) / calls;
-        let gap = if timed < period::LEARNING
-            || period::is_costly(mean, budget.ticks_per_us)
-            || (blocks && period::is_long(ticks, budget.ticks_per_us))
-        {
-            1
-        } else {
-            s.random = period::random(s.random);
-            let (a, b) = squares(c);
-            let gap = period::next_gap(weight, apart, period::for_spread(s.tau, mean, a, b), s.random);
-            gap.min(period::longest_gap(calls))
+        let gap = match slot::fixed_period() {
+            _ if slot::adaptive() => adaptive_gap(s, c, slot, ticks, now, weight),
+            Some(every) => {
+                s.random = period::random(s.random);
+                period::gap_to_next_block(every, calls(c), s.random)
+            }
+            None => return,
         };
         let old = (*c).period.load(Ordering::Relaxed);
         if gap != old && old != u32::MAX && old != 0 {
@@ -328,6 +313,38 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
             arch::add_own_u32(&(*c).countdown, by as u32);
             (*c).period.store((old as i64 + by).max(1) as u32, Ordering::Relaxed);
         }
+    }
+}
+
+/// The next gap of a flow by the budget.
+unsafe fn adaptive_gap(s: &mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) -> u32 {
+    let budget = period::current();
+    s.window_calls += 1;
+    if let Some(tau) = budget.steer(s.tau, now.wrapping_sub(s.window_start), s.window_calls) {
+        s.tau = tau;
+        s.window_start = now;
+        s.window_calls = 0;
+    }
+    let class = slot::kind(slot).class;
+    let blocks = class == class::IO || class == class::WAIT || class == class::LOCK;
+    // SAFETY: as in `fold`.
+    unsafe {
+        let stamp = (now >> 8) as u32;
+        let apart = stamp.wrapping_sub((*c).last.load(Ordering::Relaxed));
+        (*c).last.store(stamp, Ordering::Relaxed);
+        let timed = (*c).timed.load(Ordering::Relaxed);
+        let calls = calls(c);
+        let mean = (*c).total.load(Ordering::Relaxed) / calls;
+        if timed < period::LEARNING
+            || period::is_costly(mean, budget.ticks_per_us)
+            || (blocks && period::is_long(ticks, budget.ticks_per_us))
+        {
+            return 1;
+        }
+        s.random = period::random(s.random);
+        let (a, b) = squares(c);
+        let gap = period::next_gap(weight, apart, period::for_spread(s.tau, mean, a, b), s.random);
+        gap.min(period::longest_gap(calls))
     }
 }
 

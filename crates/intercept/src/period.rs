@@ -81,6 +81,13 @@ pub fn next_gap(gap: u32, apart: u32, tau: u32, random: u32) -> u32 {
     1 + ((random as u64 * (2 * wanted - 1)) >> 32) as u32
 }
 
+/// The gap to a random call of the next `every` after the block in which the timed call number `calls` lies. In step with each
+/// other, a call and those that it makes would all be timed together or not at all.
+pub fn gap_to_next_block(every: u32, calls: u64, random: u32) -> u32 {
+    let within = (calls % every as u64) as u32;
+    (every - within).saturating_add(((random as u64 * every as u64) >> 32) as u32)
+}
+
 /// True if a blocking call of this length keeps its flow fully timed.
 pub fn is_long(ticks: u64, ticks_per_us: u64) -> bool {
     ticks > LONG_US * ticks_per_us
@@ -132,9 +139,13 @@ fn budget() -> Budget {
     Budget { ticks_per_us: h.ticks_per_us as u64, ppm: h.budget_ppm as u64 }
 }
 
-/// τ of a new thread.
+/// τ of a new thread: timed calls that come closer together choose their next gap, none where all are timed.
 pub fn first_tau() -> u32 {
-    if crate::slot::adaptive() { budget().tau_floor() * 4 } else { 0 }
+    match crate::slot::fixed_period() {
+        Some(_) => u32::MAX,
+        None if crate::slot::adaptive() => budget().tau_floor() * 4,
+        None => 0,
+    }
 }
 
 /// The recording's budget.
@@ -157,6 +168,19 @@ mod tests {
         }
         let mean = sum as f64 / 100_000.0;
         assert!((mean - 200.0).abs() < 2.0, "{mean}");
+    }
+
+    #[test]
+    fn one_call_of_each_block_is_timed_at_a_random_place() {
+        let (mut state, mut at, mut places) = (12345u32, 1u64, [0; 7]);
+        for block in 1..7000 {
+            state = random(state);
+            at += u64::from(gap_to_next_block(7, at, state));
+            assert_eq!(at / 7, block);
+            places[(at % 7) as usize] += 1;
+        }
+        assert!(places.iter().all(|n| (900..1100).contains(n)), "{places:?}");
+        assert!(gap_to_next_block(u32::MAX, 0, u32::MAX) > 1);
     }
 
     #[test]

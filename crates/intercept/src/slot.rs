@@ -200,6 +200,12 @@ pub fn first_period(kind: Kind) -> u32 {
     }
 }
 
+/// Calls per timed call where that is fixed and more than one.
+pub fn fixed_period() -> Option<u32> {
+    let h = arena::header();
+    (h.timing == TIMING_EVERY && h.every > 1).then_some(h.every)
+}
+
 /// True if every call is timed.
 pub fn is_full() -> bool {
     arena::header().timing == TIMING_FULL

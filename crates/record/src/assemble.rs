@@ -274,7 +274,12 @@ impl<'a> Assembler<'a> {
             let number = self.context(p, &context.sites);
             all.extend(context.flows.iter().map(|(slot, c)| (number, *slot, c)));
         }
-        let room = Room::of(wall, open_wait, t.outermost.0, all.iter().map(|(_, _, c)| *c));
+        let outermost = outermost(t, all.iter().map(|(_, _, c)| *c));
+        let room = Room::of(wall, open_wait, outermost.0, all.iter().map(|(_, _, c)| *c));
+        let mut inside = flow::Inside::default();
+        for (_, slot, c) in &all {
+            slots.get(slot).and_then(Option::as_ref).into_iter().for_each(|named| inside.add(named, c));
+        }
         let mut waiting = open_wait;
         for (context, slot, c) in all {
             let Some(Some(n)) = slots.get(&slot) else { continue };
@@ -282,7 +287,7 @@ impl<'a> Assembler<'a> {
             let share = c.calls as f64 / used.get(&slot).copied().unwrap_or(c.calls).max(1) as f64;
             // The wait is in one of the slot's contexts; which one, nobody has noted.
             let open = if t.waiting_slot == slot { std::mem::take(&mut waiting) } else { 0 };
-            let flow = self.flow(p, id, n, slot, c, share, open, room);
+            let flow = self.flow(p, id, n, slot, c, share, open, room, &inside);
             self.profile.flows.push(Flow { context, ..flow });
         }
         for w in &t.waits {
@@ -326,8 +331,8 @@ impl<'a> Assembler<'a> {
             busy_ns: self.scale.ns((wall - wait) as f64),
             wait_ns: self.scale.ns(wait as f64),
             calls,
-            outermost_ns: self.scale.ns(t.outermost.0.min(wall) as f64),
-            outermost_attributed_ns: self.scale.ns(t.outermost.1.min(attributed) as f64),
+            outermost_ns: self.scale.ns(outermost.0.min(wall) as f64),
+            outermost_attributed_ns: self.scale.ns(outermost.1.min(attributed) as f64),
             attributed_ns: self.scale.ns(attributed as f64),
         });
     }
@@ -353,6 +358,15 @@ fn address_label(p: &extent::Process, names: &mut Names, address: u64) -> String
 fn without_suffix(symbol: &str) -> &str {
     let cut = [".isra.", ".part.", ".constprop.", ".lto_priv.", ".llvm."].iter().filter_map(|s| symbol.find(s)).min();
     &symbol[..cut.unwrap_or(symbol.len())]
+}
+
+/// Ticks in a thread's outermost calls, raw and attributed. A call that is timed inside one that is not counts as outermost
+/// where it is made, too; what all calls take by themselves can't be less than what the outermost take.
+fn outermost<'a>(thread: &extent::Thread, flows: impl Iterator<Item = &'a extent::Counters>) -> (u64, u64) {
+    let (ticks, attributed) = thread.outermost;
+    let own: i128 = flows.map(|c| i128::from(c.own.max(0))).sum();
+    let least = u64::try_from(own).unwrap_or(u64::MAX).min(ticks);
+    (least, (attributed as f64 * least as f64 / ticks.max(1) as f64) as u64)
 }
 
 /// Thread group: the name's stem if the thread was given a name of its own, else its start routine.

@@ -1,7 +1,9 @@
 //! Rows of flows: from the counters of one slot on one thread to times of all its calls.
 
+use std::collections::HashMap;
+
 use transect_event_abi::thread::bucket_floor;
-use transect_profile_model::{Flow, ThreadId};
+use transect_profile_model::{ComponentId, Flow, ThreadId};
 
 use super::{Assembler, Named};
 use crate::extent::{self, Counters};
@@ -60,6 +62,39 @@ fn is_sampled(c: &Counters) -> bool {
     c.variance.1 > 0.0 || unrepresented(c) > 0.0
 }
 
+/// How far the own time of calls into each component is off for what is sampled of the calls out of it.
+#[derive(Debug, Default)]
+pub(super) struct Inside(HashMap<ComponentId, Out>);
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Out {
+    /// Σ k(k−1)·d² of the calls out of the component.
+    squares: f64,
+    /// Ticks that calls into it are known to have spent in them.
+    ticks: f64,
+}
+
+impl Inside {
+    /// Notes a flow.
+    pub fn add(&mut self, flow: &Named, c: &Counters) {
+        self.0.entry(flow.caller).or_default().squares += f64::from(c.variance.0);
+        self.0.entry(flow.callee).or_default().ticks += spent_inside(c);
+    }
+
+    /// Half of the 95 % interval that the calls out of its callee add to a flow's own time, ticks: what is timed inside
+    /// of a timed call stands for the calls between, if those were made there or not (Horvitz–Thompson).
+    fn half(&self, flow: &Named, c: &Counters) -> f64 {
+        let out = self.0.get(&flow.callee).copied().unwrap_or_default();
+        let share = spent_inside(c) / out.ticks.max(1.0);
+        let period = c.calls as f64 / (c.timed as f64).max(1.0);
+        1.96 * (out.squares * share * period).sqrt()
+    }
+}
+
+fn spent_inside(c: &Counters) -> f64 {
+    (c.total as f64 - c.own as f64).max(0.0)
+}
+
 /// An estimate with the ends of its 95 % interval, ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
@@ -79,28 +114,30 @@ struct Times {
 
 impl Times {
     /// From the counters of timed calls; `open` ticks were spent in a wait that hasn't ended, which is in no counter.
-    fn of(c: &Counters, open: u64, room: Room) -> Self {
+    /// `inside`: [`Inside::half`] of the flow.
+    fn of(c: &Counters, open: u64, room: Room, inside: f64) -> Self {
         let open = open as f64;
         // Calls since the last timed one are taken to be like the others.
         let since = unrepresented(c);
         let all = (c.calls as f64 / (c.calls as f64 - since).max(1.0)).max(1.0);
         let sampled = is_sampled(c);
         let half = half_interval(c);
+        let half_own = half.hypot(inside);
         let (own, total) = (c.own.max(0) as f64, c.total as f64);
         let (fitted_own, fitted_total) = room.fitted(c, own * all, total * all);
-        let estimate = |known: f64, fitted: f64| {
-            if !sampled {
+        let estimate = |known: f64, fitted: f64, half: f64| {
+            if !sampled && half == 0.0 {
                 return Estimate { ticks: known + open, interval: None };
             }
             let low = (known - half).clamp(0.0, fitted);
             let high = (known * all + half * all).min(room.lived).max(fitted);
             Estimate { ticks: fitted + open, interval: Some((low + open, high + open)) }
         };
-        let total = estimate(total, fitted_total);
+        let total = estimate(total, fitted_total, half);
         let of_total = |part: u64| if c.total > 0 { part as f64 / c.total as f64 } else { 1.0 };
         Times {
             total,
-            own: estimate(own, fitted_own),
+            own: estimate(own, fitted_own, half_own),
             attributed: total.ticks * of_total(c.attributed),
             criticality: c.criticality as f64 * if c.total > 0 { total.ticks / c.total as f64 } else { 1.0 },
         }
@@ -119,9 +156,10 @@ impl Assembler<'_> {
         share: f64,
         open: u64,
         room: Room,
+        inside: &Inside,
     ) -> Flow {
         let timed = (c.timed > 0 || open > 0) && !c.count_only;
-        let times = Times::of(c, open, room);
+        let times = Times::of(c, open, room, inside.half(n, c));
         let some = |ticks: f64| timed.then(|| self.scale.ns(ticks));
         let low = |estimate: Estimate| estimate.interval.and_then(|(low, _)| some(low));
         let high = |estimate: Estimate| estimate.interval.and_then(|(_, high)| some(high));
@@ -205,7 +243,7 @@ mod tests {
         let outer = Counters { variance: (0.0, 1.0), own: 300, ..counters(100, 10, 1200) };
         let inner = Counters { variance: (0.0, 1.0), ..counters(100, 10, 900) };
         let room = Room::of(1000, 0, 1200, [&outer, &inner].into_iter());
-        let (outer, inner) = (Times::of(&outer, 0, room), Times::of(&inner, 0, room));
+        let (outer, inner) = (Times::of(&outer, 0, room, 0.0), Times::of(&inner, 0, room, 0.0));
         assert!((outer.total.ticks - 1000.0).abs() < 1e-6, "{outer:?}");
         assert!((outer.own.ticks - 250.0).abs() < 1e-6 && (inner.total.ticks - 750.0).abs() < 1e-6, "{inner:?}");
         for estimate in [outer.total, outer.own, inner.total, inner.own] {
@@ -218,15 +256,15 @@ mod tests {
     fn calls_timed_one_by_one_keep_their_time_and_the_others_fit_in_the_rest() {
         let (exact, hot) = (counters(5, 5, 700), Counters { variance: (0.0, 1.0), ..counters(100, 10, 400) });
         let room = Room::of(1000, 0, 1100, [&exact, &hot].into_iter());
-        let times = Times::of(&exact, 0, room);
+        let times = Times::of(&exact, 0, room, 0.0);
         assert_eq!(times.total, Estimate { ticks: 700.0, interval: None });
-        assert!((Times::of(&hot, 0, room).total.ticks - 300.0).abs() < 1e-6);
+        assert!((Times::of(&hot, 0, room, 0.0).total.ticks - 300.0).abs() < 1e-6);
     }
 
     #[test]
     fn wait_that_has_not_ended_is_added_as_it_is() {
         let waits = Counters { variance: (0.0, 1.0), ..counters(10, 5, 500) };
-        let times = Times::of(&waits, 600, Room::of(1000, 600, 500, [&waits].into_iter()));
+        let times = Times::of(&waits, 600, Room::of(1000, 600, 500, [&waits].into_iter()), 0.0);
         assert!((times.total.ticks - 1000.0).abs() < 1e-6, "{times:?}");
     }
 }

@@ -185,8 +185,9 @@ pub struct Windows {
     /// All calls timed up to the last close, those of the first window left out, and those of the last window.
     timed: Timed,
     last: Timed,
-    /// When it was armed last.
+    /// When it was armed last, and for how long it was on since.
     armed_wall: u64,
+    on_wall: f64,
     /// Calls per busy tick, cooling down.
     recent: f64,
     /// Whether a window was closed since the last turn.
@@ -210,8 +211,9 @@ impl Windows {
         }
         let (until_first, calls) = on.since(std::mem::replace(&mut self.on, on));
         let longest = (busy.ticks - self.armed_at).max(CLOCK_LAG_TICKS);
-        let ran = busy.ran_in(calls.min(longest));
+        let ran = busy.ran_in(calls).min(longest);
         self.length = Some((until_first + ran).min(longest));
+        self.on_wall = until_first + calls;
         // Calls that are not timed follow each other faster.
         let length = (ran - f64::from(self.grant) * cost / busy.at_once()).max(ran * LEAST_UNDISTURBED);
         if length > 0.0 {
@@ -253,8 +255,9 @@ impl Windows {
             self.pending += unseen;
             // What was armed before the beginning can't have been called.
             let wall = busy.at.saturating_sub(self.armed_wall.max(busy.began));
-            self.pending_limit += wall as f64 * busy.threads;
+            self.pending_limit += (wall as f64 - self.on_wall).max(0.0) * busy.threads;
             (self.armed_at, self.length, self.armed_wall) = (busy.ticks, Some(0.0), busy.at);
+            self.on_wall = 0.0;
         }
     }
 
@@ -324,6 +327,28 @@ mod tests {
             let (calls, truth) = estimate(interval, 1.0, 500);
             assert!((calls / truth - 1.0).abs() < 0.03, "{interval}: {calls} of {truth}");
         }
+    }
+
+    /// A function that is called every 10 million ticks, of which the process sleeps half; the probe is on nearly all the time.
+    #[test]
+    fn windows_longer_than_the_sleeps_in_them_have_seen_all() {
+        let (mut busy, mut windows, mut on) = (BusyTime::default(), Windows::default(), OnTime::default());
+        busy.start(0, 0.0);
+        let (mut armed, mut calls) = (0, 0);
+        windows.arm(100, &busy);
+        for epoch in 1..=2000u64 {
+            let now = epoch * EPOCH;
+            busy.advance(now, now as f64 / 2.0, 1.0, 1, Some(2 * epoch));
+            let seen = now / 10_000_000;
+            if seen - armed > 100 {
+                on.calls += 100 * 10_000_000;
+                windows.close(on, Timed::default(), 0.0, &busy);
+                (armed, calls) = (seen, seen);
+                windows.arm(100, &busy);
+            }
+        }
+        let (unseen, _) = windows.unseen(Timed::default(), &busy);
+        assert!(unseen < calls / 25, "{unseen} calls beside {calls}");
     }
 
     /// The kernel updates CPU time every 8.4 million ticks; `cost` ticks are what timing adds to a call of 1,000.

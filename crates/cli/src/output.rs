@@ -130,6 +130,8 @@ where
         Destination::Descriptor(path) => (Some(options.append(true)), path),
     };
     if let Some(open) = open {
+        // Who opens a pipe waits for its reader.
+        transect_record::let_signals_end();
         let mut out = BufWriter::new(open.open(&path).map_err(failure)?);
         render(&mut out)?;
         return out.flush().map_err(failure);

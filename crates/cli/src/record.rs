@@ -295,9 +295,13 @@ fn latency(recording: &Recording, collection: &Collection) -> Result<Option<Late
     }))
 }
 
+/// Letters of a program's name in that of its profile: a file's name has 255 bytes at most.
+const LONGEST_NAME: usize = 50;
+
 /// `transect-PROGRAM-TIME.transect` in the current folder, numbered if several begin in one second.
 pub fn default_folder(program: &Path) -> PathBuf {
-    let program = program.file_name().unwrap_or(OsStr::new("program")).to_string_lossy();
+    let program: String =
+        program.file_name().unwrap_or(OsStr::new("program")).to_string_lossy().chars().take(LONGEST_NAME).collect();
     let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
     let named = |suffix: &str| PathBuf::from(format!("transect-{program}-{time}{suffix}.transect"));
     let mut folder = named("");

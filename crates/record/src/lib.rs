@@ -50,7 +50,7 @@ use std::time::Duration;
 pub use error::RecordError;
 pub use launch::BeforeExec;
 pub use own_folder::clear_leftovers;
-pub use signals::{hold_back, survive_limits};
+pub use signals::{hold_back, let_signals_end, survive_limits};
 pub use static_components::StaticError;
 use transect_profile_model::{Profile, Timing};
 

@@ -1,7 +1,7 @@
 //! Signals to the recorder: passed on to the program, or a wish for a snapshot.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::process::Signal;
@@ -31,6 +31,14 @@ pub fn hold_back<T>(run: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Whether the recording is kept, so that a signal may end this process.
+static MAY_END: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// From now on signals end this process: its profile is kept, and what is left to do may wait for others.
+pub fn let_signals_end() {
+    MAY_END.store(true, Ordering::Release);
+}
+
 /// Signals that came and have not been dealt with.
 pub struct Signals {
     snapshot: Arc<AtomicBool>,
@@ -53,6 +61,8 @@ impl Signals {
     fn watch_but(ignored: u64) -> Result<Signals, RecordError> {
         let register = |number: i32| {
             let flag = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register_conditional_default(number, MAY_END.clone())
+                .map_err(RecordError::system("watch signals"))?;
             signal_hook::flag::register(number, flag.clone()).map_err(RecordError::system("watch signals"))?;
             Ok::<_, RecordError>(flag)
         };

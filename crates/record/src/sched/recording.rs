@@ -108,9 +108,19 @@ impl Default for SchedOptions {
             evidence: false,
             event: SampledEvent::CpuClock,
             system_calls: false,
-            spill: std::env::temp_dir(),
+            spill: temporary_folder(),
         }
     }
+}
+
+/// A folder for temporary files: the user's (`TMPDIR`), or another one where that can't be written.
+fn temporary_folder() -> PathBuf {
+    let own = std::env::temp_dir();
+    let writable = |folder: &PathBuf| {
+        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK).is_ok()
+    };
+    let others = ["/tmp", "/var/tmp", "."].map(PathBuf::from);
+    std::iter::once(own.clone()).chain(others).find(writable).unwrap_or(own)
 }
 
 enum Request {

@@ -33,6 +33,8 @@ const OWN_PART: f64 = 0.1;
 const CALLED_PART: f64 = 0.8;
 /// Places of the elapsed time; further ones repeat what the table shows.
 const MOST: usize = 6;
+/// Threads that are active at once, below which nothing else sets the pace.
+const ALONE: f64 = 1.1;
 
 /// Whether the view has what the causes are read from.
 pub(super) fn can_name(view: &CriticalityView) -> bool {
@@ -140,6 +142,10 @@ impl<'a> Causes<'a> {
     /// Where others work beside a place, making it faster saves what the whole run gains by that.
     fn cap(&self, row: &mut FindingRow) {
         if self.view.threads.len() < 2 || !matches!(row.kind, FindingKind::HotCode | FindingKind::SerialCode) {
+            return;
+        }
+        // Where nothing runs beside it, all of it is saved, with what it calls.
+        if self.view.parallelism_mean.is_some_and(|mean| mean < ALONE) {
             return;
         }
         let function = row.place.function.as_deref().unwrap_or_default();

@@ -91,7 +91,7 @@ impl<'a> Causes<'a> {
         // Of what it calls, or of itself where it is a library's API.
         let (called, ns) = callee.map_or((&place.function, place.ns), |callee| (&callee.function, callee.ns));
         let calls = self.calls(called, ns);
-        evidence.extend(calls.as_ref().map(|(words, _)| words.clone()));
+        evidence.extend(calls.as_ref().map(|calls| calls.words.clone()));
         if let Some(row) = dependants {
             evidence.push(format!("meanwhile {} for {}", lower(&critical::waiters(row)), critical::name(row.kind)));
         }
@@ -114,7 +114,7 @@ impl<'a> Causes<'a> {
             finding,
             evidence: evidence.join("; "),
             view: "criticality".to_owned(),
-            next: next(place, callee.map(|callee| callee.function.as_str()), waits, calls.map(|(_, bytes)| bytes)),
+            next: next(place, callee.map(|callee| callee.function.as_str()), waits, calls.as_ref()),
             kind: match (waits, dependants.is_some() || self.is_serial(place)) {
                 (true, _) => FindingKind::Blocked,
                 (false, true) => FindingKind::SerialCode,
@@ -159,7 +159,7 @@ impl<'a> Causes<'a> {
     }
 
     /// What the agent counted of the calls of an API that has some `ns` of the time, and the bytes of each.
-    fn calls(&self, function: &str, ns: i64) -> Option<(String, Option<f64>)> {
+    fn calls(&self, function: &str, ns: i64) -> Option<Counted> {
         let same = |api: &&ApiFact<'_>| public_name(api.bare_name()) == function;
         let api = self.facts.apis.iter().filter(same).max_by_key(|api| api.calls).filter(|api| api.calls > 1)?;
         let timed = self.facts.totals.timed && api.class != ApiClass::CountOnly;
@@ -170,8 +170,22 @@ impl<'a> Causes<'a> {
         let bytes = api.mean_bytes().filter(|_| !UNTOLD_BYTES.contains(&function));
         let size = bytes.map_or_else(String::new, |bytes| format!(" and {}", size(bytes)));
         let each = if timed { format!(", {}{size} each", time(api.mean_ns())) } else { String::new() };
-        Some((format!("{} calls of {function}{each}", count(api.calls)), bytes))
+        Some(Counted {
+            words: format!("{} calls of {function}{each}", count(api.calls)),
+            api: api.bare_name().to_owned(),
+            bytes,
+        })
     }
+}
+
+/// What the agent counted of an API's calls.
+struct Counted {
+    /// How many, and how long and large each.
+    words: String,
+    /// Its name in the views of calls.
+    api: String,
+    /// Bytes of each, where it moves some.
+    bytes: Option<f64>,
 }
 
 fn waited(wait: &PlaceWait) -> String {
@@ -187,8 +201,8 @@ fn waits_for_acknowledgement(wait: &PlaceWait) -> bool {
         && DELAYED_NS.contains(&(wait.ns / wait.count))
 }
 
-/// What to do or run next. `calls`: what was counted of the function `api` that it calls; the bytes of each.
-fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<Option<f64>>) -> String {
+/// What to do or run next. `calls`: what was counted of the function `api` that it calls.
+fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<&Counted>) -> String {
     if let Some(wait) = place.waiting.first().filter(|_| waits) {
         if waits_for_acknowledgement(wait) {
             return format!(
@@ -205,12 +219,15 @@ fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<Option<f
             "Reuse memory, or allocate larger pieces"
         }
         Some("mmap" | "munmap" | "brk" | "madvise") => "Keep the memory instead of giving it back",
-        Some("read" | "write" | "pread64" | "pwrite64") if calls.flatten().is_some_and(|bytes| bytes < FEW_BYTES) => {
+        Some("read" | "write" | "pread64" | "pwrite64")
+            if calls.and_then(|calls| calls.bytes).is_some_and(|bytes| bytes < FEW_BYTES) =>
+        {
             "Move more with each call"
         }
         Some("fsync" | "fdatasync" | "msync" | "sync") => "Sync less often, or beside the work",
         None if place.fault_ns * 2 >= place.ns => "Reuse memory, or touch it in larger pages",
-        Some(api) if calls.is_some() => {
+        Some(_) if calls.is_some() => {
+            let api = calls.map_or("", |calls| &calls.api);
             return format!("See who calls it and how often: --view callers --api {}", shell(api));
         }
         _ => "See its callers and lines",

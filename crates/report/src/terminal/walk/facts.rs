@@ -27,11 +27,8 @@ pub(crate) fn facts(session: &WalkSession) -> Vec<String> {
             None => "program sampled".to_owned(),
         },
         kernel_timing(session),
-        match session.found_after_ns {
-            Some(ns) => format!("found after {}", duration(ns)),
-            None => "no whole chain found".to_owned(),
-        },
     ];
+    facts.extend(session.found_after_ns.map(|ns| format!("found after {}", duration(ns))));
     if session.critical {
         facts.insert(1, "threads counted by criticality".to_owned());
     }

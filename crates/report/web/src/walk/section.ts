@@ -89,7 +89,7 @@ function facts(walk: Walk): HTMLElement {
     `threshold ${percent(walk.threshold)}`,
     USER.get(walk.user_timing ?? "") ?? "program sampled",
     countedAll(walk) || walk.kernel_timing !== "sampling" ? (KERNEL.get(walk.kernel_timing) ?? walk.kernel_timing) : "kernel sampled",
-    walk.found_after_ns === null ? "no whole chain found" : `found after ${duration(walk.found_after_ns)}`,
+    walk.found_after_ns === null ? "" : `found after ${duration(walk.found_after_ns)}`,
     walk.probes_inserted > 0 ? `${plural(walk.probes_inserted, "probe")}, at most ${exact(walk.probes_live)} at once` : "",
     walk.longest_stop_ns > 0 ? `longest stop ${duration(walk.longest_stop_ns)}` : "",
   ];

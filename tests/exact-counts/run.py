@@ -157,6 +157,31 @@ def check_short_recursion(options, folder, results):
     results.judge_measured("recursion of short calls, with samples", attempt)
 
 
+def check_nested(options, folder, results):
+    """A call's own time is without what it calls, and its total with it, also where few of either are timed."""
+    cc = ["cc", "-O2", "-g"]
+    compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libnested.c", "-o", f"{folder}/libnested.so", f"-L{folder}", "-lspin", "-Wl,-rpath,$ORIGIN"])
+    compile_step(cc + [f"{HERE}/nested.c", "-o", f"{folder}/nested", "-rdynamic", f"-L{folder}", "-lnested", "-lspin", "-Wl,-rpath,$ORIGIN"])
+    for timing, collect in (("adaptive", ("--collect", "flow")), ("adaptive", ()), ("every=7", ("--collect", "flow"))):
+        name = f"nested calls [{timing}{'' if collect else ', default'}]"
+
+        def attempt(timing=timing, collect=collect):
+            profile = os.path.join(folder, "nested-profile")
+            shutil.rmtree(profile, ignore_errors=True)
+            done = record(options.transect, timing, profile, [f"{folder}/nested", "100000", "5000"], collect=collect)
+            if done.returncode:
+                return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+            own, whole = map(int, done.stdout.split())
+            row = next((r for r in flows_of(options.transect, profile)[0] if r["api"] == "nested"), None)
+            if not row or row["calls"] != 100000:
+                return [f"{row and row['calls']} of 100000 calls"], []
+            off = [f"{key}: {row[key]} ns reported, {truth} ns by its own clock" for key, truth, part in
+                   (("total_ns", whole, 0.08), ("self_ns", own, 0.25)) if abs(row[key] - truth) > part * truth]
+            return [], off
+
+        results.judge_measured(name, attempt)
+
+
 def check_tails(options, folder, results):
     """Few long calls among many short ones: the interval holds what the callee says of itself, with samples beside and without."""
     cc = ["cc", "-O2", "-g", "-pthread"]
@@ -415,6 +440,7 @@ def main():
     if wanted("spin"):
         check_spin(options, folder, results)
         check_short_recursion(options, folder, results)
+        check_nested(options, folder, results)
         check_tails(options, folder, results)
         check_calling(options, folder, results)
         check_waiting(options, folder, results)

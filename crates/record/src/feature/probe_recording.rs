@@ -290,6 +290,7 @@ impl<'a> Recording<'a> {
             let process = self.processes.swap_remove(index);
             self.note(&process);
             self.reader.tell(News::Over(process.file.clone()));
+            process.over();
         }
     }
 

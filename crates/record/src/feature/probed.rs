@@ -296,6 +296,11 @@ impl ProbedProcess {
         self.session.target().is_alive()
     }
 
+    /// It has ended or become another program, and so have all children that shared its text: there is nothing to be put back.
+    pub fn over(mut self) {
+        self.restored = true;
+    }
+
     /// Puts all original bytes back, in forked children, too.
     ///
     /// # Errors

@@ -85,11 +85,10 @@ impl Collection {
         if wanted(Collector::Feature) && this.wants(Collector::Flow) {
             match sites() {
                 None | Some(SiteMode::None) => {}
-                Some(SiteMode::Trace) => this.collectors.push(Collector::Feature),
-                Some(SiteMode::Probe) if !this.wants(Collector::Sched) => this.collectors.push(Collector::Feature),
-                Some(SiteMode::Probe) => {
+                Some(SiteMode::Probe) if this.wants(Collector::Sched) => {
                     this.set_aside(Collector::Feature, PROBED_REGIONS.to_owned());
                 }
+                Some(SiteMode::Trace | SiteMode::Probe) => this.collectors.push(Collector::Feature),
                 Some(SiteMode::Shared | SiteMode::Inlined) => {
                     this.set_aside(Collector::Feature, LONE_REGIONS.to_owned());
                 }

@@ -32,7 +32,7 @@ fn nothing_is_left_in_a_process_needs_ptrace() {
         command.wait().unwrap();
         forever.wait_until_clean(&before, &format!("round {round}"));
     }
-    // What others have switched on stays as it is.
+    // What others have switched on is left as it is.
     sandbox.transect(&["probe", "enable", "-p", &pid, "forever:turn"]).assert().code(0);
     sandbox.transect(&["latency", "-q", "-p", &pid, "--for", "300ms", "-o", "p.transect"]).assert().code(0).stderr("");
     let enabled = predicate::str::contains("enabled");

@@ -7,6 +7,7 @@ use transect_attach::{Arena, AttachError, Image, LoadedImage, Target};
 use transect_probe::frame::{Globals, PAGES, Places, SHADOW_PAGE};
 use transect_probe::scope::SCOPES_SIZE;
 
+use super::ProbeSession;
 use super::leaving::FLOW_ARENA;
 
 /// The agent that an earlier controller has loaded, if it came as far.
@@ -66,13 +67,13 @@ pub(super) fn load_agent(
     Ok((arena, loaded.address))
 }
 
-/// Size of a page of memory.
-const MEMORY_PAGE: u64 = 4096;
+/// Bytes of a page of memory.
+const PAGE: u64 = 4096;
 
 /// Bytes of the memory at [`HandlerPlaces::scopes`]: threads' entries, `pages` keys, as many shadow pages, and a page whose
 /// first word says that this is no forked child.
 pub(super) fn handler_memory(pages: u64) -> u64 {
-    (SCOPES_SIZE + pages * (8 + SHADOW_PAGE as u64)).next_multiple_of(MEMORY_PAGE) + MEMORY_PAGE
+    (SCOPES_SIZE + pages * (8 + SHADOW_PAGE as u64)).next_multiple_of(PAGE) + PAGE
 }
 
 /// Where the handlers of a process keep what they know of its threads.
@@ -105,15 +106,19 @@ impl HandlerPlaces {
     pub(crate) fn size(&self) -> u64 {
         handler_memory(self.mask + 1)
     }
+}
 
-    /// Has forked children recorded no more; what they did until now stays.
-    pub(super) fn leave_children_alone(&self, target: &Target, globals: u64) -> Result<(), AttachError> {
-        let word = self.scopes + self.size() - MEMORY_PAGE;
-        let mut stop = target.stop_one()?;
-        stop.wipe_in_children(word, MEMORY_PAGE)?;
-        drop(stop);
-        target.memory().write(word, &1u64.to_le_bytes())?;
-        target.memory().write(globals + offset_of!(Globals, not_a_child) as u64, &word.to_le_bytes())
+impl ProbeSession {
+    /// No longer records children that the process forks from now on.
+    ///
+    /// # Errors
+    /// If the process can't be stopped, or its kernel can't wipe memory at a fork (before Linux 4.14).
+    pub fn leave_children_alone(&self) -> Result<(), AttachError> {
+        let word = self.places.scopes + self.places.size() - PAGE;
+        self.target().stop_one()?.wipe_in_children(word, PAGE)?;
+        let memory = self.target().memory();
+        memory.write(word, &1u64.to_le_bytes())?;
+        memory.write(self.globals + offset_of!(Globals, not_a_child) as u64, &word.to_le_bytes())
     }
 }
 

@@ -189,14 +189,6 @@ impl ProbeSession {
         Ok(session)
     }
 
-    /// Has children that the process forks from now on recorded no more.
-    ///
-    /// # Errors
-    /// If the process can't be stopped, or its kernel knows no memory that is wiped at a fork (before Linux 4.14).
-    pub fn leave_children_alone(&self) -> Result<(), AttachError> {
-        self.places.leave_children_alone(&self.target, self.globals)
-    }
-
     /// Lets handlers read no clock where a thread may not.
     fn look_at_clock(&mut self) -> Result<(), AttachError> {
         let word = self.globals + offset_of!(Globals, no_clock) as u64;

@@ -226,11 +226,12 @@ fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<&Counted
         }
         Some("fsync" | "fdatasync" | "msync" | "sync") => "Sync less often, or beside the work",
         None if place.fault_ns * 2 >= place.ns => "Reuse memory, or touch it in larger pages",
-        Some(_) if calls.is_some() => {
-            let api = calls.map_or("", |calls| &calls.api);
-            return format!("See who calls it and how often: --view callers --api {}", shell(api));
-        }
-        _ => "See its callers and lines",
+        _ => match calls.filter(|_| api.is_some()) {
+            Some(calls) => {
+                return format!("See who calls it and how often: --view callers --api {}", shell(&calls.api));
+            }
+            None => "See its callers and lines",
+        },
     };
     if place.function.starts_with('[') && place.component.is_empty() {
         return format!("{what}: --view criticality");

@@ -13,6 +13,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedColumnWriter;
 use parquet::schema::types::Type;
+use rustc_hash::FxHashMap;
 
 use crate::StoreError;
 use crate::sound_pages::SoundPages;
@@ -100,10 +101,12 @@ impl Values<'_> {
     }
 }
 
-/// Names repeat: one allocation per distinct name, not per row.
+/// Names repeat, mostly from one place in memory: one allocation per place and name, not per row. Rows of one place need no
+/// look at the name itself.
 fn interned<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<ByteArray> {
-    let mut known: HashMap<&str, ByteArray> = HashMap::new();
-    texts.map(|text| known.entry(text).or_insert_with(|| ByteArray::from(text)).clone()).collect()
+    let mut known: FxHashMap<(*const u8, usize), ByteArray> = FxHashMap::default();
+    let of = |text: &'a str| known.entry((text.as_ptr(), text.len())).or_insert_with(|| ByteArray::from(text)).clone();
+    texts.map(of).collect()
 }
 
 /// Which values there are, and they.

@@ -5,6 +5,7 @@ use predicates::prelude::*;
 use serde_json::Value;
 
 use crate::command::Sandbox;
+use crate::forever::{built, not_run};
 
 #[test]
 fn streams_and_statuses_are_the_programs_own() {
@@ -158,4 +159,28 @@ fn top_follows_a_running_recording() {
         assert_eq!(text.matches("\nFlows").count(), 2, "{text}");
     }
     assert!(!registered.exists(), "the announcement outlives the recording");
+}
+
+/// A program that waits in its first millisecond, before anybody can have looked at what it has mapped.
+const WAITS_AT_ONCE: &str = r#"
+#include <poll.h>
+__attribute__((noinline)) static void wait_for_licence(void) { poll(0, 0, 200); __asm__ volatile(""); }
+int main(void) { wait_for_licence(); return 0; }
+"#;
+
+#[test]
+fn a_wait_in_the_first_millisecond_has_its_callers_as_root() {
+    if transect_bpf_collect::privilege::prepare_to_load().is_err() {
+        return not_run("the scheduler's events need privileges");
+    }
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "waits", WAITS_AT_ONCE, &[]) else { return };
+    let program = program.to_str().unwrap();
+    let run = sandbox.with_agent(&["record", "--quiet", "-o", "profile", "--", program]).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let sched = transect_profile_store::read(&sandbox.path("profile")).unwrap().sched;
+    let longest = sched.waits.iter().max_by_key(|wait| wait.ns).unwrap();
+    let frames = &sched.stacks[longest.stack.unwrap() as usize].frames;
+    let names: Vec<&str> = frames.iter().map(|&frame| sched.frames[frame as usize].function.as_str()).collect();
+    assert!(names.contains(&"wait_for_licence") && names.contains(&"main"), "{names:?}");
 }

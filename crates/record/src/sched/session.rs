@@ -13,10 +13,10 @@ use super::recording::{Followed, SchedOptions, SchedRecording};
 use super::watched::{Keep, Watched};
 use crate::clock::Clock;
 use crate::error::RecordError;
-use crate::machine;
 use crate::session::left_out;
 use crate::signals::Signals;
 use crate::walk::WalkBeside;
+use crate::{launch, machine};
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +133,10 @@ pub fn record_with_flows(
     writes: &[PathBuf],
     snapshot: &mut dyn FnMut(&Profile),
 ) -> Result<crate::Recorded, RecordError> {
+    // Between a wait and its caller stand the agent's frames.
+    if let Ok(agent) = launch::find_agent(flows.agent.as_deref()) {
+        recording.prepare(agent.as_os_str())?;
+    }
     if let Some(program) = flows.command.first() {
         recording.prepare(program)?;
     }

@@ -66,6 +66,7 @@ impl NamedStacks {
         let mut by_linkage: HashMap<PlaceId, bool> = HashMap::new();
         let mut kernel: HashMap<PlaceId, String> = HashMap::new();
         let mut in_runtime: HashMap<PlaceId, RuntimeCode> = HashMap::new();
+        let mut hints: HashMap<Vec<FrameId>, Option<UserWait>> = HashMap::new();
         for number in 1..stacks.len() as StackNumber {
             let Some(stack) = stacks.get(number) else {
                 named.missing += 1;
@@ -122,7 +123,10 @@ impl NamedStacks {
             }
             let leaf_first = || frames.iter().rev().map(|&id| naming.frames[id as usize].function.as_str());
             let hint = StackHint {
-                user: user_hint(&frames, naming),
+                user: match hints.get(&frames) {
+                    Some(known) => *known,
+                    None => *hints.entry(frames.clone()).or_insert_with(|| user_hint(&frames, naming)),
+                },
                 kernel: KernelWait::of(functions.iter().map(|function| shown(function))),
                 unlocks: is_unlocking(leaf_first()),
                 ends_scope: ends_scope(leaf_first()),

@@ -13,7 +13,6 @@
 //! convention of their own (GHC keeps its stack in `rbp` and has a frame of C's at `rsp`) jump without one, and describe no
 //! frames: slots that code without a frame description jumps through are left alone.
 
-use std::ops::Range;
 
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite, PlanSum, SlotUse};
@@ -110,7 +109,7 @@ fn slot_uses(object: &Object, addresses: &[u64]) -> Vec<Uses> {
         needs_decoding[candidate.slot] |= !candidate.call;
     }
     candidates.sort_unstable();
-    let linkage = linkage_tables(object);
+    let linkage = object.linkage_tables();
     let in_code = |at: u64| !linkage.is_empty() && !linkage.iter().any(|table| table.contains(&at));
     let jumps: Vec<(usize, u64)> =
         candidates.iter().filter(|c| c.jump && in_code(c.at)).map(|c| (c.slot, c.at)).collect();
@@ -129,13 +128,6 @@ fn slot_uses(object: &Object, addresses: &[u64]) -> Vec<Uses> {
         slot.loads += usize::from(unclear);
     }
     uses
-}
-
-/// Where the linker's own jumps through slots stand; empty if no section headers say so.
-fn linkage_tables(object: &Object) -> Vec<Range<u64>> {
-    let sections = object.section_list();
-    let tables = sections.iter().filter(|section| section.name == ".plt" || section.name.starts_with(".plt."));
-    tables.map(|section| section.vaddr..section.vaddr + section.data.len() as u64).collect()
 }
 
 /// Adds the candidates in one executable segment.

@@ -1,6 +1,8 @@
+use std::ops::Range;
+
 use object::LittleEndian as LE;
 use object::elf::{self, Sym64};
-use object::read::elf::SymbolTable as ElfSymbolTable;
+use object::read::elf::{SectionHeader, SymbolTable as ElfSymbolTable};
 
 use crate::Object;
 use crate::dynamic::text;
@@ -69,6 +71,8 @@ pub(crate) struct SymbolTable {
     entries: Vec<Entry>,
     /// Where the longest entry up to here ends, so that enclosing symbols are found.
     ends: Vec<u64>,
+    /// Sections of code: none that the file does not say.
+    sections: Vec<Range<u64>>,
     /// True if there is no other file that could know more.
     pub complete: bool,
 }
@@ -84,14 +88,14 @@ impl SymbolTable {
             }
         }
         let complete = Self::push_static(object, &mut ranked);
-        Self::from_ranked(ranked, complete)
+        Self { sections: code_sections(object), ..Self::from_ranked(ranked, complete) }
     }
 
     /// Names from the static symbol table alone (of a debug file).
     pub(crate) fn of_debug_object(object: &Object) -> Self {
         let mut ranked = Vec::new();
         Self::push_static(object, &mut ranked);
-        Self::from_ranked(ranked, true)
+        Self { sections: code_sections(object), ..Self::from_ranked(ranked, true) }
     }
 
     fn push_static(object: &Object, ranked: &mut Vec<Entry>) -> bool {
@@ -123,18 +127,21 @@ impl SymbolTable {
                 end
             })
             .collect();
-        Self { entries, ends, complete }
+        Self { entries, ends, sections: Vec::new(), complete }
     }
 
-    /// The innermost symbol that covers `vaddr`; one without size reaches to the next symbol, and not far where names have
-    /// been stripped: the next one may be functions away.
+    /// The innermost symbol that covers `vaddr`; one without size reaches to the next symbol or its section's end, and not far
+    /// where names have been stripped: the next one may be functions away.
     pub(crate) fn covering(&self, vaddr: u64) -> Option<Symbol<'_>> {
         let mut index = self.entries.partition_point(|e| e.address <= vaddr).checked_sub(1)?;
         let nearest = index;
         loop {
             let e = &self.entries[index];
             let reaches = self.complete || vaddr - e.address < STRIPPED_REACH;
-            let covers = if e.size == 0 { index == nearest && reaches } else { vaddr - e.address < e.size };
+            let covers = match e.size {
+                0 => index == nearest && reaches && !self.is_of_another_section(e.address, vaddr),
+                size => vaddr - e.address < size,
+            };
             if covers {
                 return Some(Symbol { name: &e.name, address: e.address, size: e.size, kind: e.kind });
             }
@@ -144,6 +151,17 @@ impl SymbolTable {
             index = index.checked_sub(1)?;
         }
     }
+
+    /// `_init` has no size, and linkage tables without names come behind it.
+    fn is_of_another_section(&self, symbol: u64, vaddr: u64) -> bool {
+        self.sections.iter().any(|section| section.contains(&symbol) && !section.contains(&vaddr))
+    }
+}
+
+fn code_sections(object: &Object) -> Vec<Range<u64>> {
+    let sections = object.sections();
+    let code = sections.iter().filter(|section| section.sh_flags(LE).contains(elf::SHF_EXECINSTR));
+    code.map(|section| section.sh_addr(LE)..section.sh_addr(LE).saturating_add(section.sh_size(LE))).collect()
 }
 
 fn push<'a>(entries: &mut Vec<Entry>, raw: &Sym64<LE>, name: impl FnOnce() -> &'a str) {
@@ -180,5 +198,8 @@ mod tests {
         assert!(name(false, 0x1000) && name(false, 0x1000 + STRIPPED_REACH - 1));
         assert!(!name(false, 0x1000 + STRIPPED_REACH));
         assert!(name(true, 0x9000), "all names are there: it is nobody else's");
+        let with_sections =
+            SymbolTable { sections: vec![0x1000..0x1017, 0x1020..0x1100], ..SymbolTable::from_ranked(entries(), true) };
+        assert!(with_sections.covering(0x1016).is_some() && with_sections.covering(0x1020).is_none());
     }
 }

@@ -256,6 +256,15 @@ impl Naming {
         linkage.called(object, object.vaddr(return_offset)?).map(str::to_owned)
     }
 
+    /// Whether a thread was on its way from a call to another file's function: the caller's time, as the call itself.
+    pub fn is_linkage_table(&mut self, place: Place) -> bool {
+        let Place::File { file, offset, returns: false } = place else { return false };
+        let read = &mut self.module(file).read;
+        let Some(object) = read.object.as_ref() else { return false };
+        let linkage = read.linkage.get_or_insert_with(|| Linkage::of(object));
+        object.vaddr(offset).is_some_and(|vaddr| linkage.is_table(vaddr))
+    }
+
     /// Where a file's function of that name is.
     fn export(&mut self, file: FileId, name: &str) -> Option<u64> {
         let read = &mut self.module(file).read;

@@ -37,6 +37,8 @@ pub struct NamedStacks {
     spin: Vec<bool>,
     /// Whether the leaf is in the agent, or in the kernel on its behalf.
     in_agent: Vec<bool>,
+    /// Whether the leaf is where the agent counts calls.
+    counts: Vec<bool>,
     /// By stack number.
     by_number: Vec<Option<(StackId, StackHint)>>,
     /// Stacks that records name and that never came.
@@ -50,6 +52,8 @@ fn bit(frame: usize) -> u128 {
     u32::try_from(frame).ok().and_then(|frame| 1_u128.checked_shl(frame)).unwrap_or(0)
 }
 
+/// Where the agent counts calls.
+const COUNTING_STUBS: &str = "transect_stubs";
 /// Functions that make threads.
 const CLONES: &[&str] = &["clone", "clone3", "__clone", "__clone3"];
 /// Functions that a program or thread begins with.
@@ -63,6 +67,7 @@ impl NamedStacks {
         let mut user: HashMap<PlaceId, Vec<FrameId>> = HashMap::new();
         let mut jumped: HashMap<(PlaceId, PlaceId), Vec<FrameId>> = HashMap::new();
         let mut served: HashMap<PlaceId, Option<FrameId>> = HashMap::new();
+        let mut in_table: HashMap<PlaceId, bool> = HashMap::new();
         let mut by_linkage: HashMap<PlaceId, bool> = HashMap::new();
         let mut kernel: HashMap<PlaceId, String> = HashMap::new();
         let mut in_runtime: HashMap<PlaceId, RuntimeCode> = HashMap::new();
@@ -85,6 +90,9 @@ impl NamedStacks {
                     continue;
                 }
                 agent = None;
+                if !frames.is_empty() && *in_table.entry(*place).or_insert_with(|| naming.is_linkage_table(to)) {
+                    continue;
+                }
                 if let Some(caller) = caller.replace(*place) {
                     let from = places.all()[caller as usize];
                     if from.file() != to.file()
@@ -132,6 +140,7 @@ impl NamedStacks {
                 ends_scope: ends_scope(leaf_first()),
                 complete: stack.flags & stack_flags::COMPLETE != 0,
             };
+            let counts = agent.is_some() && stack.kernel.is_empty() && leaf_first().next() == Some(COUNTING_STUBS);
             let own = functions.iter().rposition(|function| is_below_the_wait(function)).map_or(0, |last| last + 1);
             let mut wanted: Vec<&String> =
                 functions[own..].iter().filter(|function| !is_entry_code(function)).collect();
@@ -158,6 +167,7 @@ impl NamedStacks {
                 named.rows.push(row.clone());
                 named.spin.push(*spin);
                 named.in_agent.push(*in_agent);
+                named.counts.push(counts);
                 named.rows.len() as StackId - 1
             });
             named.by_number[number as usize] = Some((id, hint));
@@ -188,6 +198,11 @@ impl NamedStacks {
     /// Whether the leaf of the stack in this row is the agent's.
     pub fn is_agents(&self, row: StackId) -> bool {
         self.in_agent.get(row as usize).copied().unwrap_or(false)
+    }
+
+    /// Whether the leaf of the stack in this row is where the agent counts calls.
+    pub fn is_counting(&self, row: StackId) -> bool {
+        self.counts.get(row as usize).copied().unwrap_or(false)
     }
 
     /// Stacks whose unwinding stopped for the reason of a flag.

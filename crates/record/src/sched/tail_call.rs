@@ -1,6 +1,7 @@
 //! Functions that are missing from a stack because they ended in a jump to the one that was found above their caller.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use transect_binary_info::{Object, SymbolKind};
 
@@ -22,6 +23,8 @@ pub struct Linkage {
     imports: HashMap<u64, String>,
     /// Addresses of its own functions.
     exports: HashMap<String, u64>,
+    /// Where its own jumps through slots stand.
+    tables: Vec<Range<u64>>,
 }
 
 impl Linkage {
@@ -35,7 +38,13 @@ impl Linkage {
         Self {
             imports: slots.filter_map(|slot| Some((slot.vaddr, name(slot.symbol)?))).collect(),
             exports: functions.map(|symbol| (symbol.name.to_owned(), symbol.address)).collect(),
+            tables: object.linkage_tables(),
         }
+    }
+
+    /// Whether the instruction is one of the linker's, on the way to another object's function.
+    pub fn is_table(&self, vaddr: u64) -> bool {
+        self.tables.iter().any(|table| table.contains(&vaddr))
     }
 
     /// Where a function of that name is.

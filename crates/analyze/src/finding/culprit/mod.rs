@@ -200,6 +200,7 @@ impl<'a> Causes<'a> {
         let places = || self.view.places.iter().filter(|place| place.component == component);
         let first = places().next()?;
         let most = format!("{} has most, {}", Self::at(&first.function, first), percent(self.share(first.ns)));
+        let view = if self.facts.profile.walk.chains.is_empty() { "criticality" } else { "walk" };
         Some(FindingRow {
             finding: format!(
                 "{component} takes {} of the time, spread over {} functions",
@@ -207,8 +208,8 @@ impl<'a> Causes<'a> {
                 places().count()
             ),
             evidence: format!("{} of {}; {most}", time(ns), time(self.view.elapsed_ns)),
-            view: "walk".to_owned(),
-            next: "See what leads to them: --view walk".to_owned(),
+            view: view.to_owned(),
+            next: format!("See what leads to them: --view {view}"),
             kind: FindingKind::HeavyComponent,
             percent: share,
             confidence: Some(Confidence::Interval),

@@ -13,7 +13,6 @@
 //! convention of their own (GHC keeps its stack in `rbp` and has a frame of C's at `rsp`) jump without one, and describe no
 //! frames: slots that code without a frame description jumps through are left alone.
 
-
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction, OpKind, Register};
 use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite, PlanSum, SlotUse};
 

@@ -156,8 +156,9 @@ pub fn fuzz(path: &[u8]) -> Option<(usize, usize)> {
     Some((plan.relocs.len(), plan.sites.len()))
 }
 
-/// True while the link to the recorder's memory file leads anywhere: a recorder that was killed left it behind.
-fn recorder_lives() -> bool {
+/// True while the link to the recorder's memory file leads anywhere: a recorder that was killed left it behind, and from
+/// another user namespace or another `/proc` it is out of reach.
+pub fn recorder_lives() -> bool {
     let agent = crate::environment::agent_path();
     let dir = &agent[..agent.iter().rposition(|&b| b == b'/').unwrap_or(0)];
     let mut link = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };

@@ -12,7 +12,7 @@ use crate::enter::Registers;
 use crate::environment::Buffer;
 use crate::slot::Kind;
 use crate::thread::ThreadState;
-use crate::{active, arena, environment, process, slot, thread};
+use crate::{active, arena, environment, plan, process, slot, thread};
 
 static GET_STACK_SIZE: AtomicU64 = AtomicU64::new(0);
 
@@ -203,7 +203,7 @@ unsafe fn may_follow(path: *const u8) -> bool {
             left_behind(unprofiled::NOT_FOLLOWED);
             return false;
         }
-        if confined() || !sys::readable_path(arena::header().agent_path.as_ptr()) {
+        if confined() || !sys::readable_path(arena::header().agent_path.as_ptr()) || !plan::recorder_lives() {
             left_behind(unprofiled::UNREACHABLE);
             return false;
         }

@@ -40,6 +40,13 @@ impl Sandbox {
         command
     }
 
+    /// The same as [`Sandbox::with_agent`], to be signalled while it runs.
+    pub fn started(&self, arguments: &[&str]) -> std::process::Child {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("transect"));
+        command.args(arguments).current_dir(self.folder.path()).env("HOME", self.folder.path());
+        command.env("TRANSECT_AGENT", agent()).stdin(std::process::Stdio::null()).spawn().unwrap()
+    }
+
     /// Another program, in the same surroundings as [`Sandbox::with_agent`].
     pub fn foreign(&self, program: &str) -> Command {
         let mut command = Command::new(program);

@@ -5,7 +5,7 @@ use predicates::prelude::*;
 use serde_json::Value;
 
 use crate::command::Sandbox;
-use crate::forever::{built, not_run};
+use crate::forever::{built, not_run, send};
 
 #[test]
 fn streams_and_statuses_are_the_programs_own() {
@@ -183,4 +183,42 @@ fn a_wait_in_the_first_millisecond_has_its_callers_as_root() {
     let frames = &sched.stacks[longest.stack.unwrap() as usize].frames;
     let names: Vec<&str> = frames.iter().map(|&frame| sched.frames[frame as usize].function.as_str()).collect();
     assert!(names.contains(&"wait_for_licence") && names.contains(&"main"), "{names:?}");
+}
+
+/// The launched program makes the other one in its last moment.
+#[test]
+fn with_wait_all_a_recording_ends_with_the_last_descendant() {
+    for collect in ["flow", "flow,sched"] {
+        if collect != "flow" && transect_bpf_collect::privilege::prepare_to_load().is_err() {
+            not_run("the scheduler's events need privileges");
+            continue;
+        }
+        let sandbox = Sandbox::new();
+        let command = ["record", "--quiet", "--wait-all", "--collect", collect, "-o", "p", "--"];
+        let began = Instant::now();
+        let script = "sleep 1 >&- 2>&- & exit 7";
+        sandbox.with_agent(&[&command[..], &["sh", "-c", script]].concat()).assert().code(7);
+        assert!(began.elapsed() >= Duration::from_secs(1), "{collect}: {:?}", began.elapsed());
+        let profile = transect_profile_store::read(&sandbox.path("p")).unwrap();
+        assert!(profile.processes.len() >= 2, "{collect}: {:?}", profile.processes);
+    }
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_descendants_and_keeps_the_profile() {
+    let sandbox = Sandbox::new();
+    let command = ["record", "--quiet", "--wait-all", "--collect", "flow", "-o", "p", "--"];
+    let arguments = [&command[..], &["sh", "-c", "sleep 30 >&- 2>&- & echo $! > pid; exit 7"]].concat();
+    let mut recorder = sandbox.started(&arguments);
+    let limit = Instant::now() + Duration::from_secs(20);
+    while !sandbox.path("pid").exists() && Instant::now() < limit {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_millis(700));
+    let began = Instant::now();
+    send("-TERM", recorder.id());
+    assert_eq!(recorder.wait().unwrap().code(), Some(7));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(transect_profile_store::read(&sandbox.path("p")).unwrap().processes.len() >= 2);
+    send("-KILL", std::fs::read_to_string(sandbox.path("pid")).unwrap().trim().parse().unwrap());
 }

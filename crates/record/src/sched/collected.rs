@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::SchedSettings;
 use transect_bpf_collect::record::{FRACTION_BITS, stack_flags};
 use transect_profile_model::{
-    Component, Flow, FrameId, Loss, LossKind, Moment, Origin, Parallelism, Process, ProcessId, Profile, SchedSample,
+    Component, FrameId, Loss, LossKind, Moment, Origin, Parallelism, Process, ProcessId, Profile, SchedSample,
     SchedSession, SchedTables, SchedWait, Slice, StackFrame, StackId, Task, TaskId,
 };
 
@@ -33,6 +33,7 @@ use super::timeline::{RawWaits, SliceRuns};
 use super::wait_rows::{Seen, WaitNames};
 use crate::component_rows::place;
 use crate::error::RecordError;
+use crate::session::counting_ns;
 
 /// Everything that came, before it is named.
 #[derive(Debug)]
@@ -111,11 +112,6 @@ impl AgentTime {
         Self { summed_ns: less(self.summed_ns, summed), wall_ns: less(self.wall_ns, wall), ..self }
     }
 }
-
-/// What counting a call costs where nothing hides it, ns: a loop that does nothing else ran 1.0 to 1.4 longer for each.
-const COUNTED_NS: f64 = 1.4;
-/// And what adding up the bytes of one costs beside, ns: `memchr` and the like in Perl, 17 million times.
-const BYTES_NS: f64 = 2.0;
 
 /// So many samples tell how much of the time is the agent's.
 const LEAST_SAMPLES: i64 = 30;
@@ -578,9 +574,7 @@ impl Collected {
         let time = running.max(profile.meta.wall_ns).max(1) as f64;
         let mut share = (overhead.agent_ns + overhead.kernel_ns) as f64 / time;
         if let Some(agent) = self.agent {
-            let each = |flow: &Flow| COUNTED_NS + if flow.bytes.is_some() { BYTES_NS } else { 0.0 };
-            let counting = profile.flows.iter().map(|flow| flow.calls as f64 * each(flow)).sum();
-            let agent = agent.without_overlap(counting);
+            let agent = agent.without_overlap(counting_ns(&profile.flows));
             overhead.agent_ns = agent.summed_ns;
             let whole = (self.session.busy_ns + self.session.idle_ns).max(1) as f64;
             share = agent.wall_ns as f64 / whole + overhead.kernel_ns as f64 / time;

@@ -155,7 +155,9 @@ impl NamedStacks {
             let spin = polls
                 || leaf.is_some_and(|place| naming.is_spin(places.all()[*place as usize]))
                 || waits_in_runtime(stack.user, |place| {
-                    *in_runtime.entry(place).or_insert_with(|| RuntimeCode::of(&user[&place], place, places, naming))
+                    // On the way from one function to another it is in neither.
+                    let Some(frames) = user.get(&place) else { return RuntimeCode::Runtime };
+                    *in_runtime.entry(place).or_insert_with(|| RuntimeCode::of(frames, place, places, naming))
                 });
             let row = CallStack { frames, complete: stack.flags & stack_flags::COMPLETE != 0 || at_root, linked };
             for flag in [stack_flags::TRUNCATED, stack_flags::UNKNOWN_CODE, stack_flags::UNREADABLE] {

@@ -7,6 +7,8 @@ mod starts;
 
 use rustc_hash::FxHashMap;
 
+use lock::Lock;
+
 use super::facts::Facts;
 use super::words::{brief, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical};
@@ -17,6 +19,10 @@ use crate::criticality::{LibraryCallRow, PlaceRow};
 const LEAST_PERCENT: f64 = 5.0;
 /// With fewer samples a place is noise.
 const LEAST_SAMPLES: i64 = 10;
+/// The same where nearly all samples are of one place.
+const LEAST_OF_ONE: i64 = 3;
+/// Part of a component's time.
+const NEARLY_ALL: f64 = 0.9;
 /// Part of a place's time in which others wait for a lock that it holds, from which the lock is the cause.
 const LOCK_PART: f64 = 0.5;
 /// Waits for a lock that make it a cause, unless they take much of the time.
@@ -113,7 +119,7 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     findings.extend(spinning);
     let queued: i64 = told.iter().map(|(_, ns)| ns).sum();
     findings.extend(critical::crowded(view, queued));
-    findings.extend(causes.spread(&findings));
+    findings.extend(causes.spread(&findings, &locks));
     findings
 }
 
@@ -189,7 +195,7 @@ impl<'a> Causes<'a> {
     }
 
     /// The component with most of the time, where it is spread over many of its functions.
-    fn spread(&self, findings: &[FindingRow]) -> Option<FindingRow> {
+    fn spread(&self, findings: &[FindingRow], locks: &[Lock<'_>]) -> Option<FindingRow> {
         let mut sums: FxHashMap<&str, i64> = FxHashMap::default();
         self.view.places.iter().for_each(|place| *sums.entry(&place.component).or_default() += place.ns);
         let (component, ns) = sums.into_iter().max_by_key(|&(component, ns)| (ns, component))?;
@@ -199,6 +205,10 @@ impl<'a> Causes<'a> {
         }
         let places = || self.view.places.iter().filter(|place| place.component == component);
         let first = places().next()?;
+        // So short a run has few samples, but they are nearly all of one function.
+        if first.ns as f64 >= NEARLY_ALL * ns as f64 && first.samples >= LEAST_OF_ONE {
+            return Some(self.row(first, first.ns, locks));
+        }
         let most = format!("{} has most, {}", Self::at(&first.function, first), percent(self.share(first.ns)));
         let view = if self.facts.profile.walk.chains.is_empty() { "criticality" } else { "walk" };
         Some(FindingRow {

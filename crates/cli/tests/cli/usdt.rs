@@ -153,9 +153,10 @@ fn semaphores_are_raised_for_as_long_as_somebody_counts() {
         let json: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         let rows = json["probes"].as_array().unwrap();
         let calls = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap()["calls"].as_u64().unwrap();
-        // A hundred of 300 passes are audited, thirty sell; the first and the last run may be cut.
+        // A hundred of 300 passes are audited, thirty sell; the first and the last run may be cut, and where the one who switches
+        // loses its CPU between the two probes, one of them counts for some milliseconds more.
         let (items, audits) = (calls("shop:item"), calls("shop:audit"));
-        assert!(audits > 0 && (items / 3).abs_diff(audits) <= 200, "{items} {audits}");
+        assert!(audits > 0 && (items / 3).abs_diff(audits) <= 200 + items / 300, "{items} {audits}");
     });
     assert!(!listened(), "lowered again");
     // Left switched on it would not be: said instead.

@@ -12,10 +12,14 @@ use crate::sched::{StackFacts, Timeline};
 
 /// Fewer samples tell nothing.
 const LEAST_SAMPLES: f64 = 10.0;
+/// So few can contradict what is known, if less was to be expected.
+const FEWEST_SAMPLES: f64 = 3.0;
 /// Samples stand for different times, since their rate changes: as many of one length tell as much as this share of them.
 const EVEN: f64 = 0.75;
 /// So many standard deviations are no chance, among some hundred flows.
 const CHANCE: f64 = 3.0;
+/// So many may be one.
+const LIKELY: f64 = 1.5;
 /// An estimate with a standard deviation of more than this part of it rests on a handful of calls that took long, or had no
 /// CPU. What samples saw of the call, or of all calls between the two components, is surer.
 const UNSURE: f64 = 0.25;
@@ -131,6 +135,9 @@ impl Estimate {
         let chance = self.deviation.hypot(samples.deviation);
         if apart > CHANCE * chance {
             samples
+        } else if apart > LIKELY * chance && samples.deviation > self.deviation {
+            // Few calls that took long, as few samples say, may be missing among those timed.
+            Self { deviation: (apart + samples.deviation) / HALF, ..self }
         } else if (apart >= -CHANCE * chance || self.is_unsure()) && samples.deviation < self.deviation {
             let (one, other) = (self.deviation.powi(-2), samples.deviation.max(1.0).powi(-2));
             let value = (self.value * one + samples.value * other) / (one + other);
@@ -138,6 +145,20 @@ impl Estimate {
         } else {
             self
         }
+    }
+
+    /// Samples too few for an estimate may still be far more than the timed calls let expect.
+    fn with_few_samples(self, seen: Time) -> Self {
+        if seen.samples < FEWEST_SAMPLES || seen.samples >= LEAST_SAMPLES {
+            return self;
+        }
+        let expected = self.value * seen.samples / seen.sampled_ns.max(1.0);
+        if seen.samples - expected <= CHANCE * expected.max(0.1).sqrt() {
+            return self;
+        }
+        let samples = seen.unconditional();
+        let apart = samples.value + samples.deviation - self.value;
+        Self { deviation: self.deviation.max(apart / HALF), ..self }
     }
 
     fn is_unsure(self) -> bool {
@@ -189,7 +210,8 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
                 sampled.unconditional()
             } else {
                 let missing_ns = preempted.then_some(sampled.preempted_ns * (1.0 - share_timed));
-                timed.with_samples(sampled.estimate(), Queue { share: queued, missing_ns }).at_most(most)
+                let queue = Queue { share: queued, missing_ns };
+                timed.with_samples(sampled.estimate(), queue).with_few_samples(sampled).at_most(most)
             }
         };
         if let Some(timed) = Estimate::of_calls(flow.total_ns, flow.total_ns_low, flow.total_ns_high) {
@@ -250,9 +272,9 @@ fn set_total(flow: &mut Flow, total: Estimate, before: f64, lived: f64) {
 }
 
 impl Seen {
-    /// Of a recursion a timed call may be within one that was not, and counts all the same: samples alone tell.
+    /// Of a recursion a timed call may be within one that was not, and counts all the same: samples alone tell, however few.
     fn is_recursive(&self) -> bool {
-        self.total.samples >= LEAST_SAMPLES && self.recursive_ns * RECURSIVE > self.total.ns()
+        self.recursive_ns * RECURSIVE > self.total.ns()
     }
 }
 
@@ -436,6 +458,31 @@ mod tests {
         // A precise one is not made worse.
         let precise = Estimate { value: 100.0, deviation: 1.0 };
         assert_eq!(precise.with_samples(Some(sampled), queue(0.0)), precise);
+    }
+
+    #[test]
+    fn samples_that_may_have_met_rare_long_calls_widen_the_interval() {
+        let timed = Estimate { value: 7e6, deviation: 0.2e6 };
+        let sampled = Estimate { value: 25e6, deviation: 7e6 };
+        let both = timed.with_samples(Some(sampled), queue(0.0));
+        assert_eq!(both.value, 7e6);
+        assert!(both.value + HALF * both.deviation >= 26e6, "{both:?}");
+        let few = |samples| Time { samples, sampled_ns: samples * 9e6, ..Time::default() };
+        let wide = timed.with_few_samples(few(4.0));
+        assert!(wide.value == 7e6 && wide.value + HALF * wide.deviation >= 36e6, "{wide:?}");
+        assert_eq!((timed.with_few_samples(few(3.0)), timed.with_few_samples(few(1.0))), (timed, timed));
+        // One standard deviation is nothing.
+        let near = Estimate { value: 13e6, deviation: 6e6 };
+        assert_eq!(timed.with_samples(Some(near), queue(0.0)), timed);
+    }
+
+    /// A hundred deep: timed calls inside of calls that were not count again and again, and three samples tell better.
+    #[test]
+    fn a_recursion_is_one_by_however_few_samples() {
+        let total = Time { samples: 3.0, sampled_ns: 29e6, ..Time::default() };
+        assert!(Seen { total, recursive_ns: 29e6, ..Seen::default() }.is_recursive());
+        assert!(!Seen { total, recursive_ns: 1e6, ..Seen::default() }.is_recursive());
+        assert!(!Seen::default().is_recursive());
     }
 
     /// Its thread was without a CPU for a tenth of the time, and no timed call met that.

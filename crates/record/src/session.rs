@@ -167,12 +167,10 @@ pub fn run(
         let ended = waiter.join().unwrap_or(Err(RecordError::Ended));
         session.harvest.collect(&arena, pid.zip(ended.as_ref().ok().map(|ended| ended.end)));
         let settled = Instant::now() + BEGINNING;
-        while options.wait_all && ended.is_ok() && !(session.harvest.is_all_over(&arena) && Instant::now() >= settled) {
-            let told_to_end = session.round(&plans, &signals, None, snapshot);
+        let is_over = |session: &Session<'_>| session.harvest.is_all_over(&arena) && Instant::now() >= settled;
+        while options.wait_all && ended.is_ok() && !is_over(&session) && !signals.ends() {
+            session.round(&plans, &signals, None, snapshot);
             session.harvest.collect(&arena, None);
-            if told_to_end {
-                break;
-            }
         }
         if let Some(counter) = &counter {
             counter.close();
@@ -344,15 +342,8 @@ impl Session<'_> {
         }
     }
 
-    /// Waits a little for attention, then answers requests and signals. Returns whether a signal came that no program is there
-    /// for.
-    fn round(
-        &mut self,
-        plans: &Plans<'_>,
-        signals: &Signals,
-        pid: Option<u32>,
-        snapshot: &mut dyn FnMut(&Profile),
-    ) -> bool {
+    /// Waits a little for attention, then answers requests and signals; those for the program, while there is one.
+    fn round(&mut self, plans: &Plans<'_>, signals: &Signals, pid: Option<u32>, snapshot: &mut dyn FnMut(&Profile)) {
         let attention = &self.arena.header().attention;
         let seen = attention.load(Ordering::Acquire);
         plans.answer(self.arena);
@@ -362,18 +353,14 @@ impl Session<'_> {
         let timeout = rustix::fs::Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
         let _ = futex::wait(attention, futex::Flags::empty(), seen, Some(&timeout));
         plans.answer(self.arena);
-        let pid = pid.and_then(|p| Pid::from_raw(p as i32));
-        let mut unheard = false;
-        for signal in signals.to_forward() {
-            match pid {
-                Some(pid) => drop(rustix::process::kill_process(pid, signal)),
-                None => unheard = true,
+        if let Some(pid) = pid.and_then(|p| Pid::from_raw(p as i32)) {
+            for signal in signals.to_forward() {
+                let _ = rustix::process::kill_process(pid, signal);
             }
         }
         if signals.wants_snapshot() {
             snapshot(&self.snapshot());
         }
-        unheard
     }
 
     /// The profile so far. What regions are is known at the end only.

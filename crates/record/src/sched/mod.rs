@@ -2,6 +2,7 @@
 
 pub(crate) mod address_space;
 mod affinity;
+mod agent_time;
 mod brief;
 pub(crate) mod call_stack;
 pub(crate) mod cause;

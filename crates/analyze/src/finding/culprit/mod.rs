@@ -194,7 +194,8 @@ impl<'a> Causes<'a> {
         calls.map_or(call.caller.line > 0, |calls| calls > 1)
     }
 
-    /// The component with most of the time, where it is spread over many of its functions.
+    /// The component with most of the time, where it is spread over many of its functions; the function, where nearly all of it
+    /// is one's.
     fn spread(&self, findings: &[FindingRow], locks: &[Lock<'_>]) -> Option<FindingRow> {
         let mut sums: FxHashMap<&str, i64> = FxHashMap::default();
         self.view.places.iter().for_each(|place| *sums.entry(&place.component).or_default() += place.ns);

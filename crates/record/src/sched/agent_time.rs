@@ -1,0 +1,40 @@
+//! Time in the agent, by samples and waits.
+
+/// What the agent took of a run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AgentTime {
+    /// Summed over threads, ns.
+    pub summed_ns: i64,
+    /// Each instant shared by the threads that were active, and waits that held all of them up, ns: what the run took longer.
+    pub wall_ns: i64,
+    /// Of both, where calls are counted.
+    pub counting: (i64, i64),
+}
+
+impl AgentTime {
+    /// Without what the program would have waited for anyway: a processor goes on with the program's own work while it counts,
+    /// so of the samples there no more than the counting of all calls costs by itself, `cost_ns`.
+    pub fn without_overlap(self, cost_ns: f64) -> Self {
+        let (summed, wall) = self.counting;
+        let overlap = 1.0 - (cost_ns / summed.max(1) as f64).min(1.0);
+        let less = |all: i64, counting: i64| all - (counting as f64 * overlap) as i64;
+        Self { summed_ns: less(self.summed_ns, summed), wall_ns: less(self.wall_ns, wall), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AgentTime;
+
+    #[test]
+    fn what_counting_hides_behind_the_programs_own_work_is_no_overhead() {
+        let agent = AgentTime { summed_ns: 1500, wall_ns: 800, counting: (1000, 500) };
+        let less = agent.without_overlap(400.0);
+        assert_eq!((less.summed_ns, less.wall_ns), (900, 500));
+        // All of it, where counting costs more than was sampled, or nothing was.
+        let all = agent.without_overlap(5000.0);
+        assert_eq!((all.summed_ns, all.wall_ns), (1500, 800));
+        let none = AgentTime { counting: (0, 0), ..agent }.without_overlap(0.0);
+        assert_eq!((none.summed_ns, none.wall_ns), (1500, 800));
+    }
+}

@@ -460,11 +460,9 @@ unsafe fn trace(state: *mut ThreadState, slot: u32, r: &Registers) {
 /// inside the object.
 pub fn resolve(slot: u32) {
     static_component::follow_primary(slot);
-    let address = slot::target(slot);
-    // Lazy slots start out at their own PLT entry: not bound yet.
-    if address == slot::record(slot).target.load(Ordering::Relaxed) {
+    let Some(address) = bound_since(|| slot::record(slot).target.load(Ordering::Acquire), || slot::target(slot)) else {
         return;
-    }
+    };
     if let Some(callee) = object::find(address) {
         let (caller, _) = slot::edge(slot);
         if callee == static_component::object_of(caller)
@@ -480,14 +478,44 @@ pub fn resolve(slot: u32) {
     }
 }
 
+/// Where a slot goes if that is not where it went when its record was written, as for lazy slots, which start out at
+/// their own PLT entry.
+///
+/// The record is read first: once another thread has resolved the slot, it holds the binding that `now` gives as well. Read last,
+/// it would let an entry that was not bound yet pass for a binding.
+fn bound_since(recorded: impl FnOnce() -> u64, now: impl FnOnce() -> u64) -> Option<u64> {
+    let recorded = recorded();
+    let now = now();
+    (now != recorded).then_some(now)
+}
+
 /// Offset check: counters lie at a fixed place behind the thread's header.
 const _: () = assert!(COUNTERS_OFFSET >= 4096);
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
     use core::mem::MaybeUninit;
 
-    use super::{Frame, ThreadState, leave_stale};
+    use super::{Frame, ThreadState, bound_since, leave_stale};
+
+    /// One thread binds a lazy slot and publishes that, at every point between another one's two reads.
+    #[test]
+    fn an_entry_that_is_not_bound_yet_is_never_taken_for_a_binding() {
+        const PLT: u64 = 0x1000;
+        const BOUND: u64 = 0x7000;
+        for (before, between) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0)] {
+            // Record and word after so many of the other thread's two stores, the word's first.
+            let after = |steps| [if steps == 2 { BOUND } else { PLT }, if steps >= 1 { BOUND } else { PLT }];
+            let reads = Cell::new(0);
+            let read = |place: usize| {
+                let steps = if reads.replace(reads.get() + 1) == 0 { before } else { before + between };
+                after(steps)[place]
+            };
+            let found = bound_since(|| read(0), || read(1));
+            assert!(found.is_none_or(|address| address == BOUND), "{before} {between}: {found:x?}");
+        }
+    }
 
     #[test]
     fn a_ring_of_frames_is_left() {

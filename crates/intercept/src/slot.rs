@@ -175,7 +175,7 @@ pub fn set_callee(slot: u32, object: u16, address: u64) {
 /// As [`set_callee`], for the component itself, not the object that holds it.
 pub fn publish_callee(slot: u32, component: u16, address: u64) {
     let r = record(slot);
-    r.target.store(address, Ordering::Relaxed);
+    r.target.store(address, Ordering::Release);
     r.callee_plus_one.store(component + 1, Ordering::Release);
     set_edge(slot, edge(slot).0, component);
 }

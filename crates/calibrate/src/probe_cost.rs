@@ -147,6 +147,9 @@ pub struct Probed {
 /// `lea rax, [rdi+rsi]; nop`: the instructions that an entry displaces.
 const DISPLACED: [u8; 5] = [0x48, 0x8D, 0x04, 0x37, 0x90];
 const BLOCK: usize = 4096;
+/// `imul r11, r11`.
+const MULTIPLY: [u8; 4] = [0x4D, 0x0F, 0xAF, 0xDB];
+const RETURN: u8 = 0xC3;
 
 impl Probed {
     /// A function, not yet probed.
@@ -154,6 +157,14 @@ impl Probed {
     /// # Errors
     /// [`CalibrateError`] if there is no executable memory.
     pub fn new(place: Place) -> Result<Self, CalibrateError> {
+        Self::with_work(place, 0)
+    }
+
+    /// The same, of so many multiplications, each of which needs the one before, also the last one of the call before.
+    ///
+    /// # Errors
+    /// As [`Probed::new`].
+    pub(crate) fn with_work(place: Place, multiplications: usize) -> Result<Self, CalibrateError> {
         let base = shared_arena()?;
         let memory = CodeMemory::near(Handler::CountDirect.address(), 8192)?;
         let (block, function) = (memory.address(BLOCK), memory.address(0));
@@ -165,7 +176,9 @@ impl Probed {
         let built = trampoline::build(&request).map_err(|_| CalibrateError::Trampoline)?;
         memory.write(BLOCK, &built.bytes[..built.length]);
         memory.write(0, &original);
-        memory.write(5, &[0xC3]);
+        let mut body = MULTIPLY.repeat(multiplications);
+        body.push(RETURN);
+        memory.write(5, &body);
         let probed = Self { memory, built };
         let descriptor = probed.descriptor();
         descriptor.record.store(base + arena::SITES_OFFSET, Ordering::Relaxed);

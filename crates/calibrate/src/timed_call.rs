@@ -13,13 +13,37 @@ use crate::{CalibrateError, clock};
 /// Costs of sampling a function's calls with a probe at its entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TimedCall {
-    /// What a timed call of a function shows that does nothing, in the unit of the handlers (ticks, ns, faults): taken off
-    /// every call.
+    /// What a timed call of a function shows that does nothing, in the unit of the handlers (ticks, ns, faults).
     pub empty: u64,
-    /// What timing adds to a call.
-    pub cost_ticks: f64,
+    /// What a timed call of a longer function shows beside its duration. Less than `empty`: a processor works on while it finds out
+    /// where a call returns to that goes to the probe, and the shortest functions end meanwhile.
+    pub added: u64,
+    /// What timing adds to a call of an empty function, and to one of a longer function.
+    pub cost_ticks: [f64; 2],
     /// What switching a probe on and off again costs, the loss of the executing processor's prefetched code included.
     pub arming_ticks: f64,
+}
+
+impl TimedCall {
+    /// What a call took that shows `shown`.
+    ///
+    /// Calls up to `empty - added` all show `empty`: what shows about that is taken for half of it.
+    pub fn net(&self, shown: f64) -> f64 {
+        let (empty, added) = (self.empty as f64, self.added.min(self.empty) as f64);
+        let hidden = empty - added;
+        let (low, high) = (empty - hidden / 4.0, empty + hidden / 4.0);
+        if shown >= high { shown - added } else { ((shown - low).max(0.0) * (high - added) / (high - low)).max(0.0) }
+    }
+
+    /// What timing adds to a call that shows `shown`.
+    pub fn cost(&self, shown: f64) -> f64 {
+        let hidden = self.empty.saturating_sub(self.added) as f64;
+        if shown >= self.empty as f64 + hidden / 4.0 {
+            self.cost_ticks[1]
+        } else {
+            self.cost_ticks.iter().sum::<f64>() / 2.0
+        }
+    }
 }
 
 /// The arena is the process' own: one measurement at a time.
@@ -27,32 +51,61 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 const CALLS: u64 = 256;
 const ROUNDS: usize = 12;
+/// Multiplications of three cycles each: longer than all that the processor does about a call's return.
+const LONGER: usize = 64;
 
 /// Of a 2.6 GHz server processor, for processes that are allowed no code of their own making.
-const USUAL: TimedCall = TimedCall { empty: 24, cost_ticks: 64.0, arming_ticks: 275.0 };
+const USUAL: TimedCall = TimedCall { empty: 51, added: 24, cost_ticks: [126.0, 101.0], arming_ticks: 275.0 };
 
 /// The same, for handlers that ask the kernel three times at each end of a call.
-const USUAL_ASKED: TimedCall = TimedCall { empty: 150, cost_ticks: 2_500.0, arming_ticks: 275.0 };
+const USUAL_ASKED: TimedCall = TimedCall { empty: 150, added: 150, cost_ticks: [2_500.0; 2], arming_ticks: 275.0 };
 
-/// Measures calls timed by the clock, in less than a millisecond. A process that may not make code gets the usual figures.
+/// Measures calls timed by the clock, in some two milliseconds. A process that may not make code gets the usual figures.
 pub fn timed_call() -> TimedCall {
-    measure(Handler::LatencyEnter, Handler::TimeExit).unwrap_or(USUAL)
+    let measured = |multiplications| measure(Handler::LatencyEnter, Handler::TimeExit, multiplications);
+    let (Ok(empty), Ok(longer)) = (measured(0), measured(LONGER)) else { return USUAL };
+    TimedCall {
+        empty: empty.shown as u64,
+        added: (longer.shown - longer.native).clamp(0.0, empty.shown) as u64,
+        cost_ticks: [empty.cost, longer.cost],
+        arming_ticks: empty.arming,
+    }
 }
 
 /// Measures calls of which the thread's processor time is taken, in a few milliseconds; `empty` is in ns.
 pub fn cpu_timed_call() -> TimedCall {
-    measure(Handler::CpuEnter, Handler::CpuExit).unwrap_or(USUAL_ASKED)
+    asked(Handler::CpuEnter, Handler::CpuExit).unwrap_or(USUAL_ASKED)
 }
 
 /// Measures calls of which the thread's page faults are counted, in a few milliseconds; `empty` is in faults.
 pub fn fault_counted_call() -> TimedCall {
-    measure(Handler::FaultsEnter, Handler::FaultsExit).unwrap_or(TimedCall { empty: 0, ..USUAL_ASKED })
+    asked(Handler::FaultsEnter, Handler::FaultsExit).unwrap_or(TimedCall { empty: 0, added: 0, ..USUAL_ASKED })
 }
 
-fn measure(enter: Handler, exit: Handler) -> Result<TimedCall, CalibrateError> {
+/// Of handlers that ask the kernel: what that takes is the same for short functions and long ones.
+fn asked(enter: Handler, exit: Handler) -> Result<TimedCall, CalibrateError> {
+    let call = measure(enter, exit, 0)?;
+    let shown = call.shown as u64;
+    Ok(TimedCall { empty: shown, added: shown, cost_ticks: [call.cost; 2], arming_ticks: call.arming })
+}
+
+/// What calls of one function show and cost.
+struct Measurement {
+    /// What one takes without probe, ticks.
+    native: f64,
+    /// What a timed one shows.
+    shown: f64,
+    /// What timing adds to one, ticks.
+    cost: f64,
+    /// What switching the probe costs, ticks.
+    arming: f64,
+}
+
+fn measure(enter: Handler, exit: Handler, multiplications: usize) -> Result<Measurement, CalibrateError> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let base = shared_arena()?;
-    let (bare, probed) = (Probed::new(Place::Entry)?, Probed::new(Place::Entry)?);
+    let function = || Probed::with_work(Place::Entry, multiplications);
+    let (bare, probed) = (function()?, function()?);
     probed.install();
     let words = probed.handle(Tier::Time);
     probed.descriptor().enter.store(enter.address(), Ordering::Relaxed);
@@ -88,11 +141,7 @@ fn measure(enter: Handler, exit: Handler) -> Result<TimedCall, CalibrateError> {
         }
         least(&mut pair, (clock::end() - start) as f64 / f64::from(PAIRS));
     }
-    Ok(TimedCall {
-        empty: shown as u64,
-        cost_ticks: (timed - native).max(0.0),
-        arming_ticks: (pair - timed - off).max(0.0),
-    })
+    Ok(Measurement { native, shown, cost: (timed - native).max(0.0), arming: (pair - timed - off).max(0.0) })
 }
 
 /// Costs of timing a function and its callees ([`transect_probe::scope`]).
@@ -198,6 +247,33 @@ mod tests {
     use super::*;
 
     /// At once and one after the other: what is measured of a thread is its own.
+    /// Functions from nothing to 200 cycles: what is left of a timed call is what the function takes without probe, but for what
+    /// shows the same as an empty function.
+    #[test]
+    fn what_timing_adds_is_taken_off_whatever_the_length() {
+        let call = timed_call();
+        let hidden = (call.empty - call.added) as f64;
+        for multiplications in [0, 2, 8, 16, 24, 32, 64] {
+            // The least of several tries: others may have the processor.
+            let error = (0..20).map(|_| {
+                let one = measure(Handler::LatencyEnter, Handler::TimeExit, multiplications).unwrap();
+                (call.net(one.shown) - one.native).abs()
+            });
+            let error = error.fold(f64::INFINITY, f64::min);
+            assert!(error <= hidden / 2.0 + 6.0, "{multiplications}: {error} ticks, {call:?}");
+        }
+    }
+
+    #[test]
+    fn net_times_ascend_from_nothing() {
+        let call = TimedCall { empty: 51, added: 24, cost_ticks: [126.0, 101.0], arming_ticks: 0.0 };
+        let net: Vec<f64> = (0..400).map(|shown| call.net(f64::from(shown))).collect();
+        assert!(net.is_sorted() && net[0] == 0.0 && net[24] == 0.0 && net[399] == 375.0);
+        assert!((10.0..20.0).contains(&net[51]), "{}", net[51]);
+        let asked = TimedCall { empty: 150, added: 150, ..call };
+        assert_eq!((asked.net(149.0), asked.net(150.0), asked.net(170.0)), (0.0, 0.0, 20.0));
+    }
+
     #[test]
     fn threads_measure_the_same() {
         for _ in 0..3 {

@@ -28,7 +28,7 @@ pub struct Latency {
     /// Calls that were timed.
     pub samples: i64,
     /// Sum of what they took from entry to return, in the unit of [`LatencySession::metric`] (durations in ns), less what
-    /// timing an empty function shows.
+    /// timing shows beside it.
     pub total: i64,
     /// Estimate of the sum of all calls of the measurement: those timed, and for the time in which the probe was switched off as
     /// many calls as [`Latency::calls_estimated`] has it, each of the mean of the windows next to it; at most the time that the
@@ -122,7 +122,7 @@ pub struct LatencySession {
     pub samples_per_second: f64,
     /// Share of `measured_ns` that one processor spent in switching, 0.0–1.0.
     pub toggling_share: f64,
-    /// What a timed call of an empty function shows, ns (or a count); taken off every sample.
+    /// What timing shows beside a call's duration, ns (or a count); taken off every sample.
     pub empty_ns: f64,
     /// How often the program's threads were stopped to install or remove probes.
     pub stops: i64,

@@ -50,8 +50,8 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
         None => false,
     });
     let wall_ns = facts.clock.elapsed_ns();
-    let session = session(&facts, &tables, rate, scale.empty());
-    let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks;
+    let session = session(&facts, &tables, rate, scale.added());
+    let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks[1];
     // Whoever waits for a program waits until it has its probes.
     let loading_ns: u64 = facts.finished.iter().map(|finished| finished.loading_ns).sum();
     let held_ns = (facts.held_ns[1] + loading_ns) as f64 + session.total_stop_ns as f64;
@@ -86,7 +86,7 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
                 ClockFacts {
                     source: "tsc".to_owned(),
                     ticks_per_ns: rate,
-                    timed_call_ns: facts.reading.call.cost_ticks / rate,
+                    timed_call_ns: facts.reading.call.cost_ticks[1] / rate,
                     counted_call_ns: 0.0,
                 },
             )
@@ -198,10 +198,11 @@ impl Tables {
 
 fn latency(function: &MeasuredFunction, process: ProcessId, component: ComponentId, scale: &BucketScale) -> Latency {
     let (unseen, unseen_ticks) = function.unseen;
-    let total = scale.total(function.ticks, function.samples);
+    let histogram = || function.histogram.iter().map(|&count| u64::from(count));
+    let total = scale.total(function.ticks, histogram());
     // Not each call that met the probe could be timed.
     let seen = total as f64 * function.calls.max(function.samples) as f64 / function.samples.max(1) as f64;
-    let estimated = seen + scale.total(unseen_ticks as u64, unseen) as f64;
+    let estimated = seen + scale.ticks(unseen_ticks);
     Latency {
         process,
         component,
@@ -216,6 +217,6 @@ fn latency(function: &MeasuredFunction, process: ProcessId, component: Component
         total_estimated: (function.samples > 0).then_some(estimated as i64),
         max: if function.samples == 0 { 0 } else { scale.amount(function.max_ticks) },
         calls_estimated: Some((function.calls + unseen) as i64),
-        histogram: scale.histogram(function.histogram.iter().map(|&count| count.into())),
+        histogram: scale.histogram(histogram()),
     }
 }

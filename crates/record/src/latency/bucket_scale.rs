@@ -1,23 +1,24 @@
+use transect_calibrate::TimedCall;
 use transect_event_abi::thread::{HISTOGRAM_BUCKETS, bucket_floor};
 use transect_profile_model::LatencyBucket;
 
 /// What handlers read to what profiles hold, for single calls and for the buckets of the shared histograms: clock ticks to
 /// nanoseconds, or as it is. The only place where readings are converted.
 ///
-/// What a timed call of an empty function shows is taken off, so the bounds of a bucket are
-/// `(floor − empty) / rate`, not below 0.
+/// What timing shows beside a call's duration is taken off ([`TimedCall::net`]), so the bounds of a bucket are
+/// `net(floor) / rate`.
 #[derive(Debug, Clone)]
 pub struct BucketScale {
     rate: f64,
-    empty: u64,
+    call: TimedCall,
     /// Lower bound of each bucket; the last entry is where the last bucket ends.
     bounds: Vec<i64>,
 }
 
 impl BucketScale {
-    /// `rate` of what is read are one of what is wanted (ticks a nanosecond); an empty timed call shows `empty`.
-    pub fn new(rate: f64, empty: u64) -> Self {
-        let mut scale = Self { rate, empty, bounds: Vec::with_capacity(HISTOGRAM_BUCKETS + 1) };
+    /// `rate` of what is read are one of what is wanted (ticks a nanosecond).
+    pub fn new(rate: f64, call: TimedCall) -> Self {
+        let mut scale = Self { rate, call, bounds: Vec::with_capacity(HISTOGRAM_BUCKETS + 1) };
         for index in 0..HISTOGRAM_BUCKETS {
             scale.bounds.push(scale.amount(bucket_floor(index)));
         }
@@ -27,18 +28,29 @@ impl BucketScale {
     }
 
     /// What one call took.
-    pub fn amount(&self, ticks: u64) -> i64 {
-        (ticks.saturating_sub(self.empty) as f64 / self.rate).round() as i64
+    pub fn amount(&self, shown: u64) -> i64 {
+        (self.call.net(shown as f64) / self.rate).round() as i64
     }
 
-    /// The sum of `samples` calls.
-    pub fn total(&self, ticks: u64, samples: u64) -> i64 {
-        (ticks.saturating_sub(self.empty.saturating_mul(samples)) as f64 / self.rate).round() as i64
+    /// What calls took that show the sum `shown`, and each of them what `histogram` counts.
+    pub fn total(&self, shown: u64, histogram: impl IntoIterator<Item = u64>) -> i64 {
+        let mut off = 0.0;
+        for (index, count) in histogram.into_iter().enumerate().filter(|&(_, count)| count > 0) {
+            let next = bucket_floor((index + 1).min(HISTOGRAM_BUCKETS - 1));
+            let middle = (bucket_floor(index) + next.saturating_sub(1).max(bucket_floor(index))) as f64 / 2.0;
+            off += count as f64 * (middle - self.call.net(middle));
+        }
+        ((shown as f64 - off).max(0.0) / self.rate).round() as i64
     }
 
-    /// What a timed call of an empty function shows.
-    pub fn empty(&self) -> f64 {
-        self.empty as f64 / self.rate
+    /// Ticks as they are, without anything taken off.
+    pub fn ticks(&self, net: f64) -> f64 {
+        net / self.rate
+    }
+
+    /// What timing shows beside a call's duration.
+    pub fn added(&self) -> f64 {
+        self.call.added as f64 / self.rate
     }
 
     /// One bucket; `index` beyond the histogram is its last bucket.
@@ -78,10 +90,14 @@ mod tests {
 
     use super::*;
 
+    fn call(empty: u64, added: u64) -> TimedCall {
+        TimedCall { empty, added, cost_ticks: [100.0; 2], arming_ticks: 0.0 }
+    }
+
     #[test]
     fn every_duration_lies_in_its_bucket() {
-        for (rate, empty) in [(2.1, 0), (2.1, 35), (1.0, 10), (3.7, 101), (0.4, 3)] {
-            let scale = BucketScale::new(rate, empty);
+        for (rate, empty, added) in [(2.1, 0, 0), (2.1, 51, 24), (1.0, 10, 10), (3.7, 101, 40), (0.4, 3, 3)] {
+            let scale = BucketScale::new(rate, call(empty, added));
             for ticks in (0..20_000).chain((15..47).map(|n| (1_u64 << n) + 12_345)) {
                 let bucket = scale.bucket(bucket(ticks), 1);
                 let ns = scale.amount(ticks);
@@ -92,7 +108,7 @@ mod tests {
 
     #[test]
     fn bounds_ascend_without_gaps() {
-        let scale = BucketScale::new(2.1, 40);
+        let scale = BucketScale::new(2.1, call(51, 24));
         let buckets = scale.histogram(std::iter::repeat_n(1, HISTOGRAM_BUCKETS));
         assert!(buckets.windows(2).all(|pair| pair[0].high == pair[1].low));
         assert_eq!(buckets.iter().map(|bucket| bucket.count).sum::<i64>(), HISTOGRAM_BUCKETS as i64);
@@ -100,11 +116,27 @@ mod tests {
         assert!(buckets.windows(2).all(|pair| pair[0] != pair[1]));
     }
 
+    /// Histogram of calls that show the same.
+    fn all(count: u64, ticks: u64) -> Vec<u64> {
+        let mut histogram = vec![0; HISTOGRAM_BUCKETS];
+        histogram[bucket(ticks)] = count;
+        histogram
+    }
+
     #[test]
-    fn what_an_empty_call_shows_is_taken_off() {
-        let scale = BucketScale::new(2.0, 50);
-        assert_eq!((scale.amount(250), scale.amount(20), scale.total(2_500, 10)), (100, 0, 1_000));
-        assert_eq!(scale.total(400, 10), 0);
-        assert!((scale.empty() - 25.0).abs() < 1e-9);
+    fn what_timing_shows_is_taken_off() {
+        let scale = BucketScale::new(2.0, call(50, 50));
+        assert_eq!((scale.amount(250), scale.amount(20), scale.total(2_500, all(10, 250))), (100, 0, 1_000));
+        assert!(scale.total(400, all(10, 40)) <= 1);
+        assert!((scale.added() - 25.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn short_calls_and_long_ones_have_their_own_part_taken_off() {
+        let scale = BucketScale::new(1.0, call(51, 24));
+        let histogram: Vec<u64> = all(900, 51).iter().zip(all(100, 1_024)).map(|(short, long)| short + long).collect();
+        let total = scale.total(900 * 51 + 100 * 1_024, histogram);
+        // 900 of 0 to 27 ticks, 100 of 1,000.
+        assert!((100_000 + 900 * 6..100_000 + 900 * 21).contains(&total), "{total}");
     }
 }

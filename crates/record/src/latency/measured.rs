@@ -12,7 +12,7 @@ use transect_profile_model::{LatencyId, LatencySampling};
 
 use super::reading::Reading;
 use super::rotation::Rotation;
-use super::steer::{Costs, Steering};
+use super::steer::{Costs, MOST, Steering};
 use super::window::{BusyTime, OnTime, Timed, Windows};
 use super::{TimeSlices, wanted::Wanted};
 use crate::clock::ticks;
@@ -23,6 +23,11 @@ use crate::probe_session::{
 
 /// How long a turn of hot functions lasts.
 const TURN: Duration = Duration::from_millis(100);
+/// A window lasts as long as that if the budget bears it: functions come in bursts, and a window within one says nothing of the
+/// time between them.
+const SPAN_NS: f64 = 1e6;
+/// Most samples of one window, for short functions.
+const MOST_OF_HOT: u32 = 5_000;
 /// When the first turn ends: by then it is known who is hot.
 const FIRST_TURN: Duration = Duration::from_millis(30);
 
@@ -263,16 +268,19 @@ impl Measured {
         let mut off = Vec::new();
         self.session.take_disarmed(|id| off.push(id));
         self.toggles += off.len() as u64;
-        let cost = self.steering.costs().sample;
+        let call = self.reading.call;
         let (session, windows, mut armed) = (&self.session, &mut self.windows, 0);
         for &id in &off {
             let counts = session.counts(id);
             let on = OnTime::of(session.arena().site(id as usize));
-            windows[id as usize].close(on, later(&counts), cost, &self.busy);
+            windows[id as usize].close(on, later(&counts), &call, &self.busy);
         }
         let (rotation, parked) = (&self.rotation, &mut self.owed);
         off.append(&mut self.recalled);
-        self.steering.epoch(off, busy_ticks, |id, samples| {
+        let rate = |windows: &[Windows], id: SiteId| windows[id as usize].rate_while_called();
+        let most: Vec<(SiteId, u32)> =
+            off.iter().map(|&id| (id, most_samples(rate(windows, id), ticks_per_ns))).collect();
+        self.steering.epoch(most, busy_ticks, |id, samples| {
             if rotation.is_parked(id) {
                 parked.insert(id);
                 return;
@@ -410,7 +418,7 @@ impl Measured {
                 samples: counts.samples,
                 ticks: counts.ticks,
                 max_ticks: record.max_ticks.load(Relaxed),
-                unseen: self.windows[id as usize].unseen(first(&counts), &self.busy),
+                unseen: self.windows[id as usize].unseen(first(&counts), &self.reading.call, &self.busy),
                 histogram: match counts.samples {
                     0 => Vec::new(),
                     _ => session.arena().histogram(id as usize).iter().map(|count| count.load(Relaxed)).collect(),
@@ -451,6 +459,11 @@ impl Measured {
             left_behind,
         }
     }
+}
+
+/// Most samples that a function of so many calls a tick is granted at once: enough for [`SPAN_NS`] of its calls.
+fn most_samples(rate: f64, ticks_per_ns: f64) -> u32 {
+    ((rate * SPAN_NS * ticks_per_ns) as u32).clamp(MOST, MOST_OF_HOT)
 }
 
 /// Calls timed that began in the probe's first window.

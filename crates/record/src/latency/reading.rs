@@ -42,6 +42,6 @@ impl Reading {
 
     /// The scale of what is read, given the clock's ticks per nanosecond.
     pub fn scale(&self, ticks_per_ns: f64) -> BucketScale {
-        BucketScale::new(if self.asks_kernel() { 1.0 } else { ticks_per_ns }, self.call.empty)
+        BucketScale::new(if self.asks_kernel() { 1.0 } else { ticks_per_ns }, self.call)
     }
 }

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use transect_profile_model::LatencySampling;
 
-/// Most samples granted at once under a budget: more would leave a probe switched on for long when calls slow down.
-const MOST: u32 = 100;
+/// Most samples granted at once under a budget, but for functions of which it is known that they come quickly: more would leave
+/// a probe switched on for long when calls slow down.
+pub const MOST: u32 = 100;
 /// Samples that are worth a switching on and off, if the budget allows only some probes an epoch: they cost so many times
 /// as much, ...
 const WORTHWHILE: f64 = 2.0;
@@ -32,7 +33,8 @@ pub struct Costs {
 pub struct Steering {
     sampling: LatencySampling,
     costs: Costs,
-    waiting: VecDeque<u32>,
+    /// Probes, and the most samples of each.
+    waiting: VecDeque<(u32, u32)>,
     allowance: f64,
 }
 
@@ -40,11 +42,6 @@ impl Steering {
     /// Nobody waits yet.
     pub fn new(sampling: LatencySampling, costs: Costs) -> Self {
         Self { sampling, costs, waiting: VecDeque::new(), allowance: 0.0 }
-    }
-
-    /// What it reckons with.
-    pub fn costs(&self) -> Costs {
-        self.costs
     }
 
     /// Samples for a probe that is switched on for the first time.
@@ -55,25 +52,26 @@ impl Steering {
         }
     }
 
-    /// One epoch: these probes have switched themselves off; the program has used `busy_ticks` of processor time since
+    /// One epoch: these probes have switched themselves off, each of which may have so many samples at most; the program has used `busy_ticks` of processor time since
     /// the last epoch. Calls `arm(probe, samples)` for each that is to be switched on.
-    pub fn epoch(&mut self, off: impl IntoIterator<Item = u32>, busy_ticks: f64, mut arm: impl FnMut(u32, u32)) {
+    pub fn epoch(&mut self, off: impl IntoIterator<Item = (u32, u32)>, busy_ticks: f64, mut arm: impl FnMut(u32, u32)) {
         self.waiting.extend(off);
         match self.sampling {
             LatencySampling::Fixed { sample_size } => {
-                self.waiting.drain(..).for_each(|probe| arm(probe, sample_size));
+                self.waiting.drain(..).for_each(|(probe, _)| arm(probe, sample_size));
             }
             LatencySampling::Budget { share } => {
                 let gained = share * busy_ticks;
                 let fewest = (WORTHWHILE * self.costs.arming / self.costs.sample.max(1.0)).clamp(1.0, ENOUGH).floor();
                 let least = self.costs.arming + fewest * self.costs.sample;
                 self.allowance = (self.allowance + gained).min((gained * SAVED_EPOCHS).max(least));
-                while let Some(&probe) = self.waiting.front() {
+                while let Some(&(probe, most)) = self.waiting.front() {
                     if self.allowance < least {
                         break;
                     }
                     let share = self.allowance / self.waiting.len() as f64;
-                    let samples = ((share - self.costs.arming) / self.costs.sample).clamp(fewest, f64::from(MOST));
+                    let samples =
+                        ((share - self.costs.arming) / self.costs.sample).clamp(fewest, f64::from(most).max(fewest));
                     self.waiting.pop_front();
                     arm(probe, samples as u32);
                     self.allowance -= self.costs.arming + samples.floor() * self.costs.sample;
@@ -95,7 +93,7 @@ mod tests {
         let mut spent = 0.0;
         for _ in 0..epochs {
             let mut on = Vec::new();
-            steering.epoch(off.drain(..), busy, |probe, samples| {
+            steering.epoch(off.drain(..).map(|probe| (probe, MOST)), busy, |probe, samples| {
                 granted[probe as usize] += samples;
                 spent += COSTS.arming + f64::from(samples) * COSTS.sample;
                 on.push(probe);
@@ -132,7 +130,7 @@ mod tests {
         let mut steering =
             Steering::new(LatencySampling::Budget { share: 0.01 }, Costs { sample: 3_000.0, arming: 2_750.0 });
         let (mut armed, mut spent) = (0, 0.0);
-        steering.epoch(0..5, 0.0, |_, _| ());
+        steering.epoch((0..5).map(|probe| (probe, MOST)), 0.0, |_, _| ());
         for _ in 0..10_000 {
             steering.epoch([], 20_000.0, |_, samples| {
                 armed += 1;
@@ -151,7 +149,9 @@ mod tests {
             steering.epoch([], 0.0, |_, _| ());
         }
         let mut spent = 0.0;
-        steering.epoch(0..10_000, 1e6, |_, samples| spent += 400.0 + 100.0 * f64::from(samples));
+        steering.epoch((0..10_000).map(|probe| (probe, MOST)), 1e6, |_, samples| {
+            spent += 400.0 + 100.0 * f64::from(samples)
+        });
         assert!(spent <= 0.02 * 1e6 * SAVED_EPOCHS);
     }
 }

@@ -1,9 +1,11 @@
 //! Windows of time for which one probe was on, and what they say of the calls in between.
 //!
 //! A window lasts from the probe's arming to the call that finds its grant used up: the sooner the more calls there
-//! are. Its rate is that of the time from its first call on: who arms it may be in the way of who calls. So calls over time, both summed, would weigh just those windows in which the function was not called. Instead
-//! the median of the last windows' own rates is taken for the time up to the next arming: a mean would follow the few
-//! windows that were much too short by chance. That time is *busy time*, in which a thread of
+//! are. Its rate is that of the time from its first call on: who arms it may be in the way of who calls. So calls over
+//! time, both summed, would weigh just those windows in which the function was not called. Instead the median of the
+//! last windows' own rates is taken for the time up to the next arming: a mean would follow the few windows that were
+//! much too short by chance. That is the rate while the function is being called; the part of the armings that were followed
+//! by a call at once is the part of the time in which it is. That time is *busy time*, in which a thread of
 //! the process runs; a window is no longer than the busy time since its arming, however long the process had to wait
 //! for a processor. One that is longer than the process runs at a time has waits in it, which are taken off.
 //!
@@ -13,6 +15,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use transect_calibrate::TimedCall;
 use transect_event_abi::probe_arena::{SiteRecord, UNTIL_FIRST_SHIFT};
 
 /// The kernel brings another process' processor time up to date at its clock ticks (every 4 ms, or 1): no window is
@@ -24,6 +27,10 @@ const LEAST_UNDISTURBED: f64 = 0.05;
 const ENOUGH: u32 = 2;
 /// Windows whose median rate counts.
 const MEDIAN_OF: usize = 9;
+/// A first call within so many ticks of the arming comes at once: arming a thousand probes takes as long.
+const AT_ONCE_TICKS: f64 = 400_000.0;
+/// So does one within so many of the window's own intervals: of random calls one in twenty is later.
+const AT_ONCE_INTERVALS: f64 = 3.0;
 
 /// Processor time of a process, and the part of the wall time in which any of its threads runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +42,8 @@ pub struct BusyTime {
     share: f64,
     /// Busy ticks so far.
     pub ticks: f64,
+    /// Ticks of the last epoch in which it did not run.
+    idle: f64,
     /// Threads at the last epoch.
     threads: f64,
     /// CPU time that earlier epochs had no room for: the kernel updates it once per clock tick.
@@ -103,6 +112,7 @@ impl BusyTime {
             processor_ns,
             share: 1.0,
             ticks: 0.0,
+            idle: 0.0,
             threads: 1.0,
             ahead: 0.0,
             runs: None,
@@ -132,6 +142,7 @@ impl BusyTime {
         };
         self.late = std::array::from_fn(|part| FADING * self.late[part] + [new, used, elapsed][part]);
         self.ticks += self.share * elapsed;
+        self.idle = elapsed - ran;
         (self.at, self.processor_ns) = (now, processor_ns);
         used
     }
@@ -173,14 +184,16 @@ pub struct Windows {
     /// Busy ticks at the last arming, and the busy length of the window since, once it is closed.
     armed_at: f64,
     length: Option<f64>,
-    /// Calls per busy tick in the last windows, a ring.
-    rates: [f32; MEDIAN_OF],
+    /// Calls per busy tick and granted calls of the last windows, a ring.
+    rates: [(f32, u32); MEDIAN_OF],
     count: u32,
     /// Calls that were not seen, so far, and what they took, ticks.
     unseen: f64,
     unseen_ticks: f64,
-    /// Those since the last window, whose length is estimated when the next one closes, and the most ticks that they can take.
+    /// Busy ticks since the last window, of which calls are estimated when the next one closes.
     pending: f64,
+    /// Calls whose length is not estimated yet, and the most ticks that those can take.
+    unpriced: f64,
     pending_limit: f64,
     /// All calls timed up to the last close, those of the first window left out, and those of the last window.
     timed: Timed,
@@ -192,6 +205,9 @@ pub struct Windows {
     recent: f64,
     /// Whether a window was closed since the last turn.
     fresh: bool,
+    /// Windows after the first, and how many of them began with a call.
+    began: u32,
+    began_at_once: u32,
 }
 
 impl Windows {
@@ -202,29 +218,35 @@ impl Windows {
     }
 
     /// The probe has switched itself off, having been `on` for so long in all. `timed`: calls timed so far, without those of
-    /// the first window; `cost`: ticks that timing adds to a call.
-    pub fn close(&mut self, on: OnTime, timed: Timed, cost: f64, busy: &BusyTime) {
+    /// the first window; `call`: what timing adds to one.
+    pub fn close(&mut self, on: OnTime, timed: Timed, call: &TimedCall, busy: &BusyTime) {
         let before = std::mem::replace(&mut self.last, timed.since(self.timed));
         self.timed = timed;
-        if let Some(mean) = self.last.with(before).mean() {
-            self.settle(mean);
-        }
+        let mean = self.last.with(before).mean();
         let (until_first, calls) = on.since(std::mem::replace(&mut self.on, on));
         let longest = (busy.ticks - self.armed_at).max(CLOCK_LAG_TICKS);
         let ran = busy.ran_in(calls).min(longest);
         self.length = Some((until_first + ran).min(longest));
         self.on_wall = until_first + calls;
         // Calls that are not timed follow each other faster.
-        let length = (ran - f64::from(self.grant) * cost / busy.at_once()).max(ran * LEAST_UNDISTURBED);
+        let cost = f64::from(self.grant) * call.cost(mean.unwrap_or(f64::INFINITY));
+        let length = (ran - cost / busy.at_once()).max(ran * LEAST_UNDISTURBED);
         if length > 0.0 {
             // The first of the granted calls begins it, and the one after the last ends it. Of random arrivals' sums of n intervals
             // the median is n - 1/3 mean intervals.
             let rate = (f64::from(self.grant) - 1.0 / 3.0) / length;
-            self.rates[self.count as usize % MEDIAN_OF] = rate as f32;
+            self.rates[self.count as usize % MEDIAN_OF] = (rate as f32, self.grant);
+            if self.count > 0 {
+                // Who was armed while the process did not run could not be called.
+                let at_once = AT_ONCE_TICKS.max(AT_ONCE_INTERVALS * calls / f64::from(self.grant.max(1)));
+                self.began += 1;
+                self.began_at_once += u32::from(until_first - busy.idle <= at_once);
+            }
             self.count = self.count.saturating_add(1);
             self.recent = if self.count < ENOUGH { 0.0 } else { self.rate() };
             self.fresh = true;
         }
+        self.settle(mean.map(|mean| call.net(mean)));
     }
 
     /// The probe is switched off before its grant is used up, by us.
@@ -239,20 +261,30 @@ impl Windows {
         self.count > 0 || self.on.calls > 0
     }
 
-    /// Median of the last windows' rates.
+    /// Calls per busy tick: the median of the last windows' rates, for the part of the time in which it is called.
     fn rate(&self) -> f64 {
+        let part = (f64::from(self.began_at_once) + 0.5) / (f64::from(self.began) + 0.5);
+        self.rate_while_called() * part
+    }
+
+    /// Median of the last windows' rates, each as often as it has calls: of bursts, windows longer than one say more.
+    pub fn rate_while_called(&self) -> f64 {
         let mut rates = self.rates;
         let filled = &mut rates[..(self.count as usize).min(MEDIAN_OF)];
-        filled.sort_by(f32::total_cmp);
-        filled.get(filled.len() / 2).copied().unwrap_or(0.0).into()
+        filled.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut left = filled.iter().map(|&(_, calls)| u64::from(calls)).sum::<u64>() / 2;
+        let median = filled.iter().find(|&&(_, calls)| {
+            let found = left < u64::from(calls);
+            left = left.saturating_sub(calls.into());
+            found
+        });
+        median.map_or(0.0, |&(rate, _)| rate.into())
     }
 
     /// Calls of the time since the last window, which nobody saw.
     fn account(&mut self, busy: &BusyTime) {
         if let Some(length) = self.length {
-            let unseen = self.rate() * (busy.ticks - self.armed_at - length).max(0.0);
-            self.unseen += unseen;
-            self.pending += unseen;
+            self.pending += (busy.ticks - self.armed_at - length).max(0.0);
             // What was armed before the beginning can't have been called.
             let wall = busy.at.saturating_sub(self.armed_wall.max(busy.began));
             self.pending_limit += (wall as f64 - self.on_wall).max(0.0) * busy.threads;
@@ -261,18 +293,22 @@ impl Windows {
         }
     }
 
-    /// Calls that were not seen took so many ticks each.
-    fn settle(&mut self, mean: f64) {
-        self.unseen_ticks += (self.pending * mean).min(self.pending_limit);
-        (self.pending, self.pending_limit) = (0.0, 0.0);
+    /// The time since the last window had calls at the rate of the windows up to now, of so many ticks each, if that is known.
+    fn settle(&mut self, mean: Option<f64>) {
+        let calls = self.rate() * std::mem::take(&mut self.pending);
+        self.unseen += calls;
+        self.unpriced += calls;
+        if let Some(mean) = mean {
+            self.unseen_ticks += (self.unpriced * mean).min(self.pending_limit);
+            (self.unpriced, self.pending_limit) = (0.0, 0.0);
+        }
     }
 
-    /// Calls that were not seen, and the ticks that they took. `first`: those of the first window.
-    pub fn unseen(mut self, first: Timed, busy: &BusyTime) -> (u64, f64) {
+    /// Calls that were not seen, and the ticks that they took, net of what timing adds. `first`: those of the first window.
+    pub fn unseen(mut self, first: Timed, call: &TimedCall, busy: &BusyTime) -> (u64, f64) {
         self.account(busy);
-        if let Some(mean) = self.last.mean().or(self.timed.mean()).or(first.mean()) {
-            self.settle(mean);
-        }
+        let mean = self.last.mean().or(self.timed.mean()).or(first.mean());
+        self.settle(mean.map(|mean| call.net(mean)));
         (self.unseen as u64, self.unseen_ticks)
     }
 
@@ -293,6 +329,11 @@ impl Windows {
 mod tests {
     use super::*;
 
+    /// Timing that costs so much and shows nothing of it.
+    fn costing(ticks: f64) -> TimedCall {
+        TimedCall { empty: 0, added: 0, cost_ticks: [ticks; 2], arming_ticks: 0.0 }
+    }
+
     const EPOCH: u64 = 20_000_000;
 
     /// One call each `interval` busy ticks; the process runs for `share` of each epoch, in one piece.
@@ -305,7 +346,7 @@ mod tests {
                 busy.advance(epoch * EPOCH, share * (epoch * EPOCH) as f64, 1.0, 1, None);
             }
             if epoch > 0 {
-                windows.close(on, Timed::default(), 0.0, &busy);
+                windows.close(on, Timed::default(), &costing(0.0), &busy);
             }
             windows.arm(grant, &busy);
             // Armed at a random place of the epoch: it runs, or it will after the wait.
@@ -316,9 +357,9 @@ mod tests {
             seen += u64::from(grant) + 1;
         }
         busy.advance(epochs * EPOCH, share * (epochs * EPOCH) as f64, 1.0, 1, None);
-        windows.close(on, Timed::default(), 0.0, &busy);
+        windows.close(on, Timed::default(), &costing(0.0), &busy);
         let truth = share * (epochs * EPOCH) as f64 / interval;
-        ((seen + windows.unseen(Timed::default(), &busy).0) as f64, truth)
+        ((seen + windows.unseen(Timed::default(), &costing(0.0), &busy).0) as f64, truth)
     }
 
     #[test]
@@ -342,12 +383,12 @@ mod tests {
             let seen = now / 10_000_000;
             if seen - armed > 100 {
                 on.calls += 100 * 10_000_000;
-                windows.close(on, Timed::default(), 0.0, &busy);
+                windows.close(on, Timed::default(), &costing(0.0), &busy);
                 (armed, calls) = (seen, seen);
                 windows.arm(100, &busy);
             }
         }
-        let (unseen, _) = windows.unseen(Timed::default(), &busy);
+        let (unseen, _) = windows.unseen(Timed::default(), &costing(0.0), &busy);
         assert!(unseen < calls / 25, "{unseen} calls beside {calls}");
     }
 
@@ -361,11 +402,11 @@ mod tests {
             on.calls += 100 * 1_500;
             let used = epoch * EPOCH / 8_400_000 * 8_400_000;
             busy.advance(epoch * EPOCH, used as f64, 1.0, 1, Some(1));
-            windows.close(on, Timed::default(), 500.0, &busy);
+            windows.close(on, Timed::default(), &costing(500.0), &busy);
         }
         let seen = 500.0 * 101.0;
         let truth = 500.0 * EPOCH as f64 / 1_000.0;
-        let ratio = (seen + windows.unseen(Timed::default(), &busy).0 as f64) / truth;
+        let ratio = (seen + windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64) / truth;
         assert!((ratio - 1.0).abs() < 0.02, "{ratio}");
     }
 
@@ -379,10 +420,10 @@ mod tests {
             windows.arm(100, &busy);
             on.calls += 36_000_000;
             busy.advance(epoch * epoch_length, (epoch * epoch_length) as f64 * 5.0 / 6.0, 1.0, 1, Some(epoch * 20));
-            windows.close(on, Timed::default(), 0.0, &busy);
+            windows.close(on, Timed::default(), &costing(0.0), &busy);
         }
         let truth = 200.0 * epoch_length as f64 * 5.0 / 6.0 / 300_000.0;
-        let ratio = (200.0 * 101.0 + windows.unseen(Timed::default(), &busy).0 as f64) / truth;
+        let ratio = (200.0 * 101.0 + windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64) / truth;
         assert!((ratio - 1.0).abs() < 0.05, "{ratio}");
     }
 
@@ -408,12 +449,38 @@ mod tests {
         for epoch in 1..epochs {
             busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1, None);
             on.calls += (-uniform().ln() * 1_000.0) as u64 + 1;
-            windows.close(on, Timed::default(), 0.0, &busy);
+            windows.close(on, Timed::default(), &costing(0.0), &busy);
             windows.arm(1, &busy);
         }
         let truth = (epochs * EPOCH) as f64 / 1_000.0;
-        let ratio = windows.unseen(Timed::default(), &busy).0 as f64 / truth;
+        let ratio = windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64 / truth;
         assert!((ratio - 1.0).abs() < 0.25, "{ratio}");
+    }
+
+    /// Bursts of 100,000 calls of 20 ticks in every `cycle` ticks, armed at random and in windows of 100 calls: within a burst.
+    fn bursts(cycle: u64) -> f64 {
+        let (mut busy, mut windows, mut on) = (BusyTime::default(), Windows::default(), OnTime::default());
+        busy.start(0, 0.0);
+        let epochs = 400;
+        for epoch in 1..=epochs {
+            windows.arm(100, &busy);
+            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1, Some(1));
+            let place = epoch * 7_919_000 % cycle;
+            let until_first = if place < 2_000_000 { 20 } else { cycle - place };
+            on.until_first += (until_first >> UNTIL_FIRST_SHIFT) as u32;
+            on.calls += 2_000;
+            windows.close(on, Timed::default(), &costing(0.0), &busy);
+        }
+        let truth = (epochs * EPOCH) as f64 / cycle as f64 * 100_000.0;
+        windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64 / truth
+    }
+
+    #[test]
+    fn time_between_bursts_has_no_calls() {
+        for cycle in [2_000_000, 5_000_000, 17_000_000] {
+            let ratio = bursts(cycle);
+            assert!((0.6..1.4).contains(&ratio), "{cycle}: {ratio}");
+        }
     }
 
     #[test]
@@ -423,7 +490,7 @@ mod tests {
         let mut windows = Windows::default();
         windows.arm(100, &busy);
         busy.advance(EPOCH * 100, EPOCH as f64 * 100.0, 1.0, 1, None);
-        assert_eq!(windows.unseen(Timed::default(), &busy), (0, 0.0));
+        assert_eq!(windows.unseen(Timed::default(), &costing(0.0), &busy), (0, 0.0));
     }
 
     /// Ten calls in each of 100 epochs, of which one is seen; the i-th epoch's take `took(i)` ticks.
@@ -437,10 +504,10 @@ mod tests {
                 timed = timed.with(Timed { samples: 1, ticks: took(epoch) });
             }
             // So long that the calls come at a rate of ten in an epoch: the one after the last granted ends a window.
-            windows.close(OnTime { calls: epoch * EPOCH / 15, until_first: 0 }, timed, 0.0, &busy);
+            windows.close(OnTime { calls: epoch * EPOCH / 15, until_first: 0 }, timed, &costing(0.0), &busy);
             windows.arm(1, &busy);
         }
-        windows.unseen(first, &busy).1
+        windows.unseen(first, &costing(0.0), &busy).1
     }
 
     #[test]

@@ -307,7 +307,7 @@ impl Controlled {
 }
 
 fn times(scale: &BucketScale, samples: u64, ticks: u64, max: u64, histogram: &[u64]) -> ProbeTimes {
-    let total_ns = scale.total(ticks, samples);
+    let total_ns = scale.total(ticks, histogram.iter().copied());
     let max_ns = scale.amount(max);
     let counted: u64 = histogram.iter().sum();
     let quantile = |share: f64| {

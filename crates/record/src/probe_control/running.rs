@@ -68,7 +68,7 @@ pub fn run(settings: &ProbeSettings, live: &mut dyn FnMut(&[ProbeRow], f64)) -> 
     if settings.action == ProbeAction::Time {
         let clock = Clock::start();
         let call = transect_calibrate::timed_call();
-        command.scale = Some(BucketScale::new(clock.rate(), call.empty));
+        command.scale = Some(BucketScale::new(clock.rate(), call));
     }
     match &settings.target {
         ProbeTarget::Attach { pid, duration } => command.attach(*pid, *duration, live)?,

@@ -183,6 +183,7 @@
     mov rdx, [rsi + {D_RECORD}]
     mov edx, [rdx + {R_WINDOW}]
     mov [rcx + {F_COOKIE}], rdx      # in which window it began
+    lfence                           # rdtsc waits for nothing: what came before is the caller's
     rdtsc
     shl rdx, 32
     or rax, rdx
@@ -296,6 +297,7 @@
     push r8
     xor esi, esi
     HAS_CLOCK 5f
+    lfence                           # out of order it is read before the function's last instructions are done
     rdtsc
     shl rdx, 32
     or rax, rdx

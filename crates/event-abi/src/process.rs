@@ -64,6 +64,8 @@ pub struct ProcessHeader {
     pub application: AtomicU32,
     /// Objects loaded after the program restricted its system calls, whose calls are not counted: at most at once.
     pub confined_objects: AtomicU32,
+    /// What the agent has taken to start and to hook objects, ticks.
+    pub setup_ticks: AtomicU64,
     /// Executable path, zero-terminated.
     pub executable: [u8; 1024],
 }

@@ -155,6 +155,7 @@ pub extern "C" fn loader_event() {
         if BUSY.swap(1, Ordering::Acquire) != 0 {
             return;
         }
+        let begin = arch::ticks();
         // Both lists have much the same order.
         let mut next = core::ptr::null();
         for i in object::loaded().filter(|&i| !object::map_of(i).is_null()) {
@@ -179,6 +180,7 @@ pub extern "C" fn loader_event() {
         } else {
             scan(None);
         }
+        crate::process::note_setup(begin);
         BUSY.store(0, Ordering::Release);
     }
 }

@@ -57,6 +57,11 @@ pub fn register() -> bool {
     true
 }
 
+/// Starting, or hooking what was loaded, took the time since `begin`.
+pub fn note_setup(begin: u64) {
+    header().setup_ticks.fetch_add(arch::ticks().saturating_sub(begin), Ordering::Relaxed);
+}
+
 fn publish(h: &ProcessHeader) {
     h.parent_pid.store(sys::getppid(), Ordering::Relaxed);
     h.start_ticks.store(arch::ticks(), Ordering::Relaxed);

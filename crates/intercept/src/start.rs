@@ -1,5 +1,7 @@
 //! The agent's start: before any other constructor of the program.
 
+use core::sync::atomic::Ordering;
+
 use crate::arch::{self, syscall as sys};
 use crate::elf::{self, Dynamic, Image, Rendezvous, Segment, bytes_until_zero};
 use crate::{active, arena, calibration, dlsym, environment, loader, lock, process, published, spawn, thread};
@@ -91,6 +93,7 @@ pub unsafe fn start() {
         loader::scan(Some((executable, headers)));
         loader::take_event((*rendezvous).hook);
         libc.announce();
+        process::note_setup(process::header().start_ticks.load(Ordering::Relaxed));
     }
 }
 

@@ -106,6 +106,8 @@ pub struct Process {
     pub late_calls: u64,
     /// Objects loaded after the program restricted its system calls, at most at once.
     pub confined_objects: u32,
+    /// What the agent has taken to start and to hook objects, ticks.
+    pub setup: u64,
     /// Cost of a timed call, ticks.
     pub timed_call: u32,
     /// Cost of a timed call through Rust, ticks.
@@ -189,6 +191,7 @@ impl Process {
             slots_refused: h.u64(offset_of!(ProcessHeader, slots_refused)),
             late_calls: h.u64(offset_of!(ProcessHeader, late_calls)),
             confined_objects: h.u32(offset_of!(ProcessHeader, confined_objects)),
+            setup: h.u64(offset_of!(ProcessHeader, setup_ticks)),
             timed_call: h.u32(offset_of!(ProcessHeader, timed_call_ticks)),
             sampled_call: h.u32(offset_of!(ProcessHeader, sampled_call_ticks)),
             application: (h.u32(offset_of!(ProcessHeader, clock)) == CLOCK_KERNEL)

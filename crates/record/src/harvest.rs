@@ -176,6 +176,11 @@ impl<'a> Harvest<'a> {
 }
 
 impl Harvest<'_> {
+    /// What the agent has taken to start and to hook objects in all processes that ended, ticks.
+    pub fn setup_ticks(&self) -> f64 {
+        self.ended.iter().map(|(p, ..)| p.setup as f64).sum()
+    }
+
     /// Mean cost of a timed call in the trampoline and of one through Rust, over the processes that ended, ticks.
     pub fn call_ticks(&self) -> (f64, f64) {
         let mean = |cost: fn(&Process) -> u32| {

@@ -395,7 +395,7 @@ impl Session<'_> {
         profile.trace.sort_by_key(|e| e.time_ns);
         let (timed, sampled) = self.harvest.call_ticks();
         profile.meta.clock.timed_call_ns = timed / rate;
-        let spent = overhead_ns(&profile, sampled / rate);
+        let spent = overhead_ns(&profile, sampled / rate) + self.harvest.setup_ticks() / rate;
         let lifetime: i64 = profile.threads.iter().map(|thread| thread.busy_ns).sum();
         // Threads that wait have no CPU, and a program that hardly runs is not held up for longer than it takes.
         let time = lifetime.min(wall_ns * profile.meta.machine.cpus.max(1) as i64).max(wall_ns).max(1);
@@ -424,8 +424,8 @@ pub(crate) fn left_out(collector: &str, why: &RecordError) -> Loss {
 const COUNTED_NS: f64 = 1.3;
 /// And what adding up the bytes of one costs beside, ns: `memchr` and the like in Perl, 17 million times.
 const BYTES_NS: f64 = 2.0;
-/// What it takes to load the agent into a program and to hook it, ns: 500 runs of `/bin/true` by a shell.
-const IMAGE_NS: f64 = 500_000.0;
+/// What it takes to load the agent into a program, ns: 500 runs of `/bin/true` by a shell, less what the agent measures itself.
+const IMAGE_NS: f64 = 300_000.0;
 /// The same to give a thread its record, of which it touches some pages: 60,000 threads that make some 40 calls each.
 const THREAD_NS: f64 = 25_000.0;
 

@@ -15,6 +15,7 @@ mod metric;
 mod probe;
 mod record;
 mod report;
+mod running;
 mod sched;
 mod walk;
 
@@ -31,6 +32,7 @@ pub use probe::{ProbeArguments, ProbeCommand, ProbeSelection};
 pub use record::{Choice, Collector, RecordArguments, Recording, RunArguments, TimingMode, parse_timing};
 use report::parse_view;
 pub use report::{Color, ReportArguments, ReportFormat, ViewArguments};
+pub use running::RunningArguments;
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};
 pub use walk::{WalkArguments, WalkSearchArguments};
 

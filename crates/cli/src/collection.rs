@@ -16,6 +16,9 @@ const PROBED_REGIONS: &str = "this build's feature regions are switched on by pr
 /// Why regions without sites of their own are left out.
 const LONE_REGIONS: &str = "feature regions of this build are recorded by themselves: --collect feature";
 
+/// Why calls of a running program are left out.
+pub const FROM_THE_START: &str = "calls between components are counted from a program's start";
+
 /// The collectors of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Collection {
@@ -39,8 +42,7 @@ impl Collection {
         };
         let collectors: Vec<_> = recording.collect.iter().filter_map(with).collect();
         match (collectors.is_empty(), collectors.len() == recording.collect.len()) {
-            // A running process has been started without the agent.
-            _ if recording.feature.pid.is_some() && recording.collect.is_empty() => Self::these(vec![Collector::Flow]),
+            (true, _) if recording.running.is_given() => Self::default_of_running(recording),
             (true, _) => Self::default_for(recording, program, follow),
             (false, true) => Self::these(collectors),
             (false, false) => Err(Failure::Usage(
@@ -51,6 +53,21 @@ impl Collection {
 
     fn these(collectors: Vec<Collector>) -> Result<Self, Failure> {
         Ok(Self { collectors, by_default: false, samples: false, left_out: Vec::new() })
+    }
+
+    /// What a program that runs already, without the agent, can be asked for.
+    fn default_of_running(recording: &Recording) -> Result<Self, Failure> {
+        privilege::prepare_to_load().map_err(|why| Failure::Usage(why.to_string()))?;
+        let wanted = |collector: &Collector| !recording.collect.contains(&Choice::Without(*collector));
+        let collectors: Vec<_> = [Collector::Sched, Collector::Walk].into_iter().filter(wanted).collect();
+        if !collectors.contains(&Collector::Sched) {
+            return Err(Failure::Usage("--collect leaves nothing to record".to_owned()));
+        }
+        let mut this = Self { collectors, by_default: true, samples: false, left_out: Vec::new() };
+        if wanted(&Collector::Flow) {
+            this.set_aside(Collector::Flow, FROM_THE_START.to_owned());
+        }
+        Ok(this)
     }
 
     fn default_for(recording: &Recording, program: &Path, follow: bool) -> Result<Self, Failure> {

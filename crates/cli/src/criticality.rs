@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use transect_bpf_collect::privilege;
 use transect_profile_model::{Profile, Timing};
 use transect_record::machine_time::MachineTime;
-use transect_record::sched::{self, Followed, SchedOptions, SchedSession, SchedTarget, Timeline};
+use transect_record::sched::{self, SchedOptions, SchedSession, SchedTarget, Timeline};
 use transect_record::{Beside, Options, RecordError};
 
 use crate::arguments::{
@@ -54,14 +54,14 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
         Some(why) => return Err(Failure::Usage(why)),
     };
     failure::seen(&profile, launches.then_some(i32::from(status)))?;
-    if let (true, Some(group)) = (profile.processes.is_empty(), &arguments.cgroup) {
+    if let (true, Some(group)) = (profile.processes.is_empty(), &arguments.running.cgroup) {
         return Err(Failure::EmptyGroup(group.clone()));
     }
     machine.note(&mut profile);
     timeline::write(&folder, &profile, kept.as_mut())?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
         timeline::load(&mut profile, kept.as_mut(), arguments.view.html.is_some())?;
-        match report::show(&profile, &arguments.view, &selection, config, stream) {
+        match report::show(&profile, &arguments.view, &selection, config, stream, report::Extent::All) {
             // Nobody reads the stream any more; the program's status still counts.
             Err(failure) if failure.is_closed_pipe() => return Ok(status),
             Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
@@ -100,7 +100,7 @@ fn without_effect(arguments: &CriticalityArguments) -> Option<&'static str> {
         ("--detailed-waits", sched.detailed_waits.is_some()),
         ("--totals-only", sched.totals_only),
         ("--processes", sched.processes == Processes::Apart),
-        ("--duration", arguments.duration.is_some()),
+        ("--duration", arguments.running.duration.is_some()),
     ];
     given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
 }
@@ -123,16 +123,16 @@ pub fn options(arguments: &SchedArguments, folder: &Path, with_flows: bool) -> S
 
 fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile, Option<Timeline>, u8), Failure> {
     let target = if arguments.command.is_empty() {
-        let processes = arguments.pid.iter().map(|pid| Followed::Process(*pid));
-        SchedTarget::Running { followed: processes.chain(arguments.cgroup.clone().map(Followed::Cgroup)).collect() }
+        SchedTarget::Running { followed: arguments.running.followed() }
     } else {
         SchedTarget::Launch { command: arguments.command.clone(), wait_all: arguments.wait_all }
     };
     let writes = [Some(folder), arguments.view.output.as_deref(), arguments.view.html.as_deref()];
     let recorded = sched::record(&SchedSession {
         target,
-        duration: arguments.duration,
+        duration: arguments.running.duration,
         options: options(&arguments.sched, folder, false),
+        walk: false,
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     })?;
     let status = recorded.status.map_or(0, status_of);
@@ -175,14 +175,7 @@ fn status_of(exit_status: i32) -> u8 {
 
 /// What the profile is named after.
 fn subject(arguments: &CriticalityArguments) -> PathBuf {
-    if let Some(program) = arguments.command.first() {
-        return PathBuf::from(program);
-    }
-    match (arguments.pid.first(), &arguments.cgroup) {
-        (Some(pid), _) => crate::latency::program_of(*pid),
-        (None, Some(folder)) => PathBuf::from(folder.file_name().unwrap_or(folder.as_os_str())),
-        (None, None) => PathBuf::from("program"),
-    }
+    arguments.command.first().map_or_else(|| arguments.running.subject(), PathBuf::from)
 }
 
 /// Where long tables are put aside: in the folder in which `folder` is or will be, if that is there.

@@ -28,8 +28,8 @@ pub fn settings_beside(
 
 fn settings(recording: &Recording, config: &Config) -> Result<FeatureSettings, Failure> {
     let arguments = &recording.feature;
-    let target = match arguments.pid {
-        Some(pid) => FeatureTarget::Attach { pid, duration: arguments.duration },
+    let target = match recording.running.pid.first() {
+        Some(&pid) => FeatureTarget::Attach { pid, duration: recording.running.duration },
         None => FeatureTarget::Launch { command: recording.command.clone(), follow: follows(recording, config) },
     };
     Ok(FeatureSettings {

@@ -15,12 +15,13 @@ use crate::arguments::{
     Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share,
     parse_timing,
 };
-use crate::collection::Collection;
+use crate::collection::{Collection, FROM_THE_START};
 use crate::config::{self, Config};
 use crate::failure::{self, Failure};
 use crate::output::{self, Stream};
 use crate::place::Place;
 use crate::progress::Progress;
+use crate::report::Extent;
 use crate::{criticality, feature, flag_effect, report, running, timeline, walk};
 
 /// Records, and says where the profile is.
@@ -58,19 +59,20 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     let view = &arguments.view;
     let selection = report::selection(view, config)?;
     let format = report::format(view, config);
-    if format != ReportFormat::Text && view.output.is_none() {
+    let launches = !arguments.recording.running.is_given();
+    if launches && format != ReportFormat::Text && view.output.is_none() {
         return Err(Failure::Usage(
             "the standard streams belong to the program: give --output FILE with --format json or csv".to_owned(),
         ));
     }
     let (folder, mut recorded) = keep(&arguments.recording, selection.view, config)?;
-    let stream = Stream::Stderr;
-    if arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
+    let stream = if launches { Stream::Stderr } else { Stream::Stdout };
+    if launches && arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
         return Ok(status(&recorded));
     }
     timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), view.html.is_some())?;
     let to_stream = view.output.is_none() && view.html.is_none();
-    match report::show(&recorded.profile, view, &selection, config, stream) {
+    match report::show(&recorded.profile, view, &selection, config, stream, Extent::FirstScreen) {
         // Nobody reads standard error, or it is full: nothing can be said there, and the program's status still counts.
         Err(failure) if failure.is_closed_pipe() || to_stream && failure.is_write() => return Ok(status(&recorded)),
         Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
@@ -84,10 +86,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
 
 /// Records and writes the profile; gives its folder.
 fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(PathBuf, Recorded), Failure> {
-    let program = match recording.feature.pid {
-        Some(pid) => crate::latency::program_of(pid),
-        None => recording.command.first().map(PathBuf::from).unwrap_or_default(),
-    };
+    let program = recording.command.first().map_or_else(|| recording.running.subject(), PathBuf::from);
     let program = program.as_path();
     let mut collection = Collection::of(recording, program, follows(recording, config))?;
     check(&collection, recording)?;
@@ -113,9 +112,10 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let user_samples = collection.samples().then(|| criticality::spill(&folder));
     let beside = Beside { features: features.as_ref(), ended: Some(&mut ended), user_samples, ..Beside::default() };
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
-        (_, false) if wants(Collector::Walk) => walk::recorded(recording, &collection, &folder)?,
         (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
-        (true, false) => alone(recording, &folder)?,
+        (true, false) if recording.running.is_given() => alone(recording, &collection, &folder)?,
+        (_, false) if wants(Collector::Walk) => walk::recorded(recording, &collection, &folder)?,
+        (true, false) => alone(recording, &collection, &folder)?,
         (false, false) if collection.samples() => {
             transect_record::user_samples::record(&recording.command, &criticality::spill(&folder))?
         }
@@ -128,7 +128,10 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
             None => transect_record::record_beside(&options, beside, &mut snapshot)?,
         },
     };
-    failure::seen(&recorded.profile, Some(recorded.exit_status))?;
+    failure::seen(&recorded.profile, (!recording.running.is_given()).then_some(recorded.exit_status))?;
+    if let (true, Some(group)) = (recorded.profile.processes.is_empty(), &recording.running.cgroup) {
+        return Err(Failure::EmptyGroup(group.clone()));
+    }
     transect_record::sampled_flows::correct(&mut recorded.profile, recorded.timeline.as_ref());
     drop(finishing);
     machine.note(&mut recorded.profile);
@@ -156,16 +159,22 @@ fn check(collection: &Collection, recording: &Recording) -> Result<(), Failure> 
     let walk_and_flows = [Collector::Flow, Collector::Sched, Collector::Walk, Collector::Feature];
     let wrong = if features && !collection.collectors().iter().all(beside) {
         "features are recorded alone, with flow, or with flow, sched and walk: leave the other collectors out of --collect"
-    } else if recording.feature.pid.is_some() && !features {
-        "run and record attach to a running process with --collect feature only; for the other collectors: \
-         transect criticality -p PID, walk -p PID, latency -p PID"
+    } else if recording.running.is_given() && flows {
+        return Err(Failure::Usage(format!("{FROM_THE_START}: leave flow out of --collect")));
+    } else if recording.running.is_given() && wants(Collector::Latency) {
+        "for latencies of a running process, use: transect latency -p PID"
+    } else if recording.running.is_given()
+        && !wants(Collector::Sched)
+        && (recording.running.pid.len() != 1 || recording.running.cgroup.is_some())
+    {
+        "features alone, or a walk alone, are of one running process: name one with --pid, or add sched to --collect"
+    } else if recording.running.duration.is_some() && !recording.running.is_given() {
+        "--duration ends the recording of what runs already: name that with --pid or --cgroup, or leave it out"
     } else if wants(Collector::Walk)
         && collection.collectors().iter().any(|one| !matches!(one, Collector::Walk | Collector::Sched))
         && !(wants(Collector::Sched) && collection.collectors().iter().all(|one| walk_and_flows.contains(one)))
     {
         "a walk is recorded alone, with sched, or with flow and sched: change --collect"
-    } else if features && flows && recording.feature.pid.is_some() {
-        "calls between components are counted from a program's start: leave flow out of --collect, or --pid"
     } else {
         return Ok(());
     };
@@ -201,12 +210,24 @@ fn beside_flows(
     }
 }
 
-/// Scheduler events without the agent.
-fn alone(recording: &Recording, folder: &Path) -> Result<Recorded, Failure> {
+/// Scheduler events without the agent, of a command or of what runs already.
+fn alone(recording: &Recording, collection: &Collection, folder: &Path) -> Result<Recorded, Failure> {
+    let running = &recording.running;
+    let target = if running.is_given() {
+        SchedTarget::Running { followed: running.followed() }
+    } else {
+        SchedTarget::Launch { command: recording.command.clone(), wait_all: recording.wait_all }
+    };
+    let walk = collection.wants(Collector::Walk);
     let recorded = sched::record(&SchedSession {
-        target: SchedTarget::Launch { command: recording.command.clone(), wait_all: recording.wait_all },
-        duration: None,
-        options: criticality::options(&recording.sched, folder, false),
+        target,
+        duration: running.duration,
+        options: SchedOptions {
+            // As many as findings need: others wait for what runs already.
+            fewer_samples: walk && recording.sched.sample_hz.is_none(),
+            ..criticality::options(&recording.sched, folder, false)
+        },
+        walk,
         writes: vec![folder.to_owned()],
     })?;
     let exit_status = recorded.status.unwrap_or(0);

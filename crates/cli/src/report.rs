@@ -25,7 +25,7 @@ pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failur
         };
         read(&arguments.folder).map_err(Failure::Read)?
     };
-    show(&profile, &arguments.view, &selection, config, Stream::Stdout)?;
+    show(&profile, &arguments.view, &selection, config, Stream::Stdout, Extent::All)?;
     Ok(0)
 }
 
@@ -49,6 +49,15 @@ pub fn format(view: &ViewArguments, config: &Config) -> ReportFormat {
     view.format.or(config.report.format).unwrap_or(ReportFormat::Text)
 }
 
+/// How much a report without a named view says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// One screen, at the end of a recording; the rest is a command away.
+    FirstScreen,
+    /// Everything.
+    All,
+}
+
 /// Writes the page if one is asked for, and the view: to a file, or to `stream`.
 pub fn show(
     profile: &Profile,
@@ -56,6 +65,7 @@ pub fn show(
     selection: &Selection,
     config: &Config,
     stream: Stream,
+    extent: Extent,
 ) -> Result<(), Failure> {
     if let Some(path) = &view.html {
         let _progress = Progress::start(format!("writing {}", path.display()));
@@ -78,9 +88,9 @@ pub fn show(
     }
     let content = {
         let _progress = Progress::start("computing the views");
-        // What follows a program's own output is one screen; the rest is a command away.
-        match format == ReportFormat::Text && stream == Stream::Stderr && view.output.is_none() {
-            true if selection.view.is_none() => Content::first_screen(profile, &selection),
+        let on_screen = format == ReportFormat::Text && view.output.is_none() && selection.view.is_none();
+        match extent {
+            Extent::FirstScreen if on_screen => Content::first_screen(profile, &selection),
             _ => Content::new(profile, &selection),
         }
     };

@@ -68,7 +68,7 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
     }
     timeline::write(&folder, &outcome.profile, None)?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
-        match report::show(&outcome.profile, &arguments.view, &selection, config, stream) {
+        match report::show(&outcome.profile, &arguments.view, &selection, config, stream, report::Extent::All) {
             // Nobody reads the stream any more; the program's status still counts.
             Err(failure) if failure.is_closed_pipe() => return Ok(status),
             Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
@@ -115,8 +115,11 @@ fn settings(arguments: &WalkArguments, folder: &Path) -> WalkSettings {
 pub fn recorded(recording: &Recording, collection: &Collection, folder: &Path) -> Result<Recorded, Failure> {
     let sched = collection.wants(Collector::Sched);
     let settings = WalkSettings {
-        target: WalkTarget::Launch(recording.command.clone()),
-        duration: None,
+        target: match recording.running.pid.first() {
+            Some(&pid) => WalkTarget::Running(pid),
+            None => WalkTarget::Launch(recording.command.clone()),
+        },
+        duration: recording.running.duration,
         metric: Metric::Wall,
         threshold: DEFAULT_THRESHOLD,
         window: DEFAULT_WINDOW,

@@ -1,25 +1,15 @@
 //! Arguments of the feature collector.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use transect_profile_model::RegionMethod;
 use transect_record::feature::Overflow;
 
-use super::parse_positive_duration;
-
 /// How feature regions are recorded (`--collect feature`).
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Features")]
 pub struct FeatureArguments {
-    /// Record the features of this running process instead of a command
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
-    pub pid: Option<i32>,
-    /// End after this time [default: when the process ends, or at Ctrl-C]
-    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration, requires = "pid",
-        conflicts_with = "command")]
-    pub duration: Option<Duration>,
     /// How regions are observed: by events that are compiled in (trace), by probes in the running program, by USDT probes
     /// of the kernel, or by stack samples; auto: trace where it is compiled in, else probe
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]

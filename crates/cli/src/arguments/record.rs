@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use transect_profile_model::Timing;
 
-use super::{FeatureArguments, SchedArguments, ViewArguments, parse_share};
+use super::{FeatureArguments, RunningArguments, SchedArguments, ViewArguments, parse_share};
 
 /// How to record.
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub struct Recording {
     /// samples, and which code runs while other threads wait; see transect criticality), walk alone, with sched, or with
     /// flow and sched (which function finally holds the time; see transect walk; beside flow from samples alone), feature alone, with flow or with flow and sched (time per feature
     /// of a program built with transect-cc). -NAME leaves one out of the default [default: flow, sched and walk, and
-    /// feature where the program has region sites, as far as this machine permits]
+    /// feature where the program has region sites, as far as this machine permits; of running programs sched and walk]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_choice)]
     pub collect: Vec<Choice>,
     /// Keep median, 99th percentile and maximum of each flow
@@ -54,6 +54,9 @@ pub struct Recording {
     /// Say nothing but errors
     #[arg(short, long)]
     pub quiet: bool,
+    /// What is recorded instead of a command.
+    #[command(flatten)]
+    pub running: RunningArguments,
     /// How scheduler events are recorded.
     #[command(flatten)]
     pub sched: SchedArguments,
@@ -64,7 +67,7 @@ pub struct Recording {
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required_unless_present = "pid",
+        required_unless_present_any = ["pid", "cgroup"],
         value_name = "COMMAND"
     )]
     pub command: Vec<OsString>,
@@ -149,6 +152,8 @@ The report goes to stderr, so that the program's own output stays as it is; with
 Examples:
   transect run -- python3 script.py
   transect run --view threads -- ./app
+  transect run -p 4711 --duration 10s                 a running program: all but calls between components
+  transect run --cgroup /sys/fs/cgroup/system.slice/postgresql.service --duration 10s
   transect run --html app.html -- ./app
   transect run --format json --output app.json -- ./app > app.out")]
 pub struct RunArguments {

@@ -2,11 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{ViewArguments, parse_positive_duration, parse_share};
+use super::{RunningArguments, ViewArguments, parse_share};
 
 /// How scheduler events are recorded.
 #[derive(Debug, Args)]
@@ -71,15 +70,9 @@ Examples:
   transect criticality --format json --output app.json -- ./app
   transect run --collect flow,sched -- ./app                    calls between libraries beside it")]
 pub struct CriticalityArguments {
-    /// Record these running processes instead of a command (comma-separated)
-    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
-    pub pid: Vec<i32>,
-    /// Record everything in this cgroup: its folder under /sys/fs/cgroup
-    #[arg(long, value_name = "DIR", conflicts_with = "command")]
-    pub cgroup: Option<PathBuf>,
-    /// End after this time [default: when the program ends, or at Ctrl-C]
-    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration)]
-    pub duration: Option<Duration>,
+    /// What is recorded instead of a command.
+    #[command(flatten)]
+    pub running: RunningArguments,
     /// Record until the command's last descendant has ended
     #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
     pub wait_all: bool,

@@ -185,6 +185,68 @@ fn a_wait_in_the_first_millisecond_has_its_callers_as_root() {
     assert!(names.contains(&"wait_for_licence") && names.contains(&"main"), "{names:?}");
 }
 
+/// Two threads want a lock, which each holds for nearly all of its time.
+const LOCKED: &str = r#"
+#include <pthread.h>
+#include <unistd.h>
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static volatile unsigned sum;
+__attribute__((noinline)) static void hold(void) {
+    pthread_mutex_lock(&guard);
+    for (int i = 0; i < 1000000; i++) sum = sum * 1664525u + 1;
+    pthread_mutex_unlock(&guard);
+}
+static void *work(void *nothing) { for (;;) hold(); return nothing; }
+int main(void) {
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, work, 0);
+    sleep(60);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_running_program_has_the_default_recording_without_calls_as_root() {
+    if transect_bpf_collect::privilege::prepare_to_load().is_err() {
+        return not_run("the scheduler's events need privileges");
+    }
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "locked", LOCKED, &["-pthread"]) else { return };
+    let mut running = std::process::Command::new(program).spawn().unwrap();
+    let pid = running.id().to_string();
+    std::thread::sleep(Duration::from_millis(100));
+    let out = sandbox.transect(&["run", "-o", "p", "-p", &pid, "--duration", "1s"]).output().unwrap();
+    let goes_on = running.try_wait().unwrap().is_none();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let screen = String::from_utf8_lossy(&out.stdout);
+    assert!(out.status.success() && goes_on, "{}", String::from_utf8_lossy(&out.stderr));
+    let finding = screen.lines().skip_while(|line| !line.starts_with("Findings")).nth(1).unwrap();
+    assert!(finding.contains("guard") && finding.contains("hold"), "{screen}");
+    assert!(screen.contains("without flow: calls between components are counted from a program's start"), "{screen}");
+    let profile = transect_profile_store::read(&sandbox.path("p")).unwrap();
+    assert_eq!(profile.meta.collectors, ["walk", "sched"]);
+    assert!(!profile.walk.nodes.is_empty() && !profile.sched.waits.is_empty());
+    let longest = profile.threads.iter().map(|thread| thread.wall_ns).max().unwrap();
+    assert!(longest <= profile.meta.wall_ns, "{longest} of {}", profile.meta.wall_ns);
+}
+
+#[test]
+fn what_a_running_program_cannot_be_asked_for_is_refused() {
+    let sandbox = Sandbox::new();
+    for (more, why) in [
+        (&["--collect", "flow"][..], "counted from a program's start"),
+        (&["--collect", "latency"], "transect latency -p PID"),
+        (&["--collect", "walk", "-p", "2"], "one running process"),
+    ] {
+        let arguments = [&["run", "-p", "1", "--duration", "1s", "-o", "p"][..], more].concat();
+        sandbox.transect(&arguments).assert().code(2).stderr(predicate::str::contains(why));
+    }
+    let duration = ["run", "--duration", "1s", "-o", "p", "--", "true"];
+    sandbox.transect(&duration).assert().code(2).stderr(predicate::str::contains("--pid or --cgroup"));
+    assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
+}
+
 /// The launched program makes the other one in its last moment.
 #[test]
 fn with_wait_all_a_recording_ends_with_the_last_descendant() {

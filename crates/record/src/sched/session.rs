@@ -44,6 +44,8 @@ pub struct SchedSession {
     pub duration: Option<Duration>,
     /// How.
     pub options: SchedOptions,
+    /// Search the samples for the functions that finally hold the time, too.
+    pub walk: bool,
     /// Files and folders that will be written afterwards: kept writable when privileges are dropped.
     pub writes: Vec<PathBuf>,
 }
@@ -73,7 +75,10 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         SchedTarget::Running { .. } => None,
     };
     let launched_only = matches!(session.target, SchedTarget::Launch { .. });
-    let recording = SchedRecording::start(&SchedOptions { launched_only, program, ..session.options.clone() })?;
+    let options = SchedOptions { launched_only, program, ..session.options.clone() };
+    let options = if session.walk { WalkBeside::options(options) } else { options };
+    let walk = session.walk.then(WalkBeside::prepare);
+    let recording = SchedRecording::start(&options)?;
     if let SchedTarget::Launch { command, .. } = &session.target
         && let Some(program) = command.first()
     {
@@ -97,7 +102,17 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     let status = watched.status(&HashMap::default())?;
     let wall_ns = clock.elapsed_ns();
     let mut profile = empty(&clock, command, wall_ns, status);
-    let timeline = recording.finish()?.merge_into(&mut profile);
+    if let Some(walk) = walk
+        && let Err(why) = walk.finish(&recording, &options, &clock, &mut profile)
+    {
+        profile.loss.push(left_out("walk", &why));
+    }
+    let collected = recording.finish()?;
+    if matches!(session.target, SchedTarget::Running { .. }) {
+        // It goes on, and is recorded until the last hook is out.
+        profile.meta.wall_ns = wall_ns.max(collected.session.end_ns);
+    }
+    let timeline = collected.merge_into(&mut profile);
     Ok(SchedRecorded { profile, timeline, status })
 }
 

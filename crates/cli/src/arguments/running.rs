@@ -1,0 +1,46 @@
+//! Arguments of recordings of what runs already.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use transect_record::sched::Followed;
+
+use super::parse_positive_duration;
+
+/// What is recorded instead of a command.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Running programs")]
+pub struct RunningArguments {
+    /// Record these running processes instead of a command (comma-separated)
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
+    pub pid: Vec<i32>,
+    /// Record everything in this cgroup: its folder under /sys/fs/cgroup
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub cgroup: Option<PathBuf>,
+    /// End after this time [default: when the program ends, or at Ctrl-C]
+    #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration)]
+    pub duration: Option<Duration>,
+}
+
+impl RunningArguments {
+    /// Whether anything is named.
+    pub fn is_given(&self) -> bool {
+        !self.pid.is_empty() || self.cgroup.is_some()
+    }
+
+    /// What is named.
+    pub fn followed(&self) -> Vec<Followed> {
+        let processes = self.pid.iter().map(|pid| Followed::Process(*pid));
+        processes.chain(self.cgroup.clone().map(Followed::Cgroup)).collect()
+    }
+
+    /// What the profile is named after.
+    pub fn subject(&self) -> PathBuf {
+        match (self.pid.first(), &self.cgroup) {
+            (Some(pid), _) => crate::latency::program_of(*pid),
+            (None, Some(folder)) => PathBuf::from(folder.file_name().unwrap_or(folder.as_os_str())),
+            (None, None) => PathBuf::from("program"),
+        }
+    }
+}

@@ -96,7 +96,7 @@ impl Collection {
             RegionTable::of(&object).ok().map(|table| table.site_mode())
         };
         // Without the scheduler's events there is nothing to search.
-        if wanted(Collector::Walk) && this.wants(Collector::Flow) && this.wants(Collector::Sched) {
+        if wanted(Collector::Walk) && this.wants(Collector::Sched) {
             this.collectors.push(Collector::Walk);
         }
         if wanted(Collector::Feature) && this.wants(Collector::Flow) {
@@ -115,6 +115,11 @@ impl Collection {
             return Err(Failure::Usage("--collect leaves nothing to record".to_owned()));
         }
         Ok(this)
+    }
+
+    /// Whether a walk takes what the scheduler's collector samples, and times no functions of its own.
+    pub fn walks_by_samples(&self) -> bool {
+        self.by_default && self.wants(Collector::Walk)
     }
 
     /// Whether `collector` takes part.

@@ -24,7 +24,11 @@ const FEATURE: &[Collector] = &[Collector::Feature];
 pub fn check(recording: &Recording, collection: &Collection) -> Result<(), Failure> {
     flags(recording).iter().filter(|flag| flag.given).try_for_each(|flag| flag.check(collection))?;
     // A walk by itself, beside the scheduler's events or not, ends with its command.
-    if recording.wait_all && collection.wants(Collector::Walk) && !collection.wants(Collector::Flow) {
+    if recording.wait_all
+        && collection.wants(Collector::Walk)
+        && !collection.wants(Collector::Flow)
+        && !collection.walks_by_samples()
+    {
         return Err(Failure::Usage("--wait-all has no effect on walk without flow: leave one of them out".to_owned()));
     }
     if recording.histogram && recording.timing == Some(TimingMode::Count) {

@@ -113,7 +113,9 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let beside = Beside { features: features.as_ref(), ended: Some(&mut ended), user_samples, ..Beside::default() };
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
         (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
-        (true, false) if recording.running.is_given() => alone(recording, &collection, &folder)?,
+        (true, false) if recording.running.is_given() || collection.walks_by_samples() => {
+            alone(recording, &collection, &folder)?
+        }
         (_, false) if wants(Collector::Walk) => walk::recorded(recording, &collection, &folder)?,
         (true, false) => alone(recording, &collection, &folder)?,
         (false, false) if collection.samples() => {

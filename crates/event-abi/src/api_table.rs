@@ -69,6 +69,10 @@ pub mod handler {
     pub const SYSCALL: u8 = 22;
 }
 
+/// `size_arg` value: what is returned is a byte count, if it is more than 0.
+pub const RETURNED_SIZE: u8 = 6;
+/// `size_arg` value, with the index of an integer argument added: what is returned, times that argument.
+pub const RETURNED_TIMES: u8 = 8;
 /// `size_arg` value: no argument holds a size.
 pub const NO_SIZE: u8 = 0xff;
 
@@ -82,7 +86,8 @@ pub struct ApiEntry {
     pub class: u8,
     /// A [`handler`] value.
     pub handler: u8,
-    /// Index of the integer argument that holds a byte count (or the environment, for exec), [`NO_SIZE`] if none.
+    /// Index of the integer argument that holds a byte count (or the environment, for exec), [`RETURNED_SIZE`],
+    /// [`RETURNED_TIMES`] and more, or [`NO_SIZE`].
     pub size_arg: u8,
     /// Zero.
     pub reserved: u8,

@@ -175,8 +175,8 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         (*f).size = r.rcx;
         (*f).inner_count = 0;
         (*f).tail = 0;
-        if kind.size_arg != 0x7f && kind.size_arg < 6 {
-            (*f).size = r.argument(kind.size_arg);
+        if let Some(size) = kind.size(r) {
+            (*f).size = size;
             (*f).flags |= frame::SIZED | frame::SLOW;
         }
         (*f).sp = r.sp();

@@ -96,8 +96,11 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if f.flags & frame::THREADING != 0 && f.rax as u32 != 0 {
             crate::thread::unwrap_failed(f.size);
         }
-        if f.flags & frame::SIZED != 0 && f.size < 1 << 48 {
-            process::bytes(slot).fetch_add(f.size * f.weight as u64, Ordering::Relaxed);
+        if f.flags & frame::SIZED != 0 {
+            let size = slot::kind(slot).bytes(f.size, f.rax);
+            if size < 1 << 48 {
+                process::bytes(slot).fetch_add(size * f.weight as u64, Ordering::Relaxed);
+            }
         }
         if arena::header().options & OPTION_HISTOGRAM != 0 {
             histogram(state, slot, ticks, f.weight);

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use transect_event_abi::api_table::{ApiEntry, NO_SIZE, class, handler};
+use transect_event_abi::api_table::{ApiEntry, NO_SIZE, RETURNED_SIZE, RETURNED_TIMES, class, handler};
 use transect_event_abi::arena::{OPTION_HISTOGRAM, TIMING_ADAPTIVE, TIMING_COUNT, TIMING_EVERY, TIMING_FULL};
 use transect_event_abi::process::{NAMES_CAPACITY, NAMES_OFFSET, SLOT_CAPACITY, SLOT_FRAMED, SLOTS_OFFSET, SlotRecord};
 use transect_event_abi::thread::HISTOGRAM_CAPACITY;
@@ -11,6 +11,8 @@ use crate::{arch, arena, object, process, published, static_component};
 
 /// Private copy of class, handler, flags and size argument of each slot, one byte each, lowest first.
 static KINDS: [AtomicU32; SLOT_CAPACITY] = [const { AtomicU32::new(0) }; SLOT_CAPACITY];
+/// Of the last integer argument.
+const RETURNED_TIMES_LAST: u8 = RETURNED_TIMES + 5;
 /// Highest bit of the size byte: the slot's calls are traced.
 const TRACED: u32 = 1 << 31;
 
@@ -23,7 +25,7 @@ pub struct Kind {
     pub handler: u8,
     /// `SLOT_` flags.
     pub flags: u8,
-    /// Argument that holds a size, [`NO_SIZE`] (without its highest bit) if none.
+    /// Argument that holds a size, as in [`ApiEntry::size_arg`], without its highest bit.
     pub size_arg: u8,
     /// Trace its calls.
     pub traced: bool,
@@ -38,6 +40,22 @@ impl Kind {
     fn is_lock_only(self) -> bool {
         let handler = crate::lock::acquires(self.handler) || self.handler == handler::LOCK_RELEASE;
         handler && !self.traced && self.flags & SLOT_FRAMED == 0
+    }
+    /// What a call's arguments say of its bytes: their number, or what its result is to be multiplied with.
+    pub fn size(self, r: &crate::enter::Registers) -> Option<u64> {
+        match self.size_arg {
+            argument @ 0..RETURNED_SIZE => Some(r.argument(argument)),
+            RETURNED_SIZE => Some(1),
+            times @ RETURNED_TIMES..=RETURNED_TIMES_LAST => Some(r.argument(times - RETURNED_TIMES)),
+            _ => None,
+        }
+    }
+    /// Bytes of a call that has returned `result`; `size` is from [`Kind::size`]. Errors are below 0.
+    pub fn bytes(self, size: u64, result: u64) -> u64 {
+        match self.size_arg {
+            0..RETURNED_SIZE => size,
+            _ => size.saturating_mul((result as i64).max(0) as u64),
+        }
     }
     /// False for those that take a lock only if it is free.
     pub fn waits_for_lock(self) -> bool {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use transect_event_abi::api_table::{API_NAME_CAPACITY, ApiEntry, NO_SIZE, class, handler, hash};
+use transect_event_abi::api_table::{
+    API_NAME_CAPACITY, ApiEntry, NO_SIZE, RETURNED_SIZE, RETURNED_TIMES, class, handler, hash,
+};
 
 use crate::error::RecordError;
 
@@ -79,12 +81,10 @@ impl ApiData {
             }
             for pair in words {
                 match pair.split_once('=') {
-                    Some(("size", n)) => {
-                        api.size_arg = n
-                            .parse()
-                            .ok()
-                            .filter(|n| *n < 6u8)
-                            .ok_or_else(|| fail(format!("size={n}: expected an argument position from 0 to 5")))?;
+                    Some(("size", word)) => {
+                        api.size_arg = size_argument(word).ok_or_else(|| {
+                            fail(format!("size={word}: expected an argument position from 0 to 5, return, or return*N"))
+                        })?;
                     }
                     Some(("object", "fd")) => api.object = WaitObject::Descriptor,
                     Some(("object", "address")) => api.object = WaitObject::Address,
@@ -92,7 +92,9 @@ impl ApiData {
                     Some(("handler", word)) => {
                         api.handler = handler_named(word).ok_or_else(|| fail(format!("unknown handler {word:?}")))?;
                     }
-                    _ => return Err(fail(format!("{pair:?}: expected size=N, object=fd|address|none"))),
+                    _ => {
+                        return Err(fail(format!("{pair:?}: expected size=N|return|return*N, object=fd|address|none")));
+                    }
                 }
             }
             self.apis.insert(name.to_owned(), api);
@@ -130,6 +132,16 @@ impl ApiData {
             };
         }
         table
+    }
+}
+
+/// The value of `size=`, for [`ApiEntry::size_arg`].
+fn size_argument(word: &str) -> Option<u8> {
+    let argument = |word: &str| word.parse().ok().filter(|n| *n < RETURNED_SIZE);
+    match word.strip_prefix("return") {
+        None => argument(word),
+        Some("") => Some(RETURNED_SIZE),
+        Some(rest) => argument(rest.strip_prefix('*')?).map(|n| RETURNED_TIMES + n),
     }
 }
 

@@ -23,11 +23,12 @@ use crate::probe_session::{
 
 /// How long a turn of hot functions lasts.
 const TURN: Duration = Duration::from_millis(100);
-/// A window lasts as long as that if the budget bears it: functions come in bursts, and a window within one says nothing of the
-/// time between them.
+/// Threads of which the runs are counted at each epoch.
+const FEW_THREADS: usize = 32;
+/// A window lasts as long as that if the budget bears it.
 const SPAN_NS: f64 = 1e6;
-/// Most samples of one window, for short functions.
-const MOST_OF_HOT: u32 = 5_000;
+/// Most samples of one window, of short functions that come in bursts.
+const MOST_OF_BURSTS: u32 = 40_000;
 /// When the first turn ends: by then it is known who is hot.
 const FIRST_TURN: Duration = Duration::from_millis(30);
 
@@ -261,8 +262,9 @@ impl Measured {
         let began = ticks();
         let busy_ns = self.busy_ns();
         let threads = self.pids.iter().map(|&pid| super::processor_time::threads_of(pid)).sum();
-        let only = if threads == 1 { self.pids.iter().next() } else { None };
-        let runs = only.and_then(|&pid| super::processor_time::runs_of(pid));
+        let runs = (threads <= FEW_THREADS)
+            .then(|| self.pids.iter().map(|&pid| super::processor_time::runs_of(pid)).sum())
+            .flatten();
         let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns, threads, runs);
         self.since_turn.0 += busy_ticks;
         let mut off = Vec::new();
@@ -277,9 +279,9 @@ impl Measured {
         }
         let (rotation, parked) = (&self.rotation, &mut self.owed);
         off.append(&mut self.recalled);
-        let rate = |windows: &[Windows], id: SiteId| windows[id as usize].rate_while_called();
+        let span = SPAN_NS * ticks_per_ns;
         let most: Vec<(SiteId, u32)> =
-            off.iter().map(|&id| (id, most_samples(rate(windows, id), ticks_per_ns))).collect();
+            off.iter().map(|&id| (id, windows[id as usize].wanted(span, MOST, MOST_OF_BURSTS))).collect();
         self.steering.epoch(most, busy_ticks, |id, samples| {
             if rotation.is_parked(id) {
                 parked.insert(id);
@@ -459,11 +461,6 @@ impl Measured {
             left_behind,
         }
     }
-}
-
-/// Most samples that a function of so many calls a tick is granted at once: enough for [`SPAN_NS`] of its calls.
-fn most_samples(rate: f64, ticks_per_ns: f64) -> u32 {
-    ((rate * SPAN_NS * ticks_per_ns) as u32).clamp(MOST, MOST_OF_HOT)
 }
 
 /// Calls timed that began in the probe's first window.

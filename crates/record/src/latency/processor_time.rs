@@ -9,9 +9,14 @@ pub fn of_process(pid: i32) -> f64 {
     time.map_or(0.0, |time| time.tv_sec() as f64 * 1e9 + time.tv_nsec() as f64)
 }
 
-/// How often the kernel has put the only thread of a process on a CPU; `None` once it has ended, or where nobody counts it.
+/// How often the kernel has put the threads of a process on a CPU, those that have ended left out; `None` once it has ended, or where
+/// nobody counts it.
 pub fn runs_of(pid: i32) -> Option<u64> {
-    std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?.split_whitespace().nth(2)?.parse().ok()
+    let of = |thread: std::fs::DirEntry| -> Option<u64> {
+        std::fs::read_to_string(thread.path().join("schedstat")).ok()?.split_whitespace().nth(2)?.parse().ok()
+    };
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    threads.flatten().map(of).sum()
 }
 
 /// Threads of a process; 0 once it has ended.

@@ -27,10 +27,16 @@ const LEAST_UNDISTURBED: f64 = 0.05;
 const ENOUGH: u32 = 2;
 /// Windows whose median rate counts.
 const MEDIAN_OF: usize = 9;
-/// A first call within so many ticks of the arming comes at once: arming a thousand probes takes as long.
-const AT_ONCE_TICKS: f64 = 400_000.0;
+/// A first call within so many ticks of the arming comes at once: it takes a while until another processor sees the jump.
+const AT_ONCE_TICKS: f64 = 40_000.0;
 /// So does one within so many of the window's own intervals: of random calls one in twenty is later.
 const AT_ONCE_INTERVALS: f64 = 3.0;
+/// Windows of which the time from the first call on is so many times that up to it hold the gaps between bursts, too.
+const HOLDS_GAPS: f64 = 2.0;
+/// Such a window is this much longer than one that does not, in calls.
+const LONGER: u32 = 8;
+/// A process that runs less than this part of the time may not have run when it was armed.
+const ALWAYS_RUNS: f64 = 0.95;
 
 /// Processor time of a process, and the part of the wall time in which any of its threads runs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -48,9 +54,9 @@ pub struct BusyTime {
     threads: f64,
     /// CPU time that earlier epochs had no room for: the kernel updates it once per clock tick.
     ahead: f64,
-    /// How often its only thread has run so far.
+    /// How often its threads have run so far.
     runs: Option<u64>,
-    /// Runs of an only thread, processor time and epochs' lengths in ticks, late epochs weighing most.
+    /// Runs of threads, processor time and epochs' lengths in ticks, late epochs weighing most.
     late: [f64; 3],
 }
 
@@ -120,7 +126,7 @@ impl BusyTime {
         };
     }
 
-    /// An epoch is over, and the process has so many threads, of which the only one has run so often; gives the processor time that
+    /// An epoch is over, and the process has so many threads, which have run so often; gives the processor time that
     /// it used in it, in ticks.
     pub fn advance(
         &mut self,
@@ -149,6 +155,12 @@ impl BusyTime {
 }
 
 impl BusyTime {
+    /// How long it may not have run in the last epoch, ticks. The kernel's clock steps: a process that always runs, as a rule, did.
+    fn idle(&self) -> f64 {
+        let [_, used, elapsed] = self.late;
+        if used >= ALWAYS_RUNS * elapsed { 0.0 } else { self.idle }
+    }
+
     /// How many threads ran at once while any did, at least 1.
     fn at_once(&self) -> f64 {
         let [_, used, elapsed] = self.late;
@@ -208,6 +220,8 @@ pub struct Windows {
     /// Windows after the first, and how many of them began with a call.
     began: u32,
     began_at_once: u32,
+    /// Ticks before first calls that did not come at once, and from first calls on, late windows weighing most.
+    late: [f64; 2],
 }
 
 impl Windows {
@@ -238,9 +252,12 @@ impl Windows {
             self.rates[self.count as usize % MEDIAN_OF] = (rate as f32, self.grant);
             if self.count > 0 {
                 // Who was armed while the process did not run could not be called.
+                let until_first = (until_first - busy.idle()).max(0.0);
                 let at_once = AT_ONCE_TICKS.max(AT_ONCE_INTERVALS * calls / f64::from(self.grant.max(1)));
                 self.began += 1;
-                self.began_at_once += u32::from(until_first - busy.idle <= at_once);
+                self.began_at_once += u32::from(until_first <= at_once);
+                let waited = (until_first - at_once).max(0.0);
+                self.late = [FADING * self.late[0] + waited, FADING * self.late[1] + calls];
             }
             self.count = self.count.saturating_add(1);
             self.recent = if self.count < ENOUGH { 0.0 } else { self.rate() };
@@ -261,14 +278,34 @@ impl Windows {
         self.count > 0 || self.on.calls > 0
     }
 
+    /// Whether windows end within bursts of calls.
+    fn is_within_bursts(&self) -> bool {
+        let [before, from_there] = self.late;
+        before * HOLDS_GAPS > from_there
+    }
+
+    /// Most samples for the next window, which is to have calls for `span` ticks, and between `least` and `most` of them: functions come
+    /// in bursts, and a window within one says nothing of the time between them.
+    pub fn wanted(&self, span: f64, least: u32, most: u32) -> u32 {
+        let calls = ((self.rate_while_called() * span) as u32).clamp(least, most / LONGER);
+        if self.is_within_bursts() {
+            calls.max(self.grant.saturating_mul(LONGER)).min(most)
+        } else {
+            calls.max(self.grant)
+        }
+    }
+
     /// Calls per busy tick: the median of the last windows' rates, for the part of the time in which it is called.
     fn rate(&self) -> f64 {
+        if !self.is_within_bursts() {
+            return self.rate_while_called();
+        }
         let part = (f64::from(self.began_at_once) + 0.5) / (f64::from(self.began) + 0.5);
         self.rate_while_called() * part
     }
 
     /// Median of the last windows' rates, each as often as it has calls: of bursts, windows longer than one say more.
-    pub fn rate_while_called(&self) -> f64 {
+    fn rate_while_called(&self) -> f64 {
         let mut rates = self.rates;
         let filled = &mut rates[..(self.count as usize).min(MEDIAN_OF)];
         filled.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use crate::error::AttachError;
@@ -33,7 +34,37 @@ pub struct Mapping {
     pub deleted: bool,
 }
 
+/// What tells one file from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FileIdentity {
+    /// Major and minor number.
+    device: (u32, u32),
+    inode: u64,
+}
+
+impl FileIdentity {
+    /// Of an open file.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn of(file: &std::fs::File) -> std::io::Result<Self> {
+        file.metadata().map(|found| Self::from(&found))
+    }
+}
+
+impl From<&std::fs::Metadata> for FileIdentity {
+    fn from(found: &std::fs::Metadata) -> Self {
+        let device = found.dev();
+        Self { device: (rustix::fs::major(device), rustix::fs::minor(device)), inode: found.ino() }
+    }
+}
+
 impl Mapping {
+    /// The file.
+    pub fn file(&self) -> FileIdentity {
+        FileIdentity { device: self.device, inode: self.inode }
+    }
+
     /// The mappings of a process, by address, read as they are asked for: what was mapped last is among the first, as a rule.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use transect_event_abi::probe_arena::{
     SITE_CAPACITY, SITES_OFFSET, SiteCounters, SiteRecord,
 };
 
-use crate::address_space::{Mapping, Reach, free_places};
+use crate::address_space::{FileIdentity, Mapping, Reach, free_places};
 use crate::error::AttachError;
 use crate::process::{Status, threads};
 use crate::shared_file::seal_size;
@@ -73,6 +73,11 @@ impl Arena {
         let arena = Arena::map(pid, file)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let writable = target.in_short_stop(|stop| stop.map_file(0, descriptor, 0, PROBE_FILE_SIZE, access))?;
+        if let Some(other) = other_arena(target, arena.identity()?)? {
+            // Of two that make one at a time the first to look keeps it, or none.
+            let _ = target.in_short_stop(|stop| stop.unmap(writable, PROBE_FILE_SIZE));
+            return Err(AttachError::Controlled { pid, controller: other });
+        }
         let header = arena.header();
         header.version.store(PROBE_VERSION, Ordering::Relaxed);
         header.writable.store(writable, Ordering::Relaxed);
@@ -153,6 +158,14 @@ impl Arena {
     /// The memory file.
     pub fn file(&self) -> &File {
         &self.file
+    }
+
+    /// What tells it from other arenas.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn identity(&self) -> Result<FileIdentity, AttachError> {
+        FileIdentity::of(&self.file).map_err(AttachError::system(self.pid, "look at the probes' memory"))
     }
 
     fn at<T>(&self, offset: u64, index: usize, capacity: usize) -> &T {
@@ -298,6 +311,14 @@ impl Drop for Arena {
     }
 }
 
+/// Whether another controller's arena is in the process: the controller, 0 if it can't be told yet.
+fn other_arena(target: &Target, own: FileIdentity) -> Result<Option<u32>, AttachError> {
+    let name = format!("/memfd:{PROBE_FILE_NAME}");
+    let is_other = |mapping: &Mapping| mapping.path.as_os_str() == &*name && mapping.file() != own;
+    let other = target.mappings()?.into_iter().find(is_other);
+    Ok(other.map(|mapping| open_mapped(target, &mapping).map_or(0, |file| controller_of(&file))))
+}
+
 /// The pid that the file's head names.
 fn controller_of(file: &File) -> u32 {
     use std::os::unix::fs::FileExt;
@@ -376,13 +397,11 @@ impl Target {
 }
 
 impl Stop<'_> {
-    /// Closes the process' descriptors of memory files that have these names: nobody finds them any more.
-    pub fn close_files(&mut self, names: &[&str]) {
-        let links: Vec<String> = names.iter().map(|name| format!("/memfd:{name} (deleted)")).collect();
+    /// Closes the process' descriptors of these files: nobody finds them any more.
+    pub fn close_files(&mut self, files: &[FileIdentity]) {
         let Ok(entries) = std::fs::read_dir(format!("/proc/{}/fd", self.target.task())) else { return };
         for entry in entries.flatten() {
-            let is_one =
-                std::fs::read_link(entry.path()).is_ok_and(|link| links.iter().any(|one| link == Path::new(one)));
+            let is_one = std::fs::metadata(entry.path()).is_ok_and(|found| files.contains(&FileIdentity::from(&found)));
             let number = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()).filter(|_| is_one);
             if let Some(number) = number {
                 let _ = self.call("close", libc::SYS_close, [number, 0, 0, 0, 0, 0]);

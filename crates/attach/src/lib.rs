@@ -49,7 +49,7 @@ mod target;
 mod thread_move;
 mod window_writer;
 
-pub use address_space::{Mapping, Reach};
+pub use address_space::{FileIdentity, Mapping, Reach};
 pub use arena::{Arena, CodeRegion};
 pub use error::AttachError;
 pub use image::{Image, LoadedImage};

@@ -87,6 +87,8 @@ pub(crate) struct HandlerPlaces {
     pub mask: u64,
     /// Address of the threads' entries.
     pub scopes: u64,
+    /// Address of the memory file of region events, 0 if there is none.
+    pub regions: u64,
 }
 
 impl HandlerPlaces {
@@ -99,6 +101,7 @@ impl HandlerPlaces {
             // A damaged one must not become a wrong length.
             mask: at(offset_of!(Globals, mask)).min(PAGES as u64 - 1),
             scopes: at(offset_of!(Globals, scopes)),
+            regions: at(offset_of!(Globals, regions)),
         })
     }
 

@@ -11,8 +11,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use transect_attach::{Arena, AttachError, Image, LoadedImage, Mapping, Stop, Target, Unwritten};
-use transect_event_abi::probe_arena::PROBE_FILE_NAME;
+use transect_attach::{Arena, AttachError, FileIdentity, Image, LoadedImage, Mapping, Stop, Target, Unwritten};
 use transect_event_abi::region_arena::REGION_FILE_NAME;
 use transect_text_patch::Window;
 
@@ -53,9 +52,6 @@ pub struct Leaving<'a> {
     /// The agent that was loaded.
     pub image: &'a Image,
 }
-
-/// Memory files of ours that processes have mapped.
-const FILES: [&str; 2] = [PROBE_FILE_NAME, REGION_FILE_NAME];
 
 impl Leaving<'_> {
     /// Takes out these windows, which put original bytes back; `services` are those at the unwinders. Gives why memory is left,
@@ -151,17 +147,26 @@ impl Leaving<'_> {
         if let Some(loaded) = self.loaded() {
             stop.unmap(loaded.address, loaded.size)?;
         }
-        for mapping in self.target.mappings()?.iter().filter(|mapping| is_ours(mapping)) {
+        let files = self.files(places)?;
+        for mapping in self.target.mappings()?.iter().filter(|mapping| files.contains(&mapping.file())) {
             stop.unmap(mapping.start, mapping.end - mapping.start)?;
         }
-        stop.close_files(&FILES);
+        stop.close_files(&files);
         Ok(())
+    }
+
+    /// The memory files of this controller: another one may have its own in the process, of the same names.
+    fn files(&self, places: Option<&HandlerPlaces>) -> Result<Vec<FileIdentity>, AttachError> {
+        let arena = self.arena.identity()?;
+        let regions = places.map_or(0, |places| places.regions);
+        let holds = |mapping: &&Mapping| (mapping.start..mapping.end).contains(&regions) && is_region_file(mapping);
+        let regions = self.target.mappings()?.iter().find(holds).map(Mapping::file);
+        Ok(std::iter::once(arena).chain(regions).collect())
     }
 }
 
-fn is_ours(mapping: &Mapping) -> bool {
-    let path = mapping.path.to_string_lossy();
-    path.strip_prefix("/memfd:").is_some_and(|name| FILES.contains(&name))
+fn is_region_file(mapping: &Mapping) -> bool {
+    mapping.path.to_string_lossy().strip_prefix("/memfd:") == Some(REGION_FILE_NAME)
 }
 
 /// The symbol of the agent's table of handlers.

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use transect_attach::{Arena, AttachError, CodeRegion, Image, Reach, Stop, StopTimes, Target, Unwritten};
 use transect_event_abi::probe_arena::{
@@ -32,6 +33,8 @@ use super::writer::writer;
 #[cfg(feature = "fuzzing")]
 pub use fuzzing::fuzz;
 
+/// How often an arena is made again when another controller makes one at the same time.
+const BEGINNINGS: u32 = 8;
 /// Regions are made in this size at least: later sites find room in them.
 const REGION_SIZE: u64 = 1 << 20;
 
@@ -155,12 +158,18 @@ impl ProbeSession {
         target.check_translated()?;
         let image = Image::read(agent)?;
         let table = image.symbol(AGENT_TABLE)?;
-        let (arena, base) = match Arena::find(&target)? {
-            Some(arena) => take_over(&target, arena, &image, table)?,
-            None => {
-                let arena = Arena::create(&target)?;
-                load_agent(&target, arena, &image, table)?
+        let mut tries = BEGINNINGS;
+        let (arena, base) = loop {
+            if let Some(arena) = Arena::find(&target)? {
+                break take_over(&target, arena, &image, table)?;
             }
+            match Arena::create(&target) {
+                Ok(arena) => break load_agent(&target, arena, &image, table)?,
+                // Of several that begin at a time: whoever is quickest next time.
+                Err(AttachError::Controlled { .. }) if tries > 0 => tries -= 1,
+                Err(error) => return Err(error),
+            }
+            std::thread::sleep(Duration::from_micros(200 + u64::from(std::process::id() % 16) * 300));
         };
         let words = read_words(&target, base + table, 3 + Handler::COUNT)?;
         let places = HandlerPlaces::read(&target, words[0])?;

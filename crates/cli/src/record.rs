@@ -51,6 +51,9 @@ fn amount(profile: &Profile) -> String {
         let samples: i64 = profile.sched.samples.iter().map(|sample| sample.samples).sum();
         return format!("{samples} samples of call stacks");
     }
+    if meta.collectors == ["walk"] {
+        return format!("{} functions of {} call graphs", profile.walk.nodes.len(), profile.walk.groups.len());
+    }
     format!("{calls} calls between components")
 }
 

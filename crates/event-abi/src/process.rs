@@ -64,6 +64,8 @@ pub struct ProcessHeader {
     pub application: AtomicU32,
     /// Objects loaded after the program restricted its system calls, whose calls are not counted: at most at once.
     pub confined_objects: AtomicU32,
+    /// Not 0 once a thread may not read the time stamp counter: from then on calls are counted only.
+    pub clock_gone: AtomicU32,
     /// What the agent has taken to start and to hook objects, ticks.
     pub setup_ticks: AtomicU64,
     /// Executable path, zero-terminated.

@@ -106,6 +106,8 @@ pub struct Process {
     pub late_calls: u64,
     /// Objects loaded after the program restricted its system calls, at most at once.
     pub confined_objects: u32,
+    /// A thread gave up the time stamp counter.
+    pub clock_gone: bool,
     /// What the agent has taken to start and to hook objects, ticks.
     pub setup: u64,
     /// Cost of a timed call, ticks.
@@ -191,6 +193,7 @@ impl Process {
             slots_refused: h.u64(offset_of!(ProcessHeader, slots_refused)),
             late_calls: h.u64(offset_of!(ProcessHeader, late_calls)),
             confined_objects: h.u32(offset_of!(ProcessHeader, confined_objects)),
+            clock_gone: h.u32(offset_of!(ProcessHeader, clock_gone)) != 0,
             setup: h.u64(offset_of!(ProcessHeader, setup_ticks)),
             timed_call: h.u32(offset_of!(ProcessHeader, timed_call_ticks)),
             sampled_call: h.u32(offset_of!(ProcessHeader, sampled_call_ticks)),

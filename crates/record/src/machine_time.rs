@@ -28,9 +28,9 @@ pub struct MachineTime {
 }
 
 impl MachineTime {
-    /// Counts from now on.
+    /// Counts from now on; what this process has computed up to now is part of its cost.
     pub fn watch() -> Self {
-        Self { start: now(), begun_unix_ns: unix_ns() }
+        Self { start: now(), begun_unix_ns: unix_ns() - own_ns() }
     }
 
     /// Notes in a profile what was recorded since then: the recorder's own cost; how long CPUs worked, and what was stolen
@@ -47,8 +47,7 @@ impl MachineTime {
     fn note_overhead(&self, meta: &mut Meta) {
         let launched = !meta.command.is_empty();
         let overhead = meta.overhead.get_or_insert_default();
-        let own = clock_gettime(ClockId::ProcessCPUTime);
-        overhead.recorder_ns = own.tv_sec * 1_000_000_000 + own.tv_nsec;
+        overhead.recorder_ns = own_ns();
         // Nobody waits for the recorder where it comes to a process that runs.
         if launched {
             overhead.start_ns = (meta.started_unix_ns - self.begun_unix_ns).max(0);
@@ -69,6 +68,12 @@ fn row(stolen_ms: u64, share: f64) -> Option<Loss> {
             share * 100.0
         ),
     })
+}
+
+/// CPU time of this process.
+fn own_ns() -> i64 {
+    let own = clock_gettime(ClockId::ProcessCPUTime);
+    own.tv_sec * 1_000_000_000 + own.tv_nsec
 }
 
 fn unix_ns() -> i64 {

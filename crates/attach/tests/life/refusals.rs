@@ -258,3 +258,20 @@ fn one_controller_at_a_time() {
     drop(arena);
     assert!(Arena::find(&target).unwrap().is_some());
 }
+
+/// Two controllers that have both seen none make one each; the second takes its own back.
+#[test]
+fn of_two_arenas_the_second_is_taken_back() {
+    let worker = Running::start(&compile("worker", &[]), &["1"]);
+    let target = Target::open(worker.pid()).unwrap();
+    let arena = Arena::create(&target).unwrap();
+    let second = Arena::create(&target).unwrap_err();
+    assert!(
+        matches!(second, AttachError::Controlled { controller, .. } if controller == std::process::id()),
+        "{second}"
+    );
+    let maps = std::fs::read_to_string(format!("/proc/{}/maps", worker.pid())).unwrap();
+    assert_eq!(maps.matches("transect-probes").count(), 1, "{maps}");
+    drop(arena);
+    assert!(Arena::find(&target).unwrap().is_some());
+}

@@ -42,6 +42,27 @@ fn nothing_is_left_in_a_process_needs_ptrace() {
     assert!(forever.works());
 }
 
+/// Both may find no probes there, and make their own.
+#[test]
+fn two_that_begin_at_once_leave_the_program_whole_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    let Some(mut forever) = Forever::start(&sandbox) else { return };
+    let (pid, before) = (forever.pid(), forever.traces());
+    for round in 0..12 {
+        let one = |folder| started(&sandbox, &["latency", "-q", "-p", &pid, "--for", "100ms", "-o", folder]);
+        let mut both = [one("a.transect"), one("b.transect")];
+        std::thread::sleep(Duration::from_millis(40 * (round % 4)));
+        if round % 3 == 0 {
+            both[0].kill().unwrap();
+        }
+        for command in &mut both {
+            command.wait().unwrap();
+        }
+        forever.wait_until_clean(&before, &format!("round {round}"));
+    }
+    assert!(forever.works());
+}
+
 /// The guard is no ancestor of the program, which Yama may ask for.
 #[test]
 fn a_killed_recorder_leaves_no_probes_in_what_it_launched_needs_ptrace() {

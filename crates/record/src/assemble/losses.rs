@@ -45,6 +45,12 @@ impl Assembler<'_> {
         ] {
             self.loss(LossKind::UnprofiledChildren, exe, p.unprofiled[i].into(), reason);
         }
+        if p.clock_gone {
+            let flows = threads.iter().flat_map(|thread| &thread.flows);
+            let since: i64 = flows.map(|(_, c)| (c.calls - c.represented).max(0)).sum();
+            let reason = "the program gave up the clock (PR_SET_TSC, strict seccomp): only counted from then on";
+            self.loss(LossKind::UntimedCalls, exe, since, reason);
+        }
         if p.clock_lost {
             let reason = "the scheduler collector's clock could not be had: active threads as the agent knows them, no \
                           criticality";

@@ -160,6 +160,7 @@ pub fn ticks() -> u64 {
 pub fn give_up_clock() {
     let now = ticks().max(1);
     let _ = CLOCK_GONE.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+    crate::process::header().clock_gone.store(1, Ordering::Relaxed);
 }
 
 /// Whether threads that are born now may not read it.

@@ -52,6 +52,14 @@ pub struct LoadedImage {
     pub size: u64,
 }
 
+impl LoadedImage {
+    /// Takes it out again, which no thread may be in.
+    pub fn unmap(&self, target: &Target) {
+        // Of a process that can't be held any more nothing can be taken.
+        let _ = target.in_short_stop(|stop| stop.unmap(self.address, self.size));
+    }
+}
+
 impl Image {
     /// An image with nothing in it.
     #[cfg(feature = "fuzzing")]
@@ -196,15 +204,19 @@ impl Image {
     /// [`AttachError::RemoteCall`].
     pub fn map(&self, target: &Target) -> Result<LoadedImage, AttachError> {
         let address = target.in_short_stop(|stop| stop.map_anonymous(0, self.size, libc::PROT_NONE))?;
-        for pair in self.segments.chunks(2) {
+        let loaded = LoadedImage { address, size: self.size };
+        let made = self.segments.chunks(2).try_for_each(|pair| {
             target.in_short_stop(|stop| {
                 pair.iter().try_for_each(|segment| {
                     let (at, size) = (address + segment.start, segment.end - segment.start);
                     stop.map_anonymous(at, size, segment.protection).map(drop)
                 })
-            })?;
+            })
+        });
+        if made.is_err() {
+            loaded.unmap(target);
         }
-        Ok(LoadedImage { address, size: self.size })
+        made.map(|()| loaded)
     }
 
     /// Writes its contents, relocated.

@@ -125,6 +125,12 @@ impl<'a> Stop<'a> {
                 Err(AttachError::Unstoppable { .. }) if Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(5));
                 }
+                // Another controller's stops are as short as ours: what is half done must not stay so for one of them.
+                Err(AttachError::Traced { tracer, name, .. })
+                    if is_another_controller(tracer, &name) && Instant::now() < deadline =>
+                {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 result => return result,
             }
         }
@@ -488,6 +494,11 @@ impl Drop for Stop<'_> {
 }
 
 /// Seizes a thread: `Some(true)` if it was ours already, `None` if it is ending.
+/// Whether the tracer is a controller, or its guard, in another process.
+fn is_another_controller(tracer: i32, name: &str) -> bool {
+    name.starts_with("transect") && !std::path::Path::new(&format!("/proc/self/task/{tracer}")).exists()
+}
+
 fn seize(pid: i32, tid: i32, ours: bool, which: Which) -> Result<Option<bool>, AttachError> {
     if ours && Status::read(tid).is_ok_and(|s| s.tracer == own_thread()) {
         return Ok(Some(true));

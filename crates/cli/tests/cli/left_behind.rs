@@ -48,7 +48,7 @@ fn two_that_begin_at_once_leave_the_program_whole_needs_ptrace() {
     let sandbox = Sandbox::new();
     let Some(mut forever) = Forever::start(&sandbox) else { return };
     let (pid, before) = (forever.pid(), forever.traces());
-    for round in 0..12 {
+    for round in 0..6 {
         let one = |folder| started(&sandbox, &["latency", "-q", "-p", &pid, "--for", "100ms", "-o", folder]);
         let mut both = [one("a.transect"), one("b.transect")];
         std::thread::sleep(Duration::from_millis(40 * (round % 4)));

@@ -34,18 +34,9 @@ pub(super) fn load_agent(
     let stack_end = mappings.iter().find(|m| m.path.as_os_str() == "[stack]").map_or(0, |m| m.end);
     let loaded = image.map(target)?;
     target.pause();
-    let mut stop = target.stop_one()?;
-    let mut pages = PAGES as u64;
-    let (keys, pool) = loop {
-        let keys = pages * 8;
-        match stop.map_private(handler_memory(pages)) {
-            Ok(address) => break (address + SCOPES_SIZE, address + SCOPES_SIZE + keys),
-            // Too much for a limit on address space: fewer do for most programs.
-            Err(_) if pages > 256 => pages /= 4,
-            Err(error) => return Err(error),
-        }
-    };
-    drop(stop);
+    let (scopes, pages) = room_for_frames(target).inspect_err(|_| loaded.unmap(target))?;
+    let keys = scopes + SCOPES_SIZE;
+    let pool = keys + pages * 8;
     image.fill(target.memory(), loaded)?;
     let header = arena.header();
     let globals = target.memory().read_u64(loaded.address + table)?;
@@ -56,7 +47,7 @@ pub(super) fn load_agent(
         pool,
         pages,
         stack_end,
-        scopes: keys - SCOPES_SIZE,
+        scopes,
         layered: mappings.iter().any(|m| m.path.as_os_str() == FLOW_ARENA),
     });
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -65,6 +56,20 @@ pub(super) fn load_agent(
     // Last: it says that the agent is complete.
     header.agent.store(loaded.address, Ordering::Release);
     Ok((arena, loaded.address))
+}
+
+/// Memory of the handlers: its address, and for how many stack pages it is.
+fn room_for_frames(target: &Target) -> Result<(u64, u64), AttachError> {
+    let mut stop = target.stop_one()?;
+    let mut pages = PAGES as u64;
+    loop {
+        match stop.map_private(handler_memory(pages)) {
+            Ok(address) => return Ok((address, pages)),
+            // Too much for a limit on address space: fewer do for most programs.
+            Err(_) if pages > 256 => pages /= 4,
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Bytes of a page of memory.

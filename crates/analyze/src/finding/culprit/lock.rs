@@ -179,6 +179,9 @@ const LETS_GO: [&str; 8] = [
 const TAKES: [&str; 6] =
     ["pthread_mutex_lock", "pthread_rwlock_wrlock", "pthread_rwlock_rdlock", "lll_lock_wait", "flock", "fcntl"];
 
+/// Parts of the names by which locks of runtimes are taken slowly: Rust's, parking_lot's, Abseil's, Go's.
+const TAKES_SLOWLY: [&str; 4] = ["::lock_contended", "::lock_slow", "Mutex::LockSlow", "Mutex).lockSlow"];
+
 /// Whether a holder was met in a call by which it lets go.
 fn lets_go(party: &PartyRow) -> bool {
     let called = party.stack.iter().rev().take_while(|function| **function != party.function);
@@ -187,6 +190,12 @@ fn lets_go(party: &PartyRow) -> bool {
 
 /// Time of a place in which it was about to take or release a lock.
 fn at_lock(place: &PlaceRow) -> i64 {
-    let is_it = |name: &str| TAKES.contains(&name) || LETS_GO[..2].contains(&name);
-    place.callees.iter().filter(|callee| is_it(public_name(&callee.function))).map(|callee| callee.ns).sum()
+    let slowly = |name: &str| TAKES_SLOWLY.iter().any(|part| name.contains(part));
+    let of_runtime = place.callees.iter().any(|callee| slowly(&callee.function));
+    let is_it = |function: &str| {
+        let name = public_name(function);
+        // Runtimes wake the next one by libc's `syscall`, and may lose the CPU to it there.
+        TAKES.contains(&name) || LETS_GO[..2].contains(&name) || slowly(function) || of_runtime && name == "syscall"
+    };
+    place.callees.iter().filter(|callee| is_it(&callee.function)).map(|callee| callee.ns).sum()
 }

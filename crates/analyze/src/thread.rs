@@ -179,8 +179,6 @@ fn add_scheduled(
         known.entry((row.process, row.tid)).or_default().push(at);
     }
     let pid = |process: ProcessId| profile.processes.get(process as usize).map_or(0, |process| process.pid);
-    let firsts = profile.sched.tasks.iter().filter(|task| task.tid == pid(task.process));
-    let main_names: FxHashMap<i32, &str> = firsts.map(|task| (pid(task.process), task.name.as_str())).collect();
     let mut taken = vec![false; rows.len()];
     for task in profile.sched.tasks.iter().filter(|task| is_chosen(task.process)) {
         let process = pid(task.process);
@@ -211,10 +209,6 @@ fn add_scheduled(
             *taken = true;
         }
         let row = &mut rows[at];
-        // A thread that has a name of its own is called by that.
-        if main_names.get(&process).is_some_and(|name| *name != task.name) && task.tid != process {
-            (row.name, row.group) = (task.name.clone(), task.group.clone());
-        }
         if exact {
             // Waiting that no call tells of is in the scheduler's events, too. A call that waits ends when its thread has a
             // CPU again: of the time in queues that much belongs to the wait.

@@ -406,10 +406,10 @@ fn queued(profile: &Profile, threads: &Threads) -> HashMap<ThreadId, f64> {
 }
 
 /// The flows' threads of each of the scheduler's.
-type Threads = HashMap<TaskId, Vec<ThreadId>>;
+pub(crate) type Threads = HashMap<TaskId, Vec<ThreadId>>;
 
 /// See above: several where a program was replaced by another.
-fn threads(profile: &Profile) -> Threads {
+pub(crate) fn threads(profile: &Profile) -> Threads {
     let pid = |process: u32| profile.processes.get(process as usize).map(|process| process.pid);
     let mut by_number: HashMap<(Option<i32>, i32), Vec<ThreadId>> = HashMap::default();
     for (number, thread) in (0..).zip(&profile.threads) {

@@ -16,7 +16,7 @@ use crate::error::RecordError;
 use crate::session::left_out;
 use crate::signals::Signals;
 use crate::walk::WalkBeside;
-use crate::{launch, machine};
+use crate::{launch, machine, thread_names};
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,7 +181,10 @@ pub fn record_with_flows(
         }
     }
     match recording.finish() {
-        Ok(collected) => recorded.timeline = Some(collected.merge_into(&mut recorded.profile)),
+        Ok(collected) => {
+            recorded.timeline = Some(collected.merge_into(&mut recorded.profile));
+            thread_names::join(&mut recorded.profile);
+        }
         Err(why) => recorded.profile.loss.push(left_out("sched", &why)),
     }
     Ok(recorded)

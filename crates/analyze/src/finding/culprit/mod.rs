@@ -5,15 +5,15 @@ mod lock;
 mod row;
 mod starts;
 
-use rustc_hash::FxHashMap;
-
 use lock::Lock;
+use rustc_hash::FxHashMap;
+use transect_profile_model::WaitKind;
 
 use super::facts::Facts;
 use super::words::{brief, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical};
-use crate::CriticalityView;
 use crate::criticality::{LibraryCallRow, PlaceRow};
+use crate::{CriticalWaitRow, CriticalityView};
 
 /// Share of the elapsed time from which a place is worth a line, 0–100.
 const LEAST_PERCENT: f64 = 5.0;
@@ -155,6 +155,10 @@ impl<'a> Causes<'a> {
             return;
         }
         let function = row.place.function.as_deref().unwrap_or_default();
+        // In larger pieces, what it sends is less work for who waits for it.
+        if self.feeds_others(function) {
+            return;
+        }
         let Some(saved) = critical::prediction(self.view, function, f64::INFINITY) else { return };
         let most = saved.saving_high * 100.0;
         let Some(saves) = row.saves_percent.filter(|&saves| saves > most) else { return };
@@ -162,6 +166,13 @@ impl<'a> Causes<'a> {
         if saves - most >= LEAST_PERCENT {
             row.evidence += &format!("; others set the pace meanwhile: without it {} at most (what-if)", percent(most));
         }
+    }
+
+    /// Whether others wait for what it sends them.
+    fn feeds_others(&self, function: &str) -> bool {
+        let fed = |row: &&CriticalWaitRow| matches!(row.kind, WaitKind::Pipe | WaitKind::Socket);
+        let mut wakers = self.view.waits.iter().filter(fed).filter_map(|row| row.waker.as_ref());
+        wakers.any(|waker| waker.function == function || waker.stack.iter().any(|on| on == function))
     }
 
     /// A function that takes most of the time with what it calls directly, where none of that takes most of it.

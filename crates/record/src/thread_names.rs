@@ -1,0 +1,83 @@
+//! One name a thread, whichever collector saw it.
+
+use rustc_hash::FxHashMap as HashMap;
+use transect_profile_model::{ProcessId, Profile};
+
+use crate::sampled_flows::threads;
+
+/// A thread that has named itself is called by that in the flows' rows, too, which know its start routine.
+pub(crate) fn join(profile: &mut Profile) {
+    let tasks = &profile.sched.tasks;
+    let pid = |process: ProcessId| profile.processes.get(process as usize).map(|process| process.pid);
+    let firsts = tasks.iter().filter(|task| Some(task.tid) == pid(task.process));
+    let first_names: HashMap<ProcessId, &str> = firsts.map(|task| (task.process, task.name.as_str())).collect();
+    let mut names = Vec::new();
+    for (task, rows) in threads(profile) {
+        let task = &tasks[task as usize];
+        let is_own = first_names.get(&task.process).is_some_and(|first| *first != task.name);
+        if is_own && Some(task.tid) != pid(task.process) {
+            names.extend(rows.into_iter().map(|row| (row, task.name.clone(), task.group.clone())));
+        }
+    }
+    for (row, name, group) in names {
+        let thread = &mut profile.threads[row as usize];
+        (thread.name, thread.group) = (name, group);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{Clock, Machine, Meta, Process, Task, Thread};
+
+    use super::*;
+
+    fn thread(tid: i32, group: &str) -> Thread {
+        Thread {
+            process: 0,
+            tid,
+            name: "app".into(),
+            group: group.into(),
+            start_routine: String::new(),
+            start_ns: 0,
+            wall_ns: 100,
+            busy_ns: 100,
+            wait_ns: 0,
+            calls: 0,
+            outermost_ns: 0,
+            outermost_attributed_ns: 0,
+            attributed_ns: 0,
+        }
+    }
+
+    fn task(tid: i32, name: &str, group: &str) -> Task {
+        Task {
+            process: 0,
+            tid,
+            name: name.into(),
+            group: group.into(),
+            parent: None,
+            start_ns: 0,
+            end_ns: 100,
+            criticality_ns: 0,
+            running_ns: 0,
+            runnable_ns: 0,
+            blocked_ns: 0,
+            unattributed_ns: 0,
+        }
+    }
+
+    #[test]
+    fn who_has_named_itself_has_one_name() {
+        let machine =
+            Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
+        let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
+        let mut profile = Profile::new(Meta::new(machine, clock));
+        profile.processes.push(Process { pid: 10, parent_pid: 1, executable: "app".into(), start_ns: 0, wall_ns: 100 });
+        profile.threads = vec![thread(10, "main"), thread(11, "run"), thread(12, "run")];
+        profile.sched.tasks = vec![task(10, "app", "main"), task(11, "worker1", "worker"), task(12, "app", "app")];
+        join(&mut profile);
+        let names: Vec<_> =
+            profile.threads.iter().map(|thread| (thread.name.as_str(), thread.group.as_str())).collect();
+        assert_eq!(names, [("app", "main"), ("worker1", "worker"), ("app", "run")]);
+    }
+}

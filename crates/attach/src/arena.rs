@@ -5,7 +5,6 @@
 //! Values in it may be damaged by the process: nothing read from it is used as an index or length unchecked.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -94,9 +93,7 @@ impl Arena {
     /// [`AttachError::ArenaUnreachable`].
     pub fn find(target: &Target) -> Result<Option<Arena>, AttachError> {
         let pid = target.pid();
-        let name = Path::new("/memfd:").join(PROBE_FILE_NAME);
-        let name = name.to_string_lossy().replacen("/memfd:/", "/memfd:", 1);
-        let whole = |m: &Mapping| m.path.as_os_str() == &*name && m.writable && m.offset == 0;
+        let whole = |m: &Mapping| is_arena(m) && m.writable && m.offset == 0;
         let look = || Ok::<_, AttachError>(target.mappings()?.into_iter().find(whole));
         let Some(mut mapping) = look()? else { return Ok(None) };
         let unreachable = || target.cause(AttachError::ArenaUnreachable { pid });
@@ -311,10 +308,13 @@ impl Drop for Arena {
     }
 }
 
+fn is_arena(mapping: &Mapping) -> bool {
+    mapping.path.to_str().and_then(|path| path.strip_prefix("/memfd:")) == Some(PROBE_FILE_NAME)
+}
+
 /// Whether another controller's arena is in the process: the controller, 0 if it can't be told yet.
 fn other_arena(target: &Target, own: FileIdentity) -> Result<Option<u32>, AttachError> {
-    let name = format!("/memfd:{PROBE_FILE_NAME}");
-    let is_other = |mapping: &Mapping| mapping.path.as_os_str() == &*name && mapping.file() != own;
+    let is_other = |mapping: &Mapping| is_arena(mapping) && mapping.file() != own;
     let other = target.mappings()?.into_iter().find(is_other);
     Ok(other.map(|mapping| open_mapped(target, &mapping).map_or(0, |file| controller_of(&file))))
 }
@@ -337,7 +337,7 @@ fn open_mapped(target: &Target, mapping: &Mapping) -> Option<File> {
     let by_mapping = format!("/proc/{task}/map_files/{:x}-{:x}", mapping.start, mapping.end);
     [by_descriptor, by_mapping].iter().find_map(|path| {
         let file = File::options().read(true).write(true).open(path).ok()?;
-        (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
+        (FileIdentity::of(&file).ok()? == mapping.file()).then_some(file)
     })
 }
 
@@ -387,10 +387,10 @@ impl Target {
     /// The descriptor of `file` in the process: the one noted, if it still is that file.
     fn descriptor_of(&self, file: &File, noted: i32) -> Result<u64, AttachError> {
         let pid = self.pid();
-        let own = file.metadata().map_err(AttachError::system(pid, "look at the probes' memory"))?;
+        let own = FileIdentity::of(file).map_err(AttachError::system(pid, "look at the probes' memory"))?;
         let path = format!("/proc/{}/fd/{noted}", self.task());
         match std::fs::metadata(path) {
-            Ok(theirs) if (theirs.dev(), theirs.ino()) == (own.dev(), own.ino()) => Ok(noted as u64),
+            Ok(theirs) if FileIdentity::from(&theirs) == own => Ok(noted as u64),
             _ => Err(self.cause(AttachError::ArenaUnreachable { pid })),
         }
     }

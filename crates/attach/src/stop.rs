@@ -125,7 +125,7 @@ impl<'a> Stop<'a> {
                 Err(AttachError::Unstoppable { .. }) if Instant::now() < deadline => {
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                // Another controller's stops are as short as ours: what is half done must not stay so for one of them.
+                // Another controller's stops are as short as ours: none of them may leave something half done.
                 Err(AttachError::Traced { tracer, name, .. })
                     if is_another_controller(tracer, &name) && Instant::now() < deadline =>
                 {

@@ -18,8 +18,10 @@ pub struct TimedCall {
     /// What a timed call of a longer function shows beside its duration. Less than `empty`: a processor works on while it finds out
     /// where a call returns to that goes to the probe, and the shortest functions end meanwhile.
     pub added: u64,
-    /// What timing adds to a call of an empty function, and to one of a longer function.
-    pub cost_ticks: [f64; 2],
+    /// What timing adds to a call.
+    pub cost_ticks: f64,
+    /// What it adds to a call of a function that does nothing: more, for nothing hides it.
+    pub empty_cost_ticks: f64,
     /// What switching a probe on and off again costs, the loss of the executing processor's prefetched code included.
     pub arming_ticks: f64,
 }
@@ -39,9 +41,9 @@ impl TimedCall {
     pub fn cost(&self, shown: f64) -> f64 {
         let hidden = self.empty.saturating_sub(self.added) as f64;
         if shown >= self.empty as f64 + hidden / 4.0 {
-            self.cost_ticks[1]
+            self.cost_ticks
         } else {
-            self.cost_ticks.iter().sum::<f64>() / 2.0
+            self.cost_ticks.midpoint(self.empty_cost_ticks)
         }
     }
 }
@@ -55,10 +57,12 @@ const ROUNDS: usize = 12;
 const LONGER: usize = 64;
 
 /// Of a 2.6 GHz server processor, for processes that are allowed no code of their own making.
-const USUAL: TimedCall = TimedCall { empty: 51, added: 24, cost_ticks: [126.0, 101.0], arming_ticks: 275.0 };
+const USUAL: TimedCall =
+    TimedCall { empty: 51, added: 24, cost_ticks: 101.0, empty_cost_ticks: 126.0, arming_ticks: 275.0 };
 
 /// The same, for handlers that ask the kernel three times at each end of a call.
-const USUAL_ASKED: TimedCall = TimedCall { empty: 150, added: 150, cost_ticks: [2_500.0; 2], arming_ticks: 275.0 };
+const USUAL_ASKED: TimedCall =
+    TimedCall { empty: 150, added: 150, cost_ticks: 2_500.0, empty_cost_ticks: 2_500.0, arming_ticks: 275.0 };
 
 /// Measures calls timed by the clock, in some two milliseconds. A process that may not make code gets the usual figures.
 pub fn timed_call() -> TimedCall {
@@ -67,7 +71,8 @@ pub fn timed_call() -> TimedCall {
     TimedCall {
         empty: empty.shown as u64,
         added: (longer.shown - longer.native).clamp(0.0, empty.shown) as u64,
-        cost_ticks: [empty.cost, longer.cost],
+        cost_ticks: longer.cost,
+        empty_cost_ticks: empty.cost,
         arming_ticks: empty.arming,
     }
 }
@@ -86,7 +91,13 @@ pub fn fault_counted_call() -> TimedCall {
 fn asked(enter: Handler, exit: Handler) -> Result<TimedCall, CalibrateError> {
     let call = measure(enter, exit, 0)?;
     let shown = call.shown as u64;
-    Ok(TimedCall { empty: shown, added: shown, cost_ticks: [call.cost; 2], arming_ticks: call.arming })
+    Ok(TimedCall {
+        empty: shown,
+        added: shown,
+        cost_ticks: call.cost,
+        empty_cost_ticks: call.cost,
+        arming_ticks: call.arming,
+    })
 }
 
 /// What calls of one function show and cost.
@@ -266,7 +277,7 @@ mod tests {
 
     #[test]
     fn net_times_ascend_from_nothing() {
-        let call = TimedCall { empty: 51, added: 24, cost_ticks: [126.0, 101.0], arming_ticks: 0.0 };
+        let call = TimedCall { empty: 51, added: 24, cost_ticks: 101.0, empty_cost_ticks: 126.0, arming_ticks: 0.0 };
         let net: Vec<f64> = (0..400).map(|shown| call.net(f64::from(shown))).collect();
         assert!(net.is_sorted() && net[0] == 0.0 && net[24] == 0.0 && net[399] == 375.0);
         assert!((10.0..20.0).contains(&net[51]), "{}", net[51]);

@@ -51,7 +51,7 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
     });
     let wall_ns = facts.clock.elapsed_ns();
     let session = session(&facts, &tables, rate, scale.added());
-    let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks[1];
+    let overhead_ticks = session.samples as f64 * facts.reading.call.cost_ticks;
     // Whoever waits for a program waits until it has its probes.
     let loading_ns: u64 = facts.finished.iter().map(|finished| finished.loading_ns).sum();
     let held_ns = (facts.held_ns[1] + loading_ns) as f64 + session.total_stop_ns as f64;
@@ -86,7 +86,7 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
                 ClockFacts {
                     source: "tsc".to_owned(),
                     ticks_per_ns: rate,
-                    timed_call_ns: facts.reading.call.cost_ticks[1] / rate,
+                    timed_call_ns: facts.reading.call.cost_ticks / rate,
                     counted_call_ns: 0.0,
                 },
             )

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     fn call(empty: u64, added: u64) -> TimedCall {
-        TimedCall { empty, added, cost_ticks: [100.0; 2], arming_ticks: 0.0 }
+        TimedCall { empty, added, cost_ticks: 100.0, empty_cost_ticks: 100.0, arming_ticks: 0.0 }
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl<'a> Measurement<'a> {
             settings,
             wanted: Wanted::new(settings),
             agent: find_beside(PROBE_AGENT_FILE)?,
-            costs: Costs { sample: reading.call.cost_ticks[1], arming: ARMING_FACTOR * reading.call.arming_ticks },
+            costs: Costs { sample: reading.call.cost_ticks, arming: ARMING_FACTOR * reading.call.arming_ticks },
             reading,
             slices: TimeSlices::new(clock.elapsed_ns(), settings.epoch.max(NARROWEST_SLICE).as_nanos() as i64),
             clock,

@@ -52,8 +52,8 @@ impl Steering {
         }
     }
 
-    /// One epoch: these probes have switched themselves off, each of which may have so many samples at most; the program has used `busy_ticks` of processor time since
-    /// the last epoch. Calls `arm(probe, samples)` for each that is to be switched on.
+    /// One epoch: these probes have switched themselves off, each with the most samples that it may have next; the
+    /// program has used `busy_ticks` of CPU time since the last epoch. Calls `arm(probe, samples)` for each that is to be switched on.
     pub fn epoch(&mut self, off: impl IntoIterator<Item = (u32, u32)>, busy_ticks: f64, mut arm: impl FnMut(u32, u32)) {
         self.waiting.extend(off);
         match self.sampling {

@@ -161,7 +161,10 @@ mod tests {
     const SECOND: i64 = 1_000_000_000;
 
     fn scale() -> BucketScale {
-        BucketScale::new(1.0, TimedCall { empty: 0, added: 0, cost_ticks: [0.0; 2], arming_ticks: 0.0 })
+        BucketScale::new(
+            1.0,
+            TimedCall { empty: 0, added: 0, cost_ticks: 0.0, empty_cost_ticks: 0.0, arming_ticks: 0.0 },
+        )
     }
 
     #[test]

@@ -31,7 +31,7 @@ const MEDIAN_OF: usize = 9;
 const AT_ONCE_TICKS: f64 = 40_000.0;
 /// So does one within so many of the window's own intervals: of random calls one in twenty is later.
 const AT_ONCE_INTERVALS: f64 = 3.0;
-/// Windows of which the time from the first call on is so many times that up to it hold the gaps between bursts, too.
+/// A window that lasts this many times as long from its first call on as up to it holds the gaps between bursts, too.
 const HOLDS_GAPS: f64 = 2.0;
 /// Such a window is this much longer than one that does not, in calls.
 const LONGER: u32 = 8;
@@ -368,7 +368,7 @@ mod tests {
 
     /// Timing that costs so much and shows nothing of it.
     fn costing(ticks: f64) -> TimedCall {
-        TimedCall { empty: 0, added: 0, cost_ticks: [ticks; 2], arming_ticks: 0.0 }
+        TimedCall { empty: 0, added: 0, cost_ticks: ticks, empty_cost_ticks: ticks, arming_ticks: 0.0 }
     }
 
     const EPOCH: u64 = 20_000_000;

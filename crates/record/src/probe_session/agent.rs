@@ -2,6 +2,7 @@
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use transect_attach::{Arena, AttachError, Image, LoadedImage, Target};
 use transect_probe::frame::{Globals, PAGES, Places, SHADOW_PAGE};
@@ -11,7 +12,7 @@ use super::ProbeSession;
 use super::leaving::FLOW_ARENA;
 
 /// The agent that an earlier controller has loaded, if it came as far.
-pub(super) fn take_over(target: &Target, arena: Arena, image: &Image, table: u64) -> Result<(Arena, u64), AttachError> {
+fn take_over(target: &Target, arena: Arena, image: &Image, table: u64) -> Result<(Arena, u64), AttachError> {
     let address = arena.header().agent.load(Ordering::Acquire);
     let size = arena.header().agent_size.load(Ordering::Relaxed);
     if address == 0 {
@@ -23,13 +24,26 @@ pub(super) fn take_over(target: &Target, arena: Arena, image: &Image, table: u64
     Ok((arena, address))
 }
 
+/// Takes over what an earlier controller left in the process, or makes an arena and loads the agent. Gives the arena and
+/// the agent's address.
+pub(super) fn have_agent(target: &Target, image: &Image, table: u64) -> Result<(Arena, u64), AttachError> {
+    let mut tries = BEGINNINGS;
+    loop {
+        if let Some(arena) = Arena::find(target)? {
+            return take_over(target, arena, image, table);
+        }
+        match Arena::create(target) {
+            Ok(arena) => return load_agent(target, arena, image, table),
+            // Of several that begin at a time: whoever is quickest next time.
+            Err(AttachError::Controlled { .. }) if tries > 0 => tries -= 1,
+            Err(error) => return Err(error),
+        }
+        std::thread::sleep(Duration::from_micros(200 + u64::from(std::process::id() % 16) * 300));
+    }
+}
+
 /// Maps and fills the agent's image and the frames' memory, in several stops: they are the shorter.
-pub(super) fn load_agent(
-    target: &Target,
-    arena: Arena,
-    image: &Image,
-    table: u64,
-) -> Result<(Arena, u64), AttachError> {
+fn load_agent(target: &Target, arena: Arena, image: &Image, table: u64) -> Result<(Arena, u64), AttachError> {
     let mappings = target.mappings()?;
     let stack_end = mappings.iter().find(|m| m.path.as_os_str() == "[stack]").map_or(0, |m| m.end);
     let loaded = image.map(target)?;
@@ -72,6 +86,8 @@ fn room_for_frames(target: &Target) -> Result<(u64, u64), AttachError> {
     }
 }
 
+/// How often an arena is made again when another controller makes one at the same time.
+const BEGINNINGS: u32 = 8;
 /// Bytes of a page of memory.
 const PAGE: u64 = 4096;
 

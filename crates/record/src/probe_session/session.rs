@@ -10,7 +10,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use transect_attach::{Arena, AttachError, CodeRegion, Image, Reach, Stop, StopTimes, Target, Unwritten};
 use transect_event_abi::probe_arena::{
@@ -24,7 +23,7 @@ use transect_probe::{Descriptor, Handler};
 use transect_probe_plan::{Event, ExitSupport, Function, Plan, ProviderKind, Refusal, Site};
 use transect_text_patch::{WINDOW_CAPACITY, Window};
 
-use super::agent::{HandlerPlaces, load_agent, read_words, take_over};
+use super::agent::{HandlerPlaces, have_agent, read_words};
 use super::leaving::{AGENT_TABLE, Leaving, MemoryKept};
 use super::objects::{KnownMappings, LoadedObject, UnreadableObject, load};
 use super::place::{block_size, place};
@@ -33,8 +32,6 @@ use super::writer::writer;
 #[cfg(feature = "fuzzing")]
 pub use fuzzing::fuzz;
 
-/// How often an arena is made again when another controller makes one at the same time.
-const BEGINNINGS: u32 = 8;
 /// Regions are made in this size at least: later sites find room in them.
 const REGION_SIZE: u64 = 1 << 20;
 
@@ -158,19 +155,7 @@ impl ProbeSession {
         target.check_translated()?;
         let image = Image::read(agent)?;
         let table = image.symbol(AGENT_TABLE)?;
-        let mut tries = BEGINNINGS;
-        let (arena, base) = loop {
-            if let Some(arena) = Arena::find(&target)? {
-                break take_over(&target, arena, &image, table)?;
-            }
-            match Arena::create(&target) {
-                Ok(arena) => break load_agent(&target, arena, &image, table)?,
-                // Of several that begin at a time: whoever is quickest next time.
-                Err(AttachError::Controlled { .. }) if tries > 0 => tries -= 1,
-                Err(error) => return Err(error),
-            }
-            std::thread::sleep(Duration::from_micros(200 + u64::from(std::process::id() % 16) * 300));
-        };
+        let (arena, base) = have_agent(&target, &image, table)?;
         let words = read_words(&target, base + table, 3 + Handler::COUNT)?;
         let places = HandlerPlaces::read(&target, words[0])?;
         let writable = arena.header().writable.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Pure functions from a [`Profile`](transect_profile_model::Profile) to the rows of its views.
 //!
 //! One function per view: [`summary`], [`components`], [`flows`] (also [`apis`] and [`callers`]), [`threads`],
-//! [`waits`], [`locks`], [`latency`], [`criticality`], [`walk()`], [`features()`], [`loss`]; [`full_report`] is all of them at once. Row types serialize with exactly the JSON
+//! [`waits`], [`locks`], [`latency`], [`criticality`], [`walk()`], [`features()`], [`loss`]; [`full_report`] is all of them at once. [`cut()`] is one sum by any dimensions. Row types serialize with exactly the JSON
 //! keys that the views promise, in a stable order. Nothing here reads files, clocks or `/proc`, and nothing prints.
 //!
 //! Times are nanoseconds. *Attributed* time is an instant divided by the number of threads that were active at it
@@ -11,6 +11,7 @@
 mod call_time;
 mod component;
 mod criticality;
+mod cut;
 mod feature;
 mod finding;
 mod flow;
@@ -37,6 +38,10 @@ pub use criticality::{
     Callee, CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow,
     CriticalityView, LineRow, NodeKind, OverTimeRow, ParallelismRow, PartyRow, PartyShare, PathState, PlaceRow,
     PlaceWait, WaitEdge, WaitGraph, WaitNode, WhatIfRow, WhatIfScope, criticality,
+};
+pub use cut::{
+    CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutRow, CutView, FilterError, cut,
+    parse_duration,
 };
 pub use feature::{
     FeatureApiRow, FeatureComponentRow, FeatureRow, FeaturesView, LostVariable, RegionRow, RegionStrip, RegionTimeline,

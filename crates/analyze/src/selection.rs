@@ -85,7 +85,7 @@ impl View {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {what} `{word}`: use one of {choices}")]
 pub struct SelectionError {
-    /// What was parsed: `view`, `sort key` or `dimension`.
+    /// What was parsed: `view`, `sort key`, `measure` or `dimension`.
     pub what: &'static str,
     /// The word given.
     pub word: String,
@@ -93,7 +93,7 @@ pub struct SelectionError {
     pub choices: String,
 }
 
-fn parse_word<T: Copy>(
+pub(crate) fn parse_word<T: Copy>(
     what: &'static str,
     all: &[T],
     name: impl Fn(T) -> &'static str,
@@ -180,7 +180,7 @@ impl FromStr for SortKey {
     }
 }
 
-/// Dimensions by which flows are split instead of summed (`--by thread,process,feature`).
+/// Dimensions by which views split flows instead of summing them (`--by thread,process,feature`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Dimensions {
     /// One row per thread.
@@ -189,27 +189,6 @@ pub struct Dimensions {
     pub process: bool,
     /// One row per context (feature).
     pub feature: bool,
-}
-
-impl FromStr for Dimensions {
-    type Err = SelectionError;
-
-    /// Parses a comma-separated list.
-    fn from_str(words: &str) -> Result<Self, Self::Err> {
-        let mut dimensions = Self::default();
-        for word in words.split(',').filter(|word| !word.is_empty()) {
-            match word {
-                "thread" => dimensions.thread = true,
-                "process" => dimensions.process = true,
-                "feature" => dimensions.feature = true,
-                _ => {
-                    let choices = "thread, process, feature".to_owned();
-                    return Err(SelectionError { what: "dimension", word: word.to_owned(), choices });
-                }
-            }
-        }
-        Ok(dimensions)
-    }
 }
 
 /// Which rows a view shows, and in which order.

@@ -177,7 +177,11 @@ fn a_recording_without_features_has_empty_rows() {
 #[test]
 fn flows_are_split_by_what_was_active() {
     let profile = feature_packer();
-    let selection = Selection { by: "feature".parse().unwrap(), api: Some("memcpy".into()), ..Selection::default() };
+    let selection = Selection {
+        by: transect_analyze::Dimensions { feature: true, ..Default::default() },
+        api: Some("memcpy".into()),
+        ..Selection::default()
+    };
     let rows = flows(&profile, &selection);
     let named: Vec<&str> = rows.iter().map(|row| row.feature.as_deref().unwrap()).collect();
     assert_eq!(named, ["Level, Threads", "Encrypt"]);

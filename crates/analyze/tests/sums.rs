@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use transect_analyze::synthetic::{Call, ProfileBuilder, ThreadSpec};
-use transect_analyze::{Selection, components, flows, threads, totals};
+use transect_analyze::{CutDimensions, Selection, components, flows, threads, totals};
 use transect_profile_model::{ApiClass, Profile};
 
 const LIBRARIES: [&str; 4] = ["/lib/liba.so", "/lib/libb.so", "/usr/lib/liba.so", "/lib/libc.so.6"];
@@ -79,7 +79,7 @@ proptest! {
         prop_assert_eq!(rows.iter().map(|row| row.calls_out).sum::<i64>(), calls);
         prop_assert_eq!(rows.iter().flat_map(|row| &row.others).map(|other| other.calls).sum::<i64>(), calls);
         for by in ["", "thread", "process", "feature", "thread,process,feature"] {
-            let rows = flows(&profile, &Selection { by: by.parse().unwrap(), ..Selection::default() });
+            let rows = flows(&profile, &Selection { by: by.parse::<CutDimensions>().unwrap().of_views().unwrap(), ..Selection::default() });
             prop_assert_eq!(rows.iter().map(|row| row.calls).sum::<i64>(), calls);
             let total: i64 = rows.iter().filter_map(|row| row.total_ns).sum();
             prop_assert_eq!(total, profile.flows.iter().filter_map(|flow| flow.total_ns).sum::<i64>());

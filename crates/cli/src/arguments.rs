@@ -31,7 +31,7 @@ pub use metric::MetricWord;
 pub use probe::{ProbeArguments, ProbeCommand, ProbeSelection};
 pub use record::{Choice, Collector, RecordArguments, Recording, RunArguments, TimingMode, parse_timing};
 use report::parse_view;
-pub use report::{Color, ReportArguments, ReportFormat, ViewArguments};
+pub use report::{Color, CutArguments, ReportArguments, ReportFormat, ViewArguments};
 pub use running::RunningArguments;
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};
 pub use walk::{WalkArguments, WalkSearchArguments};

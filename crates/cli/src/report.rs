@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use transect_analyze::{Selection, Unmatched, View, unmatched};
+use transect_analyze::{CutDimensions, CutQuery, Dimensions, Selection, Unmatched, View, cut, unmatched};
 use transect_profile_model::Profile;
 use transect_report::terminal::Style;
 use transect_report::{Content, ReportError, csv, html, json, terminal};
 
-use crate::arguments::{ReportArguments, ReportFormat, ViewArguments};
+use crate::arguments::{CutArguments, ReportArguments, ReportFormat, ViewArguments};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
@@ -15,18 +15,70 @@ use crate::progress::Progress;
 
 /// Reads the profile and prints the view.
 pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failure> {
-    let selection = selection(&arguments.view, config)?;
+    let query = query(&arguments.view, &arguments.cut)?;
+    let selection = match query {
+        Some(_) => Selection { top: arguments.view.top.or(config.report.top), ..Selection::default() },
+        None => selection(&arguments.view, config)?,
+    };
     let profile = {
         let _progress = Progress::start(format!("reading {}", arguments.folder.display()));
-        // The timeline is for pages only, and is the longest table.
-        let read = match arguments.view.html {
-            Some(_) => transect_profile_store::read,
-            None => transect_profile_store::read_without_slices,
+        // The timeline is the longest table, and few need it.
+        let over_time = query.as_ref().is_some_and(CutQuery::is_over_time) || arguments.view.html.is_some();
+        let read = match over_time {
+            true => transect_profile_store::read,
+            false => transect_profile_store::read_without_slices,
         };
         read(&arguments.folder).map_err(Failure::Read)?
     };
+    if let Some(query) = query {
+        let made = cut(&profile, &query).map_err(|error| Failure::Usage(error.to_string()))?;
+        let content = Content::cut(&profile, made, arguments.cut.tree, selection.top);
+        return write(&content, &arguments.view, config, Stream::Stdout).map(|()| 0);
+    }
     show(&profile, &arguments.view, &selection, config, Stream::Stdout, Extent::All)?;
     Ok(0)
+}
+
+/// The cut that the flags ask for; `None` if they ask for views.
+fn query(view: &ViewArguments, cut: &CutArguments) -> Result<Option<CutQuery>, Failure> {
+    let of_views = [
+        ("--view", view.view.is_some()),
+        ("--component", view.component.is_some()),
+        ("--api", view.api.is_some()),
+        ("--sort", view.sort.is_some()),
+        ("--min-percent", view.min_percent.is_some()),
+        ("--html", view.html.is_some()),
+    ];
+    let of_views = of_views.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
+    let of_cut = cut.given();
+    match (of_cut, of_views) {
+        (Some(cut), Some(view)) => {
+            return Err(Failure::Usage(format!("{cut} is of a cut, and {view} of a view: leave one of them out")));
+        }
+        (None, Some(_)) => return Ok(None),
+        (None, None) if view.by.is_none() => return Ok(None),
+        _ => {}
+    }
+    let measure = cut.measure.as_deref().map(str::parse).transpose();
+    Ok(Some(CutQuery {
+        by: view.by.clone().unwrap_or_default().0,
+        measure: measure
+            .map_err(|error: transect_analyze::SelectionError| Failure::Usage(error.to_string()))?
+            .unwrap_or_default(),
+        filter: cut.filter.clone(),
+        from_ns: cut.from,
+        to_ns: cut.to,
+    }))
+}
+
+/// By what views split flows.
+fn split(by: &CutDimensions) -> Result<Dimensions, Failure> {
+    by.of_views().map_err(|other| {
+        Failure::Usage(format!(
+            "views split flows by thread, process and feature; by {other} is a cut: transect report DIR --by {other}, without a \
+             view"
+        ))
+    })
 }
 
 /// What the flags and the configuration select.
@@ -40,7 +92,7 @@ pub fn selection(view: &ViewArguments, config: &Config) -> Result<Selection, Fai
         sort: sort.map(str::parse).transpose().map_err(usage)?,
         top: view.top.or(config.report.top),
         min_percent: view.min_percent.or(config.report.min_percent),
-        by: view.by.unwrap_or_default(),
+        by: view.by.as_ref().map(split).transpose()?.unwrap_or_default(),
     })
 }
 
@@ -94,10 +146,15 @@ pub fn show(
             _ => Content::new(profile, &selection),
         }
     };
-    let color = view.color.or(config.report.color);
+    write(&content, view, config, stream)
+}
+
+/// Writes what was computed: to a file, or to `stream`.
+fn write(content: &Content, view: &ViewArguments, config: &Config, stream: Stream) -> Result<(), Failure> {
+    let (format, color) = (format(view, config), view.color.or(config.report.color));
     match &view.output {
-        Some(path) => output::write_file(path, |out| render(&content, format, output::file_style(color), out)),
-        None => stream.write(|out| render(&content, format, stream.style(color), out)),
+        Some(path) => output::write_file(path, |out| render(content, format, output::file_style(color), out)),
+        None => stream.write(|out| render(content, format, stream.style(color), out)),
     }
 }
 

@@ -1,8 +1,8 @@
 //! What is rendered: the rows of one view, or of all, with the facts that stand above them.
 
 use transect_analyze::{
-    ApiGroup, ApisView, ComponentRow, CriticalityView, FeaturesView, FindingRow, FlowRow, FullReport, LatencyRow,
-    LockRow, LossRow, Selection, ThreadsView, Totals, View, WaitRow, WalkView,
+    ApiGroup, ApisView, ComponentRow, CriticalityView, CutView, FeaturesView, FindingRow, FlowRow, FullReport,
+    LatencyRow, LockRow, LossRow, Selection, ThreadsView, Totals, View, WaitRow, WalkView,
 };
 use transect_profile_model::{Meta, Profile};
 
@@ -61,6 +61,13 @@ pub enum Rows {
     Meta,
     /// Losses.
     Loss(Vec<LossRow>),
+    /// A sum by any dimensions.
+    Cut {
+        /// Its rows.
+        view: Box<CutView>,
+        /// As a tree, for people.
+        tree: bool,
+    },
 }
 
 impl Content {
@@ -72,6 +79,18 @@ impl Content {
             loss: transect_analyze::loss(profile),
             selection: selection.clone(),
             rows: Rows::new(profile, selection),
+            one_screen: false,
+        }
+    }
+
+    /// A cut that was made already, as a table or a tree.
+    pub fn cut(profile: &Profile, view: CutView, tree: bool, top: Option<usize>) -> Self {
+        Self {
+            meta: profile.meta.clone(),
+            totals: transect_analyze::totals(profile),
+            loss: transect_analyze::loss(profile),
+            selection: Selection { top, ..Selection::default() },
+            rows: Rows::Cut { view: Box::new(view), tree },
             one_screen: false,
         }
     }
@@ -107,10 +126,10 @@ impl Rows {
         }
     }
 
-    /// The view that the rows belong to; `None` for the overview.
+    /// The view that the rows belong to; `None` for the overview and for a cut.
     pub fn view(&self) -> Option<View> {
         Some(match self {
-            Self::Overview(_) => return None,
+            Self::Overview(_) | Self::Cut { .. } => return None,
             Self::Summary(_) => View::Summary,
             Self::Components(_) => View::Components,
             Self::Apis(_) => View::Apis,

@@ -2,12 +2,12 @@
 
 use std::io::Write;
 
-use serde_json::Value;
-use transect_analyze::View;
+use serde_json::{Map, Value};
+use transect_analyze::{CutKey, CutRow, CutView, View};
 use transect_profile_export::{ExportError, csv};
 use transect_profile_model::Metric;
 
-use crate::{Content, ReportError, json};
+use crate::{Content, ReportError, Rows, json};
 
 /// Columns of each view.
 fn columns(view: View, metric: Metric) -> Result<&'static [&'static str], ReportError> {
@@ -73,6 +73,9 @@ fn columns(view: View, metric: Metric) -> Result<&'static [&'static str], Report
 /// [`ReportError::NoView`] for the overview, [`ReportError::NoTable`] for `meta`, [`ReportError::Write`] if `out`
 /// fails.
 pub fn render(content: &Content, out: &mut dyn Write) -> Result<(), ReportError> {
+    if let Rows::Cut { view, .. } = &content.rows {
+        return cut(view, out);
+    }
     let metric = content.meta.latency.as_ref().map(|session| session.metric).unwrap_or_default();
     let columns = columns(content.rows.view().ok_or(ReportError::NoView)?, metric)?;
     let rows = match json::rows(content)? {
@@ -87,7 +90,30 @@ pub fn render(content: &Content, out: &mut dyn Write) -> Result<(), ReportError>
         Value::Null => Vec::new(),
         other => vec![other],
     };
-    csv::write_rows(columns, &rows, out).map_err(|e| match e {
+    write(columns, &rows, out)
+}
+
+/// A cut: a column for each dimension, then the sum.
+fn cut(view: &CutView, out: &mut dyn Write) -> Result<(), ReportError> {
+    let by: Vec<String> = view.by.iter().map(ToString::to_string).collect();
+    let columns: Vec<&str> = by.iter().map(String::as_str).chain(["value", "low", "high", "share"]).collect();
+    let key = |key: &CutKey| match key {
+        CutKey::None => Value::Null,
+        CutKey::Name(name) => Value::from(name.as_str()),
+        CutKey::Time(ns) => Value::from(*ns),
+    };
+    let row = |row: &CutRow| -> Map<String, Value> {
+        let keys = by.iter().cloned().zip(row.keys.iter().map(key));
+        let sums = [("value", row.value), ("low", row.low), ("high", row.high)];
+        let sums = sums.map(|(column, sum)| (column.to_owned(), Value::from(sum)));
+        keys.chain(sums).chain([("share".to_owned(), Value::from(row.share))]).collect()
+    };
+    let rows: Vec<Map<String, Value>> = view.rows.iter().map(row).collect();
+    write(&columns, &rows, out)
+}
+
+fn write(columns: &[&str], rows: &[impl serde::Serialize], out: &mut dyn Write) -> Result<(), ReportError> {
+    csv::write_rows(columns, rows, out).map_err(|e| match e {
         ExportError::Write(e) => ReportError::Write(e),
         other => ReportError::Encode(other.to_string()),
     })?;

@@ -11,7 +11,7 @@ use crate::{Content, ReportError, Rows};
 
 /// Writes one object: all keys (`meta`, `summary`, `components`, `flows`, `threads`, `waits`, `locks`, `latency`,
 /// `criticality`, `walk`, `features`, `regions`, `loss`) without a view, that view's key with one (`features`: both
-/// `features` and `regions`; with flows recorded too `feature_apis` and `feature_components`).
+/// `features` and `regions`; with flows recorded too `feature_apis` and `feature_components`); of a cut the key `cut`.
 ///
 /// Characters that steer terminals are written as `\uXXXX`: the parsed strings are the same, and the text is safe to
 /// look at.
@@ -23,6 +23,7 @@ pub fn render(content: &Content, out: &mut dyn Write) -> Result<(), ReportError>
         (Rows::Overview(full), _) => write(full, out),
         // Two keys.
         (Rows::Features(view), _) => write(view, out),
+        (Rows::Cut { view, .. }, _) => write(&json!({ "cut": view }), out),
         (_, Some(view)) => write(&json!({ view.json_key(): rows(content)? }), out),
         (_, None) => write(&json!({}), out),
     }
@@ -49,6 +50,7 @@ pub(crate) fn rows(content: &Content) -> Result<Value, ReportError> {
         Rows::Features(view) => value(view),
         Rows::Meta => value(&content.meta),
         Rows::Loss(rows) => value(rows),
+        Rows::Cut { view, .. } => value(view),
     }
 }
 

@@ -2,7 +2,7 @@
 
 /// Divides `total` among `weights` in proportion, so that the parts add up to `total` exactly (largest remainders;
 /// ties go to the earlier one). Nothing is given if all weights are zero.
-pub(super) fn apportion(total: i64, weights: &[i64]) -> Vec<i64> {
+pub(crate) fn apportion(total: i64, weights: &[i64]) -> Vec<i64> {
     let sum: i128 = weights.iter().map(|&weight| i128::from(weight.max(0))).sum();
     if sum == 0 {
         return vec![0; weights.len()];

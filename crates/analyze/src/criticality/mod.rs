@@ -26,15 +26,16 @@ mod wait;
 mod what_if;
 
 use serde::Serialize;
-use transect_profile_model::{Profile, SchedSession, SchedTables};
+use transect_profile_model::{Profile, SchedSession, SchedTables, StackId};
 
+pub(crate) use apportion::apportion;
 pub use function::CriticalFunctionRow;
 pub use graph::{NodeKind, WaitEdge, WaitGraph, WaitNode};
 pub use over_time::OverTimeRow;
 pub use parallelism::ParallelismRow;
 pub use path::{CriticalPathRow, LineRow, PathState};
 pub use place::{Callee, LibraryCallRow, PlaceRow, PlaceWait};
-pub(crate) use runtime_library::{is_agent, public_name, qualified};
+pub(crate) use runtime_library::{is_agent, is_c_library, is_runtime_function, public_name, qualified};
 pub use thread::{CriticalGroupRow, CriticalThreadRow};
 pub use wait::{CriticalWaitRow, PartyRow, PartyShare};
 pub use what_if::{WhatIfRow, WhatIfScope};
@@ -169,6 +170,11 @@ pub fn criticality(profile: &Profile, selection: &Selection) -> Option<Criticali
     let mut view = of(profile, &names)?;
     narrow(&mut view, profile, &names, selection);
     Some(view)
+}
+
+/// The stack of each wait: its own, or that of most waits of its thread for the same thing.
+pub(crate) fn wait_stacks(tables: &SchedTables) -> Vec<Option<StackId>> {
+    wait::stacks(tables, &wait::Objects::new(tables))
 }
 
 /// The view of all of the profile.

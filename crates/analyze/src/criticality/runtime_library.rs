@@ -83,7 +83,7 @@ pub(crate) fn is_agent(path: &str) -> bool {
 }
 
 /// The C library or the loader, by file name.
-pub(super) fn is_c_library(file: &str) -> bool {
+pub(crate) fn is_c_library(file: &str) -> bool {
     C_LIBRARY.iter().any(|start| file.starts_with(start))
 }
 
@@ -93,7 +93,7 @@ pub(super) fn is_runtime_component(file: &str) -> bool {
 }
 
 /// A function of a runtime, in whatever file it stands.
-pub(super) fn is_runtime_function(name: &str) -> bool {
+pub(crate) fn is_runtime_function(name: &str) -> bool {
     let name = qualified(name);
     if let Some((implementer, of)) = name.strip_prefix('<').and_then(|inner| inner.split_once(" as ")) {
         // `<T as Trait>::method` is the program's own if the type or the trait is.

@@ -162,7 +162,7 @@ mod tests {
             (of.len(), of.iter().map(|row| row.samples).sum::<i64>())
         };
         let together = sum(&latency(&profile, &Selection::default()));
-        let by = Selection { by: "process".parse().unwrap(), ..Selection::default() };
+        let by = Selection { by: crate::Dimensions { process: true, ..Default::default() }, ..Selection::default() };
         let apart = sum(&latency(&profile, &by));
         assert_eq!((together.0, apart.0), (1, 2));
         assert_eq!(together.1, apart.1);

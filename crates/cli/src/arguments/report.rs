@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use transect_analyze::{Dimensions, SortKey, View};
+use transect_analyze::{CutDimensions, CutFilter, CutMeasure, SortKey, View, parse_duration};
 
 use super::parse_percent;
 
@@ -16,6 +16,8 @@ Examples:
   transect report p.transect --component libz.so.1          APIs of a component
   transect report p.transect --api 'mem*' --sort calls      callers of an API
   transect report p.transect --view flows --by thread --format csv
+  transect report p.transect --by thread-group,component,function --tree
+  transect report p.transect --by function --measure critical --where 'wait = page-fault' --from 2s --to 3s
   transect report p.transect --format json | jq '.components'
   transect report p.transect --html p.html")]
 pub struct ReportArguments {
@@ -25,6 +27,44 @@ pub struct ReportArguments {
     /// What to show.
     #[command(flatten)]
     pub view: ViewArguments,
+    /// A sum by any dimensions.
+    #[command(flatten)]
+    pub cut: CutArguments,
+}
+
+/// A cut: what is summed up, of which part of the run. Its dimensions are `--by`.
+#[derive(Debug, Args, Default)]
+#[command(next_help_heading = "Cut")]
+pub struct CutArguments {
+    /// Sum up this, by the dimensions of --by [default: time]
+    #[arg(long, value_name = "MEASURE", value_parser = CutMeasure::ALL.map(CutMeasure::as_str))]
+    pub measure: Option<String>,
+    /// Only what meets this: `DIMENSION = VALUE`, also != ~ in, joined by and, or, not; `stack` is any function of the stack
+    #[arg(long = "where", value_name = "FILTER", value_parser = CutFilter::parse)]
+    pub filter: Option<CutFilter>,
+    /// Only from then on, since the recording's start (2s, 150ms)
+    #[arg(long, value_name = "TIME", value_parser = parse_instant)]
+    pub from: Option<i64>,
+    /// Only up to then
+    #[arg(long, value_name = "TIME", value_parser = parse_instant)]
+    pub to: Option<i64>,
+    /// Nest the rows in the order of the dimensions
+    #[arg(long)]
+    pub tree: bool,
+}
+
+impl CutArguments {
+    /// The first of its flags that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let flags = [
+            ("--measure", self.measure.is_some()),
+            ("--where", self.filter.is_some()),
+            ("--from", self.from.is_some()),
+            ("--to", self.to.is_some()),
+            ("--tree", self.tree),
+        ];
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
 }
 
 /// Which rows to show, and how.
@@ -49,9 +89,11 @@ pub struct ViewArguments {
     /// Leave out rows below this share of the time
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub min_percent: Option<f64>,
-    /// Split flows by thread, process, feature (comma-separated)
+    /// Without a view, sum up by these (comma-separated): service, version, host, run, process, thread, thread-group,
+    /// feature, component, api, caller, function, line, kernel-function, system-call, state, wait, object, holder, waker,
+    /// time/DURATION. With one, split flows by thread, process, feature
     #[arg(long, value_name = "DIMENSIONS")]
-    pub by: Option<Dimensions>,
+    pub by: Option<CutDimensions>,
     /// Format [default: text]
     #[arg(long, value_enum)]
     pub format: Option<ReportFormat>,
@@ -88,6 +130,10 @@ pub enum Color {
     Always,
     /// Never.
     Never,
+}
+
+fn parse_instant(text: &str) -> Result<i64, String> {
+    parse_duration(text).ok_or_else(|| "expected a time since the recording's start, such as 2s or 150ms".to_owned())
 }
 
 pub(super) fn parse_view() -> clap::builder::PossibleValuesParser {

@@ -39,6 +39,46 @@ fn json_has_the_promised_keys() {
 }
 
 #[test]
+fn a_cut_is_one_sum_in_every_format() {
+    let sandbox = Sandbox::new();
+    let profile = sandbox.profile("p.transect");
+    let calls: i64 = profile.flows.iter().map(|flow| flow.calls).sum();
+    let cut = ["report", "p.transect", "--by", "component,api", "--measure", "calls"];
+    let with = |more: &[&str]| sandbox.transect(&[&cut[..], more].concat()).assert().success().stderr("");
+    let output = with(&["--format", "json"]).get_output().stdout.clone();
+    let cut_object: Value = serde_json::from_slice(&output).unwrap();
+    let view = &cut_object["cut"];
+    assert_eq!(view["by"], serde_json::json!(["component", "api"]));
+    assert_eq!((&view["measure"], &view["unit"]), (&"calls".into(), &"count".into()));
+    assert_eq!(view["total"], calls);
+    let rows = view["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| row["value"].as_i64().unwrap()).sum::<i64>(), calls);
+    for key in ["keys", "low", "high", "share"] {
+        assert!(!rows[0][key].is_null(), "{key}");
+    }
+    let csv = String::from_utf8(with(&["--format", "csv"]).get_output().stdout.clone()).unwrap();
+    assert!(csv.starts_with("component,api,value,low,high,share\r\n"), "{csv}");
+    assert_eq!(csv.lines().count(), rows.len() + 1);
+    with(&["--tree"]).stdout(predicate::str::contains("by component, api; share of"));
+}
+
+#[test]
+fn a_cut_that_cannot_be_made_says_why() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    let refused = |arguments: &[&str], status: i32, reason: &str| {
+        let all = [&["report", "p.transect"], arguments].concat();
+        sandbox.transect(&all).assert().code(status).stdout("").stderr(predicate::str::contains(reason));
+    };
+    refused(&["--by", "function"], 2, "neither samples nor waits");
+    refused(&["--by", "line", "--measure", "calls"], 2, "cannot be cut by line");
+    refused(&["--by", "api", "--view", "apis"], 2, "without a view");
+    refused(&["--measure", "calls", "--view", "apis"], 2, "leave one of them out");
+    refused(&["--where", "featur = x"], 2, "  featur = x\n  ^");
+    refused(&["--from", "soon"], 2, "2s or 150ms");
+}
+
+#[test]
 fn files_appear_as_a_whole_and_private() {
     use std::os::unix::fs::PermissionsExt;
     let sandbox = Sandbox::new();

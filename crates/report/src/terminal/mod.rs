@@ -3,6 +3,7 @@
 mod bar;
 mod components;
 mod criticality;
+mod cut;
 mod escape;
 mod feature;
 mod flows;
@@ -80,7 +81,8 @@ fn page(content: &Content, style: Style) -> String {
         Rows::Criticality(view) => view.as_ref().as_ref(),
         _ => None,
     };
-    header::header(&mut page, meta, totals, loss, seen, *one_screen);
+    let brief = *one_screen || matches!(rows, Rows::Cut { .. });
+    header::header(&mut page, meta, totals, loss, seen, brief);
     let limit = Limit(selection.top.unwrap_or(ROWS));
     match rows {
         Rows::Overview(full) => overview(&mut page, full, selection),
@@ -107,6 +109,7 @@ fn page(content: &Content, style: Style) -> String {
         Rows::Features(view) => feature::features(&mut page, view, feature::Limits::of_view(selection.top)),
         Rows::Meta => recording::recording(&mut page, meta),
         Rows::Loss(rows) => loss::loss(&mut page, rows, limit),
+        Rows::Cut { view, tree } => cut::cut(&mut page, view, limit, *tree),
     }
     page.into_text()
 }
@@ -165,6 +168,13 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
     };
     let views = View::ALL.into_iter().filter(has_rows).map(View::as_str).collect::<Vec<_>>().join("|");
     page.wrapped(2, Role::Plain, &format!("--view {views}"));
+    if full.criticality.is_some() {
+        page.wrapped(
+            2,
+            Role::Plain,
+            "--by thread-group,function,wait: a sum by any dimensions; --measure, --where, --from, --to",
+        );
+    }
     let page_hint = "--html FILE: all of it as one page";
     let who = if flows { "--component NAME, --api NAME: who calls what; " } else { "" };
     page.wrapped(2, Role::Plain, &format!("{who}{page_hint}"));

@@ -123,8 +123,13 @@ impl Table {
 
     /// Adds a row: one cell a column.
     pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) {
-        debug_assert_eq!(N, self.columns.len());
-        self.rows.push(cells.into());
+        self.cells(cells.into());
+    }
+
+    /// Adds a row of a table whose columns were chosen while it runs.
+    pub(crate) fn cells(&mut self, cells: Vec<Cell>) {
+        debug_assert_eq!(cells.len(), self.columns.len());
+        self.rows.push(cells);
     }
 
     /// The table as lines, indented by `indent` columns.

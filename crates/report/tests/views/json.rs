@@ -64,6 +64,7 @@ fn a_view_is_an_object_with_its_key() {
             overview if overview.starts_with("overview") => continue,
             "apis" | "callers" | "flows" | "flows-criticality" => "flows",
             "criticality-none" => "criticality",
+            "cut" | "cut-over-time" | "cut-tree" => "cut",
             "walk-none" | "walk-hostile" | "walk-deep" => "walk",
             features if features.starts_with("features") => {
                 let object = parsed(&content);
@@ -78,6 +79,6 @@ fn a_view_is_an_object_with_its_key() {
         };
         let object = parsed(&content);
         assert_eq!(keys(&object), [key], "{name}");
-        assert!(object[key].is_array() || ["meta", "criticality", "walk"].contains(&key), "{name}");
+        assert!(object[key].is_array() || ["meta", "criticality", "walk", "cut"].contains(&key), "{name}");
     }
 }

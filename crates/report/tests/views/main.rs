@@ -3,6 +3,7 @@
 mod csv;
 mod json;
 mod sample_criticality;
+mod sample_cut;
 mod sample_feature;
 mod sample_rows;
 mod sample_walk;

@@ -508,6 +508,7 @@ pub fn views() -> Vec<(&'static str, Content)> {
         ("overview-latency", latency_overview()),
         ("overview-both", both_overview()),
     ])
+    .chain(crate::sample_cut::contents())
     .chain(crate::sample_criticality::contents())
     .chain(crate::sample_walk::contents())
     .chain(crate::sample_feature::contents())

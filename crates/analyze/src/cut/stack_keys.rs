@@ -1,0 +1,118 @@
+//! What a call stack says: whose code runs, called how, at which line, in which system call.
+
+use std::str::FromStr;
+
+use rustc_hash::FxHashSet;
+use transect_profile_model::{ComponentId, Profile, Space, StackFrame};
+
+use super::keys::{Interner, KeyId, NO_KEY};
+use crate::Names;
+use crate::criticality::{is_agent, is_c_library, is_runtime_function, public_name};
+use crate::names::file_name;
+
+/// Keys of one stack.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StackKeys {
+    pub component: KeyId,
+    pub api: KeyId,
+    pub caller: KeyId,
+    pub function: KeyId,
+    pub line: KeyId,
+    pub kernel_function: KeyId,
+    pub system_call: KeyId,
+    /// All of its functions, each once.
+    pub functions: Vec<KeyId>,
+}
+
+/// Reads the stacks of a profile.
+pub(super) struct StackReader<'a> {
+    profile: &'a Profile,
+    names: &'a Names,
+    agent: Vec<bool>,
+    c_library: Vec<bool>,
+}
+
+impl<'a> StackReader<'a> {
+    pub fn new(profile: &'a Profile, names: &'a Names) -> Self {
+        let of = |test: fn(&str) -> bool, path: fn(&str) -> &str| {
+            profile.components.iter().map(|component| test(path(&component.path))).collect()
+        };
+        Self { profile, names, agent: of(is_agent, |path| path), c_library: of(is_c_library, file_name) }
+    }
+
+    /// Keys of the stack in this row.
+    pub fn read(&self, stack: usize, keys: &mut Interner) -> StackKeys {
+        let stack = &self.profile.sched.stacks[stack];
+        let mut read = StackKeys::default();
+        let frame = |id: u32| self.profile.sched.frames.get(id as usize);
+        let in_agent = |frame: &StackFrame| is(&self.agent, frame.component);
+        let frames = stack.frames.iter().enumerate().filter_map(|(depth, &id)| Some((depth, frame(id)?)));
+        let (user, kernel): (Vec<_>, Vec<_>) = frames.partition(|(_, frame)| frame.space == Space::User);
+        let user: Vec<(usize, &StackFrame)> = user.into_iter().filter(|(_, frame)| !in_agent(frame)).collect();
+        self.read_kernel(kernel.iter().map(|(_, frame)| frame.function.as_str()), &mut read, keys);
+        let mut seen = FxHashSet::default();
+        for (_, frame) in &user {
+            read.functions.extend(Some(keys.id(&self.function_name(frame))).filter(|id| seen.insert(*id)));
+        }
+        // The innermost call by a linkage table; code called by a pointer runs for whoever called it. The program itself does
+        // not run for the C library that starts it.
+        let main = user.iter().position(|(_, frame)| frame.function == "main").unwrap_or(0);
+        for pair in user[main.min(user.len())..].windows(2) {
+            let ([(_, caller), (depth, callee)], true) = (pair, !pair[1].1.inlined) else { continue };
+            if let (Some(from), Some(to)) = (caller.component, callee.component)
+                && from != to
+                && stack.is_linked(*depth)
+            {
+                (read.api, read.caller) = (keys.id(&self.function_name(callee)), keys.id(self.names.get(from)));
+            }
+        }
+        if let Some(leaf) = self.leaf(&user) {
+            read.function = keys.id(&self.function_name(leaf));
+            read.component = leaf.component.map_or(NO_KEY, |component| keys.id(self.names.get(component)));
+            if !leaf.file.is_empty() && leaf.line > 0 {
+                read.line = keys.id(&format!("{}:{}", leaf.file, leaf.line));
+            }
+        }
+        read
+    }
+
+    /// The frame that a reader would call the function: what the C library does inside of itself is the function that was
+    /// called, and what a runtime has inlined belongs to the function that it is inlined into.
+    fn leaf<'b>(&self, user: &[(usize, &'b StackFrame)]) -> Option<&'b StackFrame> {
+        let in_c_library = |frame: &StackFrame| is(&self.c_library, frame.component);
+        let mut last = user.len().checked_sub(1)?;
+        while last > 0 && in_c_library(user[last].1) && in_c_library(user[last - 1].1) {
+            last -= 1;
+        }
+        while last > 0 && user[last].1.inlined && is_runtime_function(&user[last].1.function) {
+            last -= 1;
+        }
+        Some(user[last].1)
+    }
+
+    /// A function's name in reports; code without one is named by its component.
+    fn function_name(&self, frame: &StackFrame) -> String {
+        match (frame.function.as_str(), frame.component) {
+            (name, Some(component)) if name.is_empty() || name.starts_with("0x") => {
+                format!("[{}]", self.names.get(component))
+            }
+            (name, None) if name.is_empty() || name.starts_with("0x") => "[unknown]".to_owned(),
+            (name, component) if is(&self.c_library, component) => public_name(name).to_owned(),
+            (name, _) => name.to_owned(),
+        }
+    }
+
+    fn read_kernel<'b>(&self, functions: impl Iterator<Item = &'b str>, read: &mut StackKeys, keys: &mut Interner) {
+        let functions: Vec<&str> = functions.collect();
+        if let Some(innermost) = functions.last() {
+            read.kernel_function = keys.id(innermost);
+        }
+        let entered = functions.iter().take_while(|name| !name.starts_with("asm_"));
+        let call = entered.into_iter().find(|name| syscalls::Sysno::from_str(name).is_ok());
+        read.system_call = call.map_or(NO_KEY, |call| keys.id(call));
+    }
+}
+
+fn is(of: &[bool], component: Option<ComponentId>) -> bool {
+    component.is_some_and(|id| of.get(id as usize) == Some(&true))
+}

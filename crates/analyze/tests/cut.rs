@@ -1,0 +1,194 @@
+//! Cuts through whole profiles: rows add up to what is known exactly, by whatever dimensions.
+
+use proptest::prelude::*;
+use transect_analyze::synthetic::{feature_packer, image_server, scheduled_compressor};
+use transect_analyze::{
+    CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutRow, CutView, Selection,
+    criticality, cut,
+};
+use transect_profile_model::{Profile, Task};
+
+fn query(by: &str, measure: &str) -> CutQuery {
+    let by = by.parse::<CutDimensions>().unwrap().0;
+    CutQuery { by, measure: measure.parse().unwrap(), ..CutQuery::default() }
+}
+
+fn filtered(by: &str, measure: &str, filter: &str) -> CutQuery {
+    CutQuery { filter: Some(CutFilter::parse(filter).unwrap()), ..query(by, measure) }
+}
+
+fn of(profile: &Profile, query: &CutQuery) -> CutView {
+    let view = cut(profile, query).unwrap();
+    assert_eq!(view.rows.iter().map(|row| row.value).sum::<i64>(), view.total, "rows add up");
+    for row in &view.rows {
+        assert!(0 <= row.low && row.low <= row.value && row.value <= row.high, "{row:?}");
+    }
+    view
+}
+
+fn name(row: &CutRow, at: usize) -> &str {
+    match &row.keys[at] {
+        CutKey::Name(name) => name,
+        _ => "",
+    }
+}
+
+fn sum(profile: &Profile, of: fn(&Task) -> i64) -> i64 {
+    profile.sched.tasks.iter().map(of).sum()
+}
+
+#[test]
+fn totals_are_the_threads_exact_times() {
+    let profile = scheduled_compressor(5_000, 20);
+    let total = |measure: &str| of(&profile, &query("function", measure)).total;
+    assert_eq!(total("on-cpu"), sum(&profile, |task| task.running_ns));
+    assert_eq!(total("runnable"), sum(&profile, |task| task.runnable_ns));
+    assert_eq!(total("blocked"), sum(&profile, |task| task.blocked_ns));
+    assert_eq!(total("time"), sum(&profile, |task| task.running_ns + task.runnable_ns + task.blocked_ns));
+    let session = profile.meta.criticality.clone().unwrap();
+    assert_eq!(total("critical"), session.busy_ns + session.idle_ns);
+    assert_eq!(total("samples"), profile.sched.moments.len() as i64);
+}
+
+#[test]
+fn threads_and_states_are_exact() {
+    let profile = scheduled_compressor(5_000, 20);
+    let view = of(&profile, &query("thread,state", "time"));
+    for task in &profile.sched.tasks {
+        let thread = format!("{} ({})", task.name, task.tid);
+        for (state, ns) in [("running", task.running_ns), ("runnable", task.runnable_ns), ("blocked", task.blocked_ns)]
+        {
+            let row = view.rows.iter().find(|row| name(row, 0) == thread && name(row, 1) == state);
+            assert_eq!(row.map_or(0, |row| row.value), ns, "{thread} {state}");
+            assert!(row.is_none_or(|row| row.low == row.value && row.high == row.value));
+        }
+    }
+}
+
+#[test]
+fn waits_are_those_of_the_criticality_view() {
+    let profile = scheduled_compressor(5_000, 20);
+    let view = of(&profile, &query("wait,object", "blocked"));
+    let waits = criticality(&profile, &Selection::default()).unwrap().waits;
+    let mut seen = 0;
+    for row in view.rows.iter().filter(|row| !name(row, 0).is_empty()) {
+        let is_it = |wait: &&transect_analyze::CriticalWaitRow| {
+            wait.kind.as_str() == name(row, 0) && wait.object == name(row, 1)
+        };
+        assert_eq!(row.value, waits.iter().filter(is_it).map(|wait| wait.ns).sum::<i64>(), "{row:?}");
+        seen += 1;
+    }
+    assert!(seen > 3);
+}
+
+#[test]
+fn critical_time_is_that_of_the_paths() {
+    let profile = scheduled_compressor(5_000, 20);
+    let view = of(&profile, &query("thread-group", "critical"));
+    let whole = criticality(&profile, &Selection::default()).unwrap();
+    for group in &whole.groups {
+        let row = view.rows.iter().find(|row| name(row, 0) == group.group).unwrap();
+        let waits =
+            profile.sched.waits.iter().filter(|wait| profile.sched.tasks[wait.task as usize].group == group.group);
+        assert_eq!(row.value, group.criticality_ns + waits.map(|wait| wait.idle_ns).sum::<i64>(), "{}", group.group);
+    }
+}
+
+#[test]
+fn a_filter_is_the_rows_that_it_names() {
+    let profile = scheduled_compressor(5_000, 20);
+    let all = of(&profile, &query("function,state", "time"));
+    let some = of(&profile, &filtered("function,state", "time", "state = blocked and function ~ '^pthread_'"));
+    let rows = |row: &&CutRow| name(row, 1) == "blocked" && name(row, 0).starts_with("pthread_");
+    let expected: Vec<&CutRow> = all.rows.iter().filter(rows).collect();
+    assert!(!expected.is_empty());
+    let values = |rows: Vec<&CutRow>| rows.iter().map(|row| (row.keys.clone(), row.value)).collect::<Vec<_>>();
+    assert_eq!(values(some.rows.iter().collect()), values(expected));
+    assert_eq!(some.whole, all.total);
+    let below = of(&profile, &filtered("function", "on-cpu", "stack = compress_block"));
+    assert!(below.rows.iter().any(|row| name(row, 0) == "longest_match"), "{:?}", below.rows);
+    assert!(!below.rows.iter().any(|row| name(row, 0) == "crc32_update"));
+}
+
+#[test]
+fn calls_are_cut_by_what_counts_them() {
+    let profile = image_server();
+    let calls: i64 = profile.flows.iter().map(|flow| flow.calls).sum();
+    for by in ["component,api", "caller", "thread-group,component", "api,thread,process", "host"] {
+        assert_eq!(of(&profile, &query(by, "calls")).total, calls, "{by}");
+    }
+    let bytes: i64 = profile.flows.iter().filter_map(|flow| flow.bytes).sum();
+    assert_eq!(of(&profile, &query("api", "bytes")).total, bytes);
+    let refused = |query: &CutQuery| matches!(cut(&profile, query), Err(CutError::NotCounted { .. }));
+    assert!(refused(&query("function", "calls")) && refused(&query("state", "calls")));
+    assert!(refused(&filtered("api", "bytes", "wait = mutex")) && refused(&filtered("api", "calls", "stack = main")));
+    assert!(refused(&CutQuery { from_ns: Some(5), ..query("api", "calls") }));
+}
+
+#[test]
+fn what_a_profile_lacks_is_said() {
+    let calls_alone = image_server();
+    assert!(matches!(cut(&calls_alone, &query("function", "time")), Err(CutError::NoStretches { .. })));
+    let schedule_alone = scheduled_compressor(500, 2);
+    assert!(matches!(cut(&schedule_alone, &query("api", "calls")), Err(CutError::NoCalls { .. })));
+    assert!(matches!(cut(&schedule_alone, &query("feature", "time")), Err(CutError::NoFeatures)));
+    let empty = CutQuery { from_ns: Some(7), to_ns: Some(7), ..query("", "time") };
+    assert!(matches!(cut(&schedule_alone, &empty), Err(CutError::EmptyRange { .. })));
+    assert!(matches!(cut(&schedule_alone, &query("time/1ns", "time")), Err(CutError::TooManySteps { .. })));
+}
+
+#[test]
+fn features_count_calls() {
+    let profile = feature_packer();
+    let view = of(&profile, &query("feature,api", "calls"));
+    assert_eq!(view.total, profile.flows.iter().map(|flow| flow.calls).sum::<i64>());
+    assert!(view.rows.iter().any(|row| name(row, 0).contains(',')), "a set of several features is one key");
+}
+
+#[test]
+fn steps_of_time_and_ranges_divide_the_run() {
+    let profile = scheduled_compressor(5_000, 20);
+    for measure in ["time", "blocked", "critical", "on-cpu", "samples"] {
+        let whole = of(&profile, &query("function", measure)).total;
+        assert_eq!(of(&profile, &query("time/700ms,state", measure)).total, whole, "{measure}");
+        let range = |from_ns, to_ns| of(&profile, &CutQuery { from_ns, to_ns, ..query("function", measure) }).total;
+        let at = 7_654_321_000;
+        assert_eq!(range(None, Some(at)) + range(Some(at), None), whole, "{measure}");
+    }
+    // A thread lives as long in each step as the step is.
+    let steps = of(&profile, &query("thread,time/2s", "time"));
+    for row in &steps.rows {
+        let off = (row.value - 2_000_000_000).abs();
+        assert!(off < 300_000_000, "{row:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn the_order_of_dimensions_changes_nothing(
+        order in Just(vec![
+            CutDimension::Function, CutDimension::State, CutDimension::ThreadGroup, CutDimension::Wait,
+            CutDimension::Holder, CutDimension::Time(3_000_000_000),
+        ]).prop_shuffle(),
+        length in 1usize..6,
+        measure in proptest::sample::select(vec![CutMeasure::Time, CutMeasure::Critical, CutMeasure::Blocked]),
+    ) {
+        let profile = scheduled_compressor(500, 10);
+        let by: Vec<CutDimension> = order[..length].to_vec();
+        let view = of(&profile, &CutQuery { by: by.clone(), measure, ..CutQuery::default() });
+        // The same rows in the reverse order, and the sums of a coarser cut.
+        let reverse: Vec<CutDimension> = by.iter().rev().copied().collect();
+        let other = of(&profile, &CutQuery { by: reverse, measure, ..CutQuery::default() });
+        let mut turned: Vec<_> =
+            other.rows.iter().map(|row| (row.keys.iter().rev().cloned().collect::<Vec<_>>(), row.value)).collect();
+        let mut rows: Vec<_> = view.rows.iter().map(|row| (row.keys.clone(), row.value)).collect();
+        (turned.sort(), rows.sort());
+        prop_assert_eq!(turned, rows);
+        let coarse = of(&profile, &CutQuery { by: by[..1].to_vec(), measure, ..CutQuery::default() });
+        for row in &coarse.rows {
+            let parts = view.rows.iter().filter(|part| part.keys[0] == row.keys[0]);
+            prop_assert_eq!(parts.map(|part| part.value).sum::<i64>(), row.value);
+        }
+    }
+}

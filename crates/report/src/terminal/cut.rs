@@ -1,0 +1,206 @@
+//! A cut: its rows as a table, or as a tree in the order of its dimensions.
+
+use transect_analyze::{CutDimension, CutKey, CutMeasure, CutRow, CutView};
+
+use super::Limit;
+use super::escape::escape;
+use super::page::Page;
+use super::share_cell;
+use super::shorten::Kind;
+use super::style::Role;
+use super::table::{Cell, Column, LAST_RESORT, Table};
+use super::units::{bytes, count, duration, share};
+
+/// Rows of a tree below this share of the whole are left out.
+const LEAST_OF_TREE: f64 = 0.005;
+
+/// Prints a cut.
+pub(crate) fn cut(page: &mut Page, view: &CutView, limit: Limit, tree: bool) {
+    page.section(title(view.measure), &explanation(view));
+    if view.rows.is_empty() {
+        return page.empty(match view.filter {
+            Some(_) => "nothing meets the filter",
+            None => "nothing was recorded of it",
+        });
+    }
+    match tree && view.by.len() > 1 {
+        true => nested(page, view, limit),
+        false => table(page, view, limit),
+    }
+}
+
+/// What rows are told apart by, and what the shares are of.
+fn explanation(view: &CutView) -> String {
+    let by: Vec<String> = view.by.iter().map(ToString::to_string).collect();
+    let mut words = if by.is_empty() { String::new() } else { format!("by {}; ", by.join(", ")) };
+    words += &format!("share of {}", amount(view, view.total));
+    if view.total != view.whole {
+        let part = share(view.total, view.whole).map(super::units::percent);
+        words += &format!(", which is {} of all {}", part.unwrap_or_default(), amount(view, view.whole));
+    }
+    if view.from_ns.is_some() || view.to_ns.is_some() {
+        let at = |ns: Option<i64>, open: &str| ns.map_or_else(|| open.to_owned(), duration);
+        words += &format!("; from {} to {}", at(view.from_ns, "the start"), at(view.to_ns, "the end"));
+    }
+    if let Some(filter) = &view.filter {
+        words += &format!("; where {}", escape(filter));
+    }
+    words
+}
+
+fn title(measure: CutMeasure) -> &'static str {
+    match measure {
+        CutMeasure::Time => "Threads' time",
+        CutMeasure::OnCpu => "Time on a CPU",
+        CutMeasure::Runnable => "Time runnable without a CPU",
+        CutMeasure::Blocked => "Time blocked",
+        CutMeasure::Critical => "Critical time",
+        CutMeasure::Samples => "Samples",
+        CutMeasure::Calls => "Calls between components",
+        CutMeasure::Bytes => "Bytes moved by calls",
+    }
+}
+
+fn amount(view: &CutView, value: i64) -> String {
+    match view.measure {
+        CutMeasure::Samples | CutMeasure::Calls => count(value),
+        CutMeasure::Bytes => bytes(value),
+        _ => duration(value),
+    }
+}
+
+/// Half of the interval's width, in points of the share; nothing where it is exact.
+fn spread(view: &CutView, row: &CutRow) -> String {
+    if row.low == row.value && row.high == row.value || view.total == 0 {
+        return String::new();
+    }
+    let half = (row.value - row.low).max(row.high - row.value);
+    format!("±{:.1}", half as f64 * 100.0 / view.total as f64)
+}
+
+fn table(page: &mut Page, view: &CutView, limit: Limit) {
+    let head = match view.measure {
+        CutMeasure::Samples => "SAMPLES",
+        CutMeasure::Calls => "CALLS",
+        CutMeasure::Bytes => "BYTES",
+        _ => "TIME",
+    };
+    let mut columns =
+        vec![Column::number("SHARE"), Column::number("±").rank(3), Column::number(head).rank(LAST_RESORT)];
+    columns.extend(view.by.iter().map(|&dimension| column(dimension)));
+    let mut table = Table::new(&columns);
+    let (shown, left) = limit.apply(&view.rows);
+    let mut shown: Vec<&CutRow> = shown.iter().collect();
+    if let Some(CutDimension::Time(_)) = view.by.first() {
+        shown.sort_by(|a, b| a.keys.cmp(&b.keys));
+    }
+    for row in shown {
+        let mut cells = vec![
+            share_cell(Some(row.share * 100.0)),
+            Cell::new(Role::Dim, spread(view, row)),
+            amount(view, row.value).into(),
+        ];
+        cells.extend(row.keys.iter().map(|key| Cell::new(role(key), text(key))));
+        table.cells(cells);
+    }
+    page.table(&table);
+    page.left_out(left, "--top N, --where FILTER");
+}
+
+fn column(dimension: CutDimension) -> Column {
+    use CutDimension as D;
+    match dimension {
+        D::Service => Column::name("SERVICE", Kind::Text, 8),
+        D::Version => Column::name("VERSION", Kind::Text, 8),
+        D::Host => Column::name("HOST", Kind::Text, 8),
+        D::Run => Column::name("RUN", Kind::Text, 8),
+        D::Process => Column::name("PROCESS", Kind::Text, 10),
+        D::Thread => Column::name("THREAD", Kind::Text, 10),
+        D::ThreadGroup => Column::name("GROUP", Kind::Text, 8),
+        D::Feature => Column::name("FEATURE", Kind::Text, 12),
+        D::Component => Column::name("COMPONENT", Kind::Component, 13),
+        D::Api => Column::name("API", Kind::Function, 14),
+        D::Caller => Column::name("CALLER", Kind::Component, 13),
+        D::Function => Column::name("FUNCTION", Kind::Function, 16),
+        D::Line => Column::name("LINE", Kind::Text, 14),
+        D::KernelFunction => Column::name("KERNEL FUNCTION", Kind::Function, 14),
+        D::SystemCall => Column::name("SYSTEM CALL", Kind::Text, 10),
+        D::State => Column::text("STATE"),
+        D::Wait => Column::text("WAIT"),
+        D::Object => Column::name("OBJECT", Kind::Text, 16),
+        D::Holder => Column::name("HOLDER", Kind::Text, 10),
+        D::Waker => Column::name("WAKER", Kind::Text, 10),
+        D::Time(_) => Column::number("FROM"),
+    }
+}
+
+/// How names of a dimension are shortened.
+fn kind(dimension: CutDimension) -> Kind {
+    column(dimension).shape.map_or(Kind::Text, |(kind, _)| kind)
+}
+
+fn role(key: &CutKey) -> Role {
+    if *key == CutKey::None { Role::Dim } else { Role::Plain }
+}
+
+fn text(key: &CutKey) -> String {
+    match key {
+        CutKey::None => "–".to_owned(),
+        CutKey::Name(name) => escape(name).into_owned(),
+        CutKey::Time(ns) => duration(*ns),
+    }
+}
+
+/// A key with its sum over the rows that begin with it.
+struct Node<'a> {
+    key: &'a CutKey,
+    value: i64,
+    below: Vec<Node<'a>>,
+}
+
+/// Nodes of the dimension at `depth`, largest first; steps of time in their order.
+fn nodes<'a>(rows: &[&'a CutRow], depth: usize) -> Vec<Node<'a>> {
+    let mut sorted: Vec<&CutRow> = rows.to_vec();
+    sorted.sort_by(|a, b| a.keys[depth].cmp(&b.keys[depth]));
+    let same = sorted.chunk_by(|a, b| a.keys[depth] == b.keys[depth]);
+    let node = |rows: &[&'a CutRow]| Node {
+        key: &rows[0].keys[depth],
+        value: rows.iter().map(|row| row.value).sum(),
+        below: if depth + 1 < rows[0].keys.len() { nodes(rows, depth + 1) } else { Vec::new() },
+    };
+    let mut nodes: Vec<Node<'a>> = same.map(node).collect();
+    if nodes.iter().all(|node| !matches!(node.key, CutKey::Time(_))) {
+        nodes.sort_by(|a, b| b.value.cmp(&a.value));
+    }
+    nodes
+}
+
+fn nested(page: &mut Page, view: &CutView, limit: Limit) {
+    let mut table = Table::new(&[
+        Column::number("SHARE"),
+        Column::number("TIME").rank(LAST_RESORT),
+        Column::name("", Kind::Text, 24),
+    ]);
+    let rows: Vec<&CutRow> = view.rows.iter().collect();
+    let least = (view.total as f64 * LEAST_OF_TREE) as i64;
+    let (nodes, mut lines) = (nodes(&rows, 0), Vec::new());
+    flatten(&nodes, 0, least, &mut lines);
+    let (shown, left) = limit.apply(&lines);
+    for (depth, node) in shown {
+        let indent = "  ".repeat(*depth);
+        table.row([
+            share_cell(share(node.value, view.total)),
+            amount(view, node.value).into(),
+            Cell::new(Role::Dim, indent).then(role(node.key), text(node.key)).of(kind(view.by[*depth])),
+        ]);
+    }
+    page.table(&table);
+    page.left_out(left, "--top N, --where FILTER");
+}
+
+fn flatten<'a, 'b>(nodes: &'b [Node<'a>], depth: usize, least: i64, lines: &mut Vec<(usize, &'b Node<'a>)>) {
+    for node in nodes.iter().filter(|node| node.value >= least) {
+        lines.push((depth, node));
+        flatten(&node.below, depth + 1, least, lines);
+    }
+}

@@ -170,8 +170,16 @@ def by_default(build, results):
         view = subprocess.run([build.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=120)
         meta = json.loads(view.stdout)["meta"] if view.returncode == 0 else {}
         told = "feature" in view.stdout
-        if "flow" not in meta.get("collectors", []):
+        collectors = meta.get("collectors", [])
+        if sites in ("probe", "trace") and "sched" in collectors and "feature" not in collectors:
+            wrong.append(f"features are not recorded beside the scheduler's events: {meta}")
+        if "flow" not in collectors:
             wrong.append(f"no calls: {view.stdout[:300]} {view.stderr[-300:]}")
+        if "feature" in collectors and "sched" in collectors:
+            cut = subprocess.run([build.transect, "report", profile, "--by", "feature", "--format", "json"], capture_output=True, text=True, timeout=120)
+            sets = {row["keys"][0]: row["value"] for row in json.loads(cut.stdout or '{"cut": {"rows": []}}')["cut"]["rows"]}
+            if "A" not in sets or sum(sets.values()) == 0:
+                wrong.append(f"no time of feature A in {sets} {cut.stderr[-300:]}")
         if sites != "none" and not told:
             wrong.append("nothing is said of features")
         results.judge(name, wrong)

@@ -88,18 +88,20 @@ impl Launch {
     /// # Errors
     /// [`AttachError::Start`] if it can't be executed, or the reason why it can't be traced.
     pub fn start(command: &[OsString], follow: bool) -> Result<Launch, AttachError> {
-        Self::start_in(command, None, follow)
+        Self::start_in(command, None, follow, |_| Ok::<_, AttachError>(()))
     }
 
-    /// As [`Launch::start`], with these entries (`NAME=value`) for an environment; `None`: this process'.
+    /// As [`Launch::start`], with these entries (`NAME=value`) for an environment; `None`: this process'. `before_exec` is
+    /// called once the process exists, which waits for it to return before it becomes the program.
     ///
     /// # Errors
-    /// As [`Launch::start`].
-    pub fn start_in(
+    /// As [`Launch::start`], or that of `before_exec`; then nothing has run.
+    pub fn start_in<E: From<AttachError>>(
         command: &[OsString],
         environment: Option<Vec<CString>>,
         follow: bool,
-    ) -> Result<Launch, AttachError> {
+        before_exec: impl FnOnce(i32) -> Result<(), E>,
+    ) -> Result<Launch, E> {
         let signals = ChildSignal::block();
         let prepared = child::Prepared::new(command, environment)?;
         // A process with file capabilities is closed to its own user, its copy as well, and could not be traced. Others of
@@ -113,7 +115,11 @@ impl Launch {
                 _ => crate::check::explain_permission(pid, "trace a program from its start"),
             };
             started.abandon();
-            return Err(reason);
+            return Err(reason.into());
+        }
+        if let Err(error) = before_exec(pid) {
+            started.abandon();
+            return Err(error);
         }
         started.let_go()?;
         let processes = BTreeMap::from([(pid, Process::default())]);

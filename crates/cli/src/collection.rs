@@ -10,9 +10,6 @@ use transect_profile_model::{Loss, LossKind};
 use crate::arguments::{Choice, Collector, Recording};
 use crate::failure::Failure;
 
-/// Why regions that are switched on in the running program are left out.
-const PROBED_REGIONS: &str = "this build's feature regions are switched on by probes, which the scheduler's events can't be recorded \
-    beside: use --collect flow,feature, or build with TRANSECT_SITES=trace";
 /// Why regions without sites of their own are left out.
 const LONE_REGIONS: &str = "feature regions of this build are recorded by themselves: --collect feature";
 
@@ -102,9 +99,6 @@ impl Collection {
         if wanted(Collector::Feature) && this.wants(Collector::Flow) {
             match sites() {
                 None | Some(SiteMode::None) => {}
-                Some(SiteMode::Probe) if this.wants(Collector::Sched) => {
-                    this.set_aside(Collector::Feature, PROBED_REGIONS.to_owned());
-                }
                 Some(SiteMode::Trace | SiteMode::Probe) => this.collectors.push(Collector::Feature),
                 Some(SiteMode::Shared | SiteMode::Inlined) => {
                     this.set_aside(Collector::Feature, LONE_REGIONS.to_owned());

@@ -186,12 +186,6 @@ pub enum RecordError {
          auto, trace or probe, or leave the other collectors out of --collect"
     )]
     FeaturesBesideFlows,
-    /// The scheduler's events come from a program that somebody else launches.
-    #[error(
-        "sites can't be switched on beside the scheduler's events: build the program with TRANSECT_SITES=trace, or leave \
-         sched out of --collect"
-    )]
-    ProbesBesideSched,
     /// The program knows no such feature.
     #[error("{program} has no feature '{feature}'; it has: {features}")]
     NoFeature {

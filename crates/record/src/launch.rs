@@ -84,6 +84,8 @@ const FIRST: [&str; 3] = ["libasan.so", "libtsan.so", "libhwasan.so"];
 /// Called with the program's process id when it exists and has not begun yet: another program, this one's copy, still
 /// runs in it. If it fails, the program is not started.
 pub type BeforeExec<'a> = &'a mut dyn FnMut(i32) -> Result<(), RecordError>;
+/// The same where another thread may start the program.
+pub type BeforeExecAnywhere<'a> = &'a mut (dyn FnMut(i32) -> Result<(), RecordError> + Send);
 
 /// Variables of a program that is started with the agent in it. `object` is the ELF file that will run.
 pub fn agent_environment(object: &Path, agent: &Path) -> Vec<(OsString, OsString)> {

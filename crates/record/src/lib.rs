@@ -49,7 +49,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::RecordError;
-pub use launch::BeforeExec;
+pub use launch::{BeforeExec, BeforeExecAnywhere};
 pub use own_folder::clear_leftovers;
 pub use signals::{hold_back, let_signals_end, survive_limits};
 pub use static_components::StaticError;
@@ -120,7 +120,7 @@ pub struct Beside<'a> {
     /// memory are put aside in files in this folder. Not together with `published`.
     pub user_samples: Option<PathBuf>,
     /// Called with the program's process id before it begins; an error keeps it from beginning.
-    pub before_exec: Option<BeforeExec<'a>>,
+    pub before_exec: Option<BeforeExecAnywhere<'a>>,
     /// Called when the program has ended and the profile is going to be made.
     pub ended: Option<&'a mut dyn FnMut()>,
 }

@@ -29,6 +29,7 @@ use crate::feature::beside_flows::{FeatureRows, Observation};
 use crate::feature::probe_recording;
 use crate::harvest::Harvest;
 use crate::latency::{Companion, merge};
+use crate::launch::BeforeExecAnywhere;
 use crate::plans::Plans;
 use crate::process_start::{self, Launched};
 use crate::published::{Counter, Pages, Relation};
@@ -64,9 +65,6 @@ pub fn run(
     let target: LaunchTarget = inspect_launch(program)?;
     let observation = beside.features.map(|settings| Observation::prepare(settings, &options.command, &clock));
     let observation = observation.transpose()?;
-    if matches!(observation, Some(Observation::Probe(_))) && beside.published.is_some() {
-        return Err(RecordError::ProbesBesideSched);
-    }
     let agent = launch::find_agent(options.agent.as_deref())?;
     let apis = ApiData::load(&options.wait_apis)?;
     let statics = options.static_components.as_deref().map(StaticComponents::load).transpose()?;
@@ -103,7 +101,7 @@ pub fn run(
     let counter = pages.as_ref().map(|_| Counter::open(&dir.socket())).transpose()?;
     let tell_end = beside.ended;
     let mut nothing = |_: i32| Ok(());
-    let before_exec = beside.before_exec.unwrap_or(&mut nothing);
+    let tell_start = beside.before_exec.unwrap_or(&mut nothing);
     let mut variables = launch::agent_environment(&target.object, &dir.agent());
     let (probed, mut trace) = match observation {
         Some(Observation::Probe(settings)) => (Some(settings), None),
@@ -114,20 +112,15 @@ pub fn run(
         variables.push(trace.variable());
     }
     let mut samples = beside.user_samples.as_deref().map(|folder| SamplesBeside::of(folder, &clock));
-    // Beside the scheduler's collector that one gives privileges up.
-    let is_alone = pages.is_none();
-    let mut before_exec = |pid| {
-        before_exec(pid)?;
-        samples.iter_mut().for_each(|samples| samples.start(pid));
-        trace.as_mut().map_or(Ok(()), |trace| trace.started(pid))?;
-        if is_alone {
-            privilege::drop_granted()?;
-        }
-        Ok(())
-    };
     let program = match probed {
-        Some(settings) => Program::Probed { settings, options, clock: &clock, variables },
-        None => Program::Started(Launched::start(&options.command, &variables, &mut before_exec)?),
+        Some(settings) => Program::Probed { settings, options, clock: &clock, variables, before_exec: tell_start },
+        None => Program::Started(Launched::start(&options.command, &variables, &mut |pid| {
+            tell_start(pid)?;
+            samples.iter_mut().for_each(|samples| samples.start(pid));
+            trace.as_mut().map_or(Ok(()), |trace| trace.started(pid))?;
+            // Beside the scheduler's collector that one gives privileges up.
+            if pages.is_none() { Ok(privilege::drop_granted()?) } else { Ok(()) }
+        })?),
     };
     samples.iter().for_each(SamplesBeside::begin);
     let _blocked = program.block_child_signal();
@@ -218,6 +211,7 @@ enum Program<'a> {
         options: &'a Options,
         clock: &'a Clock,
         variables: Vec<(OsString, OsString)>,
+        before_exec: BeforeExecAnywhere<'a>,
     },
 }
 
@@ -246,14 +240,21 @@ impl Program<'_> {
                 let status = child.wait().map_err(RecordError::system("wait for the program"))?;
                 Ok(Ended { status, end: clock::ticks(), features: None })
             }
-            Program::Probed { settings, options, clock, variables } => {
+            Program::Probed { settings, options, clock, variables, before_exec } => {
                 let variables = process_start::environment(&variables);
                 let started = |pid: i32| {
                     let _ = tell.send(pid.cast_unsigned());
                 };
                 let (command, follow) = (&options.command, options.follow);
-                let (status, end, features) =
-                    probe_recording::launch_beside_flows(settings, clock, command, variables, follow, started)?;
+                let (status, end, features) = probe_recording::launch_beside_flows(
+                    settings,
+                    clock,
+                    command,
+                    variables,
+                    follow,
+                    before_exec,
+                    started,
+                )?;
                 Ok(Ended { status, end, features: Some(features) })
             }
         }

@@ -204,6 +204,10 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
     let names = Names::new(profile);
     let active = ActiveSets::new(&profile.feature);
     let mut keys = Keys::new(profile, &names, &active);
+    let by_feature = query.uses().any(|dimension| dimension == CutDimension::Feature);
+    if by_feature && profile.feature.features.is_empty() {
+        return Err(CutError::NoFeatures);
+    }
     if matches!(query.measure, CutMeasure::Calls | CutMeasure::Bytes) {
         let stretches = counted::calls(profile, query, &names, &active, &mut keys)?;
         return Ok(sum(query, &keys, stretches, range, counted::key));
@@ -211,7 +215,6 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
     if profile.sched.tasks.is_empty() {
         return Err(CutError::NoStretches { measure: query.measure.as_str() });
     }
-    let by_feature = query.uses().any(|dimension| dimension == CutDimension::Feature);
     if by_feature && profile.feature.slices.is_empty() {
         return Err(CutError::NoFeatures);
     }

@@ -322,6 +322,17 @@ fn of_wait(tables: &SchedTables, row: usize, wait: &SchedWait, stacks: &[Option<
     Stretch { stack, wait: Some(row as u32), begin_ns, end_ns: wait.end_ns.max(begin_ns), ..base }
 }
 
+/// How many equal samples one of a thread's is worth: where the rate fell, later ones stand for more time (Kish).
+fn worth(tables: &SchedTables) -> FxHashMap<TaskId, f64> {
+    let mut sums: FxHashMap<TaskId, (f64, f64, f64)> = FxHashMap::default();
+    for moment in &tables.moments {
+        let (sum, squares, count) = sums.entry(moment.task).or_default();
+        let period = moment.period_ns.max(1) as f64;
+        (*sum, *squares, *count) = (*sum + period, *squares + period * period, *count + 1.0);
+    }
+    sums.into_iter().map(|(task, (sum, squares, count))| (task, sum * sum / squares / count)).collect()
+}
+
 /// Where criticality was gained, ns: by samples; while nobody was active, by the wait that ended that. Adds up to the elapsed
 /// time.
 pub(super) fn criticality(profile: &Profile, wait_stacks: &[Option<StackId>], over_time: bool) -> Vec<Stretch> {
@@ -333,14 +344,16 @@ pub(super) fn criticality(profile: &Profile, wait_stacks: &[Option<StackId>], ov
             instants.entry((moment.task, moment.stack)).or_default().push(moment.time_ns);
         }
     }
+    let worth = worth(tables);
     for sample in &tables.samples {
+        let count = (sample.samples as f64 * worth.get(&sample.task).copied().unwrap_or(1.0)).round() as i64;
         let base = Stretch::of_life(tables, sample.task, State::Running, sample.criticality_ns);
         let base = Stretch { stack: Some(sample.stack), spin: sample.spin, estimated: true, ..base };
         match instants.get(&(sample.task, sample.stack)) {
-            None => stretches.push(Stretch { samples: sample.samples, ..base }),
+            None => stretches.push(Stretch { samples: count.max(1), ..base }),
             Some(times) => {
                 let parts = apportion(sample.criticality_ns, &vec![1; times.len()]);
-                let counts = apportion(sample.samples, &vec![1; times.len()]);
+                let counts = apportion(count.max(1), &vec![1; times.len()]);
                 let part =
                     |((&time, weight), samples)| Stretch { begin_ns: time, end_ns: time, weight, samples, ..base };
                 stretches.extend(times.iter().zip(parts).zip(counts).map(part));

@@ -24,7 +24,7 @@ use super::session::words;
 use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
-use crate::launch::{find_beside, shell_status};
+use crate::launch::{BeforeExecAnywhere, find_beside, shell_status};
 use crate::probe_session::{LaunchGuard, open_cleaned};
 use crate::signals::Signals;
 
@@ -84,21 +84,22 @@ pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) ->
     Ok(FeatureOutcome { profile: assemble(recording.conclude(status)?), status })
 }
 
-/// Launches a program for the recording of its flows, with the agent in it, and records its regions to its end. `started`
-/// hears its number before it runs. Signals to us are the caller's matter.
+/// Launches a program for the recording of its flows, with the agent in it, and records its regions to its end. `before_exec`
+/// and then `started` hear its number before it runs. Signals to us are the caller's matter.
 pub fn launch_beside_flows(
     settings: &FeatureSettings,
     clock: &Clock,
     command: &[OsString],
     environment: Vec<CString>,
     follow: bool,
+    before_exec: BeforeExecAnywhere<'_>,
     started: impl FnOnce(i32),
 ) -> Result<(ExitStatus, u64, Result<FeatureRows, RecordError>), RecordError> {
     // Other threads of ours have it blocked: the launch waits for it here, and the program begins without that.
     let _ = nix::sys::signal::SigSet::from(nix::sys::signal::Signal::SIGCHLD).thread_unblock();
     let mut recording = Recording::new(settings, clock, true, Box::new(waker_of_launch()))?;
     recording.command = words(command);
-    let launch = Launch::start_in(command, Some(environment), follow)?;
+    let launch = Launch::start_in(command, Some(environment), follow, before_exec)?;
     started(launch.pid());
     recording.only = (!follow).then_some(launch.pid());
     let status = recording.run(launch, None)?;

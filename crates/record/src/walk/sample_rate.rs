@@ -22,8 +22,9 @@ const LONG: u64 = 1000;
 const ENOUGH: u64 = 2000;
 /// Beside other collectors the cost of samples is one among several: a share of a quarter is known to 5 points, then to 2. In
 /// a virtual machine a timer's interrupt also wakes a CPU that idles until a server's next request: at 249
-/// samples a second nginx is slower by a fifth, at 100 by some percent.
-const BESIDE: [(u64, u32); 2] = [(2000, 2), (300, 10)];
+/// samples a second nginx is slower by a fifth, at 100 by some percent. The rate falls in two steps: samples ten times as
+/// far apart count ten times as much, and a few of them would outweigh all before.
+const BESIDE: [(u64, u32); 3] = [(2000, 2), (700, 5), (300, 2)];
 
 /// The rate of one walk, as samples come in.
 #[derive(Debug)]
@@ -90,7 +91,8 @@ mod tests {
     #[test]
     fn beside_other_collectors_samples_are_few() {
         let mut rate = Rate::beside();
-        assert_eq!([299, 300, 1999, 2000].map(|samples| rate.change(samples)), [None, Some(10), None, Some(2)]);
+        let changes = [299, 300, 699, 700, 1999, 2000].map(|samples| rate.change(samples));
+        assert_eq!(changes, [None, Some(2), None, Some(5), None, Some(2)]);
     }
 
     #[test]

@@ -41,15 +41,31 @@ impl Collection {
         match (collectors.is_empty(), collectors.len() == recording.collect.len()) {
             (true, _) if recording.running.is_given() => Self::default_of_running(recording),
             (true, _) => Self::default_for(recording, program, follow),
-            (false, true) => Self::these(collectors),
+            (false, true) => Ok(Self::these(collectors, recording.running.is_given())),
             (false, false) => Err(Failure::Usage(
                 "--collect takes the collectors that take part, or with - those that don't: not both".to_owned(),
             )),
         }
     }
 
-    fn these(collectors: Vec<Collector>) -> Result<Self, Failure> {
-        Ok(Self { collectors, by_default: false, samples: false, left_out: Vec::new() })
+    /// These, and what they take along: a walk beside others is made of the scheduler's events, and latencies and features
+    /// beside others are recorded with the agent in the program.
+    fn these(collectors: Vec<Collector>, running: bool) -> Self {
+        let mut this = Self { collectors, by_default: false, samples: false, left_out: Vec::new() };
+        if running {
+            return this;
+        }
+        let of_agent = [Collector::Flow, Collector::Latency, Collector::Feature];
+        let beside = of_agent.iter().any(|collector| this.wants(*collector));
+        if this.wants(Collector::Walk) && beside && !this.wants(Collector::Sched) {
+            this.collectors.push(Collector::Sched);
+        }
+        let several = this.collectors.len() > 1;
+        if several && !this.wants(Collector::Flow) && (this.wants(Collector::Latency) || this.wants(Collector::Feature))
+        {
+            this.collectors.push(Collector::Flow);
+        }
+        this
     }
 
     /// What a program that runs already, without the agent, can be asked for.

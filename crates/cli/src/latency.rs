@@ -6,12 +6,13 @@ use transect_analyze::{Selection, View};
 use transect_binary_info::Object;
 use transect_probe_plan::{FunctionTable, near_names};
 use transect_profile_model::{LatencySampling, Metric};
+use transect_record::Recorded;
 use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
 use transect_record::machine_time::MachineTime;
 use transect_report::html::PageReport;
 use transect_report::{Content, html};
 
-use crate::arguments::{LatencyArguments, LatencyFormat, ReportFormat};
+use crate::arguments::{LatencyArguments, LatencyFormat, Recording, ReportFormat};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
@@ -86,6 +87,30 @@ fn settings(arguments: &LatencyArguments) -> LatencySettings {
         sampling,
         metric: arguments.metric.map(Metric::from).unwrap_or_default(),
         epoch: arguments.epoch.unwrap_or(DEFAULT_EPOCH),
+    }
+}
+
+/// Records latencies of all functions alone, as `--collect latency` asks for.
+pub fn recorded(recording: &Recording, config: &Config) -> Result<Recorded, Failure> {
+    let outcome = record(&settings_beside(recording, recording::follows(recording, config)))?;
+    outcome.left_behind.iter().for_each(|left| output::say(left));
+    Ok(Recorded { profile: outcome.profile, exit_status: outcome.status.unwrap_or(0), timeline: None })
+}
+
+/// Settings of a recording in which latency is one collector.
+pub fn settings_beside(recording: &Recording, follow: bool) -> LatencySettings {
+    let target = match recording.running.pid.first() {
+        Some(&pid) => LatencyTarget::Attach { pid, duration: recording.running.duration },
+        None => LatencyTarget::Launch { command: recording.command.clone(), follow },
+    };
+    LatencySettings {
+        target,
+        functions: Vec::new(),
+        components: Vec::new(),
+        hot: false,
+        sampling: LatencySampling::Budget { share: DEFAULT_BUDGET },
+        metric: Metric::Wall,
+        epoch: DEFAULT_EPOCH,
     }
 }
 

@@ -4,8 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use transect_analyze::{Selection, Unmatched, View, unmatched};
-use transect_profile_model::{LatencySampling, Metric, Profile};
-use transect_record::latency::{self, LatencySettings, LatencyTarget};
+use transect_profile_model::Profile;
 use transect_record::machine_time::MachineTime;
 use transect_record::sched::{self, SchedOptions, SchedRecording, SchedSession, SchedTarget};
 use transect_record::walk::WalkBeside;
@@ -22,7 +21,7 @@ use crate::output::{self, Stream};
 use crate::place::Place;
 use crate::progress::Progress;
 use crate::report::Extent;
-use crate::{criticality, feature, flag_effect, report, running, timeline, walk};
+use crate::{criticality, feature, flag_effect, latency, report, running, timeline, walk};
 
 /// Records, and says where the profile is.
 pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
@@ -116,6 +115,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let beside = Beside { features: features.as_ref(), ended: Some(&mut ended), user_samples, ..Beside::default() };
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
         (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
+        (_, false) if wants(Collector::Latency) => latency::recorded(recording, config)?,
         (true, false) if recording.running.is_given() || collection.walks_by_samples() => {
             alone(recording, &collection, &folder)?
         }
@@ -154,32 +154,19 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
 /// Refuses collectors that can't be in one recording.
 fn check(collection: &Collection, recording: &Recording) -> Result<(), Failure> {
     let wants = |collector| collection.wants(collector);
-    let (features, flows) = (wants(Collector::Feature), wants(Collector::Flow));
-    let beside = |one: &Collector| match one {
-        Collector::Feature | Collector::Flow => true,
-        Collector::Sched => flows,
-        Collector::Walk => flows && wants(Collector::Sched),
-        Collector::Latency => false,
-    };
-    let walk_and_flows = [Collector::Flow, Collector::Sched, Collector::Walk, Collector::Feature];
-    let wrong = if features && !collection.collectors().iter().all(beside) {
-        "features are recorded alone, with flow, or with flow, sched and walk: leave the other collectors out of --collect"
-    } else if recording.running.is_given() && flows {
+    let several = collection.collectors().len() > 1;
+    let running = recording.running.is_given();
+    let wrong = if running && wants(Collector::Flow) {
         return Err(Failure::Usage(format!("{FROM_THE_START}: leave flow out of --collect")));
-    } else if recording.running.is_given() && wants(Collector::Latency) {
-        "for latencies of a running process, use: transect latency -p PID"
-    } else if recording.running.is_given()
+    } else if running && several && (wants(Collector::Latency) || wants(Collector::Feature)) {
+        "latencies and features of a running process are recorded by themselves: name one collector, or sched and walk"
+    } else if running
         && !wants(Collector::Sched)
         && (recording.running.pid.len() != 1 || recording.running.cgroup.is_some())
     {
-        "features alone, or a walk alone, are of one running process: name one with --pid, or add sched to --collect"
-    } else if recording.running.duration.is_some() && !recording.running.is_given() {
+        "features, latencies or a walk alone are of one running process: name one with --pid, or take sched"
+    } else if recording.running.duration.is_some() && !running {
         "--duration ends the recording of what runs already: name that with --pid or --cgroup, or leave it out"
-    } else if wants(Collector::Walk)
-        && collection.collectors().iter().any(|one| !matches!(one, Collector::Walk | Collector::Sched))
-        && !(wants(Collector::Sched) && collection.collectors().iter().all(|one| walk_and_flows.contains(one)))
-    {
-        "a walk is recorded alone, with sched, or with flow and sched: change --collect"
     } else {
         return Ok(());
     };
@@ -299,26 +286,10 @@ fn options(recording: &Recording, collection: &Collection, config: &Config) -> R
         interval,
         wait_apis: defaults.wait_apis.iter().chain(&recording.wait_apis).cloned().collect(),
         static_components: recording.static_components.clone(),
-        latency: latency(recording, collection)?,
+        latency: collection.wants(Collector::Latency).then(|| latency::settings_beside(recording, false)),
         agent: std::env::var_os("TRANSECT_AGENT").map(PathBuf::from),
         plan_cache: None,
     })
-}
-
-/// Settings of the latency collector, if it is wanted beside the flows.
-fn latency(recording: &Recording, collection: &Collection) -> Result<Option<LatencySettings>, Failure> {
-    if collection.wants(Collector::Latency) && !collection.wants(Collector::Flow) {
-        return Err(Failure::Usage("for latencies alone, use: transect latency -- COMMAND".into()));
-    }
-    Ok(collection.wants(Collector::Latency).then(|| LatencySettings {
-        target: LatencyTarget::Launch { command: recording.command.clone(), follow: false },
-        functions: Vec::new(),
-        components: Vec::new(),
-        hot: false,
-        sampling: LatencySampling::Budget { share: latency::DEFAULT_BUDGET },
-        metric: Metric::Wall,
-        epoch: latency::DEFAULT_EPOCH,
-    }))
 }
 
 /// Letters of a program's name in that of its profile: a file's name has 255 bytes at most.

@@ -186,6 +186,12 @@ pub enum RecordError {
          auto, trace or probe, or leave the other collectors out of --collect"
     )]
     FeaturesBesideFlows,
+    /// A process has one tracer.
+    #[error(
+        "latencies and regions that are switched on by probes each need to be the program's tracer, of which there is one: build \
+         it with TRANSECT_SITES=trace, or leave one of the two out of --collect"
+    )]
+    ProbesBesideLatency,
     /// The program knows no such feature.
     #[error("{program} has no feature '{feature}'; it has: {features}")]
     NoFeature {

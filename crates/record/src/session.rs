@@ -65,6 +65,9 @@ pub fn run(
     let target: LaunchTarget = inspect_launch(program)?;
     let observation = beside.features.map(|settings| Observation::prepare(settings, &options.command, &clock));
     let observation = observation.transpose()?;
+    if matches!(observation, Some(Observation::Probe(_))) && options.latency.is_some() {
+        return Err(RecordError::ProbesBesideLatency);
+    }
     let agent = launch::find_agent(options.agent.as_deref())?;
     let apis = ApiData::load(&options.wait_apis)?;
     let statics = options.static_components.as_deref().map(StaticComponents::load).transpose()?;

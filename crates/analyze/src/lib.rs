@@ -60,5 +60,6 @@ pub use totals::{Totals, totals};
 pub use unmatched::{Unmatched, unmatched};
 pub use wait::{WaitRow, waits};
 pub use walk::{
-    WalkChainRow, WalkFrameRow, WalkGroupRow, WalkStepRow, WalkSystemCallRow, WalkTree, WalkView, walk, walk_tree,
+    WalkChainRow, WalkContinuation, WalkContinuedFrame, WalkFrameRow, WalkGroupRow, WalkStepRow, WalkSystemCallRow,
+    WalkTree, WalkView, walk, walk_tree,
 };

@@ -4,8 +4,11 @@ use transect_profile_model::{
 };
 
 use super::conclusion::{Ending, conclusion, next};
+use super::continuation::{Continuations, WalkContinuation, WalkContinuedFrame};
 use super::group;
 use crate::Names;
+use crate::criticality::is_c_library;
+use crate::finding::words::brief;
 
 /// A way from a root down to where the search ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -34,6 +37,8 @@ pub struct WalkChainRow {
     pub threads: i64,
     /// The whole of which shares are taken, in the metric's unit (ns of wall time by default).
     pub total: i64,
+    /// Of a chain that waits, what those did meanwhile that it waits for: the first, who that one waits for, and so on.
+    pub continues: Vec<WalkContinuation>,
 }
 
 /// One frame of a chain.
@@ -89,10 +94,18 @@ pub(super) fn rows(
     let mut chains: Vec<&WalkChain> = profile.walk.chains.iter().collect();
     let place = |chain: &WalkChain| position.get(chain.group as usize).copied().unwrap_or(usize::MAX);
     chains.sort_by(|a, b| place(a).cmp(&place(b)).then(b.share.total_cmp(&a.share)));
-    chains.into_iter().filter_map(|chain| row(profile, names, session, chain)).collect()
+    let continuations = Continuations::new(profile, names, session.threshold);
+    let continues = |chain: &WalkChain| continuations.as_ref().map_or_else(Vec::new, |all| all.of(chain));
+    chains.into_iter().filter_map(|chain| row(profile, names, session, chain, continues(chain))).collect()
 }
 
-fn row(profile: &Profile, names: &Names, session: &WalkSession, chain: &WalkChain) -> Option<WalkChainRow> {
+fn row(
+    profile: &Profile,
+    names: &Names,
+    session: &WalkSession,
+    chain: &WalkChain,
+    continues: Vec<WalkContinuation>,
+) -> Option<WalkChainRow> {
     let group = group::row(profile, chain.group)?;
     let frames: Vec<WalkFrameRow> = chain.frames.iter().filter_map(|frame| frame_row(profile, names, frame)).collect();
     let ending = Ending { profile, session, chain, group: &group, frames: &frames };
@@ -102,14 +115,32 @@ fn row(profile: &Profile, names: &Names, session: &WalkSession, chain: &WalkChai
         waiting_for: chain.waiting_for.clone(),
         woken_by: chain.woken_by.clone(),
         conclusion: conclusion(&ending),
-        next: next(&ending),
+        next: continues.last().and_then(what_to_shorten).unwrap_or_else(|| next(&ending)),
         frames,
         thread_group: group.thread_group,
         process: group.process,
         executable: group.executable,
         threads: group.threads,
         total: group.total,
+        continues,
     })
+}
+
+/// What to do about a wait for somebody: shorten what that one does.
+fn what_to_shorten(last: &WalkContinuation) -> Option<String> {
+    let own = |frame: &&WalkContinuedFrame| {
+        frame.space == Space::User && frame.component.as_deref().is_some_and(|component| !is_c_library(component))
+    };
+    let frame = last.frames.iter().rev().find(own)?;
+    let place = match frame.line {
+        0 => String::new(),
+        line => format!(" ({}:{line})", crate::names::file_name(&frame.file)),
+    };
+    let whose = if last.thread_group == "main" { &last.executable } else { &last.thread_group };
+    Some(format!(
+        "What takes the time is {}{place} of {whose}: make that shorter, or hand it more at a time.",
+        brief(&frame.function)
+    ))
 }
 
 fn frame_row(profile: &Profile, names: &Names, frame: &WalkFrame) -> Option<WalkFrameRow> {

@@ -3,6 +3,7 @@
 
 mod chain;
 mod conclusion;
+mod continuation;
 mod group;
 mod step;
 mod tree;
@@ -13,6 +14,7 @@ use transect_profile_model::{Profile, WalkSession};
 
 pub use chain::{WalkChainRow, WalkFrameRow};
 pub(crate) use conclusion::whole;
+pub use continuation::{WalkContinuation, WalkContinuedFrame};
 pub use group::WalkGroupRow;
 pub use step::{WalkStepRow, WalkSystemCallRow};
 pub use tree::{WalkTree, walk_tree};

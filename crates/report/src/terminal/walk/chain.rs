@@ -1,6 +1,6 @@
 //! One chain as an indented path.
 
-use transect_analyze::{WalkChainRow, WalkFrameRow};
+use transect_analyze::{WalkChainRow, WalkContinuation, WalkFrameRow};
 use transect_profile_model::{ShareMethod, Space, WalkEnd};
 
 use super::super::bar::parts_bar;
@@ -34,9 +34,52 @@ pub(super) fn chain(page: &mut Page, row: &WalkChainRow, before: Option<&WalkCha
     }
     let role = if row.ends == WalkEnd::NothingAboveThreshold { Role::Plain } else { Role::Title };
     page.bulleted(4, (Role::Large, "▸ "), role, &escape(&row.conclusion));
+    row.continues.iter().for_each(|part| continuation(page, part));
     if !row.next.is_empty() {
         page.bulleted(4, (Role::Dim, "→ "), Role::Command, &escape(&row.next));
     }
+}
+
+/// Prints what those did who are waited for.
+fn continuation(page: &mut Page, part: &WalkContinuation) {
+    let whose = match part.thread_group.as_str() {
+        group if group == part.executable || group == "main" => format!("{} ({})", part.executable, part.process),
+        group => format!("{group} of {} ({})", part.executable, part.process),
+    };
+    let does = match (part.ends, part.waiting_for.as_str()) {
+        (WalkEnd::Waiting, "") => "waits itself".to_owned(),
+        (WalkEnd::Waiting, what) => format!("waits itself ({what})"),
+        _ => "is here".to_owned(),
+    };
+    let said =
+        format!("{} of the time it waits for {whose}, which meanwhile {does}:", percent(part.waited_share * 100.0));
+    page.bulleted(4, (Role::Large, "⤷ "), Role::Plain, &escape(&said));
+    let mut table = Table::new(&[
+        Column::number("SHARE"),
+        Column::name("FUNCTION", Kind::Function, 24),
+        Column::name("IN", Kind::Component, 8),
+        Column::name("LINE", Kind::File, 10).rank(5),
+    ]);
+    for (depth, frame) in part.frames.iter().enumerate() {
+        let role = match (depth + 1 == part.frames.len(), frame.space) {
+            (true, _) => Role::Large,
+            (_, Space::Kernel) => Role::Wait,
+            (_, Space::User) => Role::Name,
+        };
+        let component = match (frame.space, &frame.component) {
+            (Space::Kernel, _) => "[kernel]".into(),
+            (_, component) => component.as_deref().map_or_else(|| "?".into(), escape),
+        };
+        let file = escape(frame.file.rsplit('/').next().unwrap_or(&frame.file)).into_owned();
+        let line = if file.is_empty() || frame.line == 0 { file } else { format!("{file}:{}", frame.line) };
+        table.row([
+            percent(frame.share * 100.0).into(),
+            Cell::new(Role::Dim, indent(depth)).then(role, escape(&frame.function)),
+            Cell::new(Role::Dim, component),
+            Cell::new(Role::Dim, line).of(Kind::File),
+        ]);
+    }
+    page.table(&table);
 }
 
 /// Frames that two chains begin with.

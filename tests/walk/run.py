@@ -5,6 +5,7 @@ Usage: run.py --transect PATH [--vm 6.1|6.12] [--kernel-timing NAME] [--cost] [-
               [--seconds FACTOR] [--keep] [--quick] [--shard K/N] [--no-chains] [--no-robustness]
 """
 import argparse
+import json
 import os
 import shutil
 import statistics
@@ -110,6 +111,30 @@ def mended(results):
             results.judge(f"{fast}: {ratio:.1f} times as fast", [] if ratio >= times else [f"at least {times} times expected"])
 
 
+def followed(results, transect, build, folder):
+    """A default recording of a proxy that waits for its helper: the chain goes on in what the helper does meanwhile."""
+    name = "a recording by default follows the wait into the helper"
+    program = os.path.join(build, "proxy-server")
+    if not results.wanted(name) or not os.path.exists(program):
+        return
+
+    def attempt():
+        profile = os.path.join(folder, "followed.transect")
+        command = [transect, "record", "--quiet", "-o", profile, "--", program, "1.0", "--fixed=1", "--folder", folder]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        view = subprocess.run([transect, "report", profile, "--view", "walk", "--format", "json"], capture_output=True, text=True, timeout=60)
+        shutil.rmtree(profile, ignore_errors=True)
+        if done.returncode or view.returncode:
+            return [f"{done.returncode} {done.stderr[-300:]} {view.stderr[-300:]}"], []
+        chains = [chain for chain in json.loads(view.stdout)["walk"]["chains"] if chain["ends"] == "waiting" and "poll" in chain["waiting_for"]]
+        continued = [part for chain in chains for part in chain["continues"] if part["thread_group"] == "url-helper"]
+        paths = [[frame["function"] for frame in part["frames"]] for part in continued]
+        right = any("look_up" in path and any("nanosleep" in function for function in path) for path in paths)
+        return [] if right else [f"url-helper's look_up is in none of {paths}"], []
+
+    results.judge_measured(name, attempt)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transect", required=True)
@@ -195,6 +220,8 @@ def main():
             results.judge(f"right chain in {results.right} of {results.wanted_chains}, runs that were off on a quiet machine included", [] if rate >= 0.95 else [f"{rate:.1%}, goal 95%"])
         results.judge_repetitions()
         mended(results)
+        if not probe.status and not arguments.no_chains and not arguments.inside and shard == 1:
+            followed(results, transect, build, folder)
         for method, off in sorted(results.off.items()):
             print(f"   shares, {method}: {len(off)} compared, median off by {statistics.median(off) * 100:.2f} points, most {max(off) * 100:.2f}")
         if results.first:

@@ -1,4 +1,5 @@
 """Programs that know how often they enter their regions, recorded in each way."""
+import itertools
 import json
 import os
 import re
@@ -185,8 +186,52 @@ def by_default(build, results):
         results.judge(name, wrong)
 
 
+VIEWS = {"flow": "flows", "sched": "criticality", "walk": "walk", "latency": "latency", "feature": "features"}
+
+
+def sets_of_collectors(build, results):
+    """Each set of collectors records one program, and every view of its collectors has rows."""
+    source = build.workload("listing22")
+    for sites in ("trace", "probe"):
+        name = f"every set of collectors, sites {sites}"
+        if not results.wanted(name):
+            continue
+        program, profile = build.file("listing22"), build.file("profile")
+        status, said = compiled(build, source + ".c", program, ["-g"], {"TRANSECT_SITES": sites}, source + ".toml")
+        if status:
+            results.judge(name, [said[-500:]])
+            continue
+        wrong = []
+        sets = [chosen for number in range(1, 6) for chosen in itertools.combinations(VIEWS, number)]
+        # Of probes those that the other build does not answer for.
+        for chosen in sets if sites == "trace" else [chosen for chosen in sets if "feature" in chosen]:
+            command = [build.transect, "record", "--quiet", "-o", profile, "--collect", ",".join(chosen), "--", program, "a", "b"]
+            # Probes of all functions take a moment.
+            command += ["unit=80"] if "latency" in chosen else []
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            if sites == "probe" and {"latency", "feature"} <= set(chosen):
+                if done.returncode != 125 or "tracer" not in done.stderr:
+                    wrong.append(f"{chosen}: {done.returncode} {done.stderr[-200:]}")
+                continue
+            view = subprocess.run([build.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)
+            if done.returncode or view.returncode:
+                wrong.append(f"{chosen}: {done.returncode} {done.stderr[-200:]} {view.stderr[-200:]}")
+                continue
+            data = json.loads(view.stdout)
+            rows = {"criticality": "paths", "walk": "chains"}
+            empty = []
+            for one in chosen:
+                found = data[VIEWS[one]]
+                found = found.get(rows[VIEWS[one]]) if isinstance(found, dict) else found
+                empty += [] if found else [one]
+            if empty:
+                wrong.append(f"{chosen}: no rows of {empty}: {[loss for loss in data['loss'] if 'collector' in loss['what']]}")
+        results.judge(name, wrong)
+
+
 def run(build, results):
     by_default(build, results)
+    sets_of_collectors(build, results)
     listing(build, results)
     library(build, results)
     for title, source, _, options, arguments in PROGRAMS:

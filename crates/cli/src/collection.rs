@@ -53,6 +53,9 @@ impl Collection {
     fn these(collectors: Vec<Collector>, running: bool) -> Self {
         let mut this = Self { collectors, by_default: false, samples: false, left_out: Vec::new() };
         if running {
+            if this.collectors.len() > 1 && this.wants(Collector::Latency) && !this.wants(Collector::Sched) {
+                this.collectors.push(Collector::Sched);
+            }
             return this;
         }
         let of_agent = [Collector::Flow, Collector::Latency, Collector::Feature];

@@ -133,6 +133,7 @@ fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile,
         duration: arguments.running.duration,
         options: options(&arguments.sched, folder, false),
         walk: false,
+        latency: None,
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     })?;
     let status = recorded.status.map_or(0, status_of);

@@ -96,7 +96,8 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     flag_effect::check_view(view, collection.collectors())?;
     let options = options(recording, &collection, config)?;
     // A command that can't be profiled is reported before anything is said about folders.
-    if collection.wants(Collector::Flow) || collection.wants(Collector::Latency) {
+    let launches = !recording.running.is_given();
+    if launches && (collection.wants(Collector::Flow) || collection.wants(Collector::Latency)) {
         transect_binary_info::inspect_launch(program).map_err(transect_record::RecordError::from)?;
     }
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
@@ -115,7 +116,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let beside = Beside { features: features.as_ref(), ended: Some(&mut ended), user_samples, ..Beside::default() };
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
         (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
-        (_, false) if wants(Collector::Latency) => latency::recorded(recording, config)?,
+        (false, false) if wants(Collector::Latency) => latency::recorded(recording, config)?,
         (true, false) if recording.running.is_given() || collection.walks_by_samples() => {
             alone(recording, &collection, &folder)?
         }
@@ -156,15 +157,13 @@ fn check(collection: &Collection, recording: &Recording) -> Result<(), Failure> 
     let wants = |collector| collection.wants(collector);
     let several = collection.collectors().len() > 1;
     let running = recording.running.is_given();
+    let one_process = recording.running.pid.len() == 1 && recording.running.cgroup.is_none();
     let wrong = if running && wants(Collector::Flow) {
         return Err(Failure::Usage(format!("{FROM_THE_START}: leave flow out of --collect")));
-    } else if running && several && (wants(Collector::Latency) || wants(Collector::Feature)) {
-        "latencies and features of a running process are recorded by themselves: name one collector, or sched and walk"
-    } else if running
-        && !wants(Collector::Sched)
-        && (recording.running.pid.len() != 1 || recording.running.cgroup.is_some())
-    {
-        "features, latencies or a walk alone are of one running process: name one with --pid, or take sched"
+    } else if running && several && wants(Collector::Feature) {
+        "features of a running process are recorded by themselves: leave the others out of --collect"
+    } else if running && !one_process && (wants(Collector::Latency) || !wants(Collector::Sched)) {
+        "features, latencies or a walk alone are of one running process: name one with --pid, or take sched, or sched and walk"
     } else if recording.running.duration.is_some() && !running {
         "--duration ends the recording of what runs already: name that with --pid or --cgroup, or leave it out"
     } else {
@@ -210,7 +209,7 @@ fn alone(recording: &Recording, collection: &Collection, folder: &Path) -> Resul
     } else {
         SchedTarget::Launch { command: recording.command.clone(), wait_all: recording.wait_all }
     };
-    let walk = collection.wants(Collector::Walk);
+    let (walk, latencies) = (collection.wants(Collector::Walk), collection.wants(Collector::Latency));
     let recorded = sched::record(&SchedSession {
         target,
         duration: running.duration,
@@ -220,8 +219,14 @@ fn alone(recording: &Recording, collection: &Collection, folder: &Path) -> Resul
             ..criticality::options(&recording.sched, folder, false)
         },
         walk,
+        latency: running
+            .pid
+            .first()
+            .filter(|_| latencies)
+            .map(|&pid| (pid, latency::settings_beside(recording, false))),
         writes: vec![folder.to_owned()],
     })?;
+    recorded.left_behind.iter().for_each(|left| output::say(left));
     let exit_status = recorded.status.unwrap_or(0);
     Ok(Recorded { profile: recorded.profile, exit_status, timeline: Some(recorded.timeline) })
 }

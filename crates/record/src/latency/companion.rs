@@ -1,6 +1,8 @@
 //! Latencies measured beside another collector: a program that somebody else launches is attached to as soon as it is
 //! ready, by a thread of its own (the kernel binds a tracer to its thread).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -16,6 +18,8 @@ use crate::probe_session::LaunchGuard;
 #[derive(Debug)]
 pub struct Companion {
     ready: Option<Sender<i32>>,
+    /// A running process has been measured for long enough.
+    enough: Arc<AtomicBool>,
     thread: JoinHandle<Result<LatencyOutcome, RecordError>>,
 }
 
@@ -30,7 +34,25 @@ impl Companion {
             .name("latency".to_owned())
             .spawn(move || measure(&settings, &process))
             .map_err(RecordError::system("start a thread for latencies"))?;
-        Ok(Companion { ready: Some(ready), thread })
+        Ok(Companion { ready: Some(ready), enough: Arc::default(), thread })
+    }
+
+    /// Measures a running process, which is left as it was, until [`Companion::finish`].
+    ///
+    /// # Errors
+    /// If no thread can be had.
+    pub fn attach(settings: LatencySettings, pid: i32) -> Result<Companion, RecordError> {
+        let enough = Arc::<AtomicBool>::default();
+        let over = enough.clone();
+        let thread = std::thread::Builder::new()
+            .name("latency".to_owned())
+            .spawn(move || {
+                let mut measurement = Measurement::new(&settings)?;
+                measurement.attach(pid, None, &|| over.load(Ordering::Acquire))?;
+                Ok(measurement.conclude(None))
+            })
+            .map_err(RecordError::system("start a thread for latencies"))?;
+        Ok(Companion { ready: None, enough, thread })
     }
 
     /// Names the process, once; it is measured from now on until it ends.
@@ -41,12 +63,14 @@ impl Companion {
         }
     }
 
-    /// Waits for the end of the process.
+    /// Waits for the end of a launched process; ends the measurement of a running one.
     ///
     /// # Errors
     /// If it could not be measured: [`RecordError::EndedBefore`] if it ended too soon for that, or was not named.
     pub fn finish(self) -> Result<LatencyOutcome, RecordError> {
         drop(self.ready);
+        self.enough.store(true, Ordering::Release);
+        self.thread.thread().unpark();
         self.thread.join().unwrap_or(Err(RecordError::Ended))
     }
 }

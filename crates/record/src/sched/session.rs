@@ -13,6 +13,7 @@ use super::recording::{Followed, SchedOptions, SchedRecording};
 use super::watched::{Keep, Watched};
 use crate::clock::Clock;
 use crate::error::RecordError;
+use crate::latency::{Companion, LatencySettings, merge};
 use crate::session::left_out;
 use crate::signals::Signals;
 use crate::walk::WalkBeside;
@@ -36,7 +37,7 @@ pub enum SchedTarget {
 }
 
 /// A recording of scheduler events.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct SchedSession {
     /// What of.
     pub target: SchedTarget,
@@ -46,6 +47,8 @@ pub struct SchedSession {
     pub options: SchedOptions,
     /// Search the samples for the functions that finally hold the time, too.
     pub walk: bool,
+    /// Sample durations of functions of this running process, too.
+    pub latency: Option<(i32, LatencySettings)>,
     /// Files and folders that will be written afterwards: kept writable when privileges are dropped.
     pub writes: Vec<PathBuf>,
 }
@@ -59,6 +62,8 @@ pub struct SchedRecorded {
     pub timeline: Timeline,
     /// Exit status of the launched program as a shell reports it.
     pub status: Option<i32>,
+    /// What of ours had to stay in processes that go on, and why, in words.
+    pub left_behind: Vec<String>,
 }
 
 /// Records until the program has ended, the time is over, or a signal says so (the program gets it first).
@@ -91,6 +96,7 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         SchedTarget::Launch { command, .. } => Watched::launch(command, &recording, keep)?,
         SchedTarget::Running { followed } => Watched::attach(followed, &recording, keep)?,
     };
+    let latencies = session.latency.clone().map(|(pid, settings)| Companion::attach(settings, pid)).transpose()?;
     let limit = session.duration.map(|duration| Instant::now() + duration);
     let ended = !watched.wait_until(limit, &signals);
     if ended && matches!(session.target, SchedTarget::Launch { wait_all: true, .. }) {
@@ -98,6 +104,7 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+    let latencies = latencies.map(Companion::finish);
     let command = watched.command().to_vec();
     let status = watched.status(&HashMap::default())?;
     let wall_ns = clock.elapsed_ns();
@@ -113,7 +120,18 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         profile.meta.wall_ns = wall_ns.max(collected.session.end_ns);
     }
     let timeline = collected.merge_into(&mut profile);
-    Ok(SchedRecorded { profile, timeline, status })
+    let left_behind = match latencies {
+        Some(Ok(outcome)) => {
+            merge(&mut profile, outcome.profile);
+            outcome.left_behind
+        }
+        Some(Err(why)) => {
+            profile.loss.push(left_out("latency", &why));
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    Ok(SchedRecorded { profile, timeline, status, left_behind })
 }
 
 /// A profile without rows.

@@ -232,11 +232,37 @@ fn a_running_program_has_the_default_recording_without_calls_as_root() {
 }
 
 #[test]
+fn a_running_program_has_latencies_beside_its_waits_as_root() {
+    if transect_bpf_collect::privilege::prepare_to_load().is_err() {
+        return not_run("the scheduler's events need privileges");
+    }
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "locked", LOCKED, &["-pthread"]) else { return };
+    let mut running = std::process::Command::new(program).spawn().unwrap();
+    let pid = running.id().to_string();
+    std::thread::sleep(Duration::from_millis(100));
+    // A walk and latencies take the scheduler's events along.
+    let out = sandbox
+        .transect(&["run", "-o", "p", "-p", &pid, "--duration", "1s", "--collect", "walk,latency"])
+        .output()
+        .unwrap();
+    let goes_on = running.try_wait().unwrap().is_none();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(out.status.success() && goes_on, "{}", String::from_utf8_lossy(&out.stderr));
+    let profile = transect_profile_store::read(&sandbox.path("p")).unwrap();
+    assert_eq!(profile.meta.collectors, ["walk", "sched", "latency"]);
+    assert!(profile.latency.iter().any(|row| row.function == "hold" && row.samples > 0), "{:?}", profile.latency);
+    assert!(!profile.walk.nodes.is_empty() && !profile.sched.waits.is_empty());
+}
+
+#[test]
 fn what_a_running_program_cannot_be_asked_for_is_refused() {
     let sandbox = Sandbox::new();
     for (more, why) in [
         (&["--collect", "flow"][..], "counted from a program's start"),
-        (&["--collect", "latency"], "transect latency -p PID"),
+        (&["--collect", "latency", "-p", "2"], "one running process"),
+        (&["--collect", "sched,feature"], "recorded by themselves"),
         (&["--collect", "walk", "-p", "2"], "one running process"),
     ] {
         let arguments = [&["run", "-p", "1", "--duration", "1s", "-o", "p"][..], more].concat();

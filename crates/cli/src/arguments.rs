@@ -69,7 +69,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Profile a command and report on it.
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Profile a command.
     Record(RecordArguments),
     /// Measure how long functions take, of a command or a running process.

@@ -93,6 +93,18 @@ struct Stretch {
     row: usize,
 }
 
+/// Time by source line.
+type Lines<'a> = BTreeMap<(&'a str, i32), f64>;
+
+/// Who is waited for.
+struct Next {
+    continuation: WalkContinuation,
+    /// Its process' row and its name.
+    group: (u32, String),
+    /// The waits that it ends in.
+    waits: Vec<Stretch>,
+}
+
 /// What threads did in some time, as weights of their stacks.
 #[derive(Default)]
 struct Activity {
@@ -146,12 +158,11 @@ impl<'a> Continuations<'a> {
         let mut share = chain.share;
         let mut met: Vec<(u32, String)> = vec![self.group_of_walk(group)];
         while found.len() < DEEPEST {
-            let Some((next, meanwhile)) = self.go_on(&waits, share, &met) else { break };
-            let is_waiting = next.ends == WalkEnd::Waiting;
-            share = next.share;
-            met.push(meanwhile.0);
-            waits = meanwhile.1;
-            found.push(next);
+            let Some(next) = self.go_on(&waits, share, &met) else { break };
+            let is_waiting = next.continuation.ends == WalkEnd::Waiting;
+            (share, waits) = (next.continuation.share, next.waits);
+            met.push(next.group);
+            found.push(next.continuation);
             if !is_waiting {
                 break;
             }
@@ -203,13 +214,7 @@ impl<'a> Continuations<'a> {
     }
 
     /// The group that `waits` are for, what it did meanwhile, and its waits at the end of that.
-    #[allow(clippy::type_complexity)]
-    fn go_on(
-        &self,
-        waits: &[Stretch],
-        share: f64,
-        met: &[(u32, String)],
-    ) -> Option<(WalkContinuation, ((u32, String), Vec<Stretch>))> {
+    fn go_on(&self, waits: &[Stretch], share: f64, met: &[(u32, String)]) -> Option<Next> {
         let partner = |stretch: &Stretch| {
             let wait = &self.profile.sched.waits[stretch.row];
             wait.holder.or(wait.waker).map(|party| party.task).filter(|&task| task != stretch.task)
@@ -243,7 +248,7 @@ impl<'a> Continuations<'a> {
         }
         let process = self.profile.processes.get(group.0 as usize);
         let waiting_for = if ends == WalkEnd::Waiting { self.waiting_for(&last) } else { String::new() };
-        let next = WalkContinuation {
+        let continuation = WalkContinuation {
             thread_group: group.1.to_owned(),
             process: process.map_or(0, |process| process.pid),
             executable: process.map_or("", |process| file_name(&process.executable)).to_owned(),
@@ -253,7 +258,7 @@ impl<'a> Continuations<'a> {
             waiting_for,
             frames,
         };
-        Some((next, ((group.0, group.1.to_owned()), last)))
+        Some(Next { continuation, group: (group.0, group.1.to_owned()), waits: last })
     }
 
     /// Adds what a thread did in a stretch of time.
@@ -303,7 +308,7 @@ impl<'a> Continuations<'a> {
         let mut frames: Vec<WalkContinuedFrame> = Vec::new();
         loop {
             let depth = frames.len();
-            let mut below: BTreeMap<(&str, Option<ComponentId>), (f64, BTreeMap<(&str, i32), f64>)> = BTreeMap::new();
+            let mut below: BTreeMap<(&str, Option<ComponentId>), (f64, Lines<'_>)> = BTreeMap::new();
             for (path, _, ns) in &paths {
                 let Some(frame) = path.get(depth) else { continue };
                 let (sum, lines) = below.entry((self.function(frame), frame.component)).or_default();
@@ -364,7 +369,7 @@ impl<'a> Continuations<'a> {
         let mut path: Vec<&StackFrame> = Vec::new();
         for frame in frames.get(first..).unwrap_or_default() {
             let inside = |before: &&StackFrame| is(&self.c_library, before) && is(&self.c_library, frame);
-            if !path.last().is_some_and(|before| inside(before)) {
+            if !path.last().is_some_and(inside) {
                 path.push(frame);
             }
         }

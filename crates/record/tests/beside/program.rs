@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tempfile::TempDir;
 use transect_profile_model::{Profile, Timing};
-use transect_record::{Beside, Options, RecordError, record_beside};
+use transect_record::{Beside, Options, record_beside};
 
 /// Calls of one function: begin and end on `CLOCK_MONOTONIC`, ns.
 pub type Calls = BTreeMap<String, Vec<(u64, u64)>>;
@@ -113,7 +113,7 @@ impl Program {
         &self,
         timing: Timing,
         published: Option<Arc<OwnedFd>>,
-        before_exec: &mut dyn FnMut(i32) -> Result<(), RecordError>,
+        before_exec: transect_record::BeforeExecAnywhere<'_>,
     ) -> Profile {
         let options = Options {
             command: vec![self.folder.path().join("main").into(), self.notes().into()],

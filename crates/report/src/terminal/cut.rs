@@ -170,7 +170,7 @@ fn nodes<'a>(rows: &[&'a CutRow], depth: usize) -> Vec<Node<'a>> {
     };
     let mut nodes: Vec<Node<'a>> = same.map(node).collect();
     if nodes.iter().all(|node| !matches!(node.key, CutKey::Time(_))) {
-        nodes.sort_by(|a, b| b.value.cmp(&a.value));
+        nodes.sort_by_key(|node| std::cmp::Reverse(node.value));
     }
     nodes
 }

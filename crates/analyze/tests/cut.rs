@@ -183,7 +183,8 @@ proptest! {
         let mut turned: Vec<_> =
             other.rows.iter().map(|row| (row.keys.iter().rev().cloned().collect::<Vec<_>>(), row.value)).collect();
         let mut rows: Vec<_> = view.rows.iter().map(|row| (row.keys.clone(), row.value)).collect();
-        (turned.sort(), rows.sort());
+        turned.sort();
+        rows.sort();
         prop_assert_eq!(turned, rows);
         let coarse = of(&profile, &CutQuery { by: by[..1].to_vec(), measure, ..CutQuery::default() });
         for row in &coarse.rows {

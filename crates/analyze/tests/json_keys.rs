@@ -30,7 +30,7 @@ fn report_split_by_thread_and_cut_is_as_blessed() {
         component: Some("libz".into()),
         min_percent: Some(0.5),
         top: Some(6),
-        by: transect_analyze::Dimensions { thread: true, process: true, feature: true, ..Default::default() },
+        by: transect_analyze::Dimensions { thread: true, process: true, feature: true },
         ..Selection::default()
     };
     check("image_server_libz_by_thread.json", &full_report(&image_server(), &selection));

@@ -207,6 +207,8 @@ pub fn walk_rows(chains: Vec<Value>) -> Vec<Value> {
             Some(Value::Array(frames)) => frames,
             _ => Vec::new(),
         };
+        // Rows of other threads' stacks.
+        chain.remove("continues");
         chain.insert("chain".to_owned(), number.into());
         chain.insert("frames".to_owned(), frames.len().into());
         if frames.is_empty() {

@@ -6,7 +6,8 @@ use super::dimension::{CutDimension, CutMeasure};
 use super::filter::Subject;
 use super::interval::Sampled;
 use super::keys::{KeyId, Keys, ThreadKeys};
-use super::{CutError, CutQuery, Part};
+use super::sum::Part;
+use super::{CutError, CutQuery};
 use crate::Names;
 use crate::feature::ActiveSets;
 

@@ -13,8 +13,8 @@ mod keys;
 mod rake;
 mod stack_keys;
 mod stretch;
+mod sum;
 
-use rustc_hash::FxHashMap;
 use serde::{Serialize, Serializer};
 use transect_profile_model::Profile;
 
@@ -25,10 +25,10 @@ use crate::Names;
 use crate::criticality::wait_stacks;
 use crate::feature::ActiveSets;
 use active_features::FeatureTimes;
-use filter::{Subject, Term};
-use interval::{Intervals, Sampled};
-use keys::{KeyId, Keys, NO_KEY};
+use filter::Subject;
+use keys::Keys;
 use stretch::{State, Stretch};
+use sum::sum;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -240,195 +240,4 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
         stretches.iter_mut().for_each(|stretch| (stretch.weight, stretch.estimated) = (stretch.samples, false));
     }
     Ok(sum(query, &keys, stretches, range, Keys::of))
-}
-
-/// Sums up stretches by their keys.
-fn sum<'a, S: Part>(
-    query: &CutQuery,
-    keys: &Keys<'a>,
-    stretches: Vec<S>,
-    (from, to): (i64, i64),
-    key: impl Fn(&Keys<'a>, CutDimension, &S) -> KeyId,
-) -> CutView {
-    let mut tests = Tests::new(query.filter.as_ref());
-    let mut numbers: FxHashMap<Vec<i64>, u32> = FxHashMap::default();
-    let (mut values, mut whole) = (Vec::new(), 0);
-    // Known exactly of each thread, and nearly so over time.
-    let is_known = |dimension| CutDimension::is_margin(dimension) || matches!(dimension, CutDimension::Time(_));
-    let by_stack = query.filter.iter().any(|filter| filter.terms.iter().any(|term| term.subject == Subject::Stack));
-    let known = query.uses().all(is_known) && !by_stack && query.measure != CutMeasure::Critical;
-    let exact = known && !query.is_over_time();
-    let mut intervals = Intervals::new(known);
-    let step = query.step();
-    for stretch in &stretches {
-        whole += stretch.weight();
-        if !exact && stretch.is_estimated() {
-            intervals.add_all(stretch.task(), stretch.sampled(stretch.weight()));
-        }
-        if !tests.hold(query, keys, stretch, &key) {
-            continue;
-        }
-        let of: Vec<i64> = query.by.iter().map(|&dimension| i64::from(key(keys, dimension, stretch))).collect();
-        let mut add = |start: Option<i64>, weight: i64| {
-            if weight == 0 {
-                return;
-            }
-            let mut of = of.clone();
-            for (key, dimension) in of.iter_mut().zip(&query.by) {
-                if let (CutDimension::Time(_), Some(start)) = (dimension, start) {
-                    *key = start;
-                }
-            }
-            let next = values.len() as u32;
-            let row = *numbers.entry(of).or_insert(next);
-            if row == next {
-                values.push(0);
-            }
-            values[row as usize] += weight;
-            if !exact && stretch.is_estimated() {
-                intervals.add(row, stretch.task(), stretch.sampled(weight));
-            }
-        };
-        stretch.pieces(from, to, step, &mut add);
-    }
-    let mut found: Vec<(Vec<i64>, u32)> = numbers.into_iter().collect();
-    found.sort_unstable_by_key(|(_, row)| *row);
-    let total: i64 = values.iter().sum();
-    let row = |(of, row): (Vec<i64>, u32)| {
-        let value = values[row as usize];
-        let half = intervals.half_width(row);
-        let spread = |at: f64| (value as f64 + at).round() as i64;
-        let key = |(key, dimension): (&i64, &CutDimension)| match dimension {
-            CutDimension::Time(_) => CutKey::Time(*key),
-            _ => keys.interner.text(*key as KeyId).map_or(CutKey::None, |text| CutKey::Name(text.to_owned())),
-        };
-        CutRow {
-            keys: of.iter().zip(&query.by).map(key).collect(),
-            value,
-            low: spread(-half).clamp(0, value),
-            high: spread(half).max(value),
-            share: if total == 0 { 0.0 } else { value as f64 / total as f64 },
-        }
-    };
-    let mut rows: Vec<CutRow> = found.into_iter().map(row).collect();
-    rows.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.keys.cmp(&b.keys)));
-    CutView {
-        by: query.by.clone(),
-        measure: query.measure,
-        unit: query.measure.unit(),
-        filter: query.filter.as_ref().map(|filter| filter.as_str().to_owned()),
-        from_ns: query.from_ns,
-        to_ns: query.to_ns,
-        total,
-        whole,
-        rows,
-    }
-}
-
-/// What is summed up: a part of a thread's life, or calls.
-trait Part {
-    /// In the unit of the measure.
-    fn weight(&self) -> i64;
-    /// The weight comes from samples.
-    fn is_estimated(&self) -> bool;
-    /// The thread whose samples it is one of.
-    fn task(&self) -> u32;
-    /// So much of it as a sum of samples.
-    fn sampled(&self, weight: i64) -> Sampled;
-    /// Functions of the stack.
-    fn functions<'k>(&self, keys: &'k Keys<'_>) -> &'k [KeyId];
-    /// Each active feature.
-    fn features<'k>(&self, keys: &'k Keys<'_>) -> &'k [KeyId];
-    /// Its weight within a range, in steps: `add` gets the start of each and the weight in it.
-    fn pieces(&self, from: i64, to: i64, step: Option<i64>, add: &mut impl FnMut(Option<i64>, i64));
-}
-
-impl Part for Stretch {
-    fn weight(&self) -> i64 {
-        self.weight
-    }
-
-    fn is_estimated(&self) -> bool {
-        self.estimated
-    }
-
-    fn task(&self) -> u32 {
-        self.task
-    }
-
-    fn sampled(&self, weight: i64) -> Sampled {
-        Sampled::new(weight, self.samples)
-    }
-
-    fn functions<'k>(&self, keys: &'k Keys<'_>) -> &'k [KeyId] {
-        keys.functions(self.stack)
-    }
-
-    fn features<'k>(&self, keys: &'k Keys<'_>) -> &'k [KeyId] {
-        keys.feature(self.features).1
-    }
-
-    fn pieces(&self, from: i64, to: i64, step: Option<i64>, add: &mut impl FnMut(Option<i64>, i64)) {
-        if self.begin_ns == self.end_ns {
-            if (from..to).contains(&self.begin_ns) {
-                add(step.map(|step| self.begin_ns.div_euclid(step) * step), self.weight);
-            }
-            return;
-        }
-        let (begin, end) = (self.begin_ns.max(from), self.end_ns.min(to));
-        if begin >= end {
-            return;
-        }
-        let Some(step) = step else {
-            return add(None, self.before(end, self.weight) - self.before(begin, self.weight));
-        };
-        let mut start = begin.div_euclid(step) * step;
-        while start < end {
-            let next = start.saturating_add(step);
-            add(Some(start), self.before(next.min(end), self.weight) - self.before(start.max(begin), self.weight));
-            start = next;
-        }
-    }
-}
-
-/// Terms of a filter, each asked once a key.
-struct Tests<'q> {
-    filter: Option<&'q CutFilter>,
-    known: FxHashMap<(usize, KeyId), bool>,
-}
-
-impl<'q> Tests<'q> {
-    fn new(filter: Option<&'q CutFilter>) -> Self {
-        Self { filter, known: FxHashMap::default() }
-    }
-
-    fn hold<'a, S: Part>(
-        &mut self,
-        query: &CutQuery,
-        keys: &Keys<'a>,
-        stretch: &S,
-        key: &impl Fn(&Keys<'a>, CutDimension, &S) -> KeyId,
-    ) -> bool {
-        let Some(filter) = self.filter else { return true };
-        debug_assert!(query.filter.is_some());
-        filter.expression.holds(&mut |number| {
-            let term = &filter.terms[number];
-            match term.subject {
-                // A set has each of its features, and is called by all of them.
-                Subject::Dimension(CutDimension::Feature) => {
-                    let all = key(keys, CutDimension::Feature, stretch);
-                    holds_any(term, keys, [all].iter().chain(stretch.features(keys)))
-                }
-                Subject::Stack => holds_any(term, keys, stretch.functions(keys).iter()),
-                Subject::Dimension(dimension) => {
-                    let key = key(keys, dimension, stretch);
-                    *self.known.entry((number, key)).or_insert_with(|| holds_any(term, keys, [key].iter()))
-                }
-            }
-        })
-    }
-}
-
-fn holds_any<'k>(term: &Term, keys: &Keys<'_>, of: impl Iterator<Item = &'k KeyId>) -> bool {
-    term.holds(of.filter(|key| **key != NO_KEY).filter_map(|key| keys.interner.text(*key)))
 }

@@ -49,7 +49,9 @@ impl<'a> StackReader<'a> {
         let frames = stack.frames.iter().enumerate().filter_map(|(depth, &id)| Some((depth, frame(id)?)));
         let (user, kernel): (Vec<_>, Vec<_>) = frames.partition(|(_, frame)| frame.space == Space::User);
         let user: Vec<(usize, &StackFrame)> = user.into_iter().filter(|(_, frame)| !in_agent(frame)).collect();
-        self.read_kernel(kernel.iter().map(|(_, frame)| frame.function.as_str()), &mut read, keys);
+        let kernel: Vec<&str> = kernel.iter().map(|(_, frame)| frame.function.as_str()).collect();
+        let wrapper = user.last().map(|(_, frame)| public_name(&frame.function));
+        self.read_kernel(&kernel, wrapper, &mut read, keys);
         let mut seen = FxHashSet::default();
         for (_, frame) in &user {
             read.functions.extend(Some(keys.id(&self.function_name(frame))).filter(|id| seen.insert(*id)));
@@ -102,17 +104,43 @@ impl<'a> StackReader<'a> {
         }
     }
 
-    fn read_kernel<'b>(&self, functions: impl Iterator<Item = &'b str>, read: &mut StackKeys, keys: &mut Interner) {
-        let functions: Vec<&str> = functions.collect();
-        if let Some(innermost) = functions.last() {
-            read.kernel_function = keys.id(innermost);
-        }
-        let entered = functions.iter().take_while(|name| !name.starts_with("asm_"));
-        let call = entered.into_iter().find(|name| syscalls::Sysno::from_str(name).is_ok());
-        read.system_call = call.map_or(NO_KEY, |call| keys.id(call));
+    /// `wrapper` is the program's innermost function: where the compiler left out the function of the system call itself
+    /// (`ksys_mmap_pgoff` is the first of `mmap`), it has the call's name.
+    fn read_kernel(&self, functions: &[&str], wrapper: Option<&str>, read: &mut StackKeys, keys: &mut Interner) {
+        let ([first, ..], [.., innermost]) = (functions, functions) else { return };
+        read.kernel_function = keys.id(innermost);
+        let is_call = |name: &&str| syscalls::Sysno::from_str(name).is_ok();
+        let by_wrapper = || wrapper.filter(|_| !first.starts_with("asm_")).filter(is_call);
+        read.system_call = Some(*first).filter(is_call).or_else(by_wrapper).map_or(NO_KEY, |call| keys.id(call));
     }
 }
 
 fn is(of: &[bool], component: Option<ComponentId>) -> bool {
     component.is_some_and(|id| of.get(id as usize) == Some(&true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic;
+
+    #[test]
+    fn system_calls_by_the_kernels_name_else_by_the_wrappers() {
+        let profile = synthetic::empty();
+        let names = Names::new(&profile);
+        let reader = StackReader::new(&profile, &names);
+        let of = |functions: &[&str], wrapper| {
+            let (mut keys, mut read) = (Interner::default(), StackKeys::default());
+            reader.read_kernel(functions, wrapper, &mut read, &mut keys);
+            let text = |id| keys.text(id).unwrap_or("").to_owned();
+            (text(read.system_call), text(read.kernel_function))
+        };
+        let pair = |call: &str, innermost: &str| (call.to_owned(), innermost.to_owned());
+        assert_eq!(of(&["fsync", "do_fsync"], Some("flush")), pair("fsync", "do_fsync"));
+        assert_eq!(of(&["ksys_mmap_pgoff", "do_mmap"], Some("mmap")), pair("mmap", "do_mmap"));
+        assert_eq!(of(&["read", "copy_page_to_iter", "asm_exc_page_fault"], None), pair("read", "asm_exc_page_fault"));
+        assert_eq!(of(&["asm_exc_page_fault", "filemap_fault"], Some("read")), pair("", "filemap_fault"));
+        assert_eq!(of(&["exit_mmap"], Some("work")), pair("", "exit_mmap"));
+        assert_eq!(of(&[], Some("read")), pair("", ""));
+    }
 }

@@ -155,11 +155,11 @@ fn steps_of_time_and_ranges_divide_the_run() {
         let at = 7_654_321_000;
         assert_eq!(range(None, Some(at)) + range(Some(at), None), whole, "{measure}");
     }
-    // A thread lives as long in each step as the step is.
-    let steps = of(&profile, &query("thread,time/2s", "time"));
-    for row in &steps.rows {
-        let off = (row.value - 2_000_000_000).abs();
-        assert!(off < 300_000_000, "{row:?}");
+    // A thread lives as long in each step as the step is, and elapsed time is as long.
+    for (query, most) in [(query("thread,time/200ms", "time"), 200_000), (query("time/200ms", "critical"), 2_000_000)] {
+        for row in &of(&profile, &query).rows {
+            assert!((row.value - 200_000_000).abs() < most, "{row:?}");
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failur
     let profile = {
         let _progress = Progress::start(format!("reading {}", arguments.folder.display()));
         // The timeline is the longest table, and few need it.
-        let over_time = query.as_ref().is_some_and(CutQuery::is_over_time) || arguments.view.html.is_some();
+        let over_time = query.as_ref().is_some_and(CutQuery::needs_timeline) || arguments.view.html.is_some();
         let read = match over_time {
             true => transect_profile_store::read,
             false => transect_profile_store::read_without_slices,

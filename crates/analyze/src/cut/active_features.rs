@@ -154,7 +154,8 @@ fn calibrate(stretches: &mut Vec<Stretch>, known: &FxHashMap<u32, i64>) {
                 if cells[row][at] >= 1.0 {
                     let weight = cells[row][at] as i64;
                     let rest = Stretch { stack: None, wait: None, spin: false, samples: 0, ..first };
-                    stretches.push(Stretch { state, features: set, weight, estimated: true, ..rest });
+                    let per_sample = weight as f64;
+                    stretches.push(Stretch { state, features: set, weight, per_sample, estimated: true, ..rest });
                 }
             }
         }
@@ -170,7 +171,9 @@ fn calibrate(stretches: &mut Vec<Stretch>, known: &FxHashMap<u32, i64>) {
         for (rows, total) in rows.into_iter().zip(of_cell) {
             let weights: Vec<i64> = rows.iter().map(|&row| stretches[row].weight).collect();
             for (row, weight) in rows.into_iter().zip(apportion(total, &weights)) {
-                stretches[row].weight = weight;
+                let stretch = &mut stretches[row];
+                stretch.per_sample *= weight as f64 / stretch.weight.max(1) as f64;
+                stretch.weight = weight;
             }
         }
     }

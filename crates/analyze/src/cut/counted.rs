@@ -82,7 +82,7 @@ impl Part for Calls {
         false
     }
 
-    fn task(&self) -> u32 {
+    fn stratum(&self) -> u64 {
         0
     }
 

@@ -99,6 +99,11 @@ impl CutDimension {
         )
     }
 
+    /// Known of each wait by itself.
+    pub(super) fn is_of_waits(self) -> bool {
+        matches!(self, Self::Wait | Self::Object | Self::Holder | Self::Waker)
+    }
+
     /// Calls between components are counted by it.
     pub(super) fn is_of_calls(self) -> bool {
         self.is_margin() && self != Self::State

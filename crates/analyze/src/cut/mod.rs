@@ -10,6 +10,7 @@ mod dimension;
 mod filter;
 mod interval;
 mod keys;
+mod placed;
 mod rake;
 mod stack_keys;
 mod stretch;
@@ -28,7 +29,7 @@ use active_features::FeatureTimes;
 use filter::Subject;
 use keys::Keys;
 use stretch::{State, Stretch};
-use sum::sum;
+use sum::{Known, sum};
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -46,8 +47,13 @@ pub struct CutQuery {
 }
 
 impl CutQuery {
-    /// Whether the answer depends on when things happened: then the timeline is needed.
-    pub fn is_over_time(&self) -> bool {
+    /// Whether the timeline is needed: the answer depends on when things happened.
+    pub fn needs_timeline(&self) -> bool {
+        self.is_over_time() || self.uses().any(|dimension| dimension == CutDimension::Feature)
+    }
+
+    /// Whether the answer is of a range or of steps of time.
+    pub(crate) fn is_over_time(&self) -> bool {
         self.from_ns.is_some() || self.to_ns.is_some() || self.step().is_some()
     }
 
@@ -210,7 +216,8 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
     }
     if matches!(query.measure, CutMeasure::Calls | CutMeasure::Bytes) {
         let stretches = counted::calls(profile, query, &names, &active, &mut keys)?;
-        return Ok(sum(query, &keys, stretches, range, counted::key));
+        let known = Known { waits: true, when: true };
+        return Ok(sum(query, &keys, stretches, range, known, counted::key));
     }
     if profile.sched.tasks.is_empty() {
         return Err(CutError::NoStretches { measure: query.measure.as_str() });
@@ -220,8 +227,10 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
     }
     let stacks = wait_stacks(&profile.sched);
     let mut stretches = match query.measure {
-        CutMeasure::Critical => stretch::criticality(profile, &stacks, query.is_over_time() || by_feature),
-        _ => stretch::lifetimes(profile, &stacks),
+        CutMeasure::Critical => stretch::criticality(profile, &stacks, query.needs_timeline()),
+        // A sample has its own instant.
+        CutMeasure::Samples => stretch::lifetimes(profile, &stacks, false),
+        _ => stretch::lifetimes(profile, &stacks, query.needs_timeline()),
     };
     if by_feature {
         let times = FeatureTimes::new(profile, &active);
@@ -239,5 +248,9 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
         stretches.retain(|stretch| stretch.samples > 0);
         stretches.iter_mut().for_each(|stretch| (stretch.weight, stretch.estimated) = (stretch.samples, false));
     }
-    Ok(sum(query, &keys, stretches, range, Keys::of))
+    // Each wait is known by itself; who only spins is known by samples.
+    let waits = !stretches.iter().any(|stretch| stretch.spin);
+    let when = !query.is_over_time() || !profile.sched.slices.is_empty();
+    let known = Known { waits, when };
+    Ok(sum(query, &keys, stretches, range, known, Keys::of))
 }

@@ -110,7 +110,10 @@ impl<'a> StackReader<'a> {
         let ([first, ..], [.., innermost]) = (functions, functions) else { return };
         read.kernel_function = keys.id(innermost);
         let is_call = |name: &&str| syscalls::Sysno::from_str(name).is_ok();
-        let by_wrapper = || wrapper.filter(|_| !first.starts_with("asm_")).filter(is_call);
+        // `mmap64` is `mmap` by its other name.
+        let short = || wrapper.and_then(|wrapper| wrapper.strip_suffix("64"));
+        let by_wrapper =
+            || [wrapper, short()].into_iter().flatten().find(is_call).filter(|_| !first.starts_with("asm_"));
         read.system_call = Some(*first).filter(is_call).or_else(by_wrapper).map_or(NO_KEY, |call| keys.id(call));
     }
 }
@@ -138,6 +141,7 @@ mod tests {
         let pair = |call: &str, innermost: &str| (call.to_owned(), innermost.to_owned());
         assert_eq!(of(&["fsync", "do_fsync"], Some("flush")), pair("fsync", "do_fsync"));
         assert_eq!(of(&["ksys_mmap_pgoff", "do_mmap"], Some("mmap")), pair("mmap", "do_mmap"));
+        assert_eq!(of(&["vm_mmap_pgoff", "do_mmap"], Some("mmap64")), pair("mmap", "do_mmap"));
         assert_eq!(of(&["read", "copy_page_to_iter", "asm_exc_page_fault"], None), pair("read", "asm_exc_page_fault"));
         assert_eq!(of(&["asm_exc_page_fault", "filemap_fault"], Some("read")), pair("", "filemap_fault"));
         assert_eq!(of(&["exit_mmap"], Some("work")), pair("", "exit_mmap"));

@@ -1,14 +1,15 @@
 //! The common ground of a cut: weighted stretches of threads' lives, made of samples, waits and what is known exactly.
 //!
-//! A thread's time running and runnable is known exactly, as a whole and (by its slices) over time; samples say where it
-//! was. So samples are weights that are calibrated to these margins. Waits are known one by one. What no sample and
-//! no wait covers is a stretch without a stack: the remainder.
+//! A thread's time running and runnable is known exactly; samples say where it was. So samples are weights that are calibrated
+//! to these margins, and, where time matters, laid along the slices in which the thread was active ([`super::placed`]).
+//! Waits are known one by one. What no sample and no wait covers is a stretch without a stack: the remainder.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use transect_profile_model::{Profile, SchedTables, SchedWait, StackId, TaskId};
 
+use super::placed::{self, Active, SharedClock, lay};
 use crate::criticality::apportion;
 
 /// What a thread did.
@@ -30,7 +31,7 @@ impl State {
 }
 
 /// A part of a thread's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stretch {
     pub task: TaskId,
     pub state: State,
@@ -46,6 +47,8 @@ pub(super) struct Stretch {
     pub weight: i64,
     /// Samples of the timer that it is made of.
     pub samples: i64,
+    /// Weight of one of them; where there are none, of all.
+    pub per_sample: f64,
     /// The weight is an estimate from samples.
     pub estimated: bool,
     /// Number of the active set of features, 0 without any.
@@ -67,9 +70,15 @@ impl Stretch {
             end_ns,
             weight,
             samples: 0,
+            per_sample: 0.0,
             estimated: false,
             features: 0,
         }
+    }
+
+    /// So much of what `samples` samples stand for.
+    fn estimate(self, weight: i64, samples: i64) -> Self {
+        Self { weight, samples, per_sample: weight as f64 / samples.max(1) as f64, estimated: true, ..self }
     }
 
     /// How much of it lies before `time`, of `weight`. Differences of this add up exactly.
@@ -85,11 +94,8 @@ impl Stretch {
     }
 }
 
-/// Samples in a window over which they are calibrated, at least: fewer would make weights jump.
-const WINDOW: usize = 16;
-
-/// Where the program's threads spent their lifetime, ns.
-pub(super) fn lifetimes(profile: &Profile, wait_stacks: &[Option<StackId>]) -> Vec<Stretch> {
+/// Where the program's threads spent their lifetime, ns. `placed`: along their slices, where these were read.
+pub(super) fn lifetimes(profile: &Profile, wait_stacks: &[Option<StackId>], placed: bool) -> Vec<Stretch> {
     let tables = &profile.sched;
     let mut stretches = Vec::with_capacity(2 * tables.moments.len() + tables.waits.len());
     let moments = by_task(tables, tables.moments.iter().enumerate().map(|(row, moment)| (moment.task, row)));
@@ -98,10 +104,24 @@ pub(super) fn lifetimes(profile: &Profile, wait_stacks: &[Option<StackId>]) -> V
     let waits = by_task(tables, tables.waits.iter().enumerate().map(|(row, wait)| (wait.task, row)));
     let spins = spinning(tables);
     for task in 0..tables.tasks.len() {
-        active(tables, task as TaskId, (&moments[task], &samples[task], &slices[task]), &spins, &mut stretches);
+        let parts = active(tables, task as TaskId, (&moments[task], &samples[task]), &spins);
+        match placed.then(|| timeline(tables, &slices[task], &moments[task])).filter(|slices| !slices.is_empty()) {
+            Some(slices) => {
+                let (running, runnable) = parts.into_iter().partition(|part| part.state == State::Running);
+                stretches.extend(lay(running, &slices, |slice| slice.running_ns, None));
+                stretches.extend(lay(runnable, &slices, |slice| slice.runnable_ns, None));
+            }
+            None => stretches.extend(parts),
+        }
         blocked(tables, task as TaskId, &waits[task], wait_stacks, &mut stretches);
     }
     stretches
+}
+
+/// When a thread was active.
+fn timeline(tables: &SchedTables, slices: &[usize], moments: &[usize]) -> Vec<Active> {
+    let slices: Vec<_> = slices.iter().map(|&row| &tables.slices[row]).collect();
+    placed::active(&slices, &moments.iter().map(|&row| &tables.moments[row]).collect::<Vec<_>>())
 }
 
 /// Rows of each thread.
@@ -124,12 +144,15 @@ fn spinning(tables: &SchedTables) -> FxHashSet<(TaskId, StackId)> {
 fn active(
     tables: &SchedTables,
     task: TaskId,
-    (moments, samples, slices): (&[usize], &[usize], &[usize]),
+    (moments, samples): (&[usize], &[usize]),
     spins: &FxHashSet<(TaskId, StackId)>,
-    stretches: &mut Vec<Stretch>,
-) {
+) -> Vec<Stretch> {
     let life = &tables.tasks[task as usize];
-    let mut parts = Vec::new();
+    let mut parts: Vec<Stretch> = Vec::new();
+    let base = |stack: StackId, state: State| {
+        let spin = state == State::Running && spins.contains(&(task, stack));
+        Stretch { stack: Some(stack), spin, ..Stretch::of_life(tables, task, state, 0) }
+    };
     if moments.is_empty() {
         // Too short for the timer: where it blocked, and what stands for threads of its kind.
         let samples = samples.iter().map(|&row| &tables.samples[row]).filter(|sample| sample.active_ns > 0);
@@ -137,49 +160,34 @@ fn active(
         let weights: Vec<i64> = rows.iter().map(|sample| sample.active_ns).collect();
         let (running, runnable) = (apportion(life.running_ns, &weights), apportion(life.runnable_ns, &weights));
         for (at, sample) in rows.into_iter().enumerate() {
-            let base = Stretch::of_life(tables, task, State::Running, 0);
-            parts.push((Stretch { stack: Some(sample.stack), ..base }, running[at], runnable[at]));
+            parts.push(base(sample.stack, State::Running).estimate(running[at], 0));
+            parts.push(base(sample.stack, State::Runnable).estimate(runnable[at], 0));
         }
     } else {
         let queued = Queued::new(tables, task, moments, samples);
-        let of_met = queued.divide(life.runnable_ns, |stack, ns| {
-            let base = Stretch::of_life(tables, task, State::Runnable, 0);
-            parts.push((Stretch { stack: Some(stack), ..base }, 0, ns));
+        let met_ns = queued.divide(life.runnable_ns, |stack, ns| {
+            parts.push(base(stack, State::Runnable).estimate(ns, 0));
         });
-        for window in windows(tables, life.running_ns, of_met, moments, slices) {
-            let periods: Vec<i64> = window.moments.iter().map(|&row| tables.moments[row].period_ns.max(1)).collect();
-            let queue: Vec<i64> = window
-                .moments
-                .iter()
-                .zip(&periods)
-                .map(|(&row, period)| queued.weight(tables.moments[row].stack, *period))
-                .collect();
-            let queue = if queue.iter().any(|weight| *weight > 0) { queue } else { periods.clone() };
-            let running = apportion(window.running_ns, &periods);
-            let runnable = apportion(window.runnable_ns, &queue);
-            for (at, &row) in window.moments.iter().enumerate() {
-                let moment = &tables.moments[row];
-                let base = Stretch::of_life(tables, task, State::Running, 0);
-                let (begin_ns, end_ns) = (moment.time_ns, moment.time_ns);
-                let part = Stretch { stack: Some(moment.stack), begin_ns, end_ns, samples: 1, ..base };
-                parts.push((part, running[at], runnable[at]));
-            }
+        let moments: Vec<_> = moments.iter().map(|&row| &tables.moments[row]).collect();
+        let periods: Vec<i64> = moments.iter().map(|moment| moment.period_ns.max(1)).collect();
+        let queue: Vec<i64> =
+            moments.iter().zip(&periods).map(|(moment, period)| queued.weight(moment.stack, *period)).collect();
+        let queue = if queue.iter().any(|weight| *weight > 0) { &queue } else { &periods };
+        let (running, runnable) = (apportion(life.running_ns, &periods), apportion(met_ns, queue));
+        for (at, moment) in moments.into_iter().enumerate() {
+            let instant =
+                |state| Stretch { begin_ns: moment.time_ns, end_ns: moment.time_ns, ..base(moment.stack, state) };
+            parts.push(instant(State::Running).estimate(running[at], 1));
+            parts.push(instant(State::Runnable).estimate(runnable[at], 0));
         }
     }
-    if parts.is_empty() {
-        stretches.push(Stretch::of_life(tables, task, State::Running, life.running_ns));
-        stretches.push(Stretch::of_life(tables, task, State::Runnable, life.runnable_ns));
-        return;
+    parts.retain(|part| part.weight > 0 || part.samples > 0);
+    // What no sample covers.
+    for (state, ns) in [(State::Running, life.running_ns), (State::Runnable, life.runnable_ns)] {
+        let covered: i64 = parts.iter().filter(|part| part.state == state).map(|part| part.weight).sum();
+        parts.extend((covered < ns).then(|| Stretch::of_life(tables, task, state, ns - covered)));
     }
-    for (part, running, runnable) in parts {
-        let spin = part.stack.is_some_and(|stack| spins.contains(&(task, stack)));
-        if running > 0 || part.samples > 0 {
-            stretches.push(Stretch { state: State::Running, weight: running, spin, estimated: true, ..part });
-        }
-        if runnable > 0 {
-            stretches.push(Stretch { state: State::Runnable, weight: runnable, samples: 0, estimated: true, ..part });
-        }
-    }
+    parts
 }
 
 /// Where a thread queued for a CPU: at each stack the active time that its rows stand for, less its time on a CPU by the
@@ -240,63 +248,6 @@ impl Queued {
     }
 }
 
-/// Samples that share a stretch of time, and how long their thread was running and runnable in it.
-struct Window<'a> {
-    moments: &'a [usize],
-    running_ns: i64,
-    runnable_ns: i64,
-}
-
-/// Divides a thread's samples, in order of time, into windows and its time among them as its slices have it.
-fn windows<'a>(
-    tables: &SchedTables,
-    running_ns: i64,
-    runnable_ns: i64,
-    moments: &'a [usize],
-    slices: &[usize],
-) -> Vec<Window<'a>> {
-    let count = (moments.len() / WINDOW).max(1);
-    let first_of = |window: usize| window * moments.len() / count;
-    let time = |at: usize| tables.moments[moments[at]].time_ns;
-    // A window ends half-way between its last sample and the next one's first.
-    let ends: Vec<i64> = (1..count)
-        .map(|window| {
-            let first = first_of(window);
-            time(first - 1) + (time(first) - time(first - 1)) / 2
-        })
-        .collect();
-    let (mut running, mut runnable) = (vec![0; count], vec![0; count]);
-    for slice in slices.iter().map(|&row| &tables.slices[row]) {
-        let (begin, end) = (slice.start_ns, slice.start_ns + slice.active_ns.max(0));
-        let first = ends.partition_point(|boundary| *boundary <= begin);
-        let last = ends.partition_point(|boundary| *boundary < end);
-        for window in first..=last {
-            let from = if window == first { begin } else { ends[window - 1] };
-            let to = if window == last { end } else { ends[window] };
-            let share = |ns: i64| match end - begin {
-                0 => ns,
-                whole => (i128::from(ns) * i128::from(to - from) / i128::from(whole)) as i64,
-            };
-            running[window] += share((slice.active_ns - slice.runnable_ns).max(0));
-            runnable[window] += share(slice.runnable_ns);
-        }
-    }
-    // Without slices samples alone say when it ran.
-    let sampled = |window: usize| -> i64 {
-        let rows = first_of(window)..first_of(window + 1);
-        moments[rows].iter().map(|&row| tables.moments[row].period_ns.max(1)).sum()
-    };
-    let by_samples: Vec<i64> = (0..count).map(sampled).collect();
-    let weights = |known: Vec<i64>| if known.iter().any(|ns| *ns > 0) { known } else { by_samples.clone() };
-    let (running, runnable) = (apportion(running_ns, &weights(running)), apportion(runnable_ns, &weights(runnable)));
-    let window = |at: usize| Window {
-        moments: &moments[first_of(at)..first_of(at + 1)],
-        running_ns: running[at],
-        runnable_ns: runnable[at],
-    };
-    (0..count).map(window).collect()
-}
-
 /// Time blocked, wait by wait.
 fn blocked(
     tables: &SchedTables,
@@ -335,33 +286,41 @@ fn worth(tables: &SchedTables) -> FxHashMap<TaskId, f64> {
 
 /// Where criticality was gained, ns: by samples; while nobody was active, by the wait that ended that. Adds up to the elapsed
 /// time.
-pub(super) fn criticality(profile: &Profile, wait_stacks: &[Option<StackId>], over_time: bool) -> Vec<Stretch> {
+pub(super) fn criticality(profile: &Profile, wait_stacks: &[Option<StackId>], placed: bool) -> Vec<Stretch> {
     let tables = &profile.sched;
     let mut stretches = Vec::with_capacity(tables.samples.len() + tables.tasks.len());
-    let mut instants: FxHashMap<(TaskId, StackId), Vec<i64>> = FxHashMap::default();
-    if over_time {
-        for moment in &tables.moments {
-            instants.entry((moment.task, moment.stack)).or_default().push(moment.time_ns);
-        }
-    }
+    let samples = by_task(tables, tables.samples.iter().enumerate().map(|(row, sample)| (sample.task, row)));
+    let moments = by_task(tables, tables.moments.iter().enumerate().map(|(row, moment)| (moment.task, row)));
+    let slices = by_task(tables, tables.slices.iter().enumerate().map(|(row, slice)| (slice.task, row)));
     let worth = worth(tables);
-    for sample in &tables.samples {
-        let count = (sample.samples as f64 * worth.get(&sample.task).copied().unwrap_or(1.0)).round() as i64;
-        let base = Stretch::of_life(tables, sample.task, State::Running, sample.criticality_ns);
-        let base = Stretch { stack: Some(sample.stack), spin: sample.spin, estimated: true, ..base };
-        match instants.get(&(sample.task, sample.stack)) {
-            None => stretches.push(Stretch { samples: count.max(1), ..base }),
-            Some(times) => {
-                let parts = apportion(sample.criticality_ns, &vec![1; times.len()]);
-                let counts = apportion(count.max(1), &vec![1; times.len()]);
-                let part =
-                    |((&time, weight), samples)| Stretch { begin_ns: time, end_ns: time, weight, samples, ..base };
-                stretches.extend(times.iter().zip(parts).zip(counts).map(part));
+    let apart = profile.meta.criticality.as_ref().is_some_and(|session| session.per_process);
+    let clock = (placed && !apart).then(|| SharedClock::new(&tables.slices));
+    for (task, life) in tables.tasks.iter().enumerate() {
+        let worth = worth.get(&(task as TaskId)).copied().unwrap_or(1.0);
+        let mut parts = vec![Stretch::of_life(tables, task as TaskId, State::Running, life.unattributed_ns)];
+        let mut instants: FxHashMap<StackId, Vec<i64>> = FxHashMap::default();
+        for moment in moments[task].iter().filter(|_| placed).map(|&row| &tables.moments[row]) {
+            instants.entry(moment.stack).or_default().push(moment.time_ns);
+        }
+        for sample in samples[task].iter().map(|&row| &tables.samples[row]) {
+            let base = Stretch::of_life(tables, task as TaskId, State::Running, 0);
+            let base = Stretch { stack: Some(sample.stack), spin: sample.spin, ..base };
+            let count = ((sample.samples as f64 * worth).round() as i64).max(1);
+            let whole = base.estimate(sample.criticality_ns, count);
+            match instants.get(&sample.stack) {
+                None => parts.push(whole),
+                Some(times) => {
+                    let weights = apportion(sample.criticality_ns, &vec![1; times.len()]);
+                    let part = |(&time, weight)| Stretch { begin_ns: time, end_ns: time, weight, samples: 0, ..whole };
+                    parts.extend(times.iter().zip(weights).map(part));
+                }
             }
         }
-    }
-    for (task, life) in tables.tasks.iter().enumerate() {
-        stretches.push(Stretch::of_life(tables, task as TaskId, State::Running, life.unattributed_ns));
+        parts.retain(|part| part.weight > 0);
+        match placed.then(|| timeline(tables, &slices[task], &[])).filter(|slices| !slices.is_empty()) {
+            Some(slices) => stretches.extend(lay(parts, &slices, |slice| slice.criticality_ns, clock.as_ref())),
+            None => stretches.extend(parts),
+        }
     }
     for (row, wait) in tables.waits.iter().enumerate().filter(|(_, wait)| wait.idle_ns > 0) {
         let begin_ns = if wait.is_sum() { wait.begin_ns } else { wait.end_ns - wait.idle_ns };

@@ -2,12 +2,21 @@
 
 use rustc_hash::FxHashMap;
 
-use super::dimension::{CutDimension, CutMeasure};
+use super::dimension::CutDimension;
 use super::filter::{CutFilter, Subject, Term};
 use super::interval::{Intervals, Sampled};
 use super::keys::{KeyId, Keys, NO_KEY};
 use super::stretch::Stretch;
 use super::{CutKey, CutQuery, CutRow, CutView};
+
+/// What is known exactly.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    /// All waiting, by what it was for.
+    pub waits: bool,
+    /// When threads were active.
+    pub when: bool,
+}
 
 /// Sums up parts by their keys.
 pub(super) fn sum<'a, S: Part>(
@@ -15,22 +24,26 @@ pub(super) fn sum<'a, S: Part>(
     keys: &Keys<'a>,
     stretches: Vec<S>,
     (from, to): (i64, i64),
+    known: Known,
     key: impl Fn(&Keys<'a>, CutDimension, &S) -> KeyId,
 ) -> CutView {
     let mut tests = Tests::new(query.filter.as_ref());
     let mut numbers: FxHashMap<Vec<i64>, u32> = FxHashMap::default();
     let (mut values, mut whole) = (Vec::new(), 0);
-    // Known exactly of each thread, and nearly so over time.
-    let is_known = |dimension| CutDimension::is_margin(dimension) || matches!(dimension, CutDimension::Time(_));
+    let is_known = |dimension| {
+        CutDimension::is_margin(dimension)
+            || matches!(dimension, CutDimension::Time(_))
+            || known.waits && CutDimension::is_of_waits(dimension)
+    };
     let by_stack = query.filter.iter().any(|filter| filter.terms.iter().any(|term| term.subject == Subject::Stack));
-    let known = query.uses().all(is_known) && !by_stack && query.measure != CutMeasure::Critical;
-    let exact = known && !query.is_over_time();
-    let mut intervals = Intervals::new(known);
+    let no_stacks = query.uses().all(is_known) && !by_stack;
+    let exact = no_stacks && known.when;
+    let mut intervals = Intervals::new(no_stacks);
     let step = query.step();
     for stretch in &stretches {
         whole += stretch.weight();
         if !exact && stretch.is_estimated() {
-            intervals.add_all(stretch.task(), stretch.sampled(stretch.weight()));
+            intervals.add_all(stretch.stratum(), stretch.sampled(stretch.weight()));
         }
         if !tests.hold(query, keys, stretch, &key) {
             continue;
@@ -53,7 +66,7 @@ pub(super) fn sum<'a, S: Part>(
             }
             values[row as usize] += weight;
             if !exact && stretch.is_estimated() {
-                intervals.add(row, stretch.task(), stretch.sampled(weight));
+                intervals.add(row, stretch.stratum(), stretch.sampled(weight));
             }
         };
         stretch.pieces(from, to, step, &mut add);
@@ -64,6 +77,8 @@ pub(super) fn sum<'a, S: Part>(
     let row = |(of, row): (Vec<i64>, u32)| {
         let value = values[row as usize];
         let half = intervals.half_width(row);
+        // A thread can't have been anywhere for longer than it ran.
+        let more = half.min(intervals.room(row));
         let spread = |at: f64| (value as f64 + at).round() as i64;
         let key = |(key, dimension): (&i64, &CutDimension)| match dimension {
             CutDimension::Time(_) => CutKey::Time(*key),
@@ -73,7 +88,7 @@ pub(super) fn sum<'a, S: Part>(
             keys: of.iter().zip(&query.by).map(key).collect(),
             value,
             low: spread(-half).clamp(0, value),
-            high: spread(half).max(value),
+            high: spread(more).max(value),
             share: if total == 0 { 0.0 } else { value as f64 / total as f64 },
         }
     };
@@ -98,8 +113,8 @@ pub(super) trait Part {
     fn weight(&self) -> i64;
     /// The weight comes from samples.
     fn is_estimated(&self) -> bool;
-    /// The thread whose samples it is one of.
-    fn task(&self) -> u32;
+    /// The thread and state whose samples it is one of.
+    fn stratum(&self) -> u64;
     /// So much of it as a sum of samples.
     fn sampled(&self, weight: i64) -> Sampled;
     /// Functions of the stack.
@@ -119,12 +134,12 @@ impl Part for Stretch {
         self.estimated
     }
 
-    fn task(&self) -> u32 {
-        self.task
+    fn stratum(&self) -> u64 {
+        u64::from(self.task) << 2 | self.state as u64
     }
 
     fn sampled(&self, weight: i64) -> Sampled {
-        Sampled::new(weight, self.samples)
+        Sampled::new(weight, self.per_sample)
     }
 
     fn functions<'k>(&self, keys: &'k Keys<'_>) -> &'k [KeyId] {

@@ -62,6 +62,11 @@ fn is_sampled(c: &Counters) -> bool {
     c.variance.1 > 0.0 || unrepresented(c) > 0.0
 }
 
+/// Factor from the calls that timed ones stand for to all of them.
+fn to_all(c: &Counters) -> f64 {
+    (c.calls as f64 / (c.calls as f64 - unrepresented(c)).max(1.0)).max(1.0)
+}
+
 /// How far the own time of calls into each component is off for what is sampled of the calls out of it.
 #[derive(Debug, Default)]
 pub(super) struct Inside(HashMap<ComponentId, Out>);
@@ -118,8 +123,7 @@ impl Times {
     fn of(c: &Counters, open: u64, room: Room, inside: f64) -> Self {
         let open = open as f64;
         // Calls since the last timed one are taken to be like the others.
-        let since = unrepresented(c);
-        let all = (c.calls as f64 / (c.calls as f64 - since).max(1.0)).max(1.0);
+        let all = to_all(c);
         let sampled = is_sampled(c);
         let half = half_interval(c);
         let half_own = half.hypot(inside);
@@ -188,7 +192,7 @@ impl Assembler<'_> {
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             max_ns: quantile(1.0),
-            bytes: (bytes > 0).then_some((bytes as f64 * share) as i64),
+            bytes: (bytes > 0).then_some((bytes as f64 * share * to_all(c)).round() as i64),
             dlsym: n.dlsym,
         }
     }

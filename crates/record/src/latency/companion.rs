@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use transect_profile_model::Profile;
 
@@ -14,12 +15,17 @@ use crate::RecordError;
 use crate::component_rows::place;
 use crate::probe_session::LaunchGuard;
 
+/// How often it is looked whether the wait for probes is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
 /// A measurement that waits for its process.
 #[derive(Debug)]
 pub struct Companion {
     ready: Option<Sender<i32>>,
     /// A running process has been measured for long enough.
     enough: Arc<AtomicBool>,
+    /// Hears when a running process has its probes.
+    begun: Option<Receiver<()>>,
     thread: JoinHandle<Result<LatencyOutcome, RecordError>>,
 }
 
@@ -34,7 +40,7 @@ impl Companion {
             .name("latency".to_owned())
             .spawn(move || measure(&settings, &process))
             .map_err(RecordError::system("start a thread for latencies"))?;
-        Ok(Companion { ready: Some(ready), enough: Arc::default(), thread })
+        Ok(Companion { ready: Some(ready), enough: Arc::default(), begun: None, thread })
     }
 
     /// Measures a running process, which is left as it was, until [`Companion::finish`].
@@ -44,15 +50,17 @@ impl Companion {
     pub fn attach(settings: LatencySettings, pid: i32) -> Result<Companion, RecordError> {
         let enough = Arc::<AtomicBool>::default();
         let over = enough.clone();
+        let (tell, begun) = channel();
         let thread = std::thread::Builder::new()
             .name("latency".to_owned())
             .spawn(move || {
                 let mut measurement = Measurement::new(&settings)?;
+                measurement.begun = Some(tell);
                 measurement.attach(pid, None, &|| over.load(Ordering::Acquire))?;
                 Ok(measurement.conclude(None))
             })
             .map_err(RecordError::system("start a thread for latencies"))?;
-        Ok(Companion { ready: None, enough, thread })
+        Ok(Companion { ready: None, enough, begun: Some(begun), thread })
     }
 
     /// Names the process, once; it is measured from now on until it ends.
@@ -61,6 +69,17 @@ impl Companion {
             // The thread ends early only with an error, which `finish` gives.
             let _ = ready.send(pid);
         }
+    }
+
+    /// Waits until the running process has its probes or can't have them; true if it was `enough` before.
+    pub fn wait_begun(&self, enough: impl Fn() -> bool) -> bool {
+        let waits = |begun: &Receiver<()>| begun.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout);
+        while self.begun.as_ref().is_some_and(waits) {
+            if enough() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Waits for the end of a launched process; ends the measurement of a running one.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::rc::Rc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use transect_attach::{Launch, LaunchEvent, Target};
@@ -53,6 +54,8 @@ pub(super) struct Measurement<'a> {
     next_epoch: Instant,
     /// Another process puts back what we have attached to if we are killed.
     pub guarded: bool,
+    /// Hears when a process that was attached to has its probes.
+    pub begun: Option<Sender<()>>,
     /// For how long programs that were launched were held until they had their probes: the first, and those that it started, ns.
     held_ns: [u64; 2],
 }
@@ -104,6 +107,7 @@ impl<'a> Measurement<'a> {
             unmeasured: Vec::new(),
             next_epoch: Instant::now() + settings.epoch,
             guarded: true,
+            begun: None,
             held_ns: [0; 2],
         })
     }
@@ -127,6 +131,10 @@ impl<'a> Measurement<'a> {
         // Before anything of the process is touched. Without it all but the cleaning works.
         let guard = if self.guarded { Guard::start(pid, &self.agent).ok() } else { None };
         self.measure(target, guard, move || controller.unpark())?;
+        if let Some(begun) = self.begun.take() {
+            // Whoever waits may have given up.
+            let _ = begun.send(());
+        }
         let end = duration.map(|duration| Instant::now() + duration);
         let mut look = Instant::now();
         while !enough() && end.is_none_or(|end| Instant::now() < end) {

@@ -97,7 +97,10 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         SchedTarget::Running { followed } => Watched::attach(followed, &recording, keep)?,
     };
     let latencies = session.latency.clone().map(|(pid, settings)| Companion::attach(settings, pid)).transpose()?;
-    let limit = session.duration.map(|duration| Instant::now() + duration);
+    // Large programs take a moment to get their probes, which is not the recording that was asked for.
+    let enough = latencies.as_ref().is_some_and(|latencies| latencies.wait_begun(|| signals.ends()));
+    let duration = if enough { Some(Duration::ZERO) } else { session.duration };
+    let limit = duration.map(|duration| Instant::now() + duration);
     let ended = !watched.wait_until(limit, &signals);
     if ended && matches!(session.target, SchedTarget::Launch { wait_all: true, .. }) {
         while recording.live_threads()? > 0 && !signals.ends() {

@@ -135,6 +135,8 @@ fn what_a_profile_lacks_is_said() {
     let empty = CutQuery { from_ns: Some(7), to_ns: Some(7), ..query("", "time") };
     assert!(matches!(cut(&schedule_alone, &empty), Err(CutError::EmptyRange { .. })));
     assert!(matches!(cut(&schedule_alone, &query("time/1ns", "time")), Err(CutError::TooManySteps { .. })));
+    let many = query("time/20us,thread,function", "time");
+    assert!(matches!(cut(&schedule_alone, &many), Err(CutError::TooManyRows { .. })));
 }
 
 #[test]
@@ -143,6 +145,11 @@ fn features_count_calls() {
     let view = of(&profile, &query("feature,api", "calls"));
     assert_eq!(view.total, profile.flows.iter().map(|flow| flow.calls).sum::<i64>());
     assert!(view.rows.iter().any(|row| name(row, 0).contains(',')), "a set of several features is one key");
+    // Built with features, none of whose code ran.
+    let mut idle = scheduled_compressor(500, 2);
+    idle.feature.features = profile.feature.features.clone();
+    let view = of(&idle, &query("feature", "time"));
+    assert!(view.rows.iter().all(|row| row.keys == [CutKey::None]) && view.total > 0);
 }
 
 #[test]

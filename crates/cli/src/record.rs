@@ -88,6 +88,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
 
 /// Records and writes the profile; gives its folder.
 fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(PathBuf, Recorded), Failure> {
+    transect_record::survive_snapshots();
     let program = recording.command.first().map_or_else(|| recording.running.subject(), PathBuf::from);
     let program = program.as_path();
     let mut collection = Collection::of(recording, program, follows(recording, config))?;

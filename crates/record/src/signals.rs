@@ -39,6 +39,12 @@ pub fn let_signals_end() {
     MAY_END.store(true, Ordering::Release);
 }
 
+/// From now on a wish for a snapshot does not end this process, though there is nothing to write yet.
+pub fn survive_snapshots() {
+    // Without it the signal does what it does to all programs.
+    let _ = signal_hook::flag::register(12, Arc::default());
+}
+
 /// Signals that came and have not been dealt with.
 pub struct Signals {
     snapshot: Arc<AtomicBool>,

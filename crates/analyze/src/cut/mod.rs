@@ -117,6 +117,14 @@ pub enum CutError {
         /// Steps at most.
         most: i64,
     },
+    /// More rows than anyone could read, or memory hold.
+    #[error(
+        "the cut has more than {most} rows: use fewer dimensions, a longer step of time, or --where, --from and --to"
+    )]
+    TooManyRows {
+        /// Rows at most.
+        most: usize,
+    },
     /// An empty range.
     #[error("--from {from} is not before --to {to} (seconds)")]
     EmptyRange {
@@ -217,12 +225,14 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
     if matches!(query.measure, CutMeasure::Calls | CutMeasure::Bytes) {
         let stretches = counted::calls(profile, query, &names, &active, &mut keys)?;
         let known = Known { waits: true, when: true };
-        return Ok(sum(query, &keys, stretches, range, known, counted::key));
+        return sum(query, &keys, stretches, range, known, counted::key);
     }
     if profile.sched.tasks.is_empty() {
         return Err(CutError::NoStretches { measure: query.measure.as_str() });
     }
-    if by_feature && profile.feature.slices.is_empty() {
+    // Without any region entered all time is that of no feature.
+    let entered = profile.feature.nodes.iter().any(|node| node.region.is_some());
+    if by_feature && entered && profile.feature.slices.is_empty() {
         return Err(CutError::NoFeatures);
     }
     let stacks = wait_stacks(&profile.sched);
@@ -252,5 +262,5 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
     let waits = !stretches.iter().any(|stretch| stretch.spin);
     let when = !query.is_over_time() || !profile.sched.slices.is_empty();
     let known = Known { waits, when };
-    Ok(sum(query, &keys, stretches, range, known, Keys::of))
+    sum(query, &keys, stretches, range, known, Keys::of)
 }

@@ -7,7 +7,7 @@ use super::filter::{CutFilter, Subject, Term};
 use super::interval::{Intervals, Sampled};
 use super::keys::{KeyId, Keys, NO_KEY};
 use super::stretch::Stretch;
-use super::{CutKey, CutQuery, CutRow, CutView};
+use super::{CutError, CutKey, CutQuery, CutRow, CutView};
 
 /// What is known exactly.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,9 @@ pub(super) struct Known {
     pub when: bool,
 }
 
+/// Rows at most.
+const MOST_ROWS: usize = 1_000_000;
+
 /// Sums up parts by their keys.
 pub(super) fn sum<'a, S: Part>(
     query: &CutQuery,
@@ -26,7 +29,7 @@ pub(super) fn sum<'a, S: Part>(
     (from, to): (i64, i64),
     known: Known,
     key: impl Fn(&Keys<'a>, CutDimension, &S) -> KeyId,
-) -> CutView {
+) -> Result<CutView, CutError> {
     let mut tests = Tests::new(query.filter.as_ref());
     let mut numbers: FxHashMap<Vec<i64>, u32> = FxHashMap::default();
     let (mut values, mut whole) = (Vec::new(), 0);
@@ -70,6 +73,9 @@ pub(super) fn sum<'a, S: Part>(
             }
         };
         stretch.pieces(from, to, step, &mut add);
+        if numbers.len() > MOST_ROWS {
+            return Err(CutError::TooManyRows { most: MOST_ROWS });
+        }
     }
     let mut found: Vec<(Vec<i64>, u32)> = numbers.into_iter().collect();
     found.sort_unstable_by_key(|(_, row)| *row);
@@ -94,7 +100,7 @@ pub(super) fn sum<'a, S: Part>(
     };
     let mut rows: Vec<CutRow> = found.into_iter().map(row).collect();
     rows.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.keys.cmp(&b.keys)));
-    CutView {
+    Ok(CutView {
         by: query.by.clone(),
         measure: query.measure,
         unit: query.measure.unit(),
@@ -104,7 +110,7 @@ pub(super) fn sum<'a, S: Part>(
         total,
         whole,
         rows,
-    }
+    })
 }
 
 /// What is summed up: a part of a thread's life, or calls.

@@ -43,10 +43,10 @@ pub struct CutArguments {
     #[arg(long = "where", value_name = "FILTER", value_parser = CutFilter::parse)]
     pub filter: Option<CutFilter>,
     /// Only from then on, since the recording's start (2s, 150ms)
-    #[arg(long, value_name = "TIME", value_parser = parse_instant)]
+    #[arg(long, value_name = "TIME", value_parser = parse_instant, allow_hyphen_values = true)]
     pub from: Option<i64>,
     /// Only up to then
-    #[arg(long, value_name = "TIME", value_parser = parse_instant)]
+    #[arg(long, value_name = "TIME", value_parser = parse_instant, allow_hyphen_values = true)]
     pub to: Option<i64>,
     /// Nest the rows in the order of the dimensions
     #[arg(long)]

@@ -76,6 +76,7 @@ fn a_cut_that_cannot_be_made_says_why() {
     refused(&["--measure", "calls", "--view", "apis"], 2, "leave one of them out");
     refused(&["--where", "featur = x"], 2, "  featur = x\n  ^");
     refused(&["--from", "soon"], 2, "2s or 150ms");
+    refused(&["--from", "-1s"], 2, "2s or 150ms");
 }
 
 #[test]

@@ -40,8 +40,9 @@ pub use criticality::{
     PlaceWait, WaitEdge, WaitGraph, WaitNode, WhatIfRow, WhatIfScope, criticality,
 };
 pub use cut::{
-    CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutRow, CutView, FilterError, cut,
-    parse_duration,
+    AnnotateView, CallNode, CallTree, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery,
+    CutReading, CutRow, CutScope, CutView, CutViewKind, FilterError, HotRow, HotView, LineTimes, StateTimes,
+    SystemCallRow, ThreadLane, TimelineView, cut, parse_duration, view as cut_view,
 };
 pub use feature::{
     FeatureApiRow, FeatureComponentRow, FeatureRow, FeaturesView, LostVariable, RegionRow, RegionStrip, RegionTimeline,

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use transect_analyze::synthetic::{feature_packer, image_server, scheduled_compressor};
 use transect_analyze::{
-    CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutRow, CutView, Selection,
-    criticality, cut,
+    CallNode, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutReading, CutRow,
+    CutView, CutViewKind, Selection, StateTimes, criticality, cut, cut_view,
 };
-use transect_profile_model::{Profile, Task};
+use transect_profile_model::{Profile, Task, WalkSystemCall};
 
 fn query(by: &str, measure: &str) -> CutQuery {
     let by = by.parse::<CutDimensions>().unwrap().0;
@@ -19,7 +19,7 @@ fn filtered(by: &str, measure: &str, filter: &str) -> CutQuery {
 
 fn of(profile: &Profile, query: &CutQuery) -> CutView {
     let view = cut(profile, query).unwrap();
-    assert_eq!(view.rows.iter().map(|row| row.value).sum::<i64>(), view.total, "rows add up");
+    assert_eq!(view.rows.iter().map(|row| row.value).sum::<i64>(), view.scope.total, "rows add up");
     for row in &view.rows {
         assert!(0 <= row.low && row.low <= row.value && row.value <= row.high, "{row:?}");
     }
@@ -40,7 +40,7 @@ fn sum(profile: &Profile, of: fn(&Task) -> i64) -> i64 {
 #[test]
 fn totals_are_the_threads_exact_times() {
     let profile = scheduled_compressor(5_000, 20);
-    let total = |measure: &str| of(&profile, &query("function", measure)).total;
+    let total = |measure: &str| of(&profile, &query("function", measure)).scope.total;
     assert_eq!(total("on-cpu"), sum(&profile, |task| task.running_ns));
     assert_eq!(total("runnable"), sum(&profile, |task| task.runnable_ns));
     assert_eq!(total("blocked"), sum(&profile, |task| task.blocked_ns));
@@ -104,7 +104,7 @@ fn a_filter_is_the_rows_that_it_names() {
     assert!(!expected.is_empty());
     let values = |rows: Vec<&CutRow>| rows.iter().map(|row| (row.keys.clone(), row.value)).collect::<Vec<_>>();
     assert_eq!(values(some.rows.iter().collect()), values(expected));
-    assert_eq!(some.whole, all.total);
+    assert_eq!(some.scope.whole, all.scope.total);
     let below = of(&profile, &filtered("function", "on-cpu", "stack = compress_block"));
     assert!(below.rows.iter().any(|row| name(row, 0) == "longest_match"), "{:?}", below.rows);
     assert!(!below.rows.iter().any(|row| name(row, 0) == "crc32_update"));
@@ -115,10 +115,10 @@ fn calls_are_cut_by_what_counts_them() {
     let profile = image_server();
     let calls: i64 = profile.flows.iter().map(|flow| flow.calls).sum();
     for by in ["component,api", "caller", "thread-group,component", "api,thread,process", "host"] {
-        assert_eq!(of(&profile, &query(by, "calls")).total, calls, "{by}");
+        assert_eq!(of(&profile, &query(by, "calls")).scope.total, calls, "{by}");
     }
     let bytes: i64 = profile.flows.iter().filter_map(|flow| flow.bytes).sum();
-    assert_eq!(of(&profile, &query("api", "bytes")).total, bytes);
+    assert_eq!(of(&profile, &query("api", "bytes")).scope.total, bytes);
     let refused = |query: &CutQuery| matches!(cut(&profile, query), Err(CutError::NotCounted { .. }));
     assert!(refused(&query("function", "calls")) && refused(&query("state", "calls")));
     assert!(refused(&filtered("api", "bytes", "wait = mutex")) && refused(&filtered("api", "calls", "stack = main")));
@@ -143,22 +143,23 @@ fn what_a_profile_lacks_is_said() {
 fn features_count_calls() {
     let profile = feature_packer();
     let view = of(&profile, &query("feature,api", "calls"));
-    assert_eq!(view.total, profile.flows.iter().map(|flow| flow.calls).sum::<i64>());
+    assert_eq!(view.scope.total, profile.flows.iter().map(|flow| flow.calls).sum::<i64>());
     assert!(view.rows.iter().any(|row| name(row, 0).contains(',')), "a set of several features is one key");
     // Built with features, none of whose code ran.
     let mut idle = scheduled_compressor(500, 2);
     idle.feature.features = profile.feature.features.clone();
     let view = of(&idle, &query("feature", "time"));
-    assert!(view.rows.iter().all(|row| row.keys == [CutKey::None]) && view.total > 0);
+    assert!(view.rows.iter().all(|row| row.keys == [CutKey::None]) && view.scope.total > 0);
 }
 
 #[test]
 fn steps_of_time_and_ranges_divide_the_run() {
     let profile = scheduled_compressor(5_000, 20);
     for measure in ["time", "blocked", "critical", "on-cpu", "samples"] {
-        let whole = of(&profile, &query("function", measure)).total;
-        assert_eq!(of(&profile, &query("time/700ms,state", measure)).total, whole, "{measure}");
-        let range = |from_ns, to_ns| of(&profile, &CutQuery { from_ns, to_ns, ..query("function", measure) }).total;
+        let whole = of(&profile, &query("function", measure)).scope.total;
+        assert_eq!(of(&profile, &query("time/700ms,state", measure)).scope.total, whole, "{measure}");
+        let range =
+            |from_ns, to_ns| of(&profile, &CutQuery { from_ns, to_ns, ..query("function", measure) }).scope.total;
         let at = 7_654_321_000;
         assert_eq!(range(None, Some(at)) + range(Some(at), None), whole, "{measure}");
     }
@@ -199,4 +200,110 @@ proptest! {
             prop_assert_eq!(parts.map(|part| part.value).sum::<i64>(), row.value);
         }
     }
+}
+
+fn reading(profile: &Profile, kind: CutViewKind, query: &CutQuery) -> CutReading {
+    cut_view(profile, kind, query, Some("compress_block")).unwrap()
+}
+
+#[test]
+fn functions_own_times_add_up_and_none_is_above_its_total() {
+    let profile = scheduled_compressor(5_000, 20);
+    let query = query("", "on-cpu");
+    let CutReading::Hot(view) = reading(&profile, CutViewKind::Hot, &query) else { panic!() };
+    assert_eq!(view.scope.total, sum(&profile, |task| task.running_ns));
+    assert_eq!(view.rows.iter().map(|row| row.own).sum::<i64>(), view.scope.total);
+    let functions = of(&profile, &super_query(&query, "function,component"));
+    for row in &view.rows {
+        assert!(row.own <= row.total && row.total <= view.scope.total && row.kernel <= row.own, "{row:?}");
+        assert!(row.self_low <= row.own && row.own <= row.self_high, "{row:?}");
+        let is_it = |other: &&CutRow| {
+            name(other, 0) == row.function.as_deref().unwrap_or_default()
+                && name(other, 1) == row.component.as_deref().unwrap_or_default()
+        };
+        assert_eq!(functions.rows.iter().find(is_it).map_or(0, |other| other.value), row.own, "{row:?}");
+    }
+    let called = view.rows.iter().find(|row| row.function.as_deref() == Some("compress_block")).unwrap();
+    assert_eq!(called.total, of(&profile, &filtered("", "on-cpu", "stack = compress_block")).scope.total);
+}
+
+/// The same by other dimensions.
+fn super_query(query: &CutQuery, by: &str) -> CutQuery {
+    CutQuery { by: by.parse::<CutDimensions>().unwrap().0, ..query.clone() }
+}
+
+#[test]
+fn the_tree_of_calls_adds_up_at_each_node() {
+    fn check(node: &CallNode) {
+        assert_eq!(node.total, node.own + node.children.iter().map(|child| child.total).sum::<i64>(), "{node:?}");
+        node.children.iter().for_each(check);
+    }
+    let profile = scheduled_compressor(5_000, 20);
+    for measure in ["time", "on-cpu", "critical", "samples"] {
+        let CutReading::Tree(tree) = reading(&profile, CutViewKind::Tree, &query("", measure)) else { panic!() };
+        assert_eq!(tree.roots.iter().map(|root| root.total).sum::<i64>(), tree.scope.total, "{measure}");
+        tree.roots.iter().for_each(check);
+    }
+}
+
+#[test]
+fn lines_are_of_one_function_and_all_it_was_in() {
+    let profile = scheduled_compressor(5_000, 20);
+    let CutReading::Annotate(view) = reading(&profile, CutViewKind::Annotate, &query("", "time")) else { panic!() };
+    assert_eq!(view.total_ns, of(&profile, &filtered("", "time", "stack = compress_block")).scope.total);
+    assert_eq!(view.lines.iter().map(|line| line.total_ns).sum::<i64>(), view.total_ns);
+    let own = of(&profile, &filtered("", "time", "function = compress_block")).scope.total;
+    assert_eq!(view.lines.iter().map(|line| line.self_ns).sum::<i64>(), own);
+    let error = cut_view(&profile, CutViewKind::Annotate, &query("", "time"), Some("compres_block")).unwrap_err();
+    assert!(matches!(&error, CutError::UnknownFunction { near, .. } if near.starts_with("compress_block")), "{error}");
+}
+
+#[test]
+fn lanes_hold_what_the_cut_over_time_holds() {
+    let profile = scheduled_compressor(5_000, 20);
+    let CutReading::Timeline(view) = reading(&profile, CutViewKind::Timeline, &query("", "time")) else { panic!() };
+    let whole = of(&profile, &query("thread,state", "time"));
+    for lane in &view.threads {
+        let total: i64 = lane.steps.iter().map(StateTimes::total).sum();
+        assert_eq!(total, lane.states.total(), "{}", lane.thread);
+        assert!(lane.steps.iter().all(|step| step.total() <= view.step_ns + 1), "{}", lane.thread);
+        let rows = whole.rows.iter().filter(|row| name(row, 0) == lane.thread);
+        assert_eq!(total, rows.map(|row| row.value).sum::<i64>());
+    }
+    assert_eq!(view.threads.len(), profile.sched.tasks.len());
+}
+
+#[test]
+fn system_calls_are_exact_where_they_were_counted() {
+    let mut profile = scheduled_compressor(5_000, 20);
+    let query = query("", "time");
+    let CutReading::SystemCalls(rows) = reading(&profile, CutViewKind::SystemCalls, &query) else { panic!() };
+    assert!(rows.iter().all(|row| row.calls.is_none() && !row.exact));
+    let of_call = |name: &str| of(&profile, &filtered("", "time", &format!("system-call = '{name}'"))).scope.total;
+    for row in &rows {
+        assert_eq!(row.total_ns, of_call(&row.system_call), "{row:?}");
+    }
+    let call = |group, calls| WalkSystemCall {
+        group,
+        name: "fsync".to_owned(),
+        calls,
+        on_ns: 1,
+        runnable_ns: 2,
+        blocked_ns: 4,
+    };
+    profile.walk.system_calls = vec![call(0, 10), call(1, 5)];
+    let CutReading::SystemCalls(rows) = reading(&profile, CutViewKind::SystemCalls, &query) else { panic!() };
+    assert_eq!((rows.len(), rows[0].calls, rows[0].total_ns, rows[0].exact), (1, Some(15), 14, true));
+    let part = CutQuery { from_ns: Some(0), ..query };
+    let CutReading::SystemCalls(rows) = reading(&profile, CutViewKind::SystemCalls, &part) else { panic!() };
+    assert!(rows.iter().all(|row| !row.exact), "of a part nothing was counted");
+}
+
+#[test]
+fn whole_stacks_are_a_dimension() {
+    let profile = scheduled_compressor(5_000, 20);
+    let view = of(&profile, &query("stack", "on-cpu"));
+    assert_eq!(view.scope.total, sum(&profile, |task| task.running_ns));
+    let deep = view.rows.iter().find(|row| name(row, 0).contains("compress_block;")).unwrap();
+    assert!(name(deep, 0).split(';').count() > 2, "{deep:?}");
 }

@@ -197,7 +197,12 @@ impl<'a> SchedCollector<'a> {
         let before = self.threads_given();
         self.ask(types::SCHED_REQUEST_FOLLOW, pid, 0)?;
         if self.threads_given() == before {
-            return Err(CollectError::Nothing(format!("there is no process {pid}")));
+            return Err(CollectError::Nothing(match Path::new(&format!("/proc/{pid}")).exists() {
+                true => format!(
+                    "process {pid} is a thread of the kernel, a zombie, or out of this user's reach (as /proc/{pid}/exe is)"
+                ),
+                false => format!("there is no process {pid}"),
+            }));
         }
         self.system_calls.meet_threads(&mut self.skeleton)
     }

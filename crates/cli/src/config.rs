@@ -16,8 +16,14 @@
 //! top = 20
 //! min-percent = 0.5
 //! sort = "self"
+//!
+//! [cut.faults]               # report --cut faults
+//! by = "thread-group,function"
+//! measure = "critical"
+//! where = "wait = page-fault"
 //! ```
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -35,6 +41,22 @@ pub struct Config {
     /// Defaults of `run` and `report`.
     #[serde(default)]
     pub report: ReportDefaults,
+    /// Cuts by their names.
+    #[serde(default)]
+    pub cut: BTreeMap<String, NamedCut>,
+}
+
+/// A cut that `report --cut NAME` makes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedCut {
+    /// `--by`.
+    pub by: Option<String>,
+    /// `--measure`.
+    pub measure: Option<String>,
+    /// `--where`.
+    #[serde(rename = "where")]
+    pub filter: Option<String>,
 }
 
 /// Defaults of `run` and `record`.

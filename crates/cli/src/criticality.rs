@@ -26,7 +26,8 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
     let stream = if launches { Stream::Stderr } else { Stream::Stdout };
     if launches && format != ReportFormat::Text && arguments.view.output.is_none() {
         return Err(Failure::Usage(
-            "the standard streams belong to the program: give --output FILE with --format json or csv".to_owned(),
+            "the standard streams belong to the program: give --output FILE with --format json, csv or markdown"
+                .to_owned(),
         ));
     }
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&subject(arguments)));

@@ -216,6 +216,7 @@ fn show(
     let format = match format {
         LatencyFormat::Json => ReportFormat::Json,
         LatencyFormat::Csv => ReportFormat::Csv,
+        LatencyFormat::Markdown => ReportFormat::Markdown,
         LatencyFormat::Text | LatencyFormat::Html => ReportFormat::Text,
     };
     let content = Content::new(&outcome.profile, selection);

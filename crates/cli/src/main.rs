@@ -7,6 +7,7 @@ mod collection;
 mod completions;
 mod config;
 mod criticality;
+mod cut;
 mod doctor;
 mod export;
 mod failure;

@@ -64,7 +64,8 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     let launches = !arguments.recording.running.is_given();
     if launches && format != ReportFormat::Text && view.output.is_none() {
         return Err(Failure::Usage(
-            "the standard streams belong to the program: give --output FILE with --format json or csv".to_owned(),
+            "the standard streams belong to the program: give --output FILE with --format json, csv or markdown"
+                .to_owned(),
         ));
     }
     let (folder, mut recorded) = keep(&arguments.recording, selection.view, config)?;
@@ -72,7 +73,8 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     if launches && arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
         return Ok(status(&recorded));
     }
-    timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), view.html.is_some())?;
+    let over_time = view.html.is_some() || crate::cut::kind(view) == Some(transect_analyze::CutViewKind::Timeline);
+    timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), over_time)?;
     let to_stream = view.output.is_none() && view.html.is_none();
     match report::show(&recorded.profile, view, &selection, config, stream, Extent::FirstScreen) {
         // Nobody reads standard error, or it is full: nothing can be said there, and the program's status still counts.
@@ -88,7 +90,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
 
 /// Records and writes the profile; gives its folder.
 fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(PathBuf, Recorded), Failure> {
-    transect_record::survive_snapshots();
+    transect_record::take_snapshot_requests();
     let program = recording.command.first().map_or_else(|| recording.running.subject(), PathBuf::from);
     let program = program.as_path();
     let mut collection = Collection::of(recording, program, follows(recording, config))?;

@@ -2,73 +2,43 @@
 
 use std::io::Write;
 
-use transect_analyze::{CutDimensions, CutQuery, Dimensions, Selection, Unmatched, View, cut, unmatched};
+use transect_analyze::{CutDimensions, Dimensions, Selection, Unmatched, View, unmatched};
 use transect_profile_model::Profile;
 use transect_report::terminal::Style;
 use transect_report::{Content, ReportError, csv, html, json, terminal};
 
-use crate::arguments::{CutArguments, ReportArguments, ReportFormat, ViewArguments};
+use crate::arguments::{ReportArguments, ReportFormat, ViewArguments};
 use crate::config::Config;
+use crate::cut;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::progress::Progress;
 
 /// Reads the profile and prints the view.
 pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failure> {
-    let query = query(&arguments.view, &arguments.cut)?;
-    let selection = match query {
+    let asked = cut::asked(&arguments.view, &arguments.cut, config)?;
+    let selection = match asked {
         Some(_) => Selection { top: arguments.view.top.or(config.report.top), ..Selection::default() },
         None => selection(&arguments.view, config)?,
     };
     let profile = {
         let _progress = Progress::start(format!("reading {}", arguments.folder.display()));
         // The timeline is the longest table, and few need it.
-        let over_time = query.as_ref().is_some_and(CutQuery::needs_timeline) || arguments.view.html.is_some();
+        let over_time = asked.as_ref().is_some_and(cut::Asked::needs_timeline) || arguments.view.html.is_some();
         let read = match over_time {
             true => transect_profile_store::read,
             false => transect_profile_store::read_without_slices,
         };
         read(&arguments.folder).map_err(Failure::Read)?
     };
-    if let Some(query) = query {
-        let made = cut(&profile, &query).map_err(|error| Failure::Usage(error.to_string()))?;
-        let content = Content::cut(&profile, made, arguments.cut.tree, selection.top);
-        return write(&content, &arguments.view, config, Stream::Stdout).map(|()| 0);
+    if let Some(asked) = asked {
+        if let Some(content) = asked.content(&profile, selection.top)? {
+            write(&content, &arguments.view, config, Stream::Stdout)?;
+        }
+        return Ok(0);
     }
     show(&profile, &arguments.view, &selection, config, Stream::Stdout, Extent::All)?;
     Ok(0)
-}
-
-/// The cut that the flags ask for; `None` if they ask for views.
-fn query(view: &ViewArguments, cut: &CutArguments) -> Result<Option<CutQuery>, Failure> {
-    let of_views = [
-        ("--view", view.view.is_some()),
-        ("--component", view.component.is_some()),
-        ("--api", view.api.is_some()),
-        ("--sort", view.sort.is_some()),
-        ("--min-percent", view.min_percent.is_some()),
-        ("--html", view.html.is_some()),
-    ];
-    let of_views = of_views.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag);
-    let of_cut = cut.given();
-    match (of_cut, of_views) {
-        (Some(cut), Some(view)) => {
-            return Err(Failure::Usage(format!("{cut} is of a cut, and {view} of a view: leave one of them out")));
-        }
-        (None, Some(_)) => return Ok(None),
-        (None, None) if view.by.is_none() => return Ok(None),
-        _ => {}
-    }
-    let measure = cut.measure.as_deref().map(str::parse).transpose();
-    Ok(Some(CutQuery {
-        by: view.by.clone().unwrap_or_default().0,
-        measure: measure
-            .map_err(|error: transect_analyze::SelectionError| Failure::Usage(error.to_string()))?
-            .unwrap_or_default(),
-        filter: cut.filter.clone(),
-        from_ns: cut.from,
-        to_ns: cut.to,
-    }))
 }
 
 /// By what views split flows.
@@ -86,7 +56,8 @@ pub fn selection(view: &ViewArguments, config: &Config) -> Result<Selection, Fai
     let usage = |error: transect_analyze::SelectionError| Failure::Usage(error.to_string());
     let sort = view.sort.as_deref().or(config.report.sort.as_deref());
     Ok(Selection {
-        view: view.view.as_deref().map(str::parse).transpose().map_err(usage)?,
+        // Views of cuts are not of these.
+        view: view.view.as_deref().filter(|_| cut::kind(view).is_none()).map(str::parse).transpose().map_err(usage)?,
         component: view.component.clone(),
         api: view.api.clone(),
         sort: sort.map(str::parse).transpose().map_err(usage)?,
@@ -133,6 +104,10 @@ pub fn show(
     if only_page && stream == Stream::Stdout {
         return Ok(());
     }
+    if let Some(kind) = cut::kind(view) {
+        let content = cut::of_run(kind).content(profile, selection.top)?;
+        return content.map_or(Ok(()), |content| write(&content, view, config, stream));
+    }
     let format = format(view, config);
     let mut selection = selection.clone();
     if format == ReportFormat::Text && selection.view.is_none() {
@@ -173,5 +148,6 @@ pub fn render(content: &Content, format: ReportFormat, style: Style, out: &mut d
         ReportFormat::Text => terminal::render(content, style, out),
         ReportFormat::Json => json::render(content, out),
         ReportFormat::Csv => csv::render(content, out),
+        ReportFormat::Markdown => terminal::render_markdown(content, out),
     }
 }

@@ -37,7 +37,8 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
     let launches = arguments.pid.is_none();
     if launches && format != ReportFormat::Text && arguments.view.output.is_none() {
         return Err(Failure::Usage(
-            "the standard streams belong to the program: give --output FILE with --format json or csv".to_owned(),
+            "the standard streams belong to the program: give --output FILE with --format json, csv or markdown"
+                .to_owned(),
         ));
     }
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&program));

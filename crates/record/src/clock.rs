@@ -72,6 +72,11 @@ pub fn ticks() -> u64 {
 }
 
 impl Clock {
+    /// Nanoseconds from the start to an instant by the time stamp counter.
+    pub fn ns_at(&self, ticks: u64) -> i64 {
+        (ticks.saturating_sub(self.start.ticks) as f64 / self.rate()) as i64
+    }
+
     /// Starts it.
     pub fn start() -> Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);

@@ -51,7 +51,7 @@ use std::time::Duration;
 pub use error::RecordError;
 pub use launch::{BeforeExec, BeforeExecAnywhere};
 pub use own_folder::clear_leftovers;
-pub use signals::{hold_back, let_signals_end, survive_limits, survive_snapshots};
+pub use signals::{hold_back, let_signals_end, survive_limits, take_snapshot_requests};
 pub use static_components::StaticError;
 use transect_profile_model::{Profile, Timing};
 

@@ -139,6 +139,7 @@ pub fn run(
         harvest: Harvest::new(pages.as_ref()),
         companion,
         relation,
+        ended: None,
     };
     let plans = Plans::new(cache, statics);
     let over = AtomicBool::new(false);
@@ -185,6 +186,8 @@ pub fn run(
         Some(trace) => Some(trace.finish(exit_status)),
         None => ended.features,
     };
+    // With it: what has been done since then is ours.
+    session.ended = Some(ended.end).filter(|_| !options.wait_all);
     let mut profile = session.profile(Some(exit_status));
     // What goes wrong with one collector takes nothing from the others.
     match features {
@@ -301,6 +304,8 @@ struct Session<'a> {
     harvest: Harvest<'a>,
     companion: Option<Companion>,
     relation: Option<Relation>,
+    /// When the program had ended, ticks.
+    ended: Option<u64>,
 }
 
 impl Session<'_> {
@@ -376,7 +381,7 @@ impl Session<'_> {
 
     fn profile(&mut self, exit_status: Option<i32>) -> Profile {
         let rate = self.clock.rate();
-        let wall_ns = self.clock.elapsed_ns();
+        let wall_ns = self.ended.map_or_else(|| self.clock.elapsed_ns(), |end| self.clock.ns_at(end));
         let start = Profile::new(Meta {
             command: self.options.command.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
             collectors: vec!["flow".into()],

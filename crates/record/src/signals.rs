@@ -39,15 +39,18 @@ pub fn let_signals_end() {
     MAY_END.store(true, Ordering::Release);
 }
 
-/// From now on a wish for a snapshot does not end this process, though there is nothing to write yet.
-pub fn survive_snapshots() {
+/// Whether a snapshot was asked for that has not been written.
+static SNAPSHOT: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+
+/// From now on a request for a snapshot does not end this process; one that comes before there is anything to write is answered
+/// when there is.
+pub fn take_snapshot_requests() {
     // Without it the signal does what it does to all programs.
-    let _ = signal_hook::flag::register(12, Arc::default());
+    let _ = signal_hook::flag::register(12, SNAPSHOT.clone());
 }
 
 /// Signals that came and have not been dealt with.
 pub struct Signals {
-    snapshot: Arc<AtomicBool>,
     forward: Vec<(Arc<AtomicBool>, Signal)>,
 }
 
@@ -79,7 +82,10 @@ impl Signals {
                 forward.push((register(number)?, signal));
             }
         }
-        Ok(Signals { snapshot: register(12)?, forward })
+        signal_hook::flag::register_conditional_default(12, MAY_END.clone())
+            .map_err(RecordError::system("watch signals"))?;
+        signal_hook::flag::register(12, SNAPSHOT.clone()).map_err(RecordError::system("watch signals"))?;
+        Ok(Signals { forward })
     }
 
     /// What the program is to get, since the last call. From a terminal it has had an interrupt already; sending it twice
@@ -111,7 +117,7 @@ impl Signals {
 
     /// Whether a snapshot was asked for since the last call.
     pub fn wants_snapshot(&self) -> bool {
-        self.snapshot.swap(false, Ordering::AcqRel)
+        SNAPSHOT.swap(false, Ordering::AcqRel)
     }
 }
 

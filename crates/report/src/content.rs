@@ -1,10 +1,12 @@
 //! What is rendered: the rows of one view, or of all, with the facts that stand above them.
 
 use transect_analyze::{
-    ApiGroup, ApisView, ComponentRow, CriticalityView, CutView, FeaturesView, FindingRow, FlowRow, FullReport,
-    LatencyRow, LockRow, LossRow, Selection, ThreadsView, Totals, View, WaitRow, WalkView,
+    ApiGroup, ApisView, ComponentRow, CriticalityView, CutReading, CutView, FeaturesView, FindingRow, FlowRow,
+    FullReport, LatencyRow, LockRow, LossRow, Selection, ThreadsView, Totals, View, WaitRow, WalkView,
 };
 use transect_profile_model::{Meta, Profile};
+
+use crate::Sources;
 
 /// A view that is ready to be rendered as text, JSON or CSV.
 #[derive(Debug, Clone)]
@@ -68,6 +70,13 @@ pub enum Rows {
         /// As a tree, for people.
         tree: bool,
     },
+    /// A view that is read from cuts.
+    Reading {
+        /// The view.
+        view: Box<CutReading>,
+        /// Source files that it shows lines of.
+        sources: Sources,
+    },
 }
 
 impl Content {
@@ -83,14 +92,14 @@ impl Content {
         }
     }
 
-    /// A cut that was made already, as a table or a tree.
-    pub fn cut(profile: &Profile, view: CutView, tree: bool, top: Option<usize>) -> Self {
+    /// A cut, or a view read from one, that was made already.
+    pub fn of_cut(profile: &Profile, rows: Rows, top: Option<usize>) -> Self {
         Self {
             meta: profile.meta.clone(),
             totals: transect_analyze::totals(profile),
             loss: transect_analyze::loss(profile),
             selection: Selection { top, ..Selection::default() },
-            rows: Rows::Cut { view: Box::new(view), tree },
+            rows,
             one_screen: false,
         }
     }
@@ -129,7 +138,7 @@ impl Rows {
     /// The view that the rows belong to; `None` for the overview and for a cut.
     pub fn view(&self) -> Option<View> {
         Some(match self {
-            Self::Overview(_) | Self::Cut { .. } => return None,
+            Self::Overview(_) | Self::Cut { .. } | Self::Reading { .. } => return None,
             Self::Summary(_) => View::Summary,
             Self::Components(_) => View::Components,
             Self::Apis(_) => View::Apis,

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use serde_json::{Map, Value};
-use transect_analyze::{CutKey, CutRow, CutView, View};
+use transect_analyze::{CallNode, CutKey, CutReading, CutRow, CutView, StateTimes, ThreadLane, View};
 use transect_profile_export::{ExportError, csv};
 use transect_profile_model::Metric;
 
@@ -73,8 +73,10 @@ fn columns(view: View, metric: Metric) -> Result<&'static [&'static str], Report
 /// [`ReportError::NoView`] for the overview, [`ReportError::NoTable`] for `meta`, [`ReportError::Write`] if `out`
 /// fails.
 pub fn render(content: &Content, out: &mut dyn Write) -> Result<(), ReportError> {
-    if let Rows::Cut { view, .. } = &content.rows {
-        return cut(view, out);
+    match &content.rows {
+        Rows::Cut { view, .. } => return cut(view, out),
+        Rows::Reading { view, .. } => return reading(view, out),
+        _ => {}
     }
     let metric = content.meta.latency.as_ref().map(|session| session.metric).unwrap_or_default();
     let columns = columns(content.rows.view().ok_or(ReportError::NoView)?, metric)?;
@@ -110,6 +112,73 @@ fn cut(view: &CutView, out: &mut dyn Write) -> Result<(), ReportError> {
     };
     let rows: Vec<Map<String, Value>> = view.rows.iter().map(row).collect();
     write(&columns, &rows, out)
+}
+
+const STATES: [&str; 3] = ["on_cpu_ns", "runnable_ns", "blocked_ns"];
+
+/// A view read from cuts: its rows; of the tree, a row a node with the names from the root on.
+fn reading(view: &CutReading, out: &mut dyn Write) -> Result<(), ReportError> {
+    match view {
+        CutReading::Hot(view) => write(
+            &[
+                "function",
+                "component",
+                "file",
+                "line",
+                "self",
+                "self_low",
+                "self_high",
+                "kernel",
+                "total",
+                "self_share",
+                "total_share",
+            ],
+            &view.rows,
+            out,
+        ),
+        CutReading::Tree(view) => {
+            let mut rows = Vec::new();
+            nodes(&view.roots, &mut Vec::new(), &mut rows);
+            write(&["stack", "kernel", "total", "self"], &rows, out)
+        }
+        CutReading::Annotate(view) => {
+            write(&[&["file", "line", "self_ns", "total_ns"][..], &STATES].concat(), &view.lines, out)
+        }
+        CutReading::SystemCalls(rows) => {
+            write(&[&["system_call", "calls", "total_ns"][..], &STATES, &["exact"]].concat(), rows, out)
+        }
+        CutReading::Timeline(view) => {
+            let step = |thread: &str, at: usize, times: &StateTimes| {
+                let begin = view.from_ns + view.step_ns * at as i64;
+                let times = [times.on_cpu_ns, times.runnable_ns, times.blocked_ns].map(Value::from);
+                let keys = [("thread".to_owned(), Value::from(thread)), ("from_ns".to_owned(), Value::from(begin))];
+                let times = STATES.iter().map(|state| (*state).to_owned()).zip(times);
+                keys.into_iter().chain(times).collect::<Map<_, _>>()
+            };
+            let lane = |lane: &ThreadLane| {
+                let steps = lane.steps.iter().enumerate();
+                steps.map(|(at, times)| step(&lane.thread, at, times)).collect::<Vec<_>>()
+            };
+            let rows: Vec<Map<String, Value>> = view.threads.iter().flat_map(lane).collect();
+            write(&[&["thread", "from_ns"][..], &STATES].concat(), &rows, out)
+        }
+    }
+}
+
+/// Rows of a tree's nodes, parents first.
+fn nodes(of: &[CallNode], path: &mut Vec<String>, rows: &mut Vec<Map<String, Value>>) {
+    for node in of {
+        path.push(node.function.clone().unwrap_or_else(|| "[no stack]".to_owned()));
+        let cells = [
+            ("stack", Value::from(path.join(";"))),
+            ("kernel", Value::from(node.kernel)),
+            ("total", Value::from(node.total)),
+            ("self", Value::from(node.own)),
+        ];
+        rows.push(cells.map(|(column, cell)| (column.to_owned(), cell)).into_iter().collect());
+        nodes(&node.children, path, rows);
+        path.pop();
+    }
 }
 
 fn write(columns: &[&str], rows: &[impl serde::Serialize], out: &mut dyn Write) -> Result<(), ReportError> {

@@ -16,6 +16,9 @@ pub enum ReportError {
         "csv is one table: choose it with --view (summary, components, flows, threads, waits, locks, latency, loss)"
     )]
     NoView,
+    /// There is nothing to draw.
+    #[error("nothing was recorded of it: there is no graph to draw")]
+    Empty,
     /// The view has no rows to put into a table.
     #[error("the view `{}` is no table: use --format json or text", .0.as_str())]
     NoTable(View),

@@ -5,13 +5,15 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter, PrettyFormatter};
 use serde_json::{Value, json};
+use transect_analyze::CutReading;
 
 use crate::terminal::is_hazard;
 use crate::{Content, ReportError, Rows};
 
 /// Writes one object: all keys (`meta`, `summary`, `components`, `flows`, `threads`, `waits`, `locks`, `latency`,
 /// `criticality`, `walk`, `features`, `regions`, `loss`) without a view, that view's key with one (`features`: both
-/// `features` and `regions`; with flows recorded too `feature_apis` and `feature_components`); of a cut the key `cut`.
+/// `features` and `regions`; with flows recorded too `feature_apis` and `feature_components`); of a cut the key `cut`, of a view read from
+/// cuts its own (`hot`, `tree`, `annotate`, `system_calls`, `timeline`).
 ///
 /// Characters that steer terminals are written as `\uXXXX`: the parsed strings are the same, and the text is safe to
 /// look at.
@@ -24,6 +26,7 @@ pub fn render(content: &Content, out: &mut dyn Write) -> Result<(), ReportError>
         // Two keys.
         (Rows::Features(view), _) => write(view, out),
         (Rows::Cut { view, .. }, _) => write(&json!({ "cut": view }), out),
+        (Rows::Reading { view, .. }, _) => write(&reading(view), out),
         (_, Some(view)) => write(&json!({ view.json_key(): rows(content)? }), out),
         (_, None) => write(&json!({}), out),
     }
@@ -51,6 +54,17 @@ pub(crate) fn rows(content: &Content) -> Result<Value, ReportError> {
         Rows::Meta => value(&content.meta),
         Rows::Loss(rows) => value(rows),
         Rows::Cut { view, .. } => value(view),
+        Rows::Reading { view, .. } => Ok(reading(view)),
+    }
+}
+
+fn reading(view: &CutReading) -> Value {
+    match view {
+        CutReading::Hot(view) => json!({ "hot": view }),
+        CutReading::Tree(view) => json!({ "tree": view }),
+        CutReading::Annotate(view) => json!({ "annotate": view }),
+        CutReading::SystemCalls(rows) => json!({ "system_calls": rows }),
+        CutReading::Timeline(view) => json!({ "timeline": view }),
     }
 }
 

@@ -99,6 +99,13 @@ pub(crate) fn is_runtime_function(name: &str) -> bool {
         // `<T as Trait>::method` is the program's own if the type or the trait is.
         return is_runtime_path(of) && (is_runtime_path(implementer) || !implementer.contains("::"));
     }
+    // Methods of a primitive type are Rust's own: `<u64>::wrapping_mul`, `<*const T>::add`, `<[T]>::iter`.
+    if let Some((of, _)) = name.strip_prefix('<').and_then(|inner| inner.split_once(">::"))
+        && (of.starts_with(['*', '[']) || !of.contains("::") && of.starts_with(|c: char| c.is_ascii_lowercase()))
+        && !of.contains('{')
+    {
+        return true;
+    }
     is_runtime_path(name) || MANGLED.iter().any(|start| name.starts_with(start)) || NAMES.contains(&name)
 }
 
@@ -200,11 +207,19 @@ mod tests {
             "<alloc::vec::Vec<T> as core::ops::Index<I>>::index",
             "_ZSteqIcEN9__gnu_cxx11__enable_ifE",
             "core::ptr::drop_in_place<app::Thing>",
+            "<u64>::wrapping_mul",
+            "<*const app::Thing>::copy_to_nonoverlapping",
+            "<[u8]>::len",
         ] {
             assert!(is_runtime_function(name), "{name}");
         }
-        for name in ["<app::Key as core::hash::Hash>::hash", "app::find", "void app::apply<std::string>(int)", "stdev"]
-        {
+        for name in [
+            "<app::Key as core::hash::Hash>::hash",
+            "<app::Key>::hash",
+            "app::find",
+            "void app::apply<std::string>(int)",
+            "stdev",
+        ] {
             assert!(!is_runtime_function(name), "{name}");
         }
     }

@@ -50,13 +50,15 @@ pub enum CutDimension {
     Holder,
     /// The thread that ended the wait.
     Waker,
+    /// All functions of the stack, root first.
+    Stack,
     /// Time, in steps of so many nanoseconds.
     Time(i64),
 }
 
 impl CutDimension {
     /// Every dimension that has no argument, with its word.
-    pub(super) const ALL: [(Self, &str); 20] = [
+    pub(super) const ALL: [(Self, &str); 21] = [
         (Self::Service, "service"),
         (Self::Version, "version"),
         (Self::Host, "host"),
@@ -77,6 +79,7 @@ impl CutDimension {
         (Self::Object, "object"),
         (Self::Holder, "holder"),
         (Self::Waker, "waker"),
+        (Self::Stack, "stack"),
     ];
 
     /// The word, without a step of time.

@@ -77,9 +77,10 @@ impl ThreadKeys {
 }
 
 impl<'a> Keys<'a> {
-    pub fn new(profile: &'a Profile, names: &'a Names, active: &ActiveSets) -> Self {
+    /// `whole_stacks`: the cut is by them.
+    pub fn new(profile: &'a Profile, names: &'a Names, active: &ActiveSets, whole_stacks: bool) -> Self {
         let mut interner = Interner::default();
-        let reader = StackReader::new(profile, names);
+        let reader = StackReader::new(profile, names, whole_stacks);
         let stacks = (0..profile.sched.stacks.len()).map(|stack| reader.read(stack, &mut interner)).collect();
         let task = |task: &transect_profile_model::Task| {
             ThreadKeys::new(&mut interner, profile, task.process, task.tid, &task.name, &task.group)
@@ -115,6 +116,7 @@ impl<'a> Keys<'a> {
             CutDimension::Line => from_stack(|stack| stack.line),
             CutDimension::KernelFunction => from_stack(|stack| stack.kernel_function),
             CutDimension::SystemCall => from_stack(|stack| stack.system_call),
+            CutDimension::Stack => from_stack(|stack| stack.whole),
             CutDimension::State => self.states[stretch.state as usize],
             CutDimension::Wait => match (stretch.state, wait()) {
                 (_, Some(row)) => self.kinds[row],

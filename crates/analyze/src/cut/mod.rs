@@ -15,12 +15,17 @@ mod rake;
 mod stack_keys;
 mod stretch;
 mod sum;
+mod view;
 
 use serde::{Serialize, Serializer};
 use transect_profile_model::Profile;
 
 pub use dimension::{CutDimension, CutDimensions, CutMeasure, parse_duration};
 pub use filter::{CutFilter, FilterError};
+pub use view::{
+    AnnotateView, CallNode, CallTree, CutReading, CutViewKind, HotRow, HotView, LineTimes, StateTimes, SystemCallRow,
+    ThreadLane, TimelineView, view,
+};
 
 use crate::Names;
 use crate::criticality::wait_stacks;
@@ -125,6 +130,17 @@ pub enum CutError {
         /// Rows at most.
         most: usize,
     },
+    /// A view of lines without a function.
+    #[error("lines of which function: add --function NAME (its name as in --view hot)")]
+    NoFunction,
+    /// It has no time.
+    #[error("no sample or wait is in a function `{function}`; near: {near}")]
+    UnknownFunction {
+        /// The name given.
+        function: String,
+        /// Functions with names like it.
+        near: String,
+    },
     /// An empty range.
     #[error("--from {from} is not before --to {to} (seconds)")]
     EmptyRange {
@@ -161,21 +177,19 @@ impl Serialize for CutKey {
 pub struct CutRow {
     /// One key a dimension.
     pub keys: Vec<CutKey>,
-    /// The sum, in [`CutView::unit`].
+    /// The sum, in [`CutScope::unit`].
     pub value: i64,
     /// Its 95 % interval; equal to the value where it is exact.
     pub low: i64,
     /// See `low`.
     pub high: i64,
-    /// Part of [`CutView::total`], 0–1.
+    /// Part of [`CutScope::total`], 0–1.
     pub share: f64,
 }
 
-/// The answer.
+/// What a sum is of.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CutView {
-    /// The dimensions.
-    pub by: Vec<CutDimension>,
+pub struct CutScope {
     /// The measure.
     pub measure: CutMeasure,
     /// `ns`, `count` or `bytes`.
@@ -191,6 +205,16 @@ pub struct CutView {
     pub total: i64,
     /// The same without filter and range.
     pub whole: i64,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CutView {
+    /// The dimensions.
+    pub by: Vec<CutDimension>,
+    /// What is summed up.
+    #[serde(flatten)]
+    pub scope: CutScope,
     /// All rows, largest first.
     pub rows: Vec<CutRow>,
 }
@@ -204,6 +228,22 @@ const MOST_STEPS: i64 = 100_000;
 /// # Errors
 /// [`CutError`] where the profile does not hold what the query needs.
 pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
+    if !matches!(query.measure, CutMeasure::Calls | CutMeasure::Bytes) {
+        return of_stretches(profile, query, |keys, stretches, range, known| {
+            sum(query, keys, stretches, range, known, Keys::of)
+        });
+    }
+    let range = range(profile, query)?;
+    let names = Names::new(profile);
+    let active = ActiveSets::new(&profile.feature);
+    check_features(profile, query)?;
+    let mut keys = Keys::new(profile, &names, &active, false);
+    let calls = counted::calls(profile, query, &names, &active, &mut keys)?;
+    sum(query, &keys, calls, range, Known { waits: true, when: true }, counted::key)
+}
+
+/// The range of time that is asked for, ns.
+fn range(profile: &Profile, query: &CutQuery) -> Result<(i64, i64), CutError> {
     let range = (query.from_ns.unwrap_or(i64::MIN), query.to_ns.unwrap_or(i64::MAX));
     if range.0 >= range.1 {
         let seconds = |ns: i64| format!("{:.3}", ns as f64 / 1e9);
@@ -215,18 +255,29 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
     {
         return Err(CutError::TooManySteps { steps: length / step, most: MOST_STEPS });
     }
-    let names = Names::new(profile);
-    let active = ActiveSets::new(&profile.feature);
-    let mut keys = Keys::new(profile, &names, &active);
+    Ok(range)
+}
+
+/// Features can be told apart if there are any.
+fn check_features(profile: &Profile, query: &CutQuery) -> Result<bool, CutError> {
     let by_feature = query.uses().any(|dimension| dimension == CutDimension::Feature);
     if by_feature && profile.feature.features.is_empty() {
         return Err(CutError::NoFeatures);
     }
-    if matches!(query.measure, CutMeasure::Calls | CutMeasure::Bytes) {
-        let stretches = counted::calls(profile, query, &names, &active, &mut keys)?;
-        let known = Known { waits: true, when: true };
-        return sum(query, &keys, stretches, range, known, counted::key);
-    }
+    Ok(by_feature)
+}
+
+/// Gives `finish` the stretches that the measure is of, with their keys.
+fn of_stretches<T>(
+    profile: &Profile,
+    query: &CutQuery,
+    finish: impl FnOnce(&Keys<'_>, Vec<Stretch>, (i64, i64), Known) -> Result<T, CutError>,
+) -> Result<T, CutError> {
+    let range = range(profile, query)?;
+    let names = Names::new(profile);
+    let active = ActiveSets::new(&profile.feature);
+    let keys = Keys::new(profile, &names, &active, query.by.contains(&CutDimension::Stack));
+    let by_feature = check_features(profile, query)?;
     if profile.sched.tasks.is_empty() {
         return Err(CutError::NoStretches { measure: query.measure.as_str() });
     }
@@ -261,6 +312,5 @@ pub fn cut(profile: &Profile, query: &CutQuery) -> Result<CutView, CutError> {
     // Each wait is known by itself; who only spins is known by samples.
     let waits = !stretches.iter().any(|stretch| stretch.spin);
     let when = !query.is_over_time() || !profile.sched.slices.is_empty();
-    let known = Known { waits, when };
-    sum(query, &keys, stretches, range, known, Keys::of)
+    finish(&keys, stretches, range, Known { waits, when })
 }

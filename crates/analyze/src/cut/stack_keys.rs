@@ -3,12 +3,15 @@
 use std::str::FromStr;
 
 use rustc_hash::FxHashSet;
-use transect_profile_model::{ComponentId, Profile, Space, StackFrame};
+use transect_profile_model::{ComponentId, Profile, Space, StackFrame, StackId};
 
 use super::keys::{Interner, KeyId, NO_KEY};
 use crate::Names;
 use crate::criticality::{is_agent, is_c_library, is_runtime_function, public_name};
 use crate::names::file_name;
+
+/// Between the frames of a whole stack.
+pub(super) const FRAME_SEPARATOR: char = ';';
 
 /// Keys of one stack.
 #[derive(Debug, Clone, Default)]
@@ -20,36 +23,65 @@ pub(super) struct StackKeys {
     pub line: KeyId,
     pub kernel_function: KeyId,
     pub system_call: KeyId,
+    /// All of its frames as one text, root first; only where a cut is by it.
+    pub whole: KeyId,
     /// All of its functions, each once.
     pub functions: Vec<KeyId>,
+}
+
+/// A function's name in reports.
+pub(super) type FunctionName = String;
+
+/// A stack's frames without those of the agent.
+#[derive(Default)]
+pub(super) struct Frames<'a> {
+    /// The program's, root first, each with its depth in the whole stack.
+    pub user: Vec<(usize, &'a StackFrame)>,
+    /// Names of the kernel's.
+    pub kernel: Vec<&'a str>,
 }
 
 /// Reads the stacks of a profile.
 pub(super) struct StackReader<'a> {
     profile: &'a Profile,
     names: &'a Names,
+    whole: bool,
     agent: Vec<bool>,
     c_library: Vec<bool>,
 }
 
 impl<'a> StackReader<'a> {
-    pub fn new(profile: &'a Profile, names: &'a Names) -> Self {
+    pub fn new(profile: &'a Profile, names: &'a Names, whole: bool) -> Self {
         let of = |test: fn(&str) -> bool, path: fn(&str) -> &str| {
             profile.components.iter().map(|component| test(path(&component.path))).collect()
         };
-        Self { profile, names, agent: of(is_agent, |path| path), c_library: of(is_c_library, file_name) }
+        Self { profile, names, whole, agent: of(is_agent, |path| path), c_library: of(is_c_library, file_name) }
+    }
+
+    /// Frames of the stack in this row.
+    pub fn frames(&self, stack: StackId) -> Frames<'a> {
+        let stack = self.profile.sched.stacks.get(stack as usize);
+        let frame = |id: u32| self.profile.sched.frames.get(id as usize);
+        let frames = stack.into_iter().flat_map(|stack| stack.frames.iter().enumerate());
+        let mut read = Frames::default();
+        for (depth, frame) in frames.filter_map(|(depth, &id)| Some((depth, frame(id)?))) {
+            match frame.space {
+                Space::User if !is(&self.agent, frame.component) => read.user.push((depth, frame)),
+                Space::User => {}
+                Space::Kernel => read.kernel.push(frame.function.as_str()),
+            }
+        }
+        read
     }
 
     /// Keys of the stack in this row.
     pub fn read(&self, stack: usize, keys: &mut Interner) -> StackKeys {
+        let Frames { user, kernel } = self.frames(stack as u32);
         let stack = &self.profile.sched.stacks[stack];
         let mut read = StackKeys::default();
-        let frame = |id: u32| self.profile.sched.frames.get(id as usize);
-        let in_agent = |frame: &StackFrame| is(&self.agent, frame.component);
-        let frames = stack.frames.iter().enumerate().filter_map(|(depth, &id)| Some((depth, frame(id)?)));
-        let (user, kernel): (Vec<_>, Vec<_>) = frames.partition(|(_, frame)| frame.space == Space::User);
-        let user: Vec<(usize, &StackFrame)> = user.into_iter().filter(|(_, frame)| !in_agent(frame)).collect();
-        let kernel: Vec<&str> = kernel.iter().map(|(_, frame)| frame.function.as_str()).collect();
+        if self.whole {
+            read.whole = keys.id(&self.folded(&user, &kernel));
+        }
         let wrapper = user.last().map(|(_, frame)| public_name(&frame.function));
         self.read_kernel(&kernel, wrapper, &mut read, keys);
         let mut seen = FxHashSet::default();
@@ -78,9 +110,16 @@ impl<'a> StackReader<'a> {
         read
     }
 
+    /// Frames joined by `;`, those of the kernel marked `_[k]`, as `flamegraph.pl` and inferno read them.
+    fn folded(&self, user: &[(usize, &StackFrame)], kernel: &[&str]) -> String {
+        let user = user.iter().map(|(_, frame)| self.function_name(frame));
+        let kernel = kernel.iter().map(|function| format!("{function}_[k]"));
+        user.chain(kernel).map(|name| name.replace(FRAME_SEPARATOR, ":")).collect::<Vec<_>>().join(";")
+    }
+
     /// The frame that a reader would call the function: what the C library does inside of itself is the function that was
     /// called, and what a runtime has inlined belongs to the function that it is inlined into.
-    fn leaf<'b>(&self, user: &[(usize, &'b StackFrame)]) -> Option<&'b StackFrame> {
+    pub fn leaf<'b>(&self, user: &[(usize, &'b StackFrame)]) -> Option<&'b StackFrame> {
         let in_c_library = |frame: &StackFrame| is(&self.c_library, frame.component);
         let mut last = user.len().checked_sub(1)?;
         while last > 0 && in_c_library(user[last].1) && in_c_library(user[last - 1].1) {
@@ -93,7 +132,7 @@ impl<'a> StackReader<'a> {
     }
 
     /// A function's name in reports; code without one is named by its component.
-    fn function_name(&self, frame: &StackFrame) -> String {
+    pub fn function_name(&self, frame: &StackFrame) -> FunctionName {
         match (frame.function.as_str(), frame.component) {
             (name, Some(component)) if name.is_empty() || name.starts_with("0x") => {
                 format!("[{}]", self.names.get(component))
@@ -131,7 +170,7 @@ mod tests {
     fn system_calls_by_the_kernels_name_else_by_the_wrappers() {
         let profile = synthetic::empty();
         let names = Names::new(&profile);
-        let reader = StackReader::new(&profile, &names);
+        let reader = StackReader::new(&profile, &names, false);
         let of = |functions: &[&str], wrapper| {
             let (mut keys, mut read) = (Interner::default(), StackKeys::default());
             reader.read_kernel(functions, wrapper, &mut read, &mut keys);

@@ -7,7 +7,7 @@ use super::filter::{CutFilter, Subject, Term};
 use super::interval::{Intervals, Sampled};
 use super::keys::{KeyId, Keys, NO_KEY};
 use super::stretch::Stretch;
-use super::{CutError, CutKey, CutQuery, CutRow, CutView};
+use super::{CutError, CutKey, CutQuery, CutRow, CutScope, CutView};
 
 /// What is known exactly.
 #[derive(Debug, Clone, Copy)]
@@ -21,18 +21,27 @@ pub(super) struct Known {
 /// Rows at most.
 const MOST_ROWS: usize = 1_000_000;
 
+/// Parts by their keys.
+pub(super) struct Groups {
+    /// Number of each row, by its keys: numbers in [`Keys::interner`], and where steps of time begin.
+    pub numbers: FxHashMap<Vec<i64>, u32>,
+    /// Sum of each row.
+    pub values: Vec<i64>,
+    /// The same over everything, without filter and range.
+    pub whole: i64,
+    intervals: Intervals,
+}
+
 /// Sums up parts by their keys.
-pub(super) fn sum<'a, S: Part>(
+pub(super) fn group<'a, S: Part>(
     query: &CutQuery,
     keys: &Keys<'a>,
-    stretches: Vec<S>,
+    parts: &[S],
     (from, to): (i64, i64),
     known: Known,
     key: impl Fn(&Keys<'a>, CutDimension, &S) -> KeyId,
-) -> Result<CutView, CutError> {
+) -> Result<Groups, CutError> {
     let mut tests = Tests::new(query.filter.as_ref());
-    let mut numbers: FxHashMap<Vec<i64>, u32> = FxHashMap::default();
-    let (mut values, mut whole) = (Vec::new(), 0);
     let is_known = |dimension| {
         CutDimension::is_margin(dimension)
             || matches!(dimension, CutDimension::Time(_))
@@ -41,17 +50,18 @@ pub(super) fn sum<'a, S: Part>(
     let by_stack = query.filter.iter().any(|filter| filter.terms.iter().any(|term| term.subject == Subject::Stack));
     let no_stacks = query.uses().all(is_known) && !by_stack;
     let exact = no_stacks && known.when;
-    let mut intervals = Intervals::new(no_stacks);
     let step = query.step();
-    for stretch in &stretches {
-        whole += stretch.weight();
-        if !exact && stretch.is_estimated() {
-            intervals.add_all(stretch.stratum(), stretch.sampled(stretch.weight()));
+    let intervals = Intervals::new(no_stacks);
+    let mut groups = Groups { numbers: FxHashMap::default(), values: Vec::new(), whole: 0, intervals };
+    for part in parts {
+        groups.whole += part.weight();
+        if !exact && part.is_estimated() {
+            groups.intervals.add_all(part.stratum(), part.sampled(part.weight()));
         }
-        if !tests.hold(query, keys, stretch, &key) {
+        if !tests.hold(query, keys, part, &key) {
             continue;
         }
-        let of: Vec<i64> = query.by.iter().map(|&dimension| i64::from(key(keys, dimension, stretch))).collect();
+        let of: Vec<i64> = query.by.iter().map(|&dimension| i64::from(key(keys, dimension, part))).collect();
         let mut add = |start: Option<i64>, weight: i64| {
             if weight == 0 {
                 return;
@@ -62,29 +72,55 @@ pub(super) fn sum<'a, S: Part>(
                     *key = start;
                 }
             }
-            let next = values.len() as u32;
-            let row = *numbers.entry(of).or_insert(next);
+            let next = groups.values.len() as u32;
+            let row = *groups.numbers.entry(of).or_insert(next);
             if row == next {
-                values.push(0);
+                groups.values.push(0);
             }
-            values[row as usize] += weight;
-            if !exact && stretch.is_estimated() {
-                intervals.add(row, stretch.stratum(), stretch.sampled(weight));
+            groups.values[row as usize] += weight;
+            if !exact && part.is_estimated() {
+                groups.intervals.add(row, part.stratum(), part.sampled(weight));
             }
         };
-        stretch.pieces(from, to, step, &mut add);
-        if numbers.len() > MOST_ROWS {
+        part.pieces(from, to, step, &mut add);
+        if groups.numbers.len() > MOST_ROWS {
             return Err(CutError::TooManyRows { most: MOST_ROWS });
         }
     }
-    let mut found: Vec<(Vec<i64>, u32)> = numbers.into_iter().collect();
+    Ok(groups)
+}
+
+/// What the groups of a query are sums of.
+pub(super) fn scope(query: &CutQuery, groups: &Groups) -> CutScope {
+    CutScope {
+        measure: query.measure,
+        unit: query.measure.unit(),
+        filter: query.filter.as_ref().map(|filter| filter.as_str().to_owned()),
+        from_ns: query.from_ns,
+        to_ns: query.to_ns,
+        total: groups.values.iter().sum(),
+        whole: groups.whole,
+    }
+}
+
+/// The rows of a cut.
+pub(super) fn sum<'a, S: Part>(
+    query: &CutQuery,
+    keys: &Keys<'a>,
+    parts: Vec<S>,
+    range: (i64, i64),
+    known: Known,
+    key: impl Fn(&Keys<'a>, CutDimension, &S) -> KeyId,
+) -> Result<CutView, CutError> {
+    let mut groups = group(query, keys, &parts, range, known, key)?;
+    let scope = scope(query, &groups);
+    let mut found: Vec<(Vec<i64>, u32)> = std::mem::take(&mut groups.numbers).into_iter().collect();
     found.sort_unstable_by_key(|(_, row)| *row);
-    let total: i64 = values.iter().sum();
     let row = |(of, row): (Vec<i64>, u32)| {
-        let value = values[row as usize];
-        let half = intervals.half_width(row);
+        let value = groups.values[row as usize];
+        let half = groups.intervals.half_width(row);
         // A thread can't have been anywhere for longer than it ran.
-        let more = half.min(intervals.room(row));
+        let more = half.min(groups.intervals.room(row));
         let spread = |at: f64| (value as f64 + at).round() as i64;
         let key = |(key, dimension): (&i64, &CutDimension)| match dimension {
             CutDimension::Time(_) => CutKey::Time(*key),
@@ -95,22 +131,12 @@ pub(super) fn sum<'a, S: Part>(
             value,
             low: spread(-half).clamp(0, value),
             high: spread(more).max(value),
-            share: if total == 0 { 0.0 } else { value as f64 / total as f64 },
+            share: if scope.total == 0 { 0.0 } else { value as f64 / scope.total as f64 },
         }
     };
     let mut rows: Vec<CutRow> = found.into_iter().map(row).collect();
     rows.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.keys.cmp(&b.keys)));
-    Ok(CutView {
-        by: query.by.clone(),
-        measure: query.measure,
-        unit: query.measure.unit(),
-        filter: query.filter.as_ref().map(|filter| filter.as_str().to_owned()),
-        from_ns: query.from_ns,
-        to_ns: query.to_ns,
-        total,
-        whole,
-        rows,
-    })
+    Ok(CutView { by: query.by.clone(), scope, rows })
 }
 
 /// What is summed up: a part of a thread's life, or calls.

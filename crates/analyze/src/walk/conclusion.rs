@@ -43,6 +43,15 @@ impl<'a> Ending<'a> {
         user().find(named).or_else(|| user().find(own)).or_else(|| user().next())
     }
 
+    /// What the program is recorded by again: its command, or the process if it was not launched.
+    fn target(&self) -> String {
+        let meta = &self.profile.meta;
+        match meta.exit_status {
+            None => format!("-p {}", self.group.process),
+            _ => format!("-- {}", meta.command.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ")),
+        }
+    }
+
     /// What the last function holds with what it calls.
     fn all(&self, last: &WalkFrameRow) -> Times {
         self.profile.walk.nodes.get(last.node as usize).map_or([0; 4], times)
@@ -200,7 +209,10 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
             if lower < 1.0 {
                 "Measure again under load, or for longer (--duration).".to_owned()
             } else {
-                format!("To go on from here, record with a lower threshold: transect walk --threshold {lower:.0}%.")
+                let target = ending.target();
+                format!(
+                    "To go on from here, record with a lower threshold: transect walk --threshold {lower:.0}% {target}"
+                )
             }
         }
     }
@@ -240,10 +252,13 @@ fn waiting_next(ending: &Ending<'_>, place: Option<&str>) -> String {
             Some(WaitKind::Mutex | WaitKind::Rwlock | WaitKind::Condition | WaitKind::Barrier | WaitKind::Semaphore)
             | Some(WaitKind::Join | WaitKind::Futex | WaitKind::Spin),
             None,
-        ) => format!(
-            "See who holds it up: transect criticality -- {}",
-            ending.profile.meta.command.iter().map(|word| shell(word)).collect::<Vec<_>>().join(" ")
-        ),
+        ) => match ending.profile.sched.tasks.is_empty() {
+            true => format!("See who holds it up: transect criticality {}", ending.target()),
+            false => "See who holds it up: --view criticality".to_owned(),
+        },
+        (_, None) if waker == "interrupt" => {
+            format!("A device or a timer ends the wait: {place} waits for the outside, or for a time.")
+        }
         (Some(WaitKind::Pipe | WaitKind::Socket | WaitKind::Poll | WaitKind::Child), None) if !waker.is_empty() => {
             format!("The answer comes from {waker}: walk that process (transect walk -p PID).")
         }

@@ -12,7 +12,7 @@ use transect_profile_model::{ComponentId, Profile, Space, StackFrame, StackId, T
 
 use super::waiting::kind_and_object;
 use crate::Names;
-use crate::criticality::{is_agent, is_c_library, public_name, wait_stacks};
+use crate::criticality::{begins_there, is_agent, is_c_library, public_name, wait_stacks};
 use crate::names::file_name;
 
 /// Waits that are followed, the longest first.
@@ -21,17 +21,6 @@ const FOLLOWED: usize = 50_000;
 const DEEPEST: usize = 6;
 /// Whoever is waited for less than this part of the time is not what the chain waits for.
 const LEAST_PARTNER: f64 = 0.5;
-/// Functions that a program or a thread begins in.
-const BEGINNINGS: [&str; 8] = [
-    "_start",
-    "__libc_start_main",
-    "__libc_start_main_impl",
-    "__libc_start_call_main",
-    "clone3",
-    "__clone3",
-    "clone",
-    "start_thread",
-];
 
 /// What the thread group did that a chain waits for, while it waited.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -364,7 +353,7 @@ impl<'a> Continuations<'a> {
         let frames = stack.frames.iter().filter_map(|&id| tables.frames.get(id as usize));
         let frames: Vec<&StackFrame> = frames.filter(|frame| !is(&self.agent, frame)).collect();
         let main = frames.iter().position(|frame| frame.function == "main");
-        let begins = |frame: &&&StackFrame| BEGINNINGS.contains(&frame.function.as_str());
+        let begins = |frame: &&&StackFrame| begins_there(&frame.function);
         let first = main.unwrap_or_else(|| frames.iter().take_while(begins).count());
         let mut path: Vec<&StackFrame> = Vec::new();
         for frame in frames.get(first..).unwrap_or_default() {

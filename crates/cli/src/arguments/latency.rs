@@ -95,6 +95,8 @@ pub enum LatencyFormat {
     Json,
     /// One table of comma-separated values.
     Csv,
+    /// The tables in GitHub-flavoured Markdown.
+    Markdown,
     /// One page for the browser.
     Html,
 }
@@ -106,6 +108,7 @@ impl From<Option<ReportFormat>> for LatencyFormat {
             None | Some(ReportFormat::Text) => Self::Text,
             Some(ReportFormat::Json) => Self::Json,
             Some(ReportFormat::Csv) => Self::Csv,
+            Some(ReportFormat::Markdown) => Self::Markdown,
         }
     }
 }

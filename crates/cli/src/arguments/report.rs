@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use transect_analyze::{CutDimensions, CutFilter, CutMeasure, SortKey, View, parse_duration};
+use transect_analyze::{CutDimensions, CutFilter, CutMeasure, CutViewKind, SortKey, View, parse_duration};
 
 use super::parse_percent;
 
@@ -18,6 +18,9 @@ Examples:
   transect report p.transect --view flows --by thread --format csv
   transect report p.transect --by thread-group,component,function --tree
   transect report p.transect --by function --measure critical --where 'wait = page-fault' --from 2s --to 3s
+  transect report p.transect --view hot                     functions by self and total time
+  transect report p.transect --view annotate --function inflate
+  transect report p.transect --flame p.svg --measure time --where 'thread-group = worker'
   transect report p.transect --format json | jq '.components'
   transect report p.transect --html p.html")]
 pub struct ReportArguments {
@@ -51,6 +54,18 @@ pub struct CutArguments {
     /// Nest the rows in the order of the dimensions
     #[arg(long)]
     pub tree: bool,
+    /// Draw a flame graph (SVG): stacks, below them the dimensions of --by [default: --measure on-cpu]
+    #[arg(long, value_name = "FILE")]
+    pub flame: Option<PathBuf>,
+    /// A cut of the configuration file by its name (`[cut.NAME]` with by, measure, where)
+    #[arg(long, value_name = "NAME")]
+    pub cut: Option<String>,
+    /// Of --view annotate: whose lines to show
+    #[arg(long, value_name = "NAME")]
+    pub function: Option<String>,
+    /// Of --view annotate: where to look for source files first; may be given several times
+    #[arg(long, value_name = "DIR")]
+    pub source_dir: Vec<PathBuf>,
 }
 
 impl CutArguments {
@@ -62,6 +77,10 @@ impl CutArguments {
             ("--from", self.from.is_some()),
             ("--to", self.to.is_some()),
             ("--tree", self.tree),
+            ("--flame", self.flame.is_some()),
+            ("--cut", self.cut.is_some()),
+            ("--function", self.function.is_some()),
+            ("--source-dir", !self.source_dir.is_empty()),
         ];
         flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
     }
@@ -91,7 +110,7 @@ pub struct ViewArguments {
     pub min_percent: Option<f64>,
     /// Without a view, sum up by these (comma-separated): service, version, host, run, process, thread, thread-group,
     /// feature, component, api, caller, function, line, kernel-function, system-call, state, wait, object, holder, waker,
-    /// time/DURATION. With one, split flows by thread, process, feature
+    /// stack, time/DURATION. With one, split flows by thread, process, feature
     #[arg(long, value_name = "DIMENSIONS")]
     pub by: Option<CutDimensions>,
     /// Format [default: text]
@@ -118,6 +137,8 @@ pub enum ReportFormat {
     Json,
     /// One table of comma-separated values.
     Csv,
+    /// The tables in GitHub-flavoured Markdown.
+    Markdown,
 }
 
 /// When to use colour.
@@ -137,5 +158,7 @@ fn parse_instant(text: &str) -> Result<i64, String> {
 }
 
 pub(super) fn parse_view() -> clap::builder::PossibleValuesParser {
-    View::ALL.map(View::as_str).into()
+    clap::builder::PossibleValuesParser::new(
+        View::ALL.iter().map(|view| view.as_str()).chain(CutViewKind::ALL.iter().map(|kind| kind.as_str())),
+    )
 }

@@ -1,5 +1,7 @@
 use predicates::prelude::*;
 use serde_json::Value;
+use transect_analyze::synthetic::scheduled_compressor;
+use transect_profile_model::Profile;
 
 use crate::command::Sandbox;
 
@@ -77,6 +79,94 @@ fn a_cut_that_cannot_be_made_says_why() {
     refused(&["--where", "featur = x"], 2, "  featur = x\n  ^");
     refused(&["--from", "soon"], 2, "2s or 150ms");
     refused(&["--from", "-1s"], 2, "2s or 150ms");
+}
+
+/// A profile with samples, waits and slices.
+fn scheduled(sandbox: &Sandbox) -> Profile {
+    let profile = scheduled_compressor(2_000, 20);
+    transect_profile_store::write(&sandbox.path("s.transect"), &profile).unwrap();
+    profile
+}
+
+#[test]
+fn views_of_cuts_are_in_every_format() {
+    let sandbox = Sandbox::new();
+    let profile = scheduled(&sandbox);
+    let running: i64 = profile.sched.tasks.iter().map(|task| task.running_ns).sum();
+    let report = |more: &[&str]| {
+        let all = [&["report", "s.transect"], more].concat();
+        let output = sandbox.transect(&all).assert().success().stderr("").get_output().stdout.clone();
+        String::from_utf8(output).unwrap()
+    };
+    let json = |more: &[&str]| serde_json::from_str::<Value>(&report(&[more, &["--format", "json"]].concat())).unwrap();
+    let hot = json(&["--view", "hot"]);
+    assert_eq!(hot["hot"]["total"], running);
+    let own = hot["hot"]["rows"].as_array().unwrap().iter().map(|row| row["self"].as_i64().unwrap());
+    assert_eq!(own.sum::<i64>(), running);
+    for (view, key) in
+        [("tree", "tree"), ("annotate", "annotate"), ("system-calls", "system_calls"), ("timeline", "timeline")]
+    {
+        let function: &[&str] = if view == "annotate" { &["--function", "compress_block"] } else { &[] };
+        let all = [&["--view", view], function].concat();
+        assert!(!json(&all)[key].is_null(), "{view}");
+        assert!(report(&[&all[..], &["--format", "csv"]].concat()).lines().count() > 1, "{view}");
+        assert!(report(&[&all[..], &["--format", "markdown"]].concat()).contains("\n| ---"), "{view}");
+        assert!(report(&all).lines().count() > 5, "{view}");
+    }
+    let part = json(&["--view", "hot", "--where", "thread-group = worker", "--from", "100ms", "--measure", "samples"]);
+    assert!(part["hot"]["total"].as_i64().unwrap() < profile.sched.moments.len() as i64);
+}
+
+#[test]
+fn a_flame_graph_is_drawn_of_any_cut() {
+    let sandbox = Sandbox::new();
+    scheduled(&sandbox);
+    let draw = |more: &[&str]| {
+        sandbox.transect(&[&["report", "s.transect", "--flame", "f.svg"], more].concat()).assert().success().stderr("")
+    };
+    draw(&[]).stdout("");
+    let svg = std::fs::read_to_string(sandbox.path("f.svg")).unwrap();
+    assert!(svg.contains("<svg") && svg.contains("compress_block"));
+    draw(&["--by", "thread-group", "--measure", "time", "--format", "csv"])
+        .stdout(predicate::str::starts_with("thread-group,value"));
+    assert!(std::fs::read_to_string(sandbox.path("f.svg")).unwrap().contains("<title>worker"));
+}
+
+#[test]
+fn cuts_have_names_in_the_configuration() {
+    let sandbox = Sandbox::new();
+    scheduled(&sandbox);
+    std::fs::create_dir_all(sandbox.path(".config/transect")).unwrap();
+    let file =
+        "[cut.blocked]\nby = \"wait\"\nmeasure = \"blocked\"\nwhere = \"wait != sleep\"\n[cut.bad]\nby = \"weight\"\n";
+    sandbox.write(".config/transect/config.toml", file);
+    let cut = |arguments: &[&str]| {
+        let mut command = sandbox.transect(&[&["report", "s.transect"], arguments].concat());
+        command.env("XDG_CONFIG_HOME", sandbox.path(".config"));
+        command.assert()
+    };
+    cut(&["--cut", "blocked"]).success().stdout(predicate::str::contains("by wait; share of"));
+    cut(&["--cut", "blocked", "--by", "object"]).success().stdout(predicate::str::contains("by object; share of"));
+    cut(&["--cut", "bad"]).code(2).stderr(predicate::str::contains("unknown dimension `weight`"));
+    cut(&["--cut", "other"]).code(2).stderr(predicate::str::contains("there: bad, blocked"));
+}
+
+#[test]
+fn flags_that_a_view_of_cuts_does_not_know_are_refused() {
+    let sandbox = Sandbox::new();
+    scheduled(&sandbox);
+    let refused = |arguments: &[&str], reason: &str| {
+        let all = [&["report", "s.transect"], arguments].concat();
+        sandbox.transect(&all).assert().code(2).stdout("").stderr(predicate::str::contains(reason));
+    };
+    refused(&["--view", "hot", "--by", "thread"], "filter with --where");
+    refused(&["--view", "timeline", "--measure", "time"], "shows all states");
+    refused(&["--view", "hot", "--function", "main"], "--view annotate");
+    refused(&["--view", "hot", "--flame", "f.svg"], "leave out --view");
+    refused(&["--view", "hot", "--api", "read"], "leave one of them out");
+    refused(&["--view", "annotate"], "--function NAME");
+    refused(&["--view", "annotate", "--function", "compres_block"], "near: compress_block");
+    refused(&["--view", "hot", "--measure", "calls"], "cannot be cut by stack");
 }
 
 #[test]

@@ -231,6 +231,41 @@ fn a_running_program_has_the_default_recording_without_calls_as_root() {
     assert!(longest <= profile.meta.wall_ns, "{longest} of {}", profile.meta.wall_ns);
 }
 
+/// More threads than CPUs, none of which ever waits.
+const CROWDED: &str = r#"
+#include <pthread.h>
+static volatile unsigned sum;
+__attribute__((noinline)) static void *burn(void *nothing) { for (;;) sum = sum * 1664525u + 1; return nothing; }
+int main(void) {
+    pthread_t threads[6];
+    for (int i = 0; i < 6; i++) pthread_create(&threads[i], 0, burn, 0);
+    pthread_join(threads[0], 0);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_crowded_program_is_recorded_for_no_longer_than_it_is_sampled_as_root() {
+    if transect_bpf_collect::privilege::prepare_to_load().is_err() {
+        return not_run("the scheduler's events need privileges");
+    }
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "crowded", CROWDED, &["-pthread"]) else { return };
+    let mut running = std::process::Command::new(program).spawn().unwrap();
+    let pid = running.id().to_string();
+    std::thread::sleep(Duration::from_millis(100));
+    let out = sandbox.transect(&["record", "-o", "p", "-p", &pid, "--duration", "700ms"]).output().unwrap();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let profile = transect_profile_store::read(&sandbox.path("p")).unwrap();
+    let ran: i64 = profile.sched.tasks.iter().map(|task| task.running_ns).sum();
+    let sampled: i64 = profile.sched.moments.iter().map(|moment| moment.period_ns).sum();
+    // While the profile is made the program goes on with nobody looking.
+    assert!(sampled * 2 > ran, "{sampled} of {ran}");
+    assert!(ran <= profile.meta.wall_ns * profile.meta.machine.cpus, "{ran} in {}", profile.meta.wall_ns);
+}
+
 #[test]
 fn a_running_program_has_latencies_beside_its_waits_as_root() {
     if transect_bpf_collect::privilege::prepare_to_load().is_err() {

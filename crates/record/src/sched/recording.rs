@@ -378,6 +378,8 @@ fn serve(
     let mut pause = CONSUME_EVERY;
     let mut ahead = ReadAhead::default();
     let mut read = ReadFiles::default();
+    // When recording ended, once it has.
+    let mut ended = None;
     loop {
         match inbox.recv_timeout(pause) {
             Ok(Request::Prepare(program, reply)) => {
@@ -423,9 +425,9 @@ fn serve(
             }
             Ok(Request::Evidence(last, reply)) => {
                 if last {
-                    collector.stop();
+                    ended = Some(stop(&mut collector));
                 }
-                let now = monotonic_ns();
+                let now = ended.unwrap_or_else(monotonic_ns);
                 let mut found = evidence(&mut collector, &gatherer, system_calls.as_mut(), last, now);
                 if let Ok(evidence) = &mut found
                     && last
@@ -478,16 +480,19 @@ fn serve(
             counted = Instant::now();
             budget.counted(&mut collector, monotonic_ns())?;
         }
-        if audited.elapsed() >= AUDIT_EVERY {
+        if ended.is_none() && audited.elapsed() >= AUDIT_EVERY {
             audited = Instant::now();
             drift = drift.max(collector.audit()?.strays);
         }
     }
-    // Also finds what waits are for that are still under way.
-    drift = drift.max(collector.audit()?.strays);
-    // What goes on must not change some of the numbers while others are read.
-    collector.stop();
-    let now = monotonic_ns();
+    let now = match ended {
+        Some(ended) => ended,
+        None => {
+            // Also finds what waits are for that are still under way.
+            drift = drift.max(collector.audit()?.strays);
+            stop(&mut collector)
+        }
+    };
     collector.consume()?;
     let totals = Totals {
         applications: collector.totals(now)?,
@@ -515,6 +520,13 @@ fn serve(
         }
         None => Collection::new(settings, now, &options.spill)?.finish(totals),
     }
+}
+
+/// Ends what the kernel records, so that nothing changes some of the numbers while others are read. Gives the instant up to
+/// which it was recorded: what runs on is in no state that is known after it.
+fn stop(collector: &mut SchedCollector<'_>) -> u64 {
+    collector.stop();
+    monotonic_ns()
 }
 
 fn evidence(

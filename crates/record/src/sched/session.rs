@@ -107,10 +107,10 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+    let wall_ns = clock.elapsed_ns();
     let latencies = latencies.map(Companion::finish);
     let command = watched.command().to_vec();
     let status = watched.status(&HashMap::default())?;
-    let wall_ns = clock.elapsed_ns();
     let mut profile = empty(&clock, command, wall_ns, status);
     if let Some(walk) = walk
         && let Err(why) = walk.finish(&recording, &options, &clock, &mut profile)

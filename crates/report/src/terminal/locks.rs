@@ -13,11 +13,14 @@ use super::units::{count, duration, optional_percent, share};
 /// Share of contended acquisitions, 0–100, that is worth a look.
 const CONTENDED: f64 = 10.0;
 
-/// Prints the locks.
-pub(crate) fn locks(page: &mut Page, rows: &[LockRow], limit: Limit) {
+/// Prints the locks. `counted`: calls were recorded.
+pub(crate) fn locks(page: &mut Page, rows: &[LockRow], counted: bool, limit: Limit) {
     page.section("Locks", "per lock and call path; CONTENDED: acquisitions that found it held");
     if rows.is_empty() {
-        return page.empty("no pthread lock was taken");
+        return page.empty(match counted {
+            true => "no pthread lock was taken",
+            false => "not recorded: acquisitions are counted with the calls (--collect flow); for waits see --view criticality",
+        });
     }
     let mut table = Table::new(&[
         Column::number("WAITED"),

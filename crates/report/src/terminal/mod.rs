@@ -11,6 +11,7 @@ mod header;
 mod latency;
 mod locks;
 mod loss;
+mod markdown;
 mod page;
 mod recording;
 mod shorten;
@@ -68,20 +69,29 @@ pub(crate) fn share_cell(share: Option<f64>) -> Cell {
 /// # Errors
 /// [`ReportError::Write`] if `out` fails.
 pub fn render(content: &Content, style: Style, out: &mut dyn Write) -> Result<(), ReportError> {
-    out.write_all(page(content, style).as_bytes())?;
+    out.write_all(page(content, Page::new(style)).as_bytes())?;
     out.flush()?;
     Ok(())
 }
 
-fn page(content: &Content, style: Style) -> String {
+/// Writes `content` as GitHub-flavoured Markdown, with the words and tables of [`render`].
+///
+/// # Errors
+/// [`ReportError::Write`] if `out` fails.
+pub fn render_markdown(content: &Content, out: &mut dyn Write) -> Result<(), ReportError> {
+    out.write_all(page(content, Page::markdown()).as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+fn page(content: &Content, mut page: Page) -> String {
     let Content { meta, totals, loss, selection, rows, one_screen } = content;
-    let mut page = Page::new(style);
     let seen = match rows {
         Rows::Overview(full) => full.criticality.as_ref(),
         Rows::Criticality(view) => view.as_ref().as_ref(),
         _ => None,
     };
-    let brief = *one_screen || matches!(rows, Rows::Cut { .. });
+    let brief = *one_screen || matches!(rows, Rows::Cut { .. } | Rows::Reading { .. });
     header::header(&mut page, meta, totals, loss, seen, brief);
     let limit = Limit(selection.top.unwrap_or(ROWS));
     match rows {
@@ -100,7 +110,7 @@ fn page(content: &Content, style: Style) -> String {
             threads::threads(&mut page, &view.threads, limit);
         }
         Rows::Waits(rows) => waits::waits(&mut page, rows, totals, limit),
-        Rows::Locks(rows) => locks::locks(&mut page, rows, limit),
+        Rows::Locks(rows) => locks::locks(&mut page, rows, header::has_flows(meta), limit),
         Rows::Latency(rows) => latency::latency(&mut page, rows, limit, "--top N, --component NAME, --api NAME"),
         Rows::Criticality(view) => {
             criticality::criticality(&mut page, view.as_ref().as_ref(), criticality::Limits::of_view(selection.top));
@@ -110,6 +120,7 @@ fn page(content: &Content, style: Style) -> String {
         Rows::Meta => recording::recording(&mut page, meta),
         Rows::Loss(rows) => loss::loss(&mut page, rows, limit),
         Rows::Cut { view, tree } => cut::cut(&mut page, view, limit, *tree),
+        Rows::Reading { view, sources } => cut::reading(&mut page, view, sources, limit),
     }
     page.into_text()
 }
@@ -129,7 +140,7 @@ fn overview(page: &mut Page, full: &FullReport, selection: &Selection) {
         waits::waits(page, &full.waits, &full.totals, few(4));
     }
     if !full.locks.is_empty() {
-        locks::locks(page, &full.locks, few(3));
+        locks::locks(page, &full.locks, true, few(3));
     }
     if full.meta.latency.is_some() {
         let rows = if header::has_flows(&full.meta) { 12 } else { ROWS };

@@ -1,5 +1,6 @@
 //! A page of sections, built in memory and written at once.
 
+use super::markdown;
 use super::shorten::{cut_middle, width};
 use super::style::{Role, Style};
 use super::table::Table;
@@ -7,13 +8,19 @@ use super::table::Table;
 /// Text of a report under construction.
 pub(crate) struct Page {
     out: String,
+    markdown: bool,
     /// Colours and width.
     pub style: Style,
 }
 
 impl Page {
     pub(crate) fn new(style: Style) -> Self {
-        Self { out: String::new(), style }
+        Self { out: String::new(), markdown: false, style }
+    }
+
+    /// A page in Markdown: titles, paragraphs and pipe tables.
+    pub(crate) fn markdown() -> Self {
+        Self { out: String::new(), markdown: true, style: Style { width: super::DEFAULT_WIDTH, color: false } }
     }
 
     pub(crate) fn into_text(self) -> String {
@@ -40,6 +47,10 @@ impl Page {
         if !self.out.is_empty() {
             self.out.push('\n');
         }
+        if self.markdown {
+            self.out.push_str(&format!("## {}\n\n", markdown::escape(title)));
+            return self.wrapped(0, Role::Dim, explanation);
+        }
         let fits = width(title) + 3 + width(explanation) <= self.style.columns();
         let title = self.style.paint(Role::Title, title);
         if explanation.is_empty() {
@@ -54,11 +65,19 @@ impl Page {
 
     /// A table, indented by two columns.
     pub(crate) fn table(&mut self, table: &Table) {
+        if self.markdown {
+            markdown::table(table, &mut self.out);
+            return self.out.push('\n');
+        }
         table.render(2, self.style, &mut self.out);
     }
 
     /// A line of painted pieces.
     pub(crate) fn line(&mut self, pieces: &[(Role, &str)]) {
+        if self.markdown {
+            let text: String = pieces.iter().map(|(_, text)| *text).collect();
+            return self.wrapped(0, Role::Plain, &text);
+        }
         for (role, text) in pieces {
             self.out.push_str(&self.style.paint(*role, text));
         }
@@ -74,6 +93,13 @@ impl Page {
     /// indentation. A word wider than the page is cut in the middle; a command's argument, which is to be pasted, by a
     /// pattern's asterisk.
     pub(crate) fn bulleted(&mut self, indent: usize, bullet: (Role, &str), role: Role, text: &str) {
+        if self.markdown {
+            let text = [bullet.1, text].join(" ");
+            if !text.trim().is_empty() {
+                self.out.push_str(&format!("{}\n\n", markdown::escape(text.trim())));
+            }
+            return;
+        }
         let room = self.style.columns().saturating_sub(indent).max(10);
         let mut lines: Vec<String> = Vec::new();
         for word in words(text) {

@@ -77,6 +77,11 @@ impl Cell {
         Self { kind: Some(kind), ..self }
     }
 
+    /// All of it.
+    pub(crate) fn text(&self) -> String {
+        self.pieces.iter().map(|(_, text)| text.as_str()).collect()
+    }
+
     /// False for an empty cell and for `–`.
     fn tells(&self) -> bool {
         self.pieces.iter().any(|(_, text)| !text.is_empty() && text != "–")
@@ -132,6 +137,22 @@ impl Table {
         self.rows.push(cells);
     }
 
+    /// Its columns, shown or not.
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Its rows, a cell a column.
+    pub(crate) fn rows(&self) -> &[Vec<Cell>] {
+        &self.rows
+    }
+
+    /// Indices of the columns that tell something in any row.
+    pub(crate) fn telling(&self) -> Vec<usize> {
+        let has_content = |i: usize| self.rows.is_empty() || self.rows.iter().any(|r| r[i].tells());
+        (0..self.columns.len()).filter(|&i| has_content(i)).collect()
+    }
+
     /// The table as lines, indented by `indent` columns.
     pub(crate) fn render(&self, indent: usize, style: Style, out: &mut String) {
         let room = style.columns().saturating_sub(indent);
@@ -169,8 +190,7 @@ impl Table {
     /// Indices of the columns that are shown: all that fit at their least widths. A column that tells
     /// nothing in any row is not shown at all.
     fn choose(&self, natural: &[usize], room: usize) -> Vec<usize> {
-        let has_content = |i: usize| self.rows.is_empty() || self.rows.iter().any(|r| r[i].tells());
-        let mut shown: Vec<usize> = (0..self.columns.len()).filter(|&i| has_content(i)).collect();
+        let mut shown = self.telling();
         // What names should have: ample room before extras, their least before ordinary columns, scraps before the last.
         let stages: [Stage; 3] =
             [(EXTRA, |least| least * 3 / 2), (LAST_RESORT + 1, |least| least), (LAST_RESORT, |least| least.min(SCRAP))];

@@ -65,6 +65,7 @@ fn a_view_is_an_object_with_its_key() {
             "apis" | "callers" | "flows" | "flows-criticality" => "flows",
             "criticality-none" => "criticality",
             "cut" | "cut-over-time" | "cut-tree" => "cut",
+            "system-calls" => "system_calls",
             "walk-none" | "walk-hostile" | "walk-deep" => "walk",
             features if features.starts_with("features") => {
                 let object = parsed(&content);
@@ -79,6 +80,7 @@ fn a_view_is_an_object_with_its_key() {
         };
         let object = parsed(&content);
         assert_eq!(keys(&object), [key], "{name}");
-        assert!(object[key].is_array() || ["meta", "criticality", "walk", "cut"].contains(&key), "{name}");
+        let objects = ["meta", "criticality", "walk", "cut", "hot", "tree", "annotate", "timeline"];
+        assert!(object[key].is_array() || objects.contains(&key), "{name}");
     }
 }

@@ -1,7 +1,10 @@
 //! A cut of the invented run.
 
-use transect_analyze::{CutDimension, CutFilter, CutKey, CutMeasure, CutRow, CutView};
-use transect_report::{Content, Rows};
+use transect_analyze::{
+    AnnotateView, CallNode, CallTree, CutDimension, CutFilter, CutKey, CutMeasure, CutReading, CutRow, CutScope,
+    CutView, HotRow, HotView, LineTimes, StateTimes, SystemCallRow, ThreadLane, TimelineView,
+};
+use transect_report::{Content, Rows, Sources};
 
 use crate::sample_rows::{HOSTILE, RB_TREE_FIND, content};
 
@@ -24,31 +27,159 @@ fn view() -> CutView {
     ];
     CutView {
         by: vec![CutDimension::ThreadGroup, CutDimension::Component, CutDimension::Function],
-        measure: CutMeasure::Time,
-        unit: CutMeasure::Time.unit(),
-        filter: Some("state != runnable".to_owned()),
-        from_ns: Some(2_000 * MS),
-        to_ns: None,
-        total: 9_000 * MS,
-        whole: 48_000 * MS,
+        scope: CutScope {
+            measure: CutMeasure::Time,
+            unit: CutMeasure::Time.unit(),
+            filter: Some("state != runnable".to_owned()),
+            from_ns: Some(2_000 * MS),
+            to_ns: None,
+            total: 9_000 * MS,
+            whole: 48_000 * MS,
+        },
         rows,
     }
 }
 
-/// As a table, over time, and as a tree.
+/// All time on a CPU.
+fn of_all() -> CutScope {
+    CutScope {
+        measure: CutMeasure::OnCpu,
+        unit: CutMeasure::OnCpu.unit(),
+        filter: None,
+        from_ns: None,
+        to_ns: None,
+        total: 9_000 * MS,
+        whole: 9_000 * MS,
+    }
+}
+
+fn states(on_cpu: i64, runnable: i64, blocked: i64) -> StateTimes {
+    StateTimes { on_cpu_ns: on_cpu * MS, runnable_ns: runnable * MS, blocked_ns: blocked * MS }
+}
+
+fn hot() -> HotView {
+    let row = |function: Option<&str>, component: Option<&str>, line: Option<i32>, own: i64, total: i64| HotRow {
+        function: function.map(str::to_owned),
+        component: component.map(str::to_owned),
+        file: line.map(|_| "/home/ada/src/wordcount/count.cpp".to_owned()),
+        line,
+        own: own * MS,
+        self_low: (own - own / 20) * MS,
+        self_high: (own + own / 20) * MS,
+        kernel: own / 3 * MS,
+        total: total * MS,
+        self_share: own as f64 / 9_000.0,
+        total_share: total as f64 / 9_000.0,
+    };
+    let rows = vec![
+        row(Some(RB_TREE_FIND), Some("libstdc++.so.6"), None, 4_210, 4_400),
+        row(Some("count_words"), Some("wordcount"), Some(118), 2_600, 8_800),
+        row(Some(HOSTILE), Some(HOSTILE), Some(7), 90, 90),
+        row(None, None, None, 70, 70),
+        row(Some("main"), Some("wordcount"), None, 0, 8_900),
+    ];
+    HotView { scope: of_all(), rows }
+}
+
+fn node(function: &str, total: i64, own: i64, children: Vec<CallNode>) -> CallNode {
+    let (function, kernel) = match function.strip_suffix(" [kernel]") {
+        Some(function) => (function, true),
+        None => (function, false),
+    };
+    CallNode { function: Some(function.to_owned()), kernel, total: total * MS, own: own * MS, children }
+}
+
+fn tree() -> CallTree {
+    let read = node("read", 1_400, 100, vec![node("vfs_read [kernel]", 1_300, 1_300, Vec::new())]);
+    let count = node("count_words", 7_200, 2_600, vec![node(RB_TREE_FIND, 4_600, 4_600, Vec::new())]);
+    let main = node("main", 8_900, 280, vec![count, read, node(HOSTILE, 20, 20, Vec::new())]);
+    let without = CallNode { function: None, ..node("", 100, 100, Vec::new()) };
+    CallTree { scope: of_all(), roots: vec![main, without] }
+}
+
+/// Three lines of a file that is there, and one of a file that is not.
+fn annotate() -> (AnnotateView, Sources) {
+    let file = "/home/ada/src/wordcount/count.cpp";
+    let line = |file: &str, line: i32, own: i64, states: StateTimes| LineTimes {
+        file: Some(file.to_owned()),
+        line: Some(line),
+        self_ns: own * MS,
+        total_ns: states.total(),
+        states,
+    };
+    let lines = vec![
+        line("/usr/include/c++/12/bits/stl_tree.h", 1901, 40, states(40, 0, 0)),
+        line(file, 3, 0, states(900, 20, 0)),
+        line(file, 5, 600, states(600, 0, 0)),
+        line(file, 12, 0, states(10, 0, 2_400)),
+    ];
+    let text: Vec<String> = (1..=14).map(|n| format!("\tstatement_{n}();")).collect();
+    let mut sources = Sources::default();
+    sources.insert(file, &text.join("\n"));
+    let total_ns = lines.iter().map(|line| line.total_ns).sum();
+    let scope = CutScope { measure: CutMeasure::Time, ..of_all() };
+    (AnnotateView { function: "count_words".to_owned(), scope, total_ns, lines }, sources)
+}
+
+fn system_calls() -> Vec<SystemCallRow> {
+    let row = |name: &str, calls: i64, states: StateTimes| SystemCallRow {
+        system_call: name.to_owned(),
+        calls: Some(calls),
+        total_ns: states.total(),
+        states,
+        exact: true,
+    };
+    vec![
+        row("fsync", 1_200, states(30, 12, 4_100)),
+        row("read", 81_000, states(1_100, 8, 0)),
+        row("brk", 3, states(0, 0, 0)),
+    ]
+}
+
+fn timeline() -> TimelineView {
+    let lane = |thread: &str, of: fn(i64) -> StateTimes| {
+        let steps: Vec<StateTimes> = (0..80).map(of).collect();
+        let sum = |of: fn(&StateTimes) -> i64| steps.iter().map(of).sum();
+        let states = StateTimes {
+            on_cpu_ns: sum(|step| step.on_cpu_ns),
+            runnable_ns: sum(|step| step.runnable_ns),
+            blocked_ns: sum(|step| step.blocked_ns),
+        };
+        ThreadLane { thread: thread.to_owned(), states, steps }
+    };
+    let threads = vec![
+        lane("worker-1 (4312)", |at| states(at, 80 - at, 0)),
+        lane(HOSTILE, |at| if at < 20 { StateTimes::default() } else { states(0, 0, 100) }),
+        lane("wordcount (4311)", |at| if at % 8 == 0 { states(100, 0, 0) } else { states(1, 0, 99) }),
+    ];
+    TimelineView { from_ns: 0, step_ns: 100 * MS, filter: None, threads }
+}
+
+/// Views that are read from cuts.
+fn readings() -> Vec<(&'static str, Content)> {
+    let of = |view: CutReading, sources: Sources| content(Rows::Reading { view: Box::new(view), sources });
+    let none = Sources::default;
+    let (lines, sources) = annotate();
+    vec![
+        ("hot", of(CutReading::Hot(hot()), none())),
+        ("tree", of(CutReading::Tree(tree()), none())),
+        ("annotate", of(CutReading::Annotate(lines), sources)),
+        ("system-calls", of(CutReading::SystemCalls(system_calls()), none())),
+        ("timeline", of(CutReading::Timeline(timeline()), none())),
+    ]
+}
+
+/// As a table, over time, and as a tree; and the views that are read from cuts.
 pub fn contents() -> Vec<(&'static str, Content)> {
     assert!(CutFilter::parse("state != runnable").is_ok());
     let step = |at: i64| CutRow { keys: vec![CutKey::Time(at * 500 * MS)], ..row(&[], 900 - 300 * (at % 2), 8) };
     let over_time = CutView {
         by: vec![CutDimension::Time(500 * MS)],
-        measure: CutMeasure::OnCpu,
-        filter: None,
-        from_ns: None,
-        total: 9_000 * MS,
-        whole: 9_000 * MS,
+        scope: of_all(),
         rows: [0, 2, 4, 6, 1, 3, 5, 7].map(step).to_vec(),
-        ..view()
     };
     let cut = |view: CutView, tree: bool| content(Rows::Cut { view: Box::new(view), tree });
-    vec![("cut", cut(view(), false)), ("cut-over-time", cut(over_time, false)), ("cut-tree", cut(view(), true))]
+    let cuts =
+        vec![("cut", cut(view(), false)), ("cut-over-time", cut(over_time, false)), ("cut-tree", cut(view(), true))];
+    cuts.into_iter().chain(readings()).collect()
 }

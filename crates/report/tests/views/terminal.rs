@@ -47,6 +47,15 @@ fn golden_in_color() {
 }
 
 #[test]
+fn golden_in_markdown() {
+    for (name, content) in views().into_iter().filter(|(name, _)| ["overview", "cut", "tree"].contains(name)) {
+        let mut out = Vec::new();
+        transect_report::terminal::render_markdown(&content, &mut out).unwrap();
+        assert_golden(&format!("{name}.md"), &String::from_utf8(out).unwrap());
+    }
+}
+
+#[test]
 fn every_line_fits() {
     for (name, content) in views() {
         for width in (40..200).step_by(transect_testkit::sized(5, 1)) {

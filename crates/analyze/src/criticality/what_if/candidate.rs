@@ -7,6 +7,7 @@ use transect_profile_model::WaitKind;
 
 use super::super::Source;
 use super::super::call_path::{FunctionId, PathId};
+use super::super::root::is_root;
 use super::super::tally::Tally;
 use super::WhatIfScope;
 use super::density::Code;
@@ -17,19 +18,6 @@ const FUNCTIONS: usize = 10;
 const WAITS: usize = 6;
 /// A function below this part of the busy time, or a wait below this part of the elapsed time, is not asked about.
 const LEAST: f64 = 0.005;
-/// Every program is in them all the time.
-const ROOTS: [&str; 9] = [
-    "main",
-    "_start",
-    "__libc_start_main",
-    "__libc_start_main_impl",
-    "__libc_start_call_main",
-    "start_thread",
-    "clone",
-    "clone3",
-    "__clone3",
-];
-
 /// What a candidate is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum What {
@@ -103,7 +91,7 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
         let sum = &inclusive[&function];
         let name = source.paths.functions[function as usize].name.as_str();
         let same = own_of(function) as f64 >= sum.running_ns as f64 * 0.98;
-        if ROOTS.contains(&name) || same || told.contains(&(sum.running_ns, sum.most)) {
+        if is_root(name) || same || told.contains(&(sum.running_ns, sum.most)) {
             continue;
         }
         told.push((sum.running_ns, sum.most));

@@ -12,7 +12,7 @@ use transect_profile_model::WaitKind;
 use super::facts::Facts;
 use super::words::{brief, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical};
-use crate::criticality::{LibraryCallRow, PlaceRow};
+use crate::criticality::{LibraryCallRow, PlaceRow, is_root};
 use crate::{CriticalWaitRow, CriticalityView};
 
 /// Share of the elapsed time from which a place is worth a line, 0–100.
@@ -178,8 +178,9 @@ impl<'a> Causes<'a> {
     /// A function that takes most of the time with what it calls directly, where none of that takes most of it.
     fn works_through_others(&self) -> Option<&'a PlaceRow> {
         let first = self.view.places.first().filter(|place| self.share(place.ns) < PLAIN_PERCENT)?;
-        let most =
-            self.view.places.iter().filter(|place| !place.callers.is_empty()).max_by_key(|place| place.near_ns)?;
+        // All of the program works through its root, which says nothing.
+        let is_part = |place: &&PlaceRow| !place.callers.is_empty() && !is_root(&place.function);
+        let most = self.view.places.iter().filter(is_part).max_by_key(|place| place.near_ns)?;
         let is_it = !std::ptr::eq(first, most)
             && most.near_ns as f64 >= THROUGH_OTHERS * first.ns as f64
             && most.ns as f64 >= OWN_PART * most.near_ns as f64

@@ -20,6 +20,8 @@ const MAIN_CALLEE: f64 = 0.6;
 const ONLY_WAITS: f64 = 0.85;
 /// Part from which the place is nothing but calls of it.
 const ALL_OF_IT: f64 = 0.9;
+/// A file with less of the time waited for files is one of many.
+const ONE_OF_MANY: f64 = 0.5;
 /// The same for those who merely wait for the place.
 const WAITED_PART: f64 = 0.2;
 /// Mean number of active threads from which a program is parallel.
@@ -39,7 +41,10 @@ const FEW_BYTES: f64 = 4096.0;
 impl<'a> Causes<'a> {
     pub(super) fn row(&self, place: &PlaceRow, ns: i64, locks: &[Lock<'_>]) -> FindingRow {
         let share = self.share(ns);
-        let callee = place.callees.first().filter(|callee| callee.ns as f64 >= NAMED_CALLEE * place.ns as f64);
+        // Through others: it stands for more than its own time.
+        let whole = ns.max(place.ns);
+        let through = ns > place.ns;
+        let callee = place.callees.first().filter(|callee| callee.ns as f64 >= NAMED_CALLEE * whole as f64);
         let stands_for = callee.filter(|callee| callee.ns as f64 >= MAIN_CALLEE * place.ns as f64);
         let idle_ns = place.waiting.iter().map(|wait| wait.idle_ns).sum::<i64>();
         let waits = idle_ns * 2 >= place.ns;
@@ -48,7 +53,7 @@ impl<'a> Causes<'a> {
         let said = if few { about } else { percent };
         let at = Self::at(&place.function, place);
         let finding = match (stands_for, waits.then(|| place.waiting.first()).flatten()) {
-            _ if ns > place.ns => format!("{at} takes {} of the time with what it calls", said(share)),
+            _ if through => format!("{at} takes {} of the time with what it calls", said(share)),
             _ if !waits && place.nameless_ns * 2 >= place.ns => {
                 let (inner, ns) = &place.nameless;
                 let most = said(self.share(*ns));
@@ -56,12 +61,17 @@ impl<'a> Causes<'a> {
             }
             (_, Some(wait)) if (idle_ns as f64) < ONLY_WAITS * place.ns as f64 => {
                 let idle = percent(self.share(idle_ns));
-                format!("{at} takes {} of the time, {idle} waiting: {}", said(share), waited(wait))
+                format!("{at} takes {} of the time, {idle} waiting: {}", said(share), waited(place, wait))
             }
             (Some(callee), Some(wait)) => {
-                format!("{at} waits {} of the time in {}: {}", said(share), brief(&callee.function), waited(wait))
+                format!(
+                    "{at} waits {} of the time in {}: {}",
+                    said(share),
+                    brief(&callee.function),
+                    waited(place, wait)
+                )
             }
-            (None, Some(wait)) => format!("{at} waits {} of the time: {}", said(share), waited(wait)),
+            (None, Some(wait)) => format!("{at} waits {} of the time: {}", said(share), waited(place, wait)),
             (_, None) if place.fault_ns * 2 >= place.ns => {
                 format!("{at} takes {} of the time, {} in page faults", said(share), said(self.share(place.fault_ns)))
             }
@@ -78,18 +88,25 @@ impl<'a> Causes<'a> {
                 1 => format!("one wait of {}", time(waited)),
                 _ => format!("{} waits, {} each", count(number), time(waited / number.max(1))),
             });
+        } else if through {
+            evidence.push(format!("{} of it its own ({} samples)", time(place.ns), count(place.samples)));
         } else {
             evidence.push(format!("{} samples", count(place.samples)));
         }
         let part = |ns: i64, of: i64| said(ns as f64 * 100.0 / of.max(1) as f64);
-        if place.kernel_ns * 4 >= place.on_cpu_ns && place.kernel_ns > 0 && !waits {
+        if place.kernel_ns * 4 >= place.on_cpu_ns && place.kernel_ns > 0 && !waits && !through {
             evidence.push(format!("{} of it in the kernel", part(place.kernel_ns, place.on_cpu_ns)));
         }
-        if place.fault_ns * 4 >= place.running_ns && place.fault_ns * 2 < place.ns && place.fault_ns > 0 && !waits {
+        if place.fault_ns * 4 >= place.running_ns
+            && place.fault_ns * 2 < place.ns
+            && place.fault_ns > 0
+            && !waits
+            && !through
+        {
             evidence.push(format!("{} of it in page faults", part(place.fault_ns, place.running_ns)));
         }
         // Of what it calls, or of itself where it is a library's API.
-        let (called, ns) = callee.map_or((&place.function, place.ns), |callee| (&callee.function, callee.ns));
+        let (called, ns) = callee.map_or((&place.function, whole), |callee| (&callee.function, callee.ns));
         let calls = self.calls(called, ns);
         evidence.extend(calls.as_ref().map(|calls| calls.words.clone()));
         if let Some(row) = dependants {
@@ -188,7 +205,15 @@ struct Counted {
     bytes: Option<f64>,
 }
 
-fn waited(wait: &PlaceWait) -> String {
+/// What a place waits for most, named where it is one thing and not one of many.
+fn waited(place: &PlaceRow, wait: &PlaceWait) -> String {
+    let same = || place.waiting.iter().filter(|other| other.kind == wait.kind);
+    let (ns, most): (i64, i64) = (same().map(|wait| wait.idle_ns).sum(), wait.idle_ns);
+    let files = matches!(wait.kind, WaitKind::FileRead | WaitKind::FileWrite | WaitKind::FileSync);
+    if files && (most as f64) < ONE_OF_MANY * ns as f64 {
+        let name = critical::name(wait.kind).replace("the file", "files");
+        return format!("{name}, {} among {}", wait.object, count(same().count() as i64));
+    }
     critical::named(wait.kind, &wait.object)
 }
 

@@ -1,6 +1,12 @@
-//! A cut: its rows as a table, or as a tree in the order of its dimensions.
+//! A cut: its rows as a table, or as a tree in the order of its dimensions; and the views that are read from cuts.
 
-use transect_analyze::{CutDimension, CutKey, CutMeasure, CutRow, CutView};
+mod annotate;
+mod call_tree;
+mod hot;
+mod system_calls;
+mod timeline;
+
+use transect_analyze::{CutDimension, CutKey, CutMeasure, CutReading, CutRow, CutScope, CutView};
 
 use super::Limit;
 use super::escape::escape;
@@ -10,18 +16,29 @@ use super::shorten::Kind;
 use super::style::Role;
 use super::table::{Cell, Column, LAST_RESORT, Table};
 use super::units::{bytes, count, duration, share};
+use crate::Sources;
 
 /// Rows of a tree below this share of the whole are left out.
 const LEAST_OF_TREE: f64 = 0.005;
 
+/// Prints a view that is read from cuts.
+pub(crate) fn reading(page: &mut Page, view: &CutReading, sources: &Sources, limit: Limit) {
+    match view {
+        CutReading::Hot(view) => hot::hot(page, view, limit),
+        CutReading::Tree(view) => call_tree::call_tree(page, view, limit),
+        CutReading::Annotate(view) => annotate::annotate(page, view, sources),
+        CutReading::SystemCalls(rows) => system_calls::system_calls(page, rows, limit),
+        CutReading::Timeline(view) => timeline::timeline(page, view, limit),
+    }
+}
+
 /// Prints a cut.
 pub(crate) fn cut(page: &mut Page, view: &CutView, limit: Limit, tree: bool) {
-    page.section(title(view.measure), &explanation(view));
+    let by: Vec<String> = view.by.iter().map(ToString::to_string).collect();
+    let by = if by.is_empty() { String::new() } else { format!("by {}; ", by.join(", ")) };
+    page.section(title(view.scope.measure), &(by + &explanation(&view.scope)));
     if view.rows.is_empty() {
-        return page.empty(match view.filter {
-            Some(_) => "nothing meets the filter",
-            None => "nothing was recorded of it",
-        });
+        return page.empty(nothing(&view.scope));
     }
     match tree && view.by.len() > 1 {
         true => nested(page, view, limit),
@@ -29,20 +46,26 @@ pub(crate) fn cut(page: &mut Page, view: &CutView, limit: Limit, tree: bool) {
     }
 }
 
-/// What rows are told apart by, and what the shares are of.
-fn explanation(view: &CutView) -> String {
-    let by: Vec<String> = view.by.iter().map(ToString::to_string).collect();
-    let mut words = if by.is_empty() { String::new() } else { format!("by {}; ", by.join(", ")) };
-    words += &format!("share of {}", amount(view, view.total));
-    if view.total != view.whole {
-        let part = share(view.total, view.whole).map(super::units::percent);
-        words += &format!(", which is {} of all {}", part.unwrap_or_default(), amount(view, view.whole));
+/// Why there are no rows.
+fn nothing(scope: &CutScope) -> &'static str {
+    match scope.filter {
+        Some(_) => "nothing meets the filter",
+        None => "nothing was recorded of it",
     }
-    if view.from_ns.is_some() || view.to_ns.is_some() {
+}
+
+/// What the shares are of.
+fn explanation(scope: &CutScope) -> String {
+    let mut words = format!("share of {}", amount(scope, scope.total));
+    if scope.total != scope.whole {
+        let part = share(scope.total, scope.whole).map(super::units::percent);
+        words += &format!(", which is {} of all {}", part.unwrap_or_default(), amount(scope, scope.whole));
+    }
+    if scope.from_ns.is_some() || scope.to_ns.is_some() {
         let at = |ns: Option<i64>, open: &str| ns.map_or_else(|| open.to_owned(), duration);
-        words += &format!("; from {} to {}", at(view.from_ns, "the start"), at(view.to_ns, "the end"));
+        words += &format!("; from {} to {}", at(scope.from_ns, "the start"), at(scope.to_ns, "the end"));
     }
-    if let Some(filter) = &view.filter {
+    if let Some(filter) = &scope.filter {
         words += &format!("; where {}", escape(filter));
     }
     words
@@ -61,8 +84,14 @@ fn title(measure: CutMeasure) -> &'static str {
     }
 }
 
-fn amount(view: &CutView, value: i64) -> String {
-    match view.measure {
+/// The measure within a title.
+fn measured(measure: CutMeasure) -> String {
+    let title = title(measure);
+    title[..1].to_lowercase() + &title[1..]
+}
+
+fn amount(scope: &CutScope, value: i64) -> String {
+    match scope.measure {
         CutMeasure::Samples | CutMeasure::Calls => count(value),
         CutMeasure::Bytes => bytes(value),
         _ => duration(value),
@@ -70,35 +99,41 @@ fn amount(view: &CutView, value: i64) -> String {
 }
 
 /// Half of the interval's width, in points of the share; nothing where it is exact.
-fn spread(view: &CutView, row: &CutRow) -> String {
-    if row.low == row.value && row.high == row.value || view.total == 0 {
+fn spread(scope: &CutScope, value: i64, (low, high): (i64, i64)) -> String {
+    if low == value && high == value || scope.total == 0 {
         return String::new();
     }
-    let half = (row.value - row.low).max(row.high - row.value);
-    format!("±{:.1}", half as f64 * 100.0 / view.total as f64)
+    let half = (value - low).max(high - value);
+    format!("±{:.1}", half as f64 * 100.0 / scope.total as f64)
 }
 
-fn table(page: &mut Page, view: &CutView, limit: Limit) {
-    let head = match view.measure {
+/// The head of a column of amounts.
+fn head(measure: CutMeasure) -> &'static str {
+    match measure {
         CutMeasure::Samples => "SAMPLES",
         CutMeasure::Calls => "CALLS",
         CutMeasure::Bytes => "BYTES",
         _ => "TIME",
-    };
+    }
+}
+
+fn table(page: &mut Page, view: &CutView, limit: Limit) {
+    let head = head(view.scope.measure);
     let mut columns =
         vec![Column::number("SHARE"), Column::number("±").rank(3), Column::number(head).rank(LAST_RESORT)];
     columns.extend(view.by.iter().map(|&dimension| column(dimension)));
     let mut table = Table::new(&columns);
-    let (shown, left) = limit.apply(&view.rows);
-    let mut shown: Vec<&CutRow> = shown.iter().collect();
+    let mut rows: Vec<&CutRow> = view.rows.iter().collect();
     if let Some(CutDimension::Time(_)) = view.by.first() {
-        shown.sort_by(|a, b| a.keys.cmp(&b.keys));
+        // A course over time has no largest rows.
+        rows.sort_by(|a, b| a.keys[0].cmp(&b.keys[0]).then_with(|| b.value.cmp(&a.value)));
     }
+    let (shown, left) = limit.apply(&rows);
     for row in shown {
         let mut cells = vec![
             share_cell(Some(row.share * 100.0)),
-            Cell::new(Role::Dim, spread(view, row)),
-            amount(view, row.value).into(),
+            Cell::new(Role::Dim, spread(&view.scope, row.value, (row.low, row.high))),
+            amount(&view.scope, row.value).into(),
         ];
         cells.extend(row.keys.iter().map(|key| Cell::new(role(key), text(key))));
         table.cells(cells);
@@ -130,6 +165,7 @@ fn column(dimension: CutDimension) -> Column {
         D::Object => Column::name("OBJECT", Kind::Text, 16),
         D::Holder => Column::name("HOLDER", Kind::Text, 10),
         D::Waker => Column::name("WAKER", Kind::Text, 10),
+        D::Stack => Column::name("STACK", Kind::Text, 24),
         D::Time(_) => Column::number("FROM"),
     }
 }
@@ -178,19 +214,19 @@ fn nodes<'a>(rows: &[&'a CutRow], depth: usize) -> Vec<Node<'a>> {
 fn nested(page: &mut Page, view: &CutView, limit: Limit) {
     let mut table = Table::new(&[
         Column::number("SHARE"),
-        Column::number("TIME").rank(LAST_RESORT),
+        Column::number(head(view.scope.measure)).rank(LAST_RESORT),
         Column::name("", Kind::Text, 24),
     ]);
     let rows: Vec<&CutRow> = view.rows.iter().collect();
-    let least = (view.total as f64 * LEAST_OF_TREE) as i64;
+    let least = (view.scope.total as f64 * LEAST_OF_TREE) as i64;
     let (nodes, mut lines) = (nodes(&rows, 0), Vec::new());
     flatten(&nodes, 0, least, &mut lines);
     let (shown, left) = limit.apply(&lines);
     for (depth, node) in shown {
         let indent = "  ".repeat(*depth);
         table.row([
-            share_cell(share(node.value, view.total)),
-            amount(view, node.value).into(),
+            share_cell(share(node.value, view.scope.total)),
+            amount(&view.scope, node.value).into(),
             Cell::new(Role::Dim, indent).then(role(node.key), text(node.key)).of(kind(view.by[*depth])),
         ]);
     }

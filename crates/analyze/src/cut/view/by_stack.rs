@@ -1,0 +1,49 @@
+//! A measure by the stack at which it was, and the thread's state there: what views of functions, calls and lines are read from.
+
+use transect_profile_model::{Profile, StackId};
+
+use super::super::keys::NO_KEY;
+use super::super::stretch::State;
+use super::super::sum::{group, scope};
+use super::super::{CutDimension, CutError, CutMeasure, CutQuery, CutScope, of_stretches};
+
+/// What was at one stack.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StackSum {
+    /// `None`: the remainder of which no stack is known.
+    pub stack: Option<StackId>,
+    pub state: State,
+    /// In the unit of the measure.
+    pub value: i64,
+}
+
+/// Sums by stack and state, in the order of their rows, and what they are of.
+pub(super) fn by_stack(profile: &Profile, query: &CutQuery) -> Result<(CutScope, Vec<StackSum>), CutError> {
+    if matches!(query.measure, CutMeasure::Calls | CutMeasure::Bytes) {
+        let measure = query.measure.as_str();
+        return Err(CutError::NotCounted { measure, dimension: CutDimension::Stack.to_string() });
+    }
+    // The dimensions stand for the stack's number and the state's: no text is made of them.
+    let by = vec![CutDimension::Stack, CutDimension::State];
+    let filtered = CutQuery { by: Vec::new(), ..query.clone() };
+    of_stretches(profile, &filtered, |keys, stretches, range, known| {
+        let query = CutQuery { by: by.clone(), ..query.clone() };
+        let groups = group(&query, keys, &stretches, range, known, |keys, dimension, stretch| match dimension {
+            CutDimension::Stack => stretch.stack.map_or(NO_KEY, |stack| stack + 1),
+            other => keys.of(other, stretch),
+        })?;
+        let states = [State::Running, State::Runnable, State::Blocked];
+        let state = |key: i64| {
+            let text = keys.interner.text(key as u32).unwrap_or_default();
+            states.into_iter().find(|state| state.as_str() == text).unwrap_or(State::Running)
+        };
+        let sum = |(of, row): (&Vec<i64>, &u32)| StackSum {
+            stack: u32::try_from(of[0] - 1).ok(),
+            state: state(of[1]),
+            value: groups.values[*row as usize],
+        };
+        let mut sums: Vec<StackSum> = groups.numbers.iter().map(sum).collect();
+        sums.sort_unstable_by_key(|sum| (sum.stack, sum.state));
+        Ok((scope(&query, &groups), sums))
+    })
+}

@@ -1,0 +1,146 @@
+//! Functions by self and total time, with the line that most of the self time is at.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
+use transect_profile_model::{ComponentId, Profile};
+
+use super::super::stack_keys::{FunctionName, StackReader};
+use super::super::{CutDimension, CutError, CutKey, CutQuery, CutScope, cut};
+use super::by_stack::by_stack;
+use crate::Names;
+
+/// One function.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HotRow {
+    /// Its name; `null` for the remainder of which no stack is known.
+    pub function: Option<String>,
+    /// The component that holds it.
+    pub component: Option<String>,
+    /// Source file of the line that most of the self time is at.
+    pub file: Option<String>,
+    /// That line.
+    pub line: Option<i32>,
+    /// In the function itself and what the kernel did for it, in [`CutScope::unit`].
+    #[serde(rename = "self")]
+    pub own: i64,
+    /// Its 95 % interval.
+    pub self_low: i64,
+    /// See `self_low`.
+    pub self_high: i64,
+    /// Of the self time, in the kernel.
+    pub kernel: i64,
+    /// In it and in what it called.
+    pub total: i64,
+    /// `self` of all, 0–1.
+    pub self_share: f64,
+    /// `total` of all, 0–1.
+    pub total_share: f64,
+}
+
+/// Functions, by their self time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HotView {
+    /// What is summed up.
+    #[serde(flatten)]
+    pub scope: CutScope,
+    /// All functions.
+    pub rows: Vec<HotRow>,
+}
+
+#[derive(Default)]
+struct Sums {
+    own: i64,
+    kernel: i64,
+    total: i64,
+    lines: FxHashMap<(String, i32), i64>,
+}
+
+/// Functions of the profile.
+pub(super) fn hot(profile: &Profile, query: &CutQuery) -> Result<HotView, CutError> {
+    let (scope, sums) = by_stack(profile, query)?;
+    let names = Names::new(profile);
+    let reader = StackReader::new(profile, &names, false);
+    let mut functions: FxHashMap<(FunctionName, Option<ComponentId>), Sums> = FxHashMap::default();
+    let mut without = 0;
+    for sum in sums {
+        let frames = sum.stack.map(|stack| reader.frames(stack)).unwrap_or_default();
+        let Some(leaf) = reader.leaf(&frames.user) else {
+            without += sum.value;
+            continue;
+        };
+        let mut seen = FxHashSet::default();
+        for (_, frame) in &frames.user {
+            let function = (reader.function_name(frame), frame.component);
+            if seen.insert(function.clone()) {
+                functions.entry(function).or_default().total += sum.value;
+            }
+        }
+        let own = functions.entry((reader.function_name(leaf), leaf.component)).or_default();
+        own.own += sum.value;
+        own.kernel += if frames.kernel.is_empty() { 0 } else { sum.value };
+        if !leaf.file.is_empty() && leaf.line > 0 {
+            *own.lines.entry((leaf.file.clone(), leaf.line)).or_default() += sum.value;
+        }
+    }
+    let intervals = intervals(profile, query)?;
+    let share = |value: i64| if scope.total == 0 { 0.0 } else { value as f64 / scope.total as f64 };
+    let mut rows: Vec<HotRow> = functions
+        .into_iter()
+        .map(|((function, component), sums)| {
+            let component = component.map(|component| names.get(component).to_owned());
+            let line = sums.lines.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
+            let (file, line) = line.map(|(place, _)| place).unzip();
+            let known = intervals.get(&(Some(function.clone()), component.clone()));
+            let (self_low, self_high) = known.copied().unwrap_or((sums.own, sums.own));
+            HotRow {
+                self_share: share(sums.own),
+                total_share: share(sums.total),
+                function: Some(function),
+                component,
+                file,
+                line,
+                own: sums.own,
+                self_low,
+                self_high,
+                kernel: sums.kernel,
+                total: sums.total,
+            }
+        })
+        .collect();
+    if without != 0 {
+        let (self_low, self_high) = intervals.get(&(None, None)).copied().unwrap_or((without, without));
+        let share = share(without);
+        rows.push(HotRow {
+            function: None,
+            component: None,
+            file: None,
+            line: None,
+            own: without,
+            self_low,
+            self_high,
+            kernel: 0,
+            total: without,
+            self_share: share,
+            total_share: share,
+        });
+    }
+    rows.sort_by(|a, b| {
+        let order = |row: &HotRow| (std::cmp::Reverse(row.own), std::cmp::Reverse(row.total));
+        order(a).cmp(&order(b)).then_with(|| (&a.function, &a.component).cmp(&(&b.function, &b.component)))
+    });
+    Ok(HotView { scope, rows })
+}
+
+/// Function and component.
+type Named = (Option<String>, Option<String>);
+
+/// 95 % intervals of functions' self time.
+fn intervals(profile: &Profile, query: &CutQuery) -> Result<FxHashMap<Named, (i64, i64)>, CutError> {
+    let by = vec![CutDimension::Function, CutDimension::Component];
+    let rows = cut(profile, &CutQuery { by, ..query.clone() })?.rows.into_iter();
+    let name = |key: &CutKey| match key {
+        CutKey::Name(name) => Some(name.clone()),
+        _ => None,
+    };
+    Ok(rows.map(|row| ((name(&row.keys[0]), name(&row.keys[1])), (row.low, row.high))).collect())
+}

@@ -1,0 +1,63 @@
+//! Time of each system call: exact where the kernel's collector counted them, else by samples and waits.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use transect_profile_model::Profile;
+
+use super::super::{CutDimension, CutError, CutKey, CutQuery, cut};
+use super::StateTimes;
+
+/// One system call.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SystemCallRow {
+    /// Its name.
+    pub system_call: String,
+    /// Times entered; `null` where they were not counted.
+    pub calls: Option<i64>,
+    /// Time of all threads in it, ns.
+    pub total_ns: i64,
+    /// The same by state.
+    #[serde(flatten)]
+    pub states: StateTimes,
+    /// Counted and timed one by one; else the times are of samples and waits.
+    pub exact: bool,
+}
+
+/// System calls of the profile, by total time.
+pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<SystemCallRow>, CutError> {
+    let counted = &profile.walk.system_calls;
+    let whole = query.filter.is_none() && query.from_ns.is_none() && query.to_ns.is_none();
+    let mut rows: BTreeMap<String, SystemCallRow> = BTreeMap::new();
+    let empty = |name: &str, calls: Option<i64>| SystemCallRow {
+        system_call: name.to_owned(),
+        calls,
+        total_ns: 0,
+        states: StateTimes::default(),
+        exact: calls.is_some(),
+    };
+    if whole && !counted.is_empty() {
+        for call in counted {
+            let row = rows.entry(call.name.clone()).or_insert_with(|| empty(&call.name, Some(0)));
+            row.calls = row.calls.map(|calls| calls + call.calls);
+            row.states.on_cpu_ns += call.on_ns;
+            row.states.runnable_ns += call.runnable_ns;
+            row.states.blocked_ns += call.blocked_ns;
+        }
+    } else {
+        let by = vec![CutDimension::SystemCall, CutDimension::State];
+        for row in cut(profile, &CutQuery { by, ..query.clone() })?.rows {
+            let [CutKey::Name(name), CutKey::Name(state)] = &row.keys[..] else { continue };
+            let states = &mut rows.entry(name.clone()).or_insert_with(|| empty(name, None)).states;
+            match state.as_str() {
+                "running" => states.on_cpu_ns += row.value,
+                "runnable" => states.runnable_ns += row.value,
+                _ => states.blocked_ns += row.value,
+            }
+        }
+    }
+    let mut rows: Vec<SystemCallRow> = rows.into_values().collect();
+    rows.iter_mut().for_each(|row| row.total_ns = row.states.total());
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.total_ns), std::cmp::Reverse(row.calls)));
+    Ok(rows)
+}

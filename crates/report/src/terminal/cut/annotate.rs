@@ -1,0 +1,87 @@
+//! Lines of one function with their time, beside the source where it is found.
+
+use std::collections::BTreeMap;
+
+use transect_analyze::{AnnotateView, LineTimes};
+
+use super::super::escape::escape;
+use super::super::page::Page;
+use super::super::share_cell;
+use super::super::shorten::{Kind, shorten};
+use super::super::style::Role;
+use super::super::table::{Cell, Column, LAST_RESORT, Table};
+use super::super::units::{duration, share};
+use super::explanation;
+use crate::Sources;
+
+/// Lines of source that are shown around those with time.
+const AROUND: i32 = 2;
+
+/// Prints the lines.
+pub(crate) fn annotate(page: &mut Page, view: &AnnotateView, sources: &Sources) {
+    let words = format!(
+        "share of its {}, with what it called; SELF without; {}",
+        duration(view.total_ns),
+        explanation(&view.scope).replacen("share of", "of all", 1)
+    );
+    page.section(&format!("Lines of {}", escape(&view.function)), &words);
+    let mut files: BTreeMap<Option<&str>, Vec<&LineTimes>> = BTreeMap::new();
+    for line in &view.lines {
+        files.entry(line.file.as_deref()).or_default().push(line);
+    }
+    for (file, lines) in files {
+        of_file(page, view, file, &lines, file.and_then(|file| sources.lines(file)));
+    }
+}
+
+fn of_file(page: &mut Page, view: &AnnotateView, file: Option<&str>, lines: &[&LineTimes], source: Option<&[String]>) {
+    let mut table = Table::new(&[
+        Column::number("SHARE"),
+        Column::number("SELF").rank(LAST_RESORT),
+        Column::number("ON CPU").rank(3),
+        Column::number("RUNNABLE").rank(4),
+        Column::number("BLOCKED").rank(2),
+        Column::number("LINE"),
+        Column::name("", Kind::Text, 30),
+    ]);
+    let mut last = None;
+    for &line in lines {
+        let number = line.line.unwrap_or(0);
+        let text = |number: i32| {
+            let line = usize::try_from(number - 1).ok().and_then(|at| source?.get(at));
+            line.map(|line| escape(&line.replace('\t', "    ")).into_owned())
+        };
+        let empty = |number: i32, text: String| {
+            let mut cells: [Cell; 7] = std::array::from_fn(|_| Cell::default());
+            (cells[5], cells[6]) = (Cell::new(Role::Dim, number.to_string()), Cell::new(Role::Dim, text));
+            cells
+        };
+        // The lines between two that are near each other, else some before and after each.
+        let begin = last.map_or(number - AROUND, |last: i32| (number - AROUND).max(last + 1));
+        for before in begin..number {
+            text(before).into_iter().for_each(|text| table.row(empty(before, text)));
+        }
+        let ns = |ns: i64| if ns > 0 { duration(ns) } else { String::new() };
+        table.row([
+            share_cell(share(line.total_ns, view.total_ns)),
+            ns(line.self_ns).into(),
+            ns(line.states.on_cpu_ns).into(),
+            Cell::new(Role::Dim, ns(line.states.runnable_ns)),
+            Cell::new(Role::Wait, ns(line.states.blocked_ns)),
+            line.line.map_or_else(|| "–".to_owned(), |line| line.to_string()).into(),
+            text(number).unwrap_or_default().into(),
+        ]);
+        let next = lines.iter().filter_map(|other| other.line).filter(|other| *other > number).min();
+        let end = (number + AROUND).min(next.unwrap_or(i32::MAX) - 1);
+        for after in number + 1..=end {
+            text(after).into_iter().for_each(|text| table.row(empty(after, text)));
+        }
+        last = Some(end.max(number));
+    }
+    let name = file.map_or_else(|| "code without lines (build with -g)".to_owned(), |file| escape(file).into_owned());
+    page.wrapped(2, Role::Name, &shorten(&name, Kind::File, page.style.columns() - 2));
+    if file.is_some() && source.is_none() {
+        page.wrapped(2, Role::Dim, "source not found: --source-dir DIR");
+    }
+    page.table(&table);
+}

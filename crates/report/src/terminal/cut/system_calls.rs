@@ -1,0 +1,49 @@
+//! Time of each system call.
+
+use transect_analyze::SystemCallRow;
+
+use super::super::Limit;
+use super::super::escape::escape;
+use super::super::page::Page;
+use super::super::shorten::Kind;
+use super::super::style::Role;
+use super::super::table::{Cell, Column, LAST_RESORT, Table};
+use super::super::units::{count, duration};
+
+/// Prints the system calls.
+pub(crate) fn system_calls(page: &mut Page, rows: &[SystemCallRow], limit: Limit) {
+    let exact = rows.iter().all(|row| row.exact);
+    let how = match exact {
+        true => "time of all threads in each, exact",
+        false => "time of all threads in each: blocked exact, on a CPU by samples; calls were not counted",
+    };
+    page.section("System calls", how);
+    if rows.is_empty() {
+        return page.empty("no time was seen in any");
+    }
+    let mut table = Table::new(&[
+        Column::number("TIME"),
+        Column::number("BLOCKED").rank(LAST_RESORT),
+        Column::number("ON CPU").rank(2),
+        Column::number("RUNNABLE").rank(3),
+        Column::number("CALLS").rank(LAST_RESORT),
+        Column::number("MEAN").rank(4),
+        Column::name("SYSTEM CALL", Kind::Text, 12),
+    ]);
+    let (shown, left) = limit.apply(rows);
+    for row in shown {
+        let mean = row.calls.filter(|calls| *calls > 0).map(|calls| row.total_ns / calls);
+        let wait = |ns: i64| Cell::new(Role::Wait, duration(ns));
+        table.row([
+            duration(row.total_ns).into(),
+            wait(row.states.blocked_ns),
+            duration(row.states.on_cpu_ns).into(),
+            Cell::new(Role::Dim, duration(row.states.runnable_ns)),
+            row.calls.map(count).unwrap_or_default().into(),
+            mean.map(duration).unwrap_or_default().into(),
+            Cell::new(Role::Plain, escape(&row.system_call)),
+        ]);
+    }
+    page.table(&table);
+    page.left_out(left, "--top N");
+}

@@ -109,8 +109,10 @@ fn views_of_cuts_are_in_every_format() {
         let function: &[&str] = if view == "annotate" { &["--function", "compress_block"] } else { &[] };
         let all = [&["--view", view], function].concat();
         assert!(!json(&all)[key].is_null(), "{view}");
-        assert!(report(&[&all[..], &["--format", "csv"]].concat()).lines().count() > 1, "{view}");
-        assert!(report(&[&all[..], &["--format", "markdown"]].concat()).contains("\n| ---"), "{view}");
+        let rows = |format: &str| report(&[&all[..], &["--format", format]].concat());
+        // The made-up program makes no system call.
+        assert!(view == "system-calls" || rows("csv").lines().count() > 1, "{view}");
+        assert!(view == "system-calls" || rows("markdown").contains("\n| ---"), "{view}");
         assert!(report(&all).lines().count() > 5, "{view}");
     }
     let part = json(&["--view", "hot", "--where", "thread-group = worker", "--from", "100ms", "--measure", "samples"]);

@@ -263,7 +263,7 @@ fn a_crowded_program_is_recorded_for_no_longer_than_it_is_sampled_as_root() {
     let sampled: i64 = profile.sched.moments.iter().map(|moment| moment.period_ns).sum();
     // While the profile is made the program goes on with nobody looking.
     assert!(sampled * 2 > ran, "{sampled} of {ran}");
-    assert!(ran <= profile.meta.wall_ns * profile.meta.machine.cpus, "{ran} in {}", profile.meta.wall_ns);
+    assert!(ran <= profile.meta.wall_ns * i64::from(profile.meta.machine.cpus), "{ran} in {}", profile.meta.wall_ns);
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod reading;
 mod rotation;
 mod session;
 mod settings;
+mod short_lived;
 mod steer;
 mod time_slices;
 mod wanted;

@@ -14,6 +14,7 @@ use transect_profile_model::{LatencyId, LatencySampling};
 use super::assemble::assemble;
 use super::measured::{Finished, Measured};
 use super::reading::Reading;
+use super::short_lived::ShortLived;
 use super::steer::Costs;
 use super::wanted::Wanted;
 use super::{LatencyOutcome, LatencySettings, LatencyTarget, TimeSlices};
@@ -51,6 +52,8 @@ pub(super) struct Measurement<'a> {
     known: HashSet<String>,
     /// Processes that could not be measured: (executable, reason).
     pub unmeasured: Vec<(String, String)>,
+    /// How long programs live that were started.
+    short_lived: ShortLived,
     next_epoch: Instant,
     /// Another process puts back what we have attached to if we are killed.
     pub guarded: bool,
@@ -105,6 +108,7 @@ impl<'a> Measurement<'a> {
             finished: Vec::new(),
             known: HashSet::new(),
             unmeasured: Vec::new(),
+            short_lived: ShortLived::default(),
             next_epoch: Instant::now() + settings.epoch,
             guarded: true,
             begun: None,
@@ -204,6 +208,10 @@ impl<'a> Measurement<'a> {
     fn image(&mut self, launch: &mut Launch, target: Target) -> Result<(), RecordError> {
         let pid = target.pid();
         self.leave(pid);
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        if !self.short_lived.is_worth(&program) {
+            return Ok(launch.go_on(&target)?);
+        }
         let keeper = target.share()?;
         // The launch waits for SIGCHLD, which this thread has blocked; the loader's events must end the same wait.
         let controller = nix::sys::pthread::pthread_self();
@@ -218,7 +226,9 @@ impl<'a> Measurement<'a> {
         }
         let (held, which) = (Instant::now(), usize::from(self.held_ns[0] > 0));
         let measured = self.measure(target, None, wake);
-        self.held_ns[which] += held.elapsed().as_nanos() as u64;
+        let held = held.elapsed();
+        self.held_ns[which] += held.as_nanos() as u64;
+        self.short_lived.begin(pid, program, held);
         match measured {
             Ok(()) => {}
             Err(RecordError::Attach(error)) if error.is_gone() => {}
@@ -261,6 +271,7 @@ impl<'a> Measurement<'a> {
     /// A process has ended or has become another program: what its probes have counted is kept once nobody else uses
     /// them.
     fn leave(&mut self, pid: i32) {
+        self.short_lived.end(pid);
         for process in &mut self.processes {
             process.pids.remove(&pid);
         }
@@ -319,6 +330,7 @@ impl<'a> Measurement<'a> {
             reading: self.reading,
             finished: self.finished,
             unmeasured: self.unmeasured,
+            short_lived: self.short_lived.losses(),
             slices: self.slices,
             status,
             held_ns: self.held_ns,

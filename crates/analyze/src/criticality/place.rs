@@ -15,6 +15,8 @@ use super::tally::Tally;
 
 /// A thread that waited for a CPU for less is left to the samples (`sched_queued.h`).
 const QUEUED_NS: i64 = 2_000_000;
+/// Part of a place's time that makes it one thread's.
+const OF_ONE_THREAD: f64 = 0.9;
 
 /// One place: a function that is no runtime library's, with what runtime libraries did on its behalf.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -61,6 +63,8 @@ pub struct PlaceRow {
     pub child_wait_ns: i64,
     /// `ns` with that of the places that it calls directly, ns.
     pub near_ns: i64,
+    /// The thread that nearly all of it is in.
+    pub tid: Option<i32>,
     /// The function of the program that called it for most of its time, and that time, ns.
     pub caller: (String, i64),
     /// It is a function of a runtime library or of the kernel: the program has no part in its stacks.
@@ -385,6 +389,12 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
         callers,
         groups,
         threads: sum.tasks.len(),
+        tid: sum
+            .tasks
+            .iter()
+            .find(|&(_, ns)| ns as f64 >= OF_ONE_THREAD * sum.tasks.total() as f64)
+            .and_then(|(task, _)| source.tables.tasks.get(task as usize))
+            .map(|task| task.tid),
         short_lived_ns: sum.tasks.iter().filter(|&(task, _)| short_lived.tasks.contains(&task)).map(|(_, ns)| ns).sum(),
         child_wait_ns: sum.child_wait_ns,
         near_ns: ns,

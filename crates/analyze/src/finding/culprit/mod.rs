@@ -12,7 +12,7 @@ use transect_profile_model::WaitKind;
 use super::facts::Facts;
 use super::words::{brief, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical};
-use crate::criticality::{LibraryCallRow, PlaceRow, is_root};
+use crate::criticality::{LibraryCallRow, PlaceRow, is_root, public_name};
 use crate::{CriticalWaitRow, CriticalityView};
 
 /// Share of the elapsed time from which a place is worth a line, 0–100.
@@ -39,6 +39,10 @@ const OWN_PART: f64 = 0.1;
 const CALLED_PART: f64 = 0.8;
 /// Places of the elapsed time; further ones repeat what the table shows.
 const MOST: usize = 6;
+/// Calls that take what others send.
+const READS: [&str; 6] = ["read", "readv", "recv", "recvfrom", "recvmsg", "splice"];
+/// Others that wait for what it reads do so for this part of its time, at least.
+const DRAINED_PART: f64 = 0.2;
 /// Threads that are active at once, below which nothing else sets the pace.
 const ALONE: f64 = 1.1;
 
@@ -156,7 +160,7 @@ impl<'a> Causes<'a> {
         }
         let function = row.place.function.as_deref().unwrap_or_default();
         // In larger pieces, what it sends is less work for who waits for it.
-        if self.feeds_others(function) {
+        if self.feeds_others(function) || self.drains_for_others(function) {
             return;
         }
         let Some(saved) = critical::prediction(self.view, function, f64::INFINITY) else { return };
@@ -166,6 +170,18 @@ impl<'a> Causes<'a> {
         if saves - most >= LEAST_PERCENT {
             row.evidence += &format!("; others set the pace meanwhile: without it {} at most (what-if)", percent(most));
         }
+    }
+
+    /// Whether others wait until it has read what they send: its thread ends their waits, and reads again only when it is done.
+    fn drains_for_others(&self, function: &str) -> bool {
+        let Some(place) = self.place(function) else { return false };
+        let sent = |row: &&CriticalWaitRow| {
+            let waker = row.waker.as_ref().filter(|waker| place.tid.is_some_and(|tid| waker.tid == tid));
+            matches!(row.kind, WaitKind::Pipe | WaitKind::Socket)
+                && waker.is_some_and(|waker| waker.stack.last().is_some_and(|call| READS.contains(&public_name(call))))
+        };
+        let waited: i64 = self.view.waits.iter().filter(sent).map(|row| row.ns).sum();
+        waited as f64 >= DRAINED_PART * place.running_ns as f64
     }
 
     /// Whether others wait for what it sends them.

@@ -78,7 +78,7 @@ impl<'a> Causes<'a> {
             (Some(callee), None) if callee.ns as f64 >= ALL_OF_IT * place.ns as f64 => {
                 format!("{at} spends {} of the time in {}", said(self.share(callee.ns)), brief(&callee.function))
             }
-            (_, None) => format!("{at} takes {} of the time{}", said(share), self.parts(place, said)),
+            (_, None) => format!("{at} takes {} of the time{}", said(share), self.parts(place, ns, said)),
         };
         let dependants = self.dependants(place);
         let mut evidence = vec![format!("{} of {}", time(ns), time(self.view.elapsed_ns))];
@@ -151,9 +151,11 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// What of a place's time is in which of the functions that it calls.
-    fn parts(&self, place: &PlaceRow, said: fn(f64) -> String) -> String {
-        let large = place.callees.iter().filter(|callee| self.share(callee.ns) >= LEAST_PERCENT).take(2);
+    /// What of a place's time is in which of the functions that it calls; where some of it is told elsewhere, as queueing at a lock
+    /// is, its parts are not of the rest.
+    fn parts(&self, place: &PlaceRow, ns: i64, said: fn(f64) -> String) -> String {
+        let whole = ns >= place.ns;
+        let large = place.callees.iter().filter(|callee| whole && self.share(callee.ns) >= LEAST_PERCENT).take(2);
         let parts: Vec<String> =
             large.map(|callee| format!("{} in {}", said(self.share(callee.ns)), brief(&callee.function))).collect();
         if parts.is_empty() { String::new() } else { format!(", {}", parts.join(" and ")) }

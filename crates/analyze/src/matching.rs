@@ -3,6 +3,8 @@
 use transect_profile_model::{ComponentId, Profile};
 use wildmatch::WildMatch;
 
+use crate::criticality::qualified;
+use crate::finding::words::bare;
 use crate::names::{Names, file_name};
 
 /// An exact name, or a pattern with `*` and `?`. Brackets are literal: C++ names are full of them.
@@ -15,6 +17,12 @@ impl Pattern {
     pub(crate) fn new(text: &str) -> Self {
         let glob = text.contains(['*', '?']).then(|| WildMatch::new(text));
         Self { text: text.to_owned(), glob }
+    }
+
+    /// A function by name, or name without return type and parameters; `…` stands for what a table has left out.
+    pub(crate) fn matches_function(&self, name: &str) -> bool {
+        let bare = bare(name);
+        [name, bare, qualified(bare)].iter().any(|name| self.matches(name))
     }
 
     fn matches(&self, name: &str) -> bool {

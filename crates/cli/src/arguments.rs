@@ -30,7 +30,7 @@ pub use machine::{
 pub use metric::MetricWord;
 pub use probe::{ProbeArguments, ProbeCommand, ProbeSelection};
 pub use record::{Choice, Collector, RecordArguments, Recording, RunArguments, TimingMode, parse_timing};
-use report::parse_view;
+use report::parse_own_view;
 pub use report::{Color, CutArguments, ReportArguments, ReportFormat, ViewArguments};
 pub use running::RunningArguments;
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};

@@ -1,6 +1,7 @@
 //! `transect report`: cuts, the views read from them, and flame graphs.
 
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use transect_analyze::{
     CutDimension, CutDimensions, CutFilter, CutMeasure, CutQuery, CutReading, CutViewKind, SelectionError, cut,
@@ -158,7 +159,7 @@ impl Asked {
             None => Rows::Cut { view: Box::new(cut(profile, &self.query).map_err(failed)?), tree: self.tree },
             Some(kind) => {
                 let view = cut_view(profile, kind, &self.query, self.function.as_deref()).map_err(failed)?;
-                let sources = sources(&view, &self.source_folders);
+                let sources = sources(&view, &self.source_folders, profile.meta.started_unix_ns);
                 Rows::Reading { view: Box::new(view), sources }
             }
         };
@@ -167,14 +168,17 @@ impl Asked {
 }
 
 /// Source files that a view shows lines of, as far as they are found.
-fn sources(view: &CutReading, folders: &[PathBuf]) -> Sources {
+fn sources(view: &CutReading, folders: &[PathBuf], recorded_unix_ns: i64) -> Sources {
     let mut sources = Sources::default();
     let CutReading::Annotate(view) = view else { return sources };
     let mut names: Vec<&str> = view.lines.iter().filter_map(|line| line.file.as_deref()).collect();
     names.dedup();
     for name in names {
-        let text = candidates(name, folders).find_map(|path| transect_binary_info::read_plain(&path).ok());
-        text.iter().for_each(|text| sources.insert(name, text));
+        let read = |path: PathBuf| Some((transect_binary_info::read_plain(&path).ok()?, path));
+        let Some((text, path)) = candidates(name, folders).find_map(read) else { continue };
+        let modified = std::fs::metadata(path).and_then(|file| file.modified()).ok();
+        let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|time| time.as_nanos());
+        sources.insert(name, &text, modified.is_some_and(|ns| ns > recorded_unix_ns.max(0).unsigned_abs().into()));
     }
     sources
 }

@@ -40,6 +40,8 @@ use failure::Failure;
 
 fn main() -> ExitCode {
     transect_record::survive_limits();
+    // One that is meant for a recorder may come before it has read its arguments.
+    transect_record::take_snapshot_requests();
     limits::with_stack(run)
 }
 

@@ -46,7 +46,8 @@ fn amount(profile: &Profile) -> String {
         };
     }
     let calls: i64 = profile.flows.iter().map(|flow| flow.calls).sum();
-    if calls == 0 && !profile.sched.samples.is_empty() {
+    let counts_calls = meta.collectors.iter().any(|collector| collector == "flow");
+    if calls == 0 && (!profile.sched.samples.is_empty() || !counts_calls && meta.criticality.is_some()) {
         let samples: i64 = profile.sched.samples.iter().map(|sample| sample.samples).sum();
         return format!("{samples} samples of call stacks");
     }
@@ -90,7 +91,6 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
 
 /// Records and writes the profile; gives its folder.
 fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(PathBuf, Recorded), Failure> {
-    transect_record::take_snapshot_requests();
     let program = recording.command.first().map_or_else(|| recording.running.subject(), PathBuf::from);
     let program = program.as_path();
     let mut collection = Collection::of(recording, program, follows(recording, config))?;

@@ -143,10 +143,13 @@ impl FromStr for CutDimension {
             return Ok(*dimension);
         }
         let step = word.strip_prefix("time/").and_then(parse_duration).filter(|step| *step > 0);
-        step.map(Self::Time).ok_or_else(|| SelectionError {
-            what: "dimension",
-            word: word.to_owned(),
-            choices: Self::choices(),
+        step.map(Self::Time).ok_or_else(|| match word.starts_with("time") {
+            true => SelectionError {
+                what: "step of time",
+                word: word.to_owned(),
+                choices: "time/100ms, time/1s, …".to_owned(),
+            },
+            false => SelectionError { what: "dimension", word: word.to_owned(), choices: Self::choices() },
         })
     }
 }

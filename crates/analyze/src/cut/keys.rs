@@ -115,6 +115,7 @@ impl<'a> Keys<'a> {
             CutDimension::Function => from_stack(|stack| stack.function),
             CutDimension::Line => from_stack(|stack| stack.line),
             CutDimension::KernelFunction => from_stack(|stack| stack.kernel_function),
+            CutDimension::SystemCall if stretch.state == State::Blocked => from_stack(|stack| stack.blocked_call),
             CutDimension::SystemCall => from_stack(|stack| stack.system_call),
             CutDimension::Stack => from_stack(|stack| stack.whole),
             CutDimension::State => self.states[stretch.state as usize],

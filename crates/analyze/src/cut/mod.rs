@@ -134,7 +134,7 @@ pub enum CutError {
     #[error("lines of which function: add --function NAME (its name as in --view hot)")]
     NoFunction,
     /// It has no time.
-    #[error("no sample or wait is in a function `{function}`; near: {near}")]
+    #[error("`{function}` is not the name of one function with time; there are: {near}")]
     UnknownFunction {
         /// The name given.
         function: String,

@@ -23,6 +23,9 @@ pub(super) struct StackKeys {
     pub line: KeyId,
     pub kernel_function: KeyId,
     pub system_call: KeyId,
+    /// The same of a thread that is blocked there: where the kernel's frames were left out since the call says all, it is known by
+    /// its wrapper.
+    pub blocked_call: KeyId,
     /// All of its frames as one text, root first; only where a cut is by it.
     pub whole: KeyId,
     /// All of its functions, each once.
@@ -84,6 +87,10 @@ impl<'a> StackReader<'a> {
         }
         let wrapper = user.last().map(|(_, frame)| public_name(&frame.function));
         self.read_kernel(&kernel, wrapper, &mut read, keys);
+        read.blocked_call = match kernel.is_empty() {
+            true => wrapper.and_then(call_of_wrapper).map_or(NO_KEY, |call| keys.id(call)),
+            false => read.system_call,
+        };
         let mut seen = FxHashSet::default();
         for (_, frame) in &user {
             read.functions.extend(Some(keys.id(&self.function_name(frame))).filter(|id| seen.insert(*id)));
@@ -157,6 +164,16 @@ impl<'a> StackReader<'a> {
     }
 }
 
+/// The system call that a function of the C library blocks in.
+fn call_of_wrapper(wrapper: &str) -> Option<&str> {
+    // Locks, conditions, joins and semaphores end in functions of these names.
+    if wrapper.contains("futex") || wrapper.starts_with("lll_lock") || wrapper.starts_with("__lll_lock") {
+        return Some("futex");
+    }
+    let short = wrapper.strip_suffix("64").unwrap_or(wrapper);
+    [wrapper, short].into_iter().find(|name| syscalls::Sysno::from_str(name).is_ok())
+}
+
 fn is(of: &[bool], component: Option<ComponentId>) -> bool {
     component.is_some_and(|id| of.get(id as usize) == Some(&true))
 }
@@ -165,6 +182,13 @@ fn is(of: &[bool], component: Option<ComponentId>) -> bool {
 mod tests {
     use super::*;
     use crate::synthetic;
+
+    #[test]
+    fn who_is_blocked_is_in_the_call_of_its_wrapper() {
+        let calls = ["fsync", "wait4", "pread64", "__futex_abstimed_wait_common64", "lll_lock_wait", "compress"];
+        let expected = [Some("fsync"), Some("wait4"), Some("pread64"), Some("futex"), Some("futex"), None];
+        assert_eq!(calls.map(call_of_wrapper), expected);
+    }
 
     #[test]
     fn system_calls_by_the_kernels_name_else_by_the_wrappers() {

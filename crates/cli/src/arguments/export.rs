@@ -7,7 +7,7 @@ use clap::Args;
 use transect_analyze::SortKey;
 use transect_profile_export::Format;
 
-use super::{Color, parse_view};
+use super::{Color, parse_own_view};
 
 /// `transect export`.
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ pub struct TopArguments {
     #[arg(short = 'n', value_name = "N")]
     pub iterations: Option<u64>,
     /// View
-    #[arg(long, value_name = "VIEW", value_parser = parse_view(), default_value = "flows")]
+    #[arg(long, value_name = "VIEW", value_parser = parse_own_view(), default_value = "flows")]
     pub view: String,
     /// Sort by this column, largest first
     #[arg(long, value_name = "COLUMN", value_parser = SortKey::ALL.map(SortKey::as_str))]

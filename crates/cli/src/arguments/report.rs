@@ -157,7 +157,12 @@ fn parse_instant(text: &str) -> Result<i64, String> {
     parse_duration(text).ok_or_else(|| "expected a time since the recording's start, such as 2s or 150ms".to_owned())
 }
 
-pub(super) fn parse_view() -> clap::builder::PossibleValuesParser {
+/// Views of collectors' own rows.
+pub(super) fn parse_own_view() -> clap::builder::PossibleValuesParser {
+    View::ALL.map(View::as_str).into()
+}
+
+fn parse_view() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(
         View::ALL.iter().map(|view| view.as_str()).chain(CutViewKind::ALL.iter().map(|kind| kind.as_str())),
     )

@@ -167,7 +167,7 @@ fn flags_that_a_view_of_cuts_does_not_know_are_refused() {
     refused(&["--view", "hot", "--flame", "f.svg"], "leave out --view");
     refused(&["--view", "hot", "--api", "read"], "leave one of them out");
     refused(&["--view", "annotate"], "--function NAME");
-    refused(&["--view", "annotate", "--function", "compres_block"], "near: compress_block");
+    refused(&["--view", "annotate", "--function", "compres_block"], "there are: compress_block");
     refused(&["--view", "hot", "--measure", "calls"], "cannot be cut by stack");
 }
 

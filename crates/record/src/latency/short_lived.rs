@@ -10,6 +10,10 @@ use transect_profile_model::{Loss, LossKind};
 
 /// Processes of each program that are measured whatever they cost.
 const FIRST: u32 = 3;
+/// And as many as this while none has ended.
+const FIRST_AT_ONCE: u32 = 16;
+/// A process that lives for so many times as long as it is held is worth it.
+const WORTH: u32 = 4;
 
 /// What is known of one program's processes.
 #[derive(Debug, Default)]
@@ -34,7 +38,7 @@ impl ShortLived {
         let lives = self.programs.entry(program.to_owned()).or_default();
         let held = lives.held.checked_div(lives.begun).unwrap_or_default();
         let lived = lives.lived.checked_div(lives.ended).unwrap_or_default();
-        let worth = lives.ended < FIRST || lived >= held;
+        let worth = if lives.ended < FIRST { lives.begun < FIRST_AT_ONCE } else { lived >= WORTH * held };
         lives.left_out += u32::from(!worth);
         worth
     }
@@ -95,7 +99,7 @@ mod tests {
 
     #[test]
     fn who_lives_longer_than_it_is_held_is_measured_each_time() {
-        let (short, measured) = after(HELD, 50);
+        let (short, measured) = after(WORTH * HELD, 50);
         assert_eq!((measured, short.losses().len()), (50, 0));
     }
 
@@ -109,11 +113,12 @@ mod tests {
     #[test]
     fn before_any_has_ended_nothing_is_known() {
         let (mut short, program) = (ShortLived::default(), Path::new("/bin/sleep"));
-        for pid in 0..20 {
+        for pid in 0..FIRST_AT_ONCE as i32 {
             assert!(short.is_worth(program));
             short.begin(pid, program.to_owned(), HELD);
         }
-        (0..20).for_each(|pid| short.end(pid));
+        assert!(!short.is_worth(program), "so many are enough to know by");
+        (0..FIRST_AT_ONCE as i32).for_each(|pid| short.end(pid));
         assert!(!short.is_worth(program));
     }
 }

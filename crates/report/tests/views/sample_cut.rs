@@ -115,7 +115,7 @@ fn annotate() -> (AnnotateView, Sources) {
     ];
     let text: Vec<String> = (1..=14).map(|n| format!("\tstatement_{n}();")).collect();
     let mut sources = Sources::default();
-    sources.insert(file, &text.join("\n"));
+    sources.insert(file, &text.join("\n"), true);
     let total_ns = lines.iter().map(|line| line.total_ns).sum();
     let scope = CutScope { measure: CutMeasure::Time, ..of_all() };
     (AnnotateView { function: "count_words".to_owned(), scope, total_ns, lines }, sources)

@@ -1,15 +1,16 @@
 //! Time of one function's lines: its own, and what it called from there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use transect_profile_model::Profile;
 
-use super::super::stack_keys::StackReader;
+use super::super::stack_keys::{FunctionName, StackReader};
 use super::super::{CutError, CutQuery, CutScope};
 use super::StateTimes;
 use super::by_stack::by_stack;
 use crate::Names;
+use crate::matching::Pattern;
 
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,19 +42,40 @@ pub struct AnnotateView {
     pub lines: Vec<LineTimes>,
 }
 
-/// Lines of `function`.
+/// The one function that is meant.
+fn chosen(functions: &BTreeSet<FunctionName>, wanted: &str) -> Result<FunctionName, CutError> {
+    let fail = |near: Vec<&FunctionName>| CutError::UnknownFunction {
+        function: wanted.to_owned(),
+        near: near.into_iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", "),
+    };
+    let pattern = Pattern::new(&wanted.replace('…', "*"));
+    let found: Vec<&FunctionName> = functions.iter().filter(|name| pattern.matches_function(name)).collect();
+    match found[..] {
+        _ if functions.contains(wanted) => Ok(wanted.to_owned()),
+        [one] => Ok(one.clone()),
+        [] => {
+            let score = |name: &str| strsim::jaro_winkler(wanted, name);
+            let mut near: Vec<&FunctionName> = functions.iter().collect();
+            near.sort_by(|a, b| score(b).total_cmp(&score(a)));
+            Err(fail(near))
+        }
+        _ => Err(fail(found)),
+    }
+}
+
+/// Lines of `function`: its name, also without parameters, or a pattern that one function meets.
 pub(super) fn annotate(profile: &Profile, query: &CutQuery, function: &str) -> Result<AnnotateView, CutError> {
     let (scope, sums) = by_stack(profile, query)?;
     let names = Names::new(profile);
     let reader = StackReader::new(profile, &names, false);
     let mut lines: BTreeMap<(&str, i32), (i64, StateTimes)> = BTreeMap::new();
-    let mut near = BTreeMap::new();
-    for sum in sums {
-        let frames = sum.stack.map(|stack| reader.frames(stack)).unwrap_or_default();
-        let Some(at) = frames.user.iter().rposition(|(_, frame)| reader.function_name(frame) == function) else {
-            for (_, frame) in &frames.user {
-                *near.entry(reader.function_name(frame)).or_insert(0) += sum.value;
-            }
+    let frames: Vec<_> =
+        sums.iter().map(|sum| sum.stack.map(|stack| reader.frames(stack)).unwrap_or_default()).collect();
+    let all = frames.iter().flat_map(|frames| &frames.user).map(|(_, frame)| reader.function_name(frame));
+    let near: BTreeSet<FunctionName> = all.collect();
+    let function = &chosen(&near, function)?;
+    for (sum, frames) in sums.iter().zip(frames) {
+        let Some(at) = frames.user.iter().rposition(|(_, frame)| reader.function_name(frame) == *function) else {
             continue;
         };
         let (_, frame) = frames.user[at];
@@ -61,13 +83,6 @@ pub(super) fn annotate(profile: &Profile, query: &CutQuery, function: &str) -> R
         let is_leaf = reader.leaf(&frames.user).is_some_and(|leaf| std::ptr::eq(leaf, frame));
         *own += if is_leaf { sum.value } else { 0 };
         states.add(sum.state, sum.value);
-    }
-    if lines.is_empty() {
-        let score = |name: &str| strsim::jaro_winkler(function, name);
-        let mut near: Vec<String> = near.into_keys().collect();
-        near.sort_by(|a, b| score(b).total_cmp(&score(a)));
-        near.truncate(3);
-        return Err(CutError::UnknownFunction { function: function.to_owned(), near: near.join(", ") });
     }
     let line = |((file, line), (self_ns, states)): ((&str, i32), (i64, StateTimes))| LineTimes {
         file: Some(file.to_owned()).filter(|file| !file.is_empty()),
@@ -78,5 +93,5 @@ pub(super) fn annotate(profile: &Profile, query: &CutQuery, function: &str) -> R
     };
     let lines: Vec<LineTimes> = lines.into_iter().map(line).collect();
     let total_ns = lines.iter().map(|line| line.total_ns).sum();
-    Ok(AnnotateView { function: function.to_owned(), scope, total_ns, lines })
+    Ok(AnnotateView { function: function.clone(), scope, total_ns, lines })
 }

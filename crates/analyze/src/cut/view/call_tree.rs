@@ -6,9 +6,13 @@ use serde::Serialize;
 use transect_profile_model::Profile;
 
 use super::super::stack_keys::{FunctionName, StackReader};
+use super::super::stretch::State;
 use super::super::{CutError, CutQuery, CutScope};
 use super::by_stack::by_stack;
 use crate::Names;
+
+/// The node for time in which a thread could have run and had no CPU.
+const QUEUED: &str = "runnable without a CPU";
 
 /// A function as it was called from its parent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -52,9 +56,14 @@ pub(super) fn call_tree(profile: &Profile, query: &CutQuery) -> Result<CallTree,
     for sum in sums {
         let frames = sum.stack.map(|stack| reader.frames(stack)).unwrap_or_default();
         let user = frames.user.iter().map(|(_, frame)| (reader.function_name(frame), false));
-        let kernel = frames.kernel.iter().map(|function| ((*function).to_owned(), true));
+        // Who waits for a CPU was merely interrupted in the kernel.
+        let kernel: &[&str] = match sum.state {
+            State::Runnable => &[QUEUED],
+            _ => &frames.kernel,
+        };
+        let kernel = kernel.iter().map(|function| ((*function).to_owned(), true));
         let path: Vec<(FunctionName, bool)> = user.chain(kernel).collect();
-        if path.is_empty() {
+        if frames.user.is_empty() && frames.kernel.is_empty() {
             without += sum.value;
             continue;
         }

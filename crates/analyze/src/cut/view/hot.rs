@@ -5,6 +5,7 @@ use serde::Serialize;
 use transect_profile_model::{ComponentId, Profile};
 
 use super::super::stack_keys::{FunctionName, StackReader};
+use super::super::stretch::State;
 use super::super::{CutDimension, CutError, CutKey, CutQuery, CutScope, cut};
 use super::by_stack::by_stack;
 use crate::Names;
@@ -77,7 +78,9 @@ pub(super) fn hot(profile: &Profile, query: &CutQuery) -> Result<HotView, CutErr
         }
         let own = functions.entry((reader.function_name(leaf), leaf.component)).or_default();
         own.own += sum.value;
-        own.kernel += if frames.kernel.is_empty() { 0 } else { sum.value };
+        // Who waits for a CPU was merely interrupted in the kernel.
+        let in_kernel = !frames.kernel.is_empty() && sum.state != State::Runnable;
+        own.kernel += if in_kernel { sum.value } else { 0 };
         if !leaf.file.is_empty() && leaf.line > 0 {
             *own.lines.entry((leaf.file.clone(), leaf.line)).or_default() += sum.value;
         }

@@ -27,7 +27,9 @@ pub struct SystemCallRow {
 /// System calls of the profile, by total time.
 pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<SystemCallRow>, CutError> {
     let counted = &profile.walk.system_calls;
-    let whole = query.filter.is_none() && query.from_ns.is_none() && query.to_ns.is_none();
+    // Where they come too fast, only those of the beginning are counted.
+    let all_counted = profile.meta.walk.as_ref().is_none_or(|walk| walk.system_calls_until_ns.is_none());
+    let whole = all_counted && query.filter.is_none() && query.from_ns.is_none() && query.to_ns.is_none();
     let mut rows: BTreeMap<String, SystemCallRow> = BTreeMap::new();
     let empty = |name: &str, calls: Option<i64>| SystemCallRow {
         system_call: name.to_owned(),

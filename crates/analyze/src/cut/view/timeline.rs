@@ -9,7 +9,7 @@ use super::super::{CutDimension, CutError, CutKey, CutQuery, cut};
 use super::StateTimes;
 
 /// Steps of a timeline.
-const STEPS: i64 = 80;
+const STEPS: i64 = 60;
 
 /// One thread.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -248,7 +248,13 @@ impl<'a> Causes<'a> {
             ),
             evidence: format!("{} of {}; {most}", time(ns), time(self.view.elapsed_ns)),
             view: view.to_owned(),
-            next: format!("See what leads to them: --view {view}"),
+            next: match is_python(component) {
+                true => format!(
+                    "The script's functions have names in Python 3.12 and later with python3 -X perf; what leads to the \
+                     interpreter's: --view {view}"
+                ),
+                false => format!("See what leads to them: --view {view}"),
+            },
             kind: FindingKind::HeavyComponent,
             percent: share,
             confidence: Some(Confidence::Interval),
@@ -309,6 +315,11 @@ fn as_place(call: &LibraryCallRow) -> PlaceRow {
         callees: Vec::new(),
         ..caller
     }
+}
+
+/// CPython, whose own functions say little about the script.
+fn is_python(component: &str) -> bool {
+    component.starts_with("python3") || component.starts_with("libpython3")
 }
 
 fn some(text: &str) -> Option<String> {

@@ -228,6 +228,10 @@ fn waits_for_acknowledgement(wait: &PlaceWait) -> bool {
         && DELAYED_NS.contains(&(wait.ns / wait.count))
 }
 
+/// How code that is made at run time gets names: by a perf map, which the runtime writes.
+const NAMELESS_CODE: &str = "Let the runtime name its code (node --perf-basic-prof, python3.12 -X perf, java \
+                             -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit) and record again";
+
 /// What to do or run next. `calls`: what was counted of the function `api` that it calls.
 fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<&Counted>) -> String {
     if let Some(wait) = place.waiting.first().filter(|_| waits) {
@@ -261,7 +265,7 @@ fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<&Counted
         },
     };
     if place.function.starts_with('[') && place.component.is_empty() {
-        return format!("{what}: --view criticality");
+        return format!("{NAMELESS_CODE}: --view criticality");
     }
     if place.function.starts_with('[') {
         return format!("{what}: --view criticality --component {}", shell(&place.component));

@@ -20,7 +20,7 @@ const AROUND: i32 = 2;
 /// Prints the lines.
 pub(crate) fn annotate(page: &mut Page, view: &AnnotateView, sources: &Sources) {
     let words = format!(
-        "share of its {}, with what it called; SELF without; {}",
+        "share of its {}, with what it called (of recursive calls the innermost); SELF without; {}",
         duration(view.total_ns),
         explanation(&view.scope).replacen("share of", "of all", 1)
     );
@@ -31,6 +31,9 @@ pub(crate) fn annotate(page: &mut Page, view: &AnnotateView, sources: &Sources) 
     }
     for (file, lines) in files {
         of_file(page, view, file, &lines, file.and_then(|file| sources.lines(file)));
+        if file.is_some_and(|file| sources.is_changed(file)) {
+            page.wrapped(2, Role::Warning, "the file has changed since the recording: lines may be others");
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::share_cell;
 use super::super::shorten::Kind;
 use super::super::style::Role;
 use super::super::table::{Cell, Column, LAST_RESORT, Table};
-use super::super::units::share;
+use super::super::units::{percent, share};
 use super::{LEAST_OF_TREE, amount, explanation, head, measured, nothing};
 
 /// Prints the tree, largest branches first.
@@ -45,6 +45,14 @@ pub(crate) fn call_tree(page: &mut Page, view: &CallTree, limit: Limit) {
     }
     page.table(&table);
     page.left_out(left, "--top N, --where FILTER");
+    page.left_out(
+        count(&view.roots) - lines.len(),
+        &format!("below {} of all: --format csv", percent(LEAST_OF_TREE * 100.0)),
+    );
+}
+
+fn count(nodes: &[CallNode]) -> usize {
+    nodes.iter().map(|node| 1 + count(&node.children)).sum()
 }
 
 /// Deep stacks keep their names: from some depth on, the number stands for the indentation.

@@ -23,11 +23,11 @@ const LEAST: f64 = 0.02;
 pub(crate) fn timeline(page: &mut Page, view: &TimelineView, limit: Limit) {
     let steps = view.threads.iter().map(|lane| lane.steps.len()).max().unwrap_or(0);
     // What is left of the line beside the thread's name and its time.
-    let room = page.style.columns().saturating_sub(40).clamp(20, 80);
+    let room = page.style.columns().saturating_sub(50).clamp(20, 80);
     let per_column = steps.div_ceil(room).max(1);
     let end = view.from_ns + view.step_ns * steps as i64;
     let words = format!(
-        "from {} to {}, {} a column; ▁ to █ on a CPU, {RUNNABLE} runnable without one, {BLOCKED} blocked",
+        "from {} to {}, {} a column; ▁ to █ on a CPU, {RUNNABLE} runnable without one, {BLOCKED} blocked, blank not alive",
         duration(view.from_ns),
         duration(end),
         duration(view.step_ns * per_column as i64)
@@ -39,6 +39,7 @@ pub(crate) fn timeline(page: &mut Page, view: &TimelineView, limit: Limit) {
     let mut table = Table::new(&[
         Column::name("THREAD", Kind::Text, 14),
         Column::number("ON CPU").rank(2),
+        Column::number("RUNNABLE").rank(4),
         Column::number("BLOCKED").rank(3),
         Column::text(""),
     ]);
@@ -57,6 +58,7 @@ pub(crate) fn timeline(page: &mut Page, view: &TimelineView, limit: Limit) {
         table.row([
             Cell::new(Role::Plain, escape(&lane.thread)),
             duration(lane.states.on_cpu_ns).into(),
+            Cell::new(Role::Dim, duration(lane.states.runnable_ns)),
             Cell::new(Role::Dim, duration(lane.states.blocked_ns)),
             cell,
         ]);
@@ -69,12 +71,12 @@ pub(crate) fn timeline(page: &mut Page, view: &TimelineView, limit: Limit) {
 fn glyph(times: &StateTimes, length_ns: i64) -> (Role, char) {
     let part = |ns: i64| ns as f64 / length_ns.max(1) as f64;
     let on_cpu = part(times.on_cpu_ns);
-    if times.runnable_ns > times.on_cpu_ns && times.runnable_ns > times.blocked_ns {
-        return (Role::Warning, RUNNABLE);
-    }
     if on_cpu >= LEAST {
         let height = (on_cpu * ON_CPU.len() as f64).ceil() as usize;
         return (Role::Bar, ON_CPU[height.clamp(1, ON_CPU.len()) - 1]);
+    }
+    if times.runnable_ns > times.blocked_ns {
+        return (Role::Warning, RUNNABLE);
     }
     if times.total() > 0 { (Role::Dim, BLOCKED) } else { (Role::Plain, ' ') }
 }
@@ -87,6 +89,6 @@ mod tests {
     fn states_have_characters_of_their_own() {
         let of = |on_cpu_ns, runnable_ns, blocked_ns| glyph(&StateTimes { on_cpu_ns, runnable_ns, blocked_ns }, 100).1;
         assert_eq!([of(100, 0, 0), of(50, 0, 50), of(3, 0, 97)], ['█', '▄', '▁']);
-        assert_eq!([of(0, 0, 100), of(30, 60, 10), of(0, 0, 0)], [BLOCKED, RUNNABLE, ' ']);
+        assert_eq!([of(0, 0, 100), of(1, 89, 10), of(0, 0, 0)], [BLOCKED, RUNNABLE, ' ']);
     }
 }

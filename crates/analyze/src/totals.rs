@@ -7,8 +7,10 @@ use crate::prepared::number_flows;
 /// Sums over the whole profile: the denominators of every percentage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// Wall time of the recording, ns.
+    /// Wall time of the program from its beginning on, ns; of what ran before, of the recording.
     pub wall_ns: i64,
+    /// What was recorded while it ran has ended before the recording did.
+    pub ended: bool,
     /// Sum of all threads' lifetimes, ns.
     pub lifetime_ns: i64,
     /// Sum of all threads' attributed lifetimes, ns.
@@ -46,6 +48,22 @@ pub struct ThreadTimes {
     pub blocked_ns: i64,
 }
 
+/// When a launched program began, since the recording's start, ns.
+fn beginning(profile: &Profile) -> i64 {
+    if profile.meta.exit_status.is_none() {
+        return 0;
+    }
+    let tasks = profile.sched.tasks.iter().map(|task| task.start_ns);
+    tasks.chain(profile.processes.iter().map(|process| process.start_ns)).min().unwrap_or(0).max(0)
+}
+
+/// Whether no thread was left when the recording of running processes ended.
+fn has_ended(profile: &Profile) -> bool {
+    let tasks = &profile.sched.tasks;
+    let ended = || tasks.iter().all(|task| task.end_ns < profile.meta.wall_ns);
+    profile.meta.exit_status.is_none() && !tasks.is_empty() && ended()
+}
+
 /// Sums over the whole profile.
 pub fn totals(profile: &Profile) -> Totals {
     Totals::new(profile, number_flows(profile).1)
@@ -55,7 +73,8 @@ impl Totals {
     /// Sums, given the number of distinct flows.
     pub(crate) fn new(profile: &Profile, flows: usize) -> Self {
         let mut totals = Self {
-            wall_ns: profile.meta.wall_ns,
+            wall_ns: (profile.meta.wall_ns - beginning(profile)).max(0),
+            ended: has_ended(profile),
             threads: crate::thread::number(profile),
             processes: profile.processes.iter().map(|process| process.pid).collect::<FxHashSet<_>>().len() as i64,
             flows: flows as i64,

@@ -231,6 +231,29 @@ fn a_running_program_has_the_default_recording_without_calls_as_root() {
     assert!(longest <= profile.meta.wall_ns, "{longest} of {}", profile.meta.wall_ns);
 }
 
+#[test]
+fn a_program_that_ends_while_it_is_recorded_is_said_to_have_as_root() {
+    if transect_bpf_collect::privilege::prepare_to_load().is_err() {
+        return not_run("the scheduler's events need privileges");
+    }
+    let sandbox = Sandbox::new();
+    for (lives, said) in [("1.2", "ended meanwhile"), ("60", "still running")] {
+        let mut running = std::process::Command::new("sleep").arg(lives).spawn().unwrap();
+        let pid = running.id().to_string();
+        let waiter = std::thread::spawn(move || {
+            if lives == "60" {
+                std::thread::sleep(Duration::from_secs(4));
+                running.kill().unwrap();
+            }
+            running.wait().unwrap();
+        });
+        let out = sandbox.transect(&["run", "-o", "p", "-p", &pid, "--duration", "2s"]).output().unwrap();
+        let screen = String::from_utf8_lossy(&out.stdout).into_owned();
+        waiter.join().unwrap();
+        assert!(screen.lines().next().unwrap().contains(said), "{screen}");
+    }
+}
+
 /// More threads than CPUs, none of which ever waits.
 const CROWDED: &str = r#"
 #include <pthread.h>

@@ -267,11 +267,29 @@ fn what_is_static_has_latencies_and_what_is_not_there_is_an_error_needs_ptrace()
 fn programs_that_are_held_at_their_start_count_as_overhead_needs_ptrace() {
     let sandbox = Sandbox::new();
     place_probe_agent();
-    let script = "i=0; while [ $i -lt 25 ]; do /bin/true; i=$((i+1)); done";
+    // Programs of their own: of one that is started again and again only the first processes are held.
+    for number in 0..25 {
+        std::fs::copy("/bin/true", sandbox.path(&format!("true{number}"))).unwrap();
+    }
+    let script = "i=0; while [ $i -lt 25 ]; do ./true$i; i=$((i+1)); done";
     sandbox.with_agent(&["latency", "-q", "-o", "p.transect", "--", "sh", "-c", script]).assert().code(0);
     let meta = transect_profile_store::read(&sandbox.path("p.transect")).unwrap().meta;
     let overhead = meta.overhead.unwrap();
     assert!(meta.overhead_estimate > 0.3 && overhead.start_ns > 0 && overhead.share > 0.3, "{meta:?}");
+}
+
+#[test]
+fn of_processes_that_live_for_a_moment_the_first_are_measured_needs_ptrace() {
+    let sandbox = Sandbox::new();
+    place_probe_agent();
+    let script = "i=0; while [ $i -lt 25 ]; do /bin/true; i=$((i+1)); done; exit 7";
+    sandbox.with_agent(&["latency", "-q", "-o", "p.transect", "--", "sh", "-c", script]).assert().code(7);
+    let profile = transect_profile_store::read(&sandbox.path("p.transect")).unwrap();
+    let left_out = |loss: &&transect_profile_model::Loss| loss.what == LossKind::UnprofiledChildren;
+    let count: i64 = profile.loss.iter().filter(left_out).map(|loss| loss.count).sum();
+    let measured = profile.processes.iter().filter(|process| process.executable.ends_with("/true")).count();
+    assert!(count >= 15, "{:?}", profile.loss);
+    assert!(measured >= 1 && measured as i64 + count <= 25, "{measured} {count}");
 }
 
 const FORKED: &str = r#"

@@ -23,6 +23,7 @@ pub(crate) fn header(
         Some(0) => String::new(),
         Some(status @ 129..=192) => format!("  exit status {status} (signal {})", status - 128),
         Some(status) => format!("  exit status {status}"),
+        None if totals.ended => "  ended meanwhile".to_owned(),
         None => "  still running".to_owned(),
     };
     let room = page.style.columns().saturating_sub("transect  ".len() + status.len());
@@ -33,7 +34,7 @@ pub(crate) fn header(
         0 => format!("{processes} on {cpus}"),
         threads => format!("{} in {processes} on {cpus}", counted(threads, "thread", "threads")),
     };
-    let mut facts = vec![format!("wall {}", duration(meta.wall_ns))];
+    let mut facts = vec![format!("wall {}", duration(totals.wall_ns))];
     facts.extend(times(totals));
     facts.push(threads);
     if has_flows(meta) {

@@ -15,7 +15,7 @@ const CONTENDED: f64 = 10.0;
 
 /// Prints the locks. `counted`: calls were recorded.
 pub(crate) fn locks(page: &mut Page, rows: &[LockRow], counted: bool, limit: Limit) {
-    page.section("Locks", "per lock and call path; CONTENDED: acquisitions that found it held");
+    page.section("Locks", "by lock and call path; CONTENDED: found it held; HELD is estimated");
     if rows.is_empty() {
         return page.empty(match counted {
             true => "no pthread lock was taken",

@@ -55,6 +55,7 @@ pub fn meta() -> Meta {
 pub fn totals() -> Totals {
     Totals {
         wall_ns: 12_345_678_901,
+        ended: false,
         lifetime_ns: 49 * SECOND,
         attributed_ns: 12_340_000_000,
         busy_ns: 30 * SECOND,

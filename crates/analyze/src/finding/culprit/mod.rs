@@ -39,6 +39,8 @@ const OWN_PART: f64 = 0.1;
 const CALLED_PART: f64 = 0.8;
 /// Places of the elapsed time; further ones repeat what the table shows.
 const MOST: usize = 6;
+/// Functions of every Go program's scheduler and collector.
+const GO: [&str; 4] = ["runtime.futex", "runtime.usleep", "runtime.gcBgMarkWorker", "runtime.mcall"];
 /// Calls that take what others send.
 const READS: [&str; 6] = ["read", "readv", "recv", "recvfrom", "recvmsg", "splice"];
 /// Others that wait for what it reads do so for this part of its time, at least.
@@ -160,7 +162,7 @@ impl<'a> Causes<'a> {
         }
         let function = row.place.function.as_deref().unwrap_or_default();
         // In larger pieces, what it sends is less work for who waits for it.
-        if self.feeds_others(function) || self.drains_for_others(function) {
+        if self.feeds_others(function) || self.drains_for_others(function) || self.is_of_go(function) {
             return;
         }
         let Some(saved) = critical::prediction(self.view, function, f64::INFINITY) else { return };
@@ -182,6 +184,14 @@ impl<'a> Causes<'a> {
         };
         let waited: i64 = self.view.waits.iter().filter(sent).map(|row| row.ns).sum();
         waited as f64 >= DRAINED_PART * place.running_ns as f64
+    }
+
+    /// Goroutines move between threads, and collecting garbage is done for those that make it: which threads wait for one another says
+    /// nothing of what a function holds up.
+    fn is_of_go(&self, function: &str) -> bool {
+        let Some(place) = self.place(function) else { return false };
+        let mut same = self.view.places.iter().filter(|other| other.component == place.component);
+        same.any(|other| GO.iter().any(|name| other.function.starts_with(name)))
     }
 
     /// Whether others wait for what it sends them.

@@ -6,7 +6,7 @@ use super::super::facts::ApiFact;
 use super::super::words::{about, bare, brief, count, percent, shell, size, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
 use super::lock::Lock;
-use super::{Causes, LEAST_PERCENT, lower, some};
+use super::{ALONE, Causes, LEAST_PERCENT, lower, some};
 use crate::CriticalWaitRow;
 use crate::criticality::{PlaceRow, PlaceWait, public_name};
 
@@ -22,6 +22,8 @@ const ONLY_WAITS: f64 = 0.85;
 const ALL_OF_IT: f64 = 0.9;
 /// A file with less of the time waited for files is one of many.
 const ONE_OF_MANY: f64 = 0.5;
+/// Threads of a place from which it was meant to run in parallel.
+const MANY_THREADS: usize = 4;
 /// The same for those who merely wait for the place.
 const WAITED_PART: f64 = 0.2;
 /// Mean number of active threads from which a program is parallel.
@@ -111,6 +113,10 @@ impl<'a> Causes<'a> {
         evidence.extend(calls.as_ref().map(|calls| calls.words.clone()));
         if let Some(row) = dependants {
             evidence.push(format!("meanwhile {} for {}", lower(&critical::waiters(row)), critical::name(row.kind)));
+        }
+        let alone = self.view.cpus > 1 && self.view.parallelism_mean.is_some_and(|mean| mean < ALONE);
+        if !waits && alone && place.threads >= MANY_THREADS {
+            evidence.push(format!("in {} threads, of which one runs at a time", count(place.threads as i64)));
         }
         if let Some(lock) = locks
             .iter()

@@ -19,7 +19,7 @@ impl Pattern {
         Self { text: text.to_owned(), glob }
     }
 
-    /// A function by name, or name without return type and parameters; `…` stands for what a table has left out.
+    /// A function by name, or name without return type and parameters.
     pub(crate) fn matches_function(&self, name: &str) -> bool {
         let bare = bare(name);
         [name, bare, qualified(bare)].iter().any(|name| self.matches(name))

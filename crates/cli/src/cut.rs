@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::output;
 
 /// What is asked for, in place of views of one collector.
+#[derive(Default)]
 pub struct Asked {
     query: CutQuery,
     /// A view of cuts; `None`: the rows of the cut itself.
@@ -88,16 +89,8 @@ pub fn asked(view: &ViewArguments, cut: &CutArguments, config: &Config) -> Resul
 
 /// A view of cuts at the end of a recording: of all of it.
 pub fn of_run(kind: CutViewKind) -> Asked {
-    let measure = if kind.has_measure() { CutMeasure::OnCpu } else { CutMeasure::Time };
-    Asked {
-        query: CutQuery { measure, ..CutQuery::default() },
-        kind: Some(kind),
-        tree: false,
-        function: None,
-        source_folders: Vec::new(),
-        flame: None,
-        rows: true,
-    }
+    let query = CutQuery { measure: kind.default_measure(), ..CutQuery::default() };
+    Asked { query, kind: Some(kind), rows: true, ..Asked::default() }
 }
 
 fn named<'a>(name: &str, config: &'a Config) -> Result<&'a NamedCut, Failure> {
@@ -129,8 +122,11 @@ fn query(
         (None, None) => None,
     };
     let measure = cut.measure.as_deref().or_else(|| named?.measure.as_deref());
-    let drawn = kind.is_some_and(CutViewKind::has_measure) || cut.flame.is_some();
-    let default = if drawn { CutMeasure::OnCpu } else { CutMeasure::Time };
+    let default = match kind {
+        Some(kind) => kind.default_measure(),
+        None if cut.flame.is_some() => CutMeasure::OnCpu,
+        None => CutMeasure::Time,
+    };
     let measure = measure.map(str::parse).transpose().map_err(usage)?.unwrap_or(default);
     Ok(CutQuery { by: by.0, measure, filter, from_ns: cut.from, to_ns: cut.to })
 }

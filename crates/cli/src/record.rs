@@ -21,7 +21,7 @@ use crate::output::{self, Stream};
 use crate::place::Place;
 use crate::progress::Progress;
 use crate::report::Extent;
-use crate::{criticality, feature, flag_effect, latency, report, running, timeline, walk};
+use crate::{criticality, cut, feature, flag_effect, latency, report, running, timeline, walk};
 
 /// Records, and says where the profile is.
 pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
@@ -74,7 +74,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     if launches && arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
         return Ok(status(&recorded));
     }
-    let over_time = view.html.is_some() || crate::cut::kind(view) == Some(transect_analyze::CutViewKind::Timeline);
+    let over_time = view.html.is_some() || cut::kind(view).is_some_and(|kind| cut::of_run(kind).needs_timeline());
     timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), over_time)?;
     let to_stream = view.output.is_none() && view.html.is_none();
     match report::show(&recorded.profile, view, &selection, config, stream, Extent::FirstScreen) {

@@ -68,23 +68,21 @@ impl Signals {
 
     /// `ignored`: signal *n* by bit *n* − 1.
     fn watch_but(ignored: u64) -> Result<Signals, RecordError> {
-        let register = |number: i32| {
-            let flag = Arc::new(AtomicBool::new(false));
+        let register = |number: i32, flag: Arc<AtomicBool>| {
             signal_hook::flag::register_conditional_default(number, MAY_END.clone())
                 .map_err(RecordError::system("watch signals"))?;
-            signal_hook::flag::register(number, flag.clone()).map_err(RecordError::system("watch signals"))?;
-            Ok::<_, RecordError>(flag)
+            signal_hook::flag::register(number, flag).map_err(RecordError::system("watch signals"))
         };
         survive_limits();
         let mut forward = Vec::new();
         for (number, signal) in FORWARDED {
             if ignored & 1 << (number - 1) == 0 {
-                forward.push((register(number)?, signal));
+                let flag = Arc::<AtomicBool>::default();
+                register(number, flag.clone())?;
+                forward.push((flag, signal));
             }
         }
-        signal_hook::flag::register_conditional_default(12, MAY_END.clone())
-            .map_err(RecordError::system("watch signals"))?;
-        signal_hook::flag::register(12, SNAPSHOT.clone()).map_err(RecordError::system("watch signals"))?;
+        register(12, SNAPSHOT.clone())?;
         Ok(Signals { forward })
     }
 

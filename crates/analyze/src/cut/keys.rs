@@ -80,15 +80,16 @@ impl<'a> Keys<'a> {
     /// `whole_stacks`: the cut is by them.
     pub fn new(profile: &'a Profile, names: &'a Names, active: &ActiveSets, whole_stacks: bool) -> Self {
         let mut interner = Interner::default();
-        let reader = StackReader::new(profile, names, whole_stacks);
-        let stacks = (0..profile.sched.stacks.len()).map(|stack| reader.read(stack, &mut interner)).collect();
+        let reader = StackReader::new(profile, names);
+        let stacks =
+            (0..profile.sched.stacks.len()).map(|stack| reader.read(stack, whole_stacks, &mut interner)).collect();
         let task = |task: &transect_profile_model::Task| {
             ThreadKeys::new(&mut interner, profile, task.process, task.tid, &task.name, &task.group)
         };
         let tasks = profile.sched.tasks.iter().map(task).collect();
         let objects = profile.sched.waits.iter().map(|wait| interner.id(&wait.object)).collect();
         let kinds = profile.sched.waits.iter().map(|wait| interner.id(wait.kind.as_str())).collect();
-        let states = [State::Running, State::Runnable, State::Blocked].map(|state| interner.id(state.as_str()));
+        let states = State::ALL.map(|state| interner.id(state.as_str()));
         let features = active.sets.iter().map(|set| feature_keys(&mut interner, profile, set)).collect();
         let (run_queue, spin) = (interner.id("run-queue"), interner.id("spin"));
         let (host, run) = (interner.id(&profile.meta.machine.hostname), interner.id(&run_of(profile)));

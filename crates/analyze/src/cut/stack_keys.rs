@@ -48,17 +48,16 @@ pub(super) struct Frames<'a> {
 pub(super) struct StackReader<'a> {
     profile: &'a Profile,
     names: &'a Names,
-    whole: bool,
     agent: Vec<bool>,
     c_library: Vec<bool>,
 }
 
 impl<'a> StackReader<'a> {
-    pub fn new(profile: &'a Profile, names: &'a Names, whole: bool) -> Self {
+    pub fn new(profile: &'a Profile, names: &'a Names) -> Self {
         let of = |test: fn(&str) -> bool, path: fn(&str) -> &str| {
             profile.components.iter().map(|component| test(path(&component.path))).collect()
         };
-        Self { profile, names, whole, agent: of(is_agent, |path| path), c_library: of(is_c_library, file_name) }
+        Self { profile, names, agent: of(is_agent, |path| path), c_library: of(is_c_library, file_name) }
     }
 
     /// Frames of the stack in this row.
@@ -77,12 +76,12 @@ impl<'a> StackReader<'a> {
         read
     }
 
-    /// Keys of the stack in this row.
-    pub fn read(&self, stack: usize, keys: &mut Interner) -> StackKeys {
+    /// Keys of the stack in this row; `whole`: a cut is by whole stacks.
+    pub fn read(&self, stack: usize, whole: bool, keys: &mut Interner) -> StackKeys {
         let Frames { user, kernel } = self.frames(stack as u32);
         let stack = &self.profile.sched.stacks[stack];
         let mut read = StackKeys::default();
-        if self.whole {
+        if whole {
             read.whole = keys.id(&self.folded(&user, &kernel));
         }
         let wrapper = user.last().map(|(_, frame)| public_name(&frame.function));
@@ -194,7 +193,7 @@ mod tests {
     fn system_calls_by_the_kernels_name_else_by_the_wrappers() {
         let profile = synthetic::empty();
         let names = Names::new(&profile);
-        let reader = StackReader::new(&profile, &names, false);
+        let reader = StackReader::new(&profile, &names);
         let of = |functions: &[&str], wrapper| {
             let (mut keys, mut read) = (Interner::default(), StackKeys::default());
             reader.read_kernel(functions, wrapper, &mut read, &mut keys);

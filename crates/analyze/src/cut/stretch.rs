@@ -21,6 +21,9 @@ pub(super) enum State {
 }
 
 impl State {
+    /// Every state, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Running, Self::Runnable, Self::Blocked];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",

@@ -12,7 +12,7 @@ use transect_profile_model::{Loss, LossKind};
 const FIRST: u32 = 3;
 /// And as many as this while none has ended.
 const FIRST_AT_ONCE: u32 = 16;
-/// A process that lives for so many times as long as it is held is worth it.
+/// Least lifetime of a process that is worth its probes, as a multiple of the time for which it is held.
 const WORTH: u32 = 4;
 
 /// What is known of one program's processes.

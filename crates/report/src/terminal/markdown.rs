@@ -26,7 +26,7 @@ pub(crate) fn table(table: &Table, out: &mut String) {
     line(&mut columns.iter().map(|column| escape(column.title)));
     line(&mut columns.iter().map(|column| if column.number { "---:" } else { "---" }.to_owned()));
     for row in table.rows() {
-        // Blanks that indent are kept: the depth of a tree is told by them.
+        // Leading blanks are kept: they show the depth in a tree.
         let cell = |text: String| {
             let depth = text.chars().take_while(|c| *c == ' ').count();
             "&nbsp;".repeat(depth) + escape(&text[depth..]).trim_end()

@@ -48,6 +48,7 @@ fn chosen(functions: &BTreeSet<FunctionName>, wanted: &str) -> Result<FunctionNa
         function: wanted.to_owned(),
         near: near.into_iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", "),
     };
+    // Names may be copied from a table that has shortened them.
     let pattern = Pattern::new(&wanted.replace('…', "*"));
     let found: Vec<&FunctionName> = functions.iter().filter(|name| pattern.matches_function(name)).collect();
     match found[..] {
@@ -67,7 +68,7 @@ fn chosen(functions: &BTreeSet<FunctionName>, wanted: &str) -> Result<FunctionNa
 pub(super) fn annotate(profile: &Profile, query: &CutQuery, function: &str) -> Result<AnnotateView, CutError> {
     let (scope, sums) = by_stack(profile, query)?;
     let names = Names::new(profile);
-    let reader = StackReader::new(profile, &names, false);
+    let reader = StackReader::new(profile, &names);
     let mut lines: BTreeMap<(&str, i32), (i64, StateTimes)> = BTreeMap::new();
     let frames: Vec<_> =
         sums.iter().map(|sum| sum.stack.map(|stack| reader.frames(stack)).unwrap_or_default()).collect();

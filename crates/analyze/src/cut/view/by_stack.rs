@@ -23,23 +23,18 @@ pub(super) fn by_stack(profile: &Profile, query: &CutQuery) -> Result<(CutScope,
         let measure = query.measure.as_str();
         return Err(CutError::NotCounted { measure, dimension: CutDimension::Stack.to_string() });
     }
-    // The dimensions stand for the stack's number and the state's: no text is made of them.
-    let by = vec![CutDimension::Stack, CutDimension::State];
+    // Grouped by the numbers of stack and state: no text is made of stacks.
     let filtered = CutQuery { by: Vec::new(), ..query.clone() };
     of_stretches(profile, &filtered, |keys, stretches, range, known| {
-        let query = CutQuery { by: by.clone(), ..query.clone() };
+        let query = CutQuery { by: vec![CutDimension::Stack, CutDimension::State], ..query.clone() };
         let groups = group(&query, keys, &stretches, range, known, |keys, dimension, stretch| match dimension {
             CutDimension::Stack => stretch.stack.map_or(NO_KEY, |stack| stack + 1),
+            CutDimension::State => stretch.state as u32,
             other => keys.of(other, stretch),
         })?;
-        let states = [State::Running, State::Runnable, State::Blocked];
-        let state = |key: i64| {
-            let text = keys.interner.text(key as u32).unwrap_or_default();
-            states.into_iter().find(|state| state.as_str() == text).unwrap_or(State::Running)
-        };
         let sum = |(of, row): (&Vec<i64>, &u32)| StackSum {
             stack: u32::try_from(of[0] - 1).ok(),
-            state: state(of[1]),
+            state: State::ALL[of[1] as usize],
             value: groups.values[*row as usize],
         };
         let mut sums: Vec<StackSum> = groups.numbers.iter().map(sum).collect();

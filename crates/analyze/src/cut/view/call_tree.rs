@@ -44,28 +44,29 @@ pub struct CallTree {
 struct Node {
     total: i64,
     own: i64,
-    below: BTreeMap<(FunctionName, bool), Node>,
+    /// By function, and whether it is the kernel's; the remainder has none.
+    below: BTreeMap<(Option<FunctionName>, bool), Node>,
 }
 
 /// Calls of the profile.
 pub(super) fn call_tree(profile: &Profile, query: &CutQuery) -> Result<CallTree, CutError> {
     let (scope, sums) = by_stack(profile, query)?;
     let names = Names::new(profile);
-    let reader = StackReader::new(profile, &names, false);
-    let (mut root, mut without) = (Node::default(), 0);
+    let reader = StackReader::new(profile, &names);
+    let mut root = Node::default();
     for sum in sums {
         let frames = sum.stack.map(|stack| reader.frames(stack)).unwrap_or_default();
-        let user = frames.user.iter().map(|(_, frame)| (reader.function_name(frame), false));
-        // Who waits for a CPU was merely interrupted in the kernel.
         let kernel: &[&str] = match sum.state {
+            _ if frames.user.is_empty() && frames.kernel.is_empty() => &[],
+            // Who waits for a CPU was merely interrupted in the kernel.
             State::Runnable => &[QUEUED],
             _ => &frames.kernel,
         };
-        let kernel = kernel.iter().map(|function| ((*function).to_owned(), true));
-        let path: Vec<(FunctionName, bool)> = user.chain(kernel).collect();
-        if frames.user.is_empty() && frames.kernel.is_empty() {
-            without += sum.value;
-            continue;
+        let user = frames.user.iter().map(|(_, frame)| (Some(reader.function_name(frame)), false));
+        let kernel = kernel.iter().map(|function| (Some((*function).to_owned()), true));
+        let mut path: Vec<(Option<FunctionName>, bool)> = user.chain(kernel).collect();
+        if path.is_empty() {
+            path.push((None, false));
         }
         let mut at = &mut root;
         for function in path {
@@ -74,19 +75,13 @@ pub(super) fn call_tree(profile: &Profile, query: &CutQuery) -> Result<CallTree,
         }
         at.own += sum.value;
     }
-    let mut roots = nodes(root);
-    if without != 0 {
-        let children = Vec::new();
-        roots.push(CallNode { function: None, kernel: false, total: without, own: without, children });
-        roots.sort_by_key(|node| std::cmp::Reverse(node.total));
-    }
-    Ok(CallTree { scope, roots })
+    Ok(CallTree { scope, roots: nodes(root) })
 }
 
-/// Without recursion into deep stacks there is none of ours either: stacks have 127 frames at most.
+/// Children of a node, by total. It recurses as deep as the recorder keeps stacks: 127 frames.
 fn nodes(of: Node) -> Vec<CallNode> {
-    let node = |((function, kernel), node): ((FunctionName, bool), Node)| CallNode {
-        function: Some(function),
+    let node = |((function, kernel), node): ((Option<FunctionName>, bool), Node)| CallNode {
+        function,
         kernel,
         total: node.total,
         own: node.own,

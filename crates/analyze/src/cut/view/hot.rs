@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
-use transect_profile_model::{ComponentId, Profile};
+use transect_profile_model::{ComponentId, Profile, StackFrame};
 
 use super::super::stack_keys::{FunctionName, StackReader};
 use super::super::stretch::State;
@@ -60,24 +60,23 @@ struct Sums {
 pub(super) fn hot(profile: &Profile, query: &CutQuery) -> Result<HotView, CutError> {
     let (scope, sums) = by_stack(profile, query)?;
     let names = Names::new(profile);
-    let reader = StackReader::new(profile, &names, false);
-    let mut functions: FxHashMap<(FunctionName, Option<ComponentId>), Sums> = FxHashMap::default();
-    let mut without = 0;
+    let reader = StackReader::new(profile, &names);
+    // By name and component; the remainder has neither.
+    let mut functions: FxHashMap<(Option<FunctionName>, Option<ComponentId>), Sums> = FxHashMap::default();
     for sum in sums {
         let frames = sum.stack.map(|stack| reader.frames(stack)).unwrap_or_default();
-        let Some(leaf) = reader.leaf(&frames.user) else {
-            without += sum.value;
-            continue;
+        let key = |frame: &StackFrame| (Some(reader.function_name(frame)), frame.component);
+        let leaf = reader.leaf(&frames.user);
+        let on_stack: FxHashSet<_> = match leaf {
+            Some(_) => frames.user.iter().map(|(_, frame)| key(frame)).collect(),
+            None => [(None, None)].into_iter().collect(),
         };
-        let mut seen = FxHashSet::default();
-        for (_, frame) in &frames.user {
-            let function = (reader.function_name(frame), frame.component);
-            if seen.insert(function.clone()) {
-                functions.entry(function).or_default().total += sum.value;
-            }
+        for function in on_stack {
+            functions.entry(function).or_default().total += sum.value;
         }
-        let own = functions.entry((reader.function_name(leaf), leaf.component)).or_default();
+        let own = functions.entry(leaf.map_or((None, None), key)).or_default();
         own.own += sum.value;
+        let Some(leaf) = leaf else { continue };
         // Who waits for a CPU was merely interrupted in the kernel.
         let in_kernel = !frames.kernel.is_empty() && sum.state != State::Runnable;
         own.kernel += if in_kernel { sum.value } else { 0 };
@@ -87,46 +86,26 @@ pub(super) fn hot(profile: &Profile, query: &CutQuery) -> Result<HotView, CutErr
     }
     let intervals = intervals(profile, query)?;
     let share = |value: i64| if scope.total == 0 { 0.0 } else { value as f64 / scope.total as f64 };
-    let mut rows: Vec<HotRow> = functions
-        .into_iter()
-        .map(|((function, component), sums)| {
-            let component = component.map(|component| names.get(component).to_owned());
-            let line = sums.lines.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
-            let (file, line) = line.map(|(place, _)| place).unzip();
-            let known = intervals.get(&(Some(function.clone()), component.clone()));
-            let (self_low, self_high) = known.copied().unwrap_or((sums.own, sums.own));
-            HotRow {
-                self_share: share(sums.own),
-                total_share: share(sums.total),
-                function: Some(function),
-                component,
-                file,
-                line,
-                own: sums.own,
-                self_low,
-                self_high,
-                kernel: sums.kernel,
-                total: sums.total,
-            }
-        })
-        .collect();
-    if without != 0 {
-        let (self_low, self_high) = intervals.get(&(None, None)).copied().unwrap_or((without, without));
-        let share = share(without);
-        rows.push(HotRow {
-            function: None,
-            component: None,
-            file: None,
-            line: None,
-            own: without,
+    let row = |((function, component), sums): ((Option<FunctionName>, Option<ComponentId>), Sums)| {
+        let named = (function, component.map(|component| names.get(component).to_owned()));
+        let (self_low, self_high) = intervals.get(&named).copied().unwrap_or((sums.own, sums.own));
+        let line = sums.lines.into_iter().max_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.cmp(&a.0)));
+        let (file, line) = line.map(|(place, _)| place).unzip();
+        HotRow {
+            function: named.0,
+            component: named.1,
+            file,
+            line,
+            own: sums.own,
             self_low,
             self_high,
-            kernel: 0,
-            total: without,
-            self_share: share,
-            total_share: share,
-        });
-    }
+            kernel: sums.kernel,
+            total: sums.total,
+            self_share: share(sums.own),
+            total_share: share(sums.total),
+        }
+    };
+    let mut rows: Vec<HotRow> = functions.into_iter().filter(|(_, sums)| sums.total != 0).map(row).collect();
     rows.sort_by(|a, b| {
         let order = |row: &HotRow| (std::cmp::Reverse(row.own), std::cmp::Reverse(row.total));
         order(a).cmp(&order(b)).then_with(|| (&a.function, &a.component).cmp(&(&b.function, &b.component)))

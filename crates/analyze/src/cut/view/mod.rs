@@ -52,6 +52,11 @@ impl CutViewKind {
         }
     }
 
+    /// What it sums up without `--measure`.
+    pub fn default_measure(self) -> CutMeasure {
+        if self.has_measure() { CutMeasure::OnCpu } else { CutMeasure::Time }
+    }
+
     /// Whether `--measure` chooses what it sums up; else it tells states apart.
     pub fn has_measure(self) -> bool {
         matches!(self, Self::Hot | Self::Tree)
@@ -96,6 +101,11 @@ impl StateTimes {
     /// All of it.
     pub fn total(&self) -> i64 {
         self.on_cpu_ns + self.runnable_ns + self.blocked_ns
+    }
+
+    /// Adds what a cut by state says.
+    fn add_named(&mut self, state: &str, ns: i64) {
+        State::ALL.into_iter().filter(|known| known.as_str() == state).for_each(|state| self.add(state, ns));
     }
 
     fn add(&mut self, state: State, ns: i64) {

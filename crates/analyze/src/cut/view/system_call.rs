@@ -51,11 +51,7 @@ pub(super) fn system_calls(profile: &Profile, query: &CutQuery) -> Result<Vec<Sy
         for row in cut(profile, &CutQuery { by, ..query.clone() })?.rows {
             let [CutKey::Name(name), CutKey::Name(state)] = &row.keys[..] else { continue };
             let states = &mut rows.entry(name.clone()).or_insert_with(|| empty(name, None)).states;
-            match state.as_str() {
-                "running" => states.on_cpu_ns += row.value,
-                "runnable" => states.runnable_ns += row.value,
-                _ => states.blocked_ns += row.value,
-            }
+            states.add_named(state, row.value);
         }
     }
     let mut rows: Vec<SystemCallRow> = rows.into_values().collect();

@@ -57,11 +57,7 @@ pub(super) fn timeline(profile: &Profile, query: &CutQuery) -> Result<TimelineVi
         });
         let step = usize::try_from((begin - from_ns) / step_ns).ok().and_then(|step| lane.steps.get_mut(step));
         for times in [Some(&mut lane.states), step].into_iter().flatten() {
-            match state.as_str() {
-                "running" => times.on_cpu_ns += row.value,
-                "runnable" => times.runnable_ns += row.value,
-                _ => times.blocked_ns += row.value,
-            }
+            times.add_named(state, row.value);
         }
     }
     let mut threads: Vec<ThreadLane> = threads.into_values().collect();

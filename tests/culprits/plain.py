@@ -23,8 +23,8 @@ import kept  # noqa: E402
 from patched import KINDS, WORK, Fault, NotRun, read  # noqa: E402
 
 SHARE = 0.6
-SETS = ("plain", "unseen", "unseen2")
-COMPILERS = {".c": "cc", ".S": "cc", ".cpp": "c++", ".rs": "rustc"}
+SETS = ("plain", "unseen", "unseen2", "go")
+COMPILERS = {".go": "go", ".c": "cc", ".S": "cc", ".cpp": "c++", ".rs": "rustc"}
 OPTIONS = {"cc": "-O2 -g -pthread", "c++": "-O2 -g -pthread", "rustc": "-O -g"}
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Scores the first screen: does its first finding name the culprit of each program of plain.toml, unseen.toml and patched.toml?
 
-usage: score.py [--transect PATH] [--set plain|unseen|patched|healthy]... [--only WORD]... [--rounds N] [--oracle] [--keep DIR] [--json FILE]
+usage: score.py [--transect PATH] [--set plain|unseen|unseen2|go|patched|healthy]... [--only WORD]... [--rounds N] [--oracle] [--keep DIR] [--json FILE]
 
-plain, unseen, patched
+plain, unseen, unseen2, go, patched
                 the first finding must name a function, call or lock of `names`, and a line where there are lines
 healthy         no finding may claim more than 10 % to save, but for the one hot loop
 --oracle        each collector also records by itself, and the best row that any of its views has is held against the same
@@ -181,7 +181,7 @@ def score_healthy(options, program, sums):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--transect", default=os.path.join(ROOT, "target/release/transect"))
-    parser.add_argument("--set", action="append", choices=("plain", "unseen", "unseen2", "patched", "healthy"))
+    parser.add_argument("--set", action="append", choices=("plain", "unseen", "unseen2", "go", "patched", "healthy"))
     parser.add_argument("--only", action="append", help="programs whose name contains this")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--oracle", action="store_true")

@@ -2,9 +2,9 @@ use object::LittleEndian as LE;
 use object::elf::{self, Sym64};
 use object::read::elf::SymbolTable as ElfSymbolTable;
 
-use crate::Object;
 use crate::dynamic::text;
 use crate::object_file::within_memory;
+use crate::{GoTable, Object};
 
 /// A function as the static symbol table lists it; several may share an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +44,9 @@ impl Object {
             && let Some(debug) = crate::debug_file::open(self)
         {
             push_table(&debug, self, &mut found);
+        }
+        if found.is_empty() {
+            push_go(self, &mut found);
         }
         if let Some(dynamic) = &self.dynamic {
             for index in 0..dynamic.symbol_count {
@@ -99,6 +102,20 @@ fn push_described(object: &Object, found: &mut Vec<FunctionSymbol>) {
             });
         }
     }
+}
+
+/// Adds Go's functions, which keep their names when they are stripped.
+fn push_go(object: &Object, found: &mut Vec<FunctionSymbol>) {
+    let functions = object.go_table().into_iter().flat_map(GoTable::functions);
+    found.extend(functions.map(|function| FunctionSymbol {
+        name: function.name.to_owned(),
+        vaddr: function.code.start,
+        size: function.code.end.saturating_sub(function.code.start),
+        local: false,
+        unit: None,
+        unit_index: 0,
+        indirect: false,
+    }));
 }
 
 /// Adds the functions of `table`'s static symbols; false if it has none.

@@ -4,9 +4,9 @@ use object::LittleEndian as LE;
 use object::elf::{self, Sym64};
 use object::read::elf::{SectionHeader, SymbolTable as ElfSymbolTable};
 
-use crate::Object;
 use crate::dynamic::text;
 use crate::object_file::within_memory;
+use crate::{GoTable, Object};
 
 /// Bytes that a symbol without size covers where others are missing: what has none is short assembly, such as musl's
 /// `memset`.
@@ -87,7 +87,7 @@ impl SymbolTable {
                 push(&mut ranked, raw, || dynamic.string(object, u64::from(raw.st_name.get(LE))));
             }
         }
-        let complete = Self::push_static(object, &mut ranked);
+        let complete = Self::push_static(object, &mut ranked) || Self::push_go(object, &mut ranked);
         Self { sections: code_sections(object), ..Self::from_ranked(ranked, complete) }
     }
 
@@ -108,6 +108,19 @@ impl SymbolTable {
         // A file stripped of everything but its mini symbol table has a section for the compressed rest.
         let mini = sections.iter().any(|s| sections.section_name(LE, s) == Ok(b".gnu_debugdata"));
         !table.is_empty() && !mini
+    }
+
+    /// Go's functions, whose names are there in what is stripped, too. False without any.
+    fn push_go(object: &Object, ranked: &mut Vec<Entry>) -> bool {
+        let functions = object.go_table().into_iter().flat_map(GoTable::functions);
+        let before = ranked.len();
+        ranked.extend(functions.map(|function| Entry {
+            address: function.code.start,
+            size: function.code.end.saturating_sub(function.code.start),
+            name: function.name.into(),
+            kind: SymbolKind::Function,
+        }));
+        ranked.len() > before
     }
 
     fn from_ranked(mut entries: Vec<Entry>, complete: bool) -> Self {

@@ -422,6 +422,15 @@ static long unwind_frame(__u32 i, void *data)
 			return unwind_stop(walk, SCHED_STACK_UNREADABLE);
 		cfa = walk->bp + offset;
 		break;
+	case UNWIND_OTHER_STACK:
+		if (unwind_load_bp(walk))
+			return unwind_stop(walk, SCHED_STACK_UNREADABLE);
+		if (!walk->bp) /* the other one is not to be resumed from here */
+			return unwind_stop(walk, SCHED_STACK_COMPLETE);
+		cfa = walk->bp + offset;
+		/* The check below is of one stack. */
+		sp = cfa - 8;
+		break;
 	case UNWIND_CFA_BX:
 		if (unwind_load_bx(walk))
 			return unwind_stop(walk, SCHED_STACK_UNREADABLE);

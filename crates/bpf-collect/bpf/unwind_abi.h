@@ -77,6 +77,7 @@ enum unwind_rule_kind {
 	UNWIND_CFA_PLT, /* rsp + 8, 8 more if rip & 15 >= offset */
 	UNWIND_SIGNAL, /* rsp points to the context that the kernel saved for a signal handler */
 	UNWIND_RETURN_IN_BX, /* the return address is at rbx + offset, rsp remains as it is */
+	UNWIND_OTHER_STACK, /* as UNWIND_CFA_BP; the caller is on another stack, which may lie below */
 };
 /* Rules that every table knows by their numbers. */
 #define UNWIND_RULES_FIXED 4 /* kinds 0 … 3 are rules of their own numbers */

@@ -88,9 +88,15 @@ pub fn asked(view: &ViewArguments, cut: &CutArguments, config: &Config) -> Resul
 }
 
 /// A view of cuts at the end of a recording: of all of it.
-pub fn of_run(kind: CutViewKind) -> Asked {
+pub fn of_run(kind: CutViewKind) -> Result<Asked, Failure> {
+    if kind == CutViewKind::Annotate {
+        return Err(Failure::Usage(
+            "--view annotate is of one function: record first, then transect report DIR --view annotate --function NAME"
+                .to_owned(),
+        ));
+    }
     let query = CutQuery { measure: kind.default_measure(), ..CutQuery::default() };
-    Asked { query, kind: Some(kind), rows: true, ..Asked::default() }
+    Ok(Asked { query, kind: Some(kind), rows: true, ..Asked::default() })
 }
 
 fn named<'a>(name: &str, config: &'a Config) -> Result<&'a NamedCut, Failure> {

@@ -62,6 +62,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     let view = &arguments.view;
     let selection = report::selection(view, config)?;
     let format = report::format(view, config);
+    let of_cut = cut::kind(view).map(cut::of_run).transpose()?;
     let launches = !arguments.recording.running.is_given();
     if launches && format != ReportFormat::Text && view.output.is_none() {
         return Err(Failure::Usage(
@@ -74,7 +75,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     if launches && arguments.recording.quiet && view.output.is_none() && view.html.is_none() {
         return Ok(status(&recorded));
     }
-    let over_time = view.html.is_some() || cut::kind(view).is_some_and(|kind| cut::of_run(kind).needs_timeline());
+    let over_time = view.html.is_some() || of_cut.is_some_and(|asked| asked.needs_timeline());
     timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), over_time)?;
     let to_stream = view.output.is_none() && view.html.is_none();
     match report::show(&recorded.profile, view, &selection, config, stream, Extent::FirstScreen) {

@@ -105,7 +105,7 @@ pub fn show(
         return Ok(());
     }
     if let Some(kind) = cut::kind(view) {
-        let content = cut::of_run(kind).content(profile, selection.top)?;
+        let content = cut::of_run(kind)?.content(profile, selection.top)?;
         return content.map_or(Ok(()), |content| write(&content, view, config, stream));
     }
     let format = format(view, config);

@@ -1,9 +1,9 @@
-//! Source lines, from DWARF.
+//! Source lines, from DWARF, and of Go's code from the table that its runtime reads.
 
 use std::sync::Arc;
 
 use gimli::{EndianArcSlice, LittleEndian};
-use transect_binary_info::Object;
+use transect_binary_info::{GoPlace, GoTable, Object};
 
 type Bytes = EndianArcSlice<LittleEndian>;
 
@@ -28,8 +28,23 @@ pub struct SourceFrame {
 }
 
 /// The line tables of one object, read unit by unit as they are asked for.
-pub struct Lines {
-    context: addr2line::Context<Bytes>,
+pub struct Lines(Source);
+
+enum Source {
+    Dwarf(addr2line::Context<Bytes>),
+    /// The parts of a [`GoTable`].
+    Go {
+        table: Vec<u8>,
+        function_data: Vec<u8>,
+        text: u64,
+    },
+}
+
+impl Source {
+    fn go(object: &Object) -> Option<Self> {
+        let (table, function_data, text) = object.go_table()?.parts();
+        Some(Self::Go { table: table.to_vec(), function_data: function_data.to_vec(), text })
+    }
 }
 
 impl std::fmt::Debug for Lines {
@@ -41,7 +56,8 @@ impl std::fmt::Debug for Lines {
 impl Lines {
     /// The line tables of `object`, else those of its separate debug file; `None` if there are none.
     pub fn of(object: &Object) -> Option<Self> {
-        Self::inside(object).or_else(|| Self::inside(&object.debug_object()?))
+        let dwarf = Self::inside(object).or_else(|| Self::inside(&object.debug_object()?));
+        dwarf.or_else(|| Source::go(object).map(Self))
     }
 
     /// The line tables in `object` itself; `None` if there are none.
@@ -59,27 +75,47 @@ impl Lines {
             Ok(Bytes::new(Arc::from(bytes.unwrap_or_default()), LittleEndian))
         };
         let dwarf = gimli::Dwarf::load(load).ok()?;
-        Some(Self { context: addr2line::Context::from_dwarf(dwarf).ok()? })
+        Some(Self(Source::Dwarf(addr2line::Context::from_dwarf(dwarf).ok()?)))
     }
 
     /// The functions that the code at `vaddr` belongs to, innermost first: those inlined there, then the one that holds
     /// the code. Empty if no line is known.
     pub fn frames(&self, vaddr: u64) -> Vec<SourceFrame> {
-        let mut found = Vec::new();
-        let Ok(mut frames) = self.context.find_frames(vaddr).skip_all_loads() else { return found };
-        while let Ok(Some(frame)) = frames.next() {
-            let function = frame.function.and_then(|name| Some(name.raw_name().ok()?.into_owned()));
-            let location = frame.location;
-            let line = location.as_ref().and_then(|location| location.line).unwrap_or(0);
-            let file = location.and_then(|location| location.file).unwrap_or("").to_owned();
-            found.push(SourceFrame { function, file, line });
+        match &self.0 {
+            Source::Dwarf(context) => described_frames(context, vaddr),
+            Source::Go { table, function_data, text } => {
+                let table = GoTable::parse(table, *text).map(|table| table.with_function_data(function_data));
+                let places = table.map(|table| table.places(vaddr)).unwrap_or_default();
+                let frame = |place: &GoPlace<'_>| SourceFrame {
+                    function: Some(place.function.to_owned()),
+                    file: place.file.to_owned(),
+                    line: place.line,
+                };
+                places.iter().map(frame).collect()
+            }
         }
-        found
     }
 
     /// Where the code at `vaddr` was written; for a function's first address, where it begins.
     pub fn at(&self, vaddr: u64) -> Option<SourceLine> {
-        let location = self.context.find_location(vaddr).ok()??;
+        let Source::Dwarf(context) = &self.0 else {
+            let place = self.frames(vaddr).into_iter().next()?;
+            return Some(SourceLine { file: place.file, line: place.line });
+        };
+        let location = context.find_location(vaddr).ok()??;
         Some(SourceLine { file: location.file?.to_owned(), line: location.line.unwrap_or(0) })
     }
+}
+
+fn described_frames(context: &addr2line::Context<Bytes>, vaddr: u64) -> Vec<SourceFrame> {
+    let mut found = Vec::new();
+    let Ok(mut frames) = context.find_frames(vaddr).skip_all_loads() else { return found };
+    while let Ok(Some(frame)) = frames.next() {
+        let function = frame.function.and_then(|name| Some(name.raw_name().ok()?.into_owned()));
+        let location = frame.location;
+        let line = location.as_ref().and_then(|location| location.line).unwrap_or(0);
+        let file = location.and_then(|location| location.file).unwrap_or("").to_owned();
+        found.push(SourceFrame { function, file, line });
+    }
+    found
 }

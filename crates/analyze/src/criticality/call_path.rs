@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use transect_profile_model::{ComponentId, FrameId, Profile, Space, StackId};
 
-use super::runtime_library::{is_agent, is_c_library, is_runtime_component, is_runtime_function, public_name};
+use super::runtime_library::{go_task, is_agent, is_c_library, is_runtime_component, is_runtime_function, public_name};
 use crate::Names;
 
 /// Number of a [`Function`].
@@ -260,7 +260,8 @@ impl<'a> Interner<'a> {
     fn place(&self, frames: &[FrameId], functions: &[FunctionId]) -> Place {
         let own = |position: &usize| !self.functions[functions[*position] as usize].runtime;
         let last = frames.len().saturating_sub(1);
-        let innermost = (0..frames.len()).rev().find(own).unwrap_or(last);
+        let names = || functions.iter().map(|&function| self.functions[function as usize].name.as_str());
+        let innermost = (0..frames.len()).rev().find(own).or_else(|| go_task(names())).unwrap_or(last);
         if let Some(entry) = self.entry(frames, functions, innermost) {
             return Place { whole: entry, innermost: entry };
         }

@@ -75,6 +75,72 @@ const NAMES: [&str; 21] = [
     "memmove",
 ];
 
+/// Go's standard library, by the first word of its packages' paths. `runtime` itself is above.
+const GO_PACKAGES: [&str; 44] = [
+    "archive",
+    "bufio",
+    "bytes",
+    "cmp",
+    "compress",
+    "container",
+    "context",
+    "crypto",
+    "database",
+    "debug",
+    "embed",
+    "encoding",
+    "errors",
+    "expvar",
+    "flag",
+    "fmt",
+    "go",
+    "hash",
+    "html",
+    "image",
+    "index",
+    "internal",
+    "io",
+    "iter",
+    "log",
+    "maps",
+    "math",
+    "mime",
+    "net",
+    "os",
+    "path",
+    "plugin",
+    "reflect",
+    "regexp",
+    "runtime",
+    "slices",
+    "sort",
+    "strconv",
+    "strings",
+    "sync",
+    "syscall",
+    "text",
+    "time",
+    "unicode",
+];
+/// Where Go's threads and goroutines begin and stacks are switched, before what its runtime does there.
+const GO_ENTRIES: [&str; 11] = [
+    "goexit",
+    "mstart",
+    "mstart0",
+    "mstart1",
+    "mcall",
+    "morestack",
+    "newstack",
+    "systemstack",
+    "rt0_go",
+    "sigtramp",
+    "clone",
+];
+/// Go's scheduler: a thread looks for a goroutine.
+const GO_SCHEDULER: &str = "runtime.schedule";
+/// What compilers of C append to a function's name behind a dot; Go puts a function's name there.
+const CLONES: [&str; 7] = ["part", "isra", "constprop", "cold", "lto_priv", "llvm", "localalias"];
+
 /// What Transect puts into programs, by path: as installed, or as it is linked for one recording.
 pub(crate) fn is_agent(path: &str) -> bool {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
@@ -106,12 +172,40 @@ pub(crate) fn is_runtime_function(name: &str) -> bool {
     {
         return true;
     }
-    is_runtime_path(name) || MANGLED.iter().any(|start| name.starts_with(start)) || NAMES.contains(&name)
+    is_runtime_path(name)
+        || is_go_library(name)
+        || MANGLED.iter().any(|start| name.starts_with(start))
+        || NAMES.contains(&name)
+}
+
+/// `encoding/json.(*decodeState).object`: a function of Go's standard library.
+fn is_go_library(name: &str) -> bool {
+    let path = name.split(['(', '[']).next().unwrap_or(name);
+    let (folder, last) = path.rsplit_once('/').unwrap_or(("", path));
+    let Some((package, function)) = last.split_once('.') else { return false };
+    let first = if folder.is_empty() { package } else { folder.split('/').next().unwrap_or(folder) };
+    let clone = function.starts_with(|c: char| c.is_ascii_digit())
+        || CLONES.contains(&function.split('.').next().unwrap_or(""));
+    GO_PACKAGES.contains(&first) && !clone
 }
 
 fn is_runtime_path(name: &str) -> bool {
     let name = name.trim_start_matches(['<', '&', '[']);
     FUNCTIONS.iter().any(|start| name.starts_with(start.trim_start_matches('<')))
+}
+
+/// Of a stack of Go's runtime alone, root first: the function that says what it is doing, such as `runtime.gcBgMarkWorker`,
+/// rather than the system call that it does it by.
+pub(super) fn go_task<'a>(functions: impl Iterator<Item = &'a str>) -> Option<usize> {
+    let names: Vec<&str> = functions.map(|name| name.strip_suffix(".abi0").unwrap_or(name)).collect();
+    if !names.first()?.starts_with("runtime.") {
+        return None;
+    }
+    let is_task = |name: &&str| {
+        let of_runtime = name.strip_prefix("runtime.").filter(|name| !name.contains(".gowrap"));
+        of_runtime.is_some_and(|name| !GO_ENTRIES.contains(&name))
+    };
+    names.iter().position(|name| *name == GO_SCHEDULER).or_else(|| names.iter().position(|name| is_task(&name)))
 }
 
 /// A demangled name without the return type that those of templates begin with: `std::f<int>` of `bool std::f<int>(int)`.
@@ -210,6 +304,10 @@ mod tests {
             "<u64>::wrapping_mul",
             "<*const app::Thing>::copy_to_nonoverlapping",
             "<[u8]>::len",
+            "fmt.(*pp).doPrintf",
+            "encoding/json.(*decodeState).object",
+            "slices.SortFunc[go.shape.[]github.com/a/b.T]",
+            "runtime.mallocgc",
         ] {
             assert!(is_runtime_function(name), "{name}");
         }
@@ -219,9 +317,33 @@ mod tests {
             "app::find",
             "void app::apply<std::string>(int)",
             "stdev",
+            "main.(*server).handle",
+            "github.com/user/fmt.Parse",
+            "example.com/sort.Slice",
+            "sort.part.0",
+            "hash.constprop.0.isra.0",
+            "log.1234",
+            "time",
         ] {
             assert!(!is_runtime_function(name), "{name}");
         }
+    }
+
+    #[test]
+    fn what_go_does_on_its_own() {
+        let task = |names: &[&str]| go_task(names.iter().copied()).map(|at| names[at].to_owned());
+        let collects =
+            ["runtime.goexit.abi0", "runtime.gcBgMarkStartWorkers.gowrap1", "runtime.gcBgMarkWorker", "futex"];
+        assert_eq!(task(&collects).as_deref(), Some("runtime.gcBgMarkWorker"));
+        let schedules =
+            ["runtime.mcall", "runtime.park_m", "runtime.schedule", "runtime.findRunnable", "runtime.futex.abi0"];
+        assert_eq!(task(&schedules).as_deref(), Some("runtime.schedule"));
+        assert_eq!(
+            task(&["runtime.mstart.abi0", "runtime.mstart1", "runtime.sysmon"]).as_deref(),
+            Some("runtime.sysmon")
+        );
+        assert_eq!(task(&["start_thread", "runtime.schedule"]), None);
+        assert_eq!(task(&["runtime.goexit"]), None);
     }
 
     #[test]

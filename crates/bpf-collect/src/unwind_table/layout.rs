@@ -26,6 +26,7 @@ pub(crate) const CFA_AT_BP: u8 = 8;
 pub(crate) const CFA_PLT: u8 = 9;
 pub(crate) const SIGNAL: u8 = 10;
 pub(crate) const RETURN_IN_BX: u8 = 11;
+pub(crate) const OTHER_STACK: u8 = 12;
 pub(crate) const RULES_FIXED: u16 = 4;
 
 pub(crate) const SAVED_SAME: u8 = 0;
@@ -130,6 +131,7 @@ mod tests {
             ("UNWIND_CFA_PLT", u64::from(CFA_PLT)),
             ("UNWIND_SIGNAL", u64::from(SIGNAL)),
             ("UNWIND_RETURN_IN_BX", u64::from(RETURN_IN_BX)),
+            ("UNWIND_OTHER_STACK", u64::from(OTHER_STACK)),
             ("UNWIND_RULES_FIXED", u64::from(RULES_FIXED)),
             ("UNWIND_SAVED_SAME", u64::from(SAVED_SAME)),
             ("UNWIND_SAVED_AT_BASE", u64::from(SAVED_AT_BASE)),

@@ -8,6 +8,8 @@ use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::{CompressionHeader, FileHeader, ProgramHeader, SectionHeader};
 use object::{LittleEndian as LE, ReadCache, ReadRef};
 
+use transect_binary_info::Object;
+
 use super::object_rows::FrameSections;
 
 /// More than any frame section of a real program; what claims to be larger is damaged.
@@ -84,6 +86,9 @@ impl ObjectImage {
                     b".debug_frame" if section.sh_size(LE) <= MAX_SECTION_BYTES => {
                         image.sections.debug_frame = section_bytes(section, data)?;
                     }
+                    name if name.ends_with(b".gopclntab") && section.sh_size(LE) <= MAX_SECTION_BYTES => {
+                        image.find_go_table(file);
+                    }
                     b".text" => image.sections.text_address = address,
                     b".got" => image.sections.got_address = address,
                     b".plt" | b".plt.sec" | b".plt.got" | b".iplt" => {
@@ -140,6 +145,13 @@ impl ObjectImage {
         Ok(Self { sections, code, build_id: None })
     }
 
+    fn find_go_table(&mut self, file: &File) {
+        let Ok(object) = Object::of_file("", file) else { return };
+        if let Some((table, _, text)) = object.go_table().map(|table| table.parts()) {
+            (self.sections.go_table, self.sections.go_text) = (table.to_vec(), text);
+        }
+    }
+
     /// Without section headers: `.eh_frame` by the pointer in its search table, up to the end of the segment.
     fn find_by_header(&mut self, programs: &[ProgramHeader64<LE>], bias: u64, read: impl Fn(u64, &mut [u8]) -> bool) {
         let Some(table) = programs.iter().find(|p| p.p_type(LE) == elf::PT_GNU_EH_FRAME) else { return };
@@ -163,8 +175,12 @@ impl ObjectImage {
     }
 
     fn checked(self) -> Result<Self, ImageError> {
-        let none = self.sections.eh_frame.is_empty() && self.sections.debug_frame.is_empty();
-        if none { Err(ImageError::NoFrames) } else { Ok(self) }
+        let FrameSections { eh_frame, debug_frame, go_table, .. } = &self.sections;
+        if eh_frame.is_empty() && debug_frame.is_empty() && go_table.is_empty() {
+            Err(ImageError::NoFrames)
+        } else {
+            Ok(self)
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use gimli::{
     BaseAddresses, CieOrFde, CommonInformationEntry, DebugFrame, EhFrame, LittleEndian, UnwindContext, UnwindSection,
 };
 
+use transect_binary_info::{GoFrame, GoTable};
+
 use super::rule::{Rule, Slice};
 
 /// A rule holds from `address` on, until the next row.
@@ -23,6 +25,9 @@ pub(crate) struct FrameSections {
     pub text_address: u64,
     pub got_address: u64,
     pub debug_frame: Vec<u8>,
+    /// Go's table for its own tracebacks, and the address that its places count from.
+    pub go_table: Vec<u8>,
+    pub go_text: u64,
     /// The code: addresses outside are dropped (functions that the linker threw away).
     pub code: std::ops::Range<u64>,
     /// Sections of linkage stubs (`.plt` and its like).
@@ -49,7 +54,10 @@ pub(crate) fn read_rows(sections: &FrameSections) -> Vec<Row> {
     let mut eh_frame = EhFrame::new(&sections.eh_frame, LittleEndian);
     eh_frame.set_address_size(8);
     read_section(&eh_frame, &bases, &sections.code, &mut functions, &mut rows);
-    // Stable: where both sections tell of a function, the loaded one is first and wins.
+    // Stable: where several tell of a function, the first wins. Go's own table also knows where frame pointers are saved.
+    if let Some(table) = GoTable::parse(&sections.go_table, sections.go_text) {
+        read_go(&table, &sections.code, &mut functions, &mut rows);
+    }
     let mut debug_frame = DebugFrame::new(&sections.debug_frame, LittleEndian);
     debug_frame.set_address_size(8);
     read_section(&debug_frame, &bases, &sections.code, &mut functions, &mut rows);
@@ -113,6 +121,29 @@ fn read_section<'a, S>(
             }
         }
         functions.push(Function { start, end, rows: first, row_count: rows.len() - first });
+    }
+}
+
+fn read_go(table: &GoTable<'_>, code: &std::ops::Range<u64>, functions: &mut Vec<Function>, rows: &mut Vec<Row>) {
+    for function in table.functions() {
+        let (start, end) = (function.code.start, function.code.end);
+        if start >= end || !code.contains(&start) || end > code.end {
+            continue;
+        }
+        let first = rows.len();
+        let all = |rule| vec![Row { address: start, rule }];
+        rows.extend(match function.frame {
+            GoFrame::Outermost => all(Rule::END),
+            GoFrame::OtherStack => all(Rule::OTHER_STACK),
+            GoFrame::Signal => all(Rule::SIGNAL),
+            GoFrame::Depths => {
+                let depths = table.depths(&function).into_iter().filter(|(address, _)| *address < end);
+                depths.map(|(address, depth)| Row { address, rule: Rule::of_depth(depth.max(0)) }).collect()
+            }
+        });
+        if rows.len() > first {
+            functions.push(Function { start, end, rows: first, row_count: rows.len() - first });
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::layout;
 use super::object_image::ObjectImage;
-use super::object_rows::{Row, read_rows};
+use super::object_rows::{FrameSections, Row, read_rows};
 use super::rule::Rule;
 
 /// What readelf prints of a row: the CFA and where rbx, rbp and the return address are.
@@ -164,4 +164,36 @@ fn rules_of_system_objects_are_those_of_readelf() {
     if !any {
         println!("NOT RUN: none of the objects is here");
     }
+}
+
+/// Go's own table against the DWARF that the same program carries, of another encoding: where a frame begins, everywhere.
+#[test]
+fn go_frames_are_those_of_its_dwarf() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("main.go"), folder.path().join("program"));
+    std::fs::write(&source, "package main\n\nfunc main() { println(1) }\n").unwrap();
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(&program).arg(&source).current_dir(folder.path()).env("GO111MODULE", "off");
+    if !go.env("GOCACHE", std::env::temp_dir().join("transect-go-cache")).status().is_ok_and(|status| status.success())
+    {
+        println!("NOT RUN: go build");
+        return;
+    }
+    let image = ObjectImage::of_file(&File::open(&program).unwrap()).unwrap();
+    assert!(!image.sections.go_table.is_empty());
+    let own = read_rows(&FrameSections { debug_frame: Vec::new(), ..image.sections.clone() });
+    let dwarf = read_rows(&FrameSections { go_table: Vec::new(), ..image.sections });
+    // Kind and offset of the CFA; that the frame pointer is saved DWARF does not tell.
+    let frame = |rule: Rule| rule.0 & 0xffff_ffff_0000_00ff;
+    let addresses: std::collections::BTreeSet<u64> = own.iter().chain(&dwarf).map(|row| row.address).collect();
+    let (mut same, mut others) = (0, Vec::new());
+    for address in addresses {
+        let (own, dwarf) = (at(&own, address), at(&dwarf, address));
+        let special = [Rule::END, Rule::OTHER_STACK, Rule::SIGNAL, Rule::FRAME_POINTER];
+        if special.contains(&own) || dwarf == Rule::FRAME_POINTER {
+            continue;
+        }
+        if frame(own) == frame(dwarf) { same += 1 } else { others.push((address, own, dwarf)) }
+    }
+    assert!(same > 1000 && others.is_empty(), "{same} alike, {}: {:x?}", others.len(), others.get(..9));
 }

@@ -15,7 +15,7 @@ use super::object_rows::{FrameSections, Row, read_rows};
 use super::rule::Rule;
 
 /// Changes with what rows mean or how they are worked out.
-const MARK: u64 = u64::from_le_bytes(*b"TRROWS01");
+const MARK: u64 = u64::from_le_bytes(*b"TRROWS02");
 /// Sections of fewer bytes are worked out as soon as a file is read.
 const LEAST_BYTES: usize = 16 << 10;
 /// Once a process, the oldest files are removed until those that stay have no more bytes than this.
@@ -33,7 +33,7 @@ impl RowCache {
 
     /// The rows of an object with these sections.
     pub fn rows(&self, sections: &FrameSections) -> Vec<Row> {
-        let bytes = sections.eh_frame.len() + sections.debug_frame.len();
+        let bytes = sections.eh_frame.len() + sections.debug_frame.len() + sections.go_table.len();
         let Some(folder) = self.0.as_ref().filter(|_| bytes >= LEAST_BYTES) else { return read_rows(sections) };
         let file = folder.path().join(format!("{:016x}-{bytes:x}.rows", sum_of(sections)));
         if let Some(rows) = CacheFolder::read(&file).ok().and_then(|bytes| decode(&bytes, sections)) {
@@ -49,15 +49,27 @@ impl RowCache {
 }
 
 fn sum_of(sections: &FrameSections) -> u64 {
-    let FrameSections { eh_frame, eh_frame_address, text_address, got_address, debug_frame, code, stubs } = sections;
+    let FrameSections {
+        eh_frame,
+        eh_frame_address,
+        text_address,
+        got_address,
+        debug_frame,
+        go_table,
+        go_text,
+        code,
+        stubs,
+    } = sections;
     let mut sum = XxHash64::with_seed(MARK);
-    let numbers = [*eh_frame_address, *text_address, *got_address, code.start, code.end, eh_frame.len() as u64];
+    let numbers =
+        [*eh_frame_address, *text_address, *got_address, code.start, code.end, *go_text, eh_frame.len() as u64];
     numbers
         .into_iter()
         .chain(stubs.iter().flat_map(|stub| [stub.start, stub.end]))
         .for_each(|number| sum.write_u64(number));
     sum.write(eh_frame);
     sum.write(debug_frame);
+    sum.write(go_table);
     sum.finish()
 }
 

@@ -6,6 +6,9 @@ use gimli::{
 
 use super::layout;
 
+/// Words below the CFA at which a function's prologue saves rbp.
+const FRAME_POINTER_SAVED: u8 = 2;
+
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
 /// A rule, packed: see `unwind_abi.h`.
@@ -24,6 +27,16 @@ impl Rule {
 
     /// A linkage stub: the return address is on top of the stack, no register is saved.
     pub const STUB: Self = Self::new(layout::CFA_SP, 8, layout::SAVED_SAME, (layout::SAVED_SAME, layout::BASE_CFA));
+
+    /// The caller is on another stack, where the frame pointer leads: code that switches stacks.
+    pub const OTHER_STACK: Self =
+        Self::new(layout::OTHER_STACK, 16, FRAME_POINTER_SAVED, (layout::SAVED_SAME, layout::BASE_CFA));
+
+    /// A frame of `depth` bytes below the return address, in code that saves the frame pointer on top of each frame.
+    pub const fn of_depth(depth: i32) -> Self {
+        let bp = if depth == 0 { layout::SAVED_SAME } else { FRAME_POINTER_SAVED };
+        Self::new(layout::CFA_SP, depth + 8, bp, (layout::SAVED_SAME, layout::BASE_CFA))
+    }
 
     /// Packs a rule of its parts: `kind`, its `offset`, where rbp and rbx are saved.
     pub const fn new(kind: u8, offset: i32, bp: u8, (bx, bx_base): (u8, u8)) -> Self {

@@ -228,6 +228,37 @@ fn root_every_instruction_of_short_functions() {
 }
 
 #[test]
+fn root_go_goes_on_from_the_stack_of_its_runtime() {
+    let Some(mut taker) = Taker::load(4000) else { return };
+    let program = folder().join("goroutine-go");
+    let mut go = Command::new("go");
+    go.args(["build", "-o"]).arg(&program).arg(format!("{SOURCES}/goroutine.go")).env("GO111MODULE", "off");
+    if !go.env("GOCACHE", folder().join("go-cache")).status().is_ok_and(|status| status.success()) {
+        return println!("NOT RUN: go build");
+    }
+    let seen = run(&mut taker, &program, &[]);
+    let (mut whole, mut switched) = (0, 0);
+    for (stack, names) in seen.stacks.iter().filter(|(stack, _)| stack.sampled) {
+        let all: Vec<&str> =
+            names.iter().map(|name| name.trim_start_matches("goroutine-go:").trim_end_matches(".abi0")).collect();
+        let ours = all.contains(&"main.fill");
+        let switch = all.iter().position(|&name| name == "runtime.systemstack");
+        // Whoever switched stacks was called by somebody.
+        assert!(switch.is_none_or(|at| at + 1 < all.len()), "{names:#?}");
+        switched += usize::from(ours && switch.is_some());
+        let ends = all.last().is_some_and(|last| ["runtime.goexit", "runtime.mstart", "runtime.mcall"].contains(last));
+        if ours {
+            let at = all.iter().position(|&name| name == "main.fill").unwrap();
+            assert_eq!(all[at..], ["main.fill", "main.work", "main.main", "runtime.main", "runtime.goexit"]);
+        }
+        whole += usize::from(stack.flags == COMPLETE && ends);
+    }
+    let sampled = seen.stacks.iter().filter(|(stack, _)| stack.sampled).count();
+    println!("{whole} of {sampled} stacks whole, {switched} of the program's on two stacks");
+    assert!(sampled > 100 && whole * 100 >= sampled * 95 && switched > 0, "{whole} of {sampled}, {switched} on two");
+}
+
+#[test]
 fn root_code_made_at_run_time_goes_by_frame_pointer() {
     let Some(mut taker) = Taker::load(0) else { return };
     let Some(program) = compile("gcc", "generated.c", "o2", &["-O2", "-fomit-frame-pointer"]) else { return };

@@ -169,6 +169,10 @@ fn flags_that_a_view_of_cuts_does_not_know_are_refused() {
     refused(&["--view", "annotate"], "--function NAME");
     refused(&["--view", "annotate", "--function", "compres_block"], "there are: compress_block");
     refused(&["--view", "hot", "--measure", "calls"], "cannot be cut by stack");
+    // Before anything is recorded.
+    let run = ["run", "-o", "r.transect", "--view", "annotate", "--", "true"];
+    sandbox.transect(&run).assert().code(2).stderr(predicate::str::contains("record first"));
+    assert!(!sandbox.path("r.transect").exists());
 }
 
 #[test]

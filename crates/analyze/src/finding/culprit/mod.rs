@@ -40,7 +40,9 @@ const CALLED_PART: f64 = 0.8;
 /// Places of the elapsed time; further ones repeat what the table shows.
 const MOST: usize = 6;
 /// Functions of every Go program's scheduler and collector.
-const GO: [&str; 4] = ["runtime.futex", "runtime.usleep", "runtime.gcBgMarkWorker", "runtime.mcall"];
+const GO: [&str; 4] = ["runtime.schedule", "runtime.sysmon", "runtime.gcBgMarkWorker", "runtime.futex"];
+/// Go's thread that looks at the others from time to time: it sleeps between, and nobody waits for it.
+const GO_MONITOR: &str = "runtime.sysmon";
 /// Calls that take what others send.
 const READS: [&str; 6] = ["read", "readv", "recv", "recvfrom", "recvmsg", "splice"];
 /// Others that wait for what it reads do so for this part of its time, at least.
@@ -148,7 +150,7 @@ impl<'a> Causes<'a> {
     fn is_seen(&self, place: &PlaceRow) -> bool {
         // A program is held at its start until the recording is ready.
         let held = place.runtime && place.component.starts_with("ld-") && place.running_ns * 2 < place.ns;
-        !held && (place.samples >= LEAST_SAMPLES || place.running_ns * 2 < place.ns)
+        !held && place.function != GO_MONITOR && (place.samples >= LEAST_SAMPLES || place.running_ns * 2 < place.ns)
     }
 
     /// Where others work beside a place, making it faster saves what the whole run gains by that.

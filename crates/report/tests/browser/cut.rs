@@ -1,0 +1,193 @@
+//! Cuts in the page: its sums are those of `cut`, row by row, on random questions; and its section can be used.
+
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use transect_analyze::synthetic::{feature_packer, scheduled_compressor};
+use transect_analyze::{CutDimensions, CutFilter, CutKey, CutQuery, CutView, cut};
+use transect_profile_model::Profile;
+use transect_report::html::PageReport;
+
+use crate::page::page;
+
+const ENGINE: &str = include_str!("../../web/dist/cut.js");
+const MEASURES: [&str; 6] = ["time", "on-cpu", "runnable", "blocked", "critical", "samples"];
+const DIMENSIONS: [&str; 20] = [
+    "process",
+    "thread",
+    "thread-group",
+    "component",
+    "api",
+    "caller",
+    "function",
+    "line",
+    "kernel-function",
+    "system-call",
+    "state",
+    "wait",
+    "object",
+    "holder",
+    "waker",
+    "stack",
+    "host",
+    "run",
+    "service",
+    "version",
+];
+
+/// A question in the words of the command line.
+#[derive(Debug, Clone)]
+struct Asked {
+    by: Vec<String>,
+    measure: &'static str,
+    filter: Option<String>,
+    from: Option<i64>,
+    to: Option<i64>,
+}
+
+impl Asked {
+    fn of(&self, profile: &Profile) -> CutView {
+        let query = CutQuery {
+            by: self.by.join(",").parse::<CutDimensions>().unwrap().0,
+            measure: self.measure.parse().unwrap(),
+            filter: self.filter.as_deref().map(|filter| CutFilter::parse(filter).unwrap()),
+            from_ns: self.from,
+            to_ns: self.to,
+        };
+        cut(profile, &query).unwrap()
+    }
+
+    fn json(&self) -> Value {
+        json!({ "by": self.by, "measure": self.measure, "where": self.filter, "from": self.from, "to": self.to })
+    }
+}
+
+/// The rows of an answer as the page gives them.
+fn rows(view: &CutView) -> Value {
+    let key = |key: &CutKey| match key {
+        CutKey::None => Value::Null,
+        CutKey::Name(name) => json!(name),
+        CutKey::Time(ns) => json!(ns),
+    };
+    let rows = view.rows.iter().map(|row| json!([row.keys.iter().map(key).collect::<Vec<_>>(), row.value]));
+    rows.collect()
+}
+
+/// Names that a profile has in a dimension.
+fn names(profile: &Profile, dimension: &str) -> Vec<String> {
+    let asked = Asked { by: vec![dimension.to_owned()], measure: "time", filter: None, from: None, to: None };
+    let name = |key: &CutKey| match key {
+        CutKey::Name(name) => Some(name.clone()),
+        _ => None,
+    };
+    let mut names: Vec<String> = asked.of(profile).rows.iter().filter_map(|row| name(&row.keys[0])).collect();
+    names.retain(|name| !name.contains('\''));
+    names.truncate(40);
+    names.push("none".to_owned());
+    names
+}
+
+/// Comparisons of one dimension with names that it has.
+fn term(dimension: &str, names: Vec<String>) -> impl Strategy<Value = String> + use<> {
+    let dimension = dimension.to_owned();
+    (0..6usize, select(names.clone()), select(names)).prop_map(move |(operator, one, other)| {
+        // A part of a name that means itself.
+        let plain: String =
+            one.chars().skip_while(|c| !c.is_alphanumeric()).take_while(|c| c.is_alphanumeric()).collect();
+        match operator {
+            0 => format!("{dimension} = '{one}'"),
+            1 => format!("{dimension} != '{one}'"),
+            2 => format!("{dimension} in ('{one}', '{other}')"),
+            3 => format!("{dimension} not in ('{one}','{other}')"),
+            4 => format!("{dimension} ~ '{plain}'"),
+            _ => format!("{dimension} !~ '^{plain}'"),
+        }
+    })
+}
+
+fn filter(profile: &Profile, dimensions: &[&str]) -> impl Strategy<Value = String> + use<> {
+    let mut terms: Vec<BoxedStrategy<String>> = dimensions
+        .iter()
+        .filter(|word| **word != "stack")
+        .map(|word| term(word, names(profile, word)).boxed())
+        .collect();
+    terms.push(term("stack", names(profile, "function")).boxed());
+    proptest::strategy::Union::new(terms).prop_recursive(3, 8, 2, |inner| {
+        let two = (inner.clone(), inner.clone());
+        prop_oneof![
+            inner.prop_map(|one| format!("not ({one})")),
+            two.clone().prop_map(|(left, right)| format!("{left} and {right}")),
+            two.clone().prop_map(|(left, right)| format!("{left} or {right}")),
+            two.prop_map(|(left, right)| format!("({left} or {right}) and not {left}")),
+        ]
+    })
+}
+
+fn asked(profile: &Profile, dimensions: &[&'static str]) -> impl Strategy<Value = Asked> + use<> {
+    let wall = profile.meta.wall_ns;
+    let by = subsequence(dimensions.to_vec(), 0..4).prop_shuffle();
+    let steps = prop_oneof![3 => Just(None), 1 => select(vec!["time/1s", "time/250ms", "time/3333us"]).prop_map(Some)];
+    let instant = || prop_oneof![1 => Just(None), 2 => (-wall / 10..wall * 11 / 10).prop_map(Some)];
+    let filter = prop_oneof![1 => Just(None), 3 => filter(profile, dimensions).prop_map(Some)];
+    (by, steps, select(MEASURES.to_vec()), filter, instant(), instant()).prop_map(
+        |(by, step, measure, filter, from, to)| {
+            let mut by: Vec<String> = by.into_iter().map(str::to_owned).collect();
+            by.extend(step.map(str::to_owned));
+            let (from, to) =
+                if from.is_some() && to.is_some() && from >= to { (to, from.map(|ns| ns + 1)) } else { (from, to) };
+            Asked { by, measure, filter, from, to }
+        },
+    )
+}
+
+fn hold_to_the_command_line(test: &str, profile: &Profile, dimensions: &[&'static str]) {
+    let report = serde_json::to_value(PageReport::new(profile)).unwrap();
+    let packed = report["cut"].clone();
+    let Some(mut page) = page(test, &json!({})) else { return };
+    page.eval(&format!("{ENGINE}; globalThis.engine = transectCut; 0"));
+    page.eval(&format!("engine.unpackCut({packed}).then(data => {{ globalThis.data = data; return 0; }})"));
+    let questions = asked(profile, dimensions);
+    let mut runner = TestRunner::deterministic();
+    let mut seen = 0;
+    for _ in 0..80 {
+        let asked = questions.new_tree(&mut runner).unwrap().current();
+        let expected = asked.of(profile);
+        let question = asked.json();
+        let got = page.eval(&format!(
+            "(() => {{ const a = engine.answer(data, {question}); \
+             return {{ rows: a.rows.map(r => [r.keys, r.value]), total: a.total, whole: a.whole }}; }})()"
+        ));
+        assert_eq!(got["total"], json!(expected.scope.total), "{asked:?}");
+        assert_eq!(got["whole"], json!(expected.scope.whole), "{asked:?}");
+        let expected = rows(&expected);
+        if got["rows"] != expected {
+            let (got, expected) = (got["rows"].as_array().unwrap(), expected.as_array().unwrap());
+            let differ = got.iter().zip(expected).find(|(got, expected)| got != expected);
+            panic!("{asked:?}: {} rows, {} expected; {differ:?}", got.len(), expected.len());
+        }
+        seen += got["rows"].as_array().unwrap().len();
+    }
+    assert!(seen > 2_000, "{seen} rows compared");
+}
+
+#[test]
+fn browser_cuts_a_schedule_as_the_command_line_does() {
+    let profile = scheduled_compressor(5_000, 20);
+    hold_to_the_command_line("browser_cuts_a_schedule_as_the_command_line_does", &profile, &DIMENSIONS);
+}
+
+#[test]
+fn browser_cuts_features_as_the_command_line_does() {
+    // The packer's regions in the compressor's threads.
+    let packer = feature_packer();
+    let mut profile = scheduled_compressor(2_000, 20);
+    profile.feature = packer.feature;
+    profile.threads = packer.threads;
+    for (thread, task) in profile.threads.iter_mut().zip(&profile.sched.tasks) {
+        (thread.process, thread.tid) = (task.process, task.tid);
+    }
+    let dimensions = [&DIMENSIONS[..], &["feature"]].concat();
+    hold_to_the_command_line("browser_cuts_features_as_the_command_line_does", &profile, &dimensions);
+}

@@ -10,7 +10,7 @@ use transect_analyze::{CutDimensions, CutFilter, CutKey, CutQuery, CutView, cut}
 use transect_profile_model::Profile;
 use transect_report::html::PageReport;
 
-use crate::page::page;
+use crate::page::{Page, page};
 
 const ENGINE: &str = include_str!("../../web/dist/cut.js");
 const MEASURES: [&str; 6] = ["time", "on-cpu", "runnable", "blocked", "critical", "samples"];
@@ -190,4 +190,104 @@ fn browser_cuts_features_as_the_command_line_does() {
     }
     let dimensions = [&DIMENSIONS[..], &["feature"]].concat();
     hold_to_the_command_line("browser_cuts_features_as_the_command_line_does", &profile, &dimensions);
+}
+
+/// What the section says of the total, ns; waits until it is that of the address.
+fn total(page: &mut Page) -> i64 {
+    page.eval("new Promise(done => setTimeout(done, 300))");
+    let title = page.eval("document.querySelector('.cut-total td:last-child').title");
+    title.as_str().unwrap().replace([',', ' '], "").trim_end_matches("ns").parse().unwrap()
+}
+
+fn press(page: &mut Page, selector: &str, key: &str) {
+    page.eval(&format!(
+        "(() => {{ const e = document.querySelector({}); e.focus(); \
+         e.dispatchEvent(new KeyboardEvent('keydown', {{ key: {}, bubbles: true }})); }})()",
+        json!(selector),
+        json!(key)
+    ));
+}
+
+/// Clicks the button with this text.
+fn click(page: &mut Page, buttons: &str, text: &str) {
+    let script = format!(
+        "[...document.querySelectorAll({})].find(b => b.textContent === {}).click()",
+        json!(buttons),
+        json!(text)
+    );
+    page.eval(&script);
+}
+
+#[test]
+fn browser_selects_a_range_and_a_key_of_a_cut() {
+    let profile = scheduled_compressor(5_000, 20);
+    let report = serde_json::to_value(PageReport::new(&profile)).unwrap();
+    let Some(mut page) = page("browser_selects_a_range_and_a_key_of_a_cut", &report) else { return };
+    page.browser.wait("document.querySelector('.cut-total') !== null");
+    let first = Asked {
+        by: ["thread-group", "state", "function"].map(str::to_owned).to_vec(),
+        measure: "time",
+        filter: None,
+        from: None,
+        to: None,
+    };
+    let value = |asked: &Asked| asked.of(&profile).scope.total;
+    assert_eq!(total(&mut page), value(&first));
+    // Keys move the ends of the range, by bins; the address has it.
+    for key in ["Home", "PageUp", "PageUp", "ArrowRight"] {
+        press(&mut page, ".cut-handle[aria-label='Range from']", key);
+    }
+    press(&mut page, ".cut-handle[aria-label='Range to']", "PageDown");
+    let in_range = total(&mut page);
+    let hash = page.eval("location.hash").as_str().unwrap().to_owned();
+    let instant = |name: &str| -> i64 {
+        let words = hash
+            .split(['/', '&'])
+            .find_map(|word| word.strip_prefix(name))
+            .unwrap_or_else(|| panic!("{name} in {hash}"));
+        words.parse().unwrap()
+    };
+    let ranged = Asked { from: Some(instant("from=")), to: Some(instant("to=")), ..first };
+    assert_eq!(in_range, value(&ranged));
+    assert!(in_range < value(&Asked { from: None, to: None, ..ranged.clone() }));
+    // A click on a key is a filter, one on its sign the opposite; filters are chips that can be removed.
+    click(&mut page, "button.cut-key", "blocked");
+    let blocked = Asked { filter: Some("state = blocked".to_owned()), ..ranged.clone() };
+    assert_eq!(total(&mut page), value(&blocked));
+    page.click("button.cut-not[aria-label^='Not function: pthread_cond_wait']");
+    let filter = "state = blocked and function != pthread_cond_wait".to_owned();
+    assert_eq!(total(&mut page), value(&Asked { filter: Some(filter.clone()), ..ranged.clone() }));
+    assert!(page.text("#cut-command").contains(&format!("--where '{filter}' --from")), "{}", page.text("#cut-command"));
+    // Back, and a link.
+    page.eval("history.back()");
+    assert_eq!(total(&mut page), value(&blocked));
+    page.click("#cut-where button");
+    assert_eq!(total(&mut page), value(&ranged));
+    let critical = Asked {
+        by: vec!["component".to_owned()],
+        measure: "critical",
+        filter: Some("not wait = none".to_owned()),
+        ..ranged
+    };
+    page.eval(
+        "location.hash = '#/cut/by=component&measure=critical&where=not+wait+%3D+none&from=1000000000&to=9000000000'",
+    );
+    let critical = Asked { from: Some(1_000_000_000), to: Some(9_000_000_000), ..critical };
+    assert_eq!(total(&mut page), value(&critical));
+    // What cannot be read is said.
+    page.eval(
+        "(() => { const f = document.getElementById('cut-filter'); f.value = 'wait = '; f.form.requestSubmit(); })()",
+    );
+    assert!(page.text(".cut-controls .cut-message").contains("expected a value"));
+    page.assert_quiet();
+}
+
+#[test]
+fn browser_says_why_there_is_no_cut() {
+    let mut report = serde_json::to_value(PageReport::new(&scheduled_compressor(500, 2))).unwrap();
+    report["cut"] = json!({ "left_out": "too many parts", "lists": [], "details": "", "columns": "" });
+    let Some(mut page) = page("browser_says_why_there_is_no_cut", &report) else { return };
+    let said = page.text("#cut-place");
+    assert!(said.contains("too many parts") && said.contains("transect report DIR --by"), "{said}");
+    page.assert_quiet();
 }

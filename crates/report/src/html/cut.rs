@@ -6,6 +6,8 @@ use transect_profile_model::Profile;
 
 use crate::pack::{pack, put_number, put_signed};
 
+/// Bytes of the packed parts at most: larger pages take long to open.
+const MOST_BYTES: usize = 30 << 20;
 /// Sums above this are not whole numbers in every browser.
 const MOST_SUM: i64 = 1 << 53;
 
@@ -104,7 +106,12 @@ fn packed(columns: &CutColumns) -> PackedCut {
     }
     // Plain data with text keys always serializes.
     let details = serde_json::to_vec(&details).unwrap_or_default();
-    PackedCut { left_out: String::new(), lists: listed, details: pack(&details), columns: pack(&bytes) }
+    let (details, columns) = (pack(&details), pack(&bytes));
+    let size = details.len() + columns.len();
+    if size > MOST_BYTES {
+        return left_out(&format!("the parts of threads' lives take {} MiB", size >> 20));
+    }
+    PackedCut { left_out: String::new(), lists: listed, details, columns }
 }
 
 fn put_parts(bytes: &mut Vec<u8>, parts: &[CutPart]) {

@@ -72,6 +72,8 @@ export function dimensionOf(word: string): Dimension | null {
 
 export interface Measure {
   word: string;
+  /** What so much of it is. */
+  noun: string;
   help: string;
   /** The list of parts that it is summed from. */
   list: "time" | "critical" | "samples";
@@ -81,12 +83,12 @@ export interface Measure {
 }
 
 export const MEASURES: Measure[] = [
-  { word: "time", help: "Lifetime of threads: on a CPU, runnable and blocked", list: "time", state: null, unit: "ns" },
-  { word: "on-cpu", help: "Time on a CPU", list: "time", state: 0, unit: "ns" },
-  { word: "runnable", help: "Time without a CPU although there was something to do", list: "time", state: 1, unit: "ns" },
-  { word: "blocked", help: "Time blocked", list: "time", state: 2, unit: "ns" },
-  { word: "critical", help: "Each instant divided among the threads active in it; while none is, it belongs to the wait that ends it", list: "critical", state: null, unit: "ns" },
-  { word: "samples", help: "Samples of the timer", list: "samples", state: null, unit: "count" },
+  { word: "time", noun: "of threads' time", help: "Lifetime of threads: on a CPU, runnable and blocked", list: "time", state: null, unit: "ns" },
+  { word: "on-cpu", noun: "on a CPU", help: "Time on a CPU", list: "time", state: 0, unit: "ns" },
+  { word: "runnable", noun: "runnable", help: "Time without a CPU although there was something to do", list: "time", state: 1, unit: "ns" },
+  { word: "blocked", noun: "blocked", help: "Time blocked", list: "time", state: 2, unit: "ns" },
+  { word: "critical", noun: "of critical time", help: "Each instant divided among the threads active in it; while none is, it belongs to the wait that ends it", list: "critical", state: null, unit: "ns" },
+  { word: "samples", noun: "samples", help: "Samples of the timer", list: "samples", state: null, unit: "count" },
 ];
 
 export function measureOf(word: string): Measure | null {

@@ -92,7 +92,10 @@ export class CutRows {
     const add = (nodes: Node[], path: string): void => {
       const count = this.shown.get(path) ?? AT_FIRST;
       for (const node of nodes.slice(0, count)) {
-        const open = node.children.length > 0 && (this.opened.get(node.path) ?? node.value >= OPEN * view.result.total);
+        const only = node.children.length === 1 ? node.children[0] : undefined;
+        // That all of it has no key says little.
+        const tells = node.value >= OPEN * view.result.total && (only === undefined || only.key !== 0 || only.children.length > 0);
+        const open = node.children.length > 0 && (this.opened.get(node.path) ?? tells);
         rows.push(this.row(view, node, open));
         if (open) add(node.children, node.path);
       }
@@ -103,9 +106,9 @@ export class CutRows {
         this.shown.set(path, count + MORE);
         this.draw(rest[0]?.path);
       });
-      const cell = h("td", { colspan: 3 }, more);
+      const cell = h("div", { class: "cut-name" }, more);
       cell.style.setProperty("--level", String(nodes[0]?.level ?? 0));
-      rows.push(h("tr", {}, cell));
+      rows.push(h("tr", {}, h("td", { colspan: 3 }, cell)));
     };
     const { rows: all, total } = view.result;
     if (view.by.length > 0) add(treeOf(all, 0, view.by.length, ""), "");
@@ -122,9 +125,9 @@ export class CutRows {
   private row(view: CutView, node: Node, open: boolean): HTMLElement {
     const dimension = view.by[node.level] as Dimension;
     const text = textOf(view.data, dimension, node.key);
-    const name = text === null ? "–" : typeof text === "number" ? `${instant(text, dimension.step)} – ${instant(text + dimension.step, dimension.step)}` : printable(text);
-    const help = `${dimension.word}: ${text === null ? "none" : name}`;
-    const cell = h("td", { class: "cut-name" });
+    const name = text === null ? `– no ${dimension.word}` : typeof text === "number" ? `${instant(text, dimension.step)} – ${instant(text + dimension.step, dimension.step)}` : printable(text);
+    const help = text === null ? `no ${dimension.word}` : `${dimension.word}: ${name}`;
+    const cell = h("div", { class: "cut-name" });
     cell.style.setProperty("--level", String(node.level));
     const toggle = h("button", { type: "button", class: "cut-toggle", "data-path": `${node.path}^`, "aria-label": `${open ? "Close" : "Open"} ${name}`, "aria-expanded": open, tabindex: -1 }, open ? "▾" : "▸");
     toggle.addEventListener("click", () => this.toggle(node.path, !open));
@@ -150,7 +153,7 @@ export class CutRows {
     return h(
       "tr",
       { "aria-level": node.level + 1, ...(node.children.length > 0 ? { "aria-expanded": String(open) } : {}) },
-      cell,
+      h("td", {}, cell),
       h("td", { class: "numeric cut-share" }, bar, h("span", {}, percent(share))),
       h("td", { class: "numeric", title: this.exact(view, node.value) }, view.amount(node.value)),
     );

@@ -160,8 +160,7 @@ class CutSection {
   private say(place: CutPlace, measure: Measure, total: number, whole: number, rows: number): void {
     const amount = measure.unit === "ns" ? duration : count;
     const part = total === whole ? "" : `, ${percent(total / Math.max(1, whole))} of all ${amount(whole)}`;
-    const what = measure.unit === "ns" ? (measure.word === "time" ? "of threads' time" : measure.word) : "samples";
-    this.summary.replaceChildren(h("b", {}, amount(total)), ` ${what}${part}${place.by.length === 0 ? "" : ` · ${exact(rows)} row${rows === 1 ? "" : "s"}`}`);
+    this.summary.replaceChildren(h("b", {}, amount(total)), ` ${measure.noun}${part}${place.by.length === 0 ? "" : ` · ${exact(rows)} row${rows === 1 ? "" : "s"}`}`);
     this.summary.title = measure.unit === "ns" ? exactNs(total) : exact(total);
   }
 }

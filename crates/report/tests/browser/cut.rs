@@ -218,6 +218,16 @@ fn click(page: &mut Page, buttons: &str, text: &str) {
     page.eval(&script);
 }
 
+/// The question with the range that the address has.
+fn in_address(page: &mut Page, asked: &Asked) -> Asked {
+    let hash = page.eval("location.hash").as_str().unwrap().to_owned();
+    let instant = |name: &str| -> i64 {
+        let found = hash.split(['/', '&']).find_map(|word| word.strip_prefix(name));
+        found.unwrap_or_else(|| panic!("{name} in {hash}")).parse().unwrap()
+    };
+    Asked { from: Some(instant("from=")), to: Some(instant("to=")), ..asked.clone() }
+}
+
 #[test]
 fn browser_selects_a_range_and_a_key_of_a_cut() {
     let profile = scheduled_compressor(5_000, 20);
@@ -239,17 +249,27 @@ fn browser_selects_a_range_and_a_key_of_a_cut() {
     }
     press(&mut page, ".cut-handle[aria-label='Range to']", "PageDown");
     let in_range = total(&mut page);
-    let hash = page.eval("location.hash").as_str().unwrap().to_owned();
-    let instant = |name: &str| -> i64 {
-        let words = hash
-            .split(['/', '&'])
-            .find_map(|word| word.strip_prefix(name))
-            .unwrap_or_else(|| panic!("{name} in {hash}"));
-        words.parse().unwrap()
-    };
-    let ranged = Asked { from: Some(instant("from=")), to: Some(instant("to=")), ..first };
+    let ranged = in_address(&mut page, &first);
     assert_eq!(in_range, value(&ranged));
-    assert!(in_range < value(&Asked { from: None, to: None, ..ranged.clone() }));
+    assert!(in_range < value(&first));
+    // So does the mouse: a range is dragged out.
+    let strip = page.eval(
+        "(() => { const e = document.getElementById('cut-strip'); e.scrollIntoView({ block: 'center' }); \
+         const b = e.getBoundingClientRect(); return [b.left, b.top + b.height / 2, b.width]; })()",
+    );
+    let [left, y, width] = [0, 1, 2].map(|at| strip[at].as_f64().unwrap());
+    for (kind, share) in [("mousePressed", 0.5), ("mouseMoved", 0.6), ("mouseMoved", 0.25), ("mouseReleased", 0.25)] {
+        let event =
+            json!({ "type": kind, "x": left + share * width, "y": y, "button": "left", "buttons": 1, "clickCount": 1 });
+        page.browser.call("Input.dispatchMouseEvent", event);
+    }
+    let dragged = total(&mut page);
+    let ranged = in_address(&mut page, &first);
+    let wall = profile.meta.wall_ns as f64;
+    for (instant, share) in [(ranged.from, 0.25), (ranged.to, 0.5)] {
+        assert!((instant.unwrap() as f64 / wall - share).abs() < 0.02, "{ranged:?}");
+    }
+    assert_eq!(dragged, value(&ranged));
     // A click on a key is a filter, one on its sign the opposite; filters are chips that can be removed.
     click(&mut page, "button.cut-key", "blocked");
     let blocked = Asked { filter: Some("state = blocked".to_owned()), ..ranged.clone() };

@@ -21,12 +21,22 @@ export interface RowActions {
   range(from: number, to: number): void;
 }
 
-interface Node {
-  level: number;
-  key: number;
-  value: number;
-  path: string;
-  children: Node[];
+/** One key and what it has below; made when it is looked at, since a cut may have a million rows. */
+class Node {
+  readonly value: number;
+  private below: Node[] | null = null;
+
+  constructor(private readonly rows: CutRow[], readonly level: number, readonly key: number, readonly path: string, private readonly depth: number) {
+    this.value = rows.reduce((sum, row) => sum + row.value, 0);
+  }
+
+  get isLeaf(): boolean {
+    return this.level + 1 === this.depth;
+  }
+
+  get children(): Node[] {
+    return (this.below ??= nodesOf(this.rows, this.level + 1, this.depth, this.path));
+  }
 }
 
 export interface CutView {
@@ -37,9 +47,8 @@ export interface CutView {
   amount(value: number): string;
 }
 
-function treeOf(rows: CutRow[], level: number, depth: number, path: string): Node[] {
-  const nodes: Node[] = [];
-  if (level === depth) return nodes;
+function nodesOf(rows: CutRow[], level: number, depth: number, path: string): Node[] {
+  if (level >= depth) return [];
   const byKey = new Map<number, CutRow[]>();
   for (const row of rows) {
     const key = row.keys[level] as number;
@@ -47,11 +56,13 @@ function treeOf(rows: CutRow[], level: number, depth: number, path: string): Nod
     if (group === undefined) byKey.set(key, [row]);
     else group.push(row);
   }
-  for (const [key, group] of byKey) {
-    const own = `${path}/${key}`;
-    nodes.push({ level, key, value: group.reduce((sum, row) => sum + row.value, 0), path: own, children: treeOf(group, level + 1, depth, own) });
-  }
-  return nodes.sort((a, b) => b.value - a.value);
+  return [...byKey].map(([key, group]) => new Node(group, level, key, `${path}/${key}`, depth)).sort((a, b) => b.value - a.value);
+}
+
+/** That all of it has no key says little. */
+function tells(node: Node): boolean {
+  const [first, second] = node.children;
+  return second !== undefined || first?.key !== 0 || !first.isLeaf;
 }
 
 export class CutRows {
@@ -77,6 +88,12 @@ export class CutRows {
     this.draw();
   }
 
+  /** Shows nothing: the question has no answer. */
+  clear(): void {
+    this.view = null;
+    this.table.replaceChildren();
+  }
+
   private draw(focus?: string): void {
     const { view } = this;
     if (view === null) return;
@@ -92,10 +109,7 @@ export class CutRows {
     const add = (nodes: Node[], path: string): void => {
       const count = this.shown.get(path) ?? AT_FIRST;
       for (const node of nodes.slice(0, count)) {
-        const only = node.children.length === 1 ? node.children[0] : undefined;
-        // That all of it has no key says little.
-        const tells = node.value >= OPEN * view.result.total && (only === undefined || only.key !== 0 || only.children.length > 0);
-        const open = node.children.length > 0 && (this.opened.get(node.path) ?? tells);
+        const open = !node.isLeaf && (this.opened.get(node.path) ?? (node.value >= OPEN * view.result.total && tells(node)));
         rows.push(this.row(view, node, open));
         if (open) add(node.children, node.path);
       }
@@ -111,7 +125,7 @@ export class CutRows {
       rows.push(h("tr", {}, h("td", { colspan: 3 }, cell)));
     };
     const { rows: all, total } = view.result;
-    if (view.by.length > 0) add(treeOf(all, 0, view.by.length, ""), "");
+    add(nodesOf(all, 0, view.by.length, ""), "");
     if (total === 0) rows.push(h("tr", {}, h("td", { colspan: 3, class: "empty" }, "Nothing meets the filters in this range of time.")));
     else rows.push(h("tr", { class: "cut-total" }, h("th", { scope: "row" }, "total"), h("td", { class: "numeric" }, "100 %"), h("td", { class: "numeric", title: this.exact(view, total) }, view.amount(total))));
     this.table.replaceChildren(h("thead", {}, head), h("tbody", {}, ...rows));
@@ -131,7 +145,7 @@ export class CutRows {
     cell.style.setProperty("--level", String(node.level));
     const toggle = h("button", { type: "button", class: "cut-toggle", "data-path": `${node.path}^`, "aria-label": `${open ? "Close" : "Open"} ${name}`, "aria-expanded": open, tabindex: -1 }, open ? "▾" : "▸");
     toggle.addEventListener("click", () => this.toggle(node.path, !open));
-    cell.append(node.children.length > 0 ? toggle : h("span", { class: "cut-toggle" }));
+    cell.append(!node.isLeaf ? toggle : h("span", { class: "cut-toggle" }));
     if (dimension.word === "stack") {
       cell.append(h("span", { class: "cut-key code", dir: "ltr", title: name }, name));
     } else {
@@ -152,7 +166,7 @@ export class CutRows {
     bar.style.width = `${share * 100}%`;
     return h(
       "tr",
-      { "aria-level": node.level + 1, ...(node.children.length > 0 ? { "aria-expanded": String(open) } : {}) },
+      { "aria-level": node.level + 1, ...(!node.isLeaf ? { "aria-expanded": String(open) } : {}) },
       h("td", {}, cell),
       h("td", { class: "numeric cut-share" }, bar, h("span", {}, percent(share))),
       h("td", { class: "numeric", title: this.exact(view, node.value) }, view.amount(node.value)),

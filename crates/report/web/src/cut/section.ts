@@ -141,7 +141,11 @@ class CutSection {
       if (stacks !== null) this.flame.show(data, stacks, amount);
     } catch (error) {
       if (!(error instanceof CutError || error instanceof FilterError)) throw error;
-      if (wanted()) this.controls.fail(error.message);
+      if (!wanted()) return;
+      this.controls.fail(error.message);
+      this.rows.clear();
+      this.summary.replaceChildren();
+      this.flame.element.hidden = true;
     }
   }
 

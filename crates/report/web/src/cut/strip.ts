@@ -1,7 +1,7 @@
 // The run as a strip: threads on a CPU, runnable and blocked over time, on which a range is selected.
 
 import { h, printable, s } from "../dom";
-import { duration, exactNs } from "../format";
+import { duration, exactNs, plural } from "../format";
 import { parseDuration } from "./dimension";
 import type { CutData } from "./data";
 import type { CutResult } from "./sum";
@@ -79,7 +79,7 @@ export class CutStrip {
       { class: "cut-strip" },
       h("div", { class: "cut-strip-bar" }, h("p", { class: "legend" }, "Threads", ...STATES.map(entry)), this.most),
       this.frame,
-      h("div", { class: "cut-axis" }, h("span", {}, instant(span.start, span.step)), h("span", {}, "time since the start of the recording"), h("span", {}, instant(span.end, span.step))),
+      h("div", { class: "cut-axis" }, h("span", {}, duration(span.start)), h("span", {}, "time since the start of the recording"), h("span", {}, duration(span.end))),
       h("div", { class: "cut-range" }, h("label", {}, "From ", this.fields[0]), h("label", {}, "to ", this.fields[1]), this.all, this.said, this.message),
     );
     new ResizeObserver(() => this.draw()).observe(this.frame);
@@ -207,7 +207,7 @@ export class CutStrip {
     }
     const sums = Float64Array.from({ length: bins }, (_, bin) => planes.reduce((sum, plane) => sum + (plane[bin] as number), 0));
     const most = sums.reduce((most, sum) => Math.max(most, sum), 0);
-    this.most.textContent = most === 0 ? "nothing" : `at most ${Number(most.toFixed(most < 10 ? 1 : 0))} threads at once`;
+    this.most.textContent = most === 0 ? "nothing" : `up to ${plural(Math.max(1, Math.round(most)), "thread")}`;
     const x = (bin: number): number => Math.max(0, Math.min(width, (((first + bin) * step - start) / (end - start)) * width));
     const below = new Float64Array(bins);
     const paths = planes.map((plane, state) => {

@@ -188,6 +188,8 @@ fn browser_cuts_features_as_the_command_line_does() {
     for (thread, task) in profile.threads.iter_mut().zip(&profile.sched.tasks) {
         (thread.process, thread.tid) = (task.process, task.tid);
     }
+    // Blocked for whatever, at some time: shares of long remainders are products beyond 2^53.
+    profile.sched.tasks.iter_mut().for_each(|task| task.blocked_ns += 1_234_567_891);
     let dimensions = [&DIMENSIONS[..], &["feature"]].concat();
     hold_to_the_command_line("browser_cuts_features_as_the_command_line_does", &profile, &dimensions);
 }

@@ -18,7 +18,7 @@ export class CutControls {
   private readonly message = h("p", { class: "cut-message", role: "alert" });
   private place: CutPlace | null = null;
 
-  constructor(private readonly withFeatures: boolean, private readonly length: number, private readonly change: (changed: Partial<CutPlace>) => void) {
+  constructor(private readonly withFeatures: boolean, private readonly span: { start: number; end: number }, private readonly change: (changed: Partial<CutPlace>) => void) {
     for (const { word, help } of MEASURES) this.measures.append(h("option", { value: word, title: help }, word));
     this.measures.addEventListener("change", () => change({ measure: this.measures.value }));
     this.add.addEventListener("change", () => {
@@ -46,7 +46,8 @@ export class CutControls {
     this.measures.value = place.measure;
     this.measures.title = MEASURES.find(({ word }) => word === place.measure)?.help ?? "";
     this.dimensions.replaceChildren(...place.by.map((word, at) => this.dimension(place, word, at)));
-    const step = STEPS.find((step) => this.length / step <= 30) ?? (STEPS.at(-1) as number);
+    const length = (place.to ?? this.span.end) - (place.from ?? this.span.start);
+    const step = STEPS.find((step) => length / step <= 30) ?? (STEPS.at(-1) as number);
     const offered = DIMENSIONS.filter(({ word, fact }) => !place.by.includes(word) && !["service", "version"].includes(word) && (this.withFeatures || fact !== "features"));
     const options = offered.map(({ word, help }) => h("option", { value: word, title: help }, word));
     if (!place.by.some((word) => word.startsWith("time/"))) options.push(h("option", { value: `time/${durationWord(step)}` }, `time, steps of ${durationWord(step)}`));

@@ -1,4 +1,4 @@
-// Rows of a cut as a tree: one level a dimension, largest first, a click on a name filters by it.
+// Rows of a cut as a tree: one level a dimension, largest first (steps of time in their order), a click on a name filters by it.
 
 import { h, printable } from "../dom";
 import { exact, exactNs, percent } from "../format";
@@ -9,6 +9,8 @@ import type { CutResult, CutRow } from "./sum";
 
 /** Rows of one level before the rest is asked for. */
 const AT_FIRST = 12;
+/** The same of steps of time, which mean little apart. */
+const STEPS_AT_FIRST = 40;
 /** Rows that a click on the rest adds. */
 const MORE = 200;
 /** Rows with at least this share are open at first. */
@@ -26,16 +28,16 @@ class Node {
   readonly value: number;
   private below: Node[] | null = null;
 
-  constructor(private readonly rows: CutRow[], readonly level: number, readonly key: number, readonly path: string, private readonly depth: number) {
+  constructor(private readonly rows: CutRow[], readonly level: number, readonly key: number, readonly path: string, private readonly by: Dimension[]) {
     this.value = rows.reduce((sum, row) => sum + row.value, 0);
   }
 
   get isLeaf(): boolean {
-    return this.level + 1 === this.depth;
+    return this.level + 1 === this.by.length;
   }
 
   get children(): Node[] {
-    return (this.below ??= nodesOf(this.rows, this.level + 1, this.depth, this.path));
+    return (this.below ??= nodesOf(this.rows, this.level + 1, this.by, this.path));
   }
 }
 
@@ -47,8 +49,9 @@ export interface CutView {
   amount(value: number): string;
 }
 
-function nodesOf(rows: CutRow[], level: number, depth: number, path: string): Node[] {
-  if (level >= depth) return [];
+function nodesOf(rows: CutRow[], level: number, by: Dimension[], path: string): Node[] {
+  const dimension = by[level];
+  if (dimension === undefined) return [];
   const byKey = new Map<number, CutRow[]>();
   for (const row of rows) {
     const key = row.keys[level] as number;
@@ -56,7 +59,7 @@ function nodesOf(rows: CutRow[], level: number, depth: number, path: string): No
     if (group === undefined) byKey.set(key, [row]);
     else group.push(row);
   }
-  return [...byKey].map(([key, group]) => new Node(group, level, key, `${path}/${key}`, depth)).sort((a, b) => b.value - a.value);
+  return [...byKey].map(([key, group]) => new Node(group, level, key, `${path}/${key}`, by)).sort((a, b) => (dimension.fact === "time" ? a.key - b.key : b.value - a.value));
 }
 
 /** That all of it has no key says little. */
@@ -107,7 +110,8 @@ export class CutRows {
     );
     const rows: HTMLElement[] = [];
     const add = (nodes: Node[], path: string): void => {
-      const count = this.shown.get(path) ?? AT_FIRST;
+      const isTime = view.by[nodes[0]?.level ?? 0]?.fact === "time";
+      const count = this.shown.get(path) ?? (isTime ? STEPS_AT_FIRST : AT_FIRST);
       for (const node of nodes.slice(0, count)) {
         const open = !node.isLeaf && (this.opened.get(node.path) ?? (node.value >= OPEN * view.result.total && tells(node)));
         rows.push(this.row(view, node, open));
@@ -125,7 +129,7 @@ export class CutRows {
       rows.push(h("tr", {}, h("td", { colspan: 3 }, cell)));
     };
     const { rows: all, total } = view.result;
-    add(nodesOf(all, 0, view.by.length, ""), "");
+    add(nodesOf(all, 0, view.by, ""), "");
     if (total === 0) rows.push(h("tr", {}, h("td", { colspan: 3, class: "empty" }, "Nothing meets the filters in this range of time.")));
     else rows.push(h("tr", { class: "cut-total" }, h("th", { scope: "row" }, "total"), h("td", { class: "numeric" }, "100 %"), h("td", { class: "numeric", title: this.exact(view, total) }, view.amount(total))));
     this.table.replaceChildren(h("thead", {}, head), h("tbody", {}, ...rows));

@@ -67,7 +67,7 @@ class CutSection {
 
   constructor(private readonly data: CutData) {
     this.span = spanOf(data);
-    this.controls = new CutControls(data.lists.has("time+"), this.span.end - this.span.start, (changed) => this.go(changed));
+    this.controls = new CutControls(data.lists.has("time+"), this.span, (changed) => this.go(changed));
     this.strip = new CutStrip(this.span, (range, soon) => this.go(range, soon));
     this.rows = new CutRows({
       filter: (dimension, name, negated) => this.narrow(termText(dimension.word, name, negated)),
@@ -158,7 +158,7 @@ class CutSection {
     const result = await summed(this.data, query, wanted);
     if (result === null) return;
     this.stripped = drawn;
-    this.strip.setData(this.data, result);
+    this.strip.setData(this.data, result, filter !== null);
   }
 
   private say(place: CutPlace, measure: Measure, total: number, whole: number, rows: number): void {

@@ -53,6 +53,7 @@ export class CutStrip {
   private readonly all = h("button", { type: "button", class: "quiet" }, "Whole run");
   private readonly most = h("span", { class: "cut-most" });
   private picture: SVGSVGElement | null = null;
+  private filtered = false;
   private result: CutResult | null = null;
   private states: Record<string, number> = {};
   private range: Range = { from: null, to: null };
@@ -79,14 +80,15 @@ export class CutStrip {
       { class: "cut-strip" },
       h("div", { class: "cut-strip-bar" }, h("p", { class: "legend" }, "Threads", ...STATES.map(entry)), this.most),
       this.frame,
-      h("div", { class: "cut-axis" }, h("span", {}, duration(span.start)), h("span", {}, "time since the start of the recording"), h("span", {}, duration(span.end))),
+      h("div", { class: "cut-axis" }, h("span", {}, span.start === 0 ? "0 s" : duration(span.start)), h("span", {}, "time since the start of the recording"), h("span", {}, duration(span.end))),
       h("div", { class: "cut-range" }, h("label", {}, "From ", this.fields[0]), h("label", {}, "to ", this.fields[1]), this.all, this.said, this.message),
     );
     new ResizeObserver(() => this.draw()).observe(this.frame);
   }
 
-  /** Sums by time and state. */
-  setData(data: CutData, result: CutResult): void {
+  /** Sums by time and state; `filtered`: of a part of all. */
+  setData(data: CutData, result: CutResult, filtered: boolean): void {
+    this.filtered = filtered;
     this.states = Object.fromEntries(STATES.map((_, at) => [data.facts.state[at]?.[0] ?? 0, at]));
     this.result = result;
     this.draw();
@@ -207,7 +209,7 @@ export class CutStrip {
     }
     const sums = Float64Array.from({ length: bins }, (_, bin) => planes.reduce((sum, plane) => sum + (plane[bin] as number), 0));
     const most = sums.reduce((most, sum) => Math.max(most, sum), 0);
-    this.most.textContent = most === 0 ? "nothing" : `up to ${plural(Math.max(1, Math.round(most)), "thread")}`;
+    this.most.textContent = most === 0 ? "nothing" : `up to ${plural(Math.max(1, Math.round(most)), "thread")}${this.filtered ? ", what meets the filters" : ""}`;
     const x = (bin: number): number => Math.max(0, Math.min(width, (((first + bin) * step - start) / (end - start)) * width));
     const below = new Float64Array(bins);
     const paths = planes.map((plane, state) => {

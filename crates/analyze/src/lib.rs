@@ -41,8 +41,8 @@ pub use criticality::{
 };
 pub use cut::{
     AnnotateView, CallNode, CallTree, CutColumns, CutDimension, CutDimensions, CutError, CutFilter, CutFrame, CutKey,
-    CutMeasure, CutPart, CutParts, CutQuery, CutReading, CutRow, CutScope, CutView, CutViewKind, FilterError, HotRow,
-    HotView, LineTimes, MOST_CUT_PARTS, StateTimes, SystemCallRow, ThreadLane, TimelineView, cut, cut_columns,
+    CutList, CutMeasure, CutPart, CutParts, CutQuery, CutReading, CutRow, CutScope, CutView, CutViewKind, FilterError,
+    HotRow, HotView, LineTimes, MOST_CUT_PARTS, StateTimes, SystemCallRow, ThreadLane, TimelineView, cut, cut_columns,
     parse_duration, view as cut_view,
 };
 pub use feature::{

@@ -313,7 +313,8 @@ fn columns_hold_what_is_cut() {
     let profile = scheduled_compressor(2_000, 20);
     let columns = cut_columns(&profile).unwrap().unwrap();
     assert!(columns.by_feature.is_none());
-    for (measure, parts) in columns.parts.all() {
+    for (measure, list) in columns.parts.all() {
+        let parts = &list.parts;
         let view = of(&profile, &CutQuery { measure, ..query("function,object", "time") });
         assert_eq!(parts.iter().map(|part| part.weight).sum::<i64>(), view.scope.total, "{}", measure.as_str());
         let mut sums = std::collections::BTreeMap::new();

@@ -24,7 +24,7 @@ mod cut;
 mod embed;
 mod policy;
 
-pub use cut::{List as CutList, PackedCut};
+pub use cut::{PackedCut, PackedCutList};
 
 const SCRIPT: &str = include_str!("../web/dist/report.js");
 const STYLE: &str = include_str!("../web/dist/page.css");

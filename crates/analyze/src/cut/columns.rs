@@ -45,8 +45,8 @@ pub struct CutColumns {
     pub host: u32,
     /// The recording.
     pub run: u32,
-    /// Keys of process, thread and thread group.
-    pub threads: Vec<[u32; 3]>,
+    /// Keys of process, thread and thread group; the thread's number, which tells threads of one name apart.
+    pub threads: Vec<[u32; 4]>,
     /// Keys of component, api, caller, function, line, kernel function and system call; the row of the innermost frame plus one.
     pub places: Vec<[u32; 8]>,
     /// Call stacks as a tree, callers before callees.
@@ -59,22 +59,33 @@ pub struct CutColumns {
     pub parts: CutParts,
     /// The same divided by active features; `None` where the profile does not know when they were.
     pub by_feature: Option<CutParts>,
+    /// Whether it is known when threads were active.
+    pub when: bool,
 }
 
 /// Parts by what they are measured in.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CutParts {
     /// Threads' lifetime, ns; time on a CPU, runnable and blocked are those of one state.
-    pub time: Vec<CutPart>,
+    pub time: CutList,
     /// Critical time, ns.
-    pub critical: Vec<CutPart>,
+    pub critical: CutList,
     /// Samples of the timer.
-    pub samples: Vec<CutPart>,
+    pub samples: CutList,
+}
+
+/// Parts that are summed up together.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CutList {
+    /// By thread, then in order of time.
+    pub parts: Vec<CutPart>,
+    /// Some of it is running in a loop that waits: a wait of which only samples know.
+    pub spins: bool,
 }
 
 impl CutParts {
     /// Each list with its measure.
-    pub fn all(&self) -> [(CutMeasure, &[CutPart]); 3] {
+    pub fn all(&self) -> [(CutMeasure, &CutList); 3] {
         [(CutMeasure::Time, &self.time), (CutMeasure::Critical, &self.critical), (CutMeasure::Samples, &self.samples)]
     }
 }
@@ -91,7 +102,7 @@ pub struct CutFrame {
 }
 
 /// A part of a thread's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CutPart {
     /// Row in [`CutColumns::threads`].
     pub thread: u32,
@@ -109,6 +120,8 @@ pub struct CutPart {
     pub end_ns: i64,
     /// How much of the measure it is.
     pub weight: i64,
+    /// How much each of the samples weighs that say so; 0 where it is exact.
+    pub per_sample: f64,
 }
 
 /// The columns of a profile that was read with its timeline; `Ok(None)` without samples and waits.
@@ -135,10 +148,10 @@ pub fn cut_columns(profile: &Profile) -> Result<Option<CutColumns>, usize> {
     facts.features.number(Vec::new());
     let mut count = 0;
     let mut parts_of = |active: Option<&ActiveSets>| -> Result<CutParts, usize> {
-        let mut of = |measure| -> Result<Vec<CutPart>, usize> {
+        let mut of = |measure| -> Result<CutList, usize> {
             let stretches = super::stretches(profile, &stacks, measure, true, active);
             count += stretches.len();
-            if count > MOST_CUT_PARTS { Err(count) } else { Ok(facts.parts(&keys, &stretches)) }
+            if count > MOST_CUT_PARTS { Err(count) } else { Ok(facts.list(&keys, &stretches)) }
         };
         let (time, critical) = (of(CutMeasure::Time)?, of(CutMeasure::Critical)?);
         Ok(CutParts { time, critical, samples: of(CutMeasure::Samples)? })
@@ -156,6 +169,7 @@ pub fn cut_columns(profile: &Profile) -> Result<Option<CutColumns>, usize> {
         features: facts.features.rows,
         parts,
         by_feature,
+        when: !tables.slices.is_empty(),
     }))
 }
 
@@ -205,18 +219,19 @@ impl<R: Clone + Eq + Hash> Table<R> {
 struct Facts {
     /// Of each stack the row of its innermost frame plus one.
     innermost: Vec<u32>,
-    threads: Table<[u32; 3]>,
+    threads: Table<[u32; 4]>,
     places: Table<[u32; 8]>,
     waits: Table<[u32; 4]>,
     features: Table<Vec<u32>>,
 }
 
 impl Facts {
-    fn parts(&mut self, keys: &Keys<'_>, stretches: &[Stretch]) -> Vec<CutPart> {
-        let mut parts: Vec<CutPart> = stretches.iter().map(|stretch| self.part(keys, stretch)).collect();
+    fn list(&mut self, keys: &Keys<'_>, stretches: &[Stretch]) -> CutList {
+        let weighty = stretches.iter().filter(|stretch| stretch.weight != 0);
+        let mut parts: Vec<CutPart> = weighty.map(|stretch| self.part(keys, stretch)).collect();
         // Neighbours in time stand side by side, which packs well.
         parts.sort_by_key(|part| (part.thread, part.begin_ns, part.end_ns));
-        parts
+        CutList { parts, spins: stretches.iter().any(|stretch| stretch.spin) }
     }
 
     fn part(&mut self, keys: &Keys<'_>, stretch: &Stretch) -> CutPart {
@@ -228,8 +243,9 @@ impl Facts {
             (NO_KEY, _) => Vec::new(),
             (set, each) => [&[set], each].concat(),
         };
+        let [process, thread, group] = OF_THREAD.map(of);
         CutPart {
-            thread: self.threads.number(OF_THREAD.map(of)),
+            thread: self.threads.number([process, thread, group, stretch.task]),
             state: stretch.state as u8,
             place: self.places.number(place),
             wait: self.waits.number(OF_WAIT.map(of)),
@@ -237,6 +253,7 @@ impl Facts {
             begin_ns: stretch.begin_ns,
             end_ns: stretch.end_ns,
             weight: stretch.weight,
+            per_sample: if stretch.estimated { stretch.per_sample } else { 0.0 },
         }
     }
 }

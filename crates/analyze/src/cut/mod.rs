@@ -21,7 +21,7 @@ mod view;
 use serde::{Serialize, Serializer};
 use transect_profile_model::{Profile, StackId};
 
-pub use columns::{CutColumns, CutFrame, CutPart, CutParts, MOST_CUT_PARTS, cut_columns};
+pub use columns::{CutColumns, CutFrame, CutList, CutPart, CutParts, MOST_CUT_PARTS, cut_columns};
 pub use dimension::{CutDimension, CutDimensions, CutMeasure, parse_duration};
 pub use filter::{CutFilter, FilterError};
 pub use view::{

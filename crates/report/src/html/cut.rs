@@ -1,7 +1,7 @@
 //! What the page makes cuts from: parts of threads' lives as packed columns.
 
 use serde::Serialize;
-use transect_analyze::{CutColumns, CutMeasure, CutPart, CutParts, MOST_CUT_PARTS, cut_columns};
+use transect_analyze::{CutColumns, CutList, CutMeasure, CutPart, CutParts, MOST_CUT_PARTS, cut_columns};
 use transect_profile_model::Profile;
 
 use crate::pack::{pack, put_number, put_signed};
@@ -15,14 +15,16 @@ const MOST_SUM: i64 = 1 << 53;
 ///
 /// Blobs are base64 of raw deflate: `details` is JSON, see `Details`; `columns` are LEB128 numbers, list after list and in each
 /// column after column: row of the thread, state, rows of place, wait and features, time since the end of the part before, length
-/// in time, weight less length. Threads are differences to the part before; the first, the third last and the last column are
-/// signed (zigzag).
+/// in time, weight less length, weight of one of its samples (by 16; 0: exact). Threads are differences to the part before; these,
+/// the time since and the weight are signed (zigzag).
 #[derive(Debug, Clone, Serialize)]
 pub struct PackedCut {
     /// Why there are no parts, in words; empty if there are.
     pub left_out: String,
     /// The lists in `columns`.
-    pub lists: Vec<List>,
+    pub lists: Vec<PackedCutList>,
+    /// Whether it is known when threads were active.
+    pub when: bool,
     /// See above.
     pub details: String,
     /// See above.
@@ -31,13 +33,15 @@ pub struct PackedCut {
 
 /// One list of parts.
 #[derive(Debug, Clone, Serialize)]
-pub struct List {
+pub struct PackedCutList {
     /// What is summed up.
     pub measure: CutMeasure,
     /// Divided by active features.
     pub by_feature: bool,
     /// Parts.
     pub parts: usize,
+    /// Some of it spins: a wait of which only samples know.
+    pub spins: bool,
 }
 
 /// Names and facts that parts name by their rows; see `CutColumns`.
@@ -46,7 +50,7 @@ struct Details<'a> {
     names: &'a [String],
     host: u32,
     run: u32,
-    threads: &'a [[u32; 3]],
+    threads: &'a [[u32; 4]],
     places: &'a [[u32; 8]],
     /// Caller plus one, function, 1 of the kernel.
     frames: Vec<[u32; 3]>,
@@ -69,22 +73,28 @@ pub(super) fn packed_cut(profile: &Profile) -> Option<PackedCut> {
 }
 
 fn left_out(why: &str) -> PackedCut {
-    PackedCut { left_out: why.to_owned(), lists: Vec::new(), details: String::new(), columns: String::new() }
+    PackedCut {
+        left_out: why.to_owned(),
+        lists: Vec::new(),
+        when: false,
+        details: String::new(),
+        columns: String::new(),
+    }
 }
 
 /// Each list: whether it is divided by features, its measure, its parts.
-fn lists(columns: &CutColumns) -> Vec<(bool, CutMeasure, &[CutPart])> {
+fn lists(columns: &CutColumns) -> Vec<(bool, CutMeasure, &CutList)> {
     let both = [(false, Some(&columns.parts)), (true, columns.by_feature.as_ref())];
     let mut lists = Vec::new();
     for (by_feature, parts) in both {
-        lists.extend(parts.into_iter().flat_map(CutParts::all).map(|(measure, parts)| (by_feature, measure, parts)));
+        lists.extend(parts.into_iter().flat_map(CutParts::all).map(|(measure, list)| (by_feature, measure, list)));
     }
     lists
 }
 
 fn is_too_long(columns: &CutColumns) -> bool {
     let sum = |parts: &[CutPart]| parts.iter().fold(0_i64, |sum, part| sum.saturating_add(part.weight));
-    lists(columns).into_iter().any(|(_, _, parts)| sum(parts) > MOST_SUM)
+    lists(columns).into_iter().any(|(_, _, list)| sum(&list.parts) > MOST_SUM)
 }
 
 fn packed(columns: &CutColumns) -> PackedCut {
@@ -100,18 +110,19 @@ fn packed(columns: &CutColumns) -> PackedCut {
     };
     let mut bytes = Vec::new();
     let mut listed = Vec::new();
-    for (by_feature, measure, parts) in lists(columns) {
-        put_parts(&mut bytes, parts);
-        listed.push(List { measure, by_feature, parts: parts.len() });
+    for (by_feature, measure, list) in lists(columns) {
+        put_parts(&mut bytes, &list.parts);
+        listed.push(PackedCutList { measure, by_feature, parts: list.parts.len(), spins: list.spins });
     }
     // Plain data with text keys always serializes.
     let details = serde_json::to_vec(&details).unwrap_or_default();
+    let when = columns.when;
     let (details, columns) = (pack(&details), pack(&bytes));
     let size = details.len() + columns.len();
     if size > MOST_BYTES {
         return left_out(&format!("the parts of threads' lives take {} MiB", size >> 20));
     }
-    PackedCut { left_out: String::new(), lists: listed, details, columns }
+    PackedCut { left_out: String::new(), lists: listed, when, details, columns }
 }
 
 fn put_parts(bytes: &mut Vec<u8>, parts: &[CutPart]) {
@@ -132,4 +143,6 @@ fn put_parts(bytes: &mut Vec<u8>, parts: &[CutPart]) {
     }
     parts.iter().for_each(|part| put_number(bytes, (part.end_ns - part.begin_ns).max(0) as u64));
     parts.iter().for_each(|part| put_signed(bytes, part.weight - (part.end_ns - part.begin_ns)));
+    let fixed_point = |per_sample: f64| if per_sample > 0.0 { ((per_sample * 16.0).round() as u64).max(1) } else { 0 };
+    parts.iter().for_each(|part| put_number(bytes, fixed_point(part.per_sample)));
 }

@@ -1,4 +1,4 @@
-//! Cuts in the page: its sums are those of `cut`, row by row, on random questions; and its section can be used.
+//! Cuts in the page: its sums and their intervals are those of `cut`, row by row, on random questions; and its section can be used.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -150,17 +150,28 @@ fn hold_to_the_command_line(test: &str, profile: &Profile, dimensions: &[&'stati
     page.eval(&format!("engine.unpackCut({packed}).then(data => {{ globalThis.data = data; return 0; }})"));
     let questions = asked(profile, dimensions);
     let mut runner = TestRunner::deterministic();
-    let mut seen = 0;
+    let (mut seen, mut uncertain) = (0, 0);
     for _ in 0..80 {
         let asked = questions.new_tree(&mut runner).unwrap().current();
         let expected = asked.of(profile);
         let question = asked.json();
         let got = page.eval(&format!(
             "(() => {{ const a = engine.answer(data, {question}); \
-             return {{ rows: a.rows.map(r => [r.keys, r.value]), total: a.total, whole: a.whole }}; }})()"
+             return {{ rows: a.rows.map(r => [r.keys, r.value]), spreads: a.rows.map(r => [r.low, r.high]), \
+             total: a.total, whole: a.whole }}; }})()"
         ));
         assert_eq!(got["total"], json!(expected.scope.total), "{asked:?}");
         assert_eq!(got["whole"], json!(expected.scope.whole), "{asked:?}");
+        // The page has the weight of a sample in sixteenths.
+        for (row, spread) in expected.rows.iter().zip(got["spreads"].as_array().unwrap()) {
+            let [low, high] = [0, 1].map(|at| spread[at].as_i64().unwrap());
+            let near = 2 + (row.high - row.low) / 500;
+            assert!(
+                (low - row.low).abs() <= near && (high - row.high).abs() <= near,
+                "{asked:?}: {low} {high} {row:?}"
+            );
+            uncertain += usize::from(row.low < row.high);
+        }
         let expected = rows(&expected);
         if got["rows"] != expected {
             let (got, expected) = (got["rows"].as_array().unwrap(), expected.as_array().unwrap());
@@ -169,7 +180,7 @@ fn hold_to_the_command_line(test: &str, profile: &Profile, dimensions: &[&'stati
         }
         seen += got["rows"].as_array().unwrap().len();
     }
-    assert!(seen > 2_000, "{seen} rows compared");
+    assert!(seen > 2_000 && uncertain > 500, "{seen} rows compared, {uncertain} of them estimates");
 }
 
 #[test]

@@ -324,7 +324,8 @@ export interface Criticality {
 export interface PackedCut {
   /** Why there are none; empty if there are. */
   left_out: string;
-  lists: { measure: string; by_feature: boolean; parts: number }[];
+  lists: { measure: string; by_feature: boolean; parts: number; spins: boolean }[];
+  when: boolean;
   details: string;
   columns: string;
 }

@@ -26,6 +26,10 @@ export interface Parts {
   begin: Float64Array;
   end: Float64Array;
   weight: Float64Array;
+  /** Weight of one of the samples that say so; 0 where it is exact. */
+  perSample: Float64Array;
+  /** Some of it spins: a wait of which only samples know. */
+  spins: boolean;
 }
 
 /** A key is the row of a name (of a stack: of its innermost frame) plus one; 0 is the lack of a key. */
@@ -36,6 +40,8 @@ export interface CutData {
   facts: Record<Exclude<Fact, "time">, number[][]>;
   /** Parts by measure; with `+` after it, divided by active features. */
   lists: Map<string, Parts>;
+  /** It is known when threads were active. */
+  when: boolean;
 }
 
 /** Numbers of `names` for what a thread does. */
@@ -46,16 +52,16 @@ export async function unpackCut(packed: PackedCut): Promise<CutData> {
   const { names, host, run, threads, places, frames, waits, features } = JSON.parse(new TextDecoder().decode(details)) as Details;
   const numbers = new Numbers(columns);
   const lists = new Map<string, Parts>();
-  for (const { measure, by_feature, parts } of packed.lists) {
+  for (const { measure, by_feature, parts, spins } of packed.lists) {
     // A million parts take a while: whoever waits for the page goes first.
     await new Promise((next) => setTimeout(next));
-    lists.set(by_feature ? `${measure}+` : measure, readParts(numbers, parts));
+    lists.set(by_feature ? `${measure}+` : measure, readParts(numbers, parts, spins));
   }
   const state = STATES.map((name) => [names.indexOf(name) + 1]);
-  return { names, frames, lists, facts: { run: [[host, run, 0]], thread: threads, place: places, wait: waits, features, state } };
+  return { names, frames, lists, when: packed.when, facts: { run: [[host, run, 0]], thread: threads, place: places, wait: waits, features, state } };
 }
 
-function readParts(numbers: Numbers, count: number): Parts {
+function readParts(numbers: Numbers, count: number, spins: boolean): Parts {
   const rows = (): Uint32Array => {
     const column = new Uint32Array(count);
     for (let at = 0; at < count; at += 1) column[at] = numbers.next();
@@ -78,7 +84,9 @@ function readParts(numbers: Numbers, count: number): Parts {
     end[at] = ended;
   }
   for (let at = 0; at < count; at += 1) weight[at] = (end[at] as number) - (begin[at] as number) + signed(numbers.next());
-  return { count, thread, state, place, wait, features, begin, end, weight };
+  const perSample = new Float64Array(count);
+  for (let at = 0; at < count; at += 1) perSample[at] = numbers.next() / 16;
+  return { count, thread, state, place, wait, features, begin, end, weight, perSample, spins };
 }
 
 function signed(zigzag: number): number {

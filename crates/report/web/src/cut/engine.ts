@@ -15,7 +15,7 @@ export interface Asked {
 }
 
 export interface Answer {
-  rows: { keys: (string | number | null)[]; value: number }[];
+  rows: { keys: (string | number | null)[]; value: number; low: number; high: number }[];
   total: number;
   whole: number;
 }
@@ -27,7 +27,10 @@ export function answer(data: CutData, asked: Asked): Answer {
   const query: CutQuery = { by, measure: measureOf(asked.measure) as Measure, filter: asked.where === null ? null : parseFilter(asked.where), from: asked.from, to: asked.to };
   const sum = new Sum(data, query);
   while (!sum.run(10_000)) continue;
-  const { rows, total, whole } = sum.result();
-  const texts = rows.map(({ keys, value }) => ({ keys: keys.map((key, at) => textOf(data, by[at] as Dimension, key)), value }));
+  const { rows, total, whole, interval } = sum.result();
+  const texts = rows.map((row) => {
+    const [low, high] = interval([row], by.length);
+    return { keys: row.keys.map((key, at) => textOf(data, by[at] as Dimension, key)), value: row.value, low, high };
+  });
   return { rows: texts, total, whole };
 }

@@ -1,7 +1,7 @@
 // Rows of a cut as a tree: one level a dimension, largest first (steps of time in their order), a click on a name filters by it.
 
 import { h, printable } from "../dom";
-import { exact, exactNs, percent } from "../format";
+import { exact, exactNs, percent, plusMinus } from "../format";
 import { type CutData, textOf } from "./data";
 import type { Dimension, Measure } from "./dimension";
 import { instant } from "./strip";
@@ -30,6 +30,10 @@ class Node {
 
   constructor(private readonly rows: CutRow[], readonly level: number, readonly key: number, readonly path: string, private readonly by: Dimension[]) {
     this.value = rows.reduce((sum, row) => sum + row.value, 0);
+  }
+
+  interval(result: CutResult): [number, number] {
+    return result.interval(this.rows, this.level + 1);
   }
 
   get isLeaf(): boolean {
@@ -106,7 +110,7 @@ export class CutRows {
       {},
       h("th", { scope: "col" }, view.by.map(({ word }) => word).join(" › ") || "everything"),
       h("th", { scope: "col", class: "numeric", title: "Part of what is shown" }, "Share"),
-      h("th", { scope: "col", class: "numeric" }, unit),
+      h("th", { scope: "col", class: "numeric", title: "± is half the 95 % interval where it comes from samples" }, unit),
     );
     const rows: HTMLElement[] = [];
     const add = (nodes: Node[], path: string): void => {
@@ -131,13 +135,18 @@ export class CutRows {
     const { rows: all, total } = view.result;
     add(nodesOf(all, 0, view.by, ""), "");
     if (total === 0) rows.push(h("tr", {}, h("td", { colspan: 3, class: "empty" }, "Nothing meets the filters in this range of time.")));
-    else rows.push(h("tr", { class: "cut-total" }, h("th", { scope: "row" }, "total"), h("td", { class: "numeric" }, "100 %"), h("td", { class: "numeric", title: this.exact(view, total) }, view.amount(total))));
+    else rows.push(h("tr", { class: "cut-total" }, h("th", { scope: "row" }, "total"), h("td", { class: "numeric" }, "100 %"), h("td", { class: "numeric", title: this.exact(view, total, view.result.interval(all, 0)) }, view.amount(total), this.spread(total, view.result.interval(all, 0)))));
     this.table.replaceChildren(h("thead", {}, head), h("tbody", {}, ...rows));
     if (focus !== undefined) this.table.querySelector<HTMLElement>(`[data-path="${CSS.escape(focus)}"]`)?.focus();
   }
 
-  private exact(view: CutView, value: number): string {
-    return view.measure.unit === "ns" ? exactNs(value) : exact(value);
+  private exact(view: CutView, value: number, [low, high]: [number, number]): string {
+    const itself = view.measure.unit === "ns" ? exactNs(value) : exact(value);
+    return low === high ? itself : `${itself}, estimated from samples; 95 % interval ${exact(low)} to ${exact(high)}`;
+  }
+
+  private spread(value: number, [low, high]: [number, number]): HTMLElement {
+    return h("small", {}, plusMinus(value, low, high));
   }
 
   private row(view: CutView, node: Node, open: boolean): HTMLElement {
@@ -165,6 +174,7 @@ export class CutRows {
         cell.append(not);
       }
     }
+    const interval = node.interval(view.result);
     const share = view.result.total === 0 ? 0 : node.value / view.result.total;
     const bar = h("span", { class: "cut-bar", "aria-hidden": "true" });
     bar.style.width = `${share * 100}%`;
@@ -173,7 +183,7 @@ export class CutRows {
       { "aria-level": node.level + 1, ...(!node.isLeaf ? { "aria-expanded": String(open) } : {}) },
       h("td", {}, cell),
       h("td", { class: "numeric cut-share" }, bar, h("span", {}, percent(share))),
-      h("td", { class: "numeric", title: this.exact(view, node.value) }, view.amount(node.value)),
+      h("td", { class: "numeric", title: this.exact(view, node.value, interval) }, view.amount(node.value), this.spread(node.value, interval)),
     );
   }
 

@@ -80,7 +80,7 @@ class CutSection {
       this.summary,
       this.rows.element,
       this.flame.element,
-      h("p", { class: "cut-note" }, "The same, with 95 % intervals of what samples estimate: ", this.command, " Calls and bytes are cut there, too (", h("code", {}, "--measure calls"), ")."),
+      h("p", { class: "cut-note" }, "The same on the command line: ", this.command, " Calls and bytes are cut there, too (", h("code", {}, "--measure calls"), ")."),
     ];
   }
 

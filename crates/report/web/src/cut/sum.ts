@@ -4,6 +4,7 @@
 import { type CutData, functionsOf, namesOf, type Parts, textOf } from "./data";
 import { type Dimension, type Fact, type Measure, STACK } from "./dimension";
 import { type Expression, holds, type Term, termsOf } from "./filter";
+import { Intervals } from "./interval";
 
 export interface CutQuery {
   by: Dimension[];
@@ -18,6 +19,8 @@ export interface CutRow {
   /** One number a dimension; `textOf` names it. */
   keys: number[];
   value: number;
+  /** Its number, by which intervals know it. */
+  group: number;
 }
 
 export interface CutResult {
@@ -25,13 +28,20 @@ export interface CutResult {
   total: number;
   /** The same without filter and range. */
   whole: number;
+  /** 95 % interval of some rows together that have the first so many keys in common. */
+  interval(rows: CutRow[], keys: number): [low: number, high: number];
 }
 
 /** A cut that the page cannot answer. */
 export class CutError extends Error {}
 
+/** States of a thread. */
+const STATES = 3;
 const MOST_ROWS = 1_000_000;
 const MOST_STEPS = 100_000;
+
+/** Facts known exactly of every thread, so that sums by them have no sampling error. */
+const MARGINS: Fact[] = ["run", "thread", "state", "time"];
 
 /** How much of a part lies before an instant; differences add up exactly. */
 function before(time: number, begin: number, end: number, weight: number): number {
@@ -56,6 +66,8 @@ export class Sum {
   private readonly parents: number[][];
   private readonly own: number[][];
   private readonly values: number[] = [];
+  /** `null` where all is exact. */
+  private readonly intervals: Intervals | null;
   private readonly span: number;
   private readonly step: number;
   private readonly firstStep: number;
@@ -77,6 +89,7 @@ export class Sum {
       const key = data.facts[dimension.fact].map((row) => row[dimension.column] ?? 0);
       return { column: this.column(dimension.fact), key };
     });
+    this.intervals = this.isExact(by.length) ? null : new Intervals(data.facts.thread.length * STATES);
     this.levels = by.map(() => new Map());
     this.parents = by.map(() => []);
     this.own = by.map(() => []);
@@ -107,6 +120,8 @@ export class Sum {
       if (state !== null && parts.state[row] !== state) continue;
       const weight = parts.weight[row] as number;
       this.whole += weight;
+      const perSample = parts.perSample[row] as number;
+      if (perSample > 0) this.intervals?.addAll(this.stratum(row), weight, perSample);
       if (test === false || (test !== true && !test(row))) continue;
       const [begin, end] = [parts.begin[row] as number, parts.end[row] as number];
       if (begin === end) {
@@ -139,10 +154,35 @@ export class Sum {
         keys[level] = this.own[level]?.[at] as number;
         at = this.parents[level]?.[at] as number;
       }
-      return { keys, value };
+      return { keys, value, group };
     });
     rows.sort((a, b) => b.value - a.value || this.compare(a, b));
-    return { rows, total: this.values.reduce((sum, value) => sum + value, 0), whole: this.whole };
+    const interval = (rows: CutRow[], keys: number): [number, number] => {
+      const value = rows.reduce((sum, row) => sum + row.value, 0);
+      if (this.intervals === null || this.isExact(keys)) return [value, value];
+      return this.intervals.of(rows.map((row) => row.group), value, this.hasNoStacks(keys));
+    };
+    return { rows, total: this.values.reduce((sum, value) => sum + value, 0), whole: this.whole, interval };
+  }
+
+  /** The thread and state whose samples a part is one of. */
+  private stratum(row: number): number {
+    return (this.parts.thread[row] as number) * STATES + (this.parts.state[row] as number);
+  }
+
+  /** Nothing that only samples know is asked: by the first so many dimensions, and by the filter. */
+  private hasNoStacks(keys: number): boolean {
+    const { by, filter, measure } = this.query;
+    // Each wait is known by itself; who only spins is known by samples.
+    const waits = !this.parts.spins || (measure.state !== null && measure.state !== 0);
+    const asked = [...by.slice(0, keys), ...(filter === null ? [] : termsOf(filter)).map((term) => term.dimension)];
+    return asked.every((dimension) => dimension !== null && (MARGINS.includes(dimension.fact) || (waits && dimension.fact === "wait")));
+  }
+
+  private isExact(keys: number): boolean {
+    const { by, from, to } = this.query;
+    const overTime = from !== null || to !== null || by.some((dimension) => dimension.fact === "time");
+    return this.hasNoStacks(keys) && (this.data.when || !overTime);
   }
 
   private compare(a: CutRow, b: CutRow): number {
@@ -175,6 +215,8 @@ export class Sum {
       group = next;
     }
     this.values[group] = (this.values[group] ?? 0) + weight;
+    const perSample = this.parts.perSample[row] as number;
+    if (perSample > 0) this.intervals?.add(group, this.stratum(row), weight, perSample);
   }
 
   private column(fact: Exclude<Fact, "time">): ArrayLike<number> {

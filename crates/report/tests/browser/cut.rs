@@ -294,7 +294,7 @@ fn browser_selects_a_range_and_a_key_of_a_cut() {
     // Back, and a link.
     page.eval("history.back()");
     assert_eq!(total(&mut page), value(&blocked));
-    page.click("#cut-where button");
+    page.click("#cut-where .cut-remove");
     assert_eq!(total(&mut page), value(&ranged));
     let critical = Asked {
         by: vec!["component".to_owned()],
@@ -307,6 +307,14 @@ fn browser_selects_a_range_and_a_key_of_a_cut() {
     );
     let critical = Asked { from: Some(1_000_000_000), to: Some(9_000_000_000), ..critical };
     assert_eq!(total(&mut page), value(&critical));
+    // A filter can be changed; the timeline hands over what is in sight.
+    page.click("#cut-where .cut-edit");
+    assert_eq!(page.eval("document.getElementById('cut-filter').value"), "not wait = none");
+    page.browser.wait("window.transectTimeline !== undefined");
+    page.eval("transectTimeline.show(2000000000, 5000000000)");
+    click(&mut page, ".tl-buttons button", "Cut this span");
+    let handed_over = Asked { filter: None, from: Some(2_000_000_000), to: Some(5_000_000_000), ..critical };
+    assert_eq!(total(&mut page), value(&handed_over));
     // What cannot be read is said.
     page.eval(
         "(() => { const f = document.getElementById('cut-filter'); f.value = 'wait = '; f.form.requestSubmit(); })()",

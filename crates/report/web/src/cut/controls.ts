@@ -95,11 +95,17 @@ export class CutControls {
   }
 
   private filter(place: CutPlace, filter: string, at: number): HTMLElement {
-    const remove = h("button", { type: "button", "aria-label": `Remove filter ${printable(filter)}`, title: "Remove" }, "×");
+    const remove = h("button", { type: "button", class: "cut-remove", "aria-label": `Remove filter ${printable(filter)}`, title: "Remove" }, "×");
     remove.addEventListener("click", () => {
       this.change({ where: place.where.filter((_, each) => each !== at) });
-      (this.filters.querySelectorAll("button")[Math.max(0, at - 1)] ?? this.input).focus();
+      (this.filters.querySelectorAll<HTMLElement>(".cut-remove")[Math.max(0, at - 1)] ?? this.input).focus();
     });
-    return h("span", { class: "chip cut-chip cut-filter-chip", role: "listitem" }, at === 0 ? null : h("span", { class: "cut-and" }, "and "), h("span", { class: "code", dir: "ltr" }, printable(filterLabel(filter))), remove);
+    const edit = h("button", { type: "button", class: "cut-edit code", dir: "ltr", title: "Edit" }, printable(filterLabel(filter)));
+    edit.addEventListener("click", () => {
+      this.change({ where: place.where.filter((_, each) => each !== at) });
+      this.input.value = filter;
+      this.input.focus();
+    });
+    return h("span", { class: "chip cut-chip cut-filter-chip", role: "listitem" }, at === 0 ? null : h("span", { class: "cut-and" }, "and "), edit, remove);
   }
 }

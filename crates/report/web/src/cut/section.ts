@@ -90,7 +90,10 @@ class CutSection {
     if (asked === null || (!first && cutHref(asked) === cutHref(this.place))) return;
     this.show(asked);
     const scrolls = new URLSearchParams(location.search).get("scroll") !== "no";
-    if (first && scrolls && cutPlaceOf(location.hash) !== null) document.getElementById("cut")?.scrollIntoView();
+    const section = document.getElementById("cut");
+    if (section === null || !scrolls || cutPlaceOf(location.hash) === null) return;
+    const { top, bottom } = section.getBoundingClientRect();
+    if (first || bottom < 0 || top > innerHeight) section.scrollIntoView();
   }
 
   private narrow(filter: string): void {

@@ -40,9 +40,10 @@ pub use criticality::{
     PlaceWait, WaitEdge, WaitGraph, WaitNode, WhatIfRow, WhatIfScope, criticality,
 };
 pub use cut::{
-    AnnotateView, CallNode, CallTree, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery,
-    CutReading, CutRow, CutScope, CutView, CutViewKind, FilterError, HotRow, HotView, LineTimes, StateTimes,
-    SystemCallRow, ThreadLane, TimelineView, cut, parse_duration, view as cut_view,
+    AnnotateView, CallNode, CallTree, CutColumns, CutDimension, CutDimensions, CutError, CutFilter, CutFrame, CutKey,
+    CutList, CutMeasure, CutPart, CutParts, CutQuery, CutReading, CutRow, CutScope, CutView, CutViewKind, FilterError,
+    HotRow, HotView, LineTimes, MOST_CUT_PARTS, StateTimes, SystemCallRow, ThreadLane, TimelineView, cut, cut_columns,
+    parse_duration, view as cut_view,
 };
 pub use feature::{
     FeatureApiRow, FeatureComponentRow, FeatureRow, FeaturesView, LostVariable, RegionRow, RegionStrip, RegionTimeline,

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use transect_analyze::synthetic::{feature_packer, image_server, scheduled_compressor};
 use transect_analyze::{
     CallNode, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutReading, CutRow,
-    CutView, CutViewKind, Selection, StateTimes, criticality, cut, cut_view,
+    CutView, CutViewKind, MOST_CUT_PARTS, Selection, StateTimes, criticality, cut, cut_columns, cut_view,
 };
 use transect_profile_model::{Profile, Task, WalkSystemCall};
 
@@ -306,4 +306,37 @@ fn whole_stacks_are_a_dimension() {
     assert_eq!(view.scope.total, sum(&profile, |task| task.running_ns));
     let deep = view.rows.iter().find(|row| name(row, 0).contains("compress_block;")).unwrap();
     assert!(name(deep, 0).split(';').count() > 2, "{deep:?}");
+}
+
+#[test]
+fn columns_hold_what_is_cut() {
+    let profile = scheduled_compressor(2_000, 20);
+    let columns = cut_columns(&profile).unwrap().unwrap();
+    assert!(columns.by_feature.is_none());
+    for (measure, list) in columns.parts.all() {
+        let parts = &list.parts;
+        let view = of(&profile, &CutQuery { measure, ..query("function,object", "time") });
+        assert_eq!(parts.iter().map(|part| part.weight).sum::<i64>(), view.scope.total, "{}", measure.as_str());
+        let mut sums = std::collections::BTreeMap::new();
+        for part in parts {
+            let keys = [columns.places[part.place as usize][3], columns.waits[part.wait as usize][1]];
+            *sums.entry(keys).or_insert(0) += part.weight;
+        }
+        let name = |key: u32| key.checked_sub(1).map_or("", |row| columns.names[row as usize].as_str());
+        for (keys, sum) in sums {
+            let row = view.rows.iter().find(|row| [0, 1].map(|at| self::name(row, at)) == keys.map(name));
+            assert_eq!(row.map(|row| row.value), Some(sum), "{:?}", keys.map(name));
+        }
+    }
+    // Callers stand before callees.
+    assert!(columns.frames.iter().enumerate().all(|(row, frame)| frame.parent as usize <= row));
+}
+
+#[test]
+fn columns_of_a_long_recording_are_left_out() {
+    let mut profile = scheduled_compressor(500, 2);
+    let slice = profile.sched.slices[0];
+    profile.sched.slices = vec![slice; MOST_CUT_PARTS + 1];
+    assert!(cut_columns(&profile).is_err_and(|parts| parts > MOST_CUT_PARTS));
+    assert_eq!(cut_columns(&image_server()), Ok(None), "no samples, no waits");
 }

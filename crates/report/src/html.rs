@@ -20,8 +20,11 @@ use transect_profile_model::Profile;
 use crate::ReportError;
 use crate::timeline::{Timeline, timeline};
 
+mod cut;
 mod embed;
 mod policy;
+
+pub use cut::{PackedCut, PackedCutList};
 
 const SCRIPT: &str = include_str!("../web/dist/report.js");
 const STYLE: &str = include_str!("../web/dist/page.css");
@@ -40,6 +43,8 @@ pub struct PageReport {
     pub waits_left_out: usize,
     /// Threads over time; `None` without slices.
     pub timeline: Option<Timeline>,
+    /// What the page makes cuts from; `None` without samples and waits.
+    pub cut: Option<PackedCut>,
     /// The joined call tree of a walk; without nodes if there was none.
     pub walk_tree: WalkTree,
     /// Region stacks of all threads joined; without nodes if no features were recorded.
@@ -64,7 +69,7 @@ impl PageReport {
         if let Some(walk) = &mut report.walk {
             walk.steps.truncate(MOST_STEPS);
         }
-        let (paths_left_out, waits_left_out) = report.criticality.as_mut().map_or((0, 0), cut);
+        let (paths_left_out, waits_left_out) = report.criticality.as_mut().map_or((0, 0), shorten);
         let mut feature_apis = std::mem::take(&mut report.features.apis);
         feature_apis.truncate(MOST_FEATURE_APIS);
         Self {
@@ -72,6 +77,7 @@ impl PageReport {
             waits_left_out,
             latency_heat: transect_analyze::latency_heat(profile, &everything),
             timeline: timeline(profile),
+            cut: cut::packed_cut(profile),
             walk_tree: transect_analyze::walk_tree(profile),
             region_tree: transect_analyze::region_tree(profile),
             region_timeline: transect_analyze::region_timeline(profile),
@@ -94,7 +100,7 @@ const MOST_FEATURE_APIS: usize = 5_000;
 const MOST_WAITS: usize = 2_000;
 
 /// Cuts tables to what a page shows; gives how many paths and waits went.
-fn cut(view: &mut CriticalityView) -> (usize, usize) {
+fn shorten(view: &mut CriticalityView) -> (usize, usize) {
     let left_out = (view.paths.len().saturating_sub(MOST_PATHS), view.waits.len().saturating_sub(MOST_WAITS));
     view.paths.truncate(MOST_PATHS);
     view.waits.truncate(MOST_WAITS);

@@ -10,6 +10,7 @@ mod error;
 pub mod flame;
 pub mod html;
 pub mod json;
+mod pack;
 mod sources;
 pub mod terminal;
 pub mod timeline;

@@ -29,9 +29,8 @@ function sourceDigest() {
 /** The files of dist/, by name. */
 export async function bundle() {
   const license = readFileSync(join(root, "node_modules/@dagrejs/dagre/LICENSE"), "utf8");
-  const result = await build({
+  const options = {
     absWorkingDir: root,
-    entryPoints: { report: "src/main.ts", page: "src/page.css" },
     outdir: "dist",
     bundle: true,
     minify: true,
@@ -39,12 +38,18 @@ export async function bundle() {
     format: "iife",
     target: ["es2022"],
     charset: "ascii",
-    // dagre's licence asks that its text goes with every copy, and every page is one.
-    banner: { js: `/* @dagrejs/dagre and @dagrejs/graphlib:\n${license.trim()}\n*/` },
     legalComments: "none",
     logLevel: "warning",
+  };
+  const page = await build({
+    ...options,
+    entryPoints: { report: "src/main.ts", page: "src/page.css" },
+    // dagre's licence asks that its text goes with every copy, and every page is one.
+    banner: { js: `/* @dagrejs/dagre and @dagrejs/graphlib:\n${license.trim()}\n*/` },
   });
-  const files = new Map(result.outputFiles.map((file) => [relative(join(root, "dist"), file.path), file.text]));
+  // The cut alone, for the crate's tests.
+  const cut = await build({ ...options, entryPoints: { cut: "src/cut/engine.ts" }, globalName: "transectCut" });
+  const files = new Map([...page.outputFiles, ...cut.outputFiles].map((file) => [relative(join(root, "dist"), file.path), file.text]));
   files.set("sources.sha256", `${sourceDigest()}\n`);
   return files;
 }

@@ -41,6 +41,11 @@ impl Interner {
     pub fn text(&self, id: KeyId) -> Option<&str> {
         self.texts.get((id as usize).checked_sub(1)?).map(String::as_str)
     }
+
+    /// All texts in the order of their numbers, which begin with one.
+    pub fn into_texts(self) -> Vec<String> {
+        self.texts
+    }
 }
 
 /// Keys of everything in a profile.

@@ -5,6 +5,7 @@
 //! and bytes are counted by the agent and can be cut by what it knows ([`counted`]).
 
 mod active_features;
+mod columns;
 mod counted;
 mod dimension;
 mod filter;
@@ -18,8 +19,9 @@ mod sum;
 mod view;
 
 use serde::{Serialize, Serializer};
-use transect_profile_model::Profile;
+use transect_profile_model::{Profile, StackId};
 
+pub use columns::{CutColumns, CutFrame, CutList, CutPart, CutParts, MOST_CUT_PARTS, cut_columns};
 pub use dimension::{CutDimension, CutDimensions, CutMeasure, parse_duration};
 pub use filter::{CutFilter, FilterError};
 pub use view::{
@@ -281,23 +283,12 @@ fn of_stretches<T>(
     if profile.sched.tasks.is_empty() {
         return Err(CutError::NoStretches { measure: query.measure.as_str() });
     }
-    // Without any region entered all time is that of no feature.
-    let entered = profile.feature.nodes.iter().any(|node| node.region.is_some());
-    if by_feature && entered && profile.feature.slices.is_empty() {
+    if by_feature && !knows_features(profile) {
         return Err(CutError::NoFeatures);
     }
     let stacks = wait_stacks(&profile.sched);
-    let mut stretches = match query.measure {
-        CutMeasure::Critical => stretch::criticality(profile, &stacks, query.needs_timeline()),
-        // A sample has its own instant.
-        CutMeasure::Samples => stretch::lifetimes(profile, &stacks, false),
-        _ => stretch::lifetimes(profile, &stacks, query.needs_timeline()),
-    };
-    if by_feature {
-        let times = FeatureTimes::new(profile, &active);
-        // Criticality is no time of its own: what is known exactly is not of it.
-        stretches = times.apply(stretches, query.measure != CutMeasure::Critical);
-    }
+    let active = by_feature.then_some(&active);
+    let mut stretches = stretches(profile, &stacks, query.measure, query.needs_timeline(), active);
     let of_state = |stretch: &Stretch| match query.measure {
         CutMeasure::OnCpu => stretch.state == State::Running,
         CutMeasure::Runnable => stretch.state == State::Runnable,
@@ -305,12 +296,40 @@ fn of_stretches<T>(
         _ => true,
     };
     stretches.retain(of_state);
-    if query.measure == CutMeasure::Samples {
-        stretches.retain(|stretch| stretch.samples > 0);
-        stretches.iter_mut().for_each(|stretch| (stretch.weight, stretch.estimated) = (stretch.samples, false));
-    }
     // Each wait is known by itself; who only spins is known by samples.
     let waits = !stretches.iter().any(|stretch| stretch.spin);
     let when = !query.is_over_time() || !profile.sched.slices.is_empty();
     finish(&keys, stretches, range, Known { waits, when })
+}
+
+/// Whether it is known when features were active: without any region entered all time is that of no feature.
+fn knows_features(profile: &Profile) -> bool {
+    let entered = profile.feature.nodes.iter().any(|node| node.region.is_some());
+    !profile.feature.features.is_empty() && (!entered || !profile.feature.slices.is_empty())
+}
+
+/// The stretches that a measure is of, in all states. `placed`: along the threads' slices; `active`: divided by active features.
+fn stretches(
+    profile: &Profile,
+    wait_stacks: &[Option<StackId>],
+    measure: CutMeasure,
+    placed: bool,
+    active: Option<&ActiveSets>,
+) -> Vec<Stretch> {
+    let mut stretches = match measure {
+        CutMeasure::Critical => stretch::criticality(profile, wait_stacks, placed),
+        // A sample has its own instant.
+        CutMeasure::Samples => stretch::lifetimes(profile, wait_stacks, false),
+        _ => stretch::lifetimes(profile, wait_stacks, placed),
+    };
+    if let Some(active) = active {
+        let times = FeatureTimes::new(profile, active);
+        // Criticality is no time of its own: what is known exactly is not of it.
+        stretches = times.apply(stretches, measure != CutMeasure::Critical);
+    }
+    if measure == CutMeasure::Samples {
+        stretches.retain(|stretch| stretch.samples > 0);
+        stretches.iter_mut().for_each(|stretch| (stretch.weight, stretch.estimated) = (stretch.samples, false));
+    }
+    stretches
 }

@@ -5,8 +5,8 @@ use transect_profile_model::{SchedTables, Slice};
 use super::Grid;
 use super::describe::Describer;
 use super::lanes::ByLane;
-use super::pack::put_number;
 use super::parallelism::Binned;
+use crate::pack::put_number;
 
 /// Windows of time that are chosen or not.
 const WINDOWS: usize = 4096;

@@ -10,12 +10,12 @@ mod bins;
 mod describe;
 mod exact;
 mod lanes;
-mod pack;
 mod parallelism;
 
 use serde::Serialize;
 use transect_profile_model::{Profile, WaitKind};
 
+use crate::pack::pack;
 use lanes::Lanes;
 
 /// Bins of all threads together: about a megabyte of the page.
@@ -130,10 +130,10 @@ pub fn timeline(profile: &Profile) -> Option<Timeline> {
         exact_slices,
         exact_ranges: chosen.ranges(),
         threads_left_out: tables.tasks.len() - lanes.tasks.len(),
-        cells: pack::pack(&cells),
-        parallelism: pack::pack(&parallelism.bytes()),
-        exact: pack::pack(&exact),
-        details: pack::pack(&details.json()),
+        cells: pack(&cells),
+        parallelism: pack(&parallelism.bytes()),
+        exact: pack(&exact),
+        details: pack(&details.json()),
     })
 }
 

@@ -2,6 +2,7 @@
 //! thousands of flows stay fluid. Times are printed, not asserted: machines differ, the number of rows that the
 //! document holds does not.
 
+mod cut;
 mod devtools;
 mod feature;
 mod page;

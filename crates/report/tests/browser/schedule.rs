@@ -69,6 +69,7 @@ fn browser_shows_a_schedule() {
     let headings = page.eval("[...document.querySelectorAll('h2')].map(h => h.textContent)");
     let expected = [
         "Findings",
+        "Cut",
         "Critical paths",
         "Timeline",
         "What if it were faster",

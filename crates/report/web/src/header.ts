@@ -19,6 +19,7 @@ export const sections = [
   ["regions", "Regions"],
   ["feature-apis", "What features call"],
   ["feature-components", "Where"],
+  ["cut", "Cut"],
   ["critical-paths", "Critical paths"],
   ["timeline", "Timeline"],
   ["what-if", "What if"],

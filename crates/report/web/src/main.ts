@@ -2,6 +2,8 @@ import { pathSection } from "./criticality/paths";
 import { criticalThreadSection } from "./criticality/threads";
 import { criticalWaitSection } from "./criticality/waits";
 import { whatIfSection } from "./criticality/what_if";
+import { cutPlaceOf } from "./cut/place";
+import { cutSection } from "./cut/section";
 import { drillDown } from "./drill_down";
 import { h } from "./dom";
 import { featureSections } from "./feature/section";
@@ -47,6 +49,7 @@ function start(): void {
     beside,
   );
   const latency = latencySection(model);
+  const cut = cutSection(model);
   const { criticality } = model.report;
   const critical = criticality === null
     ? []
@@ -63,6 +66,7 @@ function start(): void {
     findings(model),
     ...walkSections(model.report),
     ...featureSections(model.report),
+    ...(cut === null ? [] : [cut]),
     ...critical,
     ...(ofFlows ? [components, flows.element] : []),
     ...(latency === null ? [] : [latency.element]),
@@ -79,7 +83,7 @@ function start(): void {
 
   const follow = (scroll: boolean): void => {
     const place: Place | null = placeOf(location.hash);
-    if (place === null) return;
+    if (place === null || cutPlaceOf(location.hash) !== null) return;
     if (place.latency !== undefined) {
       latency?.show(place.latency);
       if (scroll) document.getElementById("latency-picture")?.scrollIntoView({ block: "nearest" });

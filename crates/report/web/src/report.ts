@@ -320,6 +320,16 @@ export interface Criticality {
   what_if: WhatIf[];
 }
 
+/** Parts of threads' lives, packed; see `PackedCut` in `crates/report/src/html/cut.rs`. */
+export interface PackedCut {
+  /** Why there are none; empty if there are. */
+  left_out: string;
+  lists: { measure: string; by_feature: boolean; parts: number; spins: boolean }[];
+  when: boolean;
+  details: string;
+  columns: string;
+}
+
 /** Threads over time, packed; see `Timeline` in `crates/report/src/timeline`. */
 export interface PackedTimeline {
   start_ns: number;
@@ -472,6 +482,7 @@ export interface Report {
   /** The same of rows of the scheduler's waits. */
   waits_left_out: number;
   timeline: PackedTimeline | null;
+  cut: PackedCut | null;
   walk: Walk | null;
   walk_tree: WalkTree;
   features: FeatureRow[];
@@ -503,6 +514,7 @@ export function embeddedReport(): Report {
     paths_left_out: data.paths_left_out ?? 0,
     waits_left_out: data.waits_left_out ?? 0,
     timeline: data.timeline ?? null,
+    cut: data.cut ?? null,
     walk: data.walk ?? null,
     walk_tree: data.walk_tree ?? NO_TREE,
     features: data.features ?? [],

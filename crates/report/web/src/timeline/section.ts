@@ -1,5 +1,6 @@
 // The section of the timeline: unpacked once the page stands, so that it does not hold up the tables.
 
+import { cutHref, cutPlaceOf, FIRST } from "../cut/place";
 import { h } from "../dom";
 import type { Model } from "../model";
 import { section } from "../section";
@@ -34,7 +35,10 @@ export function timelineSection(model: Model): HTMLElement | null {
   }
   unpackTimeline(packed).then(
     (data) => {
-      const view = new TimelineView(data);
+      const cut = (from: number, to: number): void => {
+        location.hash = cutHref({ ...(cutPlaceOf(location.hash) ?? FIRST), from: from <= data.start ? null : from, to: to >= data.end ? null : to });
+      };
+      const view = new TimelineView(data, (model.report.cut?.left_out ?? "none") === "" ? cut : null);
       window.transectTimeline = view;
       place.replaceChildren(view.element);
       // A span of time can be linked to: `#/timeline/1200000-1300000`, ns after the start.

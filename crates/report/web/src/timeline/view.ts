@@ -54,7 +54,8 @@ export class TimelineView {
   /** Time that the last frame took to draw, ms; for tests. */
   lastFrame = 0;
 
-  constructor(private readonly data: TimelineData) {
+  /** `cut` asks for the cut of a span of time; `null` where the page has none. */
+  constructor(private readonly data: TimelineData, cut: ((from: number, to: number) => void) | null) {
     this.painter = new LanePainter(data);
     this.above = new ParallelismPainter(data);
     this.from = data.start;
@@ -93,6 +94,7 @@ export class TimelineView {
       button("−", "Zoom out (−)", () => this.zoom(2, center())),
       button("All", "Show everything (Home)", () => this.show(data.start, data.end)),
       button("Least parallel", "Go to the time in which most processors stood idle, one after the other", () => this.nextLow()),
+      cut === null ? null : button("Cut this span", "Sum up what is in sight by any dimensions", () => cut(Math.round(this.from), Math.round(this.to))),
     );
     this.element = h("div", { class: "timeline" }, h("div", { class: "tl-bar" }, legend(data), buttons), this.frame, this.note, this.panel);
     this.arrange();

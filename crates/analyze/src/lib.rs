@@ -41,8 +41,8 @@ pub use criticality::{
 };
 pub use cut::{
     AnnotateView, CallNode, CallTree, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery,
-    CutReading, CutRow, CutScope, CutView, CutViewKind, FilterError, HotRow, HotView, LineTimes, StateTimes,
-    SystemCallRow, ThreadLane, TimelineView, cut, parse_duration, view as cut_view,
+    CutReading, CutRow, CutScope, CutView, CutViewKind, ExactDuration, FilterError, HotRow, HotView, LineTimes,
+    StateTimes, SystemCallRow, ThreadLane, TimelineView, cut, measures, parse_duration, term_of_key, view as cut_view,
 };
 pub use feature::{
     FeatureApiRow, FeatureComponentRow, FeatureRow, FeaturesView, LostVariable, RegionRow, RegionStrip, RegionTimeline,

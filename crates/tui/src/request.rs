@@ -1,8 +1,8 @@
 //! What the screens ask of a profile: the cuts and views that reports are made of.
 
 use transect_analyze::{
-    AnnotateView, CallTree, CutQuery, CutReading, CutView, CutViewKind, FindingRow, TimelineView, cut, cut_view,
-    summary,
+    AnnotateView, CallTree, CutKey, CutQuery, CutReading, CutView, CutViewKind, FindingRow, TimelineView, cut,
+    cut_view, summary,
 };
 use transect_profile_model::Profile;
 use transect_report::Sources;
@@ -12,7 +12,7 @@ use transect_report::Sources;
 pub enum Request {
     /// What stands out.
     Findings,
-    /// The first of these cuts that has rows.
+    /// The first of these cuts that tells something: it has a row with a key; else the first that has rows.
     Cut(Vec<CutQuery>),
     /// The tree of calls.
     Tree(CutQuery),
@@ -97,13 +97,18 @@ pub fn answer(profile: &Profile, request: &Request, sources: &dyn Fn(&CutReading
 const OTHER_VIEW: &str = "the view is of another kind";
 
 fn first_cut(profile: &Profile, queries: &[CutQuery]) -> Result<Reply, String> {
-    let mut last = Err("nothing was asked for".to_owned());
+    let tells = |view: &CutView| view.rows.iter().any(|row| row.keys.iter().any(|key| *key != CutKey::None));
+    let has_rows = |reply: &Result<Reply, String>| matches!(reply, Ok(Reply::Cut(_, view)) if !view.rows.is_empty());
+    let mut best = Err("nothing was asked for".to_owned());
     for (number, query) in queries.iter().enumerate() {
         match cut(profile, query) {
-            Ok(view) if !view.rows.is_empty() => return Ok(Reply::Cut(number, view)),
-            Ok(view) => last = Ok(Reply::Cut(number, view)),
-            Err(error) => last = Err(error.to_string()),
+            Ok(view) if tells(&view) => return Ok(Reply::Cut(number, view)),
+            Ok(view) if !has_rows(&best) && (best.is_err() || !view.rows.is_empty()) => {
+                best = Ok(Reply::Cut(number, view))
+            }
+            Err(error) if number == 0 => best = Err(error.to_string()),
+            _ => {}
         }
     }
-    last
+    best
 }

@@ -114,8 +114,8 @@ impl Scope {
         flags
     }
 
-    /// Where one looks next in the part that was chosen by `by`; `None`: it cannot be divided further.
-    pub fn next(&self, by: CutDimension) -> Option<CutDimension> {
+    /// Where one looks next in the part that was chosen by `by`, most promising first.
+    pub fn next(&self, by: CutDimension) -> Vec<CutDimension> {
         use CutDimension as D;
         let of_waits = |dimension: D| matches!(dimension, D::Wait | D::Object | D::Holder | D::Waker);
         let blocked = CutKey::Name("blocked".to_owned());
@@ -124,10 +124,11 @@ impl Scope {
             || of_waits(by)
             || self.terms.iter().filter_map(|term| term.key.as_ref()).any(|(dimension, _)| of_waits(*dimension));
         let counted = matches!(self.measure, CutMeasure::Calls | CutMeasure::Bytes);
+        // Behind the lines: where there are none, what the kernel did.
         let order: &[D] = match (counted, waiting) {
             (true, _) => &[D::ThreadGroup, D::Component, D::Api, D::Caller],
-            (false, true) => &[D::Wait, D::Object, D::Holder, D::Function, D::Line],
-            (false, false) => &[D::ThreadGroup, D::Component, D::Function, D::Line],
+            (false, true) => &[D::Wait, D::Object, D::Holder, D::Function, D::Line, D::KernelFunction],
+            (false, false) => &[D::ThreadGroup, D::Component, D::Function, D::Line, D::Wait, D::KernelFunction],
         };
         // What stands for it in that order.
         let like = match by {
@@ -138,8 +139,9 @@ impl Scope {
             other => other,
         };
         let after = order.iter().position(|dimension| *dimension == like).map_or(0, |at| at + 1);
-        let is_free = |dimension: &&D| **dimension != by && self.key_of(**dimension).is_none();
-        order[after..].iter().find(is_free).or_else(|| order.iter().find(is_free)).copied()
+        let (before, after) = order.split_at(after);
+        let is_free = |dimension: &D| *dimension != by && self.key_of(*dimension).is_none();
+        after.iter().chain(before).copied().filter(is_free).collect()
     }
 }
 

@@ -15,8 +15,10 @@ pub struct Level {
     pub scope: Scope,
     /// By what.
     pub by: CutDimension,
-    /// What to look at instead if that has no rows.
+    /// What to look at instead if that tells nothing.
     pub others: Vec<(Scope, CutDimension)>,
+    /// A finding led here, which may name what no cut does.
+    pub of_finding: bool,
     /// Its rows, in the order in which they are shown.
     pub pane: Pane<CutView>,
     /// The row that is chosen.
@@ -26,7 +28,7 @@ pub struct Level {
 impl Level {
     /// Not computed yet.
     pub fn new(scope: Scope, by: CutDimension) -> Self {
-        Self { scope, by, others: Vec::new(), pane: Pane::default(), selected: 0 }
+        Self { scope, by, others: Vec::new(), of_finding: false, pane: Pane::default(), selected: 0 }
     }
 
     /// What its rows are computed from.
@@ -50,7 +52,6 @@ impl App {
         // Whichever asks for it: the user may have gone up or down meanwhile.
         let Some(at) = self.levels.iter().rposition(|level| level.request() == request) else { return };
         let level = &mut self.levels[at];
-        let of_finding = !level.others.is_empty();
         let view = match reply {
             Ok(Reply::Cut(number, mut view)) => {
                 view.rows = parts::in_order(&view).into_iter().cloned().collect();
@@ -63,7 +64,7 @@ impl App {
             Err(error) => Err(error),
         };
         level.others.clear();
-        if of_finding && at > 0 && view.as_ref().map_or(true, |view| view.rows.is_empty()) {
+        if level.of_finding && at > 0 && view.as_ref().map_or(true, |view| view.rows.is_empty()) {
             self.levels.truncate(at);
             self.tab = Tab::Findings;
             self.message = Some("no sample and no wait is named as in this finding; see the command in it".to_owned());
@@ -105,11 +106,12 @@ impl App {
             self.message = Some(format!("no filter can name a {by}"));
             return false;
         };
-        let Some(next) = scope.next(by) else {
+        let mut ways = scope.next(by).into_iter().map(|by| (scope.clone(), by));
+        let Some((scope, by)) = ways.next() else {
             self.message = Some("nothing further to divide it by; d chooses a dimension".to_owned());
             return false;
         };
-        self.levels.push(Level::new(scope, next));
+        self.levels.push(Level { others: ways.collect(), ..Level::new(scope, by) });
         true
     }
 

@@ -18,7 +18,7 @@ impl App {
             return;
         };
         self.levels.truncate(1);
-        self.levels.push(Level { others: places.collect(), ..Level::new(scope, by) });
+        self.levels.push(Level { others: places.collect(), of_finding: true, ..Level::new(scope, by) });
         self.tab = Tab::Cut;
     }
 }

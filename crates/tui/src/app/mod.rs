@@ -35,6 +35,8 @@ pub struct Facts {
     pub loss: Vec<LossRow>,
     /// What it can be cut by.
     pub measures: Vec<CutMeasure>,
+    /// Whether features were recorded.
+    pub has_features: bool,
     /// Whether there are several groups of threads.
     pub has_groups: bool,
 }
@@ -52,6 +54,7 @@ impl Facts {
             totals: totals(profile),
             loss: loss(profile),
             measures: measures(profile),
+            has_features: !profile.feature.features.is_empty(),
             has_groups: groups.len() > 1,
         }
     }

@@ -196,7 +196,9 @@ impl App {
         let counted = matches!(self.level().scope.measure, CutMeasure::Calls | CutMeasure::Bytes);
         // No recording knows a service yet, and stacks are the tree.
         let is_of_use = |dimension: &D| {
-            !matches!(dimension, D::Service | D::Version | D::Stack) && (!counted || dimension.is_of_calls())
+            !matches!(dimension, D::Service | D::Version | D::Stack)
+                && (!counted || dimension.is_of_calls())
+                && (*dimension != D::Feature || self.facts.has_features)
         };
         let all = D::ALL.iter().map(|(dimension, _)| *dimension).filter(is_of_use);
         let step = (!counted).then(|| D::Time(step_of(self.range_ns())));

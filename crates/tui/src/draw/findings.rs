@@ -27,6 +27,12 @@ pub fn lines(app: &App, theme: Theme, width: usize, height: usize) -> Vec<Line<'
         Some((_, Err(error))) => return [lines, rows::reason(theme, error, width)].concat(),
         Some((_, Ok(findings))) => findings,
     };
+    let count = format!("{} of {}", (app.finding + 1).min(findings.len()), findings.len());
+    let used = lines[0].width();
+    if used + count.len() < width {
+        let blank = " ".repeat(width - used - count.len());
+        lines[0].push_span(Span::styled(blank + &count, theme.of(Role::Dim)));
+    }
     let mut shown: Vec<Line<'static>> = Vec::new();
     let mut chosen = 0..0;
     let room = width.saturating_sub(INDENT).max(10);

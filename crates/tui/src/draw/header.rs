@@ -18,7 +18,7 @@ pub fn lines(app: &App, theme: Theme, width: usize) -> Vec<Line<'static>> {
         Span::styled(parts::cut_middle(&command, room), theme.of(Role::Title)),
         Span::styled(status, theme.of(Role::Warning)),
     ])];
-    let mut extent = String::from("          ");
+    let mut extent = String::new();
     for (number, fact) in parts::extent(&facts.meta, &facts.totals).into_iter().enumerate() {
         let next = if number == 0 { fact } else { format!(" · {fact}") };
         if parts::width(&extent) + parts::width(&next) > width {
@@ -29,7 +29,7 @@ pub fn lines(app: &App, theme: Theme, width: usize) -> Vec<Line<'static>> {
     lines.push(Line::raw(extent));
     let (role, lost) = parts::not_seen(&facts.loss);
     if role == Role::Warning {
-        lines.push(Line::styled(rows::cut_end(&format!("          {lost}"), width), theme.of(role)));
+        lines.push(Line::styled(rows::cut_end(&lost, width), theme.of(role)));
     }
     lines
 }

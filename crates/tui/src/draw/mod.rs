@@ -83,10 +83,10 @@ fn bottom_line(app: &App, theme: Theme, width: usize) -> Line<'static> {
         return Line::styled(rows::cut_end(message, width), theme.of(Role::Warning));
     }
     let keys = match app.tab {
-        Tab::Findings => "Enter opens the cut of a finding",
-        Tab::Cut => "Enter down · Backspace up · d dimension · m measure · / filter · x exclude · r range",
-        Tab::Tree => "→ open · ← close · s source · f only its stacks · m measure · / filter",
-        Tab::Timeline => "Enter the thread's cut · / filter · r range · Backspace up",
+        Tab::Findings => "Enter opens the cut of a finding · 2 all · 3 calls · 4 threads",
+        Tab::Cut => "Enter down · ← up · d by · m measure · / filter · x exclude · r range · y command",
+        Tab::Tree => "→ open · ← close · s source · f only its stacks · / filter · m measure · y command",
+        Tab::Timeline => "Enter the thread's cut · / filter · r range · Backspace up · y command",
         Tab::Source => "↑ ↓ lines · Backspace up · Tab other screens",
     };
     const ALWAYS: &str = "? help · q quit";

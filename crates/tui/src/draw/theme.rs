@@ -1,4 +1,4 @@
-//! Colours: those of the reports. Nothing is told by colour alone.
+//! Colours: those of the reports. None carries meaning alone.
 
 use anstyle::{AnsiColor, Effects};
 use ratatui::style::{Color, Modifier, Style};

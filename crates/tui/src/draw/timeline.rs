@@ -7,10 +7,10 @@ use transect_report::terminal::parts::{self, Kind, Role};
 use super::{Theme, cut, rows};
 use crate::app::App;
 
-/// Columns of the terminal from which on the threads' time is there as numbers.
-const WITH_TIMES: usize = 100;
+/// Columns of a number.
+const NUMBER: usize = 10;
 /// Columns of a thread's name at most.
-const NAME: usize = 24;
+const NAME: usize = 20;
 
 /// Title, way, head and threads.
 pub fn lines(app: &App, theme: Theme, width: usize, height: usize) -> Vec<Line<'static>> {
@@ -25,9 +25,7 @@ pub fn lines(app: &App, theme: Theme, width: usize, height: usize) -> Vec<Line<'
     let end = view.from_ns + view.step_ns * steps as i64;
     let names: Vec<String> = view.threads.iter().map(|lane| escape(&lane.thread).into_owned()).collect();
     let name = rows::widest(names.iter().map(String::as_str)).clamp(6, NAME);
-    let times = if width >= WITH_TIMES { 3 * 10 } else { 10 };
-    let room = width.saturating_sub(rows::MARK + name + times + 3).max(10);
-    let per_column = steps.div_ceil(room).max(1);
+    let (per_column, numbers) = layout(steps, width.saturating_sub(rows::MARK + name + 2));
     let range = format!(
         "   from {} to {}, {} a column",
         parts::duration(view.from_ns),
@@ -42,9 +40,9 @@ pub fn lines(app: &App, theme: Theme, width: usize, height: usize) -> Vec<Line<'
     }
     let sight = rows::in_sight(view.threads.len(), app.lane, height.saturating_sub(lines.len() + 1));
     let position = rows::position(&sight, app.lane, view.threads.len());
-    let mut heading = format!("  {}", rows::left("THREAD", name)) + &rows::right("ON CPU", 10);
-    if width >= WITH_TIMES {
-        heading += &(rows::right("RUNNABLE", 10) + &rows::right("BLOCKED", 10));
+    let mut heading = format!("  {}", rows::left("THREAD", name));
+    for head in ["ON CPU", "RUNNABLE", "BLOCKED"].iter().take(numbers) {
+        heading += &rows::right(head, NUMBER);
     }
     let heading = rows::left(&heading, width.saturating_sub(rows::width(&position))) + &position;
     lines.push(Line::styled(heading, theme.of(Role::Dim)));
@@ -52,12 +50,11 @@ pub fn lines(app: &App, theme: Theme, width: usize, height: usize) -> Vec<Line<'
     for at in sight {
         let lane = &view.threads[at];
         let set = |role: Role| if old { theme.of(Role::Dim) } else { theme.of(role) };
-        let number = |ns: i64, role: Role| Span::styled(rows::right(&parts::duration(ns), 10), set(role));
         let shown = rows::left(&parts::shorten(&names[at], Kind::Text, name), name);
-        let mut spans = vec![Span::styled(shown, set(Role::Plain)), number(lane.states.on_cpu_ns, Role::Plain)];
-        if width >= WITH_TIMES {
-            spans.push(number(lane.states.runnable_ns, Role::Dim));
-            spans.push(number(lane.states.blocked_ns, Role::Dim));
+        let mut spans = vec![Span::styled(shown, set(Role::Plain))];
+        let times = [lane.states.on_cpu_ns, lane.states.runnable_ns, lane.states.blocked_ns];
+        for (ns, role) in times.into_iter().zip([Role::Plain, Role::Dim, Role::Dim]).take(numbers) {
+            spans.push(Span::styled(rows::right(&parts::duration(ns), NUMBER), set(role)));
         }
         spans.push(Span::raw("  "));
         let glyphs = parts::glyphs(&lane.steps, view.step_ns, per_column);
@@ -65,4 +62,19 @@ pub fn lines(app: &App, theme: Theme, width: usize, height: usize) -> Vec<Line<'
         lines.push(rows::row(theme, at == app.lane, spans));
     }
     lines
+}
+
+/// Steps that share a column, and how many numbers stand beside them: time comes first.
+fn layout(steps: usize, room: usize) -> (usize, usize) {
+    const FEWEST: usize = 10;
+    for per_column in 1..=steps.max(1) {
+        let columns = steps.div_ceil(per_column);
+        if let Some(numbers) = [3, 1, 0].into_iter().find(|numbers| columns + numbers * NUMBER <= room) {
+            return (per_column, numbers);
+        }
+        if columns <= FEWEST {
+            break;
+        }
+    }
+    (steps.div_ceil(FEWEST).max(1), 0)
 }

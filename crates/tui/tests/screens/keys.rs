@@ -76,6 +76,8 @@ proptest! {
             }
         }
         for way in ["\n", "x", "dline\n", "mrunnable\n", "/wait = mutex\n", "r1s 2s\n"] {
+            // A message goes with the next key.
+            session.keys("!");
             let before = (session.app.levels.len(), session.screen(100, 30));
             session.keys(way);
             let is_lower = session.app.levels.len() > before.0;
@@ -94,7 +96,7 @@ proptest! {
 #[test]
 fn the_way_leads_from_groups_to_lines_and_to_the_source() {
     let mut session = Session::new(compressor());
-    session.keys("2");
+    session.keys("2mon-cpu\n");
     for by in ["thread-group", "component", "function", "line"] {
         assert_eq!(session.app.level().by.to_string(), by);
         session.keys("\n");
@@ -103,7 +105,7 @@ fn the_way_leads_from_groups_to_lines_and_to_the_source() {
     assert!(session.app.source.function.is_some());
     // Of waiting it leads to what is waited for, and who has it.
     let mut session = Session::new(compressor());
-    session.keys("2dwait\n");
+    session.keys("2/wait = mutex\ndwait\n");
     for by in ["wait", "object", "holder", "function"] {
         assert_eq!(session.app.level().by.to_string(), by);
         session.keys("\n");

@@ -10,7 +10,7 @@ use transect_report::Sources;
 use transect_tui::{App, Event, Facts, Request, Theme, answer, draw};
 
 /// A name that would move the cursor, ring the bell and change colours.
-pub const HOSTILE: &str = "evil\u{1b}[31m\u{7}name\u{202e}\r\n";
+const HOSTILE: &str = "evil\u{1b}[31m\u{7}name\u{202e}\r\n";
 
 /// The compressor, of which one thread has a name that does harm.
 pub fn compressor() -> Profile {

@@ -1,7 +1,7 @@
 //! From a finding to the cut that it leads to.
 
 use crossterm::event::KeyCode;
-use transect_analyze::{CutDimension, CutFilter, CutKey, CutMeasure, FindingRow};
+use transect_analyze::{CutDimension, CutKey, CutMeasure, FindingRow};
 
 use super::{App, Level, Tab};
 use crate::scope::{Scope, Term};
@@ -29,34 +29,26 @@ fn places(finding: &FindingRow, all: &Scope) -> Vec<(Scope, CutDimension)> {
     use CutDimension as D;
     let place = &finding.place;
     let counted = matches!(all.measure, CutMeasure::Calls | CutMeasure::Bytes);
-    let mut places = Vec::new();
-    let mut add = |dimension: D, name: &Option<String>, by: D| {
-        let key = name.as_ref().map(|name| CutKey::Name(name.clone()));
-        places.extend(key.and_then(|key| all.with_key(dimension, &key, &[])).map(|scope| (scope, by)));
+    let named = |dimension: D, name: &Option<String>, by: D| {
+        let key = CutKey::Name(name.clone()?);
+        Some((all.with_key(dimension, &key, &[])?, by))
     };
-    add(D::Object, &place.object, D::Holder);
-    add(D::Function, &place.function, D::Line);
-    if let Some(function) = &place.function {
-        // The same without parameters, then anywhere on the stack.
-        let bare = regex_of(function);
-        let texts = [format!("function ~ {bare}"), format!("stack ~ {bare}")];
-        for (text, by) in texts.into_iter().zip([D::Line, D::Function]) {
-            places.extend(CutFilter::parse(&text).ok().and_then(|_| {
-                let scope = all.with(Term { text, key: None }).ok()?;
-                Some((scope, by))
-            }));
-        }
-    }
-    let mut add = |dimension: D, name: &Option<String>, by: D| {
-        let key = name.as_ref().map(|name| CutKey::Name(name.clone()));
-        places.extend(key.and_then(|key| all.with_key(dimension, &key, &[])).map(|scope| (scope, by)));
+    // A function's name without parameters.
+    let called = |subject: &str, by: D| {
+        let text = format!("{subject} ~ {}", regex_of(place.function.as_ref()?));
+        Some((all.with(Term { text, key: None }).ok()?, by))
     };
-    let within = if counted { D::Caller } else { D::Function };
-    add(D::Api, &place.api, within);
-    add(D::Feature, &place.feature, D::Component);
-    add(D::Component, &place.component, if counted { D::Api } else { D::Function });
-    add(D::ThreadGroup, &place.thread_group, D::Component);
-    places
+    let places = [
+        named(D::Object, &place.object, D::Holder),
+        named(D::Function, &place.function, D::Line),
+        called("function", D::Line),
+        called("stack", D::Function),
+        named(D::Api, &place.api, if counted { D::Caller } else { D::Function }),
+        named(D::Feature, &place.feature, D::Component),
+        named(D::Component, &place.component, if counted { D::Api } else { D::Function }),
+        named(D::ThreadGroup, &place.thread_group, D::Component),
+    ];
+    places.into_iter().flatten().collect()
 }
 
 /// An expression in quotes for a function by its name without parameters.

@@ -10,7 +10,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("m", "what is summed up: time, on-cpu, runnable, blocked, critical …"),
     ("Backspace", "back: takes back the last filter, range, measure or dimension"),
     ("y", "the command that prints the same; printed again at the end"),
-    ("q, Ctrl-C", "quit; Ctrl-Z suspends"),
+    ("q, Ctrl-C", "quit; Ctrl-Z suspends; Esc closes a box"),
     ("", "Findings"),
     ("Enter", "the cut that a finding leads to"),
     ("", "Cut"),

@@ -3,10 +3,13 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossterm::event::{self, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::DefaultTerminal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
 
 use crate::app::{App, Event, Facts};
 use crate::draw::{Theme, draw};
@@ -16,6 +19,8 @@ use crate::worker::{Opened, Worker};
 const LOOK: Duration = Duration::from_millis(50);
 /// An answer that comes within this time is shown with the key that asked for it, without flicker.
 const AT_ONCE: Duration = Duration::from_millis(40);
+/// How long the screens have to end after a signal.
+const FAREWELL: Duration = Duration::from_millis(400);
 /// Between two turns of the sign that something is computed.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -54,12 +59,20 @@ pub fn run(folder: &str, opened: Opened, theme: Theme) -> Result<End, TuiError> 
     end
 }
 
-/// The number of the signal that came and would end this process, 0 before.
+/// The number of the signal that came and ends this process, 0 before. A terminal that has gone, as when a connection breaks, holds
+/// whoever reads keys from it, so a thread looks after the end.
 fn watch_signals() -> Result<Arc<AtomicUsize>, TuiError> {
     let came = Arc::new(AtomicUsize::new(0));
-    for signal in [signal_hook::consts::SIGHUP, signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_usize(signal, came.clone(), signal as usize)?;
-    }
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let seen = came.clone();
+    thread::Builder::new().name("transect-signal".to_owned()).spawn(move || {
+        for signal in signals.forever() {
+            seen.store(signal as usize, Ordering::Relaxed);
+            thread::sleep(FAREWELL);
+            let _ = ratatui::try_restore();
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    })?;
     Ok(came)
 }
 
@@ -109,7 +122,7 @@ fn feed(app: &mut App, worker: &Worker, event: Event) -> Result<(), TuiError> {
     worker.ask(request);
     let asked = Instant::now();
     while app.busy.is_some() && asked.elapsed() < AT_ONCE {
-        std::thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(2));
         take(app, worker)?;
     }
     Ok(())
@@ -127,7 +140,7 @@ fn take(app: &mut App, worker: &Worker) -> Result<(), TuiError> {
 /// Back to the shell until it continues this process.
 fn suspend(terminal: &mut DefaultTerminal) -> Result<(), TuiError> {
     ratatui::try_restore()?;
-    signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP)?;
+    signal_hook::low_level::emulate_default_handler(SIGTSTP)?;
     *terminal = ratatui::try_init()?;
     Ok(())
 }

@@ -36,7 +36,7 @@ impl Request {
     /// What is being done, for who waits.
     pub fn words(&self) -> String {
         match self {
-            Self::Findings => "looking for what stands out".to_owned(),
+            Self::Findings => "computing findings".to_owned(),
             Self::Cut(queries) => {
                 let by = queries.iter().flat_map(|query| &query.by).next().map(ToString::to_string);
                 format!("summing up by {}", by.unwrap_or_default())

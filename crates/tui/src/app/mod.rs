@@ -121,7 +121,7 @@ impl<T> Pane<T> {
 pub enum Event {
     /// A key was pressed.
     Key(KeyEvent),
-    /// The terminal has so many columns and rows.
+    /// The terminal's columns and rows have changed.
     Resize(u16, u16),
     /// What was asked for is ready.
     Answer(Request, Box<Result<Reply, String>>),

@@ -67,9 +67,9 @@ fn tab_line(app: &App, theme: Theme, width: usize) -> Line<'static> {
     if let Some(busy) = &app.busy {
         const TURN: [char; 4] = ['|', '/', '-', '\\'];
         let seconds = app.waited / 10;
-        let elapsed = if seconds > 0 { format!(" {seconds} s") } else { String::new() };
+        let elapsed = if seconds > 0 { format!("{seconds} s ") } else { String::new() };
         let used: usize = spans.iter().map(Span::width).sum();
-        let words = format!("{} {}{elapsed} ", TURN[app.waited % TURN.len()], busy.words());
+        let words = format!("{} {elapsed}{}", TURN[app.waited % TURN.len()], busy.words());
         let words = rows::cut_end(&words, width.saturating_sub(used + 1));
         spans.push(Span::raw(" ".repeat(width.saturating_sub(used + rows::width(&words)))));
         spans.push(Span::styled(words, theme.of(Role::Warning)));

@@ -94,7 +94,7 @@ fn show_command(frame: &mut Frame<'_>, theme: Theme, command: &str, screen: Rect
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-/// A text in lines of so many columns, broken anywhere: as a shell shows it.
+/// A text in lines of at most `columns`, broken anywhere: as a shell shows it.
 fn in_lines(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for c in text.chars() {

@@ -58,7 +58,7 @@ fn what_is_being_computed_is_said_and_the_last_rows_remain() {
     session.keys("\n");
     (0..23).for_each(|_| session.event(transect_tui::Event::Tick));
     check("busy", &session);
-    assert!(session.screen(80, 24).contains("summing up by component 2 s"));
+    assert!(session.screen(80, 24).contains("2 s summing up by component"));
     // A second wish is met when the first has been.
     session.keys("<d").text("state").keys("\n");
     session.settle();

@@ -139,7 +139,7 @@ impl Page {
     }
 }
 
-/// `text` broken at spaces into lines of at most `columns`; words are cut as [`Page::bulleted`] says.
+/// `text` broken at spaces into lines of at most `columns`; a longer word is cut in the middle, an argument in quotes by an asterisk.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in words(text) {

@@ -41,9 +41,9 @@ pub use criticality::{
 };
 pub use cut::{
     AnnotateView, CallNode, CallTree, CutColumns, CutDimension, CutDimensions, CutError, CutFilter, CutFrame, CutKey,
-    CutList, CutMeasure, CutPart, CutParts, CutQuery, CutReading, CutRow, CutScope, CutView, CutViewKind, FilterError,
-    HotRow, HotView, LineTimes, MOST_CUT_PARTS, StateTimes, SystemCallRow, ThreadLane, TimelineView, cut, cut_columns,
-    parse_duration, view as cut_view,
+    CutList, CutMeasure, CutPart, CutParts, CutQuery, CutReading, CutRow, CutScope, CutView, CutViewKind,
+    ExactDuration, FilterError, HotRow, HotView, LineTimes, MOST_CUT_PARTS, StateTimes, SystemCallRow, ThreadLane,
+    TimelineView, cut, cut_columns, measures, parse_duration, term_of_key, view as cut_view,
 };
 pub use feature::{
     FeatureApiRow, FeatureComponentRow, FeatureRow, FeaturesView, LostVariable, RegionRow, RegionStrip, RegionTimeline,

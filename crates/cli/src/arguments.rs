@@ -17,6 +17,7 @@ mod record;
 mod report;
 mod running;
 mod sched;
+mod view;
 mod walk;
 
 pub use export::{ExportArguments, TopArguments};
@@ -34,6 +35,7 @@ use report::parse_own_view;
 pub use report::{Color, CutArguments, ReportArguments, ReportFormat, ViewArguments};
 pub use running::RunningArguments;
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};
+pub use view::ShowArguments;
 pub use walk::{WalkArguments, WalkSearchArguments};
 
 /// Share of run time that adaptive timing may take unless told otherwise.
@@ -51,6 +53,7 @@ Examples:
   transect record -o p.transect -- ./app   only record
   transect report p.transect               print it again, or:
   transect report p.transect --html p.html one page for the browser
+  transect view --tui p.transect           findings, cuts, calls and lines by keys, also over ssh
   transect criticality -- ./server         which code runs while other threads wait
   transect walk -- ./server                which function, down into the kernel, finally holds the time
   transect latency -p 4711 --for 10s       how long functions of a running process take
@@ -84,6 +87,8 @@ pub enum Command {
     Influence(Box<InfluenceArguments>),
     /// Print the views of a profile, or write them as one HTML page.
     Report(ReportArguments),
+    /// Look at a profile by keys, in the terminal.
+    View(ShowArguments),
     /// Switch probes of a running or launched program, and count or time calls with them.
     Probe(ProbeArguments),
     /// Convert a profile for other tools.

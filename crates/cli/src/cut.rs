@@ -170,7 +170,7 @@ impl Asked {
 }
 
 /// Source files that a view shows lines of, as far as they are found.
-fn sources(view: &CutReading, folders: &[PathBuf], recorded_unix_ns: i64) -> Sources {
+pub fn sources(view: &CutReading, folders: &[PathBuf], recorded_unix_ns: i64) -> Sources {
     let mut sources = Sources::default();
     let CutReading::Annotate(view) = view else { return sources };
     let mut names: Vec<&str> = view.lines.iter().filter_map(|line| line.file.as_deref()).collect();

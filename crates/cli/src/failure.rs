@@ -45,6 +45,9 @@ pub enum Failure {
     /// A profile could not be converted.
     #[error(transparent)]
     Export(#[from] ExportError),
+    /// The screens of `transect view` could not be shown.
+    #[error(transparent)]
+    View(#[from] transect_tui::TuiError),
     /// This machine's costs could not be measured.
     #[error(transparent)]
     Calibrate(#[from] CalibrateError),

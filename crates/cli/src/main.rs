@@ -29,6 +29,7 @@ mod report;
 mod running;
 mod timeline;
 mod top;
+mod view;
 mod walk;
 
 use std::process::ExitCode;
@@ -84,6 +85,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Feature(arguments) => feature_command::feature(&arguments.action),
         Command::Influence(arguments) => influence::influence(&arguments),
         Command::Report(arguments) => report::report(&arguments, &config),
+        Command::View(arguments) => view::view(&arguments, &config),
         Command::Probe(arguments) => probe::probe(&arguments.action),
         Command::Export(arguments) => export::export(&arguments),
         Command::Top(arguments) => top::top(&arguments, &config),

@@ -58,7 +58,7 @@ pub enum CutDimension {
 
 impl CutDimension {
     /// Every dimension that has no argument, with its word.
-    pub(super) const ALL: [(Self, &str); 21] = [
+    pub const ALL: [(Self, &str); 21] = [
         (Self::Service, "service"),
         (Self::Version, "version"),
         (Self::Host, "host"),
@@ -108,7 +108,7 @@ impl CutDimension {
     }
 
     /// Calls between components are counted by it.
-    pub(super) fn is_of_calls(self) -> bool {
+    pub fn is_of_calls(self) -> bool {
         self.is_margin() && self != Self::State
             || matches!(self, Self::Feature | Self::Component | Self::Api | Self::Caller)
     }
@@ -123,7 +123,7 @@ impl CutDimension {
 impl fmt::Display for CutDimension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Time(step) => write!(f, "time/{}", Duration(*step)),
+            Self::Time(step) => write!(f, "time/{}", ExactDuration(*step)),
             other => f.write_str(other.word()),
         }
     }
@@ -282,10 +282,11 @@ pub fn parse_duration(text: &str) -> Option<i64> {
     (ns.is_finite() && ns < 9e18).then(|| ns.round() as i64)
 }
 
-/// A duration as [`parse_duration`] reads it, in its largest whole unit.
-struct Duration(i64);
+/// A duration in nanoseconds as [`parse_duration`] reads it, in its largest whole unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExactDuration(pub i64);
 
-impl fmt::Display for Duration {
+impl fmt::Display for ExactDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
         let (scale, unit) = units.into_iter().find(|(scale, _)| self.0 % scale == 0).unwrap_or((1, "ns"));

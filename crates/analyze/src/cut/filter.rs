@@ -4,6 +4,7 @@ use std::fmt;
 
 use regex::Regex;
 
+use super::CutKey;
 use super::dimension::CutDimension;
 
 /// What a term of a filter looks at.
@@ -112,6 +113,31 @@ impl PartialEq for CutFilter {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
+}
+
+/// The term of a filter that this key of a dimension meets and no other key does, or its opposite; `None` for what no term can
+/// say: steps of time are a range, and of stacks a term asks for any function.
+pub fn term_of_key(dimension: CutDimension, key: &CutKey, negated: bool) -> Option<String> {
+    if matches!(dimension, CutDimension::Time(_) | CutDimension::Stack) {
+        return None;
+    }
+    let (equal, like) = if negated { ("!=", "!~") } else { ("=", "~") };
+    Some(match key {
+        CutKey::Time(_) => return None,
+        CutKey::None => format!("{dimension} {equal} {NONE}"),
+        // Quotes know no escapes, and the word for no key is no name: expressions can say both.
+        CutKey::Name(name) if name == NONE || name.contains('\'') && name.contains('"') => {
+            let exactly = regex::escape(name).replace('\'', r"\x27").replace('"', r"\x22");
+            format!("{dimension} {like} '^{exactly}$'")
+        }
+        CutKey::Name(name)
+            if !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "._-+/:@".contains(c)) =>
+        {
+            format!("{dimension} {equal} {name}")
+        }
+        CutKey::Name(name) if name.contains('\'') => format!("{dimension} {equal} \"{name}\""),
+        CutKey::Name(name) => format!("{dimension} {equal} '{name}'"),
+    })
 }
 
 /// A filter that cannot be read.
@@ -392,6 +418,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_term_holds_for_its_key_alone(name in "[a-b '\"()=.$~none]{1,8}", other in "[a-b '\"()=.$~none]{1,8}", negated: bool) {
+            let key = CutKey::Name(name.clone());
+            let term = term_of_key(CutDimension::Function, &key, negated).unwrap();
+            for (seen, meets) in [(&name, true), (&other, name == other)] {
+                prop_assert_eq!(holds(&term, &[("function", seen)]), meets != negated, "{}", term);
+            }
+            prop_assert_eq!(holds(&term, &[]), negated, "{}", term);
+            let none = term_of_key(CutDimension::Function, &CutKey::None, negated).unwrap();
+            prop_assert!(holds(&none, &[]) != negated);
+        }
+
         #[test]
         fn any_text_is_read_or_refused(text in "[a-z!=~(),'\" é]{0,40}") {
             if let Err(error) = CutFilter::parse(&text) {

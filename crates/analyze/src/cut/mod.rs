@@ -22,8 +22,8 @@ use serde::{Serialize, Serializer};
 use transect_profile_model::{Profile, StackId};
 
 pub use columns::{CutColumns, CutFrame, CutList, CutPart, CutParts, MOST_CUT_PARTS, cut_columns};
-pub use dimension::{CutDimension, CutDimensions, CutMeasure, parse_duration};
-pub use filter::{CutFilter, FilterError};
+pub use dimension::{CutDimension, CutDimensions, CutMeasure, ExactDuration, parse_duration};
+pub use filter::{CutFilter, FilterError, term_of_key};
 pub use view::{
     AnnotateView, CallNode, CallTree, CutReading, CutViewKind, HotRow, HotView, LineTimes, StateTimes, SystemCallRow,
     ThreadLane, TimelineView, view,
@@ -219,6 +219,17 @@ pub struct CutView {
     pub scope: CutScope,
     /// All rows, largest first.
     pub rows: Vec<CutRow>,
+}
+
+/// Measures that a profile can be cut by.
+pub fn measures(profile: &Profile) -> Vec<CutMeasure> {
+    let holds = |measure: &CutMeasure| match measure {
+        CutMeasure::Samples => !profile.sched.samples.is_empty(),
+        CutMeasure::Calls => !profile.flows.is_empty(),
+        CutMeasure::Bytes => profile.flows.iter().any(|flow| flow.bytes.is_some()),
+        _ => !profile.sched.tasks.is_empty(),
+    };
+    CutMeasure::ALL.into_iter().filter(holds).collect()
 }
 
 /// Steps of time at most.

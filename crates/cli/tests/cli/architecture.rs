@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What each crate may use of ours.
-const MAY_USE: [(&str, &[&str]); 27] = [
+const MAY_USE: [(&str, &[&str]); 28] = [
     ("event-abi", &[]),
     // Of tests only.
     ("testkit", &[]),
@@ -41,6 +41,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
     ("influence", &["feature-model", "profile-model"]),
     ("feature-region", &["binary-info", "probe-plan", "profile-model"]),
     ("report", &["profile-model", "analyze", "profile-export"]),
+    ("tui", &["profile-model", "analyze", "report"]),
     ("text-patch", &[]),
     ("region-ring", &["event-abi"]),
     ("region-trace", &["event-abi", "region-ring"]),
@@ -61,6 +62,7 @@ const MAY_USE: [(&str, &[&str]); 27] = [
             "profile-export",
             "analyze",
             "report",
+            "tui",
             "probe-plan",
             "attach",
             "calibrate",

@@ -2,8 +2,8 @@ use predicates::prelude::*;
 
 use crate::command::Sandbox;
 
-const SUBCOMMANDS: [&str; 10] =
-    ["run", "record", "latency", "influence", "report", "export", "top", "doctor", "completions", "man"];
+const SUBCOMMANDS: [&str; 11] =
+    ["run", "record", "latency", "influence", "report", "export", "view", "top", "doctor", "completions", "man"];
 
 #[test]
 fn every_subcommand_has_help_with_examples() {
@@ -62,6 +62,16 @@ fn wrong_usage_is_status_2() {
         sandbox.transect(arguments).assert().code(2).stdout("").stderr(predicate::str::is_empty().not());
     }
     assert!(sandbox.names().is_empty(), "{:?}", sandbox.names());
+}
+
+/// Keys need a terminal; what can be printed is named instead.
+#[test]
+fn view_without_a_terminal_names_the_report() {
+    let sandbox = Sandbox::new();
+    for arguments in [&["view", "--tui", "a b.transect"][..], &["view", "a b.transect"]] {
+        let message = predicate::str::contains("transect report 'a b.transect'");
+        sandbox.transect(arguments).assert().code(2).stdout("").stderr(message);
+    }
 }
 
 #[test]

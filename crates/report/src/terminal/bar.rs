@@ -4,7 +4,7 @@
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// A bar whose length is `share` (0–100) of `columns`; anything above zero shows at least an eighth.
-pub(crate) fn bar(share: f64, columns: usize) -> String {
+pub fn bar(share: f64, columns: usize) -> String {
     let full = (columns * 8) as f64;
     let mut eighths = (share.clamp(0.0, 100.0) / 100.0 * full).round() as usize;
     if share > 0.0 {

@@ -19,24 +19,10 @@ pub(crate) fn header(
     brief: bool,
 ) {
     let command = escape(&shell_words(&meta.command)).into_owned();
-    let status = match meta.exit_status {
-        Some(0) => String::new(),
-        Some(status @ 129..=192) => format!("  exit status {status} (signal {})", status - 128),
-        Some(status) => format!("  exit status {status}"),
-        None if totals.ended => "  ended meanwhile".to_owned(),
-        None => "  still running".to_owned(),
-    };
+    let status = status(meta, totals);
     let room = page.style.columns().saturating_sub("transect  ".len() + status.len());
     page.line(&[(Role::Dim, "transect  "), (Role::Title, &cut_middle(&command, room)), (Role::Warning, &status)]);
-    let processes = counted(totals.processes, "process", "processes");
-    let cpus = counted(meta.machine.cpus.into(), "CPU", "CPUs");
-    let threads = match totals.threads {
-        0 => format!("{processes} on {cpus}"),
-        threads => format!("{} in {processes} on {cpus}", counted(threads, "thread", "threads")),
-    };
-    let mut facts = vec![format!("wall {}", duration(totals.wall_ns))];
-    facts.extend(times(totals));
-    facts.push(threads);
+    let mut facts = extent(meta, totals);
     if has_flows(meta) {
         facts.push(format!("{} in {}", counted(totals.calls, "call", "calls"), counted(totals.flows, "flow", "flows")));
         page.items(10, &facts);
@@ -76,6 +62,31 @@ pub(crate) fn header(
         );
     }
     losses(page, loss);
+}
+
+/// How the program ended, unless it did well.
+pub fn status(meta: &Meta, totals: &Totals) -> String {
+    match meta.exit_status {
+        Some(0) => String::new(),
+        Some(status @ 129..=192) => format!("  exit status {status} (signal {})", status - 128),
+        Some(status) => format!("  exit status {status}"),
+        None if totals.ended => "  ended meanwhile".to_owned(),
+        None => "  still running".to_owned(),
+    }
+}
+
+/// How long it ran, what its threads did meanwhile, and how many they were.
+pub fn extent(meta: &Meta, totals: &Totals) -> Vec<String> {
+    let processes = counted(totals.processes, "process", "processes");
+    let cpus = counted(meta.machine.cpus.into(), "CPU", "CPUs");
+    let threads = match totals.threads {
+        0 => format!("{processes} on {cpus}"),
+        threads => format!("{} in {processes} on {cpus}", counted(threads, "thread", "threads")),
+    };
+    let mut facts = vec![format!("wall {}", duration(totals.wall_ns))];
+    facts.extend(times(totals));
+    facts.push(threads);
+    facts
 }
 
 /// What threads did with their time, summed over them.
@@ -140,10 +151,16 @@ fn losses(page: &mut Page, loss: &[LossRow]) {
         let line = format!("without {}: {} (--view loss)", row.place, in_short(&row.reason));
         page.wrapped(10, Role::Warning, &escape(&line));
     }
+    let (role, line) = not_seen(loss);
+    page.wrapped(10, role, &line);
+}
+
+/// Losses in a line, without the collectors that were left out.
+pub fn not_seen(loss: &[LossRow]) -> (Role, String) {
     // One figure a kind: the places are in the view.
     let mut kinds: Vec<(&str, i64)> = Vec::new();
     let mut summed = 0;
-    for row in loss.iter().filter(|row| !left_out(row)) {
+    for row in loss.iter().filter(|row| row.what != LossKind::CollectorsLeftOut.as_str()) {
         if row.what == LossKind::SummedEvents.as_str() {
             summed += row.count;
             continue;
@@ -156,12 +173,10 @@ fn losses(page: &mut Page, loss: &[LossRow]) {
     let unseen: Vec<String> = kinds.iter().map(|(what, n)| format!("{} {}", count(*n), escape(what))).collect();
     let only_sums = format!("of {} only sums are kept", counted(summed, "event", "events"));
     match (unseen.is_empty(), summed) {
-        (true, 0) => page.wrapped(10, Role::Plain, "nothing lost"),
-        (true, _) => page.wrapped(10, Role::Plain, &format!("nothing lost · {only_sums} (--view loss)")),
-        (false, 0) => page.wrapped(10, Role::Warning, &format!("not seen: {} (--view loss)", unseen.join(", "))),
-        (false, _) => {
-            page.wrapped(10, Role::Warning, &format!("not seen: {} · {only_sums} (--view loss)", unseen.join(", ")));
-        }
+        (true, 0) => (Role::Plain, "nothing lost".to_owned()),
+        (true, _) => (Role::Plain, format!("nothing lost · {only_sums} (--view loss)")),
+        (false, 0) => (Role::Warning, format!("not seen: {} (--view loss)", unseen.join(", "))),
+        (false, _) => (Role::Warning, format!("not seen: {} · {only_sums} (--view loss)", unseen.join(", "))),
     }
 }
 
@@ -172,7 +187,7 @@ fn in_short(reason: &str) -> &str {
 }
 
 /// The command as one would type it.
-pub(crate) fn shell_words(words: &[String]) -> String {
+pub fn shell_words(words: &[String]) -> String {
     let quoted = words.iter().map(|word| {
         let plain = |c: char| c.is_alphanumeric() || "@%+=:,./-_".contains(c);
         if !word.is_empty() && word.chars().all(plain) {

@@ -32,6 +32,22 @@ pub(crate) use escape::is_hazard;
 pub use style::{ColorChoice, DEFAULT_WIDTH, Style};
 pub use walk::walk_progress;
 
+/// Numbers, names and bars as the views write them, for other screens.
+pub mod parts {
+    pub use super::bar::bar;
+    pub use super::cut::annotate::{SourceLine, by_file, source_lines};
+    pub use super::cut::timeline::{LEGEND, glyphs};
+    pub use super::cut::{
+        amount, explanation, head, in_order, kind, measured, nothing, spread, text as key_text, title,
+    };
+    pub use super::header::{extent, not_seen, shell_words, status};
+    pub use super::page::wrap;
+    pub use super::shorten::{Kind, cut_middle, shorten, width};
+    pub use super::style::Role;
+    pub use super::summary::{evidence, weight};
+    pub use super::units::{bytes, count, duration, percent, share};
+}
+
 use crate::{Content, ReportError, Rows};
 use page::Page;
 use style::Role;

@@ -101,19 +101,7 @@ impl Page {
             return;
         }
         let room = self.style.columns().saturating_sub(indent).max(10);
-        let mut lines: Vec<String> = Vec::new();
-        for word in words(text) {
-            let cut = cut_middle(&word, room);
-            let word = if word.starts_with('\'') { cut.replace('…', "*") } else { cut };
-            match lines.last_mut() {
-                Some(line) if width(line) + 1 + width(&word) <= room => {
-                    line.push(' ');
-                    line.push_str(&word);
-                }
-                _ => lines.push(word),
-            }
-        }
-        for (i, line) in lines.iter().enumerate() {
+        for (i, line) in wrap(text, room).iter().enumerate() {
             let lead = if i == 0 { bullet.1 } else { "" };
             let pad = " ".repeat(indent.saturating_sub(width(lead)));
             self.out.push_str(&format!("{pad}{}{}\n", self.style.paint(bullet.0, lead), self.style.paint(role, line)));
@@ -149,6 +137,23 @@ impl Page {
     pub(crate) fn empty(&mut self, reason: &str) {
         self.wrapped(2, Role::Dim, reason);
     }
+}
+
+/// `text` broken at spaces into lines of at most `columns`; a longer word is cut in the middle, an argument in quotes by an asterisk.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words(text) {
+        let cut = cut_middle(&word, columns);
+        let word = if word.starts_with('\'') { cut.replace('…', "*") } else { cut };
+        match lines.last_mut() {
+            Some(line) if width(line) + 1 + width(&word) <= columns => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
 }
 
 /// The words of a text; a number and its percent sign are one, and what stands in single quotes as an argument of a command.

@@ -15,7 +15,7 @@ const ABBREVIATIONS: [(&str, &str); 8] = [
 ];
 
 /// Columns that `text` takes on a terminal, character by character: sequences that some terminals join are not.
-pub(crate) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
@@ -25,7 +25,7 @@ fn columns_of(c: char) -> usize {
 
 /// What a text is; decides which part of it says least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A demangled function. Left out, each only if the step before was not enough: well-known long spellings,
     /// parameter types, template arguments (innermost first), the return type, leading scopes, the middle.
     Function,
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
 }
 
 /// `text` in at most `columns` columns.
-pub(crate) fn shorten(text: &str, kind: Kind, columns: usize) -> String {
+pub fn shorten(text: &str, kind: Kind, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -225,7 +225,7 @@ fn without_first_scope(text: &str) -> Option<String> {
 }
 
 /// The start and the end of `text` with `…` between; the end, which tells most, gets the larger part.
-pub(crate) fn cut_middle(text: &str, columns: usize) -> String {
+pub fn cut_middle(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }

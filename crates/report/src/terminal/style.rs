@@ -74,7 +74,7 @@ impl Style {
 
 /// What a piece of text is; decides its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Role {
+pub enum Role {
     /// Ordinary text.
     #[default]
     Plain,
@@ -97,7 +97,8 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    fn style(self) -> anstyle::Style {
+    /// Its colour and weight.
+    pub fn style(self) -> anstyle::Style {
         let plain = anstyle::Style::new();
         match self {
             Self::Plain => plain,

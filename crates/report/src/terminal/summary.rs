@@ -25,18 +25,32 @@ pub(crate) fn summary(page: &mut Page, findings: &[FindingRow], lines: usize) {
     }
 }
 
-fn row(page: &mut Page, finding: &FindingRow) {
-    let few = finding.confidence == Some(Confidence::FewSamples);
-    let (bullet, role) = match (finding.kind, finding.saves_percent) {
-        (FindingKind::Nothing, _) => ("–  ".to_owned(), Role::Dim),
-        (_, Some(saves)) if few => (format!("{}  ", about(saves)), Role::Large),
-        (_, Some(saves)) => (format!("{}  ", percent(saves)), Role::Large),
+/// What a finding takes, and how that is set.
+pub fn weight(finding: &FindingRow) -> (Role, String) {
+    let few = is_guess(finding);
+    match (finding.kind, finding.saves_percent) {
+        (FindingKind::Nothing, _) => (Role::Dim, "–".to_owned()),
+        (_, Some(saves)) if few => (Role::Large, about(saves)),
+        (_, Some(saves)) => (Role::Large, percent(saves)),
         // Of all threads' time: what it would save is not known.
-        (_, None) => (format!("({})  ", percent(finding.percent)), Role::Large),
-    };
-    page.bulleted(11, (role, &bullet), Role::Title, &escape(&finding.finding));
-    let unsure = if few { " (few samples: a rough guess)" } else { "" };
-    page.wrapped(11, Role::Plain, &format!("{}{unsure}", escape(&finding.evidence)));
+        (_, None) => (Role::Large, format!("({})", percent(finding.percent))),
+    }
+}
+
+/// The numbers behind a finding, harmless to a terminal.
+pub fn evidence(finding: &FindingRow) -> String {
+    let unsure = if is_guess(finding) { " (few samples: a rough guess)" } else { "" };
+    format!("{}{unsure}", escape(&finding.evidence))
+}
+
+fn is_guess(finding: &FindingRow) -> bool {
+    finding.confidence == Some(Confidence::FewSamples)
+}
+
+fn row(page: &mut Page, finding: &FindingRow) {
+    let (role, weight) = weight(finding);
+    page.bulleted(11, (role, &format!("{weight}  ")), Role::Title, &escape(&finding.finding));
+    page.wrapped(11, Role::Plain, &evidence(finding));
     if !finding.next.is_empty() {
         page.bulleted(11, (Role::Dim, "→ "), Role::Command, &escape(&finding.next));
     }

@@ -1,7 +1,7 @@
 //! Numbers for people.
 
 /// Nanoseconds with three significant digits and the unit that suits: `12 ns`, `45.6 ms`, `1.23 s`, `16.7 min`.
-pub(crate) fn duration(ns: i64) -> String {
+pub fn duration(ns: i64) -> String {
     const UNITS: [(f64, &str); 6] = [(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"), (60e9, "min"), (3600e9, "h")];
     if ns < 0 {
         return format!("-{}", duration(ns.saturating_neg()));
@@ -36,7 +36,7 @@ fn three_digits(value: f64) -> String {
 }
 
 /// An integer with a comma at each thousand.
-pub(crate) fn count(n: i64) -> String {
+pub fn count(n: i64) -> String {
     let digits = n.unsigned_abs().to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3 + 1);
     if n < 0 {
@@ -57,7 +57,7 @@ pub(crate) fn counted(n: i64, one: &str, many: &str) -> String {
 }
 
 /// A share, 0–100, with one decimal: `61.0 %`, `<0.1 %`, `0 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     match share {
         s if !s.is_finite() => "–".to_owned(),
         0.0 => "0 %".to_owned(),
@@ -78,12 +78,12 @@ pub(crate) fn optional_percent(share: Option<f64>) -> String {
 }
 
 /// Share of `part` in `whole`, 0–100; `None` for an empty whole.
-pub(crate) fn share(part: i64, whole: i64) -> Option<f64> {
+pub fn share(part: i64, whole: i64) -> Option<f64> {
     (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
 
 /// Bytes in binary units: `512 B`, `1.50 KiB`.
-pub(crate) fn bytes(n: i64) -> String {
+pub fn bytes(n: i64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if n.unsigned_abs() < 1024 {
         return format!("{n} B");

@@ -25,16 +25,54 @@ pub(crate) fn annotate(page: &mut Page, view: &AnnotateView, sources: &Sources) 
         explanation(&view.scope).replacen("share of", "of all", 1)
     );
     page.section(&format!("Lines of {}", escape(&view.function)), &words);
-    let mut files: BTreeMap<Option<&str>, Vec<&LineTimes>> = BTreeMap::new();
-    for line in &view.lines {
-        files.entry(line.file.as_deref()).or_default().push(line);
-    }
-    for (file, lines) in files {
+    for (file, lines) in by_file(view) {
         of_file(page, view, file, &lines, file.and_then(|file| sources.lines(file)));
         if file.is_some_and(|file| sources.is_changed(file)) {
             page.wrapped(2, Role::Warning, "the file has changed since the recording: lines may be others");
         }
     }
+}
+
+/// Lines by their file.
+pub fn by_file(view: &AnnotateView) -> BTreeMap<Option<&str>, Vec<&LineTimes>> {
+    let mut files: BTreeMap<Option<&str>, Vec<&LineTimes>> = BTreeMap::new();
+    for line in &view.lines {
+        files.entry(line.file.as_deref()).or_default().push(line);
+    }
+    files
+}
+
+/// A line that is shown.
+pub struct SourceLine<'a> {
+    /// Its number, 0 if unknown.
+    pub number: i32,
+    /// Its time; `None`: it has none, and stands around one that has.
+    pub times: Option<&'a LineTimes>,
+    /// Its text, harmless and without tabs; empty where the source is not there.
+    pub text: String,
+}
+
+/// Lines of a file that have time, and what stands around them.
+pub fn source_lines<'a>(lines: &[&'a LineTimes], source: Option<&[String]>) -> Vec<SourceLine<'a>> {
+    let text = |number: i32| {
+        let line = usize::try_from(number - 1).ok().and_then(|at| source?.get(at));
+        line.map(|line| escape(&line.replace('\t', "    ")).into_owned())
+    };
+    let around = |number: i32| Some(SourceLine { number, times: None, text: text(number)? });
+    let mut shown = Vec::new();
+    let mut last = None;
+    for &line in lines {
+        let number = line.line.unwrap_or(0);
+        // The lines between two that are near each other, else some before and after each.
+        let begin = last.map_or(number - AROUND, |last: i32| (number - AROUND).max(last + 1));
+        shown.extend((begin..number).filter_map(around));
+        shown.push(SourceLine { number, times: Some(line), text: text(number).unwrap_or_default() });
+        let next = lines.iter().filter_map(|other| other.line).filter(|other| *other > number).min();
+        let end = (number + AROUND).min(next.unwrap_or(i32::MAX) - 1);
+        shown.extend((number + 1..=end).filter_map(around));
+        last = Some(end.max(number));
+    }
+    shown
 }
 
 fn of_file(page: &mut Page, view: &AnnotateView, file: Option<&str>, lines: &[&LineTimes], source: Option<&[String]>) {
@@ -47,23 +85,13 @@ fn of_file(page: &mut Page, view: &AnnotateView, file: Option<&str>, lines: &[&L
         Column::number("LINE"),
         Column::name("", Kind::Text, 30),
     ]);
-    let mut last = None;
-    for &line in lines {
-        let number = line.line.unwrap_or(0);
-        let text = |number: i32| {
-            let line = usize::try_from(number - 1).ok().and_then(|at| source?.get(at));
-            line.map(|line| escape(&line.replace('\t', "    ")).into_owned())
-        };
-        let empty = |number: i32, text: String| {
+    for SourceLine { number, times, text } in source_lines(lines, source) {
+        let Some(line) = times else {
             let mut cells: [Cell; 7] = std::array::from_fn(|_| Cell::default());
             (cells[5], cells[6]) = (Cell::new(Role::Dim, number.to_string()), Cell::new(Role::Dim, text));
-            cells
+            table.row(cells);
+            continue;
         };
-        // The lines between two that are near each other, else some before and after each.
-        let begin = last.map_or(number - AROUND, |last: i32| (number - AROUND).max(last + 1));
-        for before in begin..number {
-            text(before).into_iter().for_each(|text| table.row(empty(before, text)));
-        }
         let ns = |ns: i64| if ns > 0 { duration(ns) } else { String::new() };
         table.row([
             share_cell(share(line.total_ns, view.total_ns)),
@@ -72,14 +100,8 @@ fn of_file(page: &mut Page, view: &AnnotateView, file: Option<&str>, lines: &[&L
             Cell::new(Role::Dim, ns(line.states.runnable_ns)),
             Cell::new(Role::Wait, ns(line.states.blocked_ns)),
             line.line.map_or_else(|| "–".to_owned(), |line| line.to_string()).into(),
-            text(number).unwrap_or_default().into(),
+            text.into(),
         ]);
-        let next = lines.iter().filter_map(|other| other.line).filter(|other| *other > number).min();
-        let end = (number + AROUND).min(next.unwrap_or(i32::MAX) - 1);
-        for after in number + 1..=end {
-            text(after).into_iter().for_each(|text| table.row(empty(after, text)));
-        }
-        last = Some(end.max(number));
     }
     let name = file.map_or_else(|| "code without lines (build with -g)".to_owned(), |file| escape(file).into_owned());
     page.wrapped(2, Role::Name, &shorten(&name, Kind::File, page.style.columns() - 2));

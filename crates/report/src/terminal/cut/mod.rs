@@ -1,10 +1,10 @@
 //! A cut: its rows as a table, or as a tree in the order of its dimensions; and the views that are read from cuts.
 
-mod annotate;
+pub(crate) mod annotate;
 mod call_tree;
 mod hot;
 mod system_calls;
-mod timeline;
+pub(crate) mod timeline;
 
 use transect_analyze::{CutDimension, CutKey, CutMeasure, CutReading, CutRow, CutScope, CutView};
 
@@ -47,7 +47,7 @@ pub(crate) fn cut(page: &mut Page, view: &CutView, limit: Limit, tree: bool) {
 }
 
 /// Why there are no rows.
-fn nothing(scope: &CutScope) -> &'static str {
+pub fn nothing(scope: &CutScope) -> &'static str {
     match scope.filter {
         Some(_) => "nothing meets the filter",
         None => "nothing was recorded of it",
@@ -55,7 +55,7 @@ fn nothing(scope: &CutScope) -> &'static str {
 }
 
 /// What the shares are of.
-fn explanation(scope: &CutScope) -> String {
+pub fn explanation(scope: &CutScope) -> String {
     let mut words = format!("share of {}", amount(scope, scope.total));
     if scope.total != scope.whole {
         let part = share(scope.total, scope.whole).map(super::units::percent);
@@ -71,7 +71,8 @@ fn explanation(scope: &CutScope) -> String {
     words
 }
 
-fn title(measure: CutMeasure) -> &'static str {
+/// What a measure is, as a title.
+pub fn title(measure: CutMeasure) -> &'static str {
     match measure {
         CutMeasure::Time => "Threads' time",
         CutMeasure::OnCpu => "Time on a CPU",
@@ -85,12 +86,13 @@ fn title(measure: CutMeasure) -> &'static str {
 }
 
 /// The measure within a title.
-fn measured(measure: CutMeasure) -> String {
+pub fn measured(measure: CutMeasure) -> String {
     let title = title(measure);
     title[..1].to_lowercase() + &title[1..]
 }
 
-fn amount(scope: &CutScope, value: i64) -> String {
+/// A sum with its unit.
+pub fn amount(scope: &CutScope, value: i64) -> String {
     match scope.measure {
         CutMeasure::Samples | CutMeasure::Calls => count(value),
         CutMeasure::Bytes => bytes(value),
@@ -99,7 +101,7 @@ fn amount(scope: &CutScope, value: i64) -> String {
 }
 
 /// Half of the interval's width, in points of the share; nothing where it is exact.
-fn spread(scope: &CutScope, value: i64, (low, high): (i64, i64)) -> String {
+pub fn spread(scope: &CutScope, value: i64, (low, high): (i64, i64)) -> String {
     if low == value && high == value || scope.total == 0 {
         return String::new();
     }
@@ -108,7 +110,7 @@ fn spread(scope: &CutScope, value: i64, (low, high): (i64, i64)) -> String {
 }
 
 /// The head of a column of amounts.
-fn head(measure: CutMeasure) -> &'static str {
+pub fn head(measure: CutMeasure) -> &'static str {
     match measure {
         CutMeasure::Samples => "SAMPLES",
         CutMeasure::Calls => "CALLS",
@@ -123,11 +125,7 @@ fn table(page: &mut Page, view: &CutView, limit: Limit) {
         vec![Column::number("SHARE"), Column::number("±").rank(3), Column::number(head).rank(LAST_RESORT)];
     columns.extend(view.by.iter().map(|&dimension| column(dimension)));
     let mut table = Table::new(&columns);
-    let mut rows: Vec<&CutRow> = view.rows.iter().collect();
-    if let Some(CutDimension::Time(_)) = view.by.first() {
-        // A course over time has no largest rows.
-        rows.sort_by(|a, b| a.keys[0].cmp(&b.keys[0]).then_with(|| b.value.cmp(&a.value)));
-    }
+    let rows = in_order(view);
     let (shown, left) = limit.apply(&rows);
     for row in shown {
         let mut cells = vec![
@@ -140,6 +138,16 @@ fn table(page: &mut Page, view: &CutView, limit: Limit) {
     }
     page.table(&table);
     page.left_out(left, "--top N, --where FILTER");
+}
+
+/// Rows in the order in which a table shows them.
+pub fn in_order(view: &CutView) -> Vec<&CutRow> {
+    let mut rows: Vec<&CutRow> = view.rows.iter().collect();
+    if let Some(CutDimension::Time(_)) = view.by.first() {
+        // A course over time has no largest rows.
+        rows.sort_by(|a, b| a.keys[0].cmp(&b.keys[0]).then_with(|| b.value.cmp(&a.value)));
+    }
+    rows
 }
 
 fn column(dimension: CutDimension) -> Column {
@@ -171,7 +179,7 @@ fn column(dimension: CutDimension) -> Column {
 }
 
 /// How names of a dimension are shortened.
-fn kind(dimension: CutDimension) -> Kind {
+pub fn kind(dimension: CutDimension) -> Kind {
     column(dimension).shape.map_or(Kind::Text, |(kind, _)| kind)
 }
 
@@ -179,7 +187,8 @@ fn role(key: &CutKey) -> Role {
     if *key == CutKey::None { Role::Dim } else { Role::Plain }
 }
 
-fn text(key: &CutKey) -> String {
+/// A key as people read it, with nothing in it that does harm to a terminal.
+pub fn text(key: &CutKey) -> String {
     match key {
         CutKey::None => "–".to_owned(),
         CutKey::Name(name) => escape(name).into_owned(),

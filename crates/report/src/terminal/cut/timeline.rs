@@ -19,6 +19,9 @@ const BLOCKED: char = '·';
 /// Below this part of a step a thread did not run in it.
 const LEAST: f64 = 0.02;
 
+/// What the characters mean.
+pub const LEGEND: &str = "▁ to █ on a CPU, ░ runnable without one, · blocked, blank not alive";
+
 /// Prints the threads.
 pub(crate) fn timeline(page: &mut Page, view: &TimelineView, limit: Limit) {
     let steps = view.threads.iter().map(|lane| lane.steps.len()).max().unwrap_or(0);
@@ -27,7 +30,7 @@ pub(crate) fn timeline(page: &mut Page, view: &TimelineView, limit: Limit) {
     let per_column = steps.div_ceil(room).max(1);
     let end = view.from_ns + view.step_ns * steps as i64;
     let words = format!(
-        "from {} to {}, {} a column; ▁ to █ on a CPU, {RUNNABLE} runnable without one, {BLOCKED} blocked, blank not alive",
+        "from {} to {}, {} a column; {LEGEND}",
         duration(view.from_ns),
         duration(end),
         duration(view.step_ns * per_column as i64)
@@ -46,13 +49,7 @@ pub(crate) fn timeline(page: &mut Page, view: &TimelineView, limit: Limit) {
     let (shown, left) = limit.apply(&view.threads);
     for lane in shown {
         let mut cell = Cell::default();
-        for steps in lane.steps.chunks(per_column) {
-            let sum = steps.iter().fold(StateTimes::default(), |sum, step| StateTimes {
-                on_cpu_ns: sum.on_cpu_ns + step.on_cpu_ns,
-                runnable_ns: sum.runnable_ns + step.runnable_ns,
-                blocked_ns: sum.blocked_ns + step.blocked_ns,
-            });
-            let (role, glyph) = glyph(&sum, view.step_ns * steps.len() as i64);
+        for (role, glyph) in glyphs(&lane.steps, view.step_ns, per_column) {
             cell = cell.then(role, glyph.to_string());
         }
         table.row([
@@ -65,6 +62,19 @@ pub(crate) fn timeline(page: &mut Page, view: &TimelineView, limit: Limit) {
     }
     page.table(&table);
     page.left_out(left, "--top N, --where FILTER");
+}
+
+/// A character for as many steps each as share a column.
+pub fn glyphs(steps: &[StateTimes], step_ns: i64, per_column: usize) -> Vec<(Role, char)> {
+    let column = |steps: &[StateTimes]| {
+        let sum = steps.iter().fold(StateTimes::default(), |sum, step| StateTimes {
+            on_cpu_ns: sum.on_cpu_ns + step.on_cpu_ns,
+            runnable_ns: sum.runnable_ns + step.runnable_ns,
+            blocked_ns: sum.blocked_ns + step.blocked_ns,
+        });
+        glyph(&sum, step_ns * steps.len() as i64)
+    };
+    steps.chunks(per_column.max(1)).map(column).collect()
 }
 
 /// One character for what a thread did in `length_ns`.

@@ -1,0 +1,53 @@
+//! `transect view`: a profile by keys, in the terminal.
+
+use std::io::IsTerminal;
+
+use transect_report::terminal::escape;
+use transect_tui::{End, Opened, Theme};
+
+use crate::arguments::ShowArguments;
+use crate::config::Config;
+use crate::cut;
+use crate::failure::Failure;
+use crate::output::Stream;
+use crate::progress::Progress;
+
+/// Exit status of who was ended by signal N, less N.
+const BY_SIGNAL: i32 = 128;
+
+/// Shows the profile until the user quits, then prints the commands that were asked for.
+pub fn view(arguments: &ShowArguments, config: &Config) -> Result<u8, Failure> {
+    let folder = arguments.folder.clone();
+    if !Stream::Stdout.is_terminal() || !std::io::stdin().is_terminal() {
+        let shown = transect_report::terminal::parts::shell_words(&[folder.display().to_string()]);
+        return Err(Failure::Usage(format!(
+            "view needs a terminal for its keys, and standard input or output is none; print views with: transect report {shown}"
+        )));
+    }
+    let profile = {
+        let _progress = Progress::start(format!("reading {}", folder.display()));
+        transect_profile_store::read_without_slices(&folder).map_err(Failure::Read)?
+    };
+    let recorded_unix_ns = profile.meta.started_unix_ns;
+    let source_folders = arguments.source_dir.clone();
+    let opened = Opened {
+        profile,
+        read_timeline: Box::new({
+            let folder = folder.clone();
+            move || transect_profile_store::read(&folder).map_err(|error| error.to_string())
+        }),
+        sources: Box::new(move |view| cut::sources(view, &source_folders, recorded_unix_ns)),
+    };
+    let theme = Theme { color: Stream::Stdout.style(arguments.color.or(config.report.color)).color };
+    match transect_tui::run(&folder.to_string_lossy(), opened, theme)? {
+        End::Signal(number) => Ok(u8::try_from(BY_SIGNAL + number).unwrap_or(u8::MAX)),
+        End::User(commands) => {
+            Stream::Stdout.write::<Failure>(|out| {
+                let mut commands = commands.iter();
+                let written = commands.try_for_each(|command| writeln!(out, "{}", escape(command)));
+                written.map_err(|source| Failure::Write { place: "standard output".to_owned(), source })
+            })?;
+            Ok(0)
+        }
+    }
+}

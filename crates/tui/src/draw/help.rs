@@ -1,0 +1,31 @@
+//! All keys.
+
+/// Keys and what they do; a line without keys is a heading.
+pub const KEYS: &[(&str, &str)] = &[
+    ("", "Everywhere"),
+    ("1 … 5, Tab", "other screens"),
+    ("↑ ↓ PgUp PgDn", "choose a row; Home and End for the first and last (also j k g G)"),
+    ("/", "filter all screens, as with --where: state = blocked and wait != poll"),
+    ("r", "a range of time: 200ms 1.5s; 2s.. from then on; empty for all of it"),
+    ("m", "what is summed up: time, on-cpu, runnable, blocked, critical …"),
+    ("Backspace", "back: takes back the last filter, range, measure or dimension"),
+    ("y", "the command that prints the same; printed again at the end"),
+    ("q, Ctrl-C", "quit; Ctrl-Z suspends; Esc closes a box"),
+    ("", "Findings"),
+    ("Enter", "the cut that a finding leads to"),
+    ("", "Cut"),
+    ("Enter, →", "down: only this row's part, by the next dimension"),
+    ("Backspace, ←", "up again"),
+    ("d", "by another dimension; typing finds it, time/100ms makes steps of time"),
+    ("x", "without this row's part"),
+    ("s", "source of the function that was chosen"),
+    ("", "Tree"),
+    ("→ ← Enter", "open and close a function's calls (+ closed, - open)"),
+    ("s, f", "its source; only stacks with this function, on all screens"),
+    ("", "Timeline"),
+    ("Enter", "the cut of this thread"),
+    ("", "Words"),
+    ("±", "95 % interval in points of the share; without it a number is exact"),
+    ("–", "the remainder that has no key, such as a wait for nobody"),
+    ("critical", "each instant divided among active threads; while none is, the wait's"),
+];

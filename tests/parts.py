@@ -88,7 +88,7 @@ PARTS = [
          "corner cases with all collectors of a recording by default", "the same program without us", 120, ("root", "packages")),
     Part("culprits", "all", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set plain --set patched --least 95 --least 90"),
          "does the first finding name the culprit?", "seeded bugs, marked in their sources and checked by their own clock", 400, ("root", "packages", "network")),
-    Part("culprits-unseen", "all", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set unseen --set unseen2 --least 90 --least 90"),
+    Part("culprits-unseen", "all", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set unseen --set unseen2 --set go --least 90 --least 90 --least 85"),
          "does the first finding name the culprit of programs by somebody else?", "expectations that were written down before the first recording", 140, ("root", "packages")),
     Part("culprits-healthy", "all", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set healthy --rounds 2 --least 95"),
          "does nothing claim to save much in healthy programs?", "programs of Debian", 200, ("root", "packages")),

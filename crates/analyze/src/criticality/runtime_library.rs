@@ -137,7 +137,7 @@ const GO_ENTRIES: [&str; 11] = [
     "clone",
 ];
 /// Go's scheduler: a thread looks for a goroutine.
-const GO_SCHEDULER: &str = "runtime.schedule";
+pub(crate) const GO_SCHEDULER: &str = "runtime.schedule";
 /// What compilers of C append to a function's name behind a dot; Go puts a function's name there.
 const CLONES: [&str; 7] = ["part", "isra", "constprop", "cold", "lto_priv", "llvm", "localalias"];
 

@@ -12,7 +12,7 @@ use transect_profile_model::WaitKind;
 use super::facts::Facts;
 use super::words::{brief, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical};
-use crate::criticality::{LibraryCallRow, PlaceRow, is_root, public_name};
+use crate::criticality::{GO_SCHEDULER, LibraryCallRow, PlaceRow, is_root, public_name};
 use crate::{CriticalWaitRow, CriticalityView};
 
 /// Share of the elapsed time from which a place is worth a line, 0–100.
@@ -40,7 +40,7 @@ const CALLED_PART: f64 = 0.8;
 /// Places of the elapsed time; further ones repeat what the table shows.
 const MOST: usize = 6;
 /// Functions of every Go program's scheduler and collector.
-const GO: [&str; 4] = ["runtime.schedule", "runtime.sysmon", "runtime.gcBgMarkWorker", "runtime.futex"];
+const GO: [&str; 4] = [GO_SCHEDULER, GO_MONITOR, "runtime.gcBgMarkWorker", "runtime.futex"];
 /// Go's thread that looks at the others from time to time: it sleeps between, and nobody waits for it.
 const GO_MONITOR: &str = "runtime.sysmon";
 /// Calls that take what others send.

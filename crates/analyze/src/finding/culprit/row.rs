@@ -8,7 +8,7 @@ use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
 use super::lock::Lock;
 use super::{ALONE, Causes, LEAST_PERCENT, lower, some};
 use crate::CriticalWaitRow;
-use crate::criticality::{PlaceRow, PlaceWait, public_name};
+use crate::criticality::{GO_SCHEDULER, PlaceRow, PlaceWait, public_name};
 
 /// Up to so many, its share is a rough guess.
 const FEW_SAMPLES: i64 = 50;
@@ -55,6 +55,9 @@ impl<'a> Causes<'a> {
         let said = if few { about } else { percent };
         let at = Self::at(&place.function, place);
         let finding = match (stands_for, waits.then(|| place.waiting.first()).flatten()) {
+            (_, Some(_)) if place.function == GO_SCHEDULER => {
+                format!("No goroutine can run {} of the time: all wait, for what only Go itself knows", said(share))
+            }
             _ if through => format!("{at} takes {} of the time with what it calls", said(share)),
             _ if !waits && place.nameless_ns * 2 >= place.ns => {
                 let (inner, ns) = &place.nameless;
@@ -241,6 +244,9 @@ const NAMELESS_CODE: &str = "Let the runtime name its code (node --perf-basic-pr
 /// What to do or run next. `calls`: what was counted of the function `api` that it calls.
 fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<&Counted>) -> String {
     if let Some(wait) = place.waiting.first().filter(|_| waits) {
+        if place.function == GO_SCHEDULER {
+            return "Ask Go what they wait for: its execution tracer (go tool trace) or block profile".to_owned();
+        }
         if waits_for_acknowledgement(wait) {
             return format!(
                 "Such waits are those of TCP for a delayed acknowledgement: send each message whole with one write, or set \

@@ -1,0 +1,7 @@
+-- A flame graph's lines: CPU time by whole stacks.
+-- report: --by stack --measure on-cpu
+select stack, sum(value) as ns
+from cut left join stack_texts using (service, day, host, run, stack_id)
+where measure = 'time' and state = 'running'
+group by stack
+order by ns desc, stack nulls first;

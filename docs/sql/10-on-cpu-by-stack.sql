@@ -1,4 +1,4 @@
--- A flame graph's lines: CPU time by whole stacks.
+-- Which stacks take the CPU time? The lines of a flame graph.
 -- report: --by stack --measure on-cpu
 select stack, sum(value) as ns
 from cut left join stack_texts using (service, day, host, run, stack_id)

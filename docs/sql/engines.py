@@ -5,6 +5,8 @@ usage: engines.py duckdb|spark PROFILES QUESTION.sql..."""
 import glob
 import os
 import sys
+import tempfile
+import zipfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TABLES = ("components", "processes", "threads", "flows", "tasks", "frames", "stacks", "sched_samples", "sched_moments", "sched_waits", "walk_system_calls")
@@ -45,9 +47,25 @@ class DuckDB:
 
     def ask(self, question):
         """Names of the columns, and the rows, of a question's only statement."""
-        (statement,) = statements(question)
+        return self.ask_text(*statements(question))
+
+    def ask_text(self, statement):
         answer = self.connection.execute(statement)
         return [column[0] for column in answer.description], answer.fetchall()
+
+
+def snappy():
+    """Options for Java. Where musl is installed beside glibc, Spark's decompressor takes its own library for musl, which does
+    not load: the one for glibc is unpacked and named instead."""
+    if not os.path.exists("/lib/ld-musl-x86_64.so.1"):
+        return ""
+    import pyspark
+
+    (library,) = glob.glob(os.path.join(os.path.dirname(pyspark.__file__), "jars/snappy-java-*.jar"))
+    folder = os.path.join(os.path.dirname(library), "native")
+    with zipfile.ZipFile(library) as packed:
+        packed.extract("org/xerial/snappy/native/Linux/x86_64/libsnappyjava.so", folder)
+    return f"-Dorg.xerial.snappy.lib.path={folder}/org/xerial/snappy/native/Linux/x86_64 -Dorg.xerial.snappy.lib.name=libsnappyjava.so"
 
 
 class Spark:
@@ -62,6 +80,9 @@ class Spark:
         settings = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false", "spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false",
                     # It takes minutes for plans of this depth.
                     "spark.sql.constraintPropagation.enabled": "false"}
+        for who in ("driver", "executor"):
+            settings[f"spark.{who}.extraJavaOptions"] = snappy()
+        settings["spark.sql.warehouse.dir"] = os.path.join(tempfile.gettempdir(), "spark-warehouse")
         self.session = SparkSession.builder.master(master).appName("transect").config(map=settings).getOrCreate()
         self.session.sparkContext.setLogLevel("ERROR")
         self.session.sql("create or replace temporary function joined_in_order(parts array<string>) returns string "
@@ -81,7 +102,9 @@ class Spark:
                     self.session.table(view).localCheckpoint(eager=False).createOrReplaceTempView(view)
 
     def ask(self, question):
-        (statement,) = statements(question)
+        return self.ask_text(*statements(question))
+
+    def ask_text(self, statement):
         answer = self.session.sql(statement)
         return answer.columns, [tuple(row) for row in answer.collect()]
 

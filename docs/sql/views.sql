@@ -1,5 +1,5 @@
 -- The cut as views: `cut` has one row per weighted stretch of a thread's life, with every key that `transect report --by` knows.
--- Runs unchanged on DuckDB and on Spark, over the tables of profiles as the loaders (engines.py) give them: each with the
+-- Runs unchanged on DuckDB and on Spark, over the tables of profiles as engines.py gives them: each with the
 -- columns service, day, host and run beside its own. All integers are exact; where time is divided among samples, parts are
 -- whole nanoseconds that add up (largest remainder).
 
@@ -35,8 +35,8 @@ select service, day, host, run, id as component_id,
         else file end as name,
     regexp_like(path, '(^|/)libtransect_(probe_)?agent[.]so$') or regexp_like(path, '(^|/)transect-[^/]*/libtransect[.]so$')
         as is_agent,
-    regexp_like(file, '^(libc[.]so|libc-|libc[.]musl|ld-linux|ld-musl|ld-2|libpthread|libm[.]so|librt[.]so|libdl[.]so|[[]vdso[]]|linux-vdso)')
-        as is_c_library
+    regexp_like(file, '^(libc[.]so|libc-|libc[.]musl|ld-linux|ld-musl|ld-2|libpthread|libm[.]so|librt[.]so|libdl[.]so'
+        || '|linux-vdso)') or file like '[vdso]%' as is_c_library
 from same_file left join shortest using (service, day, host, run, id);
 
 -- Frames by the names of reports. `public`: the name under which the C library makes a function known (`memcpy` of
@@ -55,10 +55,13 @@ with bare as (
     from bare
 ), variants as (
     select *, regexp_extract(short, '^(.+?)(?:_avx|_evex|_sse|_ssse|_erms|_generic|_fma|_unaligned)', 1) as root,
+        trim(leading '<&[' from untyped) as path,
         regexp_extract(untyped, '^<(.*?) as ', 1) as implementer,
-        regexp_extract(untyped, '^<.*? as (.*)$', 1) as trait,
+        trim(leading '<&[' from regexp_extract(untyped, '^<.*? as (.*)$', 1)) as trait,
         regexp_extract(untyped, '^<(.*?)>::', 1) as type,
-        '^[<&[]*(std::|core::|alloc::|parking_lot|hashbrown::|__gnu_cxx::|operator new|operator delete|__gthread|pthread_|__pthread_|___pthread_|__lll_|__futex_|__libc_|__GI_|__clock_|__mem|__str|__syscall|__new_sem_|syscall|runtime[.]|__rust_)'
+        '^(std::|core::|alloc::|parking_lot|hashbrown::|__gnu_cxx::|operator new|operator delete|__gthread|pthread_'
+            || '|__pthread_|___pthread_|__lll_|__futex_|__libc_|__GI_|__clock_|__mem|__str|__syscall|__new_sem_|syscall'
+            || '|runtime[.]|__rust_)'
             as runtime_path
     from stripped
 ), public_names as (
@@ -74,10 +77,10 @@ select service, day, host, run, frame_id, symbol, public, space, inlined, compon
         when is_c_library then public else symbol end as function,
     case when file <> '' and line > 0 then file || ':' || cast(line as string) end as line,
     case when implementer <> '' then regexp_like(trait, runtime_path)
-            and (regexp_like(implementer, runtime_path) or not regexp_like(implementer, '::'))
+            and (regexp_like(trim(leading '<&[' from implementer), runtime_path) or not regexp_like(implementer, '::'))
         when type <> '' and not regexp_like(type, '[{]')
-            and (regexp_like(type, '^[*[]') or regexp_like(type, '^[a-z]') and not regexp_like(type, '::')) then true
-        else regexp_like(untyped, runtime_path) or regexp_like(untyped, '^(_ZSt|_ZNSt|_ZNKSt|_ZN9__gnu_cxx|_ZNK9__gnu_cxx)')
+            and (type like '*%' or type like '[%' or regexp_like(type, '^[a-z]') and not regexp_like(type, '::')) then true
+        else regexp_like(path, runtime_path) or regexp_like(untyped, '^(_ZSt|_ZNSt|_ZNKSt|_ZN9__gnu_cxx|_ZNK9__gnu_cxx)')
             or untyped in ('usleep', 'nanosleep', 'clock_nanosleep', 'sleep', 'fsync', 'fdatasync', 'read', 'write', 'recv', 'send',
                 'poll', 'epoll_wait', 'malloc', 'free', 'calloc', 'realloc', '_int_malloc', '_int_free', 'memcpy', 'memset',
                 'memmove') end as is_runtime
@@ -185,8 +188,8 @@ from sched_waits
 left join of_thread using (service, day, host, run, kind, object, task_id)
 left join of_group using (service, day, host, run, kind, object, thread_group);
 
--- Where threads queued for a CPU: at each stack the active time that its samples stand for, less its time on a CPU by the
--- timer's. Of threads that the timer met.
+-- Where threads that the timer met queued for a CPU: at each stack the active time that its samples stand for, less its time on
+-- a CPU by the timer's.
 create or replace temporary view queued_stacks as
 with on_cpu as (
     select service, day, host, run, task_id, stack_id, sum(greatest(period_ns, 1)) as on_cpu_ns

@@ -11,7 +11,7 @@ PLUGINS := target/release/compiler-plugin
 PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clang libelf-dev zlib1g-dev pkg-config \
 	clang-19 lld-19 llvm-19-dev clang-16 lld-16 llvm-16-dev
 
-.PHONY: all build plugin demo check test test-all test-oldest bench case-studies install packages test-packages vm-packages bench-packages toolchain nextest readers clean
+.PHONY: all build plugin demo check test test-all test-oldest bench case-studies install packages test-packages vm-packages bench-packages toolchain nextest readers spark clean
 
 all: build
 
@@ -65,7 +65,7 @@ test: test-packages build nextest readers
 	@. dev/toolchain.env.sh; tests/run.py test
 
 ## All the rest, for hours, in parts of a quarter of an hour at most; `make test-all PART=NAME` runs one of them.
-test-all: test-packages vm-packages build nextest readers
+test-all: test-packages vm-packages build nextest readers spark
 	@. dev/toolchain.env.sh; tests/run.py all $(PART:%=--part %)
 
 ## The part of test-all that passed longest ago (tests/passed.txt).
@@ -75,6 +75,11 @@ test-oldest: test-packages vm-packages build nextest readers
 # Foreign readers of tables and traces, in a Python of their own.
 readers: packages
 	@dev/install-readers.sh
+
+# The other engine that the questions of docs/sql run on; 500 MB.
+spark: packages
+	@dev/install-packages.sh default-jre-headless
+	@dev/install-spark.sh
 
 bench: bench-packages build
 	@. dev/toolchain.env.sh; python3 benches/run.py --transect $(BIN)

@@ -80,6 +80,7 @@ PARTS = [
          "does the first finding of a recording by default name the culprit?", "programs with one marked culprit, each of another kind", 35, ("root", "packages")),
     Part("workloads", "test", shell(f"make -s -C workloads && python3 workloads/run.py test --transect {QUOTED}"), "do the views point at the bottleneck?",
          "five programs with a known bottleneck and its fix", 8, alone=True),
+    Part("sql", "test", runner("sql/run.py"), "do the questions of docs/sql have the rows of `report`, of one profile and over hosts?", "DuckDB", 45, ("root", "packages")),
     Part("real-tcl-quick", "test", runner("real-programs/run.py", "--suite", "tcl", "--quick"), "does a real project's test suite give the same results?", "the suite without us", 20, ("network",)),
 
     Part("outside", "all", runner("outside/run.py"), "do a fifth of 80 programs of Debian, another one each day, run as ever under every command, and is nothing left, also after kills?",
@@ -110,6 +111,7 @@ PARTS = [
                                    ("patching", "package(transect-text-patch) | package(transect-probe) | package(transect-probe-plan) | package(transect-c-library)", 300),
                                    ("others", "not (package(transect-record) | package(transect-bpf-collect) | package(transect-attach) | package(transect-cli) | package(transect-text-patch)"
                                     " | package(transect-probe) | package(transect-probe-plan) | package(transect-c-library))", 300))],
+    Part("sql-spark", "all", runner("sql/run.py", "--engine", "spark"), "the same questions, unchanged", "Apache Spark, a cluster of two workers", 400, ("root", "packages", "network")),
     Part("crates-minutes", "all", shell("cargo test --release --locked -p transect-probe-plan -- --ignored && "
                                         "cargo test --release --locked -p transect-bpf-collect --test sched_state -- --ignored && "
                                         "cargo test --release --locked -p transect-record --lib -- --ignored && "

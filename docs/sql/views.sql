@@ -62,7 +62,11 @@ with bare as (
         '^(std::|core::|alloc::|parking_lot|hashbrown::|__gnu_cxx::|operator new|operator delete|__gthread|pthread_'
             || '|__pthread_|___pthread_|__lll_|__futex_|__libc_|__GI_|__clock_|__mem|__str|__syscall|__new_sem_|syscall'
             || '|runtime[.]|__rust_)'
-            as runtime_path
+            as runtime_path,
+        -- Go's standard library, whose packages' paths begin with these; C's compilers append other words behind a dot.
+        '^(archive|bufio|bytes|cmp|compress|container|context|crypto|database|debug|embed|encoding|errors|expvar|flag|fmt|go|hash|html|image|index|internal'
+            || '|io|iter|log|maps|math|mime|net|os|path|plugin|reflect|regexp|runtime|slices|sort|strconv|strings|sync|syscall|text|time|unicode)(/[^.(]*)?[.]' as go_library,
+        '^[a-z]+[.]([0-9]|(part|isra|constprop|cold|lto_priv|llvm|localalias)([.]|$))' as go_clone
     from stripped
 ), public_names as (
     select *,
@@ -81,6 +85,7 @@ select service, day, host, run, frame_id, symbol, public, space, inlined, compon
         when type <> '' and not regexp_like(type, '[{]')
             and (type like '*%' or type like '[%' or regexp_like(type, '^[a-z]') and not regexp_like(type, '::')) then true
         else regexp_like(path, runtime_path) or regexp_like(untyped, '^(_ZSt|_ZNSt|_ZNKSt|_ZN9__gnu_cxx|_ZNK9__gnu_cxx)')
+            or regexp_like(untyped, go_library) and not regexp_like(untyped, go_clone)
             or untyped in ('usleep', 'nanosleep', 'clock_nanosleep', 'sleep', 'fsync', 'fdatasync', 'read', 'write', 'recv', 'send',
                 'poll', 'epoll_wait', 'malloc', 'free', 'calloc', 'realloc', '_int_malloc', '_int_free', 'memcpy', 'memset',
                 'memmove') end as is_runtime

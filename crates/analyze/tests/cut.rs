@@ -233,6 +233,23 @@ fn super_query(query: &CutQuery, by: &str) -> CutQuery {
 }
 
 #[test]
+fn views_know_the_filter_of_states() {
+    let profile = scheduled_compressor(5_000, 20);
+    for (state, measure) in [("running", "on-cpu"), ("runnable", "runnable"), ("blocked", "blocked")] {
+        let query = filtered("", "time", &format!("state = {state}"));
+        let expected = of(&profile, &super_query(&query, "function")).scope.total;
+        assert!(expected > 0);
+        assert_eq!(
+            expected,
+            of(&profile, &CutQuery { measure: measure.parse().unwrap(), ..CutQuery::default() }).scope.total
+        );
+        let CutReading::Hot(hot) = reading(&profile, CutViewKind::Hot, &query) else { panic!() };
+        let CutReading::Tree(tree) = reading(&profile, CutViewKind::Tree, &query) else { panic!() };
+        assert_eq!((hot.scope.total, tree.scope.total), (expected, expected), "{state}");
+    }
+}
+
+#[test]
 fn the_tree_of_calls_adds_up_at_each_node() {
     fn check(node: &CallNode) {
         assert_eq!(node.total, node.own + node.children.iter().map(|child| child.total).sum::<i64>(), "{node:?}");

@@ -12,6 +12,8 @@ use crate::dynamic::text;
 /// First word of the table: Go 1.18 and 1.19, and from 1.20 on.
 const MAGIC_18: u32 = 0xffff_fff0;
 const MAGIC_20: u32 = 0xffff_fff1;
+/// What follows: instructions of any length, words of eight bytes.
+const HEAD: [u8; 4] = [0, 0, 1, 8];
 
 /// Indices of words in the runtime's `moduledata`, which begins with a pointer to the table.
 const MODULE_FIRST_CODE: u64 = 20;
@@ -98,14 +100,13 @@ pub struct GoPlace<'a> {
 impl Object {
     /// The table for Go's own tracebacks; `None` in what is not written in Go.
     pub fn go_table(&self) -> Option<GoTable<'_>> {
-        let sections = self.section_list();
-        let section = sections.iter().find(|section| section.name.ends_with(".gopclntab"))?;
+        let (address, bytes) = find_table(self)?;
         let words = Words::of(self);
-        let module = words.module(section.vaddr);
+        let module = words.module(address);
         // Until Go 1.25 the table itself says where code begins, too.
-        let own = || word(section.data, 8 + 2 * 8).filter(|text| *text != 0);
+        let own = || word(bytes, 8 + 2 * 8).filter(|text| *text != 0);
         let text = module.and_then(|module| words.at(module, MODULE_TEXT)).or_else(own)?;
-        let table = GoTable::parse(section.data, text)?;
+        let table = GoTable::parse(bytes, text)?;
         let data = module.and_then(|module| words.at(module, table.layout.module_function_data));
         Some(table.with_function_data(data.and_then(|at| self.bytes_at(at)).unwrap_or_default()))
     }
@@ -131,8 +132,7 @@ impl<'a> GoTable<'a> {
             },
             _ => return None,
         };
-        // Instructions of any length, words of eight bytes.
-        if bytes.get(4..8)? != [0, 0, 1, 8] {
+        if bytes.get(4..8)? != HEAD {
             return None;
         }
         let offset = |index: usize| usize::try_from(word(bytes, 8 + 8 * index)?).ok();
@@ -288,6 +288,25 @@ impl<'a> GoTable<'a> {
             }
         }
     }
+}
+
+/// The table's address and bytes: a section of its own, or a part of the data that the loader relocates, where a linker of C
+/// has joined them.
+fn find_table(object: &Object) -> Option<(u64, &[u8])> {
+    let sections = object.section_list();
+    if let Some(section) = sections.iter().find(|section| section.name.ends_with(".gopclntab")) {
+        return Some((section.vaddr, section.data));
+    }
+    sections.iter().find(|section| section.name == ".go.buildinfo")?;
+    object.data_segments().find_map(|(vaddr, ..)| {
+        let bytes = object.bytes_at(vaddr)?;
+        let mut heads = bytes.as_chunks::<8>().0.iter().enumerate();
+        let at = heads.find_map(|(index, head)| {
+            let at = 8 * index;
+            (head[4..] == HEAD && GoTable::parse(&bytes[at..], 0).is_some()).then_some(at)
+        })?;
+        Some((vaddr + at as u64, &bytes[at..]))
+    })
 }
 
 /// Words of an object's data, as the loader leaves them.

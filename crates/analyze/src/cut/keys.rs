@@ -137,6 +137,11 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// The state that a key of [`CutDimension::State`] names.
+    pub fn state(&self, key: KeyId) -> Option<State> {
+        State::ALL.into_iter().find(|state| self.states[*state as usize] == key)
+    }
+
     fn party(&self, party: Option<Party>) -> KeyId {
         party.and_then(|party| self.task(party.task)).map_or(NO_KEY, |keys| keys.thread)
     }

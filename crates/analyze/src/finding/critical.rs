@@ -5,6 +5,7 @@ use transect_profile_model::WaitKind;
 
 use super::words::{percent, shell, time};
 use super::{Confidence, FindingKind, FindingRow, Place};
+use crate::criticality::GO_SCHEDULER;
 use crate::{CriticalWaitRow, CriticalityView, PartyRow, PathState, WhatIfRow, WhatIfScope};
 
 /// Part of the elapsed time from which something is worth a look, 0–100.
@@ -242,7 +243,9 @@ fn saving(view: &CriticalityView, function: &str) -> String {
 
 /// Threads that wait for others in a loop.
 pub(super) fn spinning(view: &CriticalityView) -> Option<FindingRow> {
-    let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::Spin);
+    // Go's idle threads look for goroutines, which nobody could repair.
+    let of_go = |row: &&CriticalWaitRow| row.stack.iter().any(|function| function == GO_SCHEDULER);
+    let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::Spin && !of_go(row));
     let (critical, spun) = rows().fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
     let first = rows().next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
     let place = place(view, first);

@@ -86,9 +86,8 @@ impl ObjectImage {
                     b".debug_frame" if section.sh_size(LE) <= MAX_SECTION_BYTES => {
                         image.sections.debug_frame = section_bytes(section, data)?;
                     }
-                    name if name.ends_with(b".gopclntab") && section.sh_size(LE) <= MAX_SECTION_BYTES => {
-                        image.find_go_table(file);
-                    }
+                    // Every Go program has it, also where its table is in no section of its own.
+                    b".go.buildinfo" => image.find_go_table(file),
                     b".text" => image.sections.text_address = address,
                     b".got" => image.sections.got_address = address,
                     b".plt" | b".plt.sec" | b".plt.got" | b".iplt" => {
@@ -147,7 +146,8 @@ impl ObjectImage {
 
     fn find_go_table(&mut self, file: &File) {
         let Ok(object) = Object::of_file("", file) else { return };
-        if let Some((table, _, text)) = object.go_table().map(|table| table.parts()) {
+        let parts = object.go_table().map(|table| table.parts());
+        if let Some((table, _, text)) = parts.filter(|(table, ..)| table.len() as u64 <= MAX_SECTION_BYTES) {
             (self.sections.go_table, self.sections.go_text) = (table.to_vec(), text);
         }
     }

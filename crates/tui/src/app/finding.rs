@@ -1,7 +1,7 @@
 //! From a finding to the cut that it leads to.
 
 use crossterm::event::KeyCode;
-use transect_analyze::{CutDimension, CutKey, CutMeasure, FindingRow};
+use transect_analyze::{CutDimension, CutKey, CutMeasure, FindingRow, term_of_key};
 
 use super::{App, Level, Tab};
 use crate::scope::{Scope, Term};
@@ -23,8 +23,8 @@ impl App {
     }
 }
 
-/// Where a finding leads, most precise first: names in findings are of the innermost function, of one on the stack, or of a
-/// call, which only the profile can tell.
+/// Where a finding leads, most precise first: names in findings are of an object, of a function on the stack, or of a call, which
+/// only the profile can tell.
 fn places(finding: &FindingRow, all: &Scope) -> Vec<(Scope, CutDimension)> {
     use CutDimension as D;
     let place = &finding.place;
@@ -33,6 +33,12 @@ fn places(finding: &FindingRow, all: &Scope) -> Vec<(Scope, CutDimension)> {
         let key = CutKey::Name(name.clone()?);
         Some((all.with_key(dimension, &key, &[])?, by))
     };
+    // Its time with what it called, as the finding has it.
+    let on_stack = || {
+        let key = CutKey::Name(place.function.clone()?);
+        let text = format!("stack{}", term_of_key(D::Function, &key, false)?.strip_prefix("function")?);
+        Some((all.with(Term { text, key: None }).ok()?, D::Function))
+    };
     // A function's name without parameters.
     let called = |subject: &str, by: D| {
         let text = format!("{subject} ~ {}", regex_of(place.function.as_ref()?));
@@ -40,8 +46,7 @@ fn places(finding: &FindingRow, all: &Scope) -> Vec<(Scope, CutDimension)> {
     };
     let places = [
         named(D::Object, &place.object, D::Holder),
-        named(D::Function, &place.function, D::Line),
-        called("function", D::Line),
+        on_stack(),
         called("stack", D::Function),
         named(D::Api, &place.api, if counted { D::Caller } else { D::Function }),
         named(D::Feature, &place.feature, D::Component),

@@ -22,6 +22,7 @@ use serde::{Serialize, Serializer};
 use transect_profile_model::WaitKind;
 
 use super::Source;
+use super::runtime_library::GO_SCHEDULER;
 
 /// What is sped up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -83,8 +84,12 @@ fn span(source: &Source<'_>) -> (i64, i64) {
     (start, source.session.end_ns.min(last.unwrap_or(i64::MAX)).max(start))
 }
 
-/// Predictions for the candidates, those that could save most first, each for all speed-ups.
+/// Predictions for the candidates, those that could save most first, each for all speed-ups. Of Go programs there are none: their
+/// goroutines move between threads, so that which thread waited for which says nothing of what depends on what.
 pub(super) fn rows(source: &Source<'_>) -> Vec<WhatIfRow> {
+    if source.paths.functions.iter().any(|function| function.name == GO_SCHEDULER) {
+        return Vec::new();
+    }
     let (start_ns, end_ns) = span(source);
     let elapsed_ns = end_ns - start_ns;
     if elapsed_ns <= 0 || source.session.busy_ns + source.session.idle_ns <= 0 || source.tables.tasks.is_empty() {

@@ -23,21 +23,19 @@ pub(super) fn by_stack(profile: &Profile, query: &CutQuery) -> Result<(CutScope,
         let measure = query.measure.as_str();
         return Err(CutError::NotCounted { measure, dimension: CutDimension::Stack.to_string() });
     }
-    // Grouped by the numbers of stack and state: no text is made of stacks.
+    // Grouped by the numbers of stacks: no text is made of them.
     let filtered = CutQuery { by: Vec::new(), ..query.clone() };
     of_stretches(profile, &filtered, |keys, stretches, range, known| {
         let query = CutQuery { by: vec![CutDimension::Stack, CutDimension::State], ..query.clone() };
         let groups = group(&query, keys, &stretches, range, known, |keys, dimension, stretch| match dimension {
             CutDimension::Stack => stretch.stack.map_or(NO_KEY, |stack| stack + 1),
-            CutDimension::State => stretch.state as u32,
             other => keys.of(other, stretch),
         })?;
-        let sum = |(of, row): (&Vec<i64>, &u32)| StackSum {
-            stack: u32::try_from(of[0] - 1).ok(),
-            state: State::ALL[of[1] as usize],
-            value: groups.values[*row as usize],
+        let sum = |(of, row): (&Vec<i64>, &u32)| {
+            let state = keys.state(u32::try_from(of[1]).ok()?)?;
+            Some(StackSum { stack: u32::try_from(of[0] - 1).ok(), state, value: groups.values[*row as usize] })
         };
-        let mut sums: Vec<StackSum> = groups.numbers.iter().map(sum).collect();
+        let mut sums: Vec<StackSum> = groups.numbers.iter().filter_map(sum).collect();
         sums.sort_unstable_by_key(|sum| (sum.stack, sum.state));
         Ok((scope(&query, &groups), sums))
     })

@@ -40,7 +40,9 @@ const CALLED_PART: f64 = 0.8;
 /// Places of the elapsed time; further ones repeat what the table shows.
 const MOST: usize = 6;
 /// Functions of every Go program's scheduler and collector.
-const GO: [&str; 4] = [GO_SCHEDULER, GO_MONITOR, "runtime.gcBgMarkWorker", "runtime.futex"];
+const GO: [&str; 4] = [GO_SCHEDULER, GO_MONITOR, GO_COLLECTOR, "runtime.futex"];
+/// Where Go collects garbage beside the program.
+const GO_COLLECTOR: &str = "runtime.gcBgMarkWorker";
 /// Go's thread that looks at the others from time to time: it sleeps between, and nobody waits for it.
 const GO_MONITOR: &str = "runtime.sysmon";
 /// Calls that take what others send.

@@ -6,7 +6,7 @@ use super::super::facts::ApiFact;
 use super::super::words::{about, bare, brief, count, percent, shell, size, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
 use super::lock::Lock;
-use super::{ALONE, Causes, LEAST_PERCENT, lower, some};
+use super::{ALONE, Causes, GO_COLLECTOR, LEAST_PERCENT, lower, some};
 use crate::CriticalWaitRow;
 use crate::criticality::{GO_SCHEDULER, PlaceRow, PlaceWait, public_name};
 
@@ -58,6 +58,9 @@ impl<'a> Causes<'a> {
             (_, Some(_)) if place.function == GO_SCHEDULER => {
                 format!("No goroutine can run {} of the time: all wait, for what only Go itself knows", said(share))
             }
+            _ if place.function == GO_COLLECTOR => {
+                format!("Go's garbage collector takes {} of the time in {}", said(share), brief(&place.function))
+            }
             _ if through => format!("{at} takes {} of the time with what it calls", said(share)),
             _ if !waits && place.nameless_ns * 2 >= place.ns => {
                 let (inner, ns) = &place.nameless;
@@ -85,7 +88,8 @@ impl<'a> Causes<'a> {
             }
             (_, None) => format!("{at} takes {} of the time{}", said(share), self.parts(place, ns, said)),
         };
-        let dependants = self.dependants(place);
+        // Go's idle threads wait for one another.
+        let dependants = self.dependants(place).filter(|_| !self.is_of_go(&place.function));
         let mut evidence = vec![format!("{} of {}", time(ns), time(self.view.elapsed_ns))];
         if waits {
             let (number, waited) = place.waiting.iter().fold((0, 0), |(n, ns), wait| (n + wait.count, ns + wait.ns));
@@ -243,6 +247,9 @@ const NAMELESS_CODE: &str = "Let the runtime name its code (node --perf-basic-pr
 
 /// What to do or run next. `calls`: what was counted of the function `api` that it calls.
 fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<&Counted>) -> String {
+    if place.function == GO_COLLECTOR {
+        return "Allocate less; who allocates: --by function --where 'stack = runtime.mallocgc'".to_owned();
+    }
     if let Some(wait) = place.waiting.first().filter(|_| waits) {
         if place.function == GO_SCHEDULER {
             return "Ask Go what they wait for: its execution tracer (go tool trace) or block profile".to_owned();

@@ -17,7 +17,7 @@ use body::Body;
 const REACH: u64 = 256;
 /// Instructions of a loop.
 const MAX_INSTRUCTIONS: usize = 64;
-/// Functions in which a thread waits for messages by asking again and again.
+/// Functions in which a thread waits for messages, or Go's for a goroutine to run, by asking again and again.
 const POLLING: &[&str] = &[
     "opal_progress",
     "ompi_sync_wait_mt",
@@ -28,6 +28,8 @@ const POLLING: &[&str] = &[
     "MPIR_Progress_wait",
     "ucp_worker_progress",
     "uct_worker_progress",
+    "runtime.findRunnable",
+    "runtime.sysmon",
 ];
 /// Functions that give the processor away: only who waits does.
 const YIELDING: &[&str] = &["sched_yield", "__sched_yield", "thrd_yield", "pthread_yield"];

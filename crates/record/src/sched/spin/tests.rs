@@ -181,6 +181,10 @@ fn real_libraries_work() {
 fn names_tell_who_polls() {
     assert!(is_polling(["poll_device", "opal_progress", "ompi_request_default_wait"].into_iter()));
     assert!(is_polling(["sched_yield", "main"].into_iter()));
+    let go =
+        ["runtime.usleep.abi0", "runtime.osyield", "runtime.stealWork", "runtime.findRunnable", "runtime.schedule"];
+    assert!(is_polling(go.into_iter()));
+    assert!(!is_polling(["runtime.gcDrain", "runtime.gcBgMarkWorker", "runtime.goexit"].into_iter()));
     assert!(!is_polling(["work", "sched_yield"].into_iter()));
     assert!(!is_polling(["memcpy", "main"].into_iter()));
 }

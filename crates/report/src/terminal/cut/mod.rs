@@ -100,13 +100,13 @@ pub fn amount(scope: &CutScope, value: i64) -> String {
     }
 }
 
-/// Half of the interval's width, in points of the share; nothing where it is exact.
+/// Half of the interval's width, in points of the share; nothing where it is exact. No share is further off than the whole.
 pub fn spread(scope: &CutScope, value: i64, (low, high): (i64, i64)) -> String {
     if low == value && high == value || scope.total == 0 {
         return String::new();
     }
     let half = (value - low).max(high - value);
-    format!("±{:.1}", half as f64 * 100.0 / scope.total as f64)
+    format!("±{:.1}", (half as f64 * 100.0 / scope.total as f64).min(100.0))
 }
 
 /// The head of a column of amounts.

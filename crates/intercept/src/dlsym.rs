@@ -54,7 +54,7 @@ unsafe fn stub_for(address: u64, name: &[u8], requester: u16) -> u64 {
         return address;
     }
     let Some(callee) = object::find(address) else { return address };
-    if callee == static_component::object_of(requester) {
+    if callee == static_component::object_of(requester) || keeps_own_convention(name) {
         return address;
     }
     let api = arena::api(name);
@@ -79,6 +79,12 @@ unsafe fn stub_for(address: u64, name: &[u8], requester: u16) -> u64 {
         sys::sched_yield();
     }
     address
+}
+
+/// Names that no C compiler makes, such as `plugin.Work` of Go: such code keeps no register for its caller, and looks for return
+/// addresses on stacks that it moves.
+fn keeps_own_convention(name: &[u8]) -> bool {
+    !name.starts_with(b"_") && name.contains(&b'.')
 }
 
 fn make(

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossterm::event::{self, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::DefaultTerminal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
 use crate::app::{App, Event, Facts};
@@ -63,7 +63,7 @@ pub fn run(folder: &str, opened: Opened, theme: Theme) -> Result<End, TuiError> 
 /// whoever reads keys from it, so a thread looks after the end.
 fn watch_signals() -> Result<Arc<AtomicUsize>, TuiError> {
     let came = Arc::new(AtomicUsize::new(0));
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
     let seen = came.clone();
     thread::Builder::new().name("transect-signal".to_owned()).spawn(move || {
         for signal in signals.forever() {

@@ -39,6 +39,10 @@ int main(int argc, char **argv) {
         dlclose(handle);
     }
     printf("%ld %d\n", sum, plugin_events);
+    void *again = dlopen(path, RTLD_NOW);
+    void *(*caller)(void) = (void *(*)(void))dlsym(again, "pl.Caller");
+    Dl_info caller_info;
+    printf("called by the program: %d\n", dladdr(caller(), &caller_info) && strstr(caller_info.dli_fname, "dynamic-loading") != 0);
     pthread_t threads[2];
     long good[2] = {0, 0};
     for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, loader, &good[i]);

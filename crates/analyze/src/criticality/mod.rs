@@ -37,7 +37,9 @@ pub use parallelism::ParallelismRow;
 pub use path::{CriticalPathRow, LineRow, PathState};
 pub use place::{Callee, LibraryCallRow, PlaceRow, PlaceWait};
 pub(crate) use root::{begins_there, is_root};
-pub(crate) use runtime_library::{GO_SCHEDULER, is_agent, is_c_library, is_runtime_function, public_name, qualified};
+pub(crate) use runtime_library::{
+    GO_MONITOR, GO_SCHEDULER, is_agent, is_c_library, is_runtime_function, public_name, qualified,
+};
 pub use thread::{CriticalGroupRow, CriticalThreadRow};
 pub use wait::{CriticalWaitRow, PartyRow, PartyShare};
 pub use what_if::{WhatIfRow, WhatIfScope};

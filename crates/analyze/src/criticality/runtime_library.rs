@@ -138,6 +138,8 @@ const GO_ENTRIES: [&str; 11] = [
 ];
 /// Go's scheduler: a thread looks for a goroutine.
 pub(crate) const GO_SCHEDULER: &str = "runtime.schedule";
+/// Go's thread that looks at the others from time to time: it sleeps between, and nobody waits for it.
+pub(crate) const GO_MONITOR: &str = "runtime.sysmon";
 /// What compilers of C append to a function's name behind a dot; Go puts a function's name there.
 const CLONES: [&str; 7] = ["part", "isra", "constprop", "cold", "lto_priv", "llvm", "localalias"];
 

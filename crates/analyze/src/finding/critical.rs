@@ -5,7 +5,7 @@ use transect_profile_model::WaitKind;
 
 use super::words::{percent, shell, time};
 use super::{Confidence, FindingKind, FindingRow, Place};
-use crate::criticality::GO_SCHEDULER;
+use crate::criticality::{GO_MONITOR, GO_SCHEDULER};
 use crate::{CriticalWaitRow, CriticalityView, PartyRow, PathState, WhatIfRow, WhatIfScope};
 
 /// Part of the elapsed time from which something is worth a look, 0–100.
@@ -244,7 +244,8 @@ fn saving(view: &CriticalityView, function: &str) -> String {
 /// Threads that wait for others in a loop.
 pub(super) fn spinning(view: &CriticalityView) -> Option<FindingRow> {
     // Go's idle threads look for goroutines, which nobody could repair.
-    let of_go = |row: &&CriticalWaitRow| row.stack.iter().any(|function| function == GO_SCHEDULER);
+    let idle = |function: &String| [GO_SCHEDULER, GO_MONITOR].contains(&function.as_str());
+    let of_go = |row: &&CriticalWaitRow| row.stack.iter().any(idle);
     let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::Spin && !of_go(row));
     let (critical, spun) = rows().fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
     let first = rows().next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;

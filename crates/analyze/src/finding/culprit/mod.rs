@@ -12,7 +12,7 @@ use transect_profile_model::WaitKind;
 use super::facts::Facts;
 use super::words::{brief, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical};
-use crate::criticality::{GO_SCHEDULER, LibraryCallRow, PlaceRow, is_root, public_name};
+use crate::criticality::{GO_MONITOR, GO_SCHEDULER, LibraryCallRow, PlaceRow, is_root, public_name};
 use crate::{CriticalWaitRow, CriticalityView};
 
 /// Share of the elapsed time from which a place is worth a line, 0–100.
@@ -43,8 +43,6 @@ const MOST: usize = 6;
 const GO: [&str; 4] = [GO_SCHEDULER, GO_MONITOR, GO_COLLECTOR, "runtime.futex"];
 /// Where Go collects garbage beside the program.
 const GO_COLLECTOR: &str = "runtime.gcBgMarkWorker";
-/// Go's thread that looks at the others from time to time: it sleeps between, and nobody waits for it.
-const GO_MONITOR: &str = "runtime.sysmon";
 /// Calls that take what others send.
 const READS: [&str; 6] = ["read", "readv", "recv", "recvfrom", "recvmsg", "splice"];
 /// Others that wait for what it reads do so for this part of its time, at least.

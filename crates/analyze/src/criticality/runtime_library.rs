@@ -207,7 +207,7 @@ pub(super) fn go_task<'a>(functions: impl Iterator<Item = &'a str>) -> Option<us
         let of_runtime = name.strip_prefix("runtime.").filter(|name| !name.contains(".gowrap"));
         of_runtime.is_some_and(|name| !GO_ENTRIES.contains(&name))
     };
-    names.iter().position(|name| *name == GO_SCHEDULER).or_else(|| names.iter().position(|name| is_task(&name)))
+    names.iter().position(|name| *name == GO_SCHEDULER).or_else(|| names.iter().position(is_task))
 }
 
 /// A demangled name without the return type that those of templates begin with: `std::f<int>` of `bool std::f<int>(int)`.

@@ -1,5 +1,5 @@
 //! The table that every Go program carries for its own tracebacks (`.gopclntab`), stripped or not: names of functions, their
-//! lines, what was inlined where, and how deep the stack is at each instruction.
+//! lines, what was inlined where, and the frame's depth at each instruction.
 //!
 //! Written by the Go linker (`cmd/link/internal/ld/pcln.go`), read by its runtime (`runtime/symtab.go`). Those of Go 1.18 and
 //! later are read.
@@ -21,7 +21,7 @@ const MODULE_TEXT: u64 = 22;
 const MODULE_FUNCTION_DATA_18: u64 = 38;
 const MODULE_FUNCTION_DATA_20: u64 = 40;
 
-/// Which table of values by address, and which data of a function, tell of inlining.
+/// Indices of the table of values by address and of the function data that describe inlining.
 const INLINE_INDEX: usize = 2;
 const INLINE_TREE: usize = 3;
 
@@ -183,7 +183,7 @@ impl<'a> GoTable<'a> {
         places
     }
 
-    /// From which address on in a function's code the stack is how deep: bytes below the return address.
+    /// Depth of a function's frame in bytes below the return address, each from which instruction on.
     pub fn depths(&self, function: &GoFunction<'a>) -> Vec<(u64, i32)> {
         let table = self.field(function.record, 16).unwrap_or(0);
         let mut from = function.code.start;

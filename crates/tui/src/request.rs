@@ -10,7 +10,7 @@ use transect_report::Sources;
 /// What is to be computed.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
-    /// What stands out.
+    /// Findings.
     Findings,
     /// The first of these cuts that tells something: it has a row with a key; else the first that has rows.
     Cut(Vec<CutQuery>),

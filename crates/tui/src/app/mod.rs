@@ -63,7 +63,7 @@ impl Facts {
 /// One of the screens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tab {
-    /// What stands out.
+    /// Findings.
     Findings,
     /// A sum by one dimension.
     Cut,
@@ -136,7 +136,7 @@ pub struct App {
     pub facts: Facts,
     /// The screen.
     pub tab: Tab,
-    /// What stands out.
+    /// Findings.
     pub findings: Pane<Vec<FindingRow>>,
     /// The finding that is chosen.
     pub finding: usize,

@@ -1,4 +1,4 @@
-//! What stands out.
+//! The tab of findings.
 
 use ratatui::text::{Line, Span};
 use transect_report::terminal::escape;

@@ -40,41 +40,72 @@ const RESTART_UNLESS_HANDLED: u64 = -514i64 as u64;
 const RED_ZONE: u64 = 128;
 const PAGE: u64 = 4096;
 
-/// When a thread fell asleep in a call with a timeout of its own.
+/// A thread asleep in a call with a timeout of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Asleep {
-    /// By the clock of the processor's scheduler.
-    since: Duration,
-    processor: u32,
+    call: libc::c_long,
+    arguments: [u64; 6],
+    last_run: LastRun,
+}
+
+/// What the scheduler knows of a thread's last time on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LastRun {
+    /// By the clock of that CPU's scheduler.
+    at: Duration,
+    cpu: u32,
+    /// How often it has gone to sleep.
+    sleeps: u64,
 }
 
 impl Asleep {
     /// Looks at a thread that is about to be interrupted; `None` if it is in no such call.
     pub fn look(tid: i32) -> Option<Asleep> {
-        let call = fs::read_to_string(format!("/proc/{tid}/syscall")).ok()?;
-        timeout_register(call.split(' ').next()?.parse().ok()?)?;
-        Asleep::read(tid)
+        let text = fs::read_to_string(format!("/proc/{tid}/syscall")).ok()?;
+        // "running" when it does not sleep.
+        let mut fields = text.split(' ');
+        let call = fields.next()?.parse().ok()?;
+        timeout_register(call)?;
+        let mut arguments = [0; 6];
+        for argument in &mut arguments {
+            *argument = u64::from_str_radix(fields.next()?.trim().strip_prefix("0x")?, 16).ok()?;
+        }
+        Some(Asleep { call, arguments, last_run: LastRun::read(tid)? })
     }
 
-    fn read(tid: i32) -> Option<Asleep> {
-        let since = begin_of_sleep(&read_text(format!("/proc/{tid}/sched")).ok()?)?;
-        let stat = read_text(format!("/proc/{tid}/stat")).ok()?;
-        // Behind the name, which may hold anything.
-        let processor = stat.rsplit_once(") ")?.1.split(' ').nth(36)?.parse().ok()?;
-        Some(Asleep { since, processor })
-    }
-
-    /// How long it slept, now that it stands. Clocks of different processors are not compared.
-    fn lasted(self, tid: i32) -> Option<Duration> {
-        let now = Asleep::read(tid)?;
-        (now.processor == self.processor).then(|| now.since.checked_sub(self.since)).flatten()
+    /// How long it slept, now that it stands. `None` where this may be another call than the one it slept in: that one
+    /// can have ended, and the thread have begun the next, before it was interrupted.
+    fn lasted(self, tid: i32, registers: &Registers) -> Option<Duration> {
+        let now = LastRun::read(tid)?;
+        let arguments = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
+        // To stand still is one more sleep. Clocks of different CPUs are not compared.
+        let same = registers.orig_rax == self.call as u64
+            && arguments == self.arguments
+            && now.sleeps == self.last_run.sleeps + 1
+            && now.cpu == self.last_run.cpu;
+        same.then(|| now.at.checked_sub(self.last_run.at)).flatten()
     }
 }
 
+impl LastRun {
+    fn read(tid: i32) -> Option<LastRun> {
+        let sched = read_text(format!("/proc/{tid}/sched")).ok()?;
+        let stat = read_text(format!("/proc/{tid}/stat")).ok()?;
+        // Behind the name, which may hold anything.
+        let cpu = stat.rsplit_once(") ")?.1.split(' ').nth(36)?.parse().ok()?;
+        Some(LastRun { at: last_on_cpu(&sched)?, cpu, sleeps: field(&sched, "nr_voluntary_switches")?.parse().ok()? })
+    }
+}
+
+/// The value of a line `name : value` of `/proc/TID/sched`.
+fn field<'a>(sched: &'a str, name: &str) -> Option<&'a str> {
+    let line = sched.lines().find(|line| line.starts_with(name))?;
+    Some(line.rsplit_once(':')?.1.trim())
+}
+
 /// `se.exec_start`, milliseconds: when the thread last had a processor.
-fn begin_of_sleep(sched: &str) -> Option<Duration> {
-    let line = sched.lines().find(|line| line.starts_with("se.exec_start"))?;
-    let (whole, part) = line.rsplit_once(':')?.1.trim().split_once('.')?;
+fn last_on_cpu(sched: &str) -> Option<Duration> {
+    let (whole, part) = field(sched, "se.exec_start")?.split_once('.')?;
     Some(Duration::from_millis(whole.parse().ok()?) + Duration::from_nanos(part.get(..6)?.parse().ok()?))
 }
 
@@ -107,14 +138,15 @@ pub(crate) fn restart(tid: i32, registers: &mut Registers, asleep: Option<Asleep
     let restart = gave_up && call >= 0 && GIVES_UP.contains(&call);
     if restart {
         registers.rax = RESTART_UNLESS_HANDLED;
-        if let Some(slept) = asleep.and_then(|asleep| asleep.lasted(tid)) {
+        if let Some(slept) = asleep.and_then(|asleep| asleep.lasted(tid, registers)) {
             let _ = shorten(registers, slept, memory);
         }
     }
     restart
 }
 
-/// Takes what was slept off the call's timeout. `None`: it stays as it is.
+/// Takes what was slept off the call's timeout. `None`: it is as it was. So is one that has passed: it has ended its
+/// call, and what was interrupted is the next call, with the same arguments.
 fn shorten(registers: &mut Registers, slept: Duration, memory: &Memory) -> Option<()> {
     let (kind, register) = timeout_register(registers.orig_rax as libc::c_long)?;
     let stack = registers.rsp;
@@ -123,8 +155,8 @@ fn shorten(registers: &mut Registers, slept: Duration, memory: &Memory) -> Optio
         // Negative: for ever.
         Timeout::Milliseconds => {
             let all = Some(*argument as i32).filter(|all| *all > 0)?;
-            let slept = i32::try_from(slept.as_millis()).unwrap_or(i32::MAX);
-            *argument = (all - slept.min(all)) as u64;
+            let slept = i32::try_from(slept.as_millis()).ok()?;
+            *argument = Some(all - slept).filter(|left| *left > 0)? as u64;
         }
         Timeout::Pointed => {
             let mut bytes = [0; 16];
@@ -133,7 +165,7 @@ fn shorten(registers: &mut Registers, slept: Duration, memory: &Memory) -> Optio
             let seconds = u64::from_le_bytes(seconds.try_into().ok()?);
             let nanoseconds = u64::from_le_bytes(nanoseconds.try_into().ok()?);
             let all = Duration::new(i64::try_from(seconds).ok()? as u64, u32::try_from(nanoseconds).ok()?);
-            let left = all.saturating_sub(slept);
+            let left = all.checked_sub(slept).filter(|left| !left.is_zero())?;
             // The program's own may be read again by it. The kernel reads this one before anything else uses the stack.
             let place = stack.checked_sub(RED_ZONE + 16)? & !15;
             if place / PAGE != stack / PAGE {
@@ -156,12 +188,37 @@ mod tests {
     #[test]
     fn the_scheduler_tells_when_a_thread_fell_asleep() {
         let text = "sleep (7, #threads: 1)\n------\nse.exec_start      :      70484649.358722\nse.vruntime : 1.0\n";
-        assert_eq!(begin_of_sleep(text), Some(Duration::from_nanos(70_484_649_358_722)));
-        assert_eq!(begin_of_sleep("no such line"), None);
+        assert_eq!(last_on_cpu(text), Some(Duration::from_nanos(70_484_649_358_722)));
+        assert_eq!(last_on_cpu("no such line"), None);
     }
 
     #[test]
-    fn a_timeout_is_shortened_by_what_was_slept_and_not_below_nothing() {
+    fn what_was_slept_in_an_earlier_call_is_not_the_next_ones() {
+        let (tid, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let _ = tid.send(rustix::thread::gettid().as_raw_nonzero().get());
+            loop {
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+        });
+        let tid = told.recv().unwrap();
+        let look = || Some((LastRun::read(tid)?, read_text(format!("/proc/{tid}/stat")).ok()?.contains(") S ")));
+        let (asleep, _) = std::iter::repeat_with(look).flatten().find(|(_, sleeps)| *sleeps).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        let mut registers = crate::ptrace::no_registers();
+        let arguments = [0; 6];
+        let call = libc::SYS_epoll_wait;
+        registers.orig_rax = call as u64;
+        assert_eq!(Asleep { call, arguments, last_run: asleep }.lasted(tid, &registers), None);
+        // One that has only come to stand since.
+        let now = LastRun { sleeps: LastRun::read(tid).unwrap().sleeps - 1, ..asleep };
+        let same = Asleep { call, arguments, last_run: now };
+        registers.r10 = 1;
+        assert_eq!(same.lasted(tid, &registers), None, "other arguments");
+    }
+
+    #[test]
+    fn a_timeout_is_shortened_by_what_was_slept_unless_it_has_passed() {
         let memory = Memory::open(std::process::id() as i32).unwrap();
         let left = |timeout: i32, slept| {
             let mut registers = crate::ptrace::no_registers();
@@ -169,7 +226,7 @@ mod tests {
             let _ = shorten(&mut registers, Duration::from_millis(slept), &memory);
             registers.r10 as i32
         };
-        assert_eq!((left(1000, 300), left(1000, 1500), left(-1, 300), left(0, 300)), (700, 0, -1, 0));
+        assert_eq!((left(1000, 300), left(1000, 1500), left(-1, 300), left(0, 300)), (700, 1000, -1, 0));
     }
 
     #[test]

@@ -209,6 +209,30 @@ def check_tails(options, folder, results):
             results.judge_measured(f"tail {kind} {shape} [{beside}]", attempt)
 
 
+def check_crowded(options, folder, results):
+    """More threads than CPUs: what calls take without a CPU is theirs, of system calls, too. Truth: each call by the program's clock."""
+    compile_step(["cc", "-O2", "-g", "-pthread", f"{HERE}/crowded.c", "-o", f"{folder}/crowded"])
+
+    def attempt():
+        profile = os.path.join(folder, "crowded-profile")
+        shutil.rmtree(profile, ignore_errors=True)
+        done = record(options.transect, "adaptive", profile, [f"{folder}/crowded", "16", "6000"], collect=())
+        if done.returncode:
+            return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+        truths = dict(zip(("read", "memchr"), map(int, done.stdout.split())))
+        off = []
+        for api, truth in truths.items():
+            rows = [r for r in flows_of(options.transect, profile)[0] if r["api"] == api and r["caller"] == "crowded"]
+            if sum(r["calls"] for r in rows) != 16 * 6000:
+                return [f"{api}: {sum(r['calls'] for r in rows)} calls of {16 * 6000}"], []
+            total = sum(r["total_ns"] for r in rows)
+            if abs(total - truth) > 0.25 * truth:
+                off.append(f"{api}: {total} ns, {truth} by the program's clock")
+        return [], off
+
+    results.judge_measured("more threads than CPUs", attempt)
+
+
 def check_calling(options, folder, results):
     """Code that a library calls by a pointer is its own component's; a lock is held for as long as its holder says."""
     cc = ["cc", "-O2", "-g", "-pthread"]
@@ -442,6 +466,7 @@ def main():
         check_short_recursion(options, folder, results)
         check_nested(options, folder, results)
         check_tails(options, folder, results)
+        check_crowded(options, folder, results)
         check_calling(options, folder, results)
         check_waiting(options, folder, results)
         results.judge_measured("recorder killed", lambda: check_orphan(options, folder))

@@ -28,6 +28,12 @@ pub const TRACE_OFFSET: usize = 7 << 20;
 /// Entries of the ring (power of two).
 pub const TRACE_CAPACITY: usize = 8192;
 
+/// A sampled call that takes this many times its flow's mean, and [`OUTLIER_US`] more, counts once, not for all the calls that it
+/// stands for, unless such calls are half of the flow's time: its thread may have lost its CPU.
+pub const OUTLIER_MEANS: u64 = 16;
+/// See [`OUTLIER_MEANS`]; microseconds.
+pub const OUTLIER_US: u64 = 1000;
+
 /// Thread runs.
 pub const THREAD_LIVE: u32 = 1;
 /// Thread has ended; nothing writes here any more.

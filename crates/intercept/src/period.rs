@@ -5,6 +5,8 @@
 //! so that the thread's timed calls cost no more than the budget. The gap to the next timed call is random around the
 //! period, so that no rhythm of the program is in step with it; each timed call stands for the gap it ended.
 
+use transect_event_abi::thread::{OUTLIER_MEANS, OUTLIER_US};
+
 /// Assumed cost of a timed call that goes through Rust, ticks per microsecond × this / 1024 (about 200 ns, with what it displaces from the caches).
 const SLOW_CALL_SHARE: u64 = 205;
 /// Longest gap.
@@ -21,10 +23,6 @@ const WINDOW_US: u64 = 1000;
 pub const LEARNING: u64 = 32;
 /// A flow whose mean call takes longer is timed every time, which costs it 2 % at most; microseconds.
 const COSTLY_US: u64 = 10;
-/// An outlier is this many times longer than the mean so far, and [`OUTLIER_US`] more.
-const OUTLIER_FACTOR: u64 = 16;
-/// See [`OUTLIER_FACTOR`]; microseconds.
-const OUTLIER_US: u64 = 1000;
 /// Standard deviations up to this many means call for no more timed calls.
 const SPREAD: f32 = 4.0;
 /// A blocking API at least this long on its last call is timed every time, microseconds.
@@ -96,7 +94,7 @@ pub fn is_long(ticks: u64, ticks_per_us: u64) -> bool {
 /// A sampled duration beyond this is an outlier: the thread may have lost its processor, for a time slice or a steal. What
 /// interrupts and page faults take is less, and meets calls as often as they take long.
 pub fn outlier(mean_ticks: u64, ticks_per_us: u64) -> u64 {
-    mean_ticks * OUTLIER_FACTOR + OUTLIER_US * ticks_per_us
+    mean_ticks * OUTLIER_MEANS + OUTLIER_US * ticks_per_us
 }
 
 /// No gap stands for more of a flow's calls so far than this, whatever its rate seemed to be.

@@ -3,6 +3,7 @@
 //! its timed calls show, by more than chance, gets the samples' time; where both agree, each counts by its precision.
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use transect_event_abi::thread::{OUTLIER_MEANS, OUTLIER_US};
 use transect_profile_model::{
     ApiClass, ComponentId, Flow, FrameId, Origin, Profile, Space, StackId, Task, TaskId, Thread, ThreadId, bare_name,
 };
@@ -23,6 +24,12 @@ const LIKELY: f64 = 1.5;
 /// An estimate with a standard deviation of more than this part of it rests on a handful of calls that took long, or had no
 /// CPU. What samples saw of the call, or of all calls between the two components, is surer.
 const UNSURE: f64 = 0.25;
+/// Time without a CPU is known by the stacks with which CPUs were lost to no more than this part of it: of losses in quick
+/// succession one has its stack.
+const QUEUE_UNSURE: f64 = 0.1;
+/// Samples of kernel code are off by about this part where it keeps interrupts off: they are taken when it allows them again,
+/// in waking another thread more often than in falling asleep.
+const SKID: f64 = 0.2;
 /// What calls `main`: it is around everything.
 const START: &str = "__libc_start_";
 /// A flow is recursive if one in so many of its samples has it twice.
@@ -58,6 +65,8 @@ struct Time {
     sampled_ns: f64,
     /// Of `sampled_ns`, after the thread had lost its CPU there.
     preempted_ns: f64,
+    /// How often it lost it there.
+    losses: f64,
     waits: f64,
     waited_ns: f64,
 }
@@ -67,6 +76,7 @@ impl Time {
         self.samples += other.samples;
         self.sampled_ns += other.sampled_ns;
         self.preempted_ns += other.preempted_ns;
+        self.losses += other.losses;
         self.waits += other.waits;
         self.waited_ns += other.waited_ns;
     }
@@ -75,13 +85,31 @@ impl Time {
         self.sampled_ns + self.waited_ns
     }
 
-    fn estimate(self) -> Option<Estimate> {
-        (self.samples + self.waits >= LEAST_SAMPLES).then(|| self.unconditional())
+    fn estimate(self, class: ApiClass) -> Option<Estimate> {
+        (self.samples + self.waits >= LEAST_SAMPLES).then(|| self.unconditional(class))
     }
 
-    /// Of however few samples.
-    fn unconditional(self) -> Estimate {
-        Estimate { value: self.ns(), deviation: self.sampled_ns / (self.samples.max(1.0) * EVEN).sqrt() }
+    /// Of however few samples. Nearly every loss of a CPU has its stack.
+    fn unconditional(self, class: ApiClass) -> Estimate {
+        let skid = if class == ApiClass::Io { SKID } else { 0.0 };
+        let part = (self.samples.max(1.0) * EVEN).sqrt().recip().hypot(skid);
+        let running = (self.sampled_ns - self.preempted_ns) * part;
+        Estimate { value: self.ns(), deviation: running.hypot(self.preempted_ns * QUEUE_UNSURE) }
+    }
+
+    /// Where few samples, or none, have met the calls: `one_ns` is what one would have stood for.
+    fn of_few(self, one_ns: f64, class: ApiClass) -> Estimate {
+        let estimate = self.unconditional(class);
+        Estimate { deviation: estimate.deviation.max(one_ns), ..estimate }
+    }
+
+    fn is_empty(self) -> bool {
+        self.ns() == 0.0
+    }
+
+    /// What a sample stands for, ns.
+    fn of_one(self) -> f64 {
+        (self.sampled_ns - self.preempted_ns) / self.samples.max(1.0)
     }
 }
 
@@ -113,11 +141,24 @@ impl Estimate {
         Self { deviation: self.deviation.hypot(self.value * share), ..self }
     }
 
+    /// Time without a CPU that timed calls do not tell of, ns. Short losses count for all calls that a timed one
+    /// stands for, outliers ([`OUTLIER_MEANS`]) once. Of those, what was in timed calls has by chance their share, but no more than agrees with how
+    /// far timed calls differ: each that lost its CPU for d adds k(k-1)·d² to the estimate's variance.
+    fn queue_missing(self, sampled: Time, calls: f64, timed_calls: f64) -> f64 {
+        let (share, k) = (timed_calls / calls, calls / timed_calls);
+        let of_one = sampled.preempted_ns / sampled.losses.max(1.0);
+        let limit = (1e3 * OUTLIER_US as f64 + OUTLIER_MEANS as f64 * self.value / calls) / of_one.max(1.0);
+        // Of losses whose lengths are exponential, the time of those beyond the limit.
+        let clipped = sampled.preempted_ns * (1.0 + limit) * (-limit).exp();
+        let agrees = self.deviation * self.deviation / (of_one * k * (k - 1.0)).max(1.0);
+        clipped - (clipped * share).min(agrees)
+    }
+
     /// With the time without a CPU that was in calls which were not timed. An unsure one may have it already, for all of them.
     fn with_queue(self, queue: Queue) -> Self {
         match queue.missing_ns {
             Some(missing) if !self.is_unsure() => {
-                Self { value: self.value + missing, deviation: self.deviation.hypot(missing * UNSURE / HALF) }
+                Self { value: self.value + missing, deviation: self.deviation.hypot(missing * QUEUE_UNSURE) }
             }
             _ => self.unsure_of_queue(queue.share),
         }
@@ -148,7 +189,7 @@ impl Estimate {
     }
 
     /// Samples too few for an estimate may still be far more than the timed calls let expect.
-    fn with_few_samples(self, seen: Time) -> Self {
+    fn with_few_samples(self, seen: Time, class: ApiClass) -> Self {
         if seen.samples < FEWEST_SAMPLES || seen.samples >= LEAST_SAMPLES {
             return self;
         }
@@ -156,13 +197,19 @@ impl Estimate {
         if seen.samples - expected <= CHANCE * expected.max(0.1).sqrt() {
             return self;
         }
-        let samples = seen.unconditional();
+        let samples = seen.unconditional(class);
         let apart = samples.value + samples.deviation - self.value;
         Self { deviation: self.deviation.max(apart / HALF), ..self }
     }
 
     fn is_unsure(self) -> bool {
         self.deviation > UNSURE * self.value
+    }
+
+    /// True if it is unsure, and more so than the other. An estimate that was high by chance has the larger deviation, so that
+    /// both are held to their values: to weigh them by deviations would be too low in the mean.
+    fn gives_way_to(self, other: Self) -> bool {
+        self.is_unsure() && other.deviation * self.value < self.deviation * other.value
     }
 
     /// Not above what all calls between the two components took by samples, if it is unsure.
@@ -196,22 +243,27 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
     // What no thread calls is around all that it calls.
     let called: HashSet<(ThreadId, ComponentId)> =
         profile.flows.iter().map(|flow| (flow.thread, flow.callee)).collect();
-    for flow in profile.flows.iter_mut().filter(|flow| flow.class == ApiClass::Compute) {
+    for flow in profile.flows.iter_mut().filter(|flow| matches!(flow.class, ApiClass::Compute | ApiClass::Io)) {
         let seen = seen.get(&edge(flow)).unwrap_or(&unseen);
         let thread = &mut profile.threads[flow.thread as usize];
         let lived = thread.wall_ns as f64;
-        let share_timed = flow.timed_calls as f64 / flow.calls.max(1) as f64;
+        let (calls, timed_calls) = (flow.calls.max(1) as f64, flow.timed_calls.max(1) as f64);
         let queued = queued.get(&flow.thread).copied().unwrap_or(0.0);
         let samples_only = seen.is_recursive() && flow.timed_calls < flow.calls * 9 / 10;
         let most = between.most(flow);
-        let preempted = between.threads.get(&flow.thread).is_some_and(|all| all.preempted_ns > 0.0);
+        let class = flow.class;
+        let of_thread = between.threads.get(&flow.thread).copied().unwrap_or_default();
+        let preempted = of_thread.preempted_ns > 0.0;
         let together = |timed: Estimate, sampled: Time| {
+            let few = sampled.of_few(of_thread.of_one(), class);
             if samples_only {
-                sampled.unconditional()
+                sampled.unconditional(class)
+            } else if preempted && !sampled.is_empty() && timed.gives_way_to(few) {
+                few
             } else {
-                let missing_ns = preempted.then_some(sampled.preempted_ns * (1.0 - share_timed));
+                let missing_ns = preempted.then(|| timed.queue_missing(sampled, calls, timed_calls));
                 let queue = Queue { share: queued, missing_ns };
-                timed.with_samples(sampled.estimate(), queue).with_few_samples(sampled).at_most(most)
+                timed.with_samples(sampled.estimate(class), queue).with_few_samples(sampled, class).at_most(most)
             }
         };
         if let Some(timed) = Estimate::of_calls(flow.total_ns, flow.total_ns_low, flow.total_ns_high) {
@@ -291,7 +343,7 @@ impl Between {
         let Some(all) = self.threads.get(&flow.thread).filter(|all| all.samples > 0.0) else { return f64::INFINITY };
         let few = LEAST_SAMPLES * all.sampled_ns / all.samples;
         let met = self.calls.get(&(flow.thread, flow.caller, flow.callee)).copied().unwrap_or_default();
-        let met = met.unconditional();
+        let met = met.unconditional(flow.class);
         (met.value + CHANCE * met.deviation).max(few)
     }
 
@@ -317,11 +369,12 @@ fn seen(profile: &Profile, facts: &StackFacts, threads: &Threads) -> (HashMap<Ed
     let sampled = profile.sched.samples.iter().map(|sample| {
         // Stacks at the end of a slice have time, too: that which passed in a queue.
         let sampled_ns = sample.active_ns as f64;
-        let (samples, preempted_ns) = match sample.origin {
-            Origin::Sample => (sample.samples as f64, 0.0),
-            Origin::StackTop => (0.0, sampled_ns),
+        let count = sample.samples as f64;
+        let time = match sample.origin {
+            Origin::Sample => Time { samples: count, sampled_ns, ..Time::default() },
+            Origin::StackTop => Time { losses: count, sampled_ns, preempted_ns: sampled_ns, ..Time::default() },
         };
-        (sample.task, sample.stack, Time { samples, sampled_ns, preempted_ns, ..Time::default() })
+        (sample.task, sample.stack, time)
     });
     let waited = facts.waited.iter().map(|wait| {
         let time = Time { waits: wait.count as f64, waited_ns: wait.ns as f64, ..Time::default() };
@@ -437,9 +490,10 @@ mod tests {
     #[test]
     fn calls_that_were_never_timed_are_told_by_samples() {
         let timed = Estimate { value: 5e6, deviation: 1e6 };
-        let sampled = Time { samples: 170.0, sampled_ns: 170e6, ..Time::default() }.estimate().unwrap();
+        let sampled =
+            Time { samples: 170.0, sampled_ns: 170e6, ..Time::default() }.estimate(ApiClass::Compute).unwrap();
         assert_eq!(timed.with_samples(Some(sampled), queue(0.0)), sampled);
-        let waited = Time { waits: 95.0, waited_ns: 199e6, ..Time::default() }.estimate().unwrap();
+        let waited = Time { waits: 95.0, waited_ns: 199e6, ..Time::default() }.estimate(ApiClass::Compute).unwrap();
         assert_eq!(timed.with_samples(Some(waited), queue(0.0)), waited);
     }
 
@@ -468,9 +522,12 @@ mod tests {
         assert_eq!(both.value, 7e6);
         assert!(both.value + HALF * both.deviation >= 26e6, "{both:?}");
         let few = |samples| Time { samples, sampled_ns: samples * 9e6, ..Time::default() };
-        let wide = timed.with_few_samples(few(4.0));
+        let wide = timed.with_few_samples(few(4.0), ApiClass::Compute);
         assert!(wide.value == 7e6 && wide.value + HALF * wide.deviation >= 36e6, "{wide:?}");
-        assert_eq!((timed.with_few_samples(few(3.0)), timed.with_few_samples(few(1.0))), (timed, timed));
+        assert_eq!(
+            (timed.with_few_samples(few(3.0), ApiClass::Compute), timed.with_few_samples(few(1.0), ApiClass::Compute)),
+            (timed, timed)
+        );
         // One standard deviation is nothing.
         let near = Estimate { value: 13e6, deviation: 6e6 };
         assert_eq!(timed.with_samples(Some(near), queue(0.0)), timed);
@@ -499,11 +556,46 @@ mod tests {
         assert_eq!(known(700.0).value, 790.0);
     }
 
+    /// A thousand calls of 1 µs, one in ten timed; their thread lost its CPU fifty times there.
+    #[test]
+    fn time_without_a_cpu_that_timed_calls_cannot_tell_is_missing() {
+        let sure = Estimate { value: 1e6, deviation: 1e4 };
+        let lost = |of_one: f64| Time {
+            losses: 50.0,
+            sampled_ns: 50.0 * of_one,
+            preempted_ns: 50.0 * of_one,
+            ..Time::default()
+        };
+        let missing = |timed: Estimate, of_one| timed.queue_missing(lost(of_one), 1000.0, 100.0) / (50.0 * of_one);
+        // No timed call was among them: all of it.
+        assert!((0.9..=1.0).contains(&missing(sure, 20e6)), "{}", missing(sure, 20e6));
+        // Timed calls differ by as much as if they had met five losses.
+        let met = Estimate { value: 101e6, deviation: (5.0 * 20e6 * 20e6 * 10.0 * 9.0f64).sqrt() };
+        let part = missing(met, 20e6) / missing(Estimate { deviation: 0.0, ..met }, 20e6);
+        assert!((part - 0.9).abs() < 1e-6, "{part}");
+        // So short that a timed call counts for its neighbours.
+        assert!(missing(sure, 50e3) < 0.001, "{}", missing(sure, 50e3));
+    }
+
+    /// Of the flows with a timed call without a CPU the estimates are high, and their deviations: samples alone are right.
+    #[test]
+    fn an_unsure_estimate_gives_way_to_a_surer_one() {
+        let unsure = Estimate { value: 400e6, deviation: 300e6 };
+        let seen = Time { samples: 4.0, sampled_ns: 104e6, losses: 8.0, preempted_ns: 100e6, ..Time::default() };
+        let few = seen.of_few(1e6, ApiClass::Compute);
+        assert_eq!(few.value, 104e6);
+        assert!(few.deviation < 12e6 && unsure.gives_way_to(few), "{few:?}");
+        assert!(!Estimate { value: 90e6, deviation: 1e6 }.gives_way_to(few));
+        assert!(!Estimate { value: 400e6, deviation: 110e6 }.gives_way_to(Estimate { value: 10e6, deviation: 9e6 }));
+        // What no sample has met may be as much as one stands for.
+        assert_eq!(Time { losses: 1.0, ..Time::default() }.of_few(1e6, ApiClass::Compute).deviation, 1e6);
+    }
+
     #[test]
     fn samples_that_miss_a_name_take_nothing_away() {
         let timed = Estimate { value: 100.0, deviation: 1.0 };
         assert_eq!(timed.with_samples(Some(Estimate { value: 10.0, deviation: 2.0 }), queue(0.5)), timed);
-        assert!(Time { samples: 9.0, sampled_ns: 9e6, ..Time::default() }.estimate().is_none());
+        assert!(Time { samples: 9.0, sampled_ns: 9e6, ..Time::default() }.estimate(ApiClass::Compute).is_none());
     }
 
     /// One of few timed calls lost its CPU, and stands for thousands.

@@ -54,17 +54,27 @@ fn per_call(total_ns: Option<i64>, calls: i64) -> String {
 /// Interval, relative to the total and in percent, from which an estimate is only an order of magnitude.
 const VAGUE: f64 = 50.0;
 
-/// Half the width of the 95 % interval, relative to the total; empty where every call was timed or the interval does
-/// not show.
-fn uncertainty(row: &FlowRow) -> Cell {
-    match (row.total_ns, row.total_ns_low, row.total_ns_high) {
-        (Some(total), Some(low), Some(high)) if total > 0 => {
-            let half = (high - low) as f64 * 50.0 / total as f64;
-            let role = if half >= VAGUE { Role::Warning } else { Role::Dim };
-            if half < 0.5 { Cell::default() } else { Cell::new(role, format!("±{half:.0} %")) }
+/// Half the width of the 95 % interval of a total, ns; `None` where every call was timed.
+fn half_interval(row: &FlowRow) -> Option<f64> {
+    Some((row.total_ns_high? - row.total_ns_low?) as f64 / 2.0)
+}
+
+/// `half` ([`half_interval`]) relative to the total; empty where the interval does not show.
+fn uncertainty(total_ns: Option<i64>, half: Option<f64>) -> Cell {
+    match (total_ns, half) {
+        (Some(total), Some(half)) if total > 0 => {
+            let percent = half * 100.0 / total as f64;
+            let role = if percent >= VAGUE { Role::Warning } else { Role::Dim };
+            if percent < 0.5 { Cell::default() } else { Cell::new(role, format!("±{percent:.0} %")) }
         }
         _ => Cell::default(),
     }
+}
+
+/// Of the sum over an API's callers, whose errors are independent.
+fn group_uncertainty(group: &ApiGroup) -> Cell {
+    let squares: f64 = group.callers.iter().filter_map(half_interval).map(|half| half * half).sum();
+    uncertainty(group.total_ns, Some(squares.sqrt()))
 }
 
 /// The class where it is not plain computing.
@@ -124,7 +134,7 @@ pub(crate) fn flows(page: &mut Page, rows: &[FlowRow], totals: &Totals, limit: L
             optional_duration(times.total_ns).into(),
             row.on_cpu_ns.map(duration).unwrap_or_default().into(),
             row.criticality_ns.map(duration).unwrap_or_default().into(),
-            uncertainty(row),
+            uncertainty(row.total_ns, half_interval(row)),
             optional_duration(times.self_ns).into(),
             count(row.calls).into(),
             per_call(times.total_ns, row.calls).into(),
@@ -172,13 +182,14 @@ pub(crate) fn apis(page: &mut Page, view: &ApisView, component: Option<&str>, li
 }
 
 /// One API with the sums over its callers.
-fn group_cells(group: &ApiGroup) -> [Cell; 10] {
+fn group_cells(group: &ApiGroup) -> [Cell; 11] {
     let times = Times::of_group(group);
     let percent = group.percent.filter(|_| times.attributed_ns.is_some());
     [
         share_cell(percent),
         Cell::new(Role::Bar, bar(percent.unwrap_or(0.0), BAR)),
         optional_duration(times.total_ns).into(),
+        group_uncertainty(group),
         optional_duration(times.self_ns).into(),
         count(group.calls).into(),
         per_call(times.total_ns, group.calls).into(),
@@ -195,12 +206,13 @@ fn groups(page: &mut Page, rows: &[ApiGroup], limit: Limit) {
     }
     let mut table = Table::new(&[
         Column::number("SHARE"),
-        Column::text("").rank(6),
+        Column::text("").rank(7),
         Column::number("TOTAL"),
+        Column::number("±").rank(4),
         Column::number("SELF").rank(2),
         Column::number("CALLS").rank(LAST_RESORT),
         Column::number("PER CALL").rank(3),
-        Column::number("BYTES").rank(7),
+        Column::number("BYTES").rank(6),
         Column::text("CLASS").rank(5),
         Column::name("IN", Kind::Component, 10),
         Column::name("API", Kind::Function, 26),
@@ -221,13 +233,14 @@ pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit
     }
     let mut table = Table::new(&[
         Column::number("SHARE"),
-        Column::text("").rank(5),
+        Column::text("").rank(7),
         Column::number("TOTAL"),
+        Column::number("±").rank(4),
         Column::number("SELF").rank(2),
         Column::number("CALLS").rank(LAST_RESORT),
         Column::number("PER CALL").rank(3),
         Column::number("BYTES").rank(6),
-        Column::text("CLASS").rank(4),
+        Column::text("CLASS").rank(5),
         Column::name("IN", Kind::Component, 10),
         Column::name("API", Kind::Function, 26),
     ]);
@@ -242,6 +255,7 @@ pub(crate) fn callers(page: &mut Page, rows: &[ApiGroup], totals: &Totals, limit
                 Cell::new(Role::Dim, super::units::optional_percent(part)),
                 Cell::new(Role::Dim, bar(part.unwrap_or(0.0), BAR)),
                 Cell::new(Role::Dim, optional_duration(times.total_ns)),
+                uncertainty(row.total_ns, half_interval(row)),
                 Cell::new(Role::Dim, optional_duration(times.self_ns)),
                 Cell::new(Role::Dim, count(row.calls)),
                 Cell::new(Role::Dim, per_call(times.total_ns, row.calls)),

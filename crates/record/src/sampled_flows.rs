@@ -151,7 +151,10 @@ impl Estimate {
         // Of losses whose lengths are exponential, the time of those beyond the limit.
         let clipped = sampled.preempted_ns * (1.0 + limit) * (-limit).exp();
         let agrees = self.deviation * self.deviation / (of_one * k * (k - 1.0)).max(1.0);
-        clipped - (clipped * share).min(agrees)
+        let by_share = clipped * share;
+        // Where most calls are timed, most stand for themselves alone, and add nothing to the variance.
+        let alone = 1.0 - (1.0 - share).powi(2);
+        clipped - by_share.min(by_share * alone + agrees)
     }
 
     /// With the time without a CPU that was in calls which were not timed. An unsure one may have it already, for all of them.
@@ -166,8 +169,10 @@ impl Estimate {
 
     /// What timed calls and samples together say; `queue` makes the truth larger only.
     fn with_samples(self, samples: Option<Self>, queue: Queue) -> Self {
-        let longer = self.with_queue(queue);
+        let mut longer = self.with_queue(queue);
         let Some(samples) = samples else { return longer };
+        // The stacks that make it longer are among the samples.
+        longer.value = longer.value.min(self.value.max(samples.value + HALF * samples.deviation));
         if samples.value > self.value { longer.weighed(samples) } else { self.weighed(samples) }
     }
 

@@ -248,6 +248,19 @@ impl Naming {
         matches!(caller, Place::File { file, offset, returns: true } if self.linkage_call(file, offset).is_some())
     }
 
+    /// Whether a function that is not on the stack left by the linkage table: the call before the return address goes by a
+    /// pointer, or to a function without a name, and the caller's file has a jump by its table to what was reached.
+    pub fn left_by_table(&mut self, caller: Place, callee: Place) -> bool {
+        let (Place::File { file, returns: true, .. }, Place::File { file: other, .. }) = (caller, callee) else {
+            return false;
+        };
+        let Some(reached) = self.code(callee).filter(|code| !code.part) else { return false };
+        let read = &mut self.module(file).read;
+        let Some(object) = read.object.as_ref() else { return false };
+        let jumped = read.linkage.get_or_insert_with(|| Linkage::of(object)).jumped(object);
+        jumped.iter().any(|name| self.export(other, name) == Some(reached.start))
+    }
+
     /// The name by which a file's linkage table calls what the call before a return address goes to.
     fn linkage_call(&mut self, file: FileId, return_offset: u64) -> Option<String> {
         let read = &mut self.module(file).read;

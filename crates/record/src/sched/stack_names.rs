@@ -69,6 +69,7 @@ impl NamedStacks {
         let mut served: HashMap<PlaceId, Option<FrameId>> = HashMap::new();
         let mut in_table: HashMap<PlaceId, bool> = HashMap::new();
         let mut by_linkage: HashMap<PlaceId, bool> = HashMap::new();
+        let mut by_jump: HashMap<(PlaceId, PlaceId), bool> = HashMap::new();
         let mut kernel: HashMap<PlaceId, String> = HashMap::new();
         let mut in_runtime: HashMap<PlaceId, RuntimeCode> = HashMap::new();
         let mut hints: HashMap<Vec<FrameId>, Option<UserWait>> = HashMap::new();
@@ -96,7 +97,8 @@ impl NamedStacks {
                 if let Some(caller) = caller.replace(*place) {
                     let from = places.all()[caller as usize];
                     if from.file() != to.file()
-                        && *by_linkage.entry(caller).or_insert_with(|| naming.calls_by_linkage(from))
+                        && (*by_linkage.entry(caller).or_insert_with(|| naming.calls_by_linkage(from))
+                            || *by_jump.entry((caller, *place)).or_insert_with(|| naming.left_by_table(from, to)))
                     {
                         linked |= bit(frames.len());
                     }

@@ -1,7 +1,8 @@
 //! Functions that are missing from a stack because they ended in a jump to the one that was found above their caller.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::sync::Arc;
 
 use transect_binary_info::{Object, SymbolKind};
 
@@ -9,12 +10,13 @@ use transect_binary_info::{Object, SymbolKind};
 const CALL: u8 = 0xe8;
 const CALL_LENGTH: u64 = 5;
 
-/// `call *slot(%rip)`, and `jmp *slot(%rip)` of linkage tables, which may stand behind a landing pad or a prefix.
+/// `jmp rel32`.
+const JUMP: u8 = 0xe9;
+
+/// `call *slot(%rip)` and `jmp *slot(%rip)`.
 const CALL_SLOT: [u8; 2] = [0xff, 0x15];
-const CALL_SLOT_LENGTH: u64 = 6;
 const JUMP_SLOT: [u8; 2] = [0xff, 0x25];
-const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-const BOUND: u8 = 0xf2;
+const SLOT_LENGTH: u64 = 6;
 
 /// Names by which an object calls others and is called.
 #[derive(Debug, Default)]
@@ -25,6 +27,8 @@ pub struct Linkage {
     exports: HashMap<String, u64>,
     /// Where its own jumps through slots stand.
     tables: Vec<Range<u64>>,
+    /// Functions of other objects that its code jumps to. Once somebody has asked.
+    jumped: Option<Arc<[String]>>,
 }
 
 impl Linkage {
@@ -39,7 +43,31 @@ impl Linkage {
             imports: slots.filter_map(|slot| Some((slot.vaddr, name(slot.symbol)?))).collect(),
             exports: functions.map(|symbol| (symbol.name.to_owned(), symbol.address)).collect(),
             tables: object.linkage_tables(),
+            jumped: None,
         }
+    }
+
+    /// Functions of other objects that the object's code jumps to by the linkage table: a function that ends so is not on the
+    /// stack above them.
+    pub fn jumped(&mut self, object: &Object) -> Arc<[String]> {
+        if self.jumped.is_none() {
+            self.jumped = Some(self.find_jumped(object));
+        }
+        self.jumped.clone().unwrap_or_default()
+    }
+
+    fn find_jumped(&self, object: &Object) -> Arc<[String]> {
+        let text = object.text_range();
+        let bytes = object.bytes_at(text.start).unwrap_or_default();
+        let slots = bytes.windows(SLOT_LENGTH as usize).zip(text).filter_map(|(code, address)| {
+            if code[0] == JUMP {
+                let target = beside(address + CALL_LENGTH, code[1..].first_chunk()?);
+                return if self.is_table(target) { object.linkage_entry(target) } else { None };
+            }
+            Some(beside(address + SLOT_LENGTH, code.strip_prefix(&JUMP_SLOT)?.first_chunk()?))
+        });
+        let names: BTreeSet<&String> = slots.filter_map(|slot| self.imports.get(&slot)).collect();
+        names.into_iter().cloned().collect()
     }
 
     /// Whether the instruction is one of the linker's, on the way to another object's function.
@@ -54,19 +82,10 @@ impl Linkage {
 
     /// The function of another object that the call before a return address names.
     pub fn called(&self, object: &Object, return_address: u64) -> Option<&str> {
-        let beside = |next: u64, distance: &[u8; 4]| next.wrapping_add_signed(i32::from_le_bytes(*distance).into());
         let slot = match direct_target(object, return_address) {
-            Some(target) => {
-                let mut code = object.bytes_from(target)?;
-                let begin = code.len();
-                code = code.strip_prefix(&LANDING_PAD).unwrap_or(code);
-                code = code.strip_prefix(&[BOUND]).unwrap_or(code);
-                let distance = code.strip_prefix(&JUMP_SLOT)?.first_chunk()?;
-                let skipped = (begin - code.len()) as u64;
-                beside(target + skipped + CALL_SLOT_LENGTH, distance)
-            }
+            Some(target) => object.linkage_entry(target)?,
             None => {
-                let code = object.bytes_from(return_address.checked_sub(CALL_SLOT_LENGTH)?)?;
+                let code = object.bytes_from(return_address.checked_sub(SLOT_LENGTH)?)?;
                 beside(return_address, code.strip_prefix(&CALL_SLOT)?.first_chunk()?)
             }
         };
@@ -74,11 +93,16 @@ impl Linkage {
     }
 }
 
+/// An address by its distance from the instruction's end.
+fn beside(next: u64, distance: &[u8; 4]) -> u64 {
+    next.wrapping_add_signed(i32::from_le_bytes(*distance).into())
+}
+
 /// Where the direct call before a return address goes.
 fn direct_target(object: &Object, return_address: u64) -> Option<u64> {
     let call = return_address.checked_sub(CALL_LENGTH)?;
     let [CALL, a, b, c, d] = *object.bytes_from(call)?.first_chunk::<5>()? else { return None };
-    Some(return_address.wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into()))
+    Some(beside(return_address, &[a, b, c, d]))
 }
 
 /// The function that the call before a return address names, if it is a whole function of the same file: its first
@@ -138,6 +162,28 @@ mod tests {
                 assert!(found.contains(&name), "{option}: {found:?}");
             }
             assert_eq!(linkage.export("atoi"), None);
+        }
+    }
+
+    /// The compiler ends a function in a jump where optimizing it may.
+    #[test]
+    fn functions_of_others_that_code_jumps_to_are_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("c.c"), folder.path().join("c"));
+        let text = "#include <stdlib.h>\n__attribute__((noinline)) int f(const char *s) { return atoi(s); }\n\
+                    int main(int n, char **v) { int (*volatile g)(const char *) = f; return g(v[n - 1]) + (int)atol(v[0]); }\n";
+        std::fs::write(&source, text).unwrap();
+        for options in [["-fplt", "-s"], ["-fno-plt", "-s"], ["-fcf-protection=full", "-s"]] {
+            let built = Command::new("cc").arg("-O2").args(options).arg("-o").args([&program, &source]).status();
+            if !built.is_ok_and(|status| status.success()) {
+                eprintln!("NOT RUN: no C compiler");
+                return;
+            }
+            let object = Object::open(&program).unwrap();
+            let jumped = Linkage::of(&object).jumped(&object);
+            let jumped: Vec<&str> = jumped.iter().map(String::as_str).collect();
+            assert!(jumped.iter().any(|name| ["strtol", "atoi"].contains(name)), "{options:?}: {jumped:?}");
+            assert!(!jumped.contains(&"atol"), "{options:?}: {jumped:?}");
         }
     }
 }

@@ -368,7 +368,7 @@ impl Measured {
             self.busy.end(end);
         }
         if is_known && self.pids.is_empty() {
-            self.busy.is_exact();
+            self.busy.ended();
         }
         self.close_windows();
         end

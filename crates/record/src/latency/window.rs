@@ -24,6 +24,8 @@ use super::processor_time::Runs;
 /// The kernel brings another process' processor time up to date at its clock ticks (every 4 ms, or 1): no window is
 /// called shorter than that for want of processor time, in ticks.
 const CLOCK_LAG_TICKS: f64 = 10_000_000.0;
+/// What the start and the end of a process take, of its C library and of the kernel, ticks.
+const END_TICKS: f64 = 1_000_000.0;
 /// The least part of a window that is taken to be the program's own time.
 const LEAST_UNDISTURBED: f64 = 0.05;
 /// Windows until a function may be called hot.
@@ -197,9 +199,10 @@ impl BusyTime {
         self.threads as usize
     }
 
-    /// The process stands, or has ended: nothing of its processor time is left to be told.
-    pub fn is_exact(&mut self) {
+    /// The process has ended: nothing of its processor time is left to be told, and its functions were not called in its end.
+    pub fn ended(&mut self) {
         self.lag = 0.0;
+        self.ticks = (self.ticks - END_TICKS).max(0.0);
     }
 
     /// The process has ended, or is let go, and its processor time is not known: since the last epoch it has run as it did before. Before
@@ -617,6 +620,18 @@ mod tests {
         }
         let unseen = crowded.windows.unseen(Timed::default(), &costing(0.0), &crowded.busy).0;
         (seen + unseen) as f64 / made as f64
+    }
+
+    /// 33 calls within 40 µs, of a process that runs for 200 more in which it ends.
+    #[test]
+    fn the_end_of_a_short_process_has_no_calls() {
+        let (mut busy, mut windows) = (BusyTime::default(), Windows::default());
+        busy.start(0, 0.0);
+        windows.arm(32, &busy);
+        busy.advance(600_000, 600_000.0, 1.0, 1, None);
+        busy.ended();
+        windows.close(OnTime { calls: 100_000, until_first: 0 }, Timed::default(), &costing(0.0), 0.0, &busy);
+        assert_eq!(windows.unseen(Timed::default(), &costing(0.0), &busy).0, 0);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod call_time;
 mod component;
 mod criticality;
 mod cut;
+mod escape;
 mod feature;
 mod finding;
 mod flow;
@@ -45,6 +46,7 @@ pub use cut::{
     ExactDuration, FilterError, HotRow, HotView, LineTimes, MOST_CUT_PARTS, StateTimes, SystemCallRow, ThreadLane,
     TimelineView, cut, cut_columns, measures, parse_duration, term_of_key, view as cut_view,
 };
+pub use escape::{escape, is_hazard, is_named};
 pub use feature::{
     FeatureApiRow, FeatureComponentRow, FeatureRow, FeaturesView, LostVariable, RegionRow, RegionStrip, RegionTimeline,
     RegionTree, StripCell, TimelineThread, features, region_timeline, region_tree,

@@ -4,6 +4,7 @@ use transect_profile_model::{ComponentId, Profile};
 use wildmatch::WildMatch;
 
 use crate::criticality::qualified;
+use crate::escape::is_named;
 use crate::finding::words::bare;
 use crate::names::{Names, file_name};
 
@@ -27,7 +28,7 @@ impl Pattern {
 
     fn matches(&self, name: &str) -> bool {
         // Exact first: `operator*` is a name as well as a pattern.
-        self.text == name || self.glob.as_ref().is_some_and(|glob| glob.matches(name))
+        is_named(&self.text, name) || self.glob.as_ref().is_some_and(|glob| glob.matches(name))
     }
 
     /// A component by display name, file name, path or name up to `.so`.

@@ -47,6 +47,12 @@ pub enum LaunchEvent {
         /// When: the thread has not run since.
         at: Instant,
     },
+    /// The first thread of a process has run its last instruction: what it has used can still be asked for. One that was killed
+    /// may end without.
+    Ending {
+        /// The process.
+        pid: i32,
+    },
     /// A process ended.
     Ended {
         /// Its pid.
@@ -275,6 +281,9 @@ impl Launch {
                         self.queue.push_back(LaunchEvent::Forked { parent, thread: tid, child, at });
                     }
                 }
+            }
+            libc::PTRACE_EVENT_EXIT if self.processes.contains_key(&tid) => {
+                self.queue.push_back(LaunchEvent::Ending { pid: tid });
             }
             libc::PTRACE_EVENT_EXEC => match Entry::begin(tid) {
                 Ok(entry) => {

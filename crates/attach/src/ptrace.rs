@@ -20,7 +20,8 @@ pub const FOLLOWED: c_int = TRACE_SYSTEM_CALLS_MARKED
     | libc::PTRACE_O_TRACEEXEC
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
-    | libc::PTRACE_O_TRACECLONE;
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEEXIT;
 /// `PTRACE_O_SUSPEND_SECCOMP`: the thread's system-call filters rest while it is traced.
 pub const SUSPEND_SECCOMP: c_int = 1 << 21;
 

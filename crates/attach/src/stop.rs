@@ -246,6 +246,9 @@ impl<'a> Stop<'a> {
                         failure = Some(AttachError::Replaced { pid });
                         // A launch takes it from where it stands.
                         !kept && ptrace::go_on(tid, 0).is_ok()
+                    } else if event == libc::PTRACE_EVENT_EXIT {
+                        // It runs nothing of its own any more, and is waited for to its end.
+                        ptrace::go_on(tid, 0).is_ok()
                     } else {
                         let born = message as i32;
                         self.urgent.inherited(tid, born);

@@ -1,6 +1,9 @@
 use std::io;
 use std::path::PathBuf;
 
+/// Open files that a recording of the scheduler's events takes, nearly; more on machines of many CPUs.
+pub const DESCRIPTORS: u64 = 130;
+
 /// Why a collector can't be loaded or used.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
@@ -71,6 +74,21 @@ pub enum CollectError {
 }
 
 impl CollectError {
+    /// Whether the limit of open files is too low for it.
+    pub fn lacks_descriptors(&self) -> bool {
+        let number = match self {
+            Self::Load(why) | Self::Attach { source: why, .. } | Self::Read(why) | Self::Sites { source: why, .. } => {
+                system_number(why)
+            }
+            Self::NoTypes(source)
+            | Self::Samples { source, .. }
+            | Self::Event { source, .. }
+            | Self::Cgroup { source, .. } => source.raw_os_error(),
+            Self::Nothing(_) | Self::Unwind(_) => None,
+        };
+        number == Some(rustix::io::Errno::MFILE.raw_os_error())
+    }
+
     /// The system's reason, as far as there is one.
     pub(crate) fn into_io(self) -> io::Error {
         let text = self.to_string();
@@ -100,7 +118,9 @@ fn system_number(why: &libbpf_rs::Error) -> Option<i32> {
 /// What is said of programs and maps that the kernel did not take.
 fn refusal(why: &libbpf_rs::Error) -> String {
     if system_number(why) == Some(rustix::io::Errno::MFILE.raw_os_error()) {
-        return "too few descriptors for the programs that record: some 130 are needed (ulimit -n 256)".to_owned();
+        return format!(
+            "too few open files for the programs that record: some {DESCRIPTORS} are needed (ulimit -n 256)"
+        );
     }
     format!("the kernel refused the programs that record: {why:#}")
 }
@@ -115,7 +135,9 @@ mod tests {
     fn a_limit_of_descriptors_is_told_with_its_cure() {
         let refused = |number| {
             let reason = libbpf_rs::Error::from(io::Error::from_raw_os_error(number)).context("failed to load object");
-            CollectError::Load(reason).to_string()
+            let error = CollectError::Load(reason);
+            assert_eq!(error.lacks_descriptors(), number == 24);
+            error.to_string()
         };
         assert!(refused(24).contains("ulimit -n"));
         assert!(refused(1).starts_with("the kernel refused the programs that record: failed to load object"));

@@ -31,7 +31,7 @@ pub mod unwind_table;
 mod unwound_process;
 
 pub use collector::{Audit, Lost, SchedCollector, SchedSettings, Storage};
-pub use error::CollectError;
+pub use error::{CollectError, DESCRIPTORS};
 pub use living_task::living_task;
 pub use mapping_events::{MappingChange, MappingEvent, MappingEvents};
 pub use perf_event::{SampledEvent, interrupt_ns};

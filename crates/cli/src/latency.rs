@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use transect_analyze::{Selection, View};
 use transect_binary_info::Object;
 use transect_probe_plan::{FunctionTable, near_names};
-use transect_profile_model::{LatencySampling, Metric};
+use transect_profile_model::{LatencySampling, LossKind, Metric};
 use transect_record::Recorded;
 use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
 use transect_record::machine_time::MachineTime;
@@ -61,6 +61,8 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
         }
     }
     outcome.left_behind.iter().for_each(|left| output::say(left));
+    let replaced = outcome.profile.loss.iter().filter(|loss| loss.what == LossKind::ReplacedPrograms);
+    replaced.for_each(|loss| output::say(&format!("{}: {}", loss.place, loss.reason)));
     if unmatched {
         output::say(&no_function(arguments, &program));
     }

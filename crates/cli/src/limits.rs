@@ -13,7 +13,7 @@ use crate::failure::Failure;
 const ADDRESS_SPACE: u64 = 288 << 20;
 /// The same of memory that only this process can write, bytes.
 const DATA: u64 = 96 << 20;
-/// Descriptors and threads of a recording of flows alone; what the others lack is told when they are loaded.
+/// Open files and threads of a recording of flows alone; what the others lack shows when they are loaded.
 const DESCRIPTORS: u64 = 16;
 const THREADS: usize = 8;
 /// With less the main thread's stack may overflow, bytes.
@@ -35,16 +35,28 @@ pub fn check_memory() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a recording gets the descriptors and threads that it takes at least.
+/// Whether a recording gets the open files and threads that it takes at least. `scheduler`: it can't do without the scheduler's
+/// events.
 ///
 /// # Errors
 /// [`Failure::FewDescriptors`] and [`Failure::FewThreads`], before anything was started.
-pub fn check_numbers() -> Result<(), Failure> {
+pub fn check_numbers(scheduler: bool) -> Result<(), Failure> {
     if let Some(limit) = getrlimit(Resource::Nofile).current.filter(|&limit| limit < DESCRIPTORS) {
-        return Err(Failure::FewDescriptors { limit, least: DESCRIPTORS });
+        let least = if scheduler { transect_bpf_collect::DESCRIPTORS } else { DESCRIPTORS };
+        return Err(Failure::FewDescriptors { limit, least });
     }
     // How many there may be more nobody tells: limits are the user's, each cgroup's, and the machine's.
     if has_threads(THREADS) { Ok(()) } else { Err(Failure::FewThreads { least: THREADS }) }
+}
+
+/// The one error for all that fails because of the limit of open files.
+pub fn named(failure: Failure) -> Failure {
+    match (&failure, getrlimit(Resource::Nofile).current) {
+        (Failure::Record(error), Some(limit)) if error.lacks_descriptors() => {
+            Failure::FewDescriptors { limit, least: transect_bpf_collect::DESCRIPTORS.max(limit + 1) }
+        }
+        _ => failure,
+    }
 }
 
 /// What to do about an error of the system (`… (os error 12)`) that a limit of this user may have led to; empty if none is

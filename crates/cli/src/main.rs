@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 /// Parses the arguments and does what they say.
 fn run() -> ExitCode {
     let cli = Cli::parse();
-    match dispatch(cli) {
+    match dispatch(cli).map_err(limits::named) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             if !failure.is_closed_pipe() {
@@ -74,7 +74,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         Command::Run(_) | Command::Record(_) | Command::Latency(_) | Command::Criticality(_) | Command::Walk(_)
     ) {
         limits::check_memory()?;
-        limits::check_numbers()?;
+        limits::check_numbers(matches!(cli.command, Command::Criticality(_) | Command::Walk(_)))?;
     }
     match cli.command {
         Command::Run(arguments) => record::run(&arguments, &config),

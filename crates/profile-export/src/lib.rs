@@ -29,7 +29,6 @@ mod collapsed;
 mod critical_path;
 pub mod csv;
 mod error;
-mod escape;
 mod firefox;
 mod format;
 mod latency_counters;
@@ -47,8 +46,8 @@ use std::io::Write;
 use transect_profile_model::Profile;
 
 pub use error::ExportError;
-pub use escape::{escape, is_hazard};
 pub use format::{Format, UnknownFormat};
+pub use transect_analyze::{escape, is_hazard};
 
 /// What the stack formats show of a profile that holds both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -33,6 +33,8 @@ pub enum LossKind {
     UnresolvedNames,
     /// Child processes that ran without the agent.
     UnprofiledChildren,
+    /// Programs that a measured process began to execute: their first calls, or all, are missing.
+    ReplacedPrograms,
     /// Threads or processes for which no memory was left.
     UnrecordedThreads,
     /// Milliseconds in which a virtual machine's processors had work and the host gave them to others.
@@ -53,9 +55,29 @@ impl LossKind {
             Self::RefusedSites => "refused sites",
             Self::UnresolvedNames => "unresolved names",
             Self::UnprofiledChildren => "unprofiled children",
+            Self::ReplacedPrograms => "replaced programs",
             Self::UnrecordedThreads => "unrecorded threads",
             Self::StolenTime => "stolen milliseconds",
             Self::CollectorsLeftOut => "collectors left out",
+        }
+    }
+
+    /// The words behind a number: `1 refused site`, `2 refused sites`.
+    pub fn counted(self, number: i64) -> &'static str {
+        match self {
+            _ if number != 1 => self.as_str(),
+            Self::UnhookedSlots => "unhooked slot",
+            Self::UntimedCalls => "untimed call",
+            Self::SummedEvents => "summed event",
+            Self::DroppedEvents => "dropped event",
+            Self::TruncatedStacks => "truncated stack",
+            Self::RefusedSites => "refused site",
+            Self::UnresolvedNames => "unresolved name",
+            Self::UnprofiledChildren => "unprofiled child",
+            Self::ReplacedPrograms => "replaced program",
+            Self::UnrecordedThreads => "unrecorded thread",
+            Self::StolenTime => "stolen millisecond",
+            Self::CollectorsLeftOut => "collector left out",
         }
     }
 
@@ -70,6 +92,7 @@ impl LossKind {
             Self::RefusedSites,
             Self::UnresolvedNames,
             Self::UnprofiledChildren,
+            Self::ReplacedPrograms,
             Self::UnrecordedThreads,
             Self::StolenTime,
             Self::CollectorsLeftOut,

@@ -34,7 +34,7 @@ pub fn read(dir: &Path) -> Result<Profile, StoreError> {
     again_if_replaced(dir, || read_once(dir, true))
 }
 
-/// The same without the timeline: `sched.slices` is empty, its file is not opened.
+/// The same without the timeline: `sched.slices` is empty, of its file only the length and the number of rows are checked.
 ///
 /// # Errors
 ///
@@ -173,7 +173,19 @@ impl<'a> Opened<'a> {
         Ok(Some(counted(TableReader::open(path.clone(), Bytes::from(content))?, &path, entry)?))
     }
 
-    /// The same, of which only what is asked for is held in memory.
+    /// Makes sure that a table that is not read is there with all of its rows; the rows themselves are not looked at.
+    fn check_length(&self, table: &str) -> Result<(), Interrupted> {
+        let Some((path, entry)) = self.entry(table) else { return Ok(()) };
+        let file = self.folder.file(&file_name(table))?;
+        let file = file.ok_or_else(|| StoreError::corrupt(&path, "the file is missing"))?;
+        let bytes = file.metadata().map_err(|error| StoreError::from_io(&path, error))?.len();
+        if bytes != entry.bytes {
+            return Err(StoreError::corrupt(&path, format!("{bytes} bytes instead of {}", entry.bytes)).into());
+        }
+        counted(TableReader::open(path.clone(), file)?, &path, entry).map(drop)
+    }
+
+    /// A table that older profiles lack, of which only what is asked for is held in memory.
     fn long_table(&self, table: &str) -> Result<Option<TableReader<File>>, Interrupted> {
         let Some((path, entry)) = self.entry(table) else { return Ok(None) };
         let file = self.folder.file(&file_name(table))?;
@@ -269,7 +281,9 @@ fn read_sched(
     if let Some(table) = folder.later_table(tables::SCHED_WAITS)? {
         sched.waits = tables::sched_waits::read(&table, tasks, stacks)?;
     }
-    if with_slices && let Some(table) = folder.later_table(tables::SLICES)? {
+    if !with_slices {
+        folder.check_length(tables::SLICES)?;
+    } else if let Some(table) = folder.later_table(tables::SLICES)? {
         sched.slices = tables::slices::read(&table, tasks, sched.waits.len())?;
     }
     Ok(sched)

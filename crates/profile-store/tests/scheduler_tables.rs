@@ -139,10 +139,41 @@ fn a_damaged_timeline_is_refused_before_it_is_decoded() {
         let failed = |result: Result<(), StoreError>| matches!(result, Err(StoreError::Corrupt { .. }));
         assert!(failed(read(path).map(drop)));
         assert!(failed(for_each_slices(path, &mut |_| panic!("of a damaged file"))));
-        assert!(read_without_slices(path).is_ok(), "does not look at it");
+        assert!(read_without_slices(path).is_ok(), "does not look at the rows");
         content.pop();
         std::fs::write(&file, &content).unwrap();
         assert!(failed(for_each_slices(path, &mut |_| panic!("of a cut file"))));
+        assert!(failed(read_without_slices(path).map(drop)));
+    });
+}
+
+#[test]
+fn an_emptied_timeline_is_refused_by_who_does_not_read_it() {
+    in_folder(|path| {
+        let profile = scheduled(2, 400);
+        write(path, &profile).unwrap();
+        let file = path.join("slices.parquet");
+        let whole = std::fs::read(&file).unwrap();
+        let refused = || {
+            let result = read_without_slices(path).map(drop);
+            assert!(matches!(&result, Err(StoreError::Corrupt { path, .. }) if *path == file), "{result:?}");
+        };
+        // Sound tables of another number of rows.
+        let other = path.with_extension("other");
+        for kept in [0, profile.sched.slices.len() - 1] {
+            let mut fewer = profile.clone();
+            fewer.sched.slices.truncate(kept);
+            write(&other, &fewer).unwrap();
+            std::fs::copy(other.join("slices.parquet"), &file).unwrap();
+            refused();
+        }
+        std::fs::write(&file, b"").unwrap();
+        refused();
+        std::fs::remove_file(&file).unwrap();
+        refused();
+        std::fs::write(&file, whole).unwrap();
+        read_without_slices(path).unwrap();
+        std::fs::remove_dir_all(&other).unwrap();
     });
 }
 

@@ -249,6 +249,17 @@ pub enum RecordError {
 }
 
 impl RecordError {
+    /// Whether the limit of open files is too low for the recording.
+    pub fn lacks_descriptors(&self) -> bool {
+        match self {
+            Self::Collect(error) => error.lacks_descriptors(),
+            Self::System { source, .. } | Self::Spawn { source, .. } => {
+                source.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error())
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> RecordError {
         move |source| RecordError::System { what, source }
     }

@@ -35,7 +35,7 @@ pub use graph::{NodeKind, WaitEdge, WaitGraph, WaitNode};
 pub use over_time::OverTimeRow;
 pub use parallelism::ParallelismRow;
 pub use path::{CriticalPathRow, LineRow, PathState};
-pub use place::{Callee, LibraryCallRow, PlaceRow, PlaceWait};
+pub use place::{Callee, Leaf, LibraryCallRow, PlaceRow, PlaceWait};
 pub(crate) use root::{begins_there, is_root};
 pub(crate) use runtime_library::{
     GO_MONITOR, GO_SCHEDULER, is_agent, is_c_library, is_runtime_function, public_name, qualified,

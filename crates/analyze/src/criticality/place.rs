@@ -43,14 +43,20 @@ pub struct PlaceRow {
     pub low_parallelism_ns: i64,
     /// Time active in it, not divided among threads, while there were processors without work, ns.
     pub low_active_ns: i64,
-    /// Samples of `running_ns`, and stacks with which a thread waited for a CPU.
+    /// The timer's samples in it, as the cut's measure `samples` counts them.
     pub samples: i64,
+    /// Of these in loops that wait for another thread.
+    pub spin_samples: i64,
+    /// Stacks with which threads left a CPU that they had mostly queued for: the last of a stretch of work.
+    pub switches: i64,
     /// Of `running_ns`, in the handling of page faults, ns.
     pub fault_ns: i64,
     /// Idle time by what was waited for, longest first.
     pub waiting: Vec<PlaceWait>,
     /// What it called in runtime libraries, by `ns`, longest first.
     pub callees: Vec<Callee>,
+    /// The runtime libraries' function that most of the time ends in, where that is called by another one of theirs.
+    pub leaf: Option<Leaf>,
     /// Functions of the program above it on most of its time's stacks, root first.
     pub callers: Vec<String>,
     /// Thread groups, by `ns`, longest first.
@@ -79,6 +85,11 @@ impl PlaceRow {
     /// The function whose code it is, by which views are asked for it: of an inlined one the whole.
     pub fn symbol(&self) -> &str {
         if self.inlined_into.is_empty() { &self.function } else { &self.inlined_into }
+    }
+
+    /// How often it was seen at work, by the timer or at context switches.
+    pub fn seen(&self) -> i64 {
+        self.samples - self.spin_samples + self.switches
     }
 }
 
@@ -119,7 +130,23 @@ pub struct Callee {
     pub component: String,
     /// Criticality and idle time in it, ns.
     pub ns: i64,
+    /// The function that most of that ends in, where it is another one.
+    pub leaf: Option<Leaf>,
 }
+
+/// A function of a runtime library that does what another one was called for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Leaf {
+    /// Its name.
+    pub function: String,
+    /// The function of a runtime library that the place called on the way to most of that time.
+    pub through: String,
+    /// Criticality in it, ns.
+    pub ns: i64,
+}
+
+/// Part of the time from which on a leaf is what takes it.
+const MOST_OF_IT: f64 = 0.6;
 
 /// The time of a place, or of one part of it.
 #[derive(Default)]
@@ -130,10 +157,14 @@ pub(super) struct Sum {
     low_ns: i64,
     low_active_ns: i64,
     samples: i64,
+    spin_samples: i64,
+    switches: i64,
     fault_ns: i64,
     waiting: FxHashMap<(WaitKind, u32), (i64, i64, i64)>,
     inlinings: FxHashMap<(InliningId, Option<FrameId>), i64>,
     callees: Tally<FunctionId>,
+    /// Time by the last function of a stack, and the first one of a runtime library on the way to it.
+    leaves: FxHashMap<(FunctionId, FunctionId), i64>,
     nameless: Tally<FunctionId>,
     paths: Tally<PathId>,
     tasks: Tally<u32>,
@@ -158,6 +189,11 @@ impl Sum {
         *self.inlinings.entry(within).or_default() += ns;
         if let Some(callee) = callee {
             self.callees.add(callee, ns);
+            // What the kernel does was asked for by the callee, whatever wraps the system call.
+            let leaf = below.last().copied().filter(|&leaf| source.paths.is_runtime_function(leaf) && !facts.kernel);
+            if let Some(leaf) = leaf.filter(|_| call.is_none()) {
+                *self.leaves.entry((leaf, callee)).or_default() += ns;
+            }
         }
         let nameless = |id: &FunctionId| source.paths.functions[*id as usize].name.starts_with("sub_");
         if let Some(&inner) = below.iter().rev().find(|id| nameless(id)).filter(|_| call.is_none()) {
@@ -185,7 +221,15 @@ impl Sum {
         self.fault_ns += if facts.fault { ns } else { 0 };
         self.low_ns += if low { ns } else { 0 };
         self.low_active_ns += if low { sample.active_ns } else { 0 };
-        self.samples += if sample.spin { 0 } else { observations(sample) };
+        match sample.origin {
+            Origin::Sample => {
+                self.samples += sample.samples;
+                self.spin_samples += if sample.spin { sample.samples } else { 0 };
+            }
+            // One that did not wait for a CPU for long is left to the samples.
+            Origin::StackTop if !sample.spin => self.switches += sample.samples.min(sample.active_ns / QUEUED_NS),
+            Origin::StackTop => {}
+        }
         self.add(source, facts, call, sample.task, ns);
     }
 
@@ -202,6 +246,21 @@ impl Sum {
         waiting.1 += ns;
         waiting.2 += count;
         self.add(source, facts, call, wait.task, idle_ns);
+    }
+
+    /// The function that at least [`MOST_OF_IT`] of `whole` ends in, if others of its kind stand between it and the place. `by`:
+    /// of calls of that function alone.
+    fn leaf(&self, source: &Source<'_>, by: Option<FunctionId>, whole: i64) -> Option<Leaf> {
+        let of_calls = || self.leaves.iter().filter(|((_, through), _)| by.is_none_or(|by| *through == by));
+        let mut leaves: Tally<FunctionId> = Tally::default();
+        of_calls().for_each(|(&(leaf, _), &ns)| leaves.add(leaf, ns));
+        let (leaf, ns) = leaves.iter().max_by_key(|&(id, ns)| (ns, Reverse(id)))?;
+        let on_the_way = of_calls().filter(|((last, _), _)| *last == leaf);
+        let &(_, through) = on_the_way.max_by_key(|&(key, &ns)| (ns, Reverse(key)))?.0;
+        let name = |id: FunctionId| source.paths.functions[id as usize].name.as_str();
+        let has_name = !name(leaf).starts_with(['[', '0']) && !name(leaf).starts_with("sub_");
+        let is_it = ns as f64 >= MOST_OF_IT * whole as f64 && leaf != through && has_name;
+        is_it.then(|| Leaf { function: name(leaf).to_owned(), through: name(through).to_owned(), ns })
     }
 
     /// Functions of the program that called the place.
@@ -316,14 +375,6 @@ fn library_call(source: &Source<'_>, short_lived: &ShortLived, call: LibraryCall
     }
 }
 
-/// How often it was seen what the weight was gained with: by the timer, or by waiting for a CPU for so long.
-fn observations(sample: &SchedSample) -> i64 {
-    match sample.origin {
-        Origin::Sample => sample.samples,
-        Origin::StackTop => sample.samples.min(sample.active_ns / QUEUED_NS),
-    }
-}
-
 /// The socket by which programs reach their recorder.
 pub(super) fn is_agents(object: &str) -> bool {
     object.starts_with("unix /tmp/transect-") || object.contains("/transect-") && object.contains("/publis")
@@ -348,12 +399,14 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
     let calling = sum.callers(source);
     let caller = calling.iter().max_by_key(|&(id, ns)| (ns, Reverse(id)));
     let nameless = sum.nameless.iter().max_by_key(|&(id, ns)| (ns, Reverse(id)));
+    let leaf = sum.leaf(source, None, ns);
     let mut callees: Vec<Callee> = sum
         .callees
         .iter()
         .map(|(id, ns)| {
             let function = &paths.functions[id as usize];
-            Callee { function: function.name.clone(), component: function.component.clone(), ns }
+            let leaf = sum.leaf(source, Some(id), ns);
+            Callee { function: function.name.clone(), component: function.component.clone(), ns, leaf }
         })
         .collect();
     callees.sort_by(|a, b| (Reverse(a.ns), &a.function).cmp(&(Reverse(b.ns), &b.function)));
@@ -384,8 +437,11 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
         low_parallelism_ns: sum.low_ns,
         low_active_ns: sum.low_active_ns,
         samples: sum.samples,
+        spin_samples: sum.spin_samples,
+        switches: sum.switches,
         waiting,
         callees,
+        leaf,
         callers,
         groups,
         threads: sum.tasks.len(),

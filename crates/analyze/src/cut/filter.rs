@@ -6,6 +6,7 @@ use regex::Regex;
 
 use super::CutKey;
 use super::dimension::CutDimension;
+use crate::escape::is_named;
 
 /// What a term of a filter looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,7 +40,7 @@ impl Term {
     pub fn holds<'a>(&self, mut names: impl Iterator<Item = &'a str>) -> bool {
         let found = match &self.test {
             Test::In(values) => {
-                let is_asked = |name: &str| values.iter().any(|value| value == name);
+                let is_asked = |name: &str| values.iter().any(|value| is_named(value, name));
                 let mut any = false;
                 let named = names.any(|name| {
                     any = true;
@@ -87,7 +88,8 @@ pub struct CutFilter {
 
 impl CutFilter {
     /// Parses a filter: terms `DIMENSION = VALUE`, `!=`, `~ REGEX`, `!~`, `in (A, B)`, `not in`, joined by `and`, `or`, `not`
-    /// and brackets. Values with blanks or signs stand in quotes; the subject `stack` is any function of the stack, the
+    /// and brackets. Values with blanks or signs stand in quotes, those with invisible characters as they are printed
+    /// ([`crate::escape()`]); the subject `stack` is any function of the stack, the
     /// value `none` the lack of a key.
     ///
     /// # Errors
@@ -396,6 +398,12 @@ mod tests {
             assert!(!holds(&format!("not ({filter})"), &keys), "{filter}");
         }
         assert!(!holds("wait = mutex", &keys) && holds("wait != mutex", &keys));
+        // As it is printed, in words and in expressions.
+        let hidden = [("function", "a\nb\u{200b}c\u{1b}")];
+        assert!(
+            holds(r"function = 'a\nb\u{200b}c\u{1b}'", &hidden) && holds(r"function ~ 'b\u{200b}c\u{1b}$'", &hidden)
+        );
+        assert!(holds(r"function in (x, 'a\nb\u{200b}c\u{1b}')", &hidden) && !holds(r"function = 'a\nbc'", &hidden));
         assert!(holds("function = 'operator()(int, char)'", &[("function", "operator()(int, char)")]));
     }
 

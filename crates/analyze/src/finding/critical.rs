@@ -89,10 +89,10 @@ fn waits(view: &CriticalityView, explained: &mut Vec<String>, signals: bool) -> 
         let finding = FindingRow {
             finding: waits_for(view, row),
             evidence: format!(
-                "critical for {} of {}{nobody}; {} waits of {} in all{}",
+                "critical for {} of {}{nobody}; {} of {} in all{}",
                 time(critical_ns.min(view.elapsed_ns)),
                 time(view.elapsed_ns),
-                super::words::count(count),
+                super::words::counted(count, "wait", "waits"),
                 time(ns),
                 saving(view, code),
             ),

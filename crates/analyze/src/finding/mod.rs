@@ -201,8 +201,8 @@ fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingR
         return FindingRow {
             finding: "Nothing stands out".to_owned(),
             evidence: format!(
-                "{} threads examined over {}; nothing holds them up for a twentieth of it",
-                words::count(view.threads.len() as i64),
+                "{} examined over {}; nothing holds the program up for a twentieth of it",
+                words::counted(view.threads.len() as i64, "thread", "threads"),
                 words::time(view.elapsed_ns)
             ),
             view: "criticality".to_owned(),
@@ -213,13 +213,14 @@ fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingR
         };
     }
     let sampled = facts.profile.latency.iter().filter(|latency| latency.samples > 0).count();
+    let functions = words::counted(sampled as i64, "function", "functions");
     if facts.profile.flows.is_empty() && facts.profile.meta.latency.is_some() {
         return FindingRow {
             finding: "Nothing stands out".to_owned(),
             evidence: if crate::latency_metric(facts.profile).is_time() {
-                format!("{} functions' latencies examined for heavy tails and shifts", words::count(sampled as i64))
+                format!("latencies of {functions} examined for heavy tails and shifts")
             } else {
-                format!("calls of {} functions were counted; only times are examined", words::count(sampled as i64))
+                format!("calls of {functions} counted; only times are examined")
             },
             view: "latency".to_owned(),
             next: "Compare the functions: --view latency".to_owned(),

@@ -21,6 +21,11 @@ pub(crate) fn count(number: i64) -> String {
     format!("{} {unit}", three_digits(value))
 }
 
+/// A number of things, with the word for one of them or for several.
+pub(crate) fn counted(number: i64, one: &str, several: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { several })
+}
+
 /// A size in bytes.
 pub(crate) fn size(bytes: f64) -> String {
     if (bytes - 1.0).abs() < 0.05 {

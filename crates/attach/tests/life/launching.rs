@@ -31,7 +31,7 @@ fn run(command: &[&str], follow: bool) -> (ExitStatus, Vec<String>) {
                 launch.go_on(&target).unwrap();
             }
             LaunchEvent::Ended { pid, status } if pid == launch.pid() => return (status, images),
-            LaunchEvent::Ended { .. } | LaunchEvent::Forked { .. } | LaunchEvent::Nothing => {}
+            _ => {}
         }
     }
 }

@@ -228,6 +228,17 @@ fn limits_of_the_user_are_told_and_end_nothing() {
     }
 }
 
+/// Whichever step meets the limit first: one message, with the number that is enough.
+#[test]
+fn a_limit_of_open_files_is_told_alike_as_root() {
+    for command in ["walk", "criticality"] {
+        for limit in [8, 16, 24] {
+            let words = format!("at most {limit} open files (ulimit -n) are too few for a recording, which takes 130;");
+            assert_limit_is_told(&format!("ulimit -n {limit}"), &[command, "--quiet", "-o", "p", "--", "true"], &words);
+        }
+    }
+}
+
 #[test]
 fn limits_that_probes_meet_are_told_needs_ptrace() {
     place_probe_agent();

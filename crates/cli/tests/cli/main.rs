@@ -8,6 +8,7 @@ mod help;
 mod hostile;
 mod influence;
 mod latency;
+mod latency_counts;
 mod latency_metrics;
 mod left_behind;
 mod probing;

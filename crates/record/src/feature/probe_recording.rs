@@ -180,7 +180,7 @@ impl<'a> Recording<'a> {
             let event = launch.next(Some(TICK))?;
             guard.follow(&event);
             match event {
-                LaunchEvent::Nothing => {}
+                LaunchEvent::Nothing | LaunchEvent::Ending { .. } => {}
                 LaunchEvent::Image(target) => self.image(&mut launch, target)?,
                 LaunchEvent::Forked { parent, thread, child, at } => self.forked((parent, thread), child, at),
                 LaunchEvent::Ended { pid, status } => {

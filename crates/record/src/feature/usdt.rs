@@ -55,7 +55,7 @@ pub fn launch(settings: &FeatureSettings, command: &[OsString], follow: bool) ->
     let mut launch = Launch::start(command, follow)?;
     let status = loop {
         match launch.next(Some(TICK))? {
-            LaunchEvent::Nothing | LaunchEvent::Forked { .. } => {}
+            LaunchEvent::Nothing | LaunchEvent::Forked { .. } | LaunchEvent::Ending { .. } => {}
             LaunchEvent::Image(target) => {
                 let pid = target.pid();
                 recording.image(pid, pid == launch.pid())?;

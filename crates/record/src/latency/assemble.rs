@@ -21,8 +21,8 @@ pub struct Facts<'a> {
     pub finished: Vec<Finished>,
     /// Processes without measurement: (which, why).
     pub unmeasured: Vec<(String, String)>,
-    /// Processes that lived too shortly to be measured.
-    pub short_lived: Vec<Loss>,
+    /// Processes that lived too shortly to be measured, and programs that came too late for it.
+    pub left_out: Vec<Loss>,
     pub slices: TimeSlices,
     /// The launched process' exit status.
     pub status: Option<i32>,
@@ -60,7 +60,7 @@ pub fn assemble(facts: Facts<'_>) -> Profile {
     let recurring = (overhead_ticks / rate + held_ns) / wall_ns.max(1) as f64 + session.toggling_share;
     let mut overhead = Overhead { start_ns: facts.held_ns[0] as i64, ..Overhead::default() };
     overhead.over(wall_ns - overhead.start_ns, recurring);
-    tables.loss.extend(facts.short_lived.iter().cloned());
+    tables.loss.extend(facts.left_out.iter().cloned());
     for (what, why) in &facts.unmeasured {
         tables.loss.push(Loss {
             what: LossKind::UnprofiledChildren,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use transect_attach::{AttachError, Unwritten};
 use transect_profile_model::{LatencyId, LatencySampling};
 
+use super::disturbance::{Disturbance, Span};
 use super::reading::Reading;
 use super::rotation::Rotation;
 use super::steer::{Costs, MOST, Steering};
@@ -147,6 +148,14 @@ pub struct Measured {
     identity: Identity,
     began: u64,
     busy: BusyTime,
+    /// Processor time of its processes when it was asked for last, ns.
+    processor_ns: BTreeMap<i32, f64>,
+    /// That of those that have ended, ns.
+    past_ns: f64,
+    /// Processes of which that is the last.
+    ending: BTreeSet<i32>,
+    /// A process has ended, or runs another program, whose last processor time was not heard.
+    lost_time: bool,
     toggles: u64,
     toggling_ticks: u64,
     _watcher: LoaderWatcher,
@@ -207,14 +216,30 @@ impl Measured {
             },
             began: ticks(),
             busy: BusyTime::default(),
+            processor_ns: BTreeMap::new(),
+            past_ns: 0.0,
+            ending: BTreeSet::new(),
+            lost_time: false,
             toggles: 0,
             toggling_ticks: 0,
             session,
             _watcher: watcher,
         };
         measured.add_probes(objects, wanted)?;
-        measured.busy.start(ticks(), measured.busy_ns());
+        measured.start();
         Ok(measured)
+    }
+
+    /// From now on its time counts: who was armed before may not have been able to run.
+    fn start(&mut self) {
+        let now = ticks();
+        let used = self.busy_ns();
+        self.busy.start(now, used);
+        let grant = self.steering.first_grant();
+        for &(_, id) in &self.rows {
+            self.session.rearm(id, now);
+            self.windows[id as usize].arm(grant, &self.busy);
+        }
     }
 
     fn add_probes(&mut self, objects: Range<usize>, wanted: &Wanted) -> Result<(), AttachError> {
@@ -252,9 +277,36 @@ impl Measured {
         Ok(())
     }
 
-    /// Processor time of its processes so far, ns; those that have ended count no more.
-    fn busy_ns(&self) -> f64 {
-        self.pids.iter().map(|&pid| super::processor_time::of_process(pid)).sum()
+    /// Processor time of its processes so far, ns.
+    fn busy_ns(&mut self) -> f64 {
+        for &pid in &self.pids {
+            let used = self.processor_ns.entry(pid).or_default();
+            // Of one that has ended nothing is said any more.
+            *used = used.max(super::processor_time::of_process(pid));
+        }
+        self.past_ns + self.processor_ns.values().sum::<f64>()
+    }
+
+    /// A process of it has run its last instruction.
+    pub fn ending(&mut self, pid: i32) {
+        if self.pids.contains(&pid) {
+            self.processor_ns.insert(pid, super::processor_time::of_process(pid));
+            self.ending.insert(pid);
+        }
+    }
+
+    /// A process has ended or has become another program; true if it was the last that uses the probes.
+    pub fn leave(&mut self, pid: i32) -> bool {
+        if self.pids.remove(&pid) {
+            self.past_ns += self.processor_ns.remove(&pid).unwrap_or(0.0);
+            self.lost_time |= !self.ending.remove(&pid);
+        }
+        self.pids.is_empty()
+    }
+
+    /// Whether its process, which goes on, runs another program: its probes are gone.
+    pub fn is_replaced(&self) -> bool {
+        self.session.target().memory().is_gone() && self.is_alive()
     }
 
     /// One epoch: probes that used up their samples are switched on again as far as the budget goes.
@@ -267,16 +319,8 @@ impl Measured {
             .flatten();
         let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns, threads, runs);
         self.since_turn.0 += busy_ticks;
-        let mut off = Vec::new();
-        self.session.take_disarmed(|id| off.push(id));
-        self.toggles += off.len() as u64;
-        let call = self.reading.call;
+        let mut off = self.close_windows();
         let (session, windows, mut armed) = (&self.session, &mut self.windows, 0);
-        for &id in &off {
-            let counts = session.counts(id);
-            let on = OnTime::of(session.arena().site(id as usize));
-            windows[id as usize].close(on, later(&counts), &call, &self.busy);
-        }
         let (rotation, parked) = (&self.rotation, &mut self.owed);
         off.append(&mut self.recalled);
         let span = SPAN_NS * ticks_per_ns;
@@ -293,6 +337,41 @@ impl Measured {
         });
         self.toggles += armed;
         self.toggling_ticks += ticks() - began;
+    }
+
+    /// Takes account of the probes that have used up their samples, and gives them.
+    fn close_windows(&mut self) -> Vec<SiteId> {
+        let mut off = Vec::new();
+        self.session.take_disarmed(|id| off.push(id));
+        self.toggles += off.len() as u64;
+        let call = self.reading.call;
+        let (session, windows, busy) = (&self.session, &mut self.windows, &self.busy);
+        let closed: Vec<(OnTime, Timed)> =
+            off.iter().map(|&id| (OnTime::of(session.arena().site(id as usize)), later(&session.counts(id)))).collect();
+        let span = |(&id, &(on, timed)): (&SiteId, &(OnTime, Timed))| windows[id as usize].span(on, timed, &call, busy);
+        let spans: Vec<Span> = off.iter().zip(&closed).map(span).collect();
+        let disturbance = Disturbance::of(&spans);
+        for ((&id, (on, timed)), span) in off.iter().zip(closed).zip(&spans) {
+            windows[id as usize].close(on, timed, &call, disturbance.within(span), busy);
+        }
+        off
+    }
+
+    /// Accounts for the time since the last epoch, at the end of the measurement.
+    fn end(&mut self, ticks_per_ns: f64) -> u64 {
+        let end = ticks();
+        let is_known = !self.lost_time && (self.pids.is_empty() || self.is_alive());
+        if is_known {
+            let used = self.busy_ns();
+            self.busy.advance(end, used, ticks_per_ns, self.busy.threads(), None);
+        } else {
+            self.busy.end(end);
+        }
+        if is_known && self.pids.is_empty() {
+            self.busy.ended();
+        }
+        self.close_windows();
+        end
     }
 
     /// Lets hot functions take turns, if a budget is set and the time for it has come: `share` of the program's
@@ -382,9 +461,8 @@ impl Measured {
 
     /// Ends the measurement. With `restore` the process gets its original bytes back first. `known`: programs of which all
     /// functions were told before.
-    pub fn finish(mut self, restore: bool, known: &HashSet<String>) -> Finished {
-        let end = ticks();
-        self.busy.end(end);
+    pub fn finish(mut self, restore: bool, known: &HashSet<String>, ticks_per_ns: f64) -> Finished {
+        let end = self.end(ticks_per_ns);
         let mut left_behind = Vec::new();
         if restore && self.is_alive() {
             let pid = self.identity.pid;

@@ -4,6 +4,7 @@
 mod assemble;
 mod bucket_scale;
 mod companion;
+mod disturbance;
 mod hot;
 mod measured;
 mod processor_time;

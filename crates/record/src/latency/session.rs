@@ -9,7 +9,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use transect_attach::{Launch, LaunchEvent, Target};
-use transect_profile_model::{LatencyId, LatencySampling};
+use transect_profile_model::{LatencyId, LatencySampling, Loss, LossKind};
 
 use super::assemble::assemble;
 use super::measured::{Finished, Measured};
@@ -33,6 +33,8 @@ const NARROWEST_SLICE: Duration = Duration::from_millis(20);
 const ARMING_FACTOR: f64 = 10.0;
 /// How often it is looked whether a process that we are not the parent of has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long a program that a running process executes is given to load its libraries, before it gets probes.
+const LOADS: Duration = Duration::from_millis(50);
 
 /// Everything that is under way.
 pub(super) struct Measurement<'a> {
@@ -52,6 +54,8 @@ pub(super) struct Measurement<'a> {
     known: HashSet<String>,
     /// Processes that could not be measured: (executable, reason).
     pub unmeasured: Vec<(String, String)>,
+    /// What running processes came to execute.
+    replaced: Vec<Loss>,
     /// How long programs live that were started.
     short_lived: ShortLived,
     next_epoch: Instant,
@@ -108,6 +112,7 @@ impl<'a> Measurement<'a> {
             finished: Vec::new(),
             known: HashSet::new(),
             unmeasured: Vec::new(),
+            replaced: Vec::new(),
             short_lived: ShortLived::default(),
             next_epoch: Instant::now() + settings.epoch,
             guarded: true,
@@ -127,26 +132,30 @@ impl<'a> Measurement<'a> {
         if self.settings.hot {
             self.wanted.hot = Some(super::hot::sample(&target, Duration::from_secs(1))?);
         }
-        // Nothing to measure: the process is left alone.
-        if !self.any_wanted(&target)? {
+        if !self.measure_running(target)? {
             return Ok(());
         }
-        let controller = std::thread::current();
-        // Before anything of the process is touched. Without it all but the cleaning works.
-        let guard = if self.guarded { Guard::start(pid, &self.agent).ok() } else { None };
-        self.measure(target, guard, move || controller.unpark())?;
         if let Some(begun) = self.begun.take() {
             // Whoever waits may have given up.
             let _ = begun.send(());
         }
         let end = duration.map(|duration| Instant::now() + duration);
         let mut look = Instant::now();
+        let mut successor = None;
         while !enough() && end.is_none_or(|end| Instant::now() < end) {
             if look.elapsed() >= LOOK_EVERY {
-                if !self.processes.iter().any(Measured::is_alive) {
+                if !self.processes.iter().any(Measured::is_alive) && !is_alive(pid.cast_unsigned()) {
                     break;
                 }
                 look = Instant::now();
+            }
+            if self.processes.iter().any(Measured::is_replaced) {
+                self.leave(pid);
+                successor = Some(Instant::now());
+            }
+            if successor.is_some_and(|since| since.elapsed() >= LOADS) {
+                successor = None;
+                self.succeed(pid);
             }
             self.tick();
             let until = end.map_or(self.next_epoch, |end| end.min(self.next_epoch));
@@ -154,6 +163,33 @@ impl<'a> Measurement<'a> {
         }
         self.finish_all(true);
         Ok(())
+    }
+
+    /// A running process executes another program, and has its probes no more: it gets new ones.
+    fn succeed(&mut self, pid: i32) {
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let reason = match open_cleaned(pid).map_err(RecordError::from).and_then(|target| self.measure_running(target))
+        {
+            Ok(true) => {
+                "it was executed instead of the one before, and measured only once it had its probes".to_owned()
+            }
+            Ok(false) => "it was executed instead of the one before, and has no function that is asked for".to_owned(),
+            Err(error) => format!("it was executed instead of the one before, and not measured: {error}"),
+        };
+        let place = format!("{} (process {pid})", program.display());
+        self.replaced.push(Loss { what: LossKind::ReplacedPrograms, place, count: 1, reason });
+    }
+
+    /// Begins to measure a process that runs; false if there is nothing to measure: it is left alone then.
+    fn measure_running(&mut self, target: Target) -> Result<bool, RecordError> {
+        if !self.any_wanted(&target)? {
+            return Ok(false);
+        }
+        let (controller, pid) = (std::thread::current(), target.pid());
+        // Before anything of the process is touched. Without it all but the cleaning works.
+        let guard = if self.guarded { Guard::start(pid, &self.agent).ok() } else { None };
+        self.measure(target, guard, move || controller.unpark())?;
+        Ok(true)
     }
 
     /// Whether any function of the process is wanted and can hold a probe, from its files alone.
@@ -187,6 +223,7 @@ impl<'a> Measurement<'a> {
                         process.pids.insert(child);
                     }
                 }
+                LaunchEvent::Ending { pid } => self.processes.iter_mut().for_each(|process| process.ending(pid)),
                 LaunchEvent::Ended { pid, status } => {
                     self.leave(pid);
                     if pid == launch.pid() {
@@ -272,25 +309,27 @@ impl<'a> Measurement<'a> {
     /// them.
     fn leave(&mut self, pid: i32) {
         self.short_lived.end(pid);
-        for process in &mut self.processes {
-            process.pids.remove(&pid);
-        }
-        while let Some(index) = self.processes.iter().position(|p| p.pids.is_empty()) {
-            let process = self.processes.swap_remove(index);
-            process.cut(&mut self.slices, self.clock.elapsed_ns());
-            let finished = process.finish(false, &self.known);
-            self.known.insert(finished.executable.clone());
-            self.finished.push(finished);
+        let mut index = 0;
+        while index < self.processes.len() {
+            if self.processes[index].leave(pid) {
+                let process = self.processes.swap_remove(index);
+                self.finish(process, false);
+            } else {
+                index += 1;
+            }
         }
     }
 
+    fn finish(&mut self, process: Measured, restore: bool) {
+        process.cut(&mut self.slices, self.clock.elapsed_ns());
+        let finished = process.finish(restore, &self.known, self.ticks_per_ns);
+        self.known.insert(finished.executable.clone());
+        self.finished.push(finished);
+    }
+
     fn finish_all(&mut self, restore: bool) {
-        let now = self.clock.elapsed_ns();
-        for process in self.processes.drain(..) {
-            process.cut(&mut self.slices, now);
-            let finished = process.finish(restore, &self.known);
-            self.known.insert(finished.executable.clone());
-            self.finished.push(finished);
+        for process in std::mem::take(&mut self.processes) {
+            self.finish(process, restore);
         }
     }
 
@@ -330,7 +369,7 @@ impl<'a> Measurement<'a> {
             reading: self.reading,
             finished: self.finished,
             unmeasured: self.unmeasured,
-            short_lived: self.short_lived.losses(),
+            left_out: self.short_lived.losses().into_iter().chain(self.replaced).collect(),
             slices: self.slices,
             status,
             held_ns: self.held_ns,

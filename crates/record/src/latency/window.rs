@@ -18,9 +18,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use transect_calibrate::TimedCall;
 use transect_event_abi::probe_arena::{SiteRecord, UNTIL_FIRST_SHIFT};
 
+use super::disturbance::Span;
+use super::processor_time::Runs;
+
 /// The kernel brings another process' processor time up to date at its clock ticks (every 4 ms, or 1): no window is
 /// called shorter than that for want of processor time, in ticks.
 const CLOCK_LAG_TICKS: f64 = 10_000_000.0;
+/// What the start and the end of a process take, of its C library and of the kernel, ticks.
+const END_TICKS: f64 = 1_000_000.0;
 /// The least part of a window that is taken to be the program's own time.
 const LEAST_UNDISTURBED: f64 = 0.05;
 /// Windows until a function may be called hot.
@@ -48,16 +53,18 @@ pub struct BusyTime {
     share: f64,
     /// Busy ticks so far.
     pub ticks: f64,
-    /// Ticks of the last epoch in which it did not run.
-    idle: f64,
+    /// Ticks so far in which it did not run.
+    waited: f64,
     /// Threads at the last epoch.
     threads: f64,
     /// CPU time that earlier epochs had no room for: the kernel updates it once per clock tick.
     ahead: f64,
     /// How often its threads have run so far.
-    runs: Option<u64>,
-    /// Runs of threads, processor time and epochs' lengths in ticks, late epochs weighing most.
-    late: [f64; 3],
+    runs: Option<Runs>,
+    /// Runs of threads, processor time, epochs' lengths and times in the queue for a processor in ticks, late epochs weighing most.
+    late: [f64; 4],
+    /// How far the processor time may be behind, ticks.
+    lag: f64,
 }
 
 /// Weight of an epoch in the next one.
@@ -110,7 +117,7 @@ impl OnTime {
 }
 
 impl BusyTime {
-    /// Begins.
+    /// Begins, while the process stands or at a moment at which its processor time is known.
     pub fn start(&mut self, now: u64, processor_ns: f64) {
         *self = Self {
             began: now,
@@ -118,11 +125,12 @@ impl BusyTime {
             processor_ns,
             share: 1.0,
             ticks: 0.0,
-            idle: 0.0,
+            waited: 0.0,
             threads: 1.0,
             ahead: 0.0,
             runs: None,
-            late: [0.0; 3],
+            late: [0.0; 4],
+            lag: CLOCK_LAG_TICKS,
         };
     }
 
@@ -134,7 +142,7 @@ impl BusyTime {
         processor_ns: f64,
         ticks_per_ns: f64,
         threads: usize,
-        runs: Option<u64>,
+        runs: Option<Runs>,
     ) -> f64 {
         self.threads = threads.max(1) as f64;
         let used = (processor_ns - self.processor_ns).max(0.0) * ticks_per_ns;
@@ -142,34 +150,40 @@ impl BusyTime {
         let ran = (self.ahead + used).min(elapsed);
         self.ahead = (self.ahead + used - ran).min(CLOCK_LAG_TICKS);
         self.share = ran / elapsed;
-        let new = match (std::mem::replace(&mut self.runs, runs), runs) {
-            (Some(before), Some(runs)) => runs.saturating_sub(before) as f64,
-            _ => 0.0,
+        let (new, queued) = match (std::mem::replace(&mut self.runs, runs), runs) {
+            (Some(before), Some(runs)) => {
+                let queued = runs.queued_ns.saturating_sub(before.queued_ns) as f64 * ticks_per_ns;
+                (runs.count.saturating_sub(before.count) as f64, queued)
+            }
+            _ => (0.0, 0.0),
         };
-        self.late = std::array::from_fn(|part| FADING * self.late[part] + [new, used, elapsed][part]);
+        self.late = std::array::from_fn(|part| FADING * self.late[part] + [new, used, elapsed, queued][part]);
         self.ticks += self.share * elapsed;
-        self.idle = elapsed - ran;
+        self.waited += self.waited_in(elapsed - ran, queued);
         (self.at, self.processor_ns) = (now, processor_ns);
         used
     }
 }
 
 impl BusyTime {
-    /// How long it may not have run in the last epoch, ticks. The kernel's clock steps: a process that always runs, as a rule, did.
-    fn idle(&self) -> f64 {
-        let [_, used, elapsed] = self.late;
-        if used >= ALWAYS_RUNS * elapsed { 0.0 } else { self.idle }
+    /// How long it did not run in the last epoch, ticks, of which its clock says `idle`. That clock steps: of a process that always runs, as
+    /// a rule, nothing is to be believed; of a thread that always wants to, the time in the queue is exact.
+    fn waited_in(&self, idle: f64, queued: f64) -> f64 {
+        let [_, used, elapsed, waits] = self.late;
+        let queued = if self.threads > 1.0 { 0.0 } else { queued };
+        let waits = if self.threads > 1.0 { 0.0 } else { waits };
+        if used + waits >= ALWAYS_RUNS * elapsed { queued } else { idle.max(queued) }
     }
 
     /// How many threads ran at once while any did, at least 1.
     fn at_once(&self) -> f64 {
-        let [_, used, elapsed] = self.late;
+        let [_, used, elapsed, _] = self.late;
         (used / elapsed.max(1.0)).max(1.0)
     }
 
     /// How much of `length` ticks on end, at the end of which the process runs, it has run as a rule.
     fn ran_in(&self, length: f64) -> f64 {
-        let [runs, used, elapsed] = self.late;
+        let [runs, used, elapsed, _] = self.late;
         let rest = elapsed - used;
         if self.runs.is_none() || runs < 1.0 || used <= 0.0 || rest <= 0.0 {
             return length;
@@ -180,9 +194,22 @@ impl BusyTime {
         (length - waits * rest / runs).max(length * share / 2.0)
     }
 
-    /// The process has ended, or is let go: since the last epoch it has run as it did before.
+    /// How many threads there were at the last epoch.
+    pub fn threads(&self) -> usize {
+        self.threads as usize
+    }
+
+    /// The process has ended: nothing of its processor time is left to be told, and its functions were not called in its end.
+    pub fn ended(&mut self) {
+        self.lag = 0.0;
+        self.ticks = (self.ticks - END_TICKS).max(0.0);
+    }
+
+    /// The process has ended, or is let go, and its processor time is not known: since the last epoch it has run as it did before. Before
+    /// the first one nothing is known: most of so short a life may be its end.
     pub fn end(&mut self, now: u64) {
-        self.ticks += self.share * now.saturating_sub(self.at) as f64;
+        let share = if self.at == self.began { 0.0 } else { self.share };
+        self.ticks += share * now.saturating_sub(self.at) as f64;
         self.at = now;
     }
 }
@@ -196,6 +223,8 @@ pub struct Windows {
     /// Busy ticks at the last arming, and the busy length of the window since, once it is closed.
     armed_at: f64,
     length: Option<f64>,
+    /// [`BusyTime::waited`] at the last arming.
+    waited_at: f64,
     /// Calls per busy tick and granted calls of the last windows, a ring.
     rates: [(f32, u32); MEDIAN_OF],
     count: u32,
@@ -229,30 +258,40 @@ impl Windows {
     pub fn arm(&mut self, grant: u32, busy: &BusyTime) {
         self.account(busy);
         (self.grant, self.armed_at, self.length, self.armed_wall) = (grant, busy.ticks, None, busy.at);
+        self.waited_at = busy.waited;
+    }
+
+    /// The stretch in which the probe, which has switched itself off having been `on` for so long in all, timed calls.
+    /// `timed` and `call`: as for [`Windows::close`].
+    pub fn span(&self, on: OnTime, timed: Timed, call: &TimedCall, busy: &BusyTime) -> Span {
+        let mean = timed.since(self.timed).with(self.last).mean();
+        let (until_first, calls) = on.since(self.on);
+        let start = self.armed_wall.max(busy.began) as f64 + until_first;
+        Span { start, length: calls, cost: f64::from(self.grant) * call.cost(mean.unwrap_or(f64::INFINITY)) }
     }
 
     /// The probe has switched itself off, having been `on` for so long in all. `timed`: calls timed so far, without those of
-    /// the first window; `call`: what timing adds to one.
-    pub fn close(&mut self, on: OnTime, timed: Timed, call: &TimedCall, busy: &BusyTime) {
+    /// the first window; `call`: what timing adds to one; `disturbed`: what timing took in its stretch ([`Windows::span`]),
+    /// that of other functions' calls included, ticks.
+    pub fn close(&mut self, on: OnTime, timed: Timed, call: &TimedCall, disturbed: f64, busy: &BusyTime) {
         let before = std::mem::replace(&mut self.last, timed.since(self.timed));
         self.timed = timed;
         let mean = self.last.with(before).mean();
         let (until_first, calls) = on.since(std::mem::replace(&mut self.on, on));
-        let longest = (busy.ticks - self.armed_at).max(CLOCK_LAG_TICKS);
+        let longest = (busy.ticks - self.armed_at).max(busy.lag);
         let ran = busy.ran_in(calls).min(longest);
-        self.length = Some((until_first + ran).min(longest));
         self.on_wall = until_first + calls;
-        // Calls that are not timed follow each other faster.
-        let cost = f64::from(self.grant) * call.cost(mean.unwrap_or(f64::INFINITY));
-        let length = (ran - cost / busy.at_once()).max(ran * LEAST_UNDISTURBED);
+        // Who was armed while the process did not run could not be called.
+        let until_first = (until_first - (busy.waited - self.waited_at)).max(0.0);
+        self.length = Some((until_first + ran).min(longest));
+        // Calls follow each other faster where none is timed.
+        let length = (ran - disturbed / busy.at_once()).max(ran * LEAST_UNDISTURBED);
         if length > 0.0 {
             // The first of the granted calls begins it, and the one after the last ends it. Of random arrivals' sums of n intervals
             // the median is n - 1/3 mean intervals.
             let rate = (f64::from(self.grant) - 1.0 / 3.0) / length;
             self.rates[self.count as usize % MEDIAN_OF] = (rate as f32, self.grant);
             if self.count > 0 {
-                // Who was armed while the process did not run could not be called.
-                let until_first = (until_first - busy.idle()).max(0.0);
                 let at_once = AT_ONCE_TICKS.max(AT_ONCE_INTERVALS * calls / f64::from(self.grant.max(1)));
                 self.began += 1;
                 self.began_at_once += u32::from(until_first <= at_once);
@@ -373,6 +412,11 @@ mod tests {
 
     const EPOCH: u64 = 20_000_000;
 
+    /// Of a thread that is never kept waiting.
+    fn runs(count: u64) -> Option<Runs> {
+        Some(Runs { count, queued_ns: 0 })
+    }
+
     /// One call each `interval` busy ticks; the process runs for `share` of each epoch, in one piece.
     fn estimate(interval: f64, share: f64, epochs: u64) -> (f64, f64) {
         let (mut busy, mut windows) = (BusyTime::default(), Windows::default());
@@ -383,7 +427,7 @@ mod tests {
                 busy.advance(epoch * EPOCH, share * (epoch * EPOCH) as f64, 1.0, 1, None);
             }
             if epoch > 0 {
-                windows.close(on, Timed::default(), &costing(0.0), &busy);
+                windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
             }
             windows.arm(grant, &busy);
             // Armed at a random place of the epoch: it runs, or it will after the wait.
@@ -394,7 +438,7 @@ mod tests {
             seen += u64::from(grant) + 1;
         }
         busy.advance(epochs * EPOCH, share * (epochs * EPOCH) as f64, 1.0, 1, None);
-        windows.close(on, Timed::default(), &costing(0.0), &busy);
+        windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
         let truth = share * (epochs * EPOCH) as f64 / interval;
         ((seen + windows.unseen(Timed::default(), &costing(0.0), &busy).0) as f64, truth)
     }
@@ -416,11 +460,11 @@ mod tests {
         windows.arm(100, &busy);
         for epoch in 1..=2000u64 {
             let now = epoch * EPOCH;
-            busy.advance(now, now as f64 / 2.0, 1.0, 1, Some(2 * epoch));
+            busy.advance(now, now as f64 / 2.0, 1.0, 1, runs(2 * epoch));
             let seen = now / 10_000_000;
             if seen - armed > 100 {
                 on.calls += 100 * 10_000_000;
-                windows.close(on, Timed::default(), &costing(0.0), &busy);
+                windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
                 (armed, calls) = (seen, seen);
                 windows.arm(100, &busy);
             }
@@ -438,8 +482,8 @@ mod tests {
             windows.arm(100, &busy);
             on.calls += 100 * 1_500;
             let used = epoch * EPOCH / 8_400_000 * 8_400_000;
-            busy.advance(epoch * EPOCH, used as f64, 1.0, 1, Some(1));
-            windows.close(on, Timed::default(), &costing(500.0), &busy);
+            busy.advance(epoch * EPOCH, used as f64, 1.0, 1, runs(1));
+            windows.close(on, Timed::default(), &costing(500.0), 50_000.0, &busy);
         }
         let seen = 500.0 * 101.0;
         let truth = 500.0 * EPOCH as f64 / 1_000.0;
@@ -456,8 +500,8 @@ mod tests {
         for epoch in 1..=200u64 {
             windows.arm(100, &busy);
             on.calls += 36_000_000;
-            busy.advance(epoch * epoch_length, (epoch * epoch_length) as f64 * 5.0 / 6.0, 1.0, 1, Some(epoch * 20));
-            windows.close(on, Timed::default(), &costing(0.0), &busy);
+            busy.advance(epoch * epoch_length, (epoch * epoch_length) as f64 * 5.0 / 6.0, 1.0, 1, runs(epoch * 20));
+            windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
         }
         let truth = 200.0 * epoch_length as f64 * 5.0 / 6.0 / 300_000.0;
         let ratio = (200.0 * 101.0 + windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64) / truth;
@@ -469,6 +513,135 @@ mod tests {
         let (calls, truth) = estimate(10.0, 0.6, 2_000);
         // Windows that met a wait say too little, the others the truth: within a factor of four, not of a thousand.
         assert!(calls / truth > 0.25 && calls / truth < 1.2, "{calls} of {truth}");
+    }
+
+    /// A program on a crowded machine: a function is called every `interval` ticks that it runs, by turns it runs and is kept
+    /// waiting for a CPU. The kernel updates its processor time every 8.4 million ticks, and when it stops. Gives the calls
+    /// estimated for each made.
+    struct Crowded {
+        seed: u64,
+        wall: u64,
+        visible: u64,
+        cpu: u64,
+        runs: Runs,
+        next_epoch: u64,
+        busy: BusyTime,
+        windows: Windows,
+        on: OnTime,
+        armed_at: u64,
+        first: Option<u64>,
+        in_window: u32,
+        armed: bool,
+    }
+
+    const GRANT: u32 = 8;
+
+    impl Crowded {
+        fn random(&mut self, most: u64) -> u64 {
+            self.seed = self.seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.seed >> 33) % most
+        }
+
+        /// Epochs up to now.
+        fn catch_up(&mut self) {
+            while self.next_epoch <= self.wall {
+                self.busy.advance(self.next_epoch, self.visible as f64, 1.0, 1, Some(self.runs));
+                if !self.armed {
+                    self.windows.close(self.on, Timed::default(), &costing(0.0), f64::from(GRANT) * COST, &self.busy);
+                    self.windows.arm(GRANT, &self.busy);
+                    (self.armed, self.armed_at, self.first, self.in_window) = (true, self.next_epoch, None, 0);
+                }
+                self.next_epoch += EPOCH;
+            }
+        }
+
+        fn run(&mut self, ticks: u64) {
+            if (self.wall + ticks) / 8_400_000 > self.wall / 8_400_000 {
+                self.visible = self.cpu;
+            }
+            (self.wall, self.cpu) = (self.wall + ticks, self.cpu + ticks);
+        }
+
+        fn call(&mut self) -> u64 {
+            self.catch_up();
+            if !self.armed {
+                return 0;
+            }
+            let first = *self.first.get_or_insert_with(|| {
+                self.on.until_first += ((self.wall - self.armed_at) >> UNTIL_FIRST_SHIFT) as u32;
+                self.wall
+            });
+            self.in_window += 1;
+            if self.in_window <= GRANT {
+                return COST as u64;
+            }
+            self.on.calls += self.wall - first;
+            self.armed = false;
+            0
+        }
+    }
+
+    const COST: f64 = 10_000.0;
+
+    fn crowded(seed: u64, waits: bool, interval: u64) -> f64 {
+        let mut crowded = Crowded {
+            seed,
+            wall: 0,
+            visible: 0,
+            cpu: 0,
+            runs: Runs::default(),
+            next_epoch: EPOCH,
+            busy: BusyTime::default(),
+            windows: Windows::default(),
+            on: OnTime::default(),
+            armed_at: 0,
+            first: None,
+            in_window: 0,
+            armed: true,
+        };
+        crowded.busy.start(0, 0.0);
+        crowded.windows.arm(GRANT, &crowded.busy);
+        let (mut made, mut seen) = (0_u64, 0_u64);
+        while crowded.wall < 200 * EPOCH {
+            let mut left = 8_000_000 + crowded.random(12_000_000);
+            while left > 0 {
+                seen += u64::from(crowded.armed);
+                let cost = crowded.call();
+                crowded.run(interval + cost);
+                made += 1;
+                left = left.saturating_sub(interval + cost);
+            }
+            crowded.visible = crowded.cpu;
+            let waited = if waits { 8_000_000 + crowded.random(24_000_000) } else { 0 };
+            crowded.wall += waited;
+            crowded.catch_up();
+            crowded.runs.queued_ns += waited;
+            crowded.runs.count += 1;
+        }
+        let unseen = crowded.windows.unseen(Timed::default(), &costing(0.0), &crowded.busy).0;
+        (seen + unseen) as f64 / made as f64
+    }
+
+    /// 33 calls within 40 µs, of a process that runs for 200 more in which it ends.
+    #[test]
+    fn the_end_of_a_short_process_has_no_calls() {
+        let (mut busy, mut windows) = (BusyTime::default(), Windows::default());
+        busy.start(0, 0.0);
+        windows.arm(32, &busy);
+        busy.advance(600_000, 600_000.0, 1.0, 1, None);
+        busy.ended();
+        windows.close(OnTime { calls: 100_000, until_first: 0 }, Timed::default(), &costing(0.0), 0.0, &busy);
+        assert_eq!(windows.unseen(Timed::default(), &costing(0.0), &busy).0, 0);
+    }
+
+    #[test]
+    fn a_thread_that_is_kept_waiting_is_not_called_in_bursts() {
+        for (waits, interval) in [(true, 150_000), (true, 20_000), (false, 150_000), (false, 20_000)] {
+            let found: Vec<f64> = (1..=20).map(|seed| crowded(seed, waits, interval)).collect();
+            let mean = found.iter().sum::<f64>() / found.len() as f64;
+            let far = found.iter().filter(|ratio| !(0.67..1.5).contains(*ratio)).count();
+            assert!((0.85..1.15).contains(&mean) && far <= 1, "{waits} {interval}: {mean} {found:?}");
+        }
     }
 
     #[test]
@@ -486,7 +659,7 @@ mod tests {
         for epoch in 1..epochs {
             busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1, None);
             on.calls += (-uniform().ln() * 1_000.0) as u64 + 1;
-            windows.close(on, Timed::default(), &costing(0.0), &busy);
+            windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
             windows.arm(1, &busy);
         }
         let truth = (epochs * EPOCH) as f64 / 1_000.0;
@@ -501,12 +674,12 @@ mod tests {
         let epochs = 400;
         for epoch in 1..=epochs {
             windows.arm(100, &busy);
-            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1, Some(1));
+            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1, runs(1));
             let place = epoch * 7_919_000 % cycle;
             let until_first = if place < 2_000_000 { 20 } else { cycle - place };
             on.until_first += (until_first >> UNTIL_FIRST_SHIFT) as u32;
             on.calls += 2_000;
-            windows.close(on, Timed::default(), &costing(0.0), &busy);
+            windows.close(on, Timed::default(), &costing(0.0), 0.0, &busy);
         }
         let truth = (epochs * EPOCH) as f64 / cycle as f64 * 100_000.0;
         windows.unseen(Timed::default(), &costing(0.0), &busy).0 as f64 / truth
@@ -541,7 +714,7 @@ mod tests {
                 timed = timed.with(Timed { samples: 1, ticks: took(epoch) });
             }
             // So long that the calls come at a rate of ten in an epoch: the one after the last granted ends a window.
-            windows.close(OnTime { calls: epoch * EPOCH / 15, until_first: 0 }, timed, &costing(0.0), &busy);
+            windows.close(OnTime { calls: epoch * EPOCH / 15, until_first: 0 }, timed, &costing(0.0), 0.0, &busy);
             windows.arm(1, &busy);
         }
         windows.unseen(first, &costing(0.0), &busy).1

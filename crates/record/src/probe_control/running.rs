@@ -140,7 +140,7 @@ impl Command<'_> {
             let event = launch.next(Some(left))?;
             guard.iter_mut().for_each(|guard| guard.follow(&event));
             match event {
-                LaunchEvent::Nothing | LaunchEvent::Forked { .. } => {}
+                LaunchEvent::Nothing | LaunchEvent::Forked { .. } | LaunchEvent::Ending { .. } => {}
                 LaunchEvent::Image(target) => self.image(&mut launch, target, follow)?,
                 LaunchEvent::Ended { pid, status } => {
                     if pid == launch.pid() {

@@ -124,7 +124,7 @@ impl LaunchGuard {
     /// Keeps up with which processes there are.
     pub fn follow(&mut self, event: &LaunchEvent) {
         match event {
-            LaunchEvent::Nothing => {}
+            LaunchEvent::Nothing | LaunchEvent::Ending { .. } => {}
             LaunchEvent::Image(target) => self.watch(target.pid()),
             LaunchEvent::Forked { child, .. } => self.watch(*child),
             LaunchEvent::Ended { pid, .. } => self.tell(ENDED, *pid),

@@ -104,6 +104,16 @@ impl ProbeSession {
         self.switch(id, true);
     }
 
+    /// The time from which on a latency probe counts as switched on, if nobody has called it yet; `now` in ticks.
+    pub fn rearm(&self, id: SiteId, now: u64) {
+        let armed_at = &self.arena.site(id as usize).armed_at;
+        let armed = armed_at.load(Ordering::Relaxed);
+        if armed & NOT_CALLED != 0 {
+            // Who has been called meanwhile keeps the time of that.
+            let _ = armed_at.compare_exchange(armed, now | NOT_CALLED, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
     /// Calls `each` for every latency probe that has switched itself off since the last call.
     pub fn take_disarmed(&self, mut each: impl FnMut(SiteId)) {
         for first in (0..self.sites.len()).step_by(8) {

@@ -170,7 +170,9 @@ pub fn not_seen(loss: &[LossRow]) -> (Role, String) {
             None => kinds.push((&row.what, row.count)),
         }
     }
-    let unseen: Vec<String> = kinds.iter().map(|(what, n)| format!("{} {}", count(*n), escape(what))).collect();
+    let words = |what, n| LossKind::parse(what).map_or(what, |kind| kind.counted(n));
+    let unseen: Vec<String> =
+        kinds.iter().map(|&(what, n)| format!("{} {}", count(n), escape(words(what, n)))).collect();
     let only_sums = format!("of {} only sums are kept", counted(summed, "event", "events"));
     match (unseen.is_empty(), summed) {
         (true, 0) => (Role::Plain, "nothing lost".to_owned()),

@@ -38,8 +38,10 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return element;
 }
 
-// Controls, bidirectional overrides and invisible characters: a name must look like what it is.
-const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+// Controls, bidirectional overrides and invisible characters, as `crates/analyze/src/escape.rs` has them: a name must look like
+// what it is, and is typed as it looks.
+const UNPRINTABLE =
+  /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}]/gu;
 
 const ESCAPES = new Map([
   ["\n", "\\n"],
@@ -49,5 +51,5 @@ const ESCAPES = new Map([
 
 /** `name` with every character that would hide or reorder its neighbours written as `\u{…}`. */
 export function printable(name: string): string {
-  return name.replace(UNPRINTABLE, (c) => ESCAPES.get(c) ?? `\\u{${c.charCodeAt(0).toString(16)}}`);
+  return name.replace(UNPRINTABLE, (c) => ESCAPES.get(c) ?? `\\u{${(c.codePointAt(0) ?? 0).toString(16)}}`);
 }

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use transect_profile_model::WaitKind;
 
-use super::super::words::{brief, count, time};
+use super::super::words::{brief, counted, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
 use super::{CALLED_PART, Causes, LEAST_PERCENT, some};
 use crate::criticality::{PlaceRow, public_name};
@@ -133,7 +133,7 @@ impl<'a> Causes<'a> {
             },
         };
         let share = self.share(critical_ns);
-        let mut waits = format!("{} waits of {} in all", count(lock.count), time(lock.ns));
+        let mut waits = format!("{} of {} in all", counted(lock.count, "wait", "waits"), time(lock.ns));
         let queued: i64 = lock.queued.iter().map(|(_, ns)| ns).sum();
         if self.share(queued) >= LEAST_PERCENT {
             waits += &format!("; {} of it, woken, in the queue for a CPU", time(queued));

@@ -150,7 +150,7 @@ impl<'a> Causes<'a> {
     fn is_seen(&self, place: &PlaceRow) -> bool {
         // A program is held at its start until the recording is ready.
         let held = place.runtime && place.component.starts_with("ld-") && place.running_ns * 2 < place.ns;
-        !held && place.function != GO_MONITOR && (place.samples >= LEAST_SAMPLES || place.running_ns * 2 < place.ns)
+        !held && place.function != GO_MONITOR && (place.seen() >= LEAST_SAMPLES || place.running_ns * 2 < place.ns)
     }
 
     /// Where others work beside a place, making it faster saves what the whole run gains by that.
@@ -247,17 +247,14 @@ impl<'a> Causes<'a> {
         let places = || self.view.places.iter().filter(|place| place.component == component);
         let first = places().next()?;
         // So short a run has few samples, but they are nearly all of one function.
-        if first.ns as f64 >= NEARLY_ALL * ns as f64 && first.samples >= LEAST_OF_ONE {
+        let number = places().count();
+        if number == 1 || first.ns as f64 >= NEARLY_ALL * ns as f64 && first.seen() >= LEAST_OF_ONE {
             return Some(self.row(first, first.ns, locks));
         }
         let most = format!("{} has most, {}", Self::at(&first.function, first), percent(self.share(first.ns)));
         let view = if self.facts.profile.walk.chains.is_empty() { "criticality" } else { "walk" };
         Some(FindingRow {
-            finding: format!(
-                "{component} takes {} of the time, spread over {} functions",
-                percent(share),
-                places().count()
-            ),
+            finding: format!("{component} takes {} of the time, spread over {number} functions", percent(share)),
             evidence: format!("{} of {}; {most}", time(ns), time(self.view.elapsed_ns)),
             view: view.to_owned(),
             next: match is_python(component) {

@@ -3,12 +3,12 @@
 use transect_profile_model::{ApiClass, WaitKind};
 
 use super::super::facts::ApiFact;
-use super::super::words::{about, bare, brief, count, percent, shell, size, time};
+use super::super::words::{about, bare, brief, count, counted, percent, shell, size, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
 use super::lock::Lock;
 use super::{ALONE, Causes, GO_COLLECTOR, LEAST_PERCENT, lower, some};
 use crate::CriticalWaitRow;
-use crate::criticality::{GO_SCHEDULER, PlaceRow, PlaceWait, public_name};
+use crate::criticality::{Callee, GO_SCHEDULER, Leaf, PlaceRow, PlaceWait, public_name};
 
 /// Up to so many, its share is a rough guess.
 const FEW_SAMPLES: i64 = 50;
@@ -51,7 +51,7 @@ impl<'a> Causes<'a> {
         let idle_ns = place.waiting.iter().map(|wait| wait.idle_ns).sum::<i64>();
         let waits = idle_ns * 2 >= place.ns;
         let api = callee.map(|callee| callee.function.as_str());
-        let few = !waits && place.samples < FEW_SAMPLES;
+        let few = !waits && place.seen() < FEW_SAMPLES;
         let said = if few { about } else { percent };
         let at = Self::at(&place.function, place);
         let finding = match (stands_for, waits.then(|| place.waiting.first()).flatten()) {
@@ -83,6 +83,7 @@ impl<'a> Causes<'a> {
             (_, None) if place.fault_ns * 2 >= place.ns => {
                 format!("{at} takes {} of the time, {} in page faults", said(share), said(self.share(place.fault_ns)))
             }
+            (_, None) if place.leaf.is_some() => self.leaf(&at, place, share, said),
             (Some(callee), None) if callee.ns as f64 >= ALL_OF_IT * place.ns as f64 => {
                 format!("{at} spends {} of the time in {}", said(self.share(callee.ns)), brief(&callee.function))
             }
@@ -98,9 +99,9 @@ impl<'a> Causes<'a> {
                 _ => format!("{} waits, {} each", count(number), time(waited / number.max(1))),
             });
         } else if through {
-            evidence.push(format!("{} of it its own ({} samples)", time(place.ns), count(place.samples)));
+            evidence.push(format!("{} of it its own ({})", time(place.ns), seen(place)));
         } else {
-            evidence.push(format!("{} samples", count(place.samples)));
+            evidence.push(seen(place));
         }
         let part = |ns: i64, of: i64| said(ns as f64 * 100.0 / of.max(1) as f64);
         if place.kernel_ns * 4 >= place.on_cpu_ns && place.kernel_ns > 0 && !waits && !through {
@@ -164,13 +165,29 @@ impl<'a> Causes<'a> {
         }
     }
 
+    /// A place that most of its time calls of runtime libraries end in one function of theirs, which is what takes the time.
+    fn leaf(&self, at: &str, place: &PlaceRow, share: f64, said: fn(f64) -> String) -> String {
+        let Some(leaf) = &place.leaf else { return at.to_owned() };
+        let part = said(self.share(leaf.ns));
+        if leaf.ns as f64 >= ALL_OF_IT * place.ns as f64 {
+            format!("{at} spends {part} of the time in {}", by(leaf))
+        } else {
+            format!("{at} takes {} of the time, {part} in {}", said(share), by(leaf))
+        }
+    }
+
     /// What of a place's time is in which of the functions that it calls; where some of it is told elsewhere, as queueing at a lock
     /// is, its parts are not of the rest.
     fn parts(&self, place: &PlaceRow, ns: i64, said: fn(f64) -> String) -> String {
         let whole = ns >= place.ns;
         let large = place.callees.iter().filter(|callee| whole && self.share(callee.ns) >= LEAST_PERCENT).take(2);
-        let parts: Vec<String> =
-            large.map(|callee| format!("{} in {}", said(self.share(callee.ns)), brief(&callee.function))).collect();
+        let part = |callee: &Callee| match &callee.leaf {
+            Some(Leaf { function, through, ns }) => {
+                format!("{} in {} (called by {})", said(self.share(*ns)), brief(function), brief(through))
+            }
+            None => format!("{} in {}", said(self.share(callee.ns)), brief(&callee.function)),
+        };
+        let parts: Vec<String> = large.map(part).collect();
         if parts.is_empty() { String::new() } else { format!(", {}", parts.join(" and ")) }
     }
 
@@ -207,6 +224,20 @@ impl<'a> Causes<'a> {
             api: api.bare_name().to_owned(),
             bytes,
         })
+    }
+}
+
+/// A leaf and who called it.
+fn by(leaf: &Leaf) -> String {
+    format!("{}, called by {}", brief(&leaf.function), brief(&leaf.through))
+}
+
+/// By what it is known that a place runs: samples are those of the cut's measure `samples`.
+fn seen(place: &PlaceRow) -> String {
+    let samples = counted(place.samples, "sample", "samples");
+    match place.switches {
+        0 => samples,
+        switches => format!("{samples} and {} at context switches", counted(switches, "stack", "stacks")),
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn running(page: &mut Page, view: &CriticalityView, limit: Limit, mos
         Column::text("").rank(5),
         Column::number("TIME"),
         Column::number("SPINNING").rank(4),
-        Column::number("SAMPLES").rank(LAST_RESORT),
+        Column::number("STACKS").rank(LAST_RESORT),
         Column::name("GROUP", Kind::Text, 8).rank(3),
         Column::name("FUNCTION ← CALLERS", Kind::Callers, 30),
     ]);

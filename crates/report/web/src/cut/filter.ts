@@ -1,5 +1,6 @@
 // Which part is cut: the language of `--where`, parsed and asked as `crates/analyze/src/cut/filter.rs` does.
 
+import { printable } from "../dom";
 import { type Dimension, dimensionOf, DIMENSIONS } from "./dimension";
 
 export interface Term {
@@ -137,7 +138,7 @@ export function parseFilter(text: string): Expression {
   };
   const oneOf = (dimension: Dimension | null, values: string[], negated: boolean): Term => {
     const set = new Set(values);
-    return { dimension, negated, is: (name) => set.has(name), none: set.has(NONE) };
+    return { dimension, negated, is: (name) => set.has(name) || set.has(printable(name)), none: set.has(NONE) };
   };
   const matching = (dimension: Dimension | null, negated: boolean): Term => {
     const at = here();

@@ -25,6 +25,11 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// Whether somebody who writes `text` means `name`: by its characters, or as [`escape`] prints it.
+pub fn is_named(text: &str, name: &str) -> bool {
+    text == name || text.contains('\\') && name.contains(is_hazard) && text == escape(name)
+}
+
 /// True for characters that [`escape`] spells out.
 pub fn is_hazard(c: char) -> bool {
     c.is_control()
@@ -58,6 +63,15 @@ mod tests {
         assert_eq!(escape("\u{1b}]0;title\u{7}"), "\\u{1b}]0;title\\u{7}");
     }
 
+    #[test]
+    fn names_are_meant_as_they_are_and_as_they_are_printed() {
+        let name = "a\nb\u{1b}[31m\u{200b}\u{202e}";
+        assert!(is_named(name, name) && is_named("a\\nb\\u{1b}[31m\\u{200b}\\u{202e}", name));
+        assert!(!is_named("a\\nb", name) && !is_named("a\\nb", "a"));
+        // Of a name that can be printed as it is nothing is an escape.
+        assert!(is_named("a\\nb", "a\\nb") && !is_named("a\nb", "a\\nb"));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -65,6 +79,7 @@ mod tests {
         fn no_hazard_is_left(text in any::<String>()) {
             let safe = escape(&text);
             prop_assert!(!safe.contains(is_hazard));
+            prop_assert!(is_named(&safe, &text));
             if !text.contains(is_hazard) {
                 prop_assert_eq!(&safe, &text);
             }

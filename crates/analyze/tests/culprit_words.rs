@@ -1,0 +1,185 @@
+//! What a finding says of a function's samples, and of what it calls in standard libraries, on stacks of which all is known.
+
+use transect_analyze::{CutQuery, FindingRow, cut, summary, synthetic};
+use transect_profile_model::{
+    CallStack, Component, Moment, Origin, Process, Profile, SchedSample, SchedSession, Space, StackFrame, Task,
+};
+
+const MS: i64 = 1_000_000;
+
+/// A stack, root first, with its milliseconds: as many samples of the timer, and stacks at context switches.
+struct Seen<'a> {
+    stack: &'a [&'a str],
+    samples: i64,
+    switches: i64,
+}
+
+fn seen<'a>(stack: &'a [&'a str], samples: i64) -> Seen<'a> {
+    Seen { stack, samples, switches: 0 }
+}
+
+/// One thread of one program; a sample and a switch are a millisecond and ten.
+fn profile(stacks: &[Seen<'_>]) -> Profile {
+    let mut profile = synthetic::empty();
+    for path in ["/opt/app", "/usr/lib/libc.so.6"] {
+        let executable = path == "/opt/app";
+        let (path, build_id) = (path.to_owned(), String::new());
+        profile.components.push(Component { path, build_id, executable, synthetic: false, static_in: None });
+    }
+    let (mut ns, mut now) = (0, 0);
+    for (number, seen) in stacks.iter().enumerate() {
+        let mut frames = Vec::new();
+        for function in seen.stack {
+            frames.push(profile.sched.frames.len() as u32);
+            let of_c = ["memcpy", "nanosleep"].contains(function);
+            profile.sched.frames.push(StackFrame {
+                function: (*function).to_owned(),
+                component: Some(of_c.into()),
+                file: String::new(),
+                line: 0,
+                inlined: false,
+                space: Space::User,
+            });
+        }
+        profile.sched.stacks.push(CallStack { frames, complete: true, linked: 0 });
+        let stack = number as u32;
+        for (origin, samples, each) in [(Origin::Sample, seen.samples, MS), (Origin::StackTop, seen.switches, 10 * MS)]
+        {
+            let (criticality_ns, active_ns) = (samples * each, samples * each);
+            let row = SchedSample { task: 0, stack, n: 1, origin, samples, criticality_ns, active_ns, spin: false };
+            profile.sched.samples.extend((samples > 0).then_some(row));
+            ns += samples * each;
+        }
+        for _ in 0..seen.samples {
+            now += MS;
+            profile.sched.moments.push(Moment { time_ns: now, task: 0, stack, period_ns: MS });
+        }
+    }
+    let executable = "/opt/app".to_owned();
+    profile.processes.push(Process { pid: 7, parent_pid: 1, executable, start_ns: 0, wall_ns: ns });
+    profile.sched.tasks.push(Task {
+        process: 0,
+        tid: 7,
+        name: "app".to_owned(),
+        group: "main".to_owned(),
+        parent: None,
+        start_ns: 0,
+        end_ns: ns,
+        criticality_ns: ns,
+        running_ns: now,
+        runnable_ns: ns - now,
+        blocked_ns: 0,
+        unattributed_ns: 0,
+    });
+    profile.meta.wall_ns = ns;
+    profile.meta.criticality = Some(SchedSession {
+        estimate: false,
+        per_process: false,
+        cpus: 1,
+        sample_hz: 1000,
+        min_parallelism: 1,
+        stack_depth: 64,
+        busy_ns: ns,
+        idle_ns: 0,
+        unattributed_ns: 0,
+        drift: 0,
+        slices: 0,
+        critical_slices: 0,
+        start_ns: 0,
+        end_ns: ns,
+    });
+    profile
+}
+
+/// The finding that is about this function.
+fn finding(profile: &Profile, function: &str) -> FindingRow {
+    let rows = summary(profile);
+    let found = rows.iter().find(|row| row.place.function.as_deref() == Some(function)).cloned();
+    found.unwrap_or_else(|| panic!("none of {function}: {rows:#?}"))
+}
+
+#[test]
+fn samples_are_those_of_the_cut_and_switches_are_told_apart() {
+    let stacks = [
+        Seen { stack: &["main", "work"], samples: 57, switches: 23 },
+        Seen { stack: &["main", "idle"], samples: 30, switches: 1 },
+    ];
+    let profile = profile(&stacks);
+    for (function, samples, switches) in [("work", 57, "23 stacks"), ("idle", 30, "1 stack")] {
+        let query = CutQuery {
+            by: vec!["function".parse().unwrap()],
+            measure: "samples".parse().unwrap(),
+            ..CutQuery::default()
+        };
+        let counted = cut(&profile, &query).unwrap().rows;
+        let is_it = |row: &&transect_analyze::CutRow| format!("{:?}", row.keys[0]).contains(function);
+        assert_eq!(counted.iter().find(is_it).unwrap().value, samples);
+        let evidence = finding(&profile, function).evidence;
+        let words = format!("; {samples} samples and {switches} at context switches");
+        assert!(evidence.contains(&words), "{evidence}");
+    }
+    let none = self::profile(&[seen(&["main", "work"], 60), seen(&["main", "rest"], 40)]);
+    assert!(finding(&none, "work").evidence.contains("; 60 samples"), "no switches, no word of them");
+    assert!(!finding(&none, "work").evidence.contains("switches"));
+}
+
+#[test]
+fn the_function_of_a_library_that_takes_the_time_is_named_with_who_called_it() {
+    let hash = ["main.main", "main.hash", "io.copyBuffer", "crypto/sha256.(*digest).Write", "crypto/sha256.block"];
+    let copy = ["main.main", "main.hash", "io.copyBuffer", "runtime.memmove"];
+    let all = profile(&[seen(&hash, 720), seen(&copy, 40), seen(&["main.main", "main.rest"], 240)]);
+    assert_eq!(
+        finding(&all, "main.hash").finding,
+        "main.hash spends 72 % of the time in crypto/sha256.block, called by io.copyBuffer"
+    );
+    // By several ways: the one with most of it.
+    let direct = ["main.main", "main.hash", "crypto/sha256.Sum256", "crypto/sha256.block"];
+    let ways = profile(&[seen(&hash, 400), seen(&direct, 200), seen(&["main.main", "main.hash"], 300)]);
+    assert_eq!(
+        finding(&ways, "main.hash").finding,
+        "main.hash takes 100 % of the time, 67 % in crypto/sha256.block, called by io.copyBuffer"
+    );
+    // Of each function that it calls, where no function has most of all.
+    let sort = ["main.main", "main.hash", "sort.Ints", "slices.partitionOrdered[go.shape.int]"];
+    let two = profile(&[seen(&hash, 450), seen(&sort, 350), seen(&["main.main", "main.rest"], 200)]);
+    assert_eq!(
+        finding(&two, "main.hash").finding,
+        "main.hash takes 80 % of the time, 45 % in crypto/sha256.block (called by io.copyBuffer) and 35 % in \
+         slices.partitionOrdered[go.shape.int] (called by sort.Ints)"
+    );
+}
+
+#[test]
+fn leaves_of_the_libraries_of_cpp_and_rust_are_named_alike() {
+    let cpp =
+        ["main", "load(int)", "std::vector<int>::push_back(int const&)", "std::vector<int>::_M_realloc_insert(int)"];
+    let found = finding(&profile(&[seen(&cpp, 900), seen(&["main", "rest"], 100)]), "load(int)").finding;
+    assert!(found.contains("_M_realloc_insert") && found.contains(", called by std::vector"), "{found}");
+    let rust = ["app::main", "app::load", "alloc::vec::Vec<T>::extend_from_slice", "memcpy"];
+    let found = finding(&profile(&[seen(&rust, 900), seen(&["app::main", "app::rest"], 100)]), "app::load").finding;
+    assert!(found.contains("in memcpy, called by ") && found.contains("extend_from_slice"), "{found}");
+}
+
+#[test]
+fn a_function_of_a_library_that_does_the_work_itself_is_called_by_nobody_else() {
+    let all = profile(&[seen(&["main", "work", "memcpy"], 950), seen(&["main", "rest"], 50)]);
+    assert_eq!(finding(&all, "work").finding, "work spends 95 % of the time in memcpy");
+    // What many functions of the library share is none's.
+    let spread: Vec<String> = (0..5).map(|n| format!("encoding/json.step{n}")).collect();
+    let stacks: Vec<[&str; 4]> =
+        spread.iter().map(|leaf| ["main.main", "main.load", "encoding/json.Unmarshal", leaf.as_str()]).collect();
+    let stacks: Vec<Seen<'_>> = stacks.iter().map(|stack| seen(stack, 200)).collect();
+    assert_eq!(
+        finding(&profile(&stacks), "main.load").finding,
+        "main.load spends 100 % of the time in encoding/json.Unmarshal"
+    );
+}
+
+/// So few samples that it is no finding of its own, in the only function of a program.
+#[test]
+fn one_function_is_not_said_to_be_spread() {
+    let all = profile(&[seen(&["work"], 3)]);
+    let rows = summary(&all);
+    assert!(rows.iter().all(|row| !row.finding.contains("spread over")), "{rows:#?}");
+    assert_eq!(rows[0].place.function.as_deref(), Some("work"), "{rows:#?}");
+}

@@ -193,7 +193,6 @@ enum sched_request {
 	SCHED_REQUEST_NOTHING,
 	SCHED_REQUEST_FOLLOW, /* from now on, those that are wanted */
 	SCHED_REQUEST_AUDIT, /* compare what is counted with what is */
-	SCHED_REQUEST_NAMES, /* print functions of the kernel */
 };
 
 /* What it found. */

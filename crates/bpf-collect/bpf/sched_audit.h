@@ -230,8 +230,6 @@ int on_task(struct bpf_iter__task *ctx)
 			bpf_loop(last_slot, check_slot, 0, 0);
 			audit_round++;
 		}
-		if (request == SCHED_REQUEST_NAMES)
-			print_names(ctx->meta->seq);
 		return 0;
 	}
 	slot = slot_of(task);
@@ -239,6 +237,16 @@ int on_task(struct bpf_iter__task *ctx)
 		seed(task);
 	if (request == SCHED_REQUEST_AUDIT && slot)
 		check(slot, really_active(task));
+	return 0;
+}
+
+/* Prints names of the kernel's functions for user space. Apart, for it is wanted of programs that end before on_task is
+ * loaded. */
+SEC("iter/task")
+int on_names(struct bpf_iter__task *ctx)
+{
+	if (!ctx->task)
+		print_names(ctx->meta->seq);
 	return 0;
 }
 

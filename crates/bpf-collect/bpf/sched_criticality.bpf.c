@@ -215,10 +215,19 @@ int BPF_PROG(on_wakeup, struct task_struct *task)
 	return wake(task);
 }
 
+/* A thread begins to run. One that is followed from its birth has no wait that ends here. */
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_wakeup_new, struct task_struct *task)
 {
-	return wake(task);
+	struct sched_instant instant;
+	struct sched_slot *slot;
+
+	if (!only_launched)
+		return wake(task);
+	slot = slot_of(task);
+	if (slot && !slot->thread.active)
+		activate(slot, bpf_ktime_get_ns(), &instant);
+	return 0;
 }
 
 SEC("tp_btf/task_newtask")

@@ -157,6 +157,26 @@ SCHED_INLINE struct sched_instant sched_seed(struct sched_clock *clock, struct s
 	return instant;
 }
 
+/* Time from one instant to another, ns; none if it comes before. Here and below without branches: the verifier would follow
+ * each of them both ways. */
+SCHED_INLINE __u64 sched_elapsed(__u64 from, __u64 to)
+{
+	__u64 backwards = (__s64)(to - from) >> 63;
+
+	/* The compiler would make a branch of it. */
+	__asm__ volatile("" : "+r"(backwards));
+	return (to - from) & ~backwards;
+}
+
+/* All ones if there is such an instant, 0 if it is 0. */
+SCHED_INLINE __u64 sched_ones_if(__u64 instant)
+{
+	__u64 ones = (__s64)(instant | -instant) >> 63;
+
+	__asm__ volatile("" : "+r"(ones));
+	return ones;
+}
+
 /* It got a processor. */
 SCHED_INLINE void sched_get_cpu(struct sched_thread *thread, __u64 now)
 {
@@ -166,8 +186,7 @@ SCHED_INLINE void sched_get_cpu(struct sched_thread *thread, __u64 now)
 /* It lost its processor. */
 SCHED_INLINE void sched_leave_cpu(struct sched_thread *thread, __u64 now)
 {
-	if (thread->on_cpu_since && now > thread->on_cpu_since)
-		thread->running_ns += now - thread->on_cpu_since;
+	thread->running_ns += sched_elapsed(thread->on_cpu_since, now) & sched_ones_if(thread->on_cpu_since);
 	thread->on_cpu_since = 0;
 }
 
@@ -186,13 +205,13 @@ SCHED_INLINE __u64 sched_low(const struct sched_thread *thread, __u64 low)
 /* Time that it was active, up to `now`. */
 SCHED_INLINE __u64 sched_active_ns(const struct sched_thread *thread, __u64 now)
 {
-	return thread->active_ns + (thread->active && now > thread->changed ? now - thread->changed : 0);
+	return thread->active_ns + (sched_elapsed(thread->changed, now) & -(__u64)thread->active);
 }
 
 /* Time on a processor, up to `now`. */
 SCHED_INLINE __u64 sched_running_ns(const struct sched_thread *thread, __u64 now)
 {
-	return thread->running_ns + (thread->on_cpu_since && now > thread->on_cpu_since ? now - thread->on_cpu_since : 0);
+	return thread->running_ns + (sched_elapsed(thread->on_cpu_since, now) & sched_ones_if(thread->on_cpu_since));
 }
 
 /* The clock's criticality at `now`, read without changing it, from what it last published. */

@@ -72,7 +72,7 @@ struct {
  * the kernel's cache for elements made on demand runs dry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 131072);
+	__uint(max_entries, 65536);
 	__type(key, __u64);
 	__type(value, struct system_call_sum);
 } system_call_rows SEC(".maps");

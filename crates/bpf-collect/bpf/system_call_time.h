@@ -32,7 +32,7 @@ __u32 system_calls_request = 0;
  * are none of the program's. */
 #define SYSTEM_CALL_GOES_ON -516
 
-/* Adds to a row of the hash map. Rows of a thread change on its own processor only, and user space takes them when the
+/* Adds to a row of the hash map, unless the place is free. Rows of a thread change on its own processor only, and user space takes them when the
  * thread has ended. Not static, as all here that the verifier would look at again for each place: see unwind.bpf.h. */
 __noinline int add_row(__u32 task, const struct system_call_sum *sum)
 {
@@ -40,7 +40,7 @@ __noinline int add_row(__u32 task, const struct system_call_sum *sum)
 	struct system_call_sum *row, added;
 	struct thread_clocks nothing = {};
 
-	if (!sum)
+	if (!sum || (!sum->count && !sum->number))
 		return 0;
 	/* Linux 6.1 takes no value from memory that such a function was given. */
 	added = *sum;
@@ -63,8 +63,7 @@ static __always_inline struct system_call_sum *count_call(struct system_call_sta
 	struct system_call_sum *sum = system_call_sum_of(state, number);
 
 	if (sum->number != number) {
-		if (sum->number || sum->count)
-			add_row(state->task, sum);
+		add_row(state->task, sum);
 		__builtin_memset(sum, 0, sizeof(*sum));
 		sum->number = number;
 		sum->weight = 1;
@@ -104,7 +103,7 @@ SCHED_INLINE bool draw(struct system_call_sum *sum)
 }
 
 /* The thread of the slot is met for the first time, or after its calls were not counted for a while. */
-static __noinline int meet_thread(struct system_call_state *state, struct sched_slot *slot, __u32 number,
+__noinline int meet_thread(struct system_call_state *state, struct sched_slot *slot, __u32 number,
 				  const struct thread_clocks *now)
 {
 	if (!state || !slot || !now)
@@ -309,11 +308,8 @@ __noinline int end_system_calls(struct sched_slot *slot, __u32 place)
 	}
 	if (state->number < SYSTEM_CALL_PAUSED)
 		count_call(state, state->number, !state->continued, &now);
-	for (i = 0; i < SYSTEM_CALL_PLACES; i++) {
-		if (!state->sums[i].count && !state->sums[i].number)
-			continue;
+	for (i = 0; i < SYSTEM_CALL_PLACES; i++)
 		add_row(slot->task, &state->sums[i]);
-	}
 	row.number = SYSTEM_CALL_ROW_USER_FAULTS;
 	row.count = state->user_faults;
 	if (row.count)

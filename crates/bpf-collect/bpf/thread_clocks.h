@@ -12,21 +12,17 @@ SCHED_INLINE void read_clocks(struct thread_clocks *clocks, const struct sched_t
 {
 	clocks->running = sched_running_ns(thread, now);
 	clocks->active = sched_active_ns(thread, now);
-	clocks->blocked = thread->blocked_ns;
-	if (!thread->active && thread->changed && now > thread->changed)
-		clocks->blocked += now - thread->changed;
+	clocks->blocked = thread->blocked_ns + (sched_elapsed(thread->changed, now) & sched_ones_if(thread->changed) &
+						((__u64)thread->active - 1));
 }
 
 /* Adds what lies between, `weight` times. */
 SCHED_INLINE void add_clocks(struct thread_clocks *sum, const struct thread_clocks *from, const struct thread_clocks *to,
 			     __u32 weight)
 {
-	if (to->running > from->running)
-		sum->running += (to->running - from->running) * weight;
-	if (to->active > from->active)
-		sum->active += (to->active - from->active) * weight;
-	if (to->blocked > from->blocked)
-		sum->blocked += (to->blocked - from->blocked) * weight;
+	sum->running += sched_elapsed(from->running, to->running) * weight;
+	sum->active += sched_elapsed(from->active, to->active) * weight;
+	sum->blocked += sched_elapsed(from->blocked, to->blocked) * weight;
 }
 
 #endif

@@ -141,7 +141,7 @@ static __always_inline __u64 unwind_space_of(__u32 tgid)
 }
 
 /* A process runs another program, or is gone: its mappings are void. */
-static __noinline int unwind_forget(__u32 tgid)
+__noinline int unwind_forget(__u32 tgid)
 {
 	struct unwind_bucket *bucket = unwind_bucket_of(tgid);
 	if (!bucket)
@@ -155,7 +155,7 @@ static __noinline int unwind_forget(__u32 tgid)
 }
 
 /* A process was made by fork: it has its parent's mappings until user space has seen it. */
-static __noinline int unwind_fork(__u32 parent_tgid, __u32 child_tgid)
+__noinline int unwind_fork(__u32 parent_tgid, __u32 child_tgid)
 {
 	__u64 space = unwind_space_of(parent_tgid);
 	struct unwind_bucket *bucket = unwind_bucket_of(child_tgid);
@@ -184,9 +184,31 @@ static __always_inline __u32 unwind_word(__u32 number)
 
 /*
  * The functions that are not static: the verifier looks at each of them once, by itself, and not in every state of every
- * program that unwinds. They are given no null pointer, but it must see that they would bear one. Those that look for files
- * can't be among them: Linux 6.1 takes no key from memory that such a function was given.
+ * program that unwinds. They are given no null pointer, but it must see that they would bear one.
  */
+
+/* What a search by halves has left. Its steps are a callback, which the verifier looks at twice or so; of a loop it would look
+ * at each step. */
+struct unwind_search_range {
+	__u64 pc;
+	__u32 low, high;
+	__u32 wanted;
+};
+
+/* One step: without branches, as all that the verifier would follow both ways. User addresses are far less than 2^63. */
+static long unwind_halve_mappings(__u32 i, void *data)
+{
+	struct unwind_search_range *range = data;
+	__u32 middle = (range->low + range->high) >> 1;
+	struct unwind_mapping *mapping = bpf_map_lookup_elem(&unwind_mappings, &middle);
+	if (!mapping || middle == range->low)
+		return 1;
+	__u64 above = (range->pc - mapping->start) >> 63;
+	barrier_var(above);
+	range->low ^= (range->low ^ middle) & (__u32)(above - 1);
+	range->high ^= (range->high ^ middle) & (__u32)-above;
+	return 0;
+}
 
 /* Makes `walk->mapping` the one that holds `pc`. Returns whether there is one. */
 __noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
@@ -198,20 +220,10 @@ __noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
 	/* A process made by fork may refer to a list that is not in force any more. */
 	if (!mapping || mapping->start != (UNWIND_HEAD | unwind_space_number(walk->space)))
 		return 0;
-	__u32 low = first, high = first + unwind_space_count(walk->space) + 1;
 	/* low: the head of the list or a mapping that starts at pc or below; high: starts above pc or is the end */
-	/* Without branches, as in unwind_find_row(); user addresses are far less than 2^63. */
-	for (int i = 0; i < UNWIND_SPACE_COUNT_BITS + 1; i++) {
-		__u32 middle = (low + high) >> 1;
-		__u64 above;
-		mapping = bpf_map_lookup_elem(&unwind_mappings, &middle);
-		if (!mapping || middle == low)
-			break;
-		above = (pc - mapping->start) >> 63;
-		barrier_var(above);
-		low ^= (low ^ middle) & (__u32)(above - 1);
-		high ^= (high ^ middle) & (__u32)-above;
-	}
+	struct unwind_search_range range = { .pc = pc, .low = first, .high = first + unwind_space_count(walk->space) + 1 };
+	bpf_loop(UNWIND_SPACE_COUNT_BITS + 1, unwind_halve_mappings, &range, 0);
+	__u32 low = range.low;
 	if (low == first)
 		return 0;
 	mapping = bpf_map_lookup_elem(&unwind_mappings, &low);
@@ -222,30 +234,36 @@ __noinline int unwind_find_mapping(struct unwind_walk *walk, __u64 pc)
 	return pc - walk->mapping.start < walk->mapping.length;
 }
 
+/* One step, likewise. */
+static long unwind_halve_rows(__u32 i, void *data)
+{
+	struct unwind_search_range *range = data;
+	__u32 middle = (range->low + range->high) >> 1, pair = middle >> 1, above;
+	struct unwind_word_pair *found = bpf_map_lookup_elem(&unwind_words, &pair);
+	if (!found || middle == range->low)
+		return 1;
+	/* Both are of 16 bits. */
+	above = range->wanted - ((__u32)(*(__u64 *)found->words >> (middle << 5 & 32)) >> 16);
+	above >>= 31;
+	barrier_var(above);
+	range->low ^= (range->low ^ middle) & (above - 1);
+	range->high ^= (range->high ^ middle) & -above;
+	return 0;
+}
+
 /*
  * The rule of the last row that begins at `wanted` or below, be it the previous group's last: that one is at `low`; `high`
  * is behind the group's rows.
  */
 __noinline __u32 unwind_find_row(__u32 low, __u32 high, __u32 wanted)
 {
-	/* Without branches: the verifier would follow each way through all steps. */
-	for (int i = 0; i < UNWIND_GROUP_SHIFT + 2; i++) {
-		__u32 middle = (low + high) >> 1, pair = middle >> 1, above;
-		struct unwind_word_pair *found = bpf_map_lookup_elem(&unwind_words, &pair);
-		if (!found || middle == low)
-			break;
-		/* Both are of 16 bits. */
-		above = wanted - ((__u32)(*(__u64 *)found->words >> (middle << 5 & 32)) >> 16);
-		above >>= 31;
-		barrier_var(above);
-		low ^= (low ^ middle) & (above - 1);
-		high ^= (high ^ middle) & -above;
-	}
-	return unwind_word(low) & 0xffff;
+	struct unwind_search_range range = { .low = low, .high = high, .wanted = wanted };
+	bpf_loop(UNWIND_GROUP_SHIFT + 2, unwind_halve_rows, &range, 0);
+	return unwind_word(range.low) & 0xffff;
 }
 
 /* Number of the rule for `pc` by search. */
-static __noinline __u32 unwind_search(struct unwind_walk *walk, __u64 pc)
+static __always_inline __u32 unwind_search(struct unwind_walk *walk, __u64 pc)
 {
 	if (pc - walk->mapping.start >= walk->mapping.length && !unwind_find_mapping(walk, pc)) {
 		walk->by_file = unwind_find_file(&walk->search, pc);
@@ -391,9 +409,10 @@ __noinline long unwind_by_frame_pointer(struct unwind_walk *walk, int known_code
 }
 
 /* One frame: adds it and makes the registers its caller's. Returns 1 at the end of the walk. */
-static long unwind_frame(__u32 i, void *data)
+__noinline long unwind_step(struct unwind_walk *walk)
 {
-	struct unwind_walk *walk = *(struct unwind_walk **)data;
+	if (!walk)
+		return 1;
 	__u32 number = unwind_rule_number(walk, walk->ip - !walk->exact);
 	if (number == UNWIND_NOT_MAPPED) {
 		if (walk->guessed)
@@ -412,7 +431,6 @@ static long unwind_frame(__u32 i, void *data)
 	__s64 offset = (__s64)rule >> 32;
 	__u8 kind = rule;
 	__u64 sp = walk->sp, cfa, ra_at;
-	long end;
 	switch (kind) {
 	case UNWIND_CFA_SP:
 		cfa = sp + offset;
@@ -464,10 +482,7 @@ static long unwind_frame(__u32 i, void *data)
 		return unwind_stop(walk, SCHED_STACK_COMPLETE);
 	case UNWIND_NOT_MAPPED:
 	case UNWIND_FRAME_POINTER:
-		/* A function that is verified by itself may return anything; a callback may not. */
-		end = unwind_by_frame_pointer(walk, kind != UNWIND_NOT_MAPPED);
-		barrier_var(end);
-		return end & 1;
+		return unwind_by_frame_pointer(walk, kind != UNWIND_NOT_MAPPED);
 	default:
 		return unwind_stop(walk, SCHED_STACK_UNKNOWN_CODE);
 	}
@@ -509,6 +524,14 @@ static long unwind_frame(__u32 i, void *data)
 	walk->exact = 0;
 	walk->guessed = 0;
 	return walk->ip ? 0 : unwind_stop(walk, SCHED_STACK_COMPLETE);
+}
+
+static long unwind_frame(__u32 i, void *data)
+{
+	/* A function that is verified by itself may return anything; a callback may not. */
+	long end = unwind_step(*(struct unwind_walk **)data);
+	barrier_var(end);
+	return end & 1;
 }
 
 /*

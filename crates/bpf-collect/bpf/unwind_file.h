@@ -76,15 +76,30 @@ static __always_inline void file_modified(struct unwind_file_search *search, str
 	}
 }
 
+/* How far a node's pivots were compared with `pc`. */
+struct mapping_pivots {
+	struct unwind_file_search *search;
+	__u64 pc;
+	__u32 first, slot;
+};
+
+static long mapping_next_slot(__u32 i, void *data)
+{
+	struct mapping_pivots *at = data;
+
+	if (at->search->node[(at->first + i) & (MAPPING_NODE_WORDS - 1)] >= at->pc)
+		return 1;
+	at->slot++;
+	return 0;
+}
+
 /* Number of the slot for `pc` in a node with so many slots, its pivots from word `pivots` on. */
 static __always_inline __u32 mapping_slot(struct unwind_file_search *search, __u32 pivots, __u32 count, __u64 pc)
 {
-	__u32 slot;
+	struct mapping_pivots at = { .search = search, .first = pivots, .pc = pc };
 
-	for (slot = 0; slot < MAPPING_NODE_WORDS / 2; slot++)
-		if (slot >= count || search->node[(pivots + slot) & (MAPPING_NODE_WORDS - 1)] >= pc)
-			break;
-	return slot;
+	bpf_loop(count, mapping_next_slot, &at, 0);
+	return at.slot;
 }
 
 /* Goes one node down in the tree, from that in `entry`, on the way to `pc`. Returns whether `entry` is a node again. Not
@@ -127,14 +142,17 @@ static __always_inline void mapping_at(struct unwind_file_search *search, __u64 
 }
 
 /* Makes `found` the mapping at `pc` in the current process if its file has a table. Returns whether it is so. */
-static __noinline int unwind_find_file(struct unwind_file_search *search, __u64 pc)
+__noinline int unwind_find_file(struct unwind_file_search *search, __u64 pc)
 {
 	struct unwind_file *table;
+	struct unwind_file_key key;
 	struct vm_area_struct *area;
 	struct inode *inode;
 	struct file *file;
 	struct super_block *system;
 
+	if (!search)
+		return 0;
 	mapping_at(search, pc);
 	area = (void *)search->entry;
 	if (!area)
@@ -154,7 +172,9 @@ static __noinline int unwind_find_file(struct unwind_file_search *search, __u64 
 	system = (void *)READ_MEMBER(search, inode, i_sb);
 	search->key.device = READ_MEMBER(search, system, s_dev);
 	file_modified(search, inode);
-	table = bpf_map_lookup_elem(&unwind_files, &search->key);
+	/* Linux 6.1 takes no key from memory that such a function was given. */
+	key = search->key;
+	table = bpf_map_lookup_elem(&unwind_files, &key);
 	if (!table)
 		return 0;
 	search->found.length = search->end - search->found.start;

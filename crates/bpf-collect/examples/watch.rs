@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut storage = Storage::default();
     let counts = std::cell::RefCell::new([0u64; 8]);
     let bytes_seen = std::cell::Cell::new(0);
-    let mut collector = SchedCollector::load(&mut storage, &settings, None, |bytes| {
+    let mut collector = SchedCollector::load(&mut storage, &settings, &[], |bytes| {
         counts.borrow_mut()[bytes[0] as usize & 7] += 1;
         bytes_seen.set(bytes_seen.get() + bytes.len());
     })?;

@@ -13,6 +13,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut, OpenObject, RingBuffer, Ri
 use crate::bpf_link;
 use crate::error::CollectError;
 use crate::function_time::SharedMaps;
+use crate::loaded_later::LoadedLater;
 use crate::loading::{self, Loaded};
 use crate::mapping_events::MappingEvents;
 use crate::perf_event::SampledEvent;
@@ -133,13 +134,14 @@ pub struct SchedCollector<'a> {
     // Programs run as long as their links live.
     links: Vec<OwnedFd>,
     timers: ProcessorTimers,
-    tasks: OwnedFd,
+    tasks: LoadedLater,
+    names: OwnedFd,
     tables: Rc<UnwindTables>,
     mappings: Rc<RefCell<MappingEvents>>,
     samples_refused: Option<CollectError>,
     system_calls: SystemCallCounter,
-    /// Its tables were begun while the programs were loaded.
-    prepared: Option<PathBuf>,
+    /// Their tables were begun while the collector was loaded.
+    prepared: Vec<PathBuf>,
     /// Maps and variables.
     skeleton: SchedCriticalitySkel<'a>,
 }
@@ -151,7 +153,7 @@ impl std::fmt::Debug for SchedCollector<'_> {
 }
 
 impl<'a> SchedCollector<'a> {
-    /// Loads the programs; nothing is followed yet. Of `program`, if one will be launched, the unwind tables are made meanwhile,
+    /// Loads the programs; nothing is followed yet. Of `programs` that will be launched or mapped the unwind tables are made meanwhile,
     /// as [`SchedCollector::prepare_program`] does. `on_record` gets each record's bytes (see [`crate::record::Record`]) when
     /// [`SchedCollector::consume`] is called.
     ///
@@ -161,11 +163,11 @@ impl<'a> SchedCollector<'a> {
     pub fn load(
         storage: &'a mut Storage,
         settings: &SchedSettings,
-        program: Option<&Path>,
+        programs: &[PathBuf],
         mut on_record: impl FnMut(&[u8]) + 'a,
     ) -> Result<Self, CollectError> {
-        let loaded = loading::load(&mut storage.0, settings, program)?;
-        let Loaded { maps: skeleton, system_calls, links, timers, samples_refused, tasks, tables } = loaded;
+        let loaded = loading::load(&mut storage.0, settings, programs)?;
+        let Loaded { maps: skeleton, system_calls, links, timers, samples_refused, tasks, names, tables } = loaded;
         let system_calls = SystemCallCounter::new(system_calls);
         let tables = Rc::new(tables);
         let mappings = MappingEvents::open(&online_processors(), tables.clone());
@@ -179,9 +181,20 @@ impl<'a> SchedCollector<'a> {
             })
             .map_err(CollectError::Load)?;
         let records = builder.build().map_err(CollectError::Load)?;
-        let prepared = program.map(Path::to_path_buf);
-        let mut collector =
-            Self { records, links, timers, tasks, tables, mappings, samples_refused, system_calls, prepared, skeleton };
+        let prepared = programs.to_vec();
+        let mut collector = Self {
+            records,
+            links,
+            timers,
+            tasks,
+            names,
+            tables,
+            mappings,
+            samples_refused,
+            system_calls,
+            prepared,
+            skeleton,
+        };
         if settings.system_calls {
             collector.count_system_calls(true)?;
         }
@@ -382,7 +395,7 @@ impl<'a> SchedCollector<'a> {
     /// A program will be launched: reads the unwind tables of what it will map, for at most `timeout`, so that its
     /// stacks are complete from the beginning.
     pub fn prepare_program(&self, program: &Path, timeout: Duration) {
-        if self.prepared.as_deref() != Some(program) {
+        if !self.prepared.iter().any(|prepared| prepared == program) {
             self.tables.prepare_program(program);
         }
         self.tables.wait_idle(timeout);
@@ -434,22 +447,32 @@ impl<'a> SchedCollector<'a> {
                 state.named_addresses[..some.len()].copy_from_slice(some);
                 state.named_count = some.len() as u32;
             }
-            lines.push_str(&String::from_utf8_lossy(&self.ask(types::SCHED_REQUEST_NAMES, 0, 0)?));
+            let printed = bpf_link::run_iterator(self.names.as_fd());
+            lines.push_str(&String::from_utf8_lossy(&printed.map_err(|source| CollectError::Read(source.into()))?));
         }
         Ok(lines)
     }
 
-    /// Runs the program over all threads of the machine. Returns what it printed.
-    fn ask(&mut self, request: u32, pid: i32, cgroup: u64) -> Result<Vec<u8>, CollectError> {
-        let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(Vec::new()) };
+    /// Waits until all is loaded: what nobody runs at first is loaded beside what goes on. Only then may privileges be dropped.
+    ///
+    /// # Errors
+    /// If the kernel refuses a program.
+    pub fn finish_loading(&mut self) -> Result<(), CollectError> {
+        self.tasks.wait().map(drop)
+    }
+
+    /// Runs the program over all threads of the machine.
+    fn ask(&mut self, request: u32, pid: i32, cgroup: u64) -> Result<(), CollectError> {
+        let tasks = self.tasks.wait()?;
+        let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(()) };
         state.request = request;
         state.wanted_tgid = pid;
         state.wanted_cgroup = cgroup;
-        let printed = bpf_link::run_iterator(self.tasks.as_fd());
+        let outcome = bpf_link::run_iterator(tasks).map(drop);
         if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
             state.request = types::SCHED_REQUEST_NOTHING;
         }
-        printed.map_err(|source| CollectError::Read(source.into()))
+        outcome.map_err(|source| CollectError::Read(source.into()))
     }
 }
 
@@ -458,7 +481,6 @@ mod types {
     pub(super) const SCHED_REQUEST_NOTHING: u32 = 0;
     pub(super) const SCHED_REQUEST_FOLLOW: u32 = 1;
     pub(super) const SCHED_REQUEST_AUDIT: u32 = 2;
-    pub(super) const SCHED_REQUEST_NAMES: u32 = 3;
     /// Of `kernel_names.h`.
     pub(super) const NAMED_ADDRESSES: usize = 128;
 }

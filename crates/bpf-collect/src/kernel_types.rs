@@ -17,6 +17,7 @@ use object::read::elf::{FileHeader, SectionHeader};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{DupFlags, dup3};
 
+use crate::kernel_type_cache::TypeCache;
 use crate::traced_program;
 
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
@@ -81,17 +82,26 @@ impl StructureFile {
 pub(crate) struct KernelTypes(HashMap<Box<[u8]>, u32>);
 
 impl KernelTypes {
-    /// Reads those of the running kernel. The structures that the programs in `object` name are written to `structures`.
+    /// Reads those of the running kernel, or what was kept of them. The structures that the programs in `object` name are written to `structures`.
     ///
     /// # Errors
     /// If the kernel has no type information.
     pub fn read(object: &[u8], structures: &StructureFile) -> io::Result<Self> {
+        let cache = TypeCache::of_user(object);
+        if let Some((numbers, trimmed)) = cache.as_ref().and_then(TypeCache::read) {
+            structures.fill(Some(&trimmed))?;
+            return Ok(Self(numbers));
+        }
         let bytes = fs::read(KERNEL)?;
         let kernel = Types::parse(&bytes);
         let wanted = section(object).and_then(Types::parse);
         let trimmed = kernel.as_ref().zip(wanted).and_then(|(kernel, own)| kernel.trimmed(&own.structures()));
         structures.fill(trimmed.as_deref())?;
-        Ok(kernel.map(|kernel| Self(kernel.attached_to())).unwrap_or_default())
+        let types = kernel.map(|kernel| Self(kernel.attached_to())).unwrap_or_default();
+        if let (Some(cache), Some(trimmed)) = (cache, trimmed) {
+            cache.write(&types.0, &trimmed);
+        }
+        Ok(types)
     }
 
     /// The type that stands for a tracepoint. None if the kernel lacks it.

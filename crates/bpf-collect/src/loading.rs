@@ -5,7 +5,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -16,6 +16,7 @@ use transect_event_abi::published::OWN_CALL_MARK;
 use crate::collector::{SchedSettings, online_processors};
 use crate::error::CollectError;
 use crate::kernel_types::{KernelTypes, StructureFile};
+use crate::loaded_later::LoadedLater;
 use crate::perf_event::{self, SampledEvent};
 use crate::sampling_period::ProcessorTimers;
 use crate::skeleton::{self, OpenSchedCriticalitySkel, SchedCriticalitySkel, SchedCriticalitySkelBuilder};
@@ -35,15 +36,17 @@ pub(crate) struct Loaded<'a> {
     /// Why there are no samples although they were wanted.
     pub samples_refused: Option<CollectError>,
     /// The one that runs over all threads for whoever reads it.
-    pub tasks: OwnedFd,
+    pub tasks: LoadedLater,
+    /// The one that prints names of the kernel's functions.
+    pub names: OwnedFd,
     pub tables: UnwindTables,
 }
 
-/// Loads everything. Of `program`, which will be launched, tables are made meanwhile.
+/// Loads everything. Of `programs`, which will be launched or mapped, tables are made meanwhile.
 pub(crate) fn load<'a>(
     storage: &'a mut MaybeUninit<OpenObject>,
     settings: &SchedSettings,
-    program: Option<&Path>,
+    programs: &[PathBuf],
 ) -> Result<Loaded<'a>, CollectError> {
     // What is refused is told by who asked, not by the library.
     libbpf_rs::set_print(None);
@@ -57,6 +60,9 @@ pub(crate) fn load<'a>(
         let mut open = builder.open(storage).map_err(CollectError::Load)?;
         set(&mut open, settings);
         SystemCallCounter::prepare(&mut open, settings.system_calls)?;
+        if !settings.per_process {
+            open.maps.applications.set_max_entries(1).map_err(CollectError::Load)?;
+        }
         make_large_maps(&mut open)?;
         let types = match types {
             Ok(thread) => thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads them ended"))),
@@ -65,14 +71,15 @@ pub(crate) fn load<'a>(
         Ok::<_, CollectError>((open, types.map_err(CollectError::NoTypes)?))
     })?;
     let wanted = |program: &OpenProgramMut<'_>| is_wanted(&program.name().to_string_lossy(), settings, &types);
-    let programs = traced_program::prepare(open.open_object_mut(), wanted, &types)?;
+    let mut prepared = traced_program::prepare(open.open_object_mut(), wanted, &types)?;
     let maps = open.load().map_err(CollectError::Load)?;
     let tables = tables(&maps)?;
-    if let Some(program) = program {
-        tables.prepare_program(program);
-    }
-    let mut programs = verify(programs)?;
-    let mut take = |name: &str| programs.iter().position(|one| one.name() == name).map(|at| programs.swap_remove(at));
+    programs.iter().for_each(|program| tables.prepare_program(program));
+    // Of a program that is launched threads are only counted again, a second after it began.
+    let later = prepared.iter().position(|one| settings.launched_only && one.name() == "on_task");
+    let later = later.map(|at| prepared.swap_remove(at));
+    let mut loaded = verify(prepared)?;
+    let mut take = |name: &str| loaded.iter().position(|one| one.name() == name).map(|at| loaded.swap_remove(at));
     let missing = |name: &str| CollectError::Nothing(format!("the kernel's program {name}"));
     let mut links = Vec::new();
     for name in ALWAYS {
@@ -80,7 +87,11 @@ pub(crate) fn load<'a>(
             links.push(program.attach()?);
         }
     }
-    let tasks = take("on_task").ok_or_else(|| missing("on_task"))?.attach()?;
+    let names = take("on_names").ok_or_else(|| missing("on_names"))?.attach()?;
+    let tasks = match later {
+        Some(program) => LoadedLater::load(program)?,
+        None => LoadedLater::loaded(take("on_task").ok_or_else(|| missing("on_task"))?.attach()?),
+    };
     let samples = take("on_sample").map(|program| attach_samples(&program, settings)).transpose()?;
     let samples = samples.unwrap_or_else(|| Samples::none(settings));
     links.extend(samples.links);
@@ -95,7 +106,7 @@ pub(crate) fn load<'a>(
             faults: [of_name("on_user_fault"), of_name("on_kernel_fault")].into_iter().flatten().collect(),
         });
     }
-    Ok(Loaded { maps, system_calls, links, timers, samples_refused, tasks, tables })
+    Ok(Loaded { maps, system_calls, links, timers, samples_refused, tasks, names, tables })
 }
 
 /// Programs that run from now on to the end. Births come first, so that no thread is seen whose maker was followed and that
@@ -117,16 +128,24 @@ fn is_wanted(program: &str, settings: &SchedSettings, types: &KernelTypes) -> bo
 
 /// Makes the maps that the kernel takes longest to zero, in two threads.
 fn make_large_maps(open: &mut OpenSchedCriticalitySkel<'_>) -> Result<(), CollectError> {
-    /// libbpf makes those below, and tells the kernel of what types they are: a map with a lock needs that.
-    const LARGE: u64 = 3 << 20;
+    /// libbpf makes those below.
+    const LARGE: u64 = 1 << 20;
+    /// Roughly what an element of a hash map takes beside its key and value, bytes.
+    const HASH_ELEMENT: u64 = 48;
     const THREADS: usize = 2;
-    let bytes = |map: &OpenMapMut<'_>| match map.map_type() {
-        // It has no keys, and as many bytes as entries.
-        MapType::RingBuf => u64::from(map.max_entries()),
-        _ => u64::from(map.max_entries()) * u64::from(map.value_size()),
+    let bytes = |map: &OpenMapMut<'_>| {
+        let element = u64::from(map.value_size())
+            + if map.map_type() == MapType::Hash { u64::from(map.key_size()) + HASH_ELEMENT } else { 0 };
+        // A ring buffer has no keys, and as many bytes as entries.
+        u64::from(map.max_entries()) * if map.map_type() == MapType::RingBuf { 1 } else { element }
     };
-    let mut maps: Vec<OpenMapMut<'_>> =
-        open.open_object_mut().maps_mut().filter(|map| map.autocreate() && bytes(map) >= LARGE).collect();
+    // That one has a lock, of which the kernel learns by the types that libbpf tells it.
+    let has_lock = |map: &OpenMapMut<'_>| map.name() == "applications";
+    let mut maps: Vec<OpenMapMut<'_>> = open
+        .open_object_mut()
+        .maps_mut()
+        .filter(|map| map.autocreate() && bytes(map) >= LARGE && !has_lock(map))
+        .collect();
     maps.sort_by_key(|map| std::cmp::Reverse(bytes(map)));
     let shapes: Vec<_> = maps
         .iter()

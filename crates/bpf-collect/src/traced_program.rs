@@ -104,6 +104,11 @@ impl PreparedProgram {
         Ok(Self { name, point, hook, instructions, functions, own_types })
     }
 
+    /// Its function's name.
+    pub fn name(&self) -> &str {
+        self.name.to_str().unwrap_or_default()
+    }
+
     /// How much there is to verify, roughly: instructions.
     pub fn size(&self) -> usize {
         self.instructions.len()

@@ -185,10 +185,11 @@ fn beside_flows(
     if !(collection.wants(Collector::Sched) && collection.wants(Collector::Flow)) {
         return Ok(None);
     }
-    let program = recording.command.first().map(PathBuf::from);
+    let agent = transect_record::find_agent(agent().as_deref()).ok();
+    let programs = agent.into_iter().chain(recording.command.first().map(PathBuf::from)).collect();
     let fewer_samples = recording.sched.sample_hz.is_none();
     let options = SchedOptions {
-        program,
+        programs,
         fewer_samples,
         beside_flows: true,
         ..criticality::options(&recording.sched, folder, true)
@@ -296,9 +297,14 @@ fn options(recording: &Recording, collection: &Collection, config: &Config) -> R
         wait_apis: defaults.wait_apis.iter().chain(&recording.wait_apis).cloned().collect(),
         static_components: recording.static_components.clone(),
         latency: collection.wants(Collector::Latency).then(|| latency::settings_beside(recording, false)),
-        agent: std::env::var_os("TRANSECT_AGENT").map(PathBuf::from),
+        agent: agent(),
         plan_cache: None,
     })
+}
+
+/// The agent that is wanted instead of the one beside the command.
+fn agent() -> Option<PathBuf> {
+    std::env::var_os("TRANSECT_AGENT").map(PathBuf::from)
 }
 
 /// Letters of a program's name in that of its profile: a file's name has 255 bytes at most.

@@ -49,7 +49,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use error::RecordError;
-pub use launch::{BeforeExec, BeforeExecAnywhere};
+pub use launch::{BeforeExec, BeforeExecAnywhere, find_agent};
 pub use own_folder::clear_leftovers;
 pub use signals::{hold_back, let_signals_end, survive_limits, take_snapshot_requests};
 pub use static_components::StaticError;

@@ -89,7 +89,7 @@ pub fn try_kinds() -> Vec<(KernelTiming, Result<f64, String>)> {
         system_calls: false,
     };
     let mut storage = Storage::default();
-    let collector = SchedCollector::load(&mut storage, &settings, None, |_| {});
+    let collector = SchedCollector::load(&mut storage, &settings, &[], |_| {});
     let kinds = KernelTiming::ALL.into_iter().filter(|timing| *timing != KernelTiming::Sampling);
     kinds
         .map(|timing| {

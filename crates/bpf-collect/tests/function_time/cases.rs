@@ -53,7 +53,7 @@ pub fn with_timer<T>(
     run: impl FnOnce(&mut SchedCollector<'_>, &mut KernelFunctionTimer) -> Result<T, String>,
 ) -> Result<T, String> {
     let mut storage = Storage::default();
-    let mut collector = SchedCollector::load(&mut storage, &settings(), None, |_| {}).map_err(|why| why.to_string())?;
+    let mut collector = SchedCollector::load(&mut storage, &settings(), &[], |_| {}).map_err(|why| why.to_string())?;
     let (timer, refused) = KernelFunctionTimer::load(&collector, Some(timing), system_call_name);
     let mut timer = timer.ok_or_else(|| refused.first().map(|one| one.why.clone()).unwrap_or_default())?;
     run(&mut collector, &mut timer)

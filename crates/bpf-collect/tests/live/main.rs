@@ -80,7 +80,7 @@ fn loads_under_all_settings() -> Result<(), String> {
         let settings =
             SchedSettings { stacks, waits, publish_threads, per_process, stack_depth, sample_hz, ..settings() };
         let mut storage = Storage::default();
-        SchedCollector::load(&mut storage, &settings, None, |_| {}).map_err(|why| format!("{settings:?}: {why}"))?;
+        SchedCollector::load(&mut storage, &settings, &[], |_| {}).map_err(|why| format!("{settings:?}: {why}"))?;
     }
     Ok(())
 }

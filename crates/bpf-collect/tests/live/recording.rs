@@ -141,7 +141,7 @@ fn record_once(
 ) -> Result<Outcome, String> {
     let told = RefCell::new(Told::default());
     let mut storage = Storage::default();
-    let mut collector = SchedCollector::load(&mut storage, &settings, None, |bytes| told.borrow_mut().take(bytes))
+    let mut collector = SchedCollector::load(&mut storage, &settings, &[], |bytes| told.borrow_mut().take(bytes))
         .map_err(|why| why.to_string())?;
     let mut child = program.command().spawn().map_err(|why| why.to_string())?;
     let pid = child.id() as i32;

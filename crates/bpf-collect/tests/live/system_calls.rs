@@ -139,7 +139,7 @@ fn on_and_off() -> Result<(), String> {
 fn count_now_and_then(off: &mut Result<(), String>) -> Result<(), String> {
     let mut storage = Storage::default();
     let mut collector =
-        SchedCollector::load(&mut storage, &with_system_calls(), None, |_| {}).map_err(|why| why.to_string())?;
+        SchedCollector::load(&mut storage, &with_system_calls(), &[], |_| {}).map_err(|why| why.to_string())?;
     let mut child = Program::Busy.command().spawn().map_err(|why| why.to_string())?;
     drop(child.stdin.take());
     Program::Busy.wait_until_at_work(child.id() as i32);

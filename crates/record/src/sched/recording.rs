@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::JoinHandle;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use transect_bpf_collect::function_time::{KernelFunctionTimer, RefusedTiming};
@@ -76,8 +76,8 @@ pub struct SchedOptions {
     pub with_flows: bool,
     /// A program will be launched, and nothing else is followed.
     pub launched_only: bool,
-    /// It: what [`SchedRecording::prepare`] does is begun while the collector is loaded.
-    pub program: Option<PathBuf>,
+    /// It, and what is mapped into it: what [`SchedRecording::prepare`] does is begun while the collector is loaded.
+    pub programs: Vec<PathBuf>,
     /// Make tables of what is recorded.
     pub tables: bool,
     /// Gather evidence for a walk, which `SchedRecording::evidence` gives.
@@ -103,7 +103,7 @@ impl Default for SchedOptions {
             totals_only: false,
             with_flows: false,
             launched_only: false,
-            program: None,
+            programs: Vec::new(),
             tables: true,
             evidence: false,
             event: SampledEvent::CpuClock,
@@ -152,7 +152,8 @@ pub(crate) type KernelTimer = (Option<KernelFunctionTimer>, Vec<RefusedTiming>);
 #[derive(Debug)]
 pub struct SchedRecording {
     requests: Sender<Request>,
-    thread: JoinHandle<Result<Collected, RecordError>>,
+    /// What comes of it; behind a lock only so that threads can share the recording.
+    outcome: Mutex<Receiver<Result<Collected, RecordError>>>,
     published: OwnedFd,
 }
 
@@ -190,13 +191,18 @@ impl SchedRecording {
         let (requests, inbox) = channel();
         let options = options.clone();
         let (ready, loaded) = channel();
-        let thread = std::thread::Builder::new()
+        let (tell, outcome) = channel();
+        std::thread::Builder::new()
             .name("transect-sched".to_owned())
-            .spawn(move || serve(&settings, &options, &inbox, &ready))
+            .spawn(move || {
+                if let Err(why) = serve(&settings, &options, &inbox, ready, &tell) {
+                    let _ = tell.send(Err(why));
+                }
+            })
             .map_err(RecordError::system("start a thread"))?;
         match loaded.recv() {
-            Ok(published) => Ok(Self { requests, thread, published }),
-            Err(_) => match thread.join() {
+            Ok(published) => Ok(Self { requests, outcome: Mutex::new(outcome), published }),
+            Err(_) => match outcome.recv() {
                 Ok(Err(error)) => Err(error),
                 _ => Err(RecordError::Ended),
             },
@@ -318,16 +324,20 @@ impl SchedRecording {
     /// If the kernel's side can't be read.
     pub fn finish(self) -> Result<Collected, RecordError> {
         drop(self.requests);
-        self.thread.join().map_err(|_| RecordError::Ended)?
+        let outcome = self.outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+        outcome.recv().map_err(|_| RecordError::Ended)?
     }
 }
 
+/// Loads the collector, hands over its published map, and does what is asked until nobody can ask any more; then tells what came
+/// of it. To give the kernel's memory back takes milliseconds more, for which nobody waits.
 fn serve(
     settings: &SchedSettings,
     options: &SchedOptions,
     inbox: &Receiver<Request>,
-    ready: &Sender<OwnedFd>,
-) -> Result<Collected, RecordError> {
+    ready: Sender<OwnedFd>,
+    outcome: &Sender<Result<Collected, RecordError>>,
+) -> Result<(), RecordError> {
     // Nothing is followed, so there are no records, before the recording begins.
     let collection: RefCell<Option<Collection>> = RefCell::new(None);
     let gatherer = RefCell::new(options.evidence.then(|| Gatherer::new(options.event)));
@@ -336,7 +346,7 @@ fn serve(
     let samples = Cell::new(0);
     let affinities = RefCell::new(options.tables.then(|| Affinities::new(settings.processors)));
     let mut storage = Storage::default();
-    let mut collector = SchedCollector::load(&mut storage, settings, options.program.as_deref(), |bytes| {
+    let mut collector = SchedCollector::load(&mut storage, settings, &options.programs, |bytes| {
         let record = Record::decode(bytes);
         if matches!(record, Ok(Record::Task(_) | Record::UnknownCode(_))) {
             news.set(true);
@@ -367,6 +377,7 @@ fn serve(
         collector.published().try_clone_to_owned().map_err(RecordError::system("keep the collector's map"))?;
     // Nobody who waits any more has given up: the loop below ends at once.
     let _ = ready.send(published);
+    drop(ready);
     let without_samples = collector.samples_refused().map(ToString::to_string);
     let settings =
         &SchedSettings { sample_hz: if without_samples.is_some() { 0 } else { settings.sample_hz }, ..*settings };
@@ -408,7 +419,8 @@ fn serve(
             Ok(Request::Drop(writes, probes, reply)) => {
                 let writes: Vec<&Path> = writes.iter().map(PathBuf::as_path).collect();
                 let drops = if probes { privilege::drop_but_loading } else { privilege::drop_after_load };
-                let _ = reply.send(drops(&writes).map(drop).map_err(RecordError::from));
+                let loaded = collector.finish_loading().map_err(RecordError::from);
+                let _ = reply.send(loaded.and_then(|()| drops(&writes).map(drop).map_err(RecordError::from)));
             }
             Ok(Request::Sampling(on, reply)) => {
                 if let Some(gatherer) = gatherer.borrow_mut().as_mut() {
@@ -503,7 +515,7 @@ fn serve(
         without_samples,
     };
     // While the programs are loaded the kernel names their code, which is on stacks.
-    match collection.take() {
+    let collected = match collection.take() {
         Some(mut collection) => {
             if let Some(processors) = affinities.borrow().as_ref().map(Affinities::usual) {
                 collection.set_processors(processors, options.min_parallelism.unwrap_or(processors));
@@ -519,7 +531,9 @@ fn serve(
             collection.finish(totals)
         }
         None => Collection::new(settings, now, &options.spill)?.finish(totals),
-    }
+    };
+    let _ = outcome.send(collected);
+    Ok(())
 }
 
 /// Ends what the kernel records, so that nothing changes some of the numbers while others are read. Gives the instant up to

@@ -75,12 +75,12 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         SchedTarget::Launch { .. } => Signals::watch()?,
         SchedTarget::Running { .. } => Signals::watch_running()?,
     };
-    let program = match &session.target {
-        SchedTarget::Launch { command, .. } => command.first().map(PathBuf::from),
-        SchedTarget::Running { .. } => None,
+    let programs = match &session.target {
+        SchedTarget::Launch { command, .. } => command.first().map(PathBuf::from).into_iter().collect(),
+        SchedTarget::Running { .. } => Vec::new(),
     };
     let launched_only = matches!(session.target, SchedTarget::Launch { .. });
-    let options = SchedOptions { launched_only, program, ..session.options.clone() };
+    let options = SchedOptions { launched_only, programs, ..session.options.clone() };
     let options = if session.walk { WalkBeside::options(options) } else { options };
     let walk = session.walk.then(WalkBeside::prepare);
     let recording = SchedRecording::start(&options)?;

@@ -61,9 +61,9 @@ pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) ->
         sample_hz: settings.first_hz(),
         evidence: true,
         launched_only: matches!(settings.target, WalkTarget::Launch(_)),
-        program: match &settings.target {
-            WalkTarget::Launch(command) => command.first().map(PathBuf::from),
-            WalkTarget::Running(_) => None,
+        programs: match &settings.target {
+            WalkTarget::Launch(command) => command.first().map(PathBuf::from).into_iter().collect(),
+            WalkTarget::Running(_) => Vec::new(),
         },
         event: match settings.metric {
             Metric::Wall | Metric::Cpu => SampledEvent::CpuClock,

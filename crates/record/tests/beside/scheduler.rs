@@ -47,7 +47,7 @@ fn record(program: &Program, timing: Timing) -> Option<(Profile, BTreeMap<i32, f
     let collector = std::thread::spawn(move || {
         let ended = std::cell::RefCell::new(BTreeMap::new());
         let mut storage = Storage::default();
-        let mut collector = SchedCollector::load(&mut storage, &settings, None, |bytes| {
+        let mut collector = SchedCollector::load(&mut storage, &settings, &[], |bytes| {
             if let Ok(Record::Task(task)) = Record::decode(bytes) {
                 // The last record of a thread is that of its end.
                 ended.borrow_mut().insert(task.tid, task.criticality as f64 / 65536.0);

@@ -503,18 +503,21 @@ fn flows(arena: &Arena, extent: u32, process: &Process) -> Vec<(u32, Counters)> 
             }
             let slot = (at / size_of::<FlowCounters>() + i) as u32;
             let v = b.u64(offset_of!(FlowCounters, variance));
+            let (period, timed) = (b.u32(offset_of!(FlowCounters, period)), b.u64(offset_of!(FlowCounters, timed)));
+            // No gap: the next call that is timed is none.
+            let count_only = period == u32::MAX;
             found.push((
                 slot,
                 Counters {
                     calls,
-                    timed: b.u64(offset_of!(FlowCounters, timed)),
-                    represented: issued.wrapping_sub(i64::from(b.u32(offset_of!(FlowCounters, period)))),
+                    timed,
+                    represented: if count_only { timed as i64 } else { issued.wrapping_sub(i64::from(period)) },
                     total: b.u64(offset_of!(FlowCounters, total)),
                     own: b.u64(offset_of!(FlowCounters, own)) as i64,
                     attributed: b.u64(offset_of!(FlowCounters, attributed)),
                     criticality: criticality.get(&slot).copied().unwrap_or(0),
                     variance: (f32::from_bits(v as u32), f32::from_bits((v >> 32) as u32)),
-                    count_only: b.u32(offset_of!(FlowCounters, period)) == u32::MAX,
+                    count_only,
                     abandoned: b.u16(offset_of!(FlowCounters, abandoned)),
                     histogram: process
                         .slots

@@ -1,5 +1,6 @@
 //! Arguments of recordings of what runs already.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,9 +30,10 @@ impl RunningArguments {
         !self.pid.is_empty() || self.cgroup.is_some()
     }
 
-    /// What is named.
+    /// What is named, each process once.
     pub fn followed(&self) -> Vec<Followed> {
-        let processes = self.pid.iter().map(|pid| Followed::Process(*pid));
+        let pids: BTreeSet<i32> = self.pid.iter().copied().collect();
+        let processes = pids.into_iter().map(Followed::Process);
         processes.chain(self.cgroup.clone().map(Followed::Cgroup)).collect()
     }
 

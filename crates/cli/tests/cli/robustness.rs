@@ -178,6 +178,21 @@ fn libraries_loaded_behind_a_filter_are_a_loss() {
     sandbox.transect(&["report", "p.transect", "--view", "loss"]).assert().success().stdout(said);
 }
 
+/// 100 calls before it gives up the clock, 200,000 after: no more than those were not timed.
+#[test]
+fn calls_without_a_clock_are_the_loss_and_no_others() {
+    let sandbox = Sandbox::new();
+    let text = "#include <sys/prctl.h>\n#include <stdlib.h>\n\
+                int main(void) { for (int i = 0; i < 100; i++) free(malloc(9));\n\
+                prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);\n\
+                for (int i = 0; i < 100000; i++) free(malloc(9));\nreturn 0; }\n";
+    let Some(program) = built(&sandbox, "clockless", text, &["-fno-builtin"]) else { return };
+    let program = program.to_str().unwrap();
+    sandbox.with_agent(&["record", "-q", "--collect", "flow", "-o", "p.transect", "--", program]).assert().success();
+    let said = predicate::str::is_match(r"(?m)^ *(199,9\d\d|200,\d\d\d)  untimed calls").unwrap();
+    sandbox.transect(&["report", "p.transect", "--view", "loss"]).assert().success().stdout(said);
+}
+
 #[test]
 fn a_sanitizer_finds_leaks_needs_ptrace() {
     let sandbox = Sandbox::new();

@@ -47,7 +47,8 @@ impl Assembler<'_> {
         }
         if p.clock_gone {
             let flows = threads.iter().flat_map(|thread| &thread.flows);
-            let since: i64 = flows.map(|(_, c)| (c.calls - c.represented).max(0)).sum();
+            let timed_before = flows.filter(|(_, c)| c.timed > 0);
+            let since: i64 = timed_before.map(|(_, c)| (c.calls - c.represented).max(0)).sum();
             let reason = "the program gave up the clock (PR_SET_TSC, strict seccomp): only counted from then on";
             self.loss(LossKind::UntimedCalls, exe, since, reason);
         }

@@ -93,6 +93,8 @@ pub mod unprofiled {
     pub const NOT_FOLLOWED: usize = 4;
     /// No memory left for its records.
     pub const NO_EXTENT: usize = 5;
+    /// The program had asked for a filter of its system calls, which may end it for those of the agent.
+    pub const CONFINED: usize = 6;
 }
 
 const _: () = assert!(core::mem::offset_of!(ProcessHeader, active_packed) == 32);

@@ -5,10 +5,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use transect_event_abi::arena::EXTENT_PROCESS;
 use transect_event_abi::process::{
     BYTES_OFFSET, NAMES_OFFSET, OBJECTS_OFFSET, ObjectRecord, PROCESS_LIVE, ProcessHeader, SLOTS_OFFSET, SlotRecord,
+    unprofiled,
 };
 
 use crate::arch::syscall as sys;
-use crate::{active, arch, arena, dlsym, environment, hook, loader, published, spawn, taken, thread};
+use crate::{active, arch, arena, confinement, dlsym, environment, hook, loader, published, spawn, taken, thread};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 
@@ -81,14 +82,19 @@ pub extern "C" fn forked() {
     environment::forked();
     let old = base();
     let parent = header();
-    if !spawn::follows() {
-        parent.unprofiled[transect_event_abi::process::unprofiled::NOT_FOLLOWED].fetch_add(1, Ordering::Relaxed);
+    let refusal = match spawn::follows() {
+        // A record takes system calls.
+        true => confinement::confined().then_some(unprofiled::CONFINED),
+        false => Some(unprofiled::NOT_FOLLOWED),
+    };
+    if let Some(reason) = refusal {
+        parent.unprofiled[reason].fetch_add(1, Ordering::Relaxed);
         thread::refuse_all();
         return;
     }
     let Some(index) = arena::allocate(EXTENT_PROCESS) else {
         // Without a record the child counts into the void: its own boot counters.
-        parent.unprofiled[transect_event_abi::process::unprofiled::NO_EXTENT].fetch_add(1, Ordering::Relaxed);
+        parent.unprofiled[unprofiled::NO_EXTENT].fetch_add(1, Ordering::Relaxed);
         thread::refuse_all();
         return;
     };

@@ -165,6 +165,48 @@ fn programs_that_confine_themselves_live_needs_ptrace() {
     assert_lives(&sandbox, &program, &[&["probe", "time", "confined:turn", "--output", "out"]]);
 }
 
+/// Its children make none of the calls that its filter ends them for.
+const CONFINED_PARENT: &str = r#"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define NOT(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, n, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+static int of(pid_t child) { int status = 0; waitpid(child, &status, 0); return status; }
+int main(void) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        NOT(SYS_getpid), NOT(SYS_gettid), NOT(SYS_getppid), NOT(SYS_prctl), NOT(SYS_readlink),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+    struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 1;
+    pid_t child = fork();
+    if (!child) { free(malloc(strlen("9"))); _exit(5); }
+    if (of(child) != 5 << 8) return 2;
+    child = fork();
+    if (!child) { execl("/bin/true", "true", (char *)0); _exit(6); }
+    return of(child) ? 3 : 7;
+}
+"#;
+
+#[test]
+fn children_of_a_program_behind_a_filter_live_and_are_a_loss() {
+    let sandbox = Sandbox::new();
+    let Some(program) = built(&sandbox, "parent", CONFINED_PARENT, &["-fno-builtin"]) else { return };
+    let program = program.to_str().unwrap();
+    if Command::new(program).status().unwrap().code() != Some(7) {
+        return not_run("this libc makes other system calls");
+    }
+    sandbox.with_agent(&["record", "-q", "--collect", "flow", "-o", "p.transect", "--", program]).assert().code(7);
+    let said = predicate::str::is_match("2 .*made after the program restricted its system calls").unwrap();
+    sandbox.transect(&["report", "p.transect", "--view", "loss"]).assert().success().stdout(said);
+}
+
 #[test]
 fn libraries_loaded_behind_a_filter_are_a_loss() {
     let sandbox = Sandbox::new();

@@ -42,6 +42,7 @@ impl Assembler<'_> {
             (unprofiled::UNREACHABLE, "agent not reachable from there"),
             (unprofiled::NOT_FOLLOWED, "following switched off"),
             (unprofiled::NO_EXTENT, "recording memory used up"),
+            (unprofiled::CONFINED, "made after the program restricted its system calls (seccomp)"),
         ] {
             self.loss(LossKind::UnprofiledChildren, exe, p.unprofiled[i].into(), reason);
         }

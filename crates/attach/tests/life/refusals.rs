@@ -15,7 +15,11 @@ fn reason(pid: i32) -> String {
 /// Everything that attaching does in a process.
 fn attach(pid: i32) -> Result<(), AttachError> {
     let target = Target::open(pid)?;
-    let arena = Arena::create(&target)?;
+    // A process that lives for long enough has that of the time before.
+    let arena = match Arena::find(&target)? {
+        Some(arena) => arena,
+        None => Arena::create(&target)?,
+    };
     drop(target.stop_all()?);
     drop(arena);
     Ok(())

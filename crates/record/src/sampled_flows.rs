@@ -141,9 +141,9 @@ impl Estimate {
         Self { deviation: self.deviation.hypot(self.value * share), ..self }
     }
 
-    /// Time without a CPU that timed calls do not tell of, ns. Short losses count for all calls that a timed one
-    /// stands for, outliers ([`OUTLIER_MEANS`]) once. Of those, what was in timed calls has by chance their share, but no more than agrees with how
-    /// far timed calls differ: each that lost its CPU for d adds k(k-1)·d² to the estimate's variance.
+    /// Time without a CPU that timed calls do not tell of, ns. Short losses count for all calls that a timed one stands for,
+    /// outliers ([`OUTLIER_MEANS`]) once. Of those, what was in timed calls has by chance their share, but no more than
+    /// agrees with how far timed calls differ: each that lost its CPU for d adds k(k-1)·d² to the estimate's variance.
     fn queue_missing(self, sampled: Time, calls: f64, timed_calls: f64) -> f64 {
         let (share, k) = (timed_calls / calls, calls / timed_calls);
         let of_one = sampled.preempted_ns / sampled.losses.max(1.0);

@@ -32,8 +32,8 @@ __u32 system_calls_request = 0;
  * are none of the program's. */
 #define SYSTEM_CALL_GOES_ON -516
 
-/* Adds to a row of the hash map, unless the place is free. Rows of a thread change on its own processor only, and user space takes them when the
- * thread has ended. Not static, as all here that the verifier would look at again for each place: see unwind.bpf.h. */
+/* Adds to a row of the hash map, unless the place is free. Rows of a thread change on its own CPU only, and user space
+ * takes them when the thread has ended. Not static, as all here that the verifier would look at again for each place: see unwind.bpf.h. */
 __noinline int add_row(__u32 task, const struct system_call_sum *sum)
 {
 	__u64 key = (__u64)task << 32;

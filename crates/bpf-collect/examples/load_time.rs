@@ -1,4 +1,4 @@
-//! Loads the collector as `record` does beside flows, so many times, and prints how long that took.
+//! Loads the collector as `record` does beside flows, a given number of times, and prints how long each took.
 use std::time::Instant;
 
 use transect_bpf_collect::{SchedCollector, SchedSettings, Storage};

@@ -27,7 +27,7 @@ pub struct Linkage {
     exports: HashMap<String, u64>,
     /// Where its own jumps through slots stand.
     tables: Vec<Range<u64>>,
-    /// Functions of other objects that its code jumps to. Once somebody has asked.
+    /// Functions of other objects that its code jumps to; searched for at the first question.
     jumped: Option<Arc<[String]>>,
 }
 

@@ -390,6 +390,24 @@ def check_ends(options, folder):
         yield f"jumps back into a call [{timing}]", complaints
 
 
+def check_lifetimes(options, folder):
+    """Children that come one after another live no longer together than their parent."""
+    for name, collect in (("flow", ("--collect", "flow")), ("default", ())):
+        profile = os.path.join(folder, f"children-{name}")
+        done = record(options.transect, "adaptive", profile, ["/bin/sh", "-c", "i=0; while [ $i -lt 60 ]; do /bin/true; i=$((i+1)); done"], collect=collect)
+        if done.returncode:
+            yield f"lifetimes of children [{name}]", [f"status {done.returncode}; {done.stderr[-200:]}"]
+            continue
+        shown = subprocess.run([options.transect, "report", profile, "--format", "json"], capture_output=True, text=True, timeout=60)
+        threads = json.loads(shown.stdout)["threads"]
+        wall = max(row["start_ns"] + row["wall_ns"] for row in threads)
+        children = [row["wall_ns"] for row in threads if row["executable"] == "true"]
+        complaints = [] if len(children) == 60 else [f"{len(children)} children of 60"]
+        if sum(children) > wall * 1.02:
+            complaints.append(f"lived for {sum(children) / 1e6:.0f} ms, the run took {wall / 1e6:.0f}")
+        yield f"lifetimes of children [{name}]", complaints
+
+
 def check_orphan(options, folder):
     """The program of a recorder that is killed goes on, and is done at once when its own work is."""
     compile_step(["cc", "-O1", "-g", "-pthread", f"{HERE}/orphan.c", "-o", f"{folder}/orphan"])
@@ -436,7 +454,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--work", help="folder for generated programs (default: a temporary one)")
     parser.add_argument("--timing", action="append")
-    parser.add_argument("--only", action="append", choices=["counts", "spin", "trying", "killed", "ends", "layered"])
+    parser.add_argument("--only", action="append", choices=["counts", "spin", "trying", "killed", "ends", "lifetimes", "layered"])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", action="store_true")
     parser.add_argument("--native", action="store_true", help="only build and run the programs")
@@ -470,7 +488,7 @@ def main():
         check_calling(options, folder, results)
         check_waiting(options, folder, results)
         results.judge_measured("recorder killed", lambda: check_orphan(options, folder))
-    for name, checks in (("trying", check_trying), ("killed", check_killed), ("ends", check_ends), ("layered", check_layered)):
+    for name, checks in (("trying", check_trying), ("killed", check_killed), ("ends", check_ends), ("lifetimes", check_lifetimes), ("layered", check_layered)):
         if wanted(name):
             for of, complaints in checks(options, folder):
                 results.judge(of, complaints)

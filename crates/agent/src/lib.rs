@@ -24,9 +24,9 @@ mod export {
 
 pub use export::transect_flow_region_hook;
 
-/// The constructor.
+/// The constructor and the destructor.
 #[allow(unsafe_code)]
-mod constructor {
+mod lifetime {
     extern "C" fn init() {
         // SAFETY: the loader calls constructors once, and this one first.
         unsafe { transect_intercept::start::start() };
@@ -36,4 +36,13 @@ mod constructor {
     #[used]
     #[unsafe(link_section = ".init_array")]
     static INIT: extern "C" fn() = init;
+
+    extern "C" fn end() {
+        transect_intercept::process::note_end();
+    }
+
+    // SAFETY: `.fini_array` holds addresses of functions to be called when the program ends; this one fits.
+    #[used]
+    #[unsafe(link_section = ".fini_array")]
+    static END: extern "C" fn() = end;
 }

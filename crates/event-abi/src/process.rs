@@ -68,6 +68,8 @@ pub struct ProcessHeader {
     pub clock_gone: AtomicU32,
     /// What the agent has taken to start and to hook objects, ticks.
     pub setup_ticks: AtomicU64,
+    /// When the program ran the agent's destructor, ticks: its end, if it ends by `exit`. Zero before.
+    pub end_ticks: AtomicU64,
     /// Executable path, zero-terminated.
     pub executable: [u8; 1024],
 }

@@ -63,6 +63,14 @@ pub fn note_setup(begin: u64) {
     header().setup_ticks.fetch_add(arch::ticks().saturating_sub(begin), Ordering::Relaxed);
 }
 
+/// The process runs its destructors: it ends. Makes no system call, which a filter may not allow.
+pub fn note_end() {
+    // A child without a record has its parent's before it.
+    if BASE.load(Ordering::Acquire) != 0 && !thread::refuses_all() {
+        header().end_ticks.store(arch::ticks(), Ordering::Relaxed);
+    }
+}
+
 fn publish(h: &ProcessHeader) {
     h.parent_pid.store(sys::getppid(), Ordering::Relaxed);
     h.start_ticks.store(arch::ticks(), Ordering::Relaxed);

@@ -110,6 +110,8 @@ pub struct Process {
     pub clock_gone: bool,
     /// What the agent has taken to start and to hook objects, ticks.
     pub setup: u64,
+    /// When its destructors ran, ticks; 0 if they never did.
+    pub end: u64,
     /// Cost of a timed call, ticks.
     pub timed_call: u32,
     /// Cost of a timed call through Rust, ticks.
@@ -195,6 +197,7 @@ impl Process {
             confined_objects: h.u32(offset_of!(ProcessHeader, confined_objects)),
             clock_gone: h.u32(offset_of!(ProcessHeader, clock_gone)) != 0,
             setup: h.u64(offset_of!(ProcessHeader, setup_ticks)),
+            end: h.u64(offset_of!(ProcessHeader, end_ticks)),
             timed_call: h.u32(offset_of!(ProcessHeader, timed_call_ticks)),
             sampled_call: h.u32(offset_of!(ProcessHeader, sampled_call_ticks)),
             application: (h.u32(offset_of!(ProcessHeader, clock)) == CLOCK_KERNEL)

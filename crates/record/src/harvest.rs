@@ -94,6 +94,7 @@ impl<'a> Harvest<'a> {
         for h in heads {
             if let Some(&end) = ended.get(&h.extent) {
                 let mut p = owners.remove(&h.extent).unwrap_or_else(|| Process::read(arena, h.extent));
+                let end = if p.end != 0 { p.end.min(end) } else { end };
                 arena.free(h.extent);
                 let threads = self.threads.remove(&h.extent).unwrap_or_default();
                 p.keep_used(&threads);

@@ -38,6 +38,7 @@ pub mod sched_estimate;
 mod session;
 mod signals;
 mod static_components;
+mod thread_ends;
 mod thread_names;
 pub mod user_samples;
 pub mod walk;

@@ -35,6 +35,7 @@ use super::wait_rows::{Seen, WaitNames};
 use crate::component_rows::place;
 use crate::error::RecordError;
 use crate::session::counting_ns;
+use crate::thread_ends;
 
 /// Everything that came, before it is named.
 #[derive(Debug)]
@@ -516,6 +517,7 @@ impl Collected {
         let before = profile.processes.len();
         let row = |process| process_row(&mut profile.processes, before, process);
         let processes: Vec<ProcessId> = self.processes.into_iter().map(row).collect();
+        thread_ends::join(profile);
         for task in &mut self.tables.tasks {
             task.process = processes[task.process as usize];
         }
@@ -563,14 +565,16 @@ impl Collected {
 }
 
 /// Row of a process that another collector may have met, too: among the first `before`. The number of one that ended may have
-/// gone to another.
+/// gone to another. The kernel knows best when it ended.
 pub fn process_row(processes: &mut Vec<Process>, before: usize, process: Process) -> ProcessId {
     // The last program in a process number that began before this one ended.
     let ends = process.start_ns + process.wall_ns;
     let same = |known: &Process| known.pid == process.pid && known.start_ns <= ends;
-    let known = processes[..before].iter().rposition(same);
-    known.unwrap_or_else(|| {
-        processes.push(process);
-        processes.len() - 1
-    }) as ProcessId
+    if let Some(row) = processes[..before].iter().rposition(same) {
+        let known = &mut processes[row];
+        known.wall_ns = known.wall_ns.min(ends - known.start_ns);
+        return row as ProcessId;
+    }
+    processes.push(process);
+    (processes.len() - 1) as ProcessId
 }

@@ -13,7 +13,12 @@
 
 #define SCHED_PUBLISHED_THREADS_LOG2 15
 #define SCHED_PUBLISHED_THREADS (1u << SCHED_PUBLISHED_THREADS_LOG2) /* published at once; more are counted as lost */
-#define SCHED_PUBLISHED_PROBES 16 /* places where a thread's record may be, from that of its hash on */
+#define SCHED_PUBLISHED_PROBES 16 /* places where a thread's record may be: sched_published_place() */
+#define SCHED_PUBLISHED_NEAR_PROBES 12 /* the first of them, in one window */
+#define SCHED_PUBLISHED_WINDOW 1024u /* records that the agent maps at once */
+#define SCHED_PUBLISHED_WINDOWS (SCHED_PUBLISHED_THREADS / SCHED_PUBLISHED_WINDOW)
+#define SCHED_PUBLISHED_STRIDE 67 /* from one place to the next in a window: other processes' ids are as dense */
+#define SCHED_PUBLISHED_WINDOW_STRIDE 5 /* from one window to the next */
 #define SCHED_PUBLISHED_NONE 0xffffffffu /* no record */
 
 /* An application: one cache line. */
@@ -61,10 +66,18 @@ SCHED_INLINE __u64 sched_published_key(__u32 pid_namespace, __u32 ns_tid)
 	return (__u64)pid_namespace << 32 | ns_tid;
 }
 
-/* Where the search for a key starts. */
-SCHED_INLINE __u32 sched_published_start(__u64 key)
+/* Index of the `probe`-th place where the record of a key may be. Ids that follow each other lie side by side, so that
+ * one window serves most processes; the last places are in other windows. */
+SCHED_INLINE __u32 sched_published_place(__u64 key, __u32 probe)
 {
-	return ((__u32)key * 2654435761u) >> (32 - SCHED_PUBLISHED_THREADS_LOG2);
+	__u32 start = (__u32)key + (((__u32)(key >> 32) * 2654435761u) >> (32 - SCHED_PUBLISHED_THREADS_LOG2));
+	__u32 window = start / SCHED_PUBLISHED_WINDOW, offset = start % SCHED_PUBLISHED_WINDOW;
+
+	if (probe < SCHED_PUBLISHED_NEAR_PROBES)
+		offset = (offset + probe * SCHED_PUBLISHED_STRIDE) % SCHED_PUBLISHED_WINDOW;
+	else
+		window += (probe - SCHED_PUBLISHED_NEAR_PROBES + 1) * SCHED_PUBLISHED_WINDOW_STRIDE;
+	return (window % SCHED_PUBLISHED_WINDOWS) * SCHED_PUBLISHED_WINDOW + offset;
 }
 
 /* The application's state as of its last change. */
@@ -103,11 +116,10 @@ SCHED_INLINE void sched_publish_thread(struct sched_published_thread *to, const 
  * Needs no lock. */
 SCHED_INLINE __u32 sched_published_claim(struct sched_published *in, __u64 key, __u32 task, __u32 application)
 {
-	__u32 start = sched_published_start(key);
 	__u32 i;
 
 	for (i = 0; i < SCHED_PUBLISHED_PROBES; i++) {
-		__u32 index = (start + i) & (SCHED_PUBLISHED_THREADS - 1);
+		__u32 index = sched_published_place(key, i) & (SCHED_PUBLISHED_THREADS - 1);
 		struct sched_published_thread *at = &in->threads[index];
 
 		if (__sync_val_compare_and_swap(&at->key, 0, key) == 0) {

@@ -6,7 +6,8 @@ use std::mem::{offset_of, size_of};
 use std::process::{Command, Stdio};
 
 use transect_event_abi::published::{
-    ACTIVE, APPLICATION_CAPACITY, Application, ENDED, FRACTION_BITS, PROBES, Published, THREAD_CAPACITY, Thread, key,
+    ACTIVE, APPLICATION_CAPACITY, Application, ENDED, FRACTION_BITS, NEAR_PROBES, PROBES, Published, THREAD_CAPACITY,
+    Thread, WINDOW, key, place,
 };
 
 /// Assertions for the compiler of the programs: whatever differs, it names.
@@ -34,6 +35,8 @@ fn assertions() -> String {
     assert_that("SCHED_MAX_APPLICATIONS", APPLICATION_CAPACITY as u64);
     assert_that("SCHED_PUBLISHED_THREADS", THREAD_CAPACITY as u64);
     assert_that("SCHED_PUBLISHED_PROBES", PROBES as u64);
+    assert_that("SCHED_PUBLISHED_NEAR_PROBES", NEAR_PROBES as u64);
+    assert_that("SCHED_PUBLISHED_WINDOW", WINDOW as u64);
     assert_that("SCHED_FRACTION_BITS", FRACTION_BITS.into());
     assert_that("SCHED_PUBLISHED_ACTIVE", ACTIVE.into());
     assert_that("SCHED_PUBLISHED_ENDED", ENDED.into());
@@ -106,7 +109,14 @@ int main(void)
     #[allow(unsafe_code)]
     // SAFETY: as many bytes as the type has, aligned for it; every value is valid.
     let table = unsafe { &*words.as_ptr().cast::<Published>() };
+    let (mut windows, mut displaced) = ([false; THREAD_CAPACITY / WINDOW], 0);
     for (space, tid) in names {
+        let at = (0..PROBES).position(|probe| {
+            table.threads[place(key(space, tid), probe)].key.load(std::sync::atomic::Ordering::Relaxed)
+                == key(space, tid)
+        });
+        windows[place(key(space, tid), 0) / WINDOW] |= space == 0xefff_fffc;
+        displaced += usize::from(at != Some(0));
         let thread = table.find(key(space, tid)).unwrap_or_else(|| panic!("{space} {tid}"));
         let value = |cell: &std::sync::atomic::AtomicU32| cell.load(std::sync::atomic::Ordering::Relaxed);
         assert_eq!((value(&thread.task), value(&thread.application)), (tid, space % 7));
@@ -116,4 +126,6 @@ int main(void)
         assert_eq!(wide(&thread.attribution), 3 + (1 << FRACTION_BITS));
     }
     assert!(table.find(key(0xefff_fffc, 3999)).is_none());
+    // 9,000 ids in a row lie in as many windows as they fill; at most the other process' threads are displaced.
+    assert!(windows.iter().filter(|used| **used).count() <= 9000 / WINDOW + 2 && displaced <= 900, "{displaced}");
 }

@@ -67,6 +67,8 @@ pub mod handler {
     pub const DLADDR: u8 = 14;
     /// `syscall`: what it calls may be `prctl` or `seccomp`.
     pub const SYSCALL: u8 = 22;
+    /// `_exit`: the process ends without its destructors.
+    pub const EXIT: u8 = 23;
 }
 
 /// `size_arg` value: what is returned is a byte count, if it is more than 0.

@@ -9,8 +9,19 @@ pub const APPLICATION_CAPACITY: usize = 256;
 pub const THREAD_CAPACITY: usize = 1 << THREAD_CAPACITY_LOG2;
 /// See [`THREAD_CAPACITY`].
 pub const THREAD_CAPACITY_LOG2: u32 = 15;
-/// Places where a thread's record may be, from that of its hash on.
+/// Places where a thread's record may be: see [`place`].
 pub const PROBES: usize = 16;
+/// The first of them, in one window.
+pub const NEAR_PROBES: usize = 12;
+/// Records that the agent maps at once. Ids that follow each other lie side by side, so that one window serves most processes:
+/// mapping all of the records costs each program that is started, and each fork, more than the rest of its start.
+pub const WINDOW: usize = 1024;
+/// Windows in the table.
+pub const WINDOWS: usize = THREAD_CAPACITY / WINDOW;
+/// From one place to the next in a window: other processes' ids are as dense as one's own.
+const STRIDE: usize = 67;
+/// From one window to the next.
+const WINDOW_STRIDE: usize = 5;
 /// Fraction bits of fixed-point times.
 pub const FRACTION_BITS: u32 = 16;
 /// Record flag: a slice is open.
@@ -76,19 +87,30 @@ pub struct Published {
 }
 
 const _: () = assert!(size_of::<Application>() == 64 && size_of::<Thread>() == 64);
-const _: () = assert!(size_of::<Published>().is_multiple_of(4096));
+const _: () = assert!(size_of::<[Application; APPLICATION_CAPACITY]>().is_multiple_of(4096));
+const _: () = assert!(size_of::<[Thread; WINDOW]>().is_multiple_of(4096));
 
 /// Names a thread as it knows itself: number of its pid namespace (the inode of `/proc/self/ns/pid`) and its id there.
 pub fn key(pid_namespace: u32, tid: u32) -> u64 {
     (pid_namespace as u64) << 32 | tid as u64
 }
 
+/// Index of the `probe`-th place where a thread's record may be.
+pub fn place(key: u64, probe: usize) -> usize {
+    let namespace = ((key >> 32) as u32).wrapping_mul(2_654_435_761) >> (32 - THREAD_CAPACITY_LOG2);
+    let start = (key as u32).wrapping_add(namespace) as usize % THREAD_CAPACITY;
+    let (window, offset) = (start / WINDOW, start % WINDOW);
+    if probe < NEAR_PROBES {
+        window * WINDOW + (offset + probe * STRIDE) % WINDOW
+    } else {
+        (window + (probe - NEAR_PROBES + 1) * WINDOW_STRIDE) % WINDOWS * WINDOW + offset
+    }
+}
+
 impl Published {
     /// The record of a thread.
     pub fn find(&self, key: u64) -> Option<&Thread> {
-        let start = (key as u32).wrapping_mul(2_654_435_761) >> (32 - THREAD_CAPACITY_LOG2);
-        (0..PROBES)
-            .map(|i| &self.threads[(start as usize + i) % THREAD_CAPACITY])
-            .find(|t| t.key.load(Ordering::Acquire) == key)
+        let at = |probe| &self.threads[place(key, probe)];
+        (0..PROBES).map(at).find(|thread| thread.key.load(Ordering::Acquire) == key)
     }
 }

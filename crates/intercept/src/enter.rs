@@ -9,7 +9,7 @@ use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, TRACE_CAPACITY, 
 use crate::frame::{self, Frame};
 use crate::slot::{self, Kind};
 use crate::thread::{self, ThreadState};
-use crate::{arch, dlsym, lock, object, published, spawn, static_component, wait};
+use crate::{arch, confinement, dlsym, lock, object, process, published, spawn, static_component, wait};
 
 /// Countdown of flows that are never timed: a new lease after 2^30 calls.
 const LEASE: i64 = 1 << 30;
@@ -354,6 +354,13 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
             handler::THREAD_NAME => thread::renaming(r),
             handler::PRCTL => process_control(state, r.rdi, r.rsi),
             handler::SYSCALL => system_call(state, r),
+            handler::EXIT => {
+                // A child of vfork has its parent's memory; whether this is one takes a system call to know.
+                if !confinement::confined() && process::is_own() {
+                    process::note_end();
+                }
+                0
+            }
             handler::LOCK_MEMORY => {
                 // The arena is far larger than what is used of it: locking must not populate it.
                 const MCL_ONFAULT: u64 = 4;

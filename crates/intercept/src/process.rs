@@ -63,7 +63,12 @@ pub fn note_setup(begin: u64) {
     header().setup_ticks.fetch_add(arch::ticks().saturating_sub(begin), Ordering::Relaxed);
 }
 
-/// The process runs its destructors: it ends. Makes no system call, which a filter may not allow.
+/// Whether this process has the record before it: a child of vfork has not.
+pub fn is_own() -> bool {
+    BASE.load(Ordering::Acquire) != 0 && header().pid.load(Ordering::Relaxed) == sys::getpid()
+}
+
+/// The process runs its destructors, or does without: it ends. Makes no system call, which a filter may not allow.
 pub fn note_end() {
     // A child without a record has its parent's before it.
     if BASE.load(Ordering::Acquire) != 0 && !thread::refuses_all() {

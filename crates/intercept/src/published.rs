@@ -10,63 +10,135 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::arena::OPTION_PUBLISHED;
 use transect_event_abi::process::{CLOCK_KERNEL, CLOCK_LOST, CLOCK_OWN};
-use transect_event_abi::published::{ACTIVE, APPLICATION_CAPACITY, FRACTION_BITS, Published, SOCKET_FILE, Thread, key};
+use transect_event_abi::published::{
+    ACTIVE, APPLICATION_CAPACITY, Application, FRACTION_BITS, PROBES, Published, SOCKET_FILE, Thread, WINDOW, WINDOWS,
+    key, place,
+};
 use transect_event_abi::thread::ThreadHeader;
 
 use crate::arch::{self, syscall as sys};
 use crate::frame::Frame;
 use crate::thread::ThreadState;
-use crate::{arena, process};
+use crate::{arena, confinement, process};
 
 /// How long the recorder may take to answer, seconds.
 const PATIENCE: u64 = 3;
 /// How long a record that is being changed is waited for, before it is taken as it is: beyond what the processor of a
 /// virtual machine may be away for, ns.
 const CHANGING: u64 = 100_000_000;
+const APPLICATIONS_SIZE: u64 = size_of::<[Application; APPLICATION_CAPACITY]>() as u64;
+const WINDOW_SIZE: u64 = size_of::<[Thread; WINDOW]>() as u64;
 
-static PAGES: AtomicU64 = AtomicU64::new(0);
+/// The agent's folder, with the slash: bytes of the loader's, which live as long as the agent.
+static FOLDER: AtomicU64 = AtomicU64::new(0);
+static FOLDER_LENGTH: AtomicU64 = AtomicU64::new(0);
+/// The applications' records, mapped; 0: the kernel's clock is not used.
+static APPLICATIONS: AtomicU64 = AtomicU64::new(0);
+/// Windows of the threads' records, mapped where a thread needs them.
+static MAPPED: [AtomicU64; WINDOWS] = [const { AtomicU64::new(0) }; WINDOWS];
 static NAMESPACE: AtomicU32 = AtomicU32::new(0);
 static APPLICATION: AtomicU32 = AtomicU32::new(0);
 
 /// True if the kernel's clock is used.
 #[inline]
 pub fn on() -> bool {
-    PAGES.load(Ordering::Relaxed) != 0
+    APPLICATIONS.load(Ordering::Relaxed) != 0
 }
 
-fn pages() -> &'static Published {
+fn application(number: u32) -> &'static Application {
     // SAFETY: asked for only while `on`; unmapped only in a child of fork, whose one thread does it.
-    unsafe { &*(PAGES.load(Ordering::Relaxed) as *const Published) }
+    let all = unsafe { &*(APPLICATIONS.load(Ordering::Relaxed) as *const [Application; APPLICATION_CAPACITY]) };
+    &all[number as usize % APPLICATION_CAPACITY]
 }
 
-/// Maps the pages if the recording has them. `folder` is the agent's, with the slash.
-pub fn start(folder: &[u8]) {
+/// Asks the recorder for the pages.
+fn descriptor() -> Option<i64> {
+    let (at, length) = (FOLDER.load(Ordering::Relaxed), FOLDER_LENGTH.load(Ordering::Relaxed) as usize);
+    // SAFETY: what `start` was given.
+    let folder = unsafe { core::slice::from_raw_parts(at as *const u8, length) };
+    let mut path = [0u8; 108];
+    let end = length + SOCKET_FILE.len();
+    if end >= path.len() {
+        return None;
+    }
+    path[..length].copy_from_slice(folder);
+    path[length..end].copy_from_slice(SOCKET_FILE.as_bytes());
+    sys::receive_descriptor(&path[..=end], PATIENCE)
+}
+
+fn map(descriptor: i64, offset: u64, size: u64) -> Option<u64> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice.
+    let at = unsafe { sys::mmap(0, size, sys::PROT_READ, sys::MAP_SHARED, descriptor, offset) };
+    if at <= 0 {
+        return None;
+    }
+    sys::dont_dump(at as u64, size);
+    Some(at as u64)
+}
+
+fn map_window(descriptor: i64, window: usize) -> Option<u64> {
+    let offset = core::mem::offset_of!(Published, threads) as u64 + window as u64 * WINDOW_SIZE;
+    let at = map(descriptor, offset, WINDOW_SIZE)?;
+    match MAPPED[window].compare_exchange(0, at, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(at),
+        Err(first) => {
+            // SAFETY: nobody else knows this mapping.
+            unsafe { sys::munmap(at, WINDOW_SIZE) };
+            Some(first)
+        }
+    }
+}
+
+/// The records around a place.
+fn window(number: usize) -> Option<&'static [Thread; WINDOW]> {
+    let at = match MAPPED[number].load(Ordering::Acquire) {
+        // Asking takes system calls.
+        0 if confinement::confined() => return None,
+        0 => {
+            let descriptor = descriptor()?;
+            let at = map_window(descriptor, number);
+            sys::close(descriptor);
+            at?
+        }
+        at => at,
+    };
+    // SAFETY: as large as the mapping, which is given up as that of the applications is.
+    Some(unsafe { &*(at as *const [Thread; WINDOW]) })
+}
+
+/// Index and record of a key.
+fn record(key: u64) -> Option<(usize, &'static Thread)> {
+    let at = |probe| {
+        let index = place(key, probe);
+        Some((index, &window(index / WINDOW)?[index % WINDOW]))
+    };
+    (0..PROBES).map_while(at).find(|(_, thread)| thread.key.load(Ordering::Acquire) == key)
+}
+
+/// Maps what is needed of the pages if the recording has them. `folder` is the agent's, with the slash.
+pub fn start(folder: &'static [u8]) {
     if arena::header().options & OPTION_PUBLISHED == 0 {
         return;
     }
     process::header().clock.store(CLOCK_LOST, Ordering::Relaxed);
-    let mut path = [0u8; 108];
-    let length = folder.len() + SOCKET_FILE.len();
-    if length >= path.len() {
-        return;
+    FOLDER.store(folder.as_ptr() as u64, Ordering::Relaxed);
+    FOLDER_LENGTH.store(folder.len() as u64, Ordering::Relaxed);
+    let Some(descriptor) = descriptor() else { return };
+    if let Some(at) = map(descriptor, 0, APPLICATIONS_SIZE) {
+        APPLICATIONS.store(at, Ordering::Relaxed);
+        let own = place(key(know_namespace(), sys::gettid()), 0);
+        let _ = map_window(descriptor, own / WINDOW);
     }
-    path[..folder.len()].copy_from_slice(folder);
-    path[folder.len()..length].copy_from_slice(SOCKET_FILE.as_bytes());
-    let Some(fd) = sys::receive_descriptor(&path[..=length], PATIENCE) else { return };
-    // SAFETY: a fresh mapping at an address of the kernel's choice.
-    let at = unsafe { sys::mmap(0, size_of::<Published>() as u64, sys::PROT_READ, sys::MAP_SHARED, fd, 0) };
-    sys::close(fd);
-    if at <= 0 {
-        return;
+    sys::close(descriptor);
+    if on() {
+        know_process();
     }
-    sys::dont_dump(at as u64, size_of::<Published>() as u64);
-    PAGES.store(at as u64, Ordering::Relaxed);
-    know_process();
 }
 
 /// In the child of a fork, whose thread has another number.
 pub fn forked() {
     if on() {
+        know_namespace();
         know_process();
     } else {
         let lost = arena::header().options & OPTION_PUBLISHED != 0;
@@ -74,23 +146,31 @@ pub fn forked() {
     }
 }
 
+fn know_namespace() -> u32 {
+    let namespace = sys::file_number(c"/proc/self/ns/pid".as_ptr().cast()).unwrap_or(0) as u32;
+    NAMESPACE.store(namespace, Ordering::Relaxed);
+    namespace
+}
+
 /// Notes the process' application from the calling thread's record; without one the agent's own clock is used.
 fn know_process() {
-    let namespace = sys::file_number(c"/proc/self/ns/pid".as_ptr().cast()).unwrap_or(0);
-    NAMESPACE.store(namespace as u32, Ordering::Relaxed);
     let h = process::header();
-    match pages().find(key(namespace as u32, sys::gettid())) {
-        Some(own) => {
-            let application = own.application.load(Ordering::Relaxed);
-            APPLICATION.store(application, Ordering::Relaxed);
-            h.application.store(application, Ordering::Relaxed);
-            h.clock.store(CLOCK_KERNEL, Ordering::Relaxed);
-        }
-        None => {
-            let at = PAGES.swap(0, Ordering::Relaxed);
-            // SAFETY: at start and in the child of a fork there is one thread, which holds no reference now.
-            unsafe { sys::munmap(at, size_of::<Published>() as u64) };
-            h.clock.store(CLOCK_LOST, Ordering::Relaxed);
+    if let Some((_, own)) = record(key(NAMESPACE.load(Ordering::Relaxed), sys::gettid())) {
+        let application = own.application.load(Ordering::Relaxed);
+        APPLICATION.store(application, Ordering::Relaxed);
+        h.application.store(application, Ordering::Relaxed);
+        h.clock.store(CLOCK_KERNEL, Ordering::Relaxed);
+        return;
+    }
+    h.clock.store(CLOCK_LOST, Ordering::Relaxed);
+    // SAFETY: at start and in the child of a fork there is one thread, which holds no reference now.
+    unsafe {
+        sys::munmap(APPLICATIONS.swap(0, Ordering::Relaxed), APPLICATIONS_SIZE);
+        for window in &MAPPED {
+            let at = window.swap(0, Ordering::Relaxed);
+            if at != 0 {
+                sys::munmap(at, WINDOW_SIZE);
+            }
         }
     }
 }
@@ -106,9 +186,8 @@ pub unsafe fn find(header: *mut ThreadHeader) -> *const Thread {
     // SAFETY: see above.
     let h = unsafe { &*header };
     let tid = h.tid.load(Ordering::Relaxed);
-    match pages().find(key(NAMESPACE.load(Ordering::Relaxed), tid)) {
-        Some(own) => {
-            let index = (ptr::from_ref(own) as usize - ptr::from_ref(&pages().threads) as usize) / size_of::<Thread>();
+    match record(key(NAMESPACE.load(Ordering::Relaxed), tid)) {
+        Some((index, own)) => {
             h.published_plus_one.store(index as u32 + 1, Ordering::Relaxed);
             h.published_task.store(own.task.load(Ordering::Relaxed), Ordering::Relaxed);
             own
@@ -138,7 +217,7 @@ pub unsafe fn read(thread: *const Thread, ticks: Option<u64>) -> Reading {
     // SAFETY: see above.
     let thread = unsafe { thread.as_ref() };
     let number = thread.map_or_else(|| APPLICATION.load(Ordering::Relaxed), |t| t.application.load(Ordering::Relaxed));
-    let application = &pages().applications[number as usize % APPLICATION_CAPACITY];
+    let application = application(number);
     let mut given = ticks;
     let mut changing_since = None;
     loop {

@@ -20,13 +20,17 @@ struct Auxiliary {
 }
 
 fn auxiliary() -> Option<Auxiliary> {
-    let fd = sys::open(c"/proc/self/auxv".as_ptr().cast(), false);
-    if fd < 0 {
-        return None;
-    }
     let mut buffer = [0u8; 1024];
-    let n = sys::read(fd, &mut buffer);
-    sys::close(fd);
+    let mut n = sys::auxiliary_vector(&mut buffer);
+    if n <= 0 {
+        // Kernels before 6.4.
+        let fd = sys::open(c"/proc/self/auxv".as_ptr().cast(), false);
+        if fd < 0 {
+            return None;
+        }
+        n = sys::read(fd, &mut buffer);
+        sys::close(fd);
+    }
     let mut a = Auxiliary { headers: 0, header_count: 0, secure: false };
     for pair in buffer.get(..n.max(0) as usize)?.chunks_exact(16) {
         let word = |at: usize| pair[at..at + 8].iter().rev().fold(0u64, |w, &b| w << 8 | b as u64);

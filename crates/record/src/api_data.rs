@@ -165,6 +165,7 @@ fn handler_named(word: &str) -> Option<u8> {
         "unlock" => handler::LOCK_RELEASE,
         "prctl" => handler::PRCTL,
         "syscall" => handler::SYSCALL,
+        "exit" => handler::EXIT,
         "lock-memory" => handler::LOCK_MEMORY,
         "limit" => handler::LIMIT,
         "condition" => handler::CONDITION,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
-use transect_event_abi::published::{ACTIVE, FRACTION_BITS, Published, THREAD_CAPACITY, THREAD_CAPACITY_LOG2, key};
+use transect_event_abi::published::{ACTIVE, FRACTION_BITS, Published, key, place};
 use transect_profile_model::{LossKind, Profile, Timing};
 use transect_testkit::judged;
 
@@ -41,10 +41,9 @@ impl Pages {
         use std::os::unix::fs::MetadataExt;
         let space = std::fs::metadata("/proc/self/ns/pid").unwrap().ino();
         let key = key(space as u32, pid as u32);
-        let start = (key as u32).wrapping_mul(2_654_435_761) >> (32 - THREAD_CAPACITY_LOG2);
         // Somebody else has its first place.
-        self.at.threads[start as usize].key.store(1, Ordering::SeqCst);
-        let index = (start as usize + 1) % THREAD_CAPACITY;
+        self.at.threads[place(key, 0)].key.store(1, Ordering::SeqCst);
+        let index = place(key, 1);
         self.at.threads[index].application.store(application, Ordering::SeqCst);
         self.at.threads[index].key.store(key, Ordering::SeqCst);
         index

@@ -209,6 +209,13 @@ pub fn thread_name(buffer: &mut [u8; 16]) {
     unsafe { call(157, 16, buffer.as_mut_ptr() as u64, 0, 0, 0, 0) };
 }
 
+/// The auxiliary vector; returns its length, or a negative error on kernels before 6.4.
+pub fn auxiliary_vector(buffer: &mut [u8]) -> i64 {
+    const PR_GET_AUXV: u64 = 0x4155_5856;
+    // SAFETY: the buffer is ours for its length.
+    unsafe { call(157, PR_GET_AUXV, buffer.as_mut_ptr() as u64, buffer.len() as u64, 0, 0, 0) }
+}
+
 /// Soft limit of the stack in bytes.
 pub fn stack_limit() -> u64 {
     let mut limit = [0u64; 2];

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::thread;
 
-use rustc_hash::FxHashMap as HashMap;
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use transect_bpf_collect::SchedSettings;
 use transect_bpf_collect::record::{FRACTION_BITS, stack_flags};
 use transect_profile_model::{
@@ -34,7 +34,7 @@ use super::timeline::{RawWaits, SliceRuns};
 use super::wait_rows::{Seen, WaitNames};
 use crate::component_rows::place;
 use crate::error::RecordError;
-use crate::session::counting_ns;
+use crate::session::{IMAGE_NS, counting_ns};
 use crate::thread_ends;
 
 /// Everything that came, before it is named.
@@ -557,6 +557,9 @@ impl Collected {
         if let Some(agent) = self.agent {
             let agent = agent.without_overlap(counting_ns(&profile.flows));
             overhead.agent_ns = agent.summed_ns;
+            // What the agent costs a program outside of its own code is in no sample of it.
+            let programs: HashSet<ProcessId> = profile.threads.iter().map(|thread| thread.process).collect();
+            overhead.kernel_ns += (programs.len() as f64 * IMAGE_NS) as i64;
             let whole = (self.session.busy_ns + self.session.idle_ns).max(1) as f64;
             share = agent.wall_ns as f64 / whole + overhead.kernel_ns as f64 / time;
         }

@@ -27,6 +27,9 @@ const UNSURE: f64 = 0.25;
 /// Time without a CPU is known by the stacks with which CPUs were lost to no more than this part of it: of losses in quick
 /// succession one has its stack.
 const QUEUE_UNSURE: f64 = 0.1;
+/// Losses of a CPU that are charged to the call before or after, or take as long as several, are fewer beside the more there are:
+/// the standard deviation of their sum is this part of it, over the root of their number.
+const LOSS_UNSURE: f64 = 0.6;
 /// Samples of kernel code are off by about this part where it keeps interrupts off: they are taken when it allows them again,
 /// in waking another thread more often than in falling asleep.
 const SKID: f64 = 0.2;
@@ -167,6 +170,12 @@ impl Estimate {
         }
     }
 
+    /// As unsure as the losses of a CPU among calls of which the share `untimed` was not timed.
+    fn unsure_of_losses(self, seen: Time, untimed: f64) -> Self {
+        let unsure = seen.preempted_ns * LOSS_UNSURE / seen.losses.max(1.0).sqrt() * untimed;
+        Self { deviation: self.deviation.hypot(unsure), ..self }
+    }
+
     /// What timed calls and samples together say; `queue` makes the truth larger only.
     fn with_samples(self, samples: Option<Self>, queue: Queue) -> Self {
         let mut longer = self.with_queue(queue);
@@ -261,7 +270,7 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
         let preempted = of_thread.preempted_ns > 0.0;
         let together = |timed: Estimate, sampled: Time| {
             let few = sampled.of_few(of_thread.of_one(), class);
-            if samples_only {
+            let together = if samples_only {
                 sampled.unconditional(class)
             } else if preempted && !sampled.is_empty() && timed.gives_way_to(few) {
                 few
@@ -269,7 +278,8 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
                 let missing_ns = preempted.then(|| timed.queue_missing(sampled, calls, timed_calls));
                 let queue = Queue { share: queued, missing_ns };
                 timed.with_samples(sampled.estimate(class), queue).with_few_samples(sampled, class).at_most(most)
-            }
+            };
+            together.unsure_of_losses(sampled, 1.0 - timed_calls / calls)
         };
         if let Some(timed) = Estimate::of_calls(flow.total_ns, flow.total_ns_low, flow.total_ns_high) {
             let together = together(timed, seen.total);
@@ -597,6 +607,17 @@ mod tests {
         assert!(!Estimate { value: 400e6, deviation: 110e6 }.gives_way_to(Estimate { value: 10e6, deviation: 9e6 }));
         // What no sample has met may be as much as one stands for.
         assert_eq!(Time { losses: 1.0, ..Time::default() }.of_few(1e6, ApiClass::Compute).deviation, 1e6);
+    }
+
+    #[test]
+    fn few_losses_of_a_cpu_are_surer_than_none_but_less_than_many() {
+        let known = Estimate { value: 100e6, deviation: 3e6 };
+        let of = |losses, untimed| {
+            let seen = Time { losses, preempted_ns: 80e6, ..Time::default() };
+            known.unsure_of_losses(seen, untimed).deviation
+        };
+        assert!((22e6..25e6).contains(&of(4.0, 1.0)) && (5e6..6e6).contains(&of(100.0, 1.0)));
+        assert_eq!((of(4.0, 0.0), of(4.0, 1.0) > of(4.0, 0.5)), (3e6, true));
     }
 
     #[test]

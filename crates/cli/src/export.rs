@@ -4,6 +4,7 @@ use transect_profile_export::{Format, Subject};
 
 use crate::arguments::ExportArguments;
 use crate::failure::Failure;
+use crate::newest;
 use crate::output::{self, Stream};
 use crate::progress::Progress;
 
@@ -19,8 +20,9 @@ pub fn export(arguments: &ExportArguments) -> Result<u8, Failure> {
             "{format} is binary and standard output is a terminal; write it to a file: --output profile.{extension}"
         )));
     }
-    let _progress = Progress::start(format!("converting {}", arguments.folder.display()));
-    let profile = transect_profile_store::read(&arguments.folder).map_err(Failure::Read)?;
+    let folder = newest::profile(arguments.folder.as_deref())?;
+    let _progress = Progress::start(format!("converting {}", folder.display()));
+    let profile = transect_profile_store::read(&folder).map_err(Failure::Read)?;
     let subject = match arguments.view.as_deref() {
         Some("criticality") => Subject::Criticality,
         Some("walk") => Subject::Walk,

@@ -19,6 +19,7 @@ mod influence;
 mod latency;
 mod limits;
 mod manual;
+mod newest;
 mod output;
 mod place;
 mod probe;

@@ -9,10 +9,10 @@ use transect_report::{Content, ReportError, csv, html, json, terminal};
 
 use crate::arguments::{ReportArguments, ReportFormat, ViewArguments};
 use crate::config::Config;
-use crate::cut;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::progress::Progress;
+use crate::{cut, newest};
 
 /// Reads the profile and prints the view.
 pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failure> {
@@ -21,15 +21,16 @@ pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failur
         Some(_) => Selection { top: arguments.view.top.or(config.report.top), ..Selection::default() },
         None => selection(&arguments.view, config)?,
     };
+    let folder = newest::profile(arguments.folder.as_deref())?;
     let profile = {
-        let _progress = Progress::start(format!("reading {}", arguments.folder.display()));
+        let _progress = Progress::start(format!("reading {}", folder.display()));
         // The timeline is the longest table, and few need it.
         let over_time = asked.as_ref().is_some_and(cut::Asked::needs_timeline) || arguments.view.html.is_some();
         let read = match over_time {
             true => transect_profile_store::read,
             false => transect_profile_store::read_without_slices,
         };
-        read(&arguments.folder).map_err(Failure::Read)?
+        read(&folder).map_err(Failure::Read)?
     };
     if let Some(asked) = asked {
         if let Some(content) = asked.content(&profile, selection.top)? {

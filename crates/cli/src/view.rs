@@ -7,17 +7,17 @@ use transect_tui::{End, Opened, Theme};
 
 use crate::arguments::ShowArguments;
 use crate::config::Config;
-use crate::cut;
 use crate::failure::Failure;
 use crate::output::Stream;
 use crate::progress::Progress;
+use crate::{cut, newest};
 
 /// Exit status of who was ended by signal N, less N.
 const BY_SIGNAL: i32 = 128;
 
 /// Shows the profile until the user quits, then prints the commands that were asked for.
 pub fn view(arguments: &ShowArguments, config: &Config) -> Result<u8, Failure> {
-    let folder = arguments.folder.clone();
+    let folder = newest::profile(arguments.folder.as_deref())?;
     if !Stream::Stdout.is_terminal() || !std::io::stdin().is_terminal() {
         let shown = transect_report::terminal::parts::shell_words(&[folder.display().to_string()]);
         return Err(Failure::Usage(format!(

@@ -22,9 +22,9 @@ Examples:
   transect export p.transect --format csv > flows.csv
   transect export p.transect --view criticality --format collapsed | inferno-flamegraph > critical.svg")]
 pub struct ExportArguments {
-    /// Profile folder
+    /// Profile folder [default: the newest *.transect here]
     #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    pub folder: Option<PathBuf>,
     /// Format
     #[arg(long, value_name = "FORMAT", value_parser = export_formats())]
     pub format: String,

@@ -24,9 +24,9 @@ Examples:
   transect report p.transect --format json | jq '.components'
   transect report p.transect --html p.html")]
 pub struct ReportArguments {
-    /// Profile folder
+    /// Profile folder [default: the newest *.transect here]
     #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    pub folder: Option<PathBuf>,
     /// What to show.
     #[command(flatten)]
     pub view: ViewArguments,

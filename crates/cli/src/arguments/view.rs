@@ -16,9 +16,9 @@ Examples:
 Keys: Enter goes down, Backspace up, d and m choose what is summed up and by what, / filters, y shows the
 command that prints the same, ? lists all keys, q quits.")]
 pub struct ShowArguments {
-    /// Profile folder
+    /// Profile folder [default: the newest *.transect here]
     #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    pub folder: Option<PathBuf>,
     /// In the terminal [default, if standard output is one]
     #[arg(long)]
     pub tui: bool,

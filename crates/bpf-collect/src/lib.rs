@@ -11,6 +11,7 @@ pub mod function_time;
 mod kernel_type_cache;
 mod kernel_types;
 mod living_task;
+mod large_map;
 mod loaded_later;
 mod loading;
 mod mapping_events;

@@ -93,10 +93,7 @@ impl LargeMaps {
     ///
     /// # Errors
     /// The kernel's, or that of `first`.
-    pub fn make<F>(
-        self,
-        first: impl FnOnce() -> Result<F, CollectError>,
-    ) -> Result<(MadeMaps, F), CollectError> {
+    pub fn make<F>(self, first: impl FnOnce() -> Result<F, CollectError>) -> Result<(MadeMaps, F), CollectError> {
         let (made, first) = side_by_side(&self.0, THREADS, Shape::make, first)?;
         let made = made.into_iter().map(|(number, map)| (self.0[number].name.clone(), map));
         Ok((MadeMaps(made.collect()), first))

@@ -105,11 +105,11 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
         transect_binary_info::inspect_launch(program).map_err(transect_record::RecordError::from)?;
     }
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
+    let machine = MachineTime::watch();
     // It takes longest.
     let loading = load_beside_flows(&collection, recording, &folder);
     let place = Place::prepare(folder, recording.quiet)?;
     let folder = place.folder().to_owned();
-    let machine = MachineTime::watch();
     let _running = running::announce(&folder);
     // A snapshot that can't be kept costs its readers an update; whether the profile can be kept shows at the end.
     let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));

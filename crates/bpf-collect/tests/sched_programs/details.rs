@@ -207,7 +207,9 @@ fn a_wait_whose_end_was_missed_is_told_at_the_next_switch() {
     let mut kernel = followed(&[1000]);
     let waits = |kernel: &mut Kernel| {
         let mut waits = Vec::new();
-        kernel.records(|record| waits.extend(if let Record::Wait(wait) = record { Some((wait.begin, wait.end)) } else { None }));
+        kernel.records(|record| {
+            waits.extend(if let Record::Wait(wait) = record { Some((wait.begin, wait.end)) } else { None })
+        });
         waits
     };
     kernel.set_call(1, FUTEX, [USER_WORDS, FUTEX_PRIVATE]);

@@ -106,8 +106,8 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     }
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
     let machine = MachineTime::watch();
-    // It takes longest.
-    let loading = load_beside_flows(&collection, recording, &folder);
+    // It takes longest. Its threads take no signals: what is held back here must not come there.
+    let loading = transect_record::hold_back(|| load_beside_flows(&collection, recording, &folder));
     let place = Place::prepare(folder, recording.quiet)?;
     let folder = place.folder().to_owned();
     let _running = running::announce(&folder);

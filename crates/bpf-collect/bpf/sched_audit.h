@@ -191,7 +191,7 @@ __noinline int check(struct sched_slot *slot, __u32 active)
 	}
 	__sync_fetch_and_add(&audit.strays, 1);
 	if (active)
-		make_active(slot, bpf_ktime_get_ns());
+		make_active_untold(slot, bpf_ktime_get_ns());
 	else
 		block(slot, bpf_ktime_get_ns(), &instant, 0);
 	return 0;

@@ -121,8 +121,12 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 
 	/* The kernel runs no program in an interrupt that came into the same program, and some kernels run none in the name of
 	 * their first process: of a short run between two waits, nothing may have been seen. */
-	if (!slot->thread.active || !slot->thread.on_cpu_since)
-		mend_running(slot, now - ran(task));
+	if (!slot->thread.active)
+		make_active(slot, now - ran(task));
+	if (!slot->thread.on_cpu_since)
+		mend_on_cpu(slot, now - ran(task));
+	if (slot->describing)
+		end_description(slot);
 	sched_leave_cpu(&slot->thread, now);
 	if (with_queued && was_queued(&slot->thread, now) && !(state & TASK_DEAD))
 		leave_queued(slot, now);
@@ -148,6 +152,21 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 	end_description(slot);
 }
 
+/* The thread gets a processor. */
+__noinline int get_cpu(struct sched_slot *slot, __u64 now)
+{
+	if (!slot)
+		return 0;
+	if (with_queued && slot->thread.active && was_queued(&slot->thread, now))
+		end_queued(slot, now);
+	sched_get_cpu(&slot->thread, now);
+	if (slot->preempted_since)
+		end_preempted(slot, now);
+	if (!slot->thread.active)
+		make_active(slot, now);
+	return 0;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -165,15 +184,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	now = bpf_ktime_get_ns();
 	if (leaves)
 		leave_cpu(ctx, leaves, prev, preempt, now);
-	if (comes) {
-		if (with_queued && comes->thread.active && was_queued(&comes->thread, now))
-			end_queued(comes, now);
-		sched_get_cpu(&comes->thread, now);
-		if (comes->preempted_since)
-			end_preempted(comes, now);
-		if (!comes->thread.active)
-			make_active(comes, now);
-	}
+	if (comes)
+		get_cpu(comes, now);
 	return 0;
 }
 

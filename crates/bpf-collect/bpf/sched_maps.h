@@ -101,7 +101,8 @@ struct sched_progress {
  *   describes:  describing = NOW; [lock] active = 0 [unlock]; ...; NOW -> NOT (at once), or it is WOKEN: ends the wait
  *   wakes:      [lock] active = 1 [unlock]; NOW -> WOKEN (at once), or it is NOT: ends the wait
  *
- * A waker that finds the thread blocked has taken the lock after it, so it sees NOW or what came later.
+ * A waker that finds the thread blocked has taken the lock after it, so it sees NOW or what came later. Where a wake-up was
+ * missed, WOKEN leaves the end of the wait to the thread's next switch: see make_active_untold.
  */
 enum sched_describing {
 	SCHED_DESCRIBING_NOT,

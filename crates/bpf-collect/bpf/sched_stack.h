@@ -75,6 +75,27 @@ __noinline __u64 hash_kernel_half(const struct sched_stack *stack, __u32 kernel,
 	return hash;
 }
 
+/* Sends the stack of so many frames that is in the room, if it is new. */
+__noinline int send_stack(__u32 frames, __u64 hash)
+{
+	__u32 zero = 0, place = hash % SENT_STACKS, size;
+	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
+	__u64 *sent = bpf_map_lookup_elem(&sent_stacks, &place);
+
+	if (!room || !sent || *sent == hash)
+		return 0;
+	room->stack.id = hash;
+	/* For the verifier of 6.1, which forgets a bound that is tested on a copy. */
+	barrier_var(frames);
+	frames &= SCHED_MAX_FRAMES; /* one less than a power of two */
+	size = __builtin_offsetof(struct sched_stack, frames) + frames * sizeof(__u64);
+	if (bpf_ringbuf_output(&records, &room->stack, size, BPF_RB_NO_WAKEUP))
+		__sync_fetch_and_add(&lost.stacks, 1);
+	else
+		*sent = hash;
+	return 0;
+}
+
 /*
  * Adds the user half, from the registers in the room's walk, to the `kernel` frames that are in the room already, and
  * sends the stack if it is new. Returns its id. A thread without a user half has none of its registers.
@@ -83,11 +104,11 @@ __noinline __u64 hash_kernel_half(const struct sched_stack *stack, __u32 kernel,
  */
 __noinline __u64 finish_stack(__u32 tgid, __u32 kernel)
 {
-	__u32 zero = 0, frames, user, place;
+	__u32 zero = 0, frames, user;
 	struct stack_room *room = bpf_map_lookup_elem(&stack_room, &zero);
 	struct unwind_walk *unwind;
 	struct sched_stack *stack;
-	__u64 *sent, hash;
+	__u64 hash;
 
 	if (!room)
 		return 0;
@@ -127,21 +148,7 @@ __noinline __u64 finish_stack(__u32 tgid, __u32 kernel)
 		bpf_probe_read_kernel(&stack->frames[kernel], (user & SCHED_MAX_FRAMES) * sizeof(__u64), unwind->frames);
 	}
 	hash = hash ? hash : 1;
-	stack->id = hash;
-	place = hash % SENT_STACKS;
-	sent = bpf_map_lookup_elem(&sent_stacks, &place);
-	if (sent && *sent != hash) {
-		__u32 size;
-
-		/* For the verifier of 6.1, which forgets a bound that is tested on a copy. */
-		barrier_var(frames);
-		frames &= SCHED_MAX_FRAMES; /* one less than a power of two */
-		size = __builtin_offsetof(struct sched_stack, frames) + frames * sizeof(__u64);
-		if (bpf_ringbuf_output(&records, stack, size, BPF_RB_NO_WAKEUP))
-			__sync_fetch_and_add(&lost.stacks, 1);
-		else
-			*sent = hash;
-	}
+	send_stack(frames, hash);
 	return hash;
 }
 

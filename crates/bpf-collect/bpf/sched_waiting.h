@@ -176,22 +176,23 @@ __noinline int end_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u64 cr
 	return 0;
 }
 
-/* The thread is active again, since `instant`, and its wait, if it was in one, over. */
-static __always_inline void conclude_wait(struct sched_slot *slot, const struct sched_instant *instant)
+/* The thread is active again, and its wait, if it was in one, over. The arguments are those of a sched_instant. */
+__noinline int conclude_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u64 criticality, __u64 low)
 {
-	if (!slot->wait.begin)
-		return;
+	if (!slot || !slot->wait.begin)
+		return 0;
 	if (slot->undetailed) {
-		if (instant->time - slot->wait.begin < BRIEF_MOST) {
-			add_brief(slot, instant->time, instant->idle_ended);
-			learn_length(slot, instant->time - slot->wait.begin);
+		if (now - slot->wait.begin < BRIEF_MOST) {
+			add_brief(slot, now, idle);
+			learn_length(slot, now - slot->wait.begin);
 			slot->wait.begin = 0;
 			slot->undetailed = 0;
-			return;
+			return 0;
 		}
 		describe_late(slot);
 	}
-	end_wait(slot, instant->time, instant->idle_ended, instant->criticality, instant->low);
+	end_wait(slot, now, idle, criticality, low);
+	return 0;
 }
 
 /* The thread is active: it is woken, or runs although its wake-up was not seen, and whatever it waited for has ended by
@@ -207,32 +208,50 @@ __noinline int make_active(struct sched_slot *slot, __u64 now)
 		if (__sync_val_compare_and_swap(&slot->describing, SCHED_DESCRIBING_NOW, SCHED_DESCRIBING_WOKEN))
 			return 0;
 	}
-	conclude_wait(slot, &instant);
+	conclude_wait(slot, instant.time, instant.idle_ended, instant.criticality, instant.low);
 	return 0;
 }
 
-/* The current thread's wait is described. */
+/* As make_active, for programs that would be verified for long if they told the wait: its end is left to the thread's next
+ * switch, or to the processor that describes it. */
+__noinline int make_active_untold(struct sched_slot *slot, __u64 now)
+{
+	struct sched_instant instant;
+
+	if (!slot || !activate(slot, now, &instant))
+		return 0;
+	slot->woken = instant;
+	(void)__sync_lock_test_and_set(&slot->describing, SCHED_DESCRIBING_WOKEN);
+	return 0;
+}
+
+/* The current thread's wait is described, or its end was left to this. */
 __noinline int end_description(struct sched_slot *slot)
 {
 	if (!slot || __sync_val_compare_and_swap(&slot->describing, SCHED_DESCRIBING_NOW, SCHED_DESCRIBING_NOT) ==
 			     SCHED_DESCRIBING_NOW)
 		return 0;
 	slot->describing = SCHED_DESCRIBING_NOT;
-	conclude_wait(slot, &slot->woken);
+	conclude_wait(slot, slot->woken.time, slot->woken.idle_ended, slot->woken.criticality, slot->woken.low);
 	return 0;
 }
 
-/* The thread runs, has had its processor since then, and its switch to it or its wake-up were not seen. */
-__noinline int mend_running(struct sched_slot *slot, __u64 since)
+/* The thread, which is active, has had its processor since then, and its switch to it may not have been seen. */
+SCHED_INLINE void mend_on_cpu(struct sched_slot *slot, __u64 since)
 {
-	if (!slot)
-		return 0;
-	if (!slot->thread.active)
-		make_active(slot, since);
 	if (!slot->thread.on_cpu_since)
 		sched_get_cpu(&slot->thread, since > slot->thread.changed ? since : slot->thread.changed);
 	if (slot->preempted_since)
 		end_preempted(slot, since > slot->preempted_since ? since : slot->preempted_since);
+}
+
+/* The thread makes a system call, and its wake-up was not seen. */
+__noinline int mend_running(struct sched_slot *slot, __u64 now)
+{
+	if (!slot)
+		return 0;
+	make_active_untold(slot, now);
+	mend_on_cpu(slot, now);
 	return 0;
 }
 

@@ -102,6 +102,9 @@ SCHED_INLINE bool draw(struct system_call_sum *sum)
 	return (sum->random >> 8) % sum->weight == 0;
 }
 
+/* A thread's before it is met. */
+static const struct system_call_state unmet = {};
+
 /* The thread of the slot is met for the first time, or after its calls were not counted for a while. */
 __noinline int meet_thread(struct system_call_state *state, struct sched_slot *slot, __u32 number,
 				  const struct thread_clocks *now)
@@ -114,7 +117,8 @@ __noinline int meet_thread(struct system_call_state *state, struct sched_slot *s
 			return 0;
 		state->from = *now;
 	} else {
-		__builtin_memset(state, 0, sizeof(*state));
+		/* Copied by the kernel: as stores these would be a third of the function. */
+		bpf_probe_read_kernel(state, sizeof(*state), &unmet);
 		/* Its clocks began at zero when it was born or found, and so did the counting, unless it began later. */
 		if (slot->task <= system_calls_after_task)
 			state->from = *now;
@@ -182,6 +186,19 @@ int BPF_PROG(on_system_call, struct pt_regs *registers, long id)
 	return 0;
 }
 
+/* The open call has ended, or its part so far: it counts `count` times. */
+__noinline int end_call(struct system_call_state *state, __u32 number, __u32 count, const struct thread_clocks *now, __u64 time)
+{
+	struct system_call_sum *sum;
+
+	if (!state || !now)
+		return 0;
+	sum = count_call(state, number, count, now);
+	if (state->timing == SYSTEM_CALL_IN_TURN)
+		weigh_next(sum, time);
+	return 0;
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_system_call_end, struct pt_regs *registers, long result)
 {
@@ -235,9 +252,7 @@ int BPF_PROG(on_system_call_end, struct pt_regs *registers, long result)
 	}
 	if (state->continued)
 		count = 0;
-	sum = count_call(state, number, count, &now);
-	if (state->timing == SYSTEM_CALL_IN_TURN)
-		weigh_next(sum, time);
+	end_call(state, number, count, &now, time);
 	if (result == SYSTEM_CALL_GOES_ON)
 		state->last = number;
 	state->number = SYSTEM_CALL_NONE;

@@ -10,6 +10,7 @@ mod error;
 pub mod function_time;
 mod kernel_type_cache;
 mod kernel_types;
+mod large_map;
 mod living_task;
 mod loaded_later;
 mod loading;

@@ -1,21 +1,23 @@
 //! Loading the scheduler collector: its maps, and then its programs. Nearly all the time of it the kernel zeroes maps and
-//! verifies programs; so both are done in several threads, and meanwhile the tables of unwind rules are made.
+//! verifies programs; so both are done in several threads. Beside the maps the object is prepared, and beside the programs the
+//! tables of unwind rules are made.
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapHandle, MapMut, MapType, OpenMapMut, OpenObject, OpenProgramMut};
+use libbpf_rs::{MapHandle, MapMut, OpenObject, OpenProgramMut};
 use transect_event_abi::published::OWN_CALL_MARK;
 
 use crate::collector::{SchedSettings, online_processors};
 use crate::error::CollectError;
 use crate::kernel_types::{KernelTypes, StructureFile};
+use crate::large_map::LargeMaps;
 use crate::loaded_later::LoadedLater;
 use crate::perf_event::{self, SampledEvent};
 use crate::sampling_period::ProcessorTimers;
@@ -51,8 +53,8 @@ pub(crate) fn load<'a>(
     // What is refused is told by who asked, not by the library.
     libbpf_rs::set_print(None);
     let structures = StructureFile::new().map_err(|why| CollectError::Load(why.into()))?;
-    let (mut open, types) = thread::scope(|scope| {
-        // Both take long: one looks through all of the kernel's types, for the other the kernel zeroes tens of megabytes.
+    let (mut open, large, mut prepared) = thread::scope(|scope| {
+        // It looks through all of the kernel's types.
         let read = || KernelTypes::read(skeleton::object(), &structures);
         let types = thread::Builder::new().spawn_scoped(scope, read);
         let mut builder = SchedCriticalitySkelBuilder::default();
@@ -63,22 +65,30 @@ pub(crate) fn load<'a>(
         if !settings.per_process {
             open.maps.applications.set_max_entries(1).map_err(CollectError::Load)?;
         }
-        make_large_maps(&mut open)?;
-        let types = match types {
-            Ok(thread) => thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads them ended"))),
-            Err(_) => read(),
-        };
-        Ok::<_, CollectError>((open, types.map_err(CollectError::NoTypes)?))
+        let large = LargeMaps::stand_in(&mut open)?;
+        let (large, prepared) = large.make(|| {
+            let types = match types {
+                Ok(thread) => {
+                    thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread that reads them ended")))
+                }
+                Err(_) => read(),
+            };
+            let types = types.map_err(CollectError::NoTypes)?;
+            let wanted = |program: &OpenProgramMut<'_>| is_wanted(&program.name().to_string_lossy(), settings, &types);
+            traced_program::prepare(open.open_object_mut(), wanted, &types)
+        })?;
+        Ok::<_, CollectError>((open, large, prepared))
     })?;
-    let wanted = |program: &OpenProgramMut<'_>| is_wanted(&program.name().to_string_lossy(), settings, &types);
-    let mut prepared = traced_program::prepare(open.open_object_mut(), wanted, &types)?;
+    large.take_places(&mut open)?;
     let maps = open.load().map_err(CollectError::Load)?;
-    let tables = tables(&maps)?;
-    programs.iter().for_each(|program| tables.prepare_program(program));
     // Of a program that is launched threads are only counted again, a second after it began.
     let later = prepared.iter().position(|one| settings.launched_only && one.name() == "on_task");
     let later = later.map(|at| prepared.swap_remove(at));
-    let mut loaded = verify(prepared)?;
+    let (mut loaded, tables) = verify(prepared, || {
+        let tables = tables(&maps)?;
+        programs.iter().for_each(|program| tables.prepare_program(program));
+        Ok(tables)
+    })?;
     let mut take = |name: &str| loaded.iter().position(|one| one.name() == name).map(|at| loaded.swap_remove(at));
     let missing = |name: &str| CollectError::Nothing(format!("the kernel's program {name}"));
     let mut links = Vec::new();
@@ -126,49 +136,14 @@ fn is_wanted(program: &str, settings: &SchedSettings, types: &KernelTypes) -> bo
     }
 }
 
-/// Makes the maps that the kernel takes longest to zero, in two threads.
-fn make_large_maps(open: &mut OpenSchedCriticalitySkel<'_>) -> Result<(), CollectError> {
-    /// libbpf makes those below.
-    const LARGE: u64 = 1 << 20;
-    /// Roughly what an element of a hash map takes beside its key and value, bytes.
-    const HASH_ELEMENT: u64 = 48;
-    const THREADS: usize = 2;
-    let bytes = |map: &OpenMapMut<'_>| {
-        let element = u64::from(map.value_size())
-            + if map.map_type() == MapType::Hash { u64::from(map.key_size()) + HASH_ELEMENT } else { 0 };
-        // A ring buffer has no keys, and as many bytes as entries.
-        u64::from(map.max_entries()) * if map.map_type() == MapType::RingBuf { 1 } else { element }
-    };
-    // That one has a lock, of which the kernel learns by the types that libbpf tells it.
-    let has_lock = |map: &OpenMapMut<'_>| map.name() == "applications";
-    let mut maps: Vec<OpenMapMut<'_>> = open
-        .open_object_mut()
-        .maps_mut()
-        .filter(|map| map.autocreate() && bytes(map) >= LARGE && !has_lock(map))
-        .collect();
-    maps.sort_by_key(|map| std::cmp::Reverse(bytes(map)));
-    let shapes: Vec<_> = maps
-        .iter()
-        .map(|map| (map.map_type(), map.name(), map.key_size(), map.value_size(), map.max_entries(), map.map_flags()))
-        .collect();
-    let made = side_by_side(&shapes, THREADS, |&(kind, name, key, value, entries, map_flags)| {
-        let sz = size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t;
-        let options = libbpf_sys::bpf_map_create_opts { sz, map_flags, ..Default::default() };
-        MapHandle::create(kind, Some(name), key, value, entries, &options).map_err(CollectError::Load)
-    })?;
-    for (number, made) in made {
-        maps[number].reuse_fd(made.as_fd()).map_err(CollectError::Load)?;
-    }
-    Ok(())
-}
-
-/// Does something with each of `what`, in so many threads: whoever is done takes the next. What comes of it is in no order, each
-/// with its number.
-fn side_by_side<T: Sync, R: Send>(
+/// Does something with each of `what`, in so many threads: whoever is done takes the next. This thread does `first` before.
+/// What comes of it is in no order, each with its number.
+pub(crate) fn side_by_side<T: Sync, R: Send, F>(
     what: &[T],
     threads: usize,
     make: impl Fn(&T) -> Result<R, CollectError> + Sync,
-) -> Result<Vec<(usize, R)>, CollectError> {
+    first: impl FnOnce() -> Result<F, CollectError>,
+) -> Result<(Vec<(usize, R)>, F), CollectError> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut made = Vec::new();
@@ -181,12 +156,13 @@ fn side_by_side<T: Sync, R: Send>(
     thread::scope(|scope| {
         let others: Vec<_> =
             (1..threads).filter_map(|_| thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
+        let first = first()?;
         let mut all = work()?;
         for other in others {
             let ended = |_| CollectError::Nothing("a thread that loads the collector".to_owned());
             all.extend(other.join().map_err(ended)??);
         }
-        Ok(all)
+        Ok((all, first))
     })
 }
 
@@ -216,14 +192,17 @@ fn set(open: &mut OpenSchedCriticalitySkel<'_>, settings: &SchedSettings) {
     }
 }
 
-/// Has the kernel verify programs, several at once. They are in no order.
-fn verify(mut programs: Vec<PreparedProgram>) -> Result<Vec<LoadedProgram>, CollectError> {
+/// Has the kernel verify programs, several at once. They are in no order. This thread does `first` before.
+fn verify<F>(
+    mut programs: Vec<PreparedProgram>,
+    first: impl FnOnce() -> Result<F, CollectError>,
+) -> Result<(Vec<LoadedProgram>, F), CollectError> {
     /// More would mostly wait for the largest program.
     const THREADS: usize = 4;
     programs.sort_by_key(|one| std::cmp::Reverse(one.size()));
     let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    let loaded = side_by_side(&programs, threads, PreparedProgram::load)?;
-    Ok(loaded.into_iter().map(|(_, program)| program).collect())
+    let (loaded, first) = side_by_side(&programs, threads, PreparedProgram::load, first)?;
+    Ok((loaded.into_iter().map(|(_, program)| program).collect(), first))
 }
 
 /// What samples come by.

@@ -182,6 +182,8 @@ fn subject(arguments: &CriticalityArguments) -> PathBuf {
 
 /// Where long tables are put aside: in the folder in which `folder` is or will be, if that is there.
 pub fn spill(folder: &Path) -> PathBuf {
-    let parent = folder.parent().map(|parent| if parent.as_os_str().is_empty() { Path::new(".") } else { parent });
-    parent.filter(|parent| parent.is_dir()).map_or_else(std::env::temp_dir, Path::to_owned)
+    let mut above =
+        folder.ancestors().skip(1).map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path });
+    // The folder's own parent may not be there yet.
+    above.find(|path| path.is_dir()).map_or_else(std::env::temp_dir, Path::to_owned)
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use transect_analyze::{Selection, Unmatched, View, unmatched};
 use transect_profile_model::Profile;
 use transect_record::machine_time::MachineTime;
-use transect_record::sched::{self, SchedOptions, SchedRecording, SchedSession, SchedTarget};
+use transect_record::sched::{self, LoadingRecording, SchedOptions, SchedRecording, SchedSession, SchedTarget};
 use transect_record::walk::WalkBeside;
-use transect_record::{Beside, Options, Recorded};
+use transect_record::{Beside, Options, RecordError, Recorded};
 
 use crate::arguments::{
     Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share,
@@ -105,14 +105,16 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
         transect_binary_info::inspect_launch(program).map_err(transect_record::RecordError::from)?;
     }
     let folder = recording.folder.clone().unwrap_or_else(|| default_folder(program));
+    let machine = MachineTime::watch();
+    // It takes longest. Its threads take no signals: what is held back here must not come there.
+    let loading = transect_record::hold_back(|| load_beside_flows(&collection, recording, &folder));
     let place = Place::prepare(folder, recording.quiet)?;
     let folder = place.folder().to_owned();
-    let machine = MachineTime::watch();
     let _running = running::announce(&folder);
     // A snapshot that can't be kept costs its readers an update; whether the profile can be kept shows at the end.
     let mut snapshot = |profile: &Profile| drop(transect_profile_store::write(&folder, profile));
     let features = feature::settings_beside(recording, &collection, config)?;
-    let scheduler = beside_flows(&mut collection, recording, &folder)?;
+    let scheduler = beside_flows(&mut collection, loading)?;
     let wants = |collector| collection.wants(collector);
     let mut finishing = None;
     let mut ended = || finishing = Some(Progress::start("finishing the profile"));
@@ -176,14 +178,14 @@ fn check(collection: &Collection, recording: &Recording) -> Result<(), Failure> 
     Err(Failure::Usage(wrong.to_owned()))
 }
 
-/// The scheduler's collector for a recording of calls, loaded; left out of a default set that it can't be part of.
-fn beside_flows(
-    collection: &mut Collection,
+/// The scheduler's collector for a recording of calls begins to be loaded, if it takes part.
+fn load_beside_flows(
+    collection: &Collection,
     recording: &Recording,
     folder: &Path,
-) -> Result<Option<(SchedRecording, SchedOptions)>, Failure> {
+) -> Option<(Result<LoadingRecording, RecordError>, SchedOptions)> {
     if !(collection.wants(Collector::Sched) && collection.wants(Collector::Flow)) {
-        return Ok(None);
+        return None;
     }
     let agent = transect_record::find_agent(agent().as_deref()).ok();
     let programs = agent.into_iter().chain(recording.command.first().map(PathBuf::from)).collect();
@@ -195,7 +197,16 @@ fn beside_flows(
         ..criticality::options(&recording.sched, folder, true)
     };
     let options = if collection.wants(Collector::Walk) { WalkBeside::options(options) } else { options };
-    match SchedRecording::start(&options) {
+    Some((SchedRecording::start_loading(&options), options))
+}
+
+/// It is loaded; left out of a default set that it can't be part of.
+fn beside_flows(
+    collection: &mut Collection,
+    loading: Option<(Result<LoadingRecording, RecordError>, SchedOptions)>,
+) -> Result<Option<(SchedRecording, SchedOptions)>, Failure> {
+    let Some((loading, options)) = loading else { return Ok(None) };
+    match loading.and_then(LoadingRecording::wait) {
         Ok(scheduler) => Ok(Some((scheduler, options))),
         Err(error) if collection.spares(Collector::Sched) => {
             collection.leave_out(Collector::Sched, error.to_string());

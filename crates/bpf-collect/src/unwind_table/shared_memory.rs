@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use libbpf_rs::{MapCore, MapHandle};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use super::UnwindTableError;
 
@@ -85,5 +85,8 @@ fn map_shared(fd: BorrowedFd<'_>, bytes: usize) -> Result<NonNull<AtomicU32>, ru
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choice.
     let start = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, fd, 0) }?;
+    // Its pages are all present, and a fork would copy their entries one by one: a child has nothing to do with it.
+    // SAFETY: the mapping just made; where the kernel refuses, a fork takes longer.
+    let _ = unsafe { madvise(start, bytes, Advice::LinuxDontFork) };
     NonNull::new(start.cast()).ok_or(rustix::io::Errno::NOMEM)
 }

@@ -199,3 +199,39 @@ fn threads_that_are_not_published_are_counted() {
     follow(&mut kernel, &tids);
     assert_eq!(kernel.unpublished(), 2);
 }
+
+/// The audit makes the thread active; its wait ended then, and is told once, when the thread leaves its processor.
+#[test]
+fn a_wait_whose_end_was_missed_is_told_at_the_next_switch() {
+    const MS: u64 = 1_000_000;
+    let mut kernel = followed(&[1000]);
+    let waits = |kernel: &mut Kernel| {
+        let mut waits = Vec::new();
+        kernel.records(|record| {
+            waits.extend(if let Record::Wait(wait) = record { Some((wait.begin, wait.end)) } else { None })
+        });
+        waits
+    };
+    kernel.set_call(1, FUTEX, [USER_WORDS, FUTEX_PRIVATE]);
+    kernel.set_task(1, BLOCKED);
+    kernel.set_now(2 * MS);
+    kernel.switch(false, 1, 0);
+    kernel.set_task(1, RUNNING);
+    for now in [10, 12] {
+        kernel.set_now(now * MS);
+        kernel.iterate(1, Request::Audit, 0);
+        kernel.iterate_end(Request::Audit);
+    }
+    assert_eq!((kernel.strays(), kernel.clock(0, 13 * MS).active, waits(&mut kernel)), (1, 1, vec![]));
+    for (now, told) in [(20, vec![(2 * MS, 12 * MS)]), (30, vec![(20 * MS, 25 * MS)])] {
+        kernel.set_task(1, BLOCKED);
+        kernel.set_now(now * MS);
+        kernel.switch(false, 1, 0);
+        assert_eq!(waits(&mut kernel), told);
+        kernel.set_now((now + 5) * MS);
+        kernel.waking(0, 1);
+        kernel.wakeup(1, false);
+        kernel.set_task(1, RUNNING);
+        kernel.switch(false, 0, 1);
+    }
+}

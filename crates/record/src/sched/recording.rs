@@ -157,6 +157,31 @@ pub struct SchedRecording {
     published: OwnedFd,
 }
 
+/// A recording whose collector is being loaded. Dropped, it comes to nothing.
+#[derive(Debug)]
+pub struct LoadingRecording {
+    requests: Sender<Request>,
+    outcome: Receiver<Result<Collected, RecordError>>,
+    loaded: Receiver<OwnedFd>,
+}
+
+impl LoadingRecording {
+    /// Waits until the collector is loaded.
+    ///
+    /// # Errors
+    /// If the kernel does not do what is needed.
+    pub fn wait(self) -> Result<SchedRecording, RecordError> {
+        let Self { requests, outcome, loaded } = self;
+        match loaded.recv() {
+            Ok(published) => Ok(SchedRecording { requests, outcome: Mutex::new(outcome), published }),
+            Err(_) => match outcome.recv() {
+                Ok(Err(error)) => Err(error),
+                _ => Err(RecordError::Ended),
+            },
+        }
+    }
+}
+
 /// Processors that this process, and so the program that it launches, may use.
 pub fn allowed_processors() -> u32 {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count())
@@ -168,6 +193,14 @@ impl SchedRecording {
     /// # Errors
     /// If privileges are missing, or the kernel does not do what is needed.
     pub fn start(options: &SchedOptions) -> Result<Self, RecordError> {
+        Self::start_loading(options)?.wait()
+    }
+
+    /// Begins to load the collector, beside whatever else is to be prepared.
+    ///
+    /// # Errors
+    /// If privileges are missing.
+    pub fn start_loading(options: &SchedOptions) -> Result<LoadingRecording, RecordError> {
         clock::prepare();
         privilege::prepare_to_load()?;
         let processors = allowed_processors();
@@ -200,13 +233,7 @@ impl SchedRecording {
                 }
             })
             .map_err(RecordError::system("start a thread"))?;
-        match loaded.recv() {
-            Ok(published) => Ok(Self { requests, outcome: Mutex::new(outcome), published }),
-            Err(_) => match outcome.recv() {
-                Ok(Err(error)) => Err(error),
-                _ => Err(RecordError::Ended),
-            },
-        }
+        Ok(LoadingRecording { requests, outcome, loaded })
     }
 
     /// Descriptor of the map whose pages the flow agent reads.

@@ -255,7 +255,7 @@ struct Counted {
 fn waited(place: &PlaceRow, wait: &PlaceWait) -> String {
     let same = || place.waiting.iter().filter(|other| other.kind == wait.kind);
     let (ns, most): (i64, i64) = (same().map(|wait| wait.idle_ns).sum(), wait.idle_ns);
-    let files = matches!(wait.kind, WaitKind::FileRead | WaitKind::FileWrite | WaitKind::FileSync);
+    let files = wait.kind.is_of_files();
     if files && (most as f64) < ONE_OF_MANY * ns as f64 {
         let name = critical::name(wait.kind).replace("the file", "files");
         return format!("{name}, {} among {}", wait.object, count(same().count() as i64));

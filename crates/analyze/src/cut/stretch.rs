@@ -251,11 +251,7 @@ impl Queued {
     fn divide(&self, ns: i64, mut give: impl FnMut(&Unmet, i64)) -> i64 {
         let weights: Vec<i64> = [self.met].into_iter().chain(self.unmet.iter().map(|unmet| unmet.queued_ns)).collect();
         let parts = apportion(ns, &weights);
-        self.unmet
-            .iter()
-            .zip(&parts[1..])
-            .filter(|(_, part)| **part > 0)
-            .for_each(|(unmet, part)| give(unmet, *part));
+        self.unmet.iter().zip(&parts[1..]).filter(|(_, part)| **part > 0).for_each(|(unmet, part)| give(unmet, *part));
         ns - parts[1..].iter().sum::<i64>()
     }
 

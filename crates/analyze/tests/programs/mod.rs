@@ -132,8 +132,7 @@ fn syncing_server(clients: usize) -> Program {
         ]);
     }
     let client = |n: usize| {
-        let round =
-            |_| [("think", Do::Run(100.0)), ("ask", Do::Put(0, 64)), ("wait_for_answer", Do::Take(1 + n))];
+        let round = |_| [("think", Do::Run(100.0)), ("ask", Do::Put(0, 64)), ("wait_for_answer", Do::Take(1 + n))];
         script(&format!("client{n}"), (0..ROUNDS).flat_map(round).collect())
     };
     let mut workers = vec![script("server", server)];

@@ -22,7 +22,7 @@ fn naming(component: &str, command: &str) -> Option<&'static str> {
         Some(rest) => !rest.starts_with(|next: char| next.is_ascii_alphabetic() || next == '-') || name.ends_with('.'),
         None => false,
     };
-    let (_, flag, how) = RUNTIMES.iter().find(|(names, ..)| names.iter().any(|name| is(&name)))?;
+    let (_, flag, how) = RUNTIMES.iter().find(|(names, ..)| names.iter().any(is))?;
     let command = command.replace("-X perf", "-Xperf");
     (flag.is_empty() || !command.contains(flag)).then_some(how)
 }

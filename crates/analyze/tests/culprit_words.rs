@@ -1,8 +1,10 @@
 //! What a finding says of a function's samples, and of what it calls in standard libraries, on stacks of which all is known.
 
-use transect_analyze::{CutQuery, FindingRow, cut, summary, synthetic};
+use transect_analyze::synthetic::{Call, ProfileBuilder, ThreadSpec};
+use transect_analyze::{CutQuery, FindingKind, FindingRow, cut, summary, synthetic};
 use transect_profile_model::{
-    CallStack, Component, Moment, Origin, Process, Profile, SchedSample, SchedSession, Space, StackFrame, Task,
+    CallStack, Component, Flow, Moment, Origin, Party, Process, Profile, SchedSample, SchedSession, SchedWait, Space,
+    StackFrame, Task, WaitKind,
 };
 
 const MS: i64 = 1_000_000;
@@ -31,7 +33,7 @@ fn profile(stacks: &[Seen<'_>]) -> Profile {
         let mut frames = Vec::new();
         for function in seen.stack {
             frames.push(profile.sched.frames.len() as u32);
-            let of_c = ["memcpy", "nanosleep"].contains(function);
+            let of_c = ["memcpy", "nanosleep", "fstatat", "epoll_wait", "accept4"].contains(function);
             profile.sched.frames.push(StackFrame {
                 function: (*function).to_owned(),
                 component: Some(of_c.into()),
@@ -182,4 +184,89 @@ fn one_function_is_not_said_to_be_spread() {
     let rows = summary(&all);
     assert!(rows.iter().all(|row| !row.finding.contains("spread over")), "{rows:#?}");
     assert_eq!(rows[0].place.function.as_deref(), Some("work"), "{rows:#?}");
+}
+
+/// Calls that `caller` (a component) makes of a function of the second one.
+fn calls(profile: &mut Profile, caller: u32, api: &str, calls: i64, each_ns: i64) {
+    let flows = ProfileBuilder::new("/opt/app", &["/usr/lib/libc.so.6"])
+        .thread(ThreadSpec {
+            name: "app".into(),
+            group: "main".into(),
+            own_ns: MS,
+            active: 1,
+            calls: vec![Call::new(1, api, calls, calls * each_ns)],
+        })
+        .build();
+    profile.meta.timing = flows.meta.timing;
+    if profile.threads.is_empty() {
+        profile.threads = flows.threads;
+    }
+    profile.flows.extend(flows.flows.into_iter().map(|flow| Flow { caller, ..flow }));
+}
+
+#[test]
+fn each_caller_has_its_own_calls() {
+    let stacks =
+        [seen(&["main", "walk", "fstatat"], 300), seen(&["main", "compare", "fstatat"], 600), seen(&["main"], 100)];
+    let mut profile = profile(&stacks);
+    calls(&mut profile, 0, "fstatat", 90_000, 10_000);
+    // Those of another component are none of theirs.
+    let (path, build_id) = ("/usr/lib/libother.so".to_owned(), String::new());
+    profile.components.push(Component { path, build_id, executable: false, synthetic: false, static_in: None });
+    calls(&mut profile, 2, "fstatat", 53_514, 10_000);
+    let evidence = |function| finding(&profile, function).evidence;
+    assert!(evidence("walk").contains("; about 30 % of 90,000 calls of fstatat, 10.0 µs each"), "{}", evidence("walk"));
+    assert!(evidence("compare").contains("; about 70 % of 90,000 calls of fstatat"), "{}", evidence("compare"));
+    let mut alone = self::profile(&stacks[1..]);
+    calls(&mut alone, 0, "fstatat", 90_000, 10_000);
+    let evidence = finding(&alone, "compare").evidence;
+    assert!(evidence.contains("; 90,000 calls of fstatat, 10.0 µs each"), "{evidence}");
+}
+
+/// A server that is asked for something a tenth of the time.
+fn server(accepts: bool) -> Profile {
+    let take: &[&str] = if accepts { &["main", "take", "accept4"] } else { &["main", "take"] };
+    let mut profile =
+        profile(&[seen(&["main", "answer"], 90), seen(take, 10), seen(&["main", "loop", "epoll_wait"], 0)]);
+    let (begin_ns, idle_ns) = (100 * MS, 900 * MS);
+    profile.sched.waits.push(SchedWait {
+        task: 0,
+        kind: WaitKind::Poll,
+        object: "[eventpoll]".into(),
+        stack: Some(2),
+        holder: None,
+        waker: None,
+        count: 50,
+        begin_ns,
+        end_ns: begin_ns + idle_ns,
+        ns: idle_ns,
+        idle_ns,
+        holder_gain_ns: 0,
+    });
+    let task = &mut profile.sched.tasks[0];
+    (task.blocked_ns, task.end_ns) = (idle_ns, begin_ns + idle_ns);
+    profile.meta.wall_ns = begin_ns + idle_ns;
+    let session = profile.meta.criticality.as_mut().unwrap();
+    (session.idle_ns, session.end_ns) = (idle_ns, begin_ns + idle_ns);
+    profile
+}
+
+#[test]
+fn waiting_for_requests_is_no_finding_of_a_server() {
+    let rows = summary(&server(true));
+    assert!(rows.iter().all(|row| row.kind != FindingKind::Blocked), "{rows:#?}");
+    assert_eq!(rows[0].place.function.as_deref(), Some("answer"), "what it does when asked: {rows:#?}");
+    assert_eq!(rows[0].percent.round(), 9.0, "of all of the time");
+    assert!(rows[0].evidence.starts_with("90.0 ms of 1.00 s, 900 ms of which it waited for requests"), "{rows:#?}");
+    // A client's wait for its answer has the same calls.
+    let client = summary(&server(false));
+    assert_eq!(
+        (client[0].kind, client[0].place.function.as_deref()),
+        (FindingKind::Blocked, Some("loop")),
+        "{client:#?}"
+    );
+    // One who was recorded ended it: that is what takes the time.
+    let mut asked = server(true);
+    asked.sched.waits[0].waker = Some(Party { task: 0, stack: None });
+    assert!(summary(&asked).iter().any(|row| row.kind == FindingKind::Blocked));
 }

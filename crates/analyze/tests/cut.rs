@@ -6,7 +6,7 @@ use transect_analyze::{
     CallNode, CutDimension, CutDimensions, CutError, CutFilter, CutKey, CutMeasure, CutQuery, CutReading, CutRow,
     CutView, CutViewKind, MOST_CUT_PARTS, Selection, StateTimes, criticality, cut, cut_columns, cut_view,
 };
-use transect_profile_model::{Profile, Task, WalkSystemCall};
+use transect_profile_model::{Origin, Profile, SchedSample, Task, WalkSystemCall};
 
 fn query(by: &str, measure: &str) -> CutQuery {
     let by = by.parse::<CutDimensions>().unwrap().0;
@@ -63,6 +63,43 @@ fn threads_and_states_are_exact() {
             assert!(row.is_none_or(|row| row.low == row.value && row.high == row.value));
         }
     }
+}
+
+/// A thread that is queued at stacks that no sample of the timer met, since it hardly ran there.
+#[test]
+fn queued_time_is_as_sure_as_the_stacks_seen_are_many() {
+    let mut profile = scheduled_compressor(5_000, 20);
+    let tables = &mut profile.sched;
+    let task = (0..tables.tasks.len()).max_by_key(|&task| tables.tasks[task].runnable_ns).unwrap() as u32;
+    tables.samples.retain(|sample| sample.task != task);
+    let row = *tables.moments.iter().find(|moment| moment.task == task).unwrap();
+    tables.moments.retain(|moment| moment.task != task);
+    tables.moments.extend(vec![row; 50]);
+    let others: Vec<u32> = (0..tables.stacks.len() as u32).filter(|stack| *stack != row.stack).take(6).collect();
+    let queued = SchedSample {
+        task,
+        stack: 0,
+        n: 2,
+        origin: Origin::StackTop,
+        samples: 100,
+        criticality_ns: 1,
+        active_ns: 1_000_000_000,
+        spin: false,
+    };
+    tables.samples.extend(others.iter().map(|&stack| SchedSample { stack, ..queued.clone() }));
+    let life = &tables.tasks[task as usize];
+    let thread = format!("{} ({})", life.name, life.tid);
+    let runnable_ns = life.runnable_ns;
+    let filter = format!("thread = '{thread}'");
+    let view = of(&profile, &filtered("stack", "runnable", &filter));
+    assert_eq!(view.rows.len(), others.len());
+    for row in &view.rows {
+        // A sixth of 600 sightings: ± 3 points of the whole.
+        let share = |ns: i64| ns as f64 / runnable_ns as f64;
+        assert!((0.1..0.16).contains(&share(row.low)) && (0.17..0.23).contains(&share(row.high)), "{row:?}");
+    }
+    let margin = &of(&profile, &filtered("thread,state", "time", &filter)).rows;
+    assert!(margin.iter().all(|row| row.low == row.value && row.high == row.value), "{margin:?}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct Mapping {
 }
 
 /// What tells one file from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileIdentity {
     /// Major and minor number.
     device: (u32, u32),

@@ -5,8 +5,10 @@
 //! Values in it may be damaged by the process: nothing read from it is used as an index or length unchecked.
 
 use std::fs::File;
+use std::mem::offset_of;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 use rustix::mm::{MapFlags, ProtFlags};
@@ -45,6 +47,12 @@ pub struct CodeRegion {
 }
 
 const MFD_NOEXEC_SEAL: u64 = 8;
+/// So long another controller may take to make its arena or to take it back, ...
+const PATIENCE: Duration = Duration::from_secs(2);
+/// ... and to say who it is, or to let go of one that it has left.
+const NAMELESS: Duration = Duration::from_millis(100);
+/// Between two looks.
+const SHORTLY: Duration = Duration::from_micros(300);
 /// Descriptors from here on are seldom counted on.
 const HIGH_DESCRIPTOR: u64 = 512;
 
@@ -70,20 +78,34 @@ impl Arena {
         let file = file.map_err(AttachError::system(pid, "open the probes' memory"))?;
         file.set_len(PROBE_FILE_SIZE).map_err(AttachError::system(pid, "size the probes' memory"))?;
         let arena = Arena::map(pid, file)?;
+        let header = arena.header();
+        // Whoever finds it from now on can say whose it is.
+        header.controller.store(std::process::id(), Ordering::Relaxed);
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let writable = target.in_short_stop(|stop| stop.map_file(0, descriptor, 0, PROBE_FILE_SIZE, access))?;
-        if let Some(other) = other_arena(target, arena.identity()?)? {
-            // Of two that make one at a time the first to look keeps it, or none.
+        if let Err(error) = arena.have_alone(target) {
             let _ = target.in_short_stop(|stop| stop.unmap(writable, PROBE_FILE_SIZE));
-            return Err(AttachError::Controlled { pid, controller: other });
+            return Err(error);
         }
-        let header = arena.header();
         header.version.store(PROBE_VERSION, Ordering::Relaxed);
         header.writable.store(writable, Ordering::Relaxed);
         header.descriptor.store(descriptor as i32, Ordering::Relaxed);
-        header.controller.store(std::process::id(), Ordering::Relaxed);
         header.magic.store(PROBE_MAGIC, Ordering::Release);
         Ok(arena)
+    }
+
+    /// Of several controllers that make an arena at a time one keeps it: whoever is done first, and of those that see each
+    /// other's before that the one with the lower file. The others take theirs back.
+    fn have_alone(&self, target: &Target) -> Result<(), AttachError> {
+        let deadline = Instant::now() + PATIENCE;
+        let own = self.identity()?;
+        while let Some(other) = other_arena(target, own)? {
+            if other.complete || other.identity < own || Instant::now() >= deadline {
+                return Err(AttachError::Controlled { pid: self.pid, controller: other.controller });
+            }
+            std::thread::sleep(SHORTLY);
+        }
+        Ok(())
     }
 
     /// Finds the arena that an earlier controller left in the process; `None` if there is none.
@@ -134,8 +156,13 @@ impl Arena {
 
     fn map(pid: i32, file: File) -> Result<Arena, AttachError> {
         // The kernel lets go of the lock when we end, however we end.
-        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(AttachError::Controlled { pid, controller: controller_of(&file) });
+        let deadline = Instant::now() + NAMELESS;
+        while rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let controller = header_word(&file, offset_of!(ProbeHeader, controller));
+            if controller != 0 || Instant::now() >= deadline {
+                return Err(AttachError::Controlled { pid, controller });
+            }
+            std::thread::sleep(SHORTLY);
         }
         seal_size(&file).map_err(AttachError::system(pid, "seal the probes' memory"))?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -312,19 +339,34 @@ fn is_arena(mapping: &Mapping) -> bool {
     mapping.path.to_str().and_then(|path| path.strip_prefix("/memfd:")) == Some(PROBE_FILE_NAME)
 }
 
-/// Whether another controller's arena is in the process: the controller, 0 if it can't be told yet.
-fn other_arena(target: &Target, own: FileIdentity) -> Result<Option<u32>, AttachError> {
-    let is_other = |mapping: &Mapping| is_arena(mapping) && mapping.file() != own;
-    let other = target.mappings()?.into_iter().find(is_other);
-    Ok(other.map(|mapping| open_mapped(target, &mapping).map_or(0, |file| controller_of(&file))))
+/// An arena that another controller has in the process.
+struct OtherArena {
+    identity: FileIdentity,
+    /// 0 if it can't be told.
+    controller: u32,
+    /// It is the process's one arena, and not about to be.
+    complete: bool,
 }
 
-/// The pid that the file's head names.
-fn controller_of(file: &File) -> u32 {
+fn other_arena(target: &Target, own: FileIdentity) -> Result<Option<OtherArena>, AttachError> {
+    let is_other = |mapping: &Mapping| is_arena(mapping) && mapping.file() != own;
+    let other = target.mappings()?.into_iter().find(is_other);
+    Ok(other.map(|mapping| {
+        let file = open_mapped(target, &mapping);
+        let word = |offset| file.as_ref().map_or(0, |file| header_word(file, offset));
+        OtherArena {
+            identity: mapping.file(),
+            controller: word(offset_of!(ProbeHeader, controller)),
+            complete: word(offset_of!(ProbeHeader, magic)) != 0,
+        }
+    }))
+}
+
+/// A word of the file's head.
+fn header_word(file: &File, offset: usize) -> u32 {
     use std::os::unix::fs::FileExt;
     let mut word = [0; 4];
-    let at = std::mem::offset_of!(ProbeHeader, controller) as u64;
-    file.read_exact_at(&mut word, at).map_or(0, |()| u32::from_le_bytes(word))
+    file.read_exact_at(&mut word, offset as u64).map_or(0, |()| u32::from_le_bytes(word))
 }
 
 /// Opens the file of a mapping by the descriptor that its head names, or by the mapping itself.

@@ -43,7 +43,9 @@ pub(crate) fn own_thread() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
+/// `tracer`: a thread, as the kernel names it; users know its process.
 pub(crate) fn traced(pid: i32, tracer: i32) -> AttachError {
+    let tracer = Status::read(tracer).map_or(tracer, |status| status.process);
     let name = Status::read(tracer).map(|s| s.name).unwrap_or_else(|_| "in another container".to_owned());
     AttachError::Traced { pid, tracer, name }
 }

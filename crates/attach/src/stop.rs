@@ -497,9 +497,12 @@ impl Drop for Stop<'_> {
 }
 
 /// Seizes a thread: `Some(true)` if it was ours already, `None` if it is ending.
+/// So often a thread is asked for again that is refused although nobody traces it.
+const SEIZURES: u32 = 10;
+
 /// Whether the tracer is a controller, or its guard, in another process.
 fn is_another_controller(tracer: i32, name: &str) -> bool {
-    name.starts_with("transect") && !std::path::Path::new(&format!("/proc/self/task/{tracer}")).exists()
+    name.starts_with("transect") && tracer.unsigned_abs() != std::process::id()
 }
 
 fn seize(pid: i32, tid: i32, ours: bool, which: Which) -> Result<Option<bool>, AttachError> {
@@ -508,17 +511,26 @@ fn seize(pid: i32, tid: i32, ours: bool, which: Which) -> Result<Option<bool>, A
     }
     // A thread that is born of a single held one is no matter of ours.
     let options = if which == Which::All { ptrace::SEIZED } else { ptrace::TRACE_SYSTEM_CALLS_MARKED };
-    match ptrace::seize(tid, options).map_err(|e| e.raw_os_error()) {
-        Ok(()) => Ok(Some(false)),
-        Err(Some(libc::ESRCH)) => Ok(None),
-        Err(_) => match Status::read(tid) {
-            Err(_) => Ok(None),
-            Ok(status) if matches!(status.state, 'Z' | 'X') => Ok(None),
-            // Left over from an attempt that could not wait for it, or born of a thread that we have seized.
-            Ok(status) if status.tracer == own_thread() => Ok(Some(ours)),
-            Ok(status) if status.tracer != 0 => Err(traced(pid, status.tracer)),
-            Ok(_) => Err(explain_permission(pid, "PTRACE_SEIZE")),
-        },
+    let mut tries = SEIZURES;
+    loop {
+        return match ptrace::seize(tid, options).map_err(|e| e.raw_os_error()) {
+            Ok(()) => Ok(Some(false)),
+            Err(Some(libc::ESRCH)) => Ok(None),
+            Err(_) => match Status::read(tid) {
+                Err(_) => Ok(None),
+                Ok(status) if matches!(status.state, 'Z' | 'X') => Ok(None),
+                // Left over from an attempt that could not wait for it, or born of a thread that we have seized.
+                Ok(status) if status.tracer == own_thread() => Ok(Some(ours)),
+                Ok(status) if status.tracer != 0 => Err(traced(pid, status.tracer)),
+                // Whoever had it when we asked may have let go of it since.
+                Ok(_) if tries > 0 => {
+                    tries -= 1;
+                    std::thread::sleep(Duration::from_micros(200));
+                    continue;
+                }
+                Ok(_) => Err(explain_permission(pid, "PTRACE_SEIZE")),
+            },
+        };
     }
 }
 

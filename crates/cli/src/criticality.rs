@@ -6,7 +6,7 @@ use transect_bpf_collect::privilege;
 use transect_profile_model::{Profile, Timing};
 use transect_record::machine_time::MachineTime;
 use transect_record::sched::{self, SchedOptions, SchedSession, SchedTarget, Timeline};
-use transect_record::{Beside, Options, RecordError};
+use transect_record::{Beside, Options, RecordError, executed_names};
 
 use crate::arguments::{
     Collector, CriticalityArguments, DEFAULT_BUDGET, Processes, ReportFormat, SchedArguments, WaitBudget,
@@ -59,6 +59,7 @@ pub fn criticality(arguments: &CriticalityArguments, config: &Config) -> Result<
         return Err(Failure::EmptyGroup(group.clone()));
     }
     machine.note(&mut profile);
+    executed_names::apply(&mut profile);
     timeline::write(&folder, &profile, kept.as_mut())?;
     if !arguments.quiet || arguments.view.output.is_some() || arguments.view.html.is_some() || !launches {
         timeline::load(&mut profile, kept.as_mut(), arguments.view.html.is_some())?;

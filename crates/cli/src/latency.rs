@@ -6,9 +6,9 @@ use transect_analyze::{Selection, View};
 use transect_binary_info::Object;
 use transect_probe_plan::{FunctionTable, near_names};
 use transect_profile_model::{LatencySampling, LossKind, Metric};
-use transect_record::Recorded;
 use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
 use transect_record::machine_time::MachineTime;
+use transect_record::{Recorded, executed_names};
 use transect_report::html::PageReport;
 use transect_report::{Content, html};
 
@@ -44,6 +44,7 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     let machine = MachineTime::watch();
     let mut outcome = measure(&settings)?;
     machine.note(&mut outcome.profile);
+    executed_names::apply(&mut outcome.profile);
     let unmatched = outcome.profile.meta.latency.as_ref().is_none_or(|session| session.probes_installed == 0);
     if unmatched && stream == Stream::Stdout {
         return Err(Failure::NoFunction(no_function(arguments, &program)));

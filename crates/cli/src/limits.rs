@@ -9,8 +9,8 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::failure::Failure;
 
-/// Address space in which a recording fits, bytes: its maps, tables and profile.
-const ADDRESS_SPACE: u64 = 288 << 20;
+/// Address space in which a recording fits, bytes: its maps, tables and profile, and its threads' stacks and heaps.
+const ADDRESS_SPACE: u64 = 384 << 20;
 /// The same of memory that only this process can write, bytes.
 const DATA: u64 = 96 << 20;
 /// Open files and threads of a recording of flows alone; what the others lack shows when they are loaded.
@@ -18,6 +18,9 @@ const DESCRIPTORS: u64 = 16;
 const THREADS: usize = 8;
 /// With less the main thread's stack may overflow, bytes.
 const STACK: u64 = 1 << 20;
+/// What threads have as a rule, and can start with, bytes.
+const THREAD_STACK: usize = 2 << 20;
+const LEAST_STACK: usize = 64 << 10;
 /// What another thread gets instead.
 const OWN_STACK: usize = 8 << 20;
 
@@ -46,7 +49,17 @@ pub fn check_numbers(scheduler: bool) -> Result<(), Failure> {
         return Err(Failure::FewDescriptors { limit, least });
     }
     // How many there may be more nobody tells: limits are the user's, each cgroup's, and the machine's.
-    if has_threads(THREADS) { Ok(()) } else { Err(Failure::FewThreads { least: THREADS }) }
+    if has_threads(THREADS, THREAD_STACK) {
+        return Ok(());
+    }
+    match getrlimit(Resource::As).current {
+        // The system has one error for both: it is not their number if they can be had with less memory.
+        Some(limit) if has_threads(THREADS, LEAST_STACK) => {
+            let least = limit.max(ADDRESS_SPACE) + (THREADS * THREAD_STACK) as u64;
+            Err(Failure::Limit { what: "address space", flag: "-v", limit, least })
+        }
+        _ => Err(Failure::FewThreads { least: THREADS }),
+    }
 }
 
 /// The one error for all that fails because of the limit of open files.
@@ -77,13 +90,14 @@ pub fn advice(message: &str) -> String {
     }
 }
 
-/// Whether there may be so many threads more at once.
-fn has_threads(count: usize) -> bool {
+/// Whether there may be so many threads more at once, with a stack of so many bytes each.
+fn has_threads(count: usize, stack: usize) -> bool {
     let all_started = Mutex::new(());
     thread::scope(|scope| {
         let held = all_started.lock();
         let wait = || drop(all_started.lock());
-        let started = (0..count).filter(|_| thread::Builder::new().spawn_scoped(scope, wait).is_ok()).count();
+        let start = || thread::Builder::new().stack_size(stack).spawn_scoped(scope, wait);
+        let started = (0..count).filter(|_| start().is_ok()).count();
         drop(held);
         started == count
     })

@@ -8,7 +8,7 @@ use transect_profile_model::Profile;
 use transect_record::machine_time::MachineTime;
 use transect_record::sched::{self, LoadingRecording, SchedOptions, SchedRecording, SchedSession, SchedTarget};
 use transect_record::walk::WalkBeside;
-use transect_record::{Beside, Options, RecordError, Recorded};
+use transect_record::{Beside, Options, RecordError, Recorded, executed_names};
 
 use crate::arguments::{
     Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share,
@@ -147,6 +147,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     transect_record::sampled_flows::correct(&mut recorded.profile, recorded.timeline.as_ref());
     drop(finishing);
     machine.note(&mut recorded.profile);
+    executed_names::apply(&mut recorded.profile);
     recorded.profile.loss.extend(collection.loss().iter().cloned());
     timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut())?;
     for pattern in &recording.trace {

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use transect_analyze::View;
 use transect_profile_model::Metric;
-use transect_record::Recorded;
 use transect_record::machine_time::MachineTime;
 use transect_record::walk::{
     DEFAULT_THRESHOLD, SampleRate, WalkProgress, WalkSettings, WalkSpace, WalkTarget, walk as search,
 };
+use transect_record::{Recorded, executed_names};
 use transect_report::terminal::walk_progress;
 
 use crate::arguments::{Collector, Recording, ReportFormat, WalkArguments, WalkSearchArguments};
@@ -58,6 +58,7 @@ pub fn walk(arguments: &WalkArguments, config: &Config) -> Result<u8, Failure> {
     let mut outcome = search(&settings(arguments, &folder), &mut progress)?;
     failure::seen(&outcome.profile, outcome.status)?;
     machine.note(&mut outcome.profile);
+    executed_names::apply(&mut outcome.profile);
     let mut status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
     if let (Some(groups), Some(wanted)) = (&outcome.other_groups, &arguments.search.thread_group) {
         let mut groups = groups.clone();

@@ -255,6 +255,11 @@ impl WaitKind {
         Self::Other,
     ];
 
+    /// Waits for a disk, which a file asked for.
+    pub fn is_of_files(self) -> bool {
+        matches!(self, Self::FileRead | Self::FileWrite | Self::FileSync)
+    }
+
     /// The word in tables, JSON and reports.
     pub fn as_str(self) -> &'static str {
         match self {

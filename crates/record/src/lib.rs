@@ -12,6 +12,7 @@ mod assemble;
 mod clock;
 mod component_rows;
 mod error;
+pub mod executed_names;
 mod extent;
 pub mod feature;
 mod flow_context;

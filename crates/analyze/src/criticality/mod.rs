@@ -14,6 +14,7 @@ mod parallelism;
 mod part;
 mod path;
 mod place;
+mod requests;
 mod root;
 mod runtime_library;
 mod shared_gain;
@@ -44,8 +45,10 @@ pub use thread::{CriticalGroupRow, CriticalThreadRow};
 pub use wait::{CriticalWaitRow, PartyRow, PartyShare};
 pub use what_if::{WhatIfRow, WhatIfScope};
 
+use crate::names::file_name;
 use crate::{Names, Selection};
 use call_path::CallPaths;
+use requests::{Servers, is_serving};
 use short_lived::ShortLived;
 use spin::Correction;
 
@@ -67,6 +70,8 @@ pub struct CriticalityView {
     pub busy_ns: i64,
     /// Time in which all threads waited, ns, summed over applications.
     pub idle_ns: i64,
+    /// Part of `idle_ns` in which servers waited for requests from outside of the recording, ns: it is no place's.
+    pub requests_ns: i64,
     /// Part of `busy_ns` that no path has, ns.
     pub unattributed_ns: i64,
     /// Criticality of threads that only waited for others in a loop, ns.
@@ -136,6 +141,9 @@ struct Source<'a> {
     correction: Correction,
     /// Part of the run that the recording itself is estimated to have taken.
     overhead: f64,
+    servers: Servers,
+    /// File name of each process's program.
+    programs: Vec<&'a str>,
 }
 
 impl<'a> Source<'a> {
@@ -148,17 +156,34 @@ impl<'a> Source<'a> {
         let correction = Correction::new(session, tables, &place);
         let gains = shared_gain::shares(tables);
         let overhead = profile.meta.overhead_estimate.clamp(0.0, 0.9);
-        Self { session, tables, paths, wait_stacks, objects, gains, correction, overhead }
+        let servers = Servers::of(profile);
+        let programs = profile.processes.iter().map(|process| file_name(&process.executable)).collect();
+        Self { session, tables, paths, wait_stacks, objects, gains, correction, overhead, servers, programs }
     }
 
     fn group(&self, task: u32) -> &str {
         self.tables.tasks.get(task as usize).map_or("", |task| task.group.as_str())
     }
 
+    fn program(&self, task: u32) -> &'a str {
+        let process = self.tables.tasks.get(task as usize).map(|task| task.process as usize);
+        process.and_then(|process| self.programs.get(process)).copied().unwrap_or_default()
+    }
+
     /// Whether a thread waited in this row for its recorder: at its start, or while a library was hooked.
     fn is_recorders(&self, row: usize) -> bool {
         let facts = self.wait_stacks[row].and_then(|stack| self.paths.stack(stack));
         place::is_agents(&self.tables.waits[row].object) || facts.is_some_and(|facts| facts.preparing)
+    }
+
+    /// Whether a server waited in this row for the next request from outside.
+    fn is_for_requests(&self, row: usize) -> bool {
+        let wait = &self.tables.waits[row];
+        let functions = self.wait_stacks[row].and_then(|stack| self.paths.stack(stack)).map(|facts| facts.path);
+        let functions = functions.map_or(&[][..], |path| &self.paths.paths[path as usize].functions);
+        let accepts = || functions.iter().any(|&id| is_serving(&self.paths.functions[id as usize].name));
+        let process = self.tables.tasks.get(wait.task as usize).map(|task| task.process);
+        process.is_some_and(|process| self.servers.is_idle(process, wait, accepts()))
     }
 
     /// Whether an instant at `n` active threads left processors unused.
@@ -235,7 +260,7 @@ fn rows(profile: &Profile, source: &Source<'_>) -> CriticalityView {
     let (threads, groups) = thread::rows(profile, source);
     let parallelism = parallelism::rows(source.tables);
     let short_lived = ShortLived::of(source.tables);
-    let (places, library_calls) = place::rows(source, &short_lived);
+    let (places, library_calls, requests_ns) = place::rows(source, &short_lived);
     CriticalityView {
         estimate: session.estimate,
         per_process: session.per_process,
@@ -243,6 +268,7 @@ fn rows(profile: &Profile, source: &Source<'_>) -> CriticalityView {
         elapsed_ns: session.busy_ns + session.idle_ns,
         busy_ns: session.busy_ns,
         idle_ns: session.idle_ns,
+        requests_ns,
         unattributed_ns,
         spin_ns,
         corrected_ns,

@@ -173,7 +173,7 @@ mod tests {
         }
         let (names, session) = (Names::new(&profile), session(1));
         let source = Source::new(&profile, &names, &session);
-        let (rows, _) = place::rows(&source, &ShortLived::default());
+        let (rows, ..) = place::rows(&source, &ShortLived::default());
         // Views know the function that the others were inlined into.
         assert!(rows.iter().all(|row| row.symbol() == "work"));
         rows.into_iter().map(|row| (row.function, row.line, row.ns)).collect()

@@ -31,7 +31,8 @@ pub struct PlaceRow {
     pub file: String,
     /// The line, 0 if unknown.
     pub line: i32,
-    /// Criticality with spinning left out, and idle time, ns. Adds up to the elapsed time over all places.
+    /// Criticality with spinning left out, and idle time, ns. Adds up over all places to the elapsed time, less what servers
+    /// waited for requests.
     pub ns: i64,
     /// Of it criticality, ns.
     pub running_ns: i64,
@@ -79,6 +80,10 @@ pub struct PlaceRow {
     pub nameless_ns: i64,
     /// Of these the one with most, and its time, ns.
     pub nameless: (String, i64),
+    /// File name of the program of the process that has most of its time.
+    pub program: String,
+    /// Component of the innermost function with one that called it on most of its time's stacks; empty if there is none.
+    pub calling_component: String,
 }
 
 impl PlaceRow {
@@ -275,9 +280,9 @@ impl Sum {
     }
 }
 
-/// Places and calls of libraries, longest first.
-pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceRow>, Vec<LibraryCallRow>) {
-    let Sums { places: wholes, calls } = gather(source, |place, _| (place, 0));
+/// Places and calls of libraries, longest first, and what servers waited for requests, ns, which is no place's.
+pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceRow>, Vec<LibraryCallRow>, i64) {
+    let Sums { places: wholes, calls, requests_ns } = gather(source, |place, _| (place, 0));
     let parts: FxHashMap<FunctionId, Parts> =
         wholes.iter().map(|(&(place, _), sum)| (place, Parts::of(source, place, sum))).collect();
     let mut near: FxHashMap<FunctionId, i64> =
@@ -306,13 +311,15 @@ pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceR
     let mut calls: Vec<LibraryCallRow> =
         calls.into_iter().map(|(call, sum)| library_call(source, short_lived, call, sum)).collect();
     calls.sort_by(|a, b| (Reverse(a.caller.ns), &a.entry).cmp(&(Reverse(b.caller.ns), &b.entry)));
-    (rows, calls)
+    (rows, calls, requests_ns)
 }
 
 /// Time by place, each with the number of its part, and by calls of libraries.
 struct Sums {
     places: FxHashMap<(FunctionId, usize), Sum>,
     calls: FxHashMap<LibraryCall, Sum>,
+    /// Idle time in which servers waited for requests.
+    requests_ns: i64,
 }
 
 /// Adds up all samples and waits; `part` tells to which part of a place it belongs what ran or waited in so and so an inlining.
@@ -330,12 +337,17 @@ fn gather(source: &Source<'_>, part: impl Fn(FunctionId, InliningId) -> (Functio
     }
     let others = idle_owner::others(source.tables, source.session.estimate);
     let mut counted: FxHashSet<usize> = FxHashSet::default();
+    let mut requests_ns = 0;
     for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| wait.idle_ns > 0) {
         if source.is_recorders(row) {
             continue;
         }
         let idle_ns = wait.idle_ns;
         let row = others.get(&row).copied().unwrap_or(row);
+        if source.is_for_requests(row) {
+            requests_ns += idle_ns;
+            continue;
+        }
         let wait = &source.tables.waits[row];
         let waited = if counted.insert(row) { (wait.ns, wait.count) } else { (0, 0) };
         let facts = source.wait_stacks[row].and_then(|stack| source.paths.stack(stack));
@@ -355,7 +367,7 @@ fn gather(source: &Source<'_>, part: impl Fn(FunctionId, InliningId) -> (Functio
             sum.child_wait_ns += wait.ns;
         }
     }
-    Sums { places: sums, calls }
+    Sums { places: sums, calls, requests_ns }
 }
 
 fn library_call(source: &Source<'_>, short_lived: &ShortLived, call: LibraryCall, sum: Sum) -> LibraryCallRow {
@@ -419,6 +431,14 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
             .map(|&id| paths.functions[id as usize].name.clone())
             .collect()
     });
+    let calling_component = sum.paths.most().and_then(|path| {
+        let path = &paths.paths[path as usize];
+        let mut outer = path.functions[..path.place].iter().rev().map(|&id| &paths.functions[id as usize].component);
+        outer.find(|component| !component.is_empty()).cloned()
+    });
+    let mut by_program: FxHashMap<&str, i64> = FxHashMap::default();
+    sum.tasks.iter().for_each(|(task, ns)| *by_program.entry(source.program(task)).or_default() += ns);
+    let program = by_program.into_iter().max_by_key(|&(program, ns)| (ns, Reverse(program)));
     let mut by_group: FxHashMap<&str, i64> = FxHashMap::default();
     sum.tasks.iter().for_each(|(task, ns)| *by_group.entry(source.group(task)).or_default() += ns);
     let mut groups: Vec<(String, i64)> = by_group.into_iter().map(|(group, ns)| (group.to_owned(), ns)).collect();
@@ -456,6 +476,8 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
         near_ns: ns,
         caller: caller.map_or_else(Default::default, |(id, ns)| (paths.functions[id as usize].name.clone(), ns)),
         runtime: sum.paths.most().is_some_and(|path| source.paths.is_runtime(path)),
+        program: program.map_or_else(String::new, |(program, _)| program.to_owned()),
+        calling_component: calling_component.unwrap_or_default(),
         nameless_ns: sum.nameless.total(),
         nameless: nameless.map_or_else(Default::default, |(id, ns)| (paths.functions[id as usize].name.clone(), ns)),
     }

@@ -81,7 +81,12 @@ impl Stretch {
 
     /// So much of what `samples` samples stand for.
     fn estimate(self, weight: i64, samples: i64) -> Self {
-        Self { weight, samples, per_sample: weight as f64 / samples.max(1) as f64, estimated: true, ..self }
+        Self { samples, ..self.of_rows(weight, samples) }
+    }
+
+    /// So much of what is known from `rows` samples that are not the timer's: of a thread without a CPU there are none.
+    fn of_rows(self, weight: i64, rows: i64) -> Self {
+        Self { weight, samples: 0, per_sample: weight as f64 / rows.max(1) as f64, estimated: true, ..self }
     }
 
     /// How much of it lies before `time`, of `weight`. Differences of this add up exactly.
@@ -163,13 +168,13 @@ fn active(
         let weights: Vec<i64> = rows.iter().map(|sample| sample.active_ns).collect();
         let (running, runnable) = (apportion(life.running_ns, &weights), apportion(life.runnable_ns, &weights));
         for (at, sample) in rows.into_iter().enumerate() {
-            parts.push(base(sample.stack, State::Running).estimate(running[at], 0));
-            parts.push(base(sample.stack, State::Runnable).estimate(runnable[at], 0));
+            parts.push(base(sample.stack, State::Running).of_rows(running[at], sample.samples));
+            parts.push(base(sample.stack, State::Runnable).of_rows(runnable[at], sample.samples));
         }
     } else {
         let queued = Queued::new(tables, task, moments, samples);
-        let met_ns = queued.divide(life.runnable_ns, |stack, ns| {
-            parts.push(base(stack, State::Runnable).estimate(ns, 0));
+        let met_ns = queued.divide(life.runnable_ns, |unmet, ns| {
+            parts.push(base(unmet.stack, State::Runnable).of_rows(ns, unmet.samples));
         });
         let moments: Vec<_> = moments.iter().map(|&row| &tables.moments[row]).collect();
         let periods: Vec<i64> = moments.iter().map(|moment| moment.period_ns.max(1)).collect();
@@ -200,26 +205,35 @@ struct Queued {
     rates: FxHashMap<StackId, f64>,
     /// Time without a CPU at those.
     met: i64,
-    /// And at stacks at which the thread never ran long enough for a sample.
-    unmet: Vec<(StackId, i64)>,
+    /// And at stacks at which the thread never ran long enough for a sample of the timer.
+    unmet: Vec<Unmet>,
+}
+
+/// A stack with which a thread left its CPU while it was queued most of the time.
+struct Unmet {
+    stack: StackId,
+    queued_ns: i64,
+    /// How often it was seen.
+    samples: i64,
 }
 
 impl Queued {
     fn new(tables: &SchedTables, task: TaskId, moments: &[usize], samples: &[usize]) -> Self {
         let life = &tables.tasks[task as usize];
         let mut on_cpu: BTreeMap<StackId, f64> = BTreeMap::new();
-        let mut active: BTreeMap<StackId, f64> = BTreeMap::new();
+        let mut active: BTreeMap<StackId, (f64, i64)> = BTreeMap::new();
         for moment in moments.iter().map(|&row| &tables.moments[row]) {
             *on_cpu.entry(moment.stack).or_default() += moment.period_ns.max(1) as f64;
         }
         for sample in samples.iter().map(|&row| &tables.samples[row]) {
-            *active.entry(sample.stack).or_default() += sample.active_ns.max(0) as f64;
+            let (ns, seen) = active.entry(sample.stack).or_default();
+            (*ns, *seen) = (*ns + sample.active_ns.max(0) as f64, *seen + sample.samples);
         }
         let scale = |sum: f64, total: i64| if sum > 0.0 { total as f64 / sum } else { 0.0 };
         let running = scale(on_cpu.values().sum(), life.running_ns);
-        let length = scale(active.values().sum(), life.running_ns + life.runnable_ns);
+        let length = scale(active.values().map(|(ns, _)| ns).sum(), life.running_ns + life.runnable_ns);
         let mut queued = Self { rates: FxHashMap::default(), met: 0, unmet: Vec::new() };
-        for (&stack, &ns) in &active {
+        for (&stack, &(ns, samples)) in &active {
             let ran = on_cpu.get(&stack).map(|ns| ns * running);
             let rest = (ns * length - ran.unwrap_or(0.0)).max(0.0);
             match ran {
@@ -227,21 +241,17 @@ impl Queued {
                     queued.rates.insert(stack, rest / ran.max(1.0));
                     queued.met += rest as i64;
                 }
-                None => queued.unmet.push((stack, rest as i64)),
+                None => queued.unmet.push(Unmet { stack, queued_ns: rest as i64, samples }),
             }
         }
         queued
     }
 
     /// Gives the stacks that no sample met their part of `ns`; the rest is the others'.
-    fn divide(&self, ns: i64, mut give: impl FnMut(StackId, i64)) -> i64 {
-        let weights: Vec<i64> = [self.met].into_iter().chain(self.unmet.iter().map(|(_, rest)| *rest)).collect();
+    fn divide(&self, ns: i64, mut give: impl FnMut(&Unmet, i64)) -> i64 {
+        let weights: Vec<i64> = [self.met].into_iter().chain(self.unmet.iter().map(|unmet| unmet.queued_ns)).collect();
         let parts = apportion(ns, &weights);
-        self.unmet
-            .iter()
-            .zip(&parts[1..])
-            .filter(|(_, part)| **part > 0)
-            .for_each(|((stack, _), part)| give(*stack, *part));
+        self.unmet.iter().zip(&parts[1..]).filter(|(_, part)| **part > 0).for_each(|(unmet, part)| give(unmet, *part));
         ns - parts[1..].iter().sum::<i64>()
     }
 

@@ -37,7 +37,7 @@ pub(super) fn find<'a>(facts: &'a Facts<'a>, findings: &mut Vec<FindingRow>, exp
         let kind = match api.class {
             ApiClass::Io if tiny_io(facts, api) => FindingKind::TinyIo,
             ApiClass::Compute if tiny_calls(facts, api) => FindingKind::TinyCalls,
-            ApiClass::Compute if facts.running_percent(api.self_attributed_ns) >= HEAVY_PERCENT => {
+            ApiClass::Compute if facts.running_percent(api.all.self_attributed_ns) >= HEAVY_PERCENT => {
                 FindingKind::HeavyApi
             }
             _ => continue,
@@ -48,27 +48,27 @@ pub(super) fn find<'a>(facts: &'a Facts<'a>, findings: &mut Vec<FindingRow>, exp
 }
 
 fn tiny_io(facts: &Facts<'_>, api: &ApiFact<'_>) -> bool {
-    api.calls >= MANY_IO_CALLS
-        && api.mean_bytes().is_some_and(|bytes| bytes < TINY_BYTES)
-        && api.mean_ns() <= TINY_IO_SELF_NS
-        && facts.running_percent(api.self_attributed_ns) >= TINY_IO_PERCENT
+    api.all.calls >= MANY_IO_CALLS
+        && api.all.mean_bytes().is_some_and(|bytes| bytes < TINY_BYTES)
+        && api.all.mean_ns() <= TINY_IO_SELF_NS
+        && facts.running_percent(api.all.self_attributed_ns) >= TINY_IO_PERCENT
 }
 
 fn tiny_calls(facts: &Facts<'_>, api: &ApiFact<'_>) -> bool {
-    if api.calls < MANY_CALLS {
+    if api.all.calls < MANY_CALLS {
         return false;
     }
     let of_all_calls = calls_percent(facts, api);
     if !facts.totals.timed {
         return of_all_calls >= DOMINANT_CALLS_PERCENT;
     }
-    let tiny = api.mean_ns() <= TINY_SELF_NS || api.mean_bytes().is_some_and(|bytes| bytes < TINY_BYTES);
-    let share = facts.running_percent(api.self_attributed_ns);
+    let tiny = api.all.mean_ns() <= TINY_SELF_NS || api.all.mean_bytes().is_some_and(|bytes| bytes < TINY_BYTES);
+    let share = facts.running_percent(api.all.self_attributed_ns);
     tiny && (share >= TINY_PERCENT || (of_all_calls >= DOMINANT_CALLS_PERCENT && share >= DOMINANT_PERCENT))
 }
 
 fn calls_percent(facts: &Facts<'_>, api: &ApiFact<'_>) -> f64 {
-    api.calls as f64 * 100.0 / facts.totals.calls.max(1) as f64
+    api.all.calls as f64 * 100.0 / facts.totals.calls.max(1) as f64
 }
 
 fn row(facts: &Facts<'_>, api: &ApiFact<'_>, kind: FindingKind) -> FindingRow {
@@ -76,14 +76,14 @@ fn row(facts: &Facts<'_>, api: &ApiFact<'_>, kind: FindingKind) -> FindingRow {
     let name = api.bare_name();
     let caller = api.main_caller().map(|(id, share)| (facts.names.get(id), share));
     let by = caller.map_or(String::new(), |(caller, share)| format!(", {} of them from {caller}", percent(share)));
-    let bytes = api.mean_bytes().map_or(String::new(), |bytes| format!(", {} a call", size(bytes)));
-    let calls = count(api.calls);
+    let bytes = api.all.mean_bytes().map_or(String::new(), |bytes| format!(", {} a call", size(bytes)));
+    let calls = count(api.all.calls);
     let evidence = if facts.totals.timed {
         format!(
             "{} of the running time ({}) in {calls} calls{by}; {} a call{bytes}",
-            percent(facts.running_percent(api.self_attributed_ns)),
-            time(api.self_ns),
-            time(api.mean_ns()),
+            percent(facts.running_percent(api.all.self_attributed_ns)),
+            time(api.all.self_ns),
+            time(api.all.mean_ns()),
         )
     } else {
         format!("{calls} calls, {} of all{by}{bytes}; no times were taken", percent(calls_percent(facts, api)))
@@ -91,7 +91,7 @@ fn row(facts: &Facts<'_>, api: &ApiFact<'_>, kind: FindingKind) -> FindingRow {
     let options = facts.options(api);
     let (finding, next) = match kind {
         FindingKind::TinyIo => (
-            format!("{name} in {callee} moves {} at a time", size(api.mean_bytes().unwrap_or(0.0))),
+            format!("{name} in {callee} moves {} at a time", size(api.all.mean_bytes().unwrap_or(0.0))),
             format!("Buffer it, or map the file; who calls it: --view callers {options}"),
         ),
         FindingKind::TinyCalls => (
@@ -104,7 +104,7 @@ fn row(facts: &Facts<'_>, api: &ApiFact<'_>, kind: FindingKind) -> FindingRow {
         ),
     };
     let share_of_run =
-        if facts.totals.timed { facts.percent(api.self_attributed_ns) } else { calls_percent(facts, api) };
+        if facts.totals.timed { facts.percent(api.all.self_attributed_ns) } else { calls_percent(facts, api) };
     FindingRow {
         finding,
         evidence,

@@ -27,14 +27,14 @@ pub(super) fn find(facts: &Facts<'_>, findings: &mut Vec<FindingRow>, explained:
         let stem = crate::names::file_name(&component.path).split(".so").next().unwrap_or(name);
         let threshold = if RUNTIME.contains(&stem) { RUNTIME_PERCENT } else { LIBRARY_PERCENT };
         let told: f64 =
-            explained.iter().filter(|api| api.callee as usize == id).map(|api| api.self_attributed_ns).sum();
+            explained.iter().filter(|api| api.callee as usize == id).map(|api| api.all.self_attributed_ns).sum();
         if share < threshold || told >= attributed * EXPLAINED_PART {
             continue;
         }
         let apis = || facts.apis.iter().filter(|api| api.callee as usize == id);
-        let most = apis().max_by(|a, b| a.self_attributed_ns.total_cmp(&b.self_attributed_ns));
+        let most = apis().max_by(|a, b| a.all.self_attributed_ns.total_cmp(&b.all.self_attributed_ns));
         let top = most.map_or(String::new(), |api| {
-            let part = api.self_attributed_ns * 100.0 / attributed.max(1.0);
+            let part = api.all.self_attributed_ns * 100.0 / attributed.max(1.0);
             format!("; most of it in {} ({} of the library's time)", api.bare_name(), percent(part))
         });
         let row = facts.components.iter().find(|row| row.path == component.path && row.build_id == component.build_id);

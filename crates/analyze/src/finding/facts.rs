@@ -25,17 +25,31 @@ pub(super) struct ApiFact<'a> {
     pub callee: ComponentId,
     pub api: &'a str,
     pub class: ApiClass,
+    pub all: Calls,
+    /// The same of each calling component.
+    pub callers: Vec<(ComponentId, Calls)>,
+}
+
+/// Sums over calls.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Calls {
     pub calls: i64,
     pub self_ns: i64,
     pub self_attributed_ns: f64,
     /// Calls whose size is known, and their bytes.
     pub sized_calls: i64,
     pub bytes: i64,
-    /// Calling components with calls and attributed self time.
-    pub callers: Vec<(ComponentId, (i64, f64))>,
 }
 
-impl ApiFact<'_> {
+impl Calls {
+    fn add(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.self_ns += other.self_ns;
+        self.self_attributed_ns += other.self_attributed_ns;
+        self.sized_calls += other.sized_calls;
+        self.bytes += other.bytes;
+    }
+
     /// Self time of the mean call, ns.
     pub fn mean_ns(&self) -> i64 {
         self.self_ns / self.calls.max(1)
@@ -45,11 +59,13 @@ impl ApiFact<'_> {
     pub fn mean_bytes(&self) -> Option<f64> {
         (self.sized_calls > 0).then(|| self.bytes as f64 / self.sized_calls as f64)
     }
+}
 
+impl ApiFact<'_> {
     /// The component that makes most of the calls, and its share of them, 0–100.
     pub fn main_caller(&self) -> Option<(ComponentId, f64)> {
-        let &(id, (calls, _)) = self.callers.iter().max_by_key(|&&(id, (calls, _))| (calls, std::cmp::Reverse(id)))?;
-        Some((id, calls as f64 * 100.0 / self.calls.max(1) as f64))
+        let &(id, of) = self.callers.iter().max_by_key(|(id, of)| (of.calls, std::cmp::Reverse(*id)))?;
+        Some((id, of.calls as f64 * 100.0 / self.all.calls.max(1) as f64))
     }
 
     /// Name without the parameter list.
@@ -75,11 +91,7 @@ impl<'a> Facts<'a> {
                         callee: flow.callee,
                         api: &flow.api,
                         class: flow.class,
-                        calls: 0,
-                        self_ns: 0,
-                        self_attributed_ns: 0.0,
-                        sized_calls: 0,
-                        bytes: 0,
+                        all: Calls::default(),
                         callers: Vec::new(),
                     });
                     apis.len() - 1
@@ -88,16 +100,17 @@ impl<'a> Facts<'a> {
             let position = *position_of_flow[number as usize].get_or_insert_with(find);
             let fact = &mut apis[position];
             let attributed = proportional(flow) * scale[flow.thread as usize];
-            fact.calls += flow.calls;
-            fact.self_ns += flow.self_ns.unwrap_or(0);
-            fact.self_attributed_ns += attributed;
-            if let Some(bytes) = flow.bytes {
-                fact.sized_calls += flow.calls;
-                fact.bytes += bytes;
-            }
+            let calls = Calls {
+                calls: flow.calls,
+                self_ns: flow.self_ns.unwrap_or(0),
+                self_attributed_ns: attributed,
+                sized_calls: flow.bytes.map_or(0, |_| flow.calls),
+                bytes: flow.bytes.unwrap_or(0),
+            };
+            fact.all.add(calls);
             match fact.callers.iter_mut().find(|(id, _)| *id == flow.caller) {
-                Some((_, sums)) => *sums = (sums.0 + flow.calls, sums.1 + attributed),
-                None => fact.callers.push((flow.caller, (flow.calls, attributed))),
+                Some((_, sums)) => sums.add(calls),
+                None => fact.callers.push((flow.caller, calls)),
             }
             if flow.class == ApiClass::Compute {
                 compute_ns[flow.callee as usize] += attributed;

@@ -44,8 +44,8 @@ pub(super) fn find<'a>(facts: &'a Facts<'a>, findings: &mut Vec<FindingRow>, exp
 
     let (acquiring, releasing): (Vec<&ApiFact<'_>>, Vec<_>) =
         facts.apis.iter().filter(|api| is_lock_call(api)).partition(|api| api.class == ApiClass::Lock);
-    let attributed: f64 = acquiring.iter().chain(&releasing).map(|api| api.self_attributed_ns).sum();
-    let own: i64 = acquiring.iter().chain(&releasing).map(|api| api.self_ns).sum();
+    let attributed: f64 = acquiring.iter().chain(&releasing).map(|api| api.all.self_attributed_ns).sum();
+    let own: i64 = acquiring.iter().chain(&releasing).map(|api| api.all.self_ns).sum();
     let waited: i64 = facts.profile.locks.iter().map(|lock| lock.wait_ns).sum();
     let taken: i64 = facts.profile.locks.iter().map(|lock| lock.acquisitions).sum();
 
@@ -84,28 +84,29 @@ fn find_by_calls<'a>(
     for api in acquiring {
         let name = api.bare_name();
         let caller = api.main_caller().map_or("?", |(id, _)| facts.names.get(id));
-        let by = format!("{} calls, most from {caller}, {} a call", count(api.calls), time(api.mean_ns()));
+        let by = format!("{} calls, most from {caller}, {} a call", count(api.all.calls), time(api.all.mean_ns()));
         let next = |what: &str| format!("{what}; who takes it: --view callers {}", facts.options(api));
-        if api.mean_ns() > UNCONTENDED_NS && facts.raw_percent(api.self_ns) >= WAIT_PERCENT {
+        if api.all.mean_ns() > UNCONTENDED_NS && facts.raw_percent(api.all.self_ns) >= WAIT_PERCENT {
             findings.push(FindingRow {
                 finding: format!("Threads wait for locks in {name}"),
-                evidence: format!("{} of threads' lifetime: {by}", percent(facts.raw_percent(api.self_ns))),
+                evidence: format!("{} of threads' lifetime: {by}", percent(facts.raw_percent(api.all.self_ns))),
                 view: "callers".to_owned(),
                 next: next("Hold the lock for a shorter time, or split it"),
                 kind: FindingKind::ContendedLock,
-                percent: facts.raw_percent(api.self_ns),
+                percent: facts.raw_percent(api.all.self_ns),
                 ..FindingRow::default()
             });
             continue;
         }
-        let pair: f64 = releasing.iter().filter(|other| same_lock_kind(api, other)).map(|o| o.self_attributed_ns).sum();
-        let cost = api.self_attributed_ns + pair;
-        if api.calls >= HOT_ACQUISITIONS
-            && api.mean_ns() <= UNCONTENDED_NS
+        let pair: f64 =
+            releasing.iter().filter(|other| same_lock_kind(api, other)).map(|o| o.all.self_attributed_ns).sum();
+        let cost = api.all.self_attributed_ns + pair;
+        if api.all.calls >= HOT_ACQUISITIONS
+            && api.all.mean_ns() <= UNCONTENDED_NS
             && facts.running_percent(cost) >= HOT_PERCENT
         {
             findings.push(FindingRow {
-                finding: format!("Locks are taken {} times without contention", count(api.calls)),
+                finding: format!("Locks are taken {} times without contention", count(api.all.calls)),
                 evidence: format!(
                     "{} of the running time in {name} and its release: {by}",
                     percent(facts.running_percent(cost))

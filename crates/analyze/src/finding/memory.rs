@@ -14,14 +14,14 @@ const LEAST_PERCENT: f64 = 2.0;
 
 pub(super) fn find<'a>(facts: &'a Facts<'a>, findings: &mut Vec<FindingRow>, explained: &mut Vec<&'a ApiFact<'a>>) {
     let returning: Vec<&ApiFact<'_>> = facts.apis.iter().filter(|api| RETURNING.contains(&api.bare_name())).collect();
-    let calls: i64 = returning.iter().map(|api| api.calls).sum();
-    let attributed: f64 = returning.iter().map(|api| api.self_attributed_ns).sum();
+    let calls: i64 = returning.iter().map(|api| api.all.calls).sum();
+    let attributed: f64 = returning.iter().map(|api| api.all.self_attributed_ns).sum();
     let share = facts.running_percent(attributed);
-    let Some(most) = returning.iter().max_by_key(|api| (api.self_ns, api.calls)) else { return };
+    let Some(most) = returning.iter().max_by_key(|api| (api.all.self_ns, api.all.calls)) else { return };
     if calls < LEAST_CALLS || share < LEAST_PERCENT {
         return;
     }
-    let own: i64 = returning.iter().map(|api| api.self_ns).sum();
+    let own: i64 = returning.iter().map(|api| api.all.self_ns).sum();
     let caller = most.main_caller().map_or("?", |(id, _)| facts.names.get(id));
     let share_of_run = facts.percent(attributed);
     findings.push(FindingRow {
@@ -54,7 +54,7 @@ pub(super) fn find<'a>(facts: &'a Facts<'a>, findings: &mut Vec<FindingRow>, exp
 }
 
 fn names(apis: &[&ApiFact<'_>]) -> String {
-    let mut names: Vec<&str> = apis.iter().filter(|api| api.calls > 0).map(|api| api.bare_name()).collect();
+    let mut names: Vec<&str> = apis.iter().filter(|api| api.all.calls > 0).map(|api| api.bare_name()).collect();
     names.sort_unstable();
     names.dedup();
     names.join(", ")

@@ -116,6 +116,30 @@ fn commit_path() -> Program {
     with_main(4, vec![("load", Do::Run(2_000.0))], (0..4).map(|n| worker(n, &mut seed)).collect(), vec![])
 }
 
+/// Clients send a record each and wait for the answer; the server appends it to a file and syncs that.
+fn syncing_server(clients: usize) -> Program {
+    const ROUNDS: usize = 60;
+    let mut seed = 17;
+    let mut server: Vec<Step> = Vec::new();
+    for request in 0..ROUNDS * clients {
+        server.extend([
+            ("receive", Do::Take(0)),
+            ("handle", Do::Run(40.0 * jitter(&mut seed))),
+            ("persist", Do::Run(60.0 * jitter(&mut seed))),
+            ("persist", Do::Sync(150.0 * jitter(&mut seed))),
+            ("persist", Do::Run(20.0)),
+            ("answer", Do::Put(1 + request % clients, 8)),
+        ]);
+    }
+    let client = |n: usize| {
+        let round = |_| [("think", Do::Run(100.0)), ("ask", Do::Put(0, 64)), ("wait_for_answer", Do::Take(1 + n))];
+        script(&format!("client{n}"), (0..ROUNDS).flat_map(round).collect())
+    };
+    let mut workers = vec![script("server", server)];
+    workers.extend((0..clients).map(client));
+    with_main(2, vec![], workers, vec![])
+}
+
 fn overload() -> Program {
     let mut seed = 15;
     let worker = |n: usize, seed: &mut u64| {
@@ -191,6 +215,9 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         ("pipeline, two heavy", pipeline(&[("read_block", 250.0), ("compress", 300.0), ("write_block", 40.0)])),
         ("serial between parallel", serial_between_parallel()),
         ("commit path", commit_path()),
+        ("syncing server, one client", syncing_server(1)),
+        ("syncing server, two clients", syncing_server(2)),
+        ("syncing server, eight clients", syncing_server(8)),
         ("overload", overload()),
         ("sleeper", sleeper()),
         ("fixed rate", fixed_rate()),

@@ -1,5 +1,6 @@
 //! What can't be attached to is refused with its reason, and goes on as if nothing had been.
 
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -278,4 +279,54 @@ fn of_two_arenas_the_second_is_taken_back() {
     assert_eq!(maps.matches("transect-probes").count(), 1, "{maps}");
     drop(arena);
     assert!(Arena::find(&target).unwrap().is_some());
+}
+
+/// Makes an arena as soon as it is told, says how that went, and has it until it is told again.
+#[test]
+fn makes_an_arena_in_another_process() {
+    let Some(pid) = std::env::var("ARENA_IN").ok().and_then(|pid| pid.parse().ok()) else { return };
+    let wait = || std::io::stdin().read_line(&mut String::new()).unwrap();
+    let target = Target::open(pid).unwrap();
+    println!("\nready");
+    wait();
+    let arena = Arena::create(&target);
+    println!("{}", arena.as_ref().map_or_else(ToString::to_string, |_| "made".to_owned()));
+    wait();
+}
+
+/// However two begin side by side, one gets it, and the other one can say who has.
+#[test]
+fn of_two_arenas_made_at_a_time_one_is_kept() {
+    let exe = std::env::current_exe().unwrap();
+    let copy = std::env::temp_dir().join(format!("transect-arena-{}", std::process::id()));
+    copy_file(&exe, &copy);
+    for round in 0..12 {
+        let worker = Running::start(&compile("worker", &[]), &["1"]);
+        let start = || {
+            let mut command = Command::new(&copy);
+            command.args(["--exact", "refusals::makes_an_arena_in_another_process", "--nocapture"]);
+            let mut child = command
+                .env("ARENA_IN", worker.pid().to_string())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+            assert!(lines.any(|line| line == "ready"));
+            (child, lines)
+        };
+        let mut both = [start(), start()];
+        both.iter_mut().for_each(|(child, _)| child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap());
+        let said: Vec<(u32, String)> =
+            both.iter_mut().map(|(child, lines)| (child.id(), lines.next().unwrap())).collect();
+        for (mut child, _) in both {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+        let made: Vec<u32> = said.iter().filter(|(_, said)| said == "made").map(|(pid, _)| *pid).collect();
+        assert_eq!(made.len(), 1, "round {round}: {said:?}");
+        let refused = format!("in use by process {};", made[0]);
+        assert!(said.iter().any(|(_, said)| said.contains(&refused)), "round {round}: {said:?}");
+    }
+    let _ = std::fs::remove_file(copy);
 }

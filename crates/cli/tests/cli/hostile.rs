@@ -221,6 +221,7 @@ fn limits_of_the_user_are_told_and_end_nothing() {
         ("ulimit -n 8", "ulimit -n"),
         ("ulimit -v 100000", "ulimit -v"),
         ("ulimit -v 250000", "ulimit -v"),
+        ("ulimit -v 300000", "address space, 292 MiB (ulimit -v)"),
         ("ulimit -d 30000", "ulimit -d"),
         ("ulimit -d 60000", "ulimit -d"),
     ] {

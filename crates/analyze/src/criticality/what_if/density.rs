@@ -11,7 +11,7 @@ use super::trace::Trace;
 /// Code that may be sped up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Code {
-    /// A function without its callees; what runtime libraries do for it is its own.
+    /// A function without its callees; what runtime libraries do for it is its own, and so are its waits for the disk.
     Own(FunctionId),
     /// A function and its callees.
     Inclusive(FunctionId),

@@ -28,7 +28,7 @@ use super::runtime_library::GO_SCHEDULER;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhatIfScope {
-    /// A function without its callees (what runtime libraries do for it is its own).
+    /// A function without its callees (what runtime libraries and the disk do for it is its own).
     #[default]
     Own,
     /// A function and its callees.

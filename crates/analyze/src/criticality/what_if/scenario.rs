@@ -1,6 +1,6 @@
 //! Predictions: which stretches are replayed, with which loads, and what bounds follow.
 
-use transect_profile_model::SchedTables;
+use transect_profile_model::{SchedTables, WaitKind};
 
 use super::super::Source;
 use super::candidate::{Candidate, What};
@@ -194,9 +194,12 @@ fn is_sped_up(source: &Source<'_>, candidate: &Candidate, row: u32) -> bool {
     let wait = &source.tables.waits[row as usize];
     match &candidate.what {
         What::Waits(rows) => rows.binary_search(&row).is_ok(),
-        What::Code(Code::Inclusive(function)) if wait.waker.is_none() && wait.holder.is_none() => {
+        What::Code(code) if wait.waker.is_none() && wait.holder.is_none() => {
+            // A sleep, or what comes from outside, is no work of the function that waits for it.
+            let of_files = wait.kind.is_of_files() || wait.kind == WaitKind::PageFault;
+            let works = of_files || matches!(code, Code::Inclusive(_));
             let path = source.wait_stacks[row as usize].and_then(|stack| source.paths.stack(stack));
-            path.is_some_and(|facts| source.paths.paths[facts.path as usize].functions.contains(function))
+            works && path.is_some_and(|facts| code.covers(source, facts.path))
         }
         _ => false,
     }
@@ -328,7 +331,7 @@ fn finish(trace: &Trace, done: &[Option<f64>]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use transect_profile_model::{Party, SchedWait, WaitKind};
+    use transect_profile_model::{Party, SchedWait};
 
     use super::*;
 

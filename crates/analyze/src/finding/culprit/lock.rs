@@ -135,7 +135,7 @@ impl<'a> Causes<'a> {
         let share = self.share(critical_ns);
         let mut waits = format!("{} of {} in all", counted(lock.count, "wait", "waits"), time(lock.ns));
         let queued: i64 = lock.queued.iter().map(|(_, ns)| ns).sum();
-        if self.share(queued) >= LEAST_PERCENT {
+        if self.weight(queued) >= LEAST_PERCENT {
             waits += &format!("; {} of it, woken, in the queue for a CPU", time(queued));
         }
         let code = lock.code.unwrap_or_default();

@@ -11,7 +11,7 @@ use transect_profile_model::WaitKind;
 
 use super::facts::Facts;
 use super::words::{brief, percent, time};
-use super::{Confidence, FindingKind, FindingRow, Place, critical};
+use super::{Confidence, FindingKind, FindingRow, Place, critical, runtime};
 use crate::criticality::{GO_MONITOR, GO_SCHEDULER, LibraryCallRow, PlaceRow, is_root, public_name};
 use crate::{CriticalWaitRow, CriticalityView};
 
@@ -68,9 +68,9 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
         // Who was woken and waits for a CPU still waits for the lock.
         let critical_ns = lock.critical_ns + lock.queued.iter().map(|(_, ns)| ns).sum::<i64>();
         // Where few wait long, they wait for work to be done, and the lock only says so.
-        let is_habit = lock.count >= LEAST_WAITS || causes.share(critical_ns) >= SPREAD_PERCENT;
+        let is_habit = lock.count >= LEAST_WAITS || causes.weight(critical_ns) >= SPREAD_PERCENT;
         let is_cause = is_habit && holder.is_none_or(|place| critical_ns as f64 >= LOCK_PART * place.ns as f64);
-        if is_cause && causes.share(critical_ns) >= LEAST_PERCENT {
+        if is_cause && causes.weight(critical_ns) >= LEAST_PERCENT {
             findings.push(causes.lock(lock, critical_ns, holder));
             held.extend(holder.map(|place| place.function.as_str()));
             told.extend(&lock.queued);
@@ -108,7 +108,7 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
         let ns = place.ns - queued - if starts.is_some() { place.short_lived_ns } else { 0 };
         let starter =
             starts.as_ref().is_some_and(|starts| starts.place.is_some_and(|other| std::ptr::eq(other, place)));
-        if !starter && causes.share(ns) >= LEAST_PERCENT && causes.is_seen(place) {
+        if !starter && causes.weight(ns) >= LEAST_PERCENT && causes.is_seen(place) {
             rows.push(causes.row(place, ns, &locks));
         }
     }
@@ -139,6 +139,31 @@ struct Causes<'a> {
 impl<'a> Causes<'a> {
     fn share(&self, ns: i64) -> f64 {
         (ns as f64 * 100.0 / self.view.elapsed_ns as f64).clamp(0.0, 100.0)
+    }
+
+    /// The launched command as one line.
+    fn command(&self) -> String {
+        self.facts.profile.meta.command.join(" ")
+    }
+
+    /// The elapsed time less what a server waited for requests, ns.
+    fn asked_ns(&self) -> i64 {
+        (self.view.elapsed_ns - self.view.requests_ns).max(1)
+    }
+
+    /// Share of that, 0–100: by it is told what is worth a word.
+    fn weight(&self, ns: i64) -> f64 {
+        (ns as f64 * 100.0 / self.asked_ns() as f64).clamp(0.0, 100.0)
+    }
+
+    /// `1.2 s of 3 s`.
+    fn part(&self, ns: i64) -> String {
+        let requests_ns = self.view.requests_ns;
+        let requests = match self.share(requests_ns) >= LEAST_PERCENT {
+            true => format!(", {} of which it waited for requests", time(requests_ns)),
+            false => String::new(),
+        };
+        format!("{} of {}{requests}", time(ns), time(self.view.elapsed_ns))
     }
 
     /// The place that a wait depends on, by its function.
@@ -205,14 +230,14 @@ impl<'a> Causes<'a> {
 
     /// A function that takes most of the time with what it calls directly, where none of that takes most of it.
     fn works_through_others(&self) -> Option<&'a PlaceRow> {
-        let first = self.view.places.first().filter(|place| self.share(place.ns) < PLAIN_PERCENT)?;
+        let first = self.view.places.first().filter(|place| self.weight(place.ns) < PLAIN_PERCENT)?;
         // All of the program works through its root, which says nothing.
         let is_part = |place: &&PlaceRow| !place.callers.is_empty() && !is_root(&place.function);
         let most = self.view.places.iter().filter(is_part).max_by_key(|place| place.near_ns)?;
         let is_it = !std::ptr::eq(first, most)
             && most.near_ns as f64 >= THROUGH_OTHERS * first.ns as f64
             && most.ns as f64 >= OWN_PART * most.near_ns as f64
-            && self.share(most.near_ns) >= PLAIN_PERCENT
+            && self.weight(most.near_ns) >= PLAIN_PERCENT
             && most.running_ns * 2 > most.ns;
         is_it.then_some(most)
     }
@@ -221,7 +246,7 @@ impl<'a> Causes<'a> {
     fn library_call(&self) -> Option<&'a LibraryCallRow> {
         let first = self.view.places.first()?;
         let most = self.view.library_calls.first()?;
-        let is_it = self.share(most.caller.ns) >= PLAIN_PERCENT
+        let is_it = self.weight(most.caller.ns) >= PLAIN_PERCENT
             && most.caller.ns as f64 >= THROUGH_OTHERS * first.ns as f64
             && self.is_seen(&most.caller)
             && self.is_called_again(most);
@@ -230,7 +255,7 @@ impl<'a> Causes<'a> {
 
     /// What is called once is the library's share of a program that is only a shell around it.
     fn is_called_again(&self, call: &LibraryCallRow) -> bool {
-        let calls = self.facts.apis.iter().filter(|api| api.bare_name() == call.entry).map(|api| api.calls).max();
+        let calls = self.facts.apis.iter().filter(|api| api.bare_name() == call.entry).map(|api| api.all.calls).max();
         calls.map_or(call.caller.line > 0, |calls| calls > 1)
     }
 
@@ -241,7 +266,9 @@ impl<'a> Causes<'a> {
         self.view.places.iter().for_each(|place| *sums.entry(&place.component).or_default() += place.ns);
         let (component, ns) = sums.into_iter().max_by_key(|&(component, ns)| (ns, component))?;
         let share = self.share(ns);
-        if share < PLAIN_PERCENT || findings.iter().any(|row| row.percent >= SPREAD_PERCENT) || component.is_empty() {
+        let most = self.share(self.asked_ns()) / 100.0 * SPREAD_PERCENT;
+        let is_spread = self.weight(ns) >= PLAIN_PERCENT && !findings.iter().any(|row| row.percent >= most);
+        if !is_spread || component.is_empty() {
             return None;
         }
         let places = || self.view.places.iter().filter(|place| place.component == component);
@@ -255,14 +282,11 @@ impl<'a> Causes<'a> {
         let view = if self.facts.profile.walk.chains.is_empty() { "criticality" } else { "walk" };
         Some(FindingRow {
             finding: format!("{component} takes {} of the time, spread over {number} functions", percent(share)),
-            evidence: format!("{} of {}; {most}", time(ns), time(self.view.elapsed_ns)),
+            evidence: format!("{}; {most}", self.part(ns)),
             view: view.to_owned(),
-            next: match is_python(component) {
-                true => format!(
-                    "The script's functions have names in Python 3.12 and later with python3 -X perf; what leads to the \
-                     interpreter's: --view {view}"
-                ),
-                false => format!("See what leads to them: --view {view}"),
+            next: match runtime::interpreter(component, &self.command()) {
+                Some(advice) => format!("{advice}; what leads to the interpreter's: --view {view}"),
+                None => format!("See what leads to them: --view {view}"),
             },
             kind: FindingKind::HeavyComponent,
             percent: share,
@@ -324,11 +348,6 @@ fn as_place(call: &LibraryCallRow) -> PlaceRow {
         callees: Vec::new(),
         ..caller
     }
-}
-
-/// CPython, whose own functions say little about the script.
-fn is_python(component: &str) -> bool {
-    component.starts_with("python3") || component.starts_with("libpython3")
 }
 
 fn some(text: &str) -> Option<String> {

@@ -2,9 +2,9 @@
 
 use transect_profile_model::{ApiClass, WaitKind};
 
-use super::super::facts::ApiFact;
+use super::super::facts::{ApiFact, Calls};
 use super::super::words::{about, bare, brief, count, counted, percent, shell, size, time};
-use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
+use super::super::{Confidence, FindingKind, FindingRow, Place, critical, runtime};
 use super::lock::Lock;
 use super::{ALONE, Causes, GO_COLLECTOR, LEAST_PERCENT, lower, some};
 use crate::CriticalWaitRow;
@@ -32,6 +32,8 @@ const PARALLEL: f64 = 1.2;
 const SERIAL_PART: f64 = 0.8;
 /// Counted calls that take less than this part of a function's time are others than those which took it.
 const SAME_CALLS: f64 = 0.1;
+/// With a smaller part of the time in calls of a function, others of its component make some of them.
+const NEARLY_ALL_CALLS: f64 = 0.95;
 /// APIs whose size is that of one element, or what was asked for.
 const UNTOLD_BYTES: [&str; 4] = ["fread", "fwrite", "poll", "recv"];
 /// Mean time of a wait for a delayed acknowledgement, ns, and how many of them are a pattern.
@@ -91,7 +93,7 @@ impl<'a> Causes<'a> {
         };
         // Go's idle threads wait for one another.
         let dependants = self.dependants(place).filter(|_| !self.is_of_go(&place.function));
-        let mut evidence = vec![format!("{} of {}", time(ns), time(self.view.elapsed_ns))];
+        let mut evidence = vec![self.part(ns)];
         if waits {
             let (number, waited) = place.waiting.iter().fold((0, 0), |(n, ns), wait| (n + wait.count, ns + wait.ns));
             evidence.push(match number {
@@ -116,8 +118,10 @@ impl<'a> Causes<'a> {
             evidence.push(format!("{} of it in page faults", part(place.fault_ns, place.running_ns)));
         }
         // Of what it calls, or of itself where it is a library's API.
-        let (called, ns) = callee.map_or((&place.function, whole), |callee| (&callee.function, callee.ns));
-        let calls = self.calls(called, ns);
+        let calls = match callee {
+            Some(callee) => self.calls_from(place, callee),
+            None => self.calls(&place.function, whole, |api| Some(api.all), 1.0),
+        };
         evidence.extend(calls.as_ref().map(|calls| calls.words.clone()));
         if let Some(row) = dependants {
             evidence.push(format!("meanwhile {} for {}", lower(&critical::waiters(row)), critical::name(row.kind)));
@@ -128,7 +132,7 @@ impl<'a> Causes<'a> {
         }
         if let Some(lock) = locks
             .iter()
-            .find(|lock| lock.code == Some(&place.function) && self.share(lock.critical_ns) >= LEAST_PERCENT)
+            .find(|lock| lock.code == Some(&place.function) && self.weight(lock.critical_ns) >= LEAST_PERCENT)
         {
             evidence.push(format!("others wait {} for {}", time(lock.ns), critical::named(lock.kind, lock.object)));
         }
@@ -145,7 +149,7 @@ impl<'a> Causes<'a> {
             finding,
             evidence: evidence.join("; "),
             view: "criticality".to_owned(),
-            next: next(place, callee.map(|callee| callee.function.as_str()), waits, calls.as_ref()),
+            next: self.next(place, callee.map(|callee| callee.function.as_str()), waits, calls.as_ref()),
             kind: match (waits, dependants.is_some() || self.is_serial(place)) {
                 (true, _) => FindingKind::Blocked,
                 (false, true) => FindingKind::SerialCode,
@@ -180,7 +184,7 @@ impl<'a> Causes<'a> {
     /// is, its parts are not of the rest.
     fn parts(&self, place: &PlaceRow, ns: i64, said: fn(f64) -> String) -> String {
         let whole = ns >= place.ns;
-        let large = place.callees.iter().filter(|callee| whole && self.share(callee.ns) >= LEAST_PERCENT).take(2);
+        let large = place.callees.iter().filter(|callee| whole && self.weight(callee.ns) >= LEAST_PERCENT).take(2);
         let part = |callee: &Callee| match &callee.leaf {
             Some(Leaf { function, through, ns }) => {
                 format!("{} in {} (called by {})", said(self.share(*ns)), brief(function), brief(through))
@@ -207,23 +211,94 @@ impl<'a> Causes<'a> {
         self.view.waits.iter().filter(on).max_by_key(|row| row.critical_ns)
     }
 
-    /// What the agent counted of the calls of an API that has some `ns` of the time, and the bytes of each.
-    fn calls(&self, function: &str, ns: i64) -> Option<Counted> {
-        let same = |api: &&ApiFact<'_>| public_name(api.bare_name()) == function;
-        let api = self.facts.apis.iter().filter(same).max_by_key(|api| api.calls).filter(|api| api.calls > 1)?;
+    /// What to do or run next. `calls`: what was counted of the function `api` that it calls.
+    fn next(&self, place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<&Counted>) -> String {
+        if place.function == GO_COLLECTOR {
+            return "Allocate less; who allocates: --by function --where 'stack = runtime.mallocgc'".to_owned();
+        }
+        if let Some(wait) = place.waiting.first().filter(|_| waits) {
+            if place.function == GO_SCHEDULER {
+                return "Ask Go what they wait for: its execution tracer (go tool trace) or block profile".to_owned();
+            }
+            if waits_for_acknowledgement(wait) {
+                return format!(
+                    "Such waits are those of TCP for a delayed acknowledgement: send each message whole with one write, or set \
+                     TCP_NODELAY: --view criticality --api {}",
+                    shell(bare(place.symbol()))
+                );
+            }
+            return critical::advice(wait.kind, place.symbol());
+        }
+        if runtime::interprets(&place.component, &place.function)
+            && let Some(advice) = runtime::interpreter(&place.component, &self.command())
+        {
+            return format!("{advice}; what leads to it: --view criticality --api {}", shell(bare(place.symbol())));
+        }
+        let what = match api {
+            Some("memcpy" | "memmove" | "memset" | "strlen" | "memcmp" | "strcmp") => {
+                "Do it less often, or on less data"
+            }
+            Some("malloc" | "free" | "realloc" | "calloc" | "operator new" | "operator delete") => {
+                "Reuse memory, or allocate larger pieces"
+            }
+            Some("mmap" | "munmap" | "brk" | "madvise") => "Keep the memory instead of giving it back",
+            Some("read" | "write" | "pread64" | "pwrite64")
+                if calls.and_then(|calls| calls.bytes).is_some_and(|bytes| bytes < FEW_BYTES) =>
+            {
+                "Move more with each call"
+            }
+            Some("fsync" | "fdatasync" | "msync" | "sync") => "Sync less often, or beside the work",
+            None if place.fault_ns * 2 >= place.ns => "Reuse memory, or touch it in larger pages",
+            _ => match calls.filter(|_| api.is_some()) {
+                Some(calls) => {
+                    return format!("See who calls it and how often: --view callers --api {}", shell(&calls.api));
+                }
+                None => "See its callers and lines",
+            },
+        };
+        if place.function.starts_with('[') && place.component.is_empty() {
+            let components = (0..self.facts.names.len()).map(|id| self.facts.names.get(id as u32));
+            return runtime::nameless(&place.calling_component, &place.program, components, &self.command());
+        }
+        if place.function.starts_with('[') {
+            return format!("{what}: --view criticality --component {}", shell(&place.component));
+        }
+        format!("{what}: --view criticality --api {}", shell(bare(place.symbol())))
+    }
+
+    /// What the agent counted of the calls that a place's component makes of a function. Which function of the component made them
+    /// was not counted: where others do, too, each has the part that it has of the time in them.
+    fn calls_from(&self, place: &PlaceRow, callee: &Callee) -> Option<Counted> {
+        let same = self.view.places.iter().filter(|other| other.component == place.component);
+        let same = same.flat_map(|other| &other.callees).filter(|other| other.function == callee.function);
+        let all_ns: i64 = same.map(|other| other.ns).sum();
+        let part = (callee.ns as f64 / all_ns.max(1) as f64).min(1.0);
+        let from = |api: &ApiFact<'_>| {
+            let is_its = |(id, _): &&(u32, Calls)| self.facts.names.get(*id) == place.component;
+            api.callers.iter().find(is_its).map(|(_, calls)| *calls)
+        };
+        self.calls(&callee.function, callee.ns, from, part)
+    }
+
+    /// What the agent counted of the calls of an API that has some `ns` of the time, and the bytes of each. `of`: which calls;
+    /// `part`: of how many of them that time is.
+    fn calls(&self, function: &str, ns: i64, of: impl Fn(&ApiFact<'_>) -> Option<Calls>, part: f64) -> Option<Counted> {
+        let same = self.facts.apis.iter().filter(|api| public_name(api.bare_name()) == function);
+        let asked = same.filter_map(|api| Some((api, of(api)?)));
+        let (api, calls) = asked.max_by_key(|(_, calls)| calls.calls).filter(|(_, calls)| calls.calls > 1)?;
         let timed = self.facts.totals.timed && api.class != ApiClass::CountOnly;
         // Another API goes on in this function by a jump (strcoll in strcmp): these are not the calls that took the time.
-        if timed && (api.self_ns as f64) < SAME_CALLS * ns as f64 {
+        if timed && (calls.self_ns as f64) * part < SAME_CALLS * ns as f64 {
             return None;
         }
-        let bytes = api.mean_bytes().filter(|_| !UNTOLD_BYTES.contains(&function));
+        let bytes = calls.mean_bytes().filter(|_| !UNTOLD_BYTES.contains(&function));
         let size = bytes.map_or_else(String::new, |bytes| format!(" and {}", size(bytes)));
-        let each = if timed { format!(", {}{size} each", time(api.mean_ns())) } else { String::new() };
-        Some(Counted {
-            words: format!("{} calls of {function}{each}", count(api.calls)),
-            api: api.bare_name().to_owned(),
-            bytes,
-        })
+        let each = if timed { format!(", {}{size} each", time(calls.mean_ns())) } else { String::new() };
+        let number = match part < NEARLY_ALL_CALLS {
+            true => format!("{} of {}", about(part * 100.0), counted(calls.calls, "call", "calls")),
+            false => counted(calls.calls, "call", "calls"),
+        };
+        Some(Counted { words: format!("{number} of {function}{each}"), api: api.bare_name().to_owned(), bytes })
     }
 }
 
@@ -255,7 +330,7 @@ struct Counted {
 fn waited(place: &PlaceRow, wait: &PlaceWait) -> String {
     let same = || place.waiting.iter().filter(|other| other.kind == wait.kind);
     let (ns, most): (i64, i64) = (same().map(|wait| wait.idle_ns).sum(), wait.idle_ns);
-    let files = matches!(wait.kind, WaitKind::FileRead | WaitKind::FileWrite | WaitKind::FileSync);
+    let files = wait.kind.is_of_files();
     if files && (most as f64) < ONE_OF_MANY * ns as f64 {
         let name = critical::name(wait.kind).replace("the file", "files");
         return format!("{name}, {} among {}", wait.object, count(same().count() as i64));
@@ -270,55 +345,4 @@ fn waits_for_acknowledgement(wait: &PlaceWait) -> bool {
         && wait.object.starts_with("tcp")
         && wait.count >= LEAST_ACKNOWLEDGED
         && DELAYED_NS.contains(&(wait.ns / wait.count))
-}
-
-/// How code that is made at run time gets names: by a perf map, which the runtime writes.
-const NAMELESS_CODE: &str = "Let the runtime name its code (node --perf-basic-prof, python3.12 -X perf, java \
-                             -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit) and record again";
-
-/// What to do or run next. `calls`: what was counted of the function `api` that it calls.
-fn next(place: &PlaceRow, api: Option<&str>, waits: bool, calls: Option<&Counted>) -> String {
-    if place.function == GO_COLLECTOR {
-        return "Allocate less; who allocates: --by function --where 'stack = runtime.mallocgc'".to_owned();
-    }
-    if let Some(wait) = place.waiting.first().filter(|_| waits) {
-        if place.function == GO_SCHEDULER {
-            return "Ask Go what they wait for: its execution tracer (go tool trace) or block profile".to_owned();
-        }
-        if waits_for_acknowledgement(wait) {
-            return format!(
-                "Such waits are those of TCP for a delayed acknowledgement: send each message whole with one write, or set \
-                 TCP_NODELAY: --view criticality --api {}",
-                shell(bare(place.symbol()))
-            );
-        }
-        return critical::advice(wait.kind, place.symbol());
-    }
-    let what = match api {
-        Some("memcpy" | "memmove" | "memset" | "strlen" | "memcmp" | "strcmp") => "Do it less often, or on less data",
-        Some("malloc" | "free" | "realloc" | "calloc" | "operator new" | "operator delete") => {
-            "Reuse memory, or allocate larger pieces"
-        }
-        Some("mmap" | "munmap" | "brk" | "madvise") => "Keep the memory instead of giving it back",
-        Some("read" | "write" | "pread64" | "pwrite64")
-            if calls.and_then(|calls| calls.bytes).is_some_and(|bytes| bytes < FEW_BYTES) =>
-        {
-            "Move more with each call"
-        }
-        Some("fsync" | "fdatasync" | "msync" | "sync") => "Sync less often, or beside the work",
-        None if place.fault_ns * 2 >= place.ns => "Reuse memory, or touch it in larger pages",
-        _ => match calls.filter(|_| api.is_some()) {
-            Some(calls) => {
-                return format!("See who calls it and how often: --view callers --api {}", shell(&calls.api));
-            }
-            None => "See its callers and lines",
-        },
-    };
-    if place.function.starts_with('[') && place.component.is_empty() {
-        return format!("{NAMELESS_CODE}: --view criticality");
-    }
-    if place.function.starts_with('[') {
-        return format!("{what}: --view criticality --component {}", shell(&place.component));
-    }
-    format!("{what}: --view criticality --api {}", shell(bare(place.symbol())))
 }

@@ -107,7 +107,7 @@ impl<'a> Causes<'a> {
         // Most of them may be too short for a sample.
         let ns = ns.max(self.view.short_lived_ns);
         let ns = (ns + place.map_or(0, |place| place.ns - place.short_lived_ns)).min(self.view.elapsed_ns);
-        (self.share(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place })
+        (self.weight(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place })
     }
 
     pub(super) fn started(&self, starts: &Starts<'_>) -> FindingRow {

@@ -13,6 +13,9 @@ pub(crate) fn facts(session: &SchedSession, view: Option<&CriticalityView>) -> (
         format!("busy {}{}", duration(session.busy_ns), part(session.busy_ns)),
         format!("all threads waiting {}{}", duration(session.idle_ns), part(session.idle_ns)),
     ];
+    if let Some(ns) = view.map(|view| view.requests_ns).filter(|ns| *ns > 0) {
+        facts.push(format!("{} of it for requests", duration(ns)));
+    }
     if let Some(mean) = view.and_then(|view| view.parallelism_mean) {
         facts.push(format!("{mean:.2} of P = {} threads active while busy", count(session.cpus)));
     }

@@ -93,6 +93,12 @@ pub enum Failure {
         /// The command's status, as a shell gives it.
         status: i32,
     },
+    /// `/proc` is of other processes than those that this one sees.
+    #[error(
+        "/proc is of another PID namespace, so a recording would look at other processes than were asked for; mount one of this \
+         namespace: unshare --pid --fork --mount-proc transect …, or mount -t proc proc /proc"
+    )]
+    OtherProc,
     /// Nothing ran in a cgroup.
     #[error("no process of the cgroup {} ran while it was recorded, so there is no profile", .0.display())]
     EmptyGroup(PathBuf),

@@ -38,6 +38,18 @@ pub fn check_memory() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Whether `/proc` shows the processes of this PID namespace: what a number means there is asked of it throughout.
+///
+/// # Errors
+/// [`Failure::OtherProc`].
+pub fn check_proc() -> Result<(), Failure> {
+    let own = std::fs::read_link("/proc/self").ok().and_then(|own| own.to_str()?.parse::<u32>().ok());
+    match own {
+        Some(number) if number != std::process::id() => Err(Failure::OtherProc),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a recording gets the open files and threads that it takes at least. `scheduler`: it can't do without the scheduler's
 /// events.
 ///

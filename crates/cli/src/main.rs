@@ -74,6 +74,7 @@ fn dispatch(cli: Cli) -> Result<u8, Failure> {
         cli.command,
         Command::Run(_) | Command::Record(_) | Command::Latency(_) | Command::Criticality(_) | Command::Walk(_)
     ) {
+        limits::check_proc()?;
         limits::check_memory()?;
         limits::check_numbers(matches!(cli.command, Command::Criticality(_) | Command::Walk(_)))?;
     }

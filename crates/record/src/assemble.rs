@@ -1,6 +1,7 @@
 //! From extents to the tables of a profile.
 
 use std::collections::HashMap;
+use std::fs;
 
 use transect_event_abi::process::{
     OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, SLOT_STATIC,
@@ -126,7 +127,14 @@ impl<'a> Assembler<'a> {
 
     fn component(&mut self, object: &extent::Object, static_in: Option<ComponentId>) -> ComponentId {
         let key = (object.path.clone(), object.build_id.clone());
-        *self.components.entry(key).or_insert_with(|| {
+        if let Some(&known) = self.components.get(&key) {
+            return known;
+        }
+        // /lib and /usr/lib are one folder where one is a link.
+        let file = Some(&object.path).filter(|path| path.starts_with('/') && static_in.is_none());
+        let file = file.and_then(|path| fs::canonicalize(path).ok()).map(|file| file.display().to_string());
+        let file = (file.unwrap_or_else(|| object.path.clone()), object.build_id.clone());
+        let id = self.components.get(&file).copied().unwrap_or_else(|| {
             let path = if object.path.is_empty() { "[vdso]".to_owned() } else { object.path.clone() };
             self.profile.components.push(Component {
                 path,
@@ -136,7 +144,9 @@ impl<'a> Assembler<'a> {
                 static_in,
             });
             self.profile.components.len() as ComponentId - 1
-        })
+        });
+        self.components.extend([(key, id), (file, id)]);
+        id
     }
 
     fn unknown_component(&mut self) -> ComponentId {

@@ -26,6 +26,7 @@ mod machine;
 pub mod machine_time;
 mod names;
 mod own_folder;
+mod own_times;
 mod plans;
 pub mod probe_control;
 pub mod probe_session;

@@ -9,6 +9,7 @@ use transect_profile_model::{
 };
 
 use crate::launch::AGENT_FILE;
+use crate::own_times;
 use crate::sched::{StackFacts, Timeline};
 
 /// Fewer samples tell nothing.
@@ -318,6 +319,7 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
             *own = (*own - *more as i64).max(0);
         }
     }
+    own_times::fit(profile);
 }
 
 fn edge(flow: &Flow) -> Edge {

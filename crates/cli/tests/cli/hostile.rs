@@ -240,6 +240,20 @@ fn a_limit_of_open_files_is_told_alike_as_root() {
     }
 }
 
+/// What a number means is asked of /proc: another namespace's tells of other processes.
+#[test]
+fn the_proc_of_another_pid_namespace_is_refused_as_root() {
+    let sandbox = Sandbox::new();
+    for (mount, status) in [(&[][..], 125), (&["--mount-proc"][..], 0)] {
+        let shell = [&["--pid", "--fork"][..], mount].concat();
+        let transect = ["record", "--quiet", "-o", "p", "--", "true"];
+        let done = around(&sandbox, "unshare", &shell, &transect).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(status), "{said}");
+        assert_eq!(said.contains("/proc is of another PID namespace"), status == 125, "{said}");
+    }
+}
+
 #[test]
 fn limits_that_probes_meet_are_told_needs_ptrace() {
     place_probe_agent();

@@ -1,0 +1,145 @@
+//! Own times that agree with totals. What calls into a component take is their own time and that of the calls out of it, so the
+//! totals bound the own times of all calls into it; totals rest on more, by samples, where calls were timed in part.
+
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use transect_profile_model::{ComponentId, Flow, Profile, ThreadId};
+
+/// Sums over the calls into a component, and out of it, on one thread, ns.
+#[derive(Debug, Default, Clone, Copy)]
+struct Balance {
+    /// Totals of calls into it, less those of the calls out of it.
+    left: f64,
+    /// Variance of that, as squares of halves of intervals.
+    squares: f64,
+    /// Own times of calls into it: with an interval, and exact ones.
+    estimated: f64,
+    exact: f64,
+}
+
+/// Makes own times smaller where they are more than what the totals leave. A component in which a thread begins calls out of
+/// itself outside of any call into it, and is left alone.
+pub(crate) fn fit(profile: &mut Profile) {
+    let begins = beginnings(&profile.flows);
+    let mut balances: HashMap<(ThreadId, ComponentId), Balance> = HashMap::default();
+    for flow in profile.flows.iter().filter(|flow| flow.caller != flow.callee) {
+        let (Some(total), half) = (flow.total_ns, half(flow.total_ns_low, flow.total_ns_high)) else { continue };
+        let inside = balances.entry((flow.thread, flow.callee)).or_default();
+        inside.left += total as f64;
+        inside.squares += half * half;
+        match flow.self_ns_high {
+            Some(_) => inside.estimated += flow.self_ns.unwrap_or(0) as f64,
+            None => inside.exact += flow.self_ns.unwrap_or(0) as f64,
+        }
+        let outside = balances.entry((flow.thread, flow.caller)).or_default();
+        outside.left -= total as f64;
+        outside.squares += half * half;
+    }
+    for flow in profile.flows.iter_mut().filter(|flow| flow.caller != flow.callee) {
+        // Threads that begin in no component, or in several, are not understood.
+        if begins.get(&flow.thread).is_none_or(|first| first.len() != 1) {
+            continue;
+        }
+        let Some(balance) = balances.get(&(flow.thread, flow.callee)) else { continue };
+        let room = (balance.left - balance.exact).max(0.0);
+        if balance.estimated <= room || flow.self_ns_high.is_none() {
+            continue;
+        }
+        let Some(own) = flow.self_ns else { continue };
+        let share = own as f64 / balance.estimated;
+        let fitted = room * share;
+        let before = half(flow.self_ns_low, flow.self_ns_high) * room / balance.estimated;
+        let half = before.hypot(balance.squares.sqrt() * share);
+        flow.self_ns = Some(fitted.round() as i64);
+        flow.self_ns_low = Some((fitted - half).max(0.0).round() as i64);
+        flow.self_ns_high = Some((fitted + half).round().min(flow.total_ns_high.unwrap_or(i64::MAX) as f64) as i64);
+    }
+}
+
+/// Components that call on a thread, and that nobody calls there.
+fn beginnings(flows: &[Flow]) -> HashMap<ThreadId, HashSet<ComponentId>> {
+    let called: HashSet<(ThreadId, ComponentId)> = flows.iter().map(|flow| (flow.thread, flow.callee)).collect();
+    let mut begins: HashMap<ThreadId, HashSet<ComponentId>> = HashMap::default();
+    for flow in flows.iter().filter(|flow| !called.contains(&(flow.thread, flow.caller))) {
+        begins.entry(flow.thread).or_default().insert(flow.caller);
+    }
+    begins
+}
+
+fn half(low: Option<i64>, high: Option<i64>) -> f64 {
+    low.zip(high).map_or(0.0, |(low, high)| (high - low).max(0) as f64 / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use transect_profile_model::{ApiClass, Clock, Machine, Meta};
+
+    use super::*;
+
+    fn flow(caller: ComponentId, callee: ComponentId, total: (i64, i64), own: (i64, i64)) -> Flow {
+        let interval = |(ns, half): (i64, i64)| (half > 0).then_some((ns - half, ns + half));
+        Flow {
+            thread: 0,
+            context: 0,
+            caller,
+            callee,
+            api: "f".into(),
+            symbol: "f".into(),
+            version: String::new(),
+            class: ApiClass::Compute,
+            calls: 100,
+            timed_calls: 10,
+            abandoned_calls: 0,
+            total_ns: Some(total.0),
+            total_ns_low: interval(total).map(|(low, _)| low),
+            total_ns_high: interval(total).map(|(_, high)| high),
+            self_ns: Some(own.0),
+            self_ns_low: interval(own).map(|(low, _)| low),
+            self_ns_high: interval(own).map(|(_, high)| high),
+            attributed_ns: None,
+            criticality_ns: None,
+            p50_ns: None,
+            p99_ns: None,
+            max_ns: None,
+            bytes: None,
+            dlsym: false,
+        }
+    }
+
+    fn fitted(flows: Vec<Flow>) -> Vec<(i64, i64, i64)> {
+        let machine =
+            Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
+        let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
+        let mut profile = Profile::new(Meta::new(machine, clock));
+        profile.flows = flows;
+        fit(&mut profile);
+        let own = |flow: &Flow| {
+            let own = flow.self_ns.unwrap();
+            (own, flow.self_ns_low.unwrap_or(own), flow.self_ns_high.unwrap_or(own))
+        };
+        profile.flows.iter().map(own).collect()
+    }
+
+    #[test]
+    fn own_time_is_what_the_calls_inside_leave() {
+        // 0 calls 1 for 1,200, of which calls from 1 into 2 take 600; 1,000 were said to be 1's own.
+        let own = fitted(vec![flow(0, 1, (1200, 30), (1000, 50)), flow(1, 2, (600, 40), (600, 40))]);
+        assert_eq!(own[0].0, 600);
+        assert!((540..=551).contains(&own[0].1) && (649..=660).contains(&own[0].2), "{own:?}");
+        assert_eq!(own[1], (600, 560, 640));
+    }
+
+    #[test]
+    fn own_time_that_fits_and_exact_ones_are_left_alone() {
+        let own = fitted(vec![flow(0, 1, (1200, 30), (500, 50)), flow(1, 2, (600, 40), (600, 40))]);
+        assert_eq!(own[0], (500, 450, 550));
+        let own = fitted(vec![flow(0, 1, (1200, 0), (1000, 0)), flow(1, 2, (600, 40), (600, 40))]);
+        assert_eq!(own[0], (1000, 1000, 1000));
+    }
+
+    #[test]
+    fn what_calls_out_of_the_beginning_of_a_thread_is_left_alone() {
+        // 1 calls back into 0: nobody knows which calls out of 0 are inside of calls into it.
+        let flows = vec![flow(0, 1, (1200, 30), (1000, 50)), flow(1, 0, (900, 30), (900, 30))];
+        assert_eq!(fitted(flows).iter().map(|own| own.0).collect::<Vec<_>>(), [1000, 900]);
+    }
+}

@@ -186,6 +186,7 @@ impl Failure {
             Self::NothingSeen { .. }
             | Self::EmptyGroup(_)
             | Self::Limit { .. }
+            | Self::OtherProc
             | Self::FewDescriptors { .. }
             | Self::FewThreads { .. } => RECORDING_FAILED,
             _ if self.is_closed_pipe() => 0,

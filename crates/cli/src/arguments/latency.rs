@@ -28,7 +28,8 @@ pub struct LatencyArguments {
     #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
     pub pid: Option<i32>,
     /// End after this time [default: when the process ends, or at Ctrl-C]
-    #[arg(long = "for", alias = "duration", value_name = "TIME", value_parser = parse_positive_duration, conflicts_with = "command")]
+    #[arg(long = "for", alias = "duration", value_name = "TIME", value_parser = parse_positive_duration)]
+    #[arg(conflicts_with = "command")]
     pub duration: Option<Duration>,
     /// Only functions whose name matches: demangled, raw, or without parameters (repeatable) [default: all]
     #[arg(long, value_name = "GLOB")]

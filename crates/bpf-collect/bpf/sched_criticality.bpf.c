@@ -157,7 +157,7 @@ __noinline int get_cpu(struct sched_slot *slot, __u64 now)
 {
 	if (!slot)
 		return 0;
-	if (with_queued && slot->thread.active && was_queued(&slot->thread, now))
+	if (with_queued && slot->thread.active && sched_elapsed(queued_since(slot), now) >= QUEUED_WORTH)
 		end_queued(slot, now);
 	sched_get_cpu(&slot->thread, now);
 	if (slot->preempted_since)

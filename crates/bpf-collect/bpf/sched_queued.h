@@ -1,8 +1,8 @@
 /*
  * Time in which a thread could have run and had no processor: no timer samples it, and the next sample that meets the thread
- * may be anywhere, as when it yields in a loop on a busy machine. Where most of what it has gained since its last sample is
- * such time, another stack stands for it: that with which it waited before or lost its processor, known when it gets one again,
- * else that with which it leaves it.
+ * may be anywhere, as when it yields in a loop on a busy machine. Another stack stands for it: that with which it waited before or
+ * lost its processor, known when it gets one again. Where there is none, and most of what it has gained since its last sample
+ * is such time, that with which it leaves its processor stands for all of it.
  */
 #ifndef TRANSECT_SCHED_QUEUED_H
 #define TRANSECT_SCHED_QUEUED_H
@@ -18,6 +18,8 @@
 /* ns that are worth a stack; and it ran for less than one part of it. */
 #define QUEUED_LEAST 2000000
 #define QUEUED_PARTS 4
+/* ns without a processor that are worth a record where the stack is known. */
+#define QUEUED_WORTH 250000
 
 static __always_inline bool was_queued(const struct sched_thread *thread, __u64 now)
 {
@@ -26,8 +28,9 @@ static __always_inline bool was_queued(const struct sched_thread *thread, __u64 
 	return active >= QUEUED_LEAST && (thread->running_ns - thread->sampled_running) * QUEUED_PARTS < active;
 }
 
-/* What the thread has gained since its last sample was gained with this stack. */
-__noinline int stand_for_queued(struct sched_slot *slot, __u64 now, __u64 stack)
+/* What the thread has gained in the last `queued` ns was gained with this stack, by their part of its active time since its
+ * last sample. */
+__noinline int stand_for_queued(struct sched_slot *slot, __u64 now, __u64 stack, __u64 queued)
 {
 	struct clock_reading clock;
 	struct sched_sample *record;
@@ -35,7 +38,7 @@ __noinline int stand_for_queued(struct sched_slot *slot, __u64 now, __u64 stack)
 
 	if (!slot || !stack)
 		return 0;
-	active = sched_active_ns(&slot->thread, now);
+	active = sched_active_ns(&slot->thread, now) - slot->thread.sampled_active;
 	/* The next sample has it. */
 	if (!read_clock(slot, now, &clock))
 		return 0;
@@ -47,8 +50,15 @@ __noinline int stand_for_queued(struct sched_slot *slot, __u64 now, __u64 stack)
 	record->type = SCHED_RECORD_SAMPLE;
 	record->task = slot->task;
 	record->time = now;
-	record->criticality = sched_sample(&slot->thread, clock.criticality);
-	record->active_ns = active - slot->thread.sampled_active;
+	if (queued < active) {
+		record->criticality = sched_sample_part(&slot->thread, clock.criticality, queued, active);
+		record->active_ns = queued;
+	} else {
+		record->criticality = sched_sample(&slot->thread, clock.criticality);
+		record->active_ns = active;
+		slot->thread.sampled_running = slot->thread.running_ns;
+	}
+	slot->thread.sampled_active += record->active_ns;
 	record->stack = stack;
 	record->user_ip = 0;
 	record->n = clock.active;
@@ -57,8 +67,6 @@ __noinline int stand_for_queued(struct sched_slot *slot, __u64 now, __u64 stack)
 	record->period = 0;
 	record->queued = 1;
 	record->unused = 0;
-	slot->thread.sampled_active = active;
-	slot->thread.sampled_running = slot->thread.running_ns;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }
@@ -71,7 +79,13 @@ __noinline int leave_queued(struct sched_slot *slot, __u64 now)
 	if (!slot)
 		return 0;
 	registers_of(bpf_get_current_task_btf(), &user);
-	return stand_for_queued(slot, now, take_stack(slot->tgid, 0, &user));
+	return stand_for_queued(slot, now, take_stack(slot->tgid, 0, &user), ~0ull);
+}
+
+/* Since when the thread may have had no processor, which it gets now. */
+static __always_inline __u64 queued_since(const struct sched_slot *slot)
+{
+	return slot->preempted_since ? slot->preempted_since : slot->thread.changed;
 }
 
 /* The thread gets a processor: again, or for the first time since its wait, which may have had no stack of its own. */
@@ -80,9 +94,9 @@ __noinline int end_queued(struct sched_slot *slot, __u64 now)
 	if (!slot)
 		return 0;
 	if (slot->preempted_since)
-		return stand_for_queued(slot, now, slot->preempted_stack);
+		return stand_for_queued(slot, now, slot->preempted_stack, now - slot->preempted_since);
 	if (slot->thread.running_ns == slot->slice_running && slot->wait.end >= slot->thread.changed)
-		return stand_for_queued(slot, now, slot->wait.stack);
+		return stand_for_queued(slot, now, slot->wait.stack, now - slot->thread.changed);
 	return 0;
 }
 

@@ -232,4 +232,16 @@ SCHED_INLINE __u64 sched_sample(struct sched_thread *thread, __u64 criticality)
 	return weight;
 }
 
+/* The same, of `part` of the `whole` ns since that sample. */
+SCHED_INLINE __u64 sched_sample_part(struct sched_thread *thread, __u64 criticality, __u64 part, __u64 whole)
+{
+	__u64 now = sched_criticality(thread, criticality);
+	__u64 weight = now > thread->sampled ? now - thread->sampled : 0;
+
+	/* Shares of 2^16, of whole ns: no product passes 64 bits in a day. */
+	weight = (weight >> SCHED_FRACTION_BITS) * ((part << 16) / whole);
+	thread->sampled += weight;
+	return weight;
+}
+
 #endif

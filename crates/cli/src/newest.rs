@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use crate::failure::Failure;
 
-/// The folder that was named, else the newest `*.transect` here, which is told on standard error.
+/// The folder that was named, else the newest `*.transect` here, whose name goes to standard error.
 ///
 /// # Errors
 /// [`Failure::Usage`] if there is none.

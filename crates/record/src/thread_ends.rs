@@ -1,9 +1,9 @@
-//! No thread outlives its process: the agent's record of one that was open when its process ended tells its end no more
-//! exactly than the recorder's look, which comes tens of milliseconds later.
+//! No thread outlives its process. Of a thread that was alive when its process ended, the agent has no end, and the recorder's
+//! look comes tens of milliseconds later.
 
 use transect_profile_model::Profile;
 
-/// Ends threads with their processes, whose ends the kernel has told. What a thread is said to have lived too long is
+/// Ends threads with their processes, whose ends are the kernel's. What a thread seemed to live beyond that is
 /// neither its own time nor a wait.
 pub(crate) fn join(profile: &mut Profile) {
     let processes = &profile.processes;

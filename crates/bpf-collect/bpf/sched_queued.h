@@ -18,7 +18,7 @@
 /* ns that are worth a stack; and it ran for less than one part of it. */
 #define QUEUED_LEAST 2000000
 #define QUEUED_PARTS 4
-/* ns without a processor that are worth a record where the stack is known. */
+/* ns without a CPU: as many are worth a record where the stack is known. */
 #define QUEUED_WORTH 250000
 
 static __always_inline bool was_queued(const struct sched_thread *thread, __u64 now)

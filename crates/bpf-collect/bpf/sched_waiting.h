@@ -213,7 +213,7 @@ __noinline int make_active(struct sched_slot *slot, __u64 now)
 }
 
 /* As make_active, for programs that would be verified for long if they told the wait: its end is left to the thread's next
- * switch, or to the processor that describes it. */
+ * switch, or to the CPU that describes it. */
 __noinline int make_active_untold(struct sched_slot *slot, __u64 now)
 {
 	struct sched_instant instant;

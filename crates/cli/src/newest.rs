@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::failure::Failure;
+use crate::output;
 
 /// The folder that was named, else the newest `*.transect` here, whose name goes to standard error.
 ///
@@ -16,8 +17,7 @@ pub fn profile(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let newest = newest(Path::new(".")).ok_or_else(|| {
         Failure::Usage("there is no profile in this folder (NAME.transect); name one: transect report DIR".to_owned())
     })?;
-    let shown = newest.display().to_string();
-    eprintln!("transect: the newest profile here: {}", transect_report::terminal::escape(&shown));
+    output::say(&format!("the newest profile here: {}", newest.display()));
     Ok(newest)
 }
 

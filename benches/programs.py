@@ -80,15 +80,18 @@ class Batch:
         return None if shutil.which(self.tool) else f"{self.tool} is not installed"
 
     def run(self, prefix, folder):
-        """Seconds (or the program's own measure), and nothing on the memory, which a separate run takes."""
+        """Seconds (or the program's own measure), and nothing on the memory, which a separate run takes. `cpu` is then the CPU
+        time of the program and whatever records it, in seconds."""
         if self.prepare:
             self.prepare()
         with open(self.stdin or os.devnull, "rb") as given, open(os.path.join(folder, "errors"), "w+b") as errors, open(os.path.join(folder, "output"), "w+b") as output:
             # No timeout here: Python waits for a deadline by polling, which would round the time to 50 ms.
             start = time.monotonic()
             process = subprocess.Popen(prefix + self.argv, stdin=given, stdout=output if self.parse else subprocess.DEVNULL, stderr=errors)
-            status = process.wait()
+            _, status, usage = os.wait4(process.pid, 0)
             seconds = time.monotonic() - start
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self.cpu = usage.ru_utime + usage.ru_stime
             if status:
                 errors.seek(0)
                 raise RuntimeError(f"status {status}: {errors.read()[-200:]!r}")

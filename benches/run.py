@@ -175,27 +175,24 @@ class Bench:
     # -- Real programs ------------------------------------------------------------------------------------------
 
     def fixed_cost(self):
-        """What recording adds to a program that does nothing, in seconds."""
-        differences = []
+        """What recording adds to a program that does nothing: seconds by the wall clock, and of CPU time."""
+        nothing, differences = real.Batch("true", "true", ["/bin/true"]), []
         for _ in range(10 if not self.options.quick else 2):
-            seconds = []
-            for prefix in ([], self.record()[0]):
-                begin = time.monotonic()
-                subprocess.run(prefix + ["/bin/true"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                seconds.append(time.monotonic() - begin)
-            differences.append(seconds[1] - seconds[0])
-        return statistics.median(differences)
+            native, native_cpu = nothing.run([], self.folder)[0], nothing.cpu
+            recorded, recorded_cpu = nothing.run(self.record()[0], self.folder)[0], nothing.cpu
+            differences.append((recorded - native, recorded_cpu - native_cpu))
+        return [statistics.median(side) for side in zip(*differences)]
 
     def programs(self):
         """Native and recorded runs in turn. The fixed cost is taken off programs that are recorded from exec to exit; servers
         are measured by their clients only, between the two."""
         chosen = real.measured(self.folder, self.options.build, 1 if self.options.quick else self.options.size)
-        fixed = self.fixed_cost()
+        fixed, fixed_cpu = self.fixed_cost()
         print("\n### Real programs, native and under `transect record` (default mode)\n")
-        print(f"Fixed cost, by `/bin/true`: {fixed * 1000:.0f} ms, taken off but for servers.\n")
-        print("| program | native, s (min / median / max) | recorded, s | wall (medians) | wall (minima) | p99, ms, native and recorded | peak memory native, MiB | recorded | memory | `report`, s |")
-        print("|---|---|---|---|---|---|---|---|---|---|")
-        ratios, least = [], []
+        print(f"Fixed cost, by `/bin/true`: {fixed * 1000:.0f} ms wall, {fixed_cpu * 1000:.0f} ms of CPU time, taken off but for servers.\n")
+        print("| program | native, s (min / median / max) | recorded, s | wall (medians) | wall (minima) | CPU time | p99, ms, native and recorded | peak memory native, MiB | recorded | memory | `report`, s |")
+        print("|---|---|---|---|---|---|---|---|---|---|---|")
+        ratios, least, spent = [], [], []
         for program in chosen:
             if self.options.program and self.options.program not in program.name:
                 continue
@@ -204,19 +201,22 @@ class Bench:
                 print(f"| {program.name} | NOT RUN: {why} |")
                 continue
             try:
-                self.program(program, fixed, ratios, least)
+                self.program(program, (fixed, fixed_cpu), ratios, least, spent)
             except (RuntimeError, subprocess.SubprocessError, OSError, ValueError) as error:
                 print(f"| {program.name} | FAILED: {str(error)[:200]} |", flush=True)
         if ratios:
             print()
-            for name, values in (("medians", ratios), ("minima", least)):
-                worst = max(values)
-                print(f"Geometric mean over {len(values)} programs, by {name}: {geometric_mean([r for r, _ in values]) - 1:+.1%} wall; worst: {worst[1]} {worst[0] - 1:+.1%}.")
+            for name, values in (("medians of wall time", ratios), ("minima of wall time", least), ("medians of CPU time", spent)):
+                if values:
+                    worst = max(values)
+                    print(f"Geometric mean over {len(values)} programs, by {name}: {geometric_mean([r for r, _ in values]) - 1:+.1%}; worst: {worst[1]} {worst[0] - 1:+.1%}.")
 
-    def program(self, program, fixed, ratios, least):
-        """One row of the table."""
+    def program(self, program, fixed, ratios, least, spent):
+        """One row of the table. CPU time is compared where the work is the same in both runs and all of it is the command's."""
         server = isinstance(program, real.Server)
-        fixed = fixed if not server and not program.parse else 0
+        counted = not server and not program.parse
+        fixed, fixed_cpu = fixed if counted else (0, 0)
+        native_cpu, recorded_cpu = [], []
         native, recorded, reports = [], [], []
         native_peak, recorded_peak = [], []
         latency = ([], [])
@@ -226,11 +226,15 @@ class Bench:
         for _ in range(self.options.rounds):
             value, peak = program.run([], self.folder)
             native.append(value), native_peak.append(peak)
+            if counted:
+                native_cpu.append(program.cpu)
             if server and program.p99:
                 latency[0].append(program.p99)
             prefix, profile = self.record()
             value, peak = program.run(prefix, self.folder)
             recorded.append(value - fixed), recorded_peak.append(peak)
+            if counted:
+                recorded_cpu.append(program.cpu - fixed_cpu)
             if server and program.p99:
                 latency[1].append(program.p99)
             begin = time.monotonic()
@@ -246,11 +250,15 @@ class Bench:
         ratio = statistics.median(recorded) / statistics.median(native)
         best = min(recorded) / min(native)  # what is left when the machine's other work is at its least
         ratios.append((ratio, program.name)), least.append((best, program.name))
+        cpu = statistics.median(recorded_cpu) / statistics.median(native_cpu) if counted else None
+        more_cpu = f"{cpu - 1:+.1%}" if cpu else ""
+        if cpu:
+            spent.append((cpu, program.name))
         before, after = max(native_peak) / 1024, max(recorded_peak) / 1024
         p99 = " / ".join(f"{statistics.median(side):.3f}" for side in latency) if all(latency) else ""
         if p99:
             p99 += f" ({statistics.median(latency[1]) / statistics.median(latency[0]) - 1:+.1%})"
-        print(f"| {program.name} | {spread(native, 3)} | {spread(recorded, 3)} | {ratio - 1:+.1%} | {best - 1:+.1%} | {p99} | {before:.1f} | {after:.1f} | {after - before:+.1f} MiB | {statistics.median(reports):.3f} |", flush=True)
+        print(f"| {program.name} | {spread(native, 3)} | {spread(recorded, 3)} | {ratio - 1:+.1%} | {best - 1:+.1%} | {more_cpu} | {p99} | {before:.1f} | {after:.1f} | {after - before:+.1f} MiB | {statistics.median(reports):.3f} |", flush=True)
 
     def peers(self):
         """Wall time, size on disk and report time of each tool on the same program."""

@@ -26,6 +26,7 @@
 #include "sched_wait.h"
 #include "sched_waiting.h"
 #include "sched_waker.h"
+#include "system_call_return.h"
 #include "system_call_time.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -133,6 +134,8 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 	if (preempt || !state) {
 		if (slot->stack_wanted && with_stacks)
 			leave_ready(slot, now);
+		if (!preempt && with_system_calls && system_calls_on)
+			reopen_call(slot, now);
 		if (with_preemptions)
 			begin_preempted(context, slot, task, now);
 		return;
@@ -159,6 +162,8 @@ __noinline int get_cpu(struct sched_slot *slot, __u64 now)
 		return 0;
 	if (with_queued && slot->thread.active && sched_elapsed(queued_since(slot), now) >= QUEUED_WORTH)
 		end_queued(slot, now);
+	if (slot->call_returns)
+		end_reopened_call(slot, now);
 	sched_get_cpu(&slot->thread, now);
 	if (slot->preempted_since)
 		end_preempted(slot, now);

@@ -157,10 +157,12 @@ __noinline __u32 take_slot(__u64 task, __u32 application, __u32 parent)
 	slot->last_stack_time = 0;
 	slot->preempted_since = 0;
 	slot->preempted_last = 0;
+	slot->call_returns = 0;
 	slot->preempted_ns = 0;
 	slot->undetailed = 0;
 	slot->describing = SCHED_DESCRIBING_NOT;
 	slot->habit = 0;
+	__builtin_memset(slot->places, 0, sizeof(slot->places));
 	__builtin_memset(slot->habits, 0, sizeof(slot->habits));
 	__builtin_memset(&slot->brief, 0, sizeof(slot->brief));
 	slot->burst_time = 0;

@@ -78,6 +78,14 @@ struct sched_waking {
 };
 
 #define WAIT_HABITS 8 /* a power of two */
+#define WAIT_PLACES 8 /* likewise */
+
+/* A place where a thread waits, and the last stack there; sched_place.h. */
+struct wait_place {
+	__u64 stack;
+	__u32 place; /* a hash */
+	__u32 unused;
+};
 
 /* What a thread had gained at low parallelism, and what its application's clock had then. */
 struct gain_mark {
@@ -141,6 +149,9 @@ struct sched_slot {
 	 * then was without a processor. */
 	__u64 preempted_stack, preempted_since, preempted_last, preempted_ns;
 	__u32 preempted_call;
+	__u32 call_returns; /* it lost its CPU between the end of a system call and user space; system_call_return.h */
+	__u32 place; /* of `wait`; sched_place.h */
+	struct wait_place places[WAIT_PLACES];
 	/* Addresses of what `wait.object` describes, and its name's hash; of a datagram socket, whose peer may change, which one
 	 * it is and a hash of the peer. */
 	__u64 object_file, object_inode, object_name, datagrams, datagrams_peer;

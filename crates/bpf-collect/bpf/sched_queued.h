@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include "sched_activity.h"
 #include "sched_maps.h"
+#include "sched_place.h"
 #include "sched_slot.h"
 #include "sched_stack.h"
 #include "system_call_state.h"
@@ -88,7 +89,7 @@ static __always_inline __u64 queued_since(const struct sched_slot *slot)
 	return slot->preempted_since ? slot->preempted_since : slot->thread.changed;
 }
 
-/* The thread gets a processor: again, or for the first time since its wait, which may have had no stack of its own. */
+/* The thread gets a processor: again, or for the first time since its wait. */
 __noinline int end_queued(struct sched_slot *slot, __u64 now)
 {
 	if (!slot)
@@ -96,7 +97,7 @@ __noinline int end_queued(struct sched_slot *slot, __u64 now)
 	if (slot->preempted_since)
 		return stand_for_queued(slot, now, slot->preempted_stack, now - slot->preempted_since);
 	if (slot->thread.running_ns == slot->slice_running && slot->wait.end >= slot->thread.changed)
-		return stand_for_queued(slot, now, slot->wait.stack, now - slot->thread.changed);
+		return stand_for_queued(slot, now, stack_of_wait(slot), now - slot->thread.changed);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include "sched_activity.h"
 #include "sched_gain.h"
 #include "sched_maps.h"
+#include "sched_place.h"
 #include "sched_preempted.h"
 #include "sched_slot.h"
 #include "sched_stack.h"
@@ -66,6 +67,7 @@ __noinline __u32 begin_wait(struct sched_slot *slot)
 	call_blocks(slot, wait->begin);
 	wait->stack = 0;
 	find_habit(slot, registers->ip, registers->di);
+	find_place(slot, registers->ip, registers->sp);
 	if (!choose_wait(slot, wait->begin)) {
 		slot->undetailed = 1;
 		slot->holder_slot = 0;
@@ -98,6 +100,7 @@ __noinline int describe_stack(struct sched_slot *slot, __u32 remains, __u32 kern
 	}
 	if (remains & WAIT_STACK) {
 		wait->stack = finish_stack(slot->tgid, kernel);
+		keep_place(slot);
 		/* What it goes back to after a stop is to be seen, too. */
 		if (!wait->held)
 			slot->last_stack_time = wait->begin;
@@ -183,6 +186,7 @@ __noinline int conclude_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u
 		return 0;
 	if (slot->undetailed) {
 		if (now - slot->wait.begin < BRIEF_MOST) {
+			slot->wait.end = now;
 			add_brief(slot, now, idle);
 			learn_length(slot, now - slot->wait.begin);
 			slot->wait.begin = 0;

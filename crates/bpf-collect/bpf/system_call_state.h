@@ -42,6 +42,7 @@ enum system_call_timing {
 	SYSTEM_CALL_COUNTED, /* not */
 	SYSTEM_CALL_IN_TURN,
 	SYSTEM_CALL_SINCE_BLOCKED, /* it blocked, and is timed from there on */
+	SYSTEM_CALL_RETURNS, /* it has ended; system_call_return.h */
 };
 
 #define SYSTEM_CALL_PLACES 16

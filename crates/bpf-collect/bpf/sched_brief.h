@@ -4,7 +4,8 @@
  * sums of their thread, so that counts and times stay exact. A described one stands for 1 / chance waits.
  *
  * The chance follows what describing took, and grows with the length that the thread's waits of this place had lately:
- * those that matter are described, and what turns out to be long is told anyway, if without a stack.
+ * those that matter are described, and what turns out to be long is told anyway, if without a stack. Who holds a lock is known at
+ * the beginning only, so where waits are long as a rule one that was not chosen has all but its stack, and that of its place.
  */
 #ifndef TRANSECT_SCHED_BRIEF_H
 #define TRANSECT_SCHED_BRIEF_H
@@ -103,6 +104,12 @@ static __always_inline bool choose_wait(struct sched_slot *slot, __u64 now)
 	spending->random = random;
 	slot->wait.chance = chance;
 	return (__u32)(random >> 16) < chance;
+}
+
+/* Waits at the habit's place took so long lately that the next one is told anyway. */
+static __always_inline bool is_long_habit(const struct sched_slot *slot)
+{
+	return slot->habits[slot->habit & (WAIT_HABITS - 1)] >= BRIEF_MOST;
 }
 
 /* A wait is over: what the thread expects of the next one at this place. Goes up at once and down by and by. */

@@ -57,6 +57,7 @@ __noinline __u32 begin_wait(struct sched_slot *slot)
 	__u32 remains = WAIT_DESCRIBED;
 	struct user_registers user;
 	struct sched_wait *wait;
+	bool chosen;
 
 	if (!slot)
 		return 0;
@@ -68,7 +69,8 @@ __noinline __u32 begin_wait(struct sched_slot *slot)
 	wait->stack = 0;
 	find_habit(slot, registers->ip, registers->di);
 	find_place(slot, registers->ip, registers->sp);
-	if (!choose_wait(slot, wait->begin)) {
+	chosen = choose_wait(slot, wait->begin);
+	if (!chosen && !is_long_habit(slot)) {
 		slot->undetailed = 1;
 		slot->holder_slot = 0;
 		wait->holder = 0;
@@ -76,6 +78,11 @@ __noinline __u32 begin_wait(struct sched_slot *slot)
 	}
 	wait->call = open_call(slot, true);
 	describe_wait(slot, &user);
+	if (!chosen) {
+		wait->chance = 0;
+		wait->stack = stack_of_wait(slot);
+		return remains;
+	}
 	if (with_stacks && (wait->n < min_parallelism || slot->stack_wanted ||
 			    wait->begin - slot->last_stack_time >= stack_period)) {
 		remains |= WAIT_STACK;

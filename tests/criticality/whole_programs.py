@@ -27,13 +27,13 @@ for t in threads: todo.put(None)
 for t in threads: t.join()
 print("done")
 """
-# Leaves a processor to others for a moment at a time: less than the time between two samples.
+# Leaves a CPU to others for a moment at a time, less than the time between two samples, and then has it for so many seconds.
 BUSY = """
 import os, sys, time
 os.sched_setaffinity(0, [int(sys.argv[1])])
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
 while True:
-    end = time.monotonic() + 0.02
+    end = time.monotonic() + float(sys.argv[2])
     while time.monotonic() < end: pass
     time.sleep(0.0001)
 """
@@ -80,7 +80,7 @@ def test_storms(results, tool, build):
 
     def queued():
         processor = min(os.sched_getaffinity(0))
-        busy = [sys.executable, "-c", BUSY, str(processor)]
+        busy = [sys.executable, "-c", BUSY, str(processor), "0.02"]
         with subprocess.Popen(busy) as other:
             try:
                 answer = tool.run([os.path.join(build, "queued"), "300", str(processor)])
@@ -96,21 +96,20 @@ def test_storms(results, tool, build):
 
     def brief_queued():
         processor = min(os.sched_getaffinity(0))
-        # Above its nice value: it has no CPU at once when its sleep ends.
-        busy = ["nice", "-n", "-5", sys.executable, "-c", f"import os\nos.sched_setaffinity(0, [{processor}])\nwhile True: pass"]
+        busy = [sys.executable, "-c", BUSY, str(processor), "0.003"]
         with subprocess.Popen(busy) as other:
             try:
-                answer = tool.run([os.path.join(build, "brief-queued"), "1500", str(processor)])
+                # Of nearly all waits only sums are kept.
+                answer = tool.run([os.path.join(build, "brief-queued"), "500", str(processor)], ["--detailed-waits", "0.00001"])
             finally:
                 other.kill()
         complaints, off = expect(answer, out=answer.out), []
         if answer.rows:
-            paused, told = map(int, answer.out.split())
-            found = {name: sum(row["criticality_ns"] for row in answer.rows["paths"] if name in row["stack"]) for name in ("pauses", "tells")}
-            # A CPU may also be lost in the call that does not wait.
-            whole = sum(found.values())
-            if whole and abs(found["pauses"] / whole - paused / (paused + told)) > 0.1:
-                off.append(f"pauses has {found['pauses'] / 1e6:.0f} of {whole / 1e6:.0f} ms, by its own clock {paused / 1e6:.0f} of {(paused + told) / 1e6:.0f}")
+            truth = dict(zip(("pauses", "rests"), map(int, answer.out.split())))
+            for function, ns in truth.items():
+                found = sum(row["criticality_ns"] for row in answer.rows["paths"] if function in row["stack"])
+                if abs(found - ns) > 0.1 * sum(truth.values()):
+                    off.append(f"{function} has {found / 1e6:.1f} ms, by its own clock {ns / 1e6:.1f} ms")
         return complaints, off
 
     def exec_threaded():

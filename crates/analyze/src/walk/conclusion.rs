@@ -95,7 +95,7 @@ pub(crate) fn whole(session: &WalkSession) -> &'static str {
     }
 }
 
-/// A node's part and times: total, on a processor, ready to run, blocked.
+/// A node's part and times: total, on CPU, runnable, blocked.
 type Times = [i64; 4];
 
 fn times(node: &WalkNode) -> Times {
@@ -140,9 +140,9 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
     };
     let part = in_words(ending.chain.share);
     match ending.chain.ends {
-        WalkEnd::Waiting if is_crowded(ending.all(last)) => format!(
-            "Ends in waiting: {part} of {of} is spent in {function}, most of it ready to run without a processor."
-        ),
+        WalkEnd::Waiting if is_crowded(ending.all(last)) => {
+            format!("Ends in waiting: {part} of {of} is spent in {function}, most of it runnable, without a CPU.")
+        }
         WalkEnd::Waiting => {
             let woken = match ending.chain.woken_by.as_str() {
                 "" => String::new(),
@@ -154,11 +154,10 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
         WalkEnd::Function => {
             let [total, on, runnable, blocked] = ending.own(last);
             let part = in_words(total as f64 / ending.group.total.max(1) as f64);
-            let (ns, what) =
-                [(on, "on a processor"), (runnable, "ready to run without a processor"), (blocked, "blocked")]
-                    .into_iter()
-                    .max_by_key(|&(ns, _)| ns)
-                    .unwrap_or_default();
+            let (ns, what) = [(on, "on CPU"), (runnable, "runnable, without a CPU"), (blocked, "blocked")]
+                .into_iter()
+                .max_by_key(|&(ns, _)| ns)
+                .unwrap_or_default();
             let how = match ending.session.metric {
                 Metric::Wall if !ending.session.critical => format!(", {} of it {what}", time(ns)),
                 _ => String::new(),

@@ -1,12 +1,16 @@
 //! How a chain ends and what to do next, in plain words.
 
-use transect_profile_model::{Metric, Profile, Space, WaitKind, WalkChain, WalkEnd, WalkNode, WalkSession};
+use transect_profile_model::{
+    Metric, Profile, RECORDING_OVERHEAD, Space, WaitKind, WalkChain, WalkEnd, WalkNode, WalkSession,
+};
 
 use super::chain::WalkFrameRow;
 use super::group::WalkGroupRow;
 use super::waiting::{kind_and_object, waiting_in_words};
 use crate::finding::words::{brief, percent, shell, time};
 
+/// Advice where the agent's own start has the time.
+const OWN_START: &str = "This is the recorder's time, not the program's: --collect -flow records without it.";
 /// Advice to those who wait for a processor.
 const NO_PROCESSOR: &str = "Other threads have the processors: measure on an idle machine, run fewer threads, or see \
                             where it computes with --metric cpu.";
@@ -188,6 +192,9 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
             file => format!("{} ({}{line})", brief(&frame.function), crate::names::file_name(file)),
         }
     });
+    if ending.last().is_some_and(|last| last.function == RECORDING_OVERHEAD) {
+        return OWN_START.to_owned();
+    }
     match ending.chain.ends {
         WalkEnd::Waiting if ending.last().is_some_and(|last| is_crowded(ending.all(last))) => NO_PROCESSOR.to_owned(),
         WalkEnd::Waiting => waiting_next(ending, place.as_deref()),

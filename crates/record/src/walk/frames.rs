@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use transect_bpf_collect::{CallOfRecord, SystemCall};
 use transect_call_walk::Function;
-use transect_profile_model::{ComponentId, Space, StackFrame};
+use transect_profile_model::{ComponentId, RECORDING_OVERHEAD, Space, StackFrame};
 
 use super::evidence::NewStack;
 use crate::sched::call_stack::StackNumber;
@@ -85,9 +85,6 @@ struct NamedStack {
 /// Time of which no stack was seen.
 const UNKNOWN: &str = "[unknown]";
 
-/// Time in the agent that counts calls while the loader starts it or tells it of other objects.
-const OVERHEAD: &str = "[recording overhead]";
-
 /// Functions that a program or thread begins in, and that are left out where what they call is known.
 const BEGINNINGS: &[&str] = &[
     "_start",
@@ -149,7 +146,7 @@ impl Frames {
     pub fn add_stack(&mut self, stack: &NewStack) {
         if self.prepares(&stack.user) {
             let named = NamedFunction {
-                name: OVERHEAD.to_owned(),
+                name: RECORDING_OVERHEAD.to_owned(),
                 component: None,
                 space: Space::User,
                 inlined: false,

@@ -69,12 +69,12 @@ fn of_files(files: &[&str]) -> Vec<String> {
 #[test]
 fn the_agents_own_start_is_overhead() {
     let (agent, loader) = ("/usr/lib/transect/libtransect_agent.so", "/lib64/ld-linux-x86-64.so.2");
-    assert_eq!(of_files(&[agent, loader]), [OVERHEAD]);
-    assert_eq!(of_files(&["/lib/libc.so.6", agent, loader]), [OVERHEAD]);
-    assert_eq!(of_files(&[agent]), [OVERHEAD], "cut off above the agent");
+    assert_eq!(of_files(&[agent, loader]), [RECORDING_OVERHEAD]);
+    assert_eq!(of_files(&["/lib/libc.so.6", agent, loader]), [RECORDING_OVERHEAD]);
+    assert_eq!(of_files(&[agent]), [RECORDING_OVERHEAD], "cut off above the agent");
     // At a call of the program's the time is the program's.
     for program in [&[agent, "/bin/app"][..], &["/lib/libc.so.6", agent, "/bin/app"], &[loader, "/bin/app"], &[loader]]
     {
-        assert!(!of_files(program).contains(&OVERHEAD.to_owned()), "{program:?}");
+        assert!(!of_files(program).contains(&RECORDING_OVERHEAD.to_owned()), "{program:?}");
     }
 }

@@ -132,6 +132,7 @@ CASES = [
     Case("file size limited", ["/bin/sh", "-c", "ulimit -f 1; exec {build}/resources work"]),
     Case("few descriptors", ["resources", "few-descriptors"]),
     Case("few descriptors from the start", ["/bin/sh", "-c", "ulimit -n 8; exec {build}/resources work"]),
+    Case("stack of 16 KiB from the start", ["/bin/sh", "-c", "ulimit -s 16; for i in 1 2 3 4 5 6 7 8 9 10; do {build}/static; /bin/true || echo $?; done"]),
     Case("chroot", ["/bin/sh", "-c", "d=$(mktemp -d) && {build}/resources chroot $d; s=$?; rmdir $d; exit $s"], needs=as_root),
     Case("smallest thread stacks", ["resources", "small-stacks"]),
     Case("view of itself", ["resources", "maps"]),

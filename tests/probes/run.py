@@ -38,6 +38,16 @@ def programs(folder):
     }
 
 
+def descriptors():
+    """(name, command that shows or exhausts the descriptors of its process)."""
+    return {
+        "descriptors": ["ls", "/proc/self/fd"],
+        "the last descriptor": ["sh", "-c", "ulimit -n 4; exec ls /proc/self/fd"],
+        "all descriptors closed": ["/usr/bin/python3", "-c", "import os\nfor i in range(3, 1024):\n try: os.close(i); print(i)\n"
+                                   " except OSError: pass\nprint(os.open('/dev/null', 0))\nfor i in range(10**6): pass"],
+    }
+
+
 def texts_that_differ(pid):
     """Executable file mappings whose bytes are not the file's."""
     differ, compared = [], 0
@@ -105,6 +115,17 @@ def main():
     randomness = random.Random(arguments.seed)
     results = Results()
     with tempfile.TemporaryDirectory() as folder:
+        for name, command in descriptors().items():
+            # Without privileges the descriptor of the probes' memory has to be there.
+            if os.geteuid() != 0 or arguments.only and name not in arguments.only:
+                continue
+            native = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            profile = os.path.join(folder, "descriptors.transect")
+            measured = subprocess.run([transect, "latency", "-q", "-o", profile, "--", *command],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            same = (measured.stdout, measured.returncode) == (native.stdout, native.returncode)
+            problems = [] if same else [f"status {measured.returncode}, {measured.stdout[-200:]!r} for {native.stdout[-200:]!r}"]
+            results.judge(f"{name}: as without probes", problems)
         for name, command in programs(folder).items():
             if arguments.only and name not in arguments.only:
                 continue

@@ -86,7 +86,7 @@ fn each_end_has_its_sentence() {
         "main of process 4001",
     );
     starts(2, "No function holds 25 % of pool's time; the largest: expire 20 %", "--threshold 18%");
-    starts(3, "longest_match itself holds 40 % of worker's time, 15.4 s of it on a processor", "match.c:201");
+    starts(3, "longest_match itself holds 40 % of worker's time, 15.4 s of it on CPU", "match.c:201");
     starts(
         4,
         "Codec::decode holds 33 % of worker's time, but nothing it calls holds 25 %; the largest: huffman 9.9 %",
@@ -185,9 +185,9 @@ fn a_crowded_machine_and_few_samples_are_said() {
     (node.on_ns, node.runnable_ns) = (node.runnable_ns, node.on_ns);
     let view = view(&profile);
     let group = view.groups.iter().find(|group| group.thread_group == "worker").unwrap();
-    assert!(group.remark.starts_with("85 % of its time it was ready to run"), "{}", group.remark);
+    assert!(group.remark.starts_with("85 % of its time it was runnable"), "{}", group.remark);
     let chain = &view.chains[3];
     assert!(chain.conclusion.contains("40 % (10 % to 41 %, few samples)"), "{}", chain.conclusion);
-    assert!(chain.conclusion.ends_with("15.4 s of it ready to run without a processor."), "{}", chain.conclusion);
+    assert!(chain.conclusion.ends_with("15.4 s of it runnable, without a CPU."), "{}", chain.conclusion);
     assert!(chain.next.contains("--metric cpu"));
 }

@@ -1,12 +1,12 @@
 //! The probe arena of a process: the file's life, and our own view of it.
 //!
 //! The file is made by the process itself (`memfd_create`, so it lives as long as the process maps it, whatever becomes
-//! of us) and opened by us through `/proc/PID/fd`. Its descriptor is moved out of the range that programs count on.
+//! of us) and opened by us through `/proc/PID/fd`. Its descriptor is closed where the file can be opened by its mapping, which takes
+//! privileges, and else moved out of the range that programs count on.
 //! Values in it may be damaged by the process: nothing read from it is used as an index or length unchecked.
 
 use std::fs::File;
 use std::mem::offset_of;
-use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,6 @@ use transect_event_abi::probe_arena::{
 
 use crate::address_space::{FileIdentity, Mapping, Reach, free_places};
 use crate::error::AttachError;
-use crate::process::{Status, threads};
 use crate::shared_file::seal_size;
 use crate::stop::Stop;
 use crate::target::Target;
@@ -46,15 +45,12 @@ pub struct CodeRegion {
     pub file_offset: u64,
 }
 
-const MFD_NOEXEC_SEAL: u64 = 8;
 /// So long another controller may take to make its arena or to take it back, ...
 const PATIENCE: Duration = Duration::from_secs(2);
 /// ... and to say who it is, or to let go of one that it has left.
 const NAMELESS: Duration = Duration::from_millis(100);
 /// Between two looks.
 const SHORTLY: Duration = Duration::from_micros(300);
-/// Descriptors from here on are seldom counted on.
-const HIGH_DESCRIPTOR: u64 = 512;
 
 impl Arena {
     /// Makes an arena: memory file, writable mapping. Takes some ten calls of held threads, in short stops of one each.
@@ -64,7 +60,8 @@ impl Arena {
     pub fn create(target: &Target) -> Result<Arena, AttachError> {
         let descriptor = target.make_file(PROBE_FILE_NAME)?;
         let made = Arena::fill_in(target, descriptor);
-        if made.is_err() {
+        // Nor does the program see it, where the next controller finds the file by its mapping.
+        if made.as_ref().map_or(true, |arena| arena.gives_up_descriptor(target)) {
             target.close_in_it(descriptor);
         }
         made
@@ -92,6 +89,20 @@ impl Arena {
         header.descriptor.store(descriptor as i32, Ordering::Relaxed);
         header.magic.store(PROBE_MAGIC, Ordering::Release);
         Ok(arena)
+    }
+
+    /// Whether its file can be opened by the mapping, and is not to be by the descriptor from now on.
+    fn gives_up_descriptor(&self, target: &Target) -> bool {
+        let header = self.header();
+        let writable = header.writable.load(Ordering::Relaxed);
+        let mappings = target.mappings().unwrap_or_default();
+        let Some(mapping) = mappings.iter().find(|mapping| mapping.start == writable) else { return false };
+        let descriptor = header.descriptor.swap(-1, Ordering::Relaxed);
+        let reached = open_mapped(target, mapping).is_some();
+        if !reached {
+            header.descriptor.store(descriptor, Ordering::Relaxed);
+        }
+        reached
     }
 
     /// Of several controllers that make an arena at a time one keeps it: whoever is done first, and of those that see each
@@ -274,14 +285,18 @@ impl Arena {
         if index >= REGION_CAPACITY || file_offset + size > CODE_OFFSET + CODE_SIZE {
             return Err(no_space);
         }
-        let descriptor = header.descriptor.load(Ordering::Relaxed);
-        let descriptor = target.descriptor_of(&self.file, descriptor)?;
         // Looked for while the program runs: a place that is taken meanwhile is refused.
-        let places = free_places(&target.mappings()?, reach, size);
+        let mappings = target.mappings()?;
+        let places = free_places(&mappings, reach, size);
+        let own = self.identity()?;
+        let whole = |mapping: &&Mapping| mapping.file() == own && mapping.writable && mapping.offset == 0;
+        let whole = mappings.iter().find(whole).filter(|mapping| mapping.end - mapping.start == PROBE_FILE_SIZE);
+        let unreachable = || target.cause(AttachError::ArenaUnreachable { pid: self.pid });
+        let source = whole.ok_or_else(unreachable)?.start + file_offset;
         let mut stop = target.stop_one()?;
         for place in places.into_iter().take(8) {
             let protection = libc::PROT_READ | libc::PROT_EXEC;
-            match stop.map_file(place, descriptor, file_offset, size, protection) {
+            match stop.map_again(place, source, size, protection) {
                 Ok(address) if address == place => {
                     let record = &header.regions[index];
                     record.address.store(address, Ordering::Relaxed);
@@ -383,82 +398,7 @@ fn open_mapped(target: &Target, mapping: &Mapping) -> Option<File> {
     })
 }
 
-impl Target {
-    /// Makes the memory file and gives its descriptor.
-    pub(crate) fn make_file(&self, name: &str) -> Result<u64, AttachError> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
-        let scratch = self.in_short_stop(|stop| stop.map_anonymous(0, 4096, access))?;
-        let mut name = name.as_bytes().to_vec();
-        name.push(0);
-        self.memory().write(scratch, &name)?;
-        let high = self.high_descriptor();
-        // One after the other by the same thread: descriptors may be its own.
-        self.in_short_stop(|stop| {
-            let made = stop.make_named_file(scratch);
-            let _ = stop.unmap(scratch, 4096);
-            let low = made?;
-            let to_high = [low, libc::F_DUPFD_CLOEXEC as u64, high, 0, 0, 0];
-            match stop.call("fcntl", libc::SYS_fcntl, to_high) {
-                Ok(high) => {
-                    let _ = stop.call("close", libc::SYS_close, [low, 0, 0, 0, 0, 0]);
-                    Ok(high)
-                }
-                // The limit on descriptors is lower than that.
-                Err(_) => Ok(low),
-            }
-        })
-    }
-
-    /// From which number on a descriptor of ours is to be. Where threads share the table of descriptors, it is one that the
-    /// table has room for: to make a larger one the kernel waits, with the thread that we hold, for a grace period of RCU,
-    /// which takes tens of milliseconds, on a crowded machine seconds.
-    fn high_descriptor(&self) -> u64 {
-        let room = Status::read(self.task()).map_or(0, |status| status.descriptor_slots);
-        if threads(self.pid()).len() < 2 || room > HIGH_DESCRIPTOR {
-            return HIGH_DESCRIPTOR;
-        }
-        let taken = |number: &u64| Path::new(&format!("/proc/{}/fd/{number}", self.task())).exists();
-        (room / 2..room).rev().find(|number| !taken(number)).unwrap_or(HIGH_DESCRIPTOR)
-    }
-
-    /// Closes a descriptor of the process, if that can be done.
-    pub(crate) fn close_in_it(&self, descriptor: u64) {
-        let _ = self.in_short_stop(|stop| stop.call("close", libc::SYS_close, [descriptor, 0, 0, 0, 0, 0]));
-    }
-
-    /// The descriptor of `file` in the process: the one noted, if it still is that file.
-    fn descriptor_of(&self, file: &File, noted: i32) -> Result<u64, AttachError> {
-        let pid = self.pid();
-        let own = FileIdentity::of(file).map_err(AttachError::system(pid, "look at the probes' memory"))?;
-        let path = format!("/proc/{}/fd/{noted}", self.task());
-        match std::fs::metadata(path) {
-            Ok(theirs) if FileIdentity::from(&theirs) == own => Ok(noted as u64),
-            _ => Err(self.cause(AttachError::ArenaUnreachable { pid })),
-        }
-    }
-}
-
 impl Stop<'_> {
-    /// Closes the process' descriptors of these files: nobody finds them any more.
-    pub fn close_files(&mut self, files: &[FileIdentity]) {
-        let Ok(entries) = std::fs::read_dir(format!("/proc/{}/fd", self.target.task())) else { return };
-        for entry in entries.flatten() {
-            let is_one = std::fs::metadata(entry.path()).is_ok_and(|found| files.contains(&FileIdentity::from(&found)));
-            let number = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()).filter(|_| is_one);
-            if let Some(number) = number {
-                let _ = self.call("close", libc::SYS_close, [number, 0, 0, 0, 0, 0]);
-            }
-        }
-    }
-
-    /// Makes a memory file of the name that stands at `name` in the process.
-    fn make_named_file(&mut self, name: u64) -> Result<u64, AttachError> {
-        let close_on_exec = u64::from(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
-        let mut make = |flags| self.call("memfd_create", libc::SYS_memfd_create, [name, flags, 0, 0, 0, 0]);
-        // With the seal it is allowed under every value of vm.memfd_noexec; kernels before 6.3 don't know it.
-        make(close_on_exec | MFD_NOEXEC_SEAL).or_else(|_| make(close_on_exec))
-    }
-
     pub(crate) fn map_file(
         &mut self,
         at: u64,
@@ -477,5 +417,24 @@ impl Stop<'_> {
             let _ = self.unmap(address, size);
         }
         opened.map(|()| address)
+    }
+
+    /// Maps what shared memory at `source` shows a second time, at `place`, which needs no descriptor.
+    fn map_again(&mut self, place: u64, source: u64, size: u64, protection: i32) -> Result<u64, AttachError> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+        let reserve = [place, size, libc::PROT_NONE as u64, flags as u64, u64::MAX, 0];
+        let reserved = self.call("mmap", libc::SYS_mmap, reserve)?;
+        if reserved != place {
+            return Ok(reserved);
+        }
+        // Of no bytes: the kernel leaves the source as it is.
+        let to = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
+        let made = self.call("mremap", libc::SYS_mremap, [source, 0, size, to, place, 0]);
+        let made =
+            made.and_then(|_| self.call("mprotect", libc::SYS_mprotect, [place, size, protection as u64, 0, 0, 0]));
+        if made.is_err() {
+            let _ = self.unmap(place, size);
+        }
+        made.map(|_| place)
     }
 }

@@ -204,10 +204,10 @@ pub enum AttachError {
         /// Pid.
         pid: i32,
     },
-    /// The arena's descriptor was closed by the program and we may not open it otherwise.
+    /// The arena's descriptor is closed and we may not open it otherwise.
     #[error(
-        "process {pid} has closed the descriptor of its probes' memory; run this command as root, which finds it \
-         through the mapping"
+        "process {pid} has no open descriptor of its probes' memory; run this command as root, which finds it through \
+         the mapping"
     )]
     ArenaUnreachable {
         /// Pid.

@@ -27,6 +27,7 @@ mod check;
 #[allow(unsafe_code)]
 mod child_signal;
 mod clock_right;
+mod descriptor;
 #[allow(unsafe_code)]
 mod error;
 mod image;

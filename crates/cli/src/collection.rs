@@ -9,6 +9,7 @@ use transect_profile_model::{Loss, LossKind};
 
 use crate::arguments::{Choice, Collector, Recording};
 use crate::failure::Failure;
+use crate::limits;
 
 /// Why regions without sites of their own are left out.
 const LONE_REGIONS: &str = "feature regions of this build are recorded by themselves: --collect feature";
@@ -41,7 +42,13 @@ impl Collection {
         match (collectors.is_empty(), collectors.len() == recording.collect.len()) {
             (true, _) if recording.running.is_given() => Self::default_of_running(recording),
             (true, _) => Self::default_for(recording, program, follow),
-            (false, true) => Ok(Self::these(collectors, recording.running.is_given())),
+            (false, true) => {
+                let this = Self::these(collectors, recording.running.is_given());
+                match limits::small_stack().filter(|_| this.wants(Collector::Flow)) {
+                    Some(why) => Err(Failure::Usage(format!("{why}: leave flow out of --collect, or raise it"))),
+                    None => Ok(this),
+                }
+            }
             (false, false) => Err(Failure::Usage(
                 "--collect takes the collectors that take part, or with - those that don't: not both".to_owned(),
             )),
@@ -104,7 +111,10 @@ impl Collection {
                 Err(why) if why.can_run() && (this.wants(Collector::Sched) || this.samples()) => {
                     this.leave_out(Collector::Flow, why.to_string());
                 }
-                _ => this.collectors.push(Collector::Flow),
+                _ => match limits::small_stack().filter(|_| this.wants(Collector::Sched) || this.samples()) {
+                    Some(why) => this.leave_out(Collector::Flow, why),
+                    None => this.collectors.push(Collector::Flow),
+                },
             }
         }
         let sites = || {

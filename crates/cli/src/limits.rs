@@ -115,6 +115,12 @@ fn has_threads(count: usize, stack: usize) -> bool {
     })
 }
 
+/// Why nothing may be loaded into a program that is started with this user's limit of the stack; `None` if it may.
+pub fn small_stack() -> Option<String> {
+    let limit = getrlimit(Resource::Stack).current.filter(|&limit| limit < transect_record::LEAST_STACK)?;
+    Some(format!("a stack of {} KiB (ulimit -s) has no room for the loader to load the agent", limit >> 10))
+}
+
 /// Runs `run` where there is stack enough for it. The limit is left as it is: the program inherits it.
 pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
     if getrlimit(Resource::Stack).current.is_none_or(|limit| limit >= STACK) {

@@ -81,6 +81,10 @@ pub const CLOCK_KERNEL: u32 = 1;
 /// The scheduler collector does, but its pages could not be had: the agent counts itself.
 pub const CLOCK_LOST: u32 = 2;
 
+/// Limit of the stack (`ulimit -s`) from which the agent is loaded into a program, bytes: with less the loader may run out of it
+/// by one library more, of any kind, since the kernel begins a stack up to 8 KiB below its end.
+pub const LEAST_STACK: u64 = 64 << 10;
+
 /// Reasons for a child without agent: indices of [`ProcessHeader::unprofiled`].
 pub mod unprofiled {
     /// Not a 64-bit x86 ELF program.
@@ -97,6 +101,8 @@ pub mod unprofiled {
     pub const NO_EXTENT: usize = 5;
     /// The program had asked for a filter of its system calls, which may end it for those of the agent.
     pub const CONFINED: usize = 6;
+    /// Less than [`super::LEAST_STACK`] of stack.
+    pub const SMALL_STACK: usize = 7;
 }
 
 const _: () = assert!(core::mem::offset_of!(ProcessHeader, active_packed) == 32);

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::arena::OPTION_FOLLOW;
-use transect_event_abi::process::{SLOT_INTERNAL, unprofiled};
+use transect_event_abi::process::{LEAST_STACK, SLOT_INTERNAL, unprofiled};
 
 use crate::arch::{self, syscall as sys};
 use crate::confinement::confined;
@@ -201,6 +201,11 @@ unsafe fn may_follow(path: *const u8) -> bool {
     unsafe {
         if !follows() {
             left_behind(unprofiled::NOT_FOLLOWED);
+            return false;
+        }
+        // First: to look at the program takes some stack, too.
+        if sys::stack_limit() < LEAST_STACK {
+            left_behind(unprofiled::SMALL_STACK);
             return false;
         }
         if confined() || !sys::readable_path(arena::header().agent_path.as_ptr()) || !plan::recorder_lives() {

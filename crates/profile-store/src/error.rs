@@ -46,6 +46,14 @@ pub enum StoreError {
         /// Newest version known here.
         known: u32,
     },
+    /// There is no folder that it could be written into.
+    #[error("{path}: there is no folder {parent} to write into; make it first, or correct the path", path = .path.display(), parent = .parent.display())]
+    NoParent {
+        /// The output path.
+        path: PathBuf,
+        /// The folder around it.
+        parent: PathBuf,
+    },
     /// No space, or quota reached.
     #[error("{path}: no space left for the profile; free some, or choose a folder on another disk with `-o`", path = .path.display())]
     DiskFull {

@@ -8,12 +8,15 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, StatxAttributes, StatxFlags, flock, openat, renameat_with,
     statx,
 };
 use rustix::io::Errno;
+use rustix::param::clock_ticks_per_second;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::metadata::{META_FILE, listed_tables};
 use crate::{StoreError, TABLES};
@@ -35,8 +38,16 @@ fn is_mount_root(path: &Path) -> bool {
 }
 
 impl Target {
-    /// Resolves `dir` and refuses what must not be overwritten. Missing parent folders are created.
+    /// Resolves `dir` and refuses what must not be overwritten, and a folder around it that is missing.
     pub(crate) fn prepare(dir: &Path) -> Result<Self, StoreError> {
+        match parent(dir) {
+            Some(parent) if !parent.exists() => Err(StoreError::NoParent { path: dir.to_owned(), parent }),
+            _ => Self::resolve(dir),
+        }
+    }
+
+    /// The same, and makes the folders around it that have gone while a recording ran.
+    pub(crate) fn resolve(dir: &Path) -> Result<Self, StoreError> {
         let refuse = |why: &str| StoreError::WouldOverwrite { path: dir.to_owned(), why: why.to_owned() };
         let path = match fs::canonicalize(dir) {
             Ok(path) => path,
@@ -49,10 +60,7 @@ impl Target {
             Err(error) => return Err(StoreError::from_io(dir, error)),
         };
         let name = path.file_name().ok_or_else(|| refuse("it has no name of its own"))?.to_string_lossy().into_owned();
-        let parent = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
-            _ => PathBuf::from("."),
-        };
+        let parent = parent(&path).unwrap_or_else(|| PathBuf::from("."));
         let device = |path: &Path| fs::symlink_metadata(path).map(|found| found.dev()).ok();
         if path.is_dir() && (device(&path) != device(&parent) || is_mount_root(&path)) {
             return Err(refuse("a file system is mounted there, and the profile's folder could not take its place"));
@@ -66,22 +74,34 @@ impl Target {
         Ok(Self { path, parent, name })
     }
 
-    /// Moves the profile that stands there, if there is one, to `NAME.old`, in the place of an older one.
+    /// Moves the profile that stands there, if there is one, to `NAME.old`, in the place of an older one; of one that another
+    /// recording has made since this process started nothing is removed, and the next free name is taken: `NAME.old.2`.
     pub(crate) fn keep_aside(&self) -> Result<Option<PathBuf>, StoreError> {
+        let _turn = Turn::take(&self.parent);
+        self.move_aside()
+    }
+
+    fn move_aside(&self) -> Result<Option<PathBuf>, StoreError> {
         if !self.path.join(META_FILE).exists() {
             return Ok(None);
         }
-        let aside = self.parent.join(format!("{}.old", self.name));
+        let mut aside = self.parent.join(format!("{}.old", self.name));
         refuse_foreign(&aside)?;
-        let failed = |error: io::Error| StoreError::from_io(&aside, error);
+        let failed = |error: io::Error, aside: &Path| StoreError::from_io(aside, error);
         if fs::symlink_metadata(&aside).is_ok_and(|found| found.is_symlink()) {
             let why = "a symbolic link, and the profile that is to be replaced would be kept there".to_owned();
             return Err(StoreError::WouldOverwrite { path: aside, why });
         }
-        if aside.exists() {
+        if aside.exists() && is_older_than_this_process(&aside) {
             remove_profile(&aside);
         }
-        fs::rename(&self.path, &aside).map_err(failed)?;
+        for number in 2.. {
+            if fs::symlink_metadata(&aside).is_err() {
+                break;
+            }
+            aside = self.parent.join(format!("{}.old.{number}", self.name));
+        }
+        fs::rename(&self.path, &aside).map_err(|error| failed(error, &aside))?;
         Ok(Some(aside))
     }
 
@@ -119,12 +139,13 @@ impl Target {
     /// Puts the finished folder in the target's place in one step and removes what stood there.
     pub(crate) fn replace_by(&self, finished: &Temporary) -> Result<(), StoreError> {
         let failed = |error: io::Error| StoreError::from_io(&self.path, error);
+        let _turn = Turn::take(&self.parent);
         // Asked again: the recording may have taken hours.
         refuse_foreign(&self.path)?;
         let own = written().get(&self.path).copied();
         if own.is_none() || own != number(&self.path) {
             // A profile that has come here since is that of another recording.
-            self.keep_aside()?;
+            self.move_aside()?;
         }
         written().extend(number(&finished.path).map(|number| (self.path.clone(), number)));
         if self.path.exists() {
@@ -150,6 +171,51 @@ impl Target {
         Ok(())
         // Dropping `finished` removes what now stands under the temporary name: the old profile, or nothing.
     }
+}
+
+/// Recordings that put profiles into one folder do it one after the other. Without a right to lock the folder, or where somebody
+/// else has locked it for longer, they do it all the same.
+struct Turn {
+    _lock: Option<File>,
+}
+
+impl Turn {
+    /// For so long it is waited: putting a profile in its place takes some milliseconds.
+    const PATIENCE: Duration = Duration::from_millis(500);
+
+    fn take(folder: &Path) -> Self {
+        let deadline = Instant::now() + Self::PATIENCE;
+        let Ok(file) = File::open(folder) else { return Self { _lock: None } };
+        while flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            if Instant::now() >= deadline {
+                return Self { _lock: None };
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Self { _lock: Some(file) }
+    }
+}
+
+/// Whether the profile was there before this process began: another recording that began at the same time has not made it.
+fn is_older_than_this_process(folder: &Path) -> bool {
+    let made = fs::metadata(folder.join(META_FILE)).and_then(|found| found.modified());
+    made.is_ok_and(|made| process_start().is_some_and(|start| made < start))
+}
+
+/// When this process began, to a tick of the kernel's, not later.
+fn process_start() -> Option<SystemTime> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // Behind the name, which may hold anything: the state is field 3, the start field 22.
+    let ticks: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let since_boot = Duration::from_millis(ticks * 1000 / clock_ticks_per_second());
+    let now = clock_gettime(ClockId::Boottime);
+    let now = Duration::new(now.tv_sec.try_into().ok()?, now.tv_nsec.try_into().ok()?);
+    SystemTime::now().checked_sub(now.checked_sub(since_boot)?)
+}
+
+/// The folder around `path`, if it names one.
+fn parent(path: &Path) -> Option<PathBuf> {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).map(Path::to_owned)
 }
 
 /// Device and inode of the profile that this process has put at a path: its snapshots replace each other.
@@ -268,7 +334,7 @@ fn refuse_foreign(path: &Path) -> Result<(), StoreError> {
 
 /// True while a writer is replacing the profile at `path` without an atomic exchange.
 pub(crate) fn being_replaced(path: &Path) -> bool {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = parent(path).unwrap_or_else(|| PathBuf::from("."));
     let Some(name) = path.file_name() else { return false };
     let prefix = format!(".{}.{TEMPORARY}.", name.to_string_lossy());
     fs::read_dir(parent)

@@ -32,7 +32,7 @@ pub struct LongTables<'a> {
 ///
 /// The folder appears as a whole: it is written beside `dir` and then put in its place in one step. A profile that this
 /// process has put there is replaced, so snapshots of a running recording may go to one path while others read it; any other
-/// is kept as `DIR.old`. Nothing is left behind on failure.
+/// is kept as by [`keep_aside()`]. Nothing is left behind on failure.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ fn write_from(dir: &Path, profile: &Profile, mut long: Option<LongTables<'_>>) -
     if let Some(why) = dangling(profile) {
         return Err(writer.inconsistent(why));
     }
-    let target = Target::prepare(dir)?;
+    let target = Target::resolve(dir)?;
     let folder = target.temporary()?;
     let mut entries: BTreeMap<String, TableEntry> = BTreeMap::new();
     // Most time goes to making files, so two threads do.
@@ -215,14 +215,15 @@ fn failure(dir: &Path, path: &Path, error: ParquetError) -> StoreError {
 ///
 /// # Errors
 ///
-/// As [`write()`].
+/// As [`write()`]; [`StoreError::NoParent`] if the folder around it is missing: a slip in a path is not to be made true.
 pub fn check_writable(dir: &Path) -> Result<(), StoreError> {
     let folder = Target::prepare(dir)?.temporary()?;
     folder.write_file(META_FILE, b"{}")
 }
 
 /// Moves the profile that stands at `dir`, if one does, to `dir` with `.old` behind its name, as `perf record` does, in the
-/// place of an older one; gives where it is now.
+/// place of an older one; gives where it is now. Profiles that other recordings have made since this process began are all kept:
+/// the next one as `DIR.old.2`.
 ///
 /// # Errors
 ///

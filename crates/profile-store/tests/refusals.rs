@@ -238,6 +238,22 @@ fn in_mount_namespace(script: &str) -> bool {
     }
 }
 
+#[test]
+fn missing_folders_are_made_only_for_a_recording_that_is_there() {
+    let scratch = Scratch::new();
+    let path = scratch.path("typing/error/run.transect");
+    let error = check_writable(&path).unwrap_err();
+    assert!(
+        matches!(&error, StoreError::NoParent { parent, .. } if *parent == scratch.path("typing/error")),
+        "{error:?}"
+    );
+    assert_names(&error, &path);
+    assert!(!scratch.path("typing").exists());
+    // What has run for hours is not lost because its folder was removed meanwhile.
+    write(&path, &image_server()).unwrap();
+    assert!(read(&path).is_ok());
+}
+
 /// Rerun by the tests below inside a mount namespace: writes to `TRANSECT_TEST_OUTPUT` and checks the error.
 #[test]
 fn writes_where_told() {

@@ -5,7 +5,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use transect_analyze::synthetic::large;
-use transect_profile_store::{read, write};
+use transect_profile_store::{keep_aside, read, write};
 
 #[test]
 fn readers_see_one_snapshot_or_the_next_never_a_mixture() {
@@ -61,6 +61,18 @@ fn the_profile_of_another_recording_is_kept() {
     write(&path, &large(60, 2)).unwrap();
     assert_eq!(read(&path).unwrap(), large(60, 2));
     assert_eq!(read(&aside).unwrap(), large(80, 3));
+    // A third and a fourth one that began at the same time: nothing of theirs is lost.
+    write(&other, &large(20, 4)).unwrap();
+    std::fs::remove_dir_all(&path).unwrap();
+    std::fs::rename(&other, &path).unwrap();
+    write(&path, &large(60, 2)).unwrap();
+    assert_eq!(read(&aside).unwrap(), large(80, 3));
+    assert_eq!(read(&folder.path().join("run.transect.old.2")).unwrap(), large(20, 4));
+    // One of an earlier day gives way.
+    let earlier = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
+    std::fs::File::open(aside.join("meta.json")).unwrap().set_modified(earlier).unwrap();
+    assert_eq!(keep_aside(&path).unwrap(), Some(aside.clone()));
+    assert_eq!(read(&aside).unwrap(), large(60, 2));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::PathBuf;
 
 use transect_event_abi::process::{
     OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_SYNTHETIC, SLOT_DLSYM, SLOT_INTERNAL, SLOT_STATIC,
@@ -161,6 +162,7 @@ impl<'a> Assembler<'a> {
             unplanned: 0,
             parent: None,
             path: "[unknown]".to_owned(),
+            file: PathBuf::new(),
         };
         self.component(&object, None)
     }

@@ -1,7 +1,10 @@
 //! Extents as plain data: what the agent wrote, read through the file without disturbing it.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::mem::offset_of;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use transect_event_abi::arena::EXTENT_CONTEXT;
 use transect_event_abi::context::{CONTEXT_DEPTH, ContextHeader};
@@ -20,7 +23,7 @@ use crate::arena::Arena;
 /// Little-endian fields at known offsets.
 pub struct Bytes<'a>(&'a [u8]);
 
-impl Bytes<'_> {
+impl<'a> Bytes<'a> {
     fn u16(&self, at: usize) -> u16 {
         u16::from_le_bytes(self.0[at..at + 2].try_into().unwrap_or_default())
     }
@@ -31,9 +34,12 @@ impl Bytes<'_> {
         u64::from_le_bytes(self.0[at..at + 8].try_into().unwrap_or_default())
     }
     fn text(&self, at: usize, capacity: usize) -> String {
+        String::from_utf8_lossy(self.until_zero(at, capacity)).into_owned()
+    }
+    fn until_zero(&self, at: usize, capacity: usize) -> &'a [u8] {
         let field = &self.0[at..at + capacity];
         let end = field.iter().position(|&b| b == 0).unwrap_or(capacity);
-        String::from_utf8_lossy(&field[..end]).into_owned()
+        &field[..end]
     }
 }
 
@@ -58,8 +64,10 @@ pub struct Object {
     pub unplanned: u32,
     /// The object that a static component is part of.
     pub parent: Option<u32>,
-    /// Path.
+    /// Path, as it is shown.
     pub path: String,
+    /// Path, by which the file can be opened: its bytes need not be UTF-8.
+    pub file: PathBuf,
 }
 
 /// One slot of a process.
@@ -278,6 +286,7 @@ fn object(b: &Bytes<'_>) -> Object {
         unplanned: b.u32(offset_of!(ObjectRecord, unplanned)),
         parent: b.u32(offset_of!(ObjectRecord, parent_plus_one)).checked_sub(1),
         path: b.text(offset_of!(ObjectRecord, path), 928),
+        file: Path::new(OsStr::from_bytes(b.until_zero(offset_of!(ObjectRecord, path), 928))).to_owned(),
     }
 }
 

@@ -56,6 +56,7 @@ pub use launch::{BeforeExec, BeforeExecAnywhere, find_agent};
 pub use own_folder::clear_leftovers;
 pub use signals::{hold_back, let_signals_end, survive_limits, take_snapshot_requests};
 pub use static_components::StaticError;
+pub use transect_event_abi::process::LEAST_STACK;
 use transect_profile_model::{Profile, Timing};
 
 /// What to record, and how.

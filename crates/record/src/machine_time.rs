@@ -64,7 +64,7 @@ fn row(stolen_ms: u64, share: f64) -> Option<Loss> {
         count: stolen_ms as i64,
         reason: format!(
             "the host gave them to others for {:.1} % of the time in which they had work: everything took longer, and \
-             times on a processor have it",
+             times on a CPU have it",
             share * 100.0
         ),
     })

@@ -1,6 +1,7 @@
 //! Names of addresses and symbols, from the ELF files, while they are still there.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use transect_binary_info::{Object, demangle};
@@ -10,20 +11,20 @@ use crate::extent;
 /// Objects opened so far, by path and build-id.
 #[derive(Default)]
 pub struct Names {
-    objects: HashMap<(String, String), Option<Rc<Object>>>,
+    objects: HashMap<(PathBuf, String), Option<Rc<Object>>>,
     demangled: HashMap<String, Rc<str>>,
-    definitions: HashMap<(String, String), Rc<HashMap<String, ()>>>,
+    definitions: HashMap<(PathBuf, String), Rc<HashMap<String, ()>>>,
     /// Addresses and symbols without a name so far.
     pub unresolved: i64,
 }
 
 impl Names {
     fn open(&mut self, object: &extent::Object) -> Option<Rc<Object>> {
-        let key = (object.path.clone(), object.build_id.clone());
+        let key = (object.file.clone(), object.build_id.clone());
         self.objects
             .entry(key)
             .or_insert_with(|| {
-                let file = Object::open(&object.path).ok()?;
+                let file = Object::open(&object.file).ok()?;
                 // A file replaced since it was loaded would give wrong names: better none.
                 let mut found = file.build_id().unwrap_or_default();
                 // Agents know the first 32 bytes.
@@ -73,7 +74,7 @@ impl Names {
 
     /// True if the object defines a dynamic symbol of this name.
     pub fn defines(&mut self, object: &extent::Object, name: &str) -> bool {
-        let key = (object.path.clone(), object.build_id.clone());
+        let key = (object.file.clone(), object.build_id.clone());
         if !self.definitions.contains_key(&key) {
             let mut names = HashMap::new();
             if let Some(file) = self.open(object) {

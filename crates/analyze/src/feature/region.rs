@@ -27,7 +27,7 @@ pub struct RegionRow {
     pub inclusive_ns: i64,
     /// Wall time in which it was the innermost region, ns.
     pub exclusive_ns: i64,
-    /// Of `exclusive_ns`: on a processor; `None` if unknown.
+    /// Of `exclusive_ns`: on CPU; `None` if unknown.
     pub cpu_ns: Option<i64>,
     /// Threads that entered it.
     pub threads: i64,

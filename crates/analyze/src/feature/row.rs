@@ -18,7 +18,7 @@ pub struct FeatureRow {
     /// Wall time of all threads in which the innermost region's own decision had at least these features, ns: unlike
     /// `inclusive_ns` without what merely runs under a decision of theirs. For no feature: time outside of all regions.
     pub decided_ns: i64,
-    /// Of `exclusive_ns`: on a processor; `None` if unknown.
+    /// Of `exclusive_ns`: on CPU; `None` if unknown.
     pub cpu_ns: Option<i64>,
     /// Times that a region was entered with these features active then: over all rows the entries of all regions.
     /// `None` if only samples are known, and for no feature.

@@ -14,7 +14,7 @@ pub struct RegionTree {
     pub region: Vec<i64>,
     /// Wall time in which this was the whole stack, ns.
     pub exclusive_ns: Vec<i64>,
-    /// Of it on a processor, -1 if unknown.
+    /// Of it on CPU, -1 if unknown.
     pub cpu_ns: Vec<i64>,
     /// Entries, -1 if unknown.
     pub entries: Vec<i64>,

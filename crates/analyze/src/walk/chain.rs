@@ -60,9 +60,9 @@ pub struct WalkFrameRow {
     pub share_high: f64,
     /// How the share was measured.
     pub method: ShareMethod,
-    /// Time on a processor, ns.
+    /// Time on CPU, ns.
     pub on_ns: i64,
-    /// Ready to run without a processor, ns.
+    /// Runnable, without a CPU, ns.
     pub runnable_ns: i64,
     /// Blocked, ns.
     pub blocked_ns: i64,

@@ -1,12 +1,16 @@
 //! How a chain ends and what to do next, in plain words.
 
-use transect_profile_model::{Metric, Profile, Space, WaitKind, WalkChain, WalkEnd, WalkNode, WalkSession};
+use transect_profile_model::{
+    Metric, Profile, RECORDING_OVERHEAD, Space, WaitKind, WalkChain, WalkEnd, WalkNode, WalkSession,
+};
 
 use super::chain::WalkFrameRow;
 use super::group::WalkGroupRow;
 use super::waiting::{kind_and_object, waiting_in_words};
 use crate::finding::words::{brief, percent, shell, time};
 
+/// Advice where the agent's own start has the time.
+const OWN_START: &str = "This is the recorder's time, not the program's: --collect -flow records without it.";
 /// Advice to those who wait for a processor.
 const NO_PROCESSOR: &str = "Other threads have the processors: measure on an idle machine, run fewer threads, or see \
                             where it computes with --metric cpu.";
@@ -95,7 +99,7 @@ pub(crate) fn whole(session: &WalkSession) -> &'static str {
     }
 }
 
-/// A node's part and times: total, on a processor, ready to run, blocked.
+/// A node's part and times: total, on CPU, runnable, blocked.
 type Times = [i64; 4];
 
 fn times(node: &WalkNode) -> Times {
@@ -140,9 +144,9 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
     };
     let part = in_words(ending.chain.share);
     match ending.chain.ends {
-        WalkEnd::Waiting if is_crowded(ending.all(last)) => format!(
-            "Ends in waiting: {part} of {of} is spent in {function}, most of it ready to run without a processor."
-        ),
+        WalkEnd::Waiting if is_crowded(ending.all(last)) => {
+            format!("Ends in waiting: {part} of {of} is spent in {function}, most of it runnable, without a CPU.")
+        }
         WalkEnd::Waiting => {
             let woken = match ending.chain.woken_by.as_str() {
                 "" => String::new(),
@@ -154,11 +158,10 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
         WalkEnd::Function => {
             let [total, on, runnable, blocked] = ending.own(last);
             let part = in_words(total as f64 / ending.group.total.max(1) as f64);
-            let (ns, what) =
-                [(on, "on a processor"), (runnable, "ready to run without a processor"), (blocked, "blocked")]
-                    .into_iter()
-                    .max_by_key(|&(ns, _)| ns)
-                    .unwrap_or_default();
+            let (ns, what) = [(on, "on CPU"), (runnable, "runnable, without a CPU"), (blocked, "blocked")]
+                .into_iter()
+                .max_by_key(|&(ns, _)| ns)
+                .unwrap_or_default();
             let how = match ending.session.metric {
                 Metric::Wall if !ending.session.critical => format!(", {} of it {what}", time(ns)),
                 _ => String::new(),
@@ -189,6 +192,9 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
             file => format!("{} ({}{line})", brief(&frame.function), crate::names::file_name(file)),
         }
     });
+    if ending.last().is_some_and(|last| last.function == RECORDING_OVERHEAD) {
+        return OWN_START.to_owned();
+    }
     match ending.chain.ends {
         WalkEnd::Waiting if ending.last().is_some_and(|last| is_crowded(ending.all(last))) => NO_PROCESSOR.to_owned(),
         WalkEnd::Waiting => waiting_next(ending, place.as_deref()),

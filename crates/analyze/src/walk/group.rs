@@ -20,9 +20,9 @@ pub struct WalkGroupRow {
     pub threads: i64,
     /// The whole of which shares are taken, in the metric's unit (ns of wall time by default).
     pub total: i64,
-    /// Of the threads' lifetime, on a processor, ns.
+    /// Of the threads' lifetime, on a CPU, ns.
     pub on_ns: i64,
-    /// Ready to run without a processor, ns.
+    /// Runnable, without a CPU, ns.
     pub runnable_ns: i64,
     /// Blocked, ns.
     pub blocked_ns: i64,
@@ -89,7 +89,7 @@ fn remark(profile: &Profile, group: &WalkGroup) -> String {
     if by_wall && lifetime > 0 && group.runnable_ns as f64 >= CROWDED * lifetime as f64 {
         let part = percent(group.runnable_ns as f64 * 100.0 / lifetime as f64);
         return format!(
-            "{part} of its time it was ready to run and had no processor: shares tell how busy the machine was; \
+            "{part} of its time it was runnable and had no CPU: shares tell how busy the machine was; \
              --metric cpu tells where it computes"
         );
     }

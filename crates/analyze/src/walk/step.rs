@@ -45,9 +45,9 @@ pub struct WalkSystemCallRow {
     pub calls: i64,
     /// From entry to return, summed, ns.
     pub wall_ns: i64,
-    /// Of it on a processor, ns.
+    /// Of it on CPU, ns.
     pub on_ns: i64,
-    /// Ready to run without a processor, ns.
+    /// Runnable, without a CPU, ns.
     pub runnable_ns: i64,
     /// Blocked, ns.
     pub blocked_ns: i64,

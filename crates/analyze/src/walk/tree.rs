@@ -33,9 +33,9 @@ pub struct WalkTree {
     pub kind: Vec<u8>,
     /// Part of the group's total, in the metric's unit.
     pub total: Vec<i64>,
-    /// On a processor, ns.
+    /// On CPU, ns.
     pub on_ns: Vec<i64>,
-    /// Ready to run without a processor, ns.
+    /// Runnable, without a CPU, ns.
     pub runnable_ns: Vec<i64>,
     /// Blocked, ns.
     pub blocked_ns: Vec<i64>,

@@ -42,7 +42,7 @@ fn meaning(kind: WaitKind) -> &'static str {
         WaitKind::Poll => "one of its files to become ready (poll)",
         WaitKind::Child => "a child process",
         WaitKind::PageFault => "a page of memory to be read in (page fault)",
-        WaitKind::RunQueue => "a processor (ready to run, others had it)",
+        WaitKind::RunQueue => "a CPU (runnable, others had it)",
         WaitKind::KernelLock => "a lock in the kernel",
         WaitKind::Signal => "a signal",
         WaitKind::Other => "something in the kernel",

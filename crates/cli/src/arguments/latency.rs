@@ -40,7 +40,7 @@ pub struct LatencyArguments {
     /// Only functions that are hot in a sample of the first second
     #[arg(long)]
     pub hot: bool,
-    /// What calls are measured in: the thread's wall time, its time on a processor, or its page faults (counts by hardware are
+    /// What calls are measured in: the thread's wall time, its time on a CPU, or its page faults (counts by hardware are
     /// sampled by transect walk alone) [default: wall]
     #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true)]
     pub metric: Option<MetricWord>,

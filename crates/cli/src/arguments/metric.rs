@@ -8,7 +8,7 @@ use transect_profile_model::Metric;
 pub enum MetricWord {
     /// Wall time of the threads, waiting included.
     Wall,
-    /// Time on a processor.
+    /// Time on a CPU.
     Cpu,
     /// Page faults.
     PageFaults,

@@ -1,7 +1,5 @@
 //! What a process' extent says it could not record.
 
-use std::path::Path;
-
 use transect_event_abi::process::unprofiled;
 use transect_profile_model::LossKind;
 
@@ -16,7 +14,7 @@ impl Assembler<'_> {
                 self.loss(LossKind::RefusedSites, &o.path, o.refused.into(), reason);
                 continue;
             }
-            for r in self.statics.map(|s| s.refused(Path::new(&o.path))).unwrap_or_default() {
+            for r in self.statics.map(|s| s.refused(&o.file)).unwrap_or_default() {
                 let place = if r.component.is_empty() { o.path.clone() } else { format!("{}/{}", o.path, r.component) };
                 self.loss(LossKind::RefusedSites, &place, r.count, &r.reason);
             }
@@ -42,6 +40,7 @@ impl Assembler<'_> {
             (unprofiled::UNREACHABLE, "agent not reachable from there"),
             (unprofiled::NOT_FOLLOWED, "following switched off"),
             (unprofiled::NO_EXTENT, "recording memory used up"),
+            (unprofiled::SMALL_STACK, "its stack (ulimit -s) has no room for the loader to load the agent"),
             (unprofiled::CONFINED, "made after the program restricted its system calls (seccomp)"),
         ] {
             self.loss(LossKind::UnprofiledChildren, exe, p.unprofiled[i].into(), reason);

@@ -58,6 +58,12 @@ pub struct DataRange {
 }
 
 impl MappedFile {
+    /// A file of which nothing but the path is known.
+    #[cfg(test)]
+    pub fn named(path: &str) -> Self {
+        Self { path: path.to_owned(), device: 0, inode: 0, held: None, image: None }
+    }
+
     /// True if it begins as ELF files do.
     pub fn is_elf(&self) -> bool {
         let mut begin = [0; 4];

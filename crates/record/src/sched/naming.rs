@@ -210,6 +210,12 @@ impl Naming {
         matches!(place, Place::File { file, .. } if self.files.get(file).path.ends_with(AGENT_FILE))
     }
 
+    /// Whether a place is in the dynamic loader.
+    pub fn is_loader(&self, place: Place) -> bool {
+        let name = |file| self.files.get(file).path.rsplit('/').next().unwrap_or_default();
+        matches!(place, Place::File { file, .. } if name(file).starts_with("ld-"))
+    }
+
     /// The same of a function of another file, called by the linkage table: `localtime` where its code went on in another
     /// function, or `memcpy` of what the loader chose for it.
     fn left_by_jump(&mut self, file: FileId, return_offset: u64, callee: Place) -> Option<FrameId> {

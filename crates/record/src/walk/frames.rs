@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use transect_bpf_collect::{CallOfRecord, SystemCall};
 use transect_call_walk::Function;
-use transect_profile_model::{ComponentId, Space, StackFrame};
+use transect_profile_model::{ComponentId, RECORDING_OVERHEAD, Space, StackFrame};
 
 use super::evidence::NewStack;
 use crate::sched::call_stack::StackNumber;
@@ -78,6 +78,8 @@ struct NamedStack {
     complete: bool,
     /// A tracer holds the thread there: the walk, to set probes, if it is who lets it go on.
     held: bool,
+    /// It is the agent's, at work for itself.
+    overhead: bool,
 }
 
 /// Time of which no stack was seen.
@@ -142,6 +144,18 @@ impl Frames {
 
     /// Names a stack that came.
     pub fn add_stack(&mut self, stack: &NewStack) {
+        if self.prepares(&stack.user) {
+            let named = NamedFunction {
+                name: RECORDING_OVERHEAD.to_owned(),
+                component: None,
+                space: Space::User,
+                inlined: false,
+                function: Function::Unknown,
+            };
+            let user = vec![PathStep { function: self.function(named, None), line: 0 }];
+            self.keep(stack.number, NamedStack { user, overhead: true, complete: true, ..NamedStack::default() });
+            return;
+        }
         let mut user = Vec::with_capacity(stack.user.len());
         for place in stack.user.iter().rev() {
             // The agent's code is no part of the program.
@@ -178,19 +192,34 @@ impl Frames {
         }
         kernel.reverse();
         self.cut_to_interrupt(&mut kernel);
-        let number = stack.number as usize;
+        let complete =
+            stack.complete || user.first().is_some_and(|root| self.functions[root.function as usize].name == "main");
+        self.keep(stack.number, NamedStack { user, kernel, complete, held, overhead: false });
+    }
+
+    fn keep(&mut self, number: StackNumber, stack: NamedStack) {
+        let number = number as usize;
         if self.stacks.len() <= number {
             self.stacks.resize(number + 1, None);
         }
-        let complete =
-            stack.complete || user.first().is_some_and(|root| self.functions[root.function as usize].name == "main");
-        self.stacks[number] = Some(NamedStack { user, kernel, complete, held });
+        self.stacks[number] = Some(stack);
+    }
+
+    /// Whether the agent was at work for itself, and not for a call of the program: its innermost frames are below the
+    /// loader's, or below none. Places leaf first.
+    fn prepares(&self, user: &[Place]) -> bool {
+        let Some(first) = user.iter().position(|&place| self.naming.is_agent(place)) else { return false };
+        let caller = user[first..].iter().find(|&&place| !self.naming.is_agent(place));
+        caller.map_or(first == 0, |&caller| self.naming.is_loader(caller))
     }
 
     /// The frames of a stack in a system call (as records number it), root first; `None` until the stack has come.
     pub fn path(&mut self, stack: StackNumber, call: u32) -> Option<Vec<PathStep>> {
-        let NamedStack { user, mut kernel, .. } = self.stacks.get(stack as usize)?.clone()?;
+        let NamedStack { user, mut kernel, overhead, .. } = self.stacks.get(stack as usize)?.clone()?;
         let mut path = user;
+        if overhead {
+            return Some(path);
+        }
         self.name_restarted(&mut kernel, call, &path);
         let entered = kernel.first().map(|step| self.functions[step.function as usize].function);
         let named = matches!(entered, Some(Function::SystemCall { .. } | Function::Exception { .. }));

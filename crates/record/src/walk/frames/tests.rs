@@ -53,3 +53,28 @@ fn a_thread_that_a_tracer_holds_is_told() {
     assert!(shown_as(&["schedule", "ptrace_stop", "get_signal", "exit_to_user_mode_loop"], OUTSIDE).1);
     assert!(!shown_as(&["schedule", "do_signal_stop", "get_signal", "exit_to_user_mode_loop"], OUTSIDE).1);
 }
+
+/// The functions of a stack in a program's files, which are given leaf first, in a system call or not.
+fn of_files(files: &[&str]) -> Vec<String> {
+    let mut frames = Frames::new(SymbolSource::of(tempfile::tempfile().unwrap()), true);
+    frames.add_files(files.iter().map(|path| MappedFile::named(path)).collect(), Vec::new());
+    let place = |file| Place::File { file: file as u32, offset: 0x1000, returns: file > 0 };
+    let kernel = vec![Place::Kernel { address: 0xffff_ffff_8100_0000, returns: false }];
+    let user = (0..files.len()).map(place).collect();
+    frames.add_stack(&NewStack { number: 1, complete: true, kernel, user });
+    let path = frames.path(1, OUTSIDE).unwrap();
+    path.iter().map(|step| frames.function_of(step.function).name.clone()).collect()
+}
+
+#[test]
+fn the_agents_own_start_is_overhead() {
+    let (agent, loader) = ("/usr/lib/transect/libtransect_agent.so", "/lib64/ld-linux-x86-64.so.2");
+    assert_eq!(of_files(&[agent, loader]), [RECORDING_OVERHEAD]);
+    assert_eq!(of_files(&["/lib/libc.so.6", agent, loader]), [RECORDING_OVERHEAD]);
+    assert_eq!(of_files(&[agent]), [RECORDING_OVERHEAD], "cut off above the agent");
+    // At a call of the program's the time is the program's.
+    for program in [&[agent, "/bin/app"][..], &["/lib/libc.so.6", agent, "/bin/app"], &[loader, "/bin/app"], &[loader]]
+    {
+        assert!(!of_files(program).contains(&RECORDING_OVERHEAD.to_owned()), "{program:?}");
+    }
+}

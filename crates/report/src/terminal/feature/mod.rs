@@ -64,7 +64,7 @@ pub(crate) fn features(page: &mut Page, view: &FeaturesView, limits: Limits) {
         Role::Dim,
         &format!(
             "bar: {ALONE} exactly these features, {WITH_OTHERS} together with others; DECIDES: in code that depends on them \
-             itself, not only its callers; ON CPU: of ALONE, on a processor; ENTRIES of regions by what was active then"
+             itself, not only its callers; ON CPU: of ALONE, on a CPU; ENTRIES of regions by what was active then"
         ),
     );
     table(page, view, Limit(limits.features));

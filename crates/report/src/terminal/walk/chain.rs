@@ -20,7 +20,7 @@ const MOST_SHARED: usize = 3;
 
 /// The bar's parts.
 pub(super) const ON: &str = "█";
-pub(super) const READY: &str = "▒";
+pub(super) const RUNNABLE: &str = "▒";
 pub(super) const BLOCKED: &str = "░";
 
 /// Narrower pages have one column for a frame's place.
@@ -94,8 +94,8 @@ fn frames(page: &mut Page, row: &WalkChainRow, shared: usize) {
         Column::number("±").rank(3),
         Column::text("").rank(4),
         Column::text("HOW").rank(2),
-        Column::number("ON").rank(7),
-        Column::number("READY").rank(8),
+        Column::number("ON CPU").rank(7),
+        Column::number("RUNNABLE").rank(8),
         Column::number("BLOCKED").rank(6),
         Column::name("FUNCTION", Kind::Function, 24),
         Column::name(if wide { "IN" } else { "WHERE" }, Kind::Component, if wide { 8 } else { 13 }),
@@ -172,11 +172,13 @@ fn interval(frame: &WalkFrameRow) -> String {
 
 /// The share's bar, divided as the time is.
 fn bar(frame: &WalkFrameRow) -> Cell {
-    let [on, ready, blocked] = [frame.on_ns, frame.runnable_ns, frame.blocked_ns].map(|ns| ns.max(0) as f64);
-    let whole = on + ready + blocked;
+    let [on, runnable, blocked] = [frame.on_ns, frame.runnable_ns, frame.blocked_ns].map(|ns| ns.max(0) as f64);
+    let whole = on + runnable + blocked;
     let columns = |part: f64| if whole > 0.0 { part / whole * frame.share * BAR as f64 } else { 0.0 };
-    let [on, ready, blocked] = parts_bar([columns(on), columns(ready), columns(blocked)], BAR);
-    Cell::new(Role::Bar, ON.repeat(on)).then(Role::Plain, READY.repeat(ready)).then(Role::Wait, BLOCKED.repeat(blocked))
+    let [on, runnable, blocked] = parts_bar([columns(on), columns(runnable), columns(blocked)], BAR);
+    Cell::new(Role::Bar, ON.repeat(on))
+        .then(Role::Plain, RUNNABLE.repeat(runnable))
+        .then(Role::Wait, BLOCKED.repeat(blocked))
 }
 
 fn method(method: ShareMethod) -> &'static str {

@@ -68,7 +68,7 @@ pub(crate) fn walk(page: &mut Page, view: Option<&WalkView>, limits: Limits) {
 fn legend(view: &WalkView) -> String {
     let bar = match view.session.metric {
         Metric::Wall if !view.session.critical => {
-            format!("bar: {} on a processor, {} ready to run, {} blocked; ", chain::ON, chain::READY, chain::BLOCKED)
+            format!("bar: {} on CPU, {} runnable, {} blocked; ", chain::ON, chain::RUNNABLE, chain::BLOCKED)
         }
         _ => String::new(),
     };
@@ -88,8 +88,7 @@ fn heading(page: &mut Page, view: &WalkView, chain: &WalkChainRow) {
     let Some(row) = view.groups.iter().find(of) else { return };
     let lifetime = row.on_ns.saturating_add(row.runnable_ns).saturating_add(row.blocked_ns);
     let mut facts = vec![format!("{}, {}", counted(row.threads, "thread", "threads"), duration(lifetime))];
-    for (part, what) in [(row.on_ns, "on a processor"), (row.runnable_ns, "ready to run"), (row.blocked_ns, "blocked")]
-    {
+    for (part, what) in [(row.on_ns, "on CPU"), (row.runnable_ns, "runnable"), (row.blocked_ns, "blocked")] {
         facts.extend(share(part, lifetime).map(|share| format!("{} {what}", percent(share))));
     }
     page.items(2, &facts);

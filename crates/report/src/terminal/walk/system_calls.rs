@@ -23,8 +23,8 @@ pub(super) fn system_calls(page: &mut Page, view: &WalkView, limit: Limit) {
     page.section("System calls", &how);
     let mut table = Table::new(&[
         Column::number("TIME"),
-        Column::number("ON").rank(3),
-        Column::number("READY").rank(4),
+        Column::number("ON CPU").rank(3),
+        Column::number("RUNNABLE").rank(4),
         Column::number("BLOCKED").rank(2),
         Column::number("CALLS"),
         Column::number("MEAN").rank(5),

@@ -40,7 +40,7 @@ export function featureFlame(model: FeatureModel, palette: FeaturePalette): HTML
         fact("Share", percent(node.total / model.whole), "Of all threads' time"),
         fact("Time", duration(node.total), exactNs(node.total)),
         fact("Alone", duration(node.exclusive), "Without what is nested inside"),
-        ...(node.cpu >= 0 ? [fact("Of it on a processor", duration(node.cpu), exactNs(node.cpu))] : []),
+        ...(node.cpu >= 0 ? [fact("Of it on CPU", duration(node.cpu), exactNs(node.cpu))] : []),
         ...(node.entries >= 0 ? [fact("Entries", count(node.entries), "Times entered")] : []),
         ...(node.samples > 0 ? [fact("Samples", count(node.samples), "Stack samples")] : []),
       ),

@@ -59,7 +59,7 @@ function times<Row extends Timed>(model: FeatureModel, inclusive: string, exclus
       numeric: true,
       sort: exclusiveOf,
       text: (row) => duration(exclusiveOf(row)),
-      title: (row) => `${exactNs(row.exclusive_ns)}, ${percent(row.exclusive_ns / model.whole)}; on a processor ${duration(row.cpu_ns)}`,
+      title: (row) => `${exactNs(row.exclusive_ns)}, ${percent(row.exclusive_ns / model.whole)}; on CPU ${duration(row.cpu_ns)}`,
     },
     {
       key: "entries",

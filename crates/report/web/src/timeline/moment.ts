@@ -40,7 +40,7 @@ export function single(data: TimelineData, row: Row, slices: Slices, time: numbe
     const start = slices.start[at] as number;
     const runnable = slices.runnable[at] as number;
     const lines = [name, `active ${duration(end - start)}`];
-    if (runnable > 0) lines.push(`of it without a processor ${duration(runnable)}`);
+    if (runnable > 0) lines.push(`of it runnable, without a CPU ${duration(runnable)}`);
     lines.push(`${duration(start - data.start)} after the start`);
     return { row, from: start, to: end, state: time < start + runnable ? "runnable" : "running", wait: null, slice: at, lines };
   }
@@ -64,7 +64,7 @@ function binned(data: TimelineData, row: Row, time: number, pixel: number): Mome
   const share = (plane: Uint8Array): number => (plane[at] as number) / 255;
   const kind = data.kinds[(level.kind[at] as number) - 1];
   const lines = [titleOf(row), `running ${percent(share(level.run))}`];
-  if (level.runnable[at] !== 0) lines.push(`without a processor ${percent(share(level.runnable))}`);
+  if (level.runnable[at] !== 0) lines.push(`runnable, without a CPU ${percent(share(level.runnable))}`);
   if (level.blocked[at] !== 0) lines.push(`waiting ${percent(share(level.blocked))}${kind === undefined ? "" : `, mostly for ${kind}`}`);
   lines.push(`${duration(from - data.start)} – ${duration(from + width - data.start)} together`);
   return { row, from, to: from + width, state: "bin", wait: null, slice: -1, lines };

@@ -26,9 +26,9 @@ export function splitBar(share: number, split: Split): HTMLElement {
   );
 }
 
-/** `on a processor 2.9 s, ready 0.4 s, blocked 6.6 s`. */
+/** `on CPU 2.9 s, runnable 0.4 s, blocked 6.6 s`. */
 export function splitText(split: Split): string {
-  return `on a processor ${duration(split.on)}, ready to run ${duration(split.ready)}, blocked ${duration(split.blocked)}`;
+  return `on CPU ${duration(split.on)}, runnable ${duration(split.ready)}, blocked ${duration(split.blocked)}`;
 }
 
 export const METHODS = new Map([

@@ -1,11 +1,11 @@
 // What the search found: one card a chain, the chosen one in full.
 
 import { h, printable } from "../dom";
-import { duration, percent, plural } from "../format";
+import { duration, exact, percent, plural } from "../format";
 import type { Walk, WalkChain, WalkFrame } from "../report";
 import { unbroken } from "../summary";
 import { METHODS, shareText, splitBar, splitText } from "./bar";
-import { groupName, type GroupTree, sourceLine } from "./model";
+import { byProgram, groupName, type GroupTree, lifetime, sourceLine } from "./model";
 
 export interface ChainList {
   element: HTMLElement;
@@ -30,9 +30,17 @@ export function chainList(walk: Walk, trees: GroupTree[], choose: (tree: GroupTr
     detail.replaceChildren(...describe(walk, card.chain, card.tree.group.remark ?? ""));
     choose(card.tree, card.chain);
   };
-  for (const tree of trees) {
-    if (tree.chains.length === 0) continue;
-    list.append(h("p", { class: "chain-group", role: "presentation" }, h("b", { dir: "ltr" }, printable(groupName(tree.group))), ` ${plural(tree.group.threads, "thread")}, ${duration(tree.group.on_ns + tree.group.runnable_ns + tree.group.blocked_ns)}`));
+  const heading = (name: string, facts: string): HTMLElement =>
+    h("p", { class: "chain-group", role: "presentation" }, h("b", { dir: "ltr" }, printable(name)), ` ${facts}`);
+  for (const { tree, others } of byProgram(trees.filter((tree) => tree.chains.length > 0))) {
+    if (others.length > 0) {
+      const all = [tree, ...others];
+      const threads = all.reduce((sum, each) => sum + each.group.threads, 0);
+      const facts = `${exact(all.length)} processes, ${plural(threads, "thread")}, ${duration(all.reduce((sum, each) => sum + lifetime(each.group), 0))}; the one that lived longest:`;
+      list.append(heading(`${tree.group.thread_group} of ${tree.group.executable}`, facts));
+    } else {
+      list.append(heading(groupName(tree.group), `${plural(tree.group.threads, "thread")}, ${duration(lifetime(tree.group))}`));
+    }
     for (const chain of tree.chains) {
       const at = cards.length;
       const button = h(
@@ -46,6 +54,7 @@ export function chainList(walk: Walk, trees: GroupTree[], choose: (tree: GroupTr
       cards.push({ chain, tree, button });
       list.append(button);
     }
+    if (others.length > 0) list.append(h("p", { class: "chain-group", role: "presentation" }, `${exact(others.length)} more by process: --view walk`));
   }
   list.addEventListener("keydown", (event) => {
     const at = cards.findIndex((card) => card.chain === chosen);

@@ -1,4 +1,4 @@
-// The joined call tree as a flame graph: on a processor, off it, or both.
+// The joined call tree as a flame graph: on CPU, off it, or both.
 
 import { h, printable } from "../dom";
 import { duration, exact, exactNs, percent } from "../format";
@@ -56,8 +56,8 @@ export function walkFlame(metric: WalkMetric): WalkFlame {
         { class: "drill-facts" },
         fact("Share", frame === undefined ? percent(node.total / whole) : shareText(frame), frame === undefined ? "From samples, adjusted to exact totals" : (METHODS.get(frame.method)?.[1] ?? "")),
         ...(node.row < 0 ? [] : [fact("Itself", percent(Math.max(0, node.total - below) / whole), "Without what it calls")]),
-        fact("On a processor", duration(node.on), `${percent(node.on / lifetime)}, ${exactNs(node.on)}`),
-        fact("Ready to run", duration(node.ready), `${percent(node.ready / lifetime)}, ${exactNs(node.ready)}`),
+        fact("On CPU", duration(node.on), `${percent(node.on / lifetime)}, ${exactNs(node.on)}`),
+        fact("Runnable", duration(node.ready), `${percent(node.ready / lifetime)}, ${exactNs(node.ready)}`),
         fact("Blocked", duration(node.blocked), `${percent(node.blocked / lifetime)}, ${exactNs(node.blocked)}`),
         fact("Samples", exact(node.samples), "Samples and waits seen in it"),
       ),

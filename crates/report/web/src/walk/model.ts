@@ -2,7 +2,7 @@
 
 import type { Walk, WalkChain, WalkFrame, WalkGroup, WalkTree } from "../report";
 
-/** What counts: time on a processor, off it, both, or the walk's metric where that is not time. */
+/** What counts: time on CPU, off it, both, or the walk's metric where that is not time. */
 export type Weight = "on" | "off" | "both" | "metric";
 
 export interface WalkNode {
@@ -51,6 +51,30 @@ export function weightOf(node: WalkNode, weight: Weight): number {
 
 export function groupName(group: WalkGroup): string {
   return `${group.thread_group} of ${group.executable} (${group.process})`;
+}
+
+/** Time of a group's threads, ns. */
+export function lifetime(group: WalkGroup): number {
+  return group.on_ns + group.runnable_ns + group.blocked_ns;
+}
+
+/** As many processes of a program are told apart. */
+const TOLD_APART = 4;
+
+/** Groups in the report's order; where a program has run many times, the process that lived longest stands for the others. */
+export function byProgram(trees: GroupTree[]): { tree: GroupTree; others: GroupTree[] }[] {
+  const programs = new Map<string, GroupTree[]>();
+  for (const tree of trees) {
+    const key = JSON.stringify([tree.group.executable, tree.group.thread_group]);
+    const known = programs.get(key);
+    if (known) known.push(tree);
+    else programs.set(key, [tree]);
+  }
+  return [...programs.values()].flatMap((of) => {
+    if (of.length <= TOLD_APART) return of.map((tree) => ({ tree, others: [] }));
+    const tree = of.reduce((longest, each) => (lifetime(each.group) > lifetime(longest.group) ? each : longest));
+    return [{ tree, others: of.filter((each) => each !== tree) }];
+  });
 }
 
 /** One tree a group, in the report's order. */

@@ -51,7 +51,7 @@ export function walkSections(report: Report): HTMLElement[] {
     flame.show(group, chain);
   });
   const entry = (swatch: string, text: string): HTMLElement => h("span", { class: "entry" }, h("span", { class: `swatch ${swatch}`, "aria-hidden": "true" }), text);
-  const legend = h("p", { class: "legend" }, entry("walk-program", "program"), entry("walk-kernel", "kernel"), entry("walk-on", "on a processor"), entry("walk-ready", "ready to run"), entry("walk-blocked", "blocked"));
+  const legend = h("p", { class: "legend" }, entry("walk-program", "program"), entry("walk-kernel", "kernel"), entry("walk-on", "on CPU"), entry("walk-ready", "runnable"), entry("walk-blocked", "blocked"));
   const left = report.walk_tree.left_out;
   return [
     section(
@@ -104,7 +104,7 @@ function countedAll(walk: Walk): boolean {
 function systemCalls(walk: Walk): HTMLElement[] {
   if (walk.system_calls.length === 0) return [];
   const shown = walk.system_calls.slice(0, MOST_SYSTEM_CALLS);
-  const head = ["System call", "Thread group", "Time", "On a processor", "Ready", "Blocked", "Calls", "Mean"];
+  const head = ["System call", "Thread group", "Time", "On CPU", "Runnable", "Blocked", "Calls", "Mean"];
   const rows = shown.map((call) =>
     h(
       "tr",

@@ -146,7 +146,7 @@ export function callTree(select: (node: WalkNode) => void): CallTree {
     h("span", { class: "tree-method" }, "Measured"),
     h("span", { class: "numeric" }, "Share"),
     h("span", { class: "numeric tree-time" }, "Time"),
-    h("span", { class: "walk-bar-cell" }, "On, ready, blocked"),
+    h("span", { class: "walk-bar-cell" }, "On CPU, runnable, blocked"),
   );
   return {
     element: h("div", {}, head, body),

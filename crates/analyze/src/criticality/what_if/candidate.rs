@@ -23,8 +23,8 @@ const LEAST: f64 = 0.005;
 pub(super) enum What {
     /// Code.
     Code(Code),
-    /// Waits by row.
-    Waits(Vec<u32>),
+    /// Waits by row, and the call that waits: what it takes of a CPU, and the queue for one after it.
+    Waits(Vec<u32>, Code),
     /// More processors.
     Processors,
 }
@@ -82,12 +82,12 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
     let least = source.session.busy_ns as f64 * LEAST;
     let mut found = Vec::new();
     let own_of = |function: FunctionId| own.get(&function).map_or(0, |sum| sum.running_ns);
-    for function in heaviest(&own, least) {
+    for function in heaviest(source, &own, least) {
         found.push(code(source, Code::Own(function), function, &own[&function], WhatIfScope::Own));
     }
     // The same as its own time, or as its only caller's, tells nothing new.
     let mut told: Vec<(i64, Option<(i64, PathId)>)> = Vec::new();
-    for function in heaviest(&inclusive, least) {
+    for function in heaviest(source, &inclusive, least) {
         let sum = &inclusive[&function];
         let name = source.paths.functions[function as usize].name.as_str();
         let same = own_of(function) as f64 >= sum.running_ns as f64 * 0.98;
@@ -111,13 +111,18 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
     found
 }
 
-/// Functions with most criticality, at low parallelism or in all; not those that mostly spin.
-fn heaviest(sums: &FxHashMap<FunctionId, Sum>, least: f64) -> Vec<FunctionId> {
+/// Functions with most criticality, at low parallelism or in all; not those that mostly spin. Of those that only call one
+/// another the innermost is first: it says most.
+fn heaviest(source: &Source<'_>, sums: &FxHashMap<FunctionId, Sum>, least: f64) -> Vec<FunctionId> {
+    let depth = |function: FunctionId| {
+        let path = sums[&function].most.map(|(_, path)| &source.paths.paths[path as usize].functions);
+        path.and_then(|functions| functions.iter().rposition(|&other| other == function))
+    };
     let mut found: Vec<FunctionId> = Vec::new();
     for rank in [|sum: &Sum| sum.low_ns, |sum: &Sum| sum.running_ns] {
         let heavy = |(_, sum): &(&FunctionId, &Sum)| rank(sum) as f64 >= least && sum.spin_ns * 2 <= sum.running_ns;
         let mut order: Vec<FunctionId> = sums.iter().filter(heavy).map(|(&function, _)| function).collect();
-        order.sort_by_key(|function| (Reverse(rank(&sums[function])), *function));
+        order.sort_by_key(|&function| (Reverse(rank(&sums[&function])), Reverse(depth(function)), function));
         found.extend(order.into_iter().take(FUNCTIONS / 2 + 2));
     }
     let mut seen = Vec::new();
@@ -187,8 +192,12 @@ fn waits(source: &Source<'_>) -> Vec<Candidate> {
     let least = (source.session.busy_ns + source.session.idle_ns) as f64 * LEAST;
     let mut places: Vec<_> = places.into_iter().filter(|(_, sum)| sum.ns as f64 >= least).collect();
     places.sort_by_key(|(key, sum)| (Reverse(sum.rank), Reverse(sum.ns), *key));
+    let call = |place, paths: &Tally<PathId>| {
+        let call = paths.most().and_then(|path| source.paths.paths[path as usize].functions.last().copied());
+        Code::Call { place, call: call.unwrap_or(place) }
+    };
     let candidate = |((kind, place), sum): ((WaitKind, FunctionId), Waits)| Candidate {
-        what: What::Waits(sum.rows),
+        what: What::Waits(sum.rows, call(place, &sum.paths)),
         path: source.paths.functions[place as usize].name.clone(),
         scope: WhatIfScope::Wait,
         kind: Some(kind),

@@ -10,10 +10,16 @@ use crate::totals::scheduled;
 pub struct Contention {
     /// Part of the elapsed time in which threads had no CPU for that reason, 0.0–1.0.
     pub of_run: f64,
+    /// Whether so much of the run that savings are a rough guess.
+    pub much: bool,
     /// Part of all the time that threads were runnable without a CPU, 0.0–1.0: the rest is their own number.
     #[serde(skip)]
     pub(super) of_queue: f64,
 }
+
+/// Part of the run from which on savings are a rough guess: beside two busy loops on two CPUs runs of one program differed by
+/// half.
+const MUCH: f64 = 0.25;
 
 impl Contention {
     pub(super) fn of(profile: &Profile) -> Self {
@@ -28,6 +34,7 @@ impl Contention {
         let busy = part(session.busy_ns, session.busy_ns + session.idle_ns);
         // What is stolen stretches the time on a CPU.
         let lost = others + (1.0 - others) * stolen;
-        Self { of_run: lost * busy, of_queue: part(times.others_ns, times.runnable_ns) }
+        let of_run = lost * busy;
+        Self { of_run, much: of_run >= MUCH, of_queue: part(times.others_ns, times.runnable_ns) }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use transect_profile_model::WaitKind;
 
 use super::super::Source;
@@ -85,17 +85,13 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
     for function in heaviest(source, &own, least) {
         found.push(code(source, Code::Own(function), function, &own[&function], WhatIfScope::Own));
     }
-    // The same as its own time, or as its only caller's, tells nothing new.
-    let mut told: Vec<(i64, Option<(i64, PathId)>)> = Vec::new();
-    for function in heaviest(source, &inclusive, least) {
-        let sum = &inclusive[&function];
-        let name = source.paths.functions[function as usize].name.as_str();
+    // The same as its own time tells nothing new.
+    inclusive.retain(|&function, sum| {
         let same = own_of(function) as f64 >= sum.running_ns as f64 * 0.98;
-        if is_root(name) || same || told.contains(&(sum.running_ns, sum.most)) {
-            continue;
-        }
-        told.push((sum.running_ns, sum.most));
-        found.push(code(source, Code::Inclusive(function), function, sum, WhatIfScope::Inclusive));
+        !same && !is_root(&source.paths.functions[function as usize].name)
+    });
+    for function in heaviest(source, &inclusive, least) {
+        found.push(code(source, Code::Inclusive(function), function, &inclusive[&function], WhatIfScope::Inclusive));
     }
     found.extend(waits(source));
     if source.tables.parallelism.iter().any(|row| i64::from(row.n) > source.session.cpus) {
@@ -112,7 +108,7 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
 }
 
 /// Functions with most criticality, at low parallelism or in all; not those that mostly spin. Of those that only call one
-/// another the innermost is first: it says most.
+/// another the innermost stands for all: it says most.
 fn heaviest(source: &Source<'_>, sums: &FxHashMap<FunctionId, Sum>, least: f64) -> Vec<FunctionId> {
     let depth = |function: FunctionId| {
         let path = sums[&function].most.map(|(_, path)| &source.paths.paths[path as usize].functions);
@@ -123,6 +119,8 @@ fn heaviest(source: &Source<'_>, sums: &FxHashMap<FunctionId, Sum>, least: f64) 
         let heavy = |(_, sum): &(&FunctionId, &Sum)| rank(sum) as f64 >= least && sum.spin_ns * 2 <= sum.running_ns;
         let mut order: Vec<FunctionId> = sums.iter().filter(heavy).map(|(&function, _)| function).collect();
         order.sort_by_key(|&function| (Reverse(rank(&sums[&function])), Reverse(depth(function)), function));
+        let mut told = FxHashSet::default();
+        order.retain(|function| told.insert((sums[function].running_ns, sums[function].most)));
         found.extend(order.into_iter().take(FUNCTIONS / 2 + 2));
     }
     let mut seen = Vec::new();

@@ -14,7 +14,7 @@ pub struct Contention {
     pub much: bool,
     /// Part of all the time that threads were runnable without a CPU, 0.0–1.0: the rest is their own number.
     #[serde(skip)]
-    pub(super) of_queue: f64,
+    pub of_queue: f64,
 }
 
 /// Part of the run from which on savings are a rough guess: beside two busy loops on two CPUs runs of one program differed by

@@ -262,7 +262,11 @@ impl Events {
         ended
             && match self.joins.get(&(task as u32)) {
                 Some(&at) => run.ended_by(at),
-                None => parent().is_some_and(|parent| (0..=run.seen_within()).contains(&(parent.end_ns - end))),
+                // To end takes a while, too.
+                None => parent().is_some_and(|parent| {
+                    let within = run.seen_within().max((parent.end_ns - parent.start_ns) / 1_000);
+                    (0..=within).contains(&(parent.end_ns - end))
+                }),
             }
     }
 }

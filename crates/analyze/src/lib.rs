@@ -36,7 +36,7 @@ pub mod synthetic;
 
 pub use component::{ComponentRow, OtherRow, components};
 pub use criticality::{
-    Callee, CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow,
+    Callee, Contention, CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow,
     CriticalityView, LineRow, NodeKind, OverTimeRow, ParallelismRow, PartyRow, PartyShare, PathState, PlaceRow,
     PlaceWait, WaitEdge, WaitGraph, WaitNode, WhatIfRow, WhatIfScope, criticality,
 };

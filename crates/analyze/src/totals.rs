@@ -124,7 +124,8 @@ impl Totals {
     }
 }
 
-fn scheduled(profile: &Profile) -> Option<ThreadTimes> {
+/// What threads of a recording of the scheduler did; `None` without one.
+pub(crate) fn scheduled(profile: &Profile) -> Option<ThreadTimes> {
     let session = profile.meta.criticality.as_ref().filter(|session| !session.estimate)?;
     let sum = |of: fn(&Task) -> i64| profile.sched.tasks.iter().map(of).sum::<i64>();
     // Threads beyond the number of CPUs queue for their own sake.

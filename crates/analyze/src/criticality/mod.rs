@@ -6,6 +6,7 @@
 
 mod apportion;
 mod call_path;
+mod contention;
 mod function;
 mod graph;
 mod idle_owner;
@@ -31,6 +32,7 @@ use serde::Serialize;
 use transect_profile_model::{Profile, SchedSession, SchedTables, StackId};
 
 pub(crate) use apportion::apportion;
+pub use contention::Contention;
 pub use function::CriticalFunctionRow;
 pub use graph::{NodeKind, WaitEdge, WaitGraph, WaitNode};
 pub use over_time::OverTimeRow;
@@ -124,6 +126,8 @@ pub struct CriticalityView {
     pub waits: Vec<CriticalWaitRow>,
     /// Who waits for whom; empty in an estimate.
     pub graph: WaitGraph,
+    /// What other programs took of the run: savings are known as much less exactly.
+    pub contention: Contention,
     /// What speed-ups would save, most first; empty in an estimate.
     pub what_if: Vec<WhatIfRow>,
 }
@@ -141,6 +145,7 @@ struct Source<'a> {
     correction: Correction,
     /// Part of the run that the recording itself is estimated to have taken.
     overhead: f64,
+    contention: Contention,
     servers: Servers,
     /// File name of each process's program.
     programs: Vec<&'a str>,
@@ -156,9 +161,22 @@ impl<'a> Source<'a> {
         let correction = Correction::new(session, tables, &place);
         let gains = shared_gain::shares(tables);
         let overhead = profile.meta.overhead_estimate.clamp(0.0, 0.9);
+        let contention = Contention::of(profile);
         let servers = Servers::of(profile);
         let programs = profile.processes.iter().map(|process| file_name(&process.executable)).collect();
-        Self { session, tables, paths, wait_stacks, objects, gains, correction, overhead, servers, programs }
+        Self {
+            session,
+            tables,
+            paths,
+            wait_stacks,
+            objects,
+            gains,
+            correction,
+            overhead,
+            contention,
+            servers,
+            programs,
+        }
     }
 
     fn group(&self, task: u32) -> &str {
@@ -292,6 +310,7 @@ fn rows(profile: &Profile, source: &Source<'_>) -> CriticalityView {
         over_time: over_time::rows(source),
         waits: wait::rows(source),
         graph: WaitGraph::default(),
+        contention: source.contention,
         what_if: Vec::new(),
     }
 }

@@ -235,10 +235,19 @@ fn saving(view: &CriticalityView, function: &str) -> String {
     let Some(row) = prediction(view, function, 2.0).filter(|row| row.saving_high >= 0.01) else { return String::new() };
     let (low, high) = (row.saving_low * 100.0, row.saving_high * 100.0);
     let range = if percent(low) == percent(high) { percent(low) } else { format!("{low:.0}–{}", percent(high)) };
+    let unsure = beside_others(view);
     match row.scope {
-        WhatIfScope::Wait => format!("; half of the waiting in {function} would save {range}"),
-        _ => format!("; {function} at twice the speed would save {range}"),
+        WhatIfScope::Wait => format!("; half of the waiting in {function} would save {range}{unsure}"),
+        _ => format!("; {function} at twice the speed would save {range}{unsure}"),
     }
+}
+
+/// What makes a projected saving a rough guess, in brackets.
+pub(super) fn beside_others(view: &CriticalityView) -> String {
+    if !view.contention.much {
+        return String::new();
+    }
+    format!(" (a rough guess: others had the CPUs for {} of the run)", percent(view.contention.of_run * 100.0))
 }
 
 /// Threads that wait for others in a loop.

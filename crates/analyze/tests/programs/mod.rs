@@ -185,6 +185,16 @@ fn monitored() -> Program {
     Program { cpus: 2, threads: vec![script("main", main), script("monitor", vec![("watch", Do::Poll(1_000.0, 0))])] }
 }
 
+/// A monitor that has seen the flag before the main thread, at its end, would wait for it; its timer was late a few times.
+fn left_alone() -> Program {
+    let mut main = vec![("start", Do::Spawn(1))];
+    main.extend((0..60).flat_map(|_| [("solve", Do::Run(200.0)), ("await_answer", Do::Sleep(800.0))]));
+    main.extend([("stop", Do::Raise(0)), ("tidy", Do::Run(250.0)), ("stop", Do::Join(1))]);
+    let watch = (0..40).map(|at| ("watch", Do::Sleep(if at == 7 { 1_500.0 } else { 200.0 })));
+    let watch = watch.chain([("watch", Do::Poll(200.0, 0))]).collect();
+    Program { cpus: 2, threads: vec![script("main", main), script("monitor", watch)] }
+}
+
 /// The main thread looks now and then whether its workers have ended.
 fn polling_main() -> Program {
     let work = |name: &str, count: usize| {
@@ -224,5 +234,6 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         ("two halves", two_halves()),
         ("monitored", monitored()),
         ("polling main", polling_main()),
+        ("left alone", left_alone()),
     ]
 }

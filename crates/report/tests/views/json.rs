@@ -63,7 +63,7 @@ fn a_view_is_an_object_with_its_key() {
         let key = match name {
             overview if overview.starts_with("overview") => continue,
             "apis" | "callers" | "flows" | "flows-criticality" => "flows",
-            "criticality-none" => "criticality",
+            "criticality-none" | "criticality-contention" => "criticality",
             "cut" | "cut-over-time" | "cut-tree" => "cut",
             "system-calls" => "system_calls",
             "walk-none" | "walk-hostile" | "walk-deep" => "walk",

@@ -392,5 +392,16 @@ pub fn contents() -> Vec<(&'static str, Content)> {
             "overview-criticality-empty",
             overview(with(bad), CriticalityView { cpus: 8, drift: 3, ..CriticalityView::default() }),
         ),
+        (
+            "criticality-contention",
+            under(
+                criticality_meta(),
+                Rows::Criticality(Box::new(Some(CriticalityView {
+                    contention: Contention { of_run: 0.563, much: true, of_queue: 0.9 },
+                    what_if: what_if(),
+                    ..CriticalityView::default()
+                }))),
+            ),
+        ),
     ]
 }

@@ -317,6 +317,7 @@ export interface Criticality {
   parallelism: { n: number; ns: number }[];
   waits: CriticalWait[];
   graph: { nodes: WaitNode[]; edges: WaitEdge[]; knots: number[][] };
+  contention: { of_run: number; much: boolean };
   what_if: WhatIf[];
 }
 

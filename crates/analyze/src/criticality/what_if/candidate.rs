@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use transect_profile_model::WaitKind;
 
 use super::super::Source;
@@ -23,8 +23,8 @@ const LEAST: f64 = 0.005;
 pub(super) enum What {
     /// Code.
     Code(Code),
-    /// Waits by row.
-    Waits(Vec<u32>),
+    /// Waits by row, and the call that waits: what it takes of a CPU, and the queue for one after it.
+    Waits(Vec<u32>, Code),
     /// More processors.
     Processors,
 }
@@ -82,20 +82,16 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
     let least = source.session.busy_ns as f64 * LEAST;
     let mut found = Vec::new();
     let own_of = |function: FunctionId| own.get(&function).map_or(0, |sum| sum.running_ns);
-    for function in heaviest(&own, least) {
+    for function in heaviest(source, &own, least) {
         found.push(code(source, Code::Own(function), function, &own[&function], WhatIfScope::Own));
     }
-    // The same as its own time, or as its only caller's, tells nothing new.
-    let mut told: Vec<(i64, Option<(i64, PathId)>)> = Vec::new();
-    for function in heaviest(&inclusive, least) {
-        let sum = &inclusive[&function];
-        let name = source.paths.functions[function as usize].name.as_str();
+    // The same as its own time tells nothing new.
+    inclusive.retain(|&function, sum| {
         let same = own_of(function) as f64 >= sum.running_ns as f64 * 0.98;
-        if is_root(name) || same || told.contains(&(sum.running_ns, sum.most)) {
-            continue;
-        }
-        told.push((sum.running_ns, sum.most));
-        found.push(code(source, Code::Inclusive(function), function, sum, WhatIfScope::Inclusive));
+        !same && !is_root(&source.paths.functions[function as usize].name)
+    });
+    for function in heaviest(source, &inclusive, least) {
+        found.push(code(source, Code::Inclusive(function), function, &inclusive[&function], WhatIfScope::Inclusive));
     }
     found.extend(waits(source));
     if source.tables.parallelism.iter().any(|row| i64::from(row.n) > source.session.cpus) {
@@ -111,13 +107,20 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
     found
 }
 
-/// Functions with most criticality, at low parallelism or in all; not those that mostly spin.
-fn heaviest(sums: &FxHashMap<FunctionId, Sum>, least: f64) -> Vec<FunctionId> {
+/// Functions with most criticality, at low parallelism or in all; not those that mostly spin. Of those that only call one
+/// another the innermost stands for all: it says most.
+fn heaviest(source: &Source<'_>, sums: &FxHashMap<FunctionId, Sum>, least: f64) -> Vec<FunctionId> {
+    let depth = |function: FunctionId| {
+        let path = sums[&function].most.map(|(_, path)| &source.paths.paths[path as usize].functions);
+        path.and_then(|functions| functions.iter().rposition(|&other| other == function))
+    };
     let mut found: Vec<FunctionId> = Vec::new();
     for rank in [|sum: &Sum| sum.low_ns, |sum: &Sum| sum.running_ns] {
         let heavy = |(_, sum): &(&FunctionId, &Sum)| rank(sum) as f64 >= least && sum.spin_ns * 2 <= sum.running_ns;
         let mut order: Vec<FunctionId> = sums.iter().filter(heavy).map(|(&function, _)| function).collect();
-        order.sort_by_key(|function| (Reverse(rank(&sums[function])), *function));
+        order.sort_by_key(|&function| (Reverse(rank(&sums[&function])), Reverse(depth(function)), function));
+        let mut told = FxHashSet::default();
+        order.retain(|function| told.insert((sums[function].running_ns, sums[function].most)));
         found.extend(order.into_iter().take(FUNCTIONS / 2 + 2));
     }
     let mut seen = Vec::new();
@@ -187,8 +190,12 @@ fn waits(source: &Source<'_>) -> Vec<Candidate> {
     let least = (source.session.busy_ns + source.session.idle_ns) as f64 * LEAST;
     let mut places: Vec<_> = places.into_iter().filter(|(_, sum)| sum.ns as f64 >= least).collect();
     places.sort_by_key(|(key, sum)| (Reverse(sum.rank), Reverse(sum.ns), *key));
+    let call = |place, paths: &Tally<PathId>| {
+        let call = paths.most().and_then(|path| source.paths.paths[path as usize].functions.last().copied());
+        Code::Call { place, call: call.unwrap_or(place) }
+    };
     let candidate = |((kind, place), sum): ((WaitKind, FunctionId), Waits)| Candidate {
-        what: What::Waits(sum.rows),
+        what: What::Waits(sum.rows, call(place, &sum.paths)),
         path: source.paths.functions[place as usize].name.clone(),
         scope: WhatIfScope::Wait,
         kind: Some(kind),

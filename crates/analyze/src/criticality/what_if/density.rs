@@ -6,6 +6,7 @@ use super::super::Source;
 use super::super::call_path::{FunctionId, PathId};
 use super::super::spin::spinning_stacks;
 use super::demand::{CLASSES, class};
+use super::queued::level;
 use super::trace::Trace;
 
 /// Code that may be sped up.
@@ -15,6 +16,13 @@ pub(super) enum Code {
     Own(FunctionId),
     /// A function and its callees.
     Inclusive(FunctionId),
+    /// One call that a place makes.
+    Call {
+        /// See [`super::super::call_path::CallPaths::place`].
+        place: FunctionId,
+        /// The innermost function.
+        call: FunctionId,
+    },
 }
 
 impl Code {
@@ -23,6 +31,10 @@ impl Code {
         match self {
             Self::Own(function) => source.paths.place(path) == Some(function),
             Self::Inclusive(function) => source.paths.paths[path as usize].functions.contains(&function),
+            Self::Call { place, call } => {
+                source.paths.place(path) == Some(place)
+                    && source.paths.paths[path as usize].functions.last() == Some(&call)
+            }
         }
     }
 }
@@ -79,7 +91,8 @@ impl Density {
         part * f64::from(self.shares[piece * (self.codes + 1) + self.codes])
     }
 
-    pub fn new(source: &Source<'_>, codes: &[Code], trace: &Trace) -> Self {
+    /// `waits`: whether a candidate has waits that end with it.
+    pub fn new(source: &Source<'_>, codes: &[Code], waits: &[bool], trace: &Trace) -> Self {
         let codes = &codes[..codes.len().min(MOST_CODES)];
         let masks = masks(source, codes);
         let width = codes.len() + 1;
@@ -143,6 +156,9 @@ impl Density {
                 shares[number * width + bit] = (own[bit] + ALIKE * like) / (count + ALIKE);
             }
         }
+        level(source, trace, (&mut shares, width), waits, |stack| {
+            bits(masks.get(stack as usize).copied().unwrap_or(0))
+        });
         let mut density = Self {
             codes: codes.len(),
             shares,

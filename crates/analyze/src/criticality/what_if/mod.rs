@@ -13,6 +13,7 @@ mod fixed_rate;
 mod lock;
 mod meeting;
 mod polling;
+mod queued;
 mod replay;
 mod scenario;
 pub(super) mod timeline;

@@ -13,8 +13,10 @@ use super::trace::{Ending, Point, Trace};
 
 /// Fewer sleeps in a row tell nothing.
 const LEAST: i64 = 3;
-/// The longest sleep of a run over its mean, at most.
+/// Sleeps of more than so many times the mean are long ...
 const EVEN: i64 = 3;
+/// ... and this part of a run's time, at most, is in such: now and then a timer comes late.
+const LONG: f64 = 0.1;
 /// Of a run's time this part at least is slept.
 const ASLEEP: f64 = 0.7;
 /// Sleeps that may pass until what is looked for is seen.
@@ -31,30 +33,33 @@ struct Run {
     end_ns: i64,
     count: i64,
     ns: i64,
-    longest_ns: i64,
 }
 
 impl Run {
     fn of(wait: &SchedWait) -> Run {
-        let longest_ns = wait.ns / wait.count.max(1);
-        Run { begin_ns: wait.begin_ns, end_ns: wait.end_ns, count: wait.count.max(1), ns: wait.ns, longest_ns }
+        Run { begin_ns: wait.begin_ns, end_ns: wait.end_ns, count: wait.count.max(1), ns: wait.ns }
     }
 
     fn mean(&self) -> i64 {
         self.ns / self.count
     }
 
-    /// Whether these are even sleeps with little between them.
-    fn polls(&self) -> bool {
+    /// Whether these are even sleeps with little between them; `waits` are its rows.
+    fn polls<'a>(&self, waits: impl Iterator<Item = &'a SchedWait>) -> bool {
+        let long = waits.filter(|wait| wait.ns / wait.count.max(1) > EVEN * self.mean());
         self.count >= LEAST
-            && self.longest_ns <= EVEN * self.mean()
+            && long.map(|wait| wait.ns).sum::<i64>() as f64 <= LONG * self.ns as f64
             && self.ns as f64 >= ASLEEP * (self.end_ns - self.begin_ns) as f64
+    }
+
+    /// How long it takes at most until something is seen, ns.
+    fn seen_within(&self) -> i64 {
+        (self.mean() as f64 * SEEN_WITHIN) as i64 + SKEW
     }
 
     /// Whether what happened at `at` may have ended it.
     fn ended_by(&self, at: i64) -> bool {
-        let since = self.end_ns - at;
-        (-SKEW..=(self.mean() as f64 * SEEN_WITHIN) as i64 + SKEW).contains(&since)
+        (-SKEW..=self.seen_within()).contains(&(self.end_ns - at))
     }
 }
 
@@ -164,13 +169,12 @@ fn runs(source: &Source<'_>, timelines: &Timelines, task: usize) -> Vec<(Run, Ve
                 run.end_ns = run.end_ns.max(next.end_ns);
                 run.count += next.count;
                 run.ns += next.ns;
-                run.longest_ns = run.longest_ns.max(next.longest_ns);
                 rows.push(row);
             }
             None => found.push((next, vec![row])),
         }
     }
-    found.retain(|(run, _)| run.polls());
+    found.retain(|(run, rows)| run.polls(rows.iter().map(|&row| &waits[row as usize])));
     found
 }
 
@@ -248,9 +252,21 @@ impl Events {
         run.ended_by(last.0).then_some(last.1)
     }
 
-    /// Whether the thread ended after the run, for which another one had just begun to wait.
+    /// Whether the thread ended after the run, for which another one had just begun to wait; or who made it ended right after,
+    /// and had not had to wait any more.
     fn joined(&self, run: &Run, task: usize, source: &Source<'_>) -> bool {
-        let ended = source.tables.tasks[task].end_ns - run.end_ns <= run.mean() + SKEW;
-        ended && self.joins.get(&(task as u32)).is_some_and(|&at| run.ended_by(at))
+        let tasks = &source.tables.tasks;
+        let end = tasks[task].end_ns;
+        let parent = || tasks[task].parent.and_then(|parent| tasks.get(parent as usize));
+        let ended = end - run.end_ns <= run.mean() + SKEW;
+        ended
+            && match self.joins.get(&(task as u32)) {
+                Some(&at) => run.ended_by(at),
+                // To end takes a while, too.
+                None => parent().is_some_and(|parent| {
+                    let within = run.seen_within().max((parent.end_ns - parent.start_ns) / 1_000);
+                    (0..=within).contains(&(parent.end_ns - end))
+                }),
+            }
     }
 }

@@ -23,6 +23,8 @@ const ERRORS: f64 = 1.645;
 /// nobody runs beside the first thread.
 const MODEL: f64 = 0.1;
 const MODEL_ALONE: f64 = 0.03;
+/// Which part of the time that other programs took may lie elsewhere than the replay has it: measured beside busy loops.
+const OTHERS: f64 = 0.1;
 
 /// Shares of the elapsed time, 0.0–1.0.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -59,20 +61,17 @@ const HIGH: Belief = Belief { errors: ERRORS, elastic: false, held: 0.0, behind:
 
 /// Per candidate a saving for each speed-up.
 pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &[f64]) -> Vec<Vec<Saving>> {
-    let codes: Vec<Code> = candidates
+    let (codes, waits): (Vec<Code>, Vec<bool>) = candidates
         .iter()
-        .filter_map(|candidate| match candidate.what {
-            What::Code(code) => Some(code),
-            _ => None,
-        })
+        .filter_map(|candidate| Some((code_of(candidate)?, waits(source, candidate))))
         .take(MOST_CODES)
-        .collect();
+        .unzip();
     let timelines = Timelines::new(source.tables);
     let fixed = fixed_rate(source.tables, &timelines);
     let locks = held(source, &timelines);
     let runs = (candidates.len() * (speedups.len() + 1) * 3).max(1);
     let polling = Polling::new(source, &timelines);
-    let stretches = |meet| stretches(source, (&timelines, &polling), &fixed, &codes, STEPS / runs, meet);
+    let stretches = |meet| stretches(source, (&timelines, &polling), &fixed, (&codes, &waits), STEPS / runs, meet);
     let (loose, strict) = (stretches(Meetings::Barriers), stretches(Meetings::AllTogether));
     let model = if source.tables.tasks.len() == 1 { MODEL_ALONE } else { MODEL };
     let (start, end) = super::span(source);
@@ -108,9 +107,11 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
             let saving = |at: usize| {
                 let (low, best, high) = (low[at], best[at], high[at]);
                 let (least, most) = (low.min(best).min(high), low.max(best).max(high));
-                // What the recording took may lie in the candidate or elsewhere.
-                let own = 1.0 - source.overhead;
-                Saving { low: least * (1.0 - model) * own, best, high: (most * (1.0 + model) / own).min(1.0) }
+                // What the recording took may lie in the candidate or elsewhere, and so may what other programs did.
+                let (own, lost) = (1.0 - source.overhead, OTHERS * source.contention.of_run);
+                let low = least * (1.0 - model) * own * (1.0 - lost);
+                let high = (most * (1.0 + model) / own).min(1.0);
+                Saving { low, best, high: high + (1.0 - high) * lost }
             };
             (0..speedups.len()).map(saving).collect()
         })
@@ -122,7 +123,7 @@ fn stretches(
     source: &Source<'_>,
     (timelines, polling): (&Timelines, &Polling),
     fixed: &[bool],
-    codes: &[Code],
+    (codes, waiting): (&[Code], &[bool]),
     steps: usize,
     meet: Meetings,
 ) -> Vec<Stretch> {
@@ -148,7 +149,7 @@ fn stretches(
             let row = &source.tables.waits[wait.row as usize];
             wait.elastic = wait.ending == Ending::Time && fixed.get(row.task as usize) == Some(&true);
         }
-        let density = Density::new(source, codes, &trace);
+        let density = Density::new(source, codes, waiting, &trace);
         Stretch { trace, density, weight: stands_for as f64 / (end - start).max(1) as f64 }
     };
     spans.into_iter().map(stretch).collect()
@@ -189,11 +190,24 @@ fn paused(tables: &SchedTables, rows: &[u32], hit: impl Fn(u32) -> bool) -> Paus
     Paused { marked: sum.marked / whole, for_others: sum.for_others / whole }
 }
 
+/// The code that goes with a candidate.
+fn code_of(candidate: &Candidate) -> Option<Code> {
+    match candidate.what {
+        What::Code(code) | What::Waits(_, code) => Some(code),
+        What::Processors => None,
+    }
+}
+
+/// Whether there are waits that end with the candidate.
+fn waits(source: &Source<'_>, candidate: &Candidate) -> bool {
+    (0..source.tables.waits.len() as u32).any(|row| is_sped_up(source, candidate, row))
+}
+
 /// Whether the candidate speeds a wait up.
 fn is_sped_up(source: &Source<'_>, candidate: &Candidate, row: u32) -> bool {
     let wait = &source.tables.waits[row as usize];
     match &candidate.what {
-        What::Waits(rows) => rows.binary_search(&row).is_ok(),
+        What::Waits(rows, _) => rows.binary_search(&row).is_ok(),
         What::Code(code) if wait.waker.is_none() && wait.holder.is_none() => {
             // A sleep, or what comes from outside, is no work of the function that waits for it.
             let of_files = wait.kind.is_of_files() || wait.kind == WaitKind::PageFault;
@@ -262,10 +276,10 @@ impl Predictor<'_> {
     ) -> f64 {
         let gain = 1.0 - 1.0 / speedup;
         let Stretch { trace, density, .. } = stretch;
-        let code = match candidate.what {
-            What::Code(code) => self.codes.iter().position(|&other| other == code),
-            _ => None,
-        };
+        // A shorter wait has the same call, and the same queue for a CPU after it.
+        let remains = matches!(candidate.what, What::Waits(..)) && speedup.is_finite();
+        let code = code_of(candidate).filter(|_| !remains);
+        let code = code.and_then(|code| self.codes.iter().position(|&other| other == code));
         let mut work: Vec<f64> = Vec::with_capacity(trace.pieces.len());
         let mut pauses: Vec<f64> = Vec::with_capacity(trace.pieces.len());
         for (number, piece) in trace.pieces.iter().enumerate() {

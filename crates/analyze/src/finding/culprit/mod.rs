@@ -198,6 +198,7 @@ impl<'a> Causes<'a> {
         row.saves_percent = Some(most);
         if saves - most >= LEAST_PERCENT {
             row.evidence += &format!("; others set the pace meanwhile: without it {} at most (what-if)", percent(most));
+            row.evidence += &critical::beside_others(self.view);
         }
     }
 

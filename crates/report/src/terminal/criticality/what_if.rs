@@ -10,7 +10,7 @@ use crate::terminal::page::Page;
 use crate::terminal::shorten::Kind;
 use crate::terminal::style::Role;
 use crate::terminal::table::{Cell, Column, LAST_RESORT, Table};
-use crate::terminal::units::duration;
+use crate::terminal::units::{duration, percent};
 
 /// Prints one row a path, one column a speed-up.
 pub(super) fn what_if(page: &mut Page, view: &CriticalityView, limit: Limit) {
@@ -18,6 +18,14 @@ pub(super) fn what_if(page: &mut Page, view: &CriticalityView, limit: Limit) {
         return;
     }
     page.section("What if it were faster", "predicted saving of the whole run, from–to");
+    if view.contention.much {
+        let part = percent(view.contention.of_run * 100.0);
+        let rough = format!(
+            "A rough guess: for {part} of the run threads could have run, and other programs, or the host, had the CPUs. It \
+             holds beside the same load alone; record again on an idle machine."
+        );
+        page.wrapped(2, Role::Warning, &rough);
+    }
     let mut paths: Vec<Vec<&WhatIfRow>> = Vec::new();
     let same =
         |a: &WhatIfRow, b: &WhatIfRow| (a.scope, a.kind, &a.path, &a.object) == (b.scope, b.kind, &b.path, &b.object);

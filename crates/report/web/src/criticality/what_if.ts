@@ -19,6 +19,9 @@ const SPEEDUPS: [string, string, string][] = [
   ["inf", "∞", "If it took no time at all"],
 ];
 
+const EXPLANATION =
+  "How much shorter the whole run would be. The range spans what the recording leaves open: whether other threads fill the gap.";
+
 export function whatIfSection(view: Criticality): HTMLElement | null {
   if (view.what_if.length === 0) return null;
   const rows = new Map<string, Row>();
@@ -74,8 +77,16 @@ export function whatIfSection(view: Criticality): HTMLElement | null {
   return section(
     "what-if",
     "What if it were faster",
-    "How much shorter the whole run would be. The range spans what the recording leaves open: whether other threads fill the gap.",
+    view.contention.much ? rough(view.contention.of_run) : EXPLANATION,
     table.element,
+  );
+}
+
+function rough(ofRun: number): string {
+  const part = (ofRun * 100).toFixed(0);
+  return (
+    `A rough guess: for ${part} % of the run threads could have run, and other programs, or the host, had the CPUs. ` +
+    "It holds beside the same load alone; record again on an idle machine."
   );
 }
 

@@ -9,6 +9,8 @@ use crate::names::executable_of;
 
 /// Fewer samples and waits do not tell how a call's time divides.
 const LEAST: f64 = 10.0;
+/// What is seen differs by so many standard deviations by chance.
+const CHANCE: f64 = 2.0;
 
 /// How a time divides.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -39,14 +41,15 @@ impl Times {
         [on_cpu, runnable, ns - on_cpu - runnable]
     }
 
-    /// Divides other time; `None` if too little was seen of it.
+    /// Divides other time; `None` if too little was seen of it. All that threads were active for was seen, so that what is more
+    /// than that by no chance is waiting without a stack.
     pub fn divide(&self, ns: i64) -> Option<Divided> {
         let all = self.on_cpu + self.runnable + self.blocked;
         if self.seen < LEAST || all <= 0.0 {
             return None;
         }
-        let part = |part: f64| (ns as f64 * part / all) as i64;
-        let (on_cpu, runnable) = (part(self.on_cpu), part(self.runnable));
+        let times = (ns as f64 / all).min(1.0 + CHANCE / self.seen.sqrt());
+        let (on_cpu, runnable) = ((self.on_cpu * times) as i64, (self.runnable * times) as i64);
         Some([on_cpu, runnable, ns - on_cpu - runnable])
     }
 }
@@ -223,7 +226,10 @@ mod tests {
     #[test]
     fn parts_add_up_to_what_is_divided() {
         let times = Times { on_cpu: 1.0, runnable: 1.0, blocked: 1.0, seen: 30.0 };
-        assert_eq!(times.divide(100).map(|parts| parts.iter().sum()), Some(100));
+        let times = Times { on_cpu: 30.0, runnable: 30.0, blocked: 30.0, ..times };
+        assert_eq!(times.divide(100), Some([33, 33, 34]));
+        // An idle thread's waits had no stack.
+        assert_eq!(times.divide(1000), Some([40, 40, 920]));
         assert_eq!(Times { seen: 9.0, ..times }.divide(100), None);
         assert_eq!(Times { on_cpu: 3.0, ..Times::default() }.divide_waiting(100), [3, 0, 97]);
         assert_eq!(Times { on_cpu: 150.0, runnable: 50.0, ..times }.divide_waiting(100), [75, 25, 0]);

@@ -378,4 +378,12 @@ fn processes_too_short_for_samples_count_all_the_same() {
     let row = find(&profile, FindingKind::ProcessStarts);
     assert_eq!(row.percent.round(), 90.0);
     assert!(row.finding.ends_with("started by words_of"), "{}", row.finding);
+
+    // Most are another program's, which was seen at no work.
+    profile.processes[1].executable = "/usr/bin/shell".to_owned();
+    profile.sched.tasks[1].end_ns = 100 * MS;
+    profile.sched.tasks[21..].iter_mut().for_each(|task| task.parent = Some(1));
+    profile.sched.tasks[1..21].iter_mut().for_each(|task| task.parent = Some(0));
+    let row = find(&profile, FindingKind::ProcessStarts);
+    assert_eq!(row.finding, "60 of 79 processes that live only a moment are started by shell");
 }

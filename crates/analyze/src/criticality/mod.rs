@@ -28,6 +28,9 @@ mod thread;
 mod wait;
 mod what_if;
 
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 use transect_profile_model::{Profile, SchedSession, SchedTables, StackId};
 
@@ -109,6 +112,9 @@ pub struct CriticalityView {
     /// Processes that lived only a moment, for the findings.
     #[serde(skip)]
     pub short_lived_processes: usize,
+    /// The program whose processes started most of them, and how many, for the findings.
+    #[serde(skip)]
+    pub short_lived_parent: Option<(String, usize)>,
     /// Threads of other processes that lived only a moment, for the findings.
     #[serde(skip)]
     pub short_lived_threads: usize,
@@ -186,6 +192,16 @@ impl<'a> Source<'a> {
     fn program(&self, task: u32) -> &'a str {
         let process = self.tables.tasks.get(task as usize).map(|task| task.process as usize);
         process.and_then(|process| self.programs.get(process)).copied().unwrap_or_default()
+    }
+
+    /// The program whose processes have most of what is counted by process, and how much.
+    fn most_frequent_program(&self, counts: &FxHashMap<u32, usize>) -> Option<(String, usize)> {
+        let mut programs: FxHashMap<&str, usize> = FxHashMap::default();
+        for (&process, count) in counts {
+            *programs.entry(self.programs.get(process as usize)?).or_default() += count;
+        }
+        let most = programs.into_iter().max_by_key(|&(program, count)| (count, Reverse(program)));
+        most.map(|(program, count)| (program.to_owned(), count))
     }
 
     /// Whether a thread waited in this row for its recorder: at its start, or while a library was hooked.
@@ -303,6 +319,7 @@ fn rows(profile: &Profile, source: &Source<'_>) -> CriticalityView {
         places,
         library_calls,
         short_lived_processes: short_lived.processes,
+        short_lived_parent: source.most_frequent_program(&short_lived.parents),
         short_lived_threads: short_lived.threads,
         short_lived_ns: short_lived.criticality_ns,
         sample_hz: session.sample_hz,

@@ -15,6 +15,8 @@ pub(super) struct ShortLived {
     pub tasks: FxHashSet<u32>,
     /// Number of processes.
     pub processes: usize,
+    /// Of these by the process that started them, if it is known.
+    pub parents: FxHashMap<u32, usize>,
     /// Number of threads of processes that lived longer.
     pub threads: usize,
     /// Criticality of all of these, met by a sample or not, ns.
@@ -33,6 +35,10 @@ impl ShortLived {
         let brief: FxHashSet<u32> =
             lives.iter().filter(|&(&process, life)| is_brief(process, life)).map(|(&process, _)| process).collect();
         let mut found = Self { processes: brief.len(), ..Self::default() };
+        for life in brief.iter().filter_map(|process| lives.get(process)) {
+            let parent = tables.tasks[life.first as usize].parent.and_then(|parent| tables.tasks.get(parent as usize));
+            parent.into_iter().for_each(|parent| *found.parents.entry(parent.process).or_default() += 1);
+        }
         for (id, task) in (0..).zip(&tables.tasks) {
             if brief.contains(&task.process) {
                 found.tasks.insert(id);

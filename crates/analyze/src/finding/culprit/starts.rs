@@ -76,6 +76,8 @@ pub(super) struct Starts<'a> {
     ns: i64,
     /// Where they are started.
     pub place: Option<&'a PlaceRow>,
+    /// The program that started most of them, and how many.
+    parent: Option<&'a (String, usize)>,
 }
 
 impl<'a> Causes<'a> {
@@ -102,18 +104,34 @@ impl<'a> Causes<'a> {
             let idle = place.waiting.iter().filter(|wait| wait.kind == what.end()).map(|wait| wait.idle_ns);
             idle.sum::<i64>() + if what == Started::Processes { place.child_wait_ns } else { 0 }
         };
+        let parent = self.view.short_lived_parent.as_ref().filter(|_| what == Started::Processes);
+        // The children's own time is there, too, as another program's.
+        let of_parent = |place: &&PlaceRow| {
+            let file = place.component.rsplit('/').next();
+            parent.is_none_or(|(program, _)| place.program == *program || file == Some(program))
+        };
+        let own = || own().filter(of_parent);
         let place = own().filter(|place| starts(place) > 0).max_by_key(starts);
         let place = place.or_else(|| own().filter(|place| ends(place) > 0).max_by_key(ends));
         // Most of them may be too short for a sample.
         let ns = ns.max(self.view.short_lived_ns);
         let ns = (ns + place.map_or(0, |place| place.ns - place.short_lived_ns)).min(self.view.elapsed_ns);
-        (self.weight(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place })
+        (self.weight(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place, parent })
     }
 
     pub(super) fn started(&self, starts: &Starts<'_>) -> FindingRow {
         let share = self.share(starts.ns);
         let each = time(starts.ns / starts.count as i64);
-        let by = starts.place.map_or_else(String::new, |place| format!(" by {}", Self::at(&place.function, place)));
+        let by = match (starts.place, starts.parent) {
+            (Some(place), _) => format!(" by {}", Self::at(&place.function, place)),
+            (None, Some((program, _))) => format!(" by {program}"),
+            (None, None) => String::new(),
+        };
+        let all = count(starts.count as i64);
+        let number = match starts.parent {
+            Some(&(_, of_it)) if of_it < starts.count => format!("{} of {all}", count(of_it as i64)),
+            _ => all,
+        };
         let is_start = |function: &str| starts.what.is_start(function);
         let api = starts.place.and_then(|place| place.callees.iter().find(|callee| is_start(&callee.function)));
         let (what, kind, next) = match starts.what {
@@ -129,7 +147,7 @@ impl<'a> Causes<'a> {
             ),
         };
         FindingRow {
-            finding: format!("{} {what} that live only a moment are started{by}", count(starts.count as i64)),
+            finding: format!("{number} {what} that live only a moment are started{by}"),
             evidence: format!(
                 "{} of {}, {each} each, to start them and for their end",
                 time(starts.ns),

@@ -210,6 +210,9 @@ fn add_scheduled(
         }
         let row = &mut rows[at];
         if exact {
+            // Before the agent is there, and after it has gone, the scheduler alone sees the thread.
+            row.start_ns = row.start_ns.min(task.start_ns);
+            row.wall_ns = row.wall_ns.max(task.running_ns + task.runnable_ns + task.blocked_ns);
             // Waiting that no call tells of is in the scheduler's events, too. A call that waits ends when its thread has a
             // CPU again: of the time in queues that much belongs to the wait.
             let queued_in_waits = (row.wait_ns - task.blocked_ns).clamp(0, task.runnable_ns);

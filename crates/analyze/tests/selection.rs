@@ -158,6 +158,14 @@ fn a_thread_is_one_row_whatever_collectors_saw_it() {
     let times = |tid: i32| (seen(tid).on_cpu_ns, seen(tid).runnable_ns, seen(tid).blocked_ns);
     assert_eq!(times(first.tid), (Some(40), Some(20), Some(10)));
     assert_eq!(times(99_999), times(first.tid));
+
+    // It waited before its calls were counted, too.
+    let mut longer = profile.clone();
+    longer.sched.tasks[0].blocked_ns = first.wall_ns + 5_000;
+    let longer = threads(&longer, &select());
+    let row = longer.threads.iter().find(|row| row.tid == first.tid).unwrap();
+    assert_eq!((row.wall_ns, row.busy_ns + row.wait_ns), (first.wall_ns + 5_060, row.wall_ns));
+    assert!(row.wait_ns >= first.wall_ns + 5_000, "{}", row.wait_ns);
     // What it did not run it waited, whatever its calls tell; in a queue it was in calls that wait, as far as they are longer
     // than the scheduler's waits.
     let row = seen(first.tid);

@@ -108,7 +108,7 @@ pub(crate) fn has_flows(meta: &Meta) -> bool {
 /// Percent of the run from which on the cost of measuring is said as a factor.
 const DISTORTED: f64 = 10.0;
 
-/// Percent of the run from which on only a bound of that factor is known.
+/// Percent of the run from which on that factor is known roughly.
 const MOSTLY_COST: f64 = 50.0;
 /// What a call costs while it is calibrated may be this part of what it costs in the program.
 const CERTAIN_PART: f64 = 0.85;
@@ -118,7 +118,7 @@ fn overhead(meta: &Meta) -> String {
     let share = meta.overhead_estimate * 100.0;
     let share = if share >= MOSTLY_COST {
         // A tenth more or less of the cost makes a factor of two of what is left.
-        format!("overhead: ran at least {:.1} × as long", 100.0 / (100.0 - CERTAIN_PART * share.min(100.0)))
+        format!("overhead: ran roughly {:.1} × as long", 100.0 / (100.0 - CERTAIN_PART * share.min(100.0)))
     } else if share >= DISTORTED {
         format!("overhead: ran about {:.1} × as long", 100.0 / (100.0 - share.min(99.9)))
     } else if share < 0.05 {

@@ -119,7 +119,11 @@ SCHED_INLINE __u32 sched_published_claim(struct sched_published *in, __u64 key, 
 	__u32 i;
 
 	for (i = 0; i < SCHED_PUBLISHED_PROBES; i++) {
-		__u32 index = sched_published_place(key, i) & (SCHED_PUBLISHED_THREADS - 1);
+		__u32 index = sched_published_place(key, i);
+
+		/* Linux 6.1 loses the bounds of both parts where they are put together: it is to see one mask of the whole. */
+		__asm__ volatile("" : "+r"(index));
+		index &= SCHED_PUBLISHED_THREADS - 1;
 		struct sched_published_thread *at = &in->threads[index];
 
 		if (__sync_val_compare_and_swap(&at->key, 0, key) == 0) {

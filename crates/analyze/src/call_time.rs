@@ -9,7 +9,7 @@ use crate::names::executable_of;
 
 /// Fewer samples and waits do not tell how a call's time divides.
 const LEAST: f64 = 10.0;
-/// What is seen differs by so many standard deviations by chance.
+/// Standard deviations by which samples may differ from the truth by chance.
 const CHANCE: f64 = 2.0;
 
 /// How a time divides.

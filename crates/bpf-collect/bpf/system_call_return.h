@@ -11,7 +11,7 @@
 #include "system_call_state.h"
 #include "system_call_time.h"
 
-/* The current thread, which could go on, leaves its CPU by its own word: in a call, or where it returns from one or from an
+/* The current thread is still runnable and calls the scheduler itself: within a call, or on its return from one, or from an
  * interrupt, which leaves no call's number in the registers. */
 __noinline int reopen_call(struct sched_slot *slot, __u64 now)
 {

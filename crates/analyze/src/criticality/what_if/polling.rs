@@ -13,7 +13,7 @@ use super::trace::{Ending, Point, Trace};
 
 /// Fewer sleeps in a row tell nothing.
 const LEAST: i64 = 3;
-/// Sleeps of more than so many times the mean are long ...
+/// A sleep is long if it lasts more than this multiple of the mean ...
 const EVEN: i64 = 3;
 /// ... and this part of a run's time, at most, is in such: now and then a timer comes late.
 const LONG: f64 = 0.1;

@@ -87,12 +87,12 @@ fn of_odds(odds: f64) -> f64 {
     odds / (1.0 + odds)
 }
 
-/// A share whose odds are so many times as large.
+/// The share whose odds are `factor` times as large.
 fn scaled(share: f64, factor: f64) -> f64 {
     factor * share / (factor * share + 1.0 - share)
 }
 
-/// By what the odds of all shares (work, share) must be multiplied for a part `wanted` of all work.
+/// The factor on the odds of all shares (work, share) that makes them the part `wanted` of all work.
 fn factor(parts: &[(f64, f64)], wanted: f64) -> f64 {
     let all: f64 = parts.iter().map(|(work, _)| work).sum();
     let part = |factor: f64| parts.iter().map(|&(work, share)| work * scaled(share, factor)).sum::<f64>();

@@ -6,7 +6,7 @@ use programs::programs;
 use proptest::prelude::*;
 use transect_analyze::synthetic::{Program, Recording, scheduled_compressor};
 use transect_analyze::{CriticalityView, FindingKind, PathState, Selection, criticality, summary};
-use transect_profile_model::{Profile, WaitKind};
+use transect_profile_model::{Lock, Profile, WaitKind};
 
 fn view(profile: &Profile) -> CriticalityView {
     criticality(profile, &Selection::default()).unwrap()
@@ -87,6 +87,29 @@ fn findings_lead_to_the_bottleneck() {
         assert!(row.kind == kind && text.contains(word), "{name}: {rows:#?}");
         assert!(rows.iter().all(|row| row.view == "criticality"), "{name}");
     }
+}
+
+/// A lock's holder does much beside: without the lock it does that still.
+#[test]
+fn a_locks_repair_saves_no_more_than_it_is_held() {
+    let mut profile = run("hot mutex").profile;
+    let saved = |profile: &Profile| {
+        let rows = summary(profile);
+        let row = rows.iter().find(|row| row.kind == FindingKind::CriticalWait).unwrap();
+        (row.percent, row.saves_percent.unwrap())
+    };
+    let (critical, unknown) = saved(&profile);
+    assert!(unknown > critical + 5.0, "{critical} {unknown}");
+    let wall_ns = view(&profile).elapsed_ns;
+    let mut held = |part: f64| {
+        let hold_ns = (wall_ns as f64 * part) as i64;
+        let (object, path) = ("mutex lock0".to_owned(), "app!worker_main".to_owned());
+        profile.locks = vec![Lock { process: 0, object, path, acquisitions: 1, contended: 1, wait_ns: 0, hold_ns }];
+        saved(&profile).1
+    };
+    assert_eq!(held(0.01), critical);
+    assert!((held((critical + 2.0) / 100.0) - critical - 2.0).abs() < 0.1);
+    assert_eq!(held(1.0), unknown);
 }
 
 #[test]

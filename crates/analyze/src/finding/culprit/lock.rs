@@ -113,6 +113,14 @@ impl<'a> Causes<'a> {
             .map(|(function, _)| function)
     }
 
+    /// How long all threads held the lock, ns; `None` where calls of locks are not recorded.
+    fn held_ns(&self, object: &str) -> Option<i64> {
+        let is_it = |name: &str| name.split_once(' ').is_some_and(|(_, name)| name == object);
+        let mut rows = self.facts.profile.locks.iter().filter(|lock| is_it(&lock.object)).peekable();
+        rows.peek()?;
+        Some(rows.map(|lock| lock.hold_ns).sum())
+    }
+
     pub(super) fn lock(&self, lock: &Lock<'_>, critical_ns: i64, holder: Option<&PlaceRow>) -> FindingRow {
         let who = critical::waiters(lock.row);
         let named = critical::named(lock.kind, lock.object);
@@ -139,8 +147,9 @@ impl<'a> Causes<'a> {
             waits += &format!("; {} of it, woken, in the queue for a CPU", time(queued));
         }
         let code = lock.code.unwrap_or_default();
-        // Held for less, it frees more than those who wait for it: the holder, too.
+        // Held for less, it frees more than those who wait for it: the holder, too, by what it does while it holds the lock.
         let saved = critical::prediction(self.view, code, f64::INFINITY).map_or(0.0, |row| row.saving * 100.0);
+        let saved = self.held_ns(lock.object).map_or(saved, |held| saved.min(self.share(held)));
         FindingRow {
             finding,
             evidence: format!(

@@ -11,9 +11,16 @@ PLUGINS := target/release/compiler-plugin
 PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clang libelf-dev zlib1g-dev pkg-config \
 	clang-19 lld-19 llvm-19-dev clang-16 lld-16 llvm-16-dev
 
-.PHONY: all build plugin demo check test test-all test-oldest bench case-studies install packages test-packages vm-packages bench-packages toolchain nextest readers spark clean
+MDBOOK := 0.5.4
+
+.PHONY: all build plugin demo guide check test test-all test-oldest bench case-studies install packages test-packages vm-packages bench-packages toolchain nextest readers spark clean
 
 all: build
+
+## The guide as a book: target/guide/index.html.
+guide: toolchain
+	@. dev/toolchain.env.sh; [ -x target/mdbook/bin/mdbook ] || cargo install mdbook --version $(MDBOOK) --locked --root target/mdbook
+	@target/mdbook/bin/mdbook build -d $(CURDIR)/target/guide docs/guide
 
 ## Compilers and the programs that the demo profiles; does nothing where they are present.
 packages:

@@ -1,18 +1,18 @@
 //! Share of complete user stacks of a program, unwound in the kernel: `unwind_share [-s SECONDS] (-p PID | COMMAND…)`.
 #![allow(missing_docs)]
 
+#[path = "../tests/unwind/stack_reader.rs"]
+mod stack_reader;
 #[path = "../tests/unwind/symbols.rs"]
 mod symbols;
-#[path = "../tests/unwind/taker.rs"]
-mod taker;
 
 use std::collections::HashMap;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
+use stack_reader::{COMPLETE, Stack, StackReader, TRUNCATED, UNKNOWN_CODE, UNREADABLE};
 use symbols::Symbols;
-use taker::{COMPLETE, Stack, TRUNCATED, Taker, UNKNOWN_CODE, UNREADABLE};
 
 fn main() {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -21,25 +21,25 @@ fn main() {
         seconds = arguments[1].parse().expect("seconds");
         arguments.drain(..2);
     }
-    let Some(mut taker) = Taker::load(499) else { return };
+    let Some(mut reader) = StackReader::load(499) else { return };
     let duration = Duration::from_secs_f64(seconds);
     let (stacks, mut symbols) = if arguments[0] == "-p" {
         let pids: Vec<i32> = arguments[1..].iter().map(|pid| pid.parse().expect("pid")).collect();
         for &pid in &pids {
-            taker.want(pid);
+            reader.want(pid);
         }
-        let stacks = taker.collect(duration, |_| false);
+        let stacks = reader.collect(duration, |_| false);
         (stacks, pids.iter().map(|&pid| (pid, Symbols::of_process(pid))).collect::<HashMap<_, _>>())
     } else {
-        taker.want(std::process::id() as i32);
-        taker.tables.prepare_program(std::path::Path::new(&arguments[0]));
-        assert!(taker.tables.wait_idle(Duration::from_secs(60)));
+        reader.want(std::process::id() as i32);
+        reader.tables.prepare_program(std::path::Path::new(&arguments[0]));
+        assert!(reader.tables.wait_idle(Duration::from_secs(60)));
         let mut child = Command::new(&arguments[0]).args(&arguments[1..]).arg0(&arguments[0]).spawn().expect("command");
         let pid = child.id() as i32;
-        taker.tables.add_process(pid);
+        reader.tables.add_process(pid);
         let mut symbols = None;
         let mut looked = 0;
-        let stacks = taker.collect(duration, |_| {
+        let stacks = reader.collect(duration, |_| {
             looked += 1;
             if looked % 20 == 10 {
                 let now = Symbols::of_process(pid);
@@ -55,7 +55,7 @@ fn main() {
         let stacks: Vec<&Stack> = stacks.iter().filter(|stack| stack.sampled == sampled).collect();
         print_share(if sampled { "sampled" } else { "blocking" }, &stacks, &mut symbols);
     }
-    println!("{:#?}", taker.tables.statistics());
+    println!("{:#?}", reader.tables.statistics());
 }
 
 fn print_share(what: &str, stacks: &[&Stack], symbols: &mut HashMap<i32, Symbols>) {

@@ -19,12 +19,12 @@ use fxprof_processed_profile::{
 use serde_json::Value;
 use transect_profile_model::{ApiClass, Profile, SchedWait, StackId, TaskId, ThreadId, TraceEvent, WalkGroup};
 
-use crate::region_slices::{Stay, stays};
+use crate::region_slices::{RegionSpan, region_spans};
 use crate::region_stacks::{features, text};
 use crate::stack::{Stack, Stacks, file_name};
 use crate::{ExportError, Format, Subject};
 
-/// Waits, or stays in regions, that become markers, the longest: the viewer is slow with more.
+/// Waits, or spans in regions, that become markers, the longest: the viewer is slow with more.
 const MOST_WAITS: usize = 100_000;
 
 pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) -> Result<(), ExportError> {
@@ -52,12 +52,12 @@ pub(crate) fn write(profile: &Profile, subject: Subject, out: &mut dyn Write) ->
         layout.add_samples(handle, thread.start_ns, &rows, &stacks);
     }
     if subject == Subject::Features {
-        let mut stays = stays(profile);
-        stays.sort_by_key(|stay| (Reverse(stay.end_ns.saturating_sub(stay.start_ns)), stay.start_ns));
-        stays.truncate(MOST_WAITS);
-        for stay in stays {
-            if let Some(&handle) = threads.get(stay.thread_id as usize) {
-                layout.add_stay(handle, profile, &stay);
+        let mut region_spans = region_spans(profile);
+        region_spans.sort_by_key(|span| (Reverse(span.end_ns.saturating_sub(span.start_ns)), span.start_ns));
+        region_spans.truncate(MOST_WAITS);
+        for span in region_spans {
+            if let Some(&handle) = threads.get(span.thread_id as usize) {
+                layout.add_span(handle, profile, &span);
             }
         }
     }
@@ -276,14 +276,14 @@ impl Layout {
         self.target.add_marker(thread, timing, marker);
     }
 
-    fn add_stay(&mut self, thread: ThreadHandle, profile: &Profile, stay: &Stay<'_>) {
+    fn add_span(&mut self, thread: ThreadHandle, profile: &Profile, span: &RegionSpan<'_>) {
         let marker = TracedCall {
-            name: self.target.intern_string(&features(&profile.feature, stay.region)),
-            details: self.target.intern_string(&text(&profile.feature, stay.region)),
+            name: self.target.intern_string(&features(&profile.feature, span.region)),
+            details: self.target.intern_string(&text(&profile.feature, span.region)),
         };
         self.target.add_marker(
             thread,
-            MarkerTiming::Interval(timestamp(stay.start_ns), timestamp(stay.end_ns)),
+            MarkerTiming::Interval(timestamp(span.start_ns), timestamp(span.end_ns)),
             marker,
         );
     }
@@ -317,7 +317,7 @@ impl Layout {
     }
 }
 
-/// One call of `--trace`, one wait, or one stay in a region.
+/// One call of `--trace`, one wait, or one span in a region.
 struct TracedCall {
     name: StringHandle,
     details: StringHandle,

@@ -6,8 +6,8 @@ use transect_profile_model::{FeatureRegion, Profile, RegionSlice, Thread};
 use crate::chrome::microseconds;
 use crate::region_stacks::{features, text};
 
-/// A stay in a region.
-pub(crate) struct Stay<'a> {
+/// A span in a region.
+pub(crate) struct RegionSpan<'a> {
     pub thread_id: u32,
     pub thread: &'a Thread,
     pub region: &'a FeatureRegion,
@@ -16,13 +16,13 @@ pub(crate) struct Stay<'a> {
     pub end_ns: i64,
 }
 
-/// All stays by thread and start; of those that start together, the longer one first: it is around the others.
-pub(crate) fn stays(profile: &Profile) -> Vec<Stay<'_>> {
+/// All spans in regions by thread and start; of those that start together, the longer one first: it is around the others.
+pub(crate) fn region_spans(profile: &Profile) -> Vec<RegionSpan<'_>> {
     let tables = &profile.feature;
-    let stay = |slice: &RegionSlice| {
+    let span = |slice: &RegionSlice| {
         let node = tables.nodes.get(slice.node as usize)?;
         let region_id = node.region?;
-        Some(Stay {
+        Some(RegionSpan {
             thread_id: node.thread,
             thread: profile.threads.get(node.thread as usize)?,
             region: tables.regions.get(region_id as usize)?,
@@ -32,19 +32,19 @@ pub(crate) fn stays(profile: &Profile) -> Vec<Stay<'_>> {
         })
     };
     // Nodes come after their parents: among equals, the outer one is first.
-    let mut rows: Vec<(u32, Stay<'_>)> = tables.slices.iter().filter_map(|s| Some((s.node, stay(s)?))).collect();
-    rows.sort_by_key(|(node, stay)| (stay.thread_id, stay.start_ns, std::cmp::Reverse(stay.end_ns), *node));
-    rows.into_iter().map(|(_, stay)| stay).collect()
+    let mut rows: Vec<(u32, RegionSpan<'_>)> = tables.slices.iter().filter_map(|s| Some((s.node, span(s)?))).collect();
+    rows.sort_by_key(|(node, span)| (span.thread_id, span.start_ns, std::cmp::Reverse(span.end_ns), *node));
+    rows.into_iter().map(|(_, span)| span).collect()
 }
 
-/// Complete events, one a stay.
+/// Complete events, one a span.
 pub(crate) fn events(profile: &Profile) -> impl Iterator<Item = Value> + '_ {
-    stays(profile).into_iter().filter_map(|stay| {
-        let pid = profile.processes.get(stay.thread.process as usize)?.pid;
-        let Stay { region, .. } = stay;
+    region_spans(profile).into_iter().filter_map(|span| {
+        let pid = profile.processes.get(span.thread.process as usize)?.pid;
+        let RegionSpan { region, .. } = span;
         Some(json!({
-            "ph": "X", "cat": "feature", "name": text(&profile.feature, region), "pid": pid, "tid": stay.thread.tid,
-            "ts": microseconds(stay.start_ns), "dur": microseconds(stay.end_ns - stay.start_ns),
+            "ph": "X", "cat": "feature", "name": text(&profile.feature, region), "pid": pid, "tid": span.thread.tid,
+            "ts": microseconds(span.start_ns), "dur": microseconds(span.end_ns - span.start_ns),
             "args": {
                 "features": features(&profile.feature, region), "function": region.function, "kind": region.kind.as_str(),
                 "file": region.file, "line": region.line,

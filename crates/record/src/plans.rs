@@ -16,7 +16,7 @@ use transect_binary_info::{LastLink, Object, PlanCache, open_plain};
 use transect_event_abi::arena::{REQUEST_DONE, REQUEST_FAILED, REQUEST_POSTED};
 
 use crate::arena::Arena;
-use crate::feature::outer_number;
+use crate::feature::pid_namespace_map;
 use crate::static_components::StaticComponents;
 
 /// Makes plans on demand.
@@ -63,7 +63,7 @@ fn mapped_file(asker: i32, path: &Path) -> Option<File> {
         return None;
     }
     let open = |place: &Path| open_plain(place, LastLink::Follow).ok();
-    outer_number::all_of(asker).find_map(|task| {
+    pid_namespace_map::all_of(asker).find_map(|task| {
         // File systems in layers may number files in maps otherwise than in stat: there the path tells.
         let its = |file: File, place: &Path| {
             let inode = file.metadata().ok()?.ino();

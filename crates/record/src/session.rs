@@ -25,17 +25,17 @@ use crate::clock::{self, Clock};
 use crate::error::RecordError;
 use crate::extent::Head;
 use crate::feature::FeatureSettings;
-use crate::feature::beside_flows::{FeatureRows, Observation};
 use crate::feature::probe_recording;
+use crate::feature::with_flows::{FeatureRows, Observation};
 use crate::harvest::Harvest;
-use crate::latency::{Companion, merge};
+use crate::latency::{ConcurrentLatency, merge};
 use crate::launch::BeforeExecAnywhere;
 use crate::plans::Plans;
 use crate::process_start::{self, Launched};
 use crate::published::{Counter, Pages, Relation};
 use crate::signals::Signals;
 use crate::static_components::StaticComponents;
-use crate::user_samples::SamplesBeside;
+use crate::user_samples::SamplesWithCalls;
 use crate::{Beside, Options, Recorded, flow_context, launch, machine};
 
 /// How often ended threads and processes are looked for.
@@ -114,7 +114,7 @@ pub fn run(
     if let Some(trace) = &trace {
         variables.push(trace.variable());
     }
-    let mut samples = beside.user_samples.as_deref().map(|folder| SamplesBeside::of(folder, &clock));
+    let mut samples = beside.user_samples.as_deref().map(|folder| SamplesWithCalls::of(folder, &clock));
     let program = match probed {
         Some(settings) => Program::Probed { settings, options, clock: &clock, variables, before_exec: tell_start },
         None => Program::Started(Launched::start(&options.command, &variables, &mut |pid| {
@@ -125,9 +125,9 @@ pub fn run(
             if pages.is_none() { Ok(privilege::drop_granted()?) } else { Ok(()) }
         })?),
     };
-    samples.iter().for_each(SamplesBeside::begin);
+    samples.iter().for_each(SamplesWithCalls::begin);
     let _blocked = program.block_child_signal();
-    let companion = options.latency.clone().map(Companion::start).transpose()?;
+    let latency = options.latency.clone().map(ConcurrentLatency::start).transpose()?;
 
     let statics = statics.as_ref();
     let mut session = Session {
@@ -137,7 +137,7 @@ pub fn run(
         apis: &apis,
         statics,
         harvest: Harvest::new(pages.as_ref()),
-        companion,
+        latency,
         relation,
         ended: None,
     };
@@ -198,7 +198,7 @@ pub fn run(
         }
         None => flow_context::forget(&mut profile),
     }
-    match session.companion.take().map(Companion::finish) {
+    match session.latency.take().map(ConcurrentLatency::finish) {
         Some(Ok(outcome)) => merge(&mut profile, outcome.profile),
         Some(Err(why)) => profile.loss.push(left_out("latency", &why)),
         None => {}
@@ -302,7 +302,7 @@ struct Session<'a> {
     apis: &'a ApiData,
     statics: Option<&'a StaticComponents>,
     harvest: Harvest<'a>,
-    companion: Option<Companion>,
+    latency: Option<ConcurrentLatency>,
     relation: Option<Relation>,
     /// When the program had ended, ticks.
     ended: Option<u64>,
@@ -324,7 +324,7 @@ impl Session<'_> {
             self.round(plans, signals, Some(pid), snapshot);
             let now = Instant::now();
             if now >= next_collect {
-                self.release_companion(pid);
+                self.release_latency(pid);
                 self.harvest.collect(self.arena, None);
                 next_collect = now + COLLECT_EVERY;
             }
@@ -339,15 +339,15 @@ impl Session<'_> {
 
     /// Names the launched process to the latency measurement once the agent in it has hooked what was loaded: both change
     /// the loader's event function, and the agent needs it as it was.
-    fn release_companion(&mut self, pid: u32) {
-        let Some(companion) = &mut self.companion else { return };
+    fn release_latency(&mut self, pid: u32) {
+        let Some(latency) = &mut self.latency else { return };
         let ready = self
             .arena
             .extents()
             .into_iter()
             .any(|(extent, kind)| kind == EXTENT_PROCESS && Head::read(self.arena, extent).pid == pid);
         if ready {
-            companion.follow(pid as i32);
+            latency.follow(pid as i32);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use transect_testkit::judged;
 
-use crate::taker::{COMPLETE, Taker};
+use crate::stack_reader::{COMPLETE, StackReader};
 
 /// Prints, for each thread that sleeps, its number and its frames' addresses, leaf first.
 const SCRIPT: &str = "
@@ -68,7 +68,7 @@ fn root_stacks_of_real_programs_are_those_of_gdb() {
         println!("NOT RUN: no gdb");
         return;
     }
-    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(mut reader) = StackReader::load(0) else { return };
     let script = crate::programs::folder().join("threads.py");
     std::fs::write(&script, SCRIPT).unwrap();
     for program in PROGRAMS {
@@ -85,19 +85,19 @@ fn root_stacks_of_real_programs_are_those_of_gdb() {
         // On a busy machine it may start for longer than this: then it is looked at again.
         judged(&format!("stacks of {}", program[0]), || {
             std::thread::sleep(Duration::from_millis(400));
-            compare(&mut taker, pid, &script, program[0])
+            compare(&mut reader, pid, &script, program[0])
         });
         child.kill().unwrap();
         child.wait().unwrap();
-        taker.tables.remove_process(pid);
+        reader.tables.remove_process(pid);
     }
 }
 
 /// Our stacks of a while, and gdb's behind it.
-fn compare(taker: &mut Taker, pid: i32, script: &PathBuf, name: &str) -> Result<(), String> {
-    taker.want(pid);
+fn compare(reader: &mut StackReader, pid: i32, script: &PathBuf, name: &str) -> Result<(), String> {
+    reader.want(pid);
     let end = Instant::now() + Duration::from_millis(500);
-    let stacks = taker.collect(Duration::from_secs(2), |_| Instant::now() > end);
+    let stacks = reader.collect(Duration::from_secs(2), |_| Instant::now() > end);
     let expected = gdb(pid, script);
     if expected.is_empty() {
         return Err(format!("gdb says nothing of {name}"));

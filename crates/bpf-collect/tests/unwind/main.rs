@@ -3,5 +3,5 @@
 
 mod debugger;
 mod programs;
+mod stack_reader;
 mod symbols;
-mod taker;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use transect_testkit::judged;
 
+use crate::stack_reader::{COMPLETE, Stack, StackReader, TRUNCATED};
 use crate::symbols::Symbols;
-use crate::taker::{COMPLETE, Stack, TRUNCATED, Taker};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/unwind/programs");
 
@@ -78,17 +78,17 @@ fn is_past_start(pid: i32) -> bool {
 const ENOUGH: usize = 150;
 
 /// Runs `program` for a moment, or longer until there are enough, and takes its stacks.
-fn run(taker: &mut Taker, program: &Path, arguments: &[&str]) -> Seen {
+fn run(reader: &mut StackReader, program: &Path, arguments: &[&str]) -> Seen {
     let mut child = Command::new(program).args(arguments).stdout(Stdio::null()).spawn().unwrap();
     let pid = child.id() as i32;
     wait_until(|| is_past_start(pid));
-    taker.want(pid);
+    reader.want(pid);
     let end = Instant::now() + Duration::from_millis(transect_testkit::sized(150, 400));
-    let stacks = taker.collect(Duration::from_secs(20), |taken| taken >= ENOUGH && Instant::now() > end);
+    let stacks = reader.collect(Duration::from_secs(20), |taken| taken >= ENOUGH && Instant::now() > end);
     let mut symbols = Symbols::of_process(pid);
     child.kill().unwrap();
     child.wait().unwrap();
-    taker.tables.remove_process(pid);
+    reader.tables.remove_process(pid);
     let named = stacks.into_iter().filter(|stack| stack.tgid == pid);
     Seen { stacks: named.map(|stack| (stack.clone(), symbols.names(&stack.frames))).collect() }
 }
@@ -131,12 +131,12 @@ const VARIANTS: [(&str, &[&str]); 5] = [
 
 /// Runs `name` in all variants of two compilers.
 fn in_all_variants(compilers: [&str; 2], name: &str, libraries: &[&str], chains: &[&[&str]]) {
-    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(mut reader) = StackReader::load(0) else { return };
     for compiler in compilers {
         for (variant, options) in VARIANTS {
             let options: Vec<&str> = options.iter().chain(libraries).copied().collect();
             let Some(program) = compile(compiler, name, variant, &options) else { continue };
-            check(&run(&mut taker, &program, &[]), &program, chains);
+            check(&run(&mut reader, &program, &[]), &program, chains);
         }
     }
 }
@@ -149,12 +149,12 @@ fn root_c_calls_through_all_kinds_of_frames() {
 
 #[test]
 fn root_signal_handlers_and_what_they_interrupted() {
-    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(mut reader) = StackReader::load(0) else { return };
     let chain = ["leaf", "handler", "busy", "work", "main", "_start"];
     for (variant, options) in VARIANTS {
         let Some(program) = compile("gcc", "signals.c", variant, options) else { continue };
         for arguments in [&[][..], &["alternate"]] {
-            check(&run(&mut taker, &program, arguments), &program, &[&chain]);
+            check(&run(&mut reader, &program, arguments), &program, &[&chain]);
         }
     }
 }
@@ -162,12 +162,12 @@ fn root_signal_handlers_and_what_they_interrupted() {
 #[test]
 fn root_threads_and_virtual_calls_of_cpp() {
     let thread = ["leaf", "in_catch", "_ZN7Derived4callEv", "by_virtual_call", "in_thread"];
-    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(mut reader) = StackReader::load(0) else { return };
     for compiler in ["g++", "clang++"] {
         for (variant, options) in VARIANTS {
             let Some(program) = compile(compiler, "threads.cpp", variant, options) else { continue };
             let object = program.file_name().unwrap().to_str().unwrap();
-            let seen = run(&mut taker, &program, &[]);
+            let seen = run(&mut reader, &program, &[]);
             assert!(seen.stacks.len() > 100);
             for (stack, names) in &seen.stacks {
                 assert_eq!(stack.flags, COMPLETE, "{names:#?}");
@@ -185,10 +185,10 @@ fn root_threads_and_virtual_calls_of_cpp() {
 
 #[test]
 fn root_recursion_is_complete_or_says_that_it_is_not() {
-    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(mut reader) = StackReader::load(0) else { return };
     let Some(program) = compile("gcc", "recursion.c", "o1", &["-O1", "-fomit-frame-pointer"]) else { return };
     for (depth, flags) in [(100, COMPLETE), (1000, TRUNCATED)] {
-        let seen = run(&mut taker, &program, &[&depth.to_string()]);
+        let seen = run(&mut reader, &program, &[&depth.to_string()]);
         assert!(seen.stacks.len() > 20);
         for (stack, names) in &seen.stacks {
             assert_eq!(stack.flags, flags, "{names:#?}");
@@ -200,7 +200,7 @@ fn root_recursion_is_complete_or_says_that_it_is_not() {
 
 #[test]
 fn root_every_instruction_of_short_functions() {
-    let Some(mut taker) = Taker::load(4000) else { return };
+    let Some(mut reader) = StackReader::load(4000) else { return };
     let chain = ["third", "second", "first", "main", "_start"];
     for compiler in ["gcc", "clang"] {
         for (variant, options) in VARIANTS.iter().filter(|(variant, _)| *variant != "static") {
@@ -213,7 +213,7 @@ fn root_every_instruction_of_short_functions() {
                 let name = format!("{variant}-{linkage}");
                 let Some(program) = compile(compiler, "sampled.c", &name, &options) else { continue };
                 let object = program.file_name().unwrap().to_str().unwrap();
-                let seen = run(&mut taker, &program, &[]);
+                let seen = run(&mut reader, &program, &[]);
                 assert!(seen.stacks.len() > 100, "{}", seen.stacks.len());
                 for (stack, names) in &seen.stacks {
                     assert_eq!(stack.flags, COMPLETE, "{names:#?}");
@@ -229,14 +229,14 @@ fn root_every_instruction_of_short_functions() {
 
 #[test]
 fn root_go_goes_on_from_the_stack_of_its_runtime() {
-    let Some(mut taker) = Taker::load(4000) else { return };
+    let Some(mut reader) = StackReader::load(4000) else { return };
     let program = folder().join("goroutine-go");
     let mut go = Command::new("go");
     go.args(["build", "-o"]).arg(&program).arg(format!("{SOURCES}/goroutine.go")).env("GO111MODULE", "off");
     if !go.env("GOCACHE", folder().join("go-cache")).status().is_ok_and(|status| status.success()) {
         return println!("NOT RUN: go build");
     }
-    let seen = run(&mut taker, &program, &[]);
+    let seen = run(&mut reader, &program, &[]);
     let (mut whole, mut switched) = (0, 0);
     for (stack, names) in seen.stacks.iter().filter(|(stack, _)| stack.sampled) {
         let all: Vec<&str> =
@@ -260,9 +260,9 @@ fn root_go_goes_on_from_the_stack_of_its_runtime() {
 
 #[test]
 fn root_code_made_at_run_time_goes_by_frame_pointer() {
-    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(mut reader) = StackReader::load(0) else { return };
     let Some(program) = compile("gcc", "generated.c", "o2", &["-O2", "-fomit-frame-pointer"]) else { return };
-    let seen = run(&mut taker, &program, &[]);
+    let seen = run(&mut reader, &program, &[]);
     check(&seen, &program, &[&["leaf", "callback", "with_generated", "main", "_start"]]);
     // One frame of the generated code between them.
     let of_callback = |(_, names): &(Stack, Vec<String>)| names.iter().position(|n| n.ends_with(":callback")).unwrap();
@@ -271,22 +271,22 @@ fn root_code_made_at_run_time_goes_by_frame_pointer() {
 
 #[test]
 fn root_libraries_opened_later_and_forked_processes() {
-    let Some(mut taker) = Taker::load(0) else { return };
+    let Some(mut reader) = StackReader::load(0) else { return };
     let Some(program) = compile("gcc", "late_library.c", "o2", &["-O2", "-fomit-frame-pointer"]) else { return };
     let shared = ["-O2", "-fomit-frame-pointer", "-shared", "-fPIC"];
     let Some(library) = compile("gcc", "library.c", "so", &shared) else { return };
-    judged("stacks of libraries opened later", || stacks_of_later_library(&mut taker, &program, &library));
+    judged("stacks of libraries opened later", || stacks_of_later_library(&mut reader, &program, &library));
 }
 
-fn stacks_of_later_library(taker: &mut Taker, program: &Path, library: &Path) -> Result<(), String> {
+fn stacks_of_later_library(reader: &mut StackReader, program: &Path, library: &Path) -> Result<(), String> {
     let mut child = Command::new(program).arg(library).stdout(Stdio::null()).spawn().unwrap();
     let pid = child.id() as i32;
     // Its signal handler is there.
     wait_until(|| status(pid, "SigCgt:", 16) & 1 << 9 != 0);
-    taker.want(pid);
+    reader.want(pid);
     rustix::process::kill_process(rustix::process::Pid::from_raw(pid).unwrap(), rustix::process::Signal::USR1).unwrap();
     let end = Instant::now() + Duration::from_secs(1);
-    let stacks = taker.collect(Duration::from_secs(20), |taken| taken >= 2 * ENOUGH && Instant::now() > end);
+    let stacks = reader.collect(Duration::from_secs(20), |taken| taken >= 2 * ENOUGH && Instant::now() > end);
     let mut symbols = Symbols::of_process(pid);
     let forked = stacks.iter().map(|stack| stack.tgid).find(|&tgid| tgid != pid).expect("a forked process");
     rustix::process::kill_process(rustix::process::Pid::from_raw(forked).unwrap(), rustix::process::Signal::KILL)
@@ -295,7 +295,7 @@ fn stacks_of_later_library(taker: &mut Taker, program: &Path, library: &Path) ->
     child.wait().unwrap();
     let mut late = Ok(());
     for tgid in [pid, forked] {
-        taker.tables.remove_process(tgid);
+        reader.tables.remove_process(tgid);
         let of_library: Vec<_> = stacks
             .iter()
             .filter(|stack| stack.tgid == tgid)

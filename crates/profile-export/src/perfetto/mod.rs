@@ -1,6 +1,6 @@
 //! Perfetto's own trace format: a track per thread with its lifetime and the regions in which it was, nested.
 //!
-//! Texts are interned once per region; a stay takes some thirty bytes.
+//! Texts are interned once per region; a span takes some thirty bytes.
 
 mod message;
 
@@ -10,7 +10,7 @@ use prost::Message as _;
 use transect_profile_model::{Process, Profile};
 
 use crate::ExportError;
-use crate::region_slices::{Stay, stays};
+use crate::region_slices::{RegionSpan, region_spans};
 use crate::region_stacks::{features, text};
 use message::{
     DebugAnnotation, Interned, InternedData, ProcessDescriptor, SEQ_INCREMENTAL_STATE_CLEARED,
@@ -38,10 +38,10 @@ pub(crate) fn write(profile: &Profile, out: &mut dyn Write) -> Result<(), Export
         trace.track(TrackDescriptor { uuid: thread_uuid(profile, id), process: None, thread: Some(thread) })?;
     }
     trace.texts(profile)?;
-    let stays = stays(profile);
-    let mut rest = stays.as_slice();
+    let region_spans = region_spans(profile);
+    let mut rest = region_spans.as_slice();
     for (id, thread) in profile.threads.iter().enumerate() {
-        let (own, others) = rest.split_at(rest.iter().take_while(|stay| stay.thread_id as usize == id).count());
+        let (own, others) = rest.split_at(rest.iter().take_while(|span| span.thread_id as usize == id).count());
         rest = others;
         let uuid = thread_uuid(profile, id);
         let end_ns = thread.start_ns.saturating_add(thread.wall_ns.max(0));
@@ -152,22 +152,22 @@ impl Packets<'_> {
         })
     }
 
-    /// Begins and ends of one thread's stays in order of time, then the end of the thread itself.
-    fn nested(&mut self, stays: &[Stay<'_>], uuid: u64, end_ns: i64) -> Result<(), ExportError> {
+    /// Begins and ends of one thread's spans in order of time, then the end of the thread itself.
+    fn nested(&mut self, region_spans: &[RegionSpan<'_>], uuid: u64, end_ns: i64) -> Result<(), ExportError> {
         let mut open: Vec<i64> = vec![end_ns];
-        for stay in stays {
+        for span in region_spans {
             while open.len() > 1
                 && let Some(&inner) = open.last()
-                && inner <= stay.start_ns
+                && inner <= span.start_ns
             {
                 open.pop();
                 self.end(inner, uuid)?;
             }
             // What is inside ends no later than what is around it.
             let around = open.last().copied().unwrap_or(end_ns);
-            let iid = FIRST + u64::from(stay.region_id);
-            self.begin(stay.start_ns.min(around), uuid, FEATURE, iid, Some(iid))?;
-            open.push(stay.end_ns.min(around));
+            let iid = FIRST + u64::from(span.region_id);
+            self.begin(span.start_ns.min(around), uuid, FEATURE, iid, Some(iid))?;
+            open.push(span.end_ns.min(around));
         }
         while let Some(inner) = open.pop() {
             self.end(inner, uuid)?;

@@ -10,9 +10,9 @@ use transect_profile_model::{
 use super::choice::Choice;
 use super::fold::{NONE, ThreadFold};
 use super::reader::Collected;
-use super::sampling::SampledBeside;
-use super::silent_regions::{self, Told};
+use super::sampling::SupplementaryTimes;
 use super::spent;
+use super::unprobed_regions::{self, Told};
 use crate::clock::Clock;
 use crate::machine;
 
@@ -38,7 +38,7 @@ pub struct Facts<'a> {
     /// For so long the program was stopped for the sake of its sites.
     pub stopped: Duration,
     /// Samples of regions that tell nothing by events.
-    pub beside: Option<SampledBeside>,
+    pub beside: Option<SupplementaryTimes>,
     /// Exit status of the launched process.
     pub status: Option<i32>,
     /// What else is known to be missing.
@@ -71,7 +71,7 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
     for region in &mut feature.regions {
         region.method = match region.sites {
             1.. => Some(facts.method),
-            _ => beside.filter(|_| silent_regions::is_hot_loop(region.irregular.as_deref())),
+            _ => beside.filter(|_| unprobed_regions::is_hot_loop(region.irregular.as_deref())),
         };
     }
     for hot in &facts.collected.off {
@@ -127,21 +127,21 @@ pub fn assemble(mut facts: Facts<'_>) -> Profile {
         rows.push(tree(fold, number as u32, (thread.wall_ns, slept), facts.method, &scale, &mut feature));
         threads.push(thread);
     }
-    let (stays, left_out) = std::mem::take(&mut facts.collected.stays).finish();
-    feature.slices = stays
+    let (spans, left_out) = std::mem::take(&mut facts.collected.spans).finish();
+    feature.slices = spans
         .iter()
-        .filter_map(|(thread, stay)| {
+        .filter_map(|(thread, span)| {
             Some(RegionSlice {
-                node: *rows.get(*thread as usize)?.get(stay.node as usize)?,
-                start_ns: scale.since_start(stay.start),
-                duration_ns: scale.long(stay.end.saturating_sub(stay.start)),
+                node: *rows.get(*thread as usize)?.get(span.node as usize)?,
+                start_ns: scale.since_start(span.start),
+                duration_ns: scale.long(span.end.saturating_sub(span.start)),
             })
         })
         .collect();
     let told = facts
         .beside
         .as_ref()
-        .map(|sampled| silent_regions::divide(&mut feature, &roots, &facts.collected, facts.clock, sampled));
+        .map(|sampled| unprobed_regions::divide(&mut feature, &roots, &facts.collected, facts.clock, sampled));
     let lifetimes: i64 = threads.iter().map(|thread: &Thread| thread.wall_ns).sum();
     let event_ns = spent::event_ns(facts.method, facts.event_ticks / scale.rate);
     let waited: u64 = facts.collected.threads.iter().map(|thread| thread.waited_ticks).sum();
@@ -347,7 +347,7 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         LossKind::SummedEvents,
         "timeline of regions".to_owned(),
         left_out,
-        "the shortest stays in regions are left out of the timeline; counts and times have them",
+        "the shortest spans in regions are left out of the timeline; counts and times have them",
     );
     let mut by_share = collected.off.clone();
     by_share.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -380,7 +380,7 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         add(LossKind::RefusedSites, path.clone(), 1, why);
     }
     for object in &collected.catalog.objects {
-        let seen = |why: Option<&str>| facts.beside.is_some() && silent_regions::is_hot_loop(why);
+        let seen = |why: Option<&str>| facts.beside.is_some() && unprobed_regions::is_hot_loop(why);
         let lost = object.table.regions.iter().filter(|region| !seen(region.irregular.as_deref()));
         for region in lost.filter(|region| region.irregular.is_some()) {
             let reason = region.irregular.as_deref().unwrap_or_default();

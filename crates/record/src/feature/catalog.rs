@@ -110,9 +110,9 @@ impl Catalog {
         // Only what restores needs the control flow.
         let map = restores.then(|| RegionMap::of(&loaded.object, &table));
         for site in &table.sites {
-            let stays = |map: &RegionMap| map.after_restore(site.vaddr).map(<[u32]>::to_vec);
+            let spans = |map: &RegionMap| map.after_restore(site.vaddr).map(<[u32]>::to_vec);
             let remain = match site.kind {
-                SiteKind::Restore => map.as_ref().and_then(stays).unwrap_or_else(|| enclosing(&table, site.region)),
+                SiteKind::Restore => map.as_ref().and_then(spans).unwrap_or_else(|| enclosing(&table, site.region)),
                 _ => Vec::new(),
             };
             self.sites.push(SiteFacts {

@@ -2,12 +2,12 @@
 //!
 //! A region is open from its begin to its end. What is left by unwinding (an exception, `longjmp`) has no end: the stack
 //! tells. A site's stack pointer above that of an open region's begin says that the region's frame is gone; within one
-//! frame, sites of restoring say which regions stay. Frames whose stack pointer moves (`alloca`) have their own regions'
+//! frame, sites of restoring say which regions are open. Frames whose stack pointer moves (`alloca`) have their own regions'
 //! begins below: an enclosing region of the same function is not dropped for that.
 
 use rustc_hash::FxHashMap as HashMap;
 
-use super::presence::Presence;
+use super::on_cpu_state::OnCpuState;
 
 /// Number of a region in the recording, over all objects.
 pub type RegionNumber = u32;
@@ -69,9 +69,9 @@ pub struct Inherited {
     pub midway: bool,
 }
 
-/// A stay in a region, in ticks.
+/// A span in a region, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stay {
+pub struct RegionSpan {
     /// The stack's node.
     pub node: u32,
     /// Begin.
@@ -96,13 +96,13 @@ pub struct ThreadFold {
     late: Vec<RegionNumber>,
     /// Nodes that it was forked with.
     inherited: Option<usize>,
-    presence: Presence,
+    on_cpu: OnCpuState,
     unfitting: Unfitting,
 }
 
 impl ThreadFold {
     /// A thread that is outside of all regions at `start` or, if `midway`, may be in some.
-    pub fn new(start: u64, midway: bool, presence: Presence) -> Self {
+    pub fn new(start: u64, midway: bool, on_cpu: OnCpuState) -> Self {
         let root = FoldNode::new(None, NONE);
         Self {
             nodes: vec![root],
@@ -115,7 +115,7 @@ impl ThreadFold {
             midway,
             late: Vec::new(),
             inherited: None,
-            presence,
+            on_cpu,
             unfitting: Unfitting::default(),
         }
     }
@@ -134,7 +134,7 @@ impl ThreadFold {
 
     /// It was held until then. Of use only before its first event.
     pub fn begins_at(&mut self, ticks: u64) {
-        self.presence.pass(ticks, false);
+        self.on_cpu.pass(ticks, false);
         self.nodes[self.root as usize].off_ticks = 0;
         (self.start, self.now) = (ticks, ticks);
     }
@@ -160,12 +160,12 @@ impl ThreadFold {
     }
 
     /// It becomes another program, which is in none of its regions.
-    pub fn leave_all(&mut self, ticks: u64, stays: &mut impl FnMut(Stay)) {
+    pub fn leave_all(&mut self, ticks: u64, spans: &mut impl FnMut(RegionSpan)) {
         if !self.open.is_empty() {
             self.pass(ticks);
         }
         while !self.open.is_empty() {
-            self.close(stays);
+            self.close(spans);
         }
         self.midway = false;
     }
@@ -194,24 +194,24 @@ impl ThreadFold {
 
     /// Processor time is known.
     pub fn knows_processor(&self) -> bool {
-        self.presence.is_heard()
+        self.on_cpu.is_heard()
     }
 
     /// The thread came to a processor (`on`), or left it. Of all that happened before the events to come; true if it is the
     /// first since time last passed.
     pub fn switched(&mut self, ticks: u64, on: bool) -> bool {
-        self.presence.switched(ticks, on);
-        self.presence.ahead() == 1
+        self.on_cpu.switched(ticks, on);
+        self.on_cpu.ahead() == 1
     }
 
     /// Switches are ahead of its time.
     pub fn awaits_switches(&self) -> bool {
-        self.presence.ahead() > 0
+        self.on_cpu.ahead() > 0
     }
 
     /// All events up to `ticks` have been folded: switches until then need not be kept.
     pub fn settle(&mut self, ticks: u64) {
-        self.nodes[self.node as usize].off_ticks += self.presence.pass(ticks, false);
+        self.nodes[self.node as usize].off_ticks += self.on_cpu.pass(ticks, false);
     }
 
     /// What did not fit so far.
@@ -233,8 +233,8 @@ impl ThreadFold {
     /// The time passes; a clock that is a little behind (another processor's) stands still.
     fn pass(&mut self, ticks: u64) {
         if ticks > self.now {
-            if !self.presence.is_on_until(ticks) {
-                self.nodes[self.node as usize].off_ticks += self.presence.pass(ticks, true);
+            if !self.on_cpu.is_on_until(ticks) {
+                self.nodes[self.node as usize].off_ticks += self.on_cpu.pass(ticks, true);
             }
             self.nodes[self.node as usize].ticks += ticks - self.now;
             self.now = ticks;
@@ -266,17 +266,17 @@ impl ThreadFold {
         child
     }
 
-    fn close(&mut self, stays: &mut impl FnMut(Stay)) {
+    fn close(&mut self, spans: &mut impl FnMut(RegionSpan)) {
         if let Some(open) = self.open.pop() {
-            stays(Stay { node: open.node, start: open.since, end: self.now });
+            spans(RegionSpan { node: open.node, start: open.since, end: self.now });
             self.node = self.open.last().map_or(self.root, |open| open.node);
         }
     }
 
-    fn close_down_to(&mut self, length: usize, stays: &mut impl FnMut(Stay)) {
+    fn close_down_to(&mut self, length: usize, spans: &mut impl FnMut(RegionSpan)) {
         while self.open.len() > length {
             self.unfitting.unwound += 1;
-            self.close(stays);
+            self.close(spans);
         }
     }
 
@@ -300,7 +300,7 @@ impl ThreadFold {
         region: RegionNumber,
         stack: u64,
         parents: &[RegionNumber],
-        stays: &mut impl FnMut(Stay),
+        spans: &mut impl FnMut(RegionSpan),
     ) {
         self.pass(ticks);
         while let Some(top) = self.open.last()
@@ -308,7 +308,7 @@ impl ThreadFold {
             && !Self::encloses(top.region, region, parents)
         {
             self.unfitting.unwound += 1;
-            self.close(stays);
+            self.close(spans);
         }
         let node = self.child(region);
         self.nodes[node as usize].entries += u64::from(self.nodes[node as usize].region == region);
@@ -317,15 +317,15 @@ impl ThreadFold {
     }
 
     /// A region ends.
-    pub fn end(&mut self, ticks: u64, region: RegionNumber, stack: u64, stays: &mut impl FnMut(Stay)) {
+    pub fn end(&mut self, ticks: u64, region: RegionNumber, stack: u64, spans: &mut impl FnMut(RegionSpan)) {
         self.pass(ticks);
         match self.open.last() {
-            Some(top) if top.region == region && top.stack == stack => self.close(stays),
-            _ => self.end_elsewhere(region, stack, stays),
+            Some(top) if top.region == region && top.stack == stack => self.close(spans),
+            _ => self.end_elsewhere(region, stack, spans),
         }
     }
 
-    fn end_elsewhere(&mut self, region: RegionNumber, stack: u64, stays: &mut impl FnMut(Stay)) {
+    fn end_elsewhere(&mut self, region: RegionNumber, stack: u64, spans: &mut impl FnMut(RegionSpan)) {
         let is = |open: &Open| open.region == region && open.stack == stack;
         let place = self.open.iter().rposition(is).or_else(|| {
             // The frame has grown or shrunk in between.
@@ -333,15 +333,15 @@ impl ThreadFold {
         });
         match place {
             Some(place) => {
-                self.close_down_to(place + 1, stays);
-                self.close(stays);
+                self.close_down_to(place + 1, spans);
+                self.close(spans);
             }
             // Everything so far was inside of it: a new root is put above.
             None if self.midway && !self.late.contains(&region) => {
-                self.close_below(stack, stays);
+                self.close_below(stack, spans);
                 if self.open.is_empty() {
                     self.unfitting.begun_before += 1;
-                    self.begin_before(region, stays);
+                    self.begin_before(region, spans);
                 } else {
                     self.unfitting.unmatched += 1;
                 }
@@ -350,41 +350,41 @@ impl ThreadFold {
         }
     }
 
-    fn begin_before(&mut self, region: RegionNumber, stays: &mut impl FnMut(Stay)) {
+    fn begin_before(&mut self, region: RegionNumber, spans: &mut impl FnMut(RegionSpan)) {
         let new = self.nodes.len() as u32;
         let old = self.root;
         self.nodes.push(FoldNode { recent: (region, old), ..FoldNode::new(None, NONE) });
         self.nodes[old as usize].parent = Some(new);
         self.nodes[old as usize].region = region;
         self.children.insert((new, region), old);
-        stays(Stay { node: old, start: self.start, end: self.now });
+        spans(RegionSpan { node: old, start: self.start, end: self.now });
         (self.root, self.node) = (new, new);
     }
 
-    fn close_below(&mut self, stack: u64, stays: &mut impl FnMut(Stay)) {
+    fn close_below(&mut self, stack: u64, spans: &mut impl FnMut(RegionSpan)) {
         while self.open.last().is_some_and(|top| top.stack < stack) {
             self.unfitting.unwound += 1;
-            self.close(stays);
+            self.close(spans);
         }
     }
 
     /// Control came back by unwinding, into a frame whose stack pointer is `stack`: of its regions no others than those in
     /// `remain` are open, outermost first. Some of these may be off, or have begun before an alloca.
-    pub fn restore(&mut self, ticks: u64, stack: u64, remain: &[RegionNumber], stays: &mut impl FnMut(Stay)) {
+    pub fn restore(&mut self, ticks: u64, stack: u64, remain: &[RegionNumber], spans: &mut impl FnMut(RegionSpan)) {
         self.pass(ticks);
-        self.close_below(stack, stays);
+        self.close_below(stack, spans);
         let frame = self.open.iter().rposition(|open| open.stack != stack).map_or(0, |below| below + 1);
         let mut rest = remain.iter();
         let same = self.open[frame..].iter().take_while(|open| rest.any(|region| *region == open.region)).count();
-        self.close_down_to(frame + same, stays);
+        self.close_down_to(frame + same, spans);
     }
 
     /// The sites of a region have been switched off: it is open nowhere any more.
-    pub fn forget(&mut self, region: RegionNumber, stays: &mut impl FnMut(Stay)) {
+    pub fn forget(&mut self, region: RegionNumber, spans: &mut impl FnMut(RegionSpan)) {
         let Some(first) = self.open.iter().position(|open| open.region == region) else { return };
         let above: Vec<Open> = self.open[first..].iter().filter(|open| open.region != region).copied().collect();
         while self.open.len() > first {
-            self.close(stays);
+            self.close(spans);
         }
         for open in above {
             let node = self.child(open.region);
@@ -394,11 +394,11 @@ impl ThreadFold {
     }
 
     /// The recording, or the thread, ends.
-    pub fn finish(&mut self, ticks: u64, stays: &mut impl FnMut(Stay)) {
-        self.nodes[self.node as usize].off_ticks += self.presence.end(ticks);
+    pub fn finish(&mut self, ticks: u64, spans: &mut impl FnMut(RegionSpan)) {
+        self.nodes[self.node as usize].off_ticks += self.on_cpu.end(ticks);
         self.pass(ticks);
         while !self.open.is_empty() {
-            self.close(stays);
+            self.close(spans);
         }
     }
 }

@@ -17,7 +17,7 @@ enum Step {
     Return,
     Begin,
     End,
-    /// Back to a frame so far below the top, of whose regions so many stay.
+    /// Back to a frame so far below the top, of whose regions so many remain.
     Throw(usize, usize),
 }
 
@@ -114,14 +114,14 @@ impl Machine {
             Step::Return => {}
             Step::Begin => self.begin(),
             Step::End => self.end(),
-            Step::Throw(frames, stay) => {
+            Step::Throw(frames, span) => {
                 let length = self.frames.len().saturating_sub(frames).max(1);
                 self.frames.truncate(length);
                 let Frame { function, stack, open } = *self.frame();
-                let stay = open.min(stay as u32);
-                let remain = (0..stay).map(|depth| function * DEPTH + depth).collect();
+                let span = open.min(span as u32);
+                let remain = (0..span).map(|depth| function * DEPTH + depth).collect();
                 self.event(What::Restore, stack, remain);
-                self.frame().open = stay;
+                self.frame().open = span;
             }
         }
     }
@@ -143,15 +143,15 @@ fn run(steps: &[(Step, u64)]) -> Machine {
 
 fn fold(fold: &mut ThreadFold, events: &[Event], end: u64) {
     let parents = parents();
-    let mut stays = |stay: Stay| assert!(stay.start <= stay.end);
+    let mut spans = |span: RegionSpan| assert!(span.start <= span.end);
     for event in events {
         match event.what {
-            What::Begin(region) => fold.begin(event.ticks, region, event.stack, &parents, &mut stays),
-            What::End(region) => fold.end(event.ticks, region, event.stack, &mut stays),
-            What::Restore => fold.restore(event.ticks, event.stack, &event.remain, &mut stays),
+            What::Begin(region) => fold.begin(event.ticks, region, event.stack, &parents, &mut spans),
+            What::End(region) => fold.end(event.ticks, region, event.stack, &mut spans),
+            What::Restore => fold.restore(event.ticks, event.stack, &event.remain, &mut spans),
         }
     }
-    fold.finish(end, &mut stays);
+    fold.finish(end, &mut spans);
 }
 
 fn found(fold: &ThreadFold) -> Truth {
@@ -183,7 +183,7 @@ fn step(unwinds: bool) -> impl Strategy<Value = (Step, u64)> {
     ];
     let all = prop_oneof![
         12 => plain.clone(),
-        1 => (0..4usize, 0..3usize).prop_map(|(frames, stay)| Step::Throw(frames, stay)),
+        1 => (0..4usize, 0..3usize).prop_map(|(frames, span)| Step::Throw(frames, span)),
     ];
     let step = if unwinds { all.boxed() } else { plain.boxed() };
     (step, 0..20u64)
@@ -193,7 +193,7 @@ proptest! {
     #[test]
     fn trees_are_what_happened(steps in prop::collection::vec(step(true), 0..200)) {
         let machine = run(&steps);
-        let mut thread = ThreadFold::new(0, false, Presence::unheard());
+        let mut thread = ThreadFold::new(0, false, OnCpuState::unheard());
         fold(&mut thread, &machine.events, machine.now);
         prop_assert_eq!(something(&found(&thread)), something(&machine.truth));
         prop_assert_eq!(thread.unfitting().unmatched, 0);
@@ -207,7 +207,7 @@ proptest! {
     ) {
         let whole: Vec<_> = before.iter().chain(&after).cloned().collect();
         let (first, all) = (run_open(&before), run(&whole));
-        let mut thread = ThreadFold::new(first.now, true, Presence::unheard());
+        let mut thread = ThreadFold::new(first.now, true, OnCpuState::unheard());
         fold(&mut thread, &all.events[first.events.len()..], all.now);
         // What happened since, and nothing of before.
         let mut since = all.truth.clone();
@@ -220,7 +220,7 @@ proptest! {
     }
 }
 
-/// As [`run`], but what is open stays open.
+/// As [`run`], but what is open remains open.
 fn run_open(steps: &[(Step, u64)]) -> Machine {
     let mut machine = Machine::default();
     machine.frames.push(Frame { function: 0, stack: TOP, open: 0 });
@@ -234,8 +234,8 @@ fn run_open(steps: &[(Step, u64)]) -> Machine {
 #[test]
 fn a_frame_that_grows_keeps_its_regions() {
     let parents = parents();
-    let mut none = |_: Stay| {};
-    let mut thread = ThreadFold::new(0, false, Presence::unheard());
+    let mut none = |_: RegionSpan| {};
+    let mut thread = ThreadFold::new(0, false, OnCpuState::unheard());
     // Region 0 begins behind an alloca, 1 begins after the alloca's end: one frame.
     thread.begin(10, 0, 900, &parents, &mut none);
     thread.begin(20, 1, 1000, &parents, &mut none);
@@ -249,8 +249,8 @@ fn a_frame_that_grows_keeps_its_regions() {
 
 /// Open regions as (region, stack pointer), and which are left by a restoring at `stack`.
 fn restored(open: &[(u32, u64)], stack: u64, remain: &[u32]) -> Vec<u32> {
-    let mut none = |_: Stay| {};
-    let mut thread = ThreadFold::new(0, false, Presence::unheard());
+    let mut none = |_: RegionSpan| {};
+    let mut thread = ThreadFold::new(0, false, OnCpuState::unheard());
     open.iter().for_each(|&(region, stack)| thread.begin(10, region, stack, &parents(), &mut none));
     thread.restore(20, stack, remain, &mut none);
     thread.open_regions().collect()
@@ -272,8 +272,8 @@ fn a_frame_that_has_grown_keeps_its_regions_when_it_is_restored() {
 
 #[test]
 fn ends_without_begin_are_counted() {
-    let mut none = |_: Stay| {};
-    let mut thread = ThreadFold::new(0, false, Presence::unheard());
+    let mut none = |_: RegionSpan| {};
+    let mut thread = ThreadFold::new(0, false, OnCpuState::unheard());
     thread.end(10, 1, 1000, &mut none);
     thread.finish(20, &mut none);
     assert_eq!(thread.unfitting().unmatched, 1);
@@ -283,8 +283,8 @@ fn ends_without_begin_are_counted() {
 #[test]
 fn frames_that_are_gone_take_their_regions_along() {
     let parents = parents();
-    let mut none = |_: Stay| {};
-    let mut thread = ThreadFold::new(0, false, Presence::unheard());
+    let mut none = |_: RegionSpan| {};
+    let mut thread = ThreadFold::new(0, false, OnCpuState::unheard());
     thread.begin(10, 0, 1000, &parents, &mut none);
     thread.begin(20, 3, 900, &parents, &mut none);
     thread.begin(30, 6, 800, &parents, &mut none);
@@ -299,7 +299,7 @@ fn frames_that_are_gone_take_their_regions_along() {
 
 #[test]
 fn recursion_does_not_grow_without_end() {
-    let mut fold = ThreadFold::new(0, false, Presence::unheard());
+    let mut fold = ThreadFold::new(0, false, OnCpuState::unheard());
     let (mut now, mut entries) = (0, 0);
     // Twenty levels of two regions: each way down is a stack of its own.
     for way in 0..1_u32 << 13 {
@@ -323,8 +323,8 @@ fn recursion_does_not_grow_without_end() {
 #[test]
 fn time_off_the_processor_is_that_of_the_stack_that_had_it() {
     let parents = parents();
-    let mut none = |_: Stay| {};
-    let mut thread = ThreadFold::new(0, false, Presence::heard_from(0));
+    let mut none = |_: RegionSpan| {};
+    let mut thread = ThreadFold::new(0, false, OnCpuState::heard_from(0));
     // Waits for a processor until 5; a region from 10 to 60, off from 20 to 45; outside, off from 70 on.
     for (ticks, on) in [(5, true), (20, false), (45, true), (70, false)] {
         thread.switched(ticks, on);
@@ -340,11 +340,11 @@ fn time_off_the_processor_is_that_of_the_stack_that_had_it() {
 
 #[test]
 fn a_child_of_fork_begins_in_the_regions_of_its_parent() {
-    let keep = &mut |_: Stay| ();
-    let mut parent = ThreadFold::new(0, false, Presence::unheard());
+    let keep = &mut |_: RegionSpan| ();
+    let mut parent = ThreadFold::new(0, false, OnCpuState::unheard());
     parent.begin(10, 0, 1000, &parents(), keep);
     parent.begin(20, 1, 1000, &parents(), keep);
-    let mut child = ThreadFold::new(30, true, Presence::unheard());
+    let mut child = ThreadFold::new(30, true, OnCpuState::unheard());
     child.inherit(&parent.inside_at(30));
     assert!(!child.is_used());
     // What the parent does later is its own.

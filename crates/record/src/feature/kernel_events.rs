@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use transect_bpf_collect::region_events::{EventReader, EventSource, KernelEvent};
 
-use super::moment::Clocks;
+use super::clocks::Clocks;
 use super::reading::Bound;
 use crate::RecordError;
 

@@ -6,38 +6,38 @@
 //! times, and memory that doesn't grow with the run.
 
 mod assemble;
-pub(crate) mod beside_flows;
 mod budget;
 mod catalog;
 mod choice;
+mod clocks;
 mod event_cost;
+mod event_folder;
 mod fold;
-mod heat;
-mod held_up;
+mod incomplete_slot;
 mod kernel_events;
 mod launched;
-mod lives;
-mod moment;
-pub(crate) mod outer_number;
-mod presence;
+mod on_cpu_state;
+pub(crate) mod pid_namespace_map;
 pub(crate) mod probe_recording;
 mod probed;
+mod rate_limiter;
 mod reader;
 mod reading;
 #[allow(unsafe_code)]
 mod region_file;
+mod region_spans;
 mod sampling;
 mod selection;
 mod session;
 mod settings;
-mod silent_regions;
 mod spent;
-mod stays;
-mod strangers;
-mod taker;
+mod task_events;
 pub(crate) mod task_list;
 mod thread_number;
+mod unknown_tasks;
+mod unprobed_regions;
 mod usdt;
+pub(crate) mod with_flows;
 
 #[cfg(feature = "fuzzing")]
 pub use reading::fuzz as fuzz_rings;

@@ -9,19 +9,19 @@ use transect_attach::{Launch, LaunchEvent, Target};
 use transect_profile_model::{Loss, LossKind, RegionMethod};
 
 use super::assemble::{Facts, assemble};
-use super::beside_flows::FeatureRows;
 use super::budget::Budget;
 use super::choice::Choice;
 use super::event_cost::event_ticks;
-use super::heat::Wake;
 use super::launched::{has_regions, waker_of_launch};
-use super::outer_number::own_number;
+use super::pid_namespace_map::own_number;
 use super::probed::{ProbedProcess, Wishes};
-use super::reader::{News, Reader};
-use super::sampling::BesideSamples;
+use super::rate_limiter::Wake;
+use super::reader::{Reader, Update};
+use super::sampling::SupplementarySamples;
 use super::selection::Selection;
 use super::session::words;
 use super::settings::{FeatureOutcome, FeatureSettings};
+use super::with_flows::FeatureRows;
 use crate::RecordError;
 use crate::clock::{Clock, ticks};
 use crate::launch::{BeforeExecAnywhere, find_beside, shell_status};
@@ -55,7 +55,7 @@ struct Recording<'a> {
     /// Regions that were too hot: path of the object, number there.
     hot: Vec<(String, u32)>,
     /// Sees what they take from then on, and what has no sites.
-    beside: Option<BesideSamples>,
+    beside: Option<SupplementarySamples>,
     /// Their jumps are to be taken out then.
     settled: Option<Instant>,
     /// Regions of `hot` whose jumps are out.
@@ -203,7 +203,7 @@ impl<'a> Recording<'a> {
         let pid = target.pid();
         // Who names the method wants events.
         if self.processes.is_empty() && self.settings.method.is_none() && self.beside.is_none() {
-            self.beside = BesideSamples::start(pid, self.settings.sample_hz);
+            self.beside = SupplementarySamples::start(pid, self.settings.sample_hz);
         }
         let wishes = Wishes {
             overflow: self.settings.overflow,
@@ -215,13 +215,13 @@ impl<'a> Recording<'a> {
         if self.processes.is_empty() {
             self.reader.hear_threads(pid);
         }
-        self.reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
+        self.reader.tell(Update::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
         if midway {
             self.reader.look(pid);
         } else {
             self.reader.look_before_it_runs(pid);
         }
-        self.reader.tell(News::File(process.file.clone()));
+        self.reader.tell(Update::File(process.file.clone()));
         if !self.hot.is_empty() {
             self.hot.iter().for_each(|(path, region)| process.switch(path, *region, false));
             self.taken_out = 0;
@@ -238,7 +238,7 @@ impl<'a> Recording<'a> {
         let replaced = self.processes.iter().any(|process| process.pids.contains(&pid));
         self.leave(pid);
         if replaced {
-            self.reader.tell(News::Replaced { pid });
+            self.reader.tell(Update::Replaced { pid });
         }
         let first = pid == launch.pid();
         if first || has_regions(&target) {
@@ -267,7 +267,7 @@ impl<'a> Recording<'a> {
     fn forked(&mut self, by: (i32, i32), child: i32, at: Instant) {
         if let Some(process) = self.processes.iter_mut().find(|process| process.pids.contains(&by.0)) {
             process.pids.insert(child);
-            self.reader.tell(News::Process {
+            self.reader.tell(Update::Process {
                 pid: child,
                 own: own_number(child),
                 start: ticks().saturating_sub((at.elapsed().as_nanos() as f64 * self.clock.rate()) as u64),
@@ -278,7 +278,7 @@ impl<'a> Recording<'a> {
     }
 
     fn ended(&mut self, pid: i32) {
-        self.reader.tell(News::Ended { pid, end: ticks() });
+        self.reader.tell(Update::Ended { pid, end: ticks() });
         self.leave(pid);
     }
 
@@ -290,7 +290,7 @@ impl<'a> Recording<'a> {
         while let Some(index) = self.processes.iter().position(|process| process.pids.is_empty()) {
             let process = self.processes.swap_remove(index);
             self.note(&process);
-            self.reader.tell(News::Over(process.file.clone()));
+            self.reader.tell(Update::Over(process.file.clone()));
             process.over();
         }
     }
@@ -300,8 +300,8 @@ impl<'a> Recording<'a> {
         self.choose();
         for hot in self.reader.take_hot() {
             self.processes.iter().for_each(|process| process.switch(&hot.path, hot.number, false));
-            self.reader.tell(News::Off(hot.region));
-            self.beside.iter().for_each(BesideSamples::note_silent);
+            self.reader.tell(Update::Off(hot.region));
+            self.beside.iter().for_each(SupplementarySamples::note_unprobed);
             self.hot.push((hot.path, hot.number));
             // Others that follow soon are taken out with them.
             self.settled.get_or_insert_with(|| Instant::now() + SETTLED);
@@ -325,7 +325,7 @@ impl<'a> Recording<'a> {
     fn take_out(&mut self) {
         let since = Instant::now();
         let some = &self.hot[self.taken_out..];
-        // Where threads can't be stopped the jumps stay, and find their sites off.
+        // Where threads can't be stopped the jumps remain, and find their sites off.
         self.processes.iter_mut().for_each(|process| drop(process.take_out(some)));
         (self.taken_out, self.stopped) = (self.hot.len(), self.stopped + since.elapsed());
     }
@@ -338,14 +338,14 @@ impl<'a> Recording<'a> {
                 self.choices.push(choice.clone());
                 let before = std::mem::replace(&mut self.choice, choice);
                 for process in &self.processes {
-                    // What was too hot stays off.
+                    // What was too hot remains off.
                     let is_hot = |path: &str, number: u32| self.hot.iter().any(|hot| hot.0 == path && hot.1 == number);
                     process.choose(&before, &self.choice, is_hot, |path, number, on| {
-                        self.reader.tell(News::Chosen { path: path.to_owned(), number, on });
+                        self.reader.tell(Update::Chosen { path: path.to_owned(), number, on });
                     });
                 }
             }
-            // What was chosen before stays.
+            // What was chosen before remains.
             Err(reason) => self.loss.push(Loss {
                 what: LossKind::RefusedSites,
                 place: self.selection.as_ref().map(Selection::name).unwrap_or_default(),
@@ -379,7 +379,7 @@ impl<'a> Recording<'a> {
     }
 
     fn conclude(mut self, status: Option<i32>) -> Result<Facts<'a>, RecordError> {
-        let beside = self.beside.take().and_then(BesideSamples::finish);
+        let beside = self.beside.take().and_then(SupplementarySamples::finish);
         let mut collected = self.reader.finish()?;
         if let Some(pid) = self.only {
             collected.keep_only(pid);

@@ -59,7 +59,7 @@ pub struct ProbedProcess {
     pub refused: BTreeMap<(String, String), u64>,
     /// Its command line.
     pub command: Vec<String>,
-    /// Probes of others, which stay.
+    /// Probes of others, which remain.
     foreign: BTreeSet<SiteId>,
     /// Puts the text back if we are killed.
     guard: Option<Guard>,
@@ -87,7 +87,7 @@ impl ProbedProcess {
         let (session, file, watcher) = match open(target, agent, wishes.overflow, wake) {
             Ok(opened) => opened,
             Err(error) => {
-                // What others have in the process stays.
+                // What others have in the process remains.
                 guard.into_iter().for_each(Guard::dismiss);
                 return Err(error);
             }
@@ -261,8 +261,8 @@ impl ProbedProcess {
         sites.into_iter().flatten().for_each(|&id| self.session.switch(id, on));
     }
 
-    /// Puts the original bytes of regions' sites back, which are to stay off: a jump that finds its site off costs a hot loop a
-    /// tenth of its time. Forked children keep theirs. What can't be written stays as it is.
+    /// Puts the original bytes of regions' sites back, which are to remain off: a jump that finds its site off costs a hot loop a
+    /// tenth of its time. Forked children keep theirs. What can't be written is left as it is.
     ///
     /// # Errors
     /// If threads can't be stopped, or the process ends.
@@ -333,7 +333,7 @@ impl Drop for ProbedProcess {
     }
 }
 
-/// The region that a site is switched on and off with. Sites that restore always stay on: they tell of regions around theirs.
+/// The region that a site is switched on and off with. Sites that restore are always on: they tell of regions around theirs.
 fn switched_with(site: &Site) -> u32 {
     match site.kind {
         SiteKind::Restore => NO_REGION,

@@ -13,10 +13,10 @@ use super::budget::{Budget, HotRegion};
 use super::catalog::Catalog;
 use super::choice::Choice;
 use super::fold::RegionNumber;
-use super::heat::Wake;
+use super::rate_limiter::Wake;
 use super::reading::Reading;
 use super::region_file::RegionFile;
-use super::stays::Stays;
+use super::region_spans::RegionSpans;
 use super::task_list::{ProcessFacts, ThreadFacts};
 use crate::RecordError;
 
@@ -25,7 +25,7 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the session tells the reader.
 #[derive(Debug)]
-pub enum News {
+pub enum Update {
     /// Events are written to another file, too.
     File(Arc<RegionFile>),
     /// A process is recorded from `start` on; threads that it has already may be in regions if `midway`.
@@ -95,8 +95,8 @@ pub struct Collected {
     pub processes: Vec<ProcessFacts>,
     /// Threads.
     pub threads: Vec<ThreadFacts>,
-    /// Stays by thread.
-    pub stays: Stays,
+    /// Spans by thread.
+    pub spans: RegionSpans,
     /// Events.
     pub events: u64,
     /// Events whose site is in no known object.
@@ -122,7 +122,7 @@ impl Collected {
             thread.process = place.unwrap_or_default();
             place.is_some()
         });
-        self.stays.renumber(|thread| threads.get(thread as usize).copied().flatten().map(|place| place as u32));
+        self.spans.renumber(|thread| threads.get(thread as usize).copied().flatten().map(|place| place as u32));
     }
 }
 
@@ -136,7 +136,7 @@ fn places(kept: impl Iterator<Item = bool>) -> Vec<Option<usize>> {
 #[derive(Debug)]
 pub struct Reader {
     over: Arc<AtomicBool>,
-    news: Sender<News>,
+    updates: Sender<Update>,
     hot: Receiver<HotObject>,
     loaded: Receiver<i32>,
     thread: JoinHandle<Collected>,
@@ -161,7 +161,7 @@ impl Reader {
     /// If no thread can be had.
     pub fn start(budget: Option<(Budget, Wake)>, choice: Choice) -> Result<Reader, RecordError> {
         let over = Arc::new(AtomicBool::new(false));
-        let (news, heard) = channel();
+        let (updates, heard) = channel();
         let (say, hot) = channel();
         let (tell, loaded) = channel();
         let flag = over.clone();
@@ -169,13 +169,13 @@ impl Reader {
             .name("region-reader".to_owned())
             .spawn(move || Reading::new(heard, budget, choice, say, tell).run(&flag))
             .map_err(RecordError::system("start the reader of region events"))?;
-        Ok(Reader { over, news, hot, loaded, thread })
+        Ok(Reader { over, updates, hot, loaded, thread })
     }
 
     /// Tells it something.
-    pub fn tell(&self, news: News) {
+    pub fn tell(&self, updates: Update) {
         // If it is gone, `finish` says so.
-        let _ = self.news.send(news);
+        let _ = self.updates.send(updates);
     }
 
     /// Lets it look at the objects of a process that was recorded by probes before they are gone with it.
@@ -190,7 +190,7 @@ impl Reader {
 
     fn look_at(&self, pid: i32, begins: bool) {
         let (done, looked) = channel();
-        self.tell(News::Look { pid, begins, done });
+        self.tell(Update::Look { pid, begins, done });
         // If it is gone, `finish` says so.
         let _ = looked.recv_timeout(LOOK_PATIENCE);
     }
@@ -199,7 +199,7 @@ impl Reader {
     /// then which there are, and those of short ones are guessed. To be called while the process is held.
     pub fn hear_threads(&self, pid: i32) {
         let (done, heard) = channel();
-        self.tell(News::Threads { pid, done });
+        self.tell(Update::Threads { pid, done });
         // If it is gone, `finish` says so.
         let _ = heard.recv_timeout(LOOK_PATIENCE);
     }

@@ -4,7 +4,7 @@ mod draining;
 mod forks;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
-mod told_by_kernel;
+mod kernel_news;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ use super::budget::Budget;
 use super::catalog::{Catalog, Image};
 use super::choice::Choice;
 use super::fold::{RegionNumber, ThreadFold};
-use super::heat::{Heat, Wake};
-use super::held_up::HeldUp;
+use super::incomplete_slot::IncompleteSlot;
 use super::kernel_events::KernelEvents;
-use super::lives::Lives;
-use super::outer_number::OuterNumbers;
-use super::presence::Presence;
-use super::reader::{Collected, HotObject, News};
+use super::on_cpu_state::OnCpuState;
+use super::pid_namespace_map::PidNamespaceMap;
+use super::rate_limiter::{RateLimiter, Wake};
+use super::reader::{Collected, HotObject, Update};
 use super::region_file::RegionFile;
-use super::stays::Stays;
-use super::strangers::Strangers;
+use super::region_spans::RegionSpans;
+use super::task_events::TaskEvents;
 use super::task_list::TaskList;
+use super::unknown_tasks::UnknownTasks;
 use crate::clock::ticks;
 use forks::Forks;
 #[cfg(feature = "fuzzing")]
@@ -68,7 +68,7 @@ struct OpenFile {
     /// What had been written to each when it was last looked.
     written: Vec<u64>,
     /// Rings that had an event that was not there.
-    held_up: HashMap<usize, HeldUp>,
+    incomplete: HashMap<usize, IncompleteSlot>,
 }
 
 /// The reader's thread at work.
@@ -78,31 +78,31 @@ pub struct Reading {
     announced: HashMap<i32, (u64, u64)>,
     /// What children begin in that are not met yet.
     forks: Forks,
-    outer: OuterNumbers,
+    outer: PidNamespaceMap,
     kernel: Option<KernelEvents>,
     /// Its programs tell of processes.
     kernel_tells: bool,
-    lives: Option<Lives>,
+    task_events: Option<TaskEvents>,
     /// There are such, even while they are being read.
     hears_lives: bool,
     /// Where threads were of which no more is known yet, by process and thread.
-    strangers: Strangers,
+    unknown_tasks: UnknownTasks,
     /// Threads with switches that time may have passed.
     switched: Vec<usize>,
     kernel_lost: u64,
     /// Hears of loaders that have loaded something.
     tell_loaded: Sender<i32>,
-    news: Receiver<News>,
+    updates: Receiver<Update>,
     catalog: Catalog,
     keys: HashMap<ImageKey, usize>,
     images: Vec<(i32, Image, Instant)>,
     tasks: TaskList,
     folds: Vec<Option<ThreadFold>>,
-    stays: Stays,
+    spans: RegionSpans,
     events: u64,
     unresolved: u64,
     refused: u64,
-    heat: Heat,
+    rate_limiter: RateLimiter,
     /// Regions to be forgotten once the rings have been read.
     forget: Vec<RegionNumber>,
     /// Ticks that threads waited whose rings were given back.
@@ -117,7 +117,7 @@ fn told(sum: &AtomicU64) -> u64 {
 impl Reading {
     /// Nothing was read yet.
     pub fn new(
-        news: Receiver<News>,
+        updates: Receiver<Update>,
         budget: Option<(Budget, Wake)>,
         choice: Choice,
         say: Sender<HotObject>,
@@ -127,26 +127,26 @@ impl Reading {
             files: Vec::new(),
             announced: HashMap::new(),
             forks: Forks::default(),
-            outer: OuterNumbers::default(),
+            outer: PidNamespaceMap::default(),
             kernel: None,
             kernel_tells: false,
-            lives: None,
+            task_events: None,
             hears_lives: false,
-            strangers: Strangers::default(),
+            unknown_tasks: UnknownTasks::default(),
             switched: Vec::new(),
             kernel_lost: 0,
             tell_loaded,
-            news,
+            updates,
             catalog: Catalog::choosing(choice),
             keys: HashMap::new(),
             images: Vec::new(),
             tasks: TaskList::default(),
             folds: Vec::new(),
-            stays: Stays::default(),
+            spans: RegionSpans::default(),
             events: 0,
             unresolved: 0,
             refused: 0,
-            heat: Heat::new(budget, say),
+            rate_limiter: RateLimiter::new(budget, say),
             forget: Vec::new(),
             waited_before: 0,
         }
@@ -165,8 +165,8 @@ impl Reading {
             if last {
                 break;
             }
-            self.heat.waited(self.waited_ticks());
-            self.heat.judge(&self.catalog, Instant::now());
+            self.rate_limiter.waited(self.waited_ticks());
+            self.rate_limiter.judge(&self.catalog, Instant::now());
             if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
                 self.tasks.look();
@@ -174,7 +174,7 @@ impl Reading {
             }
             if read < 64 {
                 match self.files.as_slice() {
-                    [only] if only.held_up.values().any(HeldUp::waits) => only.file.sleep(SHORT_NAP),
+                    [only] if only.incomplete.values().any(IncompleteSlot::waits) => only.file.sleep(SHORT_NAP),
                     [only] => only.file.sleep(NAP),
                     // One bell can be waited for: the others are looked at often.
                     [] => std::thread::sleep(SHORT_NAP),
@@ -188,7 +188,7 @@ impl Reading {
         for (file, index) in self.rings() {
             self.drain_rest(file, index);
         }
-        self.drain_lives(true);
+        self.drain_task_events(true);
         self.conclude()
     }
 
@@ -208,57 +208,57 @@ impl Reading {
     }
 
     fn hear(&mut self) {
-        while let Ok(news) = self.news.try_recv() {
-            match news {
-                News::File(file) => {
+        while let Ok(updates) = self.updates.try_recv() {
+            match updates {
+                Update::File(file) => {
                     let rings = (0..RING_CAPACITY).map(|_| None).collect();
                     let written = vec![0; RING_CAPACITY];
-                    self.files.push(OpenFile { file, rings, written, held_up: HashMap::new() });
+                    self.files.push(OpenFile { file, rings, written, incomplete: HashMap::new() });
                 }
-                News::Kernel(source) => match KernelEvents::open(source) {
+                Update::Kernel(source) => match KernelEvents::open(source) {
                     Ok(kernel) => (self.kernel, self.kernel_tells) = (Some(kernel), true),
                     // Everything it tells is lost.
                     Err(_) => self.kernel_lost = 1,
                 },
-                News::Look { pid, begins, done } => {
+                Update::Look { pid, begins, done } => {
                     // A program that was replaced is so before its successor is looked at.
                     self.drain_kernel();
                     let image = self.image(ImageKey::Process(pid), pid);
                     self.look(image, pid);
                     if begins {
-                        self.drain_lives(false);
+                        self.drain_task_events(false);
                         self.begins_now(pid);
                     }
                     // Who has asked may have given up.
                     let _ = done.send(());
                 }
-                News::Threads { pid, done } => {
-                    self.lives = Lives::of(pid).ok();
-                    self.hears_lives = self.lives.is_some();
+                Update::Threads { pid, done } => {
+                    self.task_events = TaskEvents::of(pid).ok();
+                    self.hears_lives = self.task_events.is_some();
                     // Who has asked may have given up.
                     let _ = done.send(());
                 }
-                News::Over(file) => self.close(&file),
-                News::Off(region) => self.forget.push(region),
-                News::Chosen { path, number, on } => {
+                Update::Over(file) => self.close(&file),
+                Update::Off(region) => self.forget.push(region),
+                Update::Chosen { path, number, on } => {
                     let object = self.catalog.objects.iter().find(|object| object.path == path);
                     let Some(region) = object.map(|object| object.first_region + number) else { continue };
                     if on {
                         // It may have been switched off just before.
                         self.forget.retain(|forgotten| *forgotten != region);
-                        self.heat.speak(region);
+                        self.rate_limiter.speak(region);
                         self.folds.iter_mut().flatten().for_each(|fold| fold.comes_on(region));
                     } else {
                         self.forget.push(region);
                     }
                 }
-                News::Process { pid, own, start, midway, like } => {
+                Update::Process { pid, own, start, midway, like } => {
                     self.outer.note(own, pid);
                     self.drain_kernel();
                     self.process(pid, start, midway, like);
                 }
-                News::Replaced { pid } => self.replaced(pid, ticks()),
-                News::Ended { pid, end } => {
+                Update::Replaced { pid } => self.replaced(pid, ticks()),
+                Update::Ended { pid, end } => {
                     // Rings that it took at its end are bound while it is known.
                     self.drain_all();
                     self.tasks.ended(pid, end);
@@ -271,11 +271,11 @@ impl Reading {
         for &region in regions {
             for (thread, fold) in self.folds.iter_mut().enumerate() {
                 if let Some(fold) = fold {
-                    fold.forget(region, &mut |stay| self.stays.add(thread as u32, stay));
+                    fold.forget(region, &mut |span| self.spans.add(thread as u32, span));
                 }
             }
             self.forks.forget(region);
-            self.heat.silence(region);
+            self.rate_limiter.silence(region);
         }
     }
 
@@ -298,7 +298,7 @@ impl Reading {
             let file = self.files[number].file.clone();
             for (place, pid, image) in file.asked() {
                 // What it was before is told before.
-                self.drain_lives(false);
+                self.drain_task_events(false);
                 let pid = self.outer.of(pid, image);
                 // Another program by exec, in the same process.
                 if self.announced.insert(pid, (image, ticks())).is_some_and(|before| before.0 != image) {
@@ -366,7 +366,7 @@ impl Reading {
         let (_, image, looked) = &mut self.images[index];
         *looked = Instant::now();
         self.catalog.look(pid, image);
-        self.heat.grow(self.catalog.parents.len());
+        self.rate_limiter.grow(self.catalog.parents.len());
     }
 
     fn bind(&mut self, file: usize, index: usize) -> bool {
@@ -379,7 +379,7 @@ impl Reading {
             return false;
         }
         // That its process was forked is told before, or that it is gone.
-        self.drain_lives(false);
+        self.drain_task_events(false);
         let start = ring.start_ticks.load(Acquire);
         if start == 0 {
             return false;
@@ -418,8 +418,8 @@ impl Reading {
         self.folds[thread].get_or_insert_with(|| {
             let start = facts.start;
             let own = (self.tasks.processes[facts.process].pid, facts.tid);
-            let (presence, off) = if heard { self.strangers.take(own, start) } else { (Presence::unheard(), 0) };
-            let mut fold = ThreadFold::new(start, facts.midway, presence).off_before(off);
+            let (on_cpu, off) = if heard { self.unknown_tasks.take(own, start) } else { (OnCpuState::unheard(), 0) };
+            let mut fold = ThreadFold::new(start, facts.midway, on_cpu).off_before(off);
             if own.0 == own.1
                 && let Some(inherited) = self.forks.take(own.0)
             {
@@ -457,7 +457,7 @@ impl Reading {
         let open = &mut self.files[file];
         let Some(bound) = open.rings[index].take() else { return };
         let (ring, thread) = (open.file.ring(index), &mut self.tasks.threads[bound.thread]);
-        open.held_up.remove(&index);
+        open.incomplete.remove(&index);
         thread.dropped += told(&ring.dropped);
         thread.waited += told(&ring.waited);
         thread.waited_ticks += told(&ring.waited_ticks);
@@ -478,19 +478,19 @@ impl Reading {
             let Some(mut fold) = fold else { continue };
             let thread = &mut self.tasks.threads[index];
             let end = thread.end.unwrap_or(now);
-            fold.finish(end, &mut |stay| self.stays.add(index as u32, stay));
+            fold.finish(end, &mut |span| self.spans.add(index as u32, span));
             thread.fold = Some(fold);
         }
         Collected {
             catalog: self.catalog,
             processes: self.tasks.processes,
             threads: self.tasks.threads,
-            stays: self.stays,
+            spans: self.spans,
             events: self.events,
             unresolved: self.unresolved,
-            off: self.heat.off,
+            off: self.rate_limiter.off,
             refused,
-            switches: self.lives.is_some().then(|| self.lives.as_ref().map_or(0, Lives::lost)),
+            switches: self.task_events.is_some().then(|| self.task_events.as_ref().map_or(0, TaskEvents::lost)),
             lost: self.kernel_lost + self.kernel.as_ref().map_or(0, KernelEvents::lost),
         }
     }

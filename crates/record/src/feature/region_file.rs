@@ -130,7 +130,7 @@ impl RegionFile {
     }
 
     /// Takes the events out of a ring that had come when so many were `written`, at most one ring full; gives how many there
-    /// were. Those that are later than `until` stay.
+    /// were. Those that are later than `until` remain.
     pub fn drain(&self, index: usize, written: u64, until: u64, mut each: impl FnMut(ReadEvent)) -> usize {
         let ring = self.ring(index);
         let (mut read, mut told) = (ring.read.load(Relaxed), 0);
@@ -279,7 +279,7 @@ impl RegionFile {
         }
     }
 
-    /// Notes how many regions of its frame stay open at a restoring site. A full table leaves it unknown.
+    /// Notes how many regions of its frame are open at a restoring site. A full table leaves it unknown.
     pub fn note_restore(&self, site: u64, image: u64, regions: usize) {
         let key = restore_key(site, image);
         let first = restore_place(key);

@@ -9,17 +9,17 @@
 //!
 //! Beside events (beside) samples tell of regions that have no sites, or whose sites were too hot.
 
-mod beside;
 mod estimate;
 mod gathered;
 mod kernel_stacks;
 mod own_samples;
+mod supplementary;
 mod tables;
 mod translation;
 
-pub use beside::{BesideSamples, SampledBeside, SeenBeside};
 pub use estimate::{DEVIATIONS, row};
 pub use gathered::StackSamples;
+pub use supplementary::{SeenSupplementary, SupplementarySamples, SupplementaryTimes};
 use transect_bpf_collect::privilege::Privileges;
 
 use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};

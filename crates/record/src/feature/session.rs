@@ -13,11 +13,11 @@ use transect_profile_model::RegionMethod;
 use super::assemble::{Facts, assemble};
 use super::choice::Choice;
 use super::event_cost::event_ticks;
-use super::outer_number::own_number;
+use super::pid_namespace_map::own_number;
 use super::probe_recording;
-use super::reader::{News, Reader};
+use super::reader::{Reader, Update};
 use super::region_file::RegionFile;
-use super::sampling::{self, BesideSamples};
+use super::sampling::{self, SupplementarySamples};
 use super::selection::Selection;
 use super::settings::{FeatureOutcome, FeatureSettings, FeatureTarget};
 use super::usdt;
@@ -176,21 +176,21 @@ fn traced(settings: &FeatureSettings, command: &[OsString], follow: bool) -> Res
     variables.push((REGION_FILE_VARIABLE.into(), file.path().into()));
     let choice = Choice::of(settings);
     let reader = Reader::start(None, choice.clone())?;
-    reader.tell(News::File(file));
+    reader.tell(Update::File(file));
     let (mut pid, mut beside) = (0, None);
     let program = Launched::start(command, &variables, &mut |started| {
         pid = started;
         reader.hear_threads(pid);
         // Who names the method wants events.
         if settings.method.is_none() {
-            beside = BesideSamples::start(pid, settings.sample_hz);
+            beside = SupplementarySamples::start(pid, settings.sample_hz);
         }
         Ok(())
     })?;
-    reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
+    reader.tell(Update::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
     let status = wait(&program, &signals)?;
-    reader.tell(News::Ended { pid, end: ticks() });
-    let beside = beside.and_then(BesideSamples::finish);
+    reader.tell(Update::Ended { pid, end: ticks() });
+    let beside = beside.and_then(SupplementarySamples::finish);
     let mut collected = reader.finish()?;
     if !follow {
         collected.keep_only(pid);

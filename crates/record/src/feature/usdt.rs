@@ -15,8 +15,8 @@ use transect_profile_model::{Loss, LossKind, RegionMethod};
 
 use super::assemble::{Facts, assemble};
 use super::choice::Choice;
-use super::outer_number::own_number;
-use super::reader::{News, Reader};
+use super::pid_namespace_map::own_number;
+use super::reader::{Reader, Update};
 use super::session::words;
 use super::settings::{FeatureOutcome, FeatureSettings};
 use crate::RecordError;
@@ -102,7 +102,7 @@ impl Recording {
         let events = RegionEvents::load(follow)?;
         let clock = Clock::start();
         let reader = Reader::start(None, Choice::default())?;
-        reader.tell(News::Kernel(events.source()?));
+        reader.tell(Update::Kernel(events.source()?));
         Ok(Self {
             choice: Choice::of(settings),
             clock,
@@ -144,7 +144,7 @@ impl Recording {
         if !std::mem::replace(&mut self.heard, true) {
             self.reader.hear_threads(pid);
         }
-        self.reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
+        self.reader.tell(Update::Process { pid, own: own_number(pid), start: ticks(), midway, like: None });
         if midway {
             self.watch_objects(pid)?;
             self.reader.look(pid);

@@ -3,7 +3,7 @@
 
 mod assemble;
 mod bucket_scale;
-mod companion;
+mod concurrent;
 mod disturbance;
 mod hot;
 mod measured;
@@ -19,7 +19,7 @@ mod wanted;
 mod window;
 
 pub use bucket_scale::BucketScale;
-pub(crate) use companion::{Companion, merge};
+pub(crate) use concurrent::{ConcurrentLatency, merge};
 pub use settings::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget};
 pub use time_slices::TimeSlices;
 

@@ -17,7 +17,7 @@ const WORTH: u32 = 4;
 
 /// What is known of one program's processes.
 #[derive(Debug, Default)]
-struct Lives {
+struct TaskEvents {
     ended: u32,
     lived: Duration,
     held: Duration,
@@ -28,26 +28,26 @@ struct Lives {
 /// Every program that was started.
 #[derive(Debug, Default)]
 pub(super) struct ShortLived {
-    programs: HashMap<PathBuf, Lives>,
+    programs: HashMap<PathBuf, TaskEvents>,
     running: HashMap<i32, (PathBuf, Instant)>,
 }
 
 impl ShortLived {
     /// Whether a new process of a program is to be measured; one that is not is counted.
     pub fn is_worth(&mut self, program: &Path) -> bool {
-        let lives = self.programs.entry(program.to_owned()).or_default();
-        let held = lives.held.checked_div(lives.begun).unwrap_or_default();
-        let lived = lives.lived.checked_div(lives.ended).unwrap_or_default();
-        let worth = if lives.ended < FIRST { lives.begun < FIRST_AT_ONCE } else { lived >= WORTH * held };
-        lives.left_out += u32::from(!worth);
+        let task_events = self.programs.entry(program.to_owned()).or_default();
+        let held = task_events.held.checked_div(task_events.begun).unwrap_or_default();
+        let lived = task_events.lived.checked_div(task_events.ended).unwrap_or_default();
+        let worth = if task_events.ended < FIRST { task_events.begun < FIRST_AT_ONCE } else { lived >= WORTH * held };
+        task_events.left_out += u32::from(!worth);
         worth
     }
 
     /// A process was held for so long, and runs from now on.
     pub fn begin(&mut self, pid: i32, program: PathBuf, held: Duration) {
-        let lives = self.programs.entry(program.clone()).or_default();
-        lives.begun += 1;
-        lives.held += held;
+        let task_events = self.programs.entry(program.clone()).or_default();
+        task_events.begun += 1;
+        task_events.held += held;
         self.running.insert(pid, (program, Instant::now()));
     }
 
@@ -58,19 +58,19 @@ impl ShortLived {
     }
 
     fn ended(&mut self, program: &Path, lived: Duration) {
-        let lives = self.programs.entry(program.to_owned()).or_default();
-        lives.ended += 1;
-        lives.lived += lived;
+        let task_events = self.programs.entry(program.to_owned()).or_default();
+        task_events.ended += 1;
+        task_events.lived += lived;
     }
 
     /// Processes that were not measured, by program.
     pub fn losses(&self) -> Vec<Loss> {
-        let mut left_out: Vec<_> = self.programs.iter().filter(|(_, lives)| lives.left_out > 0).collect();
+        let mut left_out: Vec<_> = self.programs.iter().filter(|(_, task_events)| task_events.left_out > 0).collect();
         left_out.sort_unstable_by_key(|(program, _)| *program);
-        let loss = |(program, lives): (&PathBuf, &Lives)| Loss {
+        let loss = |(program, task_events): (&PathBuf, &TaskEvents)| Loss {
             what: LossKind::UnprofiledChildren,
             place: program.display().to_string(),
-            count: lives.left_out.into(),
+            count: task_events.left_out.into(),
             reason: "they live for less than it takes to place probes in them: only the first were measured".to_owned(),
         };
         left_out.into_iter().map(loss).collect()

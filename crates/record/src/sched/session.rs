@@ -13,10 +13,10 @@ use super::recording::{Followed, SchedOptions, SchedRecording};
 use super::watched::{Keep, Watched};
 use crate::clock::Clock;
 use crate::error::RecordError;
-use crate::latency::{Companion, LatencySettings, merge};
+use crate::latency::{ConcurrentLatency, LatencySettings, merge};
 use crate::session::left_out;
 use crate::signals::Signals;
-use crate::walk::WalkBeside;
+use crate::walk::WalkAfterRecording;
 use crate::{launch, machine, thread_names};
 
 /// What is recorded.
@@ -81,8 +81,8 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     };
     let launched_only = matches!(session.target, SchedTarget::Launch { .. });
     let options = SchedOptions { launched_only, programs, ..session.options.clone() };
-    let options = if session.walk { WalkBeside::options(options) } else { options };
-    let walk = session.walk.then(WalkBeside::prepare);
+    let options = if session.walk { WalkAfterRecording::options(options) } else { options };
+    let walk = session.walk.then(WalkAfterRecording::prepare);
     let recording = SchedRecording::start(&options)?;
     if let SchedTarget::Launch { command, .. } = &session.target
         && let Some(program) = command.first()
@@ -96,7 +96,8 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         SchedTarget::Launch { command, .. } => Watched::launch(command, &recording, keep)?,
         SchedTarget::Running { followed } => Watched::attach(followed, &recording, keep)?,
     };
-    let latencies = session.latency.clone().map(|(pid, settings)| Companion::attach(settings, pid)).transpose()?;
+    let latencies =
+        session.latency.clone().map(|(pid, settings)| ConcurrentLatency::attach(settings, pid)).transpose()?;
     // Large programs take a moment to get their probes, which is not the recording that was asked for.
     let enough = latencies.as_ref().is_some_and(|latencies| latencies.wait_begun(|| signals.ends()));
     let duration = if enough { Some(Duration::ZERO) } else { session.duration };
@@ -108,7 +109,7 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         }
     }
     let wall_ns = clock.elapsed_ns();
-    let latencies = latencies.map(Companion::finish);
+    let latencies = latencies.map(ConcurrentLatency::finish);
     let command = watched.command().to_vec();
     let status = watched.status(&HashMap::default())?;
     let mut profile = empty(&clock, command, wall_ns, status);
@@ -157,14 +158,14 @@ pub(crate) fn empty(clock: &Clock, command: Vec<String>, wall_ns: i64, exit_stat
 }
 
 /// Records calls between components and scheduler events in one run, with one clock. `recording` was started with
-/// [`SchedOptions::with_flows`], and, for a walk, with [`WalkBeside::options`].
+/// [`SchedOptions::with_flows`], and, for a walk, with [`WalkAfterRecording::options`].
 ///
 /// # Errors
 /// As for [`crate::record`] and [`record`]. The program is not started then.
 pub fn record_with_flows(
     flows: &crate::Options,
     recording: SchedRecording,
-    walk: Option<(WalkBeside, &SchedOptions)>,
+    walk: Option<(WalkAfterRecording, &SchedOptions)>,
     beside: crate::Beside<'_>,
     writes: &[PathBuf],
     snapshot: &mut dyn FnMut(&Profile),

@@ -17,7 +17,6 @@
 mod activity;
 mod agent_frames;
 mod alone;
-mod beside;
 pub(crate) mod call_walk;
 mod gathered;
 mod kernel_stops;
@@ -30,7 +29,8 @@ pub(crate) mod stopped_samples;
 mod thread;
 pub(crate) mod thread_times;
 mod waits_for;
+mod with_calls;
 
 pub use alone::record;
-pub(crate) use beside::SamplesBeside;
 use recording::UserSamples;
+pub(crate) use with_calls::SamplesWithCalls;

@@ -126,7 +126,7 @@ pub(crate) fn split(on_ns: u64, runnable_ns: u64, blocked_ns: u64) -> Split {
 /// Of how many threads the name is read again at each step.
 const MAX_LOOKED: usize = 512;
 
-/// The name of a thread that lives, as the kernel's records have it.
+/// The name of a living thread, as the kernel's records have it.
 fn name_of(tgid: i32, tid: i32) -> Option<[c_char; 16]> {
     let text = std::fs::read(format!("/proc/{tgid}/task/{tid}/comm")).ok()?;
     let mut name = [0; 16];

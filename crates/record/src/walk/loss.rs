@@ -3,7 +3,7 @@
 use transect_bpf_collect::Lost;
 use transect_profile_model::{Loss, LossKind};
 
-use super::knowledge::Knowledge;
+use super::state::WalkState;
 
 /// Where what the scheduler's collector loses is told by the tables that are made of it, the walk need not.
 pub(super) fn leave_scheduler_out(losses: &mut Vec<Loss>) {
@@ -57,12 +57,12 @@ pub(super) struct NotSearched {
 }
 
 /// Rows of losses.
-pub(super) fn losses(knowledge: &mut Knowledge, search: &NotSearched) -> Vec<Loss> {
-    let (unplaced, truncated) = (knowledge.unplaced(), knowledge.truncated);
-    let kept = std::mem::take(&mut knowledge.not_kept);
+pub(super) fn losses(state: &mut WalkState, search: &NotSearched) -> Vec<Loss> {
+    let (unplaced, truncated) = (state.unplaced(), state.truncated);
+    let kept = std::mem::take(&mut state.not_kept);
     let lost = kept.kernel;
     let full = "the ring buffer was full";
-    let naming = knowledge.frames.naming();
+    let naming = state.frames.naming();
     let hidden = "the kernel hides its addresses: functions of the kernel have no names; sysctl kernel.kptr_restrict=1 \
                   (and cap_syslog, or root) shows them";
     let rows = [
@@ -82,9 +82,9 @@ pub(super) fn losses(knowledge: &mut Knowledge, search: &NotSearched) -> Vec<Los
         (LossKind::DroppedEvents, "scheduler: samples", lost.busy_samples, "taken while the clock was being changed"),
         (LossKind::DroppedEvents, SCHEDULER, kept.malformed, "records that could not be read"),
         (LossKind::UnrecordedThreads, "walk", kept.threads, "too many threads: records of more"),
-        (LossKind::DroppedEvents, "walk: system calls", knowledge.calls.totals.lost, LOST_CALLS),
-        (LossKind::SummedEvents, "walk: waits", knowledge.waits_refused, SUMMED_WAITS),
-        (LossKind::UnresolvedNames, "walk: waits", knowledge.objects_refused, "too many different objects"),
+        (LossKind::DroppedEvents, "walk: system calls", state.calls.totals.lost, LOST_CALLS),
+        (LossKind::SummedEvents, "walk: waits", state.waits_refused, SUMMED_WAITS),
+        (LossKind::UnresolvedNames, "walk: waits", state.objects_refused, "too many different objects"),
         (LossKind::DroppedEvents, "walk: steps", search.steps, "too many decisions: the later ones are in no step"),
         (LossKind::DroppedEvents, "walk: functions of the kernel", search.returns, UNSEEN_RETURNS),
         (LossKind::TruncatedStacks, "walk", kept.stacks, "too many different stacks: samples and waits without one"),
@@ -136,10 +136,10 @@ mod tests {
 
     #[test]
     fn each_loss_is_a_row_and_nothing_else_is() {
-        let mut knowledge = Knowledge::new(SymbolSource::open(), true, Unit::Wall, None);
-        assert_eq!(losses(&mut knowledge, &NotSearched::default()), []);
+        let mut state = WalkState::new(SymbolSource::open(), true, Unit::Wall, None);
+        assert_eq!(losses(&mut state, &NotSearched::default()), []);
         let kernel = Lost { applications: 1, mappings: 2, ..Lost::default() };
-        knowledge.not_kept = NotKept {
+        state.not_kept = NotKept {
             kernel,
             threads: 3,
             stackless: 4,
@@ -147,16 +147,16 @@ mod tests {
             samples_refused: Some("forbidden".to_owned()),
             ..NotKept::default()
         };
-        knowledge.calls.totals.lost = 6;
-        knowledge.waits_refused = 7;
-        knowledge.objects_refused = 11;
+        state.calls.totals.lost = 6;
+        state.waits_refused = 7;
+        state.objects_refused = 11;
         let search = NotSearched {
             steps: 8,
             returns: 9,
             untimed: vec![(10, "why".to_owned())],
             postponed: vec![(10, 12, "asleep".to_owned())],
         };
-        let rows = losses(&mut knowledge, &search);
+        let rows = losses(&mut state, &search);
         let mut counts: Vec<i64> = rows.iter().map(|row| row.count).collect();
         counts.sort_unstable();
         // Refused samples, and a process without a timer, are one each.

@@ -1,24 +1,24 @@
 //! The walk ("CrossWalk"): the search for the function that finally holds the time, from `main` down into the kernel,
 //! while the program runs.
 
-mod beside;
+mod after_recording;
 mod evidence;
 mod frames;
 mod groups;
 mod joined_tree;
-mod knowledge;
 mod loss;
 mod outcome;
-mod rouse;
 mod sample_rate;
 mod session;
 mod settings;
+mod state;
 mod steps;
 mod timers;
 pub mod user_timing;
 mod waits;
+mod wake_sleepers;
 
-pub use beside::{DEFAULT_THRESHOLD, WalkBeside};
+pub use after_recording::{DEFAULT_THRESHOLD, WalkAfterRecording};
 pub(crate) use evidence::{Evidence, Gatherer, NewStack, Sum, Times};
 pub(crate) use frames::system_call_function;
 pub(crate) use groups::Threads;

@@ -12,9 +12,9 @@ use transect_profile_model::{
 
 use super::frames::system_call_name;
 use super::joined_tree::JoinedTree;
-use super::knowledge::Knowledge;
 use super::loss::{self, NotSearched};
 use super::settings::WalkSettings;
+use super::state::WalkState;
 use super::steps::Decided;
 use super::timers::TimingFacts;
 use super::waits::{self, WaitWords};
@@ -51,8 +51,8 @@ impl Searched {
     }
 
     /// Whether there is a chain, as it was in the step before or certain.
-    pub fn has_chain(&mut self, knowledge: &Knowledge) -> bool {
-        let trees = knowledge.trees.iter().enumerate();
+    pub fn has_chain(&mut self, state: &WalkState) -> bool {
+        let trees = state.trees.iter().enumerate();
         let Some((number, tree)) = trees.max_by(|one, other| one.1.tree.total.total_cmp(&other.1.tree.total)) else {
             return false;
         };
@@ -72,16 +72,16 @@ pub(super) fn profile(
     wall_ns: i64,
     status: Option<i32>,
     command: Vec<String>,
-    knowledge: &mut Knowledge,
+    state: &mut WalkState,
     searched: &Searched,
 ) -> Profile {
     let mut profile = empty_profile(clock, command, wall_ns, status);
-    let (processes, rows) = processes(knowledge, clock.started_monotonic_ns(), wall_ns);
+    let (processes, rows) = processes(state, clock.started_monotonic_ns(), wall_ns);
     profile.processes = processes;
-    let words = waits::words(knowledge);
-    profile.walk = tables(knowledge, searched, &rows, &words);
-    profile.loss = loss::losses(knowledge, &searched.not_searched);
-    profile.components = std::mem::take(&mut knowledge.frames.naming().components);
+    let words = waits::words(state);
+    profile.walk = tables(state, searched, &rows, &words);
+    profile.loss = loss::losses(state, &searched.not_searched);
+    profile.components = std::mem::take(&mut state.frames.naming().components);
     profile.meta.collectors.push("walk".to_owned());
     profile.meta.walk = Some(WalkSession {
         metric: settings.metric,
@@ -95,10 +95,7 @@ pub(super) fn profile(
         found_after_ns: searched.found_after_ns,
         start_ns: searched.begun_ns,
         end_ns: wall_ns,
-        system_calls_until_ns: knowledge
-            .calls
-            .until
-            .map(|until| until.saturating_sub(clock.started_monotonic_ns()) as i64),
+        system_calls_until_ns: state.calls.until.map(|until| until.saturating_sub(clock.started_monotonic_ns()) as i64),
         probes_live: searched.timing.probes_live as i64,
         probes_inserted: searched.timing.probes_inserted as i64,
         longest_stop_ns: searched.timing.longest_stop_ns as i64,
@@ -107,10 +104,10 @@ pub(super) fn profile(
 }
 
 /// Rows of processes, and each one's row by its number.
-fn processes(knowledge: &Knowledge, origin: u64, wall_ns: i64) -> (Vec<Process>, HashMap<i32, ProcessId>) {
+fn processes(state: &WalkState, origin: u64, wall_ns: i64) -> (Vec<Process>, HashMap<i32, ProcessId>) {
     let mut rows: Vec<Process> = Vec::new();
     let mut numbers = HashMap::default();
-    for task in knowledge.threads.all().values() {
+    for task in state.threads.all().values() {
         let record = &task.record;
         let start_ns = task.begin.saturating_sub(origin) as i64;
         let end_ns = if task.end != 0 { task.end.saturating_sub(origin) as i64 } else { wall_ns };
@@ -118,7 +115,7 @@ fn processes(knowledge: &Knowledge, origin: u64, wall_ns: i64) -> (Vec<Process>,
             rows.push(Process {
                 pid: if record.ns_tgid != 0 { record.ns_tgid } else { record.tgid },
                 parent_pid: record.parent_tgid,
-                executable: knowledge.executable(record.tgid).map_or_else(|| text(&record.comm), str::to_owned),
+                executable: state.executable(record.tgid).map_or_else(|| text(&record.comm), str::to_owned),
                 start_ns,
                 wall_ns: end_ns - start_ns,
             });
@@ -133,7 +130,7 @@ fn processes(knowledge: &Knowledge, origin: u64, wall_ns: i64) -> (Vec<Process>,
 }
 
 fn tables(
-    knowledge: &Knowledge,
+    state: &WalkState,
     searched: &Searched,
     processes: &HashMap<i32, ProcessId>,
     words: &[WaitWords],
@@ -142,12 +139,12 @@ fn tables(
     let mut tables = WalkTables::default();
     // Group and first node of each tree.
     let mut begins: Vec<Option<(u32, u32)>> = Vec::new();
-    let facts = knowledge.threads.groups();
+    let facts = state.threads.groups();
     let mut whole: HashMap<i32, f64> = HashMap::default();
-    for tree in &knowledge.trees {
+    for tree in &state.trees {
         *whole.entry(tree.key.tgid).or_default() += tree.tree.total;
     }
-    for (number, tree) in knowledge.trees.iter().enumerate() {
+    for (number, tree) in state.trees.iter().enumerate() {
         let Some(&process) = processes.get(&tree.key.tgid) else {
             begins.push(None);
             continue;
@@ -165,7 +162,7 @@ fn tables(
         });
         let first = tables.nodes.len() as u32;
         begins.push(Some((group, first)));
-        add_nodes(&mut tables.nodes, group, tree, search.shares(number), knowledge);
+        add_nodes(&mut tables.nodes, group, tree, search.shares(number), state);
         let words = &words[number];
         let of_process = whole.get(&tree.key.tgid).copied().unwrap_or(0.0);
         let chains = search.chains(number, &tree.tree);
@@ -202,15 +199,15 @@ fn tables(
         Some(decided.row(group, first))
     });
     tables.steps = rows.collect();
-    tables.system_calls = system_calls(knowledge, &begins);
+    tables.system_calls = system_calls(state, &begins);
     tables.chains.sort_by(|one, other| other.share.total_cmp(&one.share));
     tables
 }
 
-fn system_calls(knowledge: &Knowledge, begins: &[Option<(u32, u32)>]) -> Vec<WalkSystemCall> {
+fn system_calls(state: &WalkState, begins: &[Option<(u32, u32)>]) -> Vec<WalkSystemCall> {
     let mut rows: BTreeMap<(u32, u32), WalkSystemCall> = BTreeMap::new();
-    for total in knowledge.calls.totals.calls.iter().filter(|total| !total.call.compat) {
-        let Some((group, _)) = knowledge.group_of(total.task).and_then(|tree| *begins.get(tree)?) else { continue };
+    for total in state.calls.totals.calls.iter().filter(|total| !total.call.compat) {
+        let Some((group, _)) = state.group_of(total.task).and_then(|tree| *begins.get(tree)?) else { continue };
         let row = rows.entry((group, total.call.number)).or_insert_with(|| WalkSystemCall {
             group,
             name: system_call_name(total.call.number),
@@ -227,12 +224,12 @@ fn system_calls(knowledge: &Knowledge, begins: &[Option<(u32, u32)>]) -> Vec<Wal
     rows.into_values().collect()
 }
 
-fn add_nodes(nodes: &mut Vec<WalkNode>, group: u32, tree: &JoinedTree, shares: &[Share], knowledge: &Knowledge) {
+fn add_nodes(nodes: &mut Vec<WalkNode>, group: u32, tree: &JoinedTree, shares: &[Share], state: &WalkState) {
     let first = nodes.len() as u32;
     for (id, node) in (0..).zip(&tree.tree.nodes) {
-        let named = knowledge.frames.by_function(node.function);
-        let (function, space) = knowledge.frames.shown(node.function);
-        let (file, line) = knowledge.frames.line(tree.line(id));
+        let named = state.frames.by_function(node.function);
+        let (function, space) = state.frames.shown(node.function);
+        let (file, line) = state.frames.line(tree.line(id));
         let share = shares.get(id as usize);
         let time = share.map_or(node.inclusive, |share| share.inclusive);
         nodes.push(WalkNode {

@@ -9,13 +9,13 @@ use transect_bpf_collect::SampledEvent;
 use transect_call_walk::{Search, Settings, Unit};
 use transect_profile_model::{Metric, Profile};
 
-use super::knowledge::Knowledge;
 use super::loss;
 use super::outcome::{self, Searched};
-use super::rouse::rouse;
 use super::settings::{WalkSettings, WalkSpace, WalkTarget};
+use super::state::WalkState;
 use super::steps::{Decided, WalkProgress};
 use super::timers::Timers;
+use super::wake_sleepers::wake_sleepers;
 use crate::clock::Clock;
 use crate::error::RecordError;
 use crate::sched::kernel_symbols::SymbolSource;
@@ -93,24 +93,24 @@ pub fn walk(settings: &WalkSettings, progress: &mut dyn FnMut(&WalkProgress)) ->
     };
     let begun_ns = clock.elapsed_ns();
     let wanted = settings.thread_group.clone();
-    let mut knowledge = Knowledge::new(kernel, settings.space != WalkSpace::User, unit, wanted);
-    knowledge.faults = settings.metric == Metric::PageFaults;
+    let mut state = WalkState::new(kernel, settings.space != WalkSpace::User, unit, wanted);
+    state.faults = settings.metric == Metric::PageFaults;
     let mut timers = Timers::new(settings, kernel_timer);
     let mut walking =
         Walking { settings, recording: &recording, watched: &mut watched, signals: &signals, clock: &clock, begun_ns };
-    let searched = walking.search(&mut knowledge, &mut timers, progress)?;
+    let searched = walking.search(&mut state, &mut timers, progress)?;
     let wall_ns = clock.elapsed_ns();
     let command = watched.command().to_vec();
     let heard = timers.finish();
     let status = watched.status(&heard)?;
-    let mut profile = outcome::profile(settings, &clock, wall_ns, status, command, &mut knowledge, &searched);
+    let mut profile = outcome::profile(settings, &clock, wall_ns, status, command, &mut state, &searched);
     let collected = recording.finish()?;
     let timeline = settings.beside.is_some().then(|| {
         loss::leave_scheduler_out(&mut profile.loss);
         collected.merge_into(&mut profile)
     });
-    let missing = settings.thread_group.is_some() && knowledge.trees.is_empty();
-    let other_groups = missing.then(|| knowledge.threads.groups().into_keys().map(|key| key.name).collect());
+    let missing = settings.thread_group.is_some() && state.trees.is_empty();
+    let other_groups = missing.then(|| state.threads.groups().into_keys().map(|key| key.name).collect());
     Ok(WalkOutcome { profile, status, timeline, other_groups })
 }
 
@@ -138,7 +138,7 @@ struct Walking<'a> {
 impl Walking<'_> {
     fn search(
         &mut self,
-        knowledge: &mut Knowledge,
+        state: &mut WalkState,
         timers: &mut Timers,
         progress: &mut dyn FnMut(&WalkProgress),
     ) -> Result<Searched, RecordError> {
@@ -164,30 +164,30 @@ impl Walking<'_> {
         loop {
             let goes_on = self.wait(sampled, limit, timers);
             let over = !goes_on || limit.is_some_and(|limit| Instant::now() >= limit);
-            self.evaluate(over, knowledge, timers, &mut searched, progress)?;
+            self.evaluate(over, state, timers, &mut searched, progress)?;
             if over {
                 break;
             }
-            if let Some(times) = rate.change(knowledge.samples) {
+            if let Some(times) = rate.change(state.samples) {
                 self.recording.sample_less(times)?;
             }
             if let WalkTarget::Running(pid) = settings.target
                 && held.is_none()
-                && knowledge.sleepers
+                && state.sleepers
             {
                 // Where it is refused, they stay unknown.
-                held = Some(rouse(pid).unwrap_or_default());
+                held = Some(wake_sleepers(pid).unwrap_or_default());
                 continue;
             }
             let mut over = false;
             let timing = Instant::now();
             // Samples don't count meanwhile: they have their turn in between.
             while timing.elapsed() < settings.window
-                && let Some(request) = searched.search.next_request(&knowledge.call_trees())
+                && let Some(request) = searched.search.next_request(&state.call_trees())
             {
                 // The timers of the program stand on its stacks meanwhile.
                 self.recording.sampling(false)?;
-                let begun = timers.begin(&request, knowledge);
+                let begun = timers.begin(&request, state);
                 let goes_on = begun.is_err() || self.wait(request.window, limit, timers);
                 searched.search.timed(&request, begun.and_then(|()| timers.end()));
                 self.recording.sampling(true)?;
@@ -195,11 +195,11 @@ impl Walking<'_> {
                 if over {
                     break;
                 }
-                self.evaluate(false, knowledge, timers, &mut searched, progress)?;
+                self.evaluate(false, state, timers, &mut searched, progress)?;
             }
             sampled = settings.window.max(timing.elapsed());
             if over || ends_when_found && searched.search.is_complete() {
-                self.evaluate(true, knowledge, timers, &mut searched, progress)?;
+                self.evaluate(true, state, timers, &mut searched, progress)?;
                 break;
             }
         }
@@ -232,27 +232,27 @@ impl Walking<'_> {
     fn evaluate(
         &self,
         last: bool,
-        knowledge: &mut Knowledge,
+        state: &mut WalkState,
         timers: &mut Timers,
         searched: &mut Searched,
         progress: &mut dyn FnMut(&WalkProgress),
     ) -> Result<(), RecordError> {
-        knowledge.learn(self.recording.evidence(last)?, last);
-        for (tgid, groups) in knowledge.take_replaced() {
+        state.learn(self.recording.evidence(last)?, last);
+        for (tgid, groups) in state.take_replaced() {
             timers.replaced(tgid);
             groups.into_iter().for_each(|group| searched.search.replaced(group));
         }
         let time_ns = self.clock.elapsed_ns();
-        for step in searched.search.evaluate(&knowledge.call_trees()) {
+        for step in searched.search.evaluate(&state.call_trees()) {
             let decided = Decided { time_ns, step };
-            progress(&decided.progress(knowledge));
+            progress(&decided.progress(state));
             if searched.steps.len() < MAX_STEPS {
                 searched.steps.push(decided);
             } else {
                 searched.not_searched.steps += 1;
             }
         }
-        if searched.found_after_ns.is_none() && searched.has_chain(knowledge) {
+        if searched.found_after_ns.is_none() && searched.has_chain(state) {
             searched.found_after_ns = Some(time_ns - self.begun_ns);
         }
         Ok(())

@@ -3,7 +3,7 @@
 use transect_call_walk::{NodeId, Step};
 use transect_profile_model::{WalkGroup, WalkNode, WalkStep, WalkTables};
 
-use super::knowledge::Knowledge;
+use super::state::WalkState;
 
 /// A step as it happened.
 #[derive(Debug, Clone)]
@@ -37,8 +37,8 @@ impl Decided {
     }
 
     /// As it is shown now.
-    pub fn progress(&self, knowledge: &Knowledge) -> WalkProgress {
-        let tree = &knowledge.trees[self.step.group];
+    pub fn progress(&self, state: &WalkState) -> WalkProgress {
+        let tree = &state.trees[self.step.group];
         let group = WalkGroup {
             process: 0,
             thread_group: tree.key.name.clone(),
@@ -50,16 +50,16 @@ impl Decided {
         };
         let mut step = self.row(0, 0);
         let parent = self.step.parent.unwrap_or(self.step.node);
-        let nodes = [parent, self.step.node].map(|id| node(knowledge, self.step.group, id));
+        let nodes = [parent, self.step.node].map(|id| node(state, self.step.group, id));
         (step.parent, step.node) = (0, 1);
         let tables = WalkTables { groups: vec![group], nodes: nodes.to_vec(), ..WalkTables::default() };
         WalkProgress { step, tables }
     }
 }
 
-fn node(knowledge: &Knowledge, group: usize, id: NodeId) -> WalkNode {
-    let node = knowledge.trees[group].tree.node(id);
-    let (function, space) = knowledge.frames.shown(node.function);
+fn node(state: &WalkState, group: usize, id: NodeId) -> WalkNode {
+    let node = state.trees[group].tree.node(id);
+    let (function, space) = state.frames.shown(node.function);
     WalkNode {
         group: 0,
         parent: None,

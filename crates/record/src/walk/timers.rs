@@ -9,8 +9,8 @@ use transect_bpf_collect::function_time::KernelFunctionTimer;
 use transect_call_walk::{Function, FunctionTimer, Request, Timing, UntimedReason};
 use transect_profile_model::{KernelTiming, Metric, UserTiming};
 
-use super::knowledge::Knowledge;
 use super::settings::{WalkSettings, WalkSpace};
+use super::state::WalkState;
 use super::user_timing::{NotTimed, UserTimer};
 use crate::error::RecordError;
 use crate::sched::SchedRecording;
@@ -67,7 +67,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// The timer of the kernel's functions, if one is wanted and can be had. Privileges are needed as long as it lives.
+    /// The timer of the kernel's functions, if one is wanted and can be had. Privileges are needed as long as it exists.
     ///
     /// # Errors
     /// If the kernel does not do what was asked for by name.
@@ -127,9 +127,9 @@ impl Timers {
     ///
     /// # Errors
     /// If nothing of it can be timed.
-    pub fn begin(&mut self, request: &Request, knowledge: &mut Knowledge) -> Result<(), UntimedReason> {
-        let begun = self.begin_window(request, knowledge);
-        self.note_postponed(knowledge.trees[request.group].key.tgid, begun.as_ref().err());
+    pub fn begin(&mut self, request: &Request, state: &mut WalkState) -> Result<(), UntimedReason> {
+        let begun = self.begin_window(request, state);
+        self.note_postponed(state.trees[request.group].key.tgid, begun.as_ref().err());
         begun
     }
 
@@ -139,10 +139,10 @@ impl Timers {
         }
     }
 
-    fn begin_window(&mut self, request: &Request, knowledge: &mut Knowledge) -> Result<(), UntimedReason> {
-        let key = knowledge.trees[request.group].key.clone();
-        let threads = knowledge.threads.all().iter();
-        let ours = threads.filter(|(number, _)| knowledge.group_of(**number) == Some(request.group));
+    fn begin_window(&mut self, request: &Request, state: &mut WalkState) -> Result<(), UntimedReason> {
+        let key = state.trees[request.group].key.clone();
+        let threads = state.threads.all().iter();
+        let ours = threads.filter(|(number, _)| state.group_of(**number) == Some(request.group));
         if !matches!(request.parent, Function::User { .. }) {
             let Some(timer) = &mut self.kernel else {
                 return Err(UntimedReason::Refused("it is not timed here".to_owned()));
@@ -155,7 +155,7 @@ impl Timers {
         }
         let threads: BTreeSet<i32> = ours.map(|(_, task)| task.record.tid).collect();
         let paths: Vec<PathBuf> =
-            knowledge.frames.naming().components.iter().map(|component| PathBuf::from(&component.path)).collect();
+            state.frames.naming().components.iter().map(|component| PathBuf::from(&component.path)).collect();
         let attach = || UserTimer::attach(key.tgid, paths.clone());
         let timer = match self.of_processes.entry(key.tgid).or_insert_with(attach) {
             Ok(timer) => timer,

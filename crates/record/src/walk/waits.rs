@@ -5,7 +5,7 @@ use transect_call_walk::Tally;
 
 use super::evidence::{WaitKey, WaitsSeen, is_walk};
 use super::frames::Frames;
-use super::knowledge::Knowledge;
+use super::state::WalkState;
 use crate::sched::kind::{KernelWait, UserWait, kind};
 use crate::sched::object::RawObject;
 
@@ -19,19 +19,19 @@ pub(super) struct WaitWords {
 }
 
 /// For each tree.
-pub(super) fn words(knowledge: &mut Knowledge) -> Vec<WaitWords> {
-    let mut words = vec![WaitWords::default(); knowledge.trees.len()];
-    let waits = std::mem::take(&mut knowledge.waits);
-    knowledge.waits_refused = waits.refused;
-    knowledge.objects_refused = waits.objects.refused + waits.causes.refused;
+pub(super) fn words(state: &mut WalkState) -> Vec<WaitWords> {
+    let mut words = vec![WaitWords::default(); state.trees.len()];
+    let waits = std::mem::take(&mut state.waits);
+    state.waits_refused = waits.refused;
+    state.objects_refused = waits.objects.refused + waits.causes.refused;
     let mut keys: Vec<(&WaitKey, &f64)> = waits.times.iter().collect();
     // Of equal ones always the same comes first.
     keys.sort_by_key(|(key, _)| (key.at.task, key.at.stack, key.cause, key.waker, key.waker_stack, key.comm));
     for (key, ns) in keys {
-        let Some(group) = knowledge.group_of(key.at.task) else { continue };
-        let Some(node) = knowledge.trees[group].leaf(key.at.stack, key.at.call) else { continue };
-        let waiting_for = waiting_for(key, &waits, &mut knowledge.frames);
-        let woken_by = woken_by(key, knowledge);
+        let Some(group) = state.group_of(key.at.task) else { continue };
+        let Some(node) = state.trees[group].leaf(key.at.stack, key.at.call) else { continue };
+        let waiting_for = waiting_for(key, &waits, &mut state.frames);
+        let woken_by = woken_by(key, state);
         words[group].waiting_for.add(node, &waiting_for, *ns);
         words[group].woken_by.add(node, &woken_by, *ns);
     }
@@ -54,7 +54,7 @@ fn waiting_for(key: &WaitKey, waits: &WaitsSeen, frames: &mut Frames) -> String 
     if object.is_empty() { kind.to_owned() } else { format!("{kind}: {object}") }
 }
 
-fn woken_by(key: &WaitKey, knowledge: &Knowledge) -> String {
+fn woken_by(key: &WaitKey, state: &WalkState) -> String {
     match key.context {
         waker_context::INTERRUPT => "interrupt".to_owned(),
         waker_context::OTHER_TASK => {
@@ -64,9 +64,9 @@ fn woken_by(key: &WaitKey, knowledge: &Knowledge) -> String {
             if is_walk(&name) { String::new() } else { name }
         }
         waker_context::TASK => {
-            let Some(task) = knowledge.threads.all().get(&key.waker) else { return String::new() };
+            let Some(task) = state.threads.all().get(&key.waker) else { return String::new() };
             let name = text(&task.record.comm);
-            let (user, _) = knowledge.frames.names(key.waker_stack);
+            let (user, _) = state.frames.names(key.waker_stack);
             user.first().map_or_else(|| name.clone(), |(function, _)| format!("{name} in {function}"))
         }
         _ => String::new(),

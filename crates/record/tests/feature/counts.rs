@@ -16,7 +16,7 @@ pub fn is_exact(profile: &Profile, workers: i64, rounds: i64) {
         (vec![0, 2], workers * rounds),
     ];
     assert_eq!(entries(profile), expected.into_iter().collect());
-    // The timeline keeps the longest stays only.
+    // The timeline keeps the longest spans only.
     let lost: Vec<_> = profile.loss.iter().filter(|loss| !loss.place.starts_with("timeline")).collect();
     assert_eq!(lost, Vec::<&Loss>::new());
     check_times(profile);

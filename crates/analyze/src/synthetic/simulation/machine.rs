@@ -62,7 +62,7 @@ pub(super) struct Machine<'a> {
     pub barriers: BTreeMap<usize, Vec<usize>>,
     pub spins: BTreeMap<usize, Vec<usize>>,
     pub queues: BTreeMap<usize, usize>,
-    pub takers: BTreeMap<usize, VecDeque<usize>>,
+    pub consumers: BTreeMap<usize, VecDeque<usize>>,
     pub putters: BTreeMap<usize, VecDeque<usize>>,
     pub joiners: BTreeMap<usize, Vec<usize>>,
     pub raised: BTreeSet<usize>,
@@ -113,7 +113,7 @@ impl<'a> Machine<'a> {
             barriers: BTreeMap::new(),
             spins: BTreeMap::new(),
             queues: BTreeMap::new(),
-            takers: BTreeMap::new(),
+            consumers: BTreeMap::new(),
             putters: BTreeMap::new(),
             joiners: BTreeMap::new(),
             raised: BTreeSet::new(),
@@ -252,13 +252,13 @@ impl<'a> Machine<'a> {
                     return self.block(id, WaitKind::Condition, format!("room{queue}"), None);
                 }
                 *self.queues.entry(queue).or_default() += 1;
-                if let Some(taker) = self.takers.entry(queue).or_default().pop_front() {
-                    self.wake(taker, Some(id));
+                if let Some(consumer) = self.consumers.entry(queue).or_default().pop_front() {
+                    self.wake(consumer, Some(id));
                 }
             }
             Do::Take(queue) => {
                 if *self.queues.entry(queue).or_default() == 0 {
-                    self.takers.entry(queue).or_default().push_back(id);
+                    self.consumers.entry(queue).or_default().push_back(id);
                     return self.block(id, WaitKind::Condition, format!("items{queue}"), None);
                 }
                 *self.queues.entry(queue).or_default() -= 1;

@@ -6,9 +6,9 @@ use transect_event_abi::region_arena::{RING_ENDED, RING_USED};
 
 use super::{LOOK_AGAIN, OpenFile, Reading};
 use crate::clock::ticks;
+use crate::feature::event_folder::{ADDRESS, EventFolder};
 use crate::feature::fold::ThreadFold;
 use crate::feature::region_file::ReadEvent;
-use crate::feature::taker::{ADDRESS, Taker};
 
 impl Reading {
     /// Reads what there is by now. Switches of a thread are known before the events that it wrote after them are folded: it is
@@ -46,7 +46,7 @@ impl Reading {
         loop {
             let open = &mut self.files[file];
             open.written[index] = open.file.written(index);
-            self.drain_lives(false);
+            self.drain_task_events(false);
             if self.drain_rest(file, index) == 0 {
                 break;
             }
@@ -78,14 +78,14 @@ impl Reading {
         let (thread, image) = (bound.thread, bound.image);
         let mut unknown = Vec::new();
         let read = {
-            let Self { files, catalog, images, folds, stays, heat, .. } = self;
+            let Self { files, catalog, images, folds, spans, rate_limiter, .. } = self;
             let Some(fold) = folds[thread].as_mut() else { return 0 };
             let sites = &images[image].1.sites;
             let OpenFile { file, written, .. } = &files[file];
             file.drain(index, written[index], until, |event| {
                 // Order must be kept: behind an unknown site all wait for the next look.
-                let mut taker = Taker { sites, catalog, fold, heat, thread: thread as u32, stays };
-                if !unknown.is_empty() || !taker.take(event) {
+                let mut event_folder = EventFolder { sites, catalog, fold, rate_limiter, thread: thread as u32, spans };
+                if !unknown.is_empty() || !event_folder.take(event) {
                     unknown.push(event);
                 }
             })
@@ -95,7 +95,7 @@ impl Reading {
         }
         if read > 0 {
             self.events += read as u64;
-            self.heat.warm(thread);
+            self.rate_limiter.warm(thread);
         }
         read
     }
@@ -117,18 +117,18 @@ impl Reading {
             if !later {
                 break;
             }
-            let held_up = open.held_up.entry(index).or_default();
-            if !held_up.is_given_up(place, written) && !is_over {
+            let incomplete = open.incomplete.entry(index).or_default();
+            if !incomplete.is_given_up(place, written) && !is_over {
                 return;
             }
-            held_up.pass_over(&open.file, index);
+            incomplete.pass_over(&open.file, index);
             self.tasks.threads[bound.thread].interrupted += 1;
             self.drain(file, index);
         }
         let open = &mut self.files[file];
-        if let Some(held_up) = open.held_up.get_mut(&index) {
-            held_up.goes_on();
-            held_up.clear_late(&open.file, index);
+        if let Some(incomplete) = open.incomplete.get_mut(&index) {
+            incomplete.goes_on();
+            incomplete.clear_late(&open.file, index);
         }
     }
 
@@ -143,11 +143,11 @@ impl Reading {
             let like = std::iter::once(image)
                 .chain(0..self.images.len())
                 .find(|&other| self.images[other].1.sites.contains_key(&address));
-            let Self { catalog, images, folds, stays, heat, .. } = self;
+            let Self { catalog, images, folds, spans, rate_limiter, .. } = self;
             let taken = match (like, folds[thread].as_mut()) {
                 (Some(like), Some(fold)) => {
                     let sites = &images[like].1.sites;
-                    Taker { sites, catalog, fold, heat, thread: thread as u32, stays }.take(*event)
+                    EventFolder { sites, catalog, fold, rate_limiter, thread: thread as u32, spans }.take(*event)
                 }
                 _ => false,
             };

@@ -17,7 +17,7 @@ use super::{Image, ImageKey, Reading};
 use crate::clock::Clock;
 use crate::feature::assemble::{Facts, assemble};
 use crate::feature::choice::Choice;
-use crate::feature::reader::News;
+use crate::feature::reader::Update;
 use crate::feature::region_file::RegionFile;
 use crate::feature::settings::Overflow;
 use crate::fuzzing::pieces;
@@ -45,18 +45,18 @@ pub fn fuzz(bytes: &[u8], object: Object) {
         pid.store(pid.load(Relaxed) | NO_PROCESS, Relaxed);
     }
     let shared = Arc::new(shared);
-    let (news, heard) = channel();
+    let (updates, heard) = channel();
     let mut reading = Reading::new(heard, None, Choice::default(), channel().0, channel().0);
     let (reach, path) = (Reach { low: 0, high: 1 << 20 }, PathBuf::from("/nowhere/fuzz"));
     let loaded = LoadedObject { path, object, bias: 0, code: vec![reach], reach, identity: ((0, 0), 1) };
     let mut image = Image::default();
     if reading.catalog.object(&loaded).is_some() {
         image.sites.extend((0..reading.catalog.sites.len() as u32).map(|number| (u64::from(number) + 1, number)));
-        reading.heat.grow(reading.catalog.parents.len());
+        reading.rate_limiter.grow(reading.catalog.parents.len());
         reading.keys.insert(ImageKey::Random(PROGRAM), 0);
         reading.images.push((NO_PROCESS, image, Instant::now()));
     }
-    let _ = news.send(News::File(shared));
+    let _ = updates.send(Update::File(shared));
     let collected = reading.run(&AtomicBool::new(true));
     assemble(Facts {
         command: Vec::new(),

@@ -50,12 +50,12 @@ pub fn kind(blocked: &Blocked<'_>) -> WaitKind {
         (Call::Futex, _) => futex(blocked),
         (_, Some(KernelWait::Lock)) => WaitKind::KernelLock,
         (Call::None, Some(KernelWait::Fault) | None) => WaitKind::PageFault,
-        (Call::None | Call::Unknown, Some(found)) => told_by_kernel(found, blocked),
+        (Call::None | Call::Unknown, Some(found)) => kind_of_kernel_wait(found, blocked),
         (Call::Unknown, None) => blocked.user.map_or(WaitKind::Other, UserWait::kind),
         // Memory of a call's arguments may have to be read in; a pipe may be waited for in open.
         (Call::Memory | Call::Other, Some(KernelWait::Fault)) => WaitKind::PageFault,
         (Call::Open, Some(KernelWait::Pipe)) => WaitKind::Pipe,
-        (Call::Other | Call::Memory, Some(found)) => told_by_kernel(found, blocked),
+        (Call::Other | Call::Memory, Some(found)) => kind_of_kernel_wait(found, blocked),
         (call, _) => told_by_call(call, blocked),
     }
 }
@@ -96,13 +96,13 @@ fn of_object(blocked: &Blocked<'_>, file: WaitKind) -> WaitKind {
         object_type::ANONYMOUS | object_type::DEVICE => WaitKind::Other,
         // The descriptor is not known: what the kernel does, else the usual.
         _ => match blocked.kernel {
-            Some(found @ (KernelWait::Pipe | KernelWait::Socket)) => told_by_kernel(found, blocked),
+            Some(found @ (KernelWait::Pipe | KernelWait::Socket)) => kind_of_kernel_wait(found, blocked),
             _ => file,
         },
     }
 }
 
-fn told_by_kernel(found: KernelWait, blocked: &Blocked<'_>) -> WaitKind {
+fn kind_of_kernel_wait(found: KernelWait, blocked: &Blocked<'_>) -> WaitKind {
     match found {
         KernelWait::Lock => WaitKind::KernelLock,
         KernelWait::Stopped | KernelWait::Signal => WaitKind::Signal,

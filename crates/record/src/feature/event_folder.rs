@@ -5,16 +5,16 @@ use transect_event_abi::region_arena::EVENT_KIND_SHIFT;
 use transect_feature_region::SiteKind;
 
 use super::catalog::Catalog;
-use super::fold::{NONE, Stay, ThreadFold};
-use super::heat::Heat;
+use super::fold::{NONE, RegionSpan, ThreadFold};
+use super::rate_limiter::RateLimiter;
 use super::region_file::ReadEvent;
-use super::stays::Stays;
+use super::region_spans::RegionSpans;
 
 /// The part of an event's `what` that is the site's address.
 pub const ADDRESS: u64 = (1 << EVENT_KIND_SHIFT) - 1;
 
 /// What folds events of one thread.
-pub struct Taker<'a> {
+pub struct EventFolder<'a> {
     /// Numbers of sites by address.
     pub sites: &'a FxHashMap<u64, u32>,
     /// What they do.
@@ -22,14 +22,14 @@ pub struct Taker<'a> {
     /// The thread's tree.
     pub fold: &'a mut ThreadFold,
     /// Counts by region.
-    pub heat: &'a mut Heat,
+    pub rate_limiter: &'a mut RateLimiter,
     /// The thread.
     pub thread: u32,
-    /// Stays of all threads.
-    pub stays: &'a mut Stays,
+    /// Spans of all threads.
+    pub spans: &'a mut RegionSpans,
 }
 
-impl Taker<'_> {
+impl EventFolder<'_> {
     /// Folds one event; false if its site is unknown.
     pub fn take(&mut self, event: ReadEvent) -> bool {
         let Some(&number) = self.sites.get(&(event.what & ADDRESS)) else { return false };
@@ -38,11 +38,11 @@ impl Taker<'_> {
             return true;
         }
         // Who restores is heard even if its own region is off: it tells of those around, too.
-        if site.kind != SiteKind::Restore && site.region != NONE && !self.heat.counts(site.region) {
+        if site.kind != SiteKind::Restore && site.region != NONE && !self.rate_limiter.counts(site.region) {
             return true;
         }
-        let Self { fold, catalog, stays, thread, .. } = self;
-        let mut keep = |stay: Stay| stays.add(*thread, stay);
+        let Self { fold, catalog, spans, thread, .. } = self;
+        let mut keep = |span: RegionSpan| spans.add(*thread, span);
         match site.kind {
             SiteKind::Begin => fold.begin(event.ticks, site.region, event.stack, &catalog.parents, &mut keep),
             SiteKind::End => fold.end(event.ticks, site.region, event.stack, &mut keep),

@@ -40,7 +40,7 @@ fn without(mut time: Split, held: (f64, f64)) -> Split {
 }
 
 /// Threads, stacks and trees.
-pub(super) struct Knowledge {
+pub(super) struct WalkState {
     pub threads: Threads,
     pub frames: Frames,
     /// A tree for each thread group; new ones at the end.
@@ -79,7 +79,7 @@ pub(super) struct Knowledge {
     pub sleepers: bool,
 }
 
-impl Knowledge {
+impl WalkState {
     /// Nothing is known. Trees count `unit`, and only groups of the name `wanted` are looked at.
     pub fn new(kernel: SymbolSource, with_kernel: bool, unit: Unit, wanted: Option<String>) -> Self {
         Self {

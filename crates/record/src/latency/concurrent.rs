@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A measurement that waits for its process.
 #[derive(Debug)]
-pub struct Companion {
+pub struct ConcurrentLatency {
     ready: Option<Sender<i32>>,
     /// A running process has been measured for long enough.
     enough: Arc<AtomicBool>,
@@ -29,25 +29,25 @@ pub struct Companion {
     thread: JoinHandle<Result<LatencyOutcome, RecordError>>,
 }
 
-impl Companion {
+impl ConcurrentLatency {
     /// Starts the thread. The settings' target is not used.
     ///
     /// # Errors
     /// If no thread can be had.
-    pub fn start(settings: LatencySettings) -> Result<Companion, RecordError> {
+    pub fn start(settings: LatencySettings) -> Result<ConcurrentLatency, RecordError> {
         let (ready, process) = channel();
         let thread = std::thread::Builder::new()
             .name("latency".to_owned())
             .spawn(move || measure(&settings, &process))
             .map_err(RecordError::system("start a thread for latencies"))?;
-        Ok(Companion { ready: Some(ready), enough: Arc::default(), begun: None, thread })
+        Ok(ConcurrentLatency { ready: Some(ready), enough: Arc::default(), begun: None, thread })
     }
 
-    /// Measures a running process, which is left as it was, until [`Companion::finish`].
+    /// Measures a running process, which is left as it was, until [`ConcurrentLatency::finish`].
     ///
     /// # Errors
     /// If no thread can be had.
-    pub fn attach(settings: LatencySettings, pid: i32) -> Result<Companion, RecordError> {
+    pub fn attach(settings: LatencySettings, pid: i32) -> Result<ConcurrentLatency, RecordError> {
         let enough = Arc::<AtomicBool>::default();
         let over = enough.clone();
         let (tell, begun) = channel();
@@ -60,7 +60,7 @@ impl Companion {
                 Ok(measurement.conclude(None))
             })
             .map_err(RecordError::system("start a thread for latencies"))?;
-        Ok(Companion { ready: None, enough, begun: Some(begun), thread })
+        Ok(ConcurrentLatency { ready: None, enough, begun: Some(begun), thread })
     }
 
     /// Names the process, once; it is measured from now on until it ends.

@@ -19,7 +19,7 @@ enum State {
 
 /// A thread's switches that time has not passed yet, and where it is.
 #[derive(Debug)]
-pub struct Presence {
+pub struct OnCpuState {
     /// Ticks, and whether it came to a processor (or left it).
     switches: VecDeque<(u64, bool)>,
     state: State,
@@ -28,7 +28,7 @@ pub struct Presence {
     heard: bool,
 }
 
-impl Presence {
+impl OnCpuState {
     /// Of a thread whose switches are told from `start` on.
     pub fn heard_from(start: u64) -> Self {
         Self { switches: VecDeque::new(), state: State::Unknown { since: start }, next: 0, heard: true }
@@ -112,27 +112,27 @@ mod tests {
 
     #[test]
     fn what_comes_first_tells_where_it_was() {
-        let mut slept = Presence::heard_from(100);
+        let mut slept = OnCpuState::heard_from(100);
         slept.switched(150, true);
         assert_eq!((slept.pass(180, true), slept.pass(200, true)), (50, 0));
-        let mut ran = Presence::heard_from(100);
+        let mut ran = OnCpuState::heard_from(100);
         ran.switched(150, false);
         assert_eq!((ran.pass(180, false), ran.pass(200, false), ran.end(230)), (30, 20, 30));
-        let mut event = Presence::heard_from(100);
+        let mut event = OnCpuState::heard_from(100);
         assert_eq!((event.pass(110, true), event.end(200)), (0, 0));
-        assert_eq!(Presence::heard_from(100).end(200), 100);
-        assert_eq!(Presence::unheard().end(200), 0);
+        assert_eq!(OnCpuState::heard_from(100).end(200), 100);
+        assert_eq!(OnCpuState::unheard().end(200), 0);
     }
 
     #[test]
     fn a_moment_that_was_told_late_is_not_counted_twice() {
-        let mut presence = Presence::heard_from(0);
-        presence.switched(10, true);
-        presence.switched(20, false);
-        assert_eq!((presence.pass(30, false), presence.is_on_until(31)), (20, false));
+        let mut on_cpu = OnCpuState::heard_from(0);
+        on_cpu.switched(10, true);
+        on_cpu.switched(20, false);
+        assert_eq!((on_cpu.pass(30, false), on_cpu.is_on_until(31)), (20, false));
         // It came back before that, as is heard now.
-        presence.switched(25, true);
-        assert_eq!((presence.pass(40, true), presence.is_on_until(41)), (0, true));
+        on_cpu.switched(25, true);
+        assert_eq!((on_cpu.pass(40, true), on_cpu.is_on_until(41)), (0, true));
     }
 
     proptest! {
@@ -140,19 +140,19 @@ mod tests {
         #[test]
         fn time_off_is_the_sum_of_its_intervals(steps in prop::collection::vec((1u64..50, 1u64..50), 1..40),
             cuts in prop::collection::vec(0u64..4000, 0..40)) {
-            let mut presence = Presence::heard_from(0);
-            presence.switched(0, true);
+            let mut on_cpu = OnCpuState::heard_from(0);
+            on_cpu.switched(0, true);
             let (mut at, mut off) = (0, 0);
             for (on_for, off_for) in steps {
-                presence.switched(at + on_for, false);
-                presence.switched(at + on_for + off_for, true);
+                on_cpu.switched(at + on_for, false);
+                on_cpu.switched(at + on_for + off_for, true);
                 at += on_for + off_for;
                 off += off_for;
             }
             let mut cuts: Vec<u64> = cuts.into_iter().filter(|cut| *cut < at).collect();
             cuts.sort_unstable();
-            let mut got: u64 = cuts.iter().map(|cut| presence.pass(*cut, false)).sum();
-            got += presence.end(at);
+            let mut got: u64 = cuts.iter().map(|cut| on_cpu.pass(*cut, false)).sum();
+            got += on_cpu.end(at);
             prop_assert_eq!(got, off);
         }
     }

@@ -1,5 +1,5 @@
 //! Samples of a program whose regions tell by events: some have no sites, as they lie in hot loops, and some are too hot for
-//! events. Samples see where the thread computes; what of that is by events already is left to those (`silent_regions`).
+//! events. Samples see where the thread computes; what of that is by events already is left to those (`unprobed_regions`).
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -20,7 +20,7 @@ const MOST_HZ: u32 = 249;
 
 /// Samples that are being taken.
 #[derive(Debug)]
-pub struct BesideSamples {
+pub struct SupplementarySamples {
     over: Arc<AtomicBool>,
     silent: Arc<Mutex<Vec<u64>>>,
     thread: JoinHandle<Gathered>,
@@ -29,10 +29,10 @@ pub struct BesideSamples {
 
 /// What was seen of a thread with one stack.
 #[derive(Debug, Clone)]
-pub struct SeenBeside {
+pub struct SeenSupplementary {
     /// So many of the regions that became silent were so then.
     pub silent: usize,
-    /// Regions by [`SampledBeside::translation`], outermost first; `None` if they can't be told.
+    /// Regions by [`SupplementaryTimes::translation`], outermost first; `None` if they can't be told.
     pub regions: Option<Vec<RegionId>>,
     /// By the time that they stand for.
     pub samples: StackSamples,
@@ -40,25 +40,25 @@ pub struct SeenBeside {
 
 /// A thread.
 #[derive(Debug)]
-pub struct ThreadBeside {
+pub struct SupplementaryThread {
     pub pid: i32,
     pub tid: i32,
     /// `CLOCK_MONOTONIC`, ns.
     pub begin: u64,
-    pub seen: Vec<SeenBeside>,
+    pub seen: Vec<SeenSupplementary>,
 }
 
 /// What was sampled.
 #[derive(Debug)]
-pub struct SampledBeside {
+pub struct SupplementaryTimes {
     pub hertz: u32,
     pub translation: Translation,
-    pub threads: Vec<ThreadBeside>,
+    pub threads: Vec<SupplementaryThread>,
     /// Records, samples among them, that the kernel's buffer had no room for.
     pub lost: u64,
 }
 
-impl BesideSamples {
+impl SupplementarySamples {
     /// Of a process that is held, and all that it makes. `hertz`: as the user wishes; `None` if this user may not sample.
     pub fn start(pid: i32, hertz: u32) -> Option<Self> {
         thread_samples::is_permitted().ok()?;
@@ -92,28 +92,28 @@ impl BesideSamples {
     }
 
     /// One more region tells nothing by events from now on.
-    pub fn note_silent(&self) {
+    pub fn note_unprobed(&self) {
         if let Ok(mut times) = self.silent.lock() {
             times.push(monotonic_ns());
         }
     }
 
     /// Ends it; `None` if its thread has failed.
-    pub fn finish(self) -> Option<SampledBeside> {
+    pub fn finish(self) -> Option<SupplementaryTimes> {
         self.over.store(true, Release);
         let mut gathered = self.thread.join().ok()?;
         // Programs of which nothing was sampled have regions, too.
         let files = gathered.files.since(gathered.told);
         gathered.translation.add_files(&files);
         let Gathered { translation, threads, lost, .. } = gathered;
-        let threads = threads.into_iter().map(|thread| ThreadBeside {
+        let threads = threads.into_iter().map(|thread| SupplementaryThread {
             pid: thread.tgid,
             tid: thread.tid,
             begin: thread.times.begin,
             seen: thread
                 .samples
                 .into_iter()
-                .map(|((stack, silent), samples)| SeenBeside {
+                .map(|((stack, silent), samples)| SeenSupplementary {
                     silent,
                     regions: translation.regions(stack).cloned(),
                     samples,
@@ -121,6 +121,6 @@ impl BesideSamples {
                 .collect(),
         });
         let threads = threads.collect();
-        Some(SampledBeside { hertz: self.hertz, translation, threads, lost })
+        Some(SupplementaryTimes { hertz: self.hertz, translation, threads, lost })
     }
 }

@@ -6,20 +6,20 @@ use std::collections::HashMap;
 use transect_bpf_collect::region_events::{KernelEvent, TaskChange};
 
 use super::{Bound, ImageKey, Reading};
+use crate::feature::event_folder::EventFolder;
 use crate::feature::fold::ThreadFold;
-use crate::feature::lives::LifeChange;
 use crate::feature::region_file::ReadEvent;
-use crate::feature::taker::Taker;
+use crate::feature::task_events::TaskEvent;
 
 impl Reading {
     /// Takes in what the kernel tells of threads, and folds the events of its programs.
     pub(super) fn drain_kernel(&mut self) -> usize {
         let Some(mut kernel) = self.kernel.take() else {
-            self.drain_lives(false);
+            self.drain_task_events(false);
             return 0;
         };
         let events = kernel.take();
-        self.drain_lives(false);
+        self.drain_task_events(false);
         let count = events.len();
         for (ticks, event) in events {
             match event {
@@ -46,11 +46,11 @@ impl Reading {
 
     fn take_one(&mut self, bound: Bound, event: ReadEvent) {
         let Bound { thread, image } = bound;
-        let Self { catalog, images, folds, stays, heat, .. } = self;
+        let Self { catalog, images, folds, spans, rate_limiter, .. } = self;
         let sites = &images[image].1.sites;
-        let taken = folds[thread]
-            .as_mut()
-            .is_some_and(|fold| Taker { sites, catalog, fold, heat, thread: thread as u32, stays }.take(event));
+        let taken = folds[thread].as_mut().is_some_and(|fold| {
+            EventFolder { sites, catalog, fold, rate_limiter, thread: thread as u32, spans }.take(event)
+        });
         if !taken {
             self.take_unknown(thread, image, &[event]);
         }
@@ -81,7 +81,7 @@ impl Reading {
                 } else if let Some(thread) = self.tasks.living(tgid, tgid)
                     && let Some(Some(fold)) = self.folds.get_mut(thread)
                 {
-                    fold.leave_all(now, &mut |stay| self.stays.add(thread as u32, stay));
+                    fold.leave_all(now, &mut |span| self.spans.add(thread as u32, span));
                 }
             }
             TaskChange::Ended => {
@@ -101,25 +101,25 @@ impl Reading {
     }
 
     /// Takes in births, ends and switches of threads.
-    pub(super) fn drain_lives(&mut self, last: bool) {
+    pub(super) fn drain_task_events(&mut self, last: bool) {
         // The first process is told of after it was begun to be heard.
         if self.tasks.processes.is_empty() {
             return;
         }
-        let Some(mut lives) = self.lives.take() else { return };
+        let Some(mut task_events) = self.task_events.take() else { return };
         let mut changes = Vec::new();
-        lives.read(last, |pid, tid, change, now| changes.push((pid, tid, change, now)));
-        self.lives = Some(lives);
+        task_events.read(last, |pid, tid, change, now| changes.push((pid, tid, change, now)));
+        self.task_events = Some(task_events);
         for (pid, tid, change, now) in changes {
             match change {
-                LifeChange::Forked { parent, by } => self.forked((parent, by), pid, now),
-                LifeChange::Replaced => self.became_program(pid, now),
-                LifeChange::Began => self.tasks.born(pid, tid, now),
-                LifeChange::Runs => self.switched(pid, tid, now, true),
-                LifeChange::Stops => self.switched(pid, tid, now, false),
-                LifeChange::Ended => {
+                TaskEvent::Forked { parent, by } => self.forked((parent, by), pid, now),
+                TaskEvent::Replaced => self.became_program(pid, now),
+                TaskEvent::Began => self.tasks.born(pid, tid, now),
+                TaskEvent::Runs => self.switched(pid, tid, now, true),
+                TaskEvent::Stops => self.switched(pid, tid, now, false),
+                TaskEvent::Ended => {
                     self.tasks.thread_ended(pid, tid, now);
-                    self.strangers.ended((pid, tid));
+                    self.unknown_tasks.ended((pid, tid));
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Reading {
                 self.switched.push(thread);
             }
         } else if !self.tasks.is_running(pid) {
-            self.strangers.switched((pid, tid), now, on);
+            self.unknown_tasks.switched((pid, tid), now, on);
         }
     }
 
@@ -147,6 +147,6 @@ impl Reading {
                 fold.awaits_switches()
             })
         });
-        self.strangers.settle(ticks);
+        self.unknown_tasks.settle(ticks);
     }
 }

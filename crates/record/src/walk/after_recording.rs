@@ -6,11 +6,11 @@ use std::time::Duration;
 use transect_call_walk::{Search, Settings, Unit};
 use transect_profile_model::{Metric, Process, Profile};
 
-use super::knowledge::Knowledge;
 use super::loss;
 use super::outcome::{self, Searched};
 use super::sample_rate::SampleRate;
 use super::settings::{WalkSettings, WalkSpace, WalkTarget};
+use super::state::WalkState;
 use crate::clock::Clock;
 use crate::component_rows::place;
 use crate::error::RecordError;
@@ -26,11 +26,11 @@ const MOST_DECISIONS: usize = 64;
 
 /// A walk beside other collectors.
 #[derive(Debug)]
-pub struct WalkBeside {
+pub struct WalkAfterRecording {
     kernel: SymbolSource,
 }
 
-impl WalkBeside {
+impl WalkAfterRecording {
     /// What a recording of scheduler events must gather for it.
     pub fn options(options: SchedOptions) -> SchedOptions {
         SchedOptions { evidence: true, system_calls: true, ..options }
@@ -54,16 +54,16 @@ impl WalkBeside {
     ) -> Result<(), RecordError> {
         let settings = settings(options);
         let kernel_is_shown = self.kernel.shows_addresses();
-        let mut knowledge = Knowledge::new(self.kernel, true, Unit::from(settings.metric), None);
+        let mut state = WalkState::new(self.kernel, true, Unit::from(settings.metric), None);
         let evidence = recording.evidence(true)?;
         if kernel_is_shown {
             let kernel = evidence.stacks.iter().flat_map(|stack| &stack.kernel);
             let addresses: Vec<u64> =
                 kernel.filter_map(Place::kernel_address).collect::<BTreeSet<_>>().into_iter().collect();
             let lines = recording.kernel_functions(addresses.clone())?;
-            knowledge.frames.know_kernel(KernelSymbols::of_printed(&addresses, &lines));
+            state.frames.know_kernel(KernelSymbols::of_printed(&addresses, &lines));
         }
-        knowledge.learn(evidence, true);
+        state.learn(evidence, true);
         let mut searched = Searched::new(Search::new(Settings {
             threshold: settings.threshold,
             window: settings.window,
@@ -72,7 +72,7 @@ impl WalkBeside {
             time_kernel: false,
         }));
         for _ in 0..MOST_DECISIONS {
-            if searched.search.evaluate(&knowledge.call_trees()).is_empty() {
+            if searched.search.evaluate(&state.call_trees()).is_empty() {
                 break;
             }
         }
@@ -83,11 +83,11 @@ impl WalkBeside {
             profile.meta.wall_ns,
             profile.meta.exit_status,
             command,
-            &mut knowledge,
+            &mut state,
             &searched,
         );
         merge(found, profile);
-        recording.know_files(knowledge.frames.into_files());
+        recording.know_files(state.frames.into_files());
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use transect_profile_model::{
 };
 
 use super::reader::Collected;
-use super::sampling::{DEVIATIONS, SampledBeside, SeenBeside, StackSamples, row};
+use super::sampling::{DEVIATIONS, SeenSupplementary, StackSamples, SupplementaryTimes, row};
 use crate::clock::Clock;
 
 /// What samples told.
@@ -32,7 +32,7 @@ pub(super) fn divide(
     roots: &[RegionNodeId],
     collected: &Collected,
     clock: &Clock,
-    sampled: &SampledBeside,
+    sampled: &SupplementaryTimes,
 ) -> Told {
     let numbers = numbers(collected, sampled);
     let silent: Vec<RegionId> = collected.off.iter().map(|hot| hot.region).collect();
@@ -53,7 +53,7 @@ pub(super) fn divide(
             ((ticks as f64 / clock.rate()) as i64).abs_diff(start_ns)
         };
         let Some(root) = same.min_by_key(started).map(|at| roots[at]) else { continue };
-        let mut moved: Vec<(RegionNodeId, Vec<RegionId>, &SeenBeside)> = Vec::new();
+        let mut moved: Vec<(RegionNodeId, Vec<RegionId>, &SeenSupplementary)> = Vec::new();
         for seen in &thread.seen {
             told.samples += seen.samples.on.count;
             let stack = seen.regions.as_ref().and_then(|stack| {
@@ -83,7 +83,7 @@ pub(super) fn divide(
 }
 
 /// Regions as the recording numbers them by those of the samples.
-fn numbers(collected: &Collected, sampled: &SampledBeside) -> Vec<Option<RegionId>> {
+fn numbers(collected: &Collected, sampled: &SupplementaryTimes) -> Vec<Option<RegionId>> {
     let translation = &sampled.translation;
     let first: Vec<Option<RegionId>> = translation
         .components
@@ -129,7 +129,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Moves times of a thread from rows to stacks.
-    fn divide(&mut self, root: RegionNodeId, moved: &[(RegionNodeId, Vec<RegionId>, &SeenBeside)]) {
+    fn divide(&mut self, root: RegionNodeId, moved: &[(RegionNodeId, Vec<RegionId>, &SeenSupplementary)]) {
         let mut ways: HashMap<(RegionNodeId, RegionNodeId), StackSamples> = HashMap::new();
         let mut whole: HashMap<RegionNodeId, StackSamples> = HashMap::new();
         for (from, stack, seen) in moved {
@@ -209,10 +209,10 @@ mod tests {
         }
     }
 
-    fn seen(count: u64, preempted: f64) -> SeenBeside {
+    fn seen(count: u64, preempted: f64) -> SeenSupplementary {
         let mut samples = StackSamples::default();
         (0..count).for_each(|_| samples.add_one(4e6, preempted * 4e6));
-        SeenBeside { silent: 0, regions: None, samples }
+        SeenSupplementary { silent: 0, regions: None, samples }
     }
 
     /// A root with region 0, of which samples see 100 ms on a processor in the silent regions 1 and 2; `preempted`: times as

@@ -11,13 +11,13 @@ use crate::sched::Timeline;
 use crate::sched_estimate::estimate;
 
 /// See above.
-pub(crate) struct SamplesBeside<'a> {
+pub(crate) struct SamplesWithCalls<'a> {
     folder: &'a Path,
     clock: &'a Clock,
     started: Option<Result<UserSamples, RecordError>>,
 }
 
-impl<'a> SamplesBeside<'a> {
+impl<'a> SamplesWithCalls<'a> {
     /// Nothing runs yet.
     pub fn of(folder: &'a Path, clock: &'a Clock) -> Self {
         Self { folder, clock, started: None }

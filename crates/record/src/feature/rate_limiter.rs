@@ -21,7 +21,7 @@ pub type Wake = Box<dyn Fn() + Send>;
 
 /// Events by region, and an account of what they cost: it fills by the budget's share of the time, up to that of a window, and
 /// who overdraws it is switched off. So bursts pass, and a loop that does nothing else is found within its first milliseconds.
-pub struct Heat {
+pub struct RateLimiter {
     budget: Option<(Budget, Wake)>,
     say: Sender<HotObject>,
     /// What events may still cost, ns; below 0 what they have cost too much.
@@ -53,7 +53,7 @@ pub struct Heat {
     pub off: Vec<HotRegion>,
 }
 
-impl Heat {
+impl RateLimiter {
     /// Without regions. `say` hears of those that are too hot.
     pub fn new(budget: Option<(Budget, Wake)>, say: Sender<HotObject>) -> Self {
         Self {
@@ -179,7 +179,7 @@ mod tests {
 
     /// Three regions, of events that cost 20 ns, and may take 3 %.
     struct Run {
-        heat: Heat,
+        rate_limiter: RateLimiter,
         now: Instant,
         woken: Arc<AtomicUsize>,
     }
@@ -191,26 +191,26 @@ mod tests {
             let wake: Wake = Box::new(move || {
                 wake.fetch_add(1, Relaxed);
             });
-            let mut heat =
-                Heat::new(Some((Budget { share: 0.03, event_ns: 8.0, ticks_per_ns: 2.0 }, wake)), channel().0);
-            heat.grow(3);
-            let now = heat.window;
-            Self { heat, now, woken }
+            let mut rate_limiter =
+                RateLimiter::new(Some((Budget { share: 0.03, event_ns: 8.0, ticks_per_ns: 2.0 }, wake)), channel().0);
+            rate_limiter.grow(3);
+            let now = rate_limiter.window;
+            Self { rate_limiter, now, woken }
         }
 
         /// So many events of each region in a millisecond, for so many milliseconds; gives those that were too hot.
         fn pass(&mut self, milliseconds: u32, events: [usize; 3]) -> Vec<RegionNumber> {
             for _ in 0..milliseconds {
-                self.heat.warm(0);
+                self.rate_limiter.warm(0);
                 for (region, count) in events.into_iter().enumerate() {
                     for _ in 0..count {
-                        self.heat.counts(region as RegionNumber);
+                        self.rate_limiter.counts(region as RegionNumber);
                     }
                 }
                 self.now += Duration::from_millis(1);
-                self.heat.judge(&Catalog::default(), self.now);
+                self.rate_limiter.judge(&Catalog::default(), self.now);
             }
-            self.heat.off.iter().map(|hot| hot.region).collect()
+            self.rate_limiter.off.iter().map(|hot| hot.region).collect()
         }
     }
 
@@ -243,10 +243,10 @@ mod tests {
     fn waits_for_room_cost_as_well() {
         let mut run = Run::new();
         // Few events, but threads waited 5 of 5 ms for them (two ticks a ns).
-        run.heat.waited(10_000_000);
+        run.rate_limiter.waited(10_000_000);
         assert_eq!(run.pass(2, [100, 0, 0]), [0]);
-        // They are accounted for once: what is left stays within what there is.
-        run.heat.credit = 0.0;
+        // They are accounted for once: what is left is within what there is.
+        run.rate_limiter.credit = 0.0;
         assert_eq!(run.pass(300, [0, 100, 0]), [0]);
     }
 
@@ -255,33 +255,33 @@ mod tests {
     fn waits_behind_a_region_that_is_off_are_its_own() {
         let mut run = Run::new();
         assert_eq!(run.pass(5, [20_000, 4, 0]), [0]);
-        run.heat.waited(10_000_000);
+        run.rate_limiter.waited(10_000_000);
         assert_eq!(run.pass(2, [20_000, 4, 0]), [0]);
         assert_eq!(run.pass(200, [0, 4, 0]), [0]);
     }
 
-    /// Code that is hot a short while, one part after the other: each is found, and all of them together stay within the budget.
+    /// Code that is hot a short while, one part after the other: each is found, and all of them together are within the budget.
     #[test]
     fn heat_that_moves_on_is_given_up() {
         const REGIONS: usize = 5000;
         let mut run = Run::new();
-        run.heat.grow(REGIONS);
+        run.rate_limiter.grow(REGIONS);
         let (mut spent, mut milliseconds) = (0_u64, 0);
         for phase in 0..REGIONS / 10 {
             for _ in 0..3 {
                 milliseconds += 1;
-                run.heat.warm(0);
+                run.rate_limiter.warm(0);
                 for region in phase * 10..phase * 10 + 10 {
-                    if !run.heat.is_off[region] {
-                        (0..1500).for_each(|_| assert!(run.heat.counts(region as RegionNumber)));
+                    if !run.rate_limiter.is_off[region] {
+                        (0..1500).for_each(|_| assert!(run.rate_limiter.counts(region as RegionNumber)));
                         spent += 1500;
                     }
                 }
                 run.now += Duration::from_millis(1);
-                run.heat.judge(&Catalog::default(), run.now);
+                run.rate_limiter.judge(&Catalog::default(), run.now);
             }
         }
-        assert_eq!(run.heat.off.len(), REGIONS, "all are off at last");
+        assert_eq!(run.rate_limiter.off.len(), REGIONS, "all are off at last");
         let spent_ms = spent as f64 * 20e-6;
         let allowed = 0.03 * f64::from(milliseconds) + 2.0 * LARGEST_DEBT / 1e6;
         assert!(spent_ms <= allowed, "{spent_ms} ms of {milliseconds} ms");
@@ -289,10 +289,10 @@ mod tests {
 
     #[test]
     fn who_asks_for_all_gets_all() {
-        let mut heat = Heat::new(None, channel().0);
-        heat.grow(1);
-        assert!((0..1_000_000).all(|_| heat.counts(0)));
-        heat.judge(&Catalog::default(), Instant::now() + WINDOW);
-        assert!(heat.off.is_empty());
+        let mut rate_limiter = RateLimiter::new(None, channel().0);
+        rate_limiter.grow(1);
+        assert!((0..1_000_000).all(|_| rate_limiter.counts(0)));
+        rate_limiter.judge(&Catalog::default(), Instant::now() + WINDOW);
+        assert!(rate_limiter.off.is_empty());
     }
 }

@@ -38,7 +38,7 @@ pub struct Stack {
     pub frames: Vec<u64>,
 }
 
-pub struct Taker {
+pub struct StackReader {
     pub tables: UnwindTables,
     wanted: MapHandle,
     stacks: Rc<RefCell<Vec<Stack>>>,
@@ -47,7 +47,7 @@ pub struct Taker {
     known: std::collections::HashSet<i32>,
 }
 
-impl Taker {
+impl StackReader {
     /// `None`, and says so, where it is not permitted. `hertz`: of the timer, 0: none.
     pub fn load(hertz: u64) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
@@ -55,7 +55,7 @@ impl Taker {
             return None;
         }
         match Self::try_load(hertz) {
-            Ok(taker) => Some(taker),
+            Ok(reader) => Some(reader),
             Err(error) => {
                 println!("NOT RUN: {error}");
                 assert!(!std::path::Path::new("/sys/kernel/btf/vmlinux").exists(), "the kernel refuses: {error}");

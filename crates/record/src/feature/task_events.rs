@@ -5,13 +5,13 @@ use std::collections::HashSet;
 
 use transect_bpf_collect::thread_samples::{Seen, ThreadSamples};
 
-use super::moment::Clocks;
+use super::clocks::Clocks;
 use crate::clock::monotonic_ns;
 use crate::user_samples::source::threads_of;
 
 /// What happened to a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LifeChange {
+pub(super) enum TaskEvent {
     /// It is the first thread of a process that was forked.
     Forked {
         /// Process that did.
@@ -32,17 +32,17 @@ pub(super) enum LifeChange {
 }
 
 /// To be read on the thread that made it.
-pub(super) struct Lives {
+pub(super) struct TaskEvents {
     events: ThreadSamples,
     clocks: Clocks,
     /// The process and all that come from it: the whole machine's threads may be told of.
     processes: HashSet<i32>,
     /// Read, but what came before on another processor may not be: time, process, thread, what.
-    waiting: Vec<(u64, i32, i32, LifeChange)>,
+    waiting: Vec<(u64, i32, i32, TaskEvent)>,
     lost: u64,
 }
 
-impl Lives {
+impl TaskEvents {
     /// Of a process, and all that it makes from now on.
     ///
     /// # Errors
@@ -55,19 +55,19 @@ impl Lives {
 
     /// Gives what there is to `each`, in the order of time: process, thread, what, ticks. Everything of a thread that came
     /// before something it had done by the time of the call is among it. `last`: nothing more will come.
-    pub fn read(&mut self, last: bool, mut each: impl FnMut(i32, i32, LifeChange, u64)) {
+    pub fn read(&mut self, last: bool, mut each: impl FnMut(i32, i32, TaskEvent, u64)) {
         // One processor is read after the other. What happens meanwhile may be seen of a later one only: it waits.
         let horizon = if last { u64::MAX } else { monotonic_ns() };
         let Self { events, waiting, lost, .. } = self;
         events.read(|record| {
             let first = record.tgid == record.tid;
             let change = match record.seen {
-                Seen::Born { parent, by } if first => LifeChange::Forked { parent, by },
-                Seen::Born { .. } => LifeChange::Began,
-                Seen::Named { program: true, .. } => LifeChange::Replaced,
-                Seen::Runs => LifeChange::Runs,
-                Seen::Stops { .. } => LifeChange::Stops,
-                Seen::Ended => LifeChange::Ended,
+                Seen::Born { parent, by } if first => TaskEvent::Forked { parent, by },
+                Seen::Born { .. } => TaskEvent::Began,
+                Seen::Named { program: true, .. } => TaskEvent::Replaced,
+                Seen::Runs => TaskEvent::Runs,
+                Seen::Stops { .. } => TaskEvent::Stops,
+                Seen::Ended => TaskEvent::Ended,
                 Seen::Lost(count) => {
                     *lost += count;
                     return;
@@ -81,7 +81,7 @@ impl Lives {
         let ready = waiting.partition_point(|record| record.0 <= horizon);
         let ticks = self.clocks.ticks();
         for (time, pid, tid, change) in self.waiting.drain(..ready) {
-            if let LifeChange::Forked { parent, .. } = change {
+            if let TaskEvent::Forked { parent, .. } = change {
                 // A stranger's child may have the number of one that is gone.
                 if self.processes.contains(&parent) {
                     self.processes.insert(pid);

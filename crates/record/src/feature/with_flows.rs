@@ -14,10 +14,10 @@ use transect_profile_model::{ComponentId, Process, Profile, RegionId, RegionMeth
 use super::assemble::{Facts, assemble};
 use super::choice::Choice;
 use super::event_cost::event_ticks;
-use super::outer_number::own_number;
-use super::reader::{News, Reader};
+use super::pid_namespace_map::own_number;
+use super::reader::{Reader, Update};
 use super::region_file::RegionFile;
-use super::sampling::BesideSamples;
+use super::sampling::SupplementarySamples;
 use super::session::{words, written_by_program};
 use super::settings::{FeatureSettings, FeatureTarget};
 use crate::RecordError;
@@ -67,7 +67,7 @@ pub struct Trace<'a> {
     file: Arc<RegionFile>,
     /// Samples a second, if there are to be some.
     sample_hz: Option<u32>,
-    samples: Option<BesideSamples>,
+    samples: Option<SupplementarySamples>,
     /// Once the process exists: until then no thread of ours may be started.
     reader: Option<Reader>,
 }
@@ -94,17 +94,17 @@ impl<'a> Trace<'a> {
     /// If no thread can be had that reads the events.
     pub fn started(&mut self, pid: i32) -> Result<(), RecordError> {
         let reader = Reader::start(None, self.choice.clone())?;
-        reader.tell(News::File(self.file.clone()));
+        reader.tell(Update::File(self.file.clone()));
         reader.hear_threads(pid);
-        self.samples = self.sample_hz.and_then(|hertz| BesideSamples::start(pid, hertz));
-        reader.tell(News::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
+        self.samples = self.sample_hz.and_then(|hertz| SupplementarySamples::start(pid, hertz));
+        reader.tell(Update::Process { pid, own: own_number(pid), start: ticks(), midway: false, like: None });
         (self.pid, self.reader) = (pid, Some(reader));
         Ok(())
     }
 
     /// It has ended.
     pub fn ended(&self, pid: i32, end: u64) {
-        self.reader.iter().for_each(|reader| reader.tell(News::Ended { pid, end }));
+        self.reader.iter().for_each(|reader| reader.tell(Update::Ended { pid, end }));
     }
 
     /// What was recorded.
@@ -112,7 +112,7 @@ impl<'a> Trace<'a> {
     /// # Errors
     /// If nothing that ran has regions.
     pub fn finish(self, status: i32) -> Result<FeatureRows, RecordError> {
-        let beside = self.samples.and_then(BesideSamples::finish);
+        let beside = self.samples.and_then(SupplementarySamples::finish);
         let mut collected = self.reader.ok_or(RecordError::Ended)?.finish()?;
         if !self.follow {
             collected.keep_only(self.pid);

@@ -1,38 +1,38 @@
-//! Stays in regions for the timeline: as many as are allowed, the longest ones.
+//! Spans in regions for the timeline: as many as are allowed, the longest ones.
 
-use super::fold::Stay;
+use super::fold::RegionSpan;
 
-/// Stays that are kept, over all threads.
+/// Spans that are kept, over all threads.
 const CAPACITY: usize = 400_000;
 
-/// Stays of all threads: (thread, stay).
+/// Spans of all threads: (thread, span).
 #[derive(Debug, Default)]
-pub struct Stays {
-    kept: Vec<(u32, Stay)>,
+pub struct RegionSpans {
+    kept: Vec<(u32, RegionSpan)>,
     /// Shorter ones are left out.
     shortest: u64,
     left_out: u64,
 }
 
-impl Stays {
+impl RegionSpans {
     /// One more.
-    pub fn add(&mut self, thread: u32, stay: Stay) {
-        if stay.end.saturating_sub(stay.start) < self.shortest {
+    pub fn add(&mut self, thread: u32, span: RegionSpan) {
+        if span.end.saturating_sub(span.start) < self.shortest {
             self.left_out += 1;
             return;
         }
         if self.kept.len() == CAPACITY {
             self.thin_out();
         }
-        self.kept.push((thread, stay));
+        self.kept.push((thread, span));
     }
 
     /// Leaves the shorter half out, and what is as short from now on.
     fn thin_out(&mut self) {
-        let mut lengths: Vec<u64> = self.kept.iter().map(|(_, stay)| stay.end.saturating_sub(stay.start)).collect();
+        let mut lengths: Vec<u64> = self.kept.iter().map(|(_, span)| span.end.saturating_sub(span.start)).collect();
         let (_, median, _) = lengths.select_nth_unstable(CAPACITY / 2);
         self.shortest = *median + 1;
-        self.kept.retain(|(_, stay)| stay.end.saturating_sub(stay.start) >= self.shortest);
+        self.kept.retain(|(_, span)| span.end.saturating_sub(span.start) >= self.shortest);
         self.left_out += (CAPACITY - self.kept.len()) as u64;
     }
 
@@ -46,8 +46,8 @@ impl Stays {
     }
 
     /// Those kept, in order of begin, and how many were left out.
-    pub fn finish(mut self) -> (Vec<(u32, Stay)>, u64) {
-        self.kept.sort_by_key(|(thread, stay)| (stay.start, *thread, std::cmp::Reverse(stay.end)));
+    pub fn finish(mut self) -> (Vec<(u32, RegionSpan)>, u64) {
+        self.kept.sort_by_key(|(thread, span)| (span.start, *thread, std::cmp::Reverse(span.end)));
         (self.kept, self.left_out)
     }
 }

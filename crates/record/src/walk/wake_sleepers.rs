@@ -9,7 +9,7 @@ use transect_attach::{AttachError, Target};
 ///
 /// # Errors
 /// If the process can't be traced by this user, or has ended.
-pub(super) fn rouse(pid: i32) -> Result<Duration, AttachError> {
+pub(super) fn wake_sleepers(pid: i32) -> Result<Duration, AttachError> {
     let target = Target::open(pid)?;
     drop(target.stop_all()?);
     Ok(Duration::from_nanos(target.stop_times().longest_ns))

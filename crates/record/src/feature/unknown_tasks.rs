@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::presence::Presence;
+use super::on_cpu_state::OnCpuState;
 
 /// Process and thread.
 type Own = (i32, i32);
@@ -13,27 +13,27 @@ const MANY: usize = 4096;
 const KEPT: usize = 64;
 
 #[derive(Debug)]
-struct Stranger {
-    presence: Presence,
-    /// Ticks off its processors, beside what `presence` still has.
+struct UnknownTask {
+    on_cpu: OnCpuState,
+    /// Ticks off its processors, beside what `on_cpu` still has.
     off: u64,
     ended: bool,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub struct Strangers {
-    threads: HashMap<Own, Stranger>,
+pub struct UnknownTasks {
+    threads: HashMap<Own, UnknownTask>,
 }
 
-impl Strangers {
+impl UnknownTasks {
     /// It came to a processor (`on`), or left it.
     pub fn switched(&mut self, thread: Own, ticks: u64, on: bool) {
         if self.threads.len() >= MANY && !self.threads.contains_key(&thread) {
             self.threads.retain(|_, stranger| !stranger.ended);
         }
-        let new = || Stranger { presence: Presence::heard_from(ticks), off: 0, ended: false };
-        self.threads.entry(thread).or_insert_with(new).presence.switched(ticks, on);
+        let new = || UnknownTask { on_cpu: OnCpuState::heard_from(ticks), off: 0, ended: false };
+        self.threads.entry(thread).or_insert_with(new).on_cpu.switched(ticks, on);
     }
 
     /// It has ended; what it did may still be met.
@@ -45,15 +45,15 @@ impl Strangers {
 
     /// All that was done up to `ticks` is known.
     pub fn settle(&mut self, ticks: u64) {
-        for stranger in self.threads.values_mut().filter(|stranger| stranger.presence.ahead() > KEPT) {
-            stranger.off += stranger.presence.pass(ticks, false);
+        for stranger in self.threads.values_mut().filter(|stranger| stranger.on_cpu.ahead() > KEPT) {
+            stranger.off += stranger.on_cpu.pass(ticks, false);
         }
     }
 
     /// It is known now: where it was, and how long it was off its processors before what that still tells. Nothing is known of
     /// others before `start`.
-    pub fn take(&mut self, thread: Own, start: u64) -> (Presence, u64) {
+    pub fn take(&mut self, thread: Own, start: u64) -> (OnCpuState, u64) {
         let stranger = self.threads.remove(&thread);
-        stranger.map_or_else(|| (Presence::heard_from(start), 0), |stranger| (stranger.presence, stranger.off))
+        stranger.map_or_else(|| (OnCpuState::heard_from(start), 0), |stranger| (stranger.on_cpu, stranger.off))
     }
 }

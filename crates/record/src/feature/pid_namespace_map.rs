@@ -16,7 +16,7 @@ const RANDOM: u64 = 25;
 
 /// The recorder's numbers of processes that write.
 #[derive(Debug, Default)]
-pub struct OuterNumbers {
+pub struct PidNamespaceMap {
     /// By own number and image.
     processes: HashMap<(i32, u64), i32>,
     /// Programs that were met in the recorder's own namespace: so are the children of fork that are gone already.
@@ -25,7 +25,7 @@ pub struct OuterNumbers {
     gone: VecDeque<(i32, u64)>,
 }
 
-impl OuterNumbers {
+impl PidNamespaceMap {
     /// A process that was met while it lived knows itself by `own`: its rings may be read after its end.
     pub fn note(&mut self, own: i32, pid: i32) {
         if own != pid {
@@ -156,8 +156,8 @@ mod tests {
     fn this_process_is_known_by_its_own_number() {
         let pid = std::process::id().cast_signed();
         let image = random_bytes(pid).unwrap();
-        assert_eq!(OuterNumbers::default().of(pid, image), pid);
+        assert_eq!(PidNamespaceMap::default().of(pid, image), pid);
         // A program that is nowhere keeps its number.
-        assert_eq!(OuterNumbers::default().of(pid, !image), pid);
+        assert_eq!(PidNamespaceMap::default().of(pid, !image), pid);
     }
 }

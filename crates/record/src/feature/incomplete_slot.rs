@@ -10,14 +10,14 @@ const PATIENCE: Duration = Duration::from_millis(2);
 
 /// What is not there in one ring, and what came too late.
 #[derive(Debug, Default)]
-pub struct HeldUp {
+pub struct IncompleteSlot {
     /// When the next event was first missed, and how many had been begun by then.
     since: Option<(Instant, u64)>,
     /// Places that were passed over: their events may still come, and are none then.
     passed: Vec<u64>,
 }
 
-impl HeldUp {
+impl IncompleteSlot {
     /// The next event is there, or none was begun.
     pub fn goes_on(&mut self) {
         self.since = None;

@@ -63,6 +63,8 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     let mut findings: Vec<FindingRow> = Vec::new();
     let mut held: Vec<&str> = Vec::new();
     let mut told: Vec<(&str, i64)> = Vec::new();
+    // What one thread after the other does under a lock takes its time on a CPU, however many there are.
+    let mut serial_ns = 0;
     for lock in &locks {
         let holder = lock.code.and_then(|code| causes.place(code));
         // Who was woken and waits for a CPU still waits for the lock.
@@ -74,6 +76,7 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
             findings.push(causes.lock(lock, critical_ns, holder));
             held.extend(holder.map(|place| place.function.as_str()));
             told.extend(&lock.queued);
+            serial_ns = serial_ns.max(lock.code.map_or(0, |code| causes.on_cpu_ns(code)));
         }
     }
     if let Some(starts) = &starts {
@@ -126,7 +129,7 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     findings.extend(rows);
     findings.extend(spinning);
     let queued: i64 = told.iter().map(|(_, ns)| ns).sum();
-    findings.extend(critical::crowded(view, queued));
+    findings.extend(critical::crowded(view, queued.max(serial_ns)));
     findings.extend(causes.spread(&findings, &locks));
     findings
 }

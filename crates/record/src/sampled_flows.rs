@@ -285,7 +285,7 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
             } else if (preempted || lost.is_some()) && !sampled.is_empty() && timed.gives_way_to(few) {
                 few
             } else if let Some(lost) = lost {
-                let expected = timed.with_expected(timed.expected_missing(lost, calls, timed_calls));
+                let expected = timed.with_expected(timed.expected_missing(lost, calls, timed_calls), 1.0);
                 let known = Queue { missing_ns: Some(0.0), ..Queue::default() };
                 expected.with_samples(sampled.estimate(class), known).with_few_samples(sampled, class).at_most(most)
             } else {

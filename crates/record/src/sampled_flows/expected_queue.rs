@@ -47,9 +47,10 @@ impl Estimate {
         missing
     }
 
-    /// With it.
-    pub(super) fn with_expected(self, missing: f64) -> Self {
-        Self { value: self.value + missing, deviation: self.deviation.hypot(missing * SHARE_UNSURE) }
+    /// With the part `room` of it, which others leave: what they have may be too much, and all of it be these calls'.
+    pub(super) fn with_expected(self, missing: f64, room: f64) -> Self {
+        let unsure = (missing * room * SHARE_UNSURE).hypot(missing * (1.0 - room));
+        Self { value: self.value + missing * room, deviation: self.deviation.hypot(unsure) }
     }
 
     /// As unsure as chance makes it that so many of the losses of a CPU were in these calls, of which the share `untimed` was
@@ -122,7 +123,7 @@ pub(crate) fn correct(profile: &mut Profile, queued: &HashMap<(u32, u32), Queued
         let lived = thread.wall_ns as f64;
         let untimed = 1.0 - flow.timed_calls as f64 / flow.calls.max(1) as f64;
         let together =
-            |timed: Estimate, missing: f64| timed.with_expected(missing * share).unsure_of_chance(*lost, untimed);
+            |timed: Estimate, missing: f64| timed.with_expected(missing, share).unsure_of_chance(*lost, untimed);
         if let Some(timed) = Estimate::of_calls(flow.total_ns, flow.total_ns_low, flow.total_ns_high) {
             let together = together(timed, total_missing);
             if !called.contains(&(flow.thread, flow.caller)) {
@@ -179,9 +180,12 @@ mod tests {
         let clean = Estimate { value: 1e9, deviation: 1e6 };
         let missing = clean.expected_missing(lost, 1e6, 1e3);
         assert!((1.9e9..=2e9).contains(&missing), "{missing}");
-        let all = clean.with_expected(missing).unsure_of_chance(lost, 0.999);
+        let all = clean.with_expected(missing, 1.0).unsure_of_chance(lost, 0.999);
         // Some 100 losses by chance: 14 % of their time, and 30 % for the share.
         assert!((0.6e9..0.75e9).contains(&all.deviation), "{all:?}");
+        // Others take the room: the interval holds it all the same.
+        let half = clean.with_expected(missing, 0.5);
+        assert!(half.value < 2.1e9 && half.value + half.deviation > 2.9e9, "{half:?}");
     }
 
     #[test]

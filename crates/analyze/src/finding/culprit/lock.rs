@@ -147,7 +147,7 @@ impl<'a> Causes<'a> {
         // The table of waits has the first part; the second is in places that were woken.
         let queued: i64 = lock.queued.iter().map(|(_, ns)| ns).sum();
         let (alone, woken) = match self.weight(queued) >= LEAST_PERCENT {
-            true => (critical_ns - queued, format!(", and for {} more who was woken had no CPU", time(queued))),
+            true => (critical_ns - queued, format!(", and {} more in which woken threads had no CPU", time(queued))),
             false => (critical_ns, String::new()),
         };
         let code = lock.code.unwrap_or_default();

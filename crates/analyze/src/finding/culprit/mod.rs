@@ -71,12 +71,14 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
         let critical_ns = lock.critical_ns + lock.queued.iter().map(|(_, ns)| ns).sum::<i64>();
         // Where few wait long, they wait for work to be done, and the lock only says so.
         let is_habit = lock.count >= LEAST_WAITS || causes.weight(critical_ns) >= SPREAD_PERCENT;
+        // What takes longer than the run is done by several at once.
+        let serial = lock.code.filter(|_| !lock.inferred).map_or(0, |code| causes.on_cpu_ns(code));
+        serial_ns = serial_ns.max(if serial <= view.elapsed_ns { serial } else { 0 });
         let is_cause = is_habit && holder.is_none_or(|place| critical_ns as f64 >= LOCK_PART * place.ns as f64);
         if is_cause && causes.weight(critical_ns) >= LEAST_PERCENT {
             findings.push(causes.lock(lock, critical_ns, holder));
             held.extend(holder.map(|place| place.function.as_str()));
             told.extend(&lock.queued);
-            serial_ns = serial_ns.max(lock.code.map_or(0, |code| causes.on_cpu_ns(code)));
         }
     }
     if let Some(starts) = &starts {

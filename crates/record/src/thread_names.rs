@@ -7,6 +7,9 @@ use transect_profile_model::{ProcessId, Profile, TaskId};
 
 use crate::sampled_flows::threads;
 
+/// A thread of the scheduler's, and the group of its one row among the flows' threads.
+type Grouped = (TaskId, Option<String>);
+
 /// A thread that has named itself is called by that in the flows' rows, too. One that has not is of the group of its start
 /// routine, which the flows' rows know, also in the scheduler's and the walk's.
 pub(crate) fn join(profile: &mut Profile) {
@@ -15,7 +18,7 @@ pub(crate) fn join(profile: &mut Profile) {
     let firsts = tasks.iter().filter(|task| Some(task.tid) == pid(task.process));
     let first_names: HashMap<ProcessId, &str> = firsts.map(|task| (task.process, task.name.as_str())).collect();
     let mut names = Vec::new();
-    let mut unnamed: HashMap<(ProcessId, String), Vec<(TaskId, Option<String>)>> = HashMap::default();
+    let mut unnamed: HashMap<(ProcessId, String), Vec<Grouped>> = HashMap::default();
     for (number, rows) in threads(profile) {
         let task = &tasks[number as usize];
         let is_own = first_names.get(&task.process).is_some_and(|first| *first != task.name);

@@ -39,6 +39,8 @@ pub enum LossKind {
     UnrecordedThreads,
     /// Milliseconds in which a virtual machine's processors had work and the host gave them to others.
     StolenTime,
+    /// Milliseconds in which threads wanted a CPU and had none, where it is not known in which calls.
+    QueuedTime,
     /// Collectors of the default set that this machine or program does not permit.
     CollectorsLeftOut,
 }
@@ -58,6 +60,7 @@ impl LossKind {
             Self::ReplacedPrograms => "replaced programs",
             Self::UnrecordedThreads => "unrecorded threads",
             Self::StolenTime => "stolen milliseconds",
+            Self::QueuedTime => "milliseconds without a CPU",
             Self::CollectorsLeftOut => "collectors left out",
         }
     }
@@ -77,6 +80,7 @@ impl LossKind {
             Self::ReplacedPrograms => "replaced program",
             Self::UnrecordedThreads => "unrecorded thread",
             Self::StolenTime => "stolen millisecond",
+            Self::QueuedTime => "millisecond without a CPU",
             Self::CollectorsLeftOut => "collector left out",
         }
     }
@@ -95,6 +99,7 @@ impl LossKind {
             Self::ReplacedPrograms,
             Self::UnrecordedThreads,
             Self::StolenTime,
+            Self::QueuedTime,
             Self::CollectorsLeftOut,
         ]
         .into_iter()

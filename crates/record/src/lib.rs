@@ -34,6 +34,7 @@ pub mod probe_session;
 mod process_start;
 #[allow(unsafe_code)]
 mod published;
+mod queue_watch;
 pub mod sampled_flows;
 pub mod sched;
 pub mod sched_estimate;
@@ -42,6 +43,7 @@ mod signals;
 mod static_components;
 mod thread_ends;
 mod thread_names;
+mod thread_starts;
 pub mod user_samples;
 pub mod walk;
 

@@ -1,5 +1,6 @@
 //! Own times that agree with totals. What calls into a component take is their own time and that of the calls out of it, so the
-//! totals bound the own times of all calls into it; totals rest on more, by samples, where calls were timed in part.
+//! totals bound the own times of all calls into it; totals rest on more, by samples, where calls were timed in part. And own
+//! times of one thread's calls are disjoint: together they are no more than its life.
 
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use transect_profile_model::{ComponentId, Flow, Profile, ThreadId};
@@ -16,9 +17,48 @@ struct Balance {
     exact: f64,
 }
 
+/// Brings estimates down where own times of a thread's calls are more than its life, those most that are least sure; then [`fit`].
+pub(crate) fn fit_to_lives(profile: &mut Profile) {
+    #[derive(Default)]
+    struct Sums {
+        own: f64,
+        estimated: f64,
+        halves: f64,
+    }
+    let mut sums: HashMap<ThreadId, Sums> = HashMap::default();
+    for flow in &profile.flows {
+        let (own, half) = (flow.self_ns.unwrap_or(0) as f64, half(flow.self_ns_low, flow.self_ns_high));
+        let sum = sums.entry(flow.thread).or_default();
+        sum.own += own;
+        sum.halves += half;
+        sum.estimated += if half > 0.0 { own } else { 0.0 };
+    }
+    for flow in &mut profile.flows {
+        let lived = profile.threads.get(flow.thread as usize).map_or(0.0, |thread| thread.wall_ns as f64);
+        let Some(sum) = sums.get(&flow.thread) else { continue };
+        let excess = (sum.own - lived).min(sum.estimated);
+        let own_half = half(flow.self_ns_low, flow.self_ns_high);
+        let (Some(own), Some(total)) = (flow.self_ns, flow.total_ns) else { continue };
+        if excess <= 0.0 || flow.total_ns_high.is_none() {
+            continue;
+        }
+        let (own, total) = (own as f64, total as f64);
+        let fitted = (own - excess * own_half / sum.halves).max(0.0);
+        let inside = (total - own).max(0.0) * (1.0 - excess / sum.estimated);
+        let interval = |value: f64, half: f64| {
+            let ns = |value: f64| Some(value.clamp(0.0, lived).round() as i64);
+            (ns(value), ns(value - half), ns(value + half))
+        };
+        let total_half = half(flow.total_ns_low, flow.total_ns_high);
+        (flow.self_ns, flow.self_ns_low, flow.self_ns_high) = interval(fitted, own_half);
+        (flow.total_ns, flow.total_ns_low, flow.total_ns_high) = interval(fitted + inside, total_half);
+    }
+    fit(profile);
+}
+
 /// Makes own times smaller where they are more than what the totals leave. A component in which a thread begins calls out of
 /// itself outside of any call into it, and is left alone.
-pub(crate) fn fit(profile: &mut Profile) {
+fn fit(profile: &mut Profile) {
     let begins = beginnings(&profile.flows);
     let mut balances: HashMap<(ThreadId, ComponentId), Balance> = HashMap::default();
     for flow in profile.flows.iter().filter(|flow| flow.caller != flow.callee) {
@@ -71,7 +111,7 @@ fn half(low: Option<i64>, high: Option<i64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use transect_profile_model::{ApiClass, Clock, Machine, Meta};
+    use transect_profile_model::{ApiClass, Clock, Machine, Meta, Thread};
 
     use super::*;
 
@@ -126,6 +166,38 @@ mod tests {
         assert_eq!(own[0].0, 600);
         assert!((540..=551).contains(&own[0].1) && (649..=660).contains(&own[0].2), "{own:?}");
         assert_eq!(own[1], (600, 560, 640));
+    }
+
+    /// Two estimates and an exact one on a thread that lived 1,000 ns.
+    #[test]
+    fn own_times_of_a_thread_are_no_more_than_its_life() {
+        let machine =
+            Machine { hostname: String::new(), kernel: String::new(), cpu: String::new(), cpus: 1, memory_bytes: 0 };
+        let clock = Clock { source: "tsc".into(), ticks_per_ns: 1.0, timed_call_ns: 0.0, counted_call_ns: 0.0 };
+        let mut profile = Profile::new(Meta::new(machine, clock));
+        profile.threads.push(Thread {
+            process: 0,
+            tid: 1,
+            name: String::new(),
+            group: String::new(),
+            start_routine: String::new(),
+            start_ns: 0,
+            wall_ns: 1000,
+            busy_ns: 1000,
+            wait_ns: 0,
+            calls: 300,
+            outermost_ns: 1000,
+            outermost_attributed_ns: 1000,
+            attributed_ns: 1000,
+        });
+        let (unsure, sure, exact) = ((600, 300), (400, 20), (240, 0));
+        profile.flows = vec![flow(0, 1, unsure, unsure), flow(0, 2, sure, sure), flow(0, 3, exact, exact)];
+        fit_to_lives(&mut profile);
+        let own: Vec<i64> = profile.flows.iter().map(|flow| flow.self_ns.unwrap()).collect();
+        assert!(own[2] == 240 && (385..400).contains(&own[1]) && own.iter().sum::<i64>() <= 1001, "{own:?}");
+        assert_eq!(profile.flows[0].total_ns, profile.flows[0].self_ns);
+        let high = profile.flows[0].self_ns_high.unwrap();
+        assert!((660..=680).contains(&high), "{high}");
     }
 
     #[test]

@@ -12,6 +12,10 @@ use crate::launch::AGENT_FILE;
 use crate::own_times;
 use crate::sched::{StackFacts, Timeline};
 
+pub(crate) mod expected_queue;
+
+use expected_queue::lost_of_tasks;
+
 /// Fewer samples tell nothing.
 const LEAST_SAMPLES: f64 = 10.0;
 /// So few can contradict what is known, if less was to be expected.
@@ -34,6 +38,8 @@ const LOSS_UNSURE: f64 = 0.6;
 /// Samples of kernel code are off by about this part where it keeps interrupts off: they are taken when it allows them again,
 /// in waking another thread more often than in falling asleep.
 const SKID: f64 = 0.2;
+/// No thread is taken to be without a CPU for more of its time.
+const MOST_QUEUED: f64 = 0.95;
 /// What calls `main`: it is around everything.
 const START: &str = "__libc_start_";
 /// A flow is recursive if one in so many of its samples has it twice.
@@ -142,7 +148,8 @@ impl Estimate {
 
     /// Few timed calls may have met none of the times in which their thread had no CPU, `share` of its time.
     fn unsure_of_queue(self, share: f64) -> Self {
-        Self { deviation: self.deviation.hypot(self.value * share), ..self }
+        let ratio = share / (1.0 - share.min(MOST_QUEUED));
+        Self { deviation: self.deviation.hypot(self.value * ratio), ..self }
     }
 
     /// Time without a CPU that timed calls do not tell of, ns. Short losses count for all calls that a timed one stands for,
@@ -253,6 +260,7 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
     let tasks = threads(profile);
     let (seen, between) = seen(profile, facts, &tasks);
     let queued = queued(profile, &tasks);
+    let lost = facts.preemptions.as_ref().map(|preemptions| lost_of_tasks(profile, &tasks, preemptions));
     let mut around_more: HashMap<Edge, f64> = HashMap::default();
     let unseen = Seen::default();
     // What no thread calls is around all that it calls.
@@ -269,18 +277,25 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
         let class = flow.class;
         let of_thread = between.threads.get(&flow.thread).copied().unwrap_or_default();
         let preempted = of_thread.preempted_ns > 0.0;
+        let lost = lost.as_ref().and_then(|lost| lost.get(&flow.thread)).copied();
         let together = |timed: Estimate, sampled: Time| {
             let few = sampled.of_few(of_thread.of_one(), class);
             let together = if samples_only {
                 sampled.unconditional(class)
-            } else if preempted && !sampled.is_empty() && timed.gives_way_to(few) {
+            } else if (preempted || lost.is_some()) && !sampled.is_empty() && timed.gives_way_to(few) {
                 few
+            } else if let Some(lost) = lost {
+                let expected = timed.with_expected(timed.expected_missing(lost, calls, timed_calls), 1.0);
+                let known = Queue { missing_ns: Some(0.0), ..Queue::default() };
+                expected.with_samples(sampled.estimate(class), known).with_few_samples(sampled, class).at_most(most)
             } else {
                 let missing_ns = preempted.then(|| timed.queue_missing(sampled, calls, timed_calls));
                 let queue = Queue { share: queued, missing_ns };
                 timed.with_samples(sampled.estimate(class), queue).with_few_samples(sampled, class).at_most(most)
             };
-            together.unsure_of_losses(sampled, 1.0 - timed_calls / calls)
+            let untimed = 1.0 - timed_calls / calls;
+            let together = together.unsure_of_losses(sampled, untimed);
+            lost.map_or(together, |lost| together.unsure_of_chance(lost, untimed))
         };
         if let Some(timed) = Estimate::of_calls(flow.total_ns, flow.total_ns_low, flow.total_ns_high) {
             let together = together(timed, seen.total);
@@ -319,7 +334,7 @@ pub fn correct(profile: &mut Profile, timeline: Option<&Timeline>) {
             *own = (*own - *more as i64).max(0);
         }
     }
-    own_times::fit(profile);
+    own_times::fit_to_lives(profile);
 }
 
 fn edge(flow: &Flow) -> Edge {

@@ -33,6 +33,8 @@ use crate::launch::BeforeExecAnywhere;
 use crate::plans::Plans;
 use crate::process_start::{self, Launched};
 use crate::published::{Counter, Pages, Relation};
+use crate::queue_watch::QueueWatch;
+use crate::sampled_flows::expected_queue;
 use crate::signals::Signals;
 use crate::static_components::StaticComponents;
 use crate::user_samples::SamplesWithCalls;
@@ -140,6 +142,7 @@ pub fn run(
         latency,
         relation,
         ended: None,
+        queues: (pages.is_none() && samples.is_none()).then(QueueWatch::new),
     };
     let plans = Plans::new(cache, statics);
     let over = AtomicBool::new(false);
@@ -306,6 +309,8 @@ struct Session<'a> {
     relation: Option<Relation>,
     /// When the program had ended, ticks.
     ended: Option<u64>,
+    /// Where neither the scheduler's events nor samples tell how long threads were without a CPU.
+    queues: Option<QueueWatch>,
 }
 
 impl Session<'_> {
@@ -322,6 +327,7 @@ impl Session<'_> {
         let mut next_snapshot = self.options.interval.map(|i| Instant::now() + i);
         while !is_over() {
             self.round(plans, signals, Some(pid), snapshot);
+            self.queues.iter_mut().for_each(|queues| queues.round(self.arena));
             let now = Instant::now();
             if now >= next_collect {
                 self.release_latency(pid);
@@ -402,6 +408,9 @@ impl Session<'_> {
         let scale = Scale { epoch: self.clock.epoch(), rate };
         let mut profile = self.harvest.profile(self.arena, &start, scale, self.apis, self.statics);
         profile.trace.sort_by_key(|e| e.time_ns);
+        if let Some(queues) = &self.queues {
+            expected_queue::correct(&mut profile, queues.threads());
+        }
         let (timed, sampled) = self.harvest.call_ticks();
         profile.meta.clock.timed_call_ns = timed / rate;
         let spent = overhead_ns(&profile, sampled / rate) + self.harvest.setup_ticks() / rate;

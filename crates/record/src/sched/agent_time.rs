@@ -22,9 +22,19 @@ impl AgentTime {
     }
 }
 
+/// The time on CPUs of which work on a CPU takes the share by which it makes a run longer, ns: all that threads had, `running`,
+/// if some were active all the time, and more as they were `busy` for less of the `whole`. What they wait for CPUs that others
+/// have is as much longer as the work is.
+pub(super) fn room_of_work(running: i64, busy: i64, whole: i64, wall: i64) -> f64 {
+    if running <= 0 || busy <= 0 {
+        return running.max(wall).max(1) as f64;
+    }
+    running as f64 * (whole as f64 / busy as f64)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::AgentTime;
+    use super::{AgentTime, room_of_work};
 
     #[test]
     fn what_counting_hides_behind_the_programs_own_work_is_no_overhead() {
@@ -36,5 +46,16 @@ mod tests {
         assert_eq!((all.summed_ns, all.wall_ns), (1500, 800));
         let none = AgentTime { counting: (0, 0), ..agent }.without_overlap(0.0);
         assert_eq!((none.summed_ns, none.wall_ns), (1500, 800));
+    }
+
+    #[test]
+    fn work_takes_its_share_of_the_time_that_threads_were_active() {
+        // One thread that computes, one that mostly waits, four at once; one that had a CPU for a third of the time, as others
+        // had it: a third of its work is a third of its run.
+        assert_eq!(room_of_work(100, 100, 100, 100), 100.0);
+        assert_eq!(room_of_work(10, 10, 100, 100), 100.0);
+        assert_eq!(room_of_work(400, 100, 100, 100), 400.0);
+        assert_eq!(room_of_work(300, 900, 900, 900), 300.0);
+        assert_eq!(room_of_work(0, 0, 0, 70), 70.0);
     }
 }

@@ -14,7 +14,7 @@ use transect_profile_model::{
 };
 
 use super::address_space::AddressSpaces;
-use super::agent_time::AgentTime;
+use super::agent_time::{AgentTime, room_of_work};
 use super::brief::BriefWaits;
 use super::call_stack::{RawStacks, StackNumber};
 use super::cause::Causes;
@@ -35,7 +35,7 @@ use super::wait_rows::{Seen, WaitNames};
 use crate::component_rows::place;
 use crate::error::RecordError;
 use crate::session::{IMAGE_NS, counting_ns};
-use crate::thread_ends;
+use crate::{thread_ends, thread_starts};
 
 /// Everything that came, before it is named.
 #[derive(Debug)]
@@ -126,6 +126,8 @@ pub struct Timeline {
 pub(crate) struct StackFacts {
     /// Waits of a thread with a stack.
     pub waited: Vec<Waited>,
+    /// How often threads lost their CPU, where that is known by no stacks.
+    pub preemptions: Option<HashMap<TaskId, u64>>,
 }
 
 /// See [`StackFacts::waited`].
@@ -138,6 +140,12 @@ pub(crate) struct Waited {
 }
 
 impl Timeline {
+    /// How often threads lost their CPU, by task number.
+    pub(super) fn know_preemptions(&mut self, counts: impl Iterator<Item = (u32, u64)>) {
+        let row = |(task, count): (u32, u64)| Some((*self.tasks.get(&task)?, count));
+        self.stacks.preemptions = Some(counts.filter_map(row).collect());
+    }
+
     /// What is known of the stacks that the tables hold.
     pub(crate) fn stacks(&self) -> &StackFacts {
         &self.stacks
@@ -246,7 +254,7 @@ impl Gathered {
         let waited = self.waited.iter().filter_map(|(&(task, stack), &(count, ns))| {
             Some(Waited { task: *rows.get(&task)?, stack: stacks.row(stack)?, count, ns })
         });
-        let facts = StackFacts { waited: waited.collect() };
+        let facts = StackFacts { waited: waited.collect(), preemptions: None };
         let agent = sampled.then(|| self.agent(&samples, &stacks));
         let interrupt_ns = interrupt.and_then(|cost| cost.join().ok().flatten()).unwrap_or(0.0);
         let tables = SchedTables {
@@ -521,6 +529,7 @@ impl Collected {
         for task in &mut self.tables.tasks {
             task.process = processes[task.process as usize];
         }
+        thread_starts::join(profile, &self.tables.tasks);
         for process in self.tables.parallelism.iter_mut().flat_map(|row| &mut row.process) {
             *process = processes[*process as usize];
         }
@@ -551,8 +560,8 @@ impl Collected {
         let running: i64 = self.tables.tasks.iter().map(|task| task.running_ns).sum();
         let overhead = profile.meta.overhead.get_or_insert_default();
         overhead.kernel_ns += spent as i64;
-        // A program that hardly runs is not held up for longer than it takes.
-        let time = running.max(profile.meta.wall_ns).max(1) as f64;
+        let (busy, whole) = (self.session.busy_ns, self.session.busy_ns + self.session.idle_ns);
+        let time = room_of_work(running, busy, whole, profile.meta.wall_ns);
         let mut share = (overhead.agent_ns + overhead.kernel_ns) as f64 / time;
         if let Some(agent) = self.agent {
             let agent = agent.without_overlap(counting_ns(&profile.flows));
@@ -560,8 +569,7 @@ impl Collected {
             // What the agent costs a program outside of its own code is in no sample of it.
             let programs: HashSet<ProcessId> = profile.threads.iter().map(|thread| thread.process).collect();
             overhead.kernel_ns += (programs.len() as f64 * IMAGE_NS) as i64;
-            let whole = (self.session.busy_ns + self.session.idle_ns).max(1) as f64;
-            share = agent.wall_ns as f64 / whole + overhead.kernel_ns as f64 / time;
+            share = agent.wall_ns as f64 / whole.max(1) as f64 + overhead.kernel_ns as f64 / time;
         }
         profile.meta.overhead_estimate = share.clamp(0.0, 1.0);
     }

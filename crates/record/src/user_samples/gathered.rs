@@ -385,7 +385,8 @@ impl Gathered {
         };
         let mut totals = Totals { applications: vec![application], now, ..Totals::default() };
         totals.lost.samples = self.lost;
-        self.collection.user_finish(&totals, self.slices)
+        let preemptions = self.threads.iter().map(|thread| (thread.task, thread.times.preemptions));
+        self.collection.user_finish(&totals, self.slices, preemptions)
     }
 }
 

@@ -31,13 +31,15 @@ pub(crate) struct ThreadTimes {
     waiting: u64,
     /// How often it waited.
     pub waits: u64,
+    /// How often it lost its processor.
+    pub preemptions: u64,
 }
 
 impl ThreadTimes {
     /// A thread that is known from `begin` on; `born`: it has just been made and waits for a processor.
     pub fn new(begin: u64, born: bool) -> Self {
         let state = if born { State::Preempted } else { State::Unknown };
-        Self { begin, state, since: begin, running: 0, preempted: 0, waiting: 0, waits: 0 }
+        Self { begin, state, since: begin, running: 0, preempted: 0, waiting: 0, waits: 0, preemptions: 0 }
     }
 
     fn pass(&mut self, time: u64, was: State, next: State) {
@@ -69,6 +71,7 @@ impl ThreadTimes {
     pub fn stops(&mut self, time: u64, preempted: bool) {
         let next = if preempted { State::Preempted } else { State::Waiting };
         self.waits += u64::from(!preempted);
+        self.preemptions += u64::from(preempted);
         self.pass(time, State::Running, next);
     }
 

@@ -121,6 +121,16 @@ impl<'a> Causes<'a> {
         Some(rows.map(|lock| lock.hold_ns).sum())
     }
 
+    /// Time of all threads on a CPU with a function on the stack, by the timer's samples, ns.
+    pub(super) fn on_cpu_ns(&self, function: &str) -> i64 {
+        let tables = &self.facts.profile.sched;
+        let frames: Vec<bool> = tables.frames.iter().map(|frame| frame.function == function).collect();
+        let has = |id: &u32| frames.get(*id as usize).copied().unwrap_or(false);
+        let stacks: Vec<bool> = tables.stacks.iter().map(|stack| stack.frames.iter().any(has)).collect();
+        let met = tables.moments.iter().filter(|moment| stacks.get(moment.stack as usize).copied().unwrap_or(false));
+        met.map(|moment| moment.period_ns).sum()
+    }
+
     pub(super) fn lock(&self, lock: &Lock<'_>, critical_ns: i64, holder: Option<&PlaceRow>) -> FindingRow {
         let who = critical::waiters(lock.row);
         let named = critical::named(lock.kind, lock.object);
@@ -141,11 +151,13 @@ impl<'a> Causes<'a> {
             },
         };
         let share = self.share(critical_ns);
-        let mut waits = format!("{} of {} in all", counted(lock.count, "wait", "waits"), time(lock.ns));
+        let waits = format!("{} of {} in all", counted(lock.count, "wait", "waits"), time(lock.ns));
+        // The table of waits has the first part; the second is in places that were woken.
         let queued: i64 = lock.queued.iter().map(|(_, ns)| ns).sum();
-        if self.weight(queued) >= LEAST_PERCENT {
-            waits += &format!("; {} of it, woken, in the queue for a CPU", time(queued));
-        }
+        let (alone, woken) = match self.weight(queued) >= LEAST_PERCENT {
+            true => (critical_ns - queued, format!(", and {} more in which woken threads had no CPU", time(queued))),
+            false => (critical_ns, String::new()),
+        };
         let code = lock.code.unwrap_or_default();
         // Held for less, it frees more than those who wait for it: the holder, too, by what it does while it holds the lock.
         let saved = critical::prediction(self.view, code, f64::INFINITY).map_or(0.0, |row| row.saving * 100.0);
@@ -153,8 +165,8 @@ impl<'a> Causes<'a> {
         FindingRow {
             finding,
             evidence: format!(
-                "critical for {} of {}; {waits}",
-                time(critical_ns.min(self.view.elapsed_ns)),
+                "critical for {} of {}{woken}; {waits}",
+                time(alone.min(self.view.elapsed_ns)),
                 time(self.view.elapsed_ns)
             ),
             view: "criticality".to_owned(),

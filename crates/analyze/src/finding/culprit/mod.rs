@@ -63,12 +63,17 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     let mut findings: Vec<FindingRow> = Vec::new();
     let mut held: Vec<&str> = Vec::new();
     let mut told: Vec<(&str, i64)> = Vec::new();
+    // What one thread after the other does under a lock takes its time on a CPU, however many there are.
+    let mut serial_ns = 0;
     for lock in &locks {
         let holder = lock.code.and_then(|code| causes.place(code));
         // Who was woken and waits for a CPU still waits for the lock.
         let critical_ns = lock.critical_ns + lock.queued.iter().map(|(_, ns)| ns).sum::<i64>();
         // Where few wait long, they wait for work to be done, and the lock only says so.
         let is_habit = lock.count >= LEAST_WAITS || causes.weight(critical_ns) >= SPREAD_PERCENT;
+        // What takes longer than the run is done by several at once.
+        let serial = lock.code.filter(|_| !lock.inferred).map_or(0, |code| causes.on_cpu_ns(code));
+        serial_ns = serial_ns.max(if serial <= view.elapsed_ns { serial } else { 0 });
         let is_cause = is_habit && holder.is_none_or(|place| critical_ns as f64 >= LOCK_PART * place.ns as f64);
         if is_cause && causes.weight(critical_ns) >= LEAST_PERCENT {
             findings.push(causes.lock(lock, critical_ns, holder));
@@ -126,7 +131,7 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     findings.extend(rows);
     findings.extend(spinning);
     let queued: i64 = told.iter().map(|(_, ns)| ns).sum();
-    findings.extend(critical::crowded(view, queued));
+    findings.extend(critical::crowded(view, queued.max(serial_ns)));
     findings.extend(causes.spread(&findings, &locks));
     findings
 }

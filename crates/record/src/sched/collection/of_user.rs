@@ -86,14 +86,21 @@ impl Collection {
         self.gathered.samples.note(moment);
     }
 
-    /// The tables, after threads stopped being active so many times.
+    /// The tables, after threads stopped being active so many times, and lost their CPU as often as `preemptions` says by task
+    /// number.
     ///
     /// # Errors
     /// If rows that were put aside can't be read again.
-    pub(crate) fn user_finish(mut self, totals: &Totals, slices: u64) -> Result<Collected, RecordError> {
+    pub(crate) fn user_finish(
+        mut self,
+        totals: &Totals,
+        slices: u64,
+        preemptions: impl Iterator<Item = (u32, u64)>,
+    ) -> Result<Collected, RecordError> {
         self.gathered.slice_count = slices;
         let mut collected = self.gathered.collected(totals)?;
         collected.session.estimate = true;
+        collected.timeline.know_preemptions(preemptions);
         Ok(collected)
     }
 }

@@ -8,6 +8,7 @@ use transect_event_abi::arena::{
     EXTENT_SPARE, EXTENT_THREAD,
 };
 
+use crate::address_limit;
 use crate::arch::syscall as sys;
 
 static BASE: AtomicU64 = AtomicU64::new(0);
@@ -15,11 +16,10 @@ static MAPPED: AtomicU64 = AtomicU64::new(0);
 
 /// Maps the arena from an open descriptor and closes it. Returns false if this is not an arena of our version.
 pub fn map(fd: i64) -> bool {
-    // A program under an address-space limit gets an eighth of it.
-    let limit = sys::address_space_limit();
     let mut size = ARENA_SIZE as u64;
-    if limit / 8 < size {
-        size = (limit / 8) & !(EXTENT_SIZE as u64 - 1);
+    // A program under an address-space limit that can't be lifted gets an eighth of it.
+    if !address_limit::lift(size) {
+        size = size.min((sys::address_space_limit() / 8) & !(EXTENT_SIZE as u64 - 1));
     }
     if size < 4 * EXTENT_SIZE as u64 {
         sys::close(fd);

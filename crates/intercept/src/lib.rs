@@ -18,6 +18,8 @@ pub mod active;
 #[allow(unsafe_code)]
 pub mod arch;
 #[allow(unsafe_code)]
+pub mod address_limit;
+#[allow(unsafe_code)]
 pub mod arena;
 #[allow(unsafe_code)]
 mod calibration;

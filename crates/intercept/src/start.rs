@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::{self, Dynamic, Image, Rendezvous, Segment, bytes_until_zero};
-use crate::{active, arena, calibration, dlsym, environment, loader, lock, process, published, spawn, thread};
+use crate::{active, address_limit, arena, calibration, dlsym, environment, loader, lock, process, published, spawn, thread};
 
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
@@ -68,7 +68,11 @@ pub unsafe fn start() {
         let name = bytes_until_zero((*own).name);
         let Some(slash) = name.iter().rposition(|&b| b == b'/') else { return };
         let folder = &name[..=slash];
+        if let Some(image) = Image::read(own, None) {
+            address_limit::know_image(image.end.saturating_sub(image.base));
+        }
         if !open_arena(folder) || !process::register() {
+            address_limit::put_back();
             return;
         }
         published::start(folder);
@@ -86,6 +90,7 @@ pub unsafe fn start() {
         spawn::know_exec(libc.execve, libc.execvpe);
         let initial = initial_environment();
         environment::hide(initial);
+        let limit = environment::take(initial, address_limit::ENTRY).and_then(address_limit::parse);
         if let Some(at) = libc.attr_getstacksize {
             spawn::know_stack_size(at);
         }
@@ -97,6 +102,7 @@ pub unsafe fn start() {
         loader::scan(Some((executable, headers)));
         loader::take_event((*rendezvous).hook);
         libc.announce();
+        address_limit::settle(limit);
         process::note_setup(process::header().start_ticks.load(Ordering::Relaxed));
     }
 }

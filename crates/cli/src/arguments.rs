@@ -32,6 +32,7 @@ pub use metric::MetricWord;
 pub use probe::{ProbeArguments, ProbeCommand, ProbeSelection};
 pub use record::{Choice, Collector, RecordArguments, Recording, RunArguments, TimingMode, parse_timing};
 use report::parse_own_view;
+use running::parse_one_process;
 pub use report::{Color, CutArguments, ReportArguments, ReportFormat, ViewArguments};
 pub use running::RunningArguments;
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};

@@ -30,6 +30,7 @@ mod report;
 mod running;
 mod timeline;
 mod top;
+mod unknown_flag;
 mod view;
 mod walk;
 
@@ -49,7 +50,16 @@ fn main() -> ExitCode {
 
 /// Parses the arguments and does what they say.
 fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => match unknown_flag::explain(&error) {
+            Some(reason) => {
+                output::say(&reason);
+                return ExitCode::from(failure::WRONG_USAGE);
+            }
+            None => error.exit(),
+        },
+    };
     match dispatch(cli).map_err(limits::named) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {

@@ -73,16 +73,27 @@ pub fn lift(room: u64) -> bool {
 
 /// The start is over: the limit that the program came with is in force, or `handed_on` if its parent set that for itself.
 pub fn settle(handed_on: Option<Limit>) {
-    if let Some(wanted) = handed_on.or_else(given)
-        && let Some(real) = sys::limit(RLIMIT_AS)
-    {
-        set(wanted, real);
+    let Some(real) = sys::limit(RLIMIT_AS) else { return };
+    match handed_on.or_else(given) {
+        Some(wanted) => drop(set(wanted, real)),
+        // What can't be lifted has no room for a reserve.
+        None if real[0] != NONE => arena::give_up_reserve(),
+        None => {}
+    }
+}
+
+/// The agent does not work here: the program has the room that its parent's limit gives it beside the agent's image.
+pub fn give_up(handed_on: Option<Limit>) {
+    put_back();
+    if let Some(wanted) = handed_on {
+        sys::set_limit(RLIMIT_AS, raised(wanted, IMAGE.load(Ordering::Relaxed)));
     }
 }
 
 /// Puts `wanted` with the agent's own size into force, as far as permitted; false if it is not.
 fn set(wanted: Limit, real: Limit) -> bool {
     if wanted[0] != NONE {
+        // Its spares need room, too.
         arena::give_up_reserve();
     }
     if OWN.load(Ordering::Acquire) == 0 {

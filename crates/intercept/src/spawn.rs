@@ -185,6 +185,10 @@ pub fn lend() -> bool {
         left_behind(unprofiled::UNREACHABLE);
         return false;
     }
+    if !sys::has_descriptor_after_exec() {
+        left_behind(unprofiled::NO_DESCRIPTOR);
+        return false;
+    }
     environment::lend()
 }
 
@@ -204,6 +208,10 @@ unsafe fn may_follow(path: *const u8) -> bool {
         // First: to look at the program takes some stack, too.
         if sys::stack_limit() < LEAST_STACK {
             left_behind(unprofiled::SMALL_STACK);
+            return false;
+        }
+        if !confined() && !sys::has_descriptor_after_exec() {
+            left_behind(unprofiled::NO_DESCRIPTOR);
             return false;
         }
         if confined() || !sys::readable_path(arena::header().agent_path.as_ptr()) || !plan::recorder_lives() {

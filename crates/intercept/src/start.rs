@@ -71,8 +71,9 @@ pub unsafe fn start() {
         if let Some(image) = Image::read(own, None) {
             address_limit::know_image(image.end.saturating_sub(image.base));
         }
-        if !open_arena(folder) || !process::register() {
-            address_limit::put_back();
+        let limit = environment::take(initial_environment(), address_limit::ENTRY).and_then(address_limit::parse);
+        if !open_arena(folder, limit.is_some()) || !process::register() {
+            address_limit::give_up(limit);
             return;
         }
         published::start(folder);
@@ -90,7 +91,7 @@ pub unsafe fn start() {
         spawn::know_exec(libc.execve, libc.execvpe);
         let initial = initial_environment();
         environment::hide(initial);
-        let limit = environment::take(initial, address_limit::ENTRY).and_then(address_limit::parse);
+        let limit = limit.or_else(|| environment::take(initial, address_limit::ENTRY).and_then(address_limit::parse));
         if let Some(at) = libc.attr_getstacksize {
             spawn::know_stack_size(at);
         }
@@ -132,7 +133,7 @@ unsafe fn initial_environment() -> *mut *const u8 {
 }
 
 /// The arena stands beside the agent.
-fn open_arena(folder: &[u8]) -> bool {
+fn open_arena(folder: &[u8], limit_handed_on: bool) -> bool {
     const FILE: &[u8] = b"arena\0";
     let mut path = [0u8; 1024];
     let length = folder.len() + FILE.len();
@@ -142,7 +143,7 @@ fn open_arena(folder: &[u8]) -> bool {
     path[..folder.len()].copy_from_slice(folder);
     path[folder.len()..length].copy_from_slice(FILE);
     let fd = sys::open(path.as_ptr(), true);
-    fd >= 0 && arena::map(fd)
+    fd >= 0 && arena::map(fd, limit_handed_on)
 }
 
 /// What the agent needs of the program's libc, by name; everything may be missing.

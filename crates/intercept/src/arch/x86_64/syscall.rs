@@ -204,6 +204,28 @@ pub fn dont_dump(address: u64, length: u64) {
     unsafe { call(28, address, length, 16, 0, 0, 0) };
 }
 
+/// Whether a program that is executed now has a descriptor left to open its libraries by: one that is free, or that is closed
+/// at exec.
+pub fn has_descriptor_after_exec() -> bool {
+    const RLIMIT_NOFILE: u64 = 7;
+    const EMFILE: i64 = -24;
+    const FD_CLOEXEC: i64 = 1;
+    /// Descriptors that are looked at: a program that has used up more is taken for one with some to close.
+    const MOST: u64 = 65_536;
+    // SAFETY: duplicates standard input, which changes nothing that the program sees.
+    let fd = unsafe { call(32, 0, 0, 0, 0, 0, 0) };
+    if fd >= 0 {
+        close(fd);
+    }
+    if fd != EMFILE {
+        return true;
+    }
+    let open = limit(RLIMIT_NOFILE).map_or(MOST, |limit| limit[0]);
+    // SAFETY: fcntl(F_GETFD) changes nothing; errors are below 0.
+    let flags = |fd| unsafe { call(72, fd, 1, 0, 0, 0, 0) };
+    open > MOST || (0..open).any(|fd| flags(fd) == FD_CLOEXEC)
+}
+
 /// Kernel thread id.
 pub fn gettid() -> u32 {
     // SAFETY: no arguments.

@@ -38,7 +38,9 @@ fn reason(command: &str, own: Collector, flag: &str) -> String {
             flag_effect::names(of.iter()),
             of[0].as_str()
         ),
-        _ => format!("transect {command} has no {flag}; the recording that has: transect run --collect {name} {flag} …"),
+        _ => {
+            format!("transect {command} has no {flag}; the recording that has: transect run --collect {name} {flag} …")
+        }
     }
 }
 

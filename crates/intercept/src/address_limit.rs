@@ -150,9 +150,8 @@ pub fn entry() -> Option<[u8; ENTRY.len() + DIGITS + 1]> {
 
 /// The limit in an entry's value.
 pub fn parse(value: &[u8]) -> Option<Limit> {
-    let number = |digits: &[u8]| {
-        digits.iter().try_fold(0u64, |n, &b| Some(n << 4 | u64::from(char::from(b).to_digit(16)?)))
-    };
+    let number =
+        |digits: &[u8]| digits.iter().try_fold(0u64, |n, &b| Some(n << 4 | u64::from(char::from(b).to_digit(16)?)));
     if value.len() != DIGITS || value[16] != b':' {
         return None;
     }

@@ -3,8 +3,8 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::arch::syscall as sys;
-use crate::{address_limit, arena};
 use crate::elf::bytes_until_zero;
+use crate::{address_limit, arena};
 
 const NAME: &[u8] = b"LD_PRELOAD=";
 

@@ -4,7 +4,9 @@ use core::sync::atomic::Ordering;
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::{self, Dynamic, Image, Rendezvous, Segment, bytes_until_zero};
-use crate::{active, address_limit, arena, calibration, dlsym, environment, loader, lock, process, published, spawn, thread};
+use crate::{
+    active, address_limit, arena, calibration, dlsym, environment, loader, lock, process, published, spawn, thread,
+};
 
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;

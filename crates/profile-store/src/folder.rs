@@ -97,7 +97,10 @@ impl Target {
             remove_profile(&aside);
         }
         // Those that recordings at once have kept go with it.
-        self.numbered_aside().iter().filter(|kept| is_older_than_this_process(kept)).for_each(|kept| remove_profile(kept));
+        self.numbered_aside()
+            .iter()
+            .filter(|kept| is_older_than_this_process(kept))
+            .for_each(|kept| remove_profile(kept));
         for number in 2.. {
             if fs::symlink_metadata(&aside).is_err() {
                 break;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{
-    Color, MetricWord, ReportFormat, ViewArguments, parse_one_process, parse_own_view, parse_percent, parse_positive_duration, parse_share,
+    Color, MetricWord, ReportFormat, ViewArguments, parse_one_process, parse_own_view, parse_percent,
+    parse_positive_duration, parse_share,
 };
 
 /// `transect latency`.

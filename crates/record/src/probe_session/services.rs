@@ -157,8 +157,7 @@ impl ProbeSession {
         let Some(room) = header.left_alone.iter().find(|left| left.load(Ordering::Relaxed) == 0) else {
             return Ok(false);
         };
-        let sites: Vec<SiteId> =
-            (0..self.sites.len() as SiteId).filter(|&id| own(&self.sites[id as usize])).collect();
+        let sites: Vec<SiteId> = (0..self.sites.len() as SiteId).filter(|&id| own(&self.sites[id as usize])).collect();
         room.store(object_hash(&name), Ordering::Relaxed);
         self.restore(&sites)?;
         self.left_alone.insert(self.objects[object].path.clone());

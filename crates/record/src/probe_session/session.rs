@@ -161,6 +161,8 @@ impl ProbeSession {
         let words = read_words(&target, base + table, 3 + Handler::COUNT)?;
         let places = HandlerPlaces::read(&target, words[0])?;
         let writable = arena.header().writable.load(Ordering::Relaxed);
+        // An earlier controller's choice.
+        arena.header().left_alone.iter().for_each(|left| left.store(0, Ordering::Relaxed));
         let mut session = ProbeSession {
             target,
             arena,

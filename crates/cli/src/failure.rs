@@ -15,8 +15,6 @@ use transect_report::ReportError;
 
 /// Exit status if recording failed, as env(1) and timeout(1) use it.
 pub const RECORDING_FAILED: u8 = 125;
-/// Exit status for wrong usage.
-pub const WRONG_USAGE: u8 = 2;
 
 /// Why a subcommand failed.
 #[derive(Debug, thiserror::Error)]

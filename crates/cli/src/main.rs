@@ -50,16 +50,7 @@ fn main() -> ExitCode {
 
 /// Parses the arguments and does what they say.
 fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => match unknown_flag::explain(&error) {
-            Some(reason) => {
-                output::say(&reason);
-                return ExitCode::from(failure::WRONG_USAGE);
-            }
-            None => error.exit(),
-        },
-    };
+    let cli = Cli::parse();
     match dispatch(cli).map_err(limits::named) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
@@ -76,8 +67,8 @@ fn run() -> ExitCode {
 /// `criticality` and `walk`, else 0.
 fn dispatch(cli: Cli) -> Result<u8, Failure> {
     if let Some(option) = cli.command.unknown_option() {
-        let why = format!("unknown option '{option}'; a program whose name begins so is run as ./{option}");
-        return Err(Failure::Usage(why));
+        let unknown = || format!("unknown option '{option}'; a program whose name begins so is run as ./{option}");
+        return Err(Failure::Usage(unknown_flag::explain(&cli.command, &option).unwrap_or_else(unknown)));
     }
     let config = config::load()?;
     if matches!(

@@ -1,23 +1,19 @@
 //! Flags of `transect run` that a preset does not have: the message says what they are for, and the command that has both.
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::{Cli, Collector, Command, Recording};
 use crate::flag_effect;
 
-/// Commands that take one collector with the flags for it, and that collector.
-const PRESETS: [(&str, Collector); 3] =
-    [("latency", Collector::Latency), ("criticality", Collector::Sched), ("walk", Collector::Walk)];
-
-/// Why the command of these words does not know the flag that the error is about, if `run` does.
-pub fn explain(error: &clap::Error) -> Option<String> {
-    if error.kind() != ErrorKind::UnknownArgument {
-        return None;
-    }
-    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
-    let given = std::env::args().skip(1).find_map(|word| PRESETS.into_iter().find(|(name, _)| *name == word));
-    let (command, own) = given?;
+/// Why a preset, which takes one collector with the flags for it, does not know an option; `None` if `run` does not, either.
+pub fn explain(command: &Command, option: &str) -> Option<String> {
+    let (command, own) = match command {
+        Command::Latency(_) => ("latency", Collector::Latency),
+        Command::Criticality(_) => ("criticality", Collector::Sched),
+        Command::Walk(_) => ("walk", Collector::Walk),
+        _ => return None,
+    };
+    let flag = option.split_once('=').map_or(option, |(flag, _)| flag);
     let long = flag.strip_prefix("--")?;
     let whole = Cli::command();
     let known = whole.find_subcommand("run")?.get_arguments().any(|argument| argument.get_long() == Some(long));
@@ -57,6 +53,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_flag_of_run_in_front_of_the_program_is_explained() {
+        let explained = |words: &[&str]| {
+            let cli = Cli::parse_from(words);
+            let option = cli.command.unknown_option().unwrap();
+            explain(&cli.command, &option)
+        };
+        let said = explained(&["transect", "latency", "--timing=count", "--", "true"]).unwrap();
+        assert!(said.contains("--timing is for flow"), "{said}");
+        assert!(explained(&["transect", "walk", "--detailed-waits", "all", "--", "true"]).is_some());
+        assert_eq!(explained(&["transect", "walk", "--no-such", "--", "true"]), None);
+        assert_eq!(explained(&["transect", "record", "--view", "flows", "--", "true"]), None);
+    }
+
+    #[test]
     fn the_message_says_who_has_the_flag() {
         for (command, own, flag, words) in [
             ("latency", Collector::Latency, "--timing", "--collect flow,latency --timing"),
@@ -80,7 +90,9 @@ mod tests {
         };
         let recording = any_recording();
         let aliases = [("latency", "--duration"), ("walk", "--duration")];
-        for (command, own) in PRESETS {
+        for (command, own) in
+            [("latency", Collector::Latency), ("criticality", Collector::Sched), ("walk", Collector::Walk)]
+        {
             let has = flags(command);
             for flag in flags("run").iter().filter(|flag| !has.contains(flag)) {
                 let others = flag_effect::collectors_of(&recording, flag).is_some_and(|of| !of.contains(&own));

@@ -34,6 +34,7 @@ pub use record::{Choice, Collector, RecordArguments, Recording, RunArguments, Ti
 use report::parse_own_view;
 pub use report::{Color, CutArguments, ReportArguments, ReportFormat, ViewArguments};
 pub use running::RunningArguments;
+use running::parse_one_process;
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};
 pub use view::ShowArguments;
 pub use walk::{WalkArguments, WalkSearchArguments};

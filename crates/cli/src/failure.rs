@@ -105,8 +105,8 @@ pub enum Failure {
     /// A limit of memory that the user has set leaves no room for a recording.
     #[error(
         "the limit of {what}, {} MiB (ulimit {flag}), is too low for a recording, which takes {} MiB; set it for the program \
-         alone: transect run -- sh -c 'ulimit {flag} {}; exec \"$@\"' sh PROGRAM",
-        limit >> 20, least >> 20, limit >> 10
+         alone: transect {} -- sh -c 'ulimit {flag} {}; exec \"$@\"' sh PROGRAM",
+        limit >> 20, least >> 20, given_command(), limit >> 10
     )]
     Limit {
         /// What is limited.
@@ -130,7 +130,8 @@ pub enum Failure {
     /// Too few descriptors for a recording.
     #[error(
         "at most {limit} open files (ulimit -n) are too few for a recording, which takes {least}; raise it here, and limit the \
-         program alone: transect run -- sh -c 'ulimit -n {limit}; exec \"$@\"' sh PROGRAM"
+         program alone: transect {} -- sh -c 'ulimit -n {limit}; exec \"$@\"' sh PROGRAM",
+        given_command()
     )]
     FewDescriptors {
         /// The limit.
@@ -214,6 +215,13 @@ impl Failure {
 /// What the recorder lacked to start a program: descriptors, processes, memory (EMFILE, ENFILE, EAGAIN, ENOMEM).
 fn is_want(source: &io::Error) -> bool {
     matches!(source.raw_os_error(), Some(24 | 23 | 11 | 12))
+}
+
+/// The recording command that was given, to be said in a message; `run` if it was another one.
+fn given_command() -> String {
+    const RECORDING: [&str; 5] = ["run", "record", "latency", "criticality", "walk"];
+    let given = std::env::args_os().skip(1).find_map(|word| RECORDING.into_iter().find(|&command| word == command));
+    given.unwrap_or(RECORDING[0]).to_owned()
 }
 
 #[cfg(test)]

@@ -114,6 +114,12 @@ impl Flag {
     }
 }
 
-fn names<'a>(collectors: impl Iterator<Item = &'a Collector>) -> String {
+/// The collectors that a flag of a recording is for; `None` for flags of all of them.
+pub fn collectors_of(recording: &Recording, name: &str) -> Option<&'static [Collector]> {
+    flags(recording).into_iter().find(|flag| flag.name == name).map(|flag| flag.of)
+}
+
+/// Collectors in words.
+pub fn names<'a>(collectors: impl Iterator<Item = &'a Collector>) -> String {
     collectors.map(|one| one.as_str()).collect::<Vec<_>>().join(" or ")
 }

@@ -2,23 +2,23 @@
 
 use std::path::{Path, PathBuf};
 
-use transect_analyze::{Selection, View};
+use transect_analyze::Selection;
 use transect_binary_info::Object;
 use transect_probe_plan::{FunctionTable, near_names};
 use transect_profile_model::{LatencySampling, LossKind, Metric};
 use transect_record::latency::{DEFAULT_BUDGET, DEFAULT_EPOCH, LatencyOutcome, LatencySettings, LatencyTarget, record};
 use transect_record::machine_time::MachineTime;
 use transect_record::{Recorded, executed_names};
+use transect_report::html;
 use transect_report::html::PageReport;
-use transect_report::{Content, html};
 
-use crate::arguments::{LatencyArguments, LatencyFormat, Recording, ReportFormat};
+use crate::arguments::{Collector, LatencyArguments, LatencyFormat, Recording, ViewArguments};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::place::Place;
 use crate::progress::Progress;
-use crate::{record as recording, report};
+use crate::{flag_effect, record as recording, report};
 
 /// Exit status if no function is what was asked for, as for a running process.
 const NOTHING_MATCHED: u8 = 1;
@@ -36,7 +36,9 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
             "the standard streams belong to the program: give --output FILE with --format json, csv or html".to_owned(),
         ));
     }
-    let selection = selection(arguments, format, config)?;
+    let shown = arguments.shown(format);
+    let selection = report::selection(&shown, config)?;
+    flag_effect::check_view(selection.view, &[Collector::Latency])?;
     refuse_empty_patterns(arguments)?;
     let folder = arguments.folder.clone().unwrap_or_else(|| recording::default_folder(&program));
     let place = Place::prepare(folder, arguments.quiet)?;
@@ -53,8 +55,8 @@ pub fn latency(arguments: &LatencyArguments, config: &Config) -> Result<u8, Fail
     let status = outcome.status.map_or(0, |status| u8::try_from(status & 0xff).unwrap_or(u8::MAX));
     // A program that has ended well does not make a mistake in the patterns a success.
     let status = if unmatched && is_chosen(arguments) { status.max(NOTHING_MATCHED) } else { status };
-    if !arguments.quiet || arguments.output.is_some() || stream == Stream::Stdout {
-        match show(&outcome, arguments, format, &selection, config, stream) {
+    if !arguments.quiet || shown.output.is_some() || shown.html.is_some() || stream == Stream::Stdout {
+        match show(&outcome, &shown, format, &selection, config, stream) {
             // Nobody reads the stream any more; the program's status still counts.
             Err(failure) if failure.is_closed_pipe() => return Ok(status),
             Err(failure) => return Err(Failure::Unreported { folder, failure: Box::new(failure) }),
@@ -189,43 +191,20 @@ fn near(arguments: &LatencyArguments, object: &Object, program: &Path) -> String
     said
 }
 
-fn selection(arguments: &LatencyArguments, format: LatencyFormat, config: &Config) -> Result<Selection, Failure> {
-    let usage = |error: transect_analyze::SelectionError| Failure::Usage(error.to_string());
-    let sort = arguments.sort.as_deref().or(config.report.sort.as_deref());
-    Ok(Selection {
-        // One table, or the whole report: for text its overview, in which latencies stand out.
-        view: (format == LatencyFormat::Csv).then_some(View::Latency),
-        sort: sort.map(str::parse).transpose().map_err(usage)?,
-        top: arguments.top.or(config.report.top),
-        ..Selection::default()
-    })
-}
-
 fn show(
     outcome: &LatencyOutcome,
-    arguments: &LatencyArguments,
+    shown: &ViewArguments,
     format: LatencyFormat,
     selection: &Selection,
     config: &Config,
     stream: Stream,
 ) -> Result<(), Failure> {
-    if format == LatencyFormat::Html {
-        let page = PageReport::new(&outcome.profile);
-        return match &arguments.output {
-            Some(path) => output::write_file(path, |out| html::render(&page, out)),
-            None => stream.write(|out| html::render(&page, out)),
-        };
+    if format != LatencyFormat::Html {
+        return report::show(&outcome.profile, shown, selection, config, stream, report::Extent::All);
     }
-    let format = match format {
-        LatencyFormat::Json => ReportFormat::Json,
-        LatencyFormat::Csv => ReportFormat::Csv,
-        LatencyFormat::Markdown => ReportFormat::Markdown,
-        LatencyFormat::Text | LatencyFormat::Html => ReportFormat::Text,
-    };
-    let content = Content::new(&outcome.profile, selection);
-    let color = arguments.color.or(config.report.color);
-    match &arguments.output {
-        Some(path) => output::write_file(path, |out| report::render(&content, format, output::file_style(color), out)),
-        None => stream.write(|out| report::render(&content, format, stream.style(color), out)),
+    let page = PageReport::new(&outcome.profile);
+    match &shown.output {
+        Some(path) => output::write_file(path, |out| html::render(&page, out)),
+        None => stream.write(|out| html::render(&page, out)),
     }
 }

@@ -30,6 +30,7 @@ mod report;
 mod running;
 mod timeline;
 mod top;
+mod unknown_flag;
 mod view;
 mod walk;
 
@@ -66,8 +67,8 @@ fn run() -> ExitCode {
 /// `criticality` and `walk`, else 0.
 fn dispatch(cli: Cli) -> Result<u8, Failure> {
     if let Some(option) = cli.command.unknown_option() {
-        let why = format!("unknown option '{option}'; a program whose name begins so is run as ./{option}");
-        return Err(Failure::Usage(why));
+        let unknown = || format!("unknown option '{option}'; a program whose name begins so is run as ./{option}");
+        return Err(Failure::Usage(unknown_flag::explain(&cli.command, &option).unwrap_or_else(unknown)));
     }
     let config = config::load()?;
     if matches!(

@@ -53,8 +53,8 @@ pub mod handler {
     pub const PRCTL: u8 = 15;
     /// `mlockall`: the sparse arena must not be populated.
     pub const LOCK_MEMORY: u8 = 16;
-    /// `setrlimit`, `prlimit`: an address-space limit must not meet the reservation of the arena.
-    pub const LIMIT: u8 = 17;
+    /// `setrlimit`: the agent's own mappings come on top of a limit of the address space.
+    pub const SET_LIMIT: u8 = 17;
     /// `execvp`.
     pub const EXEC_OWN_PATH: u8 = 18;
     /// `execl`: as `execv`, arguments in a list.
@@ -69,6 +69,10 @@ pub mod handler {
     pub const SYSCALL: u8 = 22;
     /// `_exit`: the process ends without its destructors.
     pub const EXIT: u8 = 23;
+    /// `getrlimit`: the program sees the limit that it set.
+    pub const GET_LIMIT: u8 = 24;
+    /// `prlimit`: both.
+    pub const PROCESS_LIMIT: u8 = 25;
 }
 
 /// `size_arg` value: what is returned is a byte count, if it is more than 0.

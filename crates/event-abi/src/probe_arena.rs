@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 /// `b"TRPROBE1"` as a little-endian integer.
 pub const PROBE_MAGIC: u64 = u64::from_le_bytes(*b"TRPROBE1");
 /// Layout version.
-pub const PROBE_VERSION: u32 = 5;
+pub const PROBE_VERSION: u32 = 6;
 /// Name of the file, as in `/proc/PID/maps`: `/memfd:transect-probes (deleted)`.
 pub const PROBE_FILE_NAME: &str = "transect-probes";
 
@@ -96,8 +96,21 @@ pub struct ProbeHeader {
     pub confined: AtomicU32,
     /// Calls whose thread's clock or counter could not be read at entry and return.
     pub unread: AtomicU64,
+    /// Address of the loader's `struct r_debug` in the process; 0 if unknown: every event is told then.
+    pub loader_list: AtomicU64,
+    /// [`object_hash`] of the objects whose coming and going is not told, 0 for none.
+    pub left_alone: [AtomicU64; LEFT_ALONE_CAPACITY],
     /// Code regions.
     pub regions: [RegionRecord; REGION_CAPACITY],
+}
+
+/// Objects whose coming and going is not told.
+pub const LEFT_ALONE_CAPACITY: usize = 32;
+
+/// An object by its name in the loader's list (FNV-1a), never 0.
+pub fn object_hash(name: &[u8]) -> u64 {
+    let hash = |h: u64, &byte: &u8| (h ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    name.iter().fold(0xcbf2_9ce4_8422_2325, hash).max(1)
 }
 
 /// Nothing is there (any more).

@@ -43,7 +43,7 @@ pub struct ProcessHeader {
     /// ∫ dt / max(1, n) up to the time in `active_packed`, ticks.
     pub active_integral: AtomicU64,
     /// Children that run without the agent, by [`unprofiled`] reason.
-    pub unprofiled: [AtomicU32; 8],
+    pub unprofiled: [AtomicU32; 10],
     /// Calls that found no frame.
     pub frames_refused: AtomicU64,
     /// Slots that found no number left.
@@ -103,6 +103,8 @@ pub mod unprofiled {
     pub const CONFINED: usize = 6;
     /// Less than [`super::LEAST_STACK`] of stack.
     pub const SMALL_STACK: usize = 7;
+    /// All descriptors are in use: the loader could not open the agent, and would say so.
+    pub const NO_DESCRIPTOR: usize = 8;
 }
 
 const _: () = assert!(core::mem::offset_of!(ProcessHeader, active_packed) == 32);

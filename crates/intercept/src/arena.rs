@@ -1,6 +1,6 @@
 //! The recorder's shared memory as this process sees it.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use transect_event_abi::api_table::{ApiEntry, hash};
 use transect_event_abi::arena::{
@@ -8,29 +8,55 @@ use transect_event_abi::arena::{
     EXTENT_SPARE, EXTENT_THREAD,
 };
 
+use crate::address_limit;
 use crate::arch::syscall as sys;
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 static MAPPED: AtomicU64 = AtomicU64::new(0);
 
-/// Maps the arena from an open descriptor and closes it. Returns false if this is not an arena of our version.
-pub fn map(fd: i64) -> bool {
-    // A program under an address-space limit gets an eighth of it.
-    let limit = sys::address_space_limit();
-    let mut size = ARENA_SIZE as u64;
-    if limit / 8 < size {
-        size = (limit / 8) & !(EXTENT_SIZE as u64 - 1);
+/// Where the first extent is mapped of an arena whose extents are mapped one by one: far from what loaders, heaps, stacks and
+/// sanitizers use, for to reserve its addresses would count as address space, too.
+const SPARSE_BASE: u64 = 0x3000_0000_0000;
+/// The arena's descriptor while its extents are mapped one by one, until the reserve is given up; -1 otherwise.
+static SPARSE: AtomicI64 = AtomicI64::new(-1);
+
+/// Maps one extent at its place in an arena that begins at `base`.
+fn map_extent(base: u64, index: u32, fd: i64) -> bool {
+    let offset = u64::from(index) * EXTENT_SIZE as u64;
+    let flags = sys::MAP_SHARED | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
+    let rights = sys::PROT_READ | sys::PROT_WRITE;
+    // SAFETY: a mapping of a shared file where nothing is.
+    let at = unsafe { sys::mmap(base + offset, EXTENT_SIZE as u64, rights, flags, fd, offset) };
+    if at > 0 && at as u64 != base + offset {
+        // A kernel without MAP_FIXED_NOREPLACE took it as a hint.
+        // SAFETY: just mapped.
+        unsafe { sys::munmap(at as u64, EXTENT_SIZE as u64) };
     }
-    if size < 4 * EXTENT_SIZE as u64 {
+    at as u64 == base + offset
+}
+
+/// Maps the arena from an open descriptor, and closes that now or when the reserve is given up. Returns false if this is not
+/// an arena of our version, or has no room. `handed_on`: the limit of the address space has room for it, as the parent was recorded.
+pub fn map(fd: i64, handed_on: bool) -> bool {
+    const RIGHTS: u64 = sys::PROT_READ | sys::PROT_WRITE;
+    let mut size = ARENA_SIZE as u64;
+    let at = if address_limit::lift(size) {
+        // SAFETY: a fresh mapping of a shared file at an address of the kernel's choice.
+        unsafe { sys::mmap(0, size, RIGHTS, sys::MAP_SHARED | sys::MAP_NORESERVE, fd, 0) }
+    } else {
+        // A limit that can't be lifted: of one that is not ours an eighth is taken at most.
+        size = EXTENT_SIZE as u64;
+        let fits = handed_on || sys::address_space_limit() / 8 >= LEAST_EXTENTS * size;
+        if fits && map_extent(SPARSE_BASE, 0, fd) { SPARSE_BASE as i64 } else { -1 }
+    };
+    if at <= 0 {
         sys::close(fd);
         return false;
     }
-    // SAFETY: a fresh mapping of a shared file at an address of the kernel's choice.
-    let at =
-        unsafe { sys::mmap(0, size, sys::PROT_READ | sys::PROT_WRITE, sys::MAP_SHARED | sys::MAP_NORESERVE, fd, 0) };
-    sys::close(fd);
-    if at <= 0 {
-        return false;
+    if size == EXTENT_SIZE as u64 {
+        SPARSE.store(fd, Ordering::Relaxed);
+    } else {
+        sys::close(fd);
     }
     sys::dont_dump(at as u64, size);
     // SAFETY: extent 0 is within the mapping.
@@ -38,9 +64,10 @@ pub fn map(fd: i64) -> bool {
     if header.magic != ARENA_MAGIC || header.version != ARENA_VERSION {
         // SAFETY: nothing refers to it yet.
         unsafe { sys::munmap(at as u64, size) };
+        close_sparse();
         return false;
     }
-    MAPPED.store(size / EXTENT_SIZE as u64, Ordering::Relaxed);
+    MAPPED.store(ARENA_SIZE as u64 / EXTENT_SIZE as u64, Ordering::Relaxed);
     BASE.store(at as u64, Ordering::Release);
     true
 }
@@ -72,6 +99,18 @@ const SPARES: usize = 4;
 static SPARE: [AtomicU64; SPARES] = [const { AtomicU64::new(0) }; SPARES];
 static LIMITED: AtomicU64 = AtomicU64::new(0);
 
+/// The head, the process', its first thread's and the spares.
+const LEAST_EXTENTS: u64 = 3 + SPARES as u64;
+
+/// No more extents are mapped one by one; false if they were not.
+fn close_sparse() -> bool {
+    let fd = SPARSE.swap(-1, Ordering::AcqRel);
+    if fd >= 0 {
+        sys::close(fd);
+    }
+    fd >= 0
+}
+
 /// Unmaps all of the arena but this process' own extents and a few spares.
 pub fn give_up_reserve() {
     if LIMITED.swap(1, Ordering::AcqRel) != 0 {
@@ -79,6 +118,9 @@ pub fn give_up_reserve() {
     }
     for cell in &SPARE {
         cell.store(allocate_shared(EXTENT_SPARE).unwrap_or(0) as u64, Ordering::Relaxed);
+    }
+    if close_sparse() {
+        return;
     }
     let own = |index: u32| {
         index == crate::process::extent()
@@ -115,8 +157,18 @@ pub fn allocate(kind: u32) -> Option<u32> {
     spare
 }
 
-/// Takes an extent: from the free list, else from the end. `None` when the arena is used up.
+/// Takes an extent: from the free list, else from the end. `None` when the arena is used up, or it can't be mapped.
 fn allocate_shared(kind: u32) -> Option<u32> {
+    let index = take_shared(kind)?;
+    let fd = SPARSE.load(Ordering::Acquire);
+    if fd < 0 || map_extent(BASE.load(Ordering::Relaxed), index, fd) {
+        return Some(index);
+    }
+    header().extents_refused.fetch_add(1, Ordering::Relaxed);
+    None
+}
+
+fn take_shared(kind: u32) -> Option<u32> {
     let h = header();
     let mapped = MAPPED.load(Ordering::Relaxed) as u32;
     loop {

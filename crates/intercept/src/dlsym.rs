@@ -27,15 +27,25 @@ pub fn prepare() {
     }
 }
 
+/// Whether [`answer_with`] works.
+pub fn can_answer() -> bool {
+    ANSWER.load(Ordering::Acquire) != 0
+}
+
+/// The call returns `value` and is not made.
+pub fn answer_with(r: &mut Registers, value: u64) {
+    r.rdi = value;
+    r.slot = ANSWER.load(Ordering::Acquire).into();
+}
+
 /// `dlsym(handle, name)` in progress: with an explicit handle the result may become a stub. Pseudo-handles depend on
 /// the caller's address and pass through untouched.
 ///
 /// # Safety
 /// `r` holds the arguments of the call through `slot`.
 pub unsafe fn redirect(slot: u32, r: &mut Registers) {
-    let answer = ANSWER.load(Ordering::Acquire);
     let (handle, name) = (r.rdi, r.rsi);
-    if handle == 0 || handle == u64::MAX || answer == 0 || name == 0 || slot::target(slot) == 0 {
+    if handle == 0 || handle == u64::MAX || !can_answer() || name == 0 || slot::target(slot) == 0 {
         return;
     }
     // SAFETY: the target is dlsym or dlvsym (or the PLT entry that will bind it), called with the program's arguments.
@@ -43,8 +53,8 @@ pub unsafe fn redirect(slot: u32, r: &mut Registers) {
         let real: extern "C" fn(u64, u64, u64) -> u64 = core::mem::transmute(slot::target(slot));
         let result = real(handle, name, r.rdx);
         let caller = slot::edge(slot).0;
-        r.rdi = if result == 0 { 0 } else { stub_for(result, bytes_until_zero(name as *const u8), caller) };
-        r.slot = answer as u64;
+        let found = if result == 0 { 0 } else { stub_for(result, bytes_until_zero(name as *const u8), caller) };
+        answer_with(r, found);
     }
 }
 

@@ -9,7 +9,7 @@ use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, TRACE_CAPACITY, 
 use crate::frame::{self, Frame};
 use crate::slot::{self, Kind};
 use crate::thread::{self, ThreadState};
-use crate::{arch, confinement, dlsym, lock, object, process, published, spawn, static_component, wait};
+use crate::{address_limit, arch, confinement, dlsym, lock, object, process, published, spawn, static_component, wait};
 
 /// Countdown of flows that are never timed: a new lease after 2^30 calls.
 const LEASE: i64 = 1 << 30;
@@ -367,8 +367,16 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
                 r.rdi |= MCL_ONFAULT;
                 0
             }
-            handler::LIMIT => {
-                spawn::limiting(kind, r);
+            handler::SET_LIMIT => {
+                address_limit::set_call(slot, r);
+                0
+            }
+            handler::GET_LIMIT => {
+                address_limit::get_call(slot, r);
+                0
+            }
+            handler::PROCESS_LIMIT => {
+                address_limit::process_call(slot, r);
                 0
             }
             _ => 0,

@@ -3,8 +3,8 @@
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::arch::syscall as sys;
-use crate::arena;
 use crate::elf::bytes_until_zero;
+use crate::{address_limit, arena};
 
 const NAME: &[u8] = b"LD_PRELOAD=";
 
@@ -53,6 +53,32 @@ pub unsafe fn entries(array: *const *const u8) -> impl Iterator<Item = &'static 
     })
 }
 
+/// Takes an entry out of the environment: what stands behind `name`, which ends with `=`.
+///
+/// # Safety
+/// As for [`hide`].
+pub unsafe fn take(array: *mut *const u8, name: &[u8]) -> Option<&'static [u8]> {
+    // SAFETY: as in `hide`.
+    unsafe {
+        let at = entries(array.cast_const()).position(|entry| entry.starts_with(name))?;
+        let value = &bytes_until_zero(*array.add(at))[name.len()..];
+        remove(array, at);
+        Some(value)
+    }
+}
+
+/// Takes the entry at `at` out of an array of entries.
+unsafe fn remove(array: *mut *const u8, at: usize) {
+    // SAFETY: as in `hide`.
+    unsafe {
+        let mut j = at;
+        while !(*array.add(j)).is_null() {
+            *array.add(j) = *array.add(j + 1);
+            j += 1;
+        }
+    }
+}
+
 /// Removes the agent from the environment the program sees. Runs before the program's first code.
 ///
 /// # Safety
@@ -73,11 +99,7 @@ pub unsafe fn hide(array: *mut *const u8) {
                 // A sanitizer runtime that the recorder put first goes with it.
                 let alone = text[NAME.len()..keep].strip_suffix(b":").is_some_and(is_runtime);
                 if keep == NAME.len() || alone {
-                    let mut j = i;
-                    while !(*array.add(j)).is_null() {
-                        *array.add(j) = *array.add(j + 1);
-                        j += 1;
-                    }
+                    remove(array, i);
                 } else {
                     // Without the separator before it.
                     *entry.add(keep - 1).cast_mut() = 0;
@@ -154,13 +176,14 @@ pub unsafe fn with_agent(
                 old = &e[NAME.len()..];
             }
         }
-        let text = NAME.len() + old.len() + 1 + agent_path().len() + 1;
-        let at = buffer.room(((words + count + 2) * 8 + text) as u64);
+        let limit = address_limit::entry();
+        let text = NAME.len() + old.len() + 1 + agent_path().len() + 1 + limit.as_ref().map_or(0, |l| l.len());
+        let at = buffer.room(((words + count + 3) * 8 + text) as u64);
         if at.is_null() {
             return None;
         }
         let new = at.cast::<*const u8>().add(words);
-        let start = at.add((words + count + 2) * 8);
+        let start = at.add((words + count + 3) * 8);
         let mut end = start;
         let mut push = |part: &[u8]| {
             core::ptr::copy_nonoverlapping(part.as_ptr(), end, part.len());
@@ -173,6 +196,9 @@ pub unsafe fn with_agent(
         }
         push(agent_path());
         push(b"\0");
+        if let Some(limit) = &limit {
+            push(limit);
+        }
         let mut n = 0;
         let mut placed = false;
         for e in entries(array) {
@@ -186,6 +212,10 @@ pub unsafe fn with_agent(
         }
         if !placed {
             *new.add(n) = start;
+            n += 1;
+        }
+        if let Some(limit) = &limit {
+            *new.add(n) = end.sub(limit.len());
             n += 1;
         }
         *new.add(n) = core::ptr::null();

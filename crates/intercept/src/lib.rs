@@ -16,6 +16,8 @@
 #[allow(unsafe_code)]
 pub mod active;
 #[allow(unsafe_code)]
+pub mod address_limit;
+#[allow(unsafe_code)]
 pub mod arch;
 #[allow(unsafe_code)]
 pub mod arena;

@@ -1,6 +1,6 @@
 //! Linkage plans: found by build-id and file in the recorder's cache, asked for if absent.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use transect_event_abi::arena::{PATH_CAPACITY, REQUEST_DONE, REQUEST_IDLE, REQUEST_POSTED};
 use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite, PlanSum};
@@ -10,6 +10,8 @@ use crate::arena;
 
 /// How long a program waits for a plan before it goes on without, milliseconds.
 const PATIENCE_MS: u64 = 3000;
+/// How long it waits until it looks whether the recorder is stopped (SIGSTOP, a debugger), milliseconds.
+const STOPPED_AFTER_MS: u64 = 50;
 /// Rounds of waiting for another asker.
 const ROUND_MS: u64 = 10;
 
@@ -159,12 +161,59 @@ pub fn fuzz(path: &[u8]) -> Option<(usize, usize)> {
 /// True while the link to the recorder's memory file leads anywhere: a recorder that was killed left it behind, and from
 /// another user namespace or another `/proc` it is out of reach.
 pub fn recorder_lives() -> bool {
+    sys::readable_path(arena_link().bytes.as_ptr())
+}
+
+/// The link to the recorder's memory file, beside the agent.
+fn arena_link() -> PathBuffer {
     let agent = crate::environment::agent_path();
     let dir = &agent[..agent.iter().rposition(|&b| b == b'/').unwrap_or(0)];
     let mut link = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
     link.push(dir);
     link.push(b"/arena");
-    sys::readable_path(link.bytes.as_ptr())
+    link
+}
+
+/// [`recorder_is_stopped`], asked once so much was waited, or at once if it was stopped the last time.
+fn recorder_is_stopped_after(waited_ms: u64) -> bool {
+    static STOPPED: AtomicBool = AtomicBool::new(false);
+    if waited_ms < STOPPED_AFTER_MS && !STOPPED.load(Ordering::Relaxed) {
+        return false;
+    }
+    let stopped = recorder_is_stopped();
+    STOPPED.store(stopped, Ordering::Relaxed);
+    stopped
+}
+
+/// True if the recorder is stopped and can't answer. Its memory file's link leads through its folder in `/proc`.
+fn recorder_is_stopped() -> bool {
+    let mut target = [0u8; 64];
+    let length = sys::readlink(arena_link().bytes.as_ptr(), &mut target);
+    let Some(target) = target.get(..length.max(0) as usize) else { return false };
+    let Some(process) = process_folder(target) else { return false };
+    let mut path = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
+    path.push(process);
+    path.push(b"/stat");
+    let fd = sys::open(path.bytes.as_ptr(), false);
+    if fd < 0 {
+        return false;
+    }
+    let mut stat = [0u8; 128];
+    let read = sys::read(fd, &mut stat);
+    sys::close(fd);
+    matches!(state_in(stat.get(..read.max(0) as usize).unwrap_or(&[])), Some(b'T' | b't'))
+}
+
+/// `/proc/12` of `/proc/12/fd/3`.
+fn process_folder(target: &[u8]) -> Option<&[u8]> {
+    let digits = target.strip_prefix(b"/proc/")?.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    (digits > 0).then(|| &target[..6 + digits])
+}
+
+/// The state in a `/proc/PID/stat`: behind the name, which may hold anything.
+fn state_in(stat: &[u8]) -> Option<u8> {
+    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+    stat.get(name_end + 2).copied()
 }
 
 /// Asks the recorder for an object's plans; true once they are in place.
@@ -177,7 +226,7 @@ pub fn ask(path: &[u8]) -> bool {
     let me = sys::gettid();
     let mut waited = 0;
     while request.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        if waited >= PATIENCE_MS {
+        if waited >= PATIENCE_MS || recorder_is_stopped_after(waited) {
             return false;
         }
         let other = request.owner.load(Ordering::Relaxed);
@@ -209,6 +258,10 @@ pub fn ask(path: &[u8]) -> bool {
             h.recorder_gone.store(1, Ordering::Relaxed);
             break;
         }
+        if recorder_is_stopped_after(waited) {
+            // It may go on later, and answers then.
+            break;
+        }
         sys::futex_wait(request.state.as_ptr(), REQUEST_POSTED, ROUND_MS);
         waited += ROUND_MS;
     }
@@ -216,4 +269,19 @@ pub fn ask(path: &[u8]) -> bool {
     request.owner.store(0, Ordering::Release);
     sys::futex_wake(request.owner.as_ptr());
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{process_folder, state_in};
+
+    #[test]
+    fn the_recorder_is_found_by_its_memory_file() {
+        assert_eq!(process_folder(b"/proc/4711/fd/3"), Some(&b"/proc/4711"[..]));
+        assert_eq!(process_folder(b"/proc/self/fd/3"), None);
+        assert_eq!(process_folder(b"/memfd:x"), None);
+        assert_eq!(state_in(b"12 (a) T) (b) S 1 2"), Some(b'S'));
+        assert_eq!(state_in(b"12 (transect) T 1 2"), Some(b'T'));
+        assert_eq!(state_in(b"12 (tran"), None);
+    }
 }

@@ -41,10 +41,10 @@ impl Kind {
         let handler = crate::lock::acquires(self.handler) || self.handler == handler::LOCK_RELEASE;
         handler && !self.traced && self.flags & SLOT_FRAMED == 0
     }
-    /// What a call's arguments say of its bytes: their number, or what its result is to be multiplied with. Handlers of exec and
-    /// of limits find another argument by the same number.
+    /// What a call's arguments say of its bytes: their number, or what its result is to be multiplied with. Handlers of exec find
+    /// another argument by the same number.
     pub fn size(self, r: &crate::enter::Registers) -> Option<u64> {
-        if matches!(self.handler, handler::EXEC_ENV | handler::LIMIT) {
+        if self.handler == handler::EXEC_ENV {
             return None;
         }
         match self.size_arg {

@@ -12,7 +12,7 @@ use crate::enter::Registers;
 use crate::environment::Buffer;
 use crate::slot::Kind;
 use crate::thread::ThreadState;
-use crate::{active, arena, environment, plan, process, slot, thread};
+use crate::{active, address_limit, arena, environment, plan, process, slot, thread};
 
 static GET_STACK_SIZE: AtomicU64 = AtomicU64::new(0);
 
@@ -38,14 +38,6 @@ pub fn thread_create(r: &mut Registers) {
         active::start_parallel();
         r.rdx = arch::transect_thread_start as *const () as u64;
         r.rcx = start as u64;
-    }
-}
-
-/// `setrlimit(RLIMIT_AS, …)` and `prlimit`: what the arena has reserved and not used is given up first.
-pub fn limiting(kind: Kind, r: &Registers) {
-    const RLIMIT_AS: u64 = 9;
-    if r.argument(kind.size_arg) == RLIMIT_AS {
-        arena::give_up_reserve();
     }
 }
 
@@ -95,6 +87,10 @@ pub unsafe fn exec_with_environment(kind: Kind, r: &mut Registers, state: *mut T
     // SAFETY: paths and environments are what the program passes to the system call.
     unsafe {
         if !may_follow(path as *const u8) {
+            // What posix_spawn starts has this process' limit.
+            if kind.size_arg != 5 {
+                address_limit::put_back();
+            }
             return;
         }
         let given = r.argument(kind.size_arg) as *const *const u8;
@@ -118,6 +114,7 @@ pub unsafe fn exec_list_with_environment(r: &mut Registers, state: *mut ThreadSt
     // area belongs to the call, which may change it.
     unsafe {
         if !may_follow(r.rdi as *const u8) {
+            address_limit::put_back();
             return;
         }
         let above = (r.sp() + 8) as *mut u64;
@@ -150,6 +147,7 @@ pub unsafe fn exec_with_own(r: &mut Registers, in_path: bool, list: bool, state:
     // stand above the return address.
     unsafe {
         if !may_follow(r.rdi as *const u8) {
+            address_limit::put_back();
             return;
         }
         if by == 0 {
@@ -187,6 +185,10 @@ pub fn lend() -> bool {
         left_behind(unprofiled::UNREACHABLE);
         return false;
     }
+    if !sys::has_descriptor_after_exec() {
+        left_behind(unprofiled::NO_DESCRIPTOR);
+        return false;
+    }
     environment::lend()
 }
 
@@ -206,6 +208,10 @@ unsafe fn may_follow(path: *const u8) -> bool {
         // First: to look at the program takes some stack, too.
         if sys::stack_limit() < LEAST_STACK {
             left_behind(unprofiled::SMALL_STACK);
+            return false;
+        }
+        if !confined() && !sys::has_descriptor_after_exec() {
+            left_behind(unprofiled::NO_DESCRIPTOR);
             return false;
         }
         if confined() || !sys::readable_path(arena::header().agent_path.as_ptr()) || !plan::recorder_lives() {

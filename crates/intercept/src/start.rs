@@ -4,7 +4,9 @@ use core::sync::atomic::Ordering;
 
 use crate::arch::{self, syscall as sys};
 use crate::elf::{self, Dynamic, Image, Rendezvous, Segment, bytes_until_zero};
-use crate::{active, arena, calibration, dlsym, environment, loader, lock, process, published, spawn, thread};
+use crate::{
+    active, address_limit, arena, calibration, dlsym, environment, loader, lock, process, published, spawn, thread,
+};
 
 const AT_PHDR: u64 = 3;
 const AT_PHNUM: u64 = 5;
@@ -68,7 +70,12 @@ pub unsafe fn start() {
         let name = bytes_until_zero((*own).name);
         let Some(slash) = name.iter().rposition(|&b| b == b'/') else { return };
         let folder = &name[..=slash];
-        if !open_arena(folder) || !process::register() {
+        if let Some(image) = Image::read(own, None) {
+            address_limit::know_image(image.end.saturating_sub(image.base));
+        }
+        let limit = environment::take(initial_environment(), address_limit::ENTRY).and_then(address_limit::parse);
+        if !open_arena(folder, limit.is_some()) || !process::register() {
+            address_limit::give_up(limit);
             return;
         }
         published::start(folder);
@@ -86,6 +93,7 @@ pub unsafe fn start() {
         spawn::know_exec(libc.execve, libc.execvpe);
         let initial = initial_environment();
         environment::hide(initial);
+        let limit = limit.or_else(|| environment::take(initial, address_limit::ENTRY).and_then(address_limit::parse));
         if let Some(at) = libc.attr_getstacksize {
             spawn::know_stack_size(at);
         }
@@ -97,6 +105,7 @@ pub unsafe fn start() {
         loader::scan(Some((executable, headers)));
         loader::take_event((*rendezvous).hook);
         libc.announce();
+        address_limit::settle(limit);
         process::note_setup(process::header().start_ticks.load(Ordering::Relaxed));
     }
 }
@@ -126,7 +135,7 @@ unsafe fn initial_environment() -> *mut *const u8 {
 }
 
 /// The arena stands beside the agent.
-fn open_arena(folder: &[u8]) -> bool {
+fn open_arena(folder: &[u8], limit_handed_on: bool) -> bool {
     const FILE: &[u8] = b"arena\0";
     let mut path = [0u8; 1024];
     let length = folder.len() + FILE.len();
@@ -136,7 +145,7 @@ fn open_arena(folder: &[u8]) -> bool {
     path[..folder.len()].copy_from_slice(folder);
     path[folder.len()..length].copy_from_slice(FILE);
     let fd = sys::open(path.as_ptr(), true);
-    fd >= 0 && arena::map(fd)
+    fd >= 0 && arena::map(fd, limit_handed_on)
 }
 
 /// What the agent needs of the program's libc, by name; everything may be missing.

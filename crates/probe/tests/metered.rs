@@ -167,6 +167,29 @@ fn calls_are_measured_in_what_the_kernel_keeps_of_the_thread() {
         if ns < 10_000_000 { Ok(()) } else { Err(format!("{ns} ns of processor time in 20 ms of sleep")) }
     });
 
+    // The window of a probe begins with its first call, not when it was switched on: who calls may not have run until then.
+    for (site, enter, exit) in [
+        (3_005, Handler::CpuEnter, Handler::CpuExit),
+        (3_006, Handler::FaultsEnter, Handler::FaultsExit),
+        (3_007, Handler::LatencyEnter, Handler::TimeExit),
+    ] {
+        let probed = Probed::new(base, site, enter, exit);
+        // SAFETY: reads a counter.
+        let ticks = || unsafe { std::arch::x86_64::_rdtsc() };
+        let armed = ticks() | arena::NOT_CALLED;
+        probed.record().armed_at.store(armed, Relaxed);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let before = ticks();
+        (probed.function)(Body(burn), 1_000, 0);
+        let first = probed.record().armed_at.load(Relaxed);
+        assert!(first & arena::NOT_CALLED == 0 && first + arena::NOT_CALLED >= before, "{first} after {before}");
+        let until_first = u64::from(probed.record().until_first.load(Relaxed)) << arena::UNTIL_FIRST_SHIFT;
+        let passed = first - armed;
+        assert!(until_first.abs_diff(passed) <= 2 << arena::UNTIL_FIRST_SHIFT, "{until_first} of {passed}");
+        (probed.function)(Body(burn), 1_000, 0);
+        assert_eq!(probed.record().armed_at.load(Relaxed), first, "the first call alone is noted");
+    }
+
     // A child of fork has clocks of its own: the call that it returns from can't be measured there.
     let forking = Probed::new(base, 3_003, Handler::CpuEnter, Handler::CpuExit);
     let parent = std::process::id();

@@ -75,7 +75,8 @@ impl Target {
     }
 
     /// Moves the profile that stands there, if there is one, to `NAME.old`, in the place of an older one; of one that another
-    /// recording has made since this process started nothing is removed, and the next free name is taken: `NAME.old.2`.
+    /// recording has made since this process started nothing is removed, and the next free name is taken: `NAME.old.2`. The next
+    /// recording that begins later removes that, too.
     pub(crate) fn keep_aside(&self) -> Result<Option<PathBuf>, StoreError> {
         let _turn = Turn::take(&self.parent);
         self.move_aside()
@@ -95,6 +96,11 @@ impl Target {
         if aside.exists() && is_older_than_this_process(&aside) {
             remove_profile(&aside);
         }
+        // Those that recordings at once have kept go with it.
+        self.numbered_aside()
+            .iter()
+            .filter(|kept| is_older_than_this_process(kept))
+            .for_each(|kept| remove_profile(kept));
         for number in 2.. {
             if fs::symlink_metadata(&aside).is_err() {
                 break;
@@ -103,6 +109,21 @@ impl Target {
         }
         fs::rename(&self.path, &aside).map_err(|error| failed(error, &aside))?;
         Ok(Some(aside))
+    }
+
+    /// The profiles `NAME.old.N`, from 2 on.
+    fn numbered_aside(&self) -> Vec<PathBuf> {
+        let prefix = format!("{}.old.", self.name);
+        let entries = fs::read_dir(&self.parent).into_iter().flatten().flatten();
+        let is_numbered = |name: &str| {
+            let number = name.strip_prefix(&prefix).filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+            number.and_then(|number| number.parse::<u64>().ok()).is_some_and(|number| number >= 2)
+        };
+        entries
+            .filter(|entry| is_numbered(&entry.file_name().to_string_lossy()))
+            .map(|entry| entry.path())
+            .filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir()) && refuse_foreign(path).is_ok())
+            .collect()
     }
 
     /// Makes an empty folder beside the target, readable only by the user, and removes those of dead writers.

@@ -68,11 +68,21 @@ fn the_profile_of_another_recording_is_kept() {
     write(&path, &large(60, 2)).unwrap();
     assert_eq!(read(&aside).unwrap(), large(80, 3));
     assert_eq!(read(&folder.path().join("run.transect.old.2")).unwrap(), large(20, 4));
-    // One of an earlier day gives way.
+    // Those of an earlier day give way, all of them; what is no profile of ours, or no such name, does not.
     let earlier = std::time::SystemTime::now() - std::time::Duration::from_secs(86_400);
-    std::fs::File::open(aside.join("meta.json")).unwrap().set_modified(earlier).unwrap();
+    let second = folder.path().join("run.transect.old.2");
+    let (named, holding) = (folder.path().join("run.transect.old.mine"), folder.path().join("run.transect.old.3"));
+    for kept in [&named, &holding] {
+        write(kept, &large(10, 5)).unwrap();
+    }
+    std::fs::write(holding.join("notes"), "of the user").unwrap();
+    for kept in [&aside, &second, &named, &holding] {
+        std::fs::File::open(kept.join("meta.json")).unwrap().set_modified(earlier).unwrap();
+    }
     assert_eq!(keep_aside(&path).unwrap(), Some(aside.clone()));
     assert_eq!(read(&aside).unwrap(), large(60, 2));
+    assert!(!second.exists());
+    assert_eq!((read(&named).unwrap(), holding.join("notes").exists()), (large(10, 5), true));
 }
 
 #[test]

@@ -167,7 +167,9 @@ fn handler_named(word: &str) -> Option<u8> {
         "syscall" => handler::SYSCALL,
         "exit" => handler::EXIT,
         "lock-memory" => handler::LOCK_MEMORY,
-        "limit" => handler::LIMIT,
+        "set-limit" => handler::SET_LIMIT,
+        "get-limit" => handler::GET_LIMIT,
+        "process-limit" => handler::PROCESS_LIMIT,
         "condition" => handler::CONDITION,
         _ => return None,
     })

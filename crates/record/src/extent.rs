@@ -105,7 +105,7 @@ pub struct Process {
     /// Active-thread clock: packed time and count, integral.
     pub active: (u64, u64),
     /// Children without agent, by reason.
-    pub unprofiled: [u32; 8],
+    pub unprofiled: [u32; 10],
     /// Calls that found no frame.
     pub frames_refused: u64,
     /// Slots that found no number.

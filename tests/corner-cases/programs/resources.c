@@ -118,6 +118,18 @@ int main(int argc, char **argv) {
         int status;
         waitpid(pid, &status, 0);
         say("child", WEXITSTATUS(status));
+    } else if (!strcmp(what, "no-descriptors")) {
+        /* What is executed with no descriptor left can't load a library: the message is the loader's, as without us. */
+        struct rlimit limit = {16, 16};
+        setrlimit(RLIMIT_NOFILE, &limit);
+        int closed = argc > 2 ? O_CLOEXEC : 0;
+        while (open("/dev/null", O_RDONLY | closed) >= 0);
+        pid_t pid = fork();
+        if (pid == 0) { execl(argv[0], argv[0], "work", (char *)0); _exit(1); }
+        int status;
+        waitpid(pid, &status, 0);
+        say("child", WEXITSTATUS(status));
+        say("shell", WEXITSTATUS(system(closed ? "exit 5" : "exit 6")));
     } else if (!strcmp(what, "chroot")) {
         if (chroot(argv[2]) || chdir("/")) return 1;
         pthread_create(&thread, 0, on_thread, &result), pthread_join(thread, 0);

@@ -64,6 +64,8 @@ pub struct PlaceRow {
     pub groups: Vec<(String, i64)>,
     /// Threads.
     pub threads: usize,
+    /// Processes of these threads.
+    pub processes: usize,
     /// Of `ns`, by threads that lived only a moment, ns.
     pub short_lived_ns: i64,
     /// Time in which it waited for child processes, ns.
@@ -465,6 +467,13 @@ fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: 
         callers,
         groups,
         threads: sum.tasks.len(),
+        processes: sum
+            .tasks
+            .iter()
+            .filter_map(|(task, _)| source.tables.tasks.get(task as usize))
+            .map(|task| task.process)
+            .collect::<FxHashSet<_>>()
+            .len(),
         tid: sum
             .tasks
             .iter()

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use super::{Color, MetricWord, ReportFormat, parse_positive_duration, parse_share};
+use super::{
+    Color, MetricWord, ReportFormat, ViewArguments, parse_one_process, parse_own_view, parse_percent,
+    parse_positive_duration, parse_share,
+};
 
 /// `transect latency`.
 #[derive(Debug, Args)]
@@ -25,10 +28,10 @@ Examples:
   transect latency --format html --output app.html -- ./app     a picture of latency over time")]
 pub struct LatencyArguments {
     /// Measure this running process instead of a command, and leave it as it was
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", value_parser = parse_one_process, conflicts_with = "command")]
     pub pid: Option<i32>,
     /// End after this time [default: when the process ends, or at Ctrl-C]
-    #[arg(long = "for", alias = "duration", value_name = "TIME", value_parser = parse_positive_duration)]
+    #[arg(long = "for", visible_alias = "duration", value_name = "TIME", value_parser = parse_positive_duration)]
     #[arg(conflicts_with = "command")]
     pub duration: Option<Duration>,
     /// Only functions whose name matches: demangled, raw, or without parameters (repeatable) [default: all]
@@ -59,10 +62,16 @@ pub struct LatencyArguments {
     /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
     #[arg(short = 'o', value_name = "DIR")]
     pub folder: Option<PathBuf>,
+    /// View [default: all of them, in short]
+    #[arg(long, value_name = "VIEW", value_parser = parse_own_view())]
+    pub view: Option<String>,
     /// Format [default: text]
     #[arg(long, value_enum)]
     pub format: Option<LatencyFormat>,
-    /// Write the functions to a file
+    /// Write all views to one HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Write the view to a file
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Sort by this column, largest first
@@ -71,6 +80,9 @@ pub struct LatencyArguments {
     /// At most so many rows
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
+    /// Leave out rows below this share of the time
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
+    pub min_percent: Option<f64>,
     /// Colour [default: auto]
     #[arg(long, value_enum)]
     pub color: Option<Color>,
@@ -85,6 +97,31 @@ pub struct LatencyArguments {
         value_name = "COMMAND"
     )]
     pub command: Vec<OsString>,
+}
+
+impl LatencyArguments {
+    /// What is shown, as other recordings are asked for it.
+    pub fn shown(&self, format: LatencyFormat) -> ViewArguments {
+        ViewArguments {
+            // One table, or the whole report: for text its overview, in which latencies stand out.
+            view: self.view.clone().or((format == LatencyFormat::Csv).then(|| "latency".to_owned())),
+            component: None,
+            api: None,
+            sort: self.sort.clone(),
+            top: self.top,
+            min_percent: self.min_percent,
+            by: None,
+            format: Some(match format {
+                LatencyFormat::Json => ReportFormat::Json,
+                LatencyFormat::Csv => ReportFormat::Csv,
+                LatencyFormat::Markdown => ReportFormat::Markdown,
+                LatencyFormat::Text | LatencyFormat::Html => ReportFormat::Text,
+            }),
+            output: self.output.clone(),
+            html: self.html.clone(),
+            color: self.color,
+        }
+    }
 }
 
 /// Format of `latency`.

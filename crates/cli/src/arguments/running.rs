@@ -24,6 +24,14 @@ pub struct RunningArguments {
     pub duration: Option<Duration>,
 }
 
+/// The process of a command that is of one.
+pub fn parse_one_process(word: &str) -> Result<i32, String> {
+    if word.contains(',') {
+        return Err("it is of one process at a time; of several: transect run -p PID,PID".to_owned());
+    }
+    word.parse().ok().filter(|pid| *pid > 0).ok_or_else(|| "use the number of a process, from 1".to_owned())
+}
+
 impl RunningArguments {
     /// Whether anything is named.
     pub fn is_given(&self) -> bool {

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use transect_profile_model::KernelTiming;
 use transect_record::walk::WalkSpace;
 
-use super::{MetricWord, ViewArguments, parse_positive_duration};
+use super::{MetricWord, ViewArguments, parse_one_process, parse_positive_duration};
 
 /// How the search goes.
 #[derive(Debug, Args)]
@@ -124,7 +124,7 @@ Examples:
   transect walk --html walk.html -- ./app")]
 pub struct WalkArguments {
     /// Walk through this running process instead of a command
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", value_parser = parse_one_process, conflicts_with = "command")]
     pub pid: Option<i32>,
     /// End after this time [default: when the command ends; of a process when nothing is left to find, after 3s at the
     /// latest]

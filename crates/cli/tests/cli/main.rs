@@ -10,6 +10,7 @@ mod influence;
 mod latency;
 mod latency_counts;
 mod latency_metrics;
+mod latency_plugins;
 mod left_behind;
 mod probing;
 mod reading;

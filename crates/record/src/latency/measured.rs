@@ -1,8 +1,9 @@
 //! One process under measurement: its probes, how they are steered, and what they have counted in the end.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -32,6 +33,11 @@ const SPAN_NS: f64 = 1e6;
 const MOST_OF_BURSTS: u32 = 40_000;
 /// When the first turn ends: by then it is known who is hot.
 const FIRST_TURN: Duration = Duration::from_millis(30);
+
+/// How often an object is loaded with probes, however long the program waits for them.
+const LOADS: u32 = 8;
+/// It gets none if the program waits for probes in what it loads for more than this part of its time: a tenth.
+const WAITING_PART: u64 = 10;
 
 /// A function of a finished process.
 #[derive(Debug)]
@@ -139,6 +145,10 @@ pub struct Measured {
     troubles: BTreeSet<String>,
     /// As [`Finished::loading_ns`].
     loading_ns: u64,
+    /// The same with the stops, ns.
+    waited_ns: u64,
+    /// How often objects were loaded, by path.
+    loads: HashMap<PathBuf, u32>,
     /// Probes that were there before, and what they did.
     before: BTreeMap<SiteId, SavedProbe>,
     /// Puts everything back if we are killed.
@@ -147,6 +157,7 @@ pub struct Measured {
     finds_leaks: bool,
     identity: Identity,
     began: u64,
+    since: Instant,
     busy: BusyTime,
     /// Processor time of its processes when it was asked for last, ns.
     processor_ns: BTreeMap<i32, f64>,
@@ -205,6 +216,8 @@ impl Measured {
             unwritten: Vec::new(),
             troubles: BTreeSet::new(),
             loading_ns: 0,
+            waited_ns: 0,
+            loads: HashMap::new(),
             before,
             guard,
             finds_leaks: session.target().finds_leaks(),
@@ -215,6 +228,7 @@ impl Measured {
                 command: command_of(pid),
             },
             began: ticks(),
+            since: Instant::now(),
             busy: BusyTime::default(),
             processor_ns: BTreeMap::new(),
             past_ns: 0.0,
@@ -421,12 +435,30 @@ impl Measured {
         let event = self.session.loader_event();
         let result = self.session.look_at_objects().and_then(|fresh| {
             self.session.install_timing_services(fresh.clone())?;
-            self.add_probes(fresh, wanted)
+            self.add_probes(fresh.clone(), wanted)?;
+            fresh.into_iter().try_for_each(|object| self.leave_alone_if_frequent(object))
         });
         self.session.loader_done(event);
         let stopped = self.session.stop_times().total_ns - stopped;
-        self.loading_ns += (begin.elapsed().as_nanos() as u64).saturating_sub(stopped);
+        let waited = begin.elapsed().as_nanos() as u64;
+        self.waited_ns += waited;
+        self.loading_ns += waited.saturating_sub(stopped);
         self.note("functions that were loaded later have no probes", result);
+    }
+
+    /// What is loaded again and again has no probes any more once the program waits for them for much of its time.
+    fn leave_alone_if_frequent(&mut self, object: usize) -> Result<(), AttachError> {
+        let path = self.session.objects[object].path.clone();
+        let loads = self.loads.entry(path.clone()).or_default();
+        *loads += 1;
+        let elapsed_ns = self.since.elapsed().as_nanos() as u64;
+        if *loads > LOADS && self.waited_ns > elapsed_ns / WAITING_PART && self.session.leave_alone(object)? {
+            let (path, loads) = (path.display(), *loads);
+            self.troubles.insert(format!(
+                "functions of {path} have no probes from its load {loads} on: it is loaded again and again, and the program waited for them each time"
+            ));
+        }
+        Ok(())
     }
 
     /// Notes what could not be done; of who has ended, or runs another program, nothing more is wanted.

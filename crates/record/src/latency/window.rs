@@ -285,7 +285,10 @@ impl Windows {
         let until_first = (until_first - (busy.waited - self.waited_at)).max(0.0);
         self.length = Some((until_first + ran).min(longest));
         // Calls follow each other faster where none is timed.
-        let length = (ran - disturbed / busy.at_once()).max(ran * LEAST_UNDISTURBED);
+        // Nor do they take less time than they were seen to take, however dear timing was when its cost was measured.
+        let calls_took =
+            self.last.mean().map_or(0.0, |mean| call.net(mean) * self.last.samples as f64) / busy.at_once();
+        let length = (ran - disturbed / busy.at_once()).max(ran * LEAST_UNDISTURBED).max(calls_took.min(ran));
         if length > 0.0 {
             // The first of the granted calls begins it, and the one after the last ends it. Of random arrivals' sums of n intervals
             // the median is n - 1/3 mean intervals.
@@ -449,6 +452,25 @@ mod tests {
             let (calls, truth) = estimate(interval, 1.0, 500);
             assert!((calls / truth - 1.0).abs() < 0.03, "{interval}: {calls} of {truth}");
         }
+    }
+
+    /// The cost of timing was measured while the machine was slow, and comes out as more than the whole window.
+    #[test]
+    fn calls_do_not_follow_faster_than_they_last() {
+        let (mut busy, mut windows) = (BusyTime::default(), Windows::default());
+        busy.start(0, 0.0);
+        let (grant, interval, duration) = (100, 60, 50);
+        let (mut on, mut timed) = (OnTime::default(), Timed::default());
+        for epoch in 1..=100 {
+            windows.arm(grant, &busy);
+            busy.advance(epoch * EPOCH, (epoch * EPOCH) as f64, 1.0, 1, None);
+            on.calls += (interval + 100) * u64::from(grant);
+            timed = timed.with(Timed { samples: grant.into(), ticks: duration * u64::from(grant) });
+            windows.close(on, timed, &costing(200.0), 200.0 * f64::from(grant), &busy);
+        }
+        let (calls, truth) =
+            (windows.unseen(Timed::default(), &costing(200.0), &busy).0 as f64, (100 * EPOCH / interval) as f64);
+        assert!((0.9..1.3).contains(&(calls / truth)), "{calls} of {truth}");
     }
 
     /// A function that is called every 10 million ticks, of which the process sleeps half; the probe is on nearly all the time.

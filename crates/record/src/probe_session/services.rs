@@ -5,16 +5,20 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use transect_attach::AttachError;
+use transect_event_abi::probe_arena::object_hash;
 use transect_probe::trampoline::PROBE_LENGTH;
 use transect_probe::{Handler, unwind};
 use transect_probe_plan::Function;
 
 use super::objects::LoadedObject;
 use super::plan::Purpose;
-use super::session::{ProbeSession, SiteId, SiteState};
+use super::session::{ProbeSession, SessionSite, SiteId, SiteState};
 
 /// Name of the loader's event function.
 const LOADER_EVENT: &str = "_dl_debug_state";
+
+/// Where it keeps the list of objects.
+const LOADER_LIST: &str = "_r_debug";
 
 /// The functions by which programs confine themselves.
 const PRCTL: &str = "prctl";
@@ -126,6 +130,64 @@ impl ProbeSession {
         self.switch_services_on(&prepared.sites)
     }
 
+    /// Where the loader, object `loader`, keeps its list of objects.
+    fn know_loader_list(&self, loader: usize) {
+        let loader = &self.objects[loader];
+        let symbols = (0..loader.object.dynamic_symbol_count()).filter_map(|n| loader.object.dynamic_symbol(n));
+        if let Some(list) = symbols.into_iter().find(|symbol| symbol.name == LOADER_LIST && symbol.defined) {
+            let address = loader.bias.wrapping_add(list.address);
+            self.arena.header().loader_list.store(address, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets an object come and go without being told of it: the program does not wait for its probes any more, and it gets
+    /// none. False if it has to be followed: others need its probes, or there is no room for its name. To be called while
+    /// the loader waits.
+    ///
+    /// # Errors
+    /// If the process ends.
+    pub(crate) fn leave_alone(&mut self, object: usize) -> Result<bool, AttachError> {
+        let own = |site: &SessionSite| site.object == object;
+        let is_needed = |(id, site): (usize, &SessionSite)| own(site) && self.is_service(id as SiteId);
+        if self.sites.iter().enumerate().any(is_needed) {
+            return Ok(false);
+        }
+        let Some(name) = self.name_in_loader(self.objects[object].bias) else { return Ok(false) };
+        let header = self.arena.header();
+        let Some(room) = header.left_alone.iter().find(|left| left.load(Ordering::Relaxed) == 0) else {
+            return Ok(false);
+        };
+        let sites: Vec<SiteId> = (0..self.sites.len() as SiteId).filter(|&id| own(&self.sites[id as usize])).collect();
+        room.store(object_hash(&name), Ordering::Relaxed);
+        self.restore(&sites)?;
+        self.left_alone.insert(self.objects[object].path.clone());
+        self.forget(object);
+        Ok(true)
+    }
+
+    /// The name by which the loader knows the object with this bias.
+    fn name_in_loader(&self, bias: u64) -> Option<Vec<u8>> {
+        /// Objects that are looked at, and bytes of a name: a list that is being overwritten has an end.
+        const MOST: usize = 100_000;
+        let memory = self.target.memory();
+        let list = self.arena.header().loader_list.load(Ordering::Relaxed);
+        let mut at = if list == 0 { 0 } else { memory.read_u64(list + 8).ok()? };
+        for _ in 0..MOST {
+            if at == 0 {
+                return None;
+            }
+            let word = |index: u64| memory.read_u64(at + 8 * index);
+            if word(0).ok()? == bias {
+                let mut name = vec![0; 4096];
+                let read = memory.read_some(word(1).ok()?, &mut name);
+                name.truncate(name[..read].iter().position(|&byte| byte == 0)?);
+                return Some(name);
+            }
+            at = word(3).ok()?;
+        }
+        None
+    }
+
     /// Under a filter of its own the program may be ended for calls of ours.
     fn note_confinement(&self) {
         if self.target.check_own_calls("futex").is_err() {
@@ -136,7 +198,10 @@ impl ProbeSession {
     fn switch_services_on(&mut self, sites: &[SiteId]) -> Result<(), AttachError> {
         for &id in sites {
             let (handler, user) = match self.sites[id as usize].function.symbol.as_str() {
-                LOADER_EVENT => (Handler::VectorEnter, self.loader_handler),
+                LOADER_EVENT => {
+                    self.know_loader_list(self.sites[id as usize].object);
+                    (Handler::VectorEnter, self.loader_handler)
+                }
                 // They call nobody: the address is what marks them as services.
                 PRCTL => (Handler::PrctlEnter, self.handlers[Handler::PrctlEnter as usize]),
                 SYSCALL => (Handler::SyscallEnter, self.handlers[Handler::SyscallEnter as usize]),

@@ -7,7 +7,7 @@ mod fuzzing;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
@@ -132,6 +132,8 @@ pub struct ProbeSession {
     /// Objects that could not be looked into.
     pub unreadable: Vec<UnreadableObject>,
     known: KnownMappings,
+    /// Paths of objects that get no probes: see [`ProbeSession::leave_alone`].
+    pub(super) left_alone: HashSet<PathBuf>,
     /// Where the handlers keep frames and threads.
     pub(crate) places: HandlerPlaces,
     /// Address of the handlers' [`transect_probe::frame::Globals`] in the process.
@@ -159,6 +161,8 @@ impl ProbeSession {
         let words = read_words(&target, base + table, 3 + Handler::COUNT)?;
         let places = HandlerPlaces::read(&target, words[0])?;
         let writable = arena.header().writable.load(Ordering::Relaxed);
+        // An earlier controller's choice.
+        arena.header().left_alone.iter().for_each(|left| left.store(0, Ordering::Relaxed));
         let mut session = ProbeSession {
             target,
             arena,
@@ -170,6 +174,7 @@ impl ProbeSession {
             objects: Vec::new(),
             unreadable: Vec::new(),
             known: KnownMappings::new(),
+            left_alone: HashSet::new(),
             places,
             globals: words[0],
             no_clock: false,
@@ -234,7 +239,8 @@ impl ProbeSession {
     /// # Errors
     /// If the process has ended.
     pub fn look_at_objects(&mut self) -> Result<Range<usize>, AttachError> {
-        let mappings = self.target.mappings()?;
+        let mut mappings = self.target.mappings()?;
+        mappings.retain(|mapping| !self.left_alone.contains(&mapping.path));
         let first = self.objects.len();
         let starts: HashSet<u64> = mappings.iter().filter(|m| m.executable).map(|m| m.start).collect();
         // An address is new again once its object has gone.
@@ -260,7 +266,7 @@ impl ProbeSession {
     }
 
     /// Marks the sites of an unloaded object.
-    fn forget(&mut self, object: usize) {
+    pub(super) fn forget(&mut self, object: usize) {
         self.objects[object].code.clear();
         for (id, site) in self.sites.iter_mut().enumerate().filter(|(_, site)| site.object == object) {
             if site.state != SiteState::Gone {

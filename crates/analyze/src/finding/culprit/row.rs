@@ -128,7 +128,13 @@ impl<'a> Causes<'a> {
         }
         let alone = self.view.cpus > 1 && self.view.parallelism_mean.is_some_and(|mean| mean < ALONE);
         if !waits && alone && place.threads >= MANY_THREADS {
-            evidence.push(format!("in {} threads, of which one runs at a time", count(place.threads as i64)));
+            // Of many short processes each has one.
+            let (number, of) = if place.processes == place.threads {
+                (place.processes, "processes")
+            } else {
+                (place.threads, "threads")
+            };
+            evidence.push(format!("in {} {of}, of which one runs at a time", count(number as i64)));
         }
         if let Some(lock) = locks
             .iter()

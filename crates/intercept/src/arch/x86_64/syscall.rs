@@ -1,6 +1,7 @@
 //! The handful of system calls the agent makes, without libc (whose wrappers may be interposed or absent).
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use transect_event_abi::published::OWN_CALL_MARK;
 
@@ -158,7 +159,23 @@ pub fn receive_descriptor(path: &[u8], seconds: u64) -> Option<i64> {
 /// With an address given, the caller owns that range or passes [`MAP_FIXED_NOREPLACE`].
 pub unsafe fn mmap(address: u64, length: u64, protection: u64, flags: u64, fd: i64, offset: u64) -> i64 {
     // SAFETY: see above.
-    unsafe { call(9, address, length, protection, flags, fd as u64, offset) }
+    let at = unsafe { call(9, address, length, protection, flags, fd as u64, offset) };
+    if at > 0 {
+        MAPPED.fetch_add(whole_pages(length), Ordering::Relaxed);
+    }
+    at
+}
+
+/// Bytes that the agent has mapped itself.
+static MAPPED: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that the agent has mapped itself and not unmapped again.
+pub fn mapped() -> u64 {
+    MAPPED.load(Ordering::Relaxed)
+}
+
+fn whole_pages(length: u64) -> u64 {
+    (length + 4095) & !4095
 }
 
 /// munmap.
@@ -167,7 +184,9 @@ pub unsafe fn mmap(address: u64, length: u64, protection: u64, flags: u64, fd: i
 /// Nothing refers to the range any more.
 pub unsafe fn munmap(address: u64, length: u64) {
     // SAFETY: see above.
-    unsafe { call(11, address, length, 0, 0, 0, 0) };
+    if unsafe { call(11, address, length, 0, 0, 0, 0) } == 0 {
+        MAPPED.fetch_sub(whole_pages(length), Ordering::Relaxed);
+    }
 }
 
 /// mprotect; true on success.
@@ -183,6 +202,28 @@ pub unsafe fn mprotect(address: u64, length: u64, protection: u64) -> bool {
 pub fn dont_dump(address: u64, length: u64) {
     // SAFETY: MADV_DONTDUMP changes no content.
     unsafe { call(28, address, length, 16, 0, 0, 0) };
+}
+
+/// Whether a program that is executed now has a descriptor left to open its libraries by: one that is free, or that is closed
+/// at exec.
+pub fn has_descriptor_after_exec() -> bool {
+    const RLIMIT_NOFILE: u64 = 7;
+    const EMFILE: i64 = -24;
+    const FD_CLOEXEC: i64 = 1;
+    /// Descriptors that are looked at: a program that has used up more is taken for one with some to close.
+    const MOST: u64 = 65_536;
+    // SAFETY: duplicates standard input, which changes nothing that the program sees.
+    let fd = unsafe { call(32, 0, 0, 0, 0, 0, 0) };
+    if fd >= 0 {
+        close(fd);
+    }
+    if fd != EMFILE {
+        return true;
+    }
+    let open = limit(RLIMIT_NOFILE).map_or(MOST, |limit| limit[0]);
+    // SAFETY: fcntl(F_GETFD) changes nothing; errors are below 0.
+    let flags = |fd| unsafe { call(72, fd, 1, 0, 0, 0, 0) };
+    open > MOST || (0..open).any(|fd| flags(fd) == FD_CLOEXEC)
 }
 
 /// Kernel thread id.
@@ -216,20 +257,30 @@ pub fn auxiliary_vector(buffer: &mut [u8]) -> i64 {
     unsafe { call(157, PR_GET_AUXV, buffer.as_mut_ptr() as u64, buffer.len() as u64, 0, 0, 0) }
 }
 
+/// Soft and hard limit of a resource.
+pub fn limit(resource: u64) -> Option<[u64; 2]> {
+    let mut limit = [0u64; 2];
+    // SAFETY: struct rlimit is two words.
+    let done = unsafe { call(97, resource, limit.as_mut_ptr() as u64, 0, 0, 0, 0) };
+    (done == 0).then_some(limit)
+}
+
+/// Sets soft and hard limit of a resource; true on success.
+pub fn set_limit(resource: u64, limit: [u64; 2]) -> bool {
+    // SAFETY: struct rlimit is two words.
+    unsafe { call(160, resource, limit.as_ptr() as u64, 0, 0, 0, 0) == 0 }
+}
+
 /// Soft limit of the stack in bytes.
 pub fn stack_limit() -> u64 {
-    let mut limit = [0u64; 2];
-    // SAFETY: struct rlimit is two words; RLIMIT_STACK is 3.
-    unsafe { call(97, 3, limit.as_mut_ptr() as u64, 0, 0, 0, 0) };
-    limit[0]
+    const RLIMIT_STACK: u64 = 3;
+    limit(RLIMIT_STACK).map_or(0, |limit| limit[0])
 }
 
 /// Soft limit of the address space in bytes.
 pub fn address_space_limit() -> u64 {
-    let mut limit = [0u64; 2];
-    // SAFETY: struct rlimit is two words; RLIMIT_AS is 9.
-    unsafe { call(97, 9, limit.as_mut_ptr() as u64, 0, 0, 0, 0) };
-    limit[0]
+    const RLIMIT_AS: u64 = 9;
+    limit(RLIMIT_AS).map_or(0, |limit| limit[0])
 }
 
 /// True if eight bytes at `address` can be read: the kernel is asked to read them as a signal mask under an invalid

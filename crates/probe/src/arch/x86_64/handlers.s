@@ -203,6 +203,28 @@
     lock inc qword ptr [rax + {H_UNREAD}]
     jmp .Luntimed
 
+# rdi = a site's record: notes its first call since the controller switched it on, for what has passed since then says nothing
+# of how often it is called. Clobbers rax, rdx, r8.
+    .macro FIRST_CALL
+    test byte ptr [rdi + {R_ARMED}], {NOT_CALLED}
+    jz 94f
+    HAS_CLOCK 94f
+    rdtsc
+    shl rdx, 32
+    or rdx, rax
+    mov r8, rdx
+    and r8, ~{NOT_CALLED}
+    mov rax, [rdi + {R_ARMED}]
+    test al, {NOT_CALLED}
+    jz 94f
+    lock cmpxchg [rdi + {R_ARMED}], r8
+    jne 94f                          # another thread was first
+    sub rdx, rax
+    shr rdx, {UNTIL_FIRST_SHIFT}
+    lock add [rdi + {R_UNTIL_FIRST}], edx
+94:
+    .endm
+
 # ---- latency: as many calls as the controller has granted, then the probe switches itself off
     FUNCTION transect_probe_latency_enter
     SAVE_SEVEN
@@ -213,9 +235,7 @@
     SHARD
     lock inc qword ptr [rdx + {S_CALLS}]
     mov rdi, [rsi + {D_RECORD}]
-    test byte ptr [rdi + {R_ARMED}], {NOT_CALLED}
-    jnz .Lfirst_call
-.Lgranted:
+    FIRST_CALL
     lock dec dword ptr [rdi + {R_REMAINING}]
     jns .Ltimed
 .Lused_up:                           # rsi = descriptor, rdi = its record
@@ -242,22 +262,6 @@
     mov rax, [rip + {globals} + {G_HEADER}]
     lock inc qword ptr [rax + {H_SELF_TOGGLES}]
     jmp .Luntimed
-.Lfirst_call:                        # what has passed since the controller wrote says nothing of how often it is called
-    HAS_CLOCK .Lgranted
-    rdtsc
-    shl rdx, 32
-    or rdx, rax
-    mov r8, rdx
-    and r8, ~{NOT_CALLED}
-    mov rax, [rdi + {R_ARMED}]
-    test al, {NOT_CALLED}
-    jz .Lgranted
-    lock cmpxchg [rdi + {R_ARMED}], r8
-    jne .Lgranted                    # another thread was first
-    sub rdx, rax
-    shr rdx, {UNTIL_FIRST_SHIFT}
-    lock add [rdi + {R_UNTIL_FIRST}], edx
-    jmp .Lgranted
 
 # rsi = descriptor, rax = what a call took: counts it. Clobbers rax, rcx, rdx, rdi.
     .macro SAMPLE
@@ -424,6 +428,7 @@
     SHARD
     lock inc qword ptr [rdx + {S_CALLS}]
     mov rdi, [rsi + {D_RECORD}]
+    FIRST_CALL
     lock dec dword ptr [rdi + {R_REMAINING}]
     js 74f
     READ_TID

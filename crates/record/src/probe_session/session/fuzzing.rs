@@ -71,6 +71,7 @@ pub fn fuzz(bytes: &[u8], pid: i32, text: u64, object: Object) {
         writable: 0,
         restore_handler: 0,
         loader_handler: 0,
+        left_alone: Default::default(),
         handlers: vec![0; 64],
         objects: vec![LoadedObject { path, object, bias, code: vec![reach], reach, identity: ((0, 0), 1) }],
         unreadable: Vec::new(),

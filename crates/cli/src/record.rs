@@ -7,7 +7,7 @@ use transect_analyze::{Selection, Unmatched, View, unmatched};
 use transect_profile_model::Profile;
 use transect_record::machine_time::MachineTime;
 use transect_record::sched::{self, LoadingRecording, SchedOptions, SchedRecording, SchedSession, SchedTarget};
-use transect_record::walk::WalkBeside;
+use transect_record::walk::WalkAfterRecording;
 use transect_record::{Beside, Options, RecordError, Recorded, executed_names};
 
 use crate::arguments::{
@@ -134,7 +134,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
         _ => match scheduler {
             Some((scheduler, settings)) => {
                 let writes = std::slice::from_ref(&folder);
-                let walk = wants(Collector::Walk).then(|| (WalkBeside::prepare(), &settings));
+                let walk = wants(Collector::Walk).then(|| (WalkAfterRecording::prepare(), &settings));
                 sched::record_with_flows(&options, scheduler, walk, beside, writes, &mut snapshot)?
             }
             None => transect_record::record_beside(&options, beside, &mut snapshot)?,
@@ -197,7 +197,7 @@ fn load_beside_flows(
         beside_flows: true,
         ..criticality::options(&recording.sched, folder, true)
     };
-    let options = if collection.wants(Collector::Walk) { WalkBeside::options(options) } else { options };
+    let options = if collection.wants(Collector::Walk) { WalkAfterRecording::options(options) } else { options };
     Some((SchedRecording::start_loading(&options), options))
 }
 

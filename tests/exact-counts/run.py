@@ -284,6 +284,32 @@ def check_calling(options, folder, results):
     results.judge_measured("code that is called by a pointer, and a lock's holder", attempt)
 
 
+def check_holding(options, folder, results):
+    """A recursive mutex is held from its first acquisition to its last release, one of a condition also after a wait."""
+    compile_step(["cc", "-O2", "-g", "-pthread", f"{HERE}/holding.c", "-o", f"{folder}/holding"])
+    for timing in ("adaptive", "full"):
+
+        def attempt(timing=timing):
+            profile = os.path.join(folder, f"holding-{timing}")
+            shutil.rmtree(profile, ignore_errors=True)
+            done = record(options.transect, timing, profile, [f"{folder}/holding", "100"])
+            if done.returncode:
+                return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+            report = json.loads(subprocess.run([options.transect, "report", "--format", "json", profile], capture_output=True, text=True, check=True).stdout)
+            truth = dict(zip(("recursive", "waiting", "plain"), map(int, done.stdout.split())))
+            off = []
+            for name, held in truth.items():
+                rows = [row for row in report["locks"] if f"({name})" in row["object"]]
+                if sum(row["acquisitions"] for row in rows) != (200 if name == "recursive" else 100):
+                    return [f"{name}: {[row['acquisitions'] for row in rows]} acquisitions"], []
+                shown = sum(row["hold_ns"] for row in rows)
+                if not 0.95 * held < shown < 1.05 * held:
+                    off.append(f"{name} is held for {shown} ns, {held} ns by its holder's clock")
+            return [], off
+
+        results.judge_measured(f"mutexes that are held twice, or given away for a wait [{timing}]", attempt)
+
+
 def check_trying(options, folder):
     """Locks that are tried: taken as often as the program got them, however often another had them."""
     compile_step(["cc", "-O2", "-g", "-pthread", f"{HERE}/trying.c", "-o", f"{folder}/trying"])

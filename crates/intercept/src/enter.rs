@@ -339,12 +339,7 @@ unsafe fn special(slot: u32, kind: Kind, r: &mut Registers, state: *mut ThreadSt
                 }
                 0
             }
-            handler::CONDITION => {
-                if !state.is_null() {
-                    lock::release(state, r.rsi);
-                }
-                0
-            }
+            handler::CONDITION if !state.is_null() && lock::release_to_wait(state, r.rsi) => frame::RELOCKING,
             handler::DLADDR => {
                 if let Some(slot) = arch::slot_of_stub(r.rdi) {
                     r.rdi = slot::target(slot);

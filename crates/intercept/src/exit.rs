@@ -113,6 +113,9 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if f.flags & frame::LOCKING != 0 {
             lock::acquired(state, f, now);
         }
+        if f.flags & frame::RELOCKING != 0 {
+            lock::reacquired(state);
+        }
         state
     }
 }

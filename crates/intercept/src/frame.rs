@@ -40,6 +40,8 @@ pub const LENT: u32 = 64;
 pub const SIZED: u32 = 128;
 /// A sampled call: its own cost is known, and what of it is hidden.
 pub const SAMPLED_CALL: u32 = 256;
+/// A wait on a condition: the mutex, whose hold time is being taken, is held again at its return.
+pub const RELOCKING: u32 = 1024;
 /// A function of a static component: its return preserves every register.
 pub const PRESERVING: u32 = 512;
 

@@ -38,6 +38,10 @@ const KIND_OFFSET: u64 = 16;
 /// What says what kind a mutex is, without what is asked of transactional memory and process sharing.
 const KIND_MASK: u32 = 0x7f;
 
+/// `PTHREAD_MUTEX_RECURSIVE_NP` among the bits that tell the four basic kinds apart.
+const RECURSIVE: u32 = 1;
+const RECURSIVE_MASK: u32 = 3;
+
 /// Where the current writer's thread number is in glibc's `struct __pthread_rwlock_arch_t`.
 pub const RWLOCK_WRITER: u64 = 24;
 
@@ -317,12 +321,34 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
             add(&l.wait, sum);
             crate::wait::note(state, frame.slot, frame.object, sum, k as u32);
         }
-        let h = &mut (*state).held[index(frame.object)];
-        h.record = l;
-        h.object = frame.object;
-        (*state).held_weights[index(frame.object)] = frame.weight;
+        if slot::kind(frame.slot).handler == handler::LOCK_ACQUIRE && is_nested(frame.object) {
+            return;
+        }
+        hold(state, Held { object: frame.object, record: l, since: 0 }, frame.weight);
+    }
+}
+
+/// From now on the lock's hold time is taken.
+unsafe fn hold(state: *mut ThreadState, held: Held, weight: u32) {
+    // SAFETY: the calling thread's own.
+    unsafe {
+        let at = index(held.object);
+        (*state).held_weights[at] = weight;
         end_leases();
-        h.since = arch::ticks();
+        (*state).held[at] = Held { since: arch::ticks(), ..held };
+    }
+}
+
+/// The calling thread holds the mutex more than once: it is a recursive one.
+unsafe fn is_nested(object: u64) -> bool {
+    if !knows() || object < 4096 {
+        return false;
+    }
+    // SAFETY: the program has just passed this address to the lock's own function, which read the same words.
+    unsafe {
+        let word = |offset: u64| (*((object + offset) as *const AtomicU32)).load(Ordering::Relaxed);
+        // struct __pthread_mutex_s: lock, count; a normal one counts nothing.
+        word(KIND_OFFSET) & RECURSIVE_MASK == RECURSIVE && word(4) > 1
     }
 }
 
@@ -360,11 +386,13 @@ pub unsafe fn release(state: *mut ThreadState, object: u64) {
         let h = &mut (*state).held[index(object)];
         if h.object == object && object != 0 {
             let l = &*h.record;
-            let weight = u64::from((*state).held_weights[index(object)].max(1));
-            let ticks = now.saturating_sub(h.since);
-            let (sum, samples) = (l.held.load(Ordering::Relaxed), l.held_samples.load(Ordering::Relaxed));
-            l.held.store(sum + ticks * weight, Ordering::Relaxed);
-            l.held_samples.store(samples + weight, Ordering::Relaxed);
+            let of_mutex = slot::kind(l.slots.load(Ordering::Relaxed) as u32).handler == handler::LOCK_ACQUIRE;
+            if of_mutex && is_nested(object) {
+                return;
+            }
+            let weight = (*state).held_weights[index(object)].max(1);
+            add_held(l, now.saturating_sub(h.since), weight);
+            l.held_samples.store(l.held_samples.load(Ordering::Relaxed) + u64::from(weight), Ordering::Relaxed);
             if is_held_long(l) {
                 let quick = &mut (*state).quick[quick_index(object, l.caller.load(Ordering::Relaxed))];
                 if core::ptr::eq(quick.record, l) {
@@ -374,6 +402,45 @@ pub unsafe fn release(state: *mut ThreadState, object: u64) {
             h.object = 0;
         }
     }
+}
+
+/// A mutex is about to be given away for a wait on a condition. True if its hold time is being taken: it goes on after the wait
+/// ([`reacquired`]).
+///
+/// # Safety
+/// `state` is the calling thread's.
+pub unsafe fn release_to_wait(state: *mut ThreadState, object: u64) -> bool {
+    let now = arch::ticks();
+    // SAFETY: as in `release`.
+    unsafe {
+        let h = &mut (*state).held[index(object)];
+        if h.object != object || object == 0 {
+            return false;
+        }
+        let weight = (*state).held_weights[index(object)].max(1);
+        add_held(&*h.record, now.saturating_sub(h.since), weight);
+        (*state).lent_weight = weight;
+        (*state).lent = core::mem::replace(h, Held::none());
+        true
+    }
+}
+
+/// The wait is over, and the mutex held again.
+///
+/// # Safety
+/// `state` is the calling thread's.
+pub unsafe fn reacquired(state: *mut ThreadState) {
+    // SAFETY: see above.
+    unsafe {
+        let held = core::mem::replace(&mut (*state).lent, Held::none());
+        if held.object != 0 {
+            hold(state, held, (*state).lent_weight);
+        }
+    }
+}
+
+fn add_held(l: &LockRecord, ticks: u64, weight: u32) {
+    l.held.store(l.held.load(Ordering::Relaxed) + ticks * u64::from(weight), Ordering::Relaxed);
 }
 
 fn quick_index(object: u64, caller: u64) -> usize {

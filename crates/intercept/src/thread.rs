@@ -57,6 +57,10 @@ pub struct ThreadState {
     pub held: [Held; 8],
     /// See [`HeldWeights`].
     pub held_weights: HeldWeights,
+    /// The mutex that it gave away to wait on a condition, if its hold time is being taken.
+    pub lent: Held,
+    /// Acquisitions that this one stands for.
+    pub lent_weight: u32,
     /// For environments passed on to children.
     pub environment: crate::environment::Buffer,
     /// Cache of lock records.
@@ -146,6 +150,7 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         (*state).window_calls = 0;
         (*state).random = (now as u32) | 1;
         (*state).held = [const { Held::none() }; 8];
+        (*state).lent = Held::none();
         (*state).quick = [const { Quick::none() }; QUICK_ENTRIES];
         (*h).process.store(process::extent(), Ordering::Relaxed);
         (*h).start_ticks
@@ -485,6 +490,7 @@ pub unsafe fn attach(state: *mut ThreadState) {
         let start = process::header().start_ticks.load(Ordering::Relaxed);
         (*state).header = h;
         (*state).held = [const { Held::none() }; 8];
+        (*state).lent = Held::none();
         (*state).quick = [const { Quick::none() }; QUICK_ENTRIES];
         (*h).process.store(process::extent(), Ordering::Relaxed);
         (*h).start_ticks.store(start, Ordering::Relaxed);

@@ -139,11 +139,14 @@ impl Page {
     }
 }
 
-/// `text` broken at spaces into lines of at most `columns`; a longer word is cut in the middle, an argument in quotes by an asterisk.
+/// `text` broken at spaces into lines of at most `columns`; a longer word is cut in the middle, a pattern in quotes by an asterisk.
+/// A program's arguments are whole: what is pasted would do something else.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
+    let mut of_program = false;
     for word in words(text) {
-        let cut = cut_middle(&word, columns);
+        of_program |= word == "--";
+        let cut = if of_program { word.clone() } else { cut_middle(&word, columns) };
         let word = if word.starts_with('\'') { cut.replace('…', "*") } else { cut };
         match lines.last_mut() {
             Some(line) if width(line) + 1 + width(&word) <= columns => {
@@ -182,7 +185,15 @@ fn words(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use super::{words, wrap};
+
+    #[test]
+    fn a_programs_arguments_are_not_cut() {
+        let sql = "'select a, b from t where b like 1 order by a, b, a, b'";
+        let lines = wrap(&format!("Run: transect walk -- sqlite3 x.db {sql}"), 30);
+        assert!(lines.contains(&sql.to_owned()), "{lines:?}");
+        assert_eq!(wrap("--api 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'", 20)[1].chars().count(), 20);
+    }
 
     #[test]
     fn arguments_of_commands_are_whole_words() {

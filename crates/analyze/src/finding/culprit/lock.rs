@@ -19,7 +19,7 @@ pub(super) struct Lock<'a> {
     /// Where it was held most.
     pub code: Option<&'a str>,
     /// The thread that held it there.
-    pub holder: Option<&'a str>,
+    pub holder: Option<&'a PartyRow>,
     /// Nobody was seen to hold it: `code` is what ran while others waited.
     pub inferred: bool,
     /// Time of places in which their threads were about to take or release it: woken, they waited for a CPU, ns.
@@ -49,7 +49,7 @@ impl<'a> Causes<'a> {
             sum.ns += row.ns;
             sum.count += row.count;
             if let Some(party) = party.filter(|party| sum.code.is_none() || releasing[at] && !lets_go(party)) {
-                (sum.code, sum.holder) = (Some(party.function.as_str()), Some(party.thread.as_str()));
+                (sum.code, sum.holder) = (Some(party.function.as_str()), Some(party));
                 releasing[at] = lets_go(party);
             }
         }
@@ -58,7 +58,7 @@ impl<'a> Causes<'a> {
             lock.code = self.holding(lock.kind, lock.object).or(lock.code);
             let meanwhile = lock.row.meanwhile.as_ref().filter(|party| lock.inferred && !party.function.is_empty());
             if let Some(party) = meanwhile {
-                (lock.code, lock.holder) = (Some(party.function.as_str()), Some(party.thread.as_str()));
+                (lock.code, lock.holder) = (Some(party.function.as_str()), Some(party));
             }
         }
         self.queue(&mut locks);
@@ -131,6 +131,17 @@ impl<'a> Causes<'a> {
         met.map(|moment| moment.period_ns).sum()
     }
 
+    /// A lock's holder. The name of a thread says little where it is that of its process.
+    fn who(&self, holder: &PartyRow, waiters: &CriticalWaitRow) -> String {
+        let thread = self.view.threads.iter().find(|thread| thread.tid == holder.tid);
+        match thread.map(|thread| thread.group.as_str()) {
+            Some("main") => "the main thread".to_owned(),
+            Some(group) if group == waiters.group => "another of them".to_owned(),
+            Some(group) if group != holder.thread => format!("a thread of group {group}"),
+            _ => format!("thread {}", holder.thread),
+        }
+    }
+
     pub(super) fn lock(&self, lock: &Lock<'_>, critical_ns: i64, holder: Option<&PlaceRow>) -> FindingRow {
         let who = critical::waiters(lock.row);
         let named = critical::named(lock.kind, lock.object);
@@ -141,9 +152,11 @@ impl<'a> Causes<'a> {
             lock.row.stack.iter().rev().find_map(|function| self.place(function).filter(|place| !place.runtime));
         let finding = match (place, lock.holder) {
             (Some(place), Some(thread)) if lock.inferred => {
-                format!("{who} for {named} while thread {thread} is in {place}")
+                format!("{who} for {named} while {} is in {place}", self.who(thread, lock.row))
             }
-            (Some(place), Some(thread)) => format!("{who} for {named} that thread {thread} holds in {place}"),
+            (Some(place), Some(thread)) => {
+                format!("{who} for {named} that {} holds in {place}", self.who(thread, lock.row))
+            }
             _ => match (waiter, api) {
                 (Some(waiter), _) => format!("{who} for {named} in {}", Self::at(&waiter.function, waiter)),
                 (None, Some(api)) => format!("{who} for {named} in {}", brief(api)),
@@ -160,7 +173,7 @@ impl<'a> Causes<'a> {
         };
         let code = lock.code.unwrap_or_default();
         // Held for less, it frees more than those who wait for it: the holder, too, by what it does while it holds the lock.
-        let saved = critical::prediction(self.view, code, f64::INFINITY).map_or(0.0, |row| row.saving * 100.0);
+        let saved = critical::prediction(self.view, code, f64::INFINITY).map_or(0.0, |row| row.saving_high * 100.0);
         let saved = self.held_ns(lock.object).map_or(saved, |held| saved.min(self.share(held)));
         FindingRow {
             finding,

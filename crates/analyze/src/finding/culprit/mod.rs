@@ -110,7 +110,7 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
         }
         // What is started for a moment is told already, and so is the queue at a lock.
         let queued = told.iter().filter(|(name, _)| *name == place.function).map(|(_, ns)| ns).sum::<i64>();
-        let ns = place.ns - queued - if starts.is_some() { place.short_lived_ns } else { 0 };
+        let ns = place.ns - queued - starts.as_ref().map_or(0, |starts| starts.has_ns(place));
         let starter =
             starts.as_ref().is_some_and(|starts| starts.place.is_some_and(|other| std::ptr::eq(other, place)));
         if !starter && causes.weight(ns) >= LEAST_PERCENT && causes.is_seen(place) {

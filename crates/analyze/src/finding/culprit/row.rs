@@ -7,8 +7,8 @@ use super::super::words::{about, bare, brief, count, counted, percent, shell, si
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical, runtime};
 use super::lock::Lock;
 use super::{ALONE, Causes, GO_COLLECTOR, LEAST_PERCENT, lower, some};
-use crate::CriticalWaitRow;
 use crate::criticality::{Callee, GO_SCHEDULER, Leaf, PlaceRow, PlaceWait, public_name};
+use crate::{CriticalWaitRow, WhatIfScope};
 
 /// Up to so many, its share is a rough guess.
 const FEW_SAMPLES: i64 = 50;
@@ -162,7 +162,7 @@ impl<'a> Causes<'a> {
                 (false, false) => FindingKind::HotCode,
             },
             percent: share,
-            saves_percent: Some(share),
+            saves_percent: Some(if waits { share.max(self.without_waiting(place)) } else { share }),
             confidence: Some(match (waits, few) {
                 (true, _) => Confidence::Exact,
                 (false, true) => Confidence::FewSamples,
@@ -173,6 +173,13 @@ impl<'a> Causes<'a> {
                 ..self.whereabouts(place, api)
             },
         }
+    }
+
+    /// What the run is shorter by without a place's waiting: also by the queue for a CPU after each wait, and by what others wait
+    /// meanwhile, 0–100.
+    fn without_waiting(&self, place: &PlaceRow) -> f64 {
+        let row = critical::prediction(self.view, place.symbol(), f64::INFINITY);
+        row.filter(|row| row.scope == WhatIfScope::Wait).map_or(0.0, |row| row.saving_high * 100.0)
     }
 
     /// A place that most of its time calls of runtime libraries end in one function of theirs, which is what takes the time.
@@ -273,7 +280,7 @@ impl<'a> Causes<'a> {
     }
 
     /// What the agent counted of the calls that a place's component makes of a function. Which function of the component made them
-    /// was not counted: where others do, too, each has the part that it has of the time in them.
+    /// was not counted.
     fn calls_from(&self, place: &PlaceRow, callee: &Callee) -> Option<Counted> {
         let same = self.view.places.iter().filter(|other| other.component == place.component);
         let same = same.flat_map(|other| &other.callees).filter(|other| other.function == callee.function);
@@ -299,12 +306,15 @@ impl<'a> Causes<'a> {
         }
         let bytes = calls.mean_bytes().filter(|_| !UNTOLD_BYTES.contains(&function));
         let size = bytes.map_or_else(String::new, |bytes| format!(" and {}", size(bytes)));
+        // Which of them this place makes is not counted.
+        let elsewhere = if part < NEARLY_ALL_CALLS { ", here and elsewhere" } else { "" };
         let each = if timed { format!(", {}{size} each", time(calls.mean_ns())) } else { String::new() };
-        let number = match part < NEARLY_ALL_CALLS {
-            true => format!("{} of {}", about(part * 100.0), counted(calls.calls, "call", "calls")),
-            false => counted(calls.calls, "call", "calls"),
-        };
-        Some(Counted { words: format!("{number} of {function}{each}"), api: api.bare_name().to_owned(), bytes })
+        let number = counted(calls.calls, "call", "calls");
+        Some(Counted {
+            words: format!("{number} of {function}{elsewhere}{each}"),
+            api: api.bare_name().to_owned(),
+            bytes,
+        })
     }
 }
 

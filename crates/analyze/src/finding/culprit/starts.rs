@@ -31,6 +31,16 @@ impl Started {
         }
     }
 
+    /// Time of a place in which it starts one. A new process stands there until it becomes another program.
+    fn starting_ns(self, place: &PlaceRow) -> i64 {
+        place.callees.iter().filter(|callee| self.is_start(&callee.function)).map(|callee| callee.ns).sum()
+    }
+
+    /// Time of a place in those that live only a moment, in which they do what they were started for.
+    fn work_ns(self, place: &PlaceRow) -> i64 {
+        if place.runtime { 0 } else { (place.short_lived_ns - self.starting_ns(place)).max(0) }
+    }
+
     /// Whether a function starts one.
     fn is_start(self, function: &str) -> bool {
         const PROCESS: [&str; 13] = [
@@ -80,6 +90,13 @@ pub(super) struct Starts<'a> {
     parent: Option<&'a (String, usize)>,
 }
 
+impl Starts<'_> {
+    /// Time of a place that is in the finding about what is started.
+    pub fn has_ns(&self, place: &PlaceRow) -> i64 {
+        place.short_lived_ns - self.what.work_ns(place)
+    }
+}
+
 impl<'a> Causes<'a> {
     /// Processes or threads that end in a moment, if what they run is their start and end rather than work of the program.
     pub(super) fn starts(&self) -> Option<Starts<'a>> {
@@ -91,12 +108,12 @@ impl<'a> Causes<'a> {
         let places = &self.view.places;
         let ns: i64 = places.iter().map(|place| place.short_lived_ns).sum();
         let own = || places.iter().filter(|place| !place.runtime);
+        let own_everywhere = own;
         // Who starts them; where that is too quick to be seen, who waits for their end.
-        let starts = |place: &&PlaceRow| -> i64 {
-            place.callees.iter().filter(|callee| what.is_start(&callee.function)).map(|callee| callee.ns).sum()
-        };
-        // A new process stands where it was started until it becomes another program.
-        let most = own().map(|place| place.short_lived_ns - starts(&place)).max()?;
+        let starts = |place: &&PlaceRow| what.starting_ns(place);
+        // What they do in code of their own is work, which starting fewer of them leaves to be done.
+        let work = |place: &PlaceRow| what.work_ns(place);
+        let most = own().map(work).max()?;
         if most > 0 && most * 2 >= ns {
             return None;
         }
@@ -114,7 +131,7 @@ impl<'a> Causes<'a> {
         let place = own().filter(|place| starts(place) > 0).max_by_key(starts);
         let place = place.or_else(|| own().filter(|place| ends(place) > 0).max_by_key(ends));
         // Most of them may be too short for a sample.
-        let ns = ns.max(self.view.short_lived_ns);
+        let ns = ns.max(self.view.short_lived_ns) - own_everywhere().map(work).sum::<i64>();
         let ns = (ns + place.map_or(0, |place| place.ns - place.short_lived_ns)).min(self.view.elapsed_ns);
         (self.weight(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place, parent })
     }

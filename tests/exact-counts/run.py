@@ -519,6 +519,7 @@ def main():
         check_tails(options, folder, results)
         check_crowded(options, folder, results)
         check_calling(options, folder, results)
+        check_holding(options, folder, results)
         check_waiting(options, folder, results)
         results.judge_measured("recorder killed", lambda: check_orphan(options, folder))
     for name, checks in (("trying", check_trying), ("killed", check_killed), ("ends", check_ends), ("lifetimes", check_lifetimes), ("layered", check_layered)):

@@ -59,7 +59,10 @@ impl Linkage {
     fn find_jumped(&self, object: &Object) -> Arc<[String]> {
         let text = object.text_range();
         let bytes = object.bytes_at(text.start).unwrap_or_default();
-        let slots = bytes.windows(SLOT_LENGTH as usize).zip(text).filter_map(|(code, address)| {
+        let text_bytes = bytes.get(..(text.end - text.start) as usize).unwrap_or(bytes);
+        // Few bytes of a library of 100 MB begin one of the two.
+        let slots = memchr::memchr2_iter(JUMP, JUMP_SLOT[0], text_bytes).filter_map(|at| {
+            let (code, address) = (bytes.get(at..at + SLOT_LENGTH as usize)?, text.start + at as u64);
             if code[0] == JUMP {
                 let target = beside(address + CALL_LENGTH, code[1..].first_chunk()?);
                 return if self.is_table(target) { object.linkage_entry(target) } else { None };

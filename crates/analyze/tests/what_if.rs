@@ -5,6 +5,7 @@ mod programs;
 use programs::programs;
 use transect_analyze::synthetic::{Do, Program};
 use transect_analyze::{CriticalityView, Selection, WhatIfRow, criticality};
+use transect_profile_model::SchedWait;
 
 fn functions(program: &Program) -> Vec<&'static str> {
     let mut functions: Vec<&'static str> = Vec::new();
@@ -91,4 +92,33 @@ fn times_are_of_the_clock_on_the_wall_also_with_processes_apart() {
     for row in &view.what_if {
         assert_eq!(row.saving_ns, (row.saving * recording.elapsed_ns as f64).round() as i64, "{row:?}");
     }
+}
+
+/// Waits that come too fast are only summed up by thread, place and who ends them: the client's are as long as what the server does,
+/// its own short waits included.
+#[test]
+fn summed_up_waits_for_a_server_shrink_with_the_servers_own() {
+    let (_, program) = programs().into_iter().find(|(name, _)| *name == "syncing server, one client").unwrap();
+    let base = program.run();
+    let mut profile = base.profile;
+    let mut sums: Vec<SchedWait> = Vec::new();
+    for wait in std::mem::take(&mut profile.sched.waits) {
+        let same = |sum: &&mut SchedWait| {
+            (sum.task, sum.kind, sum.stack, sum.waker) == (wait.task, wait.kind, wait.stack, wait.waker)
+        };
+        match sums.iter_mut().find(same) {
+            Some(sum) => {
+                sum.end_ns = sum.end_ns.max(wait.end_ns);
+                (sum.count, sum.ns, sum.idle_ns) =
+                    (sum.count + wait.count, sum.ns + wait.ns, sum.idle_ns + wait.idle_ns);
+            }
+            None => sums.push(wait),
+        }
+    }
+    profile.sched.waits = sums;
+    let view = criticality(&profile, &Selection::default()).unwrap();
+    let truth = 1.0 - program.sped_up("persist", f64::INFINITY).run().elapsed_ns as f64 / base.elapsed_ns as f64;
+    let rows = rows(&view, "persist", f64::INFINITY);
+    let row = rows.iter().max_by(|a, b| a.saving_high.total_cmp(&b.saving_high)).unwrap();
+    assert!((row.saving_low - 0.05..=row.saving_high + 0.05).contains(&truth), "{row:?}, truth {truth:.3}");
 }

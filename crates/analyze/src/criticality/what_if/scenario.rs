@@ -11,7 +11,7 @@ use super::meeting::Meetings;
 use super::polling::Polling;
 use super::replay::{Load, replay};
 use super::timeline::Timelines;
-use super::trace::{Ending, Step, Trace, Wait, trace};
+use super::trace::{Ending, Piece, Step, Trace, Wait, trace};
 
 /// Steps that may be replayed in all: what a fraction of a second allows.
 const STEPS: usize = 8_000_000;
@@ -166,12 +166,12 @@ struct Marks {
 }
 
 /// Parts of the time of waits that were not seen one by one.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 struct Paused {
     /// What the candidate speeds up itself.
     marked: f64,
-    /// What other threads end: it takes less where they have less to do.
-    for_others: f64,
+    /// What other threads end, by thread: it takes less where they have less to do.
+    for_others: Vec<(u32, f64)>,
 }
 
 /// `hit`: whether the candidate speeds a wait up.
@@ -182,12 +182,29 @@ fn paused(tables: &SchedTables, rows: &[u32], hit: impl Fn(u32) -> bool) -> Paus
         whole += wait.ns as f64;
         if hit(row) {
             sum.marked += wait.ns as f64;
-        } else if wait.waker.is_some() || wait.holder.is_some() {
-            sum.for_others += wait.ns as f64;
+        } else if let Some(other) = wait.holder.as_ref().or(wait.waker.as_ref()) {
+            match sum.for_others.iter_mut().find(|(task, _)| *task == other.task) {
+                Some((_, ns)) => *ns += wait.ns as f64,
+                None => sum.for_others.push((other.task, wait.ns as f64)),
+            }
         }
     }
     let whole = f64::max(whole, 1.0);
-    Paused { marked: sum.marked / whole, for_others: sum.for_others / whole }
+    sum.for_others.iter_mut().for_each(|(_, ns)| *ns /= whole);
+    Paused { marked: sum.marked / whole, ..sum }
+}
+
+/// What a thread does in a stretch while it waits for no other one, ns, and how much of that is saved.
+#[derive(Debug, Clone, Copy, Default)]
+struct Doing {
+    whole: f64,
+    saved: f64,
+}
+
+impl Doing {
+    fn saved_part(self) -> f64 {
+        if self.whole > 0.0 { (self.saved / self.whole).clamp(0.0, 1.0) } else { 0.0 }
+    }
 }
 
 /// The code that goes with a candidate.
@@ -281,7 +298,7 @@ impl Predictor<'_> {
         let code = code_of(candidate).filter(|_| !remains);
         let code = code.and_then(|code| self.codes.iter().position(|&other| other == code));
         let mut work: Vec<f64> = Vec::with_capacity(trace.pieces.len());
-        let mut pauses: Vec<f64> = Vec::with_capacity(trace.pieces.len());
+        let mut doing = vec![Doing::default(); paused.len()];
         for (number, piece) in trace.pieces.iter().enumerate() {
             let less = code.map_or(0.0, |code| {
                 let share = density.code(number, code) * (1.0 + belief.errors * density.error(code)).max(0.0);
@@ -289,10 +306,19 @@ impl Predictor<'_> {
                 (gain * share + spin).clamp(0.0, 1.0)
             });
             work.push(piece.work() * (1.0 - less));
-            let part = code.map_or(0.0, |code| density.part[code]);
-            let Paused { marked, for_others } = paused[piece.task as usize];
-            pauses.push(f64::from(piece.pause) * (1.0 - gain * (marked + for_others * part)));
+            let (Paused { marked, for_others }, pause) = (&paused[piece.task as usize], f64::from(piece.pause));
+            let of_its_own = 1.0 - for_others.iter().map(|(_, part)| part).sum::<f64>();
+            let doing = &mut doing[piece.task as usize];
+            doing.whole += piece.work() + pause * of_its_own.max(0.0);
+            doing.saved += piece.work() * less + pause * gain * marked;
         }
+        let saved = |Paused { marked, for_others }: &Paused| {
+            let for_others = for_others.iter().map(|&(task, part)| part * doing[task as usize].saved_part());
+            gain * marked + for_others.sum::<f64>()
+        };
+        let saved: Vec<f64> = paused.iter().map(saved).collect();
+        let pause = |piece: &Piece| f64::from(piece.pause) * (1.0 - saved[piece.task as usize]).max(0.0);
+        let pauses: Vec<f64> = trace.pieces.iter().map(pause).collect();
         let wait = |(wait, &mark): (&Wait, &bool)| {
             let ns = if mark { wait.ns * (1.0 - gain) } else { wait.ns };
             (ns, wait.elastic && belief.elastic)
@@ -369,7 +395,7 @@ mod tests {
         let waits =
             vec![wait(WaitKind::FileSync, 50, None), wait(WaitKind::Mutex, 30, other), wait(WaitKind::Sleep, 20, None)];
         let tables = SchedTables { waits, ..SchedTables::default() };
-        assert_eq!(paused(&tables, &[0, 1, 2], |row| row == 0), Paused { marked: 0.5, for_others: 0.3 });
+        assert_eq!(paused(&tables, &[0, 1, 2], |row| row == 0), Paused { marked: 0.5, for_others: vec![(1, 0.3)] });
         assert_eq!(paused(&tables, &[], |_| true), Paused::default());
     }
 }

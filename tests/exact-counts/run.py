@@ -210,8 +210,8 @@ def check_tails(options, folder, results):
 
 
 def check_crowded(options, folder, results):
-    """More threads than CPUs: what calls take without a CPU is theirs, of system calls, too; without the scheduler's events the
-    interval holds it, and the recording says so. Truth: each call by the program's clock."""
+    """More threads than CPUs: what calls take without a CPU is theirs, of system calls, too. Without the scheduler's events nobody
+    knows in which calls it was, and the recording says how much it is. Truth: each call by the program's clock."""
     compile_step(["cc", "-O2", "-g", "-pthread", f"{HERE}/crowded.c", "-o", f"{folder}/crowded"])
     for collect in ((), ("--collect", "flow")):
 
@@ -228,9 +228,6 @@ def check_crowded(options, folder, results):
                 if sum(r["calls"] for r in rows) != 16 * 6000:
                     return [f"{api}: {sum(r['calls'] for r in rows)} calls of {16 * 6000}"], []
                 total = sum(r["total_ns"] for r in rows)
-                low, high = (sum(r.get(f"total_ns_{end}") or r["total_ns"] for r in rows) for end in ("low", "high"))
-                if collect and not low * 0.97 <= truth <= high * 1.03:
-                    off.append(f"{api}: {total} ns, {low} to {high}; {truth} by the program's clock")
                 if not collect and abs(total - truth) > 0.25 * truth:
                     off.append(f"{api}: {total} ns, {truth} by the program's clock")
             if collect and not any(row["what"] == "milliseconds without a CPU" for row in loss):

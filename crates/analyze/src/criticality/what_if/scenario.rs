@@ -313,7 +313,10 @@ impl Predictor<'_> {
             doing.saved += piece.work() * less + pause * gain * marked;
         }
         let saved = |Paused { marked, for_others }: &Paused| {
-            let for_others = for_others.iter().map(|&(task, part)| part * doing[task as usize].saved_part());
+            // A damaged table may name a thread that is not there.
+            let part =
+                |&(task, part): &(u32, f64)| doing.get(task as usize).map_or(0.0, |doing| part * doing.saved_part());
+            let for_others = for_others.iter().map(part);
             gain * marked + for_others.sum::<f64>()
         };
         let saved: Vec<f64> = paused.iter().map(saved).collect();

@@ -231,6 +231,15 @@ pub fn acquires(handler: u8) -> bool {
     matches!(handler, handler::LOCK_ACQUIRE | handler::SPIN_ACQUIRE | handler::READ_ACQUIRE | handler::WRITE_ACQUIRE)
 }
 
+/// A word of a lock.
+///
+/// # Safety
+/// The program has passed the lock's address to the lock's own function, which reads the same words.
+unsafe fn word(object: u64, offset: u64) -> u32 {
+    // SAFETY: see above.
+    unsafe { (*((object + offset) as *const AtomicU32)).load(Ordering::Relaxed) }
+}
+
 /// Is the lock held, so that the call would wait? `None` if its layout is unknown.
 unsafe fn is_held(state: *mut ThreadState, handler: u8, object: u64) -> Option<bool> {
     if GLIBC.load(Ordering::Relaxed) == 0 || object < 4096 {
@@ -238,7 +247,7 @@ unsafe fn is_held(state: *mut ThreadState, handler: u8, object: u64) -> Option<b
     }
     // SAFETY: the program passes this address to the lock's own function, which reads the same words.
     unsafe {
-        let word = |offset: u64| (*((object + offset) as *const AtomicU32)).load(Ordering::Relaxed);
+        let word = |offset| word(object, offset);
         Some(match handler {
             // struct __pthread_mutex_s: lock, count, owner
             handler::LOCK_ACQUIRE => word(0) != 0 && word(8) != (*(*state).header).tid.load(Ordering::Relaxed),
@@ -346,7 +355,7 @@ unsafe fn is_nested(object: u64) -> bool {
     }
     // SAFETY: the program has just passed this address to the lock's own function, which read the same words.
     unsafe {
-        let word = |offset: u64| (*((object + offset) as *const AtomicU32)).load(Ordering::Relaxed);
+        let word = |offset| word(object, offset);
         // struct __pthread_mutex_s: lock, count; a normal one counts nothing.
         word(KIND_OFFSET) & RECURSIVE_MASK == RECURSIVE && word(4) > 1
     }
@@ -360,7 +369,7 @@ unsafe fn may_have_waited(frame: &Frame) -> bool {
     }
     // SAFETY: the program has just passed this address to the lock's own function, which read the same words.
     unsafe {
-        let word = |offset: u64| (*((frame.object + offset) as *const AtomicU32)).load(Ordering::Relaxed);
+        let word = |offset| word(frame.object, offset);
         word(KIND_OFFSET) & KIND_MASK > PLAIN_KINDS || word(0) == WAITED_FOR
     }
 }

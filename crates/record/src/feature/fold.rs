@@ -120,7 +120,7 @@ impl ThreadFold {
         }
     }
 
-    /// It was off its processors for so long before its first event, beside what its switches tell.
+    /// It was off the CPU for so long before its first event, beside what its switches tell.
     #[must_use]
     pub fn off_before(mut self, ticks: u64) -> Self {
         self.nodes[0].off_ticks += ticks;

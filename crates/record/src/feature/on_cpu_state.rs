@@ -63,7 +63,7 @@ impl OnCpuState {
         until < self.next
     }
 
-    /// Time passes; gives how much of it, since the last call, the thread was off its processors, ticks. `here`: it does
+    /// Time passes; gives how much of it, since the last call, the thread was off the CPU, ticks. `here`: it does
     /// something now, so that it is on one.
     pub fn pass(&mut self, until: u64, here: bool) -> u64 {
         let mut off = 0;

@@ -4,7 +4,7 @@ mod draining;
 mod forks;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
-mod kernel_news;
+mod kernel;
 
 use std::collections::HashMap;
 use std::sync::Arc;

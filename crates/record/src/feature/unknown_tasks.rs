@@ -15,7 +15,7 @@ const KEPT: usize = 64;
 #[derive(Debug)]
 struct UnknownTask {
     on_cpu: OnCpuState,
-    /// Ticks off its processors, beside what `on_cpu` still has.
+    /// Ticks off the CPU, beside what `on_cpu` still has.
     off: u64,
     ended: bool,
 }
@@ -50,7 +50,7 @@ impl UnknownTasks {
         }
     }
 
-    /// It is known now: where it was, and how long it was off its processors before what that still tells. Nothing is known of
+    /// It is known now: where it was, and how long it was off the CPU before what that still tells. Nothing is known of
     /// others before `start`.
     pub fn take(&mut self, thread: Own, start: u64) -> (OnCpuState, u64) {
         let stranger = self.threads.remove(&thread);

@@ -140,7 +140,7 @@ impl ProbeSession {
         }
     }
 
-    /// Lets an object come and go without being told of it: the program does not wait for its probes any more, and it gets
+    /// Lets an object come and go without an event: the program does not wait for its probes any more, and it gets
     /// none. False if it has to be followed: others need its probes, or there is no room for its name. To be called while
     /// the loader waits.
     ///

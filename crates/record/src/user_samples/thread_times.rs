@@ -31,7 +31,7 @@ pub(crate) struct ThreadTimes {
     waiting: u64,
     /// How often it waited.
     pub waits: u64,
-    /// How often it lost its processor.
+    /// How often it lost its CPU.
     pub preemptions: u64,
 }
 

@@ -108,12 +108,11 @@ impl<'a> Causes<'a> {
         let places = &self.view.places;
         let ns: i64 = places.iter().map(|place| place.short_lived_ns).sum();
         let own = || places.iter().filter(|place| !place.runtime);
-        let own_everywhere = own;
         // Who starts them; where that is too quick to be seen, who waits for their end.
         let starts = |place: &&PlaceRow| what.starting_ns(place);
         // What they do in code of their own is work, which starting fewer of them leaves to be done.
-        let work = |place: &PlaceRow| what.work_ns(place);
-        let most = own().map(work).max()?;
+        let work = || own().map(|place| what.work_ns(place));
+        let (most, worked) = (work().max()?, work().sum::<i64>());
         if most > 0 && most * 2 >= ns {
             return None;
         }
@@ -131,7 +130,7 @@ impl<'a> Causes<'a> {
         let place = own().filter(|place| starts(place) > 0).max_by_key(starts);
         let place = place.or_else(|| own().filter(|place| ends(place) > 0).max_by_key(ends));
         // Most of them may be too short for a sample.
-        let ns = ns.max(self.view.short_lived_ns) - own_everywhere().map(work).sum::<i64>();
+        let ns = ns.max(self.view.short_lived_ns) - worked;
         let ns = (ns + place.map_or(0, |place| place.ns - place.short_lived_ns)).min(self.view.elapsed_ns);
         (self.weight(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place, parent })
     }

@@ -86,7 +86,7 @@ impl Collection {
         self.gathered.samples.note(moment);
     }
 
-    /// The tables, after threads stopped being active so many times, and lost their CPU as often as `preemptions` says by task
+    /// The tables, with the number of times that threads stopped being active; they lost their CPU as often as `preemptions` says by task
     /// number.
     ///
     /// # Errors

@@ -89,7 +89,8 @@ spark: packages
 	@dev/install-spark.sh
 
 bench: bench-packages build
-	@. dev/toolchain.env.sh; python3 benches/run.py --transect $(BIN)
+	@. dev/toolchain.env.sh; python3 benches/run.py --transect $(BIN) | tee target/bench.md
+	@python3 benches/document.py target/bench.md docs/BENCHMARKS.md
 
 ## Real programs from Debian's sources: regions, their own tests, time per feature, cost. Takes 50 minutes at most.
 case-studies: bench-packages build

@@ -41,7 +41,8 @@ def unlisted():
     folder = os.path.join(ROOT, "docs/guide/src")
     with open(os.path.join(folder, "SUMMARY.md")) as file:
         listed = set(LINK.findall(file.read()))
-    for page in sorted(os.listdir(folder)):
+    pages = (os.path.relpath(os.path.join(parent, name), folder) for parent, _, names in os.walk(folder) for name in names)
+    for page in sorted(pages):
         if page.endswith(".md") and page != "SUMMARY.md" and page not in listed:
             yield f"docs/guide/src/SUMMARY.md: does not list {page}"
 

@@ -1,6 +1,8 @@
 #include "access_kind.h"
 
+#include "llvm/IR/Constants.h"
 #include "llvm/IR/Instructions.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Operator.h"
 
 using namespace llvm;
@@ -41,4 +43,19 @@ bool transect::isCutToByte(const Value *value) {
     return false;
   const Value *wide = cut->getOperand(0);
   return !isa<ZExtInst>(wide) && !isa<SExtInst>(wide);
+}
+
+bool transect::isCopyOrComparison(const Instruction &instruction) {
+  if (isa<CastInst>(instruction) || isa<CmpInst>(instruction) || isa<FreezeInst>(instruction) ||
+      isa<ExtractValueInst>(instruction) || isa<InsertValueInst>(instruction) || instruction.getType()->isIntegerTy(1))
+    return true;
+  if (const auto *address = dyn_cast<GetElementPtrInst>(&instruction))
+    return address->hasAllConstantIndices();
+  if (const auto *intrinsic = dyn_cast<IntrinsicInst>(&instruction))
+    return intrinsic->getIntrinsicID() == Intrinsic::expect || intrinsic->getIntrinsicID() == Intrinsic::ssa_copy;
+  const auto *operation = dyn_cast<BinaryOperator>(&instruction);
+  if (!operation || (!isa<ConstantInt>(operation->getOperand(0)) && !isa<ConstantInt>(operation->getOperand(1))))
+    return false;
+  // A bit, or a field of bits.
+  return operation->isShift() || operation->getOpcode() == Instruction::And || operation->getOpcode() == Instruction::Xor;
 }

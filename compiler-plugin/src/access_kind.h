@@ -19,4 +19,8 @@ bool isScalarAt(llvm::Type *type, uint64_t offset, const llvm::DataLayout &layou
 /// are copied from place to place are not such numbers.
 bool isCutToByte(const llvm::Value *value);
 
+/// The result tells the same as the operand that carries something: conversions, comparisons, single bits, logic of truth
+/// values. All else computes something new.
+bool isCopyOrComparison(const llvm::Instruction &instruction);
+
 }  // namespace transect

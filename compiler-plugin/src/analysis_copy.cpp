@@ -23,6 +23,7 @@ namespace {
 constexpr const char *kDecision = "transect.decision";
 constexpr const char *kMemory = "transect.memory";
 constexpr const char *kValue = "transect.value";
+constexpr const char *kIgnoredFunction = "transect-ignored";
 
 /// Functions up to this size, once their variables are values, become part of their callers.
 constexpr unsigned kSmallFunction = 48;
@@ -141,7 +142,10 @@ private:
       if (Value *mapped = map.lookup(value))
         markValue(mapped, feature);
     copy.members = variables.members;
-    if (!copy.members.empty())
+    for (Function *function : variables.ignoredFunctions)
+      if (auto *mapped = dyn_cast_or_null<Function>(map.lookup(function)))
+        mapped->addFnAttr(kIgnoredFunction);
+    if (!copy.members.empty() || !variables.ignoredFields.empty())
       for (Function &function : *copy.module)
         markFields(function);
     if (any_of(copy.members, [](const MemberSeed &seed) { return seed.bits != 0; })) {
@@ -184,7 +188,14 @@ private:
         loads.push_back(load);
     for (LoadInst *load : loads) {
       SmallPtrSet<void *, 4> done;
-      for (const FieldPlace &place : fieldsAt(load->getPointerOperand(), layout))
+      const auto places = fieldsAt(load->getPointerOperand(), layout);
+      if (any_of(places, [&](const FieldPlace &place) {
+            return is_contained(variables.ignoredFields, std::pair(place.type, place.offset));
+          })) {
+        markValue(load, kIgnored);
+        continue;
+      }
+      for (const FieldPlace &place : places)
         for (const MemberSeed &seed : copy.members)
           if (seed.type == place.type && seed.bits == 0 && done.insert(const_cast<MemberSeed *>(&seed)).second &&
               seed.byteOffset == place.offset)
@@ -208,7 +219,7 @@ private:
   }
 
   static bool canBePartOfCallers(Function &function) {
-    if (function.isVarArg() || function.getName() == "main" || function.hasFnAttribute(Attribute::Naked))
+    if (isIgnored(function) || function.isVarArg() || function.getName() == "main" || function.hasFnAttribute(Attribute::Naked))
       return false;
     for (Instruction &instruction : instructions(function)) {
       if (isa<IndirectBrInst>(instruction) || isa<CallBrInst>(instruction))
@@ -313,6 +324,8 @@ std::optional<unsigned> marker(const Instruction &instruction, StringRef name) {
 AnalysisCopy transect::copyForAnalysis(Module &program, const FeatureVariables &variables) {
   return Copier(program, variables).run();
 }
+
+bool transect::isIgnored(const Function &function) { return function.hasFnAttribute(kIgnoredFunction); }
 
 std::optional<unsigned> transect::decisionOf(const Instruction &instruction) {
   const MDNode *node = instruction.getMetadata(kDecision);

@@ -33,6 +33,10 @@ std::optional<unsigned> decisionOf(const llvm::Instruction &instruction);
 std::optional<unsigned> markedMemory(const llvm::Instruction &instruction);
 /// How much of that memory, in bytes; 0: all of the object, as far as the address is that of an object.
 uint64_t markedBytes(const llvm::Instruction &instruction);
+/// What is given on as this feature's value carries nothing: a way of data ends there.
+constexpr unsigned kIgnored = 0xffffff;
+/// Whether what a function returns and writes carries nothing.
+bool isIgnored(const llvm::Function &function);
 /// If `instruction` gives its first argument on as the value of a feature's variable: the feature.
 std::optional<unsigned> markedValue(const llvm::Instruction &instruction);
 

@@ -1,5 +1,6 @@
 #include "debug_regions.h"
 #include "hot_loops.h"
+#include "report.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/DIBuilder.h"
@@ -47,10 +48,7 @@ private:
     if (program)
       return program;
     const Region &region = set.regions[number];
-    std::string name = "FR(";
-    for (unsigned feature : region.features)
-      name += (name.back() == '(' ? "" : ",") + set.features[feature];
-    name += ")";
+    const std::string name = "FR(" + featureNames(set, region.features) + ")";
     DIBuilder builder(module, /*AllowUnresolved=*/false, function.getUnit());
     const unsigned line = region.where ? region.where.getLine() : function.getLine();
     program = builder.createFunction(
@@ -73,7 +71,8 @@ void describeInDebugInfo(Module &module, const RegionSet &set, bool all) {
   RegionScopes scopes(module, set);
   std::vector<unsigned> order;
   for (size_t i = 0; i < set.regions.size(); ++i)
-    if (all || StringRef(set.regions[i].irregular).starts_with(kHotLoop))
+    if (!featureNames(set, set.regions[i].features).empty() &&
+        (all || StringRef(set.regions[i].irregular).starts_with(kHotLoop)))
       order.push_back(i);
   // Outer regions first: inner ones are inlined into them.
   llvm::stable_sort(order, [&](unsigned a, unsigned b) { return set.regions[a].depth < set.regions[b].depth; });

@@ -119,6 +119,7 @@ ExternalFunction transect::externalFunction(const Function &function) {
       result.valueOfArguments = true;
     }
   }
+  result.compares = result.valueOfArguments && (name.contains("cmp") || name.contains("compare") || name == "fnmatch");
   // The number is read from the text at its beginning; its end is in the same text.
   if (name.starts_with("strto") && function.arg_size() >= 2) {
     result.readFrom = 0;

@@ -13,6 +13,7 @@ struct ExternalFunction {
   int returnsPointee = -1;            ///< The result is a pointer that this argument points to.
   bool continues = false;             ///< The result points into what any call of this kind was given.
   bool valueOfArguments = false;      ///< The result is computed from the arguments and the memory they point to.
+  bool compares = false;              ///< Of these: it tells only how they compare.
   int copyTo = -1, copyFrom = -1;     ///< Memory is copied.
   int fillTo = -1, fillFirst = -1;    ///< Arguments from `fillFirst` on are written into memory as text or bytes.
   bool duplicates = false;            ///< The result is new memory with a copy of argument `copyFrom`'s.

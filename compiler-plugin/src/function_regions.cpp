@@ -15,7 +15,7 @@
 #include "llvm/IR/IntrinsicInst.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 using namespace llvm;
 using namespace transect;
@@ -81,7 +81,7 @@ bool onlyComputesValues(const Blocks &blocks) {
 
 class FunctionRegions {
 public:
-  using FeaturesOf = std::function<const std::vector<unsigned> &(const Instruction *)>;
+  using FeaturesOf = std::function<const FeatureUses &(const Instruction *)>;
 
   FunctionRegions(Function &function, const FeaturesOf &featuresOf)
       : function(function), featuresOf(featuresOf), ends(function), dominators(function), loops(dominators) {
@@ -103,16 +103,18 @@ public:
 
 private:
   void consider(const Decision &decision) {
-    std::set<unsigned> features;
-    for (BasicBlock *block : decision.blocks) {
-      const std::vector<unsigned> &own = featuresOf(block->getTerminator());
-      features.insert(own.begin(), own.end());
-    }
+    std::map<unsigned, Dependence> features;
+    for (BasicBlock *block : decision.blocks)
+      for (FeatureUse use : featuresOf(block->getTerminator())) {
+        Dependence &known = features.try_emplace(use.feature, use.dependence).first->second;
+        known = std::min(known, use.dependence);
+      }
     if (features.empty() || isWayOut(*decision.blocks.front()))
       return;
     Candidate candidate;
     candidate.head = decision.blocks.front();
-    candidate.region.features.assign(features.begin(), features.end());
+    for (auto [feature, dependence] : features)
+      candidate.region.features.push_back({feature, dependence});
     candidate.region.kind = isa<BranchInst>(candidate.head->getTerminator()) ? RegionKind::Branch : RegionKind::Switch;
     candidate.region.where = placeOf(candidate.head);
     extent(candidate, decision);
@@ -268,8 +270,7 @@ private:
       // A region whose features are its surroundings' anyway tells nothing.
       bool known = any_of(candidates, [&](const Candidate &outer) {
         return isSubset(candidate.blocks, outer.blocks) &&
-               std::includes(outer.region.features.begin(), outer.region.features.end(),
-                             candidate.region.features.begin(), candidate.region.features.end());
+               includesAtEveryLevel(outer.region.features, candidate.region.features);
       });
       if (!known)
         candidates.push_back(std::move(candidate));

@@ -10,7 +10,7 @@ namespace transect {
 
 /// Appends the function's regions, outer ones first. `featuresOf` a conditional terminator or indirect call.
 void addFunctionRegions(llvm::Function &function,
-                        const std::function<const std::vector<unsigned> &(const llvm::Instruction *)> &featuresOf,
+                        const std::function<const FeatureUses &(const llvm::Instruction *)> &featuresOf,
                         std::vector<Region> &regions);
 
 /// Adds the restores of a function whose regions are `regions[first..]`: where control comes back by unwinding.

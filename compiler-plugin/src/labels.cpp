@@ -7,9 +7,14 @@ using namespace transect;
 LabelSets::LabelSets(unsigned mostHops, bool saturate) : mostHops(mostHops), saturate(saturate) { intern({}); }
 
 LabelSets::Id LabelSets::intern(std::vector<Label> labels) {
-  std::sort(labels.begin(), labels.end(),
-            [](Label a, Label b) { return a.source() != b.source() ? a.source() < b.source() : a.hops() < b.hops(); });
-  labels.erase(std::unique(labels.begin(), labels.end(), [](Label a, Label b) { return a.source() == b.source(); }),
+  std::sort(labels.begin(), labels.end(), [](Label a, Label b) {
+    return a.source() != b.source() ? a.source() < b.source() : a.bits < b.bits;
+  });
+  // Sorted by hops, then by dependence: a later one of the source is worth keeping if its dependence is stronger.
+  labels.erase(std::unique(labels.begin(), labels.end(),
+                           [](Label kept, Label next) {
+                             return kept.source() == next.source() && kept.dependence() <= next.dependence();
+                           }),
                labels.end());
   std::vector<uint32_t> key;
   key.reserve(labels.size());
@@ -39,26 +44,26 @@ LabelSets::Id LabelSets::unite(Id a, Id b) {
   return result;
 }
 
-LabelSets::Id LabelSets::shift(Id set, unsigned hops) {
-  if (set == 0 || hops == 0)
+LabelSets::Id LabelSets::shift(Id set, unsigned hops, Dependence dependence) {
+  if (set == 0 || (hops == 0 && dependence == Dependence::Direct))
     return set;
-  uint64_t key = static_cast<uint64_t>(set) << 32 | hops;
+  uint64_t key = static_cast<uint64_t>(set) << 32 | hops << 2 | static_cast<unsigned>(dependence);
   auto known = shifted.find(key);
   if (known != shifted.end())
     return known->second;
   std::vector<Label> labels;
   for (Label label : sets[set]) {
-    if (label.hops() + hops <= mostHops)
-      labels.push_back(label.after(hops));
-    else if (saturate)
-      labels.push_back(label.after(mostHops - label.hops()));
+    if (label.hops() + hops <= mostHops || saturate)
+      labels.push_back(label.by(std::min(label.hops() + hops, mostHops), std::max(label.dependence(), dependence)));
   }
   Id result = intern(std::move(labels));
   shifted[key] = result;
   return result;
 }
 
-LabelSets::Id LabelSets::implicit(Id set) { return shift(set, 1); }
+LabelSets::Id LabelSets::implicit(Id set) { return shift(set, 1, Dependence::Stored); }
+
+LabelSets::Id LabelSets::weakened(Id set, Dependence dependence) { return shift(set, 0, dependence); }
 
 LabelSets::Id LabelSets::features(Id set) {
   if (set == 0)

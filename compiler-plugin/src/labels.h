@@ -2,6 +2,8 @@
 // for whatever the arguments of a call site carry).
 #pragma once
 
+#include "dependence.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -11,21 +13,26 @@
 
 namespace transect {
 
-/// A feature or a parameter, with the number of implicit hops (constants stored under a tainted branch) on its way.
+/// A feature or a parameter, with the number of implicit hops (constants stored under a tainted branch) on its way and
+/// how what carries it depends on it. Bits: 0-23 number, 24-25 dependence, 26-30 hops, 31 parameter.
 struct Label {
   uint32_t bits;
 
-  static Label feature(unsigned number, unsigned hops = 0) { return {hops << 24 | number}; }
-  static Label parameter(unsigned number, unsigned hops = 0) { return {1u << 31 | hops << 24 | number}; }
+  static Label feature(unsigned number) { return {number}; }
+  static Label parameter(unsigned number) { return {1u << 31 | number}; }
   bool isParameter() const { return bits >> 31; }
-  unsigned hops() const { return bits >> 24 & 0x7f; }
+  unsigned hops() const { return bits >> 26 & 0x1f; }
+  Dependence dependence() const { return static_cast<Dependence>(bits >> 24 & 3); }
   unsigned number() const { return bits & 0xffffff; }
-  /// Without its hops.
+  /// Without its way.
   uint32_t source() const { return bits & 0x80ffffff; }
-  Label after(unsigned more) const { return {bits + (more << 24)}; }
+  Label by(unsigned hops, Dependence dependence) const {
+    return {source() | static_cast<uint32_t>(dependence) << 24 | hops << 26};
+  }
 };
 
-/// Interned sets of labels: a set is a number, 0 the empty one; of one source only the label of fewest hops is kept.
+/// Interned sets of labels: a set is a number, 0 the empty one. Of one source those labels are kept that no other one
+/// has both fewer hops and a stronger dependence than.
 class LabelSets {
 public:
   using Id = uint32_t;
@@ -37,6 +44,8 @@ public:
   Id unite(Id a, Id b);
   /// The set as it arrives through one more implicit hop.
   Id implicit(Id set);
+  /// The set of what depends on its carriers by `dependence` only, or by less.
+  Id weakened(Id set, Dependence dependence);
   /// Its features only.
   Id features(Id set);
   /// The set with each parameter's label replaced by what that parameter carries, hops added.
@@ -47,7 +56,7 @@ public:
     const std::vector<Label> labels = sets[set];
     for (Label label : labels)
       if (label.isParameter())
-        result = unite(result, shift(carried(label.number()), label.hops()));
+        result = unite(result, shift(carried(label.number()), label.hops(), label.dependence()));
     return result;
   }
   bool hasParameters(Id set) { return features(set) != set; }
@@ -55,7 +64,7 @@ public:
 
 private:
   Id intern(std::vector<Label> labels);
-  Id shift(Id set, unsigned hops);
+  Id shift(Id set, unsigned hops, Dependence dependence);
 
   unsigned mostHops;
   bool saturate;

@@ -56,6 +56,9 @@ void warnOfLostVariables(const Module &module, const RegionSet &set, raw_ostream
   for (const VariableOutcome *variable : ArrayRef(lost).take_front(kLines))
     out << "transect: warning: feature " << set.features[variable->feature] << ": variable " << variable->variable
         << " was not found: " << variable->lost << "\n";
+  for (const IgnoredOutcome &ignored : set.ignored)
+    if (!ignored.lost.empty())
+      out << "transect: warning: ignore = \"" << ignored.way << "\" has no effect: " << ignored.lost << "\n";
   if (lost.size() > kLines)
     out << "transect: warning: " << lost.size() - kLines
         << " more variables of the model were not found (TRANSECT_FEATURE_REPORT=1 names them)\n";

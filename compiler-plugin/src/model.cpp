@@ -59,6 +59,14 @@ std::optional<FeatureModel> parse(StringRef text, const std::string &path, std::
       model.features.push_back(field[1]);
       continue;
     }
+    if (field[0] == "ignore-function" && field.size() == 4) {
+      model.ignored.push_back({field[1], "", field[2], field[3]});
+      continue;
+    }
+    if (field[0] == "ignore-member" && field.size() == 5) {
+      model.ignored.push_back({field[1], field[2], field[3], field[4]});
+      continue;
+    }
     VariablePlace place;
     if (field.size() < 4 || !number(field[1], place.feature) || place.feature >= model.features.size())
       return fail("bad record of a feature's variable");

@@ -6,6 +6,8 @@
 //   feature  <TAB> NAME                                    in the model's order; its number is its place
 //   variable <TAB> NUMBER <TAB> FILE <TAB> FUNCTION or empty <TAB> VARIABLE
 //   member   <TAB> NUMBER <TAB> TAG <TAB> FIELD, and <TAB> FILE if it is one's own
+//   ignore-function <TAB> FILE <TAB> FUNCTION <TAB> REASON
+//   ignore-member   <TAB> FILE or empty <TAB> TAG <TAB> FIELD <TAB> REASON
 //   location <TAB> NUMBER <TAB> PATH <TAB> LINE <TAB> COLUMN <TAB> END LINE <TAB> END COLUMN <TAB> Class::member or
 //   empty
 //
@@ -30,10 +32,22 @@ struct VariablePlace {
   unsigned line = 0, column = 0, endLine = 0, endColumn = 0;  ///< Location: as in the XML, end inclusive.
 };
 
+/// A way of data that the analysis leaves out.
+struct IgnoredWay {
+  std::string file;          ///< Source file, compared by path suffix; of a member empty for any.
+  std::string tag;           ///< Of a member: struct tag or typedef; empty: a function.
+  std::string name;          ///< The function, or the field.
+  std::string reason;        ///< As the model gives it.
+
+  bool isMember() const { return !tag.empty(); }
+  std::string described() const { return (file.empty() ? "" : file + ":") + (isMember() ? tag + "::" + name : name); }
+};
+
 struct FeatureModel {
   std::string hash;
   std::vector<std::string> features;
   std::vector<VariablePlace> places;
+  std::vector<IgnoredWay> ignored;
 };
 
 /// Reads the model named by TRANSECT_FEATURE_MODEL (or the pass option); the error says the file, the line and what to

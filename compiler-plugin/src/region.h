@@ -3,6 +3,7 @@
 //   file
 #pragma once
 
+#include "dependence.h"
 #include "model.h"
 
 #include "llvm/IR/BasicBlock.h"
@@ -29,7 +30,7 @@ enum class RegionKind { Branch, Switch, Loop, Call };
 /// A tainted decision and the code up to its immediate post-dominator.
 struct Region {
   unsigned number = 0;             ///< In the module; regions of a function are in the order of their nesting.
-  std::vector<unsigned> features;  ///< Features of the decision, ascending, never empty.
+  FeatureUses features;            ///< Of the decision, never empty.
   RegionKind kind = RegionKind::Branch;
   llvm::Function *function = nullptr;
   llvm::DebugLoc where;             ///< Of the decision.
@@ -50,12 +51,19 @@ struct VariableOutcome {
   std::string lost;      ///< Why it was not found; empty if it was.
 };
 
+/// What became of a way of data that the model leaves out.
+struct IgnoredOutcome {
+  std::string way, reason;  ///< As the model has them.
+  std::string lost;         ///< Why it was not found; empty if it was.
+};
+
 struct RegionSet {
   std::vector<std::string> features;
   std::string modelHash;
   std::string implicit;  ///< none, constant or all.
   std::vector<Region> regions;
   std::vector<VariableOutcome> variables;
+  std::vector<IgnoredOutcome> ignored;
   std::vector<std::string> errors;  ///< The model can't mean this program, e.g. it names two variables: stop the build.
   /// Where control comes back by unwinding in functions without regions (landing pads that catch, second returns of
   /// setjmp): an absolute depth of 0 is restored there.

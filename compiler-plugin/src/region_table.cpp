@@ -100,9 +100,11 @@ std::string unitName(const Module &module) {
 }
 
 std::string regionRecord(const RegionSet &set, const Region &region, unsigned depth) {
-  std::string features;
-  for (unsigned feature : region.features)
-    features += (features.empty() ? "" : ",") + std::to_string(feature);
+  std::string features, dependences;
+  for (FeatureUse use : region.features) {
+    features += (features.empty() ? "" : ",") + std::to_string(use.feature);
+    dependences += (dependences.empty() ? "" : ",") + std::to_string(static_cast<unsigned>(use.dependence));
+  }
   std::string file, directory;
   unsigned line = 0, column = 0;
   if (region.where) {
@@ -119,7 +121,8 @@ std::string regionRecord(const RegionSet &set, const Region &region, unsigned de
     file = region.function->getParent()->getSourceFileName();
   }
   Record record('R');
-  record.field("number", region.number).raw("features", features).field("kind", kindName(region.kind));
+  record.field("number", region.number).raw("features", features).raw("dependences", dependences);
+  record.field("kind", kindName(region.kind));
   record.field("function", region.function->getName()).field("file", file);
   if (!directory.empty() && !sys::path::is_absolute(file))
     record.field("directory", directory);
@@ -142,6 +145,8 @@ std::vector<Constant *> writeRegionTable(Module &module, const RegionSet &set, c
                 .field("variable", variable.variable)
                 .field("lost", variable.lost)
                 .end();
+  for (const IgnoredOutcome &ignored : set.ignored)
+    body += Record('I').field("way", ignored.way).field("reason", ignored.reason).field("lost", ignored.lost).end();
   std::vector<uint64_t> places;
   for (size_t i = 0; i < set.regions.size(); ++i) {
     places.push_back(body.size());

@@ -45,11 +45,11 @@ RegionSet transect::findRegions(Module &module, const FeatureModel &model, Impli
                                  variables.members.empty()))
     return result;
 
-  DenseMap<const Instruction *, std::vector<unsigned>> tainted;
+  DenseMap<const Instruction *, FeatureUses> tainted;
   {
     AnalysisCopy copy = copyForAnalysis(module, variables);
     PointsTo pointsTo(*copy.module);
-    std::vector<std::vector<unsigned>> features = decisionFeatures(
+    std::vector<FeatureUses> features = decisionFeatures(
         copy, pointsTo, implicit, TaintQuestion::read(setting("TRANSECT_FEATURE_EXPLAIN"), result.features, errs()));
     if (setting("TRANSECT_FEATURE_REPORT") == "decisions")
       reportDecisions(result, copy.decisions, features, errs());
@@ -66,8 +66,8 @@ RegionSet transect::findRegions(Module &module, const FeatureModel &model, Impli
     for (CallBase *call : calls)
       isolate(*call);
   }
-  static const std::vector<unsigned> none;
-  auto featuresOf = [&](const Instruction *instruction) -> const std::vector<unsigned> & {
+  static const FeatureUses none;
+  auto featuresOf = [&](const Instruction *instruction) -> const FeatureUses & {
     auto known = tainted.find(instruction);
     return known == tainted.end() ? none : known->second;
   };

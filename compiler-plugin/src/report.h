@@ -7,12 +7,12 @@
 
 namespace transect {
 
-/// `{A,B}`.
-std::string featureSet(const RegionSet &set, llvm::ArrayRef<unsigned> features);
+/// `A,B` of the features that count by default.
+std::string featureNames(const RegionSet &set, const FeatureUses &features);
 
-/// Features of every decision, whatever regions come of it (TRANSECT_FEATURE_REPORT=decisions).
+/// Features of every decision and how it depends on them, whatever regions come of it (TRANSECT_FEATURE_REPORT=decisions).
 void reportDecisions(const RegionSet &set, const std::vector<llvm::Instruction *> &decisions,
-                     const std::vector<std::vector<unsigned>> &features, llvm::raw_ostream &out);
+                     const std::vector<FeatureUses> &features, llvm::raw_ostream &out);
 
 void reportRegions(const RegionSet &set, llvm::raw_ostream &out);
 

@@ -4,13 +4,14 @@
 // value \t, \n, \\ and ',' are escaped by a backslash. A linked object holds one or more units, one after the other
 // without padding; a unit begins with its U record.
 //
-//   U  version=1  build=16 hex digits  unit=SOURCE or "whole program"  model=16 hex digits  implicit=none|constant|all
+//   U  version=2  build=16 hex digits  unit=SOURCE or "whole program"  model=16 hex digits  implicit=none|constant|all
 //      sites=probe|trace|shared|inlined  compiler=llvm-19  features=NAME,NAME,…
 //   V  feature=NUMBER  variable=TEXT  lost=REASON (empty: found)
-//   R  number=N  features=NUMBER,…  kind=branch|switch|loop|call  function=LINKAGE NAME  file=PATH  line=N  column=N
-//      end_line=N  parent=N or -  depth=N  irregular=REASON (empty: it has sites)
+//   I  way=FILE:FUNCTION or TAG::FIELD  reason=TEXT  lost=REASON (empty: found)   what the model leaves out
+//   R  number=N  features=NUMBER,…  dependences=0|1|2|3,…  kind=branch|switch|loop|call  function=LINKAGE NAME  file=PATH
+//      line=N  column=N  end_line=N  parent=N or -  depth=N  irregular=REASON (empty: it has sites)
 //
-// Numbers of features are places in the unit's own `features`; a region is known by its object and the order of all R
+// Numbers of features are places in the unit's own `features`; dependences are theirs, in the same order (dependence.h); a region is known by its object and the order of all R
 // records in the section.
 //
 // transect_sites (allocated, read-only, no relocation of the loader needed): 12 bytes for each copy of each site
@@ -28,6 +29,6 @@
 namespace transect {
 inline constexpr const char *kRegionsSection = "transect_regions";
 inline constexpr const char *kSitesSection = "transect_sites";
-inline constexpr unsigned kSectionsVersion = 1;
+inline constexpr unsigned kSectionsVersion = 2;
 inline constexpr unsigned kSiteSize = 12;
 }  // namespace transect

@@ -1,4 +1,5 @@
 #include "site_text.h"
+#include "report.h"
 #include "sections.h"
 
 #include "llvm/IR/Attributes.h"
@@ -40,13 +41,6 @@ std::string sharedPoint(const std::string &name) {
          symbol + "\n.type " + symbol + ",@function\n.p2align 4\n" + symbol + ":\n.cfi_startproc\n" + label + ":\n" +
          kNop5 + "ret\n.cfi_endproc\n.size " + symbol + ",.-" + symbol + "\n" +
          probeNote(label, name, "4@%edi 8@%rsi") + ".popsection\n";
-}
-
-std::string featureNames(const RegionSet &set, const Region &region) {
-  std::string names;
-  for (unsigned feature : region.features)
-    names += (names.empty() ? "" : ",") + set.features[feature];
-  return names;
 }
 
 }  // namespace
@@ -132,7 +126,7 @@ std::string SiteWriter::text(const Site &site) const {
 
 Constant *SiteWriter::sharedName(int region) {
   if (!names[region]) {
-    Constant *text = ConstantDataArray::getString(module.getContext(), featureNames(regions, regions.regions[region]));
+    Constant *text = ConstantDataArray::getString(module.getContext(), featureNames(regions, regions.regions[region].features));
     auto *global =
         new GlobalVariable(module, text->getType(), true, GlobalValue::PrivateLinkage, text, "transect_name");
     global->setUnnamedAddr(GlobalValue::UnnamedAddr::Global);

@@ -2,6 +2,7 @@
 #include "debug_regions.h"
 #include "hot_loops.h"
 #include "region_table.h"
+#include "report.h"
 #include "site_text.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -153,6 +154,10 @@ void emitSites(Module &module, const RegionSet &found, SiteMode mode) {
   RegionSet set = found;
   if (mode != SiteMode::Inlined)
     leaveHotLoopsToSampling(module, set);
+  if (mode == SiteMode::Trace || mode == SiteMode::Shared)
+    for (Region &region : set.regions)
+      if (region.irregular.empty() && featureNames(set, region.features).empty())
+        region.irregular = "by content only: events of it are not compiled in";
   if (std::getenv("TRANSECT_FEATURE_REPORT"))
     for (const Region &region : set.regions)
       if (StringRef(region.irregular).starts_with(kHotLoop))

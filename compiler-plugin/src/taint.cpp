@@ -15,8 +15,8 @@
 #include "llvm/IR/Operator.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
-#include <set>
 
 using namespace llvm;
 using namespace transect;
@@ -36,7 +36,7 @@ public:
       explanation.emplace(sets, pointsTo);
   }
 
-  std::vector<std::vector<unsigned>> run() {
+  std::vector<FeatureUses> run() {
     findCallers();
     findStored();
     seed();
@@ -153,7 +153,7 @@ private:
   }
 
   void writeCell(unsigned cell, Id set) {
-    if (set == 0)
+    if (set == 0 || leadsNowhere)
       return;
     if (cell >= contents.size())
       contents.resize(cells.cellCount());
@@ -182,6 +182,8 @@ private:
   }
 
   void write(unsigned access, Id set) {
+    if (leadsNowhere)
+      return;
     Id &before = written[access];
     Id united = sets.unite(before, set);
     if (united == before)
@@ -333,6 +335,10 @@ private:
     return result;
   }
 
+  Id derived(const Instruction *instruction, Id set) {
+    return isCopyOrComparison(*instruction) ? set : sets.weakened(set, Dependence::Computed);
+  }
+
   /// What an instruction that chooses among constants takes from the conditions that choose.
   Id chosen(const Instruction *instruction) {
     Id result = 0;
@@ -401,18 +407,22 @@ private:
 
   void transfer(const Instruction *instruction) {
     const Function *function = instruction->getFunction();
+    leadsNowhere = isIgnored(*function);
     if (explanation)
       explanation->begin(instruction);
     if (const auto *load = dyn_cast<LoadInst>(instruction)) {
       Id set = read(load, load->getPointerOperand(), sizeOf(load->getType()));
       Id address = labels(load->getPointerOperand());
-      if (address && (isTable(load->getPointerOperand()) || isCharacterTable(load->getPointerOperand()) ||
-                      isFeatureText(*load)))
+      if (address && isFeatureText(*load))
         set = sets.unite(set, address);
+      else if (address && (isTable(load->getPointerOperand()) || isCharacterTable(load->getPointerOperand())))
+        set = sets.unite(set, sets.weakened(address, Dependence::Computed));
       give(load, set);
     } else if (const auto *store = dyn_cast<StoreInst>(instruction)) {
       const bool element = isElement(store->getPointerOperand());
       Id set = element && isCutToByte(store->getValueOperand()) ? 0 : labels(store->getValueOperand());
+      if (element)
+        set = sets.weakened(set, Dependence::Content);
       // Of the elements of a buffer none is a variable that a reader would say is chosen.
       if (!element || implicit == ImplicitFlow::All)
         set = sets.unite(set, chosen(store));
@@ -441,11 +451,13 @@ private:
     } else if (const auto *call = dyn_cast<CallBase>(instruction)) {
       transferCall(call);
     } else if (!isa<AllocaInst>(instruction) && !instruction->isTerminator()) {
-      give(instruction, operands(instruction));
+      give(instruction, derived(instruction, operands(instruction)));
     }
   }
 
   void giveBack(const Function *function, Id set) {
+    if (leadsNowhere)
+      return;
     Id &place = returned[function];
     Id united = sets.unite(place, set);
     if (united == place)
@@ -460,6 +472,8 @@ private:
   void transferCall(const CallBase *call) {
     const Function *function = call->getFunction();
     if (auto feature = markedValue(*call)) {
+      if (*feature == kIgnored)
+        return;
       give(call, sets.unite(labels(call->getArgOperand(0)), sets.single(Label::feature(*feature))));
       return;
     }
@@ -485,7 +499,7 @@ private:
         Id set = 0;
         for (const Use &argument : call->args())
           set = sets.unite(set, labels(argument));
-        give(call, set);
+        give(call, derived(call, set));
       }
       return;
     }
@@ -512,6 +526,8 @@ private:
 
   void copyMemory(const Instruction *reader, const Value *to, const Value *from, uint64_t length) {
     auto [place, isNew] = copied.try_emplace(reader);
+    // Text that is appended to other text is data from there on.
+    const bool appends = length == ~0ull && accessKind(to) == AccessKind::Element;
     if (isNew) {
       place->second = cells.copied(to, from, length);
       for (const MemoryCells::Copied &range : place->second)
@@ -519,7 +535,7 @@ private:
     }
     for (const MemoryCells::Copied &range : place->second)
       if (Id set = explanation ? memory(range.from) : watches[range.from].contents)
-        write(range.to, set);
+        write(range.to, appends ? sets.weakened(set, Dependence::Content) : set);
   }
 
   void transferExternal(const CallBase *call, const ExternalFunction &known, bool stringObject) {
@@ -534,7 +550,7 @@ private:
     };
     if (known.valueOfArguments)
       for (const Use &argument : call->args())
-        give(call, whole(argument));
+        give(call, known.compares ? whole(argument) : sets.weakened(whole(argument), Dependence::Computed));
     if (has(known.returnsArgument))
       give(call, labels(call->getArgOperand(known.returnsArgument)));
     if (has(known.copyTo) && has(known.copyFrom)) {
@@ -559,10 +575,12 @@ private:
     }
     if (has(known.fillTo))
       for (unsigned i = known.fillFirst; i < call->arg_size(); ++i)
-        write(call->getArgOperand(known.fillTo), kString, total(whole(call->getArgOperand(i)), function));
+        write(call->getArgOperand(known.fillTo), kString,
+              sets.weakened(total(whole(call->getArgOperand(i)), function), Dependence::Computed));
     if (has(known.readFrom))
       for (unsigned i = known.readFirst; i < call->arg_size() && (known.readLast < 0 || i <= unsigned(known.readLast)); ++i)
-        write(call->getArgOperand(i), kString, total(whole(call->getArgOperand(known.readFrom)), function));
+        write(call->getArgOperand(i), kString,
+              sets.weakened(total(whole(call->getArgOperand(known.readFrom)), function), Dependence::Computed));
   }
 
   /// A function called through a pointer: what chose the function, or the object whose table holds it.
@@ -583,8 +601,8 @@ private:
     return set;
   }
 
-  std::vector<std::vector<unsigned>> decide() {
-    std::vector<std::set<unsigned>> found(copy.decisions.size());
+  std::vector<FeatureUses> decide() {
+    std::vector<std::map<unsigned, Dependence>> found(copy.decisions.size());
     for (const Function &function : module)
       for (const Instruction &instruction : instructions(function)) {
         auto number = decisionOf(instruction);
@@ -596,15 +614,19 @@ private:
         else if (const auto *call = dyn_cast<CallBase>(&instruction))
           set = call->isIndirectCall() ? calleeLabels(call) : 0;
         for (Label label : sets.of(total(set, &function))) {
-          found[*number].insert(label.number());
+          auto [use, isNew] = found[*number].try_emplace(label.number(), label.dependence());
+          use->second = std::min(use->second, label.dependence());
+          if (!isNew)
+            continue;
           if (explanation && question.asksFor(instruction))
             explanation->print(instruction, conditionOf(&instruction), label.number(),
                                question.features[label.number()], *question.out);
         }
       }
-    std::vector<std::vector<unsigned>> result;
-    for (const std::set<unsigned> &features : found)
-      result.emplace_back(features.begin(), features.end());
+    std::vector<FeatureUses> result(found.size());
+    for (size_t i = 0; i < found.size(); ++i)
+      for (auto [feature, dependence] : found[i])
+        result[i].push_back({feature, dependence});
     return result;
   }
 
@@ -632,13 +654,14 @@ private:
   DenseMap<unsigned, Watch> watches;  ///< By access.
   DenseMap<unsigned, Id> written;     ///< By access: what was written to all of it.
   DenseSet<std::pair<const Instruction *, unsigned>> watched;
+  bool leadsNowhere = false;  ///< The instruction at hand is of a function that is ignored.
   std::vector<const Instruction *> work;
   DenseSet<const Instruction *> queued;
 };
 
 }  // namespace
 
-std::vector<std::vector<unsigned>> transect::decisionFeatures(const AnalysisCopy &copy, const PointsTo &pointsTo,
-                                                              ImplicitFlow implicit, const TaintQuestion &question) {
+std::vector<FeatureUses> transect::decisionFeatures(const AnalysisCopy &copy, const PointsTo &pointsTo,
+                                                    ImplicitFlow implicit, const TaintQuestion &question) {
   return Taint(copy, pointsTo, implicit, question).run();
 }

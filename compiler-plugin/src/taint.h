@@ -2,6 +2,7 @@
 #pragma once
 
 #include "analysis_copy.h"
+#include "dependence.h"
 #include "points_to.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -23,9 +24,9 @@ struct TaintQuestion {
   bool asksFor(const llvm::Instruction &decision) const;
 };
 
-/// Features of each decision of the program, ascending; most have none. Flow of values is told apart by call site
+/// Features that each decision of the program depends on, and how; most have none. Flow of values is told apart by call site
 /// (functions are summarised by what their results take from their parameters); memory by object and field.
-std::vector<std::vector<unsigned>> decisionFeatures(const AnalysisCopy &copy, const PointsTo &pointsTo,
+std::vector<FeatureUses> decisionFeatures(const AnalysisCopy &copy, const PointsTo &pointsTo,
                                                     ImplicitFlow implicit, const TaintQuestion &question = {});
 
 }  // namespace transect

@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -53,6 +54,8 @@ public:
       resolve(place);
     annotations();
     findHolders();
+    for (const IgnoredWay &way : model.ignored)
+      way.isMember() ? ignoreMember(way) : ignoreFunction(way);
     return std::move(found);
   }
 
@@ -259,6 +262,39 @@ private:
         takeMember(place.feature, *variable);
       else
         takeMore(place, *variable);
+  }
+
+  void ignoreFunction(const IgnoredWay &way) {
+    const size_t before = found.ignoredFunctions.size();
+    for (Function &function : module) {
+      const DISubprogram *program = function.getSubprogram();
+      if (!program || !endsInPath(program->getFilename(), way.file))
+        continue;
+      const std::string qualified = StringRef(demangle(function.getName().str())).split('(').first.str();
+      if (program->getName() == way.name || hasQualifiedName(qualified, way.name))
+        found.ignoredFunctions.push_back(&function);
+    }
+    const bool any = found.ignoredFunctions.size() > before;
+    result.ignored.push_back({way.described(), way.reason, any ? "" : "no function of this name in this file"});
+  }
+
+  void ignoreMember(const IgnoredWay &way) {
+    Candidates members;
+    for (const ProgramVariable &variable : variables)
+      if (variable.kind == ProgramVariable::Kind::Member && variable.name == way.name &&
+          any_of(variable.tags, [&](StringRef tag) {
+            return hasQualifiedName(tag, way.tag) || hasQualifiedName(tag.split('<').first, way.tag);
+          }))
+        members.push_back(&variable);
+    if (!way.file.empty())
+      knownIn(way.file, members);
+    const size_t before = found.ignoredFields.size();
+    for (const ProgramVariable *member : members)
+      for (StructType *type : structures)
+        if (isStructureOf(*type, *member, module.getDataLayout()))
+          found.ignoredFields.push_back({type, member->bitOffset / 8});
+    const bool any = found.ignoredFields.size() > before;
+    result.ignored.push_back({way.described(), way.reason, any ? "" : "no field of this name in code that is used"});
   }
 
   /// Leaves those that a file declares, or else those of headers: it may include them, but no other source.

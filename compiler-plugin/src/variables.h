@@ -45,6 +45,9 @@ struct FeatureVariables {
   std::vector<Address> addresses;
   std::vector<MemberSeed> members;
   std::vector<BitFieldHolder> holders;
+  /// What is read from these fields carries no feature, nor does what these functions return and write.
+  std::vector<std::pair<llvm::StructType *, uint64_t>> ignoredFields;
+  std::vector<llvm::Function *> ignoredFunctions;
 };
 
 /// `result.features` holds the model's features, and after it those that only annotations name; `result.variables` says

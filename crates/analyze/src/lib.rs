@@ -49,7 +49,7 @@ pub use cut::{
 pub use escape::{escape, is_hazard, is_named};
 pub use feature::{
     FeatureApiRow, FeatureComponentRow, FeatureRow, FeaturesView, LostVariable, RegionRow, RegionStrip, RegionTimeline,
-    RegionTree, StripCell, TimelineThread, features, region_timeline, region_tree,
+    RegionTree, StripCell, TimelineThread, features, keep_dependence, region_timeline, region_tree,
 };
 pub use finding::{Confidence, FindingKind, FindingRow, Place, summary};
 pub use flow::{ApiGroup, ApisView, FlowRow, apis, callers, flows};

@@ -32,7 +32,7 @@ pub use metric::MetricWord;
 pub use probe::{ProbeArguments, ProbeCommand, ProbeSelection};
 pub use record::{Choice, Collector, RecordArguments, Recording, RunArguments, TimingMode, parse_timing};
 use report::parse_own_view;
-pub use report::{Color, CutArguments, ReportArguments, ReportFormat, ViewArguments};
+pub use report::{Color, CutArguments, DependenceArguments, ReportArguments, ReportFormat, ViewArguments};
 pub use running::RunningArguments;
 use running::parse_one_process;
 pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};

@@ -4,9 +4,9 @@ use transect_profile_export::{Format, Subject};
 
 use crate::arguments::ExportArguments;
 use crate::failure::Failure;
-use crate::newest;
 use crate::output::{self, Stream};
 use crate::progress::Progress;
+use crate::{dependence, newest};
 
 /// Reads the profile and writes it in another tool's format.
 pub fn export(arguments: &ExportArguments) -> Result<u8, Failure> {
@@ -22,7 +22,7 @@ pub fn export(arguments: &ExportArguments) -> Result<u8, Failure> {
     }
     let folder = newest::profile(arguments.folder.as_deref())?;
     let _progress = Progress::start(format!("converting {}", folder.display()));
-    let profile = transect_profile_store::read(&folder).map_err(Failure::Read)?;
+    let profile = dependence::read(&folder)?;
     let subject = match arguments.view.as_deref() {
         Some("criticality") => Subject::Criticality,
         Some("walk") => Subject::Walk,

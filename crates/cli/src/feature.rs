@@ -38,6 +38,7 @@ fn settings(recording: &Recording, config: &Config) -> Result<FeatureSettings, F
         method: arguments.feature_method.wanted(),
         features: arguments.feature.clone(),
         regions: arguments.region.clone(),
+        dependence: arguments.dependence.unwrap_or_default(),
         selection: arguments.selection.clone(),
         overflow: arguments.region_overflow.into(),
         sample_hz: recording.sched.sample_hz.unwrap_or(DEFAULT_SAMPLE_HZ),

@@ -87,6 +87,7 @@ fn flags(recording: &Recording) -> Vec<Flag> {
         flag("--feature-program", feature.feature_program.is_some(), FEATURE),
         flag("--feature", !feature.feature.is_empty(), FEATURE),
         flag("--region", !feature.region.is_empty(), FEATURE),
+        flag("--dependence", feature.dependence.is_some(), FEATURE),
         flag("--selection", feature.selection.is_some(), FEATURE),
         flag("--region-overflow", feature.region_overflow != RegionOverflow::Block, FEATURE),
         flag("--model", feature.model.is_some(), FEATURE),

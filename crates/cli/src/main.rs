@@ -8,6 +8,7 @@ mod completions;
 mod config;
 mod criticality;
 mod cut;
+mod dependence;
 mod doctor;
 mod export;
 mod failure;

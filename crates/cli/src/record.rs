@@ -21,7 +21,7 @@ use crate::output::{self, Stream};
 use crate::place::Place;
 use crate::progress::Progress;
 use crate::report::Extent;
-use crate::{criticality, cut, feature, flag_effect, latency, report, running, timeline, walk};
+use crate::{criticality, cut, dependence, feature, flag_effect, latency, report, running, timeline, walk};
 
 /// Records, and says where the profile is.
 pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
@@ -77,6 +77,7 @@ pub fn run(arguments: &RunArguments, config: &Config) -> Result<u8, Failure> {
     }
     let over_time = view.html.is_some() || of_cut.is_some_and(|asked| asked.needs_timeline());
     timeline::load(&mut recorded.profile, recorded.timeline.as_mut(), over_time)?;
+    dependence::apply(&mut recorded.profile, None)?;
     let to_stream = view.output.is_none() && view.html.is_none();
     match report::show(&recorded.profile, view, &selection, config, stream, Extent::FirstScreen) {
         // Nobody reads standard error, or it is full: nothing can be said there, and the program's status still counts.

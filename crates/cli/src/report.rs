@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::{self, Stream};
 use crate::progress::Progress;
-use crate::{cut, newest};
+use crate::{cut, dependence, newest};
 
 /// Reads the profile and prints the view.
 pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failure> {
@@ -22,7 +22,7 @@ pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failur
         None => selection(&arguments.view, config)?,
     };
     let folder = newest::profile(arguments.folder.as_deref())?;
-    let profile = {
+    let mut profile = {
         let _progress = Progress::start(format!("reading {}", folder.display()));
         // The timeline is the longest table, and few need it.
         let over_time = asked.as_ref().is_some_and(cut::Asked::needs_timeline) || arguments.view.html.is_some();
@@ -32,6 +32,7 @@ pub fn report(arguments: &ReportArguments, config: &Config) -> Result<u8, Failur
         };
         read(&folder).map_err(Failure::Read)?
     };
+    dependence::apply(&mut profile, arguments.regions.dependence)?;
     if let Some(asked) = asked {
         if let Some(content) = asked.content(&profile, selection.top)? {
             write(&content, &arguments.view, config, Stream::Stdout)?;

@@ -11,6 +11,7 @@ use transect_report::{Content, terminal};
 
 use crate::arguments::TopArguments;
 use crate::config::Config;
+use crate::dependence;
 use crate::failure::Failure;
 use crate::output::Stream;
 use crate::running::{self, Running};
@@ -122,7 +123,7 @@ fn snapshot(folder: &Path, recorder: Option<Pid>) -> Result<Profile, Failure> {
             wait(&|| written() == before);
         }
     }
-    transect_profile_store::read(folder).map_err(Failure::Read)
+    dependence::read(folder)
 }
 
 /// What was added between two snapshots of one recording.

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Stream;
 use crate::progress::Progress;
-use crate::{cut, newest};
+use crate::{cut, dependence, newest};
 
 /// Exit status of who was ended by signal N, less N.
 const BY_SIGNAL: i32 = 128;
@@ -26,7 +26,9 @@ pub fn view(arguments: &ShowArguments, config: &Config) -> Result<u8, Failure> {
     }
     let profile = {
         let _progress = Progress::start(format!("reading {}", folder.display()));
-        transect_profile_store::read_without_slices(&folder).map_err(Failure::Read)?
+        let mut profile = transect_profile_store::read_without_slices(&folder).map_err(Failure::Read)?;
+        dependence::apply(&mut profile, None)?;
+        profile
     };
     let recorded_unix_ns = profile.meta.started_unix_ns;
     let source_folders = arguments.source_dir.clone();
@@ -34,7 +36,7 @@ pub fn view(arguments: &ShowArguments, config: &Config) -> Result<u8, Failure> {
         profile,
         read_timeline: Box::new({
             let folder = folder.clone();
-            move || transect_profile_store::read(&folder).map_err(|error| error.to_string())
+            move || dependence::read(&folder).map_err(|error| error.to_string())
         }),
         sources: Box::new(move |view| cut::sources(view, &source_folders, recorded_unix_ns)),
     };

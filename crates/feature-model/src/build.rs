@@ -67,7 +67,7 @@ pub(crate) fn build(draft: Draft, name: &str) -> Result<FeatureModel, ModelError
         }
     }
     let name = if draft.name.is_empty() { name.to_owned() } else { draft.name };
-    Ok(FeatureModel { name, features, groups, constraints })
+    Ok(FeatureModel { name, features, groups, constraints, ignored: draft.ignored })
 }
 
 /// Parents, given by the child or by the parent.

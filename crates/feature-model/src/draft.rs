@@ -1,6 +1,6 @@
 //! A model as it stands in its file: names not yet resolved, with their places.
 
-use crate::{Domain, OptionText, Place, Position, Requirement};
+use crate::{Domain, Ignored, OptionText, Place, Position, Requirement};
 
 /// A text and where it stands.
 #[derive(Debug, Clone)]
@@ -15,6 +15,7 @@ pub(crate) struct Draft {
     pub(crate) name: String,
     pub(crate) features: Vec<FeatureDraft>,
     pub(crate) constraints: Vec<ConstraintDraft>,
+    pub(crate) ignored: Vec<Ignored>,
     /// Mandatory siblings that exclude each other are alternatives, as in SPL Conqueror.
     pub(crate) alternatives_by_exclusion: bool,
 }

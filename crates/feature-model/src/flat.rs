@@ -1,6 +1,6 @@
 //! The form that the compiler plugin reads (`compiler-plugin/src/model.h`): one record a line, fields separated by tabs.
 
-use crate::{FeatureModel, Place, SourceRange};
+use crate::{FeatureModel, Ignored, IgnoredWay, Place, SourceRange};
 
 impl FeatureModel {
     /// The flat form. Places that hold for old revisions only are left out where the feature has others.
@@ -43,6 +43,16 @@ impl FeatureModel {
                             [line, column, end_line, end_column].map(|number| number.to_string());
                         record(&mut out, &["location", &number, path, &line, &column, &end_line, &end_column, member]);
                     }
+                }
+            }
+        }
+        for Ignored { way, reason } in &self.ignored {
+            match way {
+                IgnoredWay::Function { file, function } => {
+                    record(&mut out, &["ignore-function", file, function, reason]);
+                }
+                IgnoredWay::Member { file, tag, field } => {
+                    record(&mut out, &["ignore-member", file, tag, field, reason]);
                 }
             }
         }

@@ -35,7 +35,7 @@ pub use error::{ModelError, Position, Problem};
 pub use expression::{Comparison, Expression, Operator, Truth, Value};
 pub use model::{Constraint, Feature, FeatureIndex, FeatureKind, FeatureModel, Group, Requirement};
 pub use option_text::OptionText;
-pub use place::{Place, SourceRange};
+pub use place::{Ignored, IgnoredWay, Place, SourceRange};
 
 /// Largest file that is read, bytes.
 pub const SIZE_LIMIT: u64 = 4 << 20;

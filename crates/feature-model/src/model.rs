@@ -1,4 +1,4 @@
-use crate::{Domain, Expression, OptionText, Place};
+use crate::{Domain, Expression, Ignored, OptionText, Place};
 
 /// A feature's place in [`FeatureModel::features`].
 pub type FeatureIndex = usize;
@@ -14,6 +14,8 @@ pub struct FeatureModel {
     pub groups: Vec<Group>,
     /// What else must hold.
     pub constraints: Vec<Constraint>,
+    /// Ways of data that the analysis leaves out.
+    pub ignored: Vec<Ignored>,
 }
 
 impl FeatureModel {

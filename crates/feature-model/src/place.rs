@@ -49,6 +49,36 @@ pub enum Place {
     },
 }
 
+/// A way of data that the analysis leaves out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ignored {
+    /// What cuts the way.
+    pub way: IgnoredWay,
+    /// Why, for whoever reads the profile; empty if not said.
+    pub reason: String,
+}
+
+/// Where a way of data is cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IgnoredWay {
+    /// What a function returns and writes carries no feature.
+    Function {
+        /// Source file, compared by path suffix.
+        file: String,
+        /// The function.
+        function: String,
+    },
+    /// What is read from a member carries no feature.
+    Member {
+        /// Source file that declares the structure, or includes the header that does; empty: any.
+        file: String,
+        /// Tag or typedef.
+        tag: String,
+        /// The member.
+        field: String,
+    },
+}
+
 impl Place {
     /// Whether it holds for the newest revision that the model knows.
     pub fn is_current(&self) -> bool {

@@ -1,10 +1,12 @@
-//! TOML models: `[[feature]]` tables and top-level `constraints`.
+//! TOML models: `[[feature]]` tables, top-level `constraints` and `ignore`.
 
 use serde::Deserialize;
 use toml::Spanned;
 
 use crate::draft::{ConstraintDraft, DefaultDraft, Draft, FeatureDraft, Placed};
-use crate::{Domain, ModelError, OptionText, Place, Position, Problem, Requirement, Step, toml_levels, variable_form};
+use crate::{
+    Domain, Ignored, ModelError, OptionText, Place, Position, Problem, Requirement, Step, toml_levels, variable_form,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,6 +16,16 @@ struct ModelTable {
     feature: Vec<FeatureTable>,
     #[serde(default)]
     constraints: Vec<Spanned<String>>,
+    #[serde(default)]
+    ignore: Vec<Spanned<IgnoreForm>>,
+}
+
+/// `"file.c:function"`, `"Tag::field"`, or one of these with a reason.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum IgnoreForm {
+    Way(String),
+    WithReason { way: String, reason: String },
 }
 
 #[derive(Deserialize)]
@@ -110,6 +122,7 @@ pub(crate) fn read(text: &str) -> Result<Draft, ModelError> {
         name: model.name.unwrap_or_default(),
         features: Vec::new(),
         constraints: Vec::new(),
+        ignored: Vec::new(),
         alternatives_by_exclusion: false,
     };
     for table in model.feature {
@@ -120,6 +133,15 @@ pub(crate) fn read(text: &str) -> Result<Draft, ModelError> {
     for constraint in model.constraints {
         let text = placed(constraint, text);
         draft.constraints.push(ConstraintDraft { text, requirement: Requirement::None, negated: false });
+    }
+    for ignore in model.ignore {
+        let at = Position::of(text, ignore.span().start);
+        let (way, reason) = match ignore.into_inner() {
+            IgnoreForm::Way(way) => (way, String::new()),
+            IgnoreForm::WithReason { way, reason } => (way, reason),
+        };
+        let way = variable_form::ignored(&way).map_err(|problem| ModelError::at(at, problem))?;
+        draft.ignored.push(Ignored { way, reason });
     }
     Ok(draft)
 }

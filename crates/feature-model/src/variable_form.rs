@@ -1,8 +1,10 @@
 //! The texts by which TOML models name variables and members.
 
-use crate::{Place, Problem};
+use crate::{IgnoredWay, Place, Problem};
 
 const VARIABLE_FORMS: &str = "write \"file.c:variable\" or \"file.c:function:variable\"";
+const IGNORED_FORMS: &str =
+    "write \"file.c:function\", \"file.cpp:Class::method()\", \"Tag::field\" or \"file.c:Tag::field\"";
 const MEMBER_FORMS: &str = "write \"Tag::field\" or \"file.c:Tag::field\", with a structure's tag or a typedef";
 
 /// `file.c:variable`, `file.c:function:variable`; if the feature names its `file`, also `variable` and
@@ -36,6 +38,30 @@ pub(crate) fn member(text: &str, file: Option<&str>) -> Result<Place, Problem> {
         Some((tag, field)) if !tag.is_empty() && !field.is_empty() => {
             Ok(Place::Member { file: file.into(), tag: tag.into(), field: field.into() })
         }
+        _ => Err(wrong()),
+    }
+}
+
+/// `file.c:function`, `file.cpp:Class::method()`, `Tag::field`, `file.c:Tag::field`.
+pub(crate) fn ignored(text: &str) -> Result<IgnoredWay, Problem> {
+    let wrong = || Problem::Place { found: text.into(), expected: IGNORED_FORMS };
+    let parts: Vec<&str> = split(text).into_iter().map(str::trim).collect();
+    let function_of = |file: &str, name: &str| IgnoredWay::Function { file: file.into(), function: name.into() };
+    match parts.as_slice() {
+        [file, name] if is_file(file) && !name.is_empty() => match (name.strip_suffix("()"), name.rsplit_once("::")) {
+            (Some(function), _) if !function.is_empty() => Ok(function_of(file, function)),
+            (None, Some((tag, field))) if !tag.is_empty() && !field.is_empty() => {
+                Ok(IgnoredWay::Member { file: (*file).into(), tag: tag.into(), field: field.into() })
+            }
+            (None, None) => Ok(function_of(file, name)),
+            _ => Err(wrong()),
+        },
+        [name] => match name.rsplit_once("::") {
+            Some((tag, field)) if !tag.is_empty() && !field.is_empty() => {
+                Ok(IgnoredWay::Member { file: String::new(), tag: tag.into(), field: field.into() })
+            }
+            _ => Err(wrong()),
+        },
         _ => Err(wrong()),
     }
 }

@@ -25,7 +25,13 @@ pub(crate) fn read(text: &str) -> Result<Draft, ModelError> {
     let vm = document.root_element();
     expect(vm, "vm", "the document", "a feature model's root is <vm>")?;
     let name = vm.attribute("name").unwrap_or_default().trim().to_owned();
-    let mut draft = Draft { name, features: Vec::new(), constraints: Vec::new(), alternatives_by_exclusion: true };
+    let mut draft = Draft {
+        name,
+        features: Vec::new(),
+        constraints: Vec::new(),
+        ignored: Vec::new(),
+        alternatives_by_exclusion: true,
+    };
     for part in vm.children().filter(Node::is_element) {
         match part.tag_name().name() {
             "binaryOptions" => options_of(part, false, &mut draft)?,

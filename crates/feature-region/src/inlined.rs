@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gimli::{AttributeValue, DebuggingInformationEntry, Dwarf, EndianArcSlice, LittleEndian, Reader, Unit, UnitOffset};
 use rustc_hash::FxHashMap as HashMap;
 use transect_binary_info::Object;
+use transect_profile_model::Dependence;
 
 use crate::region_map::Piece;
 use crate::region_stack::{EMPTY, RegionStacks};
@@ -100,12 +101,14 @@ fn region_of(
     if let Some(number) = linkage.as_deref().and_then(|name| name.strip_prefix(LINKAGE)?.parse::<u32>().ok()) {
         let mut fitting = (0..).zip(&table.regions).filter(|(_, region)| region.number == number);
         // Of several units, the one whose features bear the names.
-        let of_name = |index: RegionIndex| format!("{NAME}{})", table.features_of(index).join(","));
+        let of_name =
+            |index: RegionIndex| format!("{NAME}{})", table.features_at(index, Dependence::default()).join(","));
         let first = fitting.clone().next().map(|(index, _)| index);
         return fitting.find(|(index, _)| of_name(*index) == name).map(|(index, _)| index).or(first);
     }
     let line = number(gimli::DW_AT_decl_line)?;
-    let same = |index: RegionIndex| format!("{NAME}{})", table.features_of(index).join(",")) == name;
+    let same =
+        |index: RegionIndex| format!("{NAME}{})", table.features_at(index, Dependence::default()).join(",")) == name;
     let mut regions = (0..).zip(&table.regions);
     regions.find(|(index, region)| u64::from(region.line) == line && same(*index)).map(|(index, _)| index)
 }

@@ -35,6 +35,6 @@ mod translate;
 pub use error::RegionError;
 pub use listing::{ListedFile, ListedLine};
 pub use region_map::{Doubt, DoubtKind, RegionMap};
-pub use region_table::{Region, RegionIndex, RegionTable, Site, SiteKind, SiteMode, Unit, Variable};
+pub use region_table::{Ignored, Region, RegionIndex, RegionTable, Site, SiteKind, SiteMode, Unit, Variable};
 pub use tables::FeatureNumbers;
 pub use translate::{Frame, RegionFrame, Translator};

@@ -122,6 +122,7 @@ mod tests {
             unit: 0,
             number: 0,
             features: vec![0],
+            dependences: vec![transect_profile_model::Dependence::Direct],
             kind: RegionKind::Branch,
             function: "f".to_owned(),
             file: "src/main.c".to_owned(),

@@ -3,7 +3,7 @@
 /// A record's fields, as they stand in the section.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordLine<'a> {
-    /// `U`, `V` or `R`.
+    /// `U`, `V`, `I` or `R`.
     pub letter: &'a str,
     fields: &'a str,
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap as HashMap;
 use transect_binary_info::{Object, ObjectType, Section};
-use transect_profile_model::{ImplicitFlow, RegionKind};
+use transect_profile_model::{Dependence, ImplicitFlow, RegionKind};
 
 use crate::RegionError;
 use crate::record_line::RecordLine;
@@ -15,7 +15,7 @@ pub type RegionIndex = u32;
 
 const REGIONS: &str = "transect_regions";
 const SITES: &str = "transect_sites";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const SITE_SIZE: usize = 12;
 
 /// How the sites of a unit were built.
@@ -67,6 +67,30 @@ pub struct Unit {
     pub features: Vec<String>,
     /// What became of the model's variables.
     pub variables: Vec<Variable>,
+    /// Ways of data that the model leaves out.
+    pub ignored: Vec<Ignored>,
+}
+
+impl Unit {
+    /// What the model leaves out, with its reason: `file:function: reason`.
+    pub fn ignored_in_words(&self) -> impl Iterator<Item = String> + '_ {
+        let effective = self.ignored.iter().filter(|ignored| ignored.lost.is_none());
+        effective.map(|ignored| match &ignored.reason {
+            Some(reason) => format!("{}: {reason}", ignored.way),
+            None => ignored.way.clone(),
+        })
+    }
+}
+
+/// A way of data that the model leaves out of the analysis.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ignored {
+    /// `file:function` or `Tag::field`.
+    pub way: String,
+    /// Why, as the model says; `None` if it doesn't.
+    pub reason: Option<String>,
+    /// Why it has no effect; `None` if it has.
+    pub lost: Option<String>,
 }
 
 /// What became of a variable of the model.
@@ -89,6 +113,8 @@ pub struct Region {
     pub number: u32,
     /// Features of its decision, ascending: places in the unit's features.
     pub features: Vec<u32>,
+    /// How its decision depends on each of them.
+    pub dependences: Vec<Dependence>,
     /// What decides.
     pub kind: RegionKind,
     /// Linkage name of its function.
@@ -187,11 +213,12 @@ impl RegionTable {
         self.units.get(self.regions.get(region as usize)?.unit as usize)
     }
 
-    /// Names of a region's features.
-    pub fn features_of(&self, region: RegionIndex) -> Vec<&str> {
+    /// Names of the features that a region's decision depends on so, or more strongly.
+    pub fn features_at(&self, region: RegionIndex, weakest: Dependence) -> Vec<&str> {
         let Some(unit) = self.unit_of(region) else { return Vec::new() };
-        let features = &self.regions[region as usize].features;
-        features.iter().filter_map(|&feature| unit.features.get(feature as usize)).map(String::as_str).collect()
+        let region = &self.regions[region as usize];
+        let uses = region.features.iter().zip(&region.dependences).filter(|(_, dependence)| **dependence <= weakest);
+        uses.filter_map(|(&feature, _)| unit.features.get(feature as usize)).map(String::as_str).collect()
     }
 
     /// How sites were built: the mode of the units with regions; of several, the one whose sites are instructions.
@@ -280,6 +307,15 @@ impl Builder<'_> {
                 });
                 Ok(())
             }
+            "I" => {
+                let unit = self.table.units.last_mut().ok_or("an ignored way before the first unit")?;
+                unit.ignored.push(Ignored {
+                    way: line.text("way")?,
+                    reason: line.optional_text("reason"),
+                    lost: line.optional_text("lost"),
+                });
+                Ok(())
+            }
             "R" => {
                 let region = self.region(line)?;
                 self.at.insert(vaddr, self.table.regions.len() as RegionIndex);
@@ -294,9 +330,7 @@ impl Builder<'_> {
         let number_of_unit = self.table.units.len().checked_sub(1).ok_or("a region before the first unit")?;
         let unit = &self.table.units[number_of_unit];
         let number = line.number("number")?;
-        let mut features = line.numbers("features")?;
-        features.sort_unstable();
-        features.dedup();
+        let (features, dependences) = feature_uses(line)?;
         if let Some(feature) = features.iter().find(|&&feature| feature as usize >= unit.features.len()) {
             return Err(format!("feature {feature} of {}", unit.features.len()).into());
         }
@@ -317,6 +351,7 @@ impl Builder<'_> {
             unit: number_of_unit as u32,
             number,
             features,
+            dependences,
             kind: RegionKind::parse(&kind).ok_or_else(|| format!("unknown kind {kind:?}"))?,
             function: line.text("function")?,
             file: line.text("file")?,
@@ -383,6 +418,24 @@ impl From<&str> for Fault {
     }
 }
 
+/// Features of a region, ascending, each with the strongest dependence that stands beside it.
+fn feature_uses(line: &RecordLine<'_>) -> Result<(Vec<u32>, Vec<Dependence>), Fault> {
+    let (features, numbers) = (line.numbers("features")?, line.numbers("dependences")?);
+    if features.len() != numbers.len() {
+        return Err(format!("{} features with {} dependences", features.len(), numbers.len()).into());
+    }
+    let dependence = |number: u32| {
+        Dependence::ALL.get(number as usize).copied().ok_or_else(|| format!("unknown dependence {number}"))
+    };
+    let mut uses = Vec::with_capacity(features.len());
+    for (feature, number) in features.into_iter().zip(numbers) {
+        uses.push((feature, dependence(number)?));
+    }
+    uses.sort_unstable();
+    uses.dedup_by_key(|(feature, _)| *feature);
+    Ok(uses.into_iter().unzip())
+}
+
 fn unit(line: &RecordLine<'_>) -> Result<Unit, Fault> {
     let implicit = line.text("implicit")?;
     let sites = line.text("sites")?;
@@ -398,5 +451,6 @@ fn unit(line: &RecordLine<'_>) -> Result<Unit, Fault> {
         compiler: line.optional_text("compiler").unwrap_or_default(),
         features: line.texts("features")?,
         variables: Vec::new(),
+        ignored: Vec::new(),
     })
 }

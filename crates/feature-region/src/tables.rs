@@ -2,7 +2,7 @@
 
 use transect_binary_info::demangle;
 use transect_profile_model::{
-    ComponentId, Feature, FeatureId, FeatureRegion, FeatureTables, FeatureVariable, RegionId,
+    ComponentId, Dependence, Feature, FeatureId, FeatureRegion, FeatureTables, FeatureVariable, RegionId,
 };
 
 use crate::{RegionIndex, RegionTable};
@@ -42,12 +42,15 @@ impl RegionTable {
         }
         for (number, region) in self.regions.iter().enumerate() {
             let of_unit = &features[region.unit as usize];
-            let mut rows: Vec<FeatureId> = region.features.iter().map(|&feature| of_unit[feature as usize]).collect();
-            rows.sort_unstable();
+            let rows = region.features.iter().map(|&feature| of_unit[feature as usize]);
+            let mut uses: Vec<(FeatureId, Dependence)> = rows.zip(region.dependences.iter().copied()).collect();
+            uses.sort_unstable();
+            let (features, dependences) = uses.into_iter().unzip();
             tables.regions.push(FeatureRegion {
                 component,
                 number: number as i64,
-                features: rows,
+                features,
+                dependences,
                 kind: region.kind,
                 function: demangle(&region.function),
                 file: region.file.clone(),

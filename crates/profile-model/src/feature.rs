@@ -68,6 +68,41 @@ impl RegionKind {
     }
 }
 
+/// How a decision depends on a feature, the strongest first: by the shortest way on which the feature's value reaches it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dependence {
+    /// The option itself, or a copy of it, is compared.
+    Direct,
+    /// What is compared was computed from it.
+    Computed,
+    /// What is compared is a constant that was stored under a branch that depends on it.
+    #[default]
+    Stored,
+    /// What is compared was read from data (elements of arrays, text) that the option's value went into.
+    Content,
+}
+
+impl Dependence {
+    /// All of them, the strongest first; the numbers of the binary are places here.
+    pub const ALL: [Self; 4] = [Self::Direct, Self::Computed, Self::Stored, Self::Content];
+
+    /// The word for it in options, tables and output.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Computed => "computed",
+            Self::Stored => "stored",
+            Self::Content => "content",
+        }
+    }
+
+    /// Inverse of [`Dependence::as_str`].
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dependence| dependence.as_str() == word)
+    }
+}
+
 /// A region: the code under one decision that depends on features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureRegion {
@@ -77,6 +112,8 @@ pub struct FeatureRegion {
     pub number: i64,
     /// Features of its decision, ascending.
     pub features: Vec<FeatureId>,
+    /// How the decision depends on each of `features`, in their order.
+    pub dependences: Vec<Dependence>,
     /// What decides.
     pub kind: RegionKind,
     /// Function, demangled.
@@ -95,6 +132,14 @@ pub struct FeatureRegion {
     pub irregular: Option<String>,
     /// How it was observed; `None`: not at all, as it has no sites or they were not switched on.
     pub method: Option<RegionMethod>,
+}
+
+impl FeatureRegion {
+    /// The features that its decision depends on so, or more strongly, ascending.
+    pub fn features_at(&self, weakest: Dependence) -> impl Iterator<Item = FeatureId> + '_ {
+        let uses = self.features.iter().zip(&self.dependences);
+        uses.filter(move |(_, dependence)| **dependence <= weakest).map(|(&feature, _)| feature)
+    }
 }
 
 /// How [`FeatureRegion::irregular`] begins where a site would cost more than the loop that it lies in: samples see the region.
@@ -232,6 +277,12 @@ pub struct FeatureSession {
     pub sample_hz: i64,
     /// Implicit flow at compile time.
     pub implicit: ImplicitFlow,
+    /// Regions were observed whose decision depends on a feature so, or more strongly.
+    #[serde(default)]
+    pub dependence: Dependence,
+    /// Ways of data that the model leaves out, each with its reason: `file:function: reason`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignored: Vec<String>,
     /// Build hashes of the regions of each component that has some, in hexadecimal.
     pub builds: Vec<String>,
     /// Hash of the feature model at compile time, in hexadecimal.

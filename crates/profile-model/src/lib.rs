@@ -22,8 +22,8 @@ pub use criticality::{
     Space, StackFrame, StackId, Task, TaskId, WaitKind,
 };
 pub use feature::{
-    Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, HOT_LOOP, ImplicitFlow,
-    RegionContext, RegionId, RegionKind, RegionMethod, RegionNode, RegionNodeId, RegionSlice,
+    Dependence, Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, HOT_LOOP,
+    ImplicitFlow, RegionContext, RegionId, RegionKind, RegionMethod, RegionNode, RegionNodeId, RegionSlice,
 };
 pub use flow::{ApiClass, Component, Flow, TraceEvent, bare_name};
 pub use latency::{Latency, LatencyBucket, LatencyId, LatencySampling, LatencySession, LatencySlice};

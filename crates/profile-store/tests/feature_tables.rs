@@ -5,8 +5,8 @@ use transect_analyze::synthetic::{
     empty, feature_hostile, feature_listing, feature_packer, image_server, large_features,
 };
 use transect_profile_model::{
-    Component, Feature, FeatureRegion, FeatureTables, FeatureVariable, Process, Profile, RegionContext, RegionKind,
-    RegionMethod, RegionNode, RegionSlice, Thread,
+    Component, Dependence, Feature, FeatureRegion, FeatureTables, FeatureVariable, Process, Profile, RegionContext,
+    RegionKind, RegionMethod, RegionNode, RegionSlice, Thread,
 };
 use transect_profile_store::{StoreError, read, write};
 
@@ -146,8 +146,9 @@ prop_compose! {
             let mut features: Vec<u32> = set.into_iter().map(|index| index.index(some) as u32).collect();
             features.sort_unstable();
             features.dedup();
+            let dependences = (0..features.len()).map(|place| Dependence::ALL[place % Dependence::ALL.len()]).collect();
             FeatureRegion {
-                component: 0, number: n[0], features, kind, function, file, line: n[1], end_line: n[2],
+                component: 0, number: n[0], features, dependences, kind, function, file, line: n[1], end_line: n[2],
                 parent: parent.map(|parent| parent.index(many) as u32), sites: n[3], irregular, method,
             }
         }).collect();

@@ -21,7 +21,7 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 EXPECTED = re.compile(r"\bregion \{([^}]*)\}")
 OPTIONS = re.compile(r"// options: (.*)")
 MODEL = re.compile(r"// model: (\S+) (\S+) (\S+) (\S+)(?: (\S+))?")
-FOUND = re.compile(r"transect: region +\{([^}]*)\} (\S+?):(\d+)-\d+ (.*)")
+FOUND = re.compile(r"transect: region +\{([^}]*)\} (\S+?):(\d+)-\d+ (.*); (\S*)")
 
 
 def programs():
@@ -62,7 +62,8 @@ def model(sources, folder):
     return path
 
 
-def found(sources, plugin, version, level):
+def found(sources, plugin, version, level, with_dependences):
+    """Regions with the features that count by default, or with all of them and how each decision depends on them."""
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ, TRANSECT_FEATURE_REPORT="1", TRANSECT_FEATURE_MODEL=model(sources, folder))
         compiler = {".c": f"clang-{version}", ".cpp": f"clang++-{version}"}
@@ -88,7 +89,10 @@ def found(sources, plugin, version, level):
     if done.returncode != 0:
         sys.exit(f"{command} failed:\n{done.stderr}")
     regions, irregular = collections.Counter(), 0
-    for features, path, line, rest in FOUND.findall(done.stderr):
+    for features, path, line, rest, dependences in FOUND.findall(done.stderr):
+        features = dependences if with_dependences else features
+        if not features:
+            continue
         regions[(os.path.basename(path), int(line), frozenset(features.split(",")))] += 1
         irregular += ": irregular" in rest and "hot loop" not in rest
     return regions, irregular
@@ -118,7 +122,8 @@ def main():
                     continue
                 count += 1
                 want = expected(sources)
-                have, irregular = found(sources, plugin, version, level)
+                names_dependences = any("=" in feature for _, _, features in want for feature in features)
+                have, irregular = found(sources, plugin, version, level, names_dependences)
                 right += sum((want & have).values())
                 wanted += sum(want.values())
                 seen += sum(have.values())

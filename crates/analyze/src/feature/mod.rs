@@ -4,6 +4,7 @@
 //! partition the threads' time by it; rows of regions go by decision.
 
 mod active_set;
+mod dependence;
 mod place;
 mod region;
 mod row;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use transect_profile_model::{FeatureSession, Profile};
 
 pub(crate) use active_set::{ActiveSets, names, set_in_words};
+pub use dependence::keep_dependence;
 pub use place::{FeatureApiRow, FeatureComponentRow};
 pub use region::RegionRow;
 pub use row::FeatureRow;

@@ -1,8 +1,8 @@
 use std::collections::HashMap;
 
 use transect_profile_model::{
-    ApiClass, Component, ComponentId, Feature, FeatureId, FeatureRegion, FeatureSession, FeatureVariable, Flow,
-    ImplicitFlow, Process, Profile, RegionContext, RegionId, RegionKind, RegionMethod, RegionNode, RegionNodeId,
+    ApiClass, Component, ComponentId, Dependence, Feature, FeatureId, FeatureRegion, FeatureSession, FeatureVariable,
+    Flow, ImplicitFlow, Process, Profile, RegionContext, RegionId, RegionKind, RegionMethod, RegionNode, RegionNodeId,
     RegionSlice, Thread, ThreadId, Timing,
 };
 
@@ -43,6 +43,8 @@ impl Run {
             methods: vec![RegionMethod::Trace],
             sample_hz: 0,
             implicit: ImplicitFlow::Constant,
+            dependence: Dependence::default(),
+            ignored: Vec::new(),
             builds: vec!["4f1d0c2a77e09b35".into()],
             model: "9a3c5e71bb204d68".into(),
             events: 0,
@@ -76,6 +78,7 @@ impl Run {
         regions.push(FeatureRegion {
             component,
             number: regions.iter().filter(|region| region.component == component).count() as i64,
+            dependences: vec![Dependence::Direct; features.len()],
             features,
             kind,
             function: function.to_owned(),

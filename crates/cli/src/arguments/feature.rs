@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use transect_profile_model::RegionMethod;
+use transect_profile_model::{Dependence, RegionMethod};
 use transect_record::feature::Overflow;
 
 /// How feature regions are recorded (`--collect feature`).
@@ -23,6 +23,10 @@ pub struct FeatureArguments {
     /// Only these regions, by number as `transect feature regions` shows them (comma-separated)
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub region: Vec<u32>,
+    /// Only regions that depend on a feature so, or more strongly: the option or a copy is compared (direct), a value computed
+    /// from it (computed), a constant stored under a branch on it (stored), data that it went into (content) [default: stored]
+    #[arg(long, value_name = "HOW", value_parser = parse_dependence)]
+    pub dependence: Option<Dependence>,
     /// File that says which regions are observed, and may change during the recording: a line each, `feature NAME` or
     /// `region N`; empty: all (by probes only)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["feature", "region"])]
@@ -33,6 +37,12 @@ pub struct FeatureArguments {
     /// Feature model (XML or TOML) that the program must have been built with
     #[arg(long, value_name = "FILE")]
     pub model: Option<PathBuf>,
+}
+
+/// Reads the word for a dependence of regions on features.
+pub(super) fn parse_dependence(word: &str) -> Result<Dependence, String> {
+    let words = || Dependence::ALL.map(Dependence::as_str).join(", ");
+    Dependence::parse(word).ok_or_else(|| format!("expected one of {}", words()))
 }
 
 /// How regions are observed.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Color;
+use super::{Color, DependenceArguments};
 
 /// `transect feature`.
 #[derive(Debug, Args)]
@@ -37,6 +37,9 @@ pub struct RegionsArguments {
     /// Only regions that depend on these features (comma-separated)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub feature: Vec<String>,
+    /// Which dependence counts.
+    #[command(flatten)]
+    pub regions: DependenceArguments,
     /// Folder of the sources, if they are no longer where they were compiled [default: the current one]
     #[arg(long, value_name = "FOLDER")]
     pub sources: Option<PathBuf>,

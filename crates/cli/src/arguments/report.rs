@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use transect_analyze::{CutDimensions, CutFilter, CutMeasure, CutViewKind, SortKey, View, parse_duration};
+use transect_profile_model::Dependence;
 
+use super::feature::parse_dependence;
 use super::parse_percent;
 
 /// `transect report`.
@@ -33,6 +35,18 @@ pub struct ReportArguments {
     /// A sum by any dimensions.
     #[command(flatten)]
     pub cut: CutArguments,
+    /// Which dependence counts.
+    #[command(flatten)]
+    pub regions: DependenceArguments,
+}
+
+/// Which regions of features count in a profile, or a program.
+#[derive(Debug, Args, Default)]
+#[command(next_help_heading = "Features")]
+pub struct DependenceArguments {
+    /// Regions count that depend on a feature so, or more strongly: direct, computed, stored, content [default: stored]
+    #[arg(long, value_name = "HOW", value_parser = parse_dependence)]
+    pub dependence: Option<Dependence>,
 }
 
 /// A cut: what is summed up, of which part of the run. Its dimensions are `--by`.

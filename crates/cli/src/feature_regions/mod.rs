@@ -6,7 +6,8 @@ mod text;
 use std::path::Path;
 
 use transect_binary_info::Object;
-use transect_feature_region::{ListedFile, RegionIndex, RegionMap, RegionTable};
+use transect_feature_region::{ListedFile, Region, RegionIndex, RegionMap, RegionTable};
+use transect_profile_model::Dependence;
 
 use crate::arguments::RegionsArguments;
 use crate::failure::Failure;
@@ -22,17 +23,19 @@ struct Shown {
     files: Vec<ListedFile>,
     /// Sets of features, as regions have them: a region's place here is its colour.
     sets: Vec<Vec<String>>,
+    /// Dependences that count.
+    weakest: Dependence,
 }
 
 impl Shown {
     fn set_of(&self, region: RegionIndex) -> usize {
-        let features = self.table.features_of(region);
+        let features = self.table.features_at(region, self.weakest);
         self.sets.iter().position(|set| set.iter().map(String::as_str).eq(features.iter().copied())).unwrap_or(0)
     }
 
     /// `{A,B}`.
     fn features(&self, region: RegionIndex) -> String {
-        format!("{{{}}}", self.table.features_of(region).join(","))
+        format!("{{{}}}", self.table.features_at(region, self.weakest).join(","))
     }
 
     fn sites(&self, region: RegionIndex) -> usize {
@@ -58,15 +61,25 @@ impl Shown {
         let table = &self.table;
         let features: std::collections::BTreeSet<&str> =
             table.units.iter().flat_map(|unit| &unit.features).map(String::as_str).collect();
-        let irregular = table.regions.iter().filter(|region| region.irregular.is_some()).count();
+        let counted: Vec<&Region> = (0..)
+            .zip(&table.regions)
+            .filter(|(number, _)| !table.features_at(*number, self.weakest).is_empty())
+            .map(|(_, region)| region)
+            .collect();
+        let irregular = counted.iter().filter(|region| region.irregular.is_some()).count();
+        let weaker = match table.regions.len() - counted.len() {
+            0 => String::new(),
+            more => format!(" and {more} of weaker dependence"),
+        };
         let unit = table.units.first();
         let model =
             unit.filter(|unit| unit.model != 0).map_or("none".to_owned(), |unit| format!("{:016x}", unit.model));
         format!(
-            "{} regions of {} features, {irregular} without sites · {} sites ({}) · implicit flow {} · model {model} · \
+            "{} regions of {} features, dependence {}{weaker} · {irregular} without sites · {} sites ({}) · implicit flow {} · model {model} · \
              build {:016x}",
-            table.regions.len(),
+            counted.len(),
             features.len(),
+            self.weakest.as_str(),
             table.sites.len(),
             table.site_mode().as_str(),
             unit.map_or("", |unit| unit.implicit.as_str()),
@@ -93,20 +106,25 @@ pub fn regions(arguments: &RegionsArguments) -> Result<u8, Failure> {
             known.join(", ")
         )));
     }
+    let weakest = arguments.regions.dependence.unwrap_or_default();
     let map = RegionMap::of(&object, &table);
     let asked = |region: RegionIndex| {
-        let features = table.features_of(region);
-        arguments.feature.is_empty() || arguments.feature.iter().any(|feature| features.contains(&feature.as_str()))
+        let features = table.features_at(region, weakest);
+        let is_asked =
+            |name: &&str| arguments.feature.is_empty() || arguments.feature.iter().any(|asked| asked == name);
+        features.iter().any(is_asked)
     };
     let folder = arguments.sources.as_deref().unwrap_or(Path::new("."));
     let files = table.listing(folder, &asked);
     let wanted: Vec<RegionIndex> = (0..table.regions.len() as RegionIndex).filter(|&region| asked(region)).collect();
-    let mut sets: Vec<Vec<String>> =
-        wanted.iter().map(|&region| table.features_of(region).into_iter().map(str::to_owned).collect()).collect();
+    let mut sets: Vec<Vec<String>> = wanted
+        .iter()
+        .map(|&region| table.features_at(region, weakest).into_iter().map(str::to_owned).collect())
+        .collect();
     sets.sort_by_key(|set| (set.len(), set.clone()));
     sets.dedup();
     let binary = arguments.binary.display().to_string();
-    let shown = Shown { binary, table, map, wanted, files, sets };
+    let shown = Shown { binary, table, map, wanted, files, sets, weakest };
     match &arguments.html {
         Some(file) => write_file(file, |out| out.write_all(page::page(&shown).as_bytes()).map_err(written)),
         None => {

@@ -124,6 +124,7 @@ impl Measure for Recorder {
         self.run.run(&recording)?;
         let profile = transect_profile_store::read_without_slices(&profile);
         let mut profile = profile.map_err(|error| RunError(format!("its profile can't be read: {error}")))?;
+        crate::dependence::apply(&mut profile, None).map_err(|error| RunError(error.to_string()))?;
         if let Owner::Started(program) = &self.owner {
             keep_only(&mut profile, program);
         }

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use transect_binary_info::Object;
 use transect_feature_region::{RegionError, RegionTable, SiteKind, SiteMode};
-use transect_profile_model::{FeatureTables, RegionKind};
+use transect_profile_model::{Dependence, FeatureTables, RegionKind};
 
 use crate::assembled::{assemble, link, run};
 
@@ -31,7 +31,8 @@ fn tables_are_read_as_the_plugin_writes_them() {
     );
     assert_eq!((regions[2].parent, regions[2].depth), (Some(1), 1));
     assert_eq!(regions[3].irregular.as_deref(), Some("goto into the region"));
-    assert_eq!(program.table.features_of(1), ["A", "B"]);
+    assert_eq!(program.table.features_at(1, Dependence::Stored), ["A"]);
+    assert_eq!(program.table.features_at(1, Dependence::Content), ["A", "B"]);
     let start = program.address("work");
     let sites: Vec<_> = program.table.sites.iter().map(|s| (s.vaddr - start, s.region, s.kind, s.depth)).collect();
     assert_eq!(
@@ -69,9 +70,9 @@ fn stripping_takes_nothing_away() {
 
 #[test]
 fn several_units_lie_one_after_the_other() {
-    let second = r#"record u1, "U\tversion=1\tbuild=11\tunit=b.c\tmodel=\timplicit=none\tsites=probe\tcompiler=llvm-19\tfeatures=B,D"
-record s0, "R\tnumber=0\tfeatures=1\tkind=branch\tfunction=g\tfile=b.c\tline=1\tcolumn=1\tend_line=2\tparent=-\tdepth=0\tirregular="
-record s1, "R\tnumber=1\tfeatures=0\tkind=branch\tfunction=g\tfile=b.c\tline=1\tcolumn=1\tend_line=2\tparent=0\tdepth=1\tirregular="
+    let second = r#"record u1, "U\tversion=2\tbuild=11\tunit=b.c\tmodel=\timplicit=none\tsites=probe\tcompiler=llvm-19\tfeatures=B,D"
+record s0, "R\tnumber=0\tfeatures=1\tdependences=0\tkind=branch\tfunction=g\tfile=b.c\tline=1\tcolumn=1\tend_line=2\tparent=-\tdepth=0\tirregular="
+record s1, "R\tnumber=1\tfeatures=0\tdependences=0\tkind=branch\tfunction=g\tfile=b.c\tline=1\tcolumn=1\tend_line=2\tparent=0\tdepth=1\tirregular="
 function g
 begin s0
 end s0
@@ -80,7 +81,7 @@ ends g"#;
     let program = assemble(second);
     assert_eq!((program.table.units.len(), program.table.regions.len()), (2, 6));
     assert_eq!(program.table.regions[5].parent, Some(4), "numbers are the unit's own");
-    assert_eq!(program.table.features_of(4), ["D"]);
+    assert_eq!(program.table.features_at(4, Dependence::Direct), ["D"]);
     let mut tables = FeatureTables::default();
     program.table.add_to(0, &mut tables);
     assert_eq!(tables.features.len(), 4);
@@ -97,22 +98,24 @@ fn damage_is_told_with_its_place() {
     for (record, what) in [
         (r"Q\tnumber=1", "unknown record"),
         (r"R\tnumber=9", "without features"),
-        (r"R\tnumber=9\tfeatures=7\tkind=branch", "feature 7 of 3"),
+        (r"R\tnumber=9\tfeatures=7\tdependences=0\tkind=branch", "feature 7 of 3"),
+        (r"R\tnumber=9\tfeatures=1\tdependences=4\tkind=branch", "unknown dependence 4"),
+        (r"R\tnumber=9\tfeatures=0,1\tdependences=0\tkind=branch", "2 features with 1 dependences"),
         (r"V\tfeature=3\tvariable=x\tlost=", "feature 3 of 3"),
         (
-            r"R\tnumber=9\tfeatures=0\tkind=branch\tfunction=f\tfile=f\tline=1\tcolumn=1\tend_line=1\tparent=8\tdepth=1\tirregular=",
+            r"R\tnumber=9\tfeatures=0\tdependences=0\tkind=branch\tfunction=f\tfile=f\tline=1\tcolumn=1\tend_line=1\tparent=8\tdepth=1\tirregular=",
             "doesn't come before it",
         ),
         (
-            r"R\tnumber=9\tfeatures=0\tkind=knot\tfunction=f\tfile=f\tline=1\tcolumn=1\tend_line=1\tparent=-\tdepth=0\tirregular=",
+            r"R\tnumber=9\tfeatures=0\tdependences=0\tkind=knot\tfunction=f\tfile=f\tline=1\tcolumn=1\tend_line=1\tparent=-\tdepth=0\tirregular=",
             "unknown kind",
         ),
     ] {
         let error = error_of(&format!("record x, \"{record}\"\nnop"));
         assert!(error.contains(what) && error.contains("damaged at byte"), "{record}: {error}");
     }
-    let error = error_of(r#"record x, "U\tversion=2\tbuild=1""#);
-    assert!(error.contains("version 2, this transect reads 1"), "{error}");
+    let error = error_of(r#"record x, "U\tversion=3\tbuild=1""#);
+    assert!(error.contains("version 3, this transect reads 2"), "{error}");
     let error = error_of(".pushsection transect_sites, \"a\", @progbits\n.long 1, 2\n.popsection");
     assert!(error.contains("the last entry is cut"), "{error}");
     let error = error_of(".pushsection transect_sites, \"a\", @progbits\n.long 1, 2, 0\n.popsection");

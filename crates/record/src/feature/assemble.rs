@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use transect_feature_region::Unit;
 use transect_profile_model::{
     Clock as ClockFacts, Component, FeatureSession, FeatureTables, ImplicitFlow, Loss, LossKind, Meta, Process,
     Profile, RegionMethod, RegionNode, RegionSlice, Thread,
@@ -262,6 +263,8 @@ fn session(facts: &Facts<'_>, told: Told, scale: &Scale) -> FeatureSession {
         methods: std::iter::once(facts.method).chain(facts.beside.as_ref().map(|_| RegionMethod::Sample)).collect(),
         sample_hz: facts.beside.as_ref().map_or(0, |sampled| sampled.hertz.into()),
         implicit: units().next().map_or(ImplicitFlow::default(), |unit| unit.implicit),
+        dependence: collected.catalog.dependence(),
+        ignored: units().flat_map(Unit::ignored_in_words).collect(),
         builds: collected.catalog.objects.iter().map(|object| format!("{:016x}", object.table.build())).collect(),
         model: units().next().map_or_else(String::new, |unit| format!("{:016x}", unit.model)),
         events: collected.events as i64,

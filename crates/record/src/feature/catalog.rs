@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use rustc_hash::FxHashMap;
 use transect_attach::Mapping;
 use transect_feature_region::{RegionError, RegionMap, RegionTable, SiteKind};
+use transect_profile_model::Dependence;
 
 use super::choice::Choice;
 use super::fold::{NONE, RegionNumber};
@@ -67,6 +68,11 @@ impl Catalog {
     /// Nothing yet. What `choice` does not want is not heard.
     pub fn choosing(choice: Choice) -> Self {
         Self { choice, ..Self::default() }
+    }
+
+    /// The weakest dependence of regions on features that is observed.
+    pub fn dependence(&self) -> Dependence {
+        self.choice.dependence()
     }
 
     /// Adds what process `pid` has mapped since the last look; gives whether there is anything new.

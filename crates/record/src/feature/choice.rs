@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use transect_feature_region::{RegionTable, Site, SiteKind};
+use transect_profile_model::Dependence;
 
 use super::settings::FeatureSettings;
 use crate::RecordError;
@@ -12,24 +13,35 @@ use crate::RecordError;
 pub struct Choice {
     features: Vec<String>,
     regions: Vec<u32>,
+    dependence: Dependence,
 }
 
 impl Choice {
     /// Regions that depend on one of the features, and are among the regions; what is empty leaves nothing out.
     pub fn new(features: Vec<String>, regions: Vec<u32>) -> Self {
-        Self { features, regions }
+        Self { features, regions, dependence: Dependence::default() }
+    }
+
+    /// Of these, regions whose decision depends on a feature so, or more strongly.
+    pub fn at(self, dependence: Dependence) -> Self {
+        Self { dependence, ..self }
+    }
+
+    /// The weakest dependence that is wanted.
+    pub fn dependence(&self) -> Dependence {
+        self.dependence
     }
 
     /// As the settings have it.
     pub fn of(settings: &FeatureSettings) -> Self {
-        Self { features: settings.features.clone(), regions: settings.regions.clone() }
+        Self::new(settings.features.clone(), settings.regions.clone()).at(settings.dependence)
     }
 
     /// Whether a region of an object is asked for.
     pub fn wants(&self, table: &RegionTable, region: u32) -> bool {
         let by_number = self.regions.is_empty() || self.regions.contains(&region);
-        let depends = || table.features_of(region).iter().any(|name| self.features.iter().any(|wanted| wanted == name));
-        by_number && (self.features.is_empty() || depends())
+        let is_wanted = |name: &&str| self.features.is_empty() || self.features.iter().any(|wanted| wanted == name);
+        by_number && table.features_at(region, self.dependence).iter().any(is_wanted)
     }
 
     /// Whether a site of an object is to be on. Who restores says what is left of other regions than its own, too.

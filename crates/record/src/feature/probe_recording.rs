@@ -146,7 +146,7 @@ impl<'a> Recording<'a> {
         let rate = clock.rate();
         let budget = Budget { share: settings.budget, event_ns: event_ticks / rate, ticks_per_ns: rate };
         let budget = settings.method.is_none().then_some((budget, wake));
-        let mut selection = settings.selection.clone().map(Selection::new);
+        let mut selection = settings.selection.clone().map(|path| Selection::new(path, settings.dependence));
         let choice = selection.as_mut().map_or_else(|| Ok(Choice::of(settings)), Selection::first)?;
         Ok(Self {
             settings,

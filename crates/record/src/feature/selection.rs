@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use transect_profile_model::Dependence;
+
 use super::choice::Choice;
 use crate::RecordError;
 
@@ -15,15 +17,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Selection {
     path: PathBuf,
+    dependence: Dependence,
     text: Option<String>,
     looked: Instant,
 }
 
 impl Selection {
     /// To be looked at.
-    pub fn new(path: PathBuf) -> Self {
+    pub fn new(path: PathBuf, dependence: Dependence) -> Self {
         let long_ago = Instant::now().checked_sub(LOOK_EVERY).unwrap_or_else(Instant::now);
-        Self { path, text: None, looked: long_ago }
+        Self { path, dependence, text: None, looked: long_ago }
     }
 
     /// What it says now, if that is something else than before; an error if a line can't be read, or the file.
@@ -39,7 +42,7 @@ impl Selection {
         if self.text.as_ref() == Some(&text) {
             return None;
         }
-        let read = read(&text);
+        let read = read(&text).map(|choice| choice.at(self.dependence));
         self.text = Some(text);
         Some(read)
     }
@@ -49,7 +52,7 @@ impl Selection {
     /// # Errors
     /// If it can't be read.
     pub fn first(&mut self) -> Result<Choice, RecordError> {
-        let changed = self.changed().unwrap_or_else(|| Ok(Choice::new(Vec::new(), Vec::new())));
+        let changed = self.changed().unwrap_or_else(|| Ok(Choice::default().at(self.dependence)));
         changed.map_err(|reason| RecordError::Selection { path: self.name(), reason })
     }
 
@@ -94,7 +97,7 @@ mod tests {
     fn it_is_told_once_that_it_has_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("selection");
-        let mut selection = Selection::new(path.clone());
+        let mut selection = Selection::new(path.clone(), Dependence::default());
         let mut look = || {
             selection.looked = Instant::now().checked_sub(2 * LOOK_EVERY).unwrap();
             selection.changed()

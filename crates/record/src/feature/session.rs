@@ -139,7 +139,7 @@ fn site_mode(program: Option<PathBuf>, settings: &FeatureSettings) -> Result<Opt
 pub(super) fn wanted(settings: &FeatureSettings) -> Result<Choice, RecordError> {
     match &settings.selection {
         None => Ok(Choice::of(settings)),
-        Some(path) => Selection::new(path.clone()).first(),
+        Some(path) => Selection::new(path.clone(), settings.dependence).first(),
     }
 }
 

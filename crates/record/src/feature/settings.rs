@@ -2,7 +2,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use transect_profile_model::{Profile, RegionMethod};
+use transect_profile_model::{Dependence, Profile, RegionMethod};
 
 /// Whose features are timed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub struct FeatureSettings {
     pub features: Vec<String>,
     /// Only these regions, by number as in `transect feature regions`; empty: all.
     pub regions: Vec<u32>,
+    /// Only regions whose decision depends on a feature so, or more strongly.
+    pub dependence: Dependence,
     /// A file that says which regions are on, and may change all through the recording: a line each, `feature NAME` or
     /// `region N`; empty: all. By probes only.
     pub selection: Option<PathBuf>,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, Once};
 
-use transect_profile_model::{Profile, RegionMethod};
+use transect_profile_model::{Dependence, Profile, RegionMethod};
 use transect_record::feature::{
     DEFAULT_BUDGET, DEFAULT_SAMPLE_HZ, FeatureOutcome, FeatureSettings, FeatureTarget, Overflow, record,
 };
@@ -69,6 +69,7 @@ pub fn settings(target: FeatureTarget, method: RegionMethod) -> FeatureSettings 
         method: Some(method),
         features: Vec::new(),
         regions: Vec::new(),
+        dependence: Dependence::default(),
         selection: None,
         overflow: Overflow::Block,
         sample_hz: DEFAULT_SAMPLE_HZ,

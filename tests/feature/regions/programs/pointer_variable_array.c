@@ -14,11 +14,11 @@ int main(int argc, char **argv) {
   fill(values, count, level);
   pairs[1].option = level;
   pairs[1].other = argc;
-  if (pairs[argc].option > 2) // region {A}
+  if (pairs[argc].option > 2) // region {A=direct}
     work(1);
   if (pairs[argc].other > 2)
     work(2);
-  if (values[2] > 3) // region {A}
+  if (values[2] > 3) // region {A=content}
     work(3);
   return 0;
 }

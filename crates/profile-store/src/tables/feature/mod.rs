@@ -8,7 +8,7 @@ pub(crate) mod regions;
 pub(crate) mod slices;
 pub(crate) mod variables;
 
-use transect_profile_model::{FeatureId, Profile, RegionId, RegionNode};
+use transect_profile_model::{FeatureId, FeatureRegion, Profile, RegionId, RegionNode};
 
 pub(crate) const FEATURES: &str = "features";
 pub(crate) const REGIONS: &str = "regions";
@@ -52,6 +52,11 @@ fn disordered(features: &[FeatureId]) -> Option<&'static str> {
     (!features.is_sorted_by(|a, b| a < b)).then_some("has features out of order")
 }
 
+/// What is wrong with a region's features and dependences, if anything.
+fn unmatched(region: &FeatureRegion) -> Option<&'static str> {
+    (region.features.len() != region.dependences.len()).then_some("has not one dependence for each feature")
+}
+
 /// First row that contradicts others, in words.
 pub(crate) fn malformed(profile: &Profile) -> Option<String> {
     let tables = &profile.feature;
@@ -68,6 +73,7 @@ pub(crate) fn malformed(profile: &Profile) -> Option<String> {
     });
     find(REGIONS, regions)
         .or_else(|| wrong(REGIONS, tables.regions.len(), &|row| disordered(&tables.regions[row].features)))
+        .or_else(|| wrong(REGIONS, tables.regions.len(), &|row| unmatched(&tables.regions[row])))
         .or_else(|| find(NODES, tables.nodes.iter().position(|n| !(thread(n.thread) && n.region.is_none_or(region)))))
         .or_else(|| wrong(NODES, tables.nodes.len(), &|row| misplaced(&tables.nodes, row)))
         .or_else(|| find(SLICES, tables.slices.iter().position(|s| s.node as usize >= tables.nodes.len())))

@@ -1,4 +1,4 @@
-use transect_profile_model::{FeatureId, Profile, RegionMethod, RegionNode};
+use transect_profile_model::{Dependence, FeatureId, Profile, RegionMethod, RegionNode};
 
 use super::super::{id, int32, int64, optional_int64, own_id, process, text, thread};
 use super::{function, misplaced, set};
@@ -10,7 +10,8 @@ fn active_sets(profile: &Profile) -> Vec<Vec<FeatureId>> {
     let mut sets: Vec<Vec<FeatureId>> = Vec::with_capacity(profile.feature.nodes.len());
     for node in &profile.feature.nodes {
         let mut active = node.parent.map(|parent| sets[parent as usize].clone()).unwrap_or_default();
-        active.extend(node.region.iter().flat_map(|&id| &profile.feature.regions[id as usize].features));
+        let region = node.region.map(|id| &profile.feature.regions[id as usize]);
+        active.extend(region.into_iter().flat_map(|region| region.features_at(Dependence::default())));
         active.sort_unstable();
         active.dedup();
         sets.push(active);

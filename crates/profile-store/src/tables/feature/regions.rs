@@ -1,4 +1,4 @@
-use transect_profile_model::{FeatureRegion, Profile, RegionKind, RegionMethod};
+use transect_profile_model::{Dependence, FeatureRegion, Profile, RegionKind, RegionMethod};
 
 use super::super::{boolean, component, file_name, id, int64, optional_int64, own_id, text};
 use super::set;
@@ -10,7 +10,7 @@ const NOT_OBSERVED: &str = "";
 
 pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
     let rows = profile.feature.regions.as_slice();
-    let sets = rows.iter().map(|r| set(profile, &r.features)).collect();
+    let sets = rows.iter().map(|r| set(profile, &r.features_at(Dependence::default()).collect::<Vec<_>>())).collect();
     vec![
         own_id(rows),
         id("component_id", rows, |r| r.component),
@@ -54,6 +54,7 @@ pub(crate) fn read(table: &TableReader, components: usize) -> Result<Vec<Feature
             component: component.next()?,
             number: number.next()?,
             features: Vec::new(),
+            dependences: Vec::new(),
             kind: kind.next()?,
             function: function.next()?,
             file: file.next()?,

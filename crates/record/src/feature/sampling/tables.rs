@@ -1,6 +1,7 @@
 //! From sampled threads to a profile.
 
 use rustc_hash::FxHashMap as HashMap;
+use transect_feature_region::Unit;
 use transect_profile_model::{
     Clock as ClockFacts, FeatureSession, ImplicitFlow, Loss, LossKind, Meta, Process, Profile, RegionMethod, Thread,
 };
@@ -63,6 +64,8 @@ pub(super) fn profile(clock: &Clock, mut sampled: Sampled) -> Profile {
         methods: vec![RegionMethod::Sample],
         sample_hz: sampled.sample_hz.into(),
         implicit: unit.map_or(ImplicitFlow::default(), |unit| unit.implicit),
+        dependence: sampled.translation.choice.dependence(),
+        ignored: tables.iter().flat_map(|table| &table.units).flat_map(Unit::ignored_in_words).collect(),
         builds: tables.iter().map(|table| format!("{:016x}", table.build())).collect(),
         model: unit.map_or_else(String::new, |unit| format!("{:016x}", unit.model)),
         events: 0,

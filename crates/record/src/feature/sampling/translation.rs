@@ -25,7 +25,7 @@ enum Known {
 pub struct Translation {
     files: Vec<Known>,
     translator: Translator,
-    choice: Choice,
+    pub choice: Choice,
     numbers: Vec<FeatureNumbers>,
     /// By stack: its regions, outermost first; `None` if they can't be told.
     stacks: HashMap<StackNumber, Option<Vec<RegionId>>>,

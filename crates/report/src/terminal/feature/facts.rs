@@ -43,5 +43,6 @@ pub(crate) fn facts(session: &FeatureSession) -> Vec<String> {
         facts.push(format!("stopped {} to switch sites", duration(session.stopped_ns)));
     }
     facts.push(format!("implicit flow: {}", session.implicit.as_str()));
+    facts.push(format!("dependence: {} or stronger", session.dependence.as_str()));
     facts
 }

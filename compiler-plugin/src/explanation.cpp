@@ -43,21 +43,33 @@ std::string transect::placeInSource(const Instruction &instruction) {
 
 void Explanation::arrive(TaintPlace place, LabelSets::Id set) {
   for (Label label : sets.of(set)) {
-    auto [cause, isNew] = causes.try_emplace(keyOf(place, label.source()));
+    auto [cause, isNew] = causes.try_emplace(keyOf(place, label.use()));
     if (!isNew)
       continue;
-    cause->second = {place, label.source(), step, true, false};
+    cause->second = {place, label.use(), step, true, false};
     for (const Taken &part : taken) {
-      const void *own = part.place.what == place.what && part.place.kind == place.kind ? place.what : nullptr;
-      bool has = false;
+      if (part.place.what == place.what && part.place.kind == place.kind)
+        continue;
+      std::optional<Label> from;
       for (Label known : sets.of(part.set))
-        has |= known.source() == label.source();
-      if (has && !own) {
-        cause->second = {part.place, label.source(), step, false, part.isChosen};
+        if (known.source() == label.source() && known.dependence() <= label.dependence() &&
+            (!from || known.dependence() < from->dependence()))
+          from = known;
+      if (from) {
+        cause->second = {part.place, from->use(), step, false, part.isChosen};
         break;
       }
     }
   }
+}
+
+std::optional<uint32_t> Explanation::strongest(TaintPlace place, uint32_t source) const {
+  for (unsigned dependence = 0; dependence <= static_cast<unsigned>(Dependence::Content); ++dependence) {
+    const uint32_t label = Label{source}.by(0, static_cast<Dependence>(dependence)).bits;
+    if (causes.count(keyOf(place, label)))
+      return label;
+  }
+  return std::nullopt;
 }
 
 std::string Explanation::described(TaintPlace place) const {
@@ -113,23 +125,28 @@ void Explanation::print(const Instruction &decision, const Value *condition, uns
   if (!condition)
     return;
   TaintPlace place = TaintPlace::value(condition);
-  uint32_t label = Label::feature(feature).source();
+  const uint32_t wanted = Label::feature(feature).source();
+  std::optional<uint32_t> begin = strongest(place, wanted);
   // Through parameters: the condition carries the parameter, and what calls give to that carries the feature.
   for (const Argument &parameter : decision.getFunction()->args()) {
-    uint32_t own = Label::parameter(parameter.getArgNo()).source();
-    if (!causes.count(keyOf(place, label)) && causes.count(keyOf(place, own)) &&
-        causes.count(keyOf(TaintPlace::parameter(&parameter), label)))
-      label = own;
+    auto own = strongest(place, Label::parameter(parameter.getArgNo()).source());
+    auto given = strongest(TaintPlace::parameter(&parameter), wanted);
+    const auto weaker = [](uint32_t a, uint32_t b) { return std::max(Label{a}.dependence(), Label{b}.dependence()); };
+    if (own && given && (!begin || weaker(*own, *given) < Label{*begin}.dependence()))
+      begin = own;
   }
+  if (!begin)
+    return;
+  uint32_t label = *begin;
   for (unsigned steps = 0; steps < 200; ++steps) {
     out << "transect:   " << described(place);
     auto known = causes.find(keyOf(place, label));
-    const bool isParameter = place.kind == TaintPlace::Kind::Value && label != Label::feature(feature).source() &&
+    const bool isParameter = place.kind == TaintPlace::Kind::Value && Label{label}.isParameter() &&
                              isa<Argument>(static_cast<const Value *>(place.what));
     if (isParameter) {
       out << "\n";
       place = TaintPlace::parameter(cast<Argument>(static_cast<const Value *>(place.what)));
-      label = Label::feature(feature).source();
+      label = strongest(place, wanted).value_or(label);
       continue;
     }
     if (known == causes.end() || known->second.isSeed) {

@@ -8,6 +8,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct TaintPlace {
   static TaintPlace result(const llvm::Function *function) { return {Kind::Result, function}; }
 };
 
-/// Of each label at each place, the step by which it came there first. Steps lead to places that had it before, so a
+/// Of each label at each place (but for its hops), the step by which it came there first. Steps lead to places that had it before, so a
 /// way back ends at a variable of the feature.
 class Explanation {
 public:
@@ -67,6 +68,8 @@ private:
   static Key keyOf(TaintPlace place, uint32_t label) {
     return {place.what, static_cast<uint64_t>(place.kind) << 32 | label};
   }
+  /// The label of `source` of the strongest dependence at a place; none: it never came there.
+  std::optional<uint32_t> strongest(TaintPlace place, uint32_t source) const;
   std::string described(TaintPlace place) const;
 
   const LabelSets &sets;

@@ -85,6 +85,11 @@ ExternalFunction transect::externalFunction(const Function &function) {
     result.valueOfArguments = true;
     result.readFrom = 0;
     result.readFirst = 2;
+  } else if (isOneOf(name, {"fread", "fread_unlocked", "fgets", "fgets_unlocked", "gets"})) {
+    result.inputTo = 0;
+  } else if (isOneOf(name, {"read", "pread", "pread64", "recv", "recvfrom", "gzread", "BZ2_bzread"}) ||
+             name.starts_with("_ZNSi4readE")) {
+    result.inputTo = 1;
   } else if (name == "strdup" || name == "strndup" || name == "memdup") {
     result.duplicates = true;
     result.copyFrom = 0;

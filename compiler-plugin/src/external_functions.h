@@ -17,6 +17,7 @@ struct ExternalFunction {
   int copyTo = -1, copyFrom = -1;     ///< Memory is copied.
   int fillTo = -1, fillFirst = -1;    ///< Arguments from `fillFirst` on are written into memory as text or bytes.
   bool duplicates = false;            ///< The result is new memory with a copy of argument `copyFrom`'s.
+  int inputTo = -1;                   ///< Data from outside are written into memory.
   int readFrom = -1, readFirst = -1;  ///< Text of an argument is written where arguments from `readFirst` on point,
   int readLast = -1;                  ///< up to this one, if not -1.
   bool exception = false;             ///< The result is the memory of the exception in flight.

@@ -24,6 +24,8 @@ struct Label {
   unsigned hops() const { return bits >> 26 & 0x1f; }
   Dependence dependence() const { return static_cast<Dependence>(bits >> 24 & 3); }
   unsigned number() const { return bits & 0xffffff; }
+  /// Without its hops.
+  uint32_t use() const { return bits & 0x83ffffff; }
   /// Without its way.
   uint32_t source() const { return bits & 0x80ffffff; }
   Label by(unsigned hops, Dependence dependence) const {

@@ -240,7 +240,7 @@ private:
         else if (const auto *call = dyn_cast<CallBase>(&instruction))
           for (const Function *external : pointsTo.externals(call)) {
             ExternalFunction known = externalFunction(*external);
-            int to = known.copyTo >= 0 ? known.copyTo : known.fillTo;
+            int to = known.copyTo >= 0 ? known.copyTo : known.fillTo >= 0 ? known.fillTo : known.inputTo;
             if (to >= 0 && static_cast<unsigned>(to) < call->arg_size())
               pointer = call->getArgOperand(to);
           }
@@ -339,6 +339,17 @@ private:
     return isCopyOrComparison(*instruction) ? set : sets.weakened(set, Dependence::Computed);
   }
 
+  /// A constant in place of data, as at the end of an input, is data, too.
+  bool isDataOtherwise(const Instruction *instruction) const {
+    const auto *phi = dyn_cast<PHINode>(instruction);
+    return phi && any_of(phi->incoming_values(), [&](const Value *value) {
+             while (const auto *cast = dyn_cast<CastInst>(value))
+               value = cast->getOperand(0);
+             const auto *load = dyn_cast<LoadInst>(value);
+             return load && load->getType()->isIntegerTy() && isElement(load->getPointerOperand());
+           });
+  }
+
   /// What an instruction that chooses among constants takes from the conditions that choose.
   Id chosen(const Instruction *instruction) {
     Id result = 0;
@@ -348,6 +359,8 @@ private:
       Id set = labels(condition);
       result = sets.unite(result, isLogicalValue(instruction) ? set : sets.implicit(set));
     }
+    if (isDataOtherwise(instruction))
+      result = sets.weakened(result, Dependence::Content);
     if (explanation)
       explanation->chosen(false);
     return result;
@@ -436,7 +449,9 @@ private:
       write(exchange->getPointerOperand(), size, total(labels(exchange->getNewValOperand()), function));
       give(exchange, read(exchange, exchange->getPointerOperand(), size));
     } else if (const auto *phi = dyn_cast<PHINode>(instruction)) {
-      give(phi, sets.unite(operands(phi), chosen(phi)));
+      // What it was computed from explains more than what chose.
+      const Id own = operands(phi);
+      give(phi, sets.unite(own, chosen(phi)));
     } else if (const auto *select = dyn_cast<SelectInst>(instruction)) {
       Id set = sets.unite(labels(select->getTrueValue()), labels(select->getFalseValue()));
       bool constant = isa<Constant>(select->getTrueValue()) || isa<Constant>(select->getFalseValue());
@@ -447,7 +462,7 @@ private:
       give(select, set);
     } else if (const auto *end = dyn_cast<ReturnInst>(instruction)) {
       if (end->getReturnValue())
-        giveBack(function, sets.unite(labels(end->getReturnValue()), chosen(end)));
+        giveBack(function, sets.unite(chosen(end), labels(end->getReturnValue())));
     } else if (const auto *call = dyn_cast<CallBase>(instruction)) {
       transferCall(call);
     } else if (!isa<AllocaInst>(instruction) && !instruction->isTerminator()) {
@@ -482,7 +497,9 @@ private:
       copyMemory(call, transfer->getRawDest(), transfer->getRawSource(), length ? length->getZExtValue() : ~0ull);
       // Text to which an option points, and tables.
       if (Id address = labels(transfer->getRawSource()); address && isTable(transfer->getRawSource()))
-        write(transfer->getRawDest(), length ? length->getZExtValue() : ~0ull, total(address, function));
+        write(transfer->getRawDest(), length ? length->getZExtValue() : ~0ull,
+              sets.weakened(total(address, function),
+                            isElement(transfer->getRawDest()) ? Dependence::Content : Dependence::Computed));
       if (length && !isElement(transfer->getRawDest()))
         write(transfer->getRawDest(), length->getZExtValue(), total(chosen(transfer), function));
       return;

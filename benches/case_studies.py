@@ -50,7 +50,7 @@ class Results:
 
 def conditions():
     """When something was measured and how busy the machine was."""
-    return {"when": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "load": round(os.getloadavg()[1], 1), "processors": os.cpu_count()}
+    return {"when": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "load": round(os.getloadavg()[1], 1), "cpus": os.cpu_count()}
 
 
 class Study:
@@ -127,7 +127,7 @@ def main():
     parser.add_argument("--document", help="[default: docs/case-studies.md; with --quick: case-studies.md in the work folder]")
     parser.add_argument("--program", action="append", choices=["loop", *[program.name for program in real.PROGRAMS]])
     parser.add_argument("--minutes", type=float, default=50, help="how long all of it may take")
-    parser.add_argument("--seconds", type=float, help="processor time of each run [default: what the minutes allow]")
+    parser.add_argument("--seconds", type=float, help="CPU time of each run [default: what the minutes allow]")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--no-check", action="store_true")

@@ -9,7 +9,7 @@ HEAD = """# Case studies
 
 Made by `make case-studies`: real programs from Debian's source packages, built with `transect-cc` by their own build systems with
 the models in `workloads/feature/models`, tested by their own tests, recorded in each way. Inputs are made by the benchmark. What
-is compared is processor time, system calls included, of runs that follow each other at once, each with a run without sites before
+is compared is CPU time, system calls included, of runs that follow each other at once, each with a run without sites before
 or after it, and counted instructions, which other work on the machine does not change. The setting is that of J. Kaufmann's *An Evaluation of Different Measurement Approaches for Feature Performance Analysis*
 (2022), whose own figures stand beside ours where they compare.
 """
@@ -33,7 +33,7 @@ def write(options, names, results):
     bars = cost_rows(known)
     if bars:
         figure.write(picture, bars)
-        parts.insert(5, f"![Processor time by the way of measuring, over the build without sites]({os.path.basename(picture)})\n")
+        parts.insert(5, f"![CPU time by the way of measuring, over the build without sites]({os.path.basename(picture)})\n")
     parts.append(circumstances(known))
     os.makedirs(os.path.dirname(options.document) or ".", exist_ok=True)
     with open(options.document, "w") as file:
@@ -43,13 +43,13 @@ def write(options, names, results):
 def warning(known):
     """What makes this run's times less sure than they should be."""
     seconds = [base_s(one) for _, one in measured(known)]
-    loads = [one["load"] / one["processors"] for _, facts in known for what, one in facts.get("conditions", {}).items() if what == "workloads"]
+    loads = [one["load"] / one["cpus"] for _, facts in known for what, one in facts.get("conditions", {}).items() if what == "workloads"]
     said = []
     if seconds and statistics.median(seconds) < 3:
         said.append(f"workloads of {min(seconds):.1f} to {max(seconds):.1f} s")
     if loads and max(loads) > 1.2:
-        said.append(f"other work on the machine (up to {max(loads):.0f} runnable threads a processor)")
-    return f"**Not to be taken as final: {' and '.join(said)}; a difference of a few per cent in processor time is noise here, the instruction counts are not.**\n" if said else ""
+        said.append(f"other work on the machine (up to {max(loads):.0f} runnable threads a CPU)")
+    return f"**Not to be taken as final: {' and '.join(said)}; a difference of a few per cent in CPU time is noise here, the instruction counts are not.**\n" if said else ""
 
 
 def percent(ratio):
@@ -81,7 +81,7 @@ def more_instructions(workload, mode):
 
 
 def program_cost(workload, method):
-    """The program's processor time while it is recorded over its time without sites; None if it was not recorded."""
+    """The program's CPU time while it is recorded over its time without sites; None if it was not recorded."""
     one = workload["recorded"].get(method, {})
     return one["program_s"] / one.get("base_s", base_s(workload)) if "program_s" in one else None
 
@@ -137,7 +137,7 @@ def inactive(known):
         return ""
     lines = ["## While nobody records\n", "Sites are in the program, nothing is switched on. Default are `probe` sites; goal: 1 %, at worst 2 % (thesis: up to 5.5 %).",
              "Where the counts of instructions agree and the times don't, the code's place decides: a short loop that lies across two lines of the\ncache in one build and in one line in the other.\n",
-             "| program | workload | processor time | same build twice | probe | trace | instructions: probe | trace |", "|---|---|---|---|---|---|---|---|"]
+             "| program | workload | CPU time | same build twice | probe | trace | instructions: probe | trace |", "|---|---|---|---|---|---|---|---|"]
     for name, one in rows:
         times = one["times"]
         lines.append(f"| {name} | {one['title']} | {base_s(one):.1f} s | {percent(noise(times))} | {percent(ratio(times, 'probe'))} | {percent(ratio(times, 'trace'))} | {percent(more_instructions(one, 'probe'))} | {percent(more_instructions(one, 'trace'))} |")
@@ -152,7 +152,7 @@ def recording(known):
     rows = measured(known)
     if not rows:
         return ""
-    lines = ["## While it is recorded\n", "The program's own processor time over that without sites, and the recorder's beside it (of the program's time). Events that are",
+    lines = ["## While it is recorded\n", "The program's own CPU time over that without sites, and the recorder's beside it (of the program's time). Events that are",
              "dropped are counted; the recorder's default makes a thread wait instead. OUTPUT: the same as without sites, to the byte. `auto` is",
              "what is done without `--feature-method`: probes, of which those too hot for `--overhead` (3 %) are switched off, and samples of what they\nwould have told. Runs of at most 8 s.\n",
              "| program | workload | way | program | recorder | events | ns an event | dropped | not translated | output |", "|---|---|---|---|---|---|---|---|---|---|"]
@@ -256,9 +256,9 @@ def cost_rows(known):
 
 
 def circumstances(known):
-    lines = ["## When and where\n", "| program | what | when | load (5 min) on processors |", "|---|---|---|---|"]
+    lines = ["## When and where\n", "| program | what | when | load (5 min) on CPUs |", "|---|---|---|---|"]
     for name, facts in known:
         for what, one in facts.get("conditions", {}).items():
             if what in ("build", "tests", "workloads", "loop"):
-                lines.append(f"| {name} | {what} | {one['when']} | {one['load']} on {one['processors']} |")
+                lines.append(f"| {name} | {what} | {one['when']} | {one['load']} on {one['cpus']} |")
     return "\n".join(lines) + "\n"

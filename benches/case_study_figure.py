@@ -1,4 +1,4 @@
-"""A figure of the case studies: processor time by the way of measuring, as horizontal bars (SVG)."""
+"""A figure of the case studies: CPU time by the way of measuring, as horizontal bars (SVG)."""
 from xml.sax.saxutils import escape
 
 COLOURS = {"probe, not recorded": "#9ecae1", "trace, not recorded": "#fdd0a2", "auto, recorded": "#756bb1", "probe, recorded": "#3182bd", "trace, recorded": "#e6550d", "sample, recorded": "#31a354"}

@@ -33,7 +33,7 @@ class Workload:
         return " ".join([self.program.binary, *words]), f"{sum(os.path.getsize(path) for path in self.files) / 1e6:.0f} MB"
 
     def size(self, binary, seconds):
-        """Makes an input on which the program takes about so much processor time."""
+        """Makes an input on which the program takes about so much CPU time."""
         if self.kind == "formula":
             self.files = [self.formula(binary, seconds)]
             return
@@ -69,7 +69,7 @@ class Workload:
             size += max(5, min(40, round(0.7 * DOUBLING * math.log2(seconds / max(took, 0.01)))))
 
     def run(self, binary, seconds, before=()):
-        """(processor time of the command, of what it started, hash of its output, status); `before` is a recorder's command."""
+        """(CPU time of the command, of what it started, hash of its output, status); `before` is a recorder's command."""
         if os.path.exists(self.out):
             os.remove(self.out)
         own, started, whole, status = spent([*before, *self.command(binary)], seconds)
@@ -81,7 +81,7 @@ class Workload:
 
 
 def spent(command, seconds):
-    """(the command's own processor time, that of what it started, hash of its output, status), s."""
+    """(the command's own CPU time, that of what it started, hash of its output, status), s."""
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
     hasher = subprocess.Popen(["sha256sum"], stdin=child.stdout, stdout=subprocess.PIPE, text=True)
     child.stdout.close()

@@ -105,8 +105,8 @@ def block_wake_switch(options, fresh, built):
                     continue
                 quarter = len(values) // 4
                 cells.append(f"{statistics.median(values):+,.0f} ({values[quarter]:+,.0f} … {values[-1 - quarter]:+,.0f})")
-            processors = "one processor" if where == "one" else "two processors"
-            print(f"| {way}, {processors} | {spread(plain) if plain else ''} | " + " | ".join(cells) + " |", flush=True)
+            cpus = "one CPU" if where == "one" else "two CPUs"
+            print(f"| {way}, {cpus} | {spread(plain) if plain else ''} | " + " | ".join(cells) + " |", flush=True)
 
 
 def forget(options, fresh):

@@ -8,7 +8,7 @@ from case_study_workload import Workload
 
 
 def times(binaries, work, rounds):
-    """{mode: processor times, s}; `again` is the build without sites once more: what the machine's noise makes."""
+    """{mode: CPU times, s}; `again` is the build without sites once more: what the machine's noise makes."""
     took = {"none": [], "probe": [], "trace": [], "again": []}
     for turn in range(rounds):
         # Both orders, so that a slower minute meets all of them.

@@ -186,7 +186,7 @@ class Build:
 
 
 def run_time(command, **options):
-    """(wall, processor time in user mode, status) of one run without output."""
+    """(wall, CPU time in user mode, status) of one run without output."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     status = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, timeout=3600, **options).returncode
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

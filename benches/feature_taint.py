@@ -186,7 +186,7 @@ def compare(program, options):
     rows, names, sets, cost = analysed(program, whole, options.plugin, options.implicit)
     total = sum(sets.values())
     size = sum(len(text.strip("{}").split(",")) * count for text, count in sets.items()) / max(total, 1)
-    print(f"\n## {program.name}: {len(rows)} decisions, {sum(1 for row in rows.values() if row[2])} with features; {total} regions, {size:.2f} features each; {cost[0]:.1f} s of processor", flush=True)
+    print(f"\n## {program.name}: {len(rows)} decisions, {sum(1 for row in rows.values() if row[2])} with features; {total} regions, {size:.2f} features each; {cost[0]:.1f} s of CPU", flush=True)
     for text, count in sets.most_common(options.sets):
         print(f"  {count:5d} {text}")
     for pointers in ((False,) if options.fast else (False, True)):

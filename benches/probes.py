@@ -192,7 +192,7 @@ class Probes:
         command = os.path.join(os.path.dirname(self.options.transect), "examples", "hot_site")
         if not os.path.exists(command) and shutil.which("cargo"):
             subprocess.run(["cargo", "build", "-q", "--release", "-p", "transect-calibrate", "--example", "hot_site"], cwd=self.root)
-        print("\n### A hot site: throughput while another thread switches it (calls per second of the executing thread's processor time)\n")
+        print("\n### A hot site: throughput while another thread switches it (calls per second of the executing thread's CPU time)\n")
         if not os.path.exists(command):
             print("NOT RUN: cargo build --release -p transect-calibrate --example hot_site")
             return
@@ -216,8 +216,8 @@ class Probes:
         for split, rows in toggled.items():
             best = lambda i: max(row[i] for row in rows)
             print(f"| {split} + {5 - split} | {best(0) / 1e6:.0f} | {best(1) / 1e6:.0f} | {best(2) / 1e6:.0f} | {spread([row[3] for row in rows], 2)} | {best(4) / 1e3:.0f} | ≥ 0.60 |")
-        print(f"\nExecuting threads on {os.cpu_count()} processors, of which the switching thread needs a part:\n")
-        print("| threads | switched | M calls/s in all (min / median / max) | M calls per second of a thread's processor time | balance (min / median / max) | toggles/s | goal |\n|---|---|---|---|---|---|---|")
+        print(f"\nExecuting threads on {os.cpu_count()} CPUs, of which the switching thread needs a part:\n")
+        print("| threads | switched | M calls/s in all (min / median / max) | M calls per second of a thread's CPU time | balance (min / median / max) | toggles/s | goal |\n|---|---|---|---|---|---|---|")
         for (count, what), rows in threads.items():
             print(f"| {count} | {'on and off' if what == 'on' else 'handlers swapped'} | {spread([row[0] / 1e6 for row in rows], 0)} | {spread([row[1] / 1e6 for row in rows], 0)} | {spread([row[2] for row in rows], 2)} | {statistics.median(row[3] for row in rows):.0f} | linear up to the cores, balance ≤ 2.5 |")
         if installed:
@@ -258,7 +258,7 @@ def cpu_bound(folder, build, quick):
 def overheads(options, folder, fresh):
     """`transect latency` with its defaults against the program alone."""
     print("\n### Real and numeric programs, native and under `transect latency` (all functions, defaults)\n")
-    print("CPU: processor time of the program itself, the tool's own left out; other work on the machine hardly touches it.\n")
+    print("CPU: CPU time of the program itself, the tool's own left out; other work on the machine hardly touches it.\n")
     print("| program | CPU native, s (min / median / max) | CPU measured, s | CPU (minima) | CPU (medians) | wall (minima) | probes | called | samples/s | toggles/s | share in toggling | longest stop, ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|")
     ratios, least = [], []
     used = os.path.join(folder, "cpu-seconds")

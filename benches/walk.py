@@ -95,7 +95,7 @@ class Workload:
         return None if os.path.exists(self.program) else "not built"
 
     def measure(self, walks, kind, folder):
-        """Work a second, and work a second of the program's processor time."""
+        """Work a second, and work a second of the program's CPU time."""
         file, prefix = walks.line(kind) if kind else ("", [])
         command = [self.program, str(self.seconds), *self.arguments, "--folder", folder]
         done = subprocess.run((prefix + ["--"] if kind else []) + command, capture_output=True, text=True, timeout=120, preexec_fn=criticality.undisturbed)
@@ -118,7 +118,7 @@ class Batch:
 
     def measure(self, walks, kind, folder):
         file, prefix = walks.line(kind) if kind else ("", [])
-        seconds, processor = os.path.join(folder, "seconds"), os.path.join(folder, "processor")
+        seconds, processor = os.path.join(folder, "seconds"), os.path.join(folder, "cpu")
         line = (prefix + ["--"] if kind else []) + [self.built("wall-time"), seconds, self.built("cpu-time"), processor, *self.argv]
         with open(self.stdin or os.devnull, "rb") as given:
             done = subprocess.run(line, stdin=given, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=criticality.undisturbed)
@@ -131,7 +131,7 @@ class Batch:
 
 
 class Served:
-    """A server under load, attached to again and again: the client's speed, and work a second of the server's processor time."""
+    """A server under load, attached to again and again: the client's speed, and work a second of the server's CPU time."""
 
     def __init__(self, name, tool, client, start, load, stop=signal.SIGTERM, settle=0.5, behind=None):
         self.name, self.tool, self.client, self.start, self.load = name, tool, client, start, load
@@ -186,7 +186,7 @@ class Served:
 
 
 def processor_time(pids):
-    """Seconds on processors so far of these processes, all threads."""
+    """Seconds on CPUs so far of these processes, all threads."""
     total = 0
     for pid in pids:
         try:
@@ -332,12 +332,12 @@ def measure(options, folder, fresh, built):
         return
     kinds = [kind for kind in KINDS if kind == "both" or walks.halves]
     print("\n### Walks: the program's speed without over its speed with (medians of neighbouring runs, least and most)\n")
-    print("Servers are attached to all the time, one walk after the other; others are launched by the walk, which goes on until they end. By processor time:")
-    print("the same per second of the program's processor time, which others at work on the machine disturb less.\n")
+    print("Servers are attached to all the time, one walk after the other; others are launched by the walk, which goes on until they end. By CPU time:")
+    print("the same per second of the program's CPU time, which others at work on the machine disturb less.\n")
     if not walks.halves:
         print("NOT RUN: walks of one half alone: there is no option for it")
     heads = {"both": "walk", "user": "program's half alone", "kernel": "kernel's half alone"}
-    print("| program | " + " | ".join(f"{heads[k]} | by processor time" for k in kinds) + " |\n|---" + "|---" * (2 * len(kinds)) + "|", flush=True)
+    print("| program | " + " | ".join(f"{heads[k]} | by CPU time" for k in kinds) + " |\n|---" + "|---" * (2 * len(kinds)) + "|", flush=True)
     origin = Origin(folder)
     slower = {kind: [] for kind in kinds}
     slower_cpu = {kind: [] for kind in kinds}
@@ -377,7 +377,7 @@ def measure(options, folder, fresh, built):
     finally:
         origin.close()
     for kind in kinds:
-        for values, what in ((slower[kind], "speed"), (slower_cpu[kind], "by processor time")):
+        for values, what in ((slower[kind], "speed"), (slower_cpu[kind], "by CPU time")):
             if values:
                 worst = max(values)
                 goal = " (goal: ≤ 2 %)" if kind == "both" else ""

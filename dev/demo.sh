@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Profiles a real program and a bundled workload, prints the views, writes an HTML page; all of it stays in target/demo.
+# Profiles a real program and a bundled workload, prints the views, writes an HTML page; all of it in target/demo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 transect=$PWD/target/release/transect

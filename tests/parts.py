@@ -43,6 +43,7 @@ PARTS = [
     Part("format", "check", ["cargo", "fmt", "--all", "--check"], "is the code formatted?", "rustfmt", 2),
     Part("table", "check", ["python3", "tests/run.py", "table"], "is the table below that of parts.py?", "parts.py", 1),
     Part("links", "check", ["python3", "tests/links.py"], "does each link of the documents lead somewhere?", "files and headings", 1),
+    Part("words", "check", ["python3", "tests/words.py"], "do documents, messages and names use the field's terms?", "a list of words, each with the term to use instead", 5),
     Part("clippy", "check", shell("cargo clippy --workspace --all-targets --locked -- -D warnings"), "what does the linter find?", "clippy", 40),
     Part("doc", "check", shell("RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --locked"), "do all links of the documentation lead somewhere?", "rustdoc", 20),
     Part("unit", "check", shell(f"{NEXTEST} --profile check"), "do pure functions, state machines and views give what they should?",

@@ -95,7 +95,7 @@ def run(part):
         return counted(part, status, time.monotonic() - begin, log)
 
 
-class Told:
+class Progress:
     """Prints each part's outcome as it ends, and sums them up."""
 
     def __init__(self):
@@ -135,7 +135,7 @@ class Told:
 
 def run_all(parts):
     os.makedirs(LOGS, exist_ok=True)
-    told = Told()
+    told = Progress()
     # The longest first, so that no CPU is left over in the end.
     together = sorted((part for part in parts if not part.alone), key=lambda part: -part.seconds)
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
@@ -155,7 +155,7 @@ def last_passed():
 
 
 def remember(part):
-    """Called under the lock of `Told`; a reader meets the file as it was or as it becomes."""
+    """Called under the lock of `Progress`; a reader meets the file as it was or as it becomes."""
     days = {**last_passed(), part.name: datetime.date.today().isoformat()}
     with open(PASSED) as file:
         head = [line for line in file if line.startswith("#")]

@@ -1,4 +1,4 @@
-/* cpu-time FILE COMMAND...: runs the command and writes the processor time that it took, in seconds. Placed between a
+/* cpu-time FILE COMMAND...: runs the command and writes the CPU time that it took, in seconds. Placed between a
  * tool and a program it leaves the tool's own work out. */
 #include <stdio.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 // Pairs of threads that wake each other by a futex or a pipe. Prints the time of one block + wake + switch, ns, the number
 // of blocks, and how many transitions (a block or a wake) there were in a second. Usage: ping-pong futex|pipe one|two|all
-// ROUNDS; one: both threads of a pair on one processor; two: each on its own; all: one pair on each processor.
+// ROUNDS; one: both threads of a pair on one CPU; two: each on its own; all: one pair on each CPU.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>

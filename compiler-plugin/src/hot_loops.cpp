@@ -53,7 +53,7 @@ private:
   BlockFrequencyInfo blocks;
 };
 
-/// Estimates the work that is to be expected, in instructions: what stays in registers costs nothing, the callee's work
+/// Estimates the work that is to be expected, in instructions: what is kept in registers costs nothing, the callee's work
 /// belongs to the call, code behind a branch counts by how often it runs.
 class WorkEstimate {
 public:

@@ -73,7 +73,7 @@ struct RegionsPass : PassInfoMixin<RegionsPass> {
     // A report of regions names them, too.
     if (setting("TRANSECT_FEATURE_REPORT").empty() || regions.regions.empty())
       transect::warnOfLostVariables(module, regions, errs());
-    // A program that the model says nothing of, like configure's trial programs, stays as it is.
+    // A program that the model says nothing of, like configure's trial programs, is not changed.
     if (regions.regions.empty() && none_of(regions.variables, [](auto &variable) { return variable.lost.empty(); }))
       return PreservedAnalyses::all();
     transect::emitSites(module, regions, options.mode);

@@ -13,10 +13,10 @@ using namespace llvm;
 using namespace transect;
 
 namespace {
-/// Of this thread's own processor time, so that other load changes no result.
+/// Of this thread's own CPU time, so that other load changes no result.
 constexpr double kMostSeconds = 10;
 
-double processorSeconds() {
+double cpuSeconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return now.tv_sec + now.tv_nsec * 1e-9;
@@ -215,7 +215,7 @@ void PointsTo::solve(double end) {
       number = find(number);
       nodes[number]->queued = false;
       process(number);
-      if ((++turns & 255) == 0 && processorSeconds() > end) {
+      if ((++turns & 255) == 0 && cpuSeconds() > end) {
         isComplete = false;
         return;
       }
@@ -228,7 +228,7 @@ void PointsTo::solve(double end) {
 }
 
 PointsTo::PointsTo(Module &module) : module(module), layout(module.getDataLayout()) {
-  const double end = processorSeconds() + kMostSeconds;
+  const double end = cpuSeconds() + kMostSeconds;
   build();
   solve(end);
   // Pointers to functions that come from outside may be any whose type fits.

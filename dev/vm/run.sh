@@ -4,7 +4,7 @@
 #
 #   run.sh [options] 6.1|6.12 PROGRAM [argument...]
 #
-#   --cpus N        processors of the virtual machine (1)
+#   --cpus N        CPUs of the virtual machine (1)
 #   --memory MIB    its memory (1024)
 #   --timeout S     ends it after so many seconds, exit status 124 (120)
 #   --icount        one instruction takes one nanosecond of the machine's time: costs are counted, not measured
@@ -17,7 +17,7 @@
 # starts as root in the current folder; $TRANSECT_VM_MODULES is the folder of modules that it may load (loop, overlay).
 # Exit status 125: the machine did not start or died. 3: no such kernel, or no virtual machine for this user, here.
 #
-# Instructions are interpreted (TCG), one thread for all processors: no access to /dev/kvm is needed, and kernels with
+# Instructions are interpreted (TCG), one thread for all CPUs: no access to /dev/kvm is needed, and kernels with
 # probes have paniced under threaded TCG. As a normal user the file server runs in a user namespace: files of other
 # users then belong to `nobody` inside, and what only root may read can't be read.
 set -euo pipefail

@@ -130,7 +130,7 @@ def run_case(case, mode, options, native_results, folder):
 
 
 def main():
-    # Started in the background, a shell has these ignored, and what is ignored stays so in the programs under test.
+    # Started in the background, a shell has these ignored, and what is ignored is inherited by the programs under test.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

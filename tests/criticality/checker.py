@@ -53,7 +53,7 @@ def check():
         "a lost millisecond of a thread": lambda r: r["threads"][0].update(criticality_ns=69 * MS),
         "a degree of parallelism too long": lambda r: r["parallelism"][2].update(ns=21 * MS),
         "idle time that is nowhere": lambda r: r.update(idle_ns=21 * MS),
-        "time on a processor counted twice": lambda r: r["threads"][1].update(running_ns=40 * MS),
+        "time on a CPU counted twice": lambda r: r["threads"][1].update(running_ns=40 * MS),
         "an unknown kind": lambda r: r["waits"][0].update(kind="lock"),
         "drift": lambda r: r.update(drift=1),
         "paths out of order": lambda r: r["paths"].reverse(),

@@ -1,5 +1,5 @@
 """Time that processes run, from switch to switch, by the kernel's task clock. Their schedstat and rusage also have the time
-between a wake-up and the switch on an idle processor, which a busy machine makes long."""
+between a wake-up and the switch on an idle CPU, which a busy machine makes long."""
 import ctypes
 import glob
 import os

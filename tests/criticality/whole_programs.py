@@ -167,7 +167,7 @@ def test_storms(results, tool, build):
 
     results.test_measured("holders of mutexes of every sort", holders)
     results.test_measured("a lock's holder without a CPU is critical (priority inversion)", inversion)
-    results.test_measured("storm of forks, execs, exits and signals, hopping between processors", storm)
+    results.test_measured("storm of forks, execs, exits and signals, hopping between CPUs", storm)
     results.test("10,000 short threads", short_threads)
     results.test_measured("time in which a thread was queued is where it was queued", queued)
     results.test_measured("time in which a thread was queued after a brief wait is with that wait", brief_queued)
@@ -215,7 +215,7 @@ def first_place(answer, names, rows=1):
 
 
 def imbalance(answer, chosen, least):
-    """Complaint unless corrected criticality of the busiest of the chosen threads is so many times the least's."""
+    """Complaint unless corrected criticality of the busiest of the chosen threads is a multiple of the least's."""
     values = sorted(t.get("corrected_ns", t["criticality_ns"]) for t in answer.threads() if chosen(t))
     if len(values) < 2:
         return [f"{len(values)} threads of the program"]
@@ -336,7 +336,7 @@ def test_stacks(results, tool, folder):
             if with_stack == 0:
                 complaints.append("no stacks")
             elif reach < 0.9 * with_stack:
-                # Whoever reads the tables of what a program maps comes late where others have the processors.
+                # Whoever reads the tables of what a program maps comes late where others have the CPUs.
                 incomplete = max((row for row in answer.waits() if row.get("stack") and not row.get("complete")), key=lambda row: row["count"], default={})
                 off.append(f"{reach / with_stack:.0%} complete, goal 90%; most frequent: {' > '.join(incomplete.get('stack', []))}")
             return complaints, off

@@ -35,7 +35,7 @@ def pairs():
 
 
 def variants(pair, folder):
-    """The program's expectations, and for each of False and True what makes it without or with the fix ready to run."""
+    """The program's expectations, and for each of False and True what makes it without or with the fix, as a command."""
     kind, name = pair["program"].split("/")
     if kind == "patched":
         program = next(one for one in patched.programs() if one["name"] == name)

@@ -45,7 +45,7 @@ def of_choice(choice, method, lines, out, rows):
     sampled = method == "sample"
     own = {int(k): int(cpu_ns if sampled else ns) for k, ns, cpu_ns in re.findall(r"^took (\d) (\d+) (\d+)$", out, re.M)}
     if sampled:
-        # A busy machine's waits are divided as few samples are; time on processors is without that of regions inside.
+        # A busy machine's waits are divided as few samples are; time on CPUs is without that of regions inside.
         inner = [k for k in sorted(own) if next(feature for number, feature in lines.values() if number == k) in choice]
         own.update({k: own[k] - own[next_k] for k, next_k in zip(inner, inner[1:])})
     wrong, off = [], []

@@ -16,7 +16,7 @@ PROGRAMS = [
     ("fork", "processes.c", [], [], ["1"]),
     ("C++ policies", "policies.cpp", [], [], ["1", "9"]),
     ("short threads", "short_threads.c", [], ["-pthread"], ["1"]),
-    ("processor time", "processor_time.c", [], ["-pthread"], ["1", "1", "1"]),
+    ("CPU time", "cpu_time.c", [], ["-pthread"], ["1", "1", "1"]),
     ("static program", "threads.c", [], ["-static", "-pthread"], ["1", "1"]),
 ]
 METHODS = ("trace", "probe")
@@ -80,12 +80,12 @@ def judged(source, output, rows, others=()):
         whole = next(row["inclusive_ns"] for row in rows["features"] if not row["features"])
         if not least * 0.99 <= whole <= most * 1.01 + 50_000_000:
             off.append(f"{threads} threads and the first lived for {least} to {most} ns, reported {whole}")
-    for k, ns in re.findall(r"^on processor (\d+) (\d+)$", output, re.M):
+    for k, ns in re.findall(r"^on CPU (\d+) (\d+)$", output, re.M):
         line = wanted.get(int(k), (None,))[0]
         mine = [row["cpu_ns"] for row in (rows["regions"] if line else rows["features"]) if not line or row["line"] == line]
         # It reads its clock inside of the region, and begins and ends outside of all.
         if None in mine or abs(sum(mine) - int(ns)) > 0.02 * int(ns) + 8_000_000:
-            off.append(f"region {k} was on a processor for {ns} ns, reported {mine}")
+            off.append(f"region {k} was on a CPU for {ns} ns, reported {mine}")
     return wrong, off
 
 

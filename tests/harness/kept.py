@@ -49,7 +49,7 @@ def is_whole(where):
 
 def folder(compilers, parts, make):
     """The folder that `make(folder)` fills, from what the parts (anything with a repr) and the compilers say. It is made
-    where it stays, so that absolute paths in it hold; nobody writes to it afterwards."""
+    in its final place, so that absolute paths in it hold; nobody writes to it afterwards."""
     key = hashlib.sha256(repr([[compiler(name) for name in compilers], parts]).encode()).hexdigest()[:24]
     where = os.path.join(FOLDER, key)
     if is_whole(where):

@@ -99,7 +99,7 @@ def toggled(transect, command, seconds, randomness):
 
 
 def processor_seconds():
-    """Time on a processor of all that was run."""
+    """Time on a CPU of all that was run."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -131,7 +131,7 @@ def main():
                 continue
             began, used = time.monotonic(), processor_seconds()
             native = subprocess.run(command(20), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            # Not the time in which others had its processor.
+            # Not the time in which others had its CPU.
             took = min(time.monotonic() - began, processor_seconds() - used)
             tenths = max(took / 20, 1e-3)
 

@@ -52,7 +52,7 @@ def check(options, compiler, flags, folder):
             caller, callee, api, calls = line.rstrip("\n").split("\t")
             got = sum(r["calls"] for r in rows if r["caller"] == caller and plain(r["api"]).startswith(api))
             if got != int(calls):
-                refused = [(l["count"], l["reason"]) for l in report["loss"] if l["what"] == "refused sites"]
+                refused = [(l["count"], l["reason"]) for l in report["loss"] if l["what"] == "skipped functions"]
                 complaints.append(f"{timing}: {caller} -> {api}: {got} instead of {calls}; refused {refused}")
     return complaints
 

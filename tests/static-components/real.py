@@ -61,7 +61,7 @@ def check(transect, name, library, needs, argument, flags, folder):
             complaints.append(f"{timing}: {len(truth)} APIs, of which differ (static, shared): {dict(list(odd.items())[:8])}")
         if not any(r["component"] == library for r in report["components"]):
             complaints.append(f"{timing}: no component {library}")
-        refused = sum(l["count"] for l in report["loss"] if l["what"] == "refused sites")
+        refused = sum(l["count"] for l in report["loss"] if l["what"] == "skipped functions")
         print(f"     {name} {timing}: {sum(got.values())} calls of {len(got)} APIs, {len(report['flows'])} flows, {refused} functions refused, {took:.2f} s")
     return complaints
 

@@ -110,7 +110,7 @@ def check(options, seed, folder):
             if shared:
                 truth[("program", "libholder.so", "program_run")] = 1
             got, loss = flows_of(options, profile)
-            refused = [l for l in loss if l["what"] == "refused sites"]
+            refused = [l for l in loss if l["what"] == "skipped functions"]
             ours = {program.name_of(str(c)) for c in range(program.components + 1)}
             # Jumps that can't be redirected are told, and count for the caller's caller.
             unsure = {os.path.basename(l["where"]) for l in refused if "too short" in l["reason"]}

@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.realpath(os.path.join(HERE, "../.."))
 RUN = os.path.join(ROOT, "dev/vm/run.sh")
 NO_KERNEL = 3
-# At once: a machine has one processor (threaded interpretation has paniced under kprobes) and keeps one of the host busy.
+# At once: a machine has one CPU (threaded interpretation has paniced under kprobes) and keeps one of the host busy.
 MACHINES = 2
 
 
@@ -148,7 +148,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(MACHINES) as pool:
         asked = options.kernel or ["6.12", "6.1"]
         kernels = [kernel for kernel, fit in zip(asked, pool.map(lambda kernel: usable(kernel, results), asked)) if fit]
-        # The longest first, so that no processor is left over in the end.
+        # The longest first, so that no CPU is left over in the end.
         wanted = options.job or (["collector", "functions"] if options.only else ["collector", "functions", "walk"])
         makers = {"collector": lambda kernel: collector_job(kernel, options, binaries, transect, build),
                   "functions": lambda kernel: functions_job(kernel, options, binaries),

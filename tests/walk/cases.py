@@ -1,7 +1,7 @@
 """The suite: programs, and the chain that the walk must find in each.
 
-Chains were determined without the walk: the user half is the program's source; on processors the kernel half is what
-`perf record -g` shows at a quarter of the time and more (Linux 6.18), off processors what `bpftrace` takes as stack at
+Chains were determined without the walk: the user half is the program's source; on CPUs the kernel half is what
+`perf record -g` shows at a quarter of the time and more (Linux 6.18), off CPUs what `bpftrace` takes as stack at
 sched_switch, and the source of 6.1 and 6.12 where names differ.
 """
 import dataclasses
@@ -46,7 +46,7 @@ class Case:
     end_part: float = 1.0
     calls_sampled: bool = False  # system calls come too fast to count them all
     only_chain: bool = False  # nothing else of this group may be above the threshold
-    most_cost: float = 0  # what a walk may add to the processor time of one operation, counted in instructions
+    most_cost: float = 0  # what a walk may add to the CPU time of one operation, counted in instructions
 
 
 def calls(mode, path, name=None, program="system-calls", **more):
@@ -145,7 +145,7 @@ CASES = [
          [Chain(["main", "checks::attempt", "checks::validate", "__cxa_throw", "_Unwind_RaiseException"])]),
     Case("C++: templates", ["throwing", "templates"], [Chain(["main", "templates", "Kernel::apply"], ends=("function",), closed=True)]),
     Case("C++: strings in a map", ["throwing", "strings"], [Chain(["main", "strings"], ends=("function",))]),
-    # -- System calls on a processor ----------------------------------------------------------------------------------------
+    # -- System calls on a CPU ----------------------------------------------------------------------------------------
     calls("pread", ["read_cached", "u:pread|pread64", "k:pread64", "vfs_read", "filemap_read|shmem_file_read_iter", "copy_page_to_iter|_copy_to_iter|copy_folio_to_iter"]),
     calls("stat", ["stat_files", "u:stat|stat64|fstatat|fstatat64", "k:newfstatat", "vfs_fstatat", "vfs_statx", "filename_lookup", "path_lookupat", "link_path_walk"]),
     calls("getdents", ["list_directory", "u:syscall", "k:getdents64", "iterate_dir", "ext4_readdir|dcache_readdir|offset_readdir"]),
@@ -205,7 +205,7 @@ CASES = [
     calls("sleep", ["sleep_a_little", "u:nanosleep|clock_nanosleep", "k:clock_nanosleep", "hrtimer_nanosleep", "do_nanosleep"], ends=("waiting",), waiting="sleep", woken="^interrupt$",
           closed=True),
     calls("idle", ["poll_nothing", "u:poll", "k:poll", "do_sys_poll"], ends=("waiting",), waiting="poll|sleep", closed=True),
-    calls("idle", None, name="idle program by processor time", options=["--metric", "cpu"],
+    calls("idle", None, name="idle program by CPU time", options=["--metric", "cpu"],
           chains=[Chain([], ends=("nothing-above-threshold", "spread", "function"))]),
     calls("flock", ["lock_file", "u:flock", "k:flock", "locks_lock_inode_wait|flock_lock_inode_wait|locks_lock_file_wait"], ends=("waiting",), woken="lock-holder", closed=True),
     calls("direct-read", ["read_direct", "u:pread|pread64", "k:pread64", "vfs_read", "ext4_file_read_iter", "iomap_dio_rw", "__iomap_dio_rw"], ends=("waiting",),
@@ -249,7 +249,7 @@ threads: a mutex
 threads: a barrier
 threads: spinning
 system call: sleep
-idle program by processor time
+idle program by CPU time
 talk: tcp
 """.strip().splitlines())
 assert QUICK <= {case.name for case in CASES}

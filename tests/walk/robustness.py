@@ -109,7 +109,7 @@ def in_the_end(condition, seconds=20):
 def left_in(setting, pid, before):
     """Complaints if probes are in the process or the kernel."""
     complaints = []
-    # What is loaded for others comes and goes as well: ours have names, and what is left stays.
+    # What is loaded for others comes and goes as well: ours have names, what is left of ours is a fault.
     ours = lambda: {i: n for i, n in kernel_programs(setting.folder).items() if i not in before and re.search(r"sched|sample|walk|time|sys_|fault|fork|exit", n)}
     try:
         left = ours()

@@ -82,12 +82,12 @@ def judged(case, answer, results, slack):
 
 
 def processor_time(truth):
-    """Nanoseconds on a processor for one of the program's operations; None if it counts none."""
+    """Nanoseconds on a CPU for one of the program's operations; None if it counts none."""
     return truth["cpu_ns"] / truth["operations"] if truth and truth.get("operations") and truth.get("cpu_ns") else None
 
 
 def added_cost(command, answer, timeout):
-    """How much more processor time an operation took under the walk than in a run without it; None if it can't be told."""
+    """How much more CPU time an operation took under the walk than in a run without it; None if it can't be told."""
     with_walk = processor_time(answer.truth())
     if not with_walk:
         return None
@@ -96,7 +96,7 @@ def added_cost(command, answer, timeout):
     return with_walk / without - 1 if without else None
 
 
-# What the chain pointed at was mended: the program is at least so many times as fast.
+# What the chain pointed at was mended: the program is faster by at least this factor.
 MENDED = [
     ("proxy: files are created, filled and unlinked", "proxy: the helper's queue is full", 2),
     ("proxy: the helper's queue is full", "proxy: with a longer queue it serves", 3),
@@ -146,7 +146,7 @@ def main():
     parser.add_argument("--vm", choices=("6.1", "6.12"), help="in a virtual machine with this kernel; one nanosecond of its clock is one instruction")
     parser.add_argument("--limit", type=int, default=7200, help="seconds of the host after which the virtual machine is ended")
     parser.add_argument("--inside", action="store_true", help="this is the virtual machine")
-    parser.add_argument("--cost", action="store_true", help="each program also runs without the walk: what the walk adds to its processor time")
+    parser.add_argument("--cost", action="store_true", help="each program also runs without the walk: what the walk adds to its CPU time")
     parser.add_argument("--seconds", type=float, default=1.0, help="factor of the programs' length")
     parser.add_argument("--slack", type=float, default=1.0, help="factor of what shares may be off: for programs that are cut short")
     parser.add_argument("--keep", action="store_true", help="leaves the answers in a folder")
@@ -207,7 +207,7 @@ def main():
                     wrong, complaints = judged(case, answer, results, arguments.slack)
                     ran = (answer.truth() or {}).get("wall_ns", 0) / 1e9
                     if ran > 1.5 * float(seconds) + 1:
-                        complaints.append(f"held up: the program ran for {ran:.1f} s instead of {seconds}")
+                        complaints.append(f"delayed: the program ran for {ran:.1f} s instead of {seconds}")
                     return wrong, complaints
                 except (subprocess.TimeoutExpired, OSError, ValueError, KeyError) as error:
                     return [f"{type(error).__name__}: {str(error)[:300]}"], []
@@ -228,13 +228,13 @@ def main():
         if results.first:
             print(f"   first whole chain after {statistics.median(results.first) / 1e9:.2f} s (median), {max(results.first) / 1e9:.2f} s at most")
         for name, added in sorted(results.cost.items(), key=lambda row: -row[1]):
-            print(f"   processor time of an operation: {added:+6.1%}  {name}")
+            print(f"   CPU time of an operation: {added:+6.1%}  {name}")
             most = next(case.most_cost for case in CASES if case.name == name)
             # Elsewhere it is not only the walk's.
             if most and arguments.inside:
                 results.judge(f"{name}: the walk adds no more than {most:.0%}", [] if added <= most else [f"{added:.1%}"])
         if results.cost:
-            print(f"   processor time of an operation: {statistics.mean(results.cost.values()):+.1%} in the mean of {len(results.cost)} programs")
+            print(f"   CPU time of an operation: {statistics.mean(results.cost.values()):+.1%} in the mean of {len(results.cost)} programs")
         if not arguments.no_robustness and not probe.status:
             robustness.test_all(results, tool, build, folder, arguments.quick)
     finally:

@@ -132,7 +132,7 @@ def shares(chain, truth, part):
 
 def circumstances(answer, wanted):
     """For a complaint: where the time of these groups went, and what was lost."""
-    groups = [f"{group['thread_group']}: {group['on_ns'] / 1e9:.2f} s on a processor, {group['runnable_ns'] / 1e9:.2f} ready, {group['blocked_ns'] / 1e9:.2f} blocked"
+    groups = [f"{group['thread_group']}: {group['on_ns'] / 1e9:.2f} s on CPU, {group['runnable_ns'] / 1e9:.2f} runnable, {group['blocked_ns'] / 1e9:.2f} blocked"
               for group in answer.walk.get("groups", []) if group["thread_group"] in wanted]
     calls = [f"{call['name']} {call['wall_ns'] / 1e9:.2f} s" for call in answer.walk.get("system_calls", []) if call["thread_group"] in wanted][:4]
     chains = [shown(chain) for chain in answer.chains if chain["thread_group"] in wanted]

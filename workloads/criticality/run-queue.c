@@ -1,4 +1,4 @@
-// Eight threads render rows, all bound to the first of the allowed processors by a left-over setting. Fix: unbound.
+// Eight threads render rows, all bound to the first of the allowed CPUs by a left-over setting. Fix: unbound.
 #include "truth.h"
 #include "work.h"
 #include <sched.h>

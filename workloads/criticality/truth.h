@@ -52,7 +52,7 @@ static const char *truth_option(int argc, char **argv, const char *key, const ch
 /* To be called first in a thread. */
 static void truth_name(const char *name) { pthread_setname_np(pthread_self(), name); }
 
-/* To be called last in a thread: notes its processor time. */
+/* To be called last in a thread: notes its CPU time. */
 static void truth_note(void) {
     pthread_mutex_lock(&truth_lock);
     if (truth.threads < TRUTH_THREADS) {

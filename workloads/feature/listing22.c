@@ -1,6 +1,6 @@
 // Two features and their interaction: four regions, of which one lies inside of another (after listing 2.2 of the thesis).
 // Time in units: {} = 1, A = 2, B = 2, A and B = 7.
-// Says at its end what each region took by its own clock: the machine may have given the processor to others meanwhile.
+// Says at its end what each region took by its own clock: the machine may have given the CPU to others meanwhile.
 // Usage: listing22 [a] [b] [unit=MILLISECONDS]
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ static long now(void) {
 
 static long took[5];
 
-// Spins, so that wall time and processor time agree.
+// Spins, so that wall time and CPU time agree.
 __attribute__((noinline)) static void work(int region, int units) {
     long start = now(), end = start + units * unit_ns, at;
     while ((at = now()) < end)

@@ -1,5 +1,5 @@
 /* Four stages joined by bounded queues, one thread each: `transform` takes thirty times as long as the next, which wait.
- * Fix: as many transform threads as there are processors.
+ * Fix: as many transform threads as there are CPUs.
  *
  * usage: pipeline [--fixed] [items, default 5000]
  */

@@ -30,7 +30,7 @@ static inline uint64_t truth_processor_clock(void) {
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-// On processors since the start, of all threads.
+// On CPUs since the start, of all threads.
 static inline uint64_t truth_processor_time(void) { return truth_processor_clock() - truth.start_cpu; }
 
 // What one look at the clock takes: of a call between two looks, that much is theirs. The shortest of several stretches, for

@@ -12,7 +12,7 @@ use crate::{
 pub struct FullReport {
     /// Facts about the recording.
     pub meta: Meta,
-    /// What stands out, weightiest first.
+    /// Findings, weightiest first.
     pub summary: Vec<FindingRow>,
     /// Component view.
     pub components: Vec<ComponentRow>,

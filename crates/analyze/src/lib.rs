@@ -37,7 +37,7 @@ pub mod synthetic;
 pub use component::{ComponentRow, OtherRow, components};
 pub use criticality::{
     Callee, Contention, CriticalFunctionRow, CriticalGroupRow, CriticalPathRow, CriticalThreadRow, CriticalWaitRow,
-    CriticalityView, LineRow, NodeKind, OverTimeRow, ParallelismRow, PartyRow, PartyShare, PathState, PlaceRow,
+    CriticalityView, HolderShare, LineRow, NodeKind, OtherThreadRow, OverTimeRow, ParallelismRow, PathState, PlaceRow,
     PlaceWait, WaitEdge, WaitGraph, WaitNode, WhatIfRow, WhatIfScope, criticality,
 };
 pub use cut::{
@@ -54,7 +54,7 @@ pub use feature::{
 pub use finding::{Confidence, FindingKind, FindingRow, Place, summary};
 pub use flow::{ApiGroup, ApisView, FlowRow, apis, callers, flows};
 pub use full_report::{FullReport, full_report};
-pub use latency::{HeatFunction, LatencyHeat, LatencyRow, latency, latency_heat, metric as latency_metric};
+pub use latency::{HeatMapFunction, LatencyHeatMap, LatencyRow, latency, latency_heat_map, metric as latency_metric};
 pub use lock::{LockRow, locks};
 pub use loss::{LossRow, loss};
 pub use names::Names;

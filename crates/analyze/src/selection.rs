@@ -3,7 +3,7 @@ use std::str::FromStr;
 /// A view of `report`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum View {
-    /// What stands out.
+    /// Findings.
     Summary,
     /// Each component: self, others, wait.
     Components,
@@ -203,7 +203,7 @@ pub struct Selection {
     pub api: Option<String>,
     /// Sort column; `None` is the view's own order.
     pub sort: Option<SortKey>,
-    /// At most so many rows.
+    /// At most this many rows.
     pub top: Option<usize>,
     /// Drop rows below this share of all threads' attributed lifetime, 0–100.
     pub min_percent: Option<f64>,

@@ -76,7 +76,7 @@ fn findings_lead_to_the_bottleneck() {
         ("pipeline", FindingKind::SerialCode, "compress"),
         ("serial between parallel", FindingKind::SerialCode, "merge_results"),
         ("commit path", FindingKind::CriticalWait, "commit"),
-        ("overload", FindingKind::CrowdedProcessors, "worker"),
+        ("overload", FindingKind::Oversubscription, "worker"),
         ("sleeper", FindingKind::Blocked, "back_off"),
         ("two halves", FindingKind::SerialCode, "left_half"),
     ];

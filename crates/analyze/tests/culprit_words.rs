@@ -3,8 +3,8 @@
 use transect_analyze::synthetic::{Call, ProfileBuilder, ThreadSpec};
 use transect_analyze::{CutQuery, FindingKind, FindingRow, cut, summary, synthetic};
 use transect_profile_model::{
-    CallStack, Component, Flow, Moment, Origin, Party, Process, Profile, SchedSample, SchedSession, SchedWait, Space,
-    StackFrame, Task, WaitKind,
+    CallStack, Component, Flow, Origin, OtherThread, Process, Profile, SchedSample, SchedSession, SchedWait, Space,
+    StackFrame, Task, TimedSample, WaitKind,
 };
 
 const MS: i64 = 1_000_000;
@@ -54,7 +54,7 @@ fn profile(stacks: &[Seen<'_>]) -> Profile {
         }
         for _ in 0..seen.samples {
             now += MS;
-            profile.sched.moments.push(Moment { time_ns: now, task: 0, stack, period_ns: MS });
+            profile.sched.moments.push(TimedSample { time_ns: now, task: 0, stack, period_ns: MS });
         }
     }
     let executable = "/opt/app".to_owned();
@@ -271,6 +271,6 @@ fn waiting_for_requests_is_no_finding_of_a_server() {
     );
     // One who was recorded ended it: that is what takes the time.
     let mut asked = server(true);
-    asked.sched.waits[0].waker = Some(Party { task: 0, stack: None });
+    asked.sched.waits[0].waker = Some(OtherThread { task: 0, stack: None });
     assert!(summary(&asked).iter().any(|row| row.kind == FindingKind::Blocked));
 }

@@ -20,12 +20,12 @@ fn row<'a>(view: &'a FeaturesView, features: &[&str]) -> &'a FeatureRow {
 }
 
 /// Features, inclusive, exclusive and decided seconds, entries.
-type Told<'a> = (Vec<&'a str>, i64, i64, i64, Option<i64>);
+type FeatureSums<'a> = (Vec<&'a str>, i64, i64, i64, Option<i64>);
 
 #[test]
 fn listing_of_the_thesis() {
     let view = view(&feature_listing());
-    let told: Vec<Told<'_>> = view
+    let told: Vec<FeatureSums<'_>> = view
         .features
         .iter()
         .map(|row| {

@@ -3,7 +3,7 @@
 //!
 //! A call with a timeout of its own would wait the whole of it once more. It starts again with what is left: the register
 //! with its timeout is changed, for code behind a call of the C library reads none of these registers. How long the
-//! thread has slept is told by its scheduler's clock, which stood when it fell asleep and goes on with the interruption.
+//! thread has slept is read from its scheduler's clock, which stood when it fell asleep and goes on with the interruption.
 
 use std::fs;
 use std::time::Duration;
@@ -103,7 +103,7 @@ fn field<'a>(sched: &'a str, name: &str) -> Option<&'a str> {
     Some(line.rsplit_once(':')?.1.trim())
 }
 
-/// `se.exec_start`, milliseconds: when the thread last had a processor.
+/// `se.exec_start`, milliseconds: when the thread last had a CPU.
 fn last_on_cpu(sched: &str) -> Option<Duration> {
     let (whole, part) = field(sched, "se.exec_start")?.split_once('.')?;
     Some(Duration::from_millis(whole.parse().ok()?) + Duration::from_nanos(part.get(..6)?.parse().ok()?))

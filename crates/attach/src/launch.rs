@@ -142,7 +142,7 @@ impl Launch {
         self.processes.keys().copied()
     }
 
-    /// A handle for a traced process (a fork's child), which stays traced.
+    /// A handle for a traced process (a fork's child), which is traced on.
     ///
     /// # Errors
     /// As [`Target::open`].

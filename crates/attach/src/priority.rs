@@ -1,12 +1,12 @@
-//! First in line for a processor: on a crowded machine the time for which threads are held is the time for which they,
-//! and we, wait for processors.
+//! First in line for a CPU: on a crowded machine the time for which threads are held is the time for which they,
+//! and we, wait for CPUs.
 
 use std::fs;
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 
 /// The highest ordinary priority. (Real-time scheduling of the tracer would be worse: woken before the reporting thread
-/// has left its processor, it would be made to sleep for a tick.)
+/// has left its CPU, it would be made to sleep for a tick.)
 const HIGHEST: i32 = -20;
 
 /// Priorities raised for the time of a stop, given back when dropped. Without the privilege nothing is changed.
@@ -25,7 +25,7 @@ impl Urgent {
     }
 
     /// Raises the priority of threads that have been asked to stop: where more threads are runnable than there are
-    /// processors, they can't stand before they have run.
+    /// CPUs, they can't stand before they have run.
     pub fn raise_all(&mut self, threads: impl Iterator<Item = i32>) {
         threads.filter_map(Pid::from_raw).for_each(|thread| self.raise(Some(thread)));
     }
@@ -57,15 +57,15 @@ impl Drop for Urgent {
     }
 }
 
-/// More threads are runnable than there are processors: the fourth field of `/proc/loadavg` is runnable threads / all
+/// More threads are runnable than there are CPUs: the fourth field of `/proc/loadavg` is runnable threads / all
 /// threads.
 pub fn is_crowded() -> bool {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let runnable = text.split_whitespace().nth(3).and_then(|field| field.split('/').next()?.parse::<usize>().ok());
-    runnable.is_some_and(|runnable| runnable > processors())
+    runnable.is_some_and(|runnable| runnable > cpus())
 }
 
-/// Processors that this process may use.
-pub fn processors() -> usize {
+/// CPUs that this process may use.
+pub fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -17,7 +17,7 @@ use crate::check::{explain_permission, own_thread, traced};
 use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
 use crate::interrupted_call::{self, Asleep};
-use crate::priority::{Urgent, is_crowded, processors};
+use crate::priority::{Urgent, cpus, is_crowded};
 use crate::process::{Status, state, threads, wait_place};
 use crate::ptrace::{self, Registers, Waited};
 use crate::seccomp;
@@ -29,9 +29,9 @@ const ATTEMPT: Duration = Duration::from_millis(3);
 /// Longest sleep until it is looked again whether a thread stands. The signal that says so goes to the whole process, and
 /// may be lost to a thread that doesn't wait for it.
 const LOOK: Duration = Duration::from_micros(200);
-/// The same at first: a thread that is on a processor, or sleeps, stands after some ten microseconds.
+/// The same at first: a thread that is on a CPU, or sleeps, stands after some ten microseconds.
 const LOOK_AT_FIRST: Duration = Duration::from_micros(20);
-/// How long it is looked without a sleep, where a processor is to spare: a thread that runs a system call for us stands
+/// How long it is looked without a sleep, where a CPU is to spare: a thread that runs a system call for us stands
 /// sooner than a timer, or a wake-up of ours, ends a sleep.
 const LOOK_ON: Duration = Duration::from_micros(60);
 /// How long it is tried in all.
@@ -104,7 +104,7 @@ pub struct Stop<'a> {
     pub(crate) threads: Vec<Held>,
     began: Instant,
     pub(crate) news: ChildSignal,
-    /// A processor is to spare for looking again and again, which is faster than being woken.
+    /// A CPU is to spare for looking again and again, which is faster than being woken.
     looks: bool,
     /// Dropped after the threads have been let go.
     urgent: Urgent,
@@ -175,7 +175,7 @@ impl<'a> Stop<'a> {
             return Err(AttachError::Exited { pid });
         }
         let crowded = is_crowded();
-        stop.looks = !crowded && processors() > 1;
+        stop.looks = !crowded && cpus() > 1;
         let asleep = seized.iter().filter_map(|(tid, _)| Some((*tid, Asleep::look(*tid)?))).collect();
         stop.began = Instant::now();
         stop.hold(seized, &asleep, crowded)?;
@@ -317,7 +317,7 @@ impl<'a> Stop<'a> {
     }
 
     /// Waits for threads that were interrupted but are not wanted any more, and lets them go, with those that they have made
-    /// meanwhile. One that sleeps uninterruptibly would take too long: it stays seized, stops when it wakes, and is let go by
+    /// meanwhile. One that sleeps uninterruptibly would take too long: it remains seized, stops when it wakes, and is let go by
     /// the next attempt, or by [`Target::finish_unfinished`].
     fn let_go_pending(&mut self, pending: &[(i32, bool)]) {
         let mut pending = pending.to_vec();
@@ -534,7 +534,7 @@ fn seize(pid: i32, tid: i32, ours: bool, which: Which) -> Result<Option<bool>, A
     }
 }
 
-/// The registers of a thread that is reported to stand. Another processor may still be about to leave it; a thread that
+/// The registers of a thread that is reported to stand. Another CPU may still be about to leave it; a thread that
 /// was killed meanwhile has none.
 fn settled_registers(tid: i32) -> std::io::Result<Registers> {
     let mut tries = 0;

@@ -301,7 +301,7 @@ impl Target {
         self.note(Event { tid, event: -1, message: u64::from(status as u32) });
     }
 
-    /// Makes sure that the processor runs the code that the process has mapped.
+    /// Makes sure that the CPU runs the code that the process has mapped.
     ///
     /// # Errors
     /// [`AttachError::Translated`] if something translates it: even its own functions may be run as its guest's.
@@ -351,7 +351,7 @@ impl Target {
     }
 
     /// After threads have ended while they were held: what the kernel still counts as ours is waited for, for until
-    /// then the process' parent is not told of its end.
+    /// then the process' parent gets no notice of its end.
     pub(crate) fn bury(&self) {
         if self.is_kept() {
             return;
@@ -384,7 +384,7 @@ fn let_go(tid: i32, events: &Events) -> bool {
         }
         Ok((_, stop)) => {
             if let Some(born) = ptrace::detach_at(tid, stop) {
-                // It stands as soon as it has had a processor.
+                // It stands as soon as it has had a CPU.
                 let looks = std::iter::repeat_n(Duration::from_micros(100), 100);
                 looks.take_while(|_| !let_go(born, events)).for_each(std::thread::sleep);
             }

@@ -59,7 +59,7 @@ impl Target {
     /// A window that holds its new bytes already is counted as written.
     ///
     /// # Errors
-    /// If the threads can't be stopped, or the process ends. What was written until then stays: hand the same windows
+    /// If the threads can't be stopped, or the process ends. What was written until then is not undone: hand the same windows
     /// in again, with `old` and `new` exchanged, to take it back.
     pub fn write_windows(&self, windows: &[Window]) -> Result<Written, AttachError> {
         self.write_windows_while(windows, &mut |_| ())

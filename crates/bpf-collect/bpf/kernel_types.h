@@ -175,7 +175,7 @@ struct css_set {
 };
 
 struct sched_entity {
-	__u64 sum_exec_runtime, prev_sum_exec_runtime; /* the second is of when it got its processor */
+	__u64 sum_exec_runtime, prev_sum_exec_runtime; /* the second is of when it got its CPU */
 	unsigned char sched_delayed; /* since 6.12, commit 152e11f6df29: blocked, but still queued */
 };
 

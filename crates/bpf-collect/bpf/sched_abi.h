@@ -157,12 +157,12 @@ struct sched_sample {
 	__u32 n;
 	__u32 in_kernel;
 	__u32 call; /* as in sched_wait */
-	__u32 period; /* what the sample stands for: ns since the processor's last one, or of the event */
-	__u32 queued; /* no timer's: the thread had mostly waited for a processor since its last sample, with this stack */
+	__u32 period; /* what the sample stands for: ns since the CPU's last one, or of the event */
+	__u32 queued; /* no timer's: the thread had mostly waited for a CPU since its last sample, with this stack */
 	__u32 unused;
 };
 
-/* A thread lost its processor, could have gone on, and got one again. */
+/* A thread lost its CPU, could have gone on, and got one again. */
 struct sched_preempted {
 	__u32 type;
 	__u32 task;

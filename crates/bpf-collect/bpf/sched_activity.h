@@ -63,7 +63,7 @@ static __always_inline int activate(struct sched_slot *slot, __u64 now, struct s
 	if (!application || !pages)
 		return 0;
 	bpf_spin_lock(&application->lock);
-	*instant = sched_activate(&application->clock, &slot->thread, now, processors);
+	*instant = sched_activate(&application->clock, &slot->thread, now, cpus);
 	publish(pages, slot, &application->clock, 0);
 	bpf_spin_unlock(&application->lock);
 	slot->stray = 0;
@@ -78,7 +78,7 @@ static __always_inline int block(struct sched_slot *slot, __u64 now, struct sche
 	if (!application || !pages)
 		return 0;
 	bpf_spin_lock(&application->lock);
-	*instant = sched_block(&application->clock, &slot->thread, now, processors);
+	*instant = sched_block(&application->clock, &slot->thread, now, cpus);
 	publish(pages, slot, &application->clock, ended);
 	bpf_spin_unlock(&application->lock);
 	slot->stray = 0;

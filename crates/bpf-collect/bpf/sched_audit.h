@@ -117,7 +117,7 @@ static __always_inline int seed_as(struct sched_slot *slot, bool active, bool on
 	if (!active && with_waits)
 		begin_met_wait(slot, now);
 	bpf_spin_lock(&application->lock);
-	sched_seed(&application->clock, &slot->thread, now, active, processors);
+	sched_seed(&application->clock, &slot->thread, now, active, cpus);
 	publish(pages, slot, &application->clock, 0);
 	bpf_spin_unlock(&application->lock);
 	if (on_cpu && !slot->thread.on_cpu_since)

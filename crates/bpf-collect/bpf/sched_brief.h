@@ -1,6 +1,6 @@
 /*
  * Brief waits: describing a wait (registers, object, lock's owner, stack, record) takes longer than all else that a block
- * costs. While that takes more of a processor than it may, a wait is described by chance, and those that are not add to
+ * costs. While that takes more of a CPU than it may, a wait is described by chance, and those that are not add to
  * sums of their thread, so that counts and times stay exact. A described one stands for 1 / chance waits.
  *
  * The chance follows what describing took, and grows with the length that the thread's waits of this place had lately:
@@ -21,7 +21,7 @@
 #define BRIEF_CERTAIN (1ull << 32)
 #define BRIEF_LEAST (1ull << 17) /* one in 32,768 */
 
-/* Of a processor. Programs that use it run with interrupts off. */
+/* Of a CPU. Programs that use it run with interrupts off. */
 struct wait_spending {
 	__u64 since; /* beginning of the window */
 	__u64 spent; /* ns in the window */

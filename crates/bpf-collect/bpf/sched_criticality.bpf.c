@@ -47,8 +47,8 @@ const struct sched_record_layouts {
 
 #define MAX_REALTIME_PRIORITY 100
 
-/* For how long a thread that leaves its processor had it, by the kernel's own account. That of real-time threads does not
- * tell one time on a processor from the next. */
+/* For how long a thread that leaves its CPU had it, by the kernel's own account. That of real-time threads does not
+ * tell one time on a CPU from the next. */
 static __always_inline __u64 ran(struct task_struct *task)
 {
 	__u64 now = task->se.sum_exec_runtime, before = task->se.prev_sum_exec_runtime;
@@ -112,7 +112,7 @@ __noinline int leave_ready(struct sched_slot *slot, __u64 now)
 	return 0;
 }
 
-/* The current thread leaves its processor. */
+/* The current thread leaves its CPU. */
 static __always_inline void leave_cpu(void *context, struct sched_slot *slot, struct task_struct *task, bool preempt,
 				      __u64 now)
 {
@@ -155,7 +155,7 @@ static __always_inline void leave_cpu(void *context, struct sched_slot *slot, st
 	end_description(slot);
 }
 
-/* The thread gets a processor. */
+/* The thread gets a CPU. */
 __noinline int get_cpu(struct sched_slot *slot, __u64 now)
 {
 	if (!slot)
@@ -203,7 +203,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 
 	if (!slot)
 		return 0;
-	/* Not yet at its switch: it will not block at all, or the switch is under way on another processor. */
+	/* Not yet at its switch: it will not block at all, or the switch is under way on another CPU. */
 	if (slot->thread.active) {
 		if (!task->on_rq)
 			note_waker(slot, address_of_arguments(ctx, &slot->waking.stack), bpf_ktime_get_ns());
@@ -284,7 +284,7 @@ int BPF_PROG(on_cgroup_attach, struct cgroup *cgroup, const char *path, struct t
 }
 
 /* Not its process's first thread called exec: the two have exchanged their numbers, and that one may still have to leave its
- * processor. It is found by its task: the place of the number stays as it is. */
+ * CPU. It is found by its task: the place of the number is not changed. */
 __noinline int change_number(struct sched_slot *slot)
 {
 	struct sched_instant instant;
@@ -321,7 +321,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid)
 	return 0;
 }
 
-/* When this processor's timer fired last. */
+/* When this CPU's timer fired last. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

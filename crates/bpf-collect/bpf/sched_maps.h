@@ -19,12 +19,12 @@ const volatile __u32 publish_threads = 0; /* the flow agent reads what threads h
 const volatile bool kernel_halves; /* of waits' stacks also where the system call says all about the wait */
 const volatile bool with_queued; /* samples, too, for threads that were mostly queued */
 const volatile bool with_preemptions; /* a record of each, with its stack */
-const volatile __u32 wait_budget = 0; /* ns a second and processor that describing waits may take; 0: all are described */
+const volatile __u32 wait_budget = 0; /* ns a second and CPU that describing waits may take; 0: all are described */
 const volatile bool timed_samples = 1; /* samples come by time, not by another event */
 const volatile __u64 stack_period = 1000000; /* ns: at high parallelism a thread's stacks are this far apart */
 
 /* Set before loading, and by user space when threads' affinities change. */
-volatile __u32 processors = 0; /* that the program may use: P */
+volatile __u32 cpus = 0; /* that the program may use: P */
 volatile __u32 min_parallelism = 0; /* fewer active threads than this are worth a stack */
 
 /* What could not be kept; see sched_lost. */
@@ -33,7 +33,7 @@ __u32 last_task = 0; /* task numbers given out */
 __u32 last_slot = 0; /* slots given out for the first time; 0 is none */
 __u32 last_application = 0;
 __s32 live_threads = 0; /* followed and not ended */
-__u64 unknown_code_told = 0; /* when user space was last told of code without a table */
+__u64 unknown_code_told = 0; /* when user space last got notice of code without a table */
 
 /* What the next run of on_task is to do, and what it found; set and read by user space around it. */
 __u32 request = SCHED_REQUEST_NOTHING;
@@ -103,8 +103,8 @@ struct sched_progress {
 #define GAIN_MARKS 9
 
 /*
- * A thread is off the application's active ones before its wait is described, and from then on another processor can wake
- * it. The waker leaves the end of a wait that is being described to the processor that describes it:
+ * A thread is off the application's active ones before its wait is described, and from then on another CPU can wake
+ * it. The waker leaves the end of a wait that is being described to the CPU that describes it:
  *
  *   describes:  describing = NOW; [lock] active = 0 [unlock]; ...; NOW -> NOT (at once), or it is WOKEN: ends the wait
  *   wakes:      [lock] active = 1 [unlock]; NOW -> WOKEN (at once), or it is NOT: ends the wait
@@ -146,7 +146,7 @@ struct sched_slot {
 	__u64 answer_time, answer_stack; /* the stack for those who wanted it */
 	__u64 last_stack_time;
 	/* Where it was preempted, and since when it has been (0: it is not); when its last such stack was taken, and how long it
-	 * then was without a processor. */
+	 * then was without a CPU. */
 	__u64 preempted_stack, preempted_since, preempted_last, preempted_ns;
 	__u32 preempted_call;
 	__u32 call_returns; /* it lost its CPU between the end of a system call and user space; system_call_return.h */

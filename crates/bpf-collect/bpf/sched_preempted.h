@@ -1,5 +1,5 @@
 /*
- * Preemption: a thread loses its processor although it could go on. The stack at which it lost it holds the time until it
+ * Preemption: a thread loses its CPU although it could go on. The stack at which it lost it holds the time until it
  * gets one again, which samples can't tell: they are taken of threads that run.
  */
 #ifndef TRANSECT_SCHED_PREEMPTED_H
@@ -11,18 +11,18 @@
 #include "sched_stack.h"
 #include "system_call_state.h"
 
-/* ns: a thread's stacks are this far apart. Where it got a processor back soon the last time, a stack takes more than the time
+/* ns: a thread's stacks are this far apart. Where it got a CPU back soon the last time, a stack takes more than the time
  * is worth: it yields in a loop, or hands work to and fro. */
 #define PREEMPTED_PERIOD 500000
 #define PREEMPTED_SOON 400000
 #define PREEMPTED_SELDOM 4000000
 
-/* The current thread leaves its processor, and stays ready to run. */
+/* The current thread leaves its CPU and is still runnable. */
 static __noinline int begin_preempted(void *context, struct sched_slot *slot, struct task_struct *task, __u64 now)
 {
 	struct user_registers user;
 
-	/* As if it blocked: others' time without a processor is not guessed from this one's. */
+	/* As if it blocked: others' time without a CPU is not guessed from this one's. */
 	call_blocks(slot, now);
 	if (now - slot->preempted_last < (slot->preempted_ns < PREEMPTED_SOON ? PREEMPTED_SELDOM : PREEMPTED_PERIOD))
 		return 0;
@@ -34,7 +34,7 @@ static __noinline int begin_preempted(void *context, struct sched_slot *slot, st
 	return 0;
 }
 
-/* It has a processor again. */
+/* It has a CPU again. */
 __noinline int end_preempted(struct sched_slot *slot, __u64 now)
 {
 	struct sched_preempted *record;

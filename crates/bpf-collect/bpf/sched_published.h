@@ -31,7 +31,7 @@ struct sched_published_application {
 	__u64 reserved[4];
 };
 
-/* A thread: one cache line. Found by its key; what it holds stays after the thread's end until the place is taken
+/* A thread: one cache line. Found by its key; what it holds is kept after the thread's end until the place is taken
  * again. */
 struct sched_published_thread {
 	__u64 key; /* sched_published_key(); 0: free */

@@ -1,8 +1,8 @@
 /*
- * Time in which a thread could have run and had no processor: no timer samples it, and the next sample that meets the thread
+ * Time in which a thread could have run and had no CPU: no timer samples it, and the next sample that meets the thread
  * may be anywhere, as when it yields in a loop on a busy machine. Another stack stands for it: that with which it waited before or
- * lost its processor, known when it gets one again. Where there is none, and most of what it has gained since its last sample
- * is such time, that with which it leaves its processor stands for all of it.
+ * lost its CPU, known when it gets one again. Where there is none, and most of what it has gained since its last sample
+ * is such time, that with which it leaves its CPU stands for all of it.
  */
 #ifndef TRANSECT_SCHED_QUEUED_H
 #define TRANSECT_SCHED_QUEUED_H
@@ -72,7 +72,7 @@ __noinline int stand_for_queued(struct sched_slot *slot, __u64 now, __u64 stack,
 	return 0;
 }
 
-/* The current thread leaves its processor. */
+/* The current thread leaves its CPU. */
 __noinline int leave_queued(struct sched_slot *slot, __u64 now)
 {
 	struct user_registers user;
@@ -83,13 +83,13 @@ __noinline int leave_queued(struct sched_slot *slot, __u64 now)
 	return stand_for_queued(slot, now, take_stack(slot->tgid, 0, &user), ~0ull);
 }
 
-/* Since when the thread may have had no processor, which it gets now. */
+/* Since when the thread may have had no CPU, which it gets now. */
 static __always_inline __u64 queued_since(const struct sched_slot *slot)
 {
 	return slot->preempted_since ? slot->preempted_since : slot->thread.changed;
 }
 
-/* The thread gets a processor: again, or for the first time since its wait. */
+/* The thread gets a CPU: again, or for the first time since its wait. */
 __noinline int end_queued(struct sched_slot *slot, __u64 now)
 {
 	if (!slot)

@@ -27,7 +27,7 @@ struct sched_clock {
 	__u32 started; /* there was an active thread */
 	__u64 time; /* of the last change */
 	__u64 criticality; /* fixed point: the integral of dt / active */
-	__u64 low; /* fixed point: of it, while fewer threads were active than there are processors */
+	__u64 low; /* fixed point: of it, while fewer threads were active than there are CPUs */
 	__u64 carry; /* fixed point: what division left over, less than `active` */
 	__u64 busy; /* ns with active > 0 */
 	__u64 idle; /* ns with active = 0, between the first activity and the last */
@@ -40,9 +40,9 @@ struct sched_thread {
 	__u64 gained, gained_low; /* fixed point: in slices that have ended */
 	__u64 since, since_low; /* the clock's criticality and low when the open slice began */
 	__u64 sampled; /* criticality at the last sample */
-	__u64 sampled_active, sampled_running; /* active time, and time on a processor, at the last sample */
+	__u64 sampled_active, sampled_running; /* active time, and time on a CPU, at the last sample */
 	__u64 changed; /* when it last became active or blocked */
-	__u64 on_cpu_since; /* when it last got a processor; 0 while it has none */
+	__u64 on_cpu_since; /* when it last got a CPU; 0 while it has none */
 	__u64 active_ns, running_ns, blocked_ns; /* in intervals that have ended */
 	__u32 active;
 	__u32 seen; /* an event told what it does; until then `active` is what the seeding found */
@@ -56,7 +56,7 @@ struct sched_instant {
 	__u32 active; /* after the change */
 };
 
-/* Goes on to `now` and changes the number of active threads by `change`. Clocks of processors differ by a little:
+/* Goes on to `now` and changes the number of active threads by `change`. Clocks of CPUs differ by a little:
  * time never goes back. */
 SCHED_INLINE struct sched_instant sched_advance(struct sched_clock *clock, __u64 now, int change, __u32 cpus)
 {
@@ -137,7 +137,7 @@ SCHED_INLINE struct sched_instant sched_block(struct sched_clock *clock, struct 
 	return instant;
 }
 
-/* What a look at the thread found when it began to be followed: holds unless an event has told otherwise meanwhile. */
+/* The thread's state when it began to be followed: holds unless an event has changed it meanwhile. */
 SCHED_INLINE struct sched_instant sched_seed(struct sched_clock *clock, struct sched_thread *thread, __u64 now, int active,
 					     __u32 cpus)
 {
@@ -177,13 +177,13 @@ SCHED_INLINE __u64 sched_ones_if(__u64 instant)
 	return ones;
 }
 
-/* It got a processor. */
+/* It got a CPU. */
 SCHED_INLINE void sched_get_cpu(struct sched_thread *thread, __u64 now)
 {
 	thread->on_cpu_since = now;
 }
 
-/* It lost its processor. */
+/* It lost its CPU. */
 SCHED_INLINE void sched_leave_cpu(struct sched_thread *thread, __u64 now)
 {
 	thread->running_ns += sched_elapsed(thread->on_cpu_since, now) & sched_ones_if(thread->on_cpu_since);
@@ -208,7 +208,7 @@ SCHED_INLINE __u64 sched_active_ns(const struct sched_thread *thread, __u64 now)
 	return thread->active_ns + (sched_elapsed(thread->changed, now) & -(__u64)thread->active);
 }
 
-/* Time on a processor, up to `now`. */
+/* Time on a CPU, up to `now`. */
 SCHED_INLINE __u64 sched_running_ns(const struct sched_thread *thread, __u64 now)
 {
 	return thread->running_ns + (sched_elapsed(thread->on_cpu_since, now) & sched_ones_if(thread->on_cpu_since));

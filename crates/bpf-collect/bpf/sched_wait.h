@@ -123,7 +123,7 @@ static __always_inline void describe_socket(struct sched_slot *slot, struct file
 	}
 }
 
-/* What a descriptor of the thread refers to. Threads wait for the same one again and again: what is known of it stays as
+/* What a descriptor of the thread refers to. Threads wait for the same one again and again: what is known of it is kept as
  * long as the descriptor means the same file. Not static: see unwind.bpf.h. */
 __noinline int describe_object(struct sched_slot *slot, __s32 descriptor)
 {

@@ -162,7 +162,7 @@ __noinline int end_wait(struct sched_slot *slot, __u64 now, __u64 idle, __u64 cr
 	wait->waker = 0;
 	wait->waker_stack = 0;
 	wait->waker_context = SCHED_WAKER_NONE;
-	/* Processors' clocks differ a little, and the waker may have been faster than the switch. */
+	/* CPUs' clocks differ a little, and the waker may have been faster than the switch. */
 	if (slot->waking.time + 100000 >= wait->begin) {
 		wait->waker = slot->waking.task;
 		wait->waker_stack = slot->waking.stack;
@@ -247,7 +247,7 @@ __noinline int end_description(struct sched_slot *slot)
 	return 0;
 }
 
-/* The thread, which is active, has had its processor since then, and its switch to it may not have been seen. */
+/* The thread, which is active, has had its CPU since then, and its switch to it may not have been seen. */
 SCHED_INLINE void mend_on_cpu(struct sched_slot *slot, __u64 since)
 {
 	if (!slot->thread.on_cpu_since)

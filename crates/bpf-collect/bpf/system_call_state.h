@@ -98,7 +98,7 @@ SCHED_INLINE struct system_call_sum *system_call_sum_of(struct system_call_state
 	return &state->sums[place & (SYSTEM_CALL_PLACES - 1)];
 }
 
-/* The thread blocks, or loses its processor. What its call does from here on is measured for itself, so that others' waits are not guessed from it. */
+/* The thread blocks, or loses its CPU. What its call does from here on is measured for itself, so that others' waits are not guessed from it. */
 SCHED_INLINE void call_blocks(const struct sched_slot *slot, __u64 now)
 {
 	struct system_call_state *state;

@@ -6,7 +6,7 @@ use transect_bpf_collect::{SchedCollector, SchedSettings, Storage};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let times: usize = std::env::args().nth(1).map_or(Ok(20), |text| text.parse())?;
     let settings = SchedSettings {
-        processors: 2,
+        cpus: 2,
         min_parallelism: 2,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         wait_budget: 10_000_000,
@@ -24,11 +24,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let (mut wall, mut cpu) = (Vec::new(), Vec::new());
     for _ in 0..times {
-        let (began, used) = (Instant::now(), processor_time());
+        let (began, used) = (Instant::now(), cpu_time());
         let mut storage = Storage::default();
         let collector = SchedCollector::load(&mut storage, &settings, &["/bin/true".into()], |_| {})?;
         wall.push(began.elapsed().as_secs_f64() * 1000.0);
-        cpu.push(processor_time() - used);
+        cpu.push(cpu_time() - used);
         drop(collector);
     }
     for (name, mut values) in [("wall", wall), ("CPU", cpu)] {
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Of this process, ms.
-fn processor_time() -> f64 {
+fn cpu_time() -> f64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     now.tv_sec as f64 * 1e3 + now.tv_nsec as f64 / 1e6
 }

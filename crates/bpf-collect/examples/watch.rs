@@ -7,7 +7,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pid: i32 = std::env::args().nth(1).ok_or("a pid")?.parse()?;
     let seconds: f64 = std::env::args().nth(2).map_or(Ok(1.0), |text| text.parse())?;
     let settings = SchedSettings {
-        processors: 2,
+        cpus: 2,
         min_parallelism: 2,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         wait_budget: 0,

@@ -17,7 +17,7 @@ use crate::loaded_later::LoadedLater;
 use crate::loading::{self, Loaded};
 use crate::mapping_events::MappingEvents;
 use crate::perf_event::SampledEvent;
-use crate::sampling_period::ProcessorTimers;
+use crate::sampling_period::CpuTimers;
 use crate::skeleton::SchedCriticalitySkel;
 use crate::skeleton::types::{sched_audit, sched_lost};
 use crate::system_call_time::{SystemCallCounter, SystemCallTotals};
@@ -28,8 +28,8 @@ use crate::unwound_process::UnwoundProcesses;
 /// What to record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedSettings {
-    /// Processors that the program may use: *P*.
-    pub processors: u32,
+    /// CPUs that the program may use: *P*.
+    pub cpus: u32,
     /// Stacks are taken whenever fewer threads than this remain active; at higher parallelism at most one of a thread
     /// in each [`SchedSettings::stack_period_ns`].
     pub min_parallelism: u32,
@@ -43,13 +43,13 @@ pub struct SchedSettings {
     pub event: SampledEvent,
     /// Frames of a stack, at most [`SchedSettings::MAX_STACK_DEPTH`].
     pub stack_depth: u32,
-    /// Samples a second and processor; 0 for none.
+    /// Samples a second and CPU; 0 for none.
     pub sample_hz: u32,
     /// Each process is an application of its own, instead of all together.
     pub per_process: bool,
     /// Record each wait and what it is for; without, criticality alone.
     pub waits: bool,
-    /// Time that describing waits may take, ns a second and processor. Beyond it those that are described are chosen at
+    /// Time that describing waits may take, ns a second and CPU. Beyond it those that are described are chosen at
     /// random, the longer they are expected to be the likelier, and short ones among the others are summed up by thread.
     /// 0: all are described.
     pub wait_budget: u32,
@@ -133,7 +133,7 @@ pub struct SchedCollector<'a> {
     records: RingBuffer<'a>,
     // Programs run as long as their links live.
     links: Vec<OwnedFd>,
-    timers: ProcessorTimers,
+    timers: CpuTimers,
     tasks: LoadedLater,
     names: OwnedFd,
     tables: Rc<UnwindTables>,
@@ -170,7 +170,7 @@ impl<'a> SchedCollector<'a> {
         let Loaded { maps: skeleton, system_calls, links, timers, samples_refused, tasks, names, tables } = loaded;
         let system_calls = SystemCallCounter::new(system_calls);
         let tables = Rc::new(tables);
-        let mappings = MappingEvents::open(&online_processors(), tables.clone());
+        let mappings = MappingEvents::open(&online_cpus(), tables.clone());
         let mut unwound = UnwoundProcesses::new(tables.clone());
         let mut builder = RingBufferBuilder::new();
         builder
@@ -296,15 +296,15 @@ impl<'a> SchedCollector<'a> {
         usize::try_from(taken).map_err(|_| CollectError::Read(libbpf_rs::Error::from_raw_os_error(-taken)))
     }
 
-    /// From now on timers take samples so many times less often. Those of other events stay as they are.
+    /// From now on timers take samples less often, by the factor `times`. Those of other events stay as they are.
     pub fn sample_less(&mut self, times: u32) {
         self.timers.slow_down(times);
     }
 
-    /// The program may use so many processors from now on, and stacks are taken below this parallelism.
-    pub fn set_processors(&mut self, processors: u32, min_parallelism: u32) {
+    /// The program may use so many CPUs from now on, and stacks are taken below this parallelism.
+    pub fn set_cpus(&mut self, cpus: u32, min_parallelism: u32) {
         if let Some(state) = self.skeleton.maps.bss_data.as_deref_mut() {
-            state.processors = processors.max(1);
+            state.cpus = cpus.max(1);
             state.min_parallelism = min_parallelism;
         }
     }
@@ -317,7 +317,7 @@ impl<'a> SchedCollector<'a> {
     }
 
     /// Counts system calls and page faults from now on, or stops counting them until it is wanted again; what was counted
-    /// stays. Counting costs every system call of the machine a little, and those of the threads followed somewhat more.
+    /// is kept. Counting costs every system call of the machine a little, and those of the threads followed somewhat more.
     ///
     /// # Errors
     /// If the collector was loaded without [`SchedSettings::system_calls`], or the kernel lacks the tracepoints.
@@ -486,7 +486,7 @@ mod types {
 }
 
 /// Numbers in `/sys/devices/system/cpu/online`: `0-3,6`.
-pub(crate) fn online_processors() -> Vec<u32> {
+pub(crate) fn online_cpus() -> Vec<u32> {
     let text = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".to_owned());
     text.trim()
         .split(',')

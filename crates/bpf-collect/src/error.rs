@@ -25,13 +25,13 @@ pub enum CollectError {
     },
     /// No timer for samples.
     #[error(
-        "cannot sample processor {processor}: {source}; sampling needs cap_perfmon, and where kernel.perf_event_paranoid is \
+        "cannot sample CPU {cpu}: {source}; sampling needs cap_perfmon, and where kernel.perf_event_paranoid is \
          3 or more (Debian's and Ubuntu's kernels) root: `sudo sysctl kernel.perf_event_paranoid=2` allows it, \
          `--sample-hz 0` records without samples"
     )]
     Samples {
-        /// Processor number.
-        processor: u32,
+        /// CPU number.
+        cpu: u32,
         /// The system's reason.
         source: io::Error,
     },

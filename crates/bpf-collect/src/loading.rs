@@ -14,13 +14,13 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, MapMut, OpenObject, OpenProgramMut};
 use transect_event_abi::published::OWN_CALL_MARK;
 
-use crate::collector::{SchedSettings, online_processors};
+use crate::collector::{SchedSettings, online_cpus};
 use crate::error::CollectError;
 use crate::kernel_types::{KernelTypes, StructureFile};
 use crate::large_map::LargeMaps;
 use crate::loaded_later::LoadedLater;
 use crate::perf_event::{self, SampledEvent};
-use crate::sampling_period::ProcessorTimers;
+use crate::sampling_period::CpuTimers;
 use crate::skeleton::{self, OpenSchedCriticalitySkel, SchedCriticalitySkel, SchedCriticalitySkelBuilder};
 use crate::system_call_time::{SystemCallCounter, SystemCallPrograms};
 use crate::traced_program::{self, LoadedProgram, PreparedProgram};
@@ -34,7 +34,7 @@ pub(crate) struct Loaded<'a> {
     pub system_calls: Option<SystemCallPrograms>,
     /// The others are attached.
     pub links: Vec<OwnedFd>,
-    pub timers: ProcessorTimers,
+    pub timers: CpuTimers,
     /// Why there are no samples although they were wanted.
     pub samples_refused: Option<CollectError>,
     /// The one that runs over all threads for whoever reads it.
@@ -50,7 +50,7 @@ pub(crate) fn load<'a>(
     settings: &SchedSettings,
     programs: &[PathBuf],
 ) -> Result<Loaded<'a>, CollectError> {
-    // What is refused is told by who asked, not by the library.
+    // The caller reports what fails, not the library.
     libbpf_rs::set_print(None);
     let structures = StructureFile::new().map_err(|why| CollectError::Load(why.into()))?;
     let (mut open, large, mut prepared) = thread::scope(|scope| {
@@ -187,7 +187,7 @@ fn set(open: &mut OpenSchedCriticalitySkel<'_>, settings: &SchedSettings) {
             fs::metadata("/proc/self/ns/pid").map(|metadata| metadata.ino() as u32).unwrap_or(0);
     }
     if let Some(state) = open.maps.bss_data.as_deref_mut() {
-        state.processors = settings.processors.max(1);
+        state.cpus = settings.cpus.max(1);
         state.min_parallelism = settings.min_parallelism;
     }
 }
@@ -208,27 +208,27 @@ fn verify<F>(
 /// What samples come by.
 struct Samples {
     links: Vec<OwnedFd>,
-    timers: ProcessorTimers,
+    timers: CpuTimers,
     refused: Option<CollectError>,
 }
 
 impl Samples {
     fn none(settings: &SchedSettings) -> Self {
-        Self { links: Vec::new(), timers: ProcessorTimers::of(settings.sample_hz), refused: None }
+        Self { links: Vec::new(), timers: CpuTimers::of(settings.sample_hz), refused: None }
     }
 }
 
 fn attach_samples(program: &LoadedProgram, settings: &SchedSettings) -> Result<Samples, CollectError> {
     let mut samples = Samples::none(settings);
-    for processor in online_processors() {
-        let timer = match perf_event::open(settings.event, processor, settings.sample_hz) {
+    for cpu in online_cpus() {
+        let timer = match perf_event::open(settings.event, cpu, settings.sample_hz) {
             Ok(timer) => timer,
             // Without a timer the rest is recorded; without what was asked for there is nothing to tell.
             Err(source) if settings.event != SampledEvent::CpuClock => {
                 return Err(CollectError::Event { event: settings.event.as_str(), source });
             }
             Err(source) => {
-                samples.refused = Some(CollectError::Samples { processor, source });
+                samples.refused = Some(CollectError::Samples { cpu, source });
                 break;
             }
         };

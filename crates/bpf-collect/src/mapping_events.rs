@@ -47,14 +47,14 @@ pub struct MappingEvents {
 
 impl fmt::Debug for MappingEvents {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "MappingEvents({} processors)", self.rings.len())
+        write!(formatter, "MappingEvents({} CPUs)", self.rings.len())
     }
 }
 
 impl MappingEvents {
     /// Events from now on; none where the system does not permit that: mappings have to be read from `/proc` then.
-    pub(crate) fn open(processors: &[u32], tables: Rc<UnwindTables>) -> Rc<RefCell<Self>> {
-        let rings: Result<Vec<_>, _> = processors.iter().map(|&processor| code_mappings(processor)).collect();
+    pub(crate) fn open(cpus: &[u32], tables: Rc<UnwindTables>) -> Rc<RefCell<Self>> {
+        let rings: Result<Vec<_>, _> = cpus.iter().map(|&cpu| code_mappings(cpu)).collect();
         let rings = rings.unwrap_or_default();
         Rc::new(RefCell::new(Self { rings, queues: Vec::new(), tables, lost: 0 }))
     }
@@ -85,7 +85,7 @@ impl MappingEvents {
         self.queues.len() - 1
     }
 
-    /// What a reader has not seen yet, the oldest first, as far as one processor is concerned.
+    /// What a reader has not seen yet, the oldest first, as far as one CPU is concerned.
     pub fn take(&mut self, reader: usize) -> impl Iterator<Item = MappingEvent> {
         self.collect();
         self.queues.get_mut(reader).into_iter().flat_map(|queue| queue.drain(..))

@@ -16,12 +16,12 @@ const CLOSE_ON_EXEC: std::ffi::c_ulong = perf_event_open_sys::bindings::PERF_FLA
 /// What samples are taken by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SampledEvent {
-    /// Time on a processor.
+    /// Time on a CPU.
     #[default]
     CpuClock,
     /// Page faults.
     PageFaults,
-    /// Processor cycles, counted by hardware.
+    /// CPU cycles, counted by hardware.
     Cycles,
     /// Cache misses, counted by hardware.
     CacheMisses,
@@ -31,19 +31,19 @@ impl SampledEvent {
     /// In words.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::CpuClock => "processor time",
+            Self::CpuClock => "CPU time",
             Self::PageFaults => "page faults",
-            Self::Cycles => "processor cycles",
+            Self::Cycles => "CPU cycles",
             Self::CacheMisses => "cache misses",
         }
     }
 }
 
-/// An event that fires `hertz` times a second, as nearly as the kernel can tell, for whatever runs on `processor`.
+/// An event that fires `hertz` times a second, as nearly as the kernel can tell, for whatever runs on `cpu`.
 ///
 /// # Errors
-/// If the system refuses: no permission, no such processor, no such counter.
-pub(crate) fn open(event: SampledEvent, processor: u32, hertz: u32) -> io::Result<OwnedFd> {
+/// If the system refuses: no permission, no such CPU, no such counter.
+pub(crate) fn open(event: SampledEvent, cpu: u32, hertz: u32) -> io::Result<OwnedFd> {
     let (type_, config) = match event {
         SampledEvent::CpuClock => (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK),
         SampledEvent::PageFaults => (PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS),
@@ -53,18 +53,18 @@ pub(crate) fn open(event: SampledEvent, processor: u32, hertz: u32) -> io::Resul
     let mut attributes = perf_event_attr { type_, config: u64::from(config), ..Default::default() };
     attributes.set_freq(1);
     attributes.__bindgen_anon_1.sample_freq = u64::from(hertz);
-    open_with(attributes, -1, processor)
+    open_with(attributes, -1, cpu)
 }
 
-/// An event of a thread (-1: of whatever runs) on a processor; closed on exec.
+/// An event of a thread (-1: of whatever runs) on a CPU; closed on exec.
 ///
 /// # Errors
 /// If the system refuses.
-pub(crate) fn open_with(attributes: perf_event_attr, tid: i32, processor: u32) -> io::Result<OwnedFd> {
-    open_on(attributes, tid, processor as i32)
+pub(crate) fn open_with(attributes: perf_event_attr, tid: i32, cpu: u32) -> io::Result<OwnedFd> {
+    open_on(attributes, tid, cpu as i32)
 }
 
-/// An event of a thread on whatever processor; closed on exec.
+/// An event of a thread on whatever CPU; closed on exec.
 ///
 /// # Errors
 /// If the system refuses.
@@ -72,11 +72,10 @@ pub(crate) fn open_of_thread(attributes: perf_event_attr, tid: i32) -> io::Resul
     open_on(attributes, tid, -1)
 }
 
-fn open_on(mut attributes: perf_event_attr, tid: i32, processor: i32) -> io::Result<OwnedFd> {
+fn open_on(mut attributes: perf_event_attr, tid: i32, cpu: i32) -> io::Result<OwnedFd> {
     attributes.size = size_of::<perf_event_attr>() as u32;
     // SAFETY: `attributes` is initialised, says its own size and lives through the call, which only reads it.
-    let descriptor =
-        unsafe { perf_event_open_sys::perf_event_open(&raw mut attributes, tid, processor, -1, CLOSE_ON_EXEC) };
+    let descriptor = unsafe { perf_event_open_sys::perf_event_open(&raw mut attributes, tid, cpu, -1, CLOSE_ON_EXEC) };
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -181,13 +181,13 @@ pub fn grant_command(executable: &Path) -> String {
 }
 
 /// Drops every capability that is not needed once the collectors are loaded, in all threads of the process, and returns
-/// what is kept. Other threads are told by a signal (SIGURG, which is ignored unless somebody asks for it): system calls
+/// what is kept. Other threads are notified by a signal (SIGURG, which is ignored unless somebody asks for it): system calls
 /// they wait in may return `EINTR`. A program that is to have what the recorder was given must be forked before.
 ///
 /// Nothing is kept but by root. There the kernel compares: a process may look at another one (`/proc/PID/maps`, `exe`,
 /// memory) if it has all capabilities that the other one has, or `CAP_SYS_PTRACE`. Programs that root starts have all, so
 /// that one is kept; `CAP_DAC_READ_SEARCH` for executables and libraries below folders of other users; `CAP_KILL` to pass
-/// signals on to a program that has changed its user; `CAP_SYS_NICE` to be first in line for a processor while threads are
+/// signals on to a program that has changed its user; `CAP_SYS_NICE` to be first in line for a CPU while threads are
 /// held; `CAP_CHECKPOINT_RESTORE` for programs and libraries that are mapped and have no path any more
 /// (`/proc/PID/map_files`); `CAP_SYSLOG` for the names of the kernel's functions; and `CAP_DAC_OVERRIDE` only if one of the `writes` (paths of
 /// files or folders to be made) lies in a folder that root may not write to by its owner or mode.

@@ -104,7 +104,7 @@ pub enum Record<'a> {
     UnknownCode(sched_unknown_code),
     /// Short waits of a thread that are not told one by one.
     Brief(sched_brief),
-    /// A thread lost its processor, could have gone on, and got one again.
+    /// A thread lost its CPU, could have gone on, and got one again.
     Preempted(sched_preempted),
 }
 

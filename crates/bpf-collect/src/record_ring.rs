@@ -1,4 +1,4 @@
-//! Records that the kernel's performance events write by themselves, of one processor.
+//! Records that the kernel's performance events write by themselves, of one CPU.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -30,12 +30,12 @@ pub(crate) struct RecordRing {
     scratch: Vec<u8>,
 }
 
-/// Records of code that any process maps on `processor`, and of programs that replace others there; times are of
+/// Records of code that any process maps on `cpu`, and of programs that replace others there; times are of
 /// `CLOCK_MONOTONIC`.
 ///
 /// # Errors
-/// If the system refuses: no permission, no such processor, no more memory for this user.
-pub(crate) fn code_mappings(processor: u32) -> io::Result<RecordRing> {
+/// If the system refuses: no permission, no such CPU, no more memory for this user.
+pub(crate) fn code_mappings(cpu: u32) -> io::Result<RecordRing> {
     let mut attributes = perf_event_attr {
         type_: PERF_TYPE_SOFTWARE,
         config: u64::from(PERF_COUNT_SW_DUMMY),
@@ -49,7 +49,7 @@ pub(crate) fn code_mappings(processor: u32) -> io::Result<RecordRing> {
     attributes.set_comm_exec(1);
     attributes.set_sample_id_all(1);
     attributes.set_use_clockid(1);
-    RecordRing::of(perf_event::open_with(attributes, -1, processor)?, MAPPING_PAGES)
+    RecordRing::of(perf_event::open_with(attributes, -1, cpu)?, MAPPING_PAGES)
 }
 
 impl RecordRing {
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_program_that_ended_is_told() {
         let Ok(mut rings) = (0..std::thread::available_parallelism().map_or(1, usize::from))
-            .map(|processor| code_mappings(processor as u32))
+            .map(|cpu| code_mappings(cpu as u32))
             .collect::<io::Result<Vec<_>>>()
         else {
             println!("NOT RUN: no permission for performance events");

@@ -244,7 +244,7 @@ impl EventReader {
 }
 
 fn load(children: bool, multi: bool) -> Result<Object, CollectError> {
-    // What is tried and refused is told by who tries, not by the library.
+    // The caller reports what fails, not the library.
     libbpf_rs::set_print(None);
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(CollectError::Load)?;
     for mut program in open.progs_mut() {

@@ -32,7 +32,7 @@ pub fn missing_tracepoints() -> io::Result<Vec<&'static str>> {
     Ok(ATTACHED_TO.iter().filter(|(_, name)| !names.contains(name.as_bytes())).map(|(shown, _)| *shown).collect())
 }
 
-/// Whether a timer can be had that samples what runs on a processor.
+/// Whether a timer can be had that samples what runs on a CPU.
 ///
 /// # Errors
 /// The kernel's reason if not.
@@ -68,7 +68,7 @@ pub fn try_load() -> Result<(), CollectError> {
 
 fn trial() -> SchedSettings {
     SchedSettings {
-        processors: 1,
+        cpus: 1,
         min_parallelism: 1,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         kernel_halves: false,

@@ -32,7 +32,7 @@ impl SamplingPeriod {
     }
 }
 
-/// Sets the time between samples of an event of processor time, ns. What has passed since its last sample is left out.
+/// Sets the time between samples of an event of CPU time, ns. What has passed since its last sample is left out.
 pub(crate) fn set(event: BorrowedFd<'_>, period: u64) {
     // SAFETY: an ioctl on a descriptor that is open; the kernel reads eight bytes, which live through the call.
     unsafe {
@@ -40,33 +40,33 @@ pub(crate) fn set(event: BorrowedFd<'_>, period: u64) {
     };
 }
 
-/// The processors' timers of samples, whose periods change at random, one processor's after the other's.
+/// The CPUs' timers of samples, whose periods change at random, one CPU's after the other's.
 #[derive(Debug)]
-pub(crate) struct ProcessorTimers {
+pub(crate) struct CpuTimers {
     events: Vec<OwnedFd>,
     period: SamplingPeriod,
     changed: Instant,
     next: usize,
 }
 
-impl ProcessorTimers {
+impl CpuTimers {
     /// Each timer's period changes after so long. A sample in the making is left out each time, half a period in the mean.
     const EACH: Duration = Duration::from_millis(100);
     /// But not before so many samples.
     const LEAST_SAMPLES: u32 = 50;
 
     /// None yet; all are for so many samples a second.
-    pub fn of(hertz: u32) -> ProcessorTimers {
-        ProcessorTimers { events: Vec::new(), period: SamplingPeriod::of(hertz), changed: Instant::now(), next: 0 }
+    pub fn of(hertz: u32) -> CpuTimers {
+        CpuTimers { events: Vec::new(), period: SamplingPeriod::of(hertz), changed: Instant::now(), next: 0 }
     }
 
-    /// One more. It stays open until [`ProcessorTimers::clear`]; without descriptors left, its period stays what it is.
+    /// One more. It is kept open until [`CpuTimers::clear`]; without descriptors left, its period does not change.
     pub fn add(&mut self, timer: &OwnedFd) {
         set(timer.as_fd(), self.period.draw());
         self.events.extend(timer.try_clone());
     }
 
-    /// From now on samples come so many times less often.
+    /// From now on samples come less often, by the factor `times`.
     pub fn slow_down(&mut self, times: u32) {
         self.period.mean *= u64::from(times.max(1));
         for event in &self.events {

@@ -59,9 +59,9 @@ pub enum CallOfRecord {
 /// Time by what the thread did, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Clocks {
-    /// On a processor.
+    /// On a CPU.
     pub running_ns: u64,
-    /// Ready, without a processor.
+    /// Runnable.
     pub runnable_ns: u64,
     /// Blocked.
     pub blocked_ns: u64,
@@ -173,7 +173,7 @@ impl SystemCallCounter {
         }
     }
 
-    /// Nothing is counted any more; what was, stays.
+    /// Ends counting; what was counted is kept.
     pub(crate) fn detach(&mut self) {
         self.links.clear();
     }

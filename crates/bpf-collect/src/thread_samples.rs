@@ -25,7 +25,7 @@ pub const STACK_BYTES: u32 = 8192;
 const MOST_STACK_BYTES: u32 = 4 * STACK_BYTES;
 /// Samples a second for which there is room with that much stack: as many bytes as four times so many with little.
 const SLOW_HZ: u32 = 250;
-/// Half a megabyte for each processor, which is what a user without privileges may have: 7 samples or more.
+/// Half a megabyte for each CPU, which is what a user without privileges may have: 7 samples or more.
 const DATA_PAGES: usize = 64;
 /// The same where there are no samples: some 4,000 births, ends and switches.
 const LIVES_PAGES: usize = 32;
@@ -62,7 +62,7 @@ pub struct ThreadRecord {
 pub enum Seen {
     /// It ran here.
     Sample {
-        /// Processor time that it stands for, ns.
+        /// CPU time that it stands for, ns.
         period: u64,
         /// Those that unwinding needs.
         registers: Registers,
@@ -78,9 +78,9 @@ pub enum Seen {
     },
     /// It has ended.
     Ended,
-    /// It got a processor.
+    /// It got a CPU.
     Runs,
-    /// It left its processor.
+    /// It left its CPU.
     Stops {
         /// It would have gone on.
         preempted: bool,
@@ -114,7 +114,7 @@ pub struct Registers {
 /// Threads that are sampled.
 #[derive(Debug)]
 pub struct ThreadSamples {
-    /// One for each processor.
+    /// One for each CPU.
     rings: Vec<RecordRing>,
     /// The other events that write to them.
     events: Vec<OwnedFd>,
@@ -130,7 +130,7 @@ pub struct ThreadSamples {
 const MOST_PERIODS: usize = 64;
 
 impl ThreadSamples {
-    /// Samples these threads, and all that they make from now on, `hertz` times a second of processor time. `on_exec`: from
+    /// Samples these threads, and all that they make from now on, `hertz` times a second of CPU time. `on_exec`: from
     /// the moment on in which the process becomes another program.
     ///
     /// # Errors
@@ -141,13 +141,13 @@ impl ThreadSamples {
         let first = period.draw();
         let stack = if hertz <= SLOW_HZ { MOST_STACK_BYTES } else { STACK_BYTES };
         let mut samples =
-            Self::of(tids, period, DATA_PAGES, on_exec, |tid, processor| open(tid, processor, first, stack, on_exec))?;
+            Self::of(tids, period, DATA_PAGES, on_exec, |tid, cpu| open(tid, cpu, first, stack, on_exec))?;
         samples.events.extend(tids.iter().filter_map(|&tid| open_mark(tid).ok()));
         Ok(samples)
     }
 
     /// No samples: births, ends, names and switches of these threads, and of all that they make from now on. Who may look at the whole machine
-    /// hears of all threads, which costs the program least: an event of a thread's own is copied, for each processor, to every
+    /// hears of all threads, which costs the program least: an event of a thread's own is copied, for each CPU, to every
     /// thread that it makes.
     ///
     /// # Errors
@@ -166,10 +166,10 @@ impl ThreadSamples {
     ) -> io::Result<Self> {
         let first = tids.to_vec();
         let mut samples = Self { rings: Vec::new(), events: Vec::new(), period, first, periods: VecDeque::new() };
-        for processor in crate::collector::online_processors() {
+        for cpu in crate::collector::online_cpus() {
             let mut ring: Option<RecordRing> = None;
             for &tid in tids {
-                let event = match open(tid, processor) {
+                let event = match open(tid, cpu) {
                     Ok(event) => event,
                     // It has ended.
                     Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) && tids.len() > 1 => continue,
@@ -202,7 +202,7 @@ impl ThreadSamples {
         self.rings.iter().map(RecordRing::event).chain(&self.events).for_each(each);
     }
 
-    /// Gives what there is to `each`; of one thread on one processor in order.
+    /// Gives what there is to `each`; of one thread on one CPU in order.
     pub fn read(&mut self, mut each: impl FnMut(ThreadRecord)) {
         let Self { rings, first, periods, .. } = self;
         for ring in rings {
@@ -236,8 +236,8 @@ impl ThreadSamples {
 /// # Errors
 /// Its reason.
 pub fn is_permitted() -> io::Result<()> {
-    let processor = crate::collector::online_processors().first().copied().unwrap_or(0);
-    open(0, processor, 1_000_000_000, STACK_BYTES, false).map(drop)
+    let cpu = crate::collector::online_cpus().first().copied().unwrap_or(0);
+    open(0, cpu, 1_000_000_000, STACK_BYTES, false).map(drop)
 }
 
 /// `kernel.perf_event_paranoid`, for messages.
@@ -246,7 +246,7 @@ pub fn paranoid() -> String {
         .map_or_else(|_| "not readable".to_owned(), |text| text.trim().to_owned())
 }
 
-fn open(tid: i32, processor: u32, period: u64, stack: u32, on_exec: bool) -> io::Result<OwnedFd> {
+fn open(tid: i32, cpu: u32, period: u64, stack: u32, on_exec: bool) -> io::Result<OwnedFd> {
     let fields = PERF_SAMPLE_IP
         | PERF_SAMPLE_TID
         | PERF_SAMPLE_TIME
@@ -276,7 +276,7 @@ fn open(tid: i32, processor: u32, period: u64, stack: u32, on_exec: bool) -> io:
     attributes.set_context_switch(1);
     attributes.set_sample_id_all(1);
     attributes.set_use_clockid(1);
-    perf_event::open_with(attributes, tid, processor)
+    perf_event::open_with(attributes, tid, cpu)
 }
 
 /// An event that new threads get and new processes don't. Between a thread and a process that it has made the kernel swaps
@@ -293,7 +293,7 @@ fn open_mark(tid: i32) -> io::Result<OwnedFd> {
     perf_event::open_of_thread(attributes, tid)
 }
 
-fn open_lives(tid: i32, processor: u32) -> io::Result<OwnedFd> {
+fn open_lives(tid: i32, cpu: u32) -> io::Result<OwnedFd> {
     let mut attributes = perf_event_attr {
         type_: PERF_TYPE_SOFTWARE,
         config: u64::from(PERF_COUNT_SW_DUMMY),
@@ -311,7 +311,7 @@ fn open_lives(tid: i32, processor: u32) -> io::Result<OwnedFd> {
     attributes.set_context_switch(1);
     attributes.set_sample_id_all(1);
     attributes.set_use_clockid(1);
-    perf_event::open_with(attributes, tid, processor)
+    perf_event::open_with(attributes, tid, cpu)
 }
 
 /// Reads the body of a record, which follows its header; the fields are those that `open` asks for.

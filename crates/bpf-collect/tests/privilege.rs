@@ -1,4 +1,4 @@
-//! Dropping privileges: what stays, what a launched program gets, and that what the recorder does next still works.
+//! Dropping privileges: what is kept, what a launched program gets, and that what the recorder does next still works.
 //! Needs root, for it grants capabilities; says so and passes where it is not.
 
 use std::fs;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         ("granted drops all", &granted, NOBODY),
         ("granted launches a plain program", &granted, NOBODY),
         ("granted gives the environment back", &granted, NOBODY),
-        ("ambient stays with the program", &plain, 0),
+        ("ambient is kept by the program", &plain, 0),
         ("root keeps what looking takes", &own, 0),
         ("root launches a full program", &own, 0),
         ("root may write where it must", &own, 0),
@@ -132,7 +132,7 @@ fn run(case: &str) {
             drop_after_load(&[]).unwrap();
             assert_ne!(launched(&script), "closed\n");
         }
-        "ambient stays with the program" => {
+        "ambient is kept by the program" => {
             // As under a service manager that hands capabilities on: forked before, kept; the recorder's own are gone.
             let script = format!("{SETS}; read go; {SETS}");
             let own = std::env::current_exe().unwrap();

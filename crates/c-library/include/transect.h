@@ -218,7 +218,7 @@ struct transect_site {
 };
 
 /** What a discovery callback wants of the site: bits. TRANSECT_STOP ends the discovery (after doing the rest). */
-enum transect_wish {
+enum transect_site_request {
     TRANSECT_IGNORE = 0,
     TRANSECT_INSTALL = 1,  /**< install it, in a batch with the others, before transect_discover() returns */
     TRANSECT_ACTIVATE = 3, /**< install it and switch it on */

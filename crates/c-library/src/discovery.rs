@@ -17,7 +17,7 @@ use crate::toggle;
 
 /// What a callback wants of a site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wish {
+pub struct SiteRequest {
     /// Install it.
     pub install: bool,
     /// Switch it on.
@@ -27,7 +27,7 @@ pub struct Wish {
 }
 
 /// Called for each site with its id.
-pub type Callback = Box<dyn FnMut(u32) -> Wish + Send>;
+pub type Callback = Box<dyn FnMut(u32) -> SiteRequest + Send>;
 
 /// Somebody who wants the sites of objects that are loaded later.
 pub struct Watch {
@@ -64,7 +64,7 @@ pub fn discover(pattern: Pattern, lines: bool, future: bool, mut callback: Callb
 pub fn discover_new(library: &mut Library, all: &[LoadedObject], new: &[LoadedObject]) {
     let mut watches = std::mem::take(&mut library.watches);
     for watch in &mut watches {
-        // What can't be probed stays as it is: the program goes on.
+        // What can't be probed is left as it is: the program goes on.
         let _ = discover_in(library, all, new, &watch.pattern, watch.lines, &mut watch.callback);
     }
     watches.append(&mut library.watches);

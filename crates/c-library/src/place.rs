@@ -91,7 +91,7 @@ pub fn build(site: &Site, bias: u64, block: u64, in_text: bool) -> Result<Placed
         let opcode = if call_site { form::CALL } else { form::JUMP };
         let on = form::transfer(opcode, address, probe)?;
         let off = match &site.window {
-            // The function returns here; the displacement stays resident behind the `ret`.
+            // The function returns here; the displacement remains resident behind the `ret`.
             Planned::ReturnSled { .. } | Planned::Call { tail: true, .. } => [form::RETURN, on[1], on[2], on[3], on[4]],
             // While off, a site whose last four bytes are a word of their own leads through the block's idle path.
             Planned::Sled { original, .. } if address % 8 != 7 && original.len() > 5 && original.len() < 128 => {

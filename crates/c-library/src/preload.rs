@@ -15,7 +15,7 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::discovery::{self, Wish};
+use crate::discovery::{self, SiteRequest};
 use crate::handler;
 use crate::pattern::Pattern;
 use crate::registry;
@@ -66,7 +66,7 @@ extern "C" fn begin() {
             if timed {
                 handler::set(id, handler::TIME);
             }
-            Wish { install: true, activate: true, stop: false }
+            SiteRequest { install: true, activate: true, stop: false }
         };
         discovery::discover(pattern, false, true, Box::new(each))
     });
@@ -80,7 +80,7 @@ extern "C" fn begin() {
     };
     let _ = REQUEST.set(Request { output, timed, problem, failed });
     crate::fork::on_child(reset_in_child);
-    // SAFETY: the function stays: the library is never unloaded.
+    // SAFETY: the function remains loaded: the library is never unloaded.
     unsafe { libc::atexit(report_at_exit) };
 }
 

@@ -117,7 +117,7 @@ impl Probes {
         let list = found.clone();
         let each = move |id| {
             list.lock().unwrap_or_else(PoisonError::into_inner).push(Probe(id));
-            discovery::Wish::default()
+            discovery::SiteRequest::default()
         };
         discovery::discover(Pattern::parse(pattern)?, false, false, Box::new(each))?;
         let found = found.lock().unwrap_or_else(PoisonError::into_inner);

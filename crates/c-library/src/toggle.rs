@@ -41,7 +41,7 @@ pub mod gate {
     pub fn close() {
         GATE.fetch_or(CLOSED, Ordering::AcqRel);
         while GATE.load(Ordering::Acquire) & !CLOSED != 0 {
-            // A thread that stands inside may need this processor.
+            // A thread that stands inside may need this CPU.
             // SAFETY: no requirement.
             unsafe { libc::sched_yield() };
         }

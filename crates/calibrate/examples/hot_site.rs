@@ -9,8 +9,8 @@
 //! install SITES protocol-ticks-a-site whole-ticks-a-site
 //! ```
 //!
-//! So that other work on the machine doesn't count, calls per second are per second of the executing threads' processor
-//! time, and under 1 MHz only of stretches in which the switching thread had a processor, too; those "in all" are per
+//! So that other work on the machine doesn't count, calls per second are per second of the executing threads' CPU
+//! time, and under 1 MHz only of stretches in which the switching thread had a CPU, too; those "in all" are per
 //! second of the clock.
 #![allow(unsafe_code, reason = "executes generated code")]
 
@@ -93,13 +93,13 @@ struct Run {
     first: u64,
     second: u64,
     none: u64,
-    /// Calls, ticks and toggles of stretches of 1000 calls in which switching and executing thread both had a processor.
+    /// Calls, ticks and toggles of stretches of 1000 calls in which switching and executing thread both had a CPU.
     together: [u64; 3],
     toggles_per_second: f64,
 }
 
-/// Seconds of processor time of this thread.
-fn processor_seconds() -> f64 {
+/// Seconds of CPU time of this thread.
+fn cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes the given structure.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
@@ -114,7 +114,7 @@ fn run(hot: &Hot, threads: usize, time: Duration, period: Option<Duration>, act:
             .map(|_| {
                 scope.spawn(|| {
                     let (mut calls, mut first, mut second) = (0u64, 0, 0);
-                    let begin = processor_seconds();
+                    let begin = cpu_seconds();
                     let mut together = [0; 3];
                     ready.fetch_add(1, Ordering::Relaxed);
                     while !stop.load(Ordering::Relaxed) {
@@ -126,7 +126,7 @@ fn run(hot: &Hot, threads: usize, time: Duration, period: Option<Duration>, act:
                             together.iter_mut().zip([1000, took, toggles]).for_each(|(sum, new)| *sum += new);
                         }
                     }
-                    (calls, first, second, processor_seconds() - begin, together)
+                    (calls, first, second, cpu_seconds() - begin, together)
                 })
             })
             .collect();
@@ -143,7 +143,7 @@ fn run(hot: &Hot, threads: usize, time: Duration, period: Option<Duration>, act:
                     toggles += 1;
                     switched.store(toggles, Ordering::Relaxed);
                     next += period;
-                    // Long periods must not take a processor from the executing threads.
+                    // Long periods must not take a CPU from the executing threads.
                     let now = Instant::now();
                     if next > now + Duration::from_micros(100) {
                         std::thread::sleep(next - now);
@@ -151,7 +151,7 @@ fn run(hot: &Hot, threads: usize, time: Duration, period: Option<Duration>, act:
                     while Instant::now() < next {
                         std::hint::spin_loop();
                     }
-                    // Toggles missed while this thread had no processor are not made up for.
+                    // Toggles missed while this thread had no CPU are not made up for.
                     next = next.max(Instant::now() - period);
                 }
             }
@@ -229,7 +229,7 @@ fn main() {
             hot.switch(true);
             on = on.max(rate(run(&hot, 1, time / 3, None, |_| ())));
         }
-        // On a busy machine the two threads seldom have a processor each.
+        // On a busy machine the two threads seldom have a CPU each.
         for _ in 0..30 {
             let toggled = run(&hot, 1, time / 3, Some(megahertz), |on| hot.switch(on));
             both.iter_mut().zip(toggled.together).for_each(|(sum, new)| *sum += new);
@@ -244,7 +244,7 @@ fn main() {
     }
     for threads in [1, 2, 4, 8, 16] {
         let hot = Hot::new(3);
-        // With more threads than processors, the one that switches gets its turn more seldom.
+        // With more threads than CPUs, the one that switches gets its turn more seldom.
         let time = time * (threads as u32 / 2).max(1);
         let period = Duration::from_micros(200);
         let toggled = run(&hot, threads, time, Some(period), |on| hot.switch(on));

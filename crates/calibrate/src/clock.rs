@@ -25,9 +25,9 @@ pub fn begin() -> u64 {
 /// Reads the clock after everything before it is done.
 #[inline]
 pub fn end() -> u64 {
-    let mut processor = 0;
+    let mut cpu = 0;
     // SAFETY: rdtscp writes registers and the given word.
-    let now = unsafe { core::arch::x86_64::__rdtscp(&mut processor) };
+    let now = unsafe { core::arch::x86_64::__rdtscp(&mut cpu) };
     // SAFETY: a fence.
     unsafe { core::arch::x86_64::_mm_lfence() };
     now

@@ -35,8 +35,9 @@ use wait::{Budget, WaitFailures};
 /// What was measured. The names of the fields are the keys of the JSON form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
-    /// Processors that this process may use. With one, nothing runs while code is changed, and the curve means nothing.
-    pub processors: usize,
+    /// CPUs that this process may use. With one, nothing runs while code is changed, and the curve means nothing.
+    #[serde(rename = "processors")]
+    pub cpus: usize,
     /// Ticks of one clock read.
     pub clock_ticks: f64,
     /// Ticks per nanosecond.
@@ -65,7 +66,7 @@ pub fn calibrate(budget: Budget, child: impl FnMut(usize) -> Command) -> Result<
     let probe = probe_cost::probe_costs(rounds)?;
     let curve = wait::measure(budget, child)?;
     Ok(Calibration {
-        processors: std::thread::available_parallelism().map_or(1, usize::from),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
         clock_ticks: clock::read_cost(),
         ticks_per_ns: clock::rate(),
         toggle,
@@ -100,7 +101,7 @@ pub fn membarrier_ticks(rounds: usize) -> Option<f64> {
             })
             .collect();
         stop.store(true, Ordering::Relaxed);
-        // The least would be a moment at which the other thread had no processor: then nobody is interrupted.
+        // The least would be a moment at which the other thread had no CPU: then nobody is interrupted.
         ticks.sort_unstable();
         ticks.get(ticks.len() / 2).map(|&ticks| ticks as f64)
     })

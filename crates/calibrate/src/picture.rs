@@ -120,10 +120,10 @@ fn legend(out: &mut String, c: &Calibration) {
     }
     text(out, 632.0, 30.0, "end", 12, "#555555", "bytes before + after the line's end:");
     let toggles: u64 = c.wait_curve.iter().chain(&c.serialized).map(|row| row.toggles).sum();
-    let note = match c.processors {
-        0 | 1 => "one processor only: nothing runs while code is changed, so this picture means nothing".to_owned(),
+    let note = match c.cpus {
+        0 | 1 => "one CPU only: nothing runs while code is changed, so this picture means nothing".to_owned(),
         n => format!(
-            "{toggles} toggles, {n} processors, {:.2} ticks per ns. \"None\" in so few toggles is no proof.",
+            "{toggles} toggles, {n} CPUs, {:.2} ticks per ns. \"None\" in so few toggles is no proof.",
             c.ticks_per_ns
         ),
     };

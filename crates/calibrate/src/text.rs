@@ -71,10 +71,10 @@ fn wait_table(out: &mut String, c: &Calibration) {
     };
     let _ =
         writeln!(out, "{serialized_failures} failures in {serialized} toggles with membarrier in place of the waits.");
-    if c.processors < 2 {
+    if c.cpus < 2 {
         let _ = writeln!(
             out,
-            "This process may use one processor only: no code runs while it is changed, and the table\nmeans nothing."
+            "This process may use one CPU only: no code runs while it is changed, and the table\nmeans nothing."
         );
     }
 }

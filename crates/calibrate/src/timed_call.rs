@@ -15,14 +15,14 @@ use crate::{CalibrateError, clock};
 pub struct TimedCall {
     /// What a timed call of a function shows that does nothing, in the unit of the handlers (ticks, ns, faults).
     pub empty: u64,
-    /// What a timed call of a longer function shows beside its duration. Less than `empty`: a processor works on while it finds out
+    /// What a timed call of a longer function shows beside its duration. Less than `empty`: a CPU works on while it finds out
     /// where a call returns to that goes to the probe, and the shortest functions end meanwhile.
     pub added: u64,
     /// What timing adds to a call.
     pub cost_ticks: f64,
     /// What it adds to a call of a function that does nothing: more, for nothing hides it.
     pub empty_cost_ticks: f64,
-    /// What switching a probe on and off again costs, the loss of the executing processor's prefetched code included.
+    /// What switching a probe on and off again costs, the loss of the executing CPU's prefetched code included.
     pub arming_ticks: f64,
 }
 
@@ -53,10 +53,10 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 const CALLS: u64 = 256;
 const ROUNDS: usize = 12;
-/// Multiplications of three cycles each: longer than all that the processor does about a call's return.
+/// Multiplications of three cycles each: longer than all that the CPU does about a call's return.
 const LONGER: usize = 64;
 
-/// Of a 2.6 GHz server processor, for processes that are allowed no code of their own making.
+/// Of a 2.6 GHz server CPU, for processes that are allowed no code of their own making.
 const USUAL: TimedCall =
     TimedCall { empty: 51, added: 24, cost_ticks: 101.0, empty_cost_ticks: 126.0, arming_ticks: 275.0 };
 
@@ -77,7 +77,7 @@ pub fn timed_call() -> TimedCall {
     }
 }
 
-/// Measures calls of which the thread's processor time is taken, in a few milliseconds; `empty` is in ns.
+/// Measures calls of which the thread's CPU time is taken, in a few milliseconds; `empty` is in ns.
 pub fn cpu_timed_call() -> TimedCall {
     asked(Handler::CpuEnter, Handler::CpuExit).unwrap_or(USUAL_ASKED)
 }
@@ -168,7 +168,7 @@ pub struct ScopedCall {
     pub miss_ticks: f64,
 }
 
-/// Of a 2.6 GHz server processor.
+/// Of a 2.6 GHz server CPU.
 const USUAL_SCOPED: ScopedCall =
     ScopedCall { empty_ticks: 24.0, parent_ticks: 64.0, callee_ticks: 64.0, miss_ticks: 15.0 };
 
@@ -265,7 +265,7 @@ mod tests {
         let call = timed_call();
         let hidden = (call.empty - call.added) as f64;
         for multiplications in [0, 2, 8, 16, 24, 32, 64] {
-            // The least of several tries: others may have the processor.
+            // The least of several tries: others may have the CPU.
             let error = (0..20).map(|_| {
                 let one = measure(Handler::LatencyEnter, Handler::TimeExit, multiplications).unwrap();
                 (call.net(one.shown) - one.native).abs()

@@ -5,7 +5,7 @@ use transect_calibrate::toggle::{SPLITS, ToggleCost};
 use transect_calibrate::wait::WaitFailures;
 use transect_calibrate::{Calibration, svg, text};
 
-fn sample(failures: u64, processors: usize) -> Calibration {
+fn sample(failures: u64, cpus: usize) -> Calibration {
     let toggle = |split| ToggleCost { split, on_ticks: 9.0, off_ticks: 8.5, bulk_ticks: 3.5 };
     let mut wait_curve = Vec::new();
     for wait in [0, 1000] {
@@ -21,7 +21,7 @@ fn sample(failures: u64, processors: usize) -> Calibration {
         }
     }
     Calibration {
-        processors,
+        cpus,
         clock_ticks: 24.5,
         ticks_per_ns: 2.6,
         toggle: SPLITS.map(toggle).into(),
@@ -57,7 +57,7 @@ fn text_tells_failures_and_their_absence() {
     let clean = text(&sample(0, 2));
     assert!(clean.contains("shows none at any wait"), "{clean}");
     assert!(clean.contains("no proof"), "{clean}");
-    assert!(text(&sample(0, 1)).contains("one processor only"), "{clean}");
+    assert!(text(&sample(0, 1)).contains("one CPU only"), "{clean}");
     assert!(failed.lines().all(|line| line.chars().count() <= 96), "{failed}");
 }
 

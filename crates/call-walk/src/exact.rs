@@ -16,11 +16,11 @@ pub struct ExactTotals {
 pub struct ThreadTotals {
     /// Its life while it was observed; `None` if not known: then what was seen outside system calls stands as it is.
     pub whole: Option<Split>,
-    /// The metric's own total where it is neither wall nor processor time (page faults); `None` if not known.
+    /// The metric's own total where it is neither wall nor CPU time (page faults); `None` if not known.
     pub weight: Option<f64>,
     /// Its system calls by number. One that is missing is divided by samples, together with the user part.
     pub system_calls: BTreeMap<u32, SystemCallTotals>,
-    /// Time ready to run that followed waits, those without a stack included, by whose exact time holds the wait, ns. Empty:
+    /// Runnable time that followed waits, those without a stack included, by whose exact time holds the wait, ns. Empty:
     /// not known, and estimated from the waits seen.
     pub woken_ns: BTreeMap<Stratum, f64>,
 }

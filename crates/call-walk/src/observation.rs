@@ -5,12 +5,12 @@ use transect_profile_model::Metric;
 /// What a thread did in an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
-    /// Was on a processor.
+    /// Was on a CPU.
     On,
-    /// Was ready to run without one, after a wait.
+    /// Was runnable, after a wait.
     Runnable,
-    /// Was ready to run, after it had lost its processor there. (What is in the exact total beyond that and what followed
-    /// waits is divided as the time on processors is.)
+    /// Was runnable, after it had lost its CPU there. (What is in the exact total beyond that and what followed
+    /// waits is divided as the time on CPUs is.)
     Preempted,
     /// Was blocked.
     Blocked,
@@ -21,9 +21,9 @@ pub enum State {
 /// A time by what the thread did.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Split {
-    /// On a processor, ns.
+    /// On a CPU, ns.
     pub on_ns: f64,
-    /// Ready to run without a processor, ns.
+    /// Runnable: wanted a CPU and had none, ns.
     pub runnable_ns: f64,
     /// Blocked, ns.
     pub blocked_ns: f64,
@@ -65,7 +65,7 @@ pub enum Unit {
     /// Wall time, ns.
     #[default]
     Wall,
-    /// Time on a processor, ns.
+    /// Time on a CPU, ns.
     Cpu,
     /// The observations' own weight ([`State::Weight`]).
     Weight,
@@ -97,7 +97,7 @@ pub struct Observation {
     pub thread: u32,
     /// What it did.
     pub state: State,
-    /// For how long, ns (an on-CPU sample: processor time since the thread's last one), or the metric's weight.
+    /// For how long, ns (an on-CPU sample: CPU time since the thread's last one), or the metric's weight.
     pub amount: f64,
 }
 

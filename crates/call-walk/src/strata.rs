@@ -14,13 +14,13 @@ const BORROWED: f64 = 4.0;
 /// What a stratum is divided into, each in its own way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
-    /// On a processor: by samples.
+    /// On a CPU: by samples.
     On,
     /// Blocked: by waits.
     Blocked,
-    /// Ready to run after a wait: by what was seen to follow waits.
+    /// Runnable after a wait: by what was seen to follow waits.
     Woken,
-    /// Ready to run for any other reason: preempted, which happens where a thread runs.
+    /// Runnable for any other reason: preempted, which happens where a thread runs.
     Preempted,
     /// See [`State::Weight`].
     Weight,
@@ -159,7 +159,7 @@ fn set_times(divisions: &mut Divisions, thread: u32, totals: &ThreadTotals, part
     }
 }
 
-/// Divides the time ready to run: what follows waits is known, or else was seen as far as they were; the rest is preemption,
+/// Divides the runnable time: what follows waits is known, or else was seen as far as they were; the rest is preemption,
 /// and what was not seen of it happened where the thread runs.
 fn tell_preempted(divisions: &mut Divisions, exact: &ExactTotals) {
     let ready: Vec<Key> = divisions.keys().filter(|key| key.2 == Part::Woken).copied().collect();
@@ -198,7 +198,7 @@ fn borrow(tree: &mut CallTree, stratum: Stratum, part: Part) -> Vec<(NodeId, f64
         let cells = tree.seen.iter().filter(|((_, node, state, stratum), _)| wanted(*node, *state, *stratum));
         cells.map(|(&(_, node, ..), seen)| (node, seen.amount)).collect()
     };
-    // The same elsewhere in the group; who is ready to run was preempted where it ran, or woken where it slept.
+    // The same elsewhere in the group; who is runnable was preempted where it ran, or woken where it slept.
     let like = match part {
         Part::Preempted => &[State::Preempted, State::On, State::Runnable, State::Blocked][..],
         other => &[other.state()],

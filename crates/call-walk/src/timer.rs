@@ -41,9 +41,9 @@ pub struct Timed {
     pub calls: u64,
     /// Wall time, ns, less what timing it costs (`calls` × the cost as calibrated).
     pub wall_ns: f64,
-    /// Of it on a processor, ns; `None` where that was not told apart.
+    /// Of it on a CPU, ns; `None` where that was not told apart.
     pub on_ns: Option<f64>,
-    /// Of it ready without a processor, ns.
+    /// Of it runnable, ns.
     pub runnable_ns: Option<f64>,
     /// Cost of timing that was taken off, ns.
     pub cost_ns: f64,

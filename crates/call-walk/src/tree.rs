@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use crate::ExactTotals;
 use crate::observation::{Observation, Seen, Split, State, Stratum, Unit};
 
-/// Row number in [`CallTree::nodes`]; it stays the same while a walk runs.
+/// Row number in [`CallTree::nodes`]; it does not change while a walk runs.
 pub type NodeId = u32;
 
 /// A function by its code, not by name: two of one name are two.
@@ -76,7 +76,7 @@ pub struct Node {
     pub own_total: f64,
     /// `inclusive` in the tree's unit.
     pub total: f64,
-    /// Of `inclusive`: blocked, and ready to run right after it, ns.
+    /// Of `inclusive`: blocked, and runnable right after it, ns.
     pub waits_ns: f64,
     /// Samples and waits seen in it and below.
     pub samples: u64,

@@ -366,7 +366,7 @@ fn samples_only_say_how_exact_times_divide() {
     };
     close(at(&[user(0), user(2), call(read)]), split(25.0, 0.0, 0.0));
     close(at(&[user(0), user(3), call(read)]), split(75.0, 0.0, 0.0));
-    // Never seen on a processor or ready: the system call's own, and where it slept.
+    // Never seen on a CPU or ready: the system call's own, and where it slept.
     close(at(&[user(0), user(3), call(write)]), split(20.0, 4.0, 600.0));
     close(at(&[user(0), user(3), call(write), kernel(2)]), split(0.0, 4.0, 600.0));
     // Never seen at all.
@@ -381,7 +381,7 @@ fn samples_only_say_how_exact_times_divide() {
 
 #[test]
 fn preemption_is_where_the_program_runs_and_not_where_it_waits() {
-    // A busy machine: of 800 ms ready to run, 10 followed the waits.
+    // A busy machine: of 800 ms runnable, 10 followed the waits.
     let mut tree = CallTree::new(Unit::Wall);
     let poll = [user(0), user(2), call(7), kernel(9)];
     see(&mut tree, &[user(0), user(1)], State::On, 1.0, 100);
@@ -401,7 +401,7 @@ fn preemption_is_where_the_program_runs_and_not_where_it_waits() {
 
 #[test]
 fn preemption_that_was_seen_stays_where_it_was() {
-    // Long ones in one function, and of the 1,000 ms ready to run 100 that nobody saw.
+    // Long ones in one function, and of the 1,000 ms runnable 100 that nobody saw.
     let mut tree = CallTree::new(Unit::Wall);
     let (often, long) = ([user(0), user(1)], [user(0), user(2)]);
     see(&mut tree, &often, State::On, 1.0, 90);

@@ -39,10 +39,10 @@ pub use sched::{CriticalityArguments, Processes, SchedArguments, WaitBudget};
 pub use view::ShowArguments;
 pub use walk::{WalkArguments, WalkSearchArguments};
 
-/// Share of run time that adaptive timing may take unless told otherwise.
+/// Share of run time that adaptive timing may take by default.
 pub const DEFAULT_BUDGET: f64 = 0.03;
 
-/// Shows which component of a program pays for which API of which other component.
+/// Profiles native Linux programs: calls between components, waits, kernel time and features.
 #[derive(Debug, Parser)]
 #[command(
     name = "transect",
@@ -50,11 +50,11 @@ pub const DEFAULT_BUDGET: f64 = 0.03;
     max_term_width = 100,
     after_help = "\
 Examples:
-  transect run -- xz -9k file              profile a command, then print what stands out
+  transect run -- xz -9k file              profile a command, then print the findings
   transect record -o p.transect -- ./app   only record
   transect report p.transect               print it again, or:
   transect report p.transect --html p.html one page for the browser
-  transect view --tui p.transect           findings, cuts, calls and lines by keys, also over ssh
+  transect view --tui p.transect           findings, cuts, calls and lines in the terminal
   transect criticality -- ./server         which code runs while other threads wait
   transect walk -- ./server                which function, down into the kernel, finally holds the time
   transect latency -p 4711 --for 10s       how long functions of a running process take
@@ -88,7 +88,7 @@ pub enum Command {
     Influence(Box<InfluenceArguments>),
     /// Print the views of a profile, or write them as one HTML page.
     Report(ReportArguments),
-    /// Look at a profile by keys, in the terminal.
+    /// Browse a profile in the terminal.
     View(ShowArguments),
     /// Switch probes of a running or launched program, and count or time calls with them.
     Probe(ProbeArguments),
@@ -96,9 +96,9 @@ pub enum Command {
     Export(ExportArguments),
     /// Watch a recording while it runs.
     Top(TopArguments),
-    /// Say what works on this machine, and what mends the rest.
+    /// Check what works on this machine, and show the commands that enable the rest.
     Doctor(DoctorArguments),
-    /// Measure what clock, probes and their switching cost here, and how often waiting fails.
+    /// Measure the cost of the clock, of probes and of switching them, and how often the waiting protocol fails.
     Calibrate(CalibrateArguments),
     /// Print a completion script for a shell.
     Completions(CompletionsArguments),

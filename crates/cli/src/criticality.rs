@@ -6,7 +6,7 @@ use transect_bpf_collect::privilege;
 use transect_profile_model::{Profile, Timing};
 use transect_record::machine_time::MachineTime;
 use transect_record::sched::{self, SchedOptions, SchedSession, SchedTarget, Timeline};
-use transect_record::{Beside, Options, RecordError, executed_names};
+use transect_record::{Options, OtherCollectors, RecordError, executed_names};
 
 use crate::arguments::{
     Collector, CriticalityArguments, DEFAULT_BUDGET, Processes, ReportFormat, SchedArguments, WaitBudget,
@@ -107,7 +107,7 @@ fn without_effect(arguments: &CriticalityArguments) -> Option<&'static str> {
     given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
 }
 
-/// What the collector is told by the flags; it puts long tables aside beside `folder`.
+/// The collector's options, from the flags; long tables are put aside next to `folder`.
 pub fn options(arguments: &SchedArguments, folder: &Path, with_flows: bool) -> SchedOptions {
     let defaults = SchedOptions::default();
     SchedOptions {
@@ -167,8 +167,8 @@ fn estimated(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile
         agent: std::env::var_os("TRANSECT_AGENT").map(PathBuf::from),
         plan_cache: None,
     };
-    let beside = Beside { user_samples: Some(spill(folder)), ..Beside::default() };
-    let recorded = transect_record::record_beside(&options, beside, &mut |_| {})?;
+    let beside = OtherCollectors { user_samples: Some(spill(folder)), ..OtherCollectors::default() };
+    let recorded = transect_record::record_with(&options, beside, &mut |_| {})?;
     Ok((recorded.profile, recorded.timeline, status_of(recorded.exit_status)))
 }
 

@@ -1,4 +1,4 @@
-//! `transect doctor`: what works on this machine, what that means, and the command that mends what does not.
+//! `transect doctor`: what works on this machine, what that means, and the command that enables what does not.
 
 mod folders;
 mod kernel;
@@ -41,7 +41,7 @@ pub struct Check {
     pub finding: String,
     /// What follows from it.
     pub meaning: &'static str,
-    /// The command that mends it; `None` if it is well, or can't be mended from here.
+    /// The command that enables it; `None` if it works, or can't be enabled from here.
     pub fix: Option<String>,
 }
 

@@ -117,7 +117,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Lets `render` write the file `path`, readable by its user only; on failure what stood there before stays.
+/// Lets `render` write the file `path`, readable by its user only; on failure what was there before is kept.
 pub fn write_file<E>(path: &Path, render: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), Failure>
 where
     Failure: From<E>,

@@ -8,7 +8,7 @@ use transect_profile_model::Profile;
 use transect_record::machine_time::MachineTime;
 use transect_record::sched::{self, LoadingRecording, SchedOptions, SchedRecording, SchedSession, SchedTarget};
 use transect_record::walk::WalkAfterRecording;
-use transect_record::{Beside, Options, RecordError, Recorded, executed_names};
+use transect_record::{Options, OtherCollectors, RecordError, Recorded, executed_names};
 
 use crate::arguments::{
     Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share,
@@ -120,7 +120,12 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let mut finishing = None;
     let mut ended = || finishing = Some(Progress::start("finishing the profile"));
     let user_samples = collection.samples().then(|| criticality::spill(&folder));
-    let beside = Beside { features: features.as_ref(), ended: Some(&mut ended), user_samples, ..Beside::default() };
+    let beside = OtherCollectors {
+        features: features.as_ref(),
+        ended: Some(&mut ended),
+        user_samples,
+        ..OtherCollectors::default()
+    };
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
         (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
         (false, false) if wants(Collector::Latency) => latency::recorded(recording, config)?,
@@ -138,7 +143,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
                 let walk = wants(Collector::Walk).then(|| (WalkAfterRecording::prepare(), &settings));
                 sched::record_with_flows(&options, scheduler, walk, beside, writes, &mut snapshot)?
             }
-            None => transect_record::record_beside(&options, beside, &mut snapshot)?,
+            None => transect_record::record_with(&options, beside, &mut snapshot)?,
         },
     };
     failure::seen(&recorded.profile, (!recording.running.is_given()).then_some(recorded.exit_status))?;

@@ -1,4 +1,4 @@
-//! `transect view`: a profile by keys, in the terminal.
+//! `transect view`: a profile in the terminal.
 
 use std::io::IsTerminal;
 

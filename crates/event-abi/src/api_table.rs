@@ -37,7 +37,7 @@ pub mod handler {
     pub const LOCK_ACQUIRE: u8 = 6;
     /// Mutex release.
     pub const LOCK_RELEASE: u8 = 7;
-    /// Spin-lock acquisition: the waiter stays active.
+    /// Spin-lock acquisition: the waiter is still active.
     pub const SPIN_ACQUIRE: u8 = 8;
     /// `pthread_setname_np`, `prctl`: names change.
     pub const THREAD_NAME: u8 = 9;

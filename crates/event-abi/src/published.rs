@@ -52,7 +52,7 @@ pub struct Application {
     pub reserved: [AtomicU64; 4],
 }
 
-/// One thread. What it holds stays after the thread's end until the place is taken again.
+/// One thread. What it holds is kept after the thread's end until the place is taken again.
 #[repr(C)]
 pub struct Thread {
     /// [`key`]; 0 = free.

@@ -205,7 +205,7 @@ fn is_relocatable(option: &OsStr) -> bool {
     ["-r", "-i", "--relocatable"].iter().any(|name| option == *name)
 }
 
-/// The arguments with `@FILE` replaced by the file's words; a file that can't be read stays, clang will say so.
+/// The arguments with `@FILE` replaced by the file's words; an argument whose file can't be read is kept: clang will say so.
 fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
     let mut words = Vec::new();
     for argument in arguments {

@@ -166,7 +166,7 @@ impl Builder {
         for group in self.pieces.chunk_by(|a, b| a.0.start == b.0.start) {
             let (range, stack) = &group[0];
             if range.start < at {
-                // Decoded from its middle, too: what came first stays.
+                // Decoded from its middle, too: what came first is kept.
                 continue;
             }
             map.leave_open(at..range.start, &self.functions);

@@ -213,7 +213,7 @@ impl Contexts {
             if extent == 0 {
                 // SAFETY: see above.
                 extent = unsafe { self.allocate(state, number) }.unwrap_or(REFUSED);
-                // A handler that came in between has made another one, which stays in the list: both are read.
+                // A handler that came in between has made another one, which is kept in the list: both are read.
                 context.extent.store(extent, Relaxed);
             }
             if extent != REFUSED {

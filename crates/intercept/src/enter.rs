@@ -466,8 +466,8 @@ unsafe fn trace(state: *mut ThreadState, slot: u32, r: &Registers) {
     }
 }
 
-/// After the first timed return of a slot its target is known: publish it, or take the hook out if the call stays
-/// inside the object.
+/// After the first timed return of a slot its target is known: publish it, or take the hook out if the call does not
+/// leave the object.
 pub fn resolve(slot: u32) {
     static_component::follow_primary(slot);
     let Some(address) = bound_since(|| slot::record(slot).target.load(Ordering::Acquire), || slot::target(slot)) else {

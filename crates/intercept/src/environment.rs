@@ -260,7 +260,7 @@ pub fn take_back() {
 fn restore() {
     let array = LENT_ARRAY.swap(0, Ordering::Relaxed);
     if array != 0 && current() as u64 == array {
-        // SAFETY: as in `lend`. The lent array stays mapped: another thread may be reading it.
+        // SAFETY: as in `lend`. The lent array is never unmapped: another thread may be reading it.
         unsafe { own().write_volatile(OWN_ARRAY.load(Ordering::Relaxed) as *const *const u8) };
     }
 }

@@ -4,8 +4,8 @@
 //! - A slot that is bound already: its value becomes the stub's target, the slot points at the stub.
 //! - A slot that the loader has yet to bind (lazy, or an object not relocated yet): `r_offset` in the private copy of
 //!   the relocation is pointed at the stub's target word, so the loader binds the stub. An unresolvable symbol that is
-//!   never called stays harmless, which `LD_BIND_NOW` would not allow.
-//! - A slot that is also loaded as a pointer stays as it is, for programs compare pointers; its calling instructions
+//!   never called is harmless, which `LD_BIND_NOW` would not allow.
+//! - A slot that is also loaded as a pointer is not changed, for programs compare pointers; its calling instructions
 //!   are redirected to a cell of ours that holds the stub's address.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -172,7 +172,7 @@ pub fn is_code(address: u64) -> bool {
 /// A loaded object as the loader has mapped it.
 ///
 /// # Safety
-/// The object stays loaded meanwhile: its caller is the loader's event, or holds a handle to it.
+/// The object is not unloaded meanwhile: its caller is the loader's event, or holds a handle to it.
 pub unsafe fn image(index: u16) -> Option<Image> {
     let map = map_of(index);
     if map.is_null() {

@@ -91,7 +91,7 @@ pub fn is_long(ticks: u64, ticks_per_us: u64) -> bool {
     ticks > LONG_US * ticks_per_us
 }
 
-/// A sampled duration beyond this is an outlier: the thread may have lost its processor, for a time slice or a steal. What
+/// A sampled duration beyond this is an outlier: the thread may have lost its CPU, for a time slice or a steal. What
 /// interrupts and page faults take is less, and meets calls as often as they take long.
 pub fn outlier(mean_ticks: u64, ticks_per_us: u64) -> u64 {
     mean_ticks * OUTLIER_MEANS + OUTLIER_US * ticks_per_us

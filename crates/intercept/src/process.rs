@@ -87,7 +87,7 @@ fn publish(h: &ProcessHeader) {
 pub extern "C" fn forked() {
     let state = thread::detach();
     active::stop_parallel();
-    // What other threads of the parent were in the middle of stays undone here.
+    // What other threads of the parent were in the middle of is left undone here.
     dlsym::forked();
     loader::forked();
     hook::forked();

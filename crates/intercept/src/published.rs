@@ -23,7 +23,7 @@ use crate::{arena, confinement, process};
 
 /// How long the recorder may take to answer, seconds.
 const PATIENCE: u64 = 3;
-/// How long a record that is being changed is waited for, before it is taken as it is: beyond what the processor of a
+/// How long a record that is being changed is waited for, before it is taken as it is: beyond what the CPU of a
 /// virtual machine may be away for, ns.
 const CHANGING: u64 = 100_000_000;
 const APPLICATIONS_SIZE: u64 = size_of::<[Application; APPLICATION_CAPACITY]>() as u64;
@@ -208,8 +208,8 @@ pub struct Reading {
 }
 
 /// Reads it for a thread (null: none) at a time stamp, or now. If the kernel's clock went on beyond the time stamp
-/// meanwhile (the thread was off its processor between the two), the reading is of now. Now is read while the records
-/// hold: a thread that lost its processor between them and the time would take the one's state for the other's.
+/// meanwhile (the thread was off its CPU between the two), the reading is of now. Now is read while the records
+/// hold: a thread that lost its CPU between them and the time would take the one's state for the other's.
 ///
 /// # Safety
 /// `thread` is null or in the pages, which are mapped.

@@ -136,7 +136,7 @@ pub unsafe fn exec_list_with_environment(r: &mut Registers, state: *mut ThreadSt
 }
 
 /// exec with the program's own environment (`execv`, `execvp`, and with `list` set `execl`, `execlp`): goes on as
-/// `execve` or `execvpe` with a copy that has the agent in it, so that the program's own environment stays untouched
+/// `execve` or `execvpe` with a copy that has the agent in it, so that the program's own environment is not changed
 /// if exec fails or this is the child of vfork.
 ///
 /// # Safety

@@ -334,7 +334,7 @@ pub unsafe fn hook_twins(image: &Image, index: u16, path: &[u8], relocated: bool
                 continue;
             }
             let primary = arch::slot_of_stub(value);
-            // What is not hooked and not bound, or stays inside the object, is left alone.
+            // What is not hooked and not bound, or does not leave the object, is left alone.
             let outside = relocated && object::find(value).is_some_and(|o| o != index);
             if primary.is_none() && !outside {
                 continue;

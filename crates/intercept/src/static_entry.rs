@@ -52,7 +52,7 @@ pub unsafe extern "C" fn static_enter(
         let Some(slot) = slot else { return core::ptr::null_mut() };
         if caller & UNCOUNTED != 0 {
             let countdown = &(*arch::counters().add(slot as usize)).countdown;
-            // As the entry code does it: what a signal handler counts in between stays counted.
+            // As the entry code does it: what a signal handler counts in between is not lost.
             let left = countdown.fetch_sub(1, Ordering::Relaxed).wrapping_sub(1) as i32;
             if left > 0 {
                 return core::ptr::null_mut();

@@ -141,7 +141,7 @@ fn append(
     Ok(())
 }
 
-/// True for a branch with an operand-size prefix, which one maker's processors ignore and another's obey. A `REX.W`
+/// True for a branch with an operand-size prefix, which one maker's CPUs ignore and another's obey. A `REX.W`
 /// behind it (the padded call of `__tls_get_addr`) overrides it in both.
 fn is_cut_by_some(bytes: &[u8]) -> bool {
     let is_prefix = |b: &u8| matches!(b, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3);

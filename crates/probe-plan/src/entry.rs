@@ -8,7 +8,7 @@ use crate::{
     Event, ExitSupport, FunctionTable, Proposal, Provider, ProviderKind, Refusal, Refused, Site, Window, parallel,
 };
 
-/// Function entries of unmodified code: the instructions under a jump of five bytes are displaced. An `endbr64` stays.
+/// Function entries of unmodified code: the instructions under a jump of five bytes are displaced. An `endbr64` is left in place.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Entry;
 

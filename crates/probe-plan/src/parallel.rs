@@ -1,4 +1,4 @@
-//! Work on slices by as many threads as there are processors.
+//! Work on slices by as many threads as there are CPUs.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ pub fn plan_on_one_thread() {
     ALONE.store(true, Ordering::Relaxed);
 }
 
-fn processors() -> usize {
+fn cpus() -> usize {
     if ALONE.load(Ordering::Relaxed) { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) }
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn for_each_chunk<T: Send>(items: &mut [T], work: impl Fn(&mut [T]) +
     };
     thread::scope(|scope| {
         // Those that can't be had are done without.
-        (1..processors()).for_each(|_| drop(thread::Builder::new().spawn_scoped(scope, run)));
+        (1..cpus()).for_each(|_| drop(thread::Builder::new().spawn_scoped(scope, run)));
         run();
     });
 }
@@ -51,7 +51,7 @@ pub(crate) fn map_chunks<T: Sync, R: Send>(items: &[T], work: impl Fn(&[T]) -> R
 }
 
 fn piece(count: usize) -> usize {
-    let threads = processors();
+    let threads = cpus();
     if threads == 1 {
         return count;
     }
@@ -61,7 +61,7 @@ fn piece(count: usize) -> usize {
 
 /// Runs `work` on each of `items`, which are of unequal weight, and gives the answers in order.
 pub(crate) fn map_pieces<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = processors().min(items.len());
+    let threads = cpus().min(items.len());
     if threads <= 1 {
         return items.iter().map(work).collect();
     }

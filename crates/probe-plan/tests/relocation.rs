@@ -1,4 +1,4 @@
-//! Displaced instructions compute what the original ones do: both run on the processor itself, from equal registers
+//! Displaced instructions compute what the original ones do: both run on the CPU itself, from equal registers
 //! and memory, and must leave equal registers, flags and memory and go on at the same address.
 
 mod sandbox;

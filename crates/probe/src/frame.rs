@@ -59,7 +59,7 @@ pub struct Globals {
     pub regions: AtomicU64,
     /// Offset of a thread's number behind the thread pointer (`fs:[0]`); with [`NO_THREAD_POINTER`] while there may be none.
     pub tid_offset: AtomicU64,
-    /// Code of another agent that is told of region sites by [`crate::Handler::RegionAndFlows`]; set by itself, before sites
+    /// Code of another agent that is called at region sites by [`crate::Handler::RegionAndFlows`]; set by itself, before sites
     /// with that handler are installed.
     pub flow_region: AtomicU64,
     /// Not 0 once a thread may not read the time stamp counter (`PR_SET_TSC`, strict seccomp; threads that it makes may not,
@@ -153,7 +153,7 @@ pub fn map() -> Option<(u64, u64, u64)> {
     None
 }
 
-/// Size and mask for XSAVE on this processor: all that the kernel has enabled, but the tile data of AMX (8 KiB that no
+/// Size and mask for XSAVE on this CPU: all that the kernel has enabled, but the tile data of AMX (8 KiB that no
 /// handler wants).
 fn xsave_area() -> (u64, u64) {
     const TILES: u64 = 3 << 17;

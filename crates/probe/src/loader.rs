@@ -71,7 +71,7 @@ pub extern "C" fn loader_event(_id: u32, _registers: &Registers, _vectors: u64, 
     if address == 0 {
         return 0;
     }
-    // SAFETY: `Globals::set` was given the arena's header, which stays mapped.
+    // SAFETY: `Globals::set` was given the arena's header, which is never unmapped.
     let header = unsafe { &*(address as *const ProbeHeader) };
     let list = header.loader_list.load(Ordering::Relaxed) as *const Rendezvous;
     if !list.is_null() {

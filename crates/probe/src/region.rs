@@ -16,7 +16,7 @@ pub extern "C" fn look(descriptor: &Descriptor) -> u64 {
     if base == 0 {
         return 0;
     }
-    // SAFETY: the controller has mapped the file there before it switched the first site on; it stays mapped.
+    // SAFETY: the controller has mapped the file there before it switched the first site on; it is never unmapped.
     let Some(arena) = (unsafe { Arena::at(base) }) else { return 0 };
     if arena.header().recording.load(Relaxed) == 0 {
         switch_off(descriptor);

@@ -50,7 +50,7 @@ pub struct ThreadScope {
     pub callee_left: AtomicU64,
     /// When an unwinder took the open call's return away, 0 if none did.
     pub thrown_at: AtomicU64,
-    /// Processor time or faults of the thread that handlers have caused: what its calls are measured in goes on without.
+    /// CPU time or faults of the thread that handlers have caused: what its calls are measured in goes on without.
     pub own: AtomicU64,
     /// Zero.
     pub reserved: [u64; 12],

@@ -35,7 +35,7 @@
 //! A region site, a no-op at which the compiler keeps nothing in the flags, has the same without `pushfq` and `popfq`, and
 //! jumps back to the function's code at once.
 //!
-//! Every call meets its return, so that the processor's return prediction holds; a swapped return address would cost
+//! Every call meets its return, so that the CPU's return prediction holds; a swapped return address would cost
 //! about twenty cycles.
 
 use crate::descriptor::Descriptor;

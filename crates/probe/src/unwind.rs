@@ -46,7 +46,7 @@ pub extern "C" fn restore(_id: u32, registers: &Registers, _vectors: u64, _cooki
 
 fn header() -> Option<&'static ProbeHeader> {
     let address = transect_probe_globals.header.load(Ordering::Relaxed);
-    // SAFETY: `Globals::set` was given the arena's header, which stays mapped.
+    // SAFETY: `Globals::set` was given the arena's header, which is never unmapped.
     (address != 0).then(|| unsafe { &*(address as *const ProbeHeader) })
 }
 

@@ -104,7 +104,7 @@ extern "C" fn nap(_: Body, ns: u64, _: u64) {
     std::thread::sleep(std::time::Duration::from_nanos(ns));
 }
 
-/// Calls `touch` through the probe at `address` so many times.
+/// Calls `touch` through the probe at `address`, `times` times.
 extern "C" fn call_inner(_: Body, probed: u64, times: u64) {
     // SAFETY: the caller passes a live `Probed`.
     let inner = unsafe { &*(probed as *const Probed) };
@@ -149,7 +149,7 @@ fn calls_are_measured_in_what_the_kernel_keeps_of_the_thread() {
     }
     assert_eq!(header.unread.load(Relaxed), 0);
 
-    // Processor time: what burns it has it, what sleeps does not, however busy the machine is.
+    // CPU time: what burns it has it, what sleeps does not, however busy the machine is.
     let burning = Probed::new(base, 3_001, Handler::CpuEnter, Handler::CpuExit);
     let napping = Probed::new(base, 3_002, Handler::CpuEnter, Handler::CpuExit);
     let own = cpu_ns();
@@ -158,13 +158,13 @@ fn calls_are_measured_in_what_the_kernel_keeps_of_the_thread() {
     let (samples, ns) = burning.samples();
     assert_eq!(samples, 10);
     assert!(ns >= 10_000_000 && ns <= own, "{ns} ns of {own}");
-    transect_testkit::judged("processor time of naps", || {
+    transect_testkit::judged("CPU time of naps", || {
         let before = napping.samples();
         (0..10).for_each(|_| (napping.function)(Body(nap), 2_000_000, 0));
         let (samples, ns) = napping.samples();
         assert_eq!(samples - before.0, 10);
         let ns = ns - before.1;
-        if ns < 10_000_000 { Ok(()) } else { Err(format!("{ns} ns of processor time in 20 ms of sleep")) }
+        if ns < 10_000_000 { Ok(()) } else { Err(format!("{ns} ns of CPU time in 20 ms of sleep")) }
     });
 
     // The window of a probe begins with its first call, not when it was switched on: who calls may not have run until then.

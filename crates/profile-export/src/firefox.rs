@@ -4,7 +4,7 @@
 //! heaviest first, each as long as its self time. Call tree and flame graph are exact, the order on the timeline is
 //! not. Traced calls are markers at their true times. Of critical paths, samples have their true times as far as the
 //! recording kept them, and waits are markers. A walk's call tree is laid out as flows are, a track for each thread
-//! group, time off processors in the category of waiting.
+//! group, time off CPUs in the category of waiting.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

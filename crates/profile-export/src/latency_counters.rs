@@ -1,7 +1,7 @@
 //! Latencies as counters over time, for readers of Chrome traces: median and 99th percentile of each slice.
 
 use serde_json::{Value, json};
-use transect_analyze::{HeatFunction, LatencyHeat, LatencyRow, Selection, latency, latency_heat};
+use transect_analyze::{HeatMapFunction, LatencyHeatMap, LatencyRow, Selection, latency, latency_heat_map};
 use transect_profile_model::Profile;
 
 /// Functions that get a track: more than a reader would scroll through.
@@ -14,12 +14,12 @@ pub(crate) fn events(profile: &Profile) -> Vec<Value> {
     }
     let mut selection = Selection { top: Some(TRACKS), ..Selection::default() };
     selection.by.process = true;
-    let heat = latency_heat(profile, &selection);
+    let heat = latency_heat_map(profile, &selection);
     let rows = latency(profile, &selection);
     rows.iter().zip(&heat.functions).flat_map(|(row, function)| counters(row, function, &heat)).collect()
 }
 
-fn counters(row: &LatencyRow, function: &HeatFunction, heat: &LatencyHeat) -> Vec<Value> {
+fn counters(row: &LatencyRow, function: &HeatMapFunction, heat: &LatencyHeatMap) -> Vec<Value> {
     let cells: Vec<[u32; 3]> = function.cells.chunks_exact(3).map(|cell| [cell[0], cell[1], cell[2]]).collect();
     let pid = row.process.unwrap_or(0);
     let [p50, p99] = if row.metric.is_time() { ["p50 ns", "p99 ns"] } else { ["p50", "p99"] };
@@ -35,7 +35,7 @@ fn counters(row: &LatencyRow, function: &HeatFunction, heat: &LatencyHeat) -> Ve
 }
 
 /// The middle of the bucket that holds the sample of this rank.
-fn quantile(slice: &[[u32; 3]], heat: &LatencyHeat, share: f64) -> i64 {
+fn quantile(slice: &[[u32; 3]], heat: &LatencyHeatMap, share: f64) -> i64 {
     let samples: u64 = slice.iter().map(|cell| u64::from(cell[2])).sum();
     let rank = (share * samples as f64).ceil() as u64;
     let mut through = 0;

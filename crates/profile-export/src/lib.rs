@@ -13,7 +13,7 @@
 //! thread group, then the functions of the call stack; weights are criticality and add up to the elapsed time. Chrome
 //! traces have every slice and every wait, and the number of active threads as a counter.
 //!
-//! Of a walk, they show the joined call tree of program and kernel ([`Subject::Walk`]): time on processors and off
+//! Of a walk, they show the joined call tree of program and kernel ([`Subject::Walk`]): time on CPUs and off
 //! them are sample types of their own in pprof, profiles of their own in speedscope, categories in Firefox, and told
 //! apart by a last frame `[off-CPU]` in folded stacks. CSV has the frames of its chains.
 //!
@@ -56,7 +56,7 @@ pub enum Subject {
     Flows,
     /// Call paths, weighted by criticality.
     Criticality,
-    /// The joined call tree of a walk, on and off processors apart.
+    /// The joined call tree of a walk, on and off CPUs apart.
     Walk,
     /// Nested regions of features, by time.
     Features,

@@ -1,7 +1,7 @@
 //! Slices, waits and the number of active threads as Chrome trace events.
 
 use serde_json::{Value, json};
-use transect_profile_model::{Party, Profile, SchedWait, Slice, StackId};
+use transect_profile_model::{OtherThread, Profile, SchedWait, Slice, StackId};
 
 use crate::chrome::{metadata_event, microseconds};
 
@@ -38,7 +38,7 @@ fn wait_event(profile: &Profile, wait: &SchedWait) -> Option<Value> {
     let task = profile.sched.tasks.get(wait.task as usize)?;
     let mut args = json!({ "object": *wait.object, "count": wait.count, "idle_ns": wait.idle_ns });
     for (word, party) in [("holder", wait.holder), ("waker", wait.waker)] {
-        if let Some(Party { task, stack }) = party {
+        if let Some(OtherThread { task, stack }) = party {
             args[word] = profile.sched.tasks.get(task as usize).map_or("?", |task| task.name.as_str()).into();
             if let Some(function) = innermost(profile, stack) {
                 args[format!("{word}_in")] = function.into();

@@ -1,6 +1,6 @@
 //! speedscope's file format, <https://github.com/jlfwong/speedscope/wiki/Importing-from-custom-sources>.
 //!
-//! One sampled profile for self time (criticality; of a walk, time on processors, off them and both) and one for calls
+//! One sampled profile for self time (criticality; of a walk, time on CPUs, off them and both) and one for calls
 //! (samples), over the same stacks.
 
 use std::collections::{BTreeMap, HashMap};

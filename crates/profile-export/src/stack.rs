@@ -41,12 +41,12 @@ pub(crate) struct Stack<'a> {
     /// Calls entered; 0 for a program's own code. Of critical paths and walks, samples and waits; of regions, entries.
     pub calls: i64,
     /// Wall time from entry to return, ns. Of critical paths, the time active or waited; of walks and
-    /// regions, on a processor.
+    /// regions, on a CPU.
     pub total_ns: i64,
     /// The same less calls made meanwhile into other components, ns. Of critical paths, criticality; of walks, the time
     /// in the function itself.
     pub self_ns: i64,
-    /// Total, each instant divided by the number of active threads, ns. Of walks, the time off processors.
+    /// Total, each instant divided by the number of active threads, ns. Of walks, the time off CPUs.
     pub attributed_ns: i64,
     /// Kind of time.
     pub class: ApiClass,

@@ -1,6 +1,6 @@
 //! The joined call tree of a walk as stacks: program, thread group, then the functions of program and kernel.
 //!
-//! Each node gives what it holds itself, its time less its callees': one stack for time on a processor, one for time off
+//! Each node gives what it holds itself, its time less its callees': one stack for time on a CPU, one for time off
 //! it. So weights add up to the threads' lifetimes while they were observed.
 
 use transect_profile_model::{ApiClass, Profile, WalkNode};

@@ -25,7 +25,7 @@ pub struct SchedTables {
     /// Samples weighted by criticality.
     pub samples: Vec<SchedSample>,
     /// When the timer sampled what; thinned out evenly where there are too many.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<TimedSample>,
     /// Times that threads were not active, in order of their end.
     pub waits: Vec<SchedWait>,
     /// Times that threads were active, in order of their end; left out by readers that need no timeline.
@@ -37,14 +37,14 @@ pub struct SchedTables {
 /// advances the clock, so the criticality of all threads adds up to `busy_ns`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SchedSession {
-    /// Recorded without privileges: by samples of the user's own, or, where `sample_hz` is 0, from the agent's knowledge of
+    /// Recorded without privileges: by samples of the user's own, or, where `sample_hz` is 0, from the agent's times of
     /// waiting APIs alone.
     pub estimate: bool,
     /// Whether all processes count as one application or each process as one of its own.
     pub per_process: bool,
-    /// Processors that the program was allowed to use: *P*. Parallelism below it is low.
+    /// CPUs that the program was allowed to use: *P*. Parallelism below it is low.
     pub cpus: i64,
-    /// Samples a second and processor.
+    /// Samples a second and CPU.
     pub sample_hz: i64,
     /// Stacks were taken at the end of slices that left fewer active threads than this.
     pub min_parallelism: i64,
@@ -88,9 +88,9 @@ pub struct Task {
     pub end_ns: i64,
     /// Criticality: the time it was active, each instant divided by the number of active threads, ns. Exact.
     pub criticality_ns: i64,
-    /// Time on a processor, ns.
+    /// Time on a CPU, ns.
     pub running_ns: i64,
-    /// Time active but without a processor, ns.
+    /// Time active but without a CPU, ns.
     pub runnable_ns: i64,
     /// Time blocked, ns.
     pub blocked_ns: i64,
@@ -161,7 +161,7 @@ impl CallStack {
 pub enum Origin {
     /// A timer's sample of a running thread.
     Sample,
-    /// The stack at the end of a slice, or with which a thread that was mostly queued left its processor.
+    /// The stack at the end of a slice, or with which a thread that was mostly queued left its CPU.
     StackTop,
 }
 
@@ -190,7 +190,7 @@ pub struct SchedSample {
 
 /// One sample of the timer by its time: what [`SchedSample`] sums up. Tells which stretches of a thread a path runs in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moment {
+pub struct TimedSample {
     /// Since the recording's start, ns.
     pub time_ns: i64,
     /// The thread.
@@ -295,7 +295,7 @@ impl WaitKind {
 
 /// A thread that a wait depends on, and what it ran then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Party {
+pub struct OtherThread {
     /// The thread.
     pub task: TaskId,
     /// Its stack: of a holder when the wait began (or at its first event or sample after that), of a waker at the wake.
@@ -314,9 +314,9 @@ pub struct SchedWait {
     /// The waiter's stack when it blocked; `None` where parallelism was not low or the stack was lost.
     pub stack: Option<StackId>,
     /// Who held the lock when the wait began.
-    pub holder: Option<Party>,
+    pub holder: Option<OtherThread>,
     /// Who ended it; `None` if an interrupt did.
-    pub waker: Option<Party>,
+    pub waker: Option<OtherThread>,
     /// Waits in this row. More than one where waits came faster than they can be kept one by one: `begin_ns` and
     /// `end_ns` are then the first and the last instant, and the rest are sums.
     pub count: i64,
@@ -329,7 +329,7 @@ pub struct SchedWait {
     /// Time in which no thread was active that this wait ended, ns. Adds up to `idle_ns` over all waits.
     pub idle_ns: i64,
     /// Criticality that its holder, or else its waker, gained during the wait while fewer threads were active than
-    /// there are processors, ns.
+    /// there are CPUs, ns.
     pub holder_gain_ns: i64,
 }
 
@@ -349,7 +349,7 @@ pub struct Slice {
     pub start_ns: i64,
     /// Its length, ns.
     pub active_ns: i64,
-    /// Of it without a processor, ns.
+    /// Of it without a CPU, ns.
     pub runnable_ns: i64,
     /// Criticality gained in it, ns.
     pub criticality_ns: i64,

@@ -199,7 +199,7 @@ pub struct RegionNode {
     pub exclusive_ns_low: i64,
     /// See `exclusive_ns_low`.
     pub exclusive_ns_high: i64,
-    /// Of `exclusive_ns`: on a processor; `None` if unknown.
+    /// Of `exclusive_ns`: on a CPU; `None` if unknown.
     pub cpu_ns: Option<i64>,
     /// Stack samples, whether or not the times come from them.
     pub samples: i64,

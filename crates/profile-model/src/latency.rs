@@ -120,7 +120,7 @@ pub struct LatencySession {
     pub samples: i64,
     /// The same per second of `measured_ns`.
     pub samples_per_second: f64,
-    /// Share of `measured_ns` that one processor spent in switching, 0.0–1.0.
+    /// Share of `measured_ns` that one CPU spent in switching, 0.0–1.0.
     pub toggling_share: f64,
     /// What timing shows beside a call's duration, ns (or a count); taken off every sample.
     pub empty_ns: f64,

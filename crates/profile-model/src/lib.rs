@@ -18,8 +18,8 @@ mod wait;
 mod walk;
 
 pub use criticality::{
-    CallStack, FrameId, Moment, Origin, Parallelism, Party, SchedSample, SchedSession, SchedTables, SchedWait, Slice,
-    Space, StackFrame, StackId, Task, TaskId, WaitKind,
+    CallStack, FrameId, Origin, OtherThread, Parallelism, SchedSample, SchedSession, SchedTables, SchedWait, Slice,
+    Space, StackFrame, StackId, Task, TaskId, TimedSample, WaitKind,
 };
 pub use feature::{
     Dependence, Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, HOT_LOOP,

@@ -27,8 +27,8 @@ pub enum LossKind {
     DroppedEvents,
     /// Stacks cut short.
     TruncatedStacks,
-    /// Sites where a patch was refused.
-    RefusedSites,
+    /// Functions and sites that could not be probed.
+    SkippedFunctions,
     /// Addresses without a name.
     UnresolvedNames,
     /// Child processes that ran without the agent.
@@ -37,8 +37,8 @@ pub enum LossKind {
     ReplacedPrograms,
     /// Threads or processes for which no memory was left.
     UnrecordedThreads,
-    /// Milliseconds in which a virtual machine's processors had work and the host gave them to others.
-    StolenTime,
+    /// Milliseconds in which a virtual machine's CPUs had work and the host gave them to others.
+    StealTime,
     /// Milliseconds in which threads wanted a CPU and had none, where it is not known in which calls.
     QueuedTime,
     /// Collectors of the default set that this machine or program does not permit.
@@ -54,18 +54,18 @@ impl LossKind {
             Self::SummedEvents => "summed events",
             Self::DroppedEvents => "dropped events",
             Self::TruncatedStacks => "truncated stacks",
-            Self::RefusedSites => "refused sites",
+            Self::SkippedFunctions => "skipped functions",
             Self::UnresolvedNames => "unresolved names",
             Self::UnprofiledChildren => "unprofiled children",
             Self::ReplacedPrograms => "replaced programs",
             Self::UnrecordedThreads => "unrecorded threads",
-            Self::StolenTime => "stolen milliseconds",
+            Self::StealTime => "milliseconds of steal time",
             Self::QueuedTime => "milliseconds without a CPU",
             Self::CollectorsLeftOut => "collectors left out",
         }
     }
 
-    /// The words behind a number: `1 refused site`, `2 refused sites`.
+    /// The words behind a number: `1 skipped function`, `2 skipped functions`.
     pub fn counted(self, number: i64) -> &'static str {
         match self {
             _ if number != 1 => self.as_str(),
@@ -74,31 +74,36 @@ impl LossKind {
             Self::SummedEvents => "summed event",
             Self::DroppedEvents => "dropped event",
             Self::TruncatedStacks => "truncated stack",
-            Self::RefusedSites => "refused site",
+            Self::SkippedFunctions => "skipped function",
             Self::UnresolvedNames => "unresolved name",
             Self::UnprofiledChildren => "unprofiled child",
             Self::ReplacedPrograms => "replaced program",
             Self::UnrecordedThreads => "unrecorded thread",
-            Self::StolenTime => "stolen millisecond",
+            Self::StealTime => "millisecond of steal time",
             Self::QueuedTime => "millisecond without a CPU",
             Self::CollectorsLeftOut => "collector left out",
         }
     }
 
-    /// Inverse of [`LossKind::as_str`].
+    /// Inverse of [`LossKind::as_str`]; knows the words of profiles of earlier builds, too.
     pub fn parse(words: &str) -> Option<Self> {
+        let words = match words {
+            "refused sites" => Self::SkippedFunctions.as_str(),
+            "stolen milliseconds" => Self::StealTime.as_str(),
+            words => words,
+        };
         [
             Self::UnhookedSlots,
             Self::UntimedCalls,
             Self::SummedEvents,
             Self::DroppedEvents,
             Self::TruncatedStacks,
-            Self::RefusedSites,
+            Self::SkippedFunctions,
             Self::UnresolvedNames,
             Self::UnprofiledChildren,
             Self::ReplacedPrograms,
             Self::UnrecordedThreads,
-            Self::StolenTime,
+            Self::StealTime,
             Self::QueuedTime,
             Self::CollectorsLeftOut,
         ]

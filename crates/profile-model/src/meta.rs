@@ -29,7 +29,7 @@ pub struct Meta {
     pub started_unix_ns: i64,
     /// Exit status of the launched process as a shell reports it (signal N as 128 + N); `None` while it runs.
     pub exit_status: Option<i32>,
-    /// How long the machine's processors worked meanwhile, for whatever program, summed, ns; in ticks of 10 ms. `None` if
+    /// How long the machine's CPUs worked meanwhile, for whatever program, summed, ns; in ticks of 10 ms. `None` if
     /// the kernel did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine_busy_ns: Option<i64>,
@@ -80,7 +80,7 @@ pub struct Machine {
     pub kernel: String,
     /// CPU model name.
     pub cpu: String,
-    /// Processors the program was allowed to use.
+    /// CPUs the program was allowed to use.
     pub cpus: u32,
     /// Memory in bytes.
     pub memory_bytes: i64,

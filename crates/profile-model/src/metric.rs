@@ -7,11 +7,11 @@ pub enum Metric {
     /// Wall time of the threads, waiting included; ns.
     #[default]
     Wall,
-    /// Time on a processor; ns.
+    /// Time on a CPU; ns.
     Cpu,
     /// Page faults.
     PageFaults,
-    /// Processor cycles, counted by hardware.
+    /// CPU cycles, counted by hardware.
     Cycles,
     /// Cache misses, counted by hardware.
     CacheMisses,

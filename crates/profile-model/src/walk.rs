@@ -43,7 +43,7 @@ pub struct WalkSession {
     pub user_timing: Option<UserTiming>,
     /// Threads counted by their criticality: the walk follows what delays the whole program.
     pub critical: bool,
-    /// Samples a second and processor, at first: where enough is known, they come less often.
+    /// Samples a second and CPU, at first: where enough is known, they come less often.
     pub sample_hz: i64,
     /// From the walk's start to the first chain that was whole, ns; `None` if it ended before.
     pub found_after_ns: Option<i64>,
@@ -122,9 +122,9 @@ pub struct WalkGroup {
     /// The whole of which shares are taken, in the metric's unit: with [`Metric::Wall`] the threads' lifetime while
     /// they were observed, ns.
     pub total: i64,
-    /// Of their lifetime, on a processor, ns.
+    /// Of their lifetime, on a CPU, ns.
     pub on_ns: i64,
-    /// Ready to run without a processor, ns.
+    /// Runnable: wanted a CPU and had none, ns.
     pub runnable_ns: i64,
     /// Blocked, ns.
     pub blocked_ns: i64,
@@ -153,9 +153,9 @@ pub struct WalkNode {
     pub line: i32,
     /// Its part of [`WalkGroup::total`].
     pub total: i64,
-    /// Time on a processor, ns.
+    /// Time on a CPU, ns.
     pub on_ns: i64,
-    /// Ready to run without a processor, ns.
+    /// Runnable: wanted a CPU and had none, ns.
     pub runnable_ns: i64,
     /// Blocked, ns.
     pub blocked_ns: i64,
@@ -290,9 +290,9 @@ pub struct WalkSystemCall {
     pub name: String,
     /// Times entered.
     pub calls: i64,
-    /// On a processor, ns.
+    /// On a CPU, ns.
     pub on_ns: i64,
-    /// Ready to run without a processor, ns.
+    /// Runnable: wanted a CPU and had none, ns.
     pub runnable_ns: i64,
     /// Blocked, ns.
     pub blocked_ns: i64,

@@ -196,7 +196,7 @@ prop_compose! {
         profile.latency_slices = slices.into_iter()
             .map(|(latency, n, bucket)| LatencySlice { latency, start_ns: n[0], end_ns: n[1], bucket }).collect();
         profile.loss = loss.into_iter()
-            .map(|(place, count, reason)| Loss { what: LossKind::RefusedSites, place, count, reason }).collect();
+            .map(|(place, count, reason)| Loss { what: LossKind::SkippedFunctions, place, count, reason }).collect();
         profile
     }
 }

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use scheduled::scheduled;
 use transect_analyze::synthetic::empty;
 use transect_profile_model::{
-    CallStack, Moment, Origin, Parallelism, Party, Process, Profile, SchedSample, SchedTables, SchedWait, Slice, Space,
-    StackFrame, Task, WaitKind,
+    CallStack, Origin, OtherThread, Parallelism, Process, Profile, SchedSample, SchedTables, SchedWait, Slice, Space,
+    StackFrame, Task, TimedSample, WaitKind,
 };
 use transect_profile_store::{
     LongTables, StoreError, for_each_slices, read, read_without_slices, write, write_streamed,
@@ -104,8 +104,8 @@ fn rows_that_point_nowhere_are_refused() {
         ("stacks row 1", Box::new(|p| p.sched.stacks[1].frames[0] = 4)),
         ("sched_samples row 3", Box::new(|p| p.sched.samples[3].stack = 3)),
         ("sched_moments row 0", Box::new(|p| p.sched.moments[0].task = 4)),
-        ("sched_waits row 6", Box::new(|p| p.sched.waits[6].holder = Some(Party { task: 4, stack: None }))),
-        ("sched_waits row 7", Box::new(|p| p.sched.waits[7].waker = Some(Party { task: 0, stack: Some(3) }))),
+        ("sched_waits row 6", Box::new(|p| p.sched.waits[6].holder = Some(OtherThread { task: 4, stack: None }))),
+        ("sched_waits row 7", Box::new(|p| p.sched.waits[7].waker = Some(OtherThread { task: 0, stack: Some(3) }))),
         ("sched_waits row 39", Box::new(|p| p.sched.waits[39].task = 4)),
         ("slices row 2", Box::new(|p| p.sched.slices[2].wait = 40)),
         ("slices row 5", Box::new(|p| p.sched.slices[5].wait = -2)),
@@ -181,8 +181,8 @@ fn text() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), "\\PC{0,9}", Just("a\0b\n\u{1b}[31m\u{202e}".to_owned())]
 }
 
-fn party() -> impl Strategy<Value = Option<Party>> {
-    prop::option::of((0_u32..3, prop::option::of(0_u32..4)).prop_map(|(task, stack)| Party { task, stack }))
+fn party() -> impl Strategy<Value = Option<OtherThread>> {
+    prop::option::of((0_u32..3, prop::option::of(0_u32..4)).prop_map(|(task, stack)| OtherThread { task, stack }))
 }
 
 fn frame() -> impl Strategy<Value = StackFrame> {
@@ -234,7 +234,7 @@ prop_compose! {
                 task, stack, n, origin: if top { Origin::StackTop } else { Origin::Sample },
                 samples: sums[0], criticality_ns: sums[1], active_ns: sums[2], spin,
             }).collect(),
-            moments: moments.into_iter().map(|(time_ns, task, stack, period_ns)| Moment { time_ns, task, stack, period_ns }).collect(),
+            moments: moments.into_iter().map(|(time_ns, task, stack, period_ns)| TimedSample { time_ns, task, stack, period_ns }).collect(),
             slices: slices.into_iter().map(|(task, n, wait)| Slice {
                 task, start_ns: n[0], active_ns: n[1], runnable_ns: n[2], criticality_ns: n[3], wait: number(wait),
             }).collect(),

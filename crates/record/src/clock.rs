@@ -9,31 +9,31 @@ const READINGS: usize = 5;
 const SHORTEST_RATE: Duration = Duration::from_millis(2);
 
 /// The first instant that this process knows on both clocks: rates are measured from it on.
-static FIRST: OnceLock<Moment> = OnceLock::new();
+static FIRST: OnceLock<ClockReading> = OnceLock::new();
 
 /// A recording is being prepared: the longer before it starts, the less it waits for its clock's rate.
 pub(crate) fn prepare() {
-    FIRST.get_or_init(Moment::now);
+    FIRST.get_or_init(ClockReading::now);
 }
 
 /// One instant on both clocks.
 #[derive(Debug, Clone, Copy)]
-pub struct Moment {
+pub struct ClockReading {
     /// Time stamp.
     pub ticks: u64,
     /// `CLOCK_MONOTONIC`, ns: the clock of the programs in the kernel.
     pub ns: u64,
 }
 
-impl Moment {
+impl ClockReading {
     /// Now. The clocks can only be read one after the other, and a thread that is put aside in between would join
     /// instants that are milliseconds apart: the closest of several readings is taken.
-    pub fn now() -> Moment {
+    pub fn now() -> ClockReading {
         let read = || {
             let before = ticks();
             let ns = monotonic_ns();
             let apart = ticks().wrapping_sub(before);
-            (apart, Moment { ticks: before.wrapping_add(apart / 2), ns })
+            (apart, ClockReading { ticks: before.wrapping_add(apart / 2), ns })
         };
         let mut best = read();
         for _ in 1..READINGS {
@@ -46,7 +46,7 @@ impl Moment {
     }
 
     /// Ticks per nanosecond since an earlier moment.
-    pub fn rate_since(&self, earlier: &Moment) -> f64 {
+    pub fn rate_since(&self, earlier: &ClockReading) -> f64 {
         self.ticks.wrapping_sub(earlier.ticks) as f64 / self.ns.saturating_sub(earlier.ns).max(1) as f64
     }
 }
@@ -54,7 +54,7 @@ impl Moment {
 /// Both clocks at the start.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    start: Moment,
+    start: ClockReading,
     /// Nanoseconds since the Unix epoch at the start.
     pub started_unix_ns: i64,
 }
@@ -80,7 +80,7 @@ impl Clock {
     /// Starts it.
     pub fn start() -> Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        Clock { start: Moment::now(), started_unix_ns: unix.as_nanos() as i64 }
+        Clock { start: ClockReading::now(), started_unix_ns: unix.as_nanos() as i64 }
     }
 
     /// Time stamp at the start.
@@ -101,7 +101,7 @@ impl Clock {
         while Instant::now() < until {
             std::hint::spin_loop();
         }
-        Moment::now().rate_since(since)
+        ClockReading::now().rate_since(since)
     }
 
     /// Wall time since the start, ns.

@@ -86,7 +86,7 @@ pub enum RecordError {
     /// The static components that were asked for can't be made.
     #[error(transparent)]
     Static(#[from] crate::static_components::StaticError),
-    /// The kernel does not let us sample where a process spends its processor time.
+    /// The kernel does not let us sample where a process spends its CPU time.
     #[error(
         "cannot sample process {pid}: {source} (kernel.perf_event_paranoid is {paranoid}); allow it with `sudo sysctl \
          kernel.perf_event_paranoid=2`, or choose functions with --functions instead of --hot"

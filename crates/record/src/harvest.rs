@@ -157,7 +157,7 @@ impl<'a> Harvest<'a> {
         self.contexts = contexts;
         for (component, within) in statics.map(StaticComponents::unseen).unwrap_or_default() {
             profile.loss.push(transect_profile_model::Loss {
-                what: transect_profile_model::LossKind::RefusedSites,
+                what: transect_profile_model::LossKind::SkippedFunctions,
                 place: component,
                 count: 1,
                 reason: format!("no program loaded {within}"),

@@ -110,12 +110,12 @@ pub struct Recorded {
 /// If the program can't be launched or profiled (statically linked, set-user-id, 32 bit, not found), the agent is
 /// missing, or the recorder's memory can't be had. The program has not been started then.
 pub fn record(options: &Options, snapshot: &mut dyn FnMut(&Profile)) -> Result<Recorded, RecordError> {
-    record_beside(options, Beside::default(), snapshot)
+    record_with(options, OtherCollectors::default(), snapshot)
 }
 
 /// Collectors that run beside the agent.
 #[derive(Default)]
-pub struct Beside<'a> {
+pub struct OtherCollectors<'a> {
     /// Time per feature, too: each call is counted under the regions of features in which it was made. The settings' target
     /// is not used.
     pub features: Option<&'a feature::FeatureSettings>,
@@ -137,9 +137,9 @@ pub struct Beside<'a> {
 ///
 /// # Errors
 /// As for [`record`], and what `before_exec` returns.
-pub fn record_beside(
+pub fn record_with(
     options: &Options,
-    beside: Beside<'_>,
+    beside: OtherCollectors<'_>,
     snapshot: &mut dyn FnMut(&Profile),
 ) -> Result<Recorded, RecordError> {
     session::run(options, beside, clock::Clock::start(), snapshot)

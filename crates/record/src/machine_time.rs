@@ -1,6 +1,6 @@
-//! What all of the machine's processors did during a recording (proc_stat(5)): how long they worked, for whomever, and how
+//! What all of the machine's CPUs did during a recording (proc_stat(5)): how long they worked, for whomever, and how
 //! long they had work while the host of the virtual machine gave them to others (`steal`). The program stands still in
-//! stolen time, and no event tells so: a thread's CPU clock leaves that time out, times from switch to switch have it.
+//! steal time, and no event says so: a thread's CPU clock leaves that time out, times from switch to switch have it.
 //! And what the recorder itself took of them, before, during and after the run.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::time::{ClockId, clock_gettime};
 use transect_profile_model::{Loss, LossKind, Meta, Profile};
 
-/// Of the time in which the processors had work: less is not worth a word.
+/// Of the time in which the CPUs had work: less is not worth a word.
 const LEAST_SHARE: f64 = 0.01;
 /// The kernel counts in ticks of 10 ms.
 const LEAST_MS: u64 = 30;
@@ -59,8 +59,8 @@ impl MachineTime {
 
 fn row(stolen_ms: u64, share: f64) -> Option<Loss> {
     (stolen_ms >= LEAST_MS && share >= LEAST_SHARE).then(|| Loss {
-        what: LossKind::StolenTime,
-        place: "all processors".to_owned(),
+        what: LossKind::StealTime,
+        place: "all CPUs".to_owned(),
         count: stolen_ms as i64,
         reason: format!(
             "the host gave them to others for {:.1} % of the time in which they had work: everything took longer, and \

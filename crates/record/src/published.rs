@@ -14,7 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use transect_event_abi::arena::ClockRelation;
 use transect_event_abi::published::{APPLICATION_CAPACITY, ENDED, FRACTION_BITS, Published};
 
-use crate::clock::Moment;
+use crate::clock::ClockReading;
 use crate::error::RecordError;
 
 /// The pages as the recorder sees them.
@@ -130,7 +130,7 @@ fn send(client: &UnixStream, pages: &Pages) -> rustix::io::Result<usize> {
 /// Keeps the relation between time stamps and `CLOCK_MONOTONIC` that agents compute with.
 #[derive(Debug)]
 pub struct Relation {
-    first: Moment,
+    first: ClockReading,
 }
 
 /// Beyond this the first moment is forgotten: the clock's rate is steered from outside.
@@ -141,14 +141,14 @@ const SHORTEST_NS: u64 = 5_000_000;
 impl Relation {
     /// Starts it with a rate in ticks per nanosecond.
     pub fn start(relation: &ClockRelation, rate: f64) -> Relation {
-        let first = Moment::now();
+        let first = ClockReading::now();
         relation.set(first.ticks, first.ns, fixed(1.0 / rate));
         Relation { first }
     }
 
     /// Brings it up to date.
     pub fn refresh(&mut self, relation: &ClockRelation) {
-        let now = Moment::now();
+        let now = ClockReading::now();
         let elapsed = now.ns.wrapping_sub(self.first.ns);
         if now.ticks == self.first.ticks || elapsed < SHORTEST_NS {
             return;

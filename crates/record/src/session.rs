@@ -38,7 +38,7 @@ use crate::sampled_flows::expected_queue;
 use crate::signals::Signals;
 use crate::static_components::StaticComponents;
 use crate::user_samples::SamplesWithCalls;
-use crate::{Beside, Options, Recorded, flow_context, launch, machine};
+use crate::{Options, OtherCollectors, Recorded, flow_context, launch, machine};
 
 /// How often ended threads and processes are looked for.
 const COLLECT_EVERY: Duration = Duration::from_millis(50);
@@ -57,7 +57,7 @@ fn timing(options: &Options) -> (u32, u32, u32) {
 /// See [`crate::record`]. `clock` starts the recording.
 pub fn run(
     options: &Options,
-    beside: Beside<'_>,
+    beside: OtherCollectors<'_>,
     clock: Clock,
     snapshot: &mut dyn FnMut(&Profile),
 ) -> Result<Recorded, RecordError> {
@@ -159,7 +159,7 @@ pub fn run(
             let _ = futex::wake(&arena.header().attention, futex::Flags::empty(), 1);
             ended
         });
-        // Nothing is told of a program that could not be started.
+        // A program that could not be started sends nothing.
         let pid = told.recv().ok();
         if let Some(pid) = pid {
             session.serve(&plans, &signals, pid, || over.load(Ordering::Acquire), snapshot);
@@ -415,7 +415,7 @@ impl Session<'_> {
         profile.meta.clock.timed_call_ns = timed / rate;
         let spent = overhead_ns(&profile, sampled / rate) + self.harvest.setup_ticks() / rate;
         let lifetime: i64 = profile.threads.iter().map(|thread| thread.busy_ns).sum();
-        // Threads that wait have no CPU, and a program that hardly runs is not held up for longer than it takes.
+        // Threads that wait have no CPU, and a program that hardly runs is not delayed by more than it takes.
         let time = lifetime.min(wall_ns * profile.meta.machine.cpus.max(1) as i64).max(wall_ns).max(1);
         profile.meta.overhead_estimate = (spent / time as f64).min(1.0);
         profile.meta.overhead = Some(Overhead { agent_ns: spent as i64, ..Overhead::default() });

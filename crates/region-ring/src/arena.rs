@@ -90,7 +90,7 @@ impl Arena {
 
     /// Its head.
     pub fn header(self) -> &'static RegionHeader {
-        // SAFETY: `at` was promised a mapping that stays; the header is atomics only, at its begin, page-aligned.
+        // SAFETY: `at` was promised a mapping that is never unmapped; the header is atomics only, at its begin, page-aligned.
         unsafe { &*(self.base as *const RegionHeader) }
     }
 

@@ -35,7 +35,7 @@ pub extern "C" fn start() {
         return;
     }
     let hook = arch::agent();
-    // SAFETY: a page of its own, aligned; it stays mapped.
+    // SAFETY: a page of its own, aligned, never unmapped.
     set_living(unsafe { &*(page as *const Living) }, hook);
     // SAFETY: the kernel has put sixteen bytes there, which stay as long as the program.
     let image = unsafe { (auxiliary.random as *const u64).read_unaligned() };

@@ -12,7 +12,7 @@ use std::io::Write;
 
 use serde::Serialize;
 use transect_analyze::{
-    CriticalityView, FeatureApiRow, FeatureComponentRow, FullReport, LatencyHeat, LostVariable, RegionTimeline,
+    CriticalityView, FeatureApiRow, FeatureComponentRow, FullReport, LatencyHeatMap, LostVariable, RegionTimeline,
     RegionTree, Selection, WalkTree,
 };
 use transect_profile_model::Profile;
@@ -36,7 +36,7 @@ pub struct PageReport {
     #[serde(flatten)]
     pub report: FullReport,
     /// One picture per row of the latency view.
-    pub latency_heat: LatencyHeat,
+    pub latency_heat_map: LatencyHeatMap,
     /// Critical paths that the page leaves out: the least critical.
     pub paths_left_out: usize,
     /// The same of rows of the scheduler's waits.
@@ -75,7 +75,7 @@ impl PageReport {
         Self {
             paths_left_out,
             waits_left_out,
-            latency_heat: transect_analyze::latency_heat(profile, &everything),
+            latency_heat_map: transect_analyze::latency_heat_map(profile, &everything),
             timeline: timeline(profile),
             cut: cut::packed_cut(profile),
             walk_tree: transect_analyze::walk_tree(profile),

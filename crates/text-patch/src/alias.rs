@@ -2,7 +2,7 @@
 //!
 //! Text of a file is private memory and has no second mapping: it is replaced by a copy in a memory file, by one `mmap`
 //! over it. The whole mapping is replaced, so that a word that lies in two of its pages has one alias; from 16 MiB on,
-//! only the pages that are asked for. The writable mapping stays for good: a store that is late, after the program has
+//! only the pages that are asked for. The writable mapping is kept for good: a store that is late, after the program has
 //! unmapped the text, reaches memory that nobody executes.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

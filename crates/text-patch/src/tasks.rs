@@ -157,7 +157,7 @@ pub const fn signal_bit(signal: u8) -> u64 {
 pub enum Whereabouts {
     /// It has ended.
     Gone,
-    /// On a processor or ready for one, or unknown.
+    /// On a CPU or ready for one, or unknown.
     Running,
     /// It waits in the kernel, and will go on here.
     Waiting {

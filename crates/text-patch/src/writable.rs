@@ -222,7 +222,7 @@ impl Writer {
         Ok(())
     }
 
-    /// True if stores are the processor's own, seen whole within a word.
+    /// True if stores are the CPU's own, seen whole within a word.
     pub fn is_direct(&self) -> bool {
         self.memory < 0
     }

@@ -1,4 +1,4 @@
-//! Emulated instructions do what the processor does: for every form, compared with its execution.
+//! Emulated instructions do what the CPU does: for every form, compared with its execution.
 #![allow(unsafe_code)]
 
 use std::arch::asm;
@@ -26,7 +26,7 @@ fn snippet(code: &[u8]) -> u64 {
 
 /// All branches under all combinations of the flags that they read.
 #[test]
-fn branches_go_where_the_processor_goes() {
+fn branches_go_where_the_cpu_goes() {
     for condition in 0..16u8 {
         // jcc +3; xor eax, eax; ret; mov al, 1; ret — rax is 2 before
         let short = snippet(&[0x70 + condition, 3, 0x31, 0xC0, 0xC3, 0xB0, 1, 0xC3]);
@@ -56,7 +56,7 @@ fn branches_go_where_the_processor_goes() {
 }
 
 #[test]
-fn calls_and_returns_use_the_stack_as_the_processor_does() {
+fn calls_and_returns_use_the_stack_as_the_cpu_does() {
     let mut stack = [0u64; 8];
     let top = &raw mut stack[4] as u64;
     let mut registers = Registers { rsp: top, rip: 0x1001, ..Registers::default() };
@@ -74,9 +74,9 @@ fn calls_and_returns_use_the_stack_as_the_processor_does() {
     assert_eq!(effect(&[0x53], 0x1000), None);
 }
 
-/// The lengths of no-ops, as the processor finds them: executed one after the other up to a `ret` behind each.
+/// The lengths of no-ops, as the CPU finds them: executed one after the other up to a `ret` behind each.
 #[test]
-fn no_ops_have_the_length_that_the_processor_gives_them() {
+fn no_ops_have_the_length_that_the_cpu_gives_them() {
     let mut candidates: Vec<Vec<u8>> = vec![vec![0x90], vec![0x66, 0x90], vec![0x66, 0x66, 0x2E, 0x3E, 0x90]];
     for modrm in 0..=0x07u8 {
         for mode in [0x00, 0x40, 0x80, 0xC0] {

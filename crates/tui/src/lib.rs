@@ -1,4 +1,4 @@
-//! A profile in the terminal, by keys: findings, cuts, the tree of calls, threads over time, and source lines.
+//! A profile in the terminal: findings, cuts, the tree of calls, threads over time, and source lines.
 //!
 //! What is shown is computed by `transect-analyze` ([`Request`]) on a thread of its own and written as `transect-report` writes
 //! it; nothing is summed up here. [`App`] is a pure state machine: events in, requests out. [`run`] is the only part that

@@ -1,4 +1,4 @@
-// Yields in a loop, and computes afterwards: both for so many ms, on one processor. Usage: queued MS PROCESSOR
+// Yields in a loop, and computes afterwards: both for so many ms, on one CPU. Usage: queued MS CPU
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-// A random schedule: phases in which some threads work for a given processor time or sleep until a given instant, and
+// A random schedule: phases in which some threads work for a given CPU time or sleep until a given instant, and
 // the others wait on a futex. Prints each change of activity with its instant, from which a reader computes what each
 // thread's criticality must be. Usage: schedule SEED THREADS PHASES MOST [hop]: at most MOST threads work at once;
-// with `hop` each thread moves to another processor in every phase.
+// with `hop` each thread moves to another CPU in every phase.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
@@ -44,7 +44,7 @@ static void start_phase(int phase, int self) {
     atomic_store(&remaining, members);
     for (int i = 0; i < threads; i++)
         if (i != self && (plan[phase][i].work_us || plan[phase][i].sleep_us || phase == phases)) {
-            // The thread counts as active from its waking on, whenever it gets a processor.
+            // The thread counts as active from its waking on, whenever it gets a CPU.
             note(i, +1, now(CLOCK_MONOTONIC));
             atomic_store(&turn[i], phase + 1);
             syscall(SYS_futex, &turn[i], FUTEX_WAKE_PRIVATE, 1);

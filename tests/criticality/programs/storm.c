@@ -1,6 +1,6 @@
 // Threads and processes that come and go: some exec, some exit by signal, some fork from a thread, all compete for two
-// locks and hop between processors. Prints the time that all of it ran, from switch to switch: rusage also has the time
-// between a wake-up and the switch on an idle processor, which a busy machine makes long. Usage: storm ROUNDS
+// locks and hop between CPUs. Prints the time that all of it ran, from switch to switch: rusage also has the time
+// between a wake-up and the switch on an idle CPU, which a busy machine makes long. Usage: storm ROUNDS
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
 #include <pthread.h>

@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
         sum += (double)(draw_line(i) % 1000);
         drawing += seconds() - start;
     }
-    // Packing is no part of the culprit: the same again in memory that stays.
+    // Packing is no part of the culprit: the same again in memory that is kept.
     uint32_t *line = calloc(1, SIZE);
     for (long i = 0; i < lines / 100; i++) {
         double start = seconds();

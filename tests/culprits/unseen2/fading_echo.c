@@ -1,4 +1,4 @@
-// An echo fades until its numbers are denormal, with which the processor is many times slower.
+// An echo fades until its numbers are denormal, with which the CPU is many times slower.
 #include "../own_clock.h"
 #include <xmmintrin.h>
 

@@ -23,7 +23,7 @@ static void mix_fast(int16_t *to, const int16_t *a, const int16_t *b) {
 typedef void Mixer(int16_t *, const int16_t *, const int16_t *);
 static Mixer *pick_mixer(void) {
     __builtin_cpu_init();
-    // It asks for a processor that hardly anybody has.
+    // It asks for a CPU that hardly anybody has.
     return __builtin_cpu_supports("avx5124fmaps") ? mix_fast : mix_plain;
 }
 void mix_tracks(int16_t *to, const int16_t *a, const int16_t *b) __attribute__((ifunc("pick_mixer")));

@@ -1,5 +1,5 @@
 // Regions in each other, the innermost of which is left by an exception that the one in the middle catches. It says how
-// long it was in each, and how long of that on a processor: `took K NS CPU_NS`.
+// long it was in each, and how long of that on a CPU: `took K NS CPU_NS`.
 #include "truth.h"
 #include <cstdlib>
 #include <ctime>

@@ -15,7 +15,7 @@ extern "C" {
 extern long entered[16];
 #define ENTERED(k) ((void)__atomic_fetch_add(&entered[k], 1, __ATOMIC_RELAXED))
 
-/* A counter of the time, ns, that this thread is on a processor (with `all`, and those it makes from now on): from switch to
+/* A counter of the time, ns, that this thread is on a CPU (with `all`, and those it makes from now on): from switch to
    switch. A CPU clock leaves out what the host of a virtual machine takes meanwhile. Gives -1 if there is none. */
 static inline int processor_counter(int all) {
     struct perf_event_attr clock;

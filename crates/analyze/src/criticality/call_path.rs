@@ -210,7 +210,7 @@ impl<'a> Interner<'a> {
         }
         let names: Vec<FunctionId> = frames.iter().map(|&id| self.function(id)).collect();
         let Place { whole: place, innermost } = self.place(&frames, &names);
-        // What was inlined into the place is told by its lines: the same function stays one path.
+        // Lines name what was inlined into the place; the path is that of the enclosing function.
         let inlined = |id: FrameId| frame(&id).is_some_and(|frame| frame.inlined);
         let kept = |at: &usize| *at <= place || !inlined(frames[*at]);
         let functions: Vec<FunctionId> = (0..frames.len()).filter(kept).map(|at| names[at]).collect();

@@ -27,7 +27,7 @@ impl Contention {
             return Self::default();
         };
         let part = |part: i64, whole: i64| if whole > 0 { (part as f64 / whole as f64).clamp(0.0, 1.0) } else { 0.0 };
-        let stolen = |loss: &&transect_profile_model::Loss| loss.what == LossKind::StolenTime;
+        let stolen = |loss: &&transect_profile_model::Loss| loss.what == LossKind::StealTime;
         let stolen_ns: i64 = profile.loss.iter().filter(stolen).map(|loss| loss.count * 1_000_000).sum();
         let stolen = part(stolen_ns, stolen_ns + profile.meta.machine_busy_ns.unwrap_or(0));
         let others = part(times.others_ns, times.on_cpu_ns + times.runnable_ns);

@@ -17,7 +17,7 @@ pub struct CriticalFunctionRow {
     pub place_ns: i64,
     /// Criticality gained in it and its callees, ns.
     pub inclusive_ns: i64,
-    /// Part of `inclusive_ns` gained while fewer threads were active than there are processors, ns.
+    /// Part of `inclusive_ns` gained while fewer threads were active than there are CPUs, ns.
     pub low_parallelism_ns: i64,
     /// Idle time charged to waits below it, ns.
     pub waiting_ns: i64,

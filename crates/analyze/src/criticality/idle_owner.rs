@@ -88,7 +88,7 @@ impl Chains<'_> {
 
 #[cfg(test)]
 mod tests {
-    use transect_profile_model::{Party, Task};
+    use transect_profile_model::{OtherThread, Task};
 
     use super::*;
 
@@ -99,7 +99,7 @@ mod tests {
             object: "".into(),
             stack: None,
             holder: None,
-            waker: waker.map(|task| Party { task, stack: None }),
+            waker: waker.map(|task| OtherThread { task, stack: None }),
             count: 1,
             begin_ns,
             end_ns,

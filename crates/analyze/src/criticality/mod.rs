@@ -47,7 +47,7 @@ pub(crate) use runtime_library::{
     GO_MONITOR, GO_SCHEDULER, is_agent, is_c_library, is_runtime_function, public_name, qualified,
 };
 pub use thread::{CriticalGroupRow, CriticalThreadRow};
-pub use wait::{CriticalWaitRow, PartyRow, PartyShare};
+pub use wait::{CriticalWaitRow, HolderShare, OtherThreadRow};
 pub use what_if::{WhatIfRow, WhatIfScope};
 
 use crate::names::file_name;
@@ -63,11 +63,11 @@ pub const UNATTRIBUTED: &str = "[unattributed]";
 /// What the scheduler's events tell about a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct CriticalityView {
-    /// Nothing was seen of the scheduler: numbers are the agent's own knowledge of waiting APIs.
+    /// Nothing was seen of the scheduler: numbers come from the agent's times of waiting APIs.
     pub estimate: bool,
     /// Each process counts as an application of its own.
     pub per_process: bool,
-    /// Processors that the program was allowed to use.
+    /// CPUs that the program was allowed to use.
     pub cpus: i64,
     /// `busy_ns` + `idle_ns`.
     pub elapsed_ns: i64,
@@ -121,7 +121,7 @@ pub struct CriticalityView {
     /// Criticality of both, met by a sample or not, for the findings, ns.
     #[serde(skip)]
     pub short_lived_ns: i64,
-    /// Samples a second and processor, for the findings; 0 where stacks were not sampled.
+    /// Samples a second and CPU, for the findings; 0 where stacks were not sampled.
     #[serde(skip)]
     pub sample_hz: i64,
     /// Time at each number of active threads.
@@ -220,7 +220,7 @@ impl<'a> Source<'a> {
         process.is_some_and(|process| self.servers.is_idle(process, wait, accepts()))
     }
 
-    /// Whether an instant at `n` active threads left processors unused.
+    /// Whether an instant at `n` active threads left CPUs unused.
     fn is_low(&self, n: i32) -> bool {
         i64::from(n) < self.session.cpus
     }

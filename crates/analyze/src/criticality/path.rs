@@ -41,7 +41,7 @@ pub struct CriticalPathRow {
     pub spin_ns: i64,
     /// Criticality with spinning threads not counted as active, ns; an estimate.
     pub corrected_ns: i64,
-    /// Part of `criticality_ns` gained while fewer threads were active than there are processors, ns.
+    /// Part of `criticality_ns` gained while fewer threads were active than there are CPUs, ns.
     pub low_parallelism_ns: i64,
     /// Part of `criticality_ns` gained in the kernel, ns.
     pub kernel_ns: i64,
@@ -278,7 +278,8 @@ impl Filter {
     }
 
     pub fn wait(&self, row: &CriticalWaitRow) -> bool {
-        let party = |party: &Option<super::PartyRow>| party.as_ref().is_some_and(|party| self.stack(&party.stack));
+        let party =
+            |party: &Option<super::OtherThreadRow>| party.as_ref().is_some_and(|party| self.stack(&party.stack));
         self.stack(&row.stack) || party(&row.holder) || party(&row.waker)
     }
 

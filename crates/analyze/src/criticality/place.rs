@@ -40,9 +40,9 @@ pub struct PlaceRow {
     pub on_cpu_ns: i64,
     /// Of `on_cpu_ns`, in the kernel, ns.
     pub kernel_ns: i64,
-    /// Of `running_ns`, while there were processors without work, ns.
+    /// Of `running_ns`, while there were CPUs without work, ns.
     pub low_parallelism_ns: i64,
-    /// Time active in it, not divided among threads, while there were processors without work, ns.
+    /// Time active in it, not divided among threads, while there were CPUs without work, ns.
     pub low_active_ns: i64,
     /// The timer's samples in it, as the cut's measure `samples` counts them.
     pub samples: i64,

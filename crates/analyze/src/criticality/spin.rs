@@ -1,7 +1,7 @@
 //! Criticality without those who only spin.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use transect_profile_model::{Moment, SchedSession, SchedTables, StackId, TaskId};
+use transect_profile_model::{SchedSession, SchedTables, StackId, TaskId, TimedSample};
 
 use super::apportion::apportion;
 use super::call_path::FunctionId;
@@ -20,7 +20,7 @@ type At = (TaskId, StackId);
 /// Criticality as it would be if spinning threads did not count as active. What they gained goes to what the other
 /// threads were sampled working on at about the same instant (or, without times of samples, at the same number of active
 /// threads): with one worker and three spinners, each instant's four quarters all become the worker's. An estimate; the
-/// sum stays the same. Where nobody was seen working, spinners keep it.
+/// sum does not change. Where nobody was seen working, spinners keep it.
 pub(super) struct Correction {
     /// Per row of [`SchedTables::samples`], ns.
     pub corrected_ns: Vec<i64>,
@@ -143,7 +143,7 @@ fn by_instants(
     place: &dyn Fn(StackId) -> Option<FunctionId>,
 ) -> FxHashMap<u32, Parts> {
     let spins = spinning_stacks(tables);
-    let mut by_task: FxHashMap<TaskId, Vec<&Moment>> = FxHashMap::default();
+    let mut by_task: FxHashMap<TaskId, Vec<&TimedSample>> = FxHashMap::default();
     for moment in &tables.moments {
         by_task.entry(moment.task).or_default().push(moment);
     }
@@ -156,19 +156,19 @@ fn by_instants(
     let timelines = Timelines::new(tables);
     let middle = gaps.len() / 2;
     let near = (*gaps.select_nth_unstable(middle).1 as f64 * NEAR) as i64;
-    let spun: Vec<&Moment> = tables.moments.iter().filter(|moment| spins.contains(&moment.stack)).collect();
+    let spun: Vec<&TimedSample> = tables.moments.iter().filter(|moment| spins.contains(&moment.stack)).collect();
     let step = (spun.len() * by_task.len()).div_ceil(LOOK_UPS).max(1);
     // Who works where others spin has what they spin for: a lock. It may have no CPU meanwhile.
-    let works = |moment: &&Moment| !spins.contains(&moment.stack);
+    let works = |moment: &&TimedSample| !spins.contains(&moment.stack);
     let guarded: FxHashSet<FunctionId> =
         tables.moments.iter().filter(works).filter_map(|moment| place(moment.stack)).collect();
-    let holder = |moments: &[&Moment], moment: &Moment| {
+    let holder = |moments: &[&TimedSample], moment: &TimedSample| {
         let here = place(moment.stack).filter(|here| guarded.contains(here))?;
         let reach = near.saturating_mul(NEAR_ACTIVE);
         let from = moments.partition_point(|other| other.time_ns < moment.time_ns - reach);
         let until = moments.partition_point(|other| other.time_ns <= moment.time_ns + reach);
-        let inside = |other: &&&Moment| !spins.contains(&other.stack) && place(other.stack) == Some(here);
-        let distance = |other: &&Moment| (other.time_ns - moment.time_ns).abs();
+        let inside = |other: &&&TimedSample| !spins.contains(&other.stack) && place(other.stack) == Some(here);
+        let distance = |other: &&TimedSample| (other.time_ns - moment.time_ns).abs();
         moments[from..until].iter().filter(inside).copied().min_by_key(distance).map(|at| (distance(&at), at.stack))
     };
     let mut working: Vec<At> = Vec::new();
@@ -255,7 +255,7 @@ mod tests {
             ],
             ..SchedTables::default()
         };
-        let moment = |time_ns, task, stack| Moment { time_ns, task, stack, period_ns: 1 };
+        let moment = |time_ns, task, stack| TimedSample { time_ns, task, stack, period_ns: 1 };
         for at in 0..40 {
             tables.moments.push(moment(at * 10, 0, 0));
             tables.moments.push(moment(at * 10 + 1, 1, u32::from(at >= 20)));
@@ -274,7 +274,7 @@ mod tests {
             samples: vec![sample(0, 0, 3, 40, false), sample(1, 1, 3, 40, true), sample(2, 2, 3, 40, false)],
             ..SchedTables::default()
         };
-        let moment = |time_ns, task, stack| Moment { time_ns, task, stack, period_ns: 1 };
+        let moment = |time_ns, task, stack| TimedSample { time_ns, task, stack, period_ns: 1 };
         for at in 0..40 {
             tables.moments.push(moment(at * 10 + 1, 1, 1));
             tables.moments.push(moment(at * 10 + 2, 2, 2));

@@ -23,9 +23,9 @@ pub struct CriticalThreadRow {
     pub corrected_ns: i64,
     /// Part of `criticality_ns` gained by waiting for others in a loop, ns.
     pub spin_ns: i64,
-    /// Time on a processor, ns.
+    /// Time on a CPU, ns.
     pub running_ns: i64,
-    /// Time active but without a processor, ns.
+    /// Time active but without a CPU, ns.
     pub runnable_ns: i64,
     /// Time blocked, ns.
     pub blocked_ns: i64,
@@ -50,9 +50,9 @@ pub struct CriticalGroupRow {
     pub corrected_ns: i64,
     /// See [`CriticalThreadRow`].
     pub spin_ns: i64,
-    /// Time on a processor, ns.
+    /// Time on a CPU, ns.
     pub running_ns: i64,
-    /// Time active but without a processor, ns.
+    /// Time active but without a CPU, ns.
     pub runnable_ns: i64,
     /// Time blocked, ns.
     pub blocked_ns: i64,

@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use transect_profile_model::{Party, SchedTables, SchedWait, StackId, WaitKind};
+use transect_profile_model::{OtherThread, SchedTables, SchedWait, StackId, WaitKind};
 
 use super::Source;
 use super::apportion::apportion;
@@ -19,7 +19,7 @@ const MOST_ROWS: usize = 2_000;
 
 /// A thread that a wait depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct PartyRow {
+pub struct OtherThreadRow {
     /// Thread id.
     pub tid: i32,
     /// Name of the thread.
@@ -32,7 +32,7 @@ pub struct PartyRow {
 
 /// Part of a wait's time that one thread held.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct PartyShare {
+pub struct HolderShare {
     /// Name of the thread.
     pub thread: String,
     /// The place where it was.
@@ -53,13 +53,13 @@ pub struct CriticalWaitRow {
     /// Threads that waited.
     pub threads: i64,
     /// Who held the lock when the wait began: the thread and stack of most of the time.
-    pub holder: Option<PartyRow>,
+    pub holder: Option<OtherThreadRow>,
     /// Who ended it: the thread and stack of most of the time.
-    pub waker: Option<PartyRow>,
+    pub waker: Option<OtherThreadRow>,
     /// What the holder, or else the waker, was seen doing most meanwhile; kind `spin`: who worked most. From samples.
-    pub meanwhile: Option<PartyRow>,
+    pub meanwhile: Option<OtherThreadRow>,
     /// Threads that held it, or else ended it, longest first; a few.
-    pub holders: Vec<PartyShare>,
+    pub holders: Vec<HolderShare>,
     /// Waits.
     pub count: i64,
     /// Time waited, ns.
@@ -68,7 +68,7 @@ pub struct CriticalWaitRow {
     pub idle_ns: i64,
     /// Criticality that its holder, or else its waker, gained meanwhile at low parallelism, ns.
     pub holder_gain_ns: i64,
-    /// `idle_ns` + `holder_gain_ns`. Kind `run-queue`: criticality that fell to threads without a processor. Kind
+    /// `idle_ns` + `holder_gain_ns`. Kind `run-queue`: criticality that fell to threads without a CPU. Kind
     /// `spin`: criticality gained by spinning.
     pub critical_ns: i64,
     /// The waiter's functions, root first; empty if unknown.
@@ -180,7 +180,7 @@ impl Sum {
     }
 }
 
-/// Waits, spinning and waiting for a processor, most critical first.
+/// Waits, spinning and waiting for a CPU, most critical first.
 pub(super) fn rows(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     let mut rows: Vec<CriticalWaitRow> = blocked(source);
     rows.extend(spinning(source));
@@ -212,7 +212,7 @@ fn bound(rows: &mut [CriticalWaitRow], elapsed_ns: i64) {
 fn blocked(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     let paths = &source.paths;
     let path_of = |stack: Option<StackId>| stack.and_then(|stack| paths.stack(stack)).map(|facts| facts.path);
-    let at = |party: Party| (party.task, path_of(party.stack));
+    let at = |party: OtherThread| (party.task, path_of(party.stack));
     let mut index: FxHashMap<Key, usize> = FxHashMap::default();
     let mut sums: Vec<(Key, Sum)> = Vec::new();
     let seen = Seen::new(source);
@@ -315,7 +315,7 @@ fn row(source: &Source<'_>, key: Key, sum: Sum) -> CriticalWaitRow {
 }
 
 /// The thread with most of the time, where it was most of its time.
-fn most(source: &Source<'_>, parties: &Tally<At>) -> Option<PartyRow> {
+fn most(source: &Source<'_>, parties: &Tally<At>) -> Option<OtherThreadRow> {
     let mut by_task: FxHashMap<u32, i64> = FxHashMap::default();
     for ((task, _), ns) in parties.iter() {
         *by_task.entry(task).or_default() += ns;
@@ -328,9 +328,9 @@ fn most(source: &Source<'_>, parties: &Tally<At>) -> Option<PartyRow> {
     Some(party(source, (task, path)))
 }
 
-fn party(source: &Source<'_>, (task, path): At) -> PartyRow {
+fn party(source: &Source<'_>, (task, path): At) -> OtherThreadRow {
     let row = source.tables.tasks.get(task as usize);
-    PartyRow {
+    OtherThreadRow {
         tid: row.map_or(0, |task| task.tid),
         thread: row.map_or_else(String::new, |task| task.name.clone()),
         function: path.map_or_else(String::new, |path| source.paths.place_name(path)),
@@ -338,7 +338,7 @@ fn party(source: &Source<'_>, (task, path): At) -> PartyRow {
     }
 }
 
-fn shares(source: &Source<'_>, parties: &Tally<At>) -> Vec<PartyShare> {
+fn shares(source: &Source<'_>, parties: &Tally<At>) -> Vec<HolderShare> {
     let mut by_place: FxHashMap<(u32, String), i64> = FxHashMap::default();
     for ((task, path), ns) in parties.iter() {
         let place = path.map_or_else(String::new, |path| source.paths.place_name(path));
@@ -347,7 +347,7 @@ fn shares(source: &Source<'_>, parties: &Tally<At>) -> Vec<PartyShare> {
     let mut shares: Vec<_> = by_place.into_iter().collect();
     shares.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let name = |task: u32| source.tables.tasks.get(task as usize).map_or_else(String::new, |task| task.name.clone());
-    let share = |((task, function), ns)| PartyShare { thread: name(task), function, ns };
+    let share = |((task, function), ns)| HolderShare { thread: name(task), function, ns };
     shares.into_iter().take(HOLDERS).map(share).collect()
 }
 
@@ -382,8 +382,8 @@ fn spinning(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     sums.into_iter().map(to_row).collect()
 }
 
-/// Active threads without a processor, per group. While *n* threads share *P* < *n* processors, *n* - *P* of them do
-/// nothing, and so does that part of the criticality: more processors would save it.
+/// Active threads without a CPU, per group. While *n* threads share *P* < *n* CPUs, *n* - *P* of them do
+/// nothing, and so does that part of the criticality: more CPUs would save it.
 fn run_queue(source: &Source<'_>) -> Vec<CriticalWaitRow> {
     let cpus = source.session.cpus.max(1);
     let crowded: i128 = source

@@ -1,7 +1,7 @@
 //! Keys of a cut's dimensions as numbers, for each stretch of a thread's life.
 
 use rustc_hash::FxHashMap;
-use transect_profile_model::{Party, Profile, StackId, TaskId};
+use transect_profile_model::{OtherThread, Profile, StackId, TaskId};
 
 use super::dimension::CutDimension;
 use super::stack_keys::{StackKeys, StackReader};
@@ -142,7 +142,7 @@ impl<'a> Keys<'a> {
         State::ALL.into_iter().find(|state| self.states[*state as usize] == key)
     }
 
-    fn party(&self, party: Option<Party>) -> KeyId {
+    fn party(&self, party: Option<OtherThread>) -> KeyId {
         party.and_then(|party| self.task(party.task)).map_or(NO_KEY, |keys| keys.thread)
     }
 

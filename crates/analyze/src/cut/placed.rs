@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use transect_profile_model::{Moment, Slice};
+use transect_profile_model::{Slice, TimedSample};
 
 use super::stretch::Stretch;
 use crate::criticality::apportion;
@@ -27,7 +27,7 @@ pub(super) struct Active {
 }
 
 /// A thread's slices in order of time. Where it queued in a long one, its samples are farther apart.
-pub(super) fn active(slices: &[&Slice], moments: &[&Moment]) -> Vec<Active> {
+pub(super) fn active(slices: &[&Slice], moments: &[&TimedSample]) -> Vec<Active> {
     let mut slices = slices.to_vec();
     slices.sort_by_key(|slice| slice.start_ns);
     let mut parts = Vec::with_capacity(slices.len());
@@ -40,8 +40,8 @@ pub(super) fn active(slices: &[&Slice], moments: &[&Moment]) -> Vec<Active> {
     parts
 }
 
-fn divide(slice: &Slice, range: Range<i64>, moments: &[&Moment], parts: &mut Vec<Active>) {
-    let groups: Vec<&[&Moment]> = match moments.len() / PART {
+fn divide(slice: &Slice, range: Range<i64>, moments: &[&TimedSample], parts: &mut Vec<Active>) {
+    let groups: Vec<&[&TimedSample]> = match moments.len() / PART {
         0 | 1 => vec![moments],
         count => moments.chunks(moments.len().div_ceil(count)).collect(),
     };
@@ -53,7 +53,7 @@ fn divide(slice: &Slice, range: Range<i64>, moments: &[&Moment], parts: &mut Vec
     }
     bounds.push(range.end);
     let lengths: Vec<i64> = bounds.windows(2).map(|pair| (pair[1] - pair[0]).max(0)).collect();
-    let sampled = |(group, length): (&&[&Moment], &i64)| -> i64 {
+    let sampled = |(group, length): (&&[&TimedSample], &i64)| -> i64 {
         let periods: i64 = group.iter().map(|moment| moment.period_ns.max(1)).sum();
         if groups.len() == 1 { (*length).max(1) } else { periods.min(*length) }
     };
@@ -227,8 +227,8 @@ mod tests {
     fn where_samples_are_farther_apart_the_thread_queued() {
         // Ten samples a millisecond apart, ten two milliseconds apart: it had half of a CPU there.
         let times = (0..10).map(|at| at * 1000 + 500).chain((0..10).map(|at| 11_000 + at * 2000));
-        let moments: Vec<Moment> =
-            times.map(|time_ns| Moment { time_ns, task: 0, stack: 0, period_ns: 1000 }).collect();
+        let moments: Vec<TimedSample> =
+            times.map(|time_ns| TimedSample { time_ns, task: 0, stack: 0, period_ns: 1000 }).collect();
         let slice = slice(0, 30_000, 10_000);
         let parts = active(&[&slice], &moments.iter().collect::<Vec<_>>());
         assert_eq!(parts.len(), 2);

@@ -6,13 +6,13 @@ use transect_profile_model::WaitKind;
 use super::words::{percent, shell, time};
 use super::{Confidence, FindingKind, FindingRow, Place};
 use crate::criticality::{GO_MONITOR, GO_SCHEDULER};
-use crate::{CriticalWaitRow, CriticalityView, PartyRow, PathState, WhatIfRow, WhatIfScope};
+use crate::{CriticalWaitRow, CriticalityView, OtherThreadRow, PathState, WhatIfRow, WhatIfScope};
 
 /// Part of the elapsed time from which something is worth a look, 0–100.
 const LEAST_PERCENT: f64 = 5.0;
 /// Findings of one kind at most.
 const MOST: usize = 3;
-/// Mean active threads over processors from which processors are short.
+/// Mean active threads over CPUs from which CPUs are short.
 const CROWDED: f64 = 1.2;
 
 /// Adds findings; says whether they explain what threads wait for.
@@ -109,14 +109,14 @@ fn waits(view: &CriticalityView, explained: &mut Vec<String>, signals: bool) -> 
 
 /// A join or a wait for a child in which others do the program's work is how programs are put together.
 fn is_ending(view: &CriticalityView, row: &CriticalWaitRow) -> bool {
-    let works = |party: &PartyRow| !party.function.is_empty();
+    let works = |party: &OtherThreadRow| !party.function.is_empty();
     matches!(row.kind, WaitKind::Join | WaitKind::Child)
         && (row.waker.as_ref().is_some_and(works) || row.idle_ns * 2 < row.critical_ns || view.threads.len() > 1)
 }
 
 /// The code that a wait depends on: where the lock is held, what the last to come was doing.
 pub(super) fn code(row: &CriticalWaitRow) -> Option<&str> {
-    let named = |party: &&PartyRow| !party.function.is_empty();
+    let named = |party: &&OtherThreadRow| !party.function.is_empty();
     let lock = row.holder.as_ref().filter(named);
     let party = lock.or(row.meanwhile.as_ref().filter(named)).or(row.waker.as_ref().filter(named))?;
     Some(&party.function)
@@ -224,7 +224,7 @@ fn view_of(what: &str, function: &str) -> String {
     format!("{what}: --view criticality --api {}", shell(function))
 }
 
-/// The prediction that saves most if a function, or waiting in it, is so many times as fast.
+/// The prediction that saves most if a function, or waiting in it, is faster by the factor `speedup`.
 pub(super) fn prediction<'a>(view: &'a CriticalityView, function: &str, speedup: f64) -> Option<&'a WhatIfRow> {
     let asked = |row: &&WhatIfRow| row.path == function && row.speedup == speedup;
     view.what_if.iter().filter(asked).max_by(|a, b| a.saving.total_cmp(&b.saving))
@@ -278,7 +278,7 @@ pub(super) fn spinning(view: &CriticalityView) -> Option<FindingRow> {
     })
 }
 
-/// Code that runs while processors have nothing to do.
+/// Code that runs while CPUs have nothing to do.
 fn serial(view: &CriticalityView, explained: &[String], groups: &mut Vec<String>) -> Vec<FindingRow> {
     if view.threads.len() < 2 || view.cpus < 2 {
         return Vec::new();
@@ -308,9 +308,9 @@ fn serial(view: &CriticalityView, explained: &[String], groups: &mut Vec<String>
         let mean = active as f64 / low.max(1) as f64;
         let by = if group.is_empty() { String::new() } else { format!(", by group {group}") };
         FindingRow {
-            finding: format!("{place} runs while most processors have nothing to do"),
+            finding: format!("{place} runs while most CPUs have nothing to do"),
             evidence: format!(
-                "{} of {} pass in it at {:.1} active threads on the average, on {} processors{by}{}",
+                "{} of {} pass in it at {:.1} active threads on the average, on {} CPUs{by}{}",
                 time(low),
                 time(view.elapsed_ns),
                 mean.max(1.0),
@@ -347,8 +347,8 @@ pub(super) fn crowded(view: &CriticalityView, at_locks_ns: i64) -> Option<Findin
             time(view.elapsed_ns),
         ),
         view: "criticality".to_owned(),
-        next: "Run fewer threads, or give the program more processors: --view criticality".to_owned(),
-        kind: FindingKind::CrowdedProcessors,
+        next: "Run fewer threads, or give the program more CPUs: --view criticality".to_owned(),
+        kind: FindingKind::Oversubscription,
         percent: share(view, critical),
         saves_percent: Some(share(view, critical)),
         confidence: Some(Confidence::Exact),

@@ -196,7 +196,7 @@ fn times(entries: i64) -> String {
 
 pub(super) fn nothing(view: &FeaturesView) -> FindingRow {
     FindingRow {
-        finding: "Nothing stands out".to_owned(),
+        finding: "No finding".to_owned(),
         evidence: format!(
             "no feature takes a tenth of {}; {} regions examined",
             time(view.whole_ns),

@@ -56,7 +56,7 @@ pub(super) fn find<'a>(facts: &'a Facts<'a>, findings: &mut Vec<FindingRow>, exp
             findings.push(contended_row(object, sums, wait, contended));
             continue;
         }
-        // Its part of the calls' time, less the waiting, which is told by the other locks.
+        // Its part of the calls' time, less the waiting, which is reported for the other locks.
         let part = sums.acquisitions as f64 / taken.max(1) as f64;
         let uncontended = if own > 0 { ((own - waited).max(0)) as f64 / own as f64 } else { 0.0 };
         let cost = attributed * uncontended * part;

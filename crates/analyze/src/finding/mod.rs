@@ -1,4 +1,4 @@
-//! What stands out in a run, in plain words.
+//! The findings of a run, in plain words.
 //!
 //! One file per kind of finding; each holds its thresholds as named constants with the reason for the number. A
 //! finding needs two things: a pattern (how often, how small, how unequal) and a cost that would be worth having
@@ -25,7 +25,7 @@ use transect_profile_model::Profile;
 use crate::prepared::Prepared;
 use crate::{CriticalityView, FeaturesView, WalkView};
 
-/// What kind of thing stands out.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {
@@ -53,12 +53,12 @@ pub enum FindingKind {
     LatencyShift,
     /// A lock, a barrier, a file or whatever else holds the program up.
     CriticalWait,
-    /// Code that runs while most processors have nothing to do.
+    /// Code that runs while most CPUs have nothing to do.
     SerialCode,
     /// Threads wait for others in a loop.
     Spinning,
-    /// More threads are active than there are processors.
-    CrowdedProcessors,
+    /// More threads are active than there are CPUs.
+    Oversubscription,
     /// The function at the end of a walk's chain, and what it waits for.
     WalkedChain,
     /// A feature that takes a large share of the time.
@@ -75,7 +75,7 @@ pub enum FindingKind {
     ProcessStarts,
     /// Threads are started again and again.
     ThreadStarts,
-    /// Nothing stands out.
+    /// There is no finding.
     #[default]
     Nothing,
 }
@@ -109,7 +109,7 @@ pub struct Place {
 /// One finding, in plain words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FindingRow {
-    /// What stands out.
+    /// What was found, in one sentence.
     pub finding: String,
     /// The numbers behind it, with units.
     pub evidence: String,
@@ -134,7 +134,7 @@ pub struct FindingRow {
 /// More findings than this are not read.
 const MOST_FINDINGS: usize = 12;
 
-/// What stands out in the run, weightiest first; one row of kind [`FindingKind::Nothing`] if nothing does.
+/// The findings of the run, weightiest first; one row of kind [`FindingKind::Nothing`] if nothing does.
 pub fn summary(profile: &Profile) -> Vec<FindingRow> {
     let prepared = Prepared::new(profile);
     let view = crate::criticality::of(profile, &prepared.names);
@@ -184,7 +184,7 @@ fn by_calls(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> Vec<Fin
     if let Some(view) = view
         && critical::find(view, &mut findings)
     {
-        // The same by the agent's knowledge, which is less.
+        // The agent's findings of waiting say the same with less detail.
         findings.retain(|row| !matches!(row.kind, FindingKind::Waiting | FindingKind::ContendedLock));
     }
     imbalance::find(facts, &mut findings);
@@ -200,7 +200,7 @@ fn profile_is_walk(facts: &facts::Facts<'_>) -> bool {
 fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingRow {
     if let Some(view) = view.filter(|_| facts.profile.flows.is_empty()) {
         return FindingRow {
-            finding: "Nothing stands out".to_owned(),
+            finding: "No finding".to_owned(),
             evidence: format!(
                 "{} examined over {}; nothing holds the program up for a twentieth of it",
                 words::counted(view.threads.len() as i64, "thread", "threads"),
@@ -217,7 +217,7 @@ fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingR
     let functions = words::counted(sampled as i64, "function", "functions");
     if facts.profile.flows.is_empty() && facts.profile.meta.latency.is_some() {
         return FindingRow {
-            finding: "Nothing stands out".to_owned(),
+            finding: "No finding".to_owned(),
             evidence: if crate::latency_metric(facts.profile).is_time() {
                 format!("latencies of {functions} examined for heavy tails and shifts")
             } else {
@@ -244,7 +244,7 @@ fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingR
         None => "no calls between components were recorded".to_owned(),
     };
     FindingRow {
-        finding: "Nothing stands out".to_owned(),
+        finding: "No finding".to_owned(),
         evidence,
         view: "components".to_owned(),
         next: "Compare the components: --view components".to_owned(),

@@ -80,7 +80,7 @@ fn short_path(chain: &WalkChainRow) -> String {
 pub(super) fn nothing(walk: &WalkView) -> FindingRow {
     let spread = walk.chains.first();
     FindingRow {
-        finding: "Nothing stands out".to_owned(),
+        finding: "No finding".to_owned(),
         evidence: spread.map_or_else(|| "no thread was seen".to_owned(), |chain| chain.conclusion.clone()),
         view: "walk".to_owned(),
         next: spread.map_or_else(String::new, |chain| chain.next.clone()),

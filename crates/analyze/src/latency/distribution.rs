@@ -20,7 +20,7 @@ impl<'a> Distribution<'a> {
         self.samples
     }
 
-    /// What a share of the samples (0.0–1.0) stays within, evenly interpolated inside its bucket; at
+    /// What a share of the samples (0.0–1.0) is within, evenly interpolated inside its bucket; at
     /// most `max`. `None` without samples.
     ///
     /// The sample that has this rank lies in the same bucket, so the error is less than the bucket's width.

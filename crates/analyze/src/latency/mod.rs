@@ -1,14 +1,14 @@
 //! Latency of functions, from sampled calls.
 
 mod distribution;
-mod heat;
+mod heat_map;
 mod row;
 mod sum;
 
 use transect_profile_model::{Metric, Profile};
 
 pub(crate) use distribution::Distribution;
-pub use heat::{HeatFunction, LatencyHeat, latency_heat};
+pub use heat_map::{HeatMapFunction, LatencyHeatMap, latency_heat_map};
 pub use row::LatencyRow;
 pub(crate) use sum::{Sum, sums};
 

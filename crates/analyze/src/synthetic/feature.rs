@@ -136,7 +136,7 @@ pub fn feature_hostile() -> Profile {
     run.finish()
 }
 
-/// As long a recording as the recorder keeps: `slices` stays of `threads` threads in regions of `features` features.
+/// As long a recording as the recorder keeps: `slices` visits of `threads` threads in regions of `features` features.
 pub fn large_features(slices: usize, threads: usize, features: usize) -> Profile {
     let names: Vec<String> = (0..features).map(|n| format!("feature_{n}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();

@@ -69,7 +69,7 @@ pub fn latency_service() -> Profile {
 
     let mut profile = builder.profile();
     let refused = |place: &str, count, reason: &str| Loss {
-        what: LossKind::RefusedSites,
+        what: LossKind::SkippedFunctions,
         place: place.into(),
         count,
         reason: reason.into(),

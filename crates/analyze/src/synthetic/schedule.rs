@@ -1,8 +1,8 @@
 //! A schedule of threads as the scheduler's collector would tell it, of any size.
 
 use transect_profile_model::{
-    CallStack, Component, FrameId, Moment, Origin, Parallelism, Party, Process, Profile, SchedSample, SchedSession,
-    SchedTables, SchedWait, Slice, Space, StackFrame, StackId, Task, TaskId, Timing, WaitKind,
+    CallStack, Component, FrameId, Origin, OtherThread, Parallelism, Process, Profile, SchedSample, SchedSession,
+    SchedTables, SchedWait, Slice, Space, StackFrame, StackId, Task, TaskId, TimedSample, Timing, WaitKind,
 };
 
 use super::empty;
@@ -14,7 +14,7 @@ const WORKERS: u32 = 12;
 /// Length of a round of four phases.
 const ROUND: i64 = 2_000 * MS;
 
-/// What a thread does next: active for a while, of it without a processor, then a wait.
+/// What a thread does next: active for a while, of it without a CPU, then a wait.
 struct Step {
     active_ns: i64,
     runnable_ns: i64,
@@ -206,8 +206,8 @@ fn walk(profile: &mut Profile, lane: TaskId, end: i64, pace: f64, places: &Place
                 kind: step.kind,
                 object: step.object.into(),
                 stack: Some(step.wait_stack),
-                holder: step.holder.map(|task| Party { task, stack: Some(places.flush) }),
-                waker: step.waker.map(|task| Party { task, stack: Some(places.flush) }),
+                holder: step.holder.map(|task| OtherThread { task, stack: Some(places.flush) }),
+                waker: step.waker.map(|task| OtherThread { task, stack: Some(places.flush) }),
                 count: 1,
                 begin_ns: now + active,
                 end_ns: now + active + wait,
@@ -232,7 +232,7 @@ fn walk(profile: &mut Profile, lane: TaskId, end: i64, pace: f64, places: &Place
         sampled += active - runnable_ns;
         if sampled > MS {
             sampled = 0;
-            profile.sched.moments.push(Moment {
+            profile.sched.moments.push(TimedSample {
                 time_ns: now + active / 2,
                 task: lane,
                 stack: step.stack,

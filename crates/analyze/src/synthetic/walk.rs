@@ -29,7 +29,7 @@ fn kernel(function: &str) -> Frame<'_> {
 
 /// Ten seconds of a caching proxy: its main thread removes cache files (ends in the journal of the file system) and
 /// polls for a helper process, two threads sync a log, four compress (a function, and a function whose callees share
-/// the time), a pool in which nothing stands out, and the helper, which idles. Function names are long, of one name
+/// the time), a pool without a function above the threshold, and the helper, which idles. Function names are long, of one name
 /// in two components, inlined; shares are exact, sampled, known by system calls and disputed.
 pub fn walked_proxy() -> Profile {
     let paths = [
@@ -273,7 +273,7 @@ pub fn walked_proxy() -> Profile {
     let loss =
         |what, place: &str, count, reason: &str| Loss { what, place: place.into(), count, reason: reason.into() };
     profile.loss = vec![
-        loss(LossKind::RefusedSites, "libcodec.so.2", 3, "shorter than a jump"),
+        loss(LossKind::SkippedFunctions, "libcodec.so.2", 3, "shorter than a jump"),
         loss(LossKind::UntimedCalls, "kernel", 14, "the kernel allows no probe: lockdown"),
         loss(LossKind::TruncatedStacks, "cached", 212, "deeper than 128 frames"),
     ];
@@ -378,7 +378,7 @@ impl Builder {
         self.profile.walk.groups.len() as WalkGroupId - 1
     }
 
-    /// Adds milliseconds on a processor, ready and blocked to a path and its group.
+    /// Adds milliseconds on CPU, runnable and blocked to a path and its group.
     fn time(&mut self, group: WalkGroupId, path: &[Frame<'_>], ms: [i64; 3]) {
         let [on, runnable, blocked] = ms.map(|ms| ms * MS);
         let of = &mut self.profile.walk.groups[group as usize];

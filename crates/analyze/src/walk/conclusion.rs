@@ -11,8 +11,8 @@ use crate::finding::words::{brief, percent, shell, time};
 
 /// Advice where the agent's own start has the time.
 const OWN_START: &str = "This is the recorder's time, not the program's: --collect -flow records without it.";
-/// Advice to those who wait for a processor.
-const NO_PROCESSOR: &str = "Other threads have the processors: measure on an idle machine, run fewer threads, or see \
+/// Advice to those who wait for a CPU.
+const NO_CPU: &str = "Other threads have the CPUs: measure on an idle machine, run fewer threads, or see \
                             where it computes with --metric cpu.";
 
 /// From this width on an interval is named in words, 0.0–1.0.
@@ -92,9 +92,9 @@ pub(crate) fn whole(session: &WalkSession) -> &'static str {
     match session.metric {
         _ if session.critical => "critical time",
         Metric::Wall => "time",
-        Metric::Cpu => "processor time",
+        Metric::Cpu => "CPU time",
         Metric::PageFaults => "page faults",
-        Metric::Cycles => "processor cycles",
+        Metric::Cycles => "CPU cycles",
         Metric::CacheMisses => "cache misses",
     }
 }
@@ -176,7 +176,7 @@ pub(super) fn conclusion(ending: &Ending<'_>) -> String {
     }
 }
 
-/// Most of the time no processor was free.
+/// Most of the time no CPU was free.
 fn is_crowded([_, on, runnable, blocked]: Times) -> bool {
     runnable > on.saturating_add(blocked)
 }
@@ -196,10 +196,10 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
         return OWN_START.to_owned();
     }
     match ending.chain.ends {
-        WalkEnd::Waiting if ending.last().is_some_and(|last| is_crowded(ending.all(last))) => NO_PROCESSOR.to_owned(),
+        WalkEnd::Waiting if ending.last().is_some_and(|last| is_crowded(ending.all(last))) => NO_CPU.to_owned(),
         WalkEnd::Waiting => waiting_next(ending, place.as_deref()),
         WalkEnd::Function => match (ending.last(), place) {
-            (Some(last), _) if is_crowded(ending.own(last)) => NO_PROCESSOR.to_owned(),
+            (Some(last), _) if is_crowded(ending.own(last)) => NO_CPU.to_owned(),
             (Some(last), Some(place)) if last.space == Space::Kernel => {
                 format!("The kernel works for {place}: call it less often, or for more at a time.")
             }
@@ -242,7 +242,7 @@ fn waiting_next(ending: &Ending<'_>, place: Option<&str>) -> String {
             format!("Read ahead or keep the data in memory: {place} waits for every piece.")
         }
         (Some(WaitKind::FileWrite), _) => format!("Write less, or later, in {place}; or use a faster disk."),
-        (Some(WaitKind::RunQueue), _) => NO_PROCESSOR.to_owned(),
+        (Some(WaitKind::RunQueue), _) => NO_CPU.to_owned(),
         (Some(WaitKind::Sleep), _) => format!("{place} sleeps on purpose: if there is work meanwhile, do not sleep."),
         (kind, Some(group)) => {
             let pid = ending.profile.processes.get(group.process as usize).map_or(0, |process| process.pid);

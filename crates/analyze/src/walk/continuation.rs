@@ -374,7 +374,8 @@ impl<'a> Continuations<'a> {
 #[cfg(test)]
 mod tests {
     use transect_profile_model::{
-        CallStack, Moment, Party, Process, SchedSession, SchedWait, Slice, Task, WaitKind, WalkFrame, WalkNode,
+        CallStack, OtherThread, Process, SchedSession, SchedWait, Slice, Task, TimedSample, WaitKind, WalkFrame,
+        WalkNode,
     };
 
     use super::*;
@@ -419,7 +420,7 @@ mod tests {
             object: "".into(),
             stack: Some(stack),
             holder: None,
-            waker: waker.map(|task| Party { task, stack: None }),
+            waker: waker.map(|task| OtherThread { task, stack: None }),
             count: 1,
             begin_ns: begin * MS,
             end_ns: end * MS,
@@ -431,7 +432,7 @@ mod tests {
             let at = round * 10;
             tables.waits.push(wait(0, WaitKind::Poll, 0, at + 1, at + 10, Some(1)));
             tables.waits.push(wait(1, WaitKind::FileWrite, 2, at + 1, at + 7, None));
-            tables.moments.push(Moment { time_ns: (at + 8) * MS, task: 1, stack: 1, period_ns: MS });
+            tables.moments.push(TimedSample { time_ns: (at + 8) * MS, task: 1, stack: 1, period_ns: MS });
         }
         tables.slices = Vec::<Slice>::new();
         profile.meta.criticality = Some(SchedSession {
@@ -533,7 +534,7 @@ mod tests {
     fn threads_that_wait_for_one_another_end_it() {
         let mut profile = proxy_and_helper();
         for wait in profile.sched.waits.iter_mut().filter(|wait| wait.task == 1) {
-            wait.waker = Some(Party { task: 0, stack: None });
+            wait.waker = Some(OtherThread { task: 0, stack: None });
         }
         assert_eq!(continued(&profile, 0.25).len(), 1);
     }

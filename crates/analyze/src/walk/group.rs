@@ -30,7 +30,7 @@ pub struct WalkGroupRow {
     pub remark: String,
 }
 
-/// Part of a group's time without a processor from which its shares say more about the machine than about the program.
+/// Part of a group's time without a CPU from which its shares say more about the machine than about the program.
 const CROWDED: f64 = 0.4;
 
 /// Groups as people ask for them: those that wait for other threads or processes after those that they may wait for; then the

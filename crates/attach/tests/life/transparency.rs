@@ -160,7 +160,7 @@ fn a_stopped_process_stays_stopped() {
         stop.unmap(address, 8192).unwrap();
         drop(stop);
         drop(target.stop_all().unwrap());
-        // It needs a processor for a moment to stop again.
+        // It needs a CPU for a moment to stop again.
         wait_for_state(worker.pid(), 'T');
     }
     signal("-CONT");

@@ -77,7 +77,7 @@ fn cache_keeps_sound_plans_and_replaces_others() {
     assert!(name.starts_with(&object.build_id().unwrap()) && name.ends_with(".plan"), "{name}");
     assert_eq!(Plan::from_bytes(&fs::read(&file).unwrap()).unwrap(), plan::analyze(&object));
 
-    // A sound plan stays, even a different one.
+    // A sound plan is not replaced, even by a different one.
     let other = Plan::default().to_bytes();
     fs::write(&file, &other).unwrap();
     assert_eq!(fs::read(cache.ensure(path).unwrap()).unwrap(), other);
@@ -126,7 +126,7 @@ fn plans_by_path_are_made_anew_when_the_file_changes() {
     let ensure = || PlanCache::new(folder.path()).unwrap().ensure(object.path()).unwrap();
     let file = ensure();
     assert!(file.file_name().unwrap().to_str().unwrap().starts_with("path-"));
-    // The same file has the same plan, so the one in the cache stays, even a different one.
+    // The same file has the same plan, so the one in the cache is not replaced, even by a different one.
     let other = Plan::default().to_bytes();
     fs::write(&file, &other).unwrap();
     assert_eq!(fs::read(ensure()).unwrap(), other);

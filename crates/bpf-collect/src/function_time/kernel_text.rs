@@ -90,7 +90,7 @@ fn calls_of(code: &[u8], begin: u64, end: u64, functions: &KernelFunctions) -> C
                     continue;
                 }
                 let Some((name, start, _)) = functions.at(target) else { continue };
-                // Pointers are called through thunks where the processor needs it.
+                // Pointers are called through thunks where the CPU needs it.
                 if name.starts_with("__x86_indirect") {
                     calls.indirect.push(instruction.ip());
                 } else if start == target && !is_instrumentation(name) && !calls.direct.contains(&target) {

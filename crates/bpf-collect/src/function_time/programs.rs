@@ -192,7 +192,7 @@ impl Programs {
 }
 
 fn open() -> Result<OpenObject, CollectError> {
-    // What is tried and refused is told by who tries, not by the library.
+    // The caller reports what fails, not the library.
     libbpf_rs::set_print(None);
     ObjectBuilder::default().open_memory(OBJECT).map_err(CollectError::Load)
 }

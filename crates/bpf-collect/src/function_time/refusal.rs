@@ -72,7 +72,7 @@ pub fn lockdown() -> Option<String> {
 /// that recording takes.
 pub fn try_kinds() -> Vec<(KernelTiming, Result<f64, String>)> {
     let settings = SchedSettings {
-        processors: 1,
+        cpus: 1,
         min_parallelism: 1,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         wait_budget: 0,

@@ -19,7 +19,7 @@ const EXIT: u8 = 0x95;
 /// # Errors
 /// The kernel's, by loading or attaching.
 pub(crate) fn trial(timing: KernelTiming, names: &[&str], address: impl Fn() -> io::Result<u64>) -> io::Result<()> {
-    // What is refused is told by who tries, not by the library.
+    // The caller reports what fails, not the library.
     libbpf_rs::set_print(None);
     let kprobe = |kind| load(libbpf_sys::BPF_PROG_TYPE_KPROBE, kind, 0);
     let multi = |program: OwnedFd, kind| {

@@ -82,7 +82,7 @@ impl CrampedProcess {
         self.pid.as_raw()
     }
 
-    /// Hits the site at this offset, which is watched in this process; it stays a breakpoint from now on.
+    /// Hits the site at this offset, which is watched in this process; it remains a breakpoint from now on.
     ///
     /// # Errors
     /// If it does not.

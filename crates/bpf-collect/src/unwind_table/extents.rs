@@ -2,7 +2,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-/// A walk in the kernel takes microseconds; a virtual machine's processor may stop for longer.
+/// A walk in the kernel takes microseconds; a virtual machine's CPU may stop for longer.
 const REST: Duration = Duration::from_secs(3);
 
 /// Hands out ranges of `0..size`.

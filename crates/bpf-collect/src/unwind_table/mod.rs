@@ -86,7 +86,7 @@ pub enum UnwindTableError {
     Thread(#[source] std::io::Error),
 }
 
-/// Keeps the tables of the processes that it is told of. Nothing here blocks but [`UnwindTables::wait_idle`].
+/// Keeps the tables of the processes that are registered with it. Nothing here blocks but [`UnwindTables::wait_idle`].
 ///
 /// It needs no privilege but to read the processes' `/proc` files (the same user's, or `CAP_SYS_PTRACE`). Its thread has
 /// the capabilities of the one that makes it: make it after dropping them.

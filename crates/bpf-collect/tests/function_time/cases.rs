@@ -25,7 +25,7 @@ pub const CASES: &[Case] = &[
 
 fn settings() -> SchedSettings {
     SchedSettings {
-        processors: 1,
+        cpus: 1,
         min_parallelism: 1,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         wait_budget: 0,
@@ -108,7 +108,7 @@ fn open_at_both_ends(collector: &mut SchedCollector<'_>, timer: &mut KernelFunct
             for one in found.parent.iter().chain(found.callees.iter().flatten()) {
                 assert!(one.calls == 1 && one.on_ns.is_some(), "{found:?}");
                 ensure((one.wall_ns - whole).abs() < 0.02 * whole, || format!("{found:?}"))?;
-                ensure(one.on_ns.is_some_and(|on| on < 0.01 * whole), || format!("on a processor: {found:?}"))?;
+                ensure(one.on_ns.is_some_and(|on| on < 0.01 * whole), || format!("on a CPU: {found:?}"))?;
             }
             Ok(())
         });
@@ -123,7 +123,7 @@ fn known_numbers(collector: &mut SchedCollector<'_>, timer: &mut KernelFunctionT
     let read_zero = kernel(timer.functions(), &["read_zero"])?;
     let pipe_read = kernel(timer.functions(), &["pipe_read", "anon_pipe_read"])?;
     let asked = request(vfs_read, &[(read_zero, None), (pipe_read, None)]);
-    // While a thread is inside of the bpf system call the kernel runs no program of a kprobe on that processor
+    // While a thread is inside of the bpf system call the kernel runs no program of a kprobe on that CPU
     // (`bpf_prog_active`), and it may be preempted there: a return can be missed, which is told. Three times in a row it
     // would be ours.
     let mut missed = timer.missed();

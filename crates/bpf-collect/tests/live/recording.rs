@@ -16,7 +16,7 @@ use crate::programs::{Program, thread_state, wait_until};
 /// As most runs have them.
 pub fn settings() -> SchedSettings {
     SchedSettings {
-        processors: 2,
+        cpus: 2,
         min_parallelism: 2,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         kernel_halves: false,
@@ -36,7 +36,7 @@ pub fn settings() -> SchedSettings {
 
 /// What the records told.
 #[derive(Default)]
-struct Told {
+struct Records {
     tasks: BTreeMap<u32, sched_task>,
     execs: usize,
     tid_after_exec: i32,
@@ -45,7 +45,7 @@ struct Told {
     waits: Vec<sched_wait>,
 }
 
-impl Told {
+impl Records {
     fn take(&mut self, bytes: &[u8]) {
         match Record::decode(bytes).unwrap() {
             Record::Task(task) => {
@@ -115,7 +115,7 @@ pub fn now() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Mappings are told of all programs on the machine, and there is room for some hundreds until they are read: what
+/// The kernel reports mappings of all programs on the machine, and there is room for some hundreds until they are read: what
 /// other programs do may be too much for once. Three times in a row it would be ours.
 fn record(
     settings: SchedSettings,
@@ -139,7 +139,7 @@ fn record_once(
     during: Option<Duration>,
     attach: bool,
 ) -> Result<Outcome, String> {
-    let told = RefCell::new(Told::default());
+    let told = RefCell::new(Records::default());
     let mut storage = Storage::default();
     let mut collector = SchedCollector::load(&mut storage, &settings, &[], |bytes| told.borrow_mut().take(bytes))
         .map_err(|why| why.to_string())?;
@@ -170,7 +170,7 @@ fn record_once(
     } else {
         let _ = child.kill();
         status = child.wait().map(Some).map_err(|why| why.to_string())?;
-        // A thread is gone from its process a little before it leaves its processor; descendants may live on.
+        // A thread is gone from its process a little before it leaves its CPU; descendants may live on.
         let late = Instant::now();
         while late.elapsed() < Duration::from_secs(5) {
             let totals = collector.totals(now()).map_err(|why| why.to_string())?;

@@ -98,7 +98,7 @@ fn are_parts(program: Program) -> Result<(), String> {
             let inside = inside.get(&thread.task).copied().unwrap_or_default();
             let told = || format!("{program:?}: in system calls {inside:?} of {whole:?}");
             ensure(inside.blocked_ns <= whole.blocked_ns, told)?;
-            // Clocks of the application's time and of the processor differ by a little at each switch.
+            // Clocks of the application's time and of the CPU differ by a little at each switch.
             let within = |part: u64, whole: u64| part <= whole + whole / 50 + 100_000;
             if !within(inside.running_ns, whole.running_ns) || !within(inside.wall_ns(), whole.wall_ns()) {
                 apart = Err(told());

@@ -119,7 +119,7 @@ fn queued_time_has_the_stack_from_before_it() {
     const MS: u64 = 1_000_000;
     let mut kernel = followed(&[1000]);
     kernel.set_with_queued(true);
-    // The first is queued for 10 ms after a wait, the second after a wait without a stack, the third lost its processor;
+    // The first is queued for 10 ms after a wait, the second after a wait without a stack, the third lost its CPU;
     // the fourth did so soon after the last time, when no stack is taken; the fifth is queued for 1 ms, the sixth not at all.
     let cases = [
         (77, 0, true, 10),
@@ -177,7 +177,7 @@ fn exec_by_another_thread_exchanges_the_numbers() {
     kernel.exec(2);
     let names = [(1000, 1000), (0, 1000), (1000, 1001), (0, 1001)].map(|(tgid, tid)| kernel.named(tgid, tid));
     assert_eq!(names, [caller.task, caller.task, 0, 0]);
-    // The leader leaves its processor only now.
+    // The leader leaves its CPU only now.
     assert_eq!(kernel.thread(1).task, leader.task);
     kernel.set_task(1, Fields { state: 0x80, on_cpu: true, exiting: true, ..Fields::default() });
     kernel.switch(false, 1, 0);
@@ -208,7 +208,7 @@ fn threads_that_are_not_published_are_counted() {
     assert_eq!(kernel.unpublished(), 2);
 }
 
-/// The audit makes the thread active; its wait ended then, and is told once, when the thread leaves its processor.
+/// The audit makes the thread active; its wait ended then, and is told once, when the thread leaves its CPU.
 #[test]
 fn a_wait_whose_end_was_missed_is_told_at_the_next_switch() {
     const MS: u64 = 1_000_000;

@@ -30,7 +30,7 @@ static __u64 now;
 static struct task_struct *current;
 static int locked;
 
-/* A wake-up on another processor that happens as soon as its thread's wait has begun there. */
+/* A wake-up on another CPU that happens as soon as its thread's wait has begun there. */
 static struct {
 	struct task_struct *task, *waker;
 	__u64 time;
@@ -273,7 +273,7 @@ long bpf_probe_read_kernel_str(void *to, __u32 size, void *from)
 
 /* What the test calls. Tasks go by their place in `tasks`; task 0 is the idle task and everything outside. */
 
-void kernel_reset(__u32 cpus, __u32 processes_apart)
+void kernel_reset(__u32 allowed, __u32 processes_apart)
 {
 	int i;
 
@@ -292,8 +292,8 @@ void kernel_reset(__u32 cpus, __u32 processes_apart)
 	racing.task = 0;
 	last_task = last_slot = last_application = live_threads = 0;
 	request = SCHED_REQUEST_NOTHING;
-	processors = cpus;
-	min_parallelism = cpus;
+	cpus = allowed;
+	min_parallelism = allowed;
 	per_process = processes_apart;
 	recorder_namespace = root_namespace.ns.inum;
 	with_stacks = 0;
@@ -463,7 +463,7 @@ void kernel_clock(__u32 application, __u64 at, struct clock_values *values)
 {
 	struct sched_application *found = bpf_map_lookup_elem(&applications, &application);
 
-	sched_advance(&found->clock, at, 0, processors);
+	sched_advance(&found->clock, at, 0, cpus);
 	*values = (struct clock_values){ found->clock.time, found->clock.criticality, found->clock.low,
 					 found->clock.busy, found->clock.idle,	     found->clock.active };
 }

@@ -171,7 +171,7 @@ impl Kernel {
         unsafe { kernel_waking(at(waker), at(index)) }
     }
 
-    /// As `waking`, at a time of another processor, when the next program has let the thread's wait begin.
+    /// As `waking`, at a time of another CPU, when the next program has let the thread's wait begin.
     pub fn prepare_race(&mut self, waker: usize, index: usize, time: u64) {
         // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps indices in its table.
         unsafe { kernel_prepare_race(at(waker), at(index), time) }
@@ -280,7 +280,7 @@ impl Kernel {
         unsafe { kernel_set_with_queued(queued.into()) }
     }
 
-    /// A followed thread's wait that has just ended had this stack, or it lost its processor with the other; 0 for none.
+    /// A followed thread's wait that has just ended had this stack, or it lost its CPU with the other; 0 for none.
     pub fn set_queued_stack(&mut self, index: usize, wait: u64, preempted: u64) {
         assert_ne!(self.thread(index).task, 0);
         // SAFETY: the guard gives `kernel.c` to this thread; `at` keeps the index in its table; the thread has a slot.

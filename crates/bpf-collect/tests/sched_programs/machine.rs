@@ -1,8 +1,8 @@
-//! A machine with processors, a run queue and threads that block, wake, fork, exec and end at random. It knows what
+//! A machine with CPUs, a run queue and threads that block, wake, fork, exec and end at random. It knows what
 //! really happens, and tells the programs as the kernel would: every event at its place in the kernel's order.
 
 use crate::kernel::{Fields, Kernel, Request, TASKS};
-use crate::model::{Event, Told};
+use crate::model::{Event, Reported};
 
 const TASK_INTERRUPTIBLE: u32 = 1;
 const TASK_DEAD: u32 = 0x80;
@@ -15,7 +15,7 @@ pub enum Action {
         cpu: usize,
         delayed: bool,
     },
-    /// Another processor wakes the thread while this one is still in its switch.
+    /// Another CPU wakes the thread while this one is still in its switch.
     BlockWoken {
         cpu: usize,
         waker: usize,
@@ -42,7 +42,7 @@ pub enum Action {
     Exit {
         cpu: usize,
     },
-    /// `leader_late`: the process's first thread leaves its processor only after it.
+    /// `leader_late`: the process's first thread leaves its CPU only after it.
     Exec {
         cpu: usize,
         leader_late: bool,
@@ -121,10 +121,10 @@ pub struct Machine {
     tasks: Vec<Task>,
     running: Vec<usize>,
     queue: Vec<usize>,
-    /// What each processor's clock is off by.
+    /// What each CPU's clock is off by.
     skew: Vec<i64>,
     now: u64,
-    /// As the processor shows it on which things happen now.
+    /// As the CPU shows it on which things happen now.
     shown: u64,
     next_tid: u32,
 }
@@ -174,7 +174,7 @@ impl Machine {
         self.tasks[1..].iter().filter(active).filter(counted).count()
     }
 
-    /// A time after everything that happened, whatever processor shows it.
+    /// A time after everything that happened, whatever CPU shows it.
     pub fn end(&self) -> u64 {
         self.now + 1_000_000
     }
@@ -189,7 +189,7 @@ impl Machine {
             if self.tasks[task.leader].tid == PROCESS && task.number == 0 && task.state != State::Dead {
                 let active = task.state != State::Blocked;
                 self.note_followed(place, active);
-                self.tell(place, if active { Told::Active } else { Told::Blocked });
+                self.tell(place, if active { Reported::Active } else { Reported::Blocked });
             }
             between(self);
             place += 1;
@@ -227,7 +227,7 @@ impl Machine {
         }
     }
 
-    /// What follows happens on this processor, after a pause.
+    /// What follows happens on this CPU, after a pause.
     fn on(&mut self, cpu: usize, pause: u64) {
         self.now += pause;
         self.shown = self.now.saturating_add_signed(self.skew[cpu]);
@@ -259,7 +259,7 @@ impl Machine {
         });
     }
 
-    fn tell(&mut self, place: usize, told: Told) {
+    fn tell(&mut self, place: usize, told: Reported) {
         let task = &self.tasks[place];
         if task.number != 0 {
             self.events.push((task.application, Event { now: self.shown, thread: place, told }));
@@ -289,14 +289,14 @@ impl Machine {
         self.show(place);
     }
 
-    /// The processor goes on to `next`; its thread is in the state `left` from now on.
+    /// The CPU goes on to `next`; its thread is in the state `left` from now on.
     fn switch(&mut self, cpu: usize, preempt: bool, left: State, delayed: bool, next: usize) {
         let prev = self.running[cpu];
         if prev != 0 {
             self.tasks[prev].state = left;
             self.tasks[prev].delayed = delayed;
             self.show(prev);
-            // It is still on the processor at the tracepoint.
+            // It is still on the CPU at the tracepoint.
             let state = match left {
                 State::Blocked => TASK_INTERRUPTIBLE,
                 State::Dead => TASK_DEAD,
@@ -315,7 +315,7 @@ impl Machine {
             self.kernel.switch(preempt, prev, next);
         }
         if prev != 0 && matches!(left, State::Blocked | State::Dead) {
-            self.tell(prev, Told::Blocked);
+            self.tell(prev, Reported::Blocked);
         }
         if prev != 0 && left == State::Queued {
             self.queue.push(prev);
@@ -358,7 +358,7 @@ impl Machine {
         if self.delivery.arrives() {
             self.kernel.wakeup(place, false);
         }
-        self.tell(place, Told::Active);
+        self.tell(place, Reported::Active);
     }
 
     fn preempt(&mut self, cpu: usize, pause: u64, preempt: bool) {
@@ -388,7 +388,7 @@ impl Machine {
         if self.delivery.arrives() {
             self.kernel.wakeup(target, false);
         }
-        self.tell(target, Told::Active);
+        self.tell(target, Reported::Active);
     }
 
     /// Woken between "I will block" and the switch: no switch follows.
@@ -437,11 +437,11 @@ impl Machine {
         if self.delivery.arrives() {
             self.kernel.wakeup(place, true);
         }
-        self.tell(place, Told::Active);
+        self.tell(place, Reported::Active);
     }
 
     fn exit(&mut self, cpu: usize, pause: u64) {
-        // The process's first thread stays until the last: so it is with most programs.
+        // The process's first thread ends last: so it is with most programs.
         let place = self.running[cpu];
         if place > FIRST + 1 && !self.is_found_before_its_threads(place) {
             self.on(cpu, pause);
@@ -484,7 +484,7 @@ impl Machine {
                         self.queue.retain(|queued| queued != other);
                         self.on(cpu, 1);
                         if *other == leader && leader_late && late.is_none() {
-                            // It has told everybody that it is gone, but still has to leave its processor.
+                            // It has told everybody that it is gone, but still has to leave its CPU.
                             late = Some(*other);
                             continue;
                         }
@@ -511,7 +511,7 @@ impl Machine {
             if leader != place {
                 // The programs look at their clock to fill the thread's new record: nothing changes, but from here on it
                 // does not go back, as after any event.
-                self.tell(place, Told::Active);
+                self.tell(place, Reported::Active);
             }
         }
         if let Some(leader) = late {

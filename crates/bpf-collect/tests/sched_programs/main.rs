@@ -41,14 +41,14 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((pause, action()).prop_map(|(pause, action)| Step { pause, action }), 0..most)
 }
 
-/// What each processor's clock is off by.
+/// What each CPU's clock is off by.
 fn skew() -> impl Strategy<Value = Vec<i64>> {
     prop::collection::vec(-2_000i64..2_000, 1..5)
 }
 
 /// What the records told, by task number.
 #[derive(Default)]
-struct Told {
+struct Records {
     exits: BTreeMap<u32, u64>,
     unattributed: BTreeMap<u32, u64>,
     weights: BTreeMap<u32, u64>,
@@ -72,7 +72,7 @@ impl Waits {
     }
 }
 
-impl Told {
+impl Records {
     fn of(machine: &mut Machine) -> Self {
         let mut told = Self::default();
         machine.kernel.records(|record| match record {
@@ -102,7 +102,7 @@ impl Told {
 
 /// The programs' numbers against what happened, where nothing was lost.
 fn check_values(machine: &mut Machine) {
-    let told = Told::of(machine);
+    let told = Records::of(machine);
     let applications: BTreeMap<usize, u32> =
         machine.followed.iter().map(|thread| (thread.application, thread.kernel_application)).collect();
     let live = machine.followed.iter().filter(|thread| machine.is_alive(thread.place)).count();
@@ -157,7 +157,7 @@ fn check_values(machine: &mut Machine) {
     for (number, criticality) in &told.exits {
         let weights = told.weights.get(number).copied().unwrap_or(0);
         let rest = told.unattributed[number];
-        // A processor whose clock is ahead samples a little of what is yet to come.
+        // A CPU whose clock is ahead samples a little of what is yet to come.
         assert!(weights + rest >= *criticality && weights + rest <= criticality + 10_000 * NS);
     }
 }
@@ -190,7 +190,7 @@ proptest! {
             for step in &steps {
                 machine.step(&Step { pause: step.pause % 50_000, ..*step });
             }
-            let told = Told::of(&mut machine);
+            let told = Records::of(&mut machine);
             let mut waits = told.waits.clone();
             for thread in &machine.followed {
                 let (count, ns, active_ns) = machine.kernel.brief(thread.place);
@@ -247,7 +247,7 @@ proptest! {
         prop_assert_eq!(machine.audit(), 0);
         let applications: BTreeMap<usize, u32> =
             machine.followed.iter().map(|thread| (thread.application, thread.kernel_application)).collect();
-        let told = Told::of(&mut machine);
+        let told = Records::of(&mut machine);
         for (application, number) in applications {
             let active = machine.active(application);
             let end = machine.end();

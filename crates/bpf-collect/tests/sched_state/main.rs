@@ -6,7 +6,7 @@ mod model;
 mod streams;
 
 use machine::{HISTOGRAM, Machine, NS};
-use model::{Begin, Event, Told, Truth, truth};
+use model::{Begin, Event, Reported, Truth, truth};
 use num_bigint::BigInt;
 use num_rational::{BigRational, Ratio};
 use num_traits::{Signed, ToPrimitive, Zero};
@@ -20,8 +20,8 @@ fn feed(machine: &mut Machine, events: &[Event], end: u64) -> Vec<u64> {
     let mut idle = vec![0; machine.threads as usize];
     for event in events {
         match event.told {
-            Told::Active => idle[event.thread] += machine.activate(event.thread, event.now),
-            Told::Blocked => machine.block(event.thread, event.now),
+            Reported::Active => idle[event.thread] += machine.activate(event.thread, event.now),
+            Reported::Blocked => machine.block(event.thread, event.now),
         }
     }
     machine.advance(end);
@@ -79,7 +79,7 @@ fn check(machine: &Machine, expected: &Truth, idle_charged: &[u64], events: &[Ev
 
 /// When the first thread became active: time never goes back.
 fn first_activity(events: &[Event]) -> Option<u64> {
-    let at = events.iter().position(|event| event.told == Told::Active)?;
+    let at = events.iter().position(|event| event.told == Reported::Active)?;
     events[..=at].iter().map(|event| event.now).max()
 }
 
@@ -119,7 +119,7 @@ proptest! {
         })
     ) {
         let state = |thread: usize, events: &[Event]| {
-            events.iter().rev().find(|event| event.thread == thread).map_or(Told::Blocked, |event| event.told)
+            events.iter().rev().find(|event| event.thread == thread).map_or(Reported::Blocked, |event| event.told)
         };
         let now = end_of(&happened).max(end_of(&arrived));
         for thread in 0..threads {
@@ -127,7 +127,7 @@ proptest! {
         }
         let mut machine = Machine::new(threads as u32, 4);
         feed(&mut machine, &arrived, now);
-        let active = (0..threads).filter(|thread| state(*thread, &happened) == Told::Active).count();
+        let active = (0..threads).filter(|thread| state(*thread, &happened) == Reported::Active).count();
         prop_assert_eq!(machine.clock().active as usize, active);
     }
 
@@ -145,8 +145,8 @@ proptest! {
         let mut weights = vec![0u64; threads];
         for (k, event) in events.iter().enumerate() {
             match event.told {
-                Told::Active => { machine.activate(event.thread, event.now); }
-                Told::Blocked => machine.block(event.thread, event.now),
+                Reported::Active => { machine.activate(event.thread, event.now); }
+                Reported::Blocked => machine.block(event.thread, event.now),
             }
             let until = events.get(k + 1).map_or(u64::MAX, |next| next.now);
             let here = due.partition_point(|(at, ..)| *at < k)..due.partition_point(|(at, ..)| *at <= k);
@@ -165,9 +165,9 @@ proptest! {
         }
     }
 
-    /// Time on a processor: from getting to leaving, whatever of it was missed counts for nothing.
+    /// Time on a CPU: from getting to leaving, whatever of it was missed counts for nothing.
     #[test]
-    fn running_time_is_the_time_between_getting_and_leaving_a_processor(
+    fn running_time_is_the_time_between_getting_and_leaving_a_cpu(
         steps in prop::collection::vec((any::<bool>(), 0u64..10_000, -300i64..300), 1..200)
     ) {
         let mut machine = Machine::new(1, 4);

@@ -4,7 +4,7 @@
 //! - While n > 0 threads are active, each gains interval / n.
 //! - While n = 0, the interval goes to the wait that ends it.
 //! - Nothing counts before the first thread is active, or is found when the application is attached to.
-//! - Processors' clocks differ: an event is no earlier than the one before it.
+//! - CPUs' clocks differ: an event is no earlier than the one before it.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;
@@ -12,7 +12,7 @@ use num_traits::Zero;
 
 /// What an event tells of one thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Told {
+pub enum Reported {
     Active,
     Blocked,
 }
@@ -22,7 +22,7 @@ pub enum Told {
 pub struct Event {
     pub now: u64,
     pub thread: usize,
-    pub told: Told,
+    pub told: Reported,
 }
 
 /// What follows from the events.
@@ -40,7 +40,7 @@ pub struct Truth {
 #[derive(Clone, Debug, Default)]
 pub struct ThreadTruth {
     pub criticality: BigRational,
-    /// Of it, while fewer threads were active than there are processors.
+    /// Of it, while fewer threads were active than there are CPUs.
     pub low: BigRational,
     pub active_ns: u64,
     /// Between two active intervals.
@@ -130,13 +130,13 @@ fn slices(threads: usize, events: &[Event]) -> Vec<Slice> {
     let mut slices = Vec::new();
     for (k, event) in events.iter().enumerate() {
         match (event.told, open[event.thread]) {
-            (Told::Active, None) => open[event.thread] = Some(k),
-            (Told::Blocked, Some(from)) => {
+            (Reported::Active, None) => open[event.thread] = Some(k),
+            (Reported::Blocked, Some(from)) => {
                 slices.push(Slice { thread: event.thread, from, to: k });
                 open[event.thread] = None;
             }
             // It tells nothing new.
-            (Told::Active, Some(_)) | (Told::Blocked, None) => {}
+            (Reported::Active, Some(_)) | (Reported::Blocked, None) => {}
         }
     }
     for (thread, from) in open.into_iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::model::{Event, Told};
+use crate::model::{Event, Reported};
 
 /// What becomes of one event on its way.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ pub enum Fate {
     Twice,
     /// After the event behind it.
     Late,
-    /// With the time of a processor whose clock is off by so much.
+    /// With the time of a CPU whose clock is off by so much.
     Skewed(i64),
     /// Tells the opposite: what a missed event in between looks like.
     Wrong,
@@ -44,7 +44,7 @@ pub fn faithful(threads: usize, events: usize) -> impl Strategy<Value = Vec<Even
             .map(|(thread, pause)| {
                 now += pause;
                 active[thread] = !active[thread];
-                Event { now, thread, told: if active[thread] { Told::Active } else { Told::Blocked } }
+                Event { now, thread, told: if active[thread] { Reported::Active } else { Reported::Blocked } }
             })
             .collect()
     })
@@ -77,7 +77,7 @@ fn deliver(happened: &[Event], fates: &[Fate]) -> Vec<Event> {
                 arrived.push(event);
             }
             Fate::Wrong => {
-                event.told = if event.told == Told::Active { Told::Blocked } else { Told::Active };
+                event.told = if event.told == Reported::Active { Reported::Blocked } else { Reported::Active };
                 arrived.push(event);
             }
         }

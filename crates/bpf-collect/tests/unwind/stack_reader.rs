@@ -106,8 +106,8 @@ impl StackReader {
             skeleton.progs.on_exec.attach()?,
         ];
         if hertz > 0 {
-            for processor in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-                let timer = cpu_clock(processor as i32, hertz);
+            for cpu in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+                let timer = cpu_clock(cpu as i32, hertz);
                 links.push(skeleton.progs.on_timer.attach_perf_event(std::os::fd::IntoRawFd::into_raw_fd(timer))?);
             }
         }
@@ -142,7 +142,7 @@ impl StackReader {
     }
 }
 
-fn cpu_clock(processor: i32, hertz: u64) -> OwnedFd {
+fn cpu_clock(cpu: i32, hertz: u64) -> OwnedFd {
     let mut attributes = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
         type_: PERF_TYPE_SOFTWARE,
@@ -152,7 +152,7 @@ fn cpu_clock(processor: i32, hertz: u64) -> OwnedFd {
     attributes.set_freq(1);
     attributes.__bindgen_anon_1.sample_freq = hertz;
     // SAFETY: the structure says its own size and lives through the call.
-    let fd = unsafe { perf_event_open_sys::perf_event_open(&raw mut attributes, -1, processor, -1, 0) };
+    let fd = unsafe { perf_event_open_sys::perf_event_open(&raw mut attributes, -1, cpu, -1, 0) };
     assert!(fd >= 0, "perf_event_open: {}", std::io::Error::last_os_error());
     // SAFETY: made just now.
     unsafe { OwnedFd::from_raw_fd(fd) }

@@ -1,4 +1,4 @@
-//! What depends on the processor.
+//! What depends on the CPU.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::last_error::{code, keep, say};
 use super::layout::*;
-use crate::discovery::{self, Wish};
+use crate::discovery::{self, SiteRequest};
 use crate::error::{Error, plan_status, plan_words};
 use crate::pattern::Pattern;
 use crate::registry;
@@ -88,10 +88,14 @@ pub unsafe extern "C" fn transect_discover(
     };
     let passed = Passed(data);
     let each = move |id| {
-        let (Some(callback), Ok(site)) = (callback, view(id)) else { return Wish::default() };
+        let (Some(callback), Ok(site)) = (callback, view(id)) else { return SiteRequest::default() };
         // SAFETY: the program's own function, with what it passed.
         let answer = unsafe { callback(&raw const site, passed.get()) };
-        Wish { install: answer & INSTALL != 0, activate: answer & ACTIVATE == ACTIVATE, stop: answer & STOP != 0 }
+        SiteRequest {
+            install: answer & INSTALL != 0,
+            activate: answer & ACTIVATE == ACTIVATE,
+            stop: answer & STOP != 0,
+        }
     };
     match discovery::discover(pattern, flags & NO_LINES == 0, flags & FUTURE_OBJECTS != 0, Box::new(each)) {
         Ok(found) => {

@@ -32,7 +32,7 @@ pub fn run_child(trials: &[Trial], first: usize, time: Duration) -> Result<(), C
     for signal in [libc::SIGTRAP, libc::SIGSEGV, libc::SIGILL, libc::SIGBUS] {
         handle(signal);
     }
-    let processors = processors();
+    let cpus = cpus();
     for (index, trial) in trials.iter().enumerate().skip(first) {
         let code = Code::new(trial.split)?;
         INDEX.store(index as u64, Ordering::Relaxed);
@@ -43,12 +43,12 @@ pub fn run_child(trials: &[Trial], first: usize, time: Duration) -> Result<(), C
         let stop = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
             scope.spawn(|| {
-                pin(processors.1);
+                pin(cpus.1);
                 while !stop.load(Ordering::Relaxed) {
                     code.execute(64, trial.cold, &OUTCOMES);
                 }
             });
-            pin(processors.0);
+            pin(cpus.0);
             let done = toggle(&code, trial, time);
             stop.store(true, Ordering::Relaxed);
             done
@@ -68,7 +68,7 @@ fn toggle(code: &Code, trial: &Trial, time: Duration) -> Result<(), CalibrateErr
     while start.elapsed() < time {
         for form in forms {
             // A thread that is dealing with a trap is not at risk: let it come back, then strike at a random moment of
-            // its round. A thread that has no processor at the time is not waited for.
+            // its round. A thread that has no CPU at the time is not waited for.
             let (begin, before) = (clock::ticks(), executor::whole(&OUTCOMES));
             while executor::whole(&OUTCOMES) == before && clock::ticks() - begin < PATIENCE {
                 std::hint::spin_loop();
@@ -83,17 +83,17 @@ fn toggle(code: &Code, trial: &Trial, time: Duration) -> Result<(), CalibrateErr
     Ok(())
 }
 
-/// Two processors that this process may use, the same twice if there is but one.
-fn processors() -> (usize, usize) {
+/// Two CPUs that this process may use, the same twice if there is but one.
+fn cpus() -> (usize, usize) {
     let allowed = sched_getaffinity(None).unwrap_or_default();
     let mut numbers = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu));
     let first = numbers.next().unwrap_or(0);
     (first, numbers.next().unwrap_or(first))
 }
 
-fn pin(processor: usize) {
+fn pin(cpu: usize) {
     let mut set = CpuSet::new();
-    set.set(processor);
+    set.set(cpu);
     // A thread that can't be pinned is left to the scheduler.
     let _ = sched_setaffinity(None, &set);
 }

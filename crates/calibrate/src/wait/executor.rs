@@ -1,6 +1,6 @@
 //! The code under test, and the thread that executes it.
 //!
-//! Two forms of a site, `call x` and `jmp y`, that differ in every byte. What a processor executes is told from where
+//! Two forms of a site, `call x` and `jmp y`, that differ in every byte. What a CPU executes is told from where
 //! it arrives (at one of four pads, for the front part of a displacement may be x's or y's and so may the rest) and by
 //! the stack pointer (call or jump). Anything but x by call and y by jump is a *mixed* instruction.
 
@@ -118,7 +118,7 @@ impl Code {
         let approach = self.memory.address(self.site - 4);
         // SAFETY: the code on the pads comes back to 3: with every register as it was but rax and rcx, whichever mixture
         // of the two forms it came by; r12 keeps the stack pointer, and nothing is popped that was not pushed. The
-        // processor writes one word below rsp (the call), where inline assembly without `nostack` keeps nothing.
+        // CPU writes one word below rsp (the call), where inline assembly without `nostack` keeps nothing.
         unsafe {
             core::arch::asm!(
                 "mov r12, rsp",

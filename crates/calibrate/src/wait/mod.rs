@@ -1,4 +1,4 @@
-//! How often the published waiting protocol lets a processor execute half of an old and half of a new instruction.
+//! How often the published waiting protocol lets a CPU execute half of an old and half of a new instruction.
 
 #[allow(unsafe_code)]
 mod child;

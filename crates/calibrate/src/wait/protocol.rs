@@ -1,7 +1,7 @@
 //! The published protocol for a site that straddles a cache line, with its waits as a parameter.
 //!
 //! The site's bytes lie in two words, the *front* at the end of one line and the *tail* at the begin of the next.
-//! ("Living on the Edge", PLDI '16, section 3: T_max is the time after which no processor is believed to hold stale
+//! ("Living on the Edge", PLDI '16, section 3: T_max is the time after which no CPU is believed to hold stale
 //! bytes.)
 //!
 //! ```text
@@ -12,9 +12,9 @@
 //! 5  store 8      [front] = front of new   aligned
 //! ```
 //!
-//! What can go wrong: a processor has fetched the old front before 1, and gets the tail after 3. Nothing bounds the
+//! What can go wrong: a CPU has fetched the old front before 1, and gets the tail after 3. Nothing bounds the
 //! time in between; a miss in all caches makes it long. With a serialization of all threads in place of each wait there
-//! is no such processor.
+//! is no such CPU.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 

@@ -28,8 +28,8 @@ pub struct ExportArguments {
     /// Format
     #[arg(long, value_name = "FORMAT", value_parser = export_formats())]
     pub format: String,
-    /// What stacks and their weights are: flows by self time, call paths by criticality, the joined call tree of a
-    /// walk or the nested regions of features by time. Without it, what the profile holds; flows if it holds them
+    /// Stacks and their weights: flows by self time, call paths by criticality, the joined call tree of a walk, or the
+    /// nested regions of features by time [default: flows if the profile has them, else what it has]
     #[arg(long, value_name = "VIEW", value_parser = ["flows", "criticality", "walk", "features"])]
     pub view: Option<String>,
     /// Write to a file instead of standard output
@@ -52,7 +52,7 @@ pub struct TopArguments {
     /// Redraw this often
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2s")]
     pub delay: Duration,
-    /// Redraw so many times, then end
+    /// End after this number of redraws
     #[arg(short = 'n', value_name = "N")]
     pub iterations: Option<u64>,
     /// View

@@ -14,7 +14,7 @@ pub struct FeatureArguments {
     /// of the kernel, or by stack samples; auto: trace where it is compiled in, else probe
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     pub feature_method: FeatureMethod,
-    /// The program with regions, where COMMAND is another one that starts it (env, timeout, sh -c)
+    /// The program with regions, if COMMAND is another one that starts it (env, timeout, sh -c)
     #[arg(long, value_name = "FILE", conflicts_with = "pid")]
     pub feature_program: Option<PathBuf>,
     /// Only regions that depend on these features (comma-separated)
@@ -31,7 +31,7 @@ pub struct FeatureArguments {
     /// `region N`; empty: all (by probes only)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["feature", "region"])]
     pub selection: Option<PathBuf>,
-    /// What a thread does that writes events quicker than they are read: it waits (block), or counts them as lost (count)
+    /// What a thread does if it writes events faster than they are read: wait (block), or count them as lost (count)
     #[arg(long, value_enum, value_name = "WHAT", default_value = "block")]
     pub region_overflow: RegionOverflow,
     /// Feature model (XML or TOML) that the program must have been built with

@@ -22,15 +22,15 @@ pub struct InfluenceArguments {
     /// Feature model, XML or TOML; its option texts drive the program
     #[arg(short, long, value_name = "FILE", required_unless_present = "compare")]
     pub model: Option<PathBuf>,
-    /// What is explained: the time under each set of features (regions; for programs built with transect-cc), or the
+    /// Time to explain: the time under each set of features (regions; for programs built with transect-cc), or the
     /// whole run time (wall); auto: regions if the program has them
     #[arg(long, value_enum, value_name = "WHAT", default_value = "auto")]
     pub method: MethodChoice,
     /// Configurations to run; all, if the model has no more
     #[arg(short = 'n', long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub configurations: u32,
-    /// How they are chosen otherwise: so that combinations of options occur (covering), with the number of options spread
-    /// evenly (distance), or by chance (random)
+    /// How to choose configurations: so that combinations of options occur (covering), with the number of options spread
+    /// evenly (distance), or at random (random)
     #[arg(long, value_enum, value_name = "HOW", default_value = "covering")]
     pub sampling: SamplingChoice,
     /// Options that may interact at once
@@ -39,7 +39,7 @@ pub struct InfluenceArguments {
     /// Only these options vary, with those below them in the model; the others keep their defaults (comma-separated)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub feature: Vec<String>,
-    /// Configurations that are run only to tell how well they are predicted [default: a fifth, or none if all are run]
+    /// Configurations that only test the prediction [default: a fifth, or none if all are run]
     #[arg(long, value_name = "N")]
     pub held_out: Option<u32>,
     /// Values of each numeric option
@@ -48,16 +48,16 @@ pub struct InfluenceArguments {
     /// Runs of each configuration
     #[arg(short, long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Number that decides samples and orders
+    /// Seed of random choices
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
     /// Shell command before each run, such as one that restores its input; not timed
     #[arg(long, value_name = "COMMAND")]
     pub before: Option<String>,
-    /// What the program reads from its standard input, in each run from the beginning [default: nothing]
+    /// File for the program's standard input, in each run from the beginning [default: nothing]
     #[arg(long, value_name = "FILE")]
     pub stdin: Option<PathBuf>,
-    /// Exit statuses of the program that are no failure (comma-separated)
+    /// Exit statuses of the program that count as success (comma-separated)
     #[arg(long, value_name = "STATUS", value_delimiter = ',', default_value = "0")]
     pub success: Vec<i32>,
     /// Leave out configurations whose runs fail, instead of ending
@@ -78,7 +78,7 @@ pub struct InfluenceArguments {
     /// Write a page for the browser as well
     #[arg(long, value_name = "FILE", conflicts_with = "compare")]
     pub html: Option<PathBuf>,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments, with {options} where the options go

@@ -16,7 +16,7 @@ use super::{
 #[command(after_help = "\
 A probe at a function's entry times so many calls, then switches itself off until the next epoch,
 so that the cost is bounded however often a function is called. Text goes to stderr for a command,
-whose own output stays as it is, and to stdout for a process.
+whose own output is not changed, and to stdout for a process.
 
 Examples:
   transect latency -- ./server --port 8080
@@ -27,7 +27,7 @@ Examples:
   transect latency --sample-size 10 --epoch 10ms --format json --output app.json -- ./app
   transect latency --format html --output app.html -- ./app     a picture of latency over time")]
 pub struct LatencyArguments {
-    /// Measure this running process instead of a command, and leave it as it was
+    /// Measure this running process instead of a command; no probe is left
     #[arg(short, long, value_name = "PID", value_parser = parse_one_process, conflicts_with = "command")]
     pub pid: Option<i32>,
     /// End after this time [default: when the process ends, or at Ctrl-C]
@@ -43,20 +43,20 @@ pub struct LatencyArguments {
     /// Only functions that are hot in a sample of the first second
     #[arg(long)]
     pub hot: bool,
-    /// What calls are measured in: the thread's wall time, its time on a CPU, or its page faults (counts by hardware are
-    /// sampled by transect walk alone) [default: wall]
+    /// Metric of calls: the thread's wall time, its CPU time, or its page faults (only transect walk samples hardware
+    /// counters) [default: wall]
     #[arg(long, value_enum, value_name = "WHAT", hide_possible_values = true)]
     pub metric: Option<MetricWord>,
     /// Calls to time per function and epoch, instead of as many as --overhead allows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "overhead")]
     pub sample_size: Option<u32>,
-    /// Time between two switchings on [default: 10ms]
+    /// Length of an epoch, after which probes are switched on again [default: 10ms]
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub epoch: Option<Duration>,
     /// Share of run time that measuring may take [default: 2%]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub overhead: Option<f64>,
-    /// Leave child processes of the command alone
+    /// Do not follow child processes of the command
     #[arg(long, conflicts_with = "pid")]
     pub no_follow: bool,
     /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
@@ -77,7 +77,7 @@ pub struct LatencyArguments {
     /// Sort by this column, largest first
     #[arg(long, value_name = "COLUMN", value_parser = ["total", "calls", "mean", "p99", "max", "name"])]
     pub sort: Option<String>,
-    /// At most so many rows
+    /// At most this many rows
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
     /// Leave out rows below this share of the time
@@ -86,7 +86,7 @@ pub struct LatencyArguments {
     /// Colour [default: auto]
     #[arg(long, value_enum)]
     pub color: Option<Color>,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
@@ -103,7 +103,7 @@ impl LatencyArguments {
     /// What is shown, as other recordings are asked for it.
     pub fn shown(&self, format: LatencyFormat) -> ViewArguments {
         ViewArguments {
-            // One table, or the whole report: for text its overview, in which latencies stand out.
+            // One table, or the whole report: for text its overview, in which long latencies are findings.
             view: self.view.clone().or((format == LatencyFormat::Csv).then(|| "latency".to_owned())),
             component: None,
             api: None,

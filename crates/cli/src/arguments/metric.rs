@@ -12,7 +12,7 @@ pub enum MetricWord {
     Cpu,
     /// Page faults.
     PageFaults,
-    /// Processor cycles, counted by hardware.
+    /// CPU cycles, counted by hardware.
     Cycles,
     /// Cache misses, counted by hardware.
     CacheMisses,

@@ -21,7 +21,7 @@ Examples:
   transect probe time -p 4711 '*@parser.c'                 until Ctrl-C
   transect probe count 'parse_*' -- ./app input            from start to end
   transect probe count -p 4711 'postgresql:query__*'       USDT points: passes are counted
-  transect probe enable -p 4711 handle_request             stays on; read it later with: count
+  transect probe enable -p 4711 handle_request             remains on; read it later with: count
   transect probe detach -p 4711                            the code is as in the files again
 
 Exit status: of the launched program; 2 if no such function exists or its name is ambiguous, 125 if the
@@ -35,9 +35,9 @@ pub struct ProbeArguments {
 /// Subcommands of `transect probe`.
 #[derive(Debug, Subcommand)]
 pub enum ProbeCommand {
-    /// Show where probes can be, which are there, and which functions can't have one and why
+    /// Show possible and installed probes, and for other functions why they can't have one
     List(ProbeSelection),
-    /// Put probes on functions and switch them on: their calls are counted until `disable` or `detach`
+    /// Install probes at functions and switch them on: their calls are counted until `disable` or `detach`
     Enable(ProbeSelection),
     /// Switch probes off (all, if no pattern is given)
     Disable(ProbeSelection),
@@ -45,7 +45,7 @@ pub enum ProbeCommand {
     Count(ProbeSelection),
     /// Time calls: mean, median, 99th percentile, maximum
     Time(ProbeSelection),
-    /// Take all probes out: every byte of code is as in the files again
+    /// Remove all probes: every byte of code is as in the files again
     Detach(ProbeSelection),
 }
 
@@ -61,16 +61,16 @@ pub struct ProbeSelection {
         value_name = "PATTERN"
     )]
     pub patterns: Vec<String>,
-    /// Count or time for so long [default: until the process ends, or Ctrl-C]
+    /// Count or time for this long [default: until the process ends, or Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = parse_positive_duration, conflicts_with = "command")]
     pub duration: Option<Duration>,
     /// Redraw this often on a terminal
     #[arg(long, value_name = "TIME", value_parser = parse_positive_duration, default_value = "1s")]
     pub delay: Duration,
-    /// At most so many rows
+    /// At most this many rows
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
-    /// Leave child processes of the command alone
+    /// Do not follow child processes of the command
     #[arg(long, conflicts_with = "pid")]
     pub no_follow: bool,
     /// Format

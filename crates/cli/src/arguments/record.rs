@@ -15,28 +15,27 @@ pub struct Recording {
     /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
     #[arg(short = 'o', value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Which calls are timed: adaptive (one in k, steered by --overhead), full, count (none) or
+    /// Which calls are timed: adaptive (one in k, adjusted to --overhead), full, count (none) or
     /// every=N [default: adaptive]
     #[arg(long, value_name = "MODE", value_parser = parse_timing)]
     pub timing: Option<TimingMode>,
-    /// Share of run time that adaptive timing may take [default: 3%; beside sched, as by default, 1.5%]
+    /// Share of run time that adaptive timing may take [default: 3%; with sched, as by default, 1.5%]
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub overhead: Option<f64>,
-    /// What to collect, instead of the default: flow (calls between components), latency beside it (durations of all
-    /// functions of the launched process, by probes that sample; see transect latency), sched alone or beside it (stack
-    /// samples, and which code runs while other threads wait; see transect criticality), walk alone, with sched, or with
-    /// flow and sched (which function finally holds the time; see transect walk; beside flow from samples alone), feature alone, with flow or with flow and sched (time per feature
-    /// of a program built with transect-cc). -NAME leaves one out of the default [default: flow, sched and walk, and
-    /// feature where the program has region sites, as far as this machine permits; of running programs sched and walk]
+    /// Collectors, comma-separated, instead of the default: flow (calls between components), sched (stack samples, waits
+    /// and criticality; see transect criticality), walk (the function that finally holds the time; see transect walk),
+    /// latency with flow (durations of functions of the launched process; see transect latency), feature (time per
+    /// feature of a program built with transect-cc). -NAME removes one from the default [default: flow, sched and walk,
+    /// and feature where the program has region sites, as far as this machine permits; of running programs sched and walk]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_choice)]
     pub collect: Vec<Choice>,
-    /// Keep median, 99th percentile and maximum of each flow
+    /// Record median, 99th percentile and maximum of each flow
     #[arg(long)]
     pub histogram: bool,
-    /// Keep the sequence of the calls whose API matches the pattern, with their integer arguments (repeatable)
+    /// Record each call whose API matches the pattern, with their integer arguments (repeatable)
     #[arg(long, value_name = "GLOB")]
     pub trace: Vec<String>,
-    /// Leave child processes alone
+    /// Do not record child processes
     #[arg(long)]
     pub no_follow: bool,
     /// Record until the last descendant has ended
@@ -51,7 +50,7 @@ pub struct Recording {
     /// File that names parts of the program (static libraries, namespaces, sources) to profile as components
     #[arg(long, value_name = "FILE")]
     pub static_components: Option<PathBuf>,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     pub quiet: bool,
     /// What is recorded instead of a command.
@@ -147,7 +146,7 @@ pub struct RecordArguments {
 /// `transect run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The report goes to stderr, so that the program's own output stays as it is; with --output it goes to a file.
+The report goes to stderr, so that the program's own output is not changed; with --output it goes to a file.
 
 Examples:
   transect run -- python3 script.py

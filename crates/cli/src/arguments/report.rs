@@ -53,16 +53,17 @@ pub struct DependenceArguments {
 #[derive(Debug, Args, Default)]
 #[command(next_help_heading = "Cut")]
 pub struct CutArguments {
-    /// Sum up this, by the dimensions of --by [default: time]
+    /// Measure to sum by the dimensions of --by [default: time]
     #[arg(long, value_name = "MEASURE", value_parser = CutMeasure::ALL.map(CutMeasure::as_str))]
     pub measure: Option<String>,
-    /// Only what meets this: `DIMENSION = VALUE`, also != ~ in, joined by and, or, not; `stack` is any function of the stack
+    /// Only what matches this filter: `DIMENSION = VALUE`, also != ~ in, joined by and, or, not; `stack` is any function of
+    /// the stack
     #[arg(long = "where", value_name = "FILTER", value_parser = CutFilter::parse)]
     pub filter: Option<CutFilter>,
-    /// Only from then on, since the recording's start (2s, 150ms)
+    /// Only from this time on, since the recording's start (2s, 150ms)
     #[arg(long, value_name = "TIME", value_parser = parse_instant, allow_hyphen_values = true)]
     pub from: Option<i64>,
-    /// Only up to then
+    /// Only up to this time
     #[arg(long, value_name = "TIME", value_parser = parse_instant, allow_hyphen_values = true)]
     pub to: Option<i64>,
     /// Nest the rows in the order of the dimensions
@@ -74,10 +75,10 @@ pub struct CutArguments {
     /// A cut of the configuration file by its name (`[cut.NAME]` with by, measure, where)
     #[arg(long, value_name = "NAME")]
     pub cut: Option<String>,
-    /// Of --view annotate: whose lines to show
+    /// For --view annotate: the function whose lines to show
     #[arg(long, value_name = "NAME")]
     pub function: Option<String>,
-    /// Of --view annotate: where to look for source files first; may be given several times
+    /// For --view annotate: folder to search for source files first (repeatable)
     #[arg(long, value_name = "DIR")]
     pub source_dir: Vec<PathBuf>,
 }
@@ -116,13 +117,13 @@ pub struct ViewArguments {
     /// Sort by this column, largest first; views without it sort by their time
     #[arg(long, value_name = "COLUMN", value_parser = SortKey::ALL.map(SortKey::as_str))]
     pub sort: Option<String>,
-    /// At most so many rows
+    /// At most this many rows
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
     /// Leave out rows below this share of the time
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub min_percent: Option<f64>,
-    /// Without a view, sum up by these (comma-separated): service, version, host, run, process, thread, thread-group,
+    /// Without a view, sum by these dimensions (comma-separated): service, version, host, run, process, thread, thread-group,
     /// feature, component, api, caller, function, line, kernel-function, system-call, state, wait, object, holder, waker,
     /// stack, time/DURATION. With one, split flows by thread, process, feature
     #[arg(long, value_name = "DIMENSIONS")]

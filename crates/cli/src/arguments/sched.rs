@@ -11,20 +11,20 @@ use super::{RunningArguments, ViewArguments, parse_share};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Scheduler")]
 pub struct SchedArguments {
-    /// Samples a second and processor, weighted by criticality [default: 997; beside flows 100 after 300 samples, 50 after 2000]
+    /// Samples a second and CPU, weighted by criticality [default: 997; with flows 100 after 300 samples, 50 after 2000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub sample_hz: Option<u32>,
-    /// Take a stack at each wait that leaves fewer active threads than this [default: number of processors]
+    /// Take a stack at each wait that leaves fewer active threads than this [default: number of CPUs]
     #[arg(long, value_name = "N")]
     pub min_parallelism: Option<u32>,
     /// Frames kept of a stack [default: 127]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=127))]
     pub stack_depth: Option<u32>,
-    /// Share of a processor that describing waits may take, or all. Beyond it brief waits are summed up by thread, and what
-    /// they are for is told by those that chance chose; counts and times stay exact [default: 1%]
+    /// Share of a CPU that recording waits in detail may take, or all. Beyond it short waits are summed by thread, and
+    /// their kinds come from a random sample; counts and times are exact [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = parse_wait_budget)]
     pub detailed_waits: Option<WaitBudget>,
-    /// Criticality, running and waiting time of threads alone: no stacks, no samples, nothing of what waits are for
+    /// Record only criticality, running and waiting time of threads: no stacks, samples or kinds of waits
     #[arg(long, conflicts_with_all = ["sample_hz", "min_parallelism", "stack_depth", "detailed_waits"])]
     pub totals_only: bool,
     /// Whether the threads of all processes count as one application, or those of each process by themselves
@@ -32,7 +32,7 @@ pub struct SchedArguments {
     pub processes: Processes,
 }
 
-/// Time that describing waits may take, ns a second and processor; 0 where all are described.
+/// Time that describing waits may take, ns a second and CPU; 0 where all are described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitBudget(pub u32);
 
@@ -76,16 +76,16 @@ pub struct CriticalityArguments {
     /// Record until the command's last descendant has ended
     #[arg(long, conflicts_with_all = ["pid", "cgroup"])]
     pub wait_all: bool,
-    /// Estimate from the waiting that the agent sees, even if the scheduler's events could be recorded
+    /// Estimate from the agent's waiting APIs, even if the scheduler's events could be recorded
     #[arg(long, conflicts_with_all = ["pid", "cgroup", "no_estimate"])]
     pub estimate: bool,
-    /// Fail rather than estimate where the scheduler's events can't be recorded
+    /// Fail instead of estimating if the scheduler's events can't be recorded
     #[arg(long)]
     pub no_estimate: bool,
     /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
     #[arg(short = 'o', value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     pub quiet: bool,
     /// How to record.

@@ -22,7 +22,7 @@ pub struct ShowArguments {
     /// In the terminal [default, if standard output is one]
     #[arg(long)]
     pub tui: bool,
-    /// Where to look for source files first; may be given several times
+    /// Folder to search for source files first (repeatable)
     #[arg(long, value_name = "DIR")]
     pub source_dir: Vec<PathBuf>,
     /// Colour [default: auto]

@@ -26,13 +26,13 @@ pub struct WalkSearchArguments {
     /// Functions timed at once, of the program 5 and of the kernel 4 at most [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
     pub max_probes: Option<u32>,
-    /// What shares are shares of [default: wall]
+    /// Metric of the shares [default: wall]
     #[arg(long, value_enum, value_name = "WHAT")]
     pub metric: Option<MetricWord>,
     /// How functions of the kernel are timed [default: auto]
     #[arg(long, value_enum, value_name = "HOW", default_value = "auto")]
     pub kernel_timing: Timing,
-    /// Which half to walk through: the program alone, up to where it enters the kernel; or both with only the kernel's
+    /// Which half to search: the program alone, up to where it enters the kernel; or both with only the kernel's
     /// functions timed
     #[arg(long, value_enum, value_name = "WHICH", default_value = "both")]
     pub space: Halves,
@@ -123,21 +123,21 @@ Examples:
   transect walk --format json --output walk.json -- ./app
   transect walk --html walk.html -- ./app")]
 pub struct WalkArguments {
-    /// Walk through this running process instead of a command
+    /// Search in this running process instead of a command
     #[arg(short, long, value_name = "PID", value_parser = parse_one_process, conflicts_with = "command")]
     pub pid: Option<i32>,
     /// End after this time [default: when the command ends; of a process when nothing is left to find, after 3s at the
     /// latest]
     #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_positive_duration)]
     pub duration: Option<Duration>,
-    /// Samples a second and processor [default: 997 of a command at first, 249 of what runs for longer, fewer when enough
+    /// Samples a second and CPU [default: 997 of a command at first, 249 of longer runs, fewer when enough
     /// is known]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000))]
     pub sample_hz: Option<u32>,
     /// Profile folder to write [default: ./transect-PROGRAM-TIME.transect]
     #[arg(short = 'o', value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Say nothing but errors
+    /// Print errors only
     #[arg(short, long)]
     pub quiet: bool,
     /// How to search.

@@ -1,4 +1,4 @@
-//! What the kernel and the processor offer.
+//! What the kernel and the CPU offer.
 
 use std::fs;
 
@@ -51,7 +51,7 @@ fn clock() -> Check {
     let has = |flag: &str| flags.split_ascii_whitespace().any(|f| f == flag);
     let source = word("/sys/devices/system/clocksource/clocksource0/current_clocksource");
     let source = source.unwrap_or_else(|| "unknown".to_owned());
-    let meaning = "Times are taken with the processor's time stamp counter. If it changes speed or differs from core \
+    let meaning = "Times are taken with the CPU's time stamp counter. If it changes speed or differs from core \
                    to core, times are less precise; counts stay exact.";
     match (has("constant_tsc"), has("nonstop_tsc")) {
         (true, true) => Check::ok("clock", format!("invariant TSC; the kernel's clock source is {source}"), meaning),

@@ -19,7 +19,7 @@ fn events() -> Check {
                    sudo chgrp GROUP FILE && sudo chmod 0750 FILE (a later chgrp would take the capabilities away).";
     let check = Check::ok("scheduler events", String::new(), meaning);
     let unprivileged = fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled")
-        .map(|text| format!(" (kernel.unprivileged_bpf_disabled is {}, which has no say in this)", text.trim()))
+        .map(|text| format!(" (kernel.unprivileged_bpf_disabled is {}, which does not matter here)", text.trim()))
         .unwrap_or_default();
     if let Err(error) = privilege::prepare_to_load() {
         let fix = matches!(error, privilege::PrivilegeError::Capabilities { .. })
@@ -39,7 +39,7 @@ fn events() -> Check {
 fn tracepoints() -> Check {
     let meaning = "Not needed for flows. Scheduler events come from them, by the kernel's type information (BTF).";
     match requirement::missing_tracepoints() {
-        Ok(missing) if missing.is_empty() => Check::ok("sched tracepoints", "all there", meaning),
+        Ok(missing) if missing.is_empty() => Check::ok("sched tracepoints", "all found", meaning),
         Ok(missing) => Check::ok("sched tracepoints", format!("the kernel lacks {}", missing.join(", ")), meaning)
             .with(Status::Missing, None),
         Err(error) => Check::ok("sched tracepoints", format!("/sys/kernel/btf/vmlinux: {error}"), meaning)
@@ -51,7 +51,7 @@ fn timer() -> Check {
     let meaning =
         "Not needed for flows. Without it critical code is known only where it ends in a wait, not by samples.";
     match requirement::try_timer() {
-        Ok(()) => Check::ok("sampling timer", "cpu-clock, on every processor", meaning),
+        Ok(()) => Check::ok("sampling timer", "cpu-clock, on every CPU", meaning),
         Err(error) => Check::ok("sampling timer", format!("cpu-clock: {error}"), meaning)
             .with(Status::Missing, Some(&privilege::grant_command(&privilege::executable()))),
     }
@@ -60,7 +60,7 @@ fn timer() -> Check {
 fn kernel_names() -> Check {
     let meaning = "Not needed for flows. Without them the kernel's half of call paths shows addresses.";
     if requirement::kernel_names() {
-        Check::ok("kernel names", "/proc/kallsyms tells addresses", meaning)
+        Check::ok("kernel names", "/proc/kallsyms shows addresses", meaning)
     } else {
         Check::ok("kernel names", "/proc/kallsyms hides addresses", meaning)
             .with(Status::Limited, Some("sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1"))

@@ -90,7 +90,7 @@ fn measures_a_command_and_leaves_its_streams_alone_needs_ptrace() {
     sandbox.transect(&["report", "p.transect", "--view", "latency", "--format", "csv"]).assert().success().stdout(csv);
     sandbox.transect(&["report", "p.transect", "--html", "page.html"]).assert().success().stdout("");
     let page = std::fs::read_to_string(sandbox.path("page.html")).unwrap();
-    assert!(page.contains("\"latency_heat\":{\"starts_ns\":[") && page.contains("long_work"));
+    assert!(page.contains("\"latency_heat_map\":{\"starts_ns\":[") && page.contains("long_work"));
 }
 
 #[test]

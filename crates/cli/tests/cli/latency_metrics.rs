@@ -1,4 +1,4 @@
-//! `transect latency --metric` on programs that know their own processor time and page faults.
+//! `transect latency --metric` on programs that know their own CPU time and page faults.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,7 +8,7 @@ use transect_testkit::judged;
 
 use crate::command::{Sandbox, place_probe_agent};
 
-/// 30 rounds of burning 2 ms of processor time, of sleeping 2 ms, and of touching 64 fresh pages. A timer's signal comes
+/// 30 rounds of burning 2 ms of CPU time, of sleeping 2 ms, and of touching 64 fresh pages. A timer's signal comes
 /// in between, whose handler is measured, too; errno has to be left alone. Then a call that forks inside; then a call
 /// whose program asks for a filter that kills whoever looks at clocks, and goes on.
 const PROGRAM: &str = r#"
@@ -128,10 +128,10 @@ fn number(row: &Value, key: &str) -> f64 {
 }
 
 #[test]
-fn processor_time_is_the_threads_own_needs_ptrace() {
+fn cpu_time_is_the_threads_own_needs_ptrace() {
     let sandbox = Sandbox::new();
     let Some(program) = program(&sandbox) else { return };
-    judged("processor time of calls", || {
+    judged("CPU time of calls", || {
         let report = measured(&sandbox, "cpu", &[program.to_str().unwrap()]);
         let session = &report["meta"]["latency"];
         assert_eq!(session["metric"], "cpu");
@@ -141,7 +141,7 @@ fn processor_time_is_the_threads_own_needs_ptrace() {
         assert_eq!(row(&report, "after")["samples"], 0);
         assert!(session["unread"].as_i64().unwrap() >= 100, "{session}");
         // It ends when its own clock has gone on so far. What measuring the signals' handlers costs is on that clock, not
-        // in it. Sleeping takes no processor time.
+        // in it. Sleeping takes no CPU time.
         let (p50, nap) = (number(burn, "p50_ns"), number(row(&report, "take_nap"), "p50_ns"));
         let work = number(row(&report, "work"), "total_ns");
         let near = (1_500_000.0..2_600_000.0).contains(&p50) && nap < 1_000_000.0 && work >= 45_000_000.0;
@@ -152,7 +152,7 @@ fn processor_time_is_the_threads_own_needs_ptrace() {
     // What is counted is not told in nanoseconds.
     let text = sandbox.transect(&["report", "p.transect", "--view", "latency"]).output().unwrap();
     let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains("CPU TIME") && text.contains("the thread's processor time"), "{text}");
+    assert!(text.contains("CPU TIME") && text.contains("the thread's CPU time"), "{text}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Whatever a program calls its functions, threads and libraries, every export stays readable.
+//! Whatever a program calls its functions, threads and libraries, every export is readable.
 
 use proptest::prelude::*;
 

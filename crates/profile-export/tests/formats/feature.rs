@@ -98,7 +98,7 @@ fn rows_are_features_and_regions() {
     assert!(text.lines().any(|line| line.starts_with("feature,")), "{text}");
 }
 
-/// Stays by thread and name, in microseconds, as one line a row of `thread<TAB>name<TAB>depth<TAB>count<TAB>ns`.
+/// Visits of regions by thread and name, in microseconds, as one line a row of `thread<TAB>name<TAB>depth<TAB>count<TAB>ns`.
 fn expected(profile: &Profile) -> BTreeMap<(i32, String, i64), (i64, i64)> {
     let tables = &profile.feature;
     let mut rows: BTreeMap<(i32, String, i64), (i64, i64)> = BTreeMap::new();

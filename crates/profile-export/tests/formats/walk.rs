@@ -17,7 +17,7 @@ fn exported(profile: &Profile, format: Format) -> Vec<u8> {
     bytes
 }
 
-/// Time on processors, and off them, of all groups.
+/// Time on CPUs, and off them, of all groups.
 fn lifetime(profile: &Profile) -> (i64, i64) {
     let groups = &profile.walk.groups;
     (groups.iter().map(|g| g.on_ns).sum(), groups.iter().map(|g| g.runnable_ns + g.blocked_ns).sum())
@@ -41,7 +41,7 @@ fn folded_stacks_add_up_and_are_drawn_by_inferno() {
 }
 
 #[test]
-fn pprof_has_time_on_and_off_processors_as_sample_types() {
+fn pprof_has_time_on_and_off_cpus_as_sample_types() {
     let profile = walked_proxy();
     let mut file = tempfile::Builder::new().suffix(".pb.gz").tempfile().unwrap();
     file.write_all(&exported(&profile, Format::Pprof)).unwrap();

@@ -2,8 +2,8 @@
 
 use transect_analyze::synthetic::empty;
 use transect_profile_model::{
-    CallStack, Component, Moment, Origin, Parallelism, Party, Process, Profile, SchedSample, SchedSession, SchedTables,
-    SchedWait, Slice, Space, StackFrame, Task, WaitKind,
+    CallStack, Component, Origin, OtherThread, Parallelism, Process, Profile, SchedSample, SchedSession, SchedTables,
+    SchedWait, Slice, Space, StackFrame, Task, TimedSample, WaitKind,
 };
 
 /// Two processes of `threads` threads that run and wait in turn, `rounds` times.
@@ -71,8 +71,8 @@ pub fn scheduled(threads: u32, rounds: u32) -> Profile {
     for round in 0..rounds {
         let (task, stack) = (round % tasks, round % 3);
         let time_ns = i64::from(round) * 1_000;
-        let party = |stack| Some(Party { task: (task + 1) % tasks, stack });
-        sched.moments.push(Moment { time_ns, task, stack, period_ns: 1_003_009 });
+        let party = |stack| Some(OtherThread { task: (task + 1) % tasks, stack });
+        sched.moments.push(TimedSample { time_ns, task, stack, period_ns: 1_003_009 });
         sched.samples.push(SchedSample {
             task,
             stack,

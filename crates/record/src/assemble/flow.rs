@@ -22,7 +22,7 @@ pub(super) struct Room {
 
 impl Room {
     /// Of a thread that lived `lived` ticks, the last `open` of them in a wait that hasn't ended, and whose outermost calls
-    /// are estimated at `outermost` ticks. What is known of `flows` is no estimate, and stays.
+    /// are estimated at `outermost` ticks. What is known of `flows` is no estimate and is kept.
     pub fn of<'a>(lived: u64, open: u64, outermost: u64, flows: impl Iterator<Item = &'a Counters>) -> Self {
         let lived = lived.saturating_sub(open) as f64;
         let (doubts, estimated) = flows

@@ -11,12 +11,12 @@ impl Assembler<'_> {
         for o in &p.objects {
             if o.parent.is_some() {
                 let reason = "no room near the object, or its code is not as in the file";
-                self.loss(LossKind::RefusedSites, &o.path, o.refused.into(), reason);
+                self.loss(LossKind::SkippedFunctions, &o.path, o.refused.into(), reason);
                 continue;
             }
             for r in self.statics.map(|s| s.refused(&o.file)).unwrap_or_default() {
                 let place = if r.component.is_empty() { o.path.clone() } else { format!("{}/{}", o.path, r.component) };
-                self.loss(LossKind::RefusedSites, &place, r.count, &r.reason);
+                self.loss(LossKind::SkippedFunctions, &place, r.count, &r.reason);
             }
             self.loss(LossKind::UnhookedSlots, &o.path, o.address_taken.into(), "address taken: programs compare it");
             self.loss(LossKind::UnhookedSlots, &o.path, o.refused.into(), "calling convention or capacity");

@@ -13,7 +13,7 @@ use super::fold::{NONE, ThreadFold};
 use super::reader::Collected;
 use super::sampling::SupplementaryTimes;
 use super::spent;
-use super::unprobed_regions::{self, Told};
+use super::unprobed_regions::{self, SampleCounts};
 use crate::clock::Clock;
 use crate::machine;
 
@@ -191,7 +191,7 @@ fn components(collected: &Collected, feature: &mut FeatureTables) -> Vec<Compone
     components
 }
 
-/// Adds a thread's tree, parents first; gives the rows of its nodes. Without a tree the thread's lifetime and processor time
+/// Adds a thread's tree, parents first; gives the rows of its nodes. Without a tree the thread's lifetime and CPU time
 /// are all there is.
 fn tree(
     fold: Option<&ThreadFold>,
@@ -217,8 +217,8 @@ fn tree(
     feature.nodes.push(row(None, None, None, wall_ns, cpu_ns));
     let Some(fold) = fold else { return vec![root] };
     let nodes = fold.nodes();
-    let on_processor = |exclusive_ns: i64, off_ticks| {
-        let known = fold.knows_processor();
+    let on_cpu = |exclusive_ns: i64, off_ticks| {
+        let known = fold.knows_cpu();
         known.then(|| exclusive_ns.saturating_sub(scale.long(off_ticks)).max(0))
     };
     let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes.len()];
@@ -237,7 +237,7 @@ fn tree(
         let exclusive_ns = scale.long(node.ticks);
         rest -= exclusive_ns;
         rows[number as usize] = feature.nodes.len() as u32;
-        let cpu_ns = on_processor(exclusive_ns, node.off_ticks);
+        let cpu_ns = on_cpu(exclusive_ns, node.off_ticks);
         feature.nodes.push(row(Some(parent), Some(node.region), Some(node.entries as i64), exclusive_ns, cpu_ns));
         next.extend(&children[number as usize]);
     }
@@ -251,11 +251,11 @@ fn tree(
     }
     let root = &mut feature.nodes[root as usize];
     (root.exclusive_ns, root.exclusive_ns_low, root.exclusive_ns_high) = (rest, rest, rest);
-    root.cpu_ns = on_processor(rest, nodes[top].off_ticks);
+    root.cpu_ns = on_cpu(rest, nodes[top].off_ticks);
     rows
 }
 
-fn session(facts: &Facts<'_>, told: Told, scale: &Scale) -> FeatureSession {
+fn session(facts: &Facts<'_>, told: SampleCounts, scale: &Scale) -> FeatureSession {
     let collected = &facts.collected;
     let units = || collected.catalog.objects.iter().flat_map(|object| &object.table.units);
     let sum = |value: fn(&super::task_list::ThreadFacts) -> u64| collected.threads.iter().map(value).sum::<u64>();
@@ -332,7 +332,7 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         LossKind::DroppedEvents,
         "all threads".to_owned(),
         collected.switches.unwrap_or(0),
-        "switches of threads that the kernel had no room for: processor time of regions is too long or too short by them",
+        "switches of threads that the kernel had no room for: CPU time of regions is too long or too short by them",
     );
     add(
         LossKind::DroppedEvents,
@@ -367,11 +367,11 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
              (--feature-method probe keeps all sites on)"
         );
         let place = format!("region {number} of {}", collected.catalog.objects[object].path);
-        add(LossKind::RefusedSites, place, 1, &reason);
+        add(LossKind::SkippedFunctions, place, 1, &reason);
     }
     let rest_share = rest.iter().map(|hot| hot.share).sum::<f64>() * 100.0;
     add(
-        LossKind::RefusedSites,
+        LossKind::SkippedFunctions,
         "other regions".to_owned(),
         rest.len() as u64,
         &format!(
@@ -380,14 +380,14 @@ fn loss(facts: &mut Facts<'_>, left_out: u64) -> Vec<Loss> {
         ),
     );
     for (path, why) in &collected.catalog.unreadable {
-        add(LossKind::RefusedSites, path.clone(), 1, why);
+        add(LossKind::SkippedFunctions, path.clone(), 1, why);
     }
     for object in &collected.catalog.objects {
         let seen = |why: Option<&str>| facts.beside.is_some() && unprobed_regions::is_hot_loop(why);
         let lost = object.table.regions.iter().filter(|region| !seen(region.irregular.as_deref()));
         for region in lost.filter(|region| region.irregular.is_some()) {
             let reason = region.irregular.as_deref().unwrap_or_default();
-            add(LossKind::RefusedSites, format!("region {} of {}", region.number, object.path), 1, reason);
+            add(LossKind::SkippedFunctions, format!("region {} of {}", region.number, object.path), 1, reason);
         }
     }
     rows

@@ -85,7 +85,7 @@ mod tests {
         // Waits are theirs who write most.
         let waiting = budget.too_hot(&[1000, 900_000, 1000], second, 1, 5e8, 0.0);
         assert_eq!(waiting.iter().map(|hot| hot.region).collect::<Vec<_>>(), [1]);
-        // In debt, what would have been allowed is too much; who is silent stays on.
+        // In debt, what would have been allowed is too much; who is silent is left on.
         let in_debt = budget.too_hot(&[1000, 900_000, 0], second, 1, 0.0, 2.0);
         assert_eq!(in_debt.iter().map(|hot| hot.region).collect::<Vec<_>>(), [1, 0]);
     }

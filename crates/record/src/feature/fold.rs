@@ -27,7 +27,7 @@ pub struct FoldNode {
     pub entries: u64,
     /// Ticks in which this was the whole stack.
     pub ticks: u64,
-    /// Of these, ticks off the processors.
+    /// Of these, ticks off the CPUs.
     pub off_ticks: u64,
     /// The child that was entered last, and its region.
     recent: (RegionNumber, u32),
@@ -192,12 +192,12 @@ impl ThreadFold {
         &self.nodes
     }
 
-    /// Processor time is known.
-    pub fn knows_processor(&self) -> bool {
+    /// CPU time is known.
+    pub fn knows_cpu(&self) -> bool {
         self.on_cpu.is_heard()
     }
 
-    /// The thread came to a processor (`on`), or left it. Of all that happened before the events to come; true if it is the
+    /// The thread came to a CPU (`on`), or left it. Of all that happened before the events to come; true if it is the
     /// first since time last passed.
     pub fn switched(&mut self, ticks: u64, on: bool) -> bool {
         self.on_cpu.switched(ticks, on);
@@ -230,7 +230,7 @@ impl ThreadFold {
         self.open.iter().map(|open| open.region)
     }
 
-    /// The time passes; a clock that is a little behind (another processor's) stands still.
+    /// The time passes; a clock that is a little behind (another CPU's) stands still.
     fn pass(&mut self, ticks: u64) {
         if ticks > self.now {
             if !self.on_cpu.is_on_until(ticks) {

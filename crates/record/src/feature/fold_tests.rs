@@ -321,11 +321,11 @@ fn recursion_does_not_grow_without_end() {
 }
 
 #[test]
-fn time_off_the_processor_is_that_of_the_stack_that_had_it() {
+fn time_off_the_cpu_is_that_of_the_stack_that_had_it() {
     let parents = parents();
     let mut none = |_: RegionSpan| {};
     let mut thread = ThreadFold::new(0, false, OnCpuState::heard_from(0));
-    // Waits for a processor until 5; a region from 10 to 60, off from 20 to 45; outside, off from 70 on.
+    // Waits for a CPU until 5; a region from 10 to 60, off from 20 to 45; outside, off from 70 on.
     for (ticks, on) in [(5, true), (20, false), (45, true), (70, false)] {
         thread.switched(ticks, on);
     }

@@ -1,4 +1,4 @@
-//! Whether a thread is on a processor, by the switches that the kernel tells: what its regions' processor time is made of.
+//! Whether a thread is on a CPU, by the switches that the kernel tells: what its regions' CPU time is made of.
 //!
 //! Switches are read before the events that come after them are folded, so each is there when time passes over it.
 
@@ -11,7 +11,7 @@ enum State {
         since: u64,
     },
     On,
-    /// Off its processor; counted up to here.
+    /// Off its CPU; counted up to here.
     Off {
         since: u64,
     },
@@ -20,7 +20,7 @@ enum State {
 /// A thread's switches that time has not passed yet, and where it is.
 #[derive(Debug)]
 pub struct OnCpuState {
-    /// Ticks, and whether it came to a processor (or left it).
+    /// Ticks, and whether it came to a CPU (or left it).
     switches: VecDeque<(u64, bool)>,
     state: State,
     /// Before this nothing happens.
@@ -49,7 +49,7 @@ impl OnCpuState {
         self.switches.len()
     }
 
-    /// It came to a processor (`on`), or left it. In the order of time.
+    /// It came to a CPU (`on`), or left it. In the order of time.
     pub fn switched(&mut self, ticks: u64, on: bool) {
         if self.heard {
             self.switches.push_back((ticks, on));
@@ -57,7 +57,7 @@ impl OnCpuState {
         }
     }
 
-    /// Whether it was on its processor all the time up to `until`, as far as is known.
+    /// Whether it was on its CPU all the time up to `until`, as far as is known.
     #[inline]
     pub fn is_on_until(&self, until: u64) -> bool {
         until < self.next

@@ -14,7 +14,7 @@ use super::choice::Choice;
 use super::event_cost::event_ticks;
 use super::launched::{has_regions, waker_of_launch};
 use super::pid_namespace_map::own_number;
-use super::probed::{ProbedProcess, Wishes};
+use super::probed::{ProbedProcess, SiteOptions};
 use super::rate_limiter::Wake;
 use super::reader::{Reader, Update};
 use super::sampling::SupplementarySamples;
@@ -205,7 +205,7 @@ impl<'a> Recording<'a> {
         if self.processes.is_empty() && self.settings.method.is_none() && self.beside.is_none() {
             self.beside = SupplementarySamples::start(pid, self.settings.sample_hz);
         }
-        let wishes = Wishes {
+        let wishes = SiteOptions {
             overflow: self.settings.overflow,
             choice: &self.choice,
             with_flows: self.with_flows,
@@ -347,7 +347,7 @@ impl<'a> Recording<'a> {
             }
             // What was chosen before remains.
             Err(reason) => self.loss.push(Loss {
-                what: LossKind::RefusedSites,
+                what: LossKind::SkippedFunctions,
                 place: self.selection.as_ref().map(Selection::name).unwrap_or_default(),
                 count: 1,
                 reason,
@@ -361,7 +361,7 @@ impl<'a> Recording<'a> {
         self.sites += process.site_count();
         for ((path, reason), count) in &process.refused {
             self.loss.push(Loss {
-                what: LossKind::RefusedSites,
+                what: LossKind::SkippedFunctions,
                 place: path.clone(),
                 count: *count as i64,
                 reason: reason.clone(),
@@ -417,5 +417,5 @@ fn note_trouble(loss: &mut Vec<Loss>, place: &str, error: &RecordError) {
     if matches!(error, RecordError::Attach(error) if error.is_gone()) {
         return;
     }
-    loss.push(Loss { what: LossKind::RefusedSites, place: place.to_owned(), count: 1, reason: error.to_string() });
+    loss.push(Loss { what: LossKind::SkippedFunctions, place: place.to_owned(), count: 1, reason: error.to_string() });
 }

@@ -29,7 +29,7 @@ const NO_REGION: u32 = u32::MAX;
 
 /// What is wanted of a process' sites.
 #[derive(Debug, Clone, Copy)]
-pub struct Wishes<'a> {
+pub struct SiteOptions<'a> {
     /// What a thread does whose ring is full.
     pub overflow: Overflow,
     /// Which are on.
@@ -77,7 +77,7 @@ impl ProbedProcess {
     pub fn begin(
         target: Target,
         agent: &Path,
-        wishes: Wishes<'_>,
+        wishes: SiteOptions<'_>,
         guarded: bool,
         wake: impl Fn() + Send + 'static,
     ) -> Result<ProbedProcess, RecordError> {

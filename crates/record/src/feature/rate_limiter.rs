@@ -37,8 +37,8 @@ pub struct RateLimiter {
     fresh: u64,
     /// Events since the last look of regions whose switch-off was asked for.
     late: u64,
-    /// More threads than there are processors don't run at a time: many that live shortly are no more room for events.
-    processors: usize,
+    /// More threads than there are CPUs don't run at a time: many that live shortly are no more room for events.
+    cpus: usize,
     /// In this window.
     events: Vec<u64>,
     /// It was asked for its sites to be switched off.
@@ -66,7 +66,7 @@ impl RateLimiter {
             given_up: false,
             fresh: 0,
             late: 0,
-            processors: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             events: Vec::new(),
             is_off: Vec::new(),
             silent: Vec::new(),
@@ -125,7 +125,7 @@ impl RateLimiter {
             return;
         }
         self.looked = now;
-        let threads = self.warm.len().clamp(1, self.processors);
+        let threads = self.warm.len().clamp(1, self.cpus);
         let full = budget.of(WINDOW, threads);
         // Threads wait for a full ring; regions that are off still fill it for a while, and that part is not the others' cost.
         let (fresh, late) = (std::mem::take(&mut self.fresh), std::mem::take(&mut self.late));

@@ -57,7 +57,7 @@ pub enum Update {
         /// Hears that it was done.
         done: Sender<()>,
     },
-    /// Events are told by programs in the kernel.
+    /// Events come from programs in the kernel.
     Kernel(EventSource),
     /// Nobody writes to this file any more.
     Over(Arc<RegionFile>),
@@ -105,7 +105,7 @@ pub struct Collected {
     pub off: Vec<HotRegion>,
     /// Events of threads that found no ring.
     pub refused: u64,
-    /// Processor time is known: switches of threads were told, but for so many for which there was no room.
+    /// CPU time is known: switches of threads were told, but for so many for which there was no room.
     pub switches: Option<u64>,
     /// Events for which the kernel's programs had no room.
     pub lost: u64,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! stacks  → kernel_stacks   the scheduler's collector: samples and waits with stacks, exact times of each thread
-//!         or own_samples    without privileges: samples of user code and times on a processor (user_samples)
+//!         or own_samples    without privileges: samples of user code and times on a CPU (user_samples)
 //!         → translation     frames → objects → open regions of each frame → one stack of regions
 //!         → estimate        shares of the thread's exact time, with 95 % intervals
 //! ```

@@ -1,5 +1,5 @@
 //! Births, ends and switches of threads as the kernel tells them: of many that live for less than a millisecond, a look now
-//! and then sees few, and nothing else tells when a thread was on a processor.
+//! and then sees few, and nothing else tells when a thread was on a CPU.
 
 use std::collections::HashSet;
 
@@ -23,9 +23,9 @@ pub(super) enum TaskEvent {
     Began,
     /// Its process runs another program.
     Replaced,
-    /// It came to a processor.
+    /// It came to a CPU.
     Runs,
-    /// It left its processor.
+    /// It left its CPU.
     Stops,
     /// It has ended.
     Ended,
@@ -35,9 +35,9 @@ pub(super) enum TaskEvent {
 pub(super) struct TaskEvents {
     events: ThreadSamples,
     clocks: Clocks,
-    /// The process and all that come from it: the whole machine's threads may be told of.
+    /// The process and all that come from it: there may be events of the whole machine's threads.
     processes: HashSet<i32>,
-    /// Read, but what came before on another processor may not be: time, process, thread, what.
+    /// Read, but what came before on another CPU may not be: time, process, thread, what.
     waiting: Vec<(u64, i32, i32, TaskEvent)>,
     lost: u64,
 }
@@ -56,7 +56,7 @@ impl TaskEvents {
     /// Gives what there is to `each`, in the order of time: process, thread, what, ticks. Everything of a thread that came
     /// before something it had done by the time of the call is among it. `last`: nothing more will come.
     pub fn read(&mut self, last: bool, mut each: impl FnMut(i32, i32, TaskEvent, u64)) {
-        // One processor is read after the other. What happens meanwhile may be seen of a later one only: it waits.
+        // One CPU is read after the other. What happens meanwhile may be seen of a later one only: it waits.
         let horizon = if last { u64::MAX } else { monotonic_ns() };
         let Self { events, waiting, lost, .. } = self;
         events.read(|record| {
@@ -76,13 +76,13 @@ impl TaskEvents {
             };
             waiting.push((record.time, record.tgid, record.tid, change));
         });
-        // A thread may begin on one processor and end on another.
+        // A thread may begin on one CPU and end on another.
         waiting.sort_by_key(|record| record.0);
         let ready = waiting.partition_point(|record| record.0 <= horizon);
         let ticks = self.clocks.ticks();
         for (time, pid, tid, change) in self.waiting.drain(..ready) {
             if let TaskEvent::Forked { parent, .. } = change {
-                // A stranger's child may have the number of one that is gone.
+                // Another program's child may have the number of one that is gone.
                 if self.processes.contains(&parent) {
                     self.processes.insert(pid);
                 } else {

@@ -72,7 +72,7 @@ impl TaskList {
         if let Some(&number) = self.running.get(&pid) {
             let process = &mut self.processes[number];
             (process.start, process.midway) = (process.start.min(start), midway);
-            // It has had events, or switches, before who launched it told of it.
+            // It has had events, or switches, before its launcher announced it.
             for thread in self.threads.iter_mut().filter(|thread| thread.process == number && !midway) {
                 thread.midway = false;
             }
@@ -234,7 +234,7 @@ impl TaskList {
 
     /// Somebody saw a thread end, more exactly than [`TaskList::look`] does.
     pub fn thread_ended(&mut self, pid: i32, tid: i32, end: u64) {
-        // The whole machine's threads may be told of.
+        // There may be events of the whole machine's threads.
         if !self.processes.iter().any(|process| process.pid == pid) {
             return;
         }

@@ -27,7 +27,7 @@ pub struct UnknownTasks {
 }
 
 impl UnknownTasks {
-    /// It came to a processor (`on`), or left it.
+    /// It came to a CPU (`on`), or left it.
     pub fn switched(&mut self, thread: Own, ticks: u64, on: bool) {
         if self.threads.len() >= MANY && !self.threads.contains_key(&thread) {
             self.threads.retain(|_, stranger| !stranger.ended);

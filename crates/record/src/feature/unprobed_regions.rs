@@ -14,7 +14,7 @@ use crate::clock::Clock;
 
 /// What samples told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct SampleCounts {
     /// Samples.
     pub samples: u64,
     /// Of which the region stack can't be told.
@@ -33,7 +33,7 @@ pub(super) fn divide(
     collected: &Collected,
     clock: &Clock,
     sampled: &SupplementaryTimes,
-) -> Told {
+) -> SampleCounts {
     let numbers = numbers(collected, sampled);
     let silent: Vec<RegionId> = collected.off.iter().map(|hot| hot.region).collect();
     // Entries until then are not the region's.
@@ -41,7 +41,7 @@ pub(super) fn divide(
         node.entries = None;
     }
     let mut tree = Tree::of(feature);
-    let mut told = Told::default();
+    let mut told = SampleCounts::default();
     for thread in &sampled.threads {
         let start_ns = thread.begin.saturating_sub(clock.started_monotonic_ns()) as i64;
         let same = (0..collected.threads.len()).filter(|&at| {
@@ -120,9 +120,9 @@ impl<'a> Tree<'a> {
         let thread = self.feature.nodes[root as usize].thread;
         stack.iter().fold(root, |parent, &region| {
             *self.rows.entry((parent, region)).or_insert_with(|| {
-                let knows_processor = self.feature.nodes[parent as usize].cpu_ns.is_some();
+                let knows_cpu = self.feature.nodes[parent as usize].cpu_ns.is_some();
                 let row = row(thread, Some(parent), Some(region));
-                self.feature.nodes.push(RegionNode { cpu_ns: row.cpu_ns.filter(|_| knows_processor), ..row });
+                self.feature.nodes.push(RegionNode { cpu_ns: row.cpu_ns.filter(|_| knows_cpu), ..row });
                 self.feature.nodes.len() as RegionNodeId - 1
             })
         })
@@ -166,9 +166,9 @@ impl<'a> Tree<'a> {
 
 /// A row's time by what samples of it say: those that stand for more than there is share what there is.
 struct Rates {
-    /// The row's time on a processor, ns.
+    /// The row's time on a CPU, ns.
     there: f64,
-    /// Of time on a processor.
+    /// Of time on a CPU.
     on: f64,
     /// Of that and preempted time.
     all: f64,
@@ -215,7 +215,7 @@ mod tests {
         SeenSupplementary { silent: 0, regions: None, samples }
     }
 
-    /// A root with region 0, of which samples see 100 ms on a processor in the silent regions 1 and 2; `preempted`: times as
+    /// A root with region 0, of which samples see 100 ms on a CPU in the silent regions 1 and 2; `preempted`: times as
     /// long without one.
     fn divided(exclusive_ms: i64, preempted: f64) -> FeatureTables {
         let nodes = vec![node(None, None, 50), node(Some(0), Some(0), exclusive_ms)];
@@ -247,15 +247,15 @@ mod tests {
         let nodes = divided(400, 1.0).nodes;
         let times: Vec<i64> = nodes.iter().map(|node| node.exclusive_ns / 1_000_000).collect();
         assert_eq!(times, [50, 200, 160, 40]);
-        let on_processor: Vec<i64> = nodes.iter().filter_map(|node| Some(node.cpu_ns? / 1_000_000)).collect();
-        assert_eq!(on_processor, [25, 100, 80, 20]);
+        let on_cpu: Vec<i64> = nodes.iter().filter_map(|node| Some(node.cpu_ns? / 1_000_000)).collect();
+        assert_eq!(on_cpu, [25, 100, 80, 20]);
         // Not longer than it was at all.
         let times: Vec<i64> = divided(120, 2.0).nodes.iter().map(|node| node.exclusive_ns / 1_000_000).collect();
         assert_eq!(times, [50, 0, 96, 24]);
     }
 
     #[test]
-    fn no_more_is_moved_than_was_on_a_processor() {
+    fn no_more_is_moved_than_was_on_a_cpu() {
         let nodes = divided(60, 0.0).nodes;
         let times: Vec<i64> = nodes.iter().map(|node| node.exclusive_ns / 1_000_000).collect();
         assert_eq!(times, [50, 30, 24, 6]);

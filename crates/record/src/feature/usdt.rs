@@ -229,7 +229,7 @@ impl Recording {
             return Err(RecordError::NoRegions { program });
         }
         for ((place, reason), count) in self.refused {
-            self.loss.push(Loss { what: LossKind::RefusedSites, place, count: count as i64, reason });
+            self.loss.push(Loss { what: LossKind::SkippedFunctions, place, count: count as i64, reason });
         }
         let profile = assemble(Facts {
             command,

@@ -1,6 +1,6 @@
 //! Features and calls between components from one recording: while a thread is in regions, its calls are counted by them.
 //!
-//! The agent is told of each site ([`transect_event_abi::context`]); the flow collector's session launches the program
+//! The agent is called at each site ([`transect_event_abi::context`]); the flow collector's session launches the program
 //! and finds the stacks of sites, the feature collector's reader the regions they belong to.
 
 use std::collections::HashMap;

@@ -172,15 +172,15 @@ impl Tables {
         }
         for ((object, reason), count) in refused {
             let place = finished.objects[object].0.clone();
-            self.loss.push(Loss { what: LossKind::RefusedSites, place, count, reason });
+            self.loss.push(Loss { what: LossKind::SkippedFunctions, place, count, reason });
         }
         for trouble in &finished.troubles {
             let (place, reason) = (finished.executable.clone(), trouble.clone());
-            self.loss.push(Loss { what: LossKind::RefusedSites, place, count: 1, reason });
+            self.loss.push(Loss { what: LossKind::SkippedFunctions, place, count: 1, reason });
         }
         for object in &finished.unreadable {
             let place = object.path.to_string_lossy().into_owned();
-            self.loss.push(Loss { what: LossKind::RefusedSites, place, count: 1, reason: object.reason.clone() });
+            self.loss.push(Loss { what: LossKind::SkippedFunctions, place, count: 1, reason: object.reason.clone() });
         }
     }
 

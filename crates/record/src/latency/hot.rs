@@ -1,4 +1,4 @@
-//! Functions that a process spends its processor time in, by a short sample: a timer of the kernel's notes where each
+//! Functions that a process spends its CPU time in, by a short sample: a timer of the kernel's notes where each
 //! thread stands, about once per millisecond that it runs.
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +11,7 @@ use transect_attach::{Mapping, Target};
 
 use crate::RecordError;
 
-/// Processor time between two samples of a thread, ns; not a whole millisecond, so as not to keep step with timers.
+/// CPU time between two samples of a thread, ns; not a whole millisecond, so as not to keep step with timers.
 const PERIOD_NS: u64 = 1_003_000;
 /// How often samples are fetched and new threads looked for.
 const ROUND: Duration = Duration::from_millis(50);
@@ -112,7 +112,7 @@ fn threads(pid: i32) -> Vec<i32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The processor clock of one thread, user code only: that needs no more than the right to trace it.
+/// The CPU clock of one thread, user code only: that needs no more than the right to trace it.
 fn watch(tid: i32) -> io::Result<Sampler> {
     let mut sampler = Builder::new(Software::CPU_CLOCK)
         .observe_pid(tid)
@@ -162,7 +162,7 @@ mod tests {
     fn a_spinning_process_is_hot_where_it_spins_needs_perf_events() {
         let mut child = std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
         let found = Target::open(child.id() as i32).map_err(RecordError::from).and_then(|target| {
-            // On a busy machine it gets little processor time: as long as it takes.
+            // On a busy machine it gets little CPU time: as long as it takes.
             let mut hot = Hot::default();
             for round in 0..6 {
                 hot = sample(&target, Duration::from_millis(400 << round))?;

@@ -134,7 +134,7 @@ pub struct Measured {
     windows: Vec<Windows>,
     rotation: Rotation,
     next_turn: Instant,
-    /// Processor time used since the last turn, ticks; and when that was.
+    /// CPU time used since the last turn, ticks; and when that was.
     since_turn: (f64, u64),
     /// Parked probes whose turn to be switched on came meanwhile.
     owed: BTreeSet<SiteId>,
@@ -159,13 +159,13 @@ pub struct Measured {
     began: u64,
     since: Instant,
     busy: BusyTime,
-    /// Processor time of its processes when it was asked for last, ns.
-    processor_ns: BTreeMap<i32, f64>,
+    /// CPU time of its processes when it was asked for last, ns.
+    cpu_ns: BTreeMap<i32, f64>,
     /// That of those that have ended, ns.
     past_ns: f64,
     /// Processes of which that is the last.
     ending: BTreeSet<i32>,
-    /// A process has ended, or runs another program, whose last processor time was not heard.
+    /// A process has ended, or runs another program, whose last CPU time was not heard.
     lost_time: bool,
     toggles: u64,
     toggling_ticks: u64,
@@ -230,7 +230,7 @@ impl Measured {
             began: ticks(),
             since: Instant::now(),
             busy: BusyTime::default(),
-            processor_ns: BTreeMap::new(),
+            cpu_ns: BTreeMap::new(),
             past_ns: 0.0,
             ending: BTreeSet::new(),
             lost_time: false,
@@ -291,20 +291,20 @@ impl Measured {
         Ok(())
     }
 
-    /// Processor time of its processes so far, ns.
+    /// CPU time of its processes so far, ns.
     fn busy_ns(&mut self) -> f64 {
         for &pid in &self.pids {
-            let used = self.processor_ns.entry(pid).or_default();
+            let used = self.cpu_ns.entry(pid).or_default();
             // Of one that has ended nothing is said any more.
-            *used = used.max(super::processor_time::of_process(pid));
+            *used = used.max(super::cpu_time::of_process(pid));
         }
-        self.past_ns + self.processor_ns.values().sum::<f64>()
+        self.past_ns + self.cpu_ns.values().sum::<f64>()
     }
 
     /// A process of it has run its last instruction.
     pub fn ending(&mut self, pid: i32) {
         if self.pids.contains(&pid) {
-            self.processor_ns.insert(pid, super::processor_time::of_process(pid));
+            self.cpu_ns.insert(pid, super::cpu_time::of_process(pid));
             self.ending.insert(pid);
         }
     }
@@ -312,7 +312,7 @@ impl Measured {
     /// A process has ended or has become another program; true if it was the last that uses the probes.
     pub fn leave(&mut self, pid: i32) -> bool {
         if self.pids.remove(&pid) {
-            self.past_ns += self.processor_ns.remove(&pid).unwrap_or(0.0);
+            self.past_ns += self.cpu_ns.remove(&pid).unwrap_or(0.0);
             self.lost_time |= !self.ending.remove(&pid);
         }
         self.pids.is_empty()
@@ -327,9 +327,9 @@ impl Measured {
     pub fn epoch(&mut self, ticks_per_ns: f64) {
         let began = ticks();
         let busy_ns = self.busy_ns();
-        let threads = self.pids.iter().map(|&pid| super::processor_time::threads_of(pid)).sum();
+        let threads = self.pids.iter().map(|&pid| super::cpu_time::threads_of(pid)).sum();
         let runs = (threads <= FEW_THREADS)
-            .then(|| self.pids.iter().map(|&pid| super::processor_time::runs_of(pid)).sum())
+            .then(|| self.pids.iter().map(|&pid| super::cpu_time::runs_of(pid)).sum())
             .flatten();
         let busy_ticks = self.busy.advance(began, busy_ns, ticks_per_ns, threads, runs);
         self.since_turn.0 += busy_ticks;
@@ -389,7 +389,7 @@ impl Measured {
     }
 
     /// Lets hot functions take turns, if a budget is set and the time for it has come: `share` of the program's
-    /// processor time may go into detours.
+    /// CPU time may go into detours.
     pub fn take_turns(&mut self, share: f64) {
         // A sanitizer traces the threads itself when the program ends, and must not find one of them held.
         if Instant::now() < self.next_turn || self.finds_leaks {

@@ -4,10 +4,10 @@
 mod assemble;
 mod bucket_scale;
 mod concurrent;
+mod cpu_time;
 mod disturbance;
 mod hot;
 mod measured;
-mod processor_time;
 mod reading;
 mod rotation;
 mod session;

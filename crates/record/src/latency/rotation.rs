@@ -8,7 +8,7 @@ use crate::probe_session::SiteId;
 
 /// What a detour costs, ticks: two taken jumps that the first-level branch target buffer does not hold.
 const DETOUR_TICKS: f64 = 6.0;
-/// Loads below this share of a processor don't matter, not even ten thousand of them.
+/// Loads below this share of a CPU don't matter, not even ten thousand of them.
 const NEGLIGIBLE: f64 = 2e-7;
 
 /// What to change in the text.
@@ -35,7 +35,7 @@ impl Rotation {
     }
 
     /// Decides for the next period. `rates`: calls per tick of the functions that are called at all; `budget`: share of
-    /// a processor that all detours together may take.
+    /// a CPU that all detours together may take.
     pub fn turn(&mut self, rates: impl Iterator<Item = (SiteId, f64)>, budget: f64) -> Change {
         let mut loads: Vec<(SiteId, f64)> =
             rates.map(|(id, rate)| (id, rate * DETOUR_TICKS)).filter(|&(_, load)| load > NEGLIGIBLE).collect();

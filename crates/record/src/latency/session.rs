@@ -29,7 +29,7 @@ use crate::signals::Signals;
 const PROBE_AGENT_FILE: &str = "libtransect_probe_agent.so";
 /// Narrowest column of the picture of latency over time.
 const NARROWEST_SLICE: Duration = Duration::from_millis(20);
-/// The controller's own time for switching, and cold lines on both sides: so many times the calibrated cost.
+/// The controller's own time for switching, and cold lines on both sides, as a multiple of the calibrated cost.
 const ARMING_FACTOR: f64 = 10.0;
 /// How often it is looked whether a process that we are not the parent of has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -345,7 +345,7 @@ impl<'a> Measurement<'a> {
         }
         self.next_epoch += self.settings.epoch;
         if self.next_epoch < now {
-            // We were held up; epochs are not made up for.
+            // We came too late; epochs are not made up for.
             self.next_epoch = now + self.settings.epoch;
         }
         for process in &mut self.processes {

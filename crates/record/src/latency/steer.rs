@@ -7,8 +7,8 @@ use transect_profile_model::LatencySampling;
 /// Most samples granted at once under a budget, but for functions of which it is known that they come quickly: more would leave
 /// a probe switched on for long when calls slow down.
 pub const MOST: u32 = 100;
-/// Samples that are worth a switching on and off, if the budget allows only some probes an epoch: they cost so many times
-/// as much, ...
+/// Samples that are worth a switching on and off, if the budget allows only some probes an epoch: they cost this much
+/// more, ...
 const WORTHWHILE: f64 = 2.0;
 /// ... but are this many at most.
 const ENOUGH: f64 = 80.0;
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_program_that_hardly_runs_is_sampled_now_and_then() {
-        // Dear samples, and a thousandth of the processor: each probe has its turn, within the budget.
+        // Dear samples, and a thousandth of the CPU: each probe has its turn, within the budget.
         let mut steering =
             Steering::new(LatencySampling::Budget { share: 0.01 }, Costs { sample: 3_000.0, arming: 2_750.0 });
         let (mut armed, mut spent) = (0, 0.0);

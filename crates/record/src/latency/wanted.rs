@@ -12,7 +12,7 @@ use crate::probe_session::LoadedObject;
 pub struct Wanted {
     functions: Vec<WildMatch>,
     components: Vec<WildMatch>,
-    /// Where a sample of the processor time fell; `None`: not asked for.
+    /// Where a sample of the CPU time fell; `None`: not asked for.
     pub hot: Option<Hot>,
 }
 

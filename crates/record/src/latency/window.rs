@@ -7,7 +7,7 @@
 //! much too short by chance. That is the rate while the function is being called; the part of the armings that were followed
 //! by a call at once is the part of the time in which it is. That time is *busy time*, in which a thread of
 //! the process runs; a window is no longer than the busy time since its arming, however long the process had to wait
-//! for a processor. One that is longer than the process runs at a time has waits in it, which are taken off.
+//! for a CPU. One that is longer than the process runs at a time has waits in it, which are taken off.
 //!
 //! Calls in between are taken to last as those in the windows on both sides: a function may be fast now and slow later. The first window has
 //! the function's first calls, often its slowest, and says nothing of others unless there is no other. And calls take no
@@ -18,11 +18,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use transect_calibrate::TimedCall;
 use transect_event_abi::probe_arena::{SiteRecord, UNTIL_FIRST_SHIFT};
 
+use super::cpu_time::Runs;
 use super::disturbance::Span;
-use super::processor_time::Runs;
 
-/// The kernel brings another process' processor time up to date at its clock ticks (every 4 ms, or 1): no window is
-/// called shorter than that for want of processor time, in ticks.
+/// The kernel brings another process' CPU time up to date at its clock ticks (every 4 ms, or 1): no window is
+/// called shorter than that for want of CPU time, in ticks.
 const CLOCK_LAG_TICKS: f64 = 10_000_000.0;
 /// What the start and the end of a process take, of its C library and of the kernel, ticks.
 const END_TICKS: f64 = 1_000_000.0;
@@ -32,7 +32,7 @@ const LEAST_UNDISTURBED: f64 = 0.05;
 const ENOUGH: u32 = 2;
 /// Windows whose median rate counts.
 const MEDIAN_OF: usize = 9;
-/// A first call within so many ticks of the arming comes at once: it takes a while until another processor sees the jump.
+/// A first call within so many ticks of the arming comes at once: it takes a while until another CPU sees the jump.
 const AT_ONCE_TICKS: f64 = 40_000.0;
 /// So does one within so many of the window's own intervals: of random calls one in twenty is later.
 const AT_ONCE_INTERVALS: f64 = 3.0;
@@ -43,12 +43,12 @@ const LONGER: u32 = 8;
 /// A process that runs less than this part of the time may not have run when it was armed.
 const ALWAYS_RUNS: f64 = 0.95;
 
-/// Processor time of a process, and the part of the wall time in which any of its threads runs.
+/// CPU time of a process, and the part of the wall time in which any of its threads runs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BusyTime {
     began: u64,
     at: u64,
-    processor_ns: f64,
+    cpu_ns: f64,
     /// Share of the last epoch in which it ran, at most 1.
     share: f64,
     /// Busy ticks so far.
@@ -61,9 +61,9 @@ pub struct BusyTime {
     ahead: f64,
     /// How often its threads have run so far.
     runs: Option<Runs>,
-    /// Runs of threads, processor time, epochs' lengths and times in the queue for a processor in ticks, late epochs weighing most.
+    /// Runs of threads, CPU time, epochs' lengths and times in the queue for a CPU in ticks, late epochs weighing most.
     late: [f64; 4],
-    /// How far the processor time may be behind, ticks.
+    /// How far the CPU time may be behind, ticks.
     lag: f64,
 }
 
@@ -117,12 +117,12 @@ impl OnTime {
 }
 
 impl BusyTime {
-    /// Begins, while the process stands or at a moment at which its processor time is known.
-    pub fn start(&mut self, now: u64, processor_ns: f64) {
+    /// Begins, while the process stands or at a moment at which its CPU time is known.
+    pub fn start(&mut self, now: u64, cpu_ns: f64) {
         *self = Self {
             began: now,
             at: now,
-            processor_ns,
+            cpu_ns,
             share: 1.0,
             ticks: 0.0,
             waited: 0.0,
@@ -134,18 +134,11 @@ impl BusyTime {
         };
     }
 
-    /// An epoch is over, and the process has so many threads, which have run so often; gives the processor time that
+    /// An epoch is over, and the process has so many threads, which have run so often; gives the CPU time that
     /// it used in it, in ticks.
-    pub fn advance(
-        &mut self,
-        now: u64,
-        processor_ns: f64,
-        ticks_per_ns: f64,
-        threads: usize,
-        runs: Option<Runs>,
-    ) -> f64 {
+    pub fn advance(&mut self, now: u64, cpu_ns: f64, ticks_per_ns: f64, threads: usize, runs: Option<Runs>) -> f64 {
         self.threads = threads.max(1) as f64;
-        let used = (processor_ns - self.processor_ns).max(0.0) * ticks_per_ns;
+        let used = (cpu_ns - self.cpu_ns).max(0.0) * ticks_per_ns;
         let elapsed = now.saturating_sub(self.at).max(1) as f64;
         let ran = (self.ahead + used).min(elapsed);
         self.ahead = (self.ahead + used - ran).min(CLOCK_LAG_TICKS);
@@ -160,7 +153,7 @@ impl BusyTime {
         self.late = std::array::from_fn(|part| FADING * self.late[part] + [new, used, elapsed, queued][part]);
         self.ticks += self.share * elapsed;
         self.waited += self.waited_in(elapsed - ran, queued);
-        (self.at, self.processor_ns) = (now, processor_ns);
+        (self.at, self.cpu_ns) = (now, cpu_ns);
         used
     }
 }
@@ -199,13 +192,13 @@ impl BusyTime {
         self.threads as usize
     }
 
-    /// The process has ended: nothing of its processor time is left to be told, and its functions were not called in its end.
+    /// The process has ended: nothing of its CPU time is left to be told, and its functions were not called in its end.
     pub fn ended(&mut self) {
         self.lag = 0.0;
         self.ticks = (self.ticks - END_TICKS).max(0.0);
     }
 
-    /// The process has ended, or is let go, and its processor time is not known: since the last epoch it has run as it did before. Before
+    /// The process has ended, or is let go, and its CPU time is not known: since the last epoch it has run as it did before. Before
     /// the first one nothing is known: most of so short a life may be its end.
     pub fn end(&mut self, now: u64) {
         let share = if self.at == self.began { 0.0 } else { self.share };
@@ -531,14 +524,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_waits_for_processors_does_not_look_idle() {
+    fn a_process_that_waits_for_cpus_does_not_look_idle() {
         let (calls, truth) = estimate(10.0, 0.6, 2_000);
         // Windows that met a wait say too little, the others the truth: within a factor of four, not of a thousand.
         assert!(calls / truth > 0.25 && calls / truth < 1.2, "{calls} of {truth}");
     }
 
     /// A program on a crowded machine: a function is called every `interval` ticks that it runs, by turns it runs and is kept
-    /// waiting for a CPU. The kernel updates its processor time every 8.4 million ticks, and when it stops. Gives the calls
+    /// waiting for a CPU. The kernel updates its CPU time every 8.4 million ticks, and when it stops. Gives the calls
     /// estimated for each made.
     struct Crowded {
         seed: u64,

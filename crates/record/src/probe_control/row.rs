@@ -1,4 +1,4 @@
-//! What is told of one probe.
+//! The row of one probe.
 
 use std::collections::HashMap;
 use std::path::Path;

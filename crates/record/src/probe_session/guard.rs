@@ -297,7 +297,7 @@ fn wait_for_wakers() {
     }
 }
 
-/// A thread's place in the line for processors.
+/// A thread's place in the line for CPUs.
 fn priority(tid: i32) -> Option<i32> {
     getpriority_process(Some(Pid::from_raw(tid)?)).ok()
 }

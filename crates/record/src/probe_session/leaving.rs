@@ -19,7 +19,7 @@ use super::shadow_frames::put_all_back;
 use super::skip_reason::skip_reason;
 use super::{HandlerPlaces, siblings};
 
-/// How often it is looked whether threads have left the trampolines: it takes them some nanoseconds on a processor, and at most 50
+/// How often it is looked whether threads have left the trampolines: it takes them some nanoseconds on a CPU, and at most 50
 /// ms where one waits for us.
 const TRIES: u32 = 40;
 const PAUSE: Duration = Duration::from_millis(2);
@@ -32,15 +32,15 @@ pub enum MemoryKept {
     Probes,
     /// A thread is inside.
     #[error(
-        "a thread of it is on its way through a probe; its memory stays mapped (`transect probe detach` takes it out later)"
+        "a thread of it is on its way through a probe; its memory remains mapped (`transect probe detach` takes it out later)"
     )]
     Inside,
     /// No thread can be made to unmap it.
-    #[error("its memory stays mapped: {0}")]
+    #[error("its memory remains mapped: {0}")]
     Mapped(String),
     /// A return address may come back later.
     #[error(
-        "calls that are open in it may return through a probe ({0}); its memory stays mapped, and takes space only where used"
+        "calls that are open in it may return through a probe ({0}); its memory remains mapped, and takes space only where used"
     )]
     Returns(String),
 }

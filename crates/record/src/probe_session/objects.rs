@@ -98,7 +98,7 @@ fn is_copy(object: &Object, bias: u64, mapping: &Mapping, mappings: &[Mapping]) 
     of_file().any(elsewhere) && !of_file().any(|other| other.offset == offset && other.start == begin)
 }
 
-/// In a program without a loader only its own file is code that the processor runs: what else it has mapped may be another
+/// In a program without a loader only its own file is code that the CPU runs: what else it has mapped may be another
 /// program's that it translates (valgrind), in which a jump to us leads nowhere.
 fn leave_guests_alone(pid: i32, objects: &mut Vec<LoadedObject>, unreadable: &mut Vec<UnreadableObject>) {
     let link = PathBuf::from(format!("/proc/{pid}/exe"));

@@ -8,8 +8,8 @@ use transect_attach::{Mapping, Target};
 /// Why functions of a process must not be timed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SkipReason {
-    /// The processor compares return addresses with copies of its own, and ends who returns elsewhere.
-    #[error("it has a shadow stack, by which the processor guards return addresses; timing replaces some for a moment")]
+    /// The CPU compares return addresses with copies of its own, and ends who returns elsewhere.
+    #[error("it has a shadow stack, by which the CPU guards return addresses; timing replaces some for a moment")]
     ShadowStack,
     /// Stacks are copied away and back, with our return sites on them, after these are gone.
     #[error(
@@ -29,7 +29,7 @@ pub fn skip_reason(target: &Target, mappings: &[Mapping]) -> Option<SkipReason> 
     copier.map(|mapping| SkipReason::CopiedStacks(mapping.path.clone()))
 }
 
-/// By a thread's `/proc` status (Linux 6.6 and later, on processors that have it).
+/// By a thread's `/proc` status (Linux 6.6 and later, on CPUs that have it).
 fn has_shadow_stack(status: &str) -> bool {
     // The line of the features that are locked, off or on, begins alike; names of threads have their new lines escaped.
     let features = status.lines().find_map(|line| line.strip_prefix("x86_Thread_features:"));
@@ -60,7 +60,7 @@ mod tests {
         // Off, and locked so.
         assert!(!has_shadow_stack(&status("x86_Thread_features:\t\nx86_Thread_features_locked:\tshstk wrss ")));
         assert!(!has_shadow_stack(&status("x86_Thread_features:\tnoshstk")));
-        assert!(!has_shadow_stack(&status("Seccomp:\t0")), "an old kernel, or another processor");
+        assert!(!has_shadow_stack(&status("Seccomp:\t0")), "an old kernel, or another CPU");
         assert!(!has_shadow_stack(""));
     }
 

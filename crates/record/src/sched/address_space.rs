@@ -201,7 +201,7 @@ impl AddressSpaces {
         space.mappings = mappings.into();
     }
 
-    /// Reads the mappings of a process; if it is gone what was known stays. Returns whether it is there.
+    /// Reads the mappings of a process; if it is gone, what was known is kept. Returns whether it is there.
     pub fn read(&mut self, tgid: i32, files: &mut MappedFiles) -> bool {
         // What is there now is not what is asked for if the process runs yet another program.
         let there = !self.log.moved_on(tgid);
@@ -224,7 +224,7 @@ impl AddressSpaces {
 }
 
 impl AddressSpaces {
-    /// Takes in what the kernel told of a process's mappings. Returns whether there was any.
+    /// Applies the kernel's records of a process's mappings. Returns whether there was any.
     fn apply(&mut self, tgid: i32, files: &mut MappedFiles) -> bool {
         let changes = self.log.take(tgid);
         if changes.is_empty() {

@@ -1,4 +1,4 @@
-//! Processors that the threads followed may run on: P.
+//! CPUs that the threads followed may run on: P.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 /// Of more threads the first ones stand for all.
 const MAX_THREADS: usize = 4096;
 
-/// Where each live thread may run, cgroups' limits included, and how many processors that is in all.
+/// Where each live thread may run, cgroups' limits included, and how many CPUs that is in all.
 #[derive(Debug)]
 pub struct Affinities {
     threads: HashMap<u32, (Pid, CpuSet)>,
-    processors: u32,
+    cpus: u32,
     /// Since when; until the first thread is seen it does not count.
     since: Option<Instant>,
     /// For how long P was what.
@@ -30,11 +30,11 @@ pub struct Affinities {
 
 impl Affinities {
     /// None yet; P is this until a thread is seen.
-    pub fn new(processors: u32) -> Self {
+    pub fn new(cpus: u32) -> Self {
         let now = Instant::now();
         Self {
             threads: HashMap::default(),
-            processors,
+            cpus,
             since: None,
             held: BTreeMap::new(),
             next_look: now + FIRST_LOOK,
@@ -73,12 +73,11 @@ impl Affinities {
         if !self.threads.is_empty() && self.since.is_none() {
             self.since = Some(now);
         }
-        let union =
-            union(self.threads.values().map(|(_, set)| *set)).filter(|processors| *processors != self.processors)?;
+        let union = union(self.threads.values().map(|(_, set)| *set)).filter(|cpus| *cpus != self.cpus)?;
         if let Some(since) = self.since.replace(now) {
-            *self.held.entry(self.processors).or_default() += now - since;
+            *self.held.entry(self.cpus).or_default() += now - since;
         }
-        self.processors = union;
+        self.cpus = union;
         Some(union)
     }
 
@@ -86,13 +85,13 @@ impl Affinities {
     pub fn usual(&self) -> u32 {
         let mut held = self.held.clone();
         if let Some(since) = self.since {
-            *held.entry(self.processors).or_default() += since.elapsed();
+            *held.entry(self.cpus).or_default() += since.elapsed();
         }
-        held.into_iter().max_by_key(|(_, time)| *time).map_or(self.processors, |(processors, _)| processors)
+        held.into_iter().max_by_key(|(_, time)| *time).map_or(self.cpus, |(cpus, _)| cpus)
     }
 }
 
-/// Processors in any of the sets; `None` without sets.
+/// CPUs in any of the sets; `None` without sets.
 fn union(sets: impl Iterator<Item = CpuSet>) -> Option<u32> {
     let mut all = CpuSet::new();
     let mut last = None;
@@ -101,7 +100,7 @@ fn union(sets: impl Iterator<Item = CpuSet>) -> Option<u32> {
         if last.replace(set) == Some(set) {
             continue;
         }
-        (0..CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).for_each(|processor| all.set(processor));
+        (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).for_each(|cpu| all.set(cpu));
     }
     last.map(|_| all.count())
 }
@@ -110,14 +109,14 @@ fn union(sets: impl Iterator<Item = CpuSet>) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn set(processors: &[usize]) -> CpuSet {
+    fn set(cpus: &[usize]) -> CpuSet {
         let mut set = CpuSet::new();
-        processors.iter().for_each(|&processor| set.set(processor));
+        cpus.iter().for_each(|&cpu| set.set(cpu));
         set
     }
 
     #[test]
-    fn processors_are_counted_once() {
+    fn cpus_are_counted_once() {
         assert_eq!(union([set(&[0]), set(&[0]), set(&[0, 3])].into_iter()), Some(2));
         assert_eq!(union([set(&[1]), set(&[2])].into_iter()), Some(2), "threads that are pinned apart");
         assert_eq!(union(std::iter::empty()), None);
@@ -132,6 +131,6 @@ mod tests {
         assert_eq!(affinities.changed(), Some(here));
         assert_eq!(affinities.changed(), None);
         affinities.see(&sched_task { task: 1, tid: own, event: task_event::EXIT, ..Default::default() });
-        assert_eq!(affinities.changed(), None, "what was known stays when all have ended");
+        assert_eq!(affinities.changed(), None, "what was known is kept when all have ended");
     }
 }

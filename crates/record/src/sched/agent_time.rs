@@ -12,7 +12,7 @@ pub(super) struct AgentTime {
 }
 
 impl AgentTime {
-    /// Without what the program would have waited for anyway: a processor goes on with the program's own work while it counts,
+    /// Without what the program would have waited for anyway: a CPU goes on with the program's own work while it counts,
     /// so of the samples there no more than the counting of all calls costs by itself, `cost_ns`.
     pub fn without_overlap(self, cost_ns: f64) -> Self {
         let (summed, wall) = self.counting;

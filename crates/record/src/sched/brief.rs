@@ -1,5 +1,5 @@
-//! Brief waits: where threads block more often than is told one by one, the short waits that chance left out come as sums
-//! of their thread. What they were for is told by those that chance chose, in proportion.
+//! Brief waits: where threads block too often for a record each, a random sample of the short waits is recorded; the others
+//! are summed by thread. The sample says what they were for, in proportion.
 
 use rustc_hash::FxHashMap as HashMap;
 use transect_bpf_collect::record::{sched_brief, sched_wait};

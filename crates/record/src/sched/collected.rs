@@ -9,8 +9,8 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use transect_bpf_collect::SchedSettings;
 use transect_bpf_collect::record::{FRACTION_BITS, stack_flags};
 use transect_profile_model::{
-    Component, FrameId, Loss, LossKind, Moment, Origin, Parallelism, Process, ProcessId, Profile, SchedSample,
-    SchedSession, SchedTables, SchedWait, Slice, StackFrame, StackId, Task, TaskId,
+    Component, FrameId, Loss, LossKind, Origin, Parallelism, Process, ProcessId, Profile, SchedSample, SchedSession,
+    SchedTables, SchedWait, Slice, StackFrame, StackId, Task, TaskId, TimedSample,
 };
 
 use super::address_space::AddressSpaces;
@@ -96,7 +96,7 @@ pub struct Collected {
 /// So many samples tell how much of the time is the agent's.
 const LEAST_SAMPLES: i64 = 30;
 
-/// Processor time that a slice costs: a block, the wake-up that ends it and the switches about it, ns. These three are what
+/// CPU time that a slice costs: a block, the wake-up that ends it and the switches about it, ns. These three are what
 /// `benches/criticality.py` measures, and for the estimate of the overhead only.
 const SLICE_NS: f64 = 350.0;
 /// The same for a wait that is described, with stacks.
@@ -235,7 +235,7 @@ impl Gathered {
         let session = SchedSession {
             estimate: false,
             per_process: self.settings.per_process,
-            cpus: self.settings.processors.into(),
+            cpus: self.settings.cpus.into(),
             sample_hz: self.settings.sample_hz.into(),
             min_parallelism: self.settings.min_parallelism.into(),
             stack_depth: self.settings.stack_depth.into(),
@@ -421,12 +421,12 @@ impl Gathered {
         (samples, left)
     }
 
-    fn moments(&self, rows: &HashMap<u32, TaskId>, stacks: &NamedStacks) -> Vec<Moment> {
+    fn moments(&self, rows: &HashMap<u32, TaskId>, stacks: &NamedStacks) -> Vec<TimedSample> {
         let named = self.samples.moments.iter().filter_map(|moment| {
             let (task, stack) = rows.get(&moment.task).copied().zip(stacks.row(moment.stack))?;
-            Some(Moment { time_ns: since(self.origin, moment.time), task, stack, period_ns: moment.period as i64 })
+            Some(TimedSample { time_ns: since(self.origin, moment.time), task, stack, period_ns: moment.period as i64 })
         });
-        let mut moments: Vec<Moment> = named.collect();
+        let mut moments: Vec<TimedSample> = named.collect();
         moments.sort_by_key(|moment| moment.time_ns);
         moments
     }

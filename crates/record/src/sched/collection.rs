@@ -1,6 +1,6 @@
 //! Takes in the records of the kernel's collector while the program runs, in bounded memory.
 //!
-//! Records of different processors come in the order in which they were reserved; what one names (a task, a stack) may
+//! Records of different CPUs come in the order in which they were reserved; what one names (a task, a stack) may
 //! come later than it, or never.
 
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ use super::module::ReadFiles;
 use super::object::{ObjectNumber, Objects};
 use super::place::{Place, PlaceId, Places};
 use super::read_ahead::ReadAhead;
-use super::sample::{RawMoment, SampleKey, SampleSum, Samples};
+use super::sample::{RawTimedSample, SampleKey, SampleSum, Samples};
 use super::task::RawTasks;
 use super::timeline::{RawSlice, RawWait, RawWaits, SliceRuns};
 use super::wait_rows::Seen;
@@ -104,9 +104,9 @@ impl Collection {
         self.gathered.sample_period *= u64::from(times.max(1));
     }
 
-    /// The program may use so many processors; parallelism below `min_parallelism` is low.
-    pub fn set_processors(&mut self, processors: u32, min_parallelism: u32) {
-        self.gathered.settings = SchedSettings { processors, min_parallelism, ..self.gathered.settings };
+    /// The program may use so many CPUs; parallelism below `min_parallelism` is low.
+    pub fn set_cpus(&mut self, cpus: u32, min_parallelism: u32) {
+        self.gathered.settings = SchedSettings { cpus, min_parallelism, ..self.gathered.settings };
     }
 
     /// The kernel tells of processes' mappings there: also of processes that end before they are looked at.
@@ -369,7 +369,7 @@ impl Collection {
             return;
         }
         let period = g.sample_period;
-        g.samples.note(RawMoment { time: record.time, task: record.task, stack, period });
+        g.samples.note(RawTimedSample { time: record.time, task: record.task, stack, period });
     }
 }
 

@@ -21,7 +21,7 @@ impl SymbolSource {
 
     /// Whether it shows addresses.
     pub fn shows_addresses(&self) -> bool {
-        // The first ones may be zero: offsets in processors' own data.
+        // The first ones may be zero: offsets in CPUs' own data.
         let mut begin = [0; 4096];
         let read = self.table.as_ref().and_then(|file| file.read_at(&mut begin, 0).ok()).unwrap_or(0);
         let addresses = begin[..read].split(|&byte| byte == b'\n').filter_map(|line| line.first_chunk::<16>());
@@ -149,7 +149,7 @@ pub fn is_switching(function: &str) -> bool {
     is_scheduler(function) || BEGINNINGS.iter().any(|beginning| function.starts_with(beginning))
 }
 
-/// The scheduler's own part of that: a thread leaves its processor there.
+/// The scheduler's own part of that: a thread leaves its CPU there.
 pub fn is_scheduler(function: &str) -> bool {
     const NAMES: &[&str] = &["schedule", "__schedule", "schedule_preempt_disabled", "__schedule_loop"];
     NAMES.contains(&function) || function.starts_with("preempt_schedule")

@@ -1,4 +1,4 @@
-//! What the kernel told of processes' mappings and was not asked for yet.
+//! Records of processes' mappings that nobody has asked for yet.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ impl MappingLog {
         let Some((source, reader)) = &self.source else { return };
         for event in source.borrow_mut().take(*reader) {
             let events = self.pending.entry(event.tgid).or_default();
-            // Those of different processors come one processor after the other.
+            // Those of different CPUs come one CPU after the other.
             let place = events.partition_point(|other| other.time <= event.time);
             events.insert(place, event);
         }

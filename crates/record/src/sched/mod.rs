@@ -38,7 +38,7 @@ mod watched;
 pub use collected::{Collected, Timeline};
 pub(crate) use collected::{StackFacts, process_row};
 pub use collection::{Collection, Totals};
-pub use recording::{Followed, LoadingRecording, SchedOptions, SchedRecording, allowed_processors};
+pub use recording::{Followed, LoadingRecording, SchedOptions, SchedRecording, allowed_cpus};
 pub(crate) use session::empty as empty_profile;
 pub use session::{SchedRecorded, SchedSession, SchedTarget, record, record_with_flows};
 pub(crate) use watched::{Keep, Watched};

@@ -1,4 +1,4 @@
-//! ELF files with what names their places. Reading them is most of what naming takes, so it is done on all processors.
+//! ELF files with what names their places. Reading them is most of what naming takes, so it is done on all CPUs.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -150,7 +150,7 @@ mod tests {
         std::fs::remove_file(place(second)).unwrap();
         if own == 0 {
             std::os::unix::fs::chown(place(file), Some(65534), None).unwrap();
-            assert_eq!(name(file, Some(0)), None, "a stranger's names");
+            assert_eq!(name(file, Some(0)), None, "another user's names");
             assert_eq!(name(file, Some(65534)).as_deref(), Some("f"));
         }
         for pid in [file, pipe, link] {

@@ -25,7 +25,7 @@ use crate::walk::{Evidence, Gatherer, Rate, system_call_function};
 
 /// How long records wait in the ring buffer: at a million a second it is half full then.
 const CONSUME_EVERY: Duration = Duration::from_millis(10);
-/// How long they wait at most while few come and nothing new runs: waking up takes processor time from the program.
+/// How long they wait at most while few come and nothing new runs: waking up takes CPU time from the program.
 const CONSUME_AT_REST: Duration = Duration::from_millis(80);
 /// Shorter runs read files at their end.
 const SAMPLES_BEFORE_READING: u64 = 50;
@@ -49,25 +49,25 @@ pub enum Followed {
     Cgroup(PathBuf),
 }
 
-/// One per cent of a processor.
+/// One per cent of a CPU.
 const DEFAULT_WAIT_BUDGET: u32 = 10_000_000;
 
 /// How to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchedOptions {
-    /// Samples a second and processor.
+    /// Samples a second and CPU.
     pub sample_hz: u32,
     /// They come less often once there are enough: an interrupt delays the program, in a virtual machine by 0.1 ms.
     pub fewer_samples: bool,
     /// Other collectors are at work: what is dear ends sooner.
     pub beside_flows: bool,
-    /// Stacks whenever fewer threads than this remain active; `None`: the number of processors.
+    /// Stacks whenever fewer threads than this remain active; `None`: the number of CPUs.
     pub min_parallelism: Option<u32>,
     /// Frames of a stack.
     pub stack_depth: u32,
     /// Each process is an application of its own.
     pub per_process: bool,
-    /// Time that describing waits may take, ns a second and processor; beyond it short ones are summed up by thread. 0: all
+    /// Time that describing waits may take, ns a second and CPU; beyond it short ones are summed up by thread. 0: all
     /// are described.
     pub wait_budget: u32,
     /// Criticality alone: nothing of what waits are for, no stacks, no samples.
@@ -141,7 +141,7 @@ enum Request {
     KernelFunctions(Vec<u64>, Sender<Result<String, RecordError>>),
     /// Files that were read for names.
     Files(ReadFiles),
-    /// Enough was sampled to go on with so many times less.
+    /// Enough was sampled to go on with fewer samples, by this factor.
     SampleLess(u32, Sender<Result<(), RecordError>>),
 }
 
@@ -182,8 +182,8 @@ impl LoadingRecording {
     }
 }
 
-/// Processors that this process, and so the program that it launches, may use.
-pub fn allowed_processors() -> u32 {
+/// CPUs that this process, and so the program that it launches, may use.
+pub fn allowed_cpus() -> u32 {
     rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count())
 }
 
@@ -203,10 +203,10 @@ impl SchedRecording {
     pub fn start_loading(options: &SchedOptions) -> Result<LoadingRecording, RecordError> {
         clock::prepare();
         privilege::prepare_to_load()?;
-        let processors = allowed_processors();
+        let cpus = allowed_cpus();
         let settings = SchedSettings {
-            processors,
-            min_parallelism: options.min_parallelism.unwrap_or(processors),
+            cpus,
+            min_parallelism: options.min_parallelism.unwrap_or(cpus),
             stack_period_ns: SchedSettings::STACK_PERIOD_NS,
             kernel_halves: options.evidence,
             preemptions: options.evidence,
@@ -310,7 +310,7 @@ impl SchedRecording {
         self.ask(|reply| Request::Sampling(on, reply))
     }
 
-    /// From now on samples come so many times less often.
+    /// From now on samples come less often, by the factor `times`.
     ///
     /// # Errors
     /// If the collector has ended.
@@ -371,7 +371,7 @@ fn serve(
     // Threads or code that were not there before: user space has to look at them soon.
     let news = Cell::new(true);
     let samples = Cell::new(0);
-    let affinities = RefCell::new(options.tables.then(|| Affinities::new(settings.processors)));
+    let affinities = RefCell::new(options.tables.then(|| Affinities::new(settings.cpus)));
     let mut storage = Storage::default();
     let mut collector = SchedCollector::load(&mut storage, settings, &options.programs, |bytes| {
         let record = Record::decode(bytes);
@@ -498,12 +498,12 @@ fn serve(
             }
         }
         let changed = affinities.borrow_mut().as_mut().and_then(Affinities::changed);
-        if let Some(processors) = changed {
-            collector.set_processors(processors, options.min_parallelism.unwrap_or(processors));
+        if let Some(cpus) = changed {
+            collector.set_cpus(cpus, options.min_parallelism.unwrap_or(cpus));
         }
         if let Some(collection) = collection.borrow_mut().as_mut() {
-            if let Some(processors) = changed {
-                collection.set_processors(processors, options.min_parallelism.unwrap_or(processors));
+            if let Some(cpus) = changed {
+                collection.set_cpus(cpus, options.min_parallelism.unwrap_or(cpus));
             }
             collection.between();
             if samples.get() >= SAMPLES_BEFORE_READING {
@@ -544,8 +544,8 @@ fn serve(
     // While the programs are loaded the kernel names their code, which is on stacks.
     let collected = match collection.take() {
         Some(mut collection) => {
-            if let Some(processors) = affinities.borrow().as_ref().map(Affinities::usual) {
-                collection.set_processors(processors, options.min_parallelism.unwrap_or(processors));
+            if let Some(cpus) = affinities.borrow().as_ref().map(Affinities::usual) {
+                collection.set_cpus(cpus, options.min_parallelism.unwrap_or(cpus));
             }
             read.extend(ahead.finish());
             collection.know_files(read);

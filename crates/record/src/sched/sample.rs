@@ -12,7 +12,7 @@ pub struct SampleKey {
     pub stack: StackNumber,
     /// Active threads.
     pub n: u32,
-    /// Taken when a slice ended, or a thread that was mostly queued left its processor; not by the timer.
+    /// Taken when a slice ended, or a thread that was mostly queued left its CPU; not by the timer.
     pub stack_top: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct SampleSum {
 
 /// When a sample was taken.
 #[derive(Debug, Clone, Copy)]
-pub struct RawMoment {
+pub struct RawTimedSample {
     /// ns of the monotonic clock.
     pub time: u64,
     /// Task number.
@@ -46,7 +46,7 @@ pub struct Samples {
     /// Sums; at most [`MAX_ROWS`].
     pub sums: HashMap<SampleKey, SampleSum>,
     /// Moments in the order they came, every `keep_each`-th.
-    pub moments: Vec<RawMoment>,
+    pub moments: Vec<RawTimedSample>,
     keep_each: u64,
     seen: u64,
     /// Samples for which there was no room; their criticality counts as not attributed.
@@ -65,7 +65,7 @@ impl Default for Samples {
 }
 
 impl Samples {
-    /// Adds one; without stack it stays unattributed.
+    /// Adds one; without stack it is unattributed.
     pub fn add(&mut self, key: SampleKey, sum: SampleSum) {
         if key.stack == NO_STACK {
             return;
@@ -82,7 +82,7 @@ impl Samples {
 
     /// Notes when a timer's sample was taken. Where there are too many, every second is dropped, from then on only
     /// every second is kept, and so on: evenly over time.
-    pub fn note(&mut self, moment: RawMoment) {
+    pub fn note(&mut self, moment: RawTimedSample) {
         if moment.stack == NO_STACK {
             return;
         }
@@ -109,7 +109,7 @@ mod tests {
     fn moments_are_thinned_out_evenly() {
         let mut samples = Samples::default();
         let count = MAX_MOMENTS as u64 * 5;
-        (0..count).for_each(|time| samples.note(RawMoment { time, task: 1, stack: 1, period: 1 }));
+        (0..count).for_each(|time| samples.note(RawTimedSample { time, task: 1, stack: 1, period: 1 }));
         assert!(samples.moments.len() <= MAX_MOMENTS && samples.moments.len() > MAX_MOMENTS / 2);
         let distances: Vec<u64> = samples.moments.windows(2).map(|pair| pair[1].time - pair[0].time).collect();
         assert!(distances.iter().all(|&distance| distance == 8), "{:?}", &distances[..8]);

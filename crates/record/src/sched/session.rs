@@ -166,7 +166,7 @@ pub fn record_with_flows(
     flows: &crate::Options,
     recording: SchedRecording,
     walk: Option<(WalkAfterRecording, &SchedOptions)>,
-    beside: crate::Beside<'_>,
+    beside: crate::OtherCollectors<'_>,
     writes: &[PathBuf],
     snapshot: &mut dyn FnMut(&Profile),
 ) -> Result<crate::Recorded, RecordError> {
@@ -180,8 +180,8 @@ pub fn record_with_flows(
     let published = recording.published().try_clone().map_err(RecordError::system("share the collector's map"))?;
     let clock = Clock::start();
     recording.begin(clock.started_monotonic_ns())?;
-    let crate::Beside { features, mut ended, .. } = beside;
-    let beside = crate::Beside {
+    let crate::OtherCollectors { features, mut ended, .. } = beside;
+    let beside = crate::OtherCollectors {
         features,
         published: Some(Arc::new(published)),
         before_exec: Some(&mut |pid| {

@@ -7,10 +7,10 @@ use crate::error::RecordError;
 /// Cost of a counted call, ns: two programs, and the kernel's longer way in and out. Measured with nginx, a million calls a
 /// second: 0.11 µs.
 const CALL_NS: u64 = 110;
-/// The threads' processor time that counting may cost: one part of so many, and where other collectors cost time, too.
+/// The threads' CPU time that counting may cost: one part of so many, and where other collectors cost time, too.
 const ALONE: u64 = 33;
 const BESIDE: u64 = 100;
-/// With less processor time than this counted, too little was seen, ns.
+/// With less CPU time than this counted, too little was seen, ns.
 const ENOUGH_NS: u64 = 100_000_000;
 
 /// What was counted.

@@ -25,7 +25,7 @@ pub struct RawTask {
     pub slices_criticality: u64,
     /// Of it in slices before brief waits, in fixed point.
     pub brief_criticality: u64,
-    /// Time without processor in slices that were seen, ns.
+    /// Time without CPU in slices that were seen, ns.
     pub slices_runnable: u64,
     /// Stack of its last wait that had one, and when that ended.
     pub last_stack: StackNumber,

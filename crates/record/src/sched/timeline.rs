@@ -241,7 +241,7 @@ pub struct RawSlice {
     pub start: u64,
     /// See `start`.
     pub end: u64,
-    /// Of it without a processor, ns.
+    /// Of it without a CPU, ns.
     pub runnable_ns: u64,
     /// Criticality gained, ns.
     pub criticality_ns: u64,

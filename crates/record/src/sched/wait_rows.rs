@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap as HashMap;
-use transect_profile_model::{Party, SchedWait, StackId, TaskId, WaitKind};
+use transect_profile_model::{OtherThread, SchedWait, StackId, TaskId, WaitKind};
 
 use super::call_stack::{NO_STACK, StackNumber};
 use super::cause::{CauseNumber, Causes};
@@ -26,7 +26,7 @@ pub struct WaitNames {
     causes: Causes,
     objects: Objects,
     kinds: RefCell<HashMap<(CauseNumber, StackHint), WaitKind>>,
-    /// What complete stacks told of an object, by its number.
+    /// What complete stacks showed of an object, by its number.
     remembered: HashMap<ObjectNumber, UserWait>,
     /// Waits whose cause or object had no room.
     pub refused: u64,
@@ -62,7 +62,7 @@ impl WaitNames {
             .or_insert_with(|| kind(&cause.blocked(&self.objects, user, hint.kernel)));
         let party = |task: u32, stack: StackNumber| {
             let task = *tasks.get(&task)?;
-            Some(Party { task, stack: self.stack(stack).map(|(row, _)| row) })
+            Some(OtherThread { task, stack: self.stack(stack).map(|(row, _)| row) })
         };
         let names_owner = cause.inherits_priority() || user.is_none_or(UserWait::names_owner);
         let holder = party(wait.holder, wait.holder_stack).filter(|_| names_owner && has_holder(kind));

@@ -9,7 +9,7 @@
 //! criticality lies in (their own time, what they call in other components left out).
 //!
 //! **Not known**: waits that are no calls between components (page faults, locks of a program's own, system calls made
-//! directly, calls inside libc), time without a processor (it counts as running), who holds a lock and who wakes, call
+//! directly, calls inside libc), time without a CPU (it counts as running), who holds a lock and who wakes, call
 //! paths inside a component, time at each degree of parallelism (`parallelism` is empty, and so is the timeline), and
 //! how waiting of different processes relates: each is an application of its own. Idle time is known as a whole (a
 //! process' life less its busy time) and shared out over its waits by the time attributed to them.

@@ -20,7 +20,7 @@ use crate::error::RecordError;
 use crate::sched::call_stack::{NO_STACK, StackNumber};
 use crate::sched::collection::Collection;
 use crate::sched::mapped_file::has_names;
-use crate::sched::sample::RawMoment;
+use crate::sched::sample::RawTimedSample;
 use crate::sched::{Collected, Totals};
 
 /// What happened to a thread.
@@ -54,7 +54,7 @@ impl From<ThreadRecord> for Noted {
 pub(crate) struct Gathered {
     collection: Collection,
     activity: Activity,
-    /// Read, but older ones of other processors may come.
+    /// Read, but older ones of other CPUs may come.
     waiting: Vec<Noted>,
     processes: HashMap<i32, ProcessCode>,
     /// Whose program is known by its name.
@@ -124,10 +124,10 @@ impl Gathered {
         living.filter(|thread| thread.wants_look()).map(|thread| (thread.tgid, thread.tid)).collect()
     }
 
-    /// Threads that run, with the time on processors that no sample stands for and all of it, ns.
+    /// Threads that run, with the time on CPUs that no sample stands for and all of it, ns.
     pub fn running(&self, now: u64) -> Vec<(i32, i32, f64, f64)> {
         let living = self.living.values().map(|&index| &self.threads[index]);
-        let running = living.filter(|thread| thread.times.has_processor());
+        let running = living.filter(|thread| thread.times.has_cpu());
         let with_times = running.map(|thread| {
             let (unsampled, all) = thread.unsampled_ns(now);
             (thread.tgid, thread.tid, unsampled, all)
@@ -265,7 +265,7 @@ impl Gathered {
                     self.threads[thread].is_looked_at(stack, cause, WaitsFor::of(&record));
                 }
             }
-            // One that waited when it was asked to stop, be it for a processor after that, stands where it waits; one that was
+            // One that waited when it was asked to stop, be it for a CPU after that, stands where it waits; one that was
             // preempted stands where it ran.
             What::Stopped { stack, in_call } if self.threads[thread].times.is_active() => {
                 let active = self.activity.active();
@@ -295,7 +295,7 @@ impl Gathered {
         }
         let record = self.threads[index].record(task_event::BORN, time);
         self.collection.user_task(&record);
-        // It waits for a processor.
+        // It waits for a CPU.
         self.change(index, time, |times| *times = ThreadTimes::new(time, true));
     }
 
@@ -334,7 +334,7 @@ impl Gathered {
             Seen::Ended => self.ends(thread, time),
             Seen::Sample { period, registers, stack } => {
                 // Also where a record of it was lost.
-                if !self.threads[thread].times.has_processor() {
+                if !self.threads[thread].times.has_cpu() {
                     self.change(thread, time, |times| times.runs(time));
                 }
                 let found = self.unwind(tgid, Values::of_sample(registers), (registers.sp, &stack));
@@ -342,7 +342,12 @@ impl Gathered {
                 if stack != NO_STACK {
                     let active = self.activity.active();
                     self.threads[thread].is_sampled(stack, active, period);
-                    self.collection.user_moment(RawMoment { time, task: self.threads[thread].task, stack, period });
+                    self.collection.user_moment(RawTimedSample {
+                        time,
+                        task: self.threads[thread].task,
+                        stack,
+                        period,
+                    });
                 }
             }
             Seen::Runs | Seen::Born { .. } | Seen::Lost(_) => {}

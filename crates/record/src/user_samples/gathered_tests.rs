@@ -11,7 +11,7 @@ const PID: i32 = i32::MAX - 1;
 
 fn gathered(rounds: bool) -> Gathered {
     let settings = SchedSettings {
-        processors: 2,
+        cpus: 2,
         min_parallelism: 2,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         kernel_halves: false,

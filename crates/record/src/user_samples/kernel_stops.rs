@@ -13,7 +13,7 @@ use crate::sched::call_stack::StackNumber;
 const PERIOD: u64 = 1_000_000_000 / MOST_HZ as u64;
 /// Stops in a round at most.
 const MOST: usize = 4;
-/// Time in the kernel that is worth it, ns, and its share of the thread's time on processors.
+/// Time in the kernel that is worth it, ns, and its share of the thread's time on CPUs.
 const WORTH_NS: f64 = 5e6;
 const WORTH_SHARE: f64 = 0.04;
 

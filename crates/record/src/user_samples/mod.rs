@@ -12,7 +12,7 @@
 //! ```
 //!
 //! The clock of active threads is as exact as switches are told: all of them by events, those between two rounds by stops.
-//! A thread that was woken and has no processor yet counts as waiting. Who holds a lock and who wakes is not known.
+//! A thread that was woken and has no CPU yet counts as waiting. Who holds a lock and who wakes is not known.
 
 mod activity;
 mod agent_frames;

@@ -55,7 +55,7 @@ pub(crate) struct ProcessCode {
     read_at: u64,
 }
 
-/// How often its mappings are read where calls lead to code that nobody has told of, ns.
+/// How often its mappings are read where calls lead to code of no known mapping, ns.
 const READ_EVERY: u64 = 20_000_000;
 
 /// A thread's calls as places.

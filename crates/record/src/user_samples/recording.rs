@@ -20,9 +20,9 @@ use super::stopped_samples::{self, MOST_HZ, time_of_children};
 use crate::clock::monotonic_ns;
 use crate::error::RecordError;
 use crate::sched::collection::Collection;
-use crate::sched::{Collected, allowed_processors};
+use crate::sched::{Collected, allowed_cpus};
 
-/// Samples a second of a thread's time on processors. One costs the program some 10 µs.
+/// Samples a second of a thread's time on CPUs. One costs the program some 10 µs.
 pub const HERTZ: u32 = 499;
 /// Looks at waiting threads in a round at most.
 const MOST_LOOKS: usize = 64;
@@ -44,8 +44,8 @@ impl UserSamples {
     pub fn start(pid: i32, origin: u64, folder: &Path) -> Result<Self, RecordError> {
         let by_events = thread_samples::is_permitted().is_ok();
         let hertz = if by_events { HERTZ } else { MOST_HZ };
-        let processors = allowed_processors();
-        let settings = settings(processors, hertz);
+        let cpus = allowed_cpus();
+        let settings = settings(cpus, hertz);
         let (begun, over) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let flags = (begun.clone(), over.clone());
         let (say, started) = channel();
@@ -92,10 +92,10 @@ fn thread<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map_err(RecordError::system("start a thread"))
 }
 
-fn settings(processors: u32, sample_hz: u32) -> SchedSettings {
+fn settings(cpus: u32, sample_hz: u32) -> SchedSettings {
     SchedSettings {
-        processors,
-        min_parallelism: processors,
+        cpus,
+        min_parallelism: cpus,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         kernel_halves: false,
         preemptions: false,
@@ -162,7 +162,7 @@ fn gather(
         gathered.add(records);
         told.try_iter().for_each(|more| gathered.add(more));
         let now = monotonic_ns();
-        // Stops are told by one reader, all of a round at once.
+        // One reader reports the stops, all of a round at once.
         gathered.take(if by_events { now.saturating_sub(SETTLED) } else { now });
         for (tgid, tid) in gathered.unlooked().into_iter().take(MOST_LOOKS) {
             let Some(look) = Look::at(tgid, tid) else { continue };

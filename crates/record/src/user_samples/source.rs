@@ -7,12 +7,12 @@ use transect_bpf_collect::thread_samples::{ThreadRecord, ThreadSamples};
 
 use super::stopped_samples::StoppedSamples;
 
-/// How often records are read: their buffer holds some 30 samples of a processor.
+/// How often records are read: their buffer holds some 30 samples of a CPU.
 pub(super) const STEP: Duration = Duration::from_millis(5);
 /// How often the period changes. Each change begins a new period: seldom enough that this moment of ours, which may keep
 /// step with the program itself, says nothing about the samples.
 const JITTER_EVERY: Duration = Duration::from_millis(100);
-/// How long a record may be on its way into its processor's buffer while younger ones of others are read, ns.
+/// How long a record may be on its way into its CPU's buffer while younger ones of others are read, ns.
 pub(crate) const SETTLED: u64 = 2_000_000;
 
 /// See above.

@@ -1,7 +1,7 @@
 //! Samples where the kernel gives no events at all (`kernel.perf_event_paranoid` above 2, as Debian has it): threads that
 //! run are stopped for a moment, at odd times, and their registers and the top of their stack are read. Nothing is put
 //! into the program: it has no signal and no timer more than it would have, and is not traced between two stops. Times on
-//! processors are the kernel's own sums.
+//! CPUs are the kernel's own sums.
 //!
 //! Threads and processes that come and go between two rounds are not met; what they took is counted.
 
@@ -52,7 +52,7 @@ struct Watched {
 /// What was known of a thread at the latest round.
 #[derive(Default)]
 struct Known {
-    /// Time on processors, ns.
+    /// Time on CPUs, ns.
     ran: u64,
     name: String,
 }
@@ -84,7 +84,7 @@ impl Stopped {
 }
 
 impl StoppedSamples {
-    /// Of a process, and all that it makes, so many times a second; `running`: it runs already, and who calls knows its
+    /// Of a process, and all that it makes, at this rate; `running`: it runs already, and who calls knows its
     /// threads and mappings.
     pub fn start(pid: i32, hertz: u32, running: bool) -> Self {
         let period = 1_000_000_000 / u64::from(hertz.max(1));
@@ -92,7 +92,7 @@ impl StoppedSamples {
         if running {
             process.program = program_of(pid).unwrap_or_default();
             for tid in threads_of(pid).unwrap_or_default() {
-                process.threads.insert(tid, Known { ran: on_processor(pid, tid).unwrap_or(0), name: name(pid, tid) });
+                process.threads.insert(tid, Known { ran: on_cpu(pid, tid).unwrap_or(0), name: name(pid, tid) });
             }
         }
         let at = monotonic_ns();
@@ -202,7 +202,7 @@ impl Watched {
 
     /// Notes how long a thread ran, and takes a sample of one that runs.
     fn look_at(&mut self, pid: i32, tid: i32, now: u64, interval: u64, each: &mut impl FnMut(ThreadRecord)) {
-        let Some(ran) = on_processor(pid, tid) else { return };
+        let Some(ran) = on_cpu(pid, tid) else { return };
         let record = |time, seen| ThreadRecord { time, tgid: pid, tid, seen };
         let known = self.threads.entry(tid).or_insert_with(|| {
             if tid != pid {
@@ -263,8 +263,8 @@ fn task(pid: i32, tid: i32, file: &str) -> Option<String> {
     fs::read_to_string(Path::new("/proc").join(format!("{pid}/task/{tid}/{file}"))).ok()
 }
 
-/// Time that a thread had on processors, ns.
-fn on_processor(pid: i32, tid: i32) -> Option<u64> {
+/// Time that a thread had on CPUs, ns.
+fn on_cpu(pid: i32, tid: i32) -> Option<u64> {
     task(pid, tid, "schedstat")?.split_whitespace().next()?.parse().ok()
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn state(pid: i32, tid: i32) -> Option<char> {
     task(pid, tid, "stat")?.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Processor time of children that this process has waited for, and theirs, ns.
+/// CPU time of children that this process has waited for, and theirs, ns.
 pub(crate) fn time_of_children() -> u64 {
     let text = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = text.rsplit_once(") ").map_or("", |(_, fields)| fields);
@@ -294,7 +294,7 @@ pub(crate) fn loss(spent: f64, ran: f64, hertz: u32) -> Loss {
         count: (missing * f64::from(hertz) / 1e9) as i64,
         reason: format!(
             "the kernel gives this user no events (kernel.perf_event_paranoid is {}), so threads were stopped for a moment, \
-             {hertz} times a second; {:.1} % of the processor time was in threads and processes that ended before they were met",
+             {hertz} times a second; {:.1} % of the CPU time was in threads and processes that ended before they were met",
             thread_samples::paranoid(),
             100.0 * missing / spent.max(1.0)
         ),

@@ -1,4 +1,4 @@
-//! When a thread ran, was preempted and waited, from the switches of its processors.
+//! When a thread ran, was preempted and waited, from the switches of its CPUs.
 
 /// A thread's exact times, ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -36,7 +36,7 @@ pub(crate) struct ThreadTimes {
 }
 
 impl ThreadTimes {
-    /// A thread that is known from `begin` on; `born`: it has just been made and waits for a processor.
+    /// A thread that is known from `begin` on; `born`: it has just been made and waits for a CPU.
     pub fn new(begin: u64, born: bool) -> Self {
         let state = if born { State::Preempted } else { State::Unknown };
         Self { begin, state, since: begin, running: 0, preempted: 0, waiting: 0, waits: 0, preemptions: 0 }
@@ -55,7 +55,7 @@ impl ThreadTimes {
         (self.state, self.since) = (next, time);
     }
 
-    /// It got a processor.
+    /// It got a CPU.
     pub fn runs(&mut self, time: u64) {
         self.pass(time, State::Waiting, State::Running);
     }
@@ -67,7 +67,7 @@ impl ThreadTimes {
         }
     }
 
-    /// It left its processor.
+    /// It left its CPU.
     pub fn stops(&mut self, time: u64, preempted: bool) {
         let next = if preempted { State::Preempted } else { State::Waiting };
         self.waits += u64::from(!preempted);
@@ -80,13 +80,13 @@ impl ThreadTimes {
         self.pass(time, State::Waiting, State::Ended);
     }
 
-    /// It runs, or would if it had a processor.
+    /// It runs, or would if it had a CPU.
     pub fn is_active(&self) -> bool {
         matches!(self.state, State::Running | State::Preempted)
     }
 
-    /// It has a processor.
-    pub fn has_processor(&self) -> bool {
+    /// It has a CPU.
+    pub fn has_cpu(&self) -> bool {
         self.state == State::Running
     }
 
@@ -95,9 +95,9 @@ impl ThreadTimes {
         self.state == State::Waiting
     }
 
-    /// Time on processors up to now, ns.
+    /// Time on CPUs up to now, ns.
     pub fn running_at(&self, time: u64) -> u64 {
-        self.running + if self.has_processor() { time.saturating_sub(self.since) } else { 0 }
+        self.running + if self.has_cpu() { time.saturating_sub(self.since) } else { 0 }
     }
 
     /// Its times.

@@ -66,13 +66,13 @@ impl Times {
 /// What was seen of one thread with one stack.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Sum {
-    /// Samples, by the time on a processor (or the number of the event) that they stand for.
+    /// Samples, by the time on a CPU (or the number of the event) that they stand for.
     pub samples: Times,
     /// Waits.
     pub waits: Times,
-    /// Times without a processor that followed waits.
+    /// Times without a CPU that followed waits.
     pub runnable: Times,
-    /// Times without a processor after it was lost there.
+    /// Times without a CPU after it was lost there.
     pub preempted: Times,
     /// Weights: of the event that was sampled or, by time, criticality of the samples, and idle time of the application
     /// that the waits ended, ns.
@@ -175,9 +175,9 @@ pub(crate) struct Gatherer {
     stacks: Vec<NewStack>,
     truncated: Vec<StackNumber>,
     sums: HashMap<SumKey, Sum>,
-    /// Stack of each thread's last wait, which what it then waits for a processor belongs to.
+    /// Stack of each thread's last wait, which what it then waits for a CPU belongs to.
     last_waits: HashMap<u32, SumKey>,
-    /// Of each thread's time without a processor since its last wait, what preemptions were told of, ns.
+    /// Of each thread's time without a CPU since its last wait, what was recorded as preemption, ns.
     preempted: HashMap<u32, u64>,
     waits: WaitsSeen,
     /// Waits under way of which a part was counted: their begin, and up to when.
@@ -203,10 +203,10 @@ pub(super) fn is_walk(name: &str) -> bool {
 const MAX_STACKS: usize = 120_000;
 const MAX_SUMS: usize = 200_000;
 const MAX_WAITS: usize = 50_000;
-/// A thread that was on a processor for so long between two waits may have been preempted there: what it then waited for
-/// a processor is not its wake-up's.
+/// A thread that was on a CPU for so long between two waits may have been preempted there: what it then waited for
+/// a CPU is not its wake-up's.
 const PREEMPTED_AFTER_NS: u64 = 3_000_000;
-/// So many times its own of what didn't count a sample stands for at most: none is to decide by itself.
+/// A sample stands for at most this multiple of its own time of what didn't count: none is to decide by itself.
 const MOST_OWED: u64 = 3;
 
 impl Gatherer {

@@ -5,7 +5,7 @@ use transect_profile_model::{Loss, LossKind};
 
 use super::state::WalkState;
 
-/// Where what the scheduler's collector loses is told by the tables that are made of it, the walk need not.
+/// The scheduler's tables report what its collector loses; the walk need not repeat it.
 pub(super) fn leave_scheduler_out(losses: &mut Vec<Loss>) {
     losses.retain(|loss| !loss.place.starts_with(SCHEDULER) && loss.place != SAMPLES);
 }

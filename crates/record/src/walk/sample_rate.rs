@@ -1,18 +1,18 @@
-//! How often processors are sampled: an interrupt delays the program, in a virtual machine by 0.1 ms, most of which is not
+//! How often CPUs are sampled: an interrupt delays the program, in a virtual machine by 0.1 ms, most of which is not
 //! ours. So samples come often only where few may be all that there will be.
 
 use super::settings::WalkTarget;
 
-/// How often processors are sampled.
+/// How often CPUs are sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleRate {
     /// Often in the first moments of a command, which may be its last; seldom once enough is known.
     Adaptive,
-    /// So many times a second and processor, always.
+    /// Samples a second and CPU, always.
     Fixed(u32),
 }
 
-/// Samples a second and processor of a command at first, and wherever samples are counted for other tables, too.
+/// Samples a second and CPU of a command at first, and wherever samples are counted for other tables, too.
 const OFTEN: u32 = 997;
 /// Of a process that runs already: it will go on, and others wait for it.
 const RUNNING: u32 = 249;
@@ -29,12 +29,12 @@ const BESIDE: [(u64, u32); 3] = [(2000, 2), (700, 5), (300, 2)];
 /// The rate of one walk, as samples come in.
 #[derive(Debug)]
 pub(crate) struct Rate {
-    /// After so many samples they come so many times less often, the next step last.
+    /// Number of samples, and the factor by which they come less often after that; the next step last.
     steps: Vec<(u64, u32)>,
 }
 
 impl SampleRate {
-    /// Samples a second and processor, to begin with. `counted`: tables made of the same samples count them.
+    /// Samples a second and CPU, to begin with. `counted`: tables made of the same samples count them.
     pub(super) fn first_hz(self, target: &WalkTarget, counted: bool) -> u32 {
         match (self, target) {
             (Self::Fixed(hz), _) => hz,

@@ -55,7 +55,7 @@ pub struct WalkSettings {
     pub critical: bool,
     /// Tables of criticality are made of the same recording, as these options have it.
     pub beside: Option<SchedOptions>,
-    /// How often processors are sampled.
+    /// How often CPUs are sampled.
     pub sample_rate: SampleRate,
     /// How functions of the kernel are to be timed; `None`: the best that the kernel allows.
     pub kernel_timing: Option<KernelTiming>,
@@ -69,7 +69,7 @@ impl WalkSettings {
         self.beside.is_some() || !self.metric.is_time()
     }
 
-    /// Samples a second and processor at first.
+    /// Samples a second and CPU at first.
     pub(super) fn first_hz(&self) -> u32 {
         self.sample_rate.first_hz(&self.target, self.counts_samples())
     }

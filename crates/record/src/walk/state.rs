@@ -16,7 +16,7 @@ use crate::sched::system_call_budget::CountedCalls;
 /// How long the walk itself held a thread, to set probes, ns.
 #[derive(Debug, Default)]
 struct Held {
-    /// Blocked, and ready to run after that.
+    /// Blocked, and runnable after that.
     whole: (f64, f64),
     /// Of it in system calls, by number.
     calls: HashMap<u32, (f64, f64)>,

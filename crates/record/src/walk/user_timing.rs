@@ -234,7 +234,7 @@ impl UserTimer {
             let _ = self.close_window();
         }
         self.children.clean_waiting(&self.session);
-        // It takes a thread some nanoseconds on a processor.
+        // It takes a thread some nanoseconds on a CPU.
         for _ in 0..TRIES {
             if !self.on_the_way {
                 break;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use transect_bpf_collect::thread_samples;
 use transect_profile_model::{Profile, Timing, WaitKind};
-use transect_record::{Beside, Options, record_beside, user_samples};
+use transect_record::{Options, OtherCollectors, record_with, user_samples};
 use transect_testkit::judged;
 
 /// Who has no rights at all.
@@ -143,8 +143,8 @@ fn records_its_own_program() {
             agent: Some(agent.clone()),
             plan_cache: Some(plans.path().to_owned()),
         };
-        let beside = Beside { user_samples: Some(put_aside.clone()), ..Beside::default() };
-        let recorded = record_beside(&options, beside, &mut |_| {}).unwrap();
+        let beside = OtherCollectors { user_samples: Some(put_aside.clone()), ..OtherCollectors::default() };
+        let recorded = record_with(&options, beside, &mut |_| {}).unwrap();
         assert_eq!(recorded.exit_status, 0);
         assert!(recorded.profile.flows.iter().any(|flow| flow.api == "read" && flow.calls > 100));
         judge(&loaded(recorded), BESIDE)

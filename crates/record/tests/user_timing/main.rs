@@ -48,7 +48,7 @@ fn shares_are_those_that_the_program_measures_needs_ptrace() {
     for (threads, kind) in [(1, "plain"), (3, "plain"), (2, "sleep"), (1, "g"), (1, "deep")] {
         let Some(program) = Program::start(threads, kind) else { return };
         let Some(mut timer) = program.timer() else { return };
-        // On a crowded machine a thread may lose its processor between its own look at the clock and the call.
+        // On a crowded machine a thread may lose its CPU between its own look at the clock and the call.
         for _ in 0..2 {
             judged(&format!("shares of {kind} {threads}"), || {
                 let (timing, truth) = window(&mut timer, &program, "work", &["first", "second", "third"]);
@@ -222,7 +222,7 @@ fn static_programs_are_timed_needs_ptrace() {
 fn exceptions_pass_through_timed_functions_needs_ptrace() {
     let Some(program) = Program::start(1, "throw") else { return };
     let Some(mut timer) = program.timer() else { return };
-    // The exception leaves `first` and `middle`, and stays inside of `work`.
+    // The exception leaves `first` and `middle`, and ends inside of `work`.
     for (parent, callee) in [("middle", "first"), ("work", "middle"), ("main", "work")] {
         let (timing, _) = window(&mut timer, &program, parent, &[callee]);
         // What can't be seen to end is not said to be exact.

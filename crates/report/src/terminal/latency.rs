@@ -11,7 +11,7 @@ use super::style::Role;
 use super::table::{Cell, Column, LAST_RESORT, Table};
 use super::units::{count, counted, duration, percent};
 
-/// 99th percentile over median from which a tail stands out; the summary's own threshold.
+/// 99th percentile over median from which a tail is a finding; the summary's own threshold.
 const HEAVY_TAIL: i64 = 50;
 /// Heights of a picture's columns, from the smallest on.
 const BLOCKS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
@@ -70,9 +70,9 @@ pub(crate) fn facts(session: &LatencySession) -> Vec<String> {
 fn words(metric: Metric) -> &'static str {
     match metric {
         Metric::Wall => "wall time",
-        Metric::Cpu => "the thread's processor time",
+        Metric::Cpu => "the thread's CPU time",
         Metric::PageFaults => "page faults of the thread",
-        Metric::Cycles => "processor cycles of the thread",
+        Metric::Cycles => "CPU cycles of the thread",
         Metric::CacheMisses => "cache misses of the thread",
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn recording(page: &mut Page, meta: &Meta) {
     for (fact, value) in [
         ("host", escape(&machine.hostname).into_owned()),
         ("kernel", escape(&machine.kernel).into_owned()),
-        ("processor", format!("{}, {} CPUs", escape(&machine.cpu), count(machine.cpus.into()))),
+        ("CPU", format!("{}, {} CPUs", escape(&machine.cpu), count(machine.cpus.into()))),
         ("memory", bytes(machine.memory_bytes)),
         ("clock", format!("{}, {:.3} ticks per ns", escape(&clock.source), clock.ticks_per_ns)),
         ("cost", format!("{:.1} ns a timed call, {:.1} ns a counted call", clock.timed_call_ns, clock.counted_call_ns)),

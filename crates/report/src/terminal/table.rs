@@ -25,18 +25,18 @@ pub(crate) struct Column {
     pub number: bool,
     /// What its cells are and the columns that they should keep; `None` for cells that are never shortened.
     pub shape: Option<(Kind, usize)>,
-    /// Dropped where the table does not fit; the highest rank goes first, 0 stays, [`LAST_RESORT`] goes only where
+    /// Dropped where the table does not fit; the highest rank goes first, 0 is never dropped, [`LAST_RESORT`] goes only where
     /// names would be left with less than [`SCRAP`] columns.
     pub rank: u8,
 }
 
 impl Column {
-    /// A right-aligned column that stays.
+    /// A right-aligned column that is never dropped.
     pub(crate) const fn number(title: &'static str) -> Self {
         Self { title, number: true, shape: None, rank: 0 }
     }
 
-    /// A left-aligned column that stays as wide as its cells.
+    /// A left-aligned column that is never narrower than its cells.
     pub(crate) const fn text(title: &'static str) -> Self {
         Self { title, number: false, shape: None, rank: 0 }
     }

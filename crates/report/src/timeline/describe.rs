@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use transect_profile_model::{Party, Profile, SchedWait, StackId};
+use transect_profile_model::{OtherThread, Profile, SchedWait, StackId};
 
 use super::lanes::Lanes;
 
@@ -112,7 +112,7 @@ impl<'a> Describer<'a> {
     }
 
     /// Name of the thread and the function that it was in.
-    fn party(&mut self, party: Option<Party>) -> (i64, i64) {
+    fn party(&mut self, party: Option<OtherThread>) -> (i64, i64) {
         let profile = self.profile;
         let Some(party) = party else { return (-1, -1) };
         let Some(task) = profile.sched.tasks.get(party.task as usize) else { return (-1, -1) };

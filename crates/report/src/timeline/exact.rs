@@ -17,7 +17,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// Everything if there are at most `most` slices; else the windows in which most processors stand idle, as many as
+    /// Everything if there are at most `most` slices; else the windows in which most CPUs stand idle, as many as
     /// `most` slices fill.
     pub(super) fn new(grid: Grid, tables: &SchedTables, parallelism: &Binned, cpus: i64, most: usize) -> Self {
         if tables.slices.len() <= most {
@@ -100,7 +100,7 @@ pub(super) fn encode(
         let mut before = grid.start_ns;
         for row in kept {
             let slice = &tables.slices[row as usize];
-            // Slices of one thread do not overlap; clock skew between processors may say so.
+            // Slices of one thread do not overlap; clock skew between CPUs may say so.
             let start = slice.start_ns.max(before);
             let end = slice.start_ns.saturating_add(slice.active_ns).max(start);
             let active = end - start;

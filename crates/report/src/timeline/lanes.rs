@@ -93,7 +93,7 @@ impl Lanes {
         for lane in 0..grouped.lanes() {
             let start_of_lane = if lane == 0 { 0 } else { grouped.ends[lane - 1] };
             let part = &mut rows[start_of_lane..grouped.ends[lane]];
-            // A thread's rows come in order unless events of two processors were merged late.
+            // A thread's rows come in order unless events of two CPUs were merged late.
             if !part.is_sorted_by_key(|&row| start(row)) {
                 part.sort_by_key(|&row| start(row));
             }

@@ -3,7 +3,7 @@
 //! Ten million slices do not fit into a page, and no screen shows them at once. So the page carries two levels of
 //! detail ([`Timeline`]): *cells*, which say for each thread and each of some thousand bins of time how much of it the
 //! thread ran, was runnable, and what it mostly waited for; and the *exact* slices and waits, of everything if they
-//! are few, else of those ranges of time in which most processors stood idle. The page coarsens the cells further
+//! are few, else of those ranges of time in which most CPUs stood idle. The page coarsens the cells further
 //! while zoomed out, and says where it shows bins although it is zoomed in.
 
 mod bins;
@@ -42,7 +42,7 @@ pub struct Timeline {
     pub end_ns: i64,
     /// Bins of time, a power of two.
     pub bins: usize,
-    /// Processors that the program was allowed to use.
+    /// CPUs that the program was allowed to use.
     pub cpus: i64,
     /// Kinds of waits, in the order of their numbers.
     pub kinds: Vec<&'static str>,

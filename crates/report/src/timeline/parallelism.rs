@@ -46,7 +46,7 @@ impl Binned {
         Self { mean, least, most }
     }
 
-    /// Share of the processors that a bin leaves idle, 0–1.
+    /// Share of the CPUs that a bin leaves idle, 0–1.
     pub(super) fn idle_share(&self, bin: usize, cpus: i64) -> f64 {
         let cpus = cpus.max(1) as f64;
         ((cpus - self.mean[bin]) / cpus).max(0.0)

@@ -114,7 +114,7 @@ fn browser_holds_many_stays() {
         "new Promise(done => { document.getElementById('region-timeline-frame').dispatchEvent(new KeyboardEvent('keydown', {key: '+'})); setTimeout(() => done(transectRegions()), 600); })",
     );
     eprintln!("frame of {} ms", view["frame"]);
-    assert!(page.text("#region-timeline-note").contains("of the shortest stays are left out"));
+    assert!(page.text("#region-timeline-note").contains("of the shortest visits are left out"));
 }
 
 #[test]

@@ -291,7 +291,7 @@ pub fn hostile() -> Value {
     report["meta"]["latency"] = measured["meta"]["latency"].clone();
     report["meta"]["collectors"] = json!(["flow", "latency"]);
     report["latency"] = measured["latency"].clone();
-    report["latency_heat"] = measured["latency_heat"].clone();
+    report["latency_heat_map"] = measured["latency_heat_map"].clone();
     for (key, columns) in [
         ("summary", ["finding", "evidence", "view", "next"].as_slice()),
         ("threads", &["name", "group", "start_routine", "executable"]),
@@ -378,10 +378,10 @@ pub fn latencies(functions: usize) -> Value {
             "next": "See it: --view latency --component libcodec.so.2 --api 'Codec::encode(Frame const&)'",
         }],
         "latency": rows,
-        "latency_heat": {
+        "latency_heat_map": {
             "starts_ns": (0..SLICES as i64).map(|n| n * 1_000 * MS).collect::<Vec<_>>(),
             "end_ns": 120_000 * MS, "buckets": bounds, "functions": pictures,
         },
-        "loss": [{"what": "refused sites", "where": "libcodec.so.2", "count": 145, "reason": "shorter than a jump"}],
+        "loss": [{"what": "skipped functions", "where": "libcodec.so.2", "count": 145, "reason": "shorter than a jump"}],
     })
 }

@@ -220,7 +220,7 @@ fn browser_is_not_steered_by_names_of_threads_and_files() {
     page.assert_quiet();
 }
 
-/// Processor time of this thread: wall time says more about what else the machine does.
+/// CPU time of this thread: wall time says more about what else the machine does.
 fn cpu_ms() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e6
@@ -259,7 +259,7 @@ fn measure(slices: usize, test: &str) {
     let at = |i: usize| frames[i].as_f64().unwrap();
     let _ = writeln!(
         std::io::stderr(),
-        "{slices} slices: page {:.2} MB with {exact} of them, rows {made:.0} ms of processor time, of it timeline \
+        "{slices} slices: page {:.2} MB with {exact} of them, rows {made:.0} ms of CPU time, of it timeline \
          {packed:.0} ms, loaded and drawn in {:.0} ms; \
          {} frames of zooming and panning: median {:.1} ms, p95 {:.1} ms, slowest {:.1} ms",
         bytes as f64 / 1e6,

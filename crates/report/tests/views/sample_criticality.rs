@@ -176,8 +176,8 @@ fn groups() -> Vec<CriticalGroupRow> {
         .into()
 }
 
-fn party(thread: &str, function: &str) -> Option<PartyRow> {
-    Some(PartyRow {
+fn party(thread: &str, function: &str) -> Option<OtherThreadRow> {
+    Some(OtherThreadRow {
         tid: 4001,
         thread: thread.into(),
         function: function.into(),

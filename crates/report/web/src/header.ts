@@ -92,7 +92,7 @@ function latencyFacts(session: LatencySession): HTMLElement[] {
     fact("Probes", exact(session.probes_installed), `${exact(session.probes_active)} of ${plural(session.probes_installed ?? 0, "function")} with a probe were called while it was on; ${exact(session.sites_refused)} functions have none`),
     fact("Sampling", size, "How many calls of each function are timed: a probe switches itself off after its sample and is switched on again so often"),
     fact("Samples", `${count(Math.round(session.samples_per_second ?? 0))} / s`, `${exact(session.samples)} calls timed`),
-    fact("Toggles", `${count(Math.round(session.toggles_per_second ?? 0))} / s`, `${exact(session.toggles)} probes switched on or off, which took ${percent(session.toggling_share)} of one processor`),
+    fact("Toggles", `${count(Math.round(session.toggles_per_second ?? 0))} / s`, `${exact(session.toggles)} probes switched on or off, which took ${percent(session.toggling_share)} of one CPU`),
     ...(stops > 0 ? [fact("Stopped", duration(session.total_stop_ns), `The program stood still ${exact(stops)} times to install and remove probes, at most ${duration(session.longest_stop_ns)}`)] : []),
   ];
 }
@@ -105,12 +105,12 @@ function schedFacts(session: SchedSession, view: Criticality | null): HTMLElemen
   const mean = view?.parallelism_mean ?? null;
   if (session.estimate === true) {
     return [
-      fact("Criticality", "estimate", "The scheduler was not seen: numbers are the agent's own knowledge of waiting calls", "warn", "#critical-paths"),
+      fact("Criticality", "estimate", "The scheduler was not seen: numbers are the agent's times of waiting calls", "warn", "#critical-paths"),
       fact("All waiting", percent((session.idle_ns ?? 0) / elapsed), `${exactNs(session.idle_ns)} in which every thread waited`),
     ];
   }
   return [
-    ...(mean === null ? [] : [fact("Active threads", `${mean.toFixed(2)} of ${exact(session.cpus)}`, `Mean number of active threads while at least one was; ${plural(session.cpus ?? 0, "processor")} allowed`, "", "#critical-threads")]),
+    ...(mean === null ? [] : [fact("Active threads", `${mean.toFixed(2)} of ${exact(session.cpus)}`, `Mean number of active threads while at least one was; ${plural(session.cpus ?? 0, "CPU")} allowed`, "", "#critical-threads")]),
     fact("All waiting", percent((session.idle_ns ?? 0) / elapsed), `${exactNs(session.idle_ns)} in which every thread waited; busy ${exactNs(session.busy_ns)}`),
     fact("Slices", count(session.slices), `${exact(session.slices)} times a thread stopped being active, ${exact(session.critical_slices)} of them at low parallelism${session.per_process === true ? "; each process counts by itself" : ""}`),
     fact("Without stack", percent(unattributed / elapsed), `${exactNs(unattributed)} of criticality that no sample and no stack covers`, much ? "warn" : ""),

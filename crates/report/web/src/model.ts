@@ -56,7 +56,7 @@ export function waitAttributed(row: ComponentRow): number | null {
   return row.wait_attributed_ns ?? row.wait_ns;
 }
 
-/** A time as a share of the whole; unknown stays unknown. */
+/** A time as a share of the whole; unknown if the time is. */
 export function shareOf(model: Model, ns: number | null): number | null {
   return ns === null || model.whole <= 0 ? null : ns / model.whole;
 }

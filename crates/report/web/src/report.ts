@@ -172,8 +172,8 @@ export interface LatencyRow {
   process?: number;
 }
 
-/** Samples of one function over time; see `LatencyHeat`. */
-export interface HeatFunction {
+/** Samples of one function over time; see `LatencyHeatMap`. */
+export interface HeatMapFunction {
   /** So many slices are one cell wide. */
   merge: number;
   /** Slice, bucket, count; and so on. */
@@ -181,12 +181,12 @@ export interface HeatFunction {
 }
 
 /** Pictures of latency over time, one per row of `latency`. */
-export interface LatencyHeat {
+export interface LatencyHeatMap {
   starts_ns: number[];
   end_ns: number;
   /** Bounds of durations, shortest first. */
   buckets: [number, number][];
-  functions: HeatFunction[];
+  functions: HeatMapFunction[];
 }
 
 export type WaitKind = string;
@@ -239,7 +239,7 @@ export interface CriticalPath {
   place?: string;
 }
 
-export interface Party {
+export interface OtherThread {
   tid: number;
   thread: string;
   function: string;
@@ -250,9 +250,9 @@ export interface CriticalWait {
   kind: WaitKind;
   object: string;
   group: string;
-  holder: Party | null;
-  waker: Party | null;
-  meanwhile?: Party | null;
+  holder: OtherThread | null;
+  waker: OtherThread | null;
+  meanwhile?: OtherThread | null;
   count: number;
   ns: number;
   idle_ns: number;
@@ -476,7 +476,7 @@ export interface Report {
   waits: WaitRow[];
   locks: LockRow[];
   latency: LatencyRow[];
-  latency_heat: LatencyHeat;
+  latency_heat: LatencyHeatMap;
   criticality: Criticality | null;
   /** Critical paths that the page leaves out: the least critical. */
   paths_left_out: number;

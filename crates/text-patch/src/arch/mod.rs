@@ -1,4 +1,4 @@
-//! Everything that knows the processor.
+//! Everything that knows the CPU.
 
 mod x86_64;
 pub use x86_64::*;

@@ -130,7 +130,7 @@ pub fn at_work() -> bool {
 /// The first refusal; nothing is changed then.
 ///
 /// # Safety
-/// For each window: it lies in mapped memory that stays so; one instruction begins at `address` in both forms (old:
+/// For each window: it lies in memory that is mapped and not unmapped meanwhile; one instruction begins at `address` in both forms (old:
 /// exactly those that `starts` says), no jump leads into it, and each of `moves` does what the instructions from that
 /// start on do.
 pub unsafe fn apply(windows: &mut [Window], policy: &BatchPolicy) -> Result<BatchReport, Refusal> {

@@ -35,7 +35,7 @@ pub(super) fn write_with_traps(
     }
     if let Some(visit) = &mut visit {
         table.move_saved(stack_pointer());
-        // SAFETY: it stays here until `end`.
+        // SAFETY: it does not move until `end`.
         let visited = unsafe { visit.begin() }.and_then(|()| visit.all(policy.patience));
         visit.end();
         (report.moved, report.signalled) = visit.figures();
@@ -96,7 +96,7 @@ pub(super) fn write_stopped(windows: &[Window], policy: &BatchPolicy, writer: &W
                 // Better to wait for a thread that blocks the signal before the others are stopped than after.
                 let _ = blocking_thread(policy.signal, policy.patience.min(MOMENT))?;
             }
-            // SAFETY: it stays here until `end`.
+            // SAFETY: it does not move until `end`.
             stopped = unsafe { visit.begin() }.and_then(|()| visit.all(policy.patience.min(100_000_000)));
         }
         if stopped.is_ok() {

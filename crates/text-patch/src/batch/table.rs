@@ -184,7 +184,7 @@ pub fn overlaps(start: u64, end: u64) -> bool {
 /// here.
 pub fn complete_after_fork() {
     READERS.store(0, Ordering::SeqCst); // the parent's other threads
-    // It stays published until all is written: what is called here may hold INT3.
+    // It is published until all is written: what is called here may hold INT3.
     // SAFETY: the parent's table, copied with all memory while it was published.
     let Some(table) = (unsafe { CURRENT.load(Ordering::SeqCst).as_ref() }) else { return };
     let range = |i: usize| {

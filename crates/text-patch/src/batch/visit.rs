@@ -90,7 +90,7 @@ impl Visit {
     /// Installs the handler and shows this visit to it.
     ///
     /// # Safety
-    /// The visit stays where it is until [`Self::end`].
+    /// The visit does not move until [`Self::end`].
     pub unsafe fn begin(&self) -> Result<(), Refusal> {
         let handler: signal::Handler = on_visit;
         let action = Action {

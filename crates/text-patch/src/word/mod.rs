@@ -12,7 +12,7 @@
 //! ```
 //!
 //! After "Living on the Edge" (PLDI '16). There the writer *waits* between the steps, for as long as stores are taken
-//! to need to reach the other processors ([`Pacing::Wait`]). That is not safe: with cold lines, instructions mixed of
+//! to need to reach the other CPUs ([`Pacing::Wait`]). That is not safe: with cold lines, instructions mixed of
 //! old and new bytes were executed after waits of 12,000 ticks. The default serializes all threads instead, after which
 //! no thread can execute what it fetched before.
 //!
@@ -20,7 +20,7 @@
 //! wait. Who wants to patch where somebody else is patching is told so.
 //!
 //! What one store may change is in `word/one_store.rs`: an aligned 8-byte word everywhere, any bytes of a cache line on
-//! most processors ([`fetches_lines_whole`]). The alias must be mapped; of memory that the program may unmap, see
+//! most CPUs ([`fetches_lines_whole`]). The alias must be mapped; of memory that the program may unmap, see
 //! [`crate::page`].
 
 mod one_store;
@@ -178,7 +178,7 @@ pub unsafe fn patch_at_once(patch: &WordPatch) -> bool {
 #[inline]
 pub unsafe fn start_patch(patch: &WordPatch, pacing: Pacing) -> Result<Option<Pending>, Refusal> {
     patch.check()?;
-    fetches_lines_whole(); // asks the processor, if that was not done yet
+    fetches_lines_whole(); // asks the CPU, if that was not done yet
     if let Some(store) = OneStore::of(patch) {
         // SAFETY: the caller's.
         let made = unsafe { store.make(patch)? };
@@ -248,7 +248,7 @@ unsafe fn put_trap(patch: &WordPatch) -> Result<bool, Refusal> {
 /// it; with [`Pacing::Wait`], a step whose time has not come is left for the next call. Call it until it is true.
 ///
 /// # Errors
-/// [`Refusal::NoSerialization`]: INT3 stays, and threads are led around it; call again. [`Refusal::Unmapped`]: the page
+/// [`Refusal::NoSerialization`]: INT3 is left in place, and threads are led around it; call again. [`Refusal::Unmapped`]: the page
 /// has gone, and the patch with it; or it was protected, then as before, once it is prepared again.
 ///
 /// # Safety

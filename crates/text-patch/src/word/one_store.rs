@@ -3,7 +3,7 @@
 //! ```text
 //! all bytes in one aligned word    compare, lock cmpxchg of the word
 //! all bytes in one cache line      the same with 8 bytes of the line at any place, if the bytes that differ lie in one
-//!                                  aligned word, or the processor fetches lines whole (`fetches_lines_whole`)
+//!                                  aligned word, or the CPU fetches lines whole (`fetches_lines_whole`)
 //! bytes in two lines, those that   take the address' stripe; compare the other word; as above;
 //! differ in one aligned word       give the stripe back
 //! ```
@@ -13,17 +13,17 @@
 //! different words would each find its own word as it expects, and both together would make an instruction that neither
 //! has asked for. It is tried once and never waited for.
 //!
-//! What an instruction fetch sees: AMD promises that a store to an aligned 8-byte word is seen whole by other processors'
+//! What an instruction fetch sees: AMD promises that a store to an aligned 8-byte word is seen whole by other CPUs'
 //! fetches (APM, volume 2, cross-modifying code); Intel promises nothing without serialization. For a locked store elsewhere
 //! within a line nobody promises it. It rests on the way of the caches: the writer owns the line at the store, a fetch
 //! from a line that was lost meanwhile starts anew. Tried by PLDI '16 on Intel, and on AMD's family 19h here: none of
-//! 6 · 10⁸ patches at all places in a line, hot and cold, was seen mixed (`examples/safety.rs`). Other processors get INT3.
+//! 6 · 10⁸ patches at all places in a line, hot and cold, was seen mixed (`examples/safety.rs`). Other CPUs get INT3.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::{WordPatch, slot};
+use crate::arch::cpu_fetches_lines_whole;
 use crate::arch::guarded::{self, Exchanged};
-use crate::arch::processor_fetches_lines_whole;
 use crate::batch::table;
 use crate::{Refusal, alias, fork};
 
@@ -82,23 +82,23 @@ fn parts(bits: u64, start: u64) -> (u64, u64) {
     (bits << shift, bits >> 1 >> (63 - shift))
 }
 
-/// Line-wise fetch: 0 if the processor was not asked yet, 1 no, 2 yes.
+/// Line-wise fetch: 0 if the CPU was not asked yet, 1 no, 2 yes.
 static LINES: AtomicU32 = AtomicU32::new(0);
 const WHOLE: u32 = 2;
 
 /// True if a locked store within a cache line is seen whole by instruction fetch, as far as trials tell: Intel, and AMD
-/// from family 19h on. Asks the processor once.
+/// from family 19h on. Asks the CPU once.
 #[inline]
 pub fn fetches_lines_whole() -> bool {
     match LINES.load(Ordering::Relaxed) {
-        0 => ask_processor(),
+        0 => ask_cpu(),
         known => known == WHOLE,
     }
 }
 
 #[cold]
-fn ask_processor() -> bool {
-    let whole = processor_fetches_lines_whole();
+fn ask_cpu() -> bool {
+    let whole = cpu_fetches_lines_whole();
     LINES.store(1 + u32::from(whole), Ordering::Relaxed);
     whole
 }

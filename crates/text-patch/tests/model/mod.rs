@@ -2,7 +2,7 @@
 //!
 //! The executing thread fetches the aligned 8-byte words of its instruction one by one, in any order and at any time
 //! before it executes, and keeps what it has fetched until it has executed, was interrupted, or was serialized. That is
-//! more than processors do, so what is safe here is safe there.
+//! more than CPUs do, so what is safe here is safe there.
 
 use std::collections::HashSet;
 

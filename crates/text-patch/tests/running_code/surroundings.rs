@@ -62,7 +62,7 @@ pub fn debugged() {
         let sum = install_and_restore(&mut windows, &policy(Method::Auto), 20);
         assert_eq!(sum.method, Method::Stop);
         assert_eq!(call(transect_test_function as *const () as u64, 1), 2);
-        // The breakpoint is a foreign byte, and stays.
+        // The breakpoint is a foreign byte and is left in place.
         let refusal = refused(&mut text_windows(&near_text()), &policy(Method::Auto));
         assert!(matches!(refusal, Refusal::ForeignBytes { found: 0xCC, .. }), "{refusal}");
         assert_eq!(call(transect_test_function as *const () as u64, 1), 2);

@@ -25,8 +25,8 @@ pub(super) enum What {
     Code(Code),
     /// Waits by row, and the call that waits: what it takes of a CPU, and the queue for one after it.
     Waits(Vec<u32>, Code),
-    /// More processors.
-    Processors,
+    /// More CPUs.
+    Cpus,
 }
 
 /// One thing to speed up.
@@ -96,8 +96,8 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
     found.extend(waits(source));
     if source.tables.parallelism.iter().any(|row| i64::from(row.n) > source.session.cpus) {
         found.push(Candidate {
-            what: What::Processors,
-            path: "[processors]".to_owned(),
+            what: What::Cpus,
+            path: "[CPUs]".to_owned(),
             scope: WhatIfScope::Wait,
             kind: Some(WaitKind::RunQueue),
             object: String::new(),

@@ -1,4 +1,4 @@
-//! How much processor time pieces of work take.
+//! How much CPU time pieces of work take.
 
 use super::super::Source;
 use super::timeline::Timelines;
@@ -14,7 +14,7 @@ pub(super) fn class(n: i32) -> usize {
     CLASS_FROM.iter().rposition(|&from| n >= from).unwrap_or(0)
 }
 
-/// Fills in the pieces' demand. While *n* threads share *P* processors, each gets min(1, P / n) of one.
+/// Fills in the pieces' demand. While *n* threads share *P* CPUs, each gets min(1, P / n) of one.
 pub(super) fn measure(trace: &mut Trace, source: &Source<'_>, timelines: &Timelines) {
     let cpus = source.session.cpus.max(1) as f64;
     let mut edges: Vec<(i64, i32)> = Vec::with_capacity(trace.pieces.len() * 2);

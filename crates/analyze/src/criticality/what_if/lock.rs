@@ -1,7 +1,7 @@
 //! How long locks are held: a run takes no less, however fast the rest is.
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use transect_profile_model::{Parallelism, Party, ProcessId, SchedWait, WaitKind};
+use transect_profile_model::{OtherThread, Parallelism, ProcessId, SchedWait, WaitKind};
 
 use super::super::Source;
 use super::super::call_path::FunctionId;
@@ -23,7 +23,7 @@ const FOLLOWED: usize = 1_000;
 pub(super) struct Held {
     /// Kind and object of its waits.
     lock: (WaitKind, u32),
-    /// Processor time for which it was held at least, ns: while somebody waited for it.
+    /// CPU time for which it was held at least, ns: while somebody waited for it.
     pub least_ns: f64,
     /// At most: all of the time spent where its holders were seen.
     pub most_ns: f64,
@@ -123,7 +123,7 @@ pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
         let span = (wait.begin_ns, wait.end_ns);
         sum.spans.push(span);
         // If another thread ended the wait, the holder had given the lock back at some time before.
-        let to_its_end = |holder: &Party| wait.waker.is_none_or(|waker| waker.task == holder.task);
+        let to_its_end = |holder: &OtherThread| wait.waker.is_none_or(|waker| waker.task == holder.task);
         sum.followed.extend(wait.holder.filter(to_its_end).map(|holder| (holder.task, span)));
     }
     locks.sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.ns), *key));
@@ -166,14 +166,14 @@ fn lock(
     held.blocked = held.waiting(source, timelines, outside);
     let waited = ((union(sum.spans) + sum.merged_ns) as f64).min(elapsed);
     held.saturated = waited >= SATURATED * elapsed;
-    // A holder that waits for a processor needs no more of them than it gets.
+    // A holder that waits for a CPU needs no more of them than it gets.
     held.least_ns = waited * (held.blocked + (1.0 - held.blocked) * crowding(&source.tables.parallelism, source));
     let most = (running / (1.0 - held.blocked).max(0.05)).min(elapsed);
     held.most_ns = most.max(held.least_ns);
     held
 }
 
-/// Part of the active time that had a processor, if all had one in turn.
+/// Part of the active time that had a CPU, if all had one in turn.
 fn crowding(parallelism: &[Parallelism], source: &Source<'_>) -> f64 {
     let sum = |weight: &dyn Fn(i32) -> f64| {
         parallelism.iter().filter(|row| row.n > 0).map(|row| weight(row.n) * row.ns as f64).sum::<f64>()
@@ -182,7 +182,7 @@ fn crowding(parallelism: &[Parallelism], source: &Source<'_>) -> f64 {
     if all > 0.0 { sum(&|n| f64::from(n).min(source.session.cpus as f64)) / all } else { 1.0 }
 }
 
-/// Processor time with each function as the place, ns: samples are of running threads.
+/// CPU time with each function as the place, ns: samples are of running threads.
 fn active_by_place(source: &Source<'_>) -> FxHashMap<FunctionId, f64> {
     let mut samples: FxHashMap<u32, i64> = FxHashMap::default();
     for sample in &source.tables.samples {

@@ -28,7 +28,7 @@ struct WakeUp {
     wait: u32,
 }
 
-/// Joins wake-ups in `points` to meetings: one of them stays, and threads of the same team that came without having to
+/// Joins wake-ups in `points` to meetings: one of them is kept, and threads of the same team that came without having to
 /// wait get a point of their own.
 pub(super) fn arrange(
     source: &Source<'_>,

@@ -1,7 +1,7 @@
 //! What a speed-up would save.
 //!
 //! The recording is replayed with less of the work (or waiting) in question: each thread's active stretches keep their
-//! order and wait for the same wake-ups, starts and meetings of other threads, on as many processors. So slack up to
+//! order and wait for the same wake-ups, starts and meetings of other threads, on as many CPUs. So slack up to
 //! the second-latest at a barrier, the next-busiest stage of a pipeline, and a lock's serial part limit the saving as
 //! they would in a run. What cannot be known from a recording makes the bounds: how much of a stretch is in question (its
 //! samples), whether threads woken together must meet, and whether what comes from outside would come earlier.
@@ -34,14 +34,14 @@ pub enum WhatIfScope {
     Own,
     /// A function and its callees.
     Inclusive,
-    /// Waits: a faster disk, a shorter sleep; kind `run-queue`: so many times the processors.
+    /// Waits: a faster disk, a shorter sleep; kind `run-queue`: more CPUs.
     Wait,
 }
 
 /// Predicted saving if a path ran faster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct WhatIfRow {
-    /// The function; of a wait the place that waits; `[processors]`.
+    /// The function; of a wait the place that waits; `[CPUs]`.
     pub path: String,
     /// What of it is sped up.
     pub scope: WhatIfScope,

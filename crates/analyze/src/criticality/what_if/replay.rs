@@ -8,7 +8,7 @@ use super::trace::{Ending, Step, Trace};
 /// How much of everything there is in a run.
 pub(super) struct Load<'a> {
     pub trace: &'a Trace,
-    /// Processor time of each piece, ns.
+    /// CPU time of each piece, ns.
     pub work: &'a [f64],
     /// Of each wait that ends by time: how long it takes, ns, and whether it keeps its period instead.
     pub waits: &'a [(f64, bool)],
@@ -47,7 +47,7 @@ const NOBODY: u32 = u32::MAX;
 struct Replay<'a> {
     load: &'a Load<'a>,
     now: f64,
-    /// Processor time that a thread active from the start would have got.
+    /// CPU time that a thread active from the start would have got.
     share: f64,
     active: usize,
     /// Per thread the next step.

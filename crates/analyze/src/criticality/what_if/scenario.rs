@@ -211,7 +211,7 @@ impl Doing {
 fn code_of(candidate: &Candidate) -> Option<Code> {
     match candidate.what {
         What::Code(code) | What::Waits(_, code) => Some(code),
-        What::Processors => None,
+        What::Cpus => None,
     }
 }
 
@@ -335,7 +335,7 @@ impl Predictor<'_> {
         };
         let limits: Vec<f64> = trace.waits.iter().map(limit).collect();
         let cpus = self.source.session.cpus.max(1) as f64;
-        let cpus = if candidate.what == What::Processors { cpus * speedup } else { cpus };
+        let cpus = if candidate.what == What::Cpus { cpus * speedup } else { cpus };
         let before = (trace.end_ns - trace.start_ns) as f64;
         let done = replay(&Load { trace, work: &work, waits: &waits, limits: &limits, pauses: &pauses, cpus });
         finish(trace, &done).unwrap_or(before)
@@ -374,7 +374,7 @@ fn finish(trace: &Trace, done: &[Option<f64>]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use transect_profile_model::{Party, SchedWait};
+    use transect_profile_model::{OtherThread, SchedWait};
 
     use super::*;
 
@@ -394,7 +394,7 @@ mod tests {
             idle_ns: 0,
             holder_gain_ns: 0,
         };
-        let other = Some(Party { task: 1, stack: None });
+        let other = Some(OtherThread { task: 1, stack: None });
         let waits =
             vec![wait(WaitKind::FileSync, 50, None), wait(WaitKind::Mutex, 30, other), wait(WaitKind::Sleep, 20, None)];
         let tables = SchedTables { waits, ..SchedTables::default() };

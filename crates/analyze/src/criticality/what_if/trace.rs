@@ -2,7 +2,7 @@
 //! others.
 
 use rustc_hash::FxHashMap;
-use transect_profile_model::{Party, SchedWait, WaitKind};
+use transect_profile_model::{OtherThread, SchedWait, WaitKind};
 
 use super::super::Source;
 use super::demand::{CLASSES, measure};
@@ -39,14 +39,14 @@ pub(super) struct Piece {
     pub signature: u32,
     /// A stack that it is known to begin with.
     pub stack: Option<u32>,
-    /// Processor time that it takes, ns, by class of the number of active threads.
+    /// CPU time that it takes, ns, by class of the number of active threads.
     pub demand: [f32; CLASSES],
     /// Time in it that its thread waited without being seen one by one, ns.
     pub pause: f32,
 }
 
 impl Piece {
-    /// Processor time that it takes, ns.
+    /// CPU time that it takes, ns.
     pub fn work(&self) -> f64 {
         self.demand.iter().map(|&part| f64::from(part)).sum()
     }
@@ -198,7 +198,7 @@ fn add_waits(trace: &mut Trace, points: &mut Points, source: &Source<'_>, timeli
 }
 
 /// The thread that held the lock from the wait's begin to its end.
-fn held(wait: &SchedWait) -> Option<Party> {
+fn held(wait: &SchedWait) -> Option<OtherThread> {
     let lock = matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock);
     let holder = wait.holder.filter(|holder| lock && holder.stack.is_some() && holder.task != wait.task)?;
     wait.waker.is_none_or(|waker| waker.task == holder.task).then_some(holder)

@@ -7,7 +7,7 @@ use super::super::words::{brief, counted, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
 use super::{CALLED_PART, Causes, LEAST_PERCENT, some};
 use crate::criticality::{PlaceRow, public_name};
-use crate::{CriticalWaitRow, PartyRow};
+use crate::{CriticalWaitRow, OtherThreadRow};
 
 /// Waits for one lock.
 pub(super) struct Lock<'a> {
@@ -19,7 +19,7 @@ pub(super) struct Lock<'a> {
     /// Where it was held most.
     pub code: Option<&'a str>,
     /// The thread that held it there.
-    pub holder: Option<&'a PartyRow>,
+    pub holder: Option<&'a OtherThreadRow>,
     /// Nobody was seen to hold it: `code` is what ran while others waited.
     pub inferred: bool,
     /// Time of places in which their threads were about to take or release it: woken, they waited for a CPU, ns.
@@ -132,7 +132,7 @@ impl<'a> Causes<'a> {
     }
 
     /// A lock's holder. The name of a thread says little where it is that of its process.
-    fn who(&self, holder: &PartyRow, waiters: &CriticalWaitRow) -> String {
+    fn who(&self, holder: &OtherThreadRow, waiters: &CriticalWaitRow) -> String {
         let thread = self.view.threads.iter().find(|thread| thread.tid == holder.tid);
         match thread.map(|thread| thread.group.as_str()) {
             Some("main") => "the main thread".to_owned(),
@@ -217,7 +217,7 @@ const TAKES: [&str; 6] =
 const TAKES_SLOWLY: [&str; 4] = ["::lock_contended", "::lock_slow", "Mutex::LockSlow", "Mutex).lockSlow"];
 
 /// Whether a holder was met in a call by which it lets go.
-fn lets_go(party: &PartyRow) -> bool {
+fn lets_go(party: &OtherThreadRow) -> bool {
     let called = party.stack.iter().rev().take_while(|function| **function != party.function);
     called.into_iter().any(|function| LETS_GO.contains(&public_name(function)))
 }

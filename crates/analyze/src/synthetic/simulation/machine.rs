@@ -1,13 +1,13 @@
-//! Processors, locks, barriers, queues and sleeps, instant by instant.
+//! CPUs, locks, barriers, queues and sleeps, instant by instant.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use transect_profile_model::{Party, SchedTables, SchedWait, WaitKind};
+use transect_profile_model::{OtherThread, SchedTables, SchedWait, WaitKind};
 
 use super::program::{Do, Program};
 use super::{INSTANT, Recording};
 
-/// Instants for which a thread keeps its processor while others want it.
+/// Instants for which a thread keeps its CPU while others want it.
 const QUANTUM: i64 = 400;
 /// Mean instants between two samples of a running thread.
 pub(super) const SAMPLING: u64 = 150;
@@ -26,12 +26,12 @@ pub(super) struct Thread {
     /// Instants left of the current step.
     pub left: f64,
     pub spinning: bool,
-    /// Since when it has its processor; `None` without.
+    /// Since when it has its CPU; `None` without.
     pub on_cpu: Option<i64>,
     pub blocked_at: i64,
     pub kind: WaitKind,
     pub object: String,
-    pub holder: Option<Party>,
+    pub holder: Option<OtherThread>,
     /// Criticality gained so far at low parallelism, and each thread's of it when this one blocked.
     pub low: i64,
     pub low_before: Vec<i64>,
@@ -152,7 +152,7 @@ impl<'a> Machine<'a> {
                 self.threads[id].low += (INSTANT << 16) / n as i64;
             }
         }
-        self.assign_processors();
+        self.assign_cpus();
         self.now += 1;
         let running: Vec<usize> = active.into_iter().filter(|&id| self.threads[id].on_cpu.is_some()).collect();
         for &id in &running {
@@ -175,7 +175,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn assign_processors(&mut self) {
+    fn assign_cpus(&mut self) {
         let expired = |thread: &Thread| thread.on_cpu.is_some_and(|since| self.now - since >= QUANTUM);
         let wanting = self.turn.iter().filter(|&&id| self.threads[id].on_cpu.is_none()).count();
         if wanting > 0 {
@@ -214,7 +214,7 @@ impl<'a> Machine<'a> {
                 if let Some(&owner) = self.owner.get(&lock) {
                     self.lock_waiters.entry(lock).or_default().push_back(id);
                     let stack = self.stack(owner, None);
-                    let holder = Party { task: owner as u32, stack: Some(stack) };
+                    let holder = OtherThread { task: owner as u32, stack: Some(stack) };
                     return self.block(id, WaitKind::Mutex, format!("lock{lock}"), Some(holder));
                 }
                 self.owner.insert(lock, id);
@@ -302,13 +302,13 @@ impl<'a> Machine<'a> {
         self.close_slice(id, -1);
         self.threads[id].state = State::Done;
         self.threads[id].ended = self.now;
-        self.leave_processor(id);
+        self.leave_cpu(id);
         for joiner in self.joiners.remove(&id).unwrap_or_default() {
             self.wake(joiner, Some(id));
         }
     }
 
-    fn leave_processor(&mut self, id: usize) {
+    fn leave_cpu(&mut self, id: usize) {
         self.threads[id].on_cpu = None;
         self.turn.retain(|&other| other != id);
     }
@@ -321,8 +321,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    fn block(&mut self, id: usize, kind: WaitKind, object: String, holder: Option<Party>) {
-        self.leave_processor(id);
+    fn block(&mut self, id: usize, kind: WaitKind, object: String, holder: Option<OtherThread>) {
+        self.leave_cpu(id);
         let low_before = self.threads.iter().map(|thread| thread.low).collect();
         let thread = &mut self.threads[id];
         thread.low_before = low_before;
@@ -340,7 +340,7 @@ impl<'a> Machine<'a> {
             _ => "pthread_join",
         };
         let stack = self.stack_before(id, api);
-        let waker = waker.map(|waker| Party { task: waker as u32, stack: Some(self.stack(waker, None)) });
+        let waker = waker.map(|waker| OtherThread { task: waker as u32, stack: Some(self.stack(waker, None)) });
         let idle_ns = self.idle_since.take().map_or(0, |since| (self.now - since) * INSTANT);
         let row = self.tables.waits.len() as i32;
         let party = self.threads[id].holder.or(waker).map(|party| party.task as usize);

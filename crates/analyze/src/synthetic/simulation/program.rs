@@ -48,17 +48,17 @@ pub struct Script {
     pub steps: Vec<Step>,
 }
 
-/// Some threads and the processors that they share.
+/// Some threads and the CPUs that they share.
 #[derive(Debug, Clone, Default)]
 pub struct Program {
-    /// Processors.
+    /// CPUs.
     pub cpus: usize,
     /// Threads; the program ends with the first.
     pub threads: Vec<Script>,
 }
 
 impl Program {
-    /// The same with computing, sleeping and disk in `function` so many times as fast.
+    /// The same with computing, sleeping and disk in `function` faster by a factor.
     #[must_use]
     pub fn sped_up(&self, function: &str, speedup: f64) -> Self {
         let mut program = self.clone();

@@ -1,8 +1,8 @@
 //! What the scheduler collector would have seen.
 
 use transect_profile_model::{
-    CallStack, Component, Moment, Origin, Parallelism, Process, SchedSample, SchedSession, Slice, Space, StackFrame,
-    Task, WaitKind,
+    CallStack, Component, Origin, Parallelism, Process, SchedSample, SchedSession, Slice, Space, StackFrame, Task,
+    TimedSample, WaitKind,
 };
 
 use super::super::empty;
@@ -33,7 +33,7 @@ impl Machine<'_> {
         sum.1 += thread.criticality - thread.sampled;
         sum.2 += thread.active_ns - thread.active_sampled;
         (thread.sampled, thread.active_sampled) = (thread.criticality, thread.active_ns);
-        self.tables.moments.push(Moment {
+        self.tables.moments.push(TimedSample {
             time_ns: (self.now - 1) * INSTANT,
             task: id as u32,
             stack,

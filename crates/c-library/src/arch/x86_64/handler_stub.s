@@ -8,7 +8,7 @@
 #   - there is none, or it was made for another tier than the one that has called (a swap of tiers under way);
 #   - this thread is in a handler already: a handler that runs into a probe must not recurse.
 # In the vector tier the caller has saved xmm0-15. C code may also clobber their upper halves (vzeroupper in libc's string
-# functions); these are saved here if the processor says that they are in use. Mask registers and zmm16-31 carry no
+# functions); these are saved here if the CPU says that they are in use. Mask registers and zmm16-31 carry no
 # arguments and are not kept in this tier.
 
     .section .tbss.transect_guard, "awT", @nobits

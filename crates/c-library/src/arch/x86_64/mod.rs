@@ -119,7 +119,7 @@ pub fn stub_exit() -> u64 {
     transect_stub_exit as *const () as u64
 }
 
-/// Tells the stubs where the bindings are, and which upper halves of vector registers the processor has.
+/// Tells the stubs where the bindings are, and which upper halves of vector registers the CPU has.
 pub fn set_bindings(address: u64) {
     // Upper halves of ymm0-15 and zmm0-15, which may hold arguments. Mask registers and zmm16-31 hold none, no call
     // preserves them, and libc leaves them in use for good: saving them would cost 350 ticks each time.

@@ -279,7 +279,7 @@ pub unsafe fn compare_exchange_own<T>(at: *mut *mut T, old: *mut T, new: *mut T)
 pub unsafe fn compare_exchange_16(at: *mut u64, old: (u64, u64), new: (u64, u64)) -> bool {
     let ok: u8;
     // SAFETY: rbx is reserved by the compiler, so it is exchanged around the instruction; cmpxchg16b is in every
-    // x86-64 processor since 2006.
+    // x86-64 CPU since 2006.
     unsafe {
         asm!(
             "xchg rsi, rbx",

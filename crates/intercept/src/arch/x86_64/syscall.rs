@@ -304,7 +304,7 @@ pub fn futex_wake(word: *const u32) {
     unsafe { call(202, word as u64, 1, i32::MAX as u64, 0, 0, 0) };
 }
 
-/// Gives up the processor once.
+/// Gives up the CPU once.
 pub fn sched_yield() {
     // SAFETY: no arguments.
     unsafe { call(24, 0, 0, 0, 0, 0, 0) };

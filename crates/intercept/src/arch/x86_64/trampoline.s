@@ -471,8 +471,8 @@ transect_quiet_return_site:
 # near the object), which has pushed rax and rcx above the return address.
 #   in        : eax = calling component's id, with bit 8 set if the call is not counted yet, 0x1ff = not of this object;
 #               rcx = its StaticEntry
-#   preserved : everything but the flags (and r11 in a timed call, until its return): the caller may be compiled with
-#               knowledge of the function (-fipa-ra), or the function be assembly with arguments where it likes
+#   preserved : everything but the flags (and r11 in a timed call, until its return): the caller may be compiled for
+#               this very function (-fipa-ra), or the function be assembly with arguments where it likes
     .p2align 4
     .hidden transect_static_enter
     .globl transect_static_enter

@@ -12,7 +12,7 @@
 #              dead. On return [rsp+8] holds the return address again.
 #   preserved: every register but the flags.
 #
-# DF is clear and stays so. Nothing below the handlers' own rsp is assumed to survive; nothing above [rsp+8] is written.
+# DF is clear and not changed. Nothing below the handlers' own rsp is assumed to survive; nothing above [rsp+8] is written.
 #
 # A frame is found by its slot alone: keys[hash(slot >> 12)] = slot >> 12, linear probing, entries are never removed;
 # the frame of a slot is pool[index][(slot & 0xfff) / 8]. Only the insertion of a stack page is a locked instruction.
@@ -370,7 +370,7 @@
 83:
     .endm
 
-# ---- latency in what the kernel keeps of the thread: its processor time, its page faults
+# ---- latency in what the kernel keeps of the thread: its CPU time, its page faults
 #
 # Both are read by a raw system call, which leaves errno and all registers but rax, rcx and r11 alone. What handlers
 # themselves use between their first and their last reading is added to the thread's `own`, and amounts are readings less
@@ -388,7 +388,7 @@
     syscall
     .endm
 
-# -> rax = the thread's processor time, ns; clobbers rcx, rdi, rsi, r11.
+# -> rax = the thread's CPU time, ns; clobbers rcx, rdi, rsi, r11.
     .macro READ_CPU
     sub rsp, 16
     mov eax, 228                     # clock_gettime

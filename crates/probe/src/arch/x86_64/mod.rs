@@ -163,7 +163,7 @@ handlers! {
     LatencyEnter = transect_probe_latency_enter,
     /// Exit of both timing handlers.
     TimeExit = transect_probe_time_exit,
-    /// As `LatencyEnter`, in the thread's processor time, ns.
+    /// As `LatencyEnter`, in the thread's CPU time, ns.
     CpuEnter = transect_probe_cpu_enter,
     /// Exit of `CpuEnter`.
     CpuExit = transect_probe_cpu_exit,

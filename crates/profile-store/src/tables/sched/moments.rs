@@ -1,4 +1,4 @@
-use transect_profile_model::{Moment, Profile};
+use transect_profile_model::{Profile, TimedSample};
 
 use super::super::{id, int32, int64, series, text};
 use super::{leaf, pid, task};
@@ -18,11 +18,11 @@ pub(crate) fn columns(profile: &Profile) -> Vec<Column<'_>> {
     ]
 }
 
-pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<Vec<Moment>, StoreError> {
+pub(crate) fn read(table: &TableReader, tasks: usize, stacks: usize) -> Result<Vec<TimedSample>, StoreError> {
     let whose = table.ids("task_id", tasks)?.into_iter().zip(table.ids("stack_id", stacks)?);
     let times = table.int64("time_ns")?.into_iter();
     // Profiles of earlier builds lack it: all samples stand for as much.
     let periods = if table.has("period_ns") { table.int64("period_ns")? } else { vec![1; times.len()] };
     let rows = times.zip(whose).zip(periods);
-    Ok(rows.map(|((time_ns, (task, stack)), period_ns)| Moment { time_ns, task, stack, period_ns }).collect())
+    Ok(rows.map(|((time_ns, (task, stack)), period_ns)| TimedSample { time_ns, task, stack, period_ns }).collect())
 }

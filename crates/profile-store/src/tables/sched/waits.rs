@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use transect_profile_model::{Party, Profile, SchedWait, WaitKind};
+use transect_profile_model::{OtherThread, Profile, SchedWait, WaitKind};
 
 use super::super::{id, int32, int64, optional_int64, series, text};
 use super::{leaf, pid, task};
@@ -11,8 +11,8 @@ use crate::column::{Column, TableReader, Values};
 /// Columns of a block of the table that begins with row `first`.
 pub(crate) fn columns<'a>(profile: &'a Profile, rows: &'a [SchedWait], first: usize) -> Vec<Column<'a>> {
     let ids = (first..first + rows.len()).map(|id| i32::try_from(id).unwrap_or(i32::MAX)).collect();
-    let name = |party: Option<Party>| party.map_or("", |party| &task(profile, party.task).name);
-    let stack = |party: Option<Party>| party.and_then(|party| party.stack).map(i64::from);
+    let name = |party: Option<OtherThread>| party.map_or("", |party| &task(profile, party.task).name);
+    let stack = |party: Option<OtherThread>| party.and_then(|party| party.stack).map(i64::from);
     vec![
         Column { name: "id", values: Values::OwnIds(ids) },
         id("task_id", rows, |w| w.task),
@@ -43,7 +43,7 @@ pub(crate) fn columns<'a>(profile: &'a Profile, rows: &'a [SchedWait], first: us
 pub(crate) fn dangling(profile: &Profile, rows: &[SchedWait]) -> Option<usize> {
     let task = |id: u32| (id as usize) < profile.sched.tasks.len();
     let stack = |id: Option<u32>| id.is_none_or(|id| (id as usize) < profile.sched.stacks.len());
-    let party = |party: Option<Party>| party.is_none_or(|party| task(party.task) && stack(party.stack));
+    let party = |party: Option<OtherThread>| party.is_none_or(|party| task(party.task) && stack(party.stack));
     rows.iter().position(|w| !(task(w.task) && stack(w.stack) && party(w.holder) && party(w.waker)))
 }
 
@@ -79,10 +79,10 @@ fn read_block(
     objects: &mut Shared,
     waits: &mut Vec<SchedWait>,
 ) -> Result<(), StoreError> {
-    let parties = |task: &str, stack: &str| -> Result<Vec<Option<Party>>, StoreError> {
+    let parties = |task: &str, stack: &str| -> Result<Vec<Option<OtherThread>>, StoreError> {
         let stack = table.optional_ids(stack, stacks)?;
         let task = table.optional_ids(task, tasks)?.into_iter();
-        Ok(task.zip(stack).map(|(task, stack)| task.map(|task| Party { task, stack })).collect())
+        Ok(task.zip(stack).map(|(task, stack)| task.map(|task| OtherThread { task, stack })).collect())
     };
     let mut task = table.ids("task_id", tasks)?.into_iter();
     let mut kind = table.words("kind", WaitKind::parse)?.into_iter();

@@ -102,7 +102,7 @@ impl Reading {
 
     /// Takes in births, ends and switches of threads.
     pub(super) fn drain_task_events(&mut self, last: bool) {
-        // The first process is told of after it was begun to be heard.
+        // The first process is announced after its events have begun.
         if self.tasks.processes.is_empty() {
             return;
         }

@@ -1,4 +1,4 @@
-//! From what was seen of a thread to the times of its region stacks: its exact time on and off processors is divided as
+//! From what was seen of a thread to the times of its region stacks: its exact time on and off CPUs is divided as
 //! samples and waits divide, so that all rows add up to its lifetime.
 
 use rustc_hash::FxHashMap as HashMap;
@@ -36,17 +36,17 @@ impl Weights {
 pub(super) struct Seen {
     /// The region stack, outermost first; `None` if it can't be told.
     pub regions: Option<Vec<RegionId>>,
-    /// Samples by the time that each stands for: on a processor, or preempted.
+    /// Samples by the time that each stands for: on a CPU, or preempted.
     pub samples: Weights,
     /// Waits.
     pub waits: Weights,
-    /// Time without processor that followed waits, ns.
+    /// Time without CPU that followed waits, ns.
     pub runnable: f64,
 }
 
 /// Samples and how many of them couldn't be told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct SampleCounts {
     pub samples: u64,
     pub untold: u64,
 }
@@ -84,8 +84,8 @@ struct Sums {
 }
 
 /// Adds a thread's tree to `nodes`, parents first.
-pub(super) fn add_thread(thread: ThreadId, exact: &Exact, seen: &[Seen], nodes: &mut Vec<RegionNode>) -> Told {
-    let mut told = Told::default();
+pub(super) fn add_thread(thread: ThreadId, exact: &Exact, seen: &[Seen], nodes: &mut Vec<RegionNode>) -> SampleCounts {
+    let mut told = SampleCounts::default();
     let mut whole = Sums::default();
     // What can't be told is in the row of no region.
     let mut stacks: HashMap<Vec<RegionId>, Sums> = HashMap::default();
@@ -203,7 +203,7 @@ mod tests {
         ];
         let mut nodes = Vec::new();
         let told = add_thread(5, &exact, &seen, &mut nodes);
-        assert_eq!(told, Told { samples: 1000, untold: 100 });
+        assert_eq!(told, SampleCounts { samples: 1000, untold: 100 });
         assert_eq!(nodes.len(), 3);
         assert_eq!(nodes.iter().map(|node| node.exclusive_ns).sum::<i64>(), 2_000_000_000);
         assert_eq!(nodes.iter().filter_map(|node| node.cpu_ns).sum::<i64>(), 1_000_000_000);

@@ -34,14 +34,14 @@ pub(super) struct OneThread {
 /// Samples with one stack.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StackSamples {
-    /// By time on a processor.
+    /// By time on a CPU.
     pub on: Weights,
     /// The same and the time for which the thread was preempted since its sample before.
     pub all: Weights,
 }
 
 impl StackSamples {
-    /// One more, of `ns` on a processor after `preempted` ns without.
+    /// One more, of `ns` on a CPU after `preempted` ns without.
     pub fn add_one(&mut self, ns: f64, preempted: f64) {
         self.on.add_one(ns);
         self.all.add_one(ns + preempted);
@@ -57,7 +57,7 @@ impl StackSamples {
 /// All of it.
 #[derive(Default)]
 pub(super) struct Gathered {
-    /// Read, but older ones of other processors may come.
+    /// Read, but older ones of other CPUs may come.
     pub waiting: Vec<ThreadRecord>,
     processes: HashMap<i32, ProcessCode>,
     images: UnwindImages,
@@ -74,7 +74,7 @@ pub(super) struct Gathered {
     pub lost: u64,
     /// A program that replaces another is a thread of its own, as beside events.
     programs_apart: bool,
-    /// When regions became silent that had told by events until then, `CLOCK_MONOTONIC`, ns.
+    /// When regions that had sent events until then became silent, `CLOCK_MONOTONIC`, ns.
     pub silent: Arc<Mutex<Vec<u64>>>,
 }
 

@@ -1,7 +1,7 @@
 //! Samples without privileges, of processes that are the user's own: by the kernel's events where
 //! `kernel.perf_event_paranoid` is 2 or less, else by short stops of threads that run.
 //!
-//! Stacks are unwound here. Times on processors are exact. Where a thread waits is not seen, nor what it does inside of the
+//! Stacks are unwound here. Times on CPUs are exact. Where a thread waits is not seen, nor what it does inside of the
 //! kernel unless it was stopped: that is in the row of no feature, within its interval.
 
 use std::time::Instant;
@@ -178,7 +178,7 @@ impl Gathered {
         );
         let share = 100.0 * unseen_ns / f64::max(running_ns, 1.0);
         let reason = format!(
-            "{share:.1} % of the time on processors was in the kernel or not sampled; without privileges that is in the row \
+            "{share:.1} % of the time on CPUs was in the kernel or not sampled; without privileges that is in the row \
              of no feature"
         );
         add("the kernel's code", (unseen_ns / period) as u64, reason);

@@ -128,7 +128,7 @@ fn loss(sampled: &Sampled, components: &[transect_profile_model::Component], unt
     }
     add(LossKind::DroppedEvents, "stacks", sampled.lost, "the kernel's buffer or our tables were full");
     for (path, reason) in &translation.unreadable {
-        add(LossKind::RefusedSites, path, 1, reason);
+        add(LossKind::SkippedFunctions, path, 1, reason);
     }
     rows
 }

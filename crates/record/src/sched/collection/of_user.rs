@@ -11,7 +11,7 @@ use crate::sched::call_stack::{NO_STACK, StackNumber};
 use crate::sched::cause::CauseNumber;
 use crate::sched::mapped_file::MappedFiles;
 use crate::sched::place::{Place, PlaceId};
-use crate::sched::sample::{RawMoment, SampleKey, SampleSum};
+use crate::sched::sample::{RawTimedSample, SampleKey, SampleSum};
 use crate::sched::timeline::RawWait;
 
 impl Collection {
@@ -82,7 +82,7 @@ impl Collection {
     }
 
     /// When one of them was taken.
-    pub(crate) fn user_moment(&mut self, moment: RawMoment) {
+    pub(crate) fn user_moment(&mut self, moment: RawTimedSample) {
         self.gathered.samples.note(moment);
     }
 

@@ -32,7 +32,7 @@ impl Event {
 
 fn settings() -> SchedSettings {
     SchedSettings {
-        processors: 4,
+        cpus: 4,
         min_parallelism: 3,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         kernel_halves: false,
@@ -237,8 +237,9 @@ fn readable(sched: &SchedTables) -> Vec<String> {
     }
     rows.sort();
     for wait in &sched.waits {
-        let party =
-            |party: Option<transect_profile_model::Party>| party.map(|party| (party.task, party.stack.map(stack)));
+        let party = |party: Option<transect_profile_model::OtherThread>| {
+            party.map(|party| (party.task, party.stack.map(stack)))
+        };
         rows.push(format!(
             "{} {:?} {} {:?} {:?} {:?} {} {} {} {} {} {}",
             wait.task,

@@ -158,7 +158,7 @@ impl Carried {
             None => self.written.contains(register),
         };
         self.stores |= self.exchanged.iter().any(updates);
-        // Slots are what they seem only while their base stays.
+        // Slots are what they seem only while their base does not change.
         let moves = |instruction: &Instruction| {
             let info = factory.info(instruction);
             info.used_registers().iter().any(|used| used.register() == Register::RSP && writes(used.access()))

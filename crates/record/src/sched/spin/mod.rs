@@ -31,7 +31,7 @@ const POLLING: &[&str] = &[
     "runtime.findRunnable",
     "runtime.sysmon",
 ];
-/// Functions that give the processor away: only who waits does.
+/// Functions that give the CPU away: only who waits does.
 const YIELDING: &[&str] = &["sched_yield", "__sched_yield", "thrd_yield", "pthread_yield"];
 /// Frames from the leaf on among which they are looked for.
 const FRAMES: usize = 10;

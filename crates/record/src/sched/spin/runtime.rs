@@ -38,7 +38,7 @@ pub fn is_runtime(file: &str, function: &str) -> bool {
     FILES.iter().any(|start| file.starts_with(start)) || FUNCTIONS.iter().any(|start| function.starts_with(start))
 }
 
-/// True for what a waiting loop calls and comes back from: who yields the processor and asks for the time.
+/// True for what a waiting loop calls and comes back from: who yields the CPU and asks for the time.
 pub fn is_called_while_waiting(function: &str) -> bool {
     CALLED.iter().any(|start| function.starts_with(start))
 }

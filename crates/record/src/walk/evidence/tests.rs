@@ -10,7 +10,7 @@ const OUTSIDE: u32 = u32::MAX;
 const FSYNC: u32 = 74;
 const TASK: u32 = 5;
 
-/// A wait in `call`, in ms, after a slice in which the thread was ready for a while and on a processor for the rest.
+/// A wait in `call`, in ms, after a slice in which the thread was ready for a while and on a CPU for the rest.
 fn wait(stack: u64, call: u32, slice: Option<(u64, u64)>, begin: u64, end: u64) -> Record<'static> {
     let (slice_begin, ready) = slice.unwrap_or((begin, 0));
     Record::Wait(sched_wait {
@@ -46,7 +46,7 @@ fn sums(gatherer: &mut Gatherer, open: Vec<OpenThread>) -> HashMap<(StackNumber,
 fn time_ready_after_a_wait_is_that_waits() {
     let mut gatherer = Gatherer::default();
     gatherer.accept(&wait(77, FSYNC, None, 0, 10));
-    // No stack was taken of the next one, and the third begins after 20 ms on a processor.
+    // No stack was taken of the next one, and the third begins after 20 ms on a CPU.
     gatherer.accept(&wait(0, FSYNC, Some((10, 6)), 17, 20));
     gatherer.accept(&wait(77, OUTSIDE, Some((20, 4)), 25, 26));
     gatherer.accept(&wait(77, FSYNC, Some((26, 9)), 55, 56));

@@ -73,7 +73,7 @@ fn processes() -> BTreeSet<i32> {
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The number that a process or thread was given last: while it stays the same, none was made.
+/// The number that a process or thread was given last: while it does not change, none was made.
 fn last_number() -> Option<i32> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.parse().ok()
 }

@@ -85,7 +85,7 @@ impl FrameRules {
     fn of(&mut self, objects: &[LoadedObject], at: u64) -> Option<FrameRule> {
         *self.0.entry(at).or_insert_with(|| {
             let object = objects.iter().find(|o| o.code.iter().any(|code| (code.low..code.high).contains(&at)))?;
-            // Our own return sites are told by `true_return`.
+            // `true_return` recognizes our own return sites.
             object.object.frame_rule(at.wrapping_sub(object.bias)).filter(|rule| rule.kept.is_none())
         })
     }

@@ -126,7 +126,7 @@ impl Window {
     fn set_rules(&self, timer: &UserTimer) {
         let session = &timer.session;
         let time = timer.ticks(self.request.window.max(Duration::from_millis(1)));
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get()) as f64;
+        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get()) as f64;
         let block = |timable: &Timable| session.block_address(timable.site)..;
         for (number, timable) in self.callees.iter().enumerate().chain([(PARENT_RULES, &self.parent)]) {
             let rules = session.arena().rules(number);
@@ -135,7 +135,7 @@ impl Window {
             rules.used_up.store(0, Relaxed);
             rules.misses.store(0, Relaxed);
             rules.limit.store((time * SHARE / cost.max(1.0)).max(LEAST_CALLS) as u64, Relaxed);
-            let misses = time * SHARE / timer.costs.miss_ticks.max(1.0) * processors;
+            let misses = time * SHARE / timer.costs.miss_ticks.max(1.0) * cpus;
             rules.miss_limit.store(misses.max(LEAST_CALLS) as u64, Relaxed);
             fill(&rules.callers, self.parent.code.iter().map(|range| (range.start, range.end - range.start)));
             let jumpers = std::iter::once(&self.parent).chain(
@@ -170,7 +170,7 @@ impl Window {
         // Where a thread was in the way when the last window closed.
         session.restore(&sites).map_err(lost)?;
         if sites.iter().any(|&id| session.sites[id as usize].state == SiteState::Installed) {
-            return Err(UntimedReason::Refused("a thread stays in the code where the probe would be".to_owned()));
+            return Err(UntimedReason::Refused("a thread does not leave the code where the probe would be".to_owned()));
         }
         session.switch_services(true);
         let scopes = *scopes;

@@ -1,4 +1,4 @@
-// Leaves the event of a begin by siglongjmp, once after each of its instructions (the processor traps behind every one),
+// Leaves the event of a begin by siglongjmp, once after each of its instructions (the CPU traps behind every one),
 // and enters another region so and so often behind each.
 #include "sites.h"
 #include <setjmp.h>

@@ -19,7 +19,7 @@ pub(super) fn parallelism(page: &mut Page, view: &CriticalityView) {
     if view.estimate && view.parallelism.is_empty() {
         return;
     }
-    page.section("Parallelism", &format!("{mean}P = {} processors allowed", view.cpus));
+    page.section("Parallelism", &format!("{mean}P = {} CPUs allowed", view.cpus));
     if view.parallelism.iter().all(|row| row.ns == 0) {
         return page.empty("no time was observed");
     }
@@ -43,7 +43,7 @@ pub(super) fn parallelism(page: &mut Page, view: &CriticalityView) {
             0 => "all wait",
             1 if view.cpus > 1 => "serial",
             low if low <= view.cpus && view.cpus <= i64::from(row.high) => "= P",
-            low if low > view.cpus => "more threads than processors",
+            low if low > view.cpus => "more threads than CPUs",
             _ => "",
         };
         table.row([

@@ -1,6 +1,6 @@
 //! What threads waited for, who held it and who ended the wait.
 
-use transect_analyze::{CriticalWaitRow, CriticalityView, PartyRow};
+use transect_analyze::{CriticalWaitRow, CriticalityView, OtherThreadRow};
 use transect_profile_model::WaitKind;
 
 use super::elapsed_ns;
@@ -85,7 +85,7 @@ fn place(row: &CriticalWaitRow) -> &str {
     row.stack.iter().rev().find(own).or(row.stack.last()).map_or("", String::as_str)
 }
 
-fn party(party: Option<&PartyRow>) -> Cell {
+fn party(party: Option<&OtherThreadRow>) -> Cell {
     party.map_or_else(|| Cell::new(Role::Dim, "–"), |party| who(&party.thread, &party.function))
 }
 

@@ -67,7 +67,7 @@ fn scope(row: &WhatIfRow) -> &'static str {
     match (row.scope, row.kind) {
         (WhatIfScope::Own, _) => "with libraries",
         (WhatIfScope::Inclusive, _) => "with callees",
-        (WhatIfScope::Wait, Some(WaitKind::RunQueue)) => "processors",
+        (WhatIfScope::Wait, Some(WaitKind::RunQueue)) => "CPUs",
         (WhatIfScope::Wait, kind) => kind.map_or("wait", WaitKind::as_str),
     }
 }

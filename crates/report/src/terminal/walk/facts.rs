@@ -9,9 +9,9 @@ pub(super) fn whole(session: &WalkSession) -> &'static str {
     match session.metric {
         _ if session.critical => "critical time",
         Metric::Wall => "wall time, waiting included",
-        Metric::Cpu => "processor time",
+        Metric::Cpu => "CPU time",
         Metric::PageFaults => "page faults",
-        Metric::Cycles => "processor cycles",
+        Metric::Cycles => "CPU cycles",
         Metric::CacheMisses => "cache misses",
     }
 }

@@ -69,7 +69,7 @@ function rows(threads: CriticalThread[], most: number, elapsed: number): HTMLEle
 }
 
 function times(row: { running_ns: number; runnable_ns: number; blocked_ns: number }): string {
-  return `ran ${duration(row.running_ns)}, no processor ${duration(row.runnable_ns)}, blocked ${duration(row.blocked_ns)}`;
+  return `ran ${duration(row.running_ns)}, no CPU ${duration(row.runnable_ns)}, blocked ${duration(row.blocked_ns)}`;
 }
 
 function bar(ns: number, most: number): HTMLElement {
@@ -84,7 +84,7 @@ interface Degree {
   ns: number;
 }
 
-/** Degrees up to 8 and that of all processors by themselves, the others by powers of two. */
+/** Degrees up to 8 and that of all CPUs by themselves, the others by powers of two. */
 function degrees(view: Criticality): Degree[] {
   const list: Degree[] = [];
   for (const { n, ns } of view.parallelism) {
@@ -110,7 +110,7 @@ function histogram(view: Criticality, elapsed: number): HTMLElement | null {
     const tone = degree.low === 0 ? "idle" : degree.low < view.cpus ? "low" : "high";
     const part = h("span", { class: `degree-bar ${tone}`, "aria-hidden": "true" });
     part.style.width = `${(degree.ns / most) * 100}%`;
-    const note = degree.low === 0 ? "all wait" : degree.low === 1 && view.cpus > 1 ? "serial" : degree.low <= view.cpus && view.cpus <= degree.high ? "all processors" : degree.low > view.cpus ? "more threads than processors" : "";
+    const note = degree.low === 0 ? "all wait" : degree.low === 1 && view.cpus > 1 ? "serial" : degree.low <= view.cpus && view.cpus <= degree.high ? "all CPUs" : degree.low > view.cpus ? "more threads than CPUs" : "";
     return h(
       "tr",
       { title: exactNs(degree.ns) },
@@ -126,7 +126,7 @@ function histogram(view: Criticality, elapsed: number): HTMLElement | null {
     "div",
     { class: "panel degrees" },
     h("h3", {}, "Active threads"),
-    h("p", { class: "raw" }, `${mean}${plural(view.cpus, "processor")} allowed`),
+    h("p", { class: "raw" }, `${mean}${plural(view.cpus, "CPU")} allowed`),
     h("table", { "aria-label": "Time at each number of active threads" }, h("tbody", {}, ...rows)),
   );
 }

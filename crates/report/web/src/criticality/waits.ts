@@ -2,7 +2,7 @@
 
 import { h, printable } from "../dom";
 import { count, duration, exact, exactNs } from "../format";
-import type { Criticality, CriticalWait, Party } from "../report";
+import type { Criticality, CriticalWait, OtherThread } from "../report";
 import { section } from "../section";
 import type { Column } from "../table/column";
 import { DataTable } from "../table/data_table";
@@ -20,7 +20,7 @@ export function criticalWaitSection(view: Criticality, left: number): HTMLElemen
     text: (row) => value(row) || "–",
     title: (row) => [value(row), ...(key === "waiter" ? row.stack.map(printable) : [])].join("\n"),
   });
-  const party = (who: Party | null | undefined): string => (who === null || who === undefined ? "" : `${printable(who.thread)}${who.function === "" ? "" : `: ${printable(who.function)}`}`);
+  const party = (who: OtherThread | null | undefined): string => (who === null || who === undefined ? "" : `${printable(who.thread)}${who.function === "" ? "" : `: ${printable(who.function)}`}`);
   const table = new DataTable<CriticalWait>({
     id: "critical-wait-table",
     label: "What is waited for",

@@ -5,7 +5,7 @@ import { type CutQuery, type CutResult, Sum } from "./sum";
 
 /** Parts between two looks at the clock. */
 const PARTS = 20_000;
-/** So long the page may be held up, ms. */
+/** Longest time without a turn for the page, ms. */
 const SLICE = 12;
 
 /** The result, or `null` if it is not wanted any more. */

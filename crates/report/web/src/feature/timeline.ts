@@ -154,7 +154,7 @@ export function featureTimeline(model: FeatureModel, palette: FeaturePalette): H
     axis(context, width, colors);
     for (const each of placed) lane(context, each, width, colors);
     lastFrame = performance.now() - began;
-    note.textContent = `${duration(from - start)} – ${duration(to - start)} of ${duration(end - start)}.${threads.length < all.length ? ` ${exact(all.length - threads.length)} threads with the fewest stays are left out.` : ""}${model.report.region_timeline.left_out > 0 ? ` ${exact(model.report.region_timeline.left_out)} of the shortest stays are left out.` : ""}`;
+    note.textContent = `${duration(from - start)} – ${duration(to - start)} of ${duration(end - start)}.${threads.length < all.length ? ` ${exact(all.length - threads.length)} threads with the fewest stays are left out.` : ""}${model.report.region_timeline.left_out > 0 ? ` ${exact(model.report.region_timeline.left_out)} of the shortest visits are left out.` : ""}`;
   };
 
   const axis = (context: CanvasRenderingContext2D, width: number, of: Colors): void => {

@@ -22,7 +22,7 @@ export interface GraphEdge {
   from: string;
   to: string;
   /** Share of the whole that calls worked, or of all calls where no times were taken. Waiting is apart: it costs no
-   * processor, and one sleeping pool of threads would make every other arrow a hair. */
+   * CPU, and one sleeping pool of threads would make every other arrow a hair. */
   share: number;
   /** Share of the whole that calls waited. */
   waitShare: number;

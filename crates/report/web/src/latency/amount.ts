@@ -18,7 +18,7 @@ export interface Measure {
 
 const COUNTS: Record<string, [string, string]> = {
   "page-faults": ["Faults", "How many page faults the calling thread has"],
-  cycles: ["Cycles", "How many processor cycles the calling thread uses"],
+  cycles: ["Cycles", "How many CPU cycles the calling thread uses"],
   "cache-misses": ["Misses", "How many cache misses the calling thread has"],
 };
 
@@ -33,7 +33,7 @@ export function measureOf(session: LatencySession | undefined): Measure {
     return { total: counts[0], largest: "Most", about: `${counts[1]} ${calls}`, short, exact };
   }
   const cpu = session?.metric === "cpu";
-  const about = cpu ? "How much processor time the calling thread uses" : "How long functions take";
+  const about = cpu ? "How much CPU time the calling thread uses" : "How long functions take";
   return { total: cpu ? "CPU time" : "Time", largest: "Longest", about: `${about} ${calls}`, short: duration, exact: exactNs };
 }
 

@@ -1,13 +1,13 @@
 // How a function's samples are distributed: sums over its picture, and a line of blocks for the table.
 
-import type { HeatFunction, LatencyHeat } from "../report";
+import type { HeatMapFunction, LatencyHeatMap } from "../report";
 
 const BLOCKS = "▁▂▃▄▅▆▇█";
 /** Blocks of a line, at most. */
 const WIDEST = 18;
 
 /** Samples per bucket, over all time. */
-export function histogram(picture: HeatFunction | undefined, buckets: number): Float64Array {
+export function histogram(picture: HeatMapFunction | undefined, buckets: number): Float64Array {
   const counts = new Float64Array(buckets);
   const cells = picture?.cells ?? [];
   for (let at = 0; at + 2 < cells.length; at += 3) {
@@ -21,7 +21,7 @@ export function histogram(picture: HeatFunction | undefined, buckets: number): F
  * Lines of blocks on one scale of whole decades up to `longest`, so that rows can be compared; what takes longer stands
  * in the last column.
  */
-export function blockLines(heat: LatencyHeat, longest: number): { scale: [number, number]; line(counts: Float64Array): string } {
+export function blockLines(heat: LatencyHeatMap, longest: number): { scale: [number, number]; line(counts: Float64Array): string } {
   const lows = heat.buckets.map(([low]) => Math.max(1, low));
   const first = Math.floor(Math.log10(lows[0] ?? 1));
   const last = Math.min(lows.at(-1) ?? 1, Math.max(longest, lows[0] ?? 1));

@@ -2,7 +2,7 @@
 
 import { h } from "../dom";
 import { count, duration, exact, plural } from "../format";
-import type { HeatFunction, LatencyHeat, LatencyRow } from "../report";
+import type { HeatMapFunction, LatencyHeatMap, LatencyRow } from "../report";
 import type { Measure } from "./amount";
 import { amountTicks, type LogAxis, logAxis, timeTicks } from "./axis";
 import { histogram } from "./distribution";
@@ -30,10 +30,10 @@ interface Palette {
 
 export interface Picture {
   element: HTMLElement;
-  show(row: LatencyRow, picture: HeatFunction | undefined): void;
+  show(row: LatencyRow, picture: HeatMapFunction | undefined): void;
 }
 
-export function picture(heat: LatencyHeat, measure: Measure): Picture {
+export function picture(heat: LatencyHeatMap, measure: Measure): Picture {
   const canvas = h("canvas", { id: "latency-canvas", role: "img" });
   const tip = h("div", { class: "latency-tip", hidden: true });
   const key = h("canvas", { class: "latency-key", width: 120, height: 10, "aria-hidden": "true" });
@@ -41,7 +41,7 @@ export function picture(heat: LatencyHeat, measure: Measure): Picture {
   const legend = h("p", { class: "legend latency-legend" }, h("span", {}, "1 sample "), key, most);
   const frame = h("div", { class: "latency-frame" }, canvas, tip);
   const element = h("div", {}, legend, frame);
-  let shown: { row: LatencyRow; picture: HeatFunction; axis: LogAxis; counts: Float64Array; most: number } | null = null;
+  let shown: { row: LatencyRow; picture: HeatMapFunction; axis: LogAxis; counts: Float64Array; most: number } | null = null;
 
   const slices = heat.starts_ns.length;
   const start = heat.starts_ns[0] ?? 0;
@@ -219,7 +219,7 @@ interface Cell {
 }
 
 /** The cell at a time and a duration; without samples it is as large as its neighbours. */
-function cellAt(heat: LatencyHeat, picture: HeatFunction, time: number, ns: number): Cell {
+function cellAt(heat: LatencyHeatMap, picture: HeatMapFunction, time: number, ns: number): Cell {
   const next = heat.starts_ns.findIndex((start) => start > time);
   const last = Math.max(0, (next < 0 ? heat.starts_ns.length : next) - 1);
   const slice = last - (last % picture.merge);

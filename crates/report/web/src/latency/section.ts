@@ -3,7 +3,7 @@
 import { h, printable } from "../dom";
 import { count, exact } from "../format";
 import type { Model } from "../model";
-import type { HeatFunction, LatencyRow } from "../report";
+import type { HeatMapFunction, LatencyRow } from "../report";
 import { hrefOf, type LatencyPlace } from "../route";
 import { section } from "../section";
 import type { Column } from "../table/column";
@@ -12,7 +12,7 @@ import { measureOf, type Measure } from "./amount";
 import { blockLines, histogram } from "./distribution";
 import { picture } from "./picture";
 
-/** 99th percentile over median from which a tail stands out; the summary's own threshold. */
+/** 99th percentile over median from which a tail is a finding; the summary's own threshold. */
 const HEAVY_TAIL = 50;
 /** Samples from which a function has a say in the scale of distributions. */
 const MANY = 20;
@@ -34,7 +34,7 @@ export function latencySection(model: Model): LatencySection | null {
   const { latency: rows, latency_heat: heat, meta } = model.report;
   if (rows.length === 0 && meta.latency === undefined) return null;
   const measure = measureOf(meta.latency);
-  const pictures = new Map<LatencyRow, HeatFunction>();
+  const pictures = new Map<LatencyRow, HeatMapFunction>();
   rows.forEach((row, index) => {
     const of = heat.functions[index];
     if (of !== undefined) pictures.set(row, of);
@@ -130,7 +130,7 @@ function filterOf(rows: LatencyRow[], table: DataTable<LatencyRow>): HTMLElement
   return h("div", { class: "filters", role: "search" }, text, status);
 }
 
-function columns(model: Model, measure: Measure, pictures: Map<LatencyRow, HeatFunction>): Column<LatencyRow>[] {
+function columns(model: Model, measure: Measure, pictures: Map<LatencyRow, HeatMapFunction>): Column<LatencyRow>[] {
   const { latency: rows, latency_heat: heat } = model.report;
   const most = rows.reduce((max, row) => Math.max(max, row.total ?? 0), 1);
   const amount = (key: "mean" | "p50" | "p90" | "p99" | "max", label: string, help: string): Column<LatencyRow> => ({

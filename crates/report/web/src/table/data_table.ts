@@ -105,7 +105,7 @@ export class DataTable<Row> {
     this.sort();
   }
 
-  /** Shows only the rows that `keep` accepts; the order stays. */
+  /** Shows only the rows that `keep` accepts; in the same order. */
   filter(keep: (row: Row) => boolean): void {
     this.keep = keep;
     this.active = -1;

@@ -4,7 +4,7 @@ import { h, printable } from "../dom";
 import { duration, exact, percent, plural } from "../format";
 import type { Row, TimelineData } from "./data";
 import { LanePainter, type Window } from "./lanes";
-import { describe, type Moment, momentAt, titleOf } from "./moment";
+import { describe, type Segment, segmentAt, titleOf } from "./segment";
 import { FAMILIES, type Palette, paletteOf } from "./palette";
 import { PARALLELISM_HEIGHT, ParallelismPainter } from "./parallelism";
 
@@ -33,7 +33,7 @@ export class TimelineView {
   private placed: Placed[] = [];
   private readonly opened = new Set<Row>();
   private selected: Row | null = null;
-  private chosen: Moment | null = null;
+  private chosen: Segment | null = null;
   private palette: Palette | null = null;
   private requested = false;
   private pixels = new Uint32Array(0);
@@ -93,7 +93,7 @@ export class TimelineView {
       button("+", "Zoom in (+)", () => this.zoom(0.5, center())),
       button("−", "Zoom out (−)", () => this.zoom(2, center())),
       button("All", "Show everything (Home)", () => this.show(data.start, data.end)),
-      button("Least parallel", "Go to the time in which most processors stood idle, one after the other", () => this.nextLow()),
+      button("Least parallel", "Go to the time in which most CPUs stood idle, one after the other", () => this.nextLow()),
       cut === null ? null : button("Cut this span", "Sum up what is in sight by any dimensions", () => cut(Math.round(this.from), Math.round(this.to))),
     );
     this.element = h("div", { class: "timeline" }, h("div", { class: "tl-bar" }, legend(data), buttons), this.frame, this.note, this.panel);
@@ -187,7 +187,7 @@ export class TimelineView {
     this.request();
   }
 
-  private choose(moment: Moment): void {
+  private choose(moment: Segment): void {
     this.chosen = moment;
     this.panel.replaceChildren(...describe(this.data, moment));
     this.select(moment.row);
@@ -200,7 +200,7 @@ export class TimelineView {
     const pixel = (this.to - this.from) / Math.max(1, this.lanes.width);
     const before = this.chosen?.row === row && this.chosen.to > this.from && this.chosen.from < this.to ? this.chosen : null;
     const time = before === null ? (this.from + this.to) / 2 : by > 0 ? before.to : before.from - 1;
-    const moment = momentAt(this.data, row, Math.min(this.data.end - 1, Math.max(this.data.start, time)), pixel);
+    const moment = segmentAt(this.data, row, Math.min(this.data.end - 1, Math.max(this.data.start, time)), pixel);
     if (moment.from < this.from || moment.to > this.to) this.show((moment.from + moment.to - this.to + this.from) / 2, (moment.from + moment.to + this.to - this.from) / 2);
     this.choose(moment);
   }
@@ -258,7 +258,7 @@ export class TimelineView {
     const up = (event: PointerEvent): void => {
       const click = pointers.delete(event.pointerId) && moved < 4;
       const row = rowAt(event.clientY);
-      if (click && row !== undefined && event.currentTarget === area) this.choose(momentAt(this.data, row, timeAt(event.clientX), pixel()));
+      if (click && row !== undefined && event.currentTarget === area) this.choose(segmentAt(this.data, row, timeAt(event.clientX), pixel()));
     };
     const hover = (event: PointerEvent): void => {
       const row = event.currentTarget === area ? rowAt(event.clientY) : undefined;
@@ -266,7 +266,7 @@ export class TimelineView {
         this.tip.hidden = true;
         return;
       }
-      const moment = momentAt(this.data, row, timeAt(event.clientX), pixel());
+      const moment = segmentAt(this.data, row, timeAt(event.clientX), pixel());
       this.tip.replaceChildren(...moment.lines.map((line, index) => h(index === 0 ? "b" : "span", {}, line)));
       this.tip.hidden = false;
       const bounds = frame.getBoundingClientRect();
@@ -472,7 +472,7 @@ export class TimelineView {
           : `added up in bins of ${duration(data.bin)}: the page does not hold single slices here (dark parts of the strip do)`;
     const text = `${shown}: ${how}.`;
     if (this.note.textContent !== text) this.note.textContent = text;
-    this.scale.replaceChildren(h("b", {}, "Active threads"), h("small", {}, `dashed line: ${plural(data.cpus, "processor")}`));
+    this.scale.replaceChildren(h("b", {}, "Active threads"), h("small", {}, `dashed line: ${plural(data.cpus, "CPU")}`));
   }
 }
 
@@ -483,13 +483,13 @@ function legend(data: TimelineData): HTMLElement {
   const families = FAMILIES.filter((family) => [...used].some((kind) => family.kinds.includes(kind === 0 ? "-" : (data.kinds[kind - 1] ?? ""))));
   const { packed } = data;
   const facts = [`${exact(packed.slices)} slices`];
-  if (packed.exact_slices < packed.slices) facts.push(`${exact(packed.exact_slices)} of them kept one by one, where most processors stood idle`);
+  if (packed.exact_slices < packed.slices) facts.push(`${exact(packed.exact_slices)} of them kept one by one, where most CPUs stood idle`);
   if (packed.threads_left_out > 0) facts.push(`${exact(packed.threads_left_out)} least critical threads left out`);
   return h(
     "p",
     { class: "legend" },
     entry("running", "running"),
-    entry("runnable", "runnable, no processor"),
+    entry("runnable", "runnable, no CPU"),
     ...families.map((family) => {
       const element = entry("blocked", family.name);
       (element.firstElementChild as HTMLElement).style.setProperty("--kind", `var(${family.color})`);

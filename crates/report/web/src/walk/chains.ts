@@ -71,7 +71,7 @@ const ENDS = new Map([
   ["function", "holds the time itself"],
   ["waiting", "waits"],
   ["spread", "its callees share the time"],
-  ["nothing-above-threshold", "nothing stands out"],
+  ["nothing-above-threshold", "no function above the threshold"],
 ]);
 
 /** The way into the kernel and the last function; of the program alone, the last function. */

@@ -8,7 +8,7 @@ import { METHODS, shareText, splitBar } from "./bar";
 import { type GroupTree, place, wall, type WalkNode, type Weight, weightOf } from "./model";
 
 const METRICS = new Map<WalkMetric, string>([
-  ["cpu", "processor time"],
+  ["cpu", "CPU time"],
   ["page-faults", "page faults"],
   ["cycles", "cycles"],
   ["cache-misses", "cache misses"],

@@ -11,9 +11,9 @@ import { callTree } from "./tree";
 
 const WHOLE = new Map([
   ["wall", "wall time, waiting included"],
-  ["cpu", "processor time"],
+  ["cpu", "CPU time"],
   ["page-faults", "page faults"],
-  ["cycles", "processor cycles"],
+  ["cycles", "CPU cycles"],
   ["cache-misses", "cache misses"],
 ]);
 

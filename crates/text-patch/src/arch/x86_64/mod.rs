@@ -29,14 +29,14 @@ pub fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// Executes an instruction that serializes this processor's instruction stream.
+/// Executes an instruction that serializes this CPU's instruction stream.
 pub fn serialize_here() {
     core::arch::x86_64::__cpuid(0);
 }
 
-/// True for processors on which no fetch was ever seen to mix old and new bytes of a locked store within a cache line:
+/// True for CPUs on which no fetch was ever seen to mix old and new bytes of a locked store within a cache line:
 /// those of Intel, and of AMD from family 19h on.
-pub fn processor_fetches_lines_whole() -> bool {
+pub fn cpu_fetches_lines_whole() -> bool {
     let name = core::arch::x86_64::__cpuid(0);
     let version = core::arch::x86_64::__cpuid(1).eax;
     let family = (version >> 8 & 0xF) + if version >> 8 & 0xF == 0xF { version >> 20 & 0xFF } else { 0 };
@@ -59,7 +59,7 @@ pub unsafe fn flush_line(address: u64) {
 /// True if this thread returns through a shadow stack (CET): `rdsspq` leaves its operand alone where there is none.
 pub fn shadow_stack_active() -> bool {
     let pointer: u64;
-    // SAFETY: a no-op on processors and threads without shadow stack.
+    // SAFETY: a no-op on CPUs and threads without shadow stack.
     unsafe { asm!("rdsspq {0}", inout(reg) 0u64 => pointer, options(nomem, nostack, preserves_flags)) };
     pointer != 0
 }

@@ -1,5 +1,5 @@
 //! Loads and stores of code, each one instruction. In assembly, since widths mix on the same bytes, for which the
-//! language's atomics have no rule and the processor has: a store within an aligned 8-byte word is seen whole (Intel:
+//! language's atomics have no rule and the CPU has: a store within an aligned 8-byte word is seen whole (Intel:
 //! within a cache line; AMD: within an aligned 8-byte word), by instruction fetch too.
 
 use core::arch::asm;
@@ -48,7 +48,7 @@ pub unsafe fn store_4_anywhere(at: u64, value: u32) {
 /// Replaces an aligned word if it still holds `expected`; else what it holds.
 ///
 /// # Safety
-/// `at` is 8-aligned (a locked access across a line stops all processors) and writable.
+/// `at` is 8-aligned (a locked access across a line stops all CPUs) and writable.
 #[inline(always)]
 pub unsafe fn compare_exchange_8(at: u64, expected: u64, new: u64) -> Result<(), u64> {
     let found: u64;

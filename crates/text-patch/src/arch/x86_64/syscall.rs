@@ -207,7 +207,7 @@ pub enum SignalMask {
     Set = 2,
 }
 
-/// Gives up the processor once.
+/// Gives up the CPU once.
 pub fn sched_yield() {
     // SAFETY: no arguments.
     let _ = unsafe { call(24, [0, 0, 0, 0, 0, 0]) };

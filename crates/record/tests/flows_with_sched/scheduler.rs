@@ -26,7 +26,7 @@ fn record(program: &Program, timing: Timing) -> Option<(Profile, BTreeMap<i32, f
     // Of this thread and those that it starts.
     let _ = rustix::process::setpriority_process(None, RECORDERS_PRIORITY);
     let settings = SchedSettings {
-        processors: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
+        cpus: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
         min_parallelism: 2,
         stack_period_ns: SchedSettings::STACK_PERIOD_NS,
         wait_budget: 0,
@@ -99,7 +99,7 @@ pub fn timetable(calls: &Calls) -> Vec<Change> {
     changes.collect()
 }
 
-/// Runs on a machine that does other things, too: a thread that loses its processor between two notes is active where
+/// Runs on a machine that does other things, too: a thread that loses its CPU between two notes is active where
 /// the notes don't say so.
 fn judged_by(
     name: &str,
@@ -129,7 +129,7 @@ fn leaving(calls: &Calls) -> u64 {
 fn compare(program: &Program, profile: &Profile, within: f64) -> Result<f64, String> {
     let calls = program.calls();
     let changes = timetable(&calls);
-    // A thread that waits for a processor between two notes is active then: one more than the notes say, which changes
+    // A thread that waits for a CPU between two notes is active then: one more than the notes say, which changes
     // the sum of the others' shares by half at most.
     let gaps: u64 = calls.get("gap").into_iter().flatten().map(|gap| gap.1).sum::<u64>() + leaving(&calls);
     let mut sum = 0.0;
@@ -150,11 +150,11 @@ fn compare(program: &Program, profile: &Profile, within: f64) -> Result<f64, Str
         sum += criticality;
     }
     let lost: Vec<_> = profile.loss.iter().filter(|l| l.what == LossKind::DroppedEvents).collect();
-    // A recorder that is kept from its processor drops what does not fit.
+    // A recorder that is kept from its CPU drops what does not fit.
     if lost.is_empty() { Ok(sum) } else { Err(format!("{lost:?}")) }
 }
 
-/// A sleep gains nothing but what its thread, awake again, waits for a processor.
+/// A sleep gains nothing but what its thread, awake again, waits for a CPU.
 fn sleeps_gain_nothing(program: &Program, profile: &Profile) -> Result<(), String> {
     let calls = program.calls();
     let changes = timetable(&calls);

@@ -13,7 +13,7 @@ const KEPT_WHOLE: usize = 100;
 
 /// Latency over time, one picture per function: x time, y duration, the count is the colour.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct LatencyHeat {
+pub struct LatencyHeatMap {
     /// Start of each slice of time since the recording's start, ns.
     pub starts_ns: Vec<i64>,
     /// End of the last slice, ns.
@@ -21,12 +21,12 @@ pub struct LatencyHeat {
     /// Bounds of the buckets of duration, shortest first, ns.
     pub buckets: Vec<(i64, i64)>,
     /// One picture per row of the latency view, in its order.
-    pub functions: Vec<HeatFunction>,
+    pub functions: Vec<HeatMapFunction>,
 }
 
 /// Samples of one function over time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct HeatFunction {
+pub struct HeatMapFunction {
     /// So many slices are one cell wide: the cell at slice `n` covers slices `n` to `n + merge - 1`.
     pub merge: u32,
     /// Slice, bucket, count; and so on. Ascending by slice, then by bucket.
@@ -37,11 +37,11 @@ pub struct HeatFunction {
 ///
 /// Where there are too many cells for a page, functions beyond the hundred longest get wider ones; no sample is left
 /// out.
-pub fn latency_heat(profile: &Profile, selection: &Selection) -> LatencyHeat {
+pub fn latency_heat_map(profile: &Profile, selection: &Selection) -> LatencyHeatMap {
     let prepared = Prepared::new(profile);
     let rows = ranked(&prepared, selection);
     if profile.latency_slices.is_empty() {
-        return LatencyHeat::default();
+        return LatencyHeatMap::default();
     }
     let mut starts_ns: Vec<i64> = profile.latency_slices.iter().map(|slice| slice.start_ns).collect();
     starts_ns.sort_unstable();
@@ -73,12 +73,12 @@ pub fn latency_heat(profile: &Profile, selection: &Selection) -> LatencyHeat {
         merge *= 2;
         rest.iter_mut().for_each(|cells| coarsen(cells, merge));
     }
-    let function = |(row, cells): (usize, Vec<[u32; 3]>)| HeatFunction {
+    let function = |(row, cells): (usize, Vec<[u32; 3]>)| HeatMapFunction {
         merge: if row < KEPT_WHOLE { 1 } else { merge },
         cells: cells.into_iter().flatten().collect(),
     };
     let end_ns = profile.latency_slices.iter().map(|slice| slice.end_ns).max().unwrap_or(0);
-    LatencyHeat { starts_ns, end_ns, buckets, functions: cells.into_iter().enumerate().map(function).collect() }
+    LatencyHeatMap { starts_ns, end_ns, buckets, functions: cells.into_iter().enumerate().map(function).collect() }
 }
 
 /// Slices in which nothing at all was sampled have columns too: time is to run evenly.
@@ -113,7 +113,7 @@ mod tests {
     use crate::latency;
     use crate::synthetic::{large_latency, latency_service};
 
-    fn samples(function: &HeatFunction) -> i64 {
+    fn samples(function: &HeatMapFunction) -> i64 {
         function.cells.chunks(3).map(|cell| i64::from(cell[2])).sum()
     }
 
@@ -122,7 +122,7 @@ mod tests {
         for profile in [latency_service(), large_latency(5_000)] {
             let everything = Selection::default();
             let rows = latency(&profile, &everything);
-            let heat = latency_heat(&profile, &everything);
+            let heat = latency_heat_map(&profile, &everything);
             assert_eq!(rows.len(), heat.functions.len());
             for (row, function) in rows.iter().zip(&heat.functions) {
                 assert_eq!(samples(function), row.samples, "{}", row.function);
@@ -139,13 +139,13 @@ mod tests {
         let mut profile = latency_service();
         let quiet = 5_000_000_000..9_000_000_000;
         profile.latency_slices.retain(|slice| !quiet.contains(&slice.start_ns));
-        let heat = latency_heat(&profile, &Selection::default());
+        let heat = latency_heat_map(&profile, &Selection::default());
         let width = heat.starts_ns[1] - heat.starts_ns[0];
         assert!(heat.starts_ns.windows(2).all(|pair| pair[1] - pair[0] == width));
     }
 
     #[test]
     fn a_profile_without_latencies_has_no_picture() {
-        assert_eq!(latency_heat(&crate::synthetic::empty(), &Selection::default()), LatencyHeat::default());
+        assert_eq!(latency_heat_map(&crate::synthetic::empty(), &Selection::default()), LatencyHeatMap::default());
     }
 }

@@ -11,7 +11,7 @@ use crate::timetable::integrate;
 #[test]
 fn threads_that_spin_and_sleep() {
     let program = Program::build(THREADS);
-    // On a busy machine a thread may lose its processor between two notes, which then don't tell its whole schedule.
+    // On a busy machine a thread may lose its CPU between two notes, which then don't tell its whole schedule.
     judged("estimate of threads that spin and sleep", || {
         let mut profile = program.record(Timing::Full, None, &mut |pid| {
             let _ = rustix::process::setpriority_process(rustix::process::Pid::from_raw(pid), -15);
@@ -22,7 +22,7 @@ fn threads_that_spin_and_sleep() {
         program.forget_notes();
         let changes = timetable(&calls);
         let length = |name: &str| calls.get(name).into_iter().flatten().map(|(from, to)| to - from).sum::<u64>() as f64;
-        // Threads that wait for a processor: between notes nobody knows, and awake in a sleep the agent doesn't.
+        // Threads that wait for a CPU: between notes nobody knows, and awake in a sleep the agent doesn't.
         let unseen = (length("gap") + length("awake")) / 2.0;
         let outcome = [("early", "spin_a"), ("late", "spin_b"), ("main", "spin_c")].iter().find_map(|(group, api)| {
             let expected: f64 = calls[*api].iter().map(|&(begin, end)| integrate(&changes, begin, end).0).sum();

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use tempfile::TempDir;
 use transect_profile_model::{Profile, Timing};
-use transect_record::{Beside, Options, record_beside};
+use transect_record::{Options, OtherCollectors, record_with};
 
 /// Calls of one function: begin and end on `CLOCK_MONOTONIC`, ns.
 pub type Calls = BTreeMap<String, Vec<(u64, u64)>>;
@@ -47,7 +47,7 @@ static unsigned long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONI
 static FILE *notes;
 static unsigned long last;
 static pthread_mutex_t noting = PTHREAD_MUTEX_INITIALIZER;
-/* How long the thread has waited for a processor so far, ns. */
+/* How long the thread has waited for a CPU so far, ns. */
 static unsigned long delay(void) {
     unsigned long ran = 0, waited = 0;
     char text[100] = "";
@@ -64,7 +64,7 @@ static void gap(void) {
     pthread_mutex_unlock(&noting);
     told = waited;
 }
-/* How long the thread has run or waited for a processor so far, ns. */
+/* How long the thread has run or waited for a CPU so far, ns. */
 static unsigned long used(void) { struct timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec * 1000000000ul + t.tv_nsec + delay(); }
 static void note(const char *name, unsigned long begin, unsigned long end) {
@@ -129,8 +129,8 @@ impl Program {
             agent: Some(agent().to_owned()),
             plan_cache: Some(self.folder.path().join("plans")),
         };
-        let beside = Beside { published, before_exec: Some(before_exec), ..Beside::default() };
-        let recorded = record_beside(&options, beside, &mut |_| {}).unwrap();
+        let beside = OtherCollectors { published, before_exec: Some(before_exec), ..OtherCollectors::default() };
+        let recorded = record_with(&options, beside, &mut |_| {}).unwrap();
         assert_eq!(recorded.exit_status, 0);
         recorded.profile
     }

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy)]
 pub struct Change {
     pub time: u64,
-    /// Until when the old state was read: later than `time` where the publisher lost its processor in between.
+    /// Until when the old state was read: later than `time` where the publisher lost its CPU in between.
     pub published: u64,
     pub active: u32,
     pub own: bool,

@@ -1,4 +1,4 @@
-// Threads that spin, sleep, wait for a lock, and wait for a processor in their regions, and read their own processor time.
+// Threads that spin, sleep, wait for a lock, and wait for a CPU in their regions, and read their own CPU time.
 #include "truth.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
         pthread_join(threads[i], 0);
     say_truth();
     for (int k = 1; k < 4; k++)
-        printf("on processor %d %ld\n", k, cpu[k]);
-    printf("on processor 0 %ld\n", on_processor(counter, 1));
+        printf("on CPU %d %ld\n", k, cpu[k]);
+    printf("on CPU 0 %ld\n", on_processor(counter, 1));
     return 0;
 }

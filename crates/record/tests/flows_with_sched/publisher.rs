@@ -189,7 +189,7 @@ fn compare_calls(program: &Program, profile: &Profile, changes: &[Change], withi
         }
         let (got_attributed, got_criticality, total) = sums(profile, &api);
         let got_criticality = got_criticality.unwrap();
-        // Off its processor between note and call, a program notes more than the call; a publisher off its own is late.
+        // Off its CPU between note and call, a program notes more than the call; a publisher off its own is late.
         let error = |got: f64, expected: f64| ((got - expected).abs() - (noted - total) - unseen) / total;
         for (what, got, expected) in
             [("attributed", got_attributed, attributed), ("criticality", got_criticality, criticality)]
@@ -234,7 +234,7 @@ fn long_calls_follow_the_published_schedule() {
     });
 }
 
-/// The processor of a virtual machine may go away in the middle of a change: half of it is never taken for the whole.
+/// The CPU of a virtual machine may go away in the middle of a change: half of it is never taken for the whole.
 #[test]
 fn half_a_change_is_never_read() {
     let program = Program::build(LONG_CALLS);
@@ -370,7 +370,7 @@ fn loss(profile: &Profile, words: &str) -> i64 {
     profile.loss.iter().filter(|l| l.what == LossKind::DroppedEvents && l.reason.contains(words)).map(|l| l.count).sum()
 }
 
-/// Readers wait for a publisher that is off its processor, but not for ever.
+/// Readers wait for a publisher that is off its CPU, but not for ever.
 fn no_loss(profile: &Profile) -> Result<(), String> {
     ensure(loss(profile, "") == 0, || format!("{:?}", profile.loss))
 }

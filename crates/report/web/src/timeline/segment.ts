@@ -6,7 +6,7 @@ import type { Level, Row, Slices, TimelineData, Wait } from "./data";
 import { firstAbove, levelFor } from "./data";
 
 /** A stretch of a lane: a slice, a wait, or a bin. */
-export interface Moment {
+export interface Segment {
   row: Row;
   from: number;
   to: number;
@@ -19,7 +19,7 @@ export interface Moment {
 }
 
 /** The stretch at `time`; `pixel` is how much time a pixel shows. */
-export function momentAt(data: TimelineData, row: Row, time: number, pixel: number): Moment {
+export function segmentAt(data: TimelineData, row: Row, time: number, pixel: number): Segment {
   const lane = row.lane ?? (row.members.length === 1 ? (row.members[0]?.lane ?? null) : null);
   const slices = row.slices ?? (row.members.length === 1 ? (row.members[0]?.slices ?? null) : null);
   const exact = pixel < data.bin && data.exact.some(([from, to]) => time >= from && time < to);
@@ -31,7 +31,7 @@ export function momentAt(data: TimelineData, row: Row, time: number, pixel: numb
 }
 
 /** A slice, or the wait after it. */
-export function single(data: TimelineData, row: Row, slices: Slices, time: number, laneStart: number, laneEnd: number): Moment {
+export function single(data: TimelineData, row: Row, slices: Slices, time: number, laneStart: number, laneEnd: number): Segment {
   const next = firstAbove(slices.start, time);
   const at = next - 1;
   const name = titleOf(row);
@@ -56,7 +56,7 @@ export function single(data: TimelineData, row: Row, slices: Slices, time: numbe
   return { row, from: end, to, state: "blocked", wait, slice: at, lines };
 }
 
-function binned(data: TimelineData, row: Row, time: number, pixel: number): Moment {
+function binned(data: TimelineData, row: Row, time: number, pixel: number): Segment {
   const level = levelFor<Level>(row.levels, data.bin, pixel);
   const width = (data.end - data.start) / level.bins;
   const at = Math.min(level.bins - 1, Math.max(0, Math.floor((time - data.start) / width)));
@@ -82,7 +82,7 @@ function who(thread: string, function_: string): string {
 }
 
 /** The panel below the timeline. */
-export function describe(data: TimelineData, moment: Moment): HTMLElement[] {
+export function describe(data: TimelineData, moment: Segment): HTMLElement[] {
   const [title, ...lines] = moment.lines;
   const parts: HTMLElement[] = [h("h3", {}, title ?? ""), h("p", {}, lines.join(" · "))];
   if (moment.state === "bin") {

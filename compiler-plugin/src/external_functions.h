@@ -14,11 +14,13 @@ struct ExternalFunction {
   bool continues = false;             ///< The result points into what any call of this kind was given.
   bool valueOfArguments = false;      ///< The result is computed from the arguments and the memory they point to.
   int copyTo = -1, copyFrom = -1;     ///< Memory is copied.
-  int fillTo = -1, fillFirst = -1;    ///< Arguments from `fillFirst` on are written into memory as text or bytes.
+  int fillTo = -1, fillFirst = -1;    ///< Arguments from `fillFirst` on are written into memory as text or bytes,
+  int fillLast = -1;                  ///< up to this one, if not -1.
   bool duplicates = false;            ///< The result is new memory with a copy of argument `copyFrom`'s.
   int readFrom = -1, readFirst = -1;  ///< Text of an argument is written where arguments from `readFirst` on point,
   int readLast = -1;                  ///< up to this one, if not -1.
-  bool exception = false;             ///< The result is the memory of the exception in flight.
+  bool throws = false;                ///< Argument 0 is the memory of an exception, argument 1 its type's information.
+  bool catches = false;               ///< The result is the memory of an exception that was thrown.
   /// Pointer `value` is written `offset` bytes into the memory to which `memory` points.
   struct Link {
     int memory;

@@ -17,6 +17,17 @@ bool isStorage(const StructType &type) {
   const StringRef name = type.hasName() ? type.getName() : "";
   return name.contains("__aligned_membuf") || name.contains("__aligned_buffer");
 }
+
+/// Bytes to a base class or a member, not a walk over text: multiples of a pointer's size, and no character is there.
+bool leadsToMember(const GEPOperator &address, int64_t offset) {
+  return offset % 8 == 0 && none_of(address.users(), [](const User *user) {
+           if (const auto *load = dyn_cast<LoadInst>(user))
+             return load->getType()->isIntegerTy(8);
+           if (const auto *store = dyn_cast<StoreInst>(user))
+             return store->getValueOperand()->getType()->isIntegerTy(8);
+           return isa<PHINode>(user);
+         });
+}
 }  // namespace
 
 Step transect::stepOf(const GEPOperator &address, const DataLayout &layout) {
@@ -52,7 +63,7 @@ Step transect::stepOf(const GEPOperator &address, const DataLayout &layout) {
       if (!first || !walks || type->isIntegerTy(8))
         step.exact += offset;
       // Optimised code has fields as bytes; a step of one byte walks over text.
-      if (first && !walks && type->isIntegerTy(8) && std::abs(offset) > 1)
+      if (first && type->isIntegerTy(8) && std::abs(offset) > 1 && (!walks || leadsToMember(address, offset)))
         step.field += offset;
     }
     first = false;

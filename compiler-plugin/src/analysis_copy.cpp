@@ -2,6 +2,8 @@
 
 #include "bit_fields.h"
 #include "field_path.h"
+#include "function_copies.h"
+#include "standard_library.h"
 
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -27,6 +29,9 @@ constexpr const char *kIgnoredFunction = "transect-ignored";
 
 /// Functions up to this size, once their variables are values, become part of their callers.
 constexpr unsigned kSmallFunction = 48;
+/// So do those of the C++ library's headers, whose containers would share their memory otherwise, and functions that make
+/// what they return, up to these sizes.
+constexpr unsigned kLibraryFunction = 300, kMakingFunction = 200;
 /// So do functions that a constant argument selects from, up to this size; two comparisons with constants make a
 /// choice.
 constexpr unsigned kLargeFunction = 4000, kSelections = 2;
@@ -34,6 +39,25 @@ constexpr unsigned kLargeFunction = 4000, kSelections = 2;
 constexpr unsigned kMostInARow = 16;
 /// The copy may grow by inlining to this many times its size, and by this many instructions in any case.
 constexpr unsigned kGrowth = 2, kGrowthAlways = 20000;
+/// And by this part of its size by copies of variadic functions.
+constexpr unsigned kCopies = 4;
+
+/// A function of the C++ library's headers.
+bool isOfLibrary(const Function &function) {
+  const StringRef name = function.getName();
+  return name.starts_with("_ZNSt") || name.starts_with("_ZNKSt") || name.starts_with("_ZSt") ||
+         name.starts_with("_ZN9__gnu_cxx") || name.starts_with("_ZNK9__gnu_cxx");
+}
+
+/// Whether a function returns a pointer and makes new memory, most likely to return it.
+bool makesMemory(const Function &function) {
+  return function.getReturnType()->isPointerTy() && any_of(instructions(function), [](const Instruction &instruction) {
+           const auto *call = dyn_cast<CallBase>(&instruction);
+           const Function *callee = call ? call->getCalledFunction() : nullptr;
+           return callee && callee->isDeclaration() &&
+                  (callee->returnDoesNotAlias() || callee->getName() == "realloc");
+         });
+}
 
 bool isDecision(const Instruction &instruction) {
   if (const auto *branch = dyn_cast<BranchInst>(&instruction))
@@ -75,7 +99,11 @@ public:
       decision->setMetadata(kDecision, nullptr);
     simplify();
     mark(map);
+    for (Function &function : *copy.module)
+      if (!function.isDeclaration() && standardLibraryFunction(function))
+        function.deleteBody();
     inlineSmallFunctions();
+    copyVariadicFunctions(*copy.module, copy.module->getInstructionCount() / kCopies + kGrowthAlways);
     return std::move(copy);
   }
 
@@ -98,7 +126,7 @@ private:
 #if LLVM_VERSION_MAJOR >= 19
         instruction.dropDbgRecords();
 #endif
-        if (isa<DbgInfoIntrinsic>(instruction))
+        if (isa<DbgInfoIntrinsic>(instruction) || isa<LifetimeIntrinsic>(instruction))
           instruction.eraseFromParent();
         // Tells whose variable it is when the function has become part of its callers.
         else if (isa<AllocaInst>(instruction) && !instruction.getDebugLoc() && function.getSubprogram())
@@ -281,23 +309,26 @@ private:
     uint64_t size = 0;
     for (auto [function, recursive] : order)
       size += function->getInstructionCount();
-    uint64_t budget = size * (kGrowth - 1) + kGrowthAlways;
-    SmallPtrSet<Function *, 32> small, parts;
+    uint64_t budget = size * (kGrowth - 1) + kGrowthAlways, budgetOfLarge = budget;
+    SmallPtrSet<Function *, 32> small, large, parts;
     for (auto [function, recursive] : order) {
       std::vector<CallBase *> calls;
       for (Instruction &instruction : instructions(*function))
         if (auto *call = dyn_cast<CallBase>(&instruction))
           if (Function *callee = call->getCalledFunction())
-            if (small.contains(callee) || (parts.contains(callee) && selects(*call, *callee)))
+            if (small.contains(callee) || large.contains(callee) || (parts.contains(callee) && selects(*call, *callee)))
               calls.push_back(call);
       for (CallBase *call : calls)
-        inlineCall(call, parts, budget);
+        inlineCall(call, parts, large.contains(call->getCalledFunction()) ? budgetOfLarge : budget);
       promote(*function);
       if (recursive || !canBePartOfCallers(*function))
         continue;
       parts.insert(function);
-      if (function->getInstructionCount() <= kSmallFunction)
+      const uint64_t own = function->getInstructionCount();
+      if (own <= kSmallFunction)
         small.insert(function);
+      else if ((own <= kLibraryFunction && isOfLibrary(*function)) || (own <= kMakingFunction && makesMemory(*function)))
+        large.insert(function);
     }
   }
 

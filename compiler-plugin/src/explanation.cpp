@@ -102,7 +102,7 @@ std::string Explanation::described(TaintPlace place) const {
     else if (const auto *local = dyn_cast_or_null<AllocaInst>(object.origin))
       out << "local variable " << local->getName() << " of " << local->getFunction()->getName();
     else
-      out << "variable arguments or an exception";
+      out << "variable arguments";
     if (location.offset)
       out << ", offset " << location.offset;
     break;

@@ -1,5 +1,7 @@
 #include "external_functions.h"
 
+#include "standard_library.h"
+
 #include "llvm/ADT/StringSet.h"
 
 #include <algorithm>
@@ -48,6 +50,8 @@ const StringSet<> &functionsOfTheirArguments() {
 }  // namespace
 
 ExternalFunction transect::externalFunction(const Function &function) {
+  if (auto known = standardLibraryFunction(function))
+    return *known;
   StringRef name = plainName(function.getName());
   ExternalFunction result;
   if (functionsOfTheirArguments().contains(name)) {
@@ -56,11 +60,16 @@ ExternalFunction transect::externalFunction(const Function &function) {
                             "rindex", "strchrnul", "memmem"})) {
     result.returnsArgument = 0;
     result.valueOfArguments = true;
-  } else if (isOneOf(name, {"memcpy", "memmove", "mempcpy", "strcpy", "strncpy", "stpcpy", "stpncpy", "strcat",
-                            "strncat", "strlcpy", "strlcat"})) {
+  } else if (isOneOf(name, {"memcpy", "memmove", "mempcpy"})) {
     result.returnsArgument = 0;
     result.copyTo = 0;
     result.copyFrom = 1;
+  } else if (isOneOf(name, {"strcpy", "strncpy", "stpcpy", "stpncpy", "strcat", "strncat", "strlcpy", "strlcat"})) {
+    // Text ends in the array in which it begins; what lies behind is not copied.
+    result.returnsArgument = 0;
+    result.fillTo = 0;
+    result.fillFirst = 1;
+    result.fillLast = 1;
   } else if (name == "bcopy") {
     result.copyTo = 1;
     result.copyFrom = 0;
@@ -101,8 +110,10 @@ ExternalFunction transect::externalFunction(const Function &function) {
     result.returnsPointee = 0;
   } else if (name == "basename" || name == "dirname" || name == "getcwd") {
     result.returnsArgument = 0;
-  } else if (name == "__cxa_allocate_exception" || name == "__cxa_begin_catch" || name == "__cxa_get_exception_ptr") {
-    result.exception = true;
+  } else if (name == "__cxa_throw") {
+    result.throws = true;
+  } else if (name == "__cxa_begin_catch" || name == "__cxa_get_exception_ptr") {
+    result.catches = true;
   } else if (name == "__dynamic_cast") {
     result.returnsArgument = 0;
   } else if (name == "_ZNSt8__detail15_List_node_base7_M_hookEPS0_") {
@@ -114,15 +125,6 @@ ExternalFunction transect::externalFunction(const Function &function) {
     result.returnsFields = kTreeFields;
   } else if (name == "__kmpc_omp_task_alloc") {
     result.ownMemory = 0;
-  } else if (name.contains("basic_string")) {
-    // Constructors, assignment and append write to the string; comparison and the like read it.
-    if (function.getReturnType()->isVoidTy() || function.getReturnType()->isPointerTy()) {
-      result.copyTo = 0;
-      result.copyFrom = 1;
-      result.returnsArgument = 0;
-    } else {
-      result.valueOfArguments = true;
-    }
   }
   result.compares = result.valueOfArguments && (name.contains("cmp") || name.contains("compare") || name == "fnmatch");
   // The number is read from the text at its beginning; its end is in the same text.

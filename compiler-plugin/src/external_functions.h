@@ -15,12 +15,14 @@ struct ExternalFunction {
   bool valueOfArguments = false;      ///< The result is computed from the arguments and the memory they point to.
   bool compares = false;              ///< Of these: it tells only how they compare.
   int copyTo = -1, copyFrom = -1;     ///< Memory is copied.
-  int fillTo = -1, fillFirst = -1;    ///< Arguments from `fillFirst` on are written into memory as text or bytes.
+  int fillTo = -1, fillFirst = -1;    ///< Arguments from `fillFirst` on are written into memory as text or bytes,
+  int fillLast = -1;                  ///< up to this one, if not -1.
   bool duplicates = false;            ///< The result is new memory with a copy of argument `copyFrom`'s.
   int inputTo = -1;                   ///< Data from outside are written into memory.
   int readFrom = -1, readFirst = -1;  ///< Text of an argument is written where arguments from `readFirst` on point,
   int readLast = -1;                  ///< up to this one, if not -1.
-  bool exception = false;             ///< The result is the memory of the exception in flight.
+  bool throws = false;                ///< Argument 0 is the memory of an exception, argument 1 its type's information.
+  bool catches = false;               ///< The result is the memory of an exception that was thrown.
   /// Pointer `value` is written `offset` bytes into the memory to which `memory` points.
   struct Link {
     int memory;

@@ -9,13 +9,24 @@ using namespace llvm;
 using namespace transect;
 
 namespace {
-/// Memory has at most so many places that are told apart; further ones count as its first.
+/// Memory has at most so many places that are told apart; further ones count as the one before them.
 constexpr unsigned kMostPlaces = 128;
 
 /// Bytes in which the C++ library's nodes hold an element of any type, whose fields are told apart.
 bool isStorage(const StructType &type) {
   const StringRef name = type.hasName() ? type.getName() : "";
   return name.contains("__aligned_membuf") || name.contains("__aligned_buffer");
+}
+
+/// Bytes to a base class or a member, not a walk over text: multiples of a pointer's size, and no character is there.
+bool leadsToMember(const GEPOperator &address, int64_t offset) {
+  return offset % 8 == 0 && none_of(address.users(), [](const User *user) {
+           if (const auto *load = dyn_cast<LoadInst>(user))
+             return load->getType()->isIntegerTy(8);
+           if (const auto *store = dyn_cast<StoreInst>(user))
+             return store->getValueOperand()->getType()->isIntegerTy(8);
+           return isa<PHINode>(user);
+         });
 }
 }  // namespace
 
@@ -52,7 +63,7 @@ Step transect::stepOf(const GEPOperator &address, const DataLayout &layout) {
       if (!first || !walks || type->isIntegerTy(8))
         step.exact += offset;
       // Optimised code has fields as bytes; a step of one byte walks over text.
-      if (first && !walks && type->isIntegerTy(8) && std::abs(offset) > 1)
+      if (first && type->isIntegerTy(8) && std::abs(offset) > 1 && (!walks || leadsToMember(address, offset)))
         step.field += offset;
     }
     first = false;
@@ -115,8 +126,12 @@ uint64_t PointsTo::canonical(const Object &object, int64_t offset) const {
   if (!object.type) {
     if (offset >= 0 && object.size != 0)
       offset %= static_cast<int64_t>(object.size);
-    const size_t most = kMostPlaces;
-    return offset < 0 || (object.locations.size() >= most && !object.locations.count(offset)) ? 0 : offset;
+    if (offset < 0)
+      return 0;
+    if (object.locations.size() < kMostPlaces)
+      return offset;
+    auto behind = object.locations.upper_bound(offset);
+    return behind == object.locations.begin() ? 0 : std::prev(behind)->first;
   }
   int64_t rest = offset % static_cast<int64_t>(object.size);
   if (rest < 0)
@@ -135,8 +150,10 @@ uint64_t PointsTo::canonical(const Object &object, int64_t offset) const {
       if (structure->getNumElements() == 0)
         return place;
       if (isStorage(*structure)) {
-        const bool more = object.locations.size() < kMostPlaces || object.locations.count(place + inside);
-        return more ? place + inside : place;
+        if (object.locations.size() < kMostPlaces)
+          return place + inside;
+        auto behind = object.locations.upper_bound(place + inside);
+        return behind == object.locations.begin() ? place : std::max(std::prev(behind)->first, place);
       }
       unsigned element = fields->getElementContainingOffset(inside);
       place += fields->getElementOffset(element);

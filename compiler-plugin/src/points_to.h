@@ -4,6 +4,7 @@
 #include "external_functions.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/SparseBitVector.h"
 #include "llvm/IR/InstrTypes.h"
@@ -32,7 +33,7 @@ public:
 
   /// Memory that is told apart from other memory: a variable, or what one call allocates.
   struct Object {
-    const llvm::Value *origin;  ///< Global, alloca, allocating call or function; null: the exception in flight.
+    const llvm::Value *origin;  ///< Global, alloca, allocating call or function; null: variable arguments.
     llvm::Type *type;           ///< Null: not known.
     uint64_t size;              ///< 0: not known.
     bool whole;                 ///< Its offsets are not told apart.
@@ -90,6 +91,10 @@ private:
   void wake(unsigned node);
   void bind(const llvm::CallBase *call, CallTarget target);
   void enter(const llvm::CallBase *call, llvm::Function *function);
+  void throwException(const llvm::CallBase &call);
+  void catchException(const llvm::CallBase &call);
+  void takeException(const llvm::CallBase &handler, const llvm::Value *type, unsigned exceptions);
+  unsigned fieldOf(unsigned node, int64_t offset);
   unsigned allocatedBy(const llvm::CallBase *call);
   bool allocates(const llvm::Function &function, unsigned depth = 0);
   void build();
@@ -115,7 +120,9 @@ private:
   std::vector<std::vector<std::pair<unsigned, unsigned>>> transfersFrom;
   llvm::DenseMap<const llvm::Function *, bool> allocators;
   std::vector<unsigned> work;
-  unsigned exceptionLocation = 0;
+  /// By type-info object: node of the exceptions thrown. Handlers take what comes later, too.
+  llvm::MapVector<const llvm::Value *, unsigned> thrown;
+  std::vector<const llvm::CallBase *> handlers;
   std::optional<unsigned> tokens;  ///< Node of all that `strtok` was given.
   bool isComplete = true;
 };

@@ -2,6 +2,7 @@
 #include "points_to_nodes.h"
 
 #include "analysis_copy.h"
+#include "exceptions.h"
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Instructions.h"
@@ -85,8 +86,18 @@ static SmallVector<const Value *, 8> sameAddresses(const StoreInst &store) {
   return result;
 }
 
-/// The one structure that new memory is used as where it is made; null: none or several.
-static StructType *structureMade(const CallBase &call, uint64_t size, const DataLayout &layout) {
+/// The object that a constructor is called for, as the constructor knows it; null: `call` calls none.
+static const Argument *objectConstructed(const CallBase &call) {
+  const Function *callee = call.getCalledFunction();
+  if (!callee || callee->isDeclaration() || callee->arg_empty() || !callee->getName().starts_with("_ZN"))
+    return nullptr;
+  const StringRef name = callee->getName();
+  return name.contains("C1E") || name.contains("C2E") ? callee->getArg(0) : nullptr;
+}
+
+/// The one structure that new memory is used as where it is made; null: none or several. `constructed`: by constructors,
+/// too.
+static StructType *structureMade(const CallBase &call, uint64_t size, const DataLayout &layout, bool constructed) {
   StructType *found = nullptr;
   SmallVector<const Value *, 8> pointers{&call};
   auto follow = [&](const Value *value) {
@@ -103,6 +114,9 @@ static StructType *structureMade(const CallBase &call, uint64_t size, const Data
           for (const User *other : place->users())
             if (const auto *load = dyn_cast<LoadInst>(other); load && load->getFunction() == call.getFunction())
               follow(load);
+      if (const auto *other = dyn_cast<CallBase>(user); other && constructed && other->arg_size() > 0)
+        if (const Argument *object = objectConstructed(*other); object && other->getArgOperand(0) == pointers[i])
+          follow(object);
       const auto *address = dyn_cast<GEPOperator>(user);
       auto *type = address ? dyn_cast<StructType>(address->getSourceElementType()) : nullptr;
       if (!type || type->isLiteral() || (size != 0 && layout.getTypeAllocSize(type) != size) || type == found)
@@ -123,12 +137,52 @@ unsigned PointsTo::allocatedBy(const CallBase *call) {
   Object &object = objects[number];
   object.size = allocatedBytes(*call);
   // So that `malloc(sizeof(T))` has T's places.
-  StructType *made = structureMade(*call, object.size, layout);
+  StructType *made = structureMade(*call, object.size, layout, false);
+  if (!made && object.size != 0)
+    made = structureMade(*call, object.size, layout, true);
   if (object.size != 0)
     object.type = made;
   else
     object.element = made;
   return number;
+}
+
+/// A node that points so many bytes behind where `node` points.
+unsigned PointsTo::fieldOf(unsigned node, int64_t offset) {
+  const unsigned field = newNode();
+  nodes[find(node)]->addresses.push_back({field, Step{true, offset, offset, nullptr, 0}});
+  wake(find(node));
+  return field;
+}
+
+/// What is thrown comes to the handlers of its type, whichever of the two the solver meets first.
+void PointsTo::throwException(const CallBase &call) {
+  if (call.arg_size() < 2)
+    return;
+  const Value *type = call.getArgOperand(1)->stripPointerCasts();
+  auto [place, isNew] = thrown.insert({type, 0});
+  if (isNew)
+    place->second = newNode();
+  const unsigned exceptions = place->second;
+  addCopy(nodeOf(call.getArgOperand(0)), exceptions);
+  if (isNew)
+    for (const CallBase *handler : handlers)
+      takeException(*handler, type, exceptions);
+}
+
+void PointsTo::catchException(const CallBase &call) {
+  handlers.push_back(&call);
+  for (auto [type, exceptions] : thrown)
+    takeException(call, type, exceptions);
+}
+
+void PointsTo::takeException(const CallBase &handler, const Value *type, unsigned exceptions) {
+  const auto types = caughtTypes(handler);
+  if (types.empty())
+    addCopy(exceptions, nodeOf(&handler));
+  for (const Value *caught : types)
+    if (auto offset = caughtAs(type, caught))
+      addCopy(*offset == 0 ? exceptions : fieldOf(exceptions, *offset), nodeOf(&handler));
 }
 
 void PointsTo::bind(const CallBase *call, CallTarget target) {
@@ -172,16 +226,14 @@ void PointsTo::enter(const CallBase *call, Function *function) {
     return;
   externals.push_back(function);
   ExternalFunction known = externalFunction(*function);
+  if (known.throws)
+    throwException(*call);
+  if (known.catches)
+    catchException(*call);
   auto argument = [&](int number) {
     return nodeOf(call->getArgOperand(std::min<unsigned>(number, call->arg_size() - 1)));
   };
   auto has = [&](int number) { return number >= 0 && static_cast<unsigned>(number) < call->arg_size(); };
-  auto fieldOf = [&](unsigned node, int64_t offset) {
-    const unsigned field = newNode();
-    nodes[find(node)]->addresses.push_back({field, Step{true, offset, offset, nullptr, 0}});
-    wake(find(node));
-    return field;
-  };
   for (const ExternalFunction::Link &link : known.links)
     if (has(link.memory) && has(link.value))
       nodes[fieldOf(argument(link.memory), link.offset)]->stores.push_back(argument(link.value));
@@ -193,9 +245,7 @@ void PointsTo::enter(const CallBase *call, Function *function) {
     nodes[fieldOf(nodeOf(call), known.ownMemory)]->stores.push_back(memory);
   }
   if (call->getType()->isPointerTy()) {
-    if (known.exception)
-      addTarget(nodeOf(call), exceptionLocation);
-    else if (has(known.returnsArgument))
+    if (has(known.returnsArgument))
       addCopy(argument(known.returnsArgument), nodeOf(call));
     if (has(known.returnsPointee)) {
       unsigned node = find(argument(known.returnsPointee));
@@ -213,9 +263,10 @@ void PointsTo::enter(const CallBase *call, Function *function) {
     if (known.returnsArgument < 0 || function->getName().contains("alloc"))
       addTarget(nodeOf(call), locationAt(allocatedBy(call), 0));
   }
-  // Text holds no pointers.
-  if (has(known.copyTo) && has(known.copyFrom) &&
-      !(!function->getName().contains("str") || function->getName().contains("basic_string")))
+  // A view of a string.
+  if (call->getType()->isStructTy() && has(known.returnsArgument))
+    addCopy(argument(known.returnsArgument), nodeOf(call));
+  if (has(known.copyTo) && has(known.copyFrom))
     addTransfer(argument(known.copyTo), argument(known.copyFrom), ~0ull);
   for (const Callback &callback : callbacksOf(*function)) {
     if (!has(callback.function))

@@ -35,7 +35,6 @@ public:
   explicit Builder(PointsTo &all) : all(all) {}
 
   void run() {
-    all.exceptionLocation = all.locationAt(all.newObject(nullptr, nullptr, false), 0);
     for (GlobalVariable &global : all.module.globals())
       all.newObject(&global, global.getValueType(), false);
     for (Function &function : all.module) {

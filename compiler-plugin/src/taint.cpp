@@ -25,7 +25,7 @@ namespace {
 
 /// Constants stored under a branch carry its features; what is stored under a branch on such a constant does not.
 constexpr unsigned kMostHops = 1;
-constexpr uint64_t kString = 1, kStringObject = 32;
+constexpr uint64_t kString = 1;
 
 class Taint {
 public:
@@ -418,6 +418,14 @@ private:
     return targets.empty();
   }
 
+  /// A number that becomes a byte, given to a function that does nothing with it but store it in a buffer.
+  bool isPutOut(const Value *value, const Argument *parameter) const {
+    return parameter && isCutToByte(value) && all_of(parameter->users(), [&](const User *user) {
+             const auto *store = dyn_cast<StoreInst>(user);
+             return store && store->getValueOperand() == parameter && isElement(store->getPointerOperand());
+           });
+  }
+
   void transfer(const Instruction *instruction) {
     const Function *function = instruction->getFunction();
     leadsNowhere = isIgnored(*function);
@@ -522,7 +530,7 @@ private:
     }
     for (const CallTarget &target : pointsTo.calls(call)) {
       for (auto [value, parameter] : target.arguments) {
-        Id set = total(labels(value), function);
+        Id set = isPutOut(value, parameter) ? 0 : total(labels(value), function);
         if (parameter)
           carry(parameter, set);
         else if (int place = pointsTo.variableArguments(target.function); place >= 0)
@@ -538,7 +546,7 @@ private:
       }
     }
     for (const Function *external : pointsTo.externals(call))
-      transferExternal(call, externalFunction(*external), external->getName().contains("basic_string"));
+      transferExternal(call, externalFunction(*external));
   }
 
   void copyMemory(const Instruction *reader, const Value *to, const Value *from, uint64_t length) {
@@ -555,14 +563,13 @@ private:
         write(range.to, appends ? sets.weakened(set, Dependence::Content) : set);
   }
 
-  void transferExternal(const CallBase *call, const ExternalFunction &known, bool stringObject) {
+  void transferExternal(const CallBase *call, const ExternalFunction &known) {
     const Function *function = call->getFunction();
-    const uint64_t size = stringObject ? kStringObject : kString;
     auto has = [&](int number) { return number >= 0 && static_cast<unsigned>(number) < call->arg_size(); };
     auto whole = [&](const Value *argument) {
       Id set = labels(argument);
       if (argument->getType()->isPointerTy())
-        set = sets.unite(set, read(call, argument, size));
+        set = sets.unite(set, read(call, argument, kString));
       return set;
     };
     if (known.valueOfArguments)
@@ -573,7 +580,7 @@ private:
     if (has(known.copyTo) && has(known.copyFrom)) {
       const Value *to = call->getArgOperand(known.copyTo), *from = call->getArgOperand(known.copyFrom);
       copyMemory(call, to, from, ~0ull);
-      write(to, size, total(whole(from), function));
+      write(to, kString, total(whole(from), function));
     }
     if (known.continues && has(0)) {
       Id united = sets.unite(tokens, total(whole(call->getArgOperand(0)), function));
@@ -591,7 +598,7 @@ private:
       give(call, labels(from));
     }
     if (has(known.fillTo))
-      for (unsigned i = known.fillFirst; i < call->arg_size(); ++i)
+      for (unsigned i = known.fillFirst; i < call->arg_size() && (known.fillLast < 0 || i <= unsigned(known.fillLast)); ++i)
         write(call->getArgOperand(known.fillTo), kString,
               sets.weakened(total(whole(call->getArgOperand(i)), function), Dependence::Computed));
     if (has(known.readFrom))

@@ -73,7 +73,23 @@ fn note(index: u32, address: u64) {
 
 /// Addresses for `size` bytes, at a multiple of an extent's size.
 fn reserve(size: u64) -> Option<u64> {
+    /// What was given last: what lies below is often free.
+    static LAST: AtomicU64 = AtomicU64::new(0);
     let flags = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS | sys::MAP_NORESERVE;
+    let below = LAST.load(Ordering::Relaxed).saturating_sub(size);
+    if below > 0 {
+        // SAFETY: a new mapping where nothing is.
+        let at = unsafe { sys::mmap(below, size, 0, flags | sys::MAP_FIXED_NOREPLACE, -1, 0) };
+        if at == below as i64 {
+            LAST.store(below, Ordering::Relaxed);
+            return Some(below);
+        }
+        if at > 0 {
+            // A kernel without MAP_FIXED_NOREPLACE took it as a hint.
+            // SAFETY: just mapped.
+            unsafe { sys::munmap(at as u64, size) };
+        }
+    }
     let given = size + SIZE - PAGE;
     // SAFETY: a new mapping at an address of the kernel's choice.
     let at = unsafe { sys::mmap(0, given, 0, flags, -1, 0) };
@@ -90,6 +106,7 @@ fn reserve(size: u64) -> Option<u64> {
             sys::munmap(start + size, at + given - start - size);
         }
     }
+    LAST.store(start, Ordering::Relaxed);
     Some(start)
 }
 

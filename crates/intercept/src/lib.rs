@@ -47,6 +47,8 @@ pub mod loader;
 #[allow(unsafe_code)]
 pub mod lock;
 #[allow(unsafe_code)]
+mod lock_cost;
+#[allow(unsafe_code)]
 pub mod object;
 pub mod period;
 #[allow(unsafe_code)]

@@ -453,6 +453,22 @@ def check_orphan(options, folder):
     return wrong, [f"took {took:.1f} s"] if took > 2 else []
 
 
+def check_stopped(options, folder):
+    """Programs that are started while the recorder is stopped hardly wait for it, and are recorded."""
+    profile = os.path.join(folder, "stopped-profile")
+    shutil.rmtree(profile, ignore_errors=True)
+    script = "sleep 0.5; kill -STOP $PPID; for i in 1 2 3 4; do /bin/true; done; kill -CONT $PPID"
+    start = time.monotonic()
+    done = record(options.transect, "adaptive", profile, ["/bin/sh", "-c", script], collect=())
+    took = time.monotonic() - start
+    if done.returncode:
+        return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+    shown = subprocess.run([options.transect, "report", "--view", "threads", "--format", "json", profile], capture_output=True, text=True, check=True)
+    seen = [row for row in json.loads(shown.stdout)["threads"] if row["name"] == "true"]
+    wrong = [] if len(seen) == 4 else [f"{len(seen)} of 4 programs recorded"]
+    return wrong, [f"took {took:.1f} s"] if took > 3 else []
+
+
 def check_layered(options, folder):
     """Functions that are timed by a probe and go on in another library by a jump: two tools hold one return address."""
     land = "long land(long n) { volatile long s = 0; for (long i = 0; i < n; i++) s += i; return s; }\n"
@@ -519,6 +535,7 @@ def main():
         check_holding(options, folder, results)
         check_waiting(options, folder, results)
         results.judge_measured("recorder killed", lambda: check_orphan(options, folder))
+        results.judge_measured("recorder stopped", lambda: check_stopped(options, folder))
     for name, checks in (("trying", check_trying), ("killed", check_killed), ("ends", check_ends), ("lifetimes", check_lifetimes), ("layered", check_layered)):
         if wanted(name):
             for of, complaints in checks(options, folder):

@@ -8,7 +8,7 @@ use object::read::elf::{NoteIterator, SectionHeader};
 use crate::Object;
 use crate::dynamic::text;
 use crate::file_map::FileMap;
-use crate::symbols::SymbolTable;
+use crate::symbols::{Symbol, SymbolTable};
 
 /// Where separate debug files lie (gdb's `debug-file-directory`).
 const DEBUG_FOLDER: &str = "/usr/lib/debug/.build-id";
@@ -24,9 +24,25 @@ pub(crate) fn build_id_note(bytes: &[u8], align: u64) -> Option<Vec<u8>> {
     None
 }
 
-/// Symbols of the object's separate debug file, else of its compressed mini symbol table; empty if it has neither.
-pub(crate) fn symbols(object: &Object) -> SymbolTable {
-    open(object).map(|o| SymbolTable::of_debug_object(&o)).unwrap_or_default()
+/// A debug file and its symbols.
+#[derive(Debug)]
+pub(crate) struct DebugSymbols {
+    file: Object,
+    table: SymbolTable,
+}
+
+impl DebugSymbols {
+    /// Those of an object's debug file; `None` if it has none.
+    pub(crate) fn of(object: &Object) -> Option<Box<DebugSymbols>> {
+        let file = open(object)?;
+        let table = SymbolTable::of_debug_object(&file);
+        Some(Box::new(DebugSymbols { file, table }))
+    }
+
+    /// As [`SymbolTable::covering`].
+    pub(crate) fn covering(&self, vaddr: u64) -> Option<Symbol<'_>> {
+        self.table.covering(&self.file.map, vaddr)
+    }
 }
 
 /// The object's separate debug file, else its compressed mini symbol table.

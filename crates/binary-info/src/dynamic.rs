@@ -66,6 +66,8 @@ pub(crate) struct Dynamic {
     pub relr: (u64, u64),
     /// `DT_PLTGOT`: what code calls `_GLOBAL_OFFSET_TABLE_`.
     pub global_offset_table: u64,
+    /// `DT_GNU_HASH`; 0 if there is none.
+    gnu_hash: u64,
     versym: u64,
     verdef: (u64, u32),
     verneed: (u64, u32),
@@ -79,7 +81,7 @@ impl Dynamic {
         let (entries, _) =
             pod::slice_from_bytes::<Dyn64<LE>>(bytes, bytes.len() / size_of::<Dyn64<LE>>()).unwrap_or((&[], &[]));
         let mut this = Self::default();
-        let (mut needed, mut soname, mut hash, mut gnu_hash) = (Vec::new(), None, 0, 0);
+        let (mut needed, mut soname, mut hash) = (Vec::new(), None, 0);
         let mut jmprel_has_addends = true;
         for entry in entries {
             let value = entry.d_val.get(LE);
@@ -99,7 +101,7 @@ impl Dynamic {
                 elf::DT_PLTREL => jmprel_has_addends = value == elf::DT_RELA.0 as u64,
                 elf::DT_PLTGOT => this.global_offset_table = value,
                 elf::DT_HASH => hash = value,
-                elf::DT_GNU_HASH => gnu_hash = value,
+                elf::DT_GNU_HASH => this.gnu_hash = value,
                 elf::DT_VERSYM => this.versym = value,
                 elf::DT_VERDEF => this.verdef.0 = value,
                 elf::DT_VERDEFNUM => this.verdef.1 = value as u32,
@@ -116,12 +118,12 @@ impl Dynamic {
         this.soname = soname.map(|at| this.string(object, at).to_owned());
         // A damaged table may say what it likes.
         let room = object.bytes_at(this.symbols).map_or(0, |bytes| bytes.len() / size_of::<Sym64<LE>>());
-        this.symbol_count = this.count_symbols(object, hash, gnu_hash).min(u32::try_from(room).unwrap_or(u32::MAX));
+        this.symbol_count = this.count_symbols(object, hash).min(u32::try_from(room).unwrap_or(u32::MAX));
         this
     }
 
     /// The dynamic section does not say how many symbols there are: a hash table, or the relocations, must.
-    fn count_symbols(&self, object: &Object, hash: u64, gnu_hash: u64) -> u32 {
+    fn count_symbols(&self, object: &Object, hash: u64) -> u32 {
         type Header = FileHeader64<LE>;
         let by_hash =
             object.bytes_at(hash).filter(|_| hash != 0).and_then(|bytes| HashTable::<Header>::parse(LE, bytes).ok());
@@ -129,8 +131,8 @@ impl Dynamic {
             return table.symbol_table_length();
         }
         let by_gnu = object
-            .bytes_at(gnu_hash)
-            .filter(|_| gnu_hash != 0)
+            .bytes_at(self.gnu_hash)
+            .filter(|_| self.gnu_hash != 0)
             .and_then(|bytes| GnuHashTable::<Header>::parse(LE, bytes).ok())
             .and_then(|table| table.symbol_table_length(LE).or(Some(table.symbol_base())));
         // A GNU hash table leaves undefined symbols out; with no defined one, its base may be 1 or 0.
@@ -160,6 +162,39 @@ impl Dynamic {
             weak: raw.st_bind() == elf::STB_WEAK,
             address: raw.st_value.get(LE),
         })
+    }
+
+    /// Whether a symbol of this name is defined.
+    pub(crate) fn defines(&self, object: &Object, name: &str) -> bool {
+        let is_it = |index| {
+            self.raw_symbol(object, index).is_some_and(|raw| {
+                raw.st_shndx.get(LE) != elf::SHN_UNDEF && self.string(object, u64::from(raw.st_name.get(LE))) == name
+            })
+        };
+        match self.candidates(object, name) {
+            Some(mut candidates) => candidates.any(is_it),
+            None => (0..self.symbol_count).any(is_it),
+        }
+    }
+
+    /// The symbols that the GNU hash table lists with a name, and others; `None` without such a table.
+    fn candidates<'a>(&self, object: &'a Object, name: &str) -> Option<impl Iterator<Item = u32> + use<'a>> {
+        let bytes = object.bytes_at(self.gnu_hash).filter(|_| self.gnu_hash != 0)?;
+        let word = move |at: usize| bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word));
+        // Buckets, first symbol, words of the Bloom filter, its shift; the filter, the buckets, the chains.
+        let (buckets, base, filter) = (word(0)?, word(4)?, word(8)? as usize);
+        let hash = name.bytes().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
+        let buckets_at = 16 + filter * 8;
+        let first = word(buckets_at + hash.checked_rem(buckets)? as usize * 4)?;
+        let chains_at = buckets_at + buckets as usize * 4;
+        let mut next = Some(first).filter(|&first| first >= base.max(1));
+        Some(std::iter::from_fn(move || {
+            let index = next?;
+            // The lowest bit marks a chain's end.
+            let last = word(chains_at + (index - base) as usize * 4).is_none_or(|hash| hash & 1 == 1);
+            next = if last { None } else { index.checked_add(1) };
+            Some(index)
+        }))
     }
 
     pub(crate) fn string<'a>(&self, object: &'a Object, offset: u64) -> &'a str {
@@ -222,7 +257,7 @@ impl Dynamic {
 }
 
 /// Bytes of a name: a table without zeros would be copied whole for each entry.
-const LONGEST_NAME: usize = 1 << 16;
+pub(crate) const LONGEST_NAME: usize = 1 << 16;
 
 /// A version index has 15 bits: a table that says more is damaged.
 const VERSIONS: u32 = 1 << 15;

@@ -9,6 +9,7 @@ use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::pod::{self, Pod};
 use object::read::elf::{FileHeader, SectionTable};
 
+use crate::debug_file::DebugSymbols;
 use crate::dynamic::Dynamic;
 use crate::file_map::FileMap;
 use crate::plain_file::{LastLink, open_plain};
@@ -57,7 +58,7 @@ pub struct Object {
     pub(crate) eh_frame_header: Option<(u64, u64)>,
     pub(crate) dynamic: Option<Dynamic>,
     symbols: OnceLock<SymbolTable>,
-    debug_symbols: OnceLock<SymbolTable>,
+    debug_symbols: OnceLock<Option<Box<DebugSymbols>>>,
 }
 
 impl Object {
@@ -260,6 +261,11 @@ impl Object {
         self.dynamic.as_ref().map_or(0, |d| d.symbol_count)
     }
 
+    /// True if the object defines a dynamic symbol of this name.
+    pub fn defines(&self, name: &str) -> bool {
+        self.dynamic.as_ref().is_some_and(|dynamic| dynamic.defines(self, name))
+    }
+
     /// Linkage slots that hold functions, in order of their relocations (see [`LinkageSlot`]).
     pub fn linkage_slots(&self) -> Vec<LinkageSlot> {
         linkage::function_slots(self)
@@ -269,11 +275,11 @@ impl Object {
     /// mini symbol table. Of several names for one address, the public one.
     pub fn symbol_at(&self, vaddr: u64) -> Option<Symbol<'_>> {
         let own = self.symbols.get_or_init(|| SymbolTable::of_object(self));
-        own.covering(vaddr).or_else(|| {
+        own.covering(&self.map, vaddr).or_else(|| {
             if own.complete {
                 return None;
             }
-            self.debug_symbols.get_or_init(|| crate::debug_file::symbols(self)).covering(vaddr)
+            self.debug_symbols.get_or_init(|| DebugSymbols::of(self)).as_ref()?.covering(vaddr)
         })
     }
 

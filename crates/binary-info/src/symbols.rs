@@ -4,7 +4,7 @@ use object::LittleEndian as LE;
 use object::elf::{self, Sym64};
 use object::read::elf::{SectionHeader, SymbolTable as ElfSymbolTable};
 
-use crate::dynamic::text;
+use crate::dynamic::{LONGEST_NAME, text};
 use crate::object_file::within_memory;
 use crate::{GoTable, Object};
 
@@ -57,15 +57,24 @@ pub struct Symbol<'a> {
     pub kind: SymbolKind,
 }
 
-#[derive(Debug, Clone)]
+/// A symbol with an address. Its name stays in the image until it is asked for: an object may have a million.
+#[derive(Debug, Clone, Copy)]
 struct Entry {
     address: u64,
     size: u64,
-    name: Box<str>,
+    /// Where in the image its name begins.
+    name: usize,
     kind: SymbolKind,
 }
 
-/// Symbols with addresses, sorted, one name per address.
+impl Entry {
+    fn name<'a>(&self, image: &'a [u8]) -> &'a str {
+        let bytes = image.get(self.name..).unwrap_or_default();
+        text(&bytes[..bytes.len().min(LONGEST_NAME)])
+    }
+}
+
+/// Symbols with addresses, sorted, one name per address; of an image that is kept beside.
 #[derive(Debug, Default)]
 pub(crate) struct SymbolTable {
     entries: Vec<Entry>,
@@ -80,58 +89,57 @@ pub(crate) struct SymbolTable {
 impl SymbolTable {
     /// Names from the static symbol table, if there is one, and from the dynamic one.
     pub(crate) fn of_object(object: &Object) -> Self {
-        let mut ranked = Vec::new();
+        let mut found = Vec::new();
         if let Some(dynamic) = &object.dynamic {
-            for index in 0..dynamic.symbol_count {
-                let Some(raw) = dynamic.raw_symbol(object, index) else { break };
-                push(&mut ranked, raw, || dynamic.string(object, u64::from(raw.st_name.get(LE))));
-            }
+            let strings = object.file_offset(dynamic.strings.0).unwrap_or(u64::MAX);
+            let all = (0..dynamic.symbol_count).map_while(|index| dynamic.raw_symbol(object, index));
+            found.extend(all.filter_map(|raw| entry(raw, strings, dynamic.strings.1)));
         }
-        let complete = Self::push_static(object, &mut ranked) || Self::push_go(object, &mut ranked);
-        Self { sections: code_sections(object), ..Self::from_ranked(ranked, complete) }
+        let complete = Self::add_static(object, &mut found) || Self::add_go(object, &mut found);
+        Self { sections: code_sections(object), ..Self::of_entries(found, &object.map, complete) }
     }
 
     /// Names from the static symbol table alone (of a debug file).
     pub(crate) fn of_debug_object(object: &Object) -> Self {
-        let mut ranked = Vec::new();
-        Self::push_static(object, &mut ranked);
-        Self { sections: code_sections(object), ..Self::from_ranked(ranked, true) }
+        let mut found = Vec::new();
+        Self::add_static(object, &mut found);
+        Self { sections: code_sections(object), ..Self::of_entries(found, &object.map, true) }
     }
 
-    fn push_static(object: &Object, ranked: &mut Vec<Entry>) -> bool {
+    fn add_static(object: &Object, found: &mut Vec<Entry>) -> bool {
         let data = &object.map[..];
         let sections = object.sections();
         let table: ElfSymbolTable<'_, _> = sections.symbols(LE, data, elf::SHT_SYMTAB).unwrap_or_default();
-        for raw in table.iter() {
-            push(ranked, raw, || text(table.symbol_name(LE, raw).unwrap_or(b"")));
-        }
+        let strings = sections.section(table.string_section()).ok().and_then(|section| section.file_range(LE));
+        let (start, size) = strings.unwrap_or_default();
+        found.extend(table.iter().filter_map(|raw| entry(raw, start, size)));
         // A file stripped of everything but its mini symbol table has a section for the compressed rest.
         let mini = sections.iter().any(|s| sections.section_name(LE, s) == Ok(b".gnu_debugdata"));
         !table.is_empty() && !mini
     }
 
     /// Go's functions, whose names are there in what is stripped, too. False without any.
-    fn push_go(object: &Object, ranked: &mut Vec<Entry>) -> bool {
+    fn add_go(object: &Object, found: &mut Vec<Entry>) -> bool {
         let functions = object.go_table().into_iter().flat_map(GoTable::functions);
-        let before = ranked.len();
-        ranked.extend(functions.map(|function| Entry {
+        let before = found.len();
+        found.extend(functions.map(|function| Entry {
             address: function.code.start,
             size: function.code.end.saturating_sub(function.code.start),
-            name: function.name.into(),
+            name: function.name.as_ptr().addr() - object.map.as_ptr().addr(),
             kind: SymbolKind::Function,
         }));
-        ranked.len() > before
+        found.len() > before
     }
 
-    fn from_ranked(mut entries: Vec<Entry>, complete: bool) -> Self {
-        entries.sort_by(|a, b| a.address.cmp(&b.address).then_with(|| preference(a).cmp(&preference(b))));
-        entries.dedup_by(|later, first| {
-            let same = later.address == first.address;
-            if same {
-                first.size = first.size.max(later.size);
-            }
-            same
-        });
+    fn of_entries(mut all: Vec<Entry>, image: &[u8], complete: bool) -> Self {
+        all.sort_by_key(|entry| entry.address);
+        let best = |same: &[Entry]| {
+            let size = same.iter().map(|entry| entry.size).max()?;
+            // One name is the rule: only where there are several are they looked at.
+            let best = same.iter().min_by_key(|entry| if same.len() > 1 { preference(entry, image) } else { LAST });
+            best.map(|entry| Entry { size, ..*entry })
+        };
+        let entries: Vec<Entry> = all.chunk_by(|a, b| a.address == b.address).filter_map(best).collect();
         let mut end = 0;
         let ends = entries
             .iter()
@@ -145,7 +153,7 @@ impl SymbolTable {
 
     /// The innermost symbol that covers `vaddr`; one without size reaches to the next symbol or its section's end, and not far
     /// where names have been stripped: the next one may be functions away.
-    pub(crate) fn covering(&self, vaddr: u64) -> Option<Symbol<'_>> {
+    pub(crate) fn covering<'a>(&self, image: &'a [u8], vaddr: u64) -> Option<Symbol<'a>> {
         let mut index = self.entries.partition_point(|e| e.address <= vaddr).checked_sub(1)?;
         let nearest = index;
         loop {
@@ -156,7 +164,7 @@ impl SymbolTable {
                 size => vaddr - e.address < size,
             };
             if covers {
-                return Some(Symbol { name: &e.name, address: e.address, size: e.size, kind: e.kind });
+                return Some(Symbol { name: e.name(image), address: e.address, size: e.size, kind: e.kind });
             }
             if self.ends[index] <= vaddr {
                 return None;
@@ -177,27 +185,34 @@ fn code_sections(object: &Object) -> Vec<Range<u64>> {
     code.map(|section| section.sh_addr(LE)..section.sh_addr(LE).saturating_add(section.sh_size(LE))).collect()
 }
 
-fn push<'a>(entries: &mut Vec<Entry>, raw: &Sym64<LE>, name: impl FnOnce() -> &'a str) {
+/// What a raw symbol says whose name is one of `size` bytes of names at `strings` in the image; `None` if it names no place.
+fn entry(raw: &Sym64<LE>, strings: u64, size: u64) -> Option<Entry> {
     let kind = SymbolKind::from_elf(raw.st_type());
     let named = !matches!(raw.st_type(), elf::STT_SECTION | elf::STT_FILE) && kind != SymbolKind::ThreadLocal;
-    if !named || raw.st_shndx.get(LE) == elf::SHN_UNDEF || raw.st_shndx.get(LE) == elf::SHN_ABS {
-        return;
+    let name = u64::from(raw.st_name.get(LE));
+    if !named
+        || raw.st_shndx.get(LE) == elf::SHN_UNDEF
+        || raw.st_shndx.get(LE) == elf::SHN_ABS
+        || !(1..size).contains(&name)
+    {
+        return None;
     }
-    let name = name();
-    if !name.is_empty() {
-        let address = raw.st_value.get(LE);
-        let size = within_memory(address, raw.st_size.get(LE));
-        entries.push(Entry { address, size, name: name.into(), kind });
-    }
+    let (address, name) = (raw.st_value.get(LE), usize::try_from(strings.checked_add(name)?).ok()?);
+    Some(Entry { address, size: within_memory(address, raw.st_size.get(LE)), name, kind })
 }
 
-/// Smaller is better: typed before untyped, then the public spelling (`read` before `__read`, `_IO_puts` after
+/// See [`preference`].
+type Preference = (bool, bool, usize, usize);
+const LAST: Preference = (true, true, 0, 0);
+
+/// Smaller is better: named, typed before untyped, then the public spelling (`read` before `__read`, `_IO_puts` after
 /// `puts`), then the shorter.
-fn preference(entry: &Entry) -> (bool, usize, usize) {
-    let underscores = entry.name.bytes().take_while(|&b| b == b'_').count();
+fn preference(entry: &Entry, image: &[u8]) -> Preference {
+    let name = entry.name(image);
+    let underscores = name.bytes().take_while(|&b| b == b'_').count();
     // Mangled names start with `_Z` or `_R`: that underscore is not the mark of a private alias.
-    let mangled = entry.name.starts_with("_Z") || entry.name.starts_with("_R");
-    (entry.kind == SymbolKind::Unknown, if mangled { 0 } else { underscores }, entry.name.len())
+    let mangled = name.starts_with("_Z") || name.starts_with("_R");
+    (name.is_empty(), entry.kind == SymbolKind::Unknown, if mangled { 0 } else { underscores }, name.len())
 }
 
 #[cfg(test)]
@@ -206,13 +221,29 @@ mod tests {
 
     #[test]
     fn a_symbol_without_size_does_not_name_what_has_lost_its_name() {
-        let entries = || vec![Entry { address: 0x1000, size: 0, name: "memset".into(), kind: SymbolKind::Function }];
-        let name = |complete, vaddr| SymbolTable::from_ranked(entries(), complete).covering(vaddr).is_some();
+        const IMAGE: &[u8] = b"\0memset\0";
+        let entry = Entry { address: 0x1000, size: 0, name: 1, kind: SymbolKind::Function };
+        let table = |complete| SymbolTable::of_entries(vec![entry], IMAGE, complete);
+        let name = |complete, vaddr| table(complete).covering(IMAGE, vaddr).is_some_and(|s| s.name == "memset");
         assert!(name(false, 0x1000) && name(false, 0x1000 + STRIPPED_REACH - 1));
         assert!(!name(false, 0x1000 + STRIPPED_REACH));
         assert!(name(true, 0x9000), "all names are there: it is nobody else's");
-        let with_sections =
-            SymbolTable { sections: vec![0x1000..0x1017, 0x1020..0x1100], ..SymbolTable::from_ranked(entries(), true) };
-        assert!(with_sections.covering(0x1016).is_some() && with_sections.covering(0x1020).is_none());
+        let with_sections = SymbolTable { sections: vec![0x1000..0x1017, 0x1020..0x1100], ..table(true) };
+        assert!(with_sections.covering(IMAGE, 0x1016).is_some() && with_sections.covering(IMAGE, 0x1020).is_none());
+    }
+
+    #[test]
+    fn of_several_names_the_public_one_is_kept() {
+        const IMAGE: &[u8] = b"\0_IO_puts\0puts\0label\0";
+        let entry = |name, kind, size| Entry { address: 0x1000, size, name, kind };
+        let all = [
+            entry(1, SymbolKind::Function, 8),
+            entry(15, SymbolKind::Unknown, 0),
+            entry(10, SymbolKind::Function, 4),
+            entry(99, SymbolKind::Function, 0),
+        ];
+        let table = SymbolTable::of_entries(all.to_vec(), IMAGE, true);
+        let found = table.covering(IMAGE, 0x1007).map(|symbol| (symbol.name, symbol.size));
+        assert_eq!(found, Some(("puts", 8)));
     }
 }

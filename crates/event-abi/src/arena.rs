@@ -33,7 +33,7 @@ pub const EXTENT_THREAD: u32 = 2;
 /// Extent holds a [`crate::context::ContextHeader`].
 pub const EXTENT_CONTEXT: u32 = 4;
 
-/// Extent is kept by a process that has given up the rest of the arena, and by its children.
+/// Extent is kept for threads to come by a process that maps no more of them, and by its children.
 pub const EXTENT_SPARE: u32 = 3;
 
 /// Time no call.
@@ -170,6 +170,21 @@ pub struct ArenaHeader {
     pub next_free: [AtomicU32; EXTENT_COUNT],
     /// The clock of what is [`crate::published`].
     pub clock: ClockRelation,
+}
+
+impl ArenaHeader {
+    /// Puts an extent on the free list, whose kind is [`EXTENT_FREE`] by now.
+    pub fn put_free(&self, extent: u32) {
+        let mut head = self.free_extents.load(Ordering::Acquire);
+        loop {
+            self.next_free[extent as usize].store(head as u32, Ordering::Relaxed);
+            let new = ((head >> 32).wrapping_add(1) << 32) | u64::from(extent);
+            match self.free_extents.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
 }
 
 const _: () = assert!(size_of::<ArenaHeader>() < API_TABLE_OFFSET);

@@ -76,8 +76,8 @@ pub fn settle(handed_on: Option<Limit>) {
     let Some(real) = sys::limit(RLIMIT_AS) else { return };
     match handed_on.or_else(given) {
         Some(wanted) => drop(set(wanted, real)),
-        // What can't be lifted has no room for a reserve.
-        None if real[0] != NONE => arena::give_up_reserve(),
+        // What could not be lifted.
+        None if real[0] != NONE => arena::keep_spares(),
         None => {}
     }
 }
@@ -94,7 +94,7 @@ pub fn give_up(handed_on: Option<Limit>) {
 fn set(wanted: Limit, real: Limit) -> bool {
     if wanted[0] != NONE {
         // Its spares need room, too.
-        arena::give_up_reserve();
+        arena::keep_spares();
     }
     if OWN.load(Ordering::Acquire) == 0 {
         OWN.store(IMAGE.load(Ordering::Relaxed) + sys::mapped(), Ordering::Release);

@@ -1,100 +1,49 @@
 //! The recorder's shared memory as this process sees it.
 
-use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use transect_event_abi::api_table::{ApiEntry, hash};
 use transect_event_abi::arena::{
-    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_CONTEXT, EXTENT_FREE, EXTENT_SIZE,
-    EXTENT_SPARE, EXTENT_THREAD,
+    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_COUNT, EXTENT_FREE, EXTENT_SIZE,
+    EXTENT_SPARE,
 };
 
-use crate::address_limit;
 use crate::arch::syscall as sys;
+use crate::{address_limit, extent_map};
 
-static BASE: AtomicU64 = AtomicU64::new(0);
-static MAPPED: AtomicU64 = AtomicU64::new(0);
+static HEAD: AtomicU64 = AtomicU64::new(0);
 
-/// Where the first extent is mapped of an arena whose extents are mapped one by one: far from what loaders, heaps, stacks and
-/// sanitizers use, for to reserve its addresses would count as address space, too.
-const SPARSE_BASE: u64 = 0x3000_0000_0000;
-/// The arena's descriptor while its extents are mapped one by one, until the reserve is given up; -1 otherwise.
-static SPARSE: AtomicI64 = AtomicI64::new(-1);
-
-/// Maps one extent at its place in an arena that begins at `base`.
-fn map_extent(base: u64, index: u32, fd: i64) -> bool {
-    let offset = u64::from(index) * EXTENT_SIZE as u64;
-    let flags = sys::MAP_SHARED | sys::MAP_NORESERVE | sys::MAP_FIXED_NOREPLACE;
-    let rights = sys::PROT_READ | sys::PROT_WRITE;
-    // SAFETY: a mapping of a shared file where nothing is.
-    let at = unsafe { sys::mmap(base + offset, EXTENT_SIZE as u64, rights, flags, fd, offset) };
-    if at > 0 && at as u64 != base + offset {
-        // A kernel without MAP_FIXED_NOREPLACE took it as a hint.
-        // SAFETY: just mapped.
-        unsafe { sys::munmap(at as u64, EXTENT_SIZE as u64) };
-    }
-    at as u64 == base + offset
-}
-
-/// Maps the arena from an open descriptor, and closes that now or when the reserve is given up. Returns false if this is not
-/// an arena of our version, or has no room. `handed_on`: the limit of the address space has room for it, as the parent was recorded.
+/// Maps the arena's head from an open descriptor, and closes that. Returns false if this is not an arena of our version, or has no
+/// room. `handed_on`: the limit of the address space has room for it, as the parent was recorded.
 pub fn map(fd: i64, handed_on: bool) -> bool {
-    const RIGHTS: u64 = sys::PROT_READ | sys::PROT_WRITE;
-    let mut size = ARENA_SIZE as u64;
-    let at = if address_limit::lift(size) {
-        // SAFETY: a fresh mapping of a shared file at an address of the kernel's choice.
-        unsafe { sys::mmap(0, size, RIGHTS, sys::MAP_SHARED | sys::MAP_NORESERVE, fd, 0) }
-    } else {
-        // A limit that can't be lifted: of one that is not ours an eighth is taken at most.
-        size = EXTENT_SIZE as u64;
-        let fits = handed_on || sys::address_space_limit() / 8 >= LEAST_EXTENTS * size;
-        if fits && map_extent(SPARSE_BASE, 0, fd) { SPARSE_BASE as i64 } else { -1 }
-    };
-    if at <= 0 {
-        sys::close(fd);
+    // Of a limit that can't be lifted and is not ours, an eighth is taken at most.
+    let fits = address_limit::lift(2 * ARENA_SIZE as u64)
+        || handed_on
+        || sys::address_space_limit() / 8 >= LEAST_EXTENTS * EXTENT_SIZE as u64;
+    let mapped = fits && extent_map::start(fd);
+    sys::close(fd);
+    if !mapped {
         return false;
     }
-    if size == EXTENT_SIZE as u64 {
-        SPARSE.store(fd, Ordering::Relaxed);
-    } else {
-        sys::close(fd);
-    }
-    sys::dont_dump(at as u64, size);
-    // SAFETY: extent 0 is within the mapping.
+    let at = extent_map::address(0);
+    // SAFETY: the mapping of extent 0.
     let header = unsafe { &*(at as *const ArenaHeader) };
     if header.magic != ARENA_MAGIC || header.version != ARENA_VERSION {
         // SAFETY: nothing refers to it yet.
-        unsafe { sys::munmap(at as u64, size) };
-        close_sparse();
+        unsafe { extent_map::end() };
         return false;
     }
-    MAPPED.store(ARENA_SIZE as u64 / EXTENT_SIZE as u64, Ordering::Relaxed);
-    BASE.store(at as u64, Ordering::Release);
+    HEAD.store(at as u64, Ordering::Release);
     true
 }
 
 /// The arena's header.
 pub fn header() -> &'static ArenaHeader {
     // SAFETY: called after `map` succeeded; never unmapped.
-    unsafe { &*(BASE.load(Ordering::Relaxed) as *const ArenaHeader) }
+    unsafe { &*(HEAD.load(Ordering::Relaxed) as *const ArenaHeader) }
 }
 
-/// First byte of an extent.
-pub fn extent(index: u32) -> *mut u8 {
-    (BASE.load(Ordering::Relaxed) + index as u64 * EXTENT_SIZE as u64) as *mut u8
-}
-
-/// Index of the extent that holds an address.
-pub fn extent_of(address: *const u8) -> u32 {
-    ((address as u64 - BASE.load(Ordering::Relaxed)) / EXTENT_SIZE as u64) as u32
-}
-
-/// Index of the extent that holds `address`; `None` if it is not in the arena.
-pub fn extent_at(address: *const u8) -> Option<u32> {
-    let index = (address as u64).wrapping_sub(BASE.load(Ordering::Relaxed)) / EXTENT_SIZE as u64;
-    (index < transect_event_abi::arena::EXTENT_COUNT as u64).then_some(index as u32)
-}
-
-/// Extents kept for threads to come once the reserve is given up.
+/// Extents kept for threads to come once no more are mapped.
 const SPARES: usize = 4;
 static SPARE: [AtomicU64; SPARES] = [const { AtomicU64::new(0) }; SPARES];
 static LIMITED: AtomicU64 = AtomicU64::new(0);
@@ -102,79 +51,49 @@ static LIMITED: AtomicU64 = AtomicU64::new(0);
 /// The head, the process', its first thread's and the spares.
 const LEAST_EXTENTS: u64 = 3 + SPARES as u64;
 
-/// No more extents are mapped one by one; false if they were not.
-fn close_sparse() -> bool {
-    let fd = SPARSE.swap(-1, Ordering::AcqRel);
-    if fd >= 0 {
-        sys::close(fd);
-    }
-    fd >= 0
-}
-
-/// Unmaps all of the arena but this process' own extents and a few spares.
-pub fn give_up_reserve() {
+/// From here on no more extents are mapped but a few spares: the address space is limited.
+pub fn keep_spares() {
     if LIMITED.swap(1, Ordering::AcqRel) != 0 {
         return;
     }
     for cell in &SPARE {
-        cell.store(allocate_shared(EXTENT_SPARE).unwrap_or(0) as u64, Ordering::Relaxed);
+        let spare = take_shared(EXTENT_SPARE).filter(|&index| extent_map::map(index) || give_back(index));
+        cell.store(spare.unwrap_or(0).into(), Ordering::Relaxed);
     }
-    if close_sparse() {
-        return;
-    }
-    let own = |index: u32| {
-        index == crate::process::extent()
-            || SPARE.iter().any(|c| c.load(Ordering::Relaxed) == index as u64)
-            || matches!(header().kind[index as usize].load(Ordering::Acquire), EXTENT_THREAD | EXTENT_CONTEXT) && {
-                // SAFETY: the first word of a thread's or context's extent is its process; 0 while it is set up, by a thread of
-                // ours perhaps.
-                let process = unsafe { (*(extent(index) as *const AtomicU32)).load(Ordering::Relaxed) };
-                process == 0 || process == crate::process::extent()
-            }
-    };
-    let mapped = MAPPED.load(Ordering::Relaxed) as u32;
-    let used = header().next_extent.load(Ordering::Acquire).min(mapped);
-    for index in (1..used).filter(|&i| !own(i)) {
-        // SAFETY: an extent of another process or of nobody: this process has no pointer into it.
-        unsafe { sys::munmap(extent(index) as u64, EXTENT_SIZE as u64) };
-    }
-    // SAFETY: as above.
-    unsafe { sys::munmap(extent(used) as u64, (mapped - used) as u64 * EXTENT_SIZE as u64) };
 }
 
-/// Takes an extent for this process. `None` when there is none left for it.
+/// Takes an extent for this process. `None` when there is none left for it, or it can't be mapped.
 pub fn allocate(kind: u32) -> Option<u32> {
-    if LIMITED.load(Ordering::Acquire) == 0 {
-        return allocate_shared(kind);
-    }
+    let limited = LIMITED.load(Ordering::Acquire) != 0;
+    let can_use = |index| extent_map::is_mapped(index) || !limited && extent_map::map(index);
+    let index = take_shared(kind).filter(|&index| can_use(index) || give_back(index));
     // Parent and children of a fork have the same list: who changes the kind, in shared memory, has the extent.
-    let spare = SPARE.iter().map(|c| c.load(Ordering::Relaxed) as u32).filter(|&i| i != 0).find(|&i| {
-        header().kind[i as usize].compare_exchange(EXTENT_SPARE, kind, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    });
-    if spare.is_none() {
+    let spare = |&index: &u32| {
+        let kind_of = &header().kind[index as usize];
+        index != 0 && kind_of.compare_exchange(EXTENT_SPARE, kind, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    };
+    let index = index.or_else(|| SPARE.iter().map(|cell| cell.load(Ordering::Relaxed) as u32).find(spare));
+    if index.is_none() {
         header().extents_refused.fetch_add(1, Ordering::Relaxed);
     }
-    spare
+    index
 }
 
-/// Takes an extent: from the free list, else from the end. `None` when the arena is used up, or it can't be mapped.
-fn allocate_shared(kind: u32) -> Option<u32> {
-    let index = take_shared(kind)?;
-    let fd = SPARSE.load(Ordering::Acquire);
-    if fd < 0 || map_extent(BASE.load(Ordering::Relaxed), index, fd) {
-        return Some(index);
-    }
-    header().extents_refused.fetch_add(1, Ordering::Relaxed);
-    None
+/// Puts an extent that was not used on the free list; false, for it is not taken.
+fn give_back(index: u32) -> bool {
+    header().kind[index as usize].store(EXTENT_FREE, Ordering::Release);
+    header().put_free(index);
+    false
 }
 
+/// Takes an extent: from the free list, else from the end. `None` when the arena is used up.
 fn take_shared(kind: u32) -> Option<u32> {
     let h = header();
-    let mapped = MAPPED.load(Ordering::Relaxed) as u32;
+    let count = EXTENT_COUNT as u32;
     loop {
         let head = h.free_extents.load(Ordering::Acquire);
         let index = head as u32;
-        if index == 0 || index >= mapped {
+        if index == 0 || index >= count {
             break;
         }
         let next = h.next_free[index as usize].load(Ordering::Relaxed);
@@ -185,9 +104,8 @@ fn take_shared(kind: u32) -> Option<u32> {
         }
     }
     let index = h.next_extent.fetch_add(1, Ordering::AcqRel);
-    if index >= mapped {
+    if index >= count {
         h.next_extent.fetch_sub(1, Ordering::AcqRel);
-        h.extents_refused.fetch_add(1, Ordering::Relaxed);
         return None;
     }
     debug_assert!(h.kind[index as usize].load(Ordering::Relaxed) == EXTENT_FREE);
@@ -205,7 +123,7 @@ pub fn api(name: &[u8]) -> Option<&'static ApiEntry> {
     let mut i = wanted as usize & (len - 1);
     for _ in 0..len {
         // SAFETY: the recorder wrote `api_table_len` entries before it started any program.
-        let entry = unsafe { &*(extent(0).add(API_TABLE_OFFSET) as *const ApiEntry).add(i) };
+        let entry = unsafe { &*(extent_map::address(0).add(API_TABLE_OFFSET) as *const ApiEntry).add(i) };
         if entry.hash == 0 {
             return None;
         }

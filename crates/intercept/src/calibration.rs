@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{arch, exit, period, process, slot};
+use crate::{arch, exit, lock_cost, period, process, slot};
 
 /// Calls in a batch.
 const ROUNDS: u64 = 16;
@@ -79,6 +79,7 @@ pub(crate) fn calibrate() {
         core::hint::black_box(x);
         // Half of what is hidden from a chain: calls that don't wait for each other overlap by as much as that.
         let hidden = (sampled + true_chain).saturating_sub(shown).min(sampled / 2) / 2;
+        lock_cost::calibrate(state, chain, true_chain);
         (*state).tau = tau;
         let header = (*state).header;
         (*header).outermost_ticks.store(0, Ordering::Relaxed);

@@ -3,11 +3,16 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::{arena, extent_map};
+
 static CONFINED: AtomicU32 = AtomicU32::new(0);
 
 /// The program is about to ask.
 pub fn confine() {
-    CONFINED.store(1, Ordering::Relaxed);
+    // Threads to come need extents, too.
+    if CONFINED.swap(1, Ordering::Relaxed) == 0 && !extent_map::map_all() {
+        arena::keep_spares();
+    }
 }
 
 /// Whether it has.

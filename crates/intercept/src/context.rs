@@ -19,7 +19,7 @@ use transect_event_abi::thread::COUNTERS_OFFSET;
 
 use crate::arch::{self, syscall as sys};
 use crate::thread::ThreadState;
-use crate::{arena, process, thread};
+use crate::{arena, extent_map, process, thread};
 
 /// Open regions that are remembered; deeper ones change nothing.
 const OPEN_CAPACITY: usize = 1 << 14;
@@ -231,9 +231,9 @@ impl Contexts {
         let extent = arena::allocate(EXTENT_CONTEXT)?;
         // SAFETY: a fresh extent of this process, begun by its header; the thread's header is its own.
         unsafe {
-            let h = &*(arena::extent(extent) as *const ContextHeader);
+            let h = &*(extent_map::address(extent) as *const ContextHeader);
             h.process.store(process::extent(), Relaxed);
-            h.thread.store(arena::extent_of((*state).header.cast()), Relaxed);
+            h.thread.store(extent_map::number_at((*state).header.cast()).unwrap_or(0), Relaxed);
             let depth = self.context(number).depth.load(Relaxed);
             let mut at = number;
             for cell in h.sites[..depth as usize].iter().rev() {
@@ -293,7 +293,7 @@ impl Contexts {
             unsafe {
                 let base = match self.extent_of(state, self.at(before as u32)) {
                     0 => (*state).header.cast::<u8>(),
-                    extent => arena::extent(extent),
+                    extent => extent_map::address(extent),
                 };
                 arch::set_counters(base.add(COUNTERS_OFFSET).cast());
             }

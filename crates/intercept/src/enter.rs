@@ -427,10 +427,10 @@ unsafe fn stop_timing(state: *mut ThreadState) {
     unsafe {
         arch::give_up_clock();
         (*state).stopped = 1;
-        let extents = (*state).contexts.into_iter().flat_map(|contexts| contexts.extents());
-        let extents = core::iter::once(crate::arena::extent_of((*state).header.cast())).chain(extents);
-        for extent in extents {
-            let counters = crate::arena::extent(extent).add(COUNTERS_OFFSET).cast::<FlowCounters>();
+        let contexts = (*state).contexts.into_iter().flat_map(|contexts| contexts.extents());
+        let extents = contexts.map(crate::extent_map::address);
+        for extent in core::iter::once((*state).header.cast::<u8>()).chain(extents) {
+            let counters = extent.add(COUNTERS_OFFSET).cast::<FlowCounters>();
             for slot in 0..crate::process::header().slot_count.load(Ordering::Relaxed) {
                 let c = counters.add(slot as usize);
                 if (*c).period.load(Ordering::Relaxed) != 0 {

@@ -12,7 +12,7 @@ use transect_event_abi::thread::{
 use crate::frame::{self, Frame};
 use crate::published::{self, Share};
 use crate::thread::ThreadState;
-use crate::{active, arch, arena, enter, lock, period, process, slot, spawn, static_component, wait};
+use crate::{active, arch, arena, enter, extent_map, lock, period, process, slot, spawn, static_component, wait};
 
 /// What an empty fenced call shows, ticks.
 static SAMPLED: AtomicU32 = AtomicU32::new(0);
@@ -214,7 +214,7 @@ fn part(ticks: u64, share: f64) -> u64 {
 unsafe fn criticality_of(c: *const FlowCounters) -> *const core::sync::atomic::AtomicU64 {
     // SAFETY: `c` is one of the counters in an extent of the thread or of a context of it.
     unsafe {
-        let extent: *const u8 = arena::extent(arena::extent_of(c.cast()));
+        let extent: *const u8 = extent_map::start_of(c.cast());
         let slot = (c as usize - extent as usize - COUNTERS_OFFSET) / size_of::<FlowCounters>();
         extent.add(CRITICALITY_OFFSET + slot * 8).cast()
     }

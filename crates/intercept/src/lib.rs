@@ -37,6 +37,8 @@ pub mod environment;
 #[allow(unsafe_code)]
 pub mod exit;
 #[allow(unsafe_code)]
+pub mod extent_map;
+#[allow(unsafe_code)]
 pub mod frame;
 #[allow(unsafe_code)]
 pub mod hook;
@@ -44,6 +46,8 @@ pub mod hook;
 pub mod loader;
 #[allow(unsafe_code)]
 pub mod lock;
+#[allow(unsafe_code)]
+mod lock_cost;
 #[allow(unsafe_code)]
 pub mod object;
 pub mod period;
@@ -53,6 +57,7 @@ pub mod plan;
 pub mod process;
 #[allow(unsafe_code)]
 pub mod published;
+pub mod recorder;
 #[allow(unsafe_code)]
 pub mod slot;
 #[allow(unsafe_code)]

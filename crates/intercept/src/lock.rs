@@ -13,7 +13,7 @@ use crate::enter::Registers;
 use crate::frame::{CONTENDED, Frame};
 use crate::slot::{self, Kind};
 use crate::thread::ThreadState;
-use crate::{active, arch, arena};
+use crate::{active, arch, arena, lock_cost};
 
 /// One in so many uncontended acquisitions (on average) is timed at least, and its hold time taken.
 const SAMPLE: u32 = 1024;
@@ -92,6 +92,11 @@ pub fn note_release(slot: u32) {
     if let Some(place) = RELEASES.get(at) {
         place.store(slot, Ordering::Release);
     }
+}
+
+/// Slots of releases so far are none of the program's.
+pub fn forget_releases() {
+    RELEASES_NOTED.store(0, Ordering::Relaxed);
 }
 
 /// True if a thread's releases need not enter before the next sample: none of its locks' hold times is being taken, and all
@@ -348,6 +353,16 @@ unsafe fn hold(state: *mut ThreadState, held: Held, weight: u32) {
     }
 }
 
+/// The record of a lock whose hold time is being taken; null if it is not.
+///
+/// # Safety
+/// `state` is the calling thread's.
+pub unsafe fn being_held(state: *const ThreadState, object: u64) -> *const LockRecord {
+    // SAFETY: see above.
+    let held = unsafe { &(*state).held[index(object)] };
+    if held.object == object { held.record } else { core::ptr::null() }
+}
+
 /// The calling thread holds the mutex more than once: it is a recursive one.
 unsafe fn is_nested(object: u64) -> bool {
     if !knows() || object < 4096 {
@@ -449,7 +464,8 @@ pub unsafe fn reacquired(state: *mut ThreadState) {
 }
 
 fn add_held(l: &LockRecord, ticks: u64, weight: u32) {
-    l.held.store(l.held.load(Ordering::Relaxed) + ticks * u64::from(weight), Ordering::Relaxed);
+    let sum = lock_cost::less_empty(ticks) * u64::from(weight);
+    l.held.store(l.held.load(Ordering::Relaxed) + sum, Ordering::Relaxed);
 }
 
 fn quick_index(object: u64, caller: u64) -> usize {

@@ -1,17 +1,15 @@
 //! Linkage plans: found by build-id and file in the recorder's cache, asked for if absent.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use transect_event_abi::arena::{PATH_CAPACITY, REQUEST_DONE, REQUEST_IDLE, REQUEST_POSTED};
 use transect_event_abi::plan::{PLAN_MAGIC, PLAN_VERSION, PlanHeader, PlanReloc, PlanSite, PlanSum};
 
 use crate::arch::syscall as sys;
-use crate::arena;
+use crate::{arena, recorder};
 
 /// How long a program waits for a plan before it goes on without, milliseconds.
 const PATIENCE_MS: u64 = 3000;
-/// How long it waits until it looks whether the recorder is stopped (SIGSTOP, a debugger), milliseconds.
-const STOPPED_AFTER_MS: u64 = 50;
 /// Rounds of waiting for another asker.
 const ROUND_MS: u64 = 10;
 
@@ -40,7 +38,13 @@ pub struct PathBuffer {
 }
 
 impl PathBuffer {
-    fn push(&mut self, part: &[u8]) {
+    /// An empty path.
+    pub fn new() -> Self {
+        PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 }
+    }
+
+    /// Adds to it what fits.
+    pub fn push(&mut self, part: &[u8]) {
         for &b in part {
             if self.length + 1 < self.bytes.len() {
                 self.bytes[self.length] = b;
@@ -79,11 +83,11 @@ pub fn get(path: &[u8], build_id: &[u8]) -> Option<Plan> {
 /// Path of an object's file in a directory: by build-id and what tells files of one build-id apart, or by the object's path
 /// if it has none.
 pub fn file_name(dir: &[u8], path: &[u8], build_id: &[u8], suffix: &[u8]) -> PathBuffer {
-    let mut file = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
+    let mut file = PathBuffer::new();
     if !build_id.is_empty() {
         file.push(path);
         let stamp = sys::file_stamp(file.bytes.as_ptr()).unwrap_or(0);
-        file = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
+        file = PathBuffer::new();
         file.push(dir);
         file.push(b"/");
         for &b in build_id {
@@ -150,70 +154,12 @@ fn open(path: &PathBuffer) -> Option<Plan> {
 /// Opens any file as a plan and looks at all of it.
 #[cfg(feature = "fuzzing")]
 pub fn fuzz(path: &[u8]) -> Option<(usize, usize)> {
-    let mut file = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
+    let mut file = PathBuffer::new();
     file.push(path);
     let plan = open(&file)?;
     let words = plan.relocs.iter().fold(0u64, |sum, r| sum.wrapping_add(r.first_site.into()));
     core::hint::black_box(plan.sites.iter().fold(words, |sum, s| sum.wrapping_add(s.displacement_vaddr)));
     Some((plan.relocs.len(), plan.sites.len()))
-}
-
-/// True while the link to the recorder's memory file leads anywhere: a recorder that was killed left it behind, and from
-/// another user namespace or another `/proc` it is out of reach.
-pub fn recorder_lives() -> bool {
-    sys::readable_path(arena_link().bytes.as_ptr())
-}
-
-/// The link to the recorder's memory file, beside the agent.
-fn arena_link() -> PathBuffer {
-    let agent = crate::environment::agent_path();
-    let dir = &agent[..agent.iter().rposition(|&b| b == b'/').unwrap_or(0)];
-    let mut link = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
-    link.push(dir);
-    link.push(b"/arena");
-    link
-}
-
-/// [`recorder_is_stopped`], asked once so much was waited, or at once if it was stopped the last time.
-fn recorder_is_stopped_after(waited_ms: u64) -> bool {
-    static STOPPED: AtomicBool = AtomicBool::new(false);
-    if waited_ms < STOPPED_AFTER_MS && !STOPPED.load(Ordering::Relaxed) {
-        return false;
-    }
-    let stopped = recorder_is_stopped();
-    STOPPED.store(stopped, Ordering::Relaxed);
-    stopped
-}
-
-/// True if the recorder is stopped and can't answer. Its memory file's link leads through its folder in `/proc`.
-fn recorder_is_stopped() -> bool {
-    let mut target = [0u8; 64];
-    let length = sys::readlink(arena_link().bytes.as_ptr(), &mut target);
-    let Some(target) = target.get(..length.max(0) as usize) else { return false };
-    let Some(process) = process_folder(target) else { return false };
-    let mut path = PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 };
-    path.push(process);
-    path.push(b"/stat");
-    let fd = sys::open(path.bytes.as_ptr(), false);
-    if fd < 0 {
-        return false;
-    }
-    let mut stat = [0u8; 128];
-    let read = sys::read(fd, &mut stat);
-    sys::close(fd);
-    matches!(state_in(stat.get(..read.max(0) as usize).unwrap_or(&[])), Some(b'T' | b't'))
-}
-
-/// `/proc/12` of `/proc/12/fd/3`.
-fn process_folder(target: &[u8]) -> Option<&[u8]> {
-    let digits = target.strip_prefix(b"/proc/")?.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    (digits > 0).then(|| &target[..6 + digits])
-}
-
-/// The state in a `/proc/PID/stat`: behind the name, which may hold anything.
-fn state_in(stat: &[u8]) -> Option<u8> {
-    let name_end = stat.iter().rposition(|&byte| byte == b')')?;
-    stat.get(name_end + 2).copied()
 }
 
 /// Asks the recorder for an object's plans; true once they are in place.
@@ -226,7 +172,7 @@ pub fn ask(path: &[u8]) -> bool {
     let me = sys::gettid();
     let mut waited = 0;
     while request.owner.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        if waited >= PATIENCE_MS || recorder_is_stopped_after(waited) {
+        if waited >= PATIENCE_MS || recorder::is_stopped_after(waited) {
             return false;
         }
         let other = request.owner.load(Ordering::Relaxed);
@@ -250,7 +196,7 @@ pub fn ask(path: &[u8]) -> bool {
     sys::futex_wake(h.attention.as_ptr());
     let mut waited = 0;
     while request.state.load(Ordering::Acquire) == REQUEST_POSTED {
-        if !recorder_lives() {
+        if !recorder::lives() {
             break;
         }
         if waited >= PATIENCE_MS {
@@ -258,7 +204,7 @@ pub fn ask(path: &[u8]) -> bool {
             h.recorder_gone.store(1, Ordering::Relaxed);
             break;
         }
-        if recorder_is_stopped_after(waited) {
+        if recorder::is_stopped_after(waited) {
             // It may go on later, and answers then.
             break;
         }
@@ -269,19 +215,4 @@ pub fn ask(path: &[u8]) -> bool {
     request.owner.store(0, Ordering::Release);
     sys::futex_wake(request.owner.as_ptr());
     done
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{process_folder, state_in};
-
-    #[test]
-    fn the_recorder_is_found_by_its_memory_file() {
-        assert_eq!(process_folder(b"/proc/4711/fd/3"), Some(&b"/proc/4711"[..]));
-        assert_eq!(process_folder(b"/proc/self/fd/3"), None);
-        assert_eq!(process_folder(b"/memfd:x"), None);
-        assert_eq!(state_in(b"12 (a) T) (b) S 1 2"), Some(b'S'));
-        assert_eq!(state_in(b"12 (transect) T 1 2"), Some(b'T'));
-        assert_eq!(state_in(b"12 (tran"), None);
-    }
 }

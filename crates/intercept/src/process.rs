@@ -9,7 +9,9 @@ use transect_event_abi::process::{
 };
 
 use crate::arch::syscall as sys;
-use crate::{active, arch, arena, confinement, dlsym, environment, hook, loader, published, spawn, taken, thread};
+use crate::{
+    active, arch, arena, confinement, dlsym, environment, extent_map, hook, loader, published, spawn, taken, thread,
+};
 
 static BASE: AtomicU64 = AtomicU64::new(0);
 
@@ -26,7 +28,7 @@ pub fn header() -> &'static ProcessHeader {
 
 /// Index of the process extent.
 pub fn extent() -> u32 {
-    arena::extent_of(base())
+    extent_map::number_at(base()).unwrap_or(0)
 }
 
 /// Bytes summed for a slot.
@@ -38,7 +40,7 @@ pub fn bytes(slot: u32) -> &'static AtomicU64 {
 /// Takes an extent for this process; false if the arena is used up.
 pub fn register() -> bool {
     let Some(index) = arena::allocate(EXTENT_PROCESS) else { return false };
-    BASE.store(arena::extent(index) as u64, Ordering::Release);
+    BASE.store(extent_map::address(index) as u64, Ordering::Release);
     let h = header();
     h.slot_count.store(1, Ordering::Relaxed);
     // SAFETY: statics of the agent.
@@ -111,7 +113,7 @@ pub extern "C" fn forked() {
         thread::refuse_all();
         return;
     };
-    let new = arena::extent(index);
+    let new = extent_map::address(index);
     let objects = parent.object_count.load(Ordering::Relaxed) as usize;
     let slots = parent.slot_count.load(Ordering::Relaxed) as usize;
     let names = parent.names_used.load(Ordering::Relaxed) as usize;

@@ -18,11 +18,12 @@ use transect_event_abi::thread::ThreadHeader;
 
 use crate::arch::{self, syscall as sys};
 use crate::frame::Frame;
+use crate::recorder::{self, STOPPED_AFTER_MS};
 use crate::thread::ThreadState;
 use crate::{arena, confinement, process};
 
-/// How long the recorder may take to answer, seconds.
-const PATIENCE: u64 = 3;
+/// How long the recorder may take to answer, milliseconds, unless it is stopped.
+const PATIENCE_MS: u64 = 3000;
 /// How long a record that is being changed is waited for, before it is taken as it is: beyond what the CPU of a
 /// virtual machine may be away for, ns.
 const CHANGING: u64 = 100_000_000;
@@ -63,7 +64,14 @@ fn descriptor() -> Option<i64> {
     }
     path[..length].copy_from_slice(folder);
     path[length..end].copy_from_slice(SOCKET_FILE.as_bytes());
-    sys::receive_descriptor(&path[..=end], PATIENCE)
+    if recorder::is_stopped_after(0) {
+        return None;
+    }
+    let mut waited = 0;
+    sys::receive_descriptor(&path[..=end], STOPPED_AFTER_MS, || {
+        waited += STOPPED_AFTER_MS;
+        waited < PATIENCE_MS && !recorder::is_stopped_after(waited)
+    })
 }
 
 fn map(descriptor: i64, offset: u64, size: u64) -> Option<u64> {

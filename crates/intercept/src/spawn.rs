@@ -12,7 +12,7 @@ use crate::enter::Registers;
 use crate::environment::Buffer;
 use crate::slot::Kind;
 use crate::thread::ThreadState;
-use crate::{active, address_limit, arena, environment, plan, process, slot, thread};
+use crate::{active, address_limit, arena, environment, process, recorder, slot, thread};
 
 static GET_STACK_SIZE: AtomicU64 = AtomicU64::new(0);
 
@@ -214,7 +214,7 @@ unsafe fn may_follow(path: *const u8) -> bool {
             left_behind(unprofiled::NO_DESCRIPTOR);
             return false;
         }
-        if confined() || !sys::readable_path(arena::header().agent_path.as_ptr()) || !plan::recorder_lives() {
+        if confined() || !sys::readable_path(arena::header().agent_path.as_ptr()) || !recorder::lives() {
             left_behind(unprofiled::UNREACHABLE);
             return false;
         }

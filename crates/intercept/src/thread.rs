@@ -9,7 +9,7 @@ use crate::arch::syscall as sys;
 use crate::context::{self, Contexts};
 use crate::frame::{self, Frame};
 use crate::lock::{Gap, Held, HeldWeights, QUICK_ENTRIES, Quick};
-use crate::{active, arch, arena, process, published, state_pool};
+use crate::{active, arch, arena, extent_map, process, published, state_pool};
 
 /// Rounds of destructors after which a thread is taken to be at its end (PTHREAD_DESTRUCTOR_ITERATIONS).
 const DESTRUCTOR_ROUNDS: u32 = 4;
@@ -107,7 +107,7 @@ pub unsafe fn owns(state: *mut ThreadState, record: *const FlowCounters) -> bool
         (record as u64).wrapping_sub((*state).header as u64) < EXTENT_SIZE as u64
             || (*state)
                 .contexts
-                .is_some_and(|contexts| arena::extent_at(record.cast()).is_some_and(|e| contexts.has(e)))
+                .is_some_and(|contexts| extent_map::number_at(record.cast()).is_some_and(|e| contexts.has(e)))
     }
 }
 
@@ -127,11 +127,14 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
     }
     let Some(state) = state_pool::take() else { return core::ptr::null_mut() };
     let Some(index) = arena::allocate(EXTENT_THREAD) else {
-        // SAFETY: taken just now.
-        unsafe { state_pool::give(state) };
+        // SAFETY: taken just now. The thread does not ask again at its next call.
+        unsafe {
+            state_pool::give(state);
+            arch::set_counters((&raw const arch::transect_ended_counters).cast_mut().cast());
+        }
         return core::ptr::null_mut();
     };
-    let base = arena::extent(index);
+    let base = extent_map::address(index);
     let now = arch::ticks();
     // SAFETY: the state and the extent belong to this thread alone until it ends.
     unsafe {
@@ -483,7 +486,7 @@ pub fn detach() -> *mut ThreadState {
 /// `state` is what [`detach`] returned.
 pub unsafe fn attach(state: *mut ThreadState) {
     let Some(index) = (!state.is_null()).then(|| arena::allocate(EXTENT_THREAD)).flatten() else { return };
-    let base = arena::extent(index);
+    let base = extent_map::address(index);
     // SAFETY: as in `register`.
     unsafe {
         let h = base as *mut ThreadHeader;

@@ -182,15 +182,7 @@ impl Arena {
         }
         let h = self.header();
         h.kind[extent as usize].store(EXTENT_FREE, Ordering::Release);
-        let mut head = h.free_extents.load(Ordering::Acquire);
-        loop {
-            h.next_free[extent as usize].store(head as u32, Ordering::Relaxed);
-            let new = ((head >> 32).wrapping_add(1) << 32) | extent as u64;
-            match h.free_extents.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(now) => head = now,
-            }
-        }
+        h.put_free(extent);
     }
 }
 

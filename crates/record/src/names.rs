@@ -13,7 +13,6 @@ use crate::extent;
 pub struct Names {
     objects: HashMap<(PathBuf, String), Option<Rc<Object>>>,
     demangled: HashMap<String, Rc<str>>,
-    definitions: HashMap<(PathBuf, String), Rc<HashMap<String, ()>>>,
     /// Addresses and symbols without a name so far.
     pub unresolved: i64,
 }
@@ -74,18 +73,6 @@ impl Names {
 
     /// True if the object defines a dynamic symbol of this name.
     pub fn defines(&mut self, object: &extent::Object, name: &str) -> bool {
-        let key = (object.file.clone(), object.build_id.clone());
-        if !self.definitions.contains_key(&key) {
-            let mut names = HashMap::new();
-            if let Some(file) = self.open(object) {
-                for i in 0..file.dynamic_symbol_count() {
-                    if let Some(s) = file.dynamic_symbol(i).filter(|s| s.defined) {
-                        names.insert(s.name.to_owned(), ());
-                    }
-                }
-            }
-            self.definitions.insert(key.clone(), Rc::new(names));
-        }
-        self.definitions[&key].contains_key(name)
+        self.open(object).is_some_and(|file| file.defines(name))
     }
 }

@@ -101,6 +101,47 @@ int main(int argc, char **argv) {
         int failed = pthread_create(&thread, 0, on_thread, &result);
         if (!failed) pthread_join(thread, 0);
         say("work", work() + result);
+    } else if (!strcmp(what, "address-space-unseen")) {
+        /* By a system call of its own: nobody can make room for himself before it. */
+        struct rlimit limit = {512 << 20, 512 << 20};
+        long set = -1;
+        __asm__ volatile("syscall" : "=a"(set) : "0"((long)SYS_setrlimit), "D"((long)RLIMIT_AS), "S"(&limit) : "rcx", "r11", "memory");
+        say("set", set);
+        void *some = malloc(64 << 20);
+        if (some) memset(some, 1, 64 << 20);
+        say("some", some != 0);
+        say("gigabyte", malloc((size_t)1 << 30) != 0);
+        int failed = pthread_create(&thread, 0, on_thread, &result);
+        if (!failed) pthread_join(thread, 0);
+        say("work", work() + result);
+        pid_t pid = fork();
+        if (pid == 0) { execl(argv[0], argv[0], "work", (char *)0); _exit(1); }
+        int status;
+        waitpid(pid, &status, 0);
+        say("child", WEXITSTATUS(status));
+    } else if (!strcmp(what, "seccomp-threads")) {
+        /* Threads after a filter that the C library has no part in, which allows what threads need of it. */
+        struct sock_filter rules[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mremap, 1, 0),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_remap_file_pages, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {5, rules};
+        long set = -1;
+        if (argc > 2) {
+            set = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+        } else {
+            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+            register long flags __asm__("r10") = 0;
+            __asm__ volatile("syscall" : "=a"(set) : "0"((long)SYS_seccomp), "D"((long)SECCOMP_SET_MODE_FILTER), "S"(0L), "d"(&program), "r"(flags) : "rcx", "r11", "memory");
+        }
+        say("set", set);
+        for (int i = 0; i < 20; i++) {
+            pthread_create(&thread, 0, on_thread, &result), pthread_join(thread, 0);
+            say("work", work() + result);
+        }
     } else if (!strcmp(what, "work")) {
         int failed = pthread_create(&thread, 0, on_thread, &result);
         if (!failed) pthread_join(thread, 0);

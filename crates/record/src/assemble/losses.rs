@@ -30,7 +30,12 @@ impl Assembler<'_> {
             p.frames_refused as i64,
             "no frame left (deep recursion, or more than 8,192 threads at once)",
         );
-        self.loss(LossKind::DroppedEvents, exe, p.late_calls as i64, "calls of threads past their last destructor");
+        self.loss(
+            LossKind::DroppedEvents,
+            exe,
+            p.late_calls as i64,
+            "calls of threads past their last destructor, or without a record",
+        );
         let reason = "whole libraries, loaded after the program restricted its system calls (seccomp)";
         self.loss(LossKind::UnhookedSlots, exe, p.confined_objects.into(), reason);
         for (i, reason) in [

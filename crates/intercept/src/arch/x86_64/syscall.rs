@@ -32,7 +32,6 @@ pub const MAP_ANONYMOUS: u64 = 0x20;
 pub const MAP_NORESERVE: u64 = 0x4000;
 /// At this address or not at all.
 pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
-
 /// Opens a zero-terminated path, for reading without waiting for whoever might write; negative errno on failure.
 pub fn open(path: *const u8, write: bool) -> i64 {
     const O_CLOEXEC: u64 = 0o2_000_000;
@@ -112,8 +111,8 @@ pub fn file_number(path: *const u8) -> Option<u64> {
 }
 
 /// Connects to a Unix socket at a zero-terminated path of less than 108 bytes, and receives the one descriptor that is
-/// sent there. Gives up after `seconds`.
-pub fn receive_descriptor(path: &[u8], seconds: u64) -> Option<i64> {
+/// sent there. After each `millis` without an answer (less than 1000) `go_on` says whether to wait on.
+pub fn receive_descriptor(path: &[u8], millis: u64, mut go_on: impl FnMut() -> bool) -> Option<i64> {
     const AF_UNIX: u16 = 1;
     const SOCK_STREAM_CLOEXEC: u64 = 1 | 0o2_000_000;
     const SOL_SOCKET: u64 = 1;
@@ -121,10 +120,11 @@ pub fn receive_descriptor(path: &[u8], seconds: u64) -> Option<i64> {
     const SO_SNDTIMEO: u64 = 21;
     const MSG_CMSG_CLOEXEC: u64 = 0x4000_0000;
     const SCM_RIGHTS: u64 = 1;
+    const EAGAIN: i64 = -11;
     let mut address = [0u8; 110];
     address[..2].copy_from_slice(&AF_UNIX.to_ne_bytes());
     address.get_mut(2..2 + path.len())?.copy_from_slice(path);
-    let timeout = [seconds, 0];
+    let timeout = [0, millis * 1000];
     let mut byte = 0u8;
     let part = [&raw mut byte as u64, 1];
     // struct cmsghdr with one descriptor
@@ -140,11 +140,17 @@ pub fn receive_descriptor(path: &[u8], seconds: u64) -> Option<i64> {
         for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
             call(54, socket as u64, SOL_SOCKET, option, timeout.as_ptr() as u64, 16, 0);
         }
-        let connected = call(42, socket as u64, address.as_ptr() as u64, 2 + path.len() as u64, 0, 0, 0);
-        let received = if connected == 0 {
-            call(47, socket as u64, message.as_mut_ptr() as u64, MSG_CMSG_CLOEXEC, 0, 0, 0)
-        } else {
-            connected
+        let mut patiently = |call: &mut dyn FnMut() -> i64| loop {
+            match call() {
+                EAGAIN if go_on() => {}
+                result => break result,
+            }
+        };
+        let connected =
+            patiently(&mut || call(42, socket as u64, address.as_ptr() as u64, 2 + path.len() as u64, 0, 0, 0));
+        let received = match connected {
+            0 => patiently(&mut || call(47, socket as u64, message.as_mut_ptr() as u64, MSG_CMSG_CLOEXEC, 0, 0, 0)),
+            failed => failed,
         };
         close(socket);
         let [length, kind, descriptor] = core::array::from_fn(|i| (&raw const control[i]).read_volatile());
@@ -187,6 +193,46 @@ pub unsafe fn munmap(address: u64, length: u64) {
     if unsafe { call(11, address, length, 0, 0, 0, 0) } == 0 {
         MAPPED.fetch_sub(whole_pages(length), Ordering::Relaxed);
     }
+}
+
+/// Maps a file from its beginning, shared, in place of a mapping of ours.
+///
+/// # Safety
+/// Nothing refers to the range.
+pub unsafe fn map_over(address: u64, length: u64, fd: i64) -> bool {
+    const MAP_FIXED: u64 = 0x10;
+    let flags = MAP_SHARED | MAP_NORESERVE | MAP_FIXED;
+    // SAFETY: see above.
+    unsafe { call(9, address, length, PROT_READ | PROT_WRITE, flags, fd as u64, 0) == address as i64 }
+}
+
+/// Maps what is mapped, shared, at `from` a second time in place of a mapping of ours; `length` may go beyond the first one's.
+///
+/// # Safety
+/// Nothing refers to the range at `to`.
+pub unsafe fn map_same(from: u64, to: u64, length: u64) -> bool {
+    const MREMAP_MAYMOVE: u64 = 1;
+    const MREMAP_FIXED: u64 = 2;
+    // SAFETY: see above; an old length of 0 leaves the first mapping (mremap(2)).
+    unsafe { call(25, from, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, to, 0) == to as i64 }
+}
+
+/// Lets a shared mapping of ours show the part of its file that begins at `offset`.
+///
+/// # Safety
+/// Nothing refers to the range.
+pub unsafe fn move_part(address: u64, length: u64, offset: u64) -> bool {
+    /// Without it the pages would be read at once.
+    const MAP_NONBLOCK: u64 = 0x1_0000;
+    // SAFETY: see above; remap_file_pages(2).
+    unsafe { call(216, address, length, 0, offset >> 12, MAP_NONBLOCK, 0) == 0 }
+}
+
+/// Whether the thread's system calls are filtered.
+pub fn is_filtered() -> bool {
+    const PR_GET_SECCOMP: u64 = 21;
+    // SAFETY: no pointers.
+    unsafe { call(157, PR_GET_SECCOMP, 0, 0, 0, 0, 0) > 0 }
 }
 
 /// mprotect; true on success.

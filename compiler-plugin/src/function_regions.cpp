@@ -104,15 +104,19 @@ public:
 private:
   void consider(const Decision &decision) {
     std::set<unsigned> features;
+    std::vector<Decider> deciders;
     for (BasicBlock *block : decision.blocks) {
       const std::vector<unsigned> &own = featuresOf(block->getTerminator());
       features.insert(own.begin(), own.end());
+      if (!own.empty())
+        deciders.push_back({block->getTerminator(), own});
     }
     if (features.empty() || isWayOut(*decision.blocks.front()))
       return;
     Candidate candidate;
     candidate.head = decision.blocks.front();
     candidate.region.features.assign(features.begin(), features.end());
+    candidate.region.deciders = std::move(deciders);
     candidate.region.kind = isa<BranchInst>(candidate.head->getTerminator()) ? RegionKind::Branch : RegionKind::Switch;
     candidate.region.where = placeOf(candidate.head);
     extent(candidate, decision);
@@ -125,6 +129,7 @@ private:
     Candidate candidate;
     candidate.head = call.getParent();
     candidate.region.features = featuresOf(&call);
+    candidate.region.deciders = {{&call, candidate.region.features}};
     candidate.region.kind = RegionKind::Call;
     candidate.region.where = call.getDebugLoc();
     candidate.blocks.insert(call.getParent());

@@ -5,6 +5,7 @@
 
 #include "model.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/BasicBlock.h"
 #include "llvm/IR/DebugLoc.h"
 #include "llvm/IR/Function.h"
@@ -26,11 +27,18 @@ struct Place {
 
 enum class RegionKind { Branch, Switch, Loop, Call };
 
+/// One part of what a region begins with: a conditional terminator or an indirect call.
+struct Decider {
+  llvm::Instruction *instruction;
+  std::vector<unsigned> features;
+};
+
 /// A tainted decision and the code up to its immediate post-dominator.
 struct Region {
   unsigned number = 0;             ///< In the module; regions of a function are in the order of their nesting.
   std::vector<unsigned> features;  ///< Features of the decision, ascending, never empty.
   RegionKind kind = RegionKind::Branch;
+  std::vector<Decider> deciders;  ///< Of `A && B` two; those that features reach.
   llvm::Function *function = nullptr;
   llvm::DebugLoc where;             ///< Of the decision.
   unsigned endLine = 0;             ///< Last line of the region, 0 if unknown.
@@ -60,12 +68,17 @@ struct RegionSet {
   /// Where control comes back by unwinding in functions without regions (landing pads that catch, second returns of
   /// setjmp): an absolute depth of 0 is restored there.
   std::vector<Place> restores;
+  /// If findRegions was asked for data flow: all decisions of the program, by number, and the features that reach them by
+  /// data flow alone.
+  std::vector<llvm::Instruction *> decisions;
+  llvm::DenseMap<const llvm::Instruction *, std::vector<unsigned>> dataFeatures;
 };
 
 enum class ImplicitFlow { None, Constant, All };
 
 /// Finds feature variables, taint and regions in a module as the front end made it (before optimisation).
-RegionSet findRegions(llvm::Module &module, const FeatureModel &model, ImplicitFlow implicit);
+/// `dataFlow`: also what data flow alone leads to each decision, which takes the analysis twice as long.
+RegionSet findRegions(llvm::Module &module, const FeatureModel &model, ImplicitFlow implicit, bool dataFlow = false);
 
 /// How sites are built, by TRANSECT_SITES.
 enum class SiteMode {
@@ -74,6 +87,7 @@ enum class SiteMode {
   Shared,   ///< `shared`: as `trace`, through four shared points for tools with a limit of probes.
   Inlined,  ///< `inlined`: no instruction; regions are inlined subroutines `FR(A,B)` in the debug information.
   None,     ///< `none`: the same build without sites, to tell what they cost.
+  Confirm,  ///< `confirm`: no sites; the program notes which features' labels reach its decisions (confirmation.h).
 };
 
 /// Marks the regions and writes the sections `transect_regions` and `transect_sites` (sections.h).

@@ -36,7 +36,7 @@ void isolate(CallBase &call) {
 
 }  // namespace
 
-RegionSet transect::findRegions(Module &module, const FeatureModel &model, ImplicitFlow implicit) {
+RegionSet transect::findRegions(Module &module, const FeatureModel &model, ImplicitFlow implicit, bool dataFlow) {
   RegionSet result;
   result.modelHash = model.hash;
   result.implicit = implicit == ImplicitFlow::None ? "none" : implicit == ImplicitFlow::Constant ? "constant" : "all";
@@ -56,6 +56,13 @@ RegionSet transect::findRegions(Module &module, const FeatureModel &model, Impli
     for (size_t i = 0; i < features.size(); ++i)
       if (!features[i].empty())
         tainted[copy.decisions[i]] = std::move(features[i]);
+    if (dataFlow) {
+      result.decisions = copy.decisions;
+      features = decisionFeatures(copy, pointsTo, ImplicitFlow::None);
+      for (size_t i = 0; i < features.size(); ++i)
+        if (!features[i].empty())
+          result.dataFeatures[copy.decisions[i]] = std::move(features[i]);
+    }
   }
 
   for (Function &function : module) {

@@ -9,7 +9,7 @@ REGION_RUNTIME := target/release/libtransect_region.a
 COMPILER := target/release/transect-cc
 PLUGINS := target/release/compiler-plugin
 PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clang libelf-dev zlib1g-dev pkg-config \
-	clang-19 lld-19 llvm-19-dev clang-16 lld-16 llvm-16-dev
+	clang-19 lld-19 llvm-19-dev libclang-rt-19-dev clang-16 lld-16 llvm-16-dev
 
 MDBOOK := 0.5.4
 
@@ -104,6 +104,9 @@ install: build
 	ln -sf transect-cc $(DESTDIR)$(PREFIX)/bin/transect-c++
 	@for plugin in $(PLUGINS)/llvm-*/transect-features.so; do \
 		[ ! -f $$plugin ] || install -D -m 755 $$plugin $(DESTDIR)$(PREFIX)/lib/transect/$${plugin#target/release/}; \
+	done
+	@for object in $(PLUGINS)/llvm-*/transect-confirm.o; do \
+		[ ! -f $$object ] || install -D -m 644 $$object $(DESTDIR)$(PREFIX)/lib/transect/$${object#target/release/}; \
 	done
 	@[ ! -f $(REGION_RUNTIME) ] || install -D -m 644 $(REGION_RUNTIME) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_region.a
 	crates/c-library/stage.sh target/release $(DESTDIR)$(PREFIX) $(PREFIX)

@@ -104,17 +104,23 @@ public:
 private:
   void consider(const Decision &decision) {
     std::map<unsigned, Dependence> features;
-    for (BasicBlock *block : decision.blocks)
-      for (FeatureUse use : featuresOf(block->getTerminator())) {
+    std::vector<Decider> deciders;
+    for (BasicBlock *block : decision.blocks) {
+      const FeatureUses &own = featuresOf(block->getTerminator());
+      for (FeatureUse use : own) {
         Dependence &known = features.try_emplace(use.feature, use.dependence).first->second;
         known = std::min(known, use.dependence);
       }
+      if (!own.empty())
+        deciders.push_back({block->getTerminator(), own});
+    }
     if (features.empty() || isWayOut(*decision.blocks.front()))
       return;
     Candidate candidate;
     candidate.head = decision.blocks.front();
     for (auto [feature, dependence] : features)
       candidate.region.features.push_back({feature, dependence});
+    candidate.region.deciders = std::move(deciders);
     candidate.region.kind = isa<BranchInst>(candidate.head->getTerminator()) ? RegionKind::Branch : RegionKind::Switch;
     candidate.region.where = placeOf(candidate.head);
     extent(candidate, decision);
@@ -127,6 +133,7 @@ private:
     Candidate candidate;
     candidate.head = call.getParent();
     candidate.region.features = featuresOf(&call);
+    candidate.region.deciders = {{&call, candidate.region.features}};
     candidate.region.kind = RegionKind::Call;
     candidate.region.where = call.getDebugLoc();
     candidate.blocks.insert(call.getParent());

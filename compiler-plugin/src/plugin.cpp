@@ -1,5 +1,7 @@
 // The three ways in: the linker's whole program, one source file in the compiler, and `opt -passes=transect-regions`
-// (with `transect-names` for each file before `llvm-link`).
+// (with `transect-names` for each file before `llvm-link`, and `transect-labels` behind it for TRANSECT_SITES=confirm).
+#include "carry_labels.h"
+#include "confirmation.h"
 #include "embed_bitcode.h"
 #include "lost_variables.h"
 #include "region.h"
@@ -46,8 +48,10 @@ Options readOptions() {
     options.mode = transect::SiteMode::Inlined;
   else if (sites == "none")
     options.mode = transect::SiteMode::None;
+  else if (sites == "confirm")
+    options.mode = transect::SiteMode::Confirm;
   else if (!sites.empty() && sites != "probe")
-    options.error = ("TRANSECT_SITES is '" + sites + "': choose probe, trace, shared, inlined or none").str();
+    options.error = ("TRANSECT_SITES is '" + sites + "': choose probe, trace, shared, inlined, none or confirm").str();
   return options;
 }
 
@@ -65,6 +69,7 @@ struct RegionsPass : PassInfoMixin<RegionsPass> {
       return PreservedAnalyses::all();
     }
     transect::restoreStructures(module);
+    const bool confirms = options.mode == transect::SiteMode::Confirm;
     transect::RegionSet regions = transect::findRegions(module, model, options.implicit);
     for (const std::string &problem : regions.errors)
       module.getContext().emitError("transect: " + problem);
@@ -77,6 +82,12 @@ struct RegionsPass : PassInfoMixin<RegionsPass> {
     if (regions.regions.empty() && none_of(regions.variables, [](auto &variable) { return variable.lost.empty(); }))
       return PreservedAnalyses::all();
     transect::emitSites(module, regions, options.mode);
+    if (confirms && !regions.regions.empty()) {
+      transect::RegionSet known;
+      const transect::FeatureVariables variables = transect::findVariables(module, model, known);
+      const bool all = setting("TRANSECT_FEATURE_REPORT") == "decisions";
+      transect::confirmDecisions(module, regions, all ? transect::allDecisions(regions) : transect::regionDecisions(regions), variables);
+    }
     return PreservedAnalyses::none();
   }
 
@@ -88,6 +99,8 @@ void registerPasses(PassBuilder &builder) {
       [](StringRef name, ModulePassManager &passes, ArrayRef<PassBuilder::PipelineElement>) {
         if (name == "transect-regions")
           passes.addPass(RegionsPass());
+        else if (name == "transect-labels")
+          passes.addPass(transect::CarryLabelsPass());
         else if (name == "transect-names")
           passes.addPass(transect::NameStructuresPass());
         else
@@ -106,6 +119,7 @@ void registerPasses(PassBuilder &builder) {
   // What the objects carry is not optimised yet: after the regions comes what compilers do before the link.
   builder.registerFullLinkTimeOptimizationEarlyEPCallback([](ModulePassManager &passes, OptimizationLevel level) {
     passes.addPass(RegionsPass());
+    passes.addPass(transect::CarryLabelsPass());
     // A builder of its own: this one's callbacks would mark regions again.
     PassBuilder before;
     passes.addPass(level == OptimizationLevel::O0 ? before.buildO0DefaultPipeline(level, /*LTOPreLink=*/true)

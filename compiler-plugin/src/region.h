@@ -6,6 +6,7 @@
 #include "dependence.h"
 #include "model.h"
 
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/IR/BasicBlock.h"
 #include "llvm/IR/DebugLoc.h"
 #include "llvm/IR/Function.h"
@@ -27,11 +28,18 @@ struct Place {
 
 enum class RegionKind { Branch, Switch, Loop, Call };
 
+/// One part of what a region begins with: a conditional terminator or an indirect call.
+struct Decider {
+  llvm::Instruction *instruction;
+  FeatureUses features;
+};
+
 /// A tainted decision and the code up to its immediate post-dominator.
 struct Region {
   unsigned number = 0;             ///< In the module; regions of a function are in the order of their nesting.
   FeatureUses features;            ///< Of the decision, never empty.
   RegionKind kind = RegionKind::Branch;
+  std::vector<Decider> deciders;  ///< Of `A && B` two; those that features reach.
   llvm::Function *function = nullptr;
   llvm::DebugLoc where;             ///< Of the decision.
   unsigned endLine = 0;             ///< Last line of the region, 0 if unknown.
@@ -68,6 +76,7 @@ struct RegionSet {
   /// Where control comes back by unwinding in functions without regions (landing pads that catch, second returns of
   /// setjmp): an absolute depth of 0 is restored there.
   std::vector<Place> restores;
+  std::vector<llvm::Instruction *> decisions;  ///< All of the program, by number.
 };
 
 enum class ImplicitFlow { None, Constant, All };
@@ -82,6 +91,7 @@ enum class SiteMode {
   Shared,   ///< `shared`: as `trace`, through four shared points for tools with a limit of probes.
   Inlined,  ///< `inlined`: no instruction; regions are inlined subroutines `FR(A,B)` in the debug information.
   None,     ///< `none`: the same build without sites, to tell what they cost.
+  Confirm,  ///< `confirm`: no sites; the program notes which features' labels reach its decisions (confirmation.h).
 };
 
 /// Marks the regions and writes the sections `transect_regions` and `transect_sites` (sections.h).

@@ -86,6 +86,8 @@ const char *modeName(SiteMode mode) {
     return "inlined";
   case SiteMode::None:
     return "none";
+  case SiteMode::Confirm:
+    return "confirm";
   }
   return "";
 }

@@ -56,6 +56,7 @@ RegionSet transect::findRegions(Module &module, const FeatureModel &model, Impli
     for (size_t i = 0; i < features.size(); ++i)
       if (!features[i].empty())
         tainted[copy.decisions[i]] = std::move(features[i]);
+    result.decisions = copy.decisions;
   }
 
   for (Function &function : module) {

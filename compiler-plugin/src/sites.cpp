@@ -165,7 +165,7 @@ void emitSites(Module &module, const RegionSet &found, SiteMode mode) {
                << (region.where ? region.where.getLine() : 0) << ": " << region.irregular << "\n";
   const std::vector<unsigned> depths = siteDepths(set);
   SiteWriter writer(module, set, writeRegionTable(module, set, depths, mode), mode);
-  if (mode == SiteMode::None)
+  if (mode == SiteMode::None || mode == SiteMode::Confirm)
     return;
   describeInDebugInfo(module, set, mode == SiteMode::Inlined);
   if (mode == SiteMode::Inlined)

@@ -79,6 +79,10 @@ pub(crate) struct Request {
     pub(crate) stops_early: bool,
     /// Makes no object: what is printed must be what clang prints.
     pub(crate) makes_text: bool,
+    /// `-shared`: a library is linked.
+    pub(crate) shared: bool,
+    /// `-static`, `-static-pie`: no libraries are loaded.
+    pub(crate) fixed: bool,
     /// `-r`: the output is linked again.
     pub(crate) relocatable: bool,
     /// Debug information with variables is asked for.
@@ -153,6 +157,8 @@ impl Request {
             | "-emit-ast" | "--assemble" | "--preprocess" | "-###" | "-fdriver-only" => {
                 (self.stops_early, self.makes_text) = (true, true)
             }
+            "-shared" => self.shared = true,
+            "-static" | "--static" | "-static-pie" => self.fixed = true,
             "-r" => self.relocatable = true,
             "-g" | "-g2" | "-g3" | "-ggdb" | "-ggdb2" | "-ggdb3" => self.debug = true,
             "-g0" | "-g1" | "-ggdb0" | "-ggdb1" | "-gline-tables-only" | "-gmlt" | "-gline-directives-only" => {

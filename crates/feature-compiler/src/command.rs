@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 use crate::arguments::Request;
+use crate::confirmation;
 use crate::{CompilerError, Installation, Language, LlvmVersion, Scope, Settings, Sites};
 
 /// Tells the plugin in the compiler to keep the code for the link instead of marking it.
@@ -17,6 +18,9 @@ pub(crate) fn compose(
     installation: &Installation,
 ) -> Result<Command, CompilerError> {
     let request = Request::read(arguments);
+    if settings.sites == Sites::Confirm {
+        confirmation::check(&request, settings)?;
+    }
     // The compiler puts its code in before the link sees the program, or not at all.
     let scope = if request.instruments { Scope::File } else { settings.scope };
     let settings = &Settings { scope, ..settings.clone() };
@@ -75,6 +79,9 @@ fn link_options(
         command.args(["-Wl,-u,transect_region_begin", "-Wl,-u,transect_region_end", "-Wl,-u,transect_region_restore"]);
         // As an input it would be in the language that `-x` names.
         command.arg("-Xlinker").arg(installation.runtime()?);
+    }
+    if settings.sites == Sites::Confirm {
+        confirmation::link_options(command, request, installation)?;
     }
     Ok(())
 }

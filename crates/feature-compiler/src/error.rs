@@ -41,6 +41,9 @@ pub enum CompilerError {
         /// Why.
         source: std::io::Error,
     },
+    /// The labels of features can't be carried in such a build.
+    #[error("TRANSECT_SITES=confirm: {0}")]
+    Confirm(&'static str),
     /// A variable of the environment has a value that means nothing.
     #[error("{variable} is '{value}': choose {choices}")]
     Setting {

@@ -13,6 +13,15 @@ pub struct Installation {
     executable: PathBuf,
 }
 
+/// Parts of DataFlowSanitizer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LabelRuntime {
+    /// The library that a program is linked with.
+    pub(crate) library: PathBuf,
+    /// How functions from outside of the program treat labels.
+    pub(crate) functions: PathBuf,
+}
+
 impl Installation {
     /// Finds the plugin beside the running executable (as in a build tree) or in `../lib/transect` (as installed).
     ///
@@ -31,6 +40,32 @@ impl Installation {
     /// The library that writes events of programs with compiled-in sites.
     pub(crate) fn runtime(&self) -> Result<PathBuf, CompilerError> {
         beside(&self.executable, "libtransect_region.a")
+    }
+
+    /// The object that notes which labels reach the decisions of a confirming build.
+    pub(crate) fn confirming_runtime(&self) -> Result<PathBuf, CompilerError> {
+        beside(&self.executable, &format!("compiler-plugin/llvm-{}/transect-confirm.o", self.llvm.number()))
+    }
+
+    /// The runtime of DataFlowSanitizer.
+    pub(crate) fn label_runtime(&self) -> Result<LabelRuntime, CompilerError> {
+        let number = self.llvm.number();
+        let missing = || CompilerError::MissingTool {
+            tool: "the runtime of DataFlowSanitizer".to_owned(),
+            package: format!("libclang-rt-{number}-dev"),
+        };
+        let compiler = self.compiler(Language::C)?;
+        let compiler = compiler.canonicalize().unwrap_or(compiler);
+        let resources = compiler.parent().unwrap_or(Path::new("/")).join(format!("../lib/clang/{number}"));
+        let functions = resources.join("share/dfsan_abilist.txt");
+        let library = ["lib/linux/libclang_rt.dfsan-x86_64.a", "lib/x86_64-unknown-linux-gnu/libclang_rt.dfsan.a"]
+            .into_iter()
+            .map(|name| resources.join(name))
+            .find(|path| path.is_file());
+        match library {
+            Some(library) if functions.is_file() => Ok(LabelRuntime { library, functions }),
+            _ => Err(missing()),
+        }
     }
 
     /// clang or clang++.

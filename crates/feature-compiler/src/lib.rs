@@ -6,6 +6,7 @@
 
 mod arguments;
 mod command;
+mod confirmation;
 mod error;
 mod installation;
 mod settings;

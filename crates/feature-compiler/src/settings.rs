@@ -46,6 +46,9 @@ pub enum Sites {
     Inlined,
     /// Nothing: the same build without sites, to tell what they cost.
     None,
+    /// Nothing either, but the program notes which features' labels reach its decisions as it runs (`transect feature
+    /// confirm`).
+    Confirm,
 }
 
 /// What the environment asks for.
@@ -55,7 +58,7 @@ pub struct Settings {
     pub llvm: LlvmVersion,
     /// `TRANSECT_SCOPE`: program or file.
     pub scope: Scope,
-    /// `TRANSECT_SITES`: probe, trace, shared, inlined or none.
+    /// `TRANSECT_SITES`: probe, trace, shared, inlined, none or confirm.
     pub sites: Sites,
     /// `TRANSECT_FEATURE_MODEL`: the feature model, XML or TOML. Without it only variables that the source annotates are
     /// followed.
@@ -78,13 +81,14 @@ impl Settings {
             scope: choice("TRANSECT_SCOPE", "program or file", &[("program", Scope::Program), ("file", Scope::File)])?,
             sites: choice(
                 "TRANSECT_SITES",
-                "probe, trace, shared, inlined or none",
+                "probe, trace, shared, inlined, none or confirm",
                 &[
                     ("probe", Sites::Probe),
                     ("trace", Sites::Trace),
                     ("shared", Sites::Shared),
                     ("inlined", Sites::Inlined),
                     ("none", Sites::None),
+                    ("confirm", Sites::Confirm),
                 ],
             )?,
             model,

@@ -49,8 +49,18 @@ impl Times {
             return None;
         }
         let times = (ns as f64 / all).min(1.0 + CHANCE / self.seen.sqrt());
-        let (on_cpu, runnable) = ((self.on_cpu * times) as i64, (self.runnable * times) as i64);
+        let on_cpu = (self.on_cpu * times).max(self.on_cpu_within(ns as f64, all));
+        let others = (all * times - on_cpu) / (self.runnable + self.blocked).max(1.0);
+        let (on_cpu, runnable) = (on_cpu as i64, (self.runnable * others) as i64);
         Some([on_cpu, runnable, ns - on_cpu - runnable])
+    }
+
+    /// The time on a CPU where all of it, of which more was seen than `ns`, has to fit into that. Each part is known about as well
+    /// as the others in proportion, so that most is taken off the largest (least squares): some seconds in the queue, which few
+    /// stacks tell of, take next to nothing of some milliseconds on a CPU.
+    fn on_cpu_within(&self, ns: f64, all: f64) -> f64 {
+        let squares: f64 = [self.on_cpu, self.runnable, self.blocked].iter().map(|part| part * part).sum();
+        (self.on_cpu - (all - ns).max(0.0) * self.on_cpu * self.on_cpu / squares).min(ns)
     }
 }
 
@@ -230,6 +240,10 @@ mod tests {
         assert_eq!(times.divide(100), Some([33, 33, 34]));
         // An idle thread's waits had no stack.
         assert_eq!(times.divide(1000), Some([40, 40, 920]));
+        // Short processes on busy CPUs: half a second of work, and five in the queue, which is told by few stacks.
+        let crowded = Times { on_cpu: 515.0, runnable: 5500.0, blocked: 0.0, seen: 500.0 };
+        assert_eq!(crowded.divide(5250), Some([508, 4741, 1]));
+        assert_eq!(crowded.divide(300), Some([300, 0, 0]));
         assert_eq!(Times { seen: 9.0, ..times }.divide(100), None);
         assert_eq!(Times { on_cpu: 3.0, ..Times::default() }.divide_waiting(100), [3, 0, 97]);
         assert_eq!(Times { on_cpu: 150.0, runnable: 50.0, ..times }.divide_waiting(100), [75, 25, 0]);

@@ -120,6 +120,11 @@ pub fn collectors_of(recording: &Recording, name: &str) -> Option<&'static [Coll
     flags(recording).into_iter().find(|flag| flag.name == name).map(|flag| flag.of)
 }
 
+/// Whether a flag of a recording has no effect on a collector, so that the two are refused together.
+pub fn is_refused_beside(recording: &Recording, name: &str, collector: Collector) -> bool {
+    flags(recording).iter().any(|flag| flag.name == name && flag.not_beside.contains(&collector))
+}
+
 /// Collectors in words.
 pub fn names<'a>(collectors: impl Iterator<Item = &'a Collector>) -> String {
     collectors.map(|one| one.as_str()).collect::<Vec<_>>().join(" or ")

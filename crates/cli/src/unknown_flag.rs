@@ -28,7 +28,13 @@ fn reason(command: &str, own: Collector, flag: &str) -> String {
     if flag == "--cgroup" {
         return format!("transect {command} is of one process; of a whole cgroup: transect run --cgroup DIR");
     }
-    match flag_effect::collectors_of(&any_recording(), flag) {
+    let recording = any_recording();
+    match flag_effect::collectors_of(&recording, flag) {
+        Some(of) if flag_effect::is_refused_beside(&recording, flag, own) => format!(
+            "{flag} has no effect on {name}, which transect {command} records; the recording that has it: transect run \
+             --collect {} {flag} …",
+            of[0].as_str()
+        ),
         Some(of) if !of.contains(&own) => format!(
             "{flag} is for {}, which transect {command} does not record; both: transect run --collect {},{name} {flag} …",
             flag_effect::names(of.iter()),
@@ -74,6 +80,9 @@ mod tests {
             ("criticality", Collector::Sched, "--histogram", "transect criticality does not record"),
             ("latency", Collector::Latency, "--cgroup", "transect run --cgroup DIR"),
             ("walk", Collector::Walk, "--collect", "--collect walk,"),
+            // Beside walk, run refuses these.
+            ("walk", Collector::Walk, "--no-follow", "transect run --collect flow --no-follow"),
+            ("walk", Collector::Walk, "--totals-only", "transect run --collect sched --totals-only"),
         ] {
             let said = reason(command, own, flag);
             assert!(said.contains(words), "{said}");

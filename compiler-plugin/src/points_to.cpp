@@ -17,6 +17,14 @@ bool isStorage(const StructType &type) {
   const StringRef name = type.hasName() ? type.getName() : "";
   return name.contains("__aligned_membuf") || name.contains("__aligned_buffer");
 }
+
+/// Bytes to a base class or a member, not a walk over text: a structure is seen there, and the pointer is kept nowhere.
+bool leadsToMember(const GEPOperator &address, int64_t offset) {
+  return offset % 8 == 0 && !address.use_empty() && all_of(address.users(), [](const User *user) {
+           const auto *inside = dyn_cast<GEPOperator>(user);
+           return inside && inside->getSourceElementType()->isStructTy();
+         });
+}
 }  // namespace
 
 Step transect::stepOf(const GEPOperator &address, const DataLayout &layout) {
@@ -52,7 +60,7 @@ Step transect::stepOf(const GEPOperator &address, const DataLayout &layout) {
       if (!first || !walks || type->isIntegerTy(8))
         step.exact += offset;
       // Optimised code has fields as bytes; a step of one byte walks over text.
-      if (first && !walks && type->isIntegerTy(8) && std::abs(offset) > 1)
+      if (first && type->isIntegerTy(8) && std::abs(offset) > 1 && (!walks || leadsToMember(address, offset)))
         step.field += offset;
     }
     first = false;

@@ -399,6 +399,14 @@ private:
     return targets.empty();
   }
 
+  /// A number that becomes a byte, given to a function that does nothing with it but store it in a buffer.
+  bool isPutOut(const Value *value, const Argument *parameter) const {
+    return parameter && isCutToByte(value) && all_of(parameter->users(), [&](const User *user) {
+             const auto *store = dyn_cast<StoreInst>(user);
+             return store && store->getValueOperand() == parameter && isElement(store->getPointerOperand());
+           });
+  }
+
   void transfer(const Instruction *instruction) {
     const Function *function = instruction->getFunction();
     if (explanation)
@@ -491,7 +499,7 @@ private:
     }
     for (const CallTarget &target : pointsTo.calls(call)) {
       for (auto [value, parameter] : target.arguments) {
-        Id set = total(labels(value), function);
+        Id set = isPutOut(value, parameter) ? 0 : total(labels(value), function);
         if (parameter)
           carry(parameter, set);
         else if (int place = pointsTo.variableArguments(target.function); place >= 0)

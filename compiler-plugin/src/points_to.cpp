@@ -18,14 +18,11 @@ bool isStorage(const StructType &type) {
   return name.contains("__aligned_membuf") || name.contains("__aligned_buffer");
 }
 
-/// Bytes to a base class or a member, not a walk over text: multiples of a pointer's size, and no character is there.
+/// Bytes to a base class or a member, not a walk over text: a structure is seen there, and the pointer is kept nowhere.
 bool leadsToMember(const GEPOperator &address, int64_t offset) {
-  return offset % 8 == 0 && none_of(address.users(), [](const User *user) {
-           if (const auto *load = dyn_cast<LoadInst>(user))
-             return load->getType()->isIntegerTy(8);
-           if (const auto *store = dyn_cast<StoreInst>(user))
-             return store->getValueOperand()->getType()->isIntegerTy(8);
-           return isa<PHINode>(user);
+  return offset % 8 == 0 && !address.use_empty() && all_of(address.users(), [](const User *user) {
+           const auto *inside = dyn_cast<GEPOperator>(user);
+           return inside && inside->getSourceElementType()->isStructTy();
          });
 }
 }  // namespace

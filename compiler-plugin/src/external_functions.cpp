@@ -70,6 +70,7 @@ ExternalFunction transect::externalFunction(const Function &function) {
     result.fillTo = 0;
     result.fillFirst = 1;
     result.fillLast = 1;
+    result.fillAs = name.contains("cat") ? Dependence::Content : Dependence::Direct;
   } else if (name == "bcopy") {
     result.copyTo = 1;
     result.copyFrom = 0;

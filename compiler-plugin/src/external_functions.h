@@ -1,6 +1,8 @@
 // What library functions outside of the program do to data.
 #pragma once
 
+#include "dependence.h"
+
 #include "llvm/IR/Function.h"
 #include "llvm/IR/InstrTypes.h"
 
@@ -16,7 +18,8 @@ struct ExternalFunction {
   bool compares = false;              ///< Of these: it tells only how they compare.
   int copyTo = -1, copyFrom = -1;     ///< Memory is copied.
   int fillTo = -1, fillFirst = -1;    ///< Arguments from `fillFirst` on are written into memory as text or bytes,
-  int fillLast = -1;                  ///< up to this one, if not -1.
+  int fillLast = -1;                  ///< up to this one, if not -1,
+  Dependence fillAs = Dependence::Computed;  ///< and what is read there depends on them so.
   bool duplicates = false;            ///< The result is new memory with a copy of argument `copyFrom`'s.
   int inputTo = -1;                   ///< Data from outside are written into memory.
   int readFrom = -1, readFirst = -1;  ///< Text of an argument is written where arguments from `readFirst` on point,

@@ -600,7 +600,7 @@ private:
     if (has(known.fillTo))
       for (unsigned i = known.fillFirst; i < call->arg_size() && (known.fillLast < 0 || i <= unsigned(known.fillLast)); ++i)
         write(call->getArgOperand(known.fillTo), kString,
-              sets.weakened(total(whole(call->getArgOperand(i)), function), Dependence::Computed));
+              sets.weakened(total(whole(call->getArgOperand(i)), function), known.fillAs));
     if (has(known.readFrom))
       for (unsigned i = known.readFirst; i < call->arg_size() && (known.readLast < 0 || i <= unsigned(known.readLast)); ++i)
         write(call->getArgOperand(i), kString,

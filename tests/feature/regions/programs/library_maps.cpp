@@ -11,11 +11,11 @@ int main(int argc, char **argv) {
   std::unordered_map<int, int> hashed, plain;
   hashed[argc] = level;
   plain[argc] = argc;
-  if (with[argv[1]] > 3) // region {A}
+  if (with[argv[1]] > 3) // region {A=direct}
     work(1);
   if (without[argv[1]] > 3)
     work(2);
-  if (hashed[argc + 1] > 3) // region {A}
+  if (hashed[argc + 1] > 3) // region {A=content}
     work(3);
   if (plain[argc + 1] > 3)
     work(4);

@@ -6,7 +6,7 @@ int main(int argc, char **argv) {
   std::vector<int> with, without;
   with.push_back(level);
   without.push_back(argc);
-  if (with[0] > 3) // region {A}
+  if (with[0] > 3) // region {A=content}
     work(1);
   if (without[0] > 3)
     work(2);

@@ -565,7 +565,7 @@ private:
       give(call, labels(from));
     }
     if (has(known.fillTo))
-      for (unsigned i = known.fillFirst; i < call->arg_size() && (known.fillLast < 0 || i <= unsigned(known.fillLast)); ++i)
+      for (unsigned i = known.fillFirst; i < call->arg_size() && i <= unsigned(known.fillLast); ++i)
         write(call->getArgOperand(known.fillTo), kString, total(whole(call->getArgOperand(i)), function));
     if (has(known.readFrom))
       for (unsigned i = known.readFirst; i < call->arg_size() && (known.readLast < 0 || i <= unsigned(known.readLast)); ++i)

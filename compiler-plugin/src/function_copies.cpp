@@ -21,7 +21,7 @@ class Copies {
 public:
   explicit Copies(uint64_t budget) : budget(budget) {}
 
-  /// A call of `callee` enters a copy of its own from here on, unless it is the only one.
+  /// Has a call enter a copy of `callee` of its own, unless it is the only one. Null: there is no room for it.
   Function *copyFor(CallBase &call, Function &callee) {
     if (callee.hasOneUse())
       return &callee;

@@ -13,8 +13,8 @@ using namespace llvm;
 using namespace transect;
 
 namespace {
-/// Of this thread's own CPU time, so that other load changes no result: at least, and for each instruction.
-constexpr double kMostSeconds = 10, kMostSecondsEach = 40e-6;
+/// Of this thread's own CPU time, so that other load changes no result.
+constexpr double kMostSeconds = 10;
 
 double cpuSeconds() {
   timespec now{};
@@ -228,7 +228,7 @@ void PointsTo::solve(double end) {
 }
 
 PointsTo::PointsTo(Module &module) : module(module), layout(module.getDataLayout()) {
-  const double end = cpuSeconds() + kMostSeconds + kMostSecondsEach * module.getInstructionCount();
+  const double end = cpuSeconds() + kMostSeconds;
   build();
   solve(end);
   // Pointers to functions that come from outside may be any whose type fits.

@@ -72,6 +72,10 @@ PreservedAnalyses CarryLabelsPass::run(Module &module, ModuleAnalysisManager &an
     module.getContext().emitError("transect: " + why);
     return PreservedAnalyses::all();
   };
+  // Copies of what a library has, for inlining: under the names of instrumented functions the library has nothing.
+  for (Function &function : module)
+    if (function.hasAvailableExternallyLinkage())
+      function.setLinkage(GlobalValue::LinkOnceODRLinkage);
   const char *own = std::getenv("TRANSECT_CONFIRM_FUNCTIONS");
   if (!own || !*own)
     return fail("TRANSECT_CONFIRM_FUNCTIONS names no list of functions: build with transect-cc");
@@ -89,7 +93,7 @@ PreservedAnalyses CarryLabelsPass::run(Module &module, ModuleAnalysisManager &an
   }
   std::vector<std::string> names;
   for (const Function &function : module)
-    if (!function.isDeclaration() && !function.hasLocalLinkage() && !function.hasAvailableExternallyLinkage())
+    if (!function.isDeclaration() && !function.hasLocalLinkage())
       names.push_back(function.getName().str());
   // Variables become values, no more: what the optimiser knows of a value under a branch has no labels.
   ModulePassManager before;

@@ -1,5 +1,6 @@
 //! `transect feature regions`: the source of a program with its feature regions marked.
 
+mod confirmed;
 mod page;
 mod text;
 
@@ -8,6 +9,7 @@ use std::path::Path;
 use transect_binary_info::Object;
 use transect_feature_region::{ListedFile, RegionIndex, RegionMap, RegionTable};
 
+use self::confirmed::Confirmed;
 use crate::arguments::RegionsArguments;
 use crate::failure::Failure;
 use crate::output::{Stream, write_file};
@@ -22,6 +24,7 @@ struct Shown {
     files: Vec<ListedFile>,
     /// Sets of features, as regions have them: a region's place here is its colour.
     sets: Vec<Vec<String>>,
+    confirmed: Option<Confirmed>,
 }
 
 impl Shown {
@@ -105,8 +108,9 @@ pub fn regions(arguments: &RegionsArguments) -> Result<u8, Failure> {
         wanted.iter().map(|&region| table.features_of(region).into_iter().map(str::to_owned).collect()).collect();
     sets.sort_by_key(|set| (set.len(), set.clone()));
     sets.dedup();
+    let confirmed = Confirmed::find(arguments.confirmed.as_deref(), &arguments.binary, &table)?;
     let binary = arguments.binary.display().to_string();
-    let shown = Shown { binary, table, map, wanted, files, sets };
+    let shown = Shown { binary, table, map, wanted, files, sets, confirmed };
     match &arguments.html {
         Some(file) => write_file(file, |out| out.write_all(page::page(&shown).as_bytes()).map_err(written)),
         None => {

@@ -102,7 +102,8 @@ def truth_program(program, options, whole, pointers):
         return out
     resources = run([f"clang-{LLVM}", "-print-resource-dir"]).stdout.strip()
     environment = dict(os.environ, TRANSECT_FEATURE_MODEL=program.model, TRANSECT_SITES="confirm", TRANSECT_FEATURE_REPORT="decisions", TRANSECT_IMPLICIT=options.implicit,
-                       TRANSECT_CONFIRM_FUNCTIONS=os.path.join(resources, "share/dfsan_abilist.txt"))
+                       # The optimiser's own pipeline is not to look for regions again.
+                       TRANSECT_COMPILE_STAGE="link", TRANSECT_CONFIRM_FUNCTIONS=os.path.join(resources, "share/dfsan_abilist.txt"))
     run([f"opt-{LLVM}", f"-load-pass-plugin={options.plugin}", "-passes=transect-regions,transect-labels,default<O1>", f"-dfsan-combine-pointer-labels-on-load={str(pointers).lower()}",
          "-dfsan-track-select-control-flow=false", whole, "-o", out + ".bc"], env=environment)
     run([f"clang-{LLVM}", "-O1", "-w", out + ".bc", "-c", "-o", out + ".o"])

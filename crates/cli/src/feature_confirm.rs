@@ -68,7 +68,7 @@ fn run(command: &[OsString], folder: &Path, group: usize) -> Result<u8, Failure>
         .env(GROUP, group.to_string())
         .env(SANITIZER, options)
         .status()
-        .map_err(|source| RecordError::Spawn { program: program.into(), source })?;
+        .map_err(|source| RecordError::Spawn { program: program.to_string_lossy().into_owned(), source })?;
     Ok(status_of(status))
 }
 

@@ -1,5 +1,6 @@
-// A program of which each way that a feature takes to a region is known; comments say what runs must find, see confirm.py:
-// `// pair FEATURE when: seen | never: unconfirmed | none: unseen, ran or not`. Options: letters of the first argument.
+// A program of which each way that a feature takes to a region is known; comments say what runs must find (confirm.py): after
+// `pair` and the feature `when` and a letter of the options (or `always`) with which its label is seen, `never` if it never is
+// though the decision runs, `none` if nothing can be said. Options: letters of the first argument.
 #include "options.h"
 
 #include <pthread.h>

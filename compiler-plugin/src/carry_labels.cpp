@@ -17,6 +17,9 @@ using namespace transect;
 
 namespace {
 
+/// The sanitizer's own versions of these read their arguments wrongly where widths are arguments, too: `%*.*s`.
+bool isMisread(StringRef name) { return name == "snprintf" || name == "sprintf"; }
+
 bool isRuntime(StringRef name) { return name.starts_with("transect_confirm_"); }
 
 /// Functions from outside as the sanitizer's lists have them: they carry no labels, beyond what it knows of libc's.
@@ -32,7 +35,8 @@ std::string outsideFunctions(const Module &module, const SpecialCaseList &known)
     text += entry + "uninstrumented\n";
     if (isRuntime(function.getName()))
       text += entry + "custom\n";
-    else if (!is(function, "custom") && !is(function, "functional") && !is(function, "discard"))
+    else if (isMisread(function.getName()) ||
+             (!is(function, "custom") && !is(function, "functional") && !is(function, "discard")))
       text += entry + "discard\n";
   }
   return text;

@@ -38,8 +38,8 @@ Examples:
   transect feature confirm -o app.confirmed.toml -- make check
   transect feature regions ./app --confirmed app.confirmed.toml
 
-Runs add up in the file. The programs follow eight features at a time: with more of them the command is run again for each
-eight.";
+Runs add up in the file. A run follows eight features; with more of them the
+command is run again for each eight.";
 
 /// `transect feature confirm`.
 #[derive(Debug, Args)]

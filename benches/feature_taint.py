@@ -3,14 +3,15 @@
 
 usage: feature_taint.py --plugin transect-features.so [--work DIR] [--program NAME]... [--worst N] [--implicit LEVEL]
 
-The truth is LLVM's DataFlowSanitizer on the same bitcode: every read of a feature's variable is given a label, and each
-decision (branch, switch, indirect call) notes which labels its condition carries, over all the runs. Labels of addresses
-count in a second build only (`pointers`), since the analysis follows them through tables but not through memory.
+The truth is a build that confirms regions (TRANSECT_SITES=confirm) on the same bitcode: what is read from a feature's
+variable is given a label, and each decision (branch, switch, indirect call) notes which labels its condition carries, over
+all the runs. Labels of all addresses count in a second build only (`pointers`), since the analysis follows them through
+tables but not through memory.
 
 recall      of the pairs (decision, feature) that the runs saw, how many the analysis has
 precision   of the analysis' pairs at decisions that the runs reached, how many the runs saw: a lower bound, since runs
-            try few options, and implicit flow (constants under a decision) is no data flow: with --implicit none the
-            comparison is of data flow alone
+            try few options, and constants under a decision carry labels only where the runs stored them: with --implicit
+            none the comparison is of data flow alone
 Needs clang-19, lld-19, libclang-rt-19-dev and llvm-19-dev; programs come from Debian's sources.
 """
 import argparse
@@ -20,6 +21,7 @@ import os
 import re
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -30,8 +32,6 @@ import feature_inputs  # noqa: E402
 import feature_programs as real  # noqa: E402
 
 LLVM = "19"
-SOURCES = os.path.join(HERE, "feature_taint")
-PLUGIN = os.path.join(HERE, "../compiler-plugin/src")
 DECISION = re.compile(r"^transect: decision (\d+) \{([^}]*)\} (\S+) in (.*)$", re.M)
 LIMIT = 120
 
@@ -95,35 +95,19 @@ def bitcode(program, work):
     raise real.Absent(f"the link left no bitcode in {folder}")
 
 
-def truth_plugin(work):
-    out = os.path.join(work, "truth.so")
-    sources = [os.path.join(SOURCES, "truth.cpp")] + [os.path.join(PLUGIN, name + ".cpp") for name in ("variables", "program_variables", "field_path", "structure_names", "model")]
-    if os.path.exists(out) and all(os.path.getmtime(out) >= os.path.getmtime(source) for source in sources):
-        return out
-    include = run([f"llvm-config-{LLVM}", "--includedir"]).stdout.strip()
-    library = os.environ.get("FEATURE_MODEL", os.path.join(HERE, "../target/release/libtransect_feature_model.a"))
-    run([f"clang++-{LLVM}", "-std=c++17", "-O1", "-fPIC", "-shared", "-fno-rtti", "-fno-exceptions", "-DTRANSECT_MODEL_LIBRARY", "-isystem", include, "-I", PLUGIN, "-D_GNU_SOURCE", "-o", out,
-         *sources, library, "-lpthread", "-ldl", "-lm"])
-    return out
-
-
-def truth_program(program, work, whole, pointers):
-    """The program that tells which labels reach its decisions."""
-    out = os.path.join(work, f"{program.name}-truth{'-pointers' if pointers else ''}")
+def truth_program(program, options, whole, pointers):
+    """The program that tells which labels reach its decisions: a confirming build that counts all of them."""
+    out = os.path.join(options.work, f"{program.name}-truth{'-pointers' if pointers else ''}")
     if os.path.exists(out):
         return out
-    marked = out + ".bc"
-    run([f"opt-{LLVM}", f"-load-pass-plugin={truth_plugin(work)}", "-passes=transect-truth", whole, "-o", marked], env=dict(os.environ, TRANSECT_FEATURE_MODEL=program.model))
-    # Functions from outside carry no labels, beyond what the sanitizer knows of libc's.
-    outside = {line.split()[-1] for line in run([f"llvm-nm-{LLVM}", "--undefined-only", marked]).stdout.splitlines() if line.strip()}
-    with open(out + ".functions", "w") as file:
-        file.write(open(os.path.join(SOURCES, "functions.txt")).read() + "".join(f"fun:{name}=uninstrumented\n" for name in sorted(outside)))
-    known = os.path.join(run([f"clang-{LLVM}", "-print-resource-dir"]).stdout.strip(), "share/dfsan_abilist.txt")
-    run([f"opt-{LLVM}", "-passes=default<O1>,dfsan", f"-dfsan-abilist={known}", f"-dfsan-abilist={out}.functions", f"-dfsan-combine-pointer-labels-on-load={str(pointers).lower()}",
-         "-dfsan-track-select-control-flow=false", marked, "-o", out + ".labelled.bc"])
-    run([f"clang-{LLVM}", "-O1", "-w", out + ".labelled.bc", "-c", "-o", out + ".o"])
-    run([f"clang-{LLVM}", "-O2", "-c", os.path.join(SOURCES, "runtime.c"), "-o", out + "-runtime.o"])
-    run([f"clang-{LLVM}", "-fsanitize=dataflow", "-fuse-ld=lld", out + ".o", out + "-runtime.o", "-lm", "-lpthread", "-o", out])
+    resources = run([f"clang-{LLVM}", "-print-resource-dir"]).stdout.strip()
+    environment = dict(os.environ, TRANSECT_FEATURE_MODEL=program.model, TRANSECT_SITES="confirm", TRANSECT_FEATURE_REPORT="decisions", TRANSECT_IMPLICIT=options.implicit,
+                       # The optimiser's own pipeline is not to look for regions again.
+                       TRANSECT_COMPILE_STAGE="link", TRANSECT_CONFIRM_FUNCTIONS=os.path.join(resources, "share/dfsan_abilist.txt"))
+    run([f"opt-{LLVM}", f"-load-pass-plugin={options.plugin}", "-passes=transect-regions,transect-labels,default<O1>", f"-dfsan-combine-pointer-labels-on-load={str(pointers).lower()}",
+         "-dfsan-track-select-control-flow=false", whole, "-o", out + ".bc"], env=environment)
+    run([f"clang-{LLVM}", "-O1", "-w", out + ".bc", "-c", "-o", out + ".o"])
+    run([f"clang-{LLVM}", "-fsanitize=dataflow", "-fuse-ld=lld", out + ".o", os.path.join(os.path.dirname(options.plugin), "transect-confirm.o"), "-lm", "-lpthread", "-o", out])
     return out
 
 
@@ -135,35 +119,33 @@ def inputs(work):
 
 def observed(program, work, binary, count):
     """Executions of each decision, and the features that reached it in any run."""
-    kept = binary + ".seen"
-    if not os.path.exists(kept):
+    kept = binary + ".counts"
+    if not os.path.isdir(kept):
         text, data = inputs(work)
-        with open(kept + ".new", "w") as all_runs:
-            for first in range(0, count, 8):
-                folder = binary + ".run"
-                shutil.rmtree(folder, ignore_errors=True)
-                os.makedirs(folder)
-                for command in RUNS[program.name]:
-                    shutil.copy(text, os.path.join(folder, "input"))
-                    log = os.path.join(folder, "truth.log")
-                    if os.path.exists(log):
-                        os.remove(log)
-                    environment = dict(os.environ, TRUTH_FIRST=str(first), TRUTH_OUTPUT=log, DFSAN_OPTIONS="warn_unimplemented=0")
-                    done = subprocess.run(["sh", "-c", command.format(bin=binary, text=text, data=data, **{"in": "input"})], cwd=folder, env=environment, capture_output=True, text=True,
-                                          errors="replace", timeout=LIMIT, stdin=subprocess.DEVNULL)
-                    if done.returncode not in (0, 2):
-                        print(f"  {command}: status {done.returncode}: {done.stderr.strip()[-200:]}", flush=True)
-                    if os.path.exists(log):
-                        with open(log) as file:
-                            for line in file:
-                                all_runs.write(f"{first} {line}")
+        shutil.rmtree(kept + ".new", ignore_errors=True)
+        os.makedirs(kept + ".new")
+        for group in range((count + 7) // 8):
+            folder = binary + ".run"
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(folder)
+            for command in RUNS[program.name]:
+                shutil.copy(text, os.path.join(folder, "input"))
+                environment = dict(os.environ, TRANSECT_CONFIRM=kept + ".new", TRANSECT_CONFIRM_GROUP=str(group), DFSAN_OPTIONS="warn_unimplemented=0:strict_data_dependencies=0")
+                done = subprocess.run(["sh", "-c", command.format(bin=binary, text=text, data=data, **{"in": "input"})], cwd=folder, env=environment, capture_output=True, text=True,
+                                      errors="replace", timeout=LIMIT, stdin=subprocess.DEVNULL)
+                if done.returncode not in (0, 2):
+                    print(f"  {command}: status {done.returncode}: {done.stderr.strip()[-200:]}", flush=True)
         os.rename(kept + ".new", kept)
     executed, features = collections.Counter(), collections.defaultdict(set)
-    with open(kept) as file:
-        for line in file:
-            first, decision, times, labels = map(int, line.split())
-            executed[decision] += times
-            features[decision].update(first + bit for bit in range(8) if labels >> bit & 1)
+    # FILE_FORMAT.md, "Counts of a confirming run".
+    for path in glob.glob(os.path.join(kept, "*.counts")):
+        with open(path, "rb") as file:
+            counts = file.read()
+        group, = struct.unpack_from("<Q", counts, 24)
+        for decision, (times, labels) in enumerate(struct.iter_unpack("<QB7x", counts[8192:])):
+            if times:
+                executed[decision] += times
+                features[decision].update(8 * group + bit for bit in range(8) if labels >> bit & 1)
     return executed, features
 
 
@@ -190,7 +172,7 @@ def compare(program, options):
     for text, count in sets.most_common(options.sets):
         print(f"  {count:5d} {text}")
     for pointers in ((False,) if options.fast else (False, True)):
-        executed, seen = observed(program, work, truth_program(program, work, whole, pointers), len(names))
+        executed, seen = observed(program, work, truth_program(program, options, whole, pointers), len(names))
         true = {(decision, names[feature]) for decision, found in seen.items() for feature in found if feature < len(names)}
         have = {(decision, feature) for decision, row in rows.items() if decision in executed for feature in row[2]}
         right = len(true & have)

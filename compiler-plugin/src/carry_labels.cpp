@@ -17,6 +17,9 @@ using namespace transect;
 
 namespace {
 
+/// The sanitizer's own versions of these read their arguments wrongly where widths are arguments, too: `%*.*s`.
+bool isMisread(StringRef name) { return name == "snprintf" || name == "sprintf"; }
+
 bool isRuntime(StringRef name) { return name.starts_with("transect_confirm_"); }
 
 /// Functions from outside as the sanitizer's lists have them: they carry no labels, beyond what it knows of libc's.
@@ -32,7 +35,8 @@ std::string outsideFunctions(const Module &module, const SpecialCaseList &known)
     text += entry + "uninstrumented\n";
     if (isRuntime(function.getName()))
       text += entry + "custom\n";
-    else if (!is(function, "custom") && !is(function, "functional") && !is(function, "discard"))
+    else if (isMisread(function.getName()) ||
+             (!is(function, "custom") && !is(function, "functional") && !is(function, "discard")))
       text += entry + "discard\n";
   }
   return text;
@@ -72,6 +76,10 @@ PreservedAnalyses CarryLabelsPass::run(Module &module, ModuleAnalysisManager &an
     module.getContext().emitError("transect: " + why);
     return PreservedAnalyses::all();
   };
+  // Copies of what a library has, for inlining: under the names of instrumented functions the library has nothing.
+  for (Function &function : module)
+    if (function.hasAvailableExternallyLinkage())
+      function.setLinkage(GlobalValue::LinkOnceODRLinkage);
   const char *own = std::getenv("TRANSECT_CONFIRM_FUNCTIONS");
   if (!own || !*own)
     return fail("TRANSECT_CONFIRM_FUNCTIONS names no list of functions: build with transect-cc");
@@ -89,7 +97,7 @@ PreservedAnalyses CarryLabelsPass::run(Module &module, ModuleAnalysisManager &an
   }
   std::vector<std::string> names;
   for (const Function &function : module)
-    if (!function.isDeclaration() && !function.hasLocalLinkage() && !function.hasAvailableExternallyLinkage())
+    if (!function.isDeclaration() && !function.hasLocalLinkage())
       names.push_back(function.getName().str());
   // Variables become values, no more: what the optimiser knows of a value under a branch has no labels.
   ModulePassManager before;

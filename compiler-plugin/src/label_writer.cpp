@@ -59,18 +59,21 @@ Value *LabelWriter::fromWord(IRBuilder<> &build, Value *value, Type *type) {
   return build.CreateBitCast(build.CreateTrunc(value, build.getIntNTy(type->getPrimitiveSizeInBits())), type);
 }
 
-void LabelWriter::wrap(Value &value, FunctionCallee function, Arguments more) {
+Value *LabelWriter::latest(Value &value) const {
   Value *last = &value;
   for (auto next = current.find(last); next != current.end(); next = current.find(last))
     last = next->second;
+  return last;
+}
+
+void LabelWriter::wrap(Value &value, FunctionCallee function, Arguments more) {
+  Value *last = latest(value);
   Instruction *place = placeBehind(*last);
   if (!place || !fits(last->getType()))
     return;
   std::vector<Use *> uses;
   for (Use &use : last->uses())
-    // Debug information and the calling convention of `swifterror` and the like keep what they have.
-    if (isa<Instruction>(use.getUser()))
-      uses.push_back(&use);
+    uses.push_back(&use);
   IRBuilder<> build(place);
   SmallVector<Value *, 3> arguments{toWord(build, last)};
   arguments.append(more(build));
@@ -114,9 +117,7 @@ const DominatorTree &LabelWriter::dominatorsOf(Function &function) {
 }
 
 void LabelWriter::markChoice(Instruction &instruction, Value &condition) {
-  Value *last = &condition;
-  for (auto next = current.find(last); next != current.end(); next = current.find(last))
-    last = next->second;
+  Value *last = latest(condition);
   if (!fits(last->getType()))
     return;
   Instruction *place = isa<PHINode>(instruction) ? placeBehind(instruction) : &instruction;

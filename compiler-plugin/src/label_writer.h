@@ -41,11 +41,12 @@ private:
   llvm::Module &module;
   llvm::Type *number, *word, *pointer;
   llvm::FunctionCallee label, load, copy, choice, decide;
+  /// What stands in place of a value by now.
+  llvm::Value *latest(llvm::Value &value) const;
   const llvm::DominatorTree &dominatorsOf(llvm::Function &function);
 
   std::optional<llvm::DominatorTree> dominators;  ///< Of `dominated`: no blocks are added.
   const llvm::Function *dominated = nullptr;
-  /// What stands in place of values by now.
   llvm::DenseMap<llvm::Value *, llvm::Value *> current;
 };
 

@@ -17,6 +17,7 @@ import bad_input  # noqa: E402
 import budget  # noqa: E402
 import calls  # noqa: E402
 import chosen  # noqa: E402
+import confirm  # noqa: E402
 import emission  # noqa: E402
 import recorded  # noqa: E402
 import watched  # noqa: E402
@@ -71,6 +72,7 @@ def main():
         watched.run(build, results)
         calls.run(build, results)
         wrapped.run(build, results)
+        confirm.run(build, results)
     finally:
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)

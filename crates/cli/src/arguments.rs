@@ -22,7 +22,9 @@ mod walk;
 
 pub use export::{ExportArguments, TopArguments};
 pub use feature::{FeatureArguments, FeatureMethod, RegionOverflow};
-pub use feature_command::{CompilerArguments, FeatureAction, FeatureCommandArguments, RegionsArguments};
+pub use feature_command::{
+    CompilerArguments, ConfirmArguments, FeatureAction, FeatureCommandArguments, RegionsArguments,
+};
 pub use influence::{InfluenceArguments, InfluenceFormat, MethodChoice, SamplingChoice};
 pub use latency::{LatencyArguments, LatencyFormat};
 pub use machine::{

@@ -127,7 +127,7 @@ impl Collection {
         }
         if wanted(Collector::Feature) && this.wants(Collector::Flow) {
             match sites() {
-                None | Some(SiteMode::None) => {}
+                None | Some(SiteMode::None | SiteMode::Confirm) => {}
                 Some(SiteMode::Trace | SiteMode::Probe) => this.collectors.push(Collector::Feature),
                 Some(SiteMode::Shared | SiteMode::Inlined) => {
                     this.set_aside(Collector::Feature, LONE_REGIONS.to_owned());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use transect_attach::AttachError;
 use transect_calibrate::CalibrateError;
 use transect_feature_compiler::CompilerError;
+use transect_feature_confirm::ConfirmError;
 use transect_feature_model::ModelError;
 use transect_influence::InfluenceError;
 use transect_profile_export::ExportError;
@@ -54,6 +55,9 @@ pub enum Failure {
     /// There is no compiler that marks feature regions.
     #[error(transparent)]
     Compiler(#[from] CompilerError),
+    /// Runs have confirmed nothing.
+    #[error(transparent)]
+    Confirm(#[from] ConfirmError),
     /// A feature model has a mistake.
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -4,8 +4,8 @@ use transect_feature_compiler::Language;
 
 use crate::arguments::{CompilerArguments, FeatureAction};
 use crate::failure::Failure;
-use crate::feature_regions;
 use crate::output::Stream;
+use crate::{feature_confirm, feature_regions};
 
 /// Runs the subcommand.
 pub fn feature(action: &FeatureAction) -> Result<u8, Failure> {
@@ -15,6 +15,7 @@ pub fn feature(action: &FeatureAction) -> Result<u8, Failure> {
         FeatureAction::Cc(arguments) => compile(Language::C, arguments),
         FeatureAction::Cxx(arguments) => compile(Language::Cxx, arguments),
         FeatureAction::Regions(arguments) => feature_regions::regions(arguments),
+        FeatureAction::Confirm(arguments) => feature_confirm::confirm(arguments),
     }
 }
 
@@ -33,7 +34,7 @@ Environment:
   TRANSECT_FEATURE_MODEL=FILE           the feature model (XML or TOML)
   TRANSECT_FEATURE_REPORT=1             list all regions at the link
   TRANSECT_FEATURE_EXPLAIN=FUNCTION:LINE  on what way an option reaches a decision
-  TRANSECT_SITES=probe|trace|shared|inlined|none  how regions are marked
+  TRANSECT_SITES=probe|trace|shared|inlined|none|confirm  how regions are marked
   TRANSECT_IMPLICIT=none|constant|all   what counts as dependent
   TRANSECT_LLVM=16|19                   which LLVM
 

@@ -14,6 +14,7 @@ mod export;
 mod failure;
 mod feature;
 mod feature_command;
+mod feature_confirm;
 mod feature_regions;
 mod flag_effect;
 mod influence;

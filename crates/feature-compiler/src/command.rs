@@ -105,6 +105,7 @@ mod tests {
         std::fs::create_dir_all(&plugin).unwrap();
         std::fs::create_dir_all(folder.join("bin")).unwrap();
         std::fs::write(plugin.join("transect-features.so"), "").unwrap();
+        std::fs::write(plugin.join("transect-confirm.o"), "").unwrap();
         std::fs::write(parts.join("libtransect_region.a"), "").unwrap();
         Installation::near(folder.join("bin/transect-cc"), llvm).unwrap()
     }
@@ -130,6 +131,23 @@ mod tests {
         assert!(!has(&link, "libtransect_region.a"));
         let traced = Settings { sites: Sites::Trace, ..Settings::default() };
         assert!(has(&composed("a.o", &traced).unwrap(), "libtransect_region.a"));
+    }
+
+    #[test]
+    fn a_program_that_confirms_its_regions() {
+        let settings = Settings { sites: Sites::Confirm, ..Settings::default() };
+        let refused = |line: &str, settings: &Settings| composed(line, settings).unwrap_err().to_string();
+        let Ok(compile) = composed("-c a.c", &settings) else { return };
+        assert!(!has(&compile, "dfsan"), "labels are carried in the whole program only");
+        assert!(refused("-static a.o", &settings).contains("-static"));
+        assert!(refused("-fsanitize=address -c a.c", &settings).contains("sanitizers"));
+        let file = Settings { scope: Scope::File, ..settings.clone() };
+        assert!(refused("-c a.c", &file).contains("TRANSECT_SCOPE"));
+        assert!(!has(&composed("-shared a.o -o a.so", &settings).unwrap(), "dfsan"));
+        match composed("a.o -o a", &settings) {
+            Ok(link) => assert!(has(&link, "libclang_rt.dfsan") && has(&link, "transect-confirm.o"), "{link:?}"),
+            Err(missing) => assert!(missing.to_string().contains("libclang-rt-19-dev"), "{missing}"),
+        }
     }
 
     #[test]

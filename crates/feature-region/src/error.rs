@@ -20,6 +20,12 @@ pub enum RegionError {
         /// The file.
         path: PathBuf,
     },
+    /// It doesn't note which features' labels reach its decisions.
+    #[error("{path} doesn't confirm its regions by running: link it with TRANSECT_SITES=confirm transect-cc", path = path.display())]
+    NotConfirming {
+        /// The file.
+        path: PathBuf,
+    },
     /// Not linked yet: its addresses are not final.
     #[error("{path} is an object file: link it with transect-cc, and name the program", path = path.display())]
     NotLinked {

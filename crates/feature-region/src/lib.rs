@@ -3,6 +3,7 @@
 //!
 //! - [`RegionTable`] reads the sections `transect_regions` and `transect_sites` (defined in
 //!   `compiler-plugin/src/sections.h`): features, regions, and the sites at which regions begin and end.
+//! - [`DecisionTable`] reads the section `transect_decisions` of a build that confirms its regions by running.
 //! - [`RegionMap`] follows the control flow from each function's entry through the sites, and so knows the stack of open
 //!   regions at every instruction. Objects without sites (`TRANSECT_SITES=inlined`) have their regions in the debug
 //!   information, as inlined subroutines.
@@ -19,6 +20,7 @@
 
 mod body;
 mod data_flow;
+mod decision_table;
 mod error;
 mod inline_chain;
 mod inlined;
@@ -32,6 +34,7 @@ mod returning;
 mod tables;
 mod translate;
 
+pub use decision_table::{CountedDecision, DecisionTable};
 pub use error::RegionError;
 pub use listing::{ListedFile, ListedLine};
 pub use region_map::{Doubt, DoubtKind, RegionMap};

@@ -51,7 +51,7 @@ impl RegionMap {
     pub fn of(object: &Object, table: &RegionTable) -> Self {
         let mut builder = Builder::default();
         match table.site_mode() {
-            SiteMode::None => {}
+            SiteMode::None | SiteMode::Confirm => {}
             SiteMode::Inlined => builder.pieces = inlined::pieces(object, table, &mut builder.stacks),
             SiteMode::Probe | SiteMode::Trace | SiteMode::Shared => {
                 builder.follow(object, table);

@@ -31,10 +31,17 @@ pub enum SiteMode {
     Inlined,
     /// None at all: what a build costs without them is measured by it.
     None,
+    /// None, but the program notes which features' labels reach its decisions ([`crate::DecisionTable`]).
+    Confirm,
 }
 
 impl SiteMode {
-    const ALL: [Self; 5] = [Self::Probe, Self::Trace, Self::Shared, Self::Inlined, Self::None];
+    const ALL: [Self; 6] = [Self::Probe, Self::Trace, Self::Shared, Self::Inlined, Self::None, Self::Confirm];
+
+    /// No instruction is a site.
+    fn is_nowhere(self) -> bool {
+        matches!(self, Self::Inlined | Self::None | Self::Confirm)
+    }
 
     /// The word for it in `TRANSECT_SITES` and in the binary.
     pub fn as_str(self) -> &'static str {
@@ -44,6 +51,7 @@ impl SiteMode {
             Self::Shared => "shared",
             Self::Inlined => "inlined",
             Self::None => "none",
+            Self::Confirm => "confirm",
         }
     }
 }
@@ -204,7 +212,7 @@ impl RegionTable {
 
     /// True if sites tell where a region begins and ends.
     pub fn has_sites(&self, region: RegionIndex) -> bool {
-        let with_sites = |unit: &Unit| !matches!(unit.sites, SiteMode::Inlined | SiteMode::None);
+        let with_sites = |unit: &Unit| !unit.sites.is_nowhere();
         self.unit_of(region).is_some_and(with_sites) && self.regions[region as usize].irregular.is_none()
     }
 
@@ -225,8 +233,7 @@ impl RegionTable {
     pub fn site_mode(&self) -> SiteMode {
         let modes = self.regions.iter().filter_map(|region| self.units.get(region.unit as usize)).map(|u| u.sites);
         let first = self.units.first().map_or(SiteMode::None, |unit| unit.sites);
-        let rank = |mode: &SiteMode| matches!(mode, SiteMode::Inlined | SiteMode::None);
-        modes.min_by_key(rank).unwrap_or(first)
+        modes.min_by_key(|mode| mode.is_nowhere()).unwrap_or(first)
     }
 
     /// One hash over the builds of all units, by which profiles tell builds of the object apart.

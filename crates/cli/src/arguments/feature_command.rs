@@ -26,6 +26,30 @@ pub enum FeatureAction {
     Cxx(CompilerArguments),
     /// Show the feature regions of a program: its source with regions marked
     Regions(RegionsArguments),
+    /// Run a program built with TRANSECT_SITES=confirm, and note which features its regions are seen to depend on
+    #[command(after_help = CONFIRM_HELP)]
+    Confirm(ConfirmArguments),
+}
+
+const CONFIRM_HELP: &str = "\
+Examples:
+  TRANSECT_SITES=confirm TRANSECT_FEATURE_MODEL=app.toml make CC=transect-cc
+  transect feature confirm -o app.confirmed.toml -- ./app --option input
+  transect feature confirm -o app.confirmed.toml -- make check
+  transect feature regions ./app --confirmed app.confirmed.toml
+
+Runs add up in the file. A run follows eight features; with more of them the
+command is run again for each eight.";
+
+/// `transect feature confirm`.
+#[derive(Debug, Args)]
+pub struct ConfirmArguments {
+    /// File to write, or to add to [default: PROGRAM.confirmed.toml beside each program]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Command that runs the program, and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 /// `transect feature regions`.
@@ -43,6 +67,9 @@ pub struct RegionsArguments {
     /// Folder of the sources, if they are no longer where they were compiled [default: the current one]
     #[arg(long, value_name = "FOLDER")]
     pub sources: Option<PathBuf>,
+    /// File of `transect feature confirm` [default: BINARY.confirmed.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub confirmed: Option<PathBuf>,
     /// Write a page with the sources to this file instead
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

@@ -1,5 +1,6 @@
 //! `transect feature regions`: the source of a program with its feature regions marked.
 
+mod confirmed;
 mod page;
 mod text;
 
@@ -9,6 +10,7 @@ use transect_binary_info::Object;
 use transect_feature_region::{ListedFile, Region, RegionIndex, RegionMap, RegionTable};
 use transect_profile_model::Dependence;
 
+use self::confirmed::Confirmed;
 use crate::arguments::RegionsArguments;
 use crate::failure::Failure;
 use crate::output::{Stream, write_file};
@@ -25,6 +27,7 @@ struct Shown {
     sets: Vec<Vec<String>>,
     /// Dependences that count.
     weakest: Dependence,
+    confirmed: Option<Confirmed>,
 }
 
 impl Shown {
@@ -123,8 +126,9 @@ pub fn regions(arguments: &RegionsArguments) -> Result<u8, Failure> {
         .collect();
     sets.sort_by_key(|set| (set.len(), set.clone()));
     sets.dedup();
+    let confirmed = Confirmed::find(arguments.confirmed.as_deref(), &arguments.binary, &table)?;
     let binary = arguments.binary.display().to_string();
-    let shown = Shown { binary, table, map, wanted, files, sets, weakest };
+    let shown = Shown { binary, table, map, wanted, files, sets, weakest, confirmed };
     match &arguments.html {
         Some(file) => write_file(file, |out| out.write_all(page::page(&shown).as_bytes()).map_err(written)),
         None => {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use transect_feature_confirm::Verdict;
 use transect_feature_region::{ListedFile, RegionIndex};
 
 use super::Shown;
@@ -49,6 +50,9 @@ pub(super) fn page(shown: &Shown) -> String {
     }
     let mut body = String::new();
     let _ = write!(body, "<h1>Feature regions of {}</h1><p>{}</p>", escaped(&shown.binary), escaped(&shown.summary()));
+    if let Some(confirmed) = &shown.confirmed {
+        let _ = write!(body, "<p>{}</p>", escaped(&confirmed.summary(&shown.wanted)));
+    }
     for doubt in shown.doubts().iter().take(50) {
         let _ = write!(body, "<p>samples can't be translated at {}</p>", escaped(doubt));
     }
@@ -70,8 +74,10 @@ fn set(shown: &Shown, region: RegionIndex) -> String {
 }
 
 fn table(shown: &Shown, body: &mut String) {
-    body.push_str(
-        "<h2>Regions</h2><div class=\"scroll\"><table class=\"regions\"><tr><th>id<th>features<th>kind<th>lines\
+    let confirmed = if shown.confirmed.is_some() { "<th>confirmed<th>unconfirmed<th>unseen<th>ran" } else { "" };
+    let _ = write!(
+        body,
+        "<h2>Regions</h2><div class=\"scroll\"><table class=\"regions\"><tr><th>id<th>features{confirmed}<th>kind<th>lines\
          <th>function<th>sites</tr>",
     );
     for &region in &shown.wanted {
@@ -79,9 +85,10 @@ fn table(shown: &Shown, body: &mut String) {
         let place = shown.files.iter().position(|file| file.regions.contains(&region)).unwrap_or(0);
         let _ = write!(
             body,
-            "<tr><td>{region}<td><span class=\"set {}\">{}</span><td>{}<td><a href=\"#f{place}l{}\">{}:{}</a><td>{}<td>{}</tr>",
+            "<tr><td>{region}<td><span class=\"set {}\">{}</span>{}<td>{}<td><a href=\"#f{place}l{}\">{}:{}</a><td>{}<td>{}</tr>",
             set(shown, region),
             escaped(&shown.features(region)),
+            verdicts(shown, region),
             facts.kind.as_str(),
             facts.line,
             escaped(&facts.file),
@@ -91,6 +98,14 @@ fn table(shown: &Shown, body: &mut String) {
         );
     }
     body.push_str("</table></div>");
+}
+
+/// What runs have said, in cells of their own.
+fn verdicts(shown: &Shown, region: RegionIndex) -> String {
+    let Some(confirmed) = &shown.confirmed else { return String::new() };
+    let lists = [Verdict::Confirmed, Verdict::Unconfirmed, Verdict::Unseen];
+    let cells = lists.map(|verdict| format!("<td>{}", escaped(&confirmed.features(region, verdict))));
+    format!("{}<td>{}", cells.concat(), confirmed.executions(region))
 }
 
 fn source(shown: &Shown, place: usize, file: &ListedFile, body: &mut String) {

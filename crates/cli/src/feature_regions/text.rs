@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use transect_feature_confirm::Verdict;
 use transect_feature_region::{ListedFile, ListedLine, RegionIndex};
 use transect_report::terminal::escape;
 
@@ -16,6 +17,9 @@ pub(super) fn text(shown: &Shown, color: bool) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}  {}", paint.bold("transect"), escape(&shown.binary));
     let _ = writeln!(out, "          {}", shown.summary());
+    if let Some(confirmed) = &shown.confirmed {
+        let _ = writeln!(out, "          {}", escape(&confirmed.summary(&shown.wanted)));
+    }
     let doubts = shown.doubts();
     if !doubts.is_empty() {
         let _ = writeln!(out, "          {} places at which samples can't be translated:", doubts.len());
@@ -68,44 +72,88 @@ fn variables(shown: &Shown, paint: &Paint, out: &mut String) {
     }
 }
 
+/// A column of the table of regions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Id,
+    Features,
+    Verdict(Verdict),
+    Executions,
+    Kind,
+    Lines,
+    Function,
+    Sites,
+}
+
+impl Column {
+    fn head(self) -> &'static str {
+        match self {
+            Self::Id => "ID",
+            Self::Features => "FEATURES",
+            Self::Verdict(Verdict::Confirmed) => "CONFIRMED",
+            Self::Verdict(Verdict::Unconfirmed) => "UNCONFIRMED",
+            Self::Verdict(Verdict::Unseen) => "UNSEEN",
+            Self::Executions => "RAN",
+            Self::Kind => "KIND",
+            Self::Lines => "LINES",
+            Self::Function => "FUNCTION",
+            Self::Sites => "SITES",
+        }
+    }
+
+    fn is_set(self) -> bool {
+        matches!(self, Self::Features | Self::Verdict(_))
+    }
+
+    fn is_number(self) -> bool {
+        matches!(self, Self::Id | Self::Executions)
+    }
+
+    fn text(self, shown: &Shown, region: RegionIndex) -> String {
+        let facts = &shown.table.regions[region as usize];
+        let confirmed = shown.confirmed.as_ref();
+        let text = match self {
+            Self::Id => region.to_string(),
+            Self::Features => shown.features(region),
+            Self::Verdict(verdict) => confirmed.map_or(String::new(), |known| known.features(region, verdict)),
+            Self::Executions => confirmed.map_or(String::new(), |known| known.executions(region)),
+            Self::Kind => facts.kind.as_str().to_owned(),
+            Self::Lines => format!("{}:{}", facts.file, shown.lines(region)),
+            Self::Function => shown.function(region),
+            Self::Sites => facts.irregular.clone().unwrap_or_else(|| shown.sites(region).to_string()),
+        };
+        // Sets lose their ends, paths and functions their beginnings.
+        cut(&escape(&text), self.is_set())
+    }
+}
+
 fn regions(shown: &Shown, paint: &Paint, out: &mut String) {
+    use Column::{Executions, Features, Function, Id, Kind, Lines, Sites};
     let _ = writeln!(out, "\n{}", paint.bold("Regions"));
-    let rows: Vec<[String; 6]> = shown
-        .wanted
-        .iter()
-        .map(|&region| {
-            let facts = &shown.table.regions[region as usize];
-            let sites = facts.irregular.clone().unwrap_or_else(|| shown.sites(region).to_string());
-            [
-                region.to_string(),
-                escape(&shown.features(region)).into_owned(),
-                facts.kind.as_str().to_owned(),
-                format!("{}:{}", escape(&facts.file), shown.lines(region)),
-                escape(&shown.function(region)).into_owned(),
-                escape(&sites).into_owned(),
-            ]
-        })
-        .collect();
-    let heads = ["ID", "FEATURES", "KIND", "LINES", "FUNCTION", "SITES"].map(str::to_owned);
-    let width = |column: usize| {
-        rows.iter().chain([&heads]).map(|row| row[column].chars().count()).max().unwrap_or(0).min(WIDEST)
+    let verdicts = [Verdict::Confirmed, Verdict::Unconfirmed, Verdict::Unseen].map(Column::Verdict);
+    let columns: &[Column] = match shown.confirmed {
+        None => &[Id, Features, Kind, Lines, Function, Sites],
+        Some(_) => &[Id, verdicts[0], verdicts[1], verdicts[2], Executions, Kind, Lines, Function],
     };
-    let widths: [usize; 6] = std::array::from_fn(width);
-    let line = |row: &[String; 6]| -> [String; 6] {
-        std::array::from_fn(|column| {
-            // Sets lose their ends, paths and functions their beginnings.
-            let text = cut(&row[column], column == 1);
-            match column {
-                0 => format!("{text:>width$}", width = widths[0]),
-                5 => text,
-                _ => format!("{text:<width$}", width = widths[column]),
-            }
-        })
+    let rows: Vec<Vec<String>> =
+        shown.wanted.iter().map(|&region| columns.iter().map(|column| column.text(shown, region)).collect()).collect();
+    let heads: Vec<String> = columns.iter().map(|column| column.head().to_owned()).collect();
+    let width = |place: usize| rows.iter().chain([&heads]).map(|row| row[place].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
+    let padded = |row: &[String], place: usize| match columns[place] {
+        column if column.is_number() => format!("{:>width$}", row[place], width = widths[place]),
+        _ if place + 1 == columns.len() => row[place].clone(),
+        _ => format!("{:<width$}", row[place], width = widths[place]),
     };
-    let _ = writeln!(out, "  {}", paint.dim(&line(&heads).join("  ")));
+    let heads: Vec<String> = (0..columns.len()).map(|place| padded(&heads, place)).collect();
+    let _ = writeln!(out, "  {}", paint.dim(&heads.join("  ")));
     for (row, &region) in rows.iter().zip(&shown.wanted) {
-        let mut cells = line(row);
-        cells[1] = paint.set(shown, region, &cells[1]);
+        let cells: Vec<String> = (0..columns.len())
+            .map(|place| match padded(row, place) {
+                cell if columns[place].is_set() => paint.set(shown, region, &cell),
+                cell => cell,
+            })
+            .collect();
         let _ = writeln!(out, "  {}", cells.join("  "));
     }
 }

@@ -111,7 +111,7 @@ fn check_sites(program: Option<PathBuf>, mode: Option<SiteMode>, method: RegionM
             SiteMode::Trace => "use --feature-method trace, usdt or sample",
             SiteMode::Shared => "use --feature-method usdt or sample",
             SiteMode::Inlined => "use --feature-method sample",
-            SiteMode::None => "no method sees its regions",
+            SiteMode::None | SiteMode::Confirm => "no method sees its regions",
         },
     })
 }

@@ -38,7 +38,7 @@ pub struct CalibrateArguments {
     /// Format
     #[arg(long, value_enum, default_value = "text")]
     pub format: CalibrateFormat,
-    /// File to write instead of standard output; NAME.svg gets the picture, beside the tables on standard output
+    /// File to write instead of standard output; NAME.svg gets the picture, and standard output the tables
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write a picture of the waiting protocol's failures
@@ -83,8 +83,12 @@ Examples:
   transect man ~/.local/share/man/man1 && man transect-run")]
 pub struct ManArguments {
     /// Folder for the pages (made if missing)
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "markdown")]
+    pub folder: Option<PathBuf>,
+
+    /// Print the help of all commands as one page of Markdown instead
+    #[arg(long, hide = true, conflicts_with = "folder")]
+    pub markdown: bool,
 }
 
 /// Format of `doctor`.

@@ -12,6 +12,9 @@ const LEAST: f64 = 10.0;
 /// Standard deviations by which samples may differ from the truth by chance.
 const CHANCE: f64 = 2.0;
 
+/// Deviation of a time in the queue, in proportion, by that of a time on a CPU.
+const QUEUE_UNSURE: f64 = 3.0;
+
 /// How a time divides.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Times {
@@ -55,11 +58,11 @@ impl Times {
         Some([on_cpu, runnable, ns - on_cpu - runnable])
     }
 
-    /// The time on a CPU where all of it, of which more was seen than `ns`, has to fit into that. Each part is known about as well
-    /// as the others in proportion, so that most is taken off the largest (least squares): some seconds in the queue, which few
-    /// stacks tell of, take next to nothing of some milliseconds on a CPU.
+    /// The time on a CPU where all of it, of which more was seen than `ns`, has to fit into that. Most is taken off what is known
+    /// least (least squares): time in the queue comes in few long pieces, of which few stacks tell.
     fn on_cpu_within(&self, ns: f64, all: f64) -> f64 {
-        let squares: f64 = [self.on_cpu, self.runnable, self.blocked].iter().map(|part| part * part).sum();
+        let squares: f64 =
+            [self.on_cpu, self.runnable * QUEUE_UNSURE, self.blocked].iter().map(|part| part * part).sum();
         (self.on_cpu - (all - ns).max(0.0) * self.on_cpu * self.on_cpu / squares).min(ns)
     }
 }
@@ -242,7 +245,7 @@ mod tests {
         assert_eq!(times.divide(1000), Some([40, 40, 920]));
         // Short processes on busy CPUs: half a second of work, and five in the queue, which is told by few stacks.
         let crowded = Times { on_cpu: 515.0, runnable: 5500.0, blocked: 0.0, seen: 500.0 };
-        assert_eq!(crowded.divide(5250), Some([508, 4741, 1]));
+        assert_eq!(crowded.divide(5250), Some([514, 4735, 1]));
         assert_eq!(crowded.divide(300), Some([300, 0, 0]));
         assert_eq!(Times { seen: 9.0, ..times }.divide(100), None);
         assert_eq!(Times { on_cpu: 3.0, ..Times::default() }.divide_waiting(100), [3, 0, 97]);

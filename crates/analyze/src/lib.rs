@@ -14,7 +14,7 @@ mod criticality;
 mod cut;
 mod escape;
 mod feature;
-mod finding;
+pub(crate) mod finding;
 mod flow;
 mod full_report;
 mod latency;

@@ -142,7 +142,7 @@ impl ConfirmedProgram {
                 executions: executions.unwrap_or(0),
                 ..ConfirmedRegion::default()
             };
-            let names = table.features_of(index);
+            let names = table.features_at(index, Dependence::Content);
             let verdicts = region
                 .features
                 .iter()

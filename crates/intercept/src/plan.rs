@@ -39,7 +39,7 @@ pub struct PathBuffer {
 
 impl PathBuffer {
     /// An empty path.
-    pub fn new() -> Self {
+    pub fn empty() -> Self {
         PathBuffer { bytes: [0; PATH_CAPACITY + 96], length: 0 }
     }
 
@@ -83,11 +83,11 @@ pub fn get(path: &[u8], build_id: &[u8]) -> Option<Plan> {
 /// Path of an object's file in a directory: by build-id and what tells files of one build-id apart, or by the object's path
 /// if it has none.
 pub fn file_name(dir: &[u8], path: &[u8], build_id: &[u8], suffix: &[u8]) -> PathBuffer {
-    let mut file = PathBuffer::new();
+    let mut file = PathBuffer::empty();
     if !build_id.is_empty() {
         file.push(path);
         let stamp = sys::file_stamp(file.bytes.as_ptr()).unwrap_or(0);
-        file = PathBuffer::new();
+        file = PathBuffer::empty();
         file.push(dir);
         file.push(b"/");
         for &b in build_id {
@@ -154,7 +154,7 @@ fn open(path: &PathBuffer) -> Option<Plan> {
 /// Opens any file as a plan and looks at all of it.
 #[cfg(feature = "fuzzing")]
 pub fn fuzz(path: &[u8]) -> Option<(usize, usize)> {
-    let mut file = PathBuffer::new();
+    let mut file = PathBuffer::empty();
     file.push(path);
     let plan = open(&file)?;
     let words = plan.relocs.iter().fold(0u64, |sum, r| sum.wrapping_add(r.first_site.into()));

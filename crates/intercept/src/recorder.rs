@@ -19,7 +19,7 @@ pub fn lives() -> bool {
 fn arena_link() -> PathBuffer {
     let agent = environment::agent_path();
     let dir = &agent[..agent.iter().rposition(|&b| b == b'/').unwrap_or(0)];
-    let mut link = PathBuffer::new();
+    let mut link = PathBuffer::empty();
     link.push(dir);
     link.push(b"/arena");
     link
@@ -42,7 +42,7 @@ fn is_stopped() -> bool {
     let length = sys::readlink(arena_link().bytes.as_ptr(), &mut target);
     let Some(target) = target.get(..length.max(0) as usize) else { return false };
     let Some(process) = process_folder(target) else { return false };
-    let mut path = PathBuffer::new();
+    let mut path = PathBuffer::empty();
     path.push(process);
     path.push(b"/stat");
     let fd = sys::open(path.bytes.as_ptr(), false);

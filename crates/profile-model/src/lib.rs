@@ -27,7 +27,7 @@ pub use feature::{
 };
 pub use flow::{ApiClass, Component, Flow, TraceEvent, bare_name};
 pub use latency::{Latency, LatencyBucket, LatencyId, LatencySampling, LatencySession, LatencySlice};
-pub use loss::{Loss, LossKind};
+pub use loss::{CODE_WITHOUT_FILE, Loss, LossKind};
 pub use meta::{Clock, Machine, Meta, Timing};
 pub use metric::Metric;
 pub use overhead::Overhead;

@@ -1,5 +1,8 @@
 use serde::{Deserialize, Serialize};
 
+/// [`Loss::place`] of addresses in code that was made at run time: it lies in no file that could name it.
+pub const CODE_WITHOUT_FILE: &str = "code without a file";
+
 /// Something the recording knows it did not see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {

@@ -14,7 +14,7 @@ mod imbalance;
 mod latency;
 mod lock;
 mod memory;
-mod runtime;
+pub(crate) mod runtime;
 mod waiting;
 mod walk;
 pub(crate) mod words;

@@ -1,11 +1,19 @@
 //! Code that a runtime makes or interprets for others: how it gets names.
 
+use transect_profile_model::Profile;
+
+use crate::names::file_name;
+
 /// How code gets names, by the file name of the program or library that makes it: names, and words that end a sentence's
 /// "and record again". Flags that are given already are no advice.
 const RUNTIMES: [(&[&str], &str, &str); 6] = [
     (&["node", "nodejs", "libnode."], "--perf-basic-prof", "node --perf-basic-prof --interpreted-frames-native-stack"),
     (&["python3", "libpython3"], "-Xperf", "Python 3.12 and later with python3 -X perf"),
-    (&["java", "libjvm."], "DumpPerfMapAtExit", "java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit"),
+    (
+        &["java", "libjvm."],
+        "DumpPerfMapAtExit",
+        "java -XX:+PreserveFramePointer -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit",
+    ),
     (&["php", "opcache.so"], "opcache.jit_debug", "php -d opcache.jit_debug=16"),
     (&["dotnet", "libcoreclr."], "", "DOTNET_PerfMapEnabled=1"),
     (&["ruby", "libruby"], "--yjit-perf", "ruby --yjit-perf"),
@@ -25,6 +33,15 @@ fn naming(component: &str, command: &str) -> Option<&'static str> {
     let (_, flag, how) = RUNTIMES.iter().find(|(names, ..)| names.iter().any(is))?;
     let command = command.replace("-X perf", "-Xperf");
     (flag.is_empty() || !command.contains(flag)).then_some(how)
+}
+
+/// The command line that gives code names which a runtime of a recorded program has made; `None` where there is none, or it was
+/// used.
+pub(crate) fn advice(profile: &Profile) -> Option<&'static str> {
+    let command = profile.meta.command.join(" ");
+    let programs = profile.processes.iter().map(|process| process.executable.as_str());
+    let libraries = profile.components.iter().map(|component| component.path.as_str());
+    programs.chain(libraries).find_map(|path| naming(file_name(path), &command))
 }
 
 /// What to do about code in no file, which `calling` called (empty if unknown) in a process of `program`. `components`: what is

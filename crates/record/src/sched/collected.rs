@@ -9,7 +9,7 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use transect_bpf_collect::SchedSettings;
 use transect_bpf_collect::record::{FRACTION_BITS, stack_flags};
 use transect_profile_model::{
-    Component, FrameId, Loss, LossKind, Origin, Parallelism, Process, ProcessId, Profile, SchedSample, SchedSession,
+    CODE_WITHOUT_FILE, Component, FrameId, Loss, LossKind, Origin, Parallelism, Process, ProcessId, Profile, SchedSample, SchedSession,
     SchedTables, SchedWait, Slice, StackFrame, StackId, Task, TaskId, TimedSample,
 };
 
@@ -506,7 +506,7 @@ impl Gathered {
         let mut unnamed: Vec<_> = naming.unnamed.iter().collect();
         unnamed.sort();
         for (path, count) in unnamed {
-            let place = if path.is_empty() { "code without a file" } else { path };
+            let place = if path.is_empty() { CODE_WITHOUT_FILE } else { path };
             add(LossKind::UnresolvedNames, place, count.unsigned_abs(), "addresses without a symbol");
         }
         let hidden = "the kernel hides its addresses (kernel.kptr_restrict)";

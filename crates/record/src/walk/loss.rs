@@ -1,7 +1,7 @@
 //! What a walk did not see.
 
 use transect_bpf_collect::Lost;
-use transect_profile_model::{Loss, LossKind};
+use transect_profile_model::{CODE_WITHOUT_FILE, Loss, LossKind};
 
 use super::state::WalkState;
 
@@ -108,7 +108,7 @@ pub(super) fn losses(state: &mut WalkState, search: &NotSearched) -> Vec<Loss> {
     unnamed.sort();
     losses.extend(unnamed.into_iter().map(|(path, count)| Loss {
         what: LossKind::UnresolvedNames,
-        place: if path.is_empty() { "code without a file".to_owned() } else { path.clone() },
+        place: if path.is_empty() { CODE_WITHOUT_FILE.to_owned() } else { path.clone() },
         count: *count,
         reason: "addresses without a symbol".to_owned(),
     }));

@@ -105,6 +105,9 @@ pub(crate) fn has_flows(meta: &Meta) -> bool {
         || meta.collectors.iter().any(|collector| collector == "flow")
 }
 
+/// Addresses without a name from which on it is worth to record again.
+const NAMELESS: i64 = 10;
+
 /// Percent of the run from which on the cost of measuring is said as a factor.
 const DISTORTED: f64 = 10.0;
 
@@ -153,6 +156,10 @@ fn losses(page: &mut Page, loss: &[LossRow]) {
     }
     let (role, line) = not_seen(loss);
     page.wrapped(10, role, &line);
+    let nameless = loss.iter().filter(|row| row.count >= NAMELESS).find_map(LossRow::named_by);
+    if let Some(how) = nameless {
+        page.wrapped(10, Role::Warning, &format!("code without a file is [unknown]; it has names with {how}"));
+    }
 }
 
 /// Losses in a line, without the collectors that were left out.

@@ -107,7 +107,7 @@ impl<'a> Causes<'a> {
         }
         let part = |ns: i64, of: i64| said(ns as f64 * 100.0 / of.max(1) as f64);
         if place.kernel_ns * 4 >= place.on_cpu_ns && place.kernel_ns > 0 && !waits && !through {
-            evidence.push(format!("{} of it in the kernel", part(place.kernel_ns, place.on_cpu_ns)));
+            evidence.push(format!("{} of its on-CPU time in the kernel", part(place.kernel_ns, place.on_cpu_ns)));
         }
         if place.fault_ns * 4 >= place.running_ns
             && place.fault_ns * 2 < place.ns
@@ -115,7 +115,7 @@ impl<'a> Causes<'a> {
             && !waits
             && !through
         {
-            evidence.push(format!("{} of it in page faults", part(place.fault_ns, place.running_ns)));
+            evidence.push(format!("{} of its active time in page faults", part(place.fault_ns, place.running_ns)));
         }
         // Of what it calls, or of itself where it is a library's API.
         let calls = match callee {

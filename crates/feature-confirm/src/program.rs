@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use transect_binary_info::Object;
 use transect_feature_region::{DecisionTable, RegionIndex, RegionTable};
+use transect_profile_model::Dependence;
 
 use crate::{ConfirmError, Counts, LABELS};
 

@@ -2,6 +2,7 @@
 
 #include "sections.h"
 
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/SpecialCaseList.h"

@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(times.divide(100), Some([33, 33, 34]));
         // An idle thread's waits had no stack.
         assert_eq!(times.divide(1000), Some([40, 40, 920]));
-        // Short processes on busy CPUs: half a second of work, and five in the queue, which is told by few stacks.
+        // Short processes on busy CPUs: half a second of work, and five in the queue, which is shown by few stacks.
         let crowded = Times { on_cpu: 515.0, runnable: 5500.0, blocked: 0.0, seen: 500.0 };
         assert_eq!(crowded.divide(5250), Some([514, 4735, 1]));
         assert_eq!(crowded.divide(300), Some([300, 0, 0]));

@@ -57,7 +57,7 @@ pub struct Symbol<'a> {
     pub kind: SymbolKind,
 }
 
-/// A symbol with an address. Its name stays in the image until it is asked for: an object may have a million.
+/// A symbol with an address. Its name remains in the image until it is asked for: an object may have a million.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     address: u64,

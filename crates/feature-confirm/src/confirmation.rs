@@ -156,11 +156,13 @@ mod tests {
             compiler: String::new(),
             features: vec!["A".to_owned()],
             variables: Vec::new(),
+            ignored: Vec::new(),
         };
         let at = |line| Region {
             unit: 0,
             number: 0,
             features: vec![0],
+            dependences: vec![transect_profile_model::Dependence::Direct],
             kind: RegionKind::Branch,
             function: "main".to_owned(),
             file: "/elsewhere/main.c".to_owned(),

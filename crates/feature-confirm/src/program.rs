@@ -216,11 +216,13 @@ mod tests {
             compiler: String::new(),
             features: names,
             variables: Vec::new(),
+            ignored: Vec::new(),
         };
         let region = |number: u32, features: &[u32]| Region {
             unit: 0,
             number,
             features: features.to_vec(),
+            dependences: vec![Dependence::Direct; features.len()],
             kind: RegionKind::Branch,
             function: "f".to_owned(),
             file: "a.c".to_owned(),

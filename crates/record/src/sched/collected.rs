@@ -9,8 +9,8 @@ use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use transect_bpf_collect::SchedSettings;
 use transect_bpf_collect::record::{FRACTION_BITS, stack_flags};
 use transect_profile_model::{
-    CODE_WITHOUT_FILE, Component, FrameId, Loss, LossKind, Origin, Parallelism, Process, ProcessId, Profile, SchedSample, SchedSession,
-    SchedTables, SchedWait, Slice, StackFrame, StackId, Task, TaskId, TimedSample,
+    CODE_WITHOUT_FILE, Component, FrameId, Loss, LossKind, Origin, Parallelism, Process, ProcessId, Profile,
+    SchedSample, SchedSession, SchedTables, SchedWait, Slice, StackFrame, StackId, Task, TaskId, TimedSample,
 };
 
 use super::address_space::AddressSpaces;

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// # Errors
 /// [`Failure::Usage`] if that was not recorded.
 pub fn apply(profile: &mut Profile, asked: Option<Dependence>) -> Result<(), Failure> {
-    let Some(session) = &profile.meta.feature else {
+    let Some(session) = &mut profile.meta.feature else {
         return match asked {
             None => Ok(()),
             Some(_) => Err(Failure::Usage(
@@ -31,6 +31,7 @@ pub fn apply(profile: &mut Profile, asked: Option<Dependence>) -> Result<(), Fai
             weakest.as_str()
         )));
     }
+    session.dependence = weakest;
     keep_dependence(&mut profile.feature, weakest);
     Ok(())
 }

@@ -41,6 +41,17 @@ impl Shown {
         format!("{{{}}}", self.table.features_at(region, self.weakest).join(","))
     }
 
+    /// How the decision depends on each of them: `direct,stored`; once if it is one word for all.
+    fn dependences(&self, region: RegionIndex) -> String {
+        let all = self.table.regions[region as usize].dependences.iter();
+        let mut words: Vec<&str> =
+            all.filter(|dependence| **dependence <= self.weakest).map(|dependence| dependence.as_str()).collect();
+        if words.windows(2).all(|pair| pair[0] == pair[1]) {
+            words.truncate(1);
+        }
+        words.join(",")
+    }
+
     fn sites(&self, region: RegionIndex) -> usize {
         self.table.sites.iter().filter(|site| site.region == Some(region)).count()
     }

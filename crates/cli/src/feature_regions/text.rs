@@ -77,6 +77,7 @@ fn variables(shown: &Shown, paint: &Paint, out: &mut String) {
 enum Column {
     Id,
     Features,
+    Dependences,
     Verdict(Verdict),
     Executions,
     Kind,
@@ -90,6 +91,7 @@ impl Column {
         match self {
             Self::Id => "ID",
             Self::Features => "FEATURES",
+            Self::Dependences => "DEPENDENCE",
             Self::Verdict(Verdict::Confirmed) => "CONFIRMED",
             Self::Verdict(Verdict::Unconfirmed) => "UNCONFIRMED",
             Self::Verdict(Verdict::Unseen) => "UNSEEN",
@@ -115,6 +117,7 @@ impl Column {
         let text = match self {
             Self::Id => region.to_string(),
             Self::Features => shown.features(region),
+            Self::Dependences => shown.dependences(region),
             Self::Verdict(verdict) => confirmed.map_or(String::new(), |known| known.features(region, verdict)),
             Self::Executions => confirmed.map_or(String::new(), |known| known.executions(region)),
             Self::Kind => facts.kind.as_str().to_owned(),
@@ -128,11 +131,11 @@ impl Column {
 }
 
 fn regions(shown: &Shown, paint: &Paint, out: &mut String) {
-    use Column::{Executions, Features, Function, Id, Kind, Lines, Sites};
+    use Column::{Dependences, Executions, Features, Function, Id, Kind, Lines, Sites};
     let _ = writeln!(out, "\n{}", paint.bold("Regions"));
     let verdicts = [Verdict::Confirmed, Verdict::Unconfirmed, Verdict::Unseen].map(Column::Verdict);
     let columns: &[Column] = match shown.confirmed {
-        None => &[Id, Features, Kind, Lines, Function, Sites],
+        None => &[Id, Features, Dependences, Kind, Lines, Function, Sites],
         Some(_) => &[Id, verdicts[0], verdicts[1], verdicts[2], Executions, Kind, Lines, Function],
     };
     let rows: Vec<Vec<String>> =

@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// What each crate may use of ours.
-const MAY_USE: [(&str, &[&str]); 28] = [
+const MAY_USE: [(&str, &[&str]); 29] = [
     ("event-abi", &[]),
     // Of tests only.
     ("testkit", &[]),
@@ -40,6 +40,7 @@ const MAY_USE: [(&str, &[&str]); 28] = [
     ("feature-model", &[]),
     ("influence", &["feature-model", "profile-model"]),
     ("feature-region", &["binary-info", "probe-plan", "profile-model"]),
+    ("feature-confirm", &["binary-info", "feature-region", "profile-model"]),
     ("report", &["profile-model", "analyze", "profile-export"]),
     ("tui", &["profile-model", "analyze", "report"]),
     ("text-patch", &[]),
@@ -68,6 +69,7 @@ const MAY_USE: [(&str, &[&str]); 28] = [
             "calibrate",
             "bpf-collect",
             "feature-compiler",
+            "feature-confirm",
             "feature-model",
             "feature-region",
             "influence",

@@ -4,6 +4,7 @@
 #include "confirmation.h"
 #include "embed_bitcode.h"
 #include "lost_variables.h"
+#include "region_precision.h"
 #include "region.h"
 #include "structure_names.h"
 
@@ -78,6 +79,7 @@ struct RegionsPass : PassInfoMixin<RegionsPass> {
     // A report of regions names them, too.
     if (setting("TRANSECT_FEATURE_REPORT").empty() || regions.regions.empty())
       transect::warnOfLostVariables(module, regions, errs());
+    transect::warnOfBroadRegions(regions, errs());
     // A program that the model says nothing of, like configure's trial programs, is not changed.
     if (regions.regions.empty() && none_of(regions.variables, [](auto &variable) { return variable.lost.empty(); }))
       return PreservedAnalyses::all();

@@ -1,5 +1,7 @@
 #include "report.h"
 
+#include "region_precision.h"
+
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Function.h"
@@ -54,7 +56,7 @@ void transect::reportRegions(const RegionSet &set, raw_ostream &out) {
         << (variable.lost.empty() ? ": found" : ": lost: ") << variable.lost << "\n";
     lost += !variable.lost.empty();
   }
-  std::vector<size_t> count(set.features.size());
+  const RegionPrecision precision(set);
   for (const Region &region : set.regions) {
     const DILocation *where = region.where.get();
     out << "transect: region " << std::string(2 * region.depth, ' ') << "{" << featureNames(set, region.features) << "} "
@@ -64,12 +66,13 @@ void transect::reportRegions(const RegionSet &set, raw_ostream &out) {
       out << ": irregular: " << region.irregular;
     out << "; " << withDependences(set, region.features) << "\n";
     irregular += !region.irregular.empty();
-    for (FeatureUse use : region.features)
-      count[use.feature] += use.dependence <= kDefaultDependence;
     content += featureNames(set, region.features).empty();
   }
-  for (size_t i = 0; i < count.size(); ++i)
-    out << "transect: feature " << set.features[i] << ": " << count[i] << (count[i] == 1 ? " region\n" : " regions\n");
+  for (size_t i = 0; i < precision.ofFeature.size(); ++i)
+    out << "transect: feature " << set.features[i] << ": " << precision.ofFeature[i]
+        << (precision.ofFeature[i] == 1 ? " region\n" : " regions\n");
+  out << "transect: " << precision.broad << " of " << precision.regions << " regions depend on more than half of "
+      << precision.features << " features, " << precision.ofLargestSet << " on the same set of several\n";
   out << "transect: " << set.variables.size() - lost << " variables found, " << lost << " lost; " << set.regions.size()
       << " regions, " << irregular << " irregular, " << content << " by content only; implicit flow " << set.implicit << "\n";
 }

@@ -2,6 +2,7 @@
 
 mod confirmed;
 mod page;
+mod precision;
 mod text;
 
 use std::path::Path;
@@ -99,6 +100,11 @@ impl Shown {
             unit.map_or("", |unit| unit.implicit.as_str()),
             table.build()
         )
+    }
+
+    /// Regions of each feature.
+    fn by_feature(&self) -> String {
+        precision::Precision::of(&self.table, self.weakest).summary()
     }
 
     /// What samples can't be translated by.

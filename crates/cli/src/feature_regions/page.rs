@@ -49,7 +49,13 @@ pub(super) fn page(shown: &Shown) -> String {
         );
     }
     let mut body = String::new();
-    let _ = write!(body, "<h1>Feature regions of {}</h1><p>{}</p>", escaped(&shown.binary), escaped(&shown.summary()));
+    let _ = write!(
+        body,
+        "<h1>Feature regions of {}</h1><p>{}</p><p>By feature: {}</p>",
+        escaped(&shown.binary),
+        escaped(&shown.summary()),
+        escaped(&shown.by_feature())
+    );
     if let Some(confirmed) = &shown.confirmed {
         let _ = write!(body, "<p>{}</p>", escaped(&confirmed.summary(&shown.wanted)));
     }

@@ -17,6 +17,7 @@ pub(super) fn text(shown: &Shown, color: bool) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "{}  {}", paint.bold("transect"), escape(&shown.binary));
     let _ = writeln!(out, "          {}", shown.summary());
+    let _ = writeln!(out, "          by feature: {}", escape(&shown.by_feature()));
     if let Some(confirmed) = &shown.confirmed {
         let _ = writeln!(out, "          {}", escape(&confirmed.summary(&shown.wanted)));
     }

@@ -25,7 +25,7 @@ fn arena_link() -> PathBuffer {
     link
 }
 
-/// [`is_stopped`], asked once so much was waited, or at once if it was stopped the last time.
+/// True if the recorder is stopped: asked once so much was waited, or at once if it was stopped the last time.
 pub fn is_stopped_after(waited_ms: u64) -> bool {
     static STOPPED: AtomicBool = AtomicBool::new(false);
     if waited_ms < STOPPED_AFTER_MS && !STOPPED.load(Ordering::Relaxed) {

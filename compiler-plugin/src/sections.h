@@ -11,7 +11,7 @@
 //   R  number=N  features=NUMBER,…  dependences=0|1|2|3,…  kind=branch|switch|loop|call  function=LINKAGE NAME  file=PATH
 //      line=N  column=N  end_line=N  parent=N or -  depth=N  irregular=REASON (empty: it has sites)
 //
-// Numbers of features are places in the unit's own `features`; dependences are theirs, in the same order (dependence.h); a
+// Numbers of features are places in the unit's own `features`; dependences are theirs, in the same order (dependence.h; without: direct); a
 // region is known by its object and the order of all R records in the section.
 //
 // transect_sites (allocated, read-only, no relocation of the loader needed): 12 bytes for each copy of each site

@@ -425,9 +425,14 @@ impl From<&str> for Fault {
     }
 }
 
-/// Features of a region, ascending, each with the strongest dependence that stands beside it.
+/// Features of a region, ascending, each with the strongest dependence that stands beside it; a table without them, as one that
+/// is written by hand, has direct ones.
 fn feature_uses(line: &RecordLine<'_>) -> Result<(Vec<u32>, Vec<Dependence>), Fault> {
-    let (features, numbers) = (line.numbers("features")?, line.numbers("dependences")?);
+    let features = line.numbers("features")?;
+    let numbers = match line.optional_text("dependences") {
+        Some(_) => line.numbers("dependences")?,
+        None => vec![0; features.len()],
+    };
     if features.len() != numbers.len() {
         return Err(format!("{} features with {} dependences", features.len(), numbers.len()).into());
     }

@@ -476,7 +476,7 @@ export interface Report {
   waits: WaitRow[];
   locks: LockRow[];
   latency: LatencyRow[];
-  latency_heat: LatencyHeatMap;
+  latency_heat_map: LatencyHeatMap;
   criticality: Criticality | null;
   /** Critical paths that the page leaves out: the least critical. */
   paths_left_out: number;
@@ -510,7 +510,7 @@ export function embeddedReport(): Report {
     waits: data.waits ?? [],
     locks: data.locks ?? [],
     latency: rowsOf(data.latency ?? []),
-    latency_heat: data.latency_heat ?? { starts_ns: [], end_ns: 0, buckets: [], functions: [] },
+    latency_heat_map: data.latency_heat_map ?? { starts_ns: [], end_ns: 0, buckets: [], functions: [] },
     criticality: data.criticality ?? null,
     paths_left_out: data.paths_left_out ?? 0,
     waits_left_out: data.waits_left_out ?? 0,

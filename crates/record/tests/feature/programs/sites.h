@@ -36,7 +36,7 @@
 
 #define UNIT(features)                                                                                               \
   ".pushsection transect_regions, \"aR\", @progbits\n"                                                               \
-  ".ascii \"U\\tversion=1\\tbuild=00000000000000aa\\tunit=whole program\\tmodel=00000000000000bb\\timplicit=constant"  \
+  ".ascii \"U\\tversion=2\\tbuild=00000000000000aa\\tunit=whole program\\tmodel=00000000000000bb\\timplicit=constant"  \
   "\\tsites=" SITES_WORD "\\tcompiler=by-hand\\tfeatures=" features "\\n\"\n"
 #define REGION(n, features, function, parent, depth)                                                                 \
   "region_" #n ": .ascii \"R\\tnumber=" #n "\\tfeatures=" features "\\tkind=branch\\tfunction=" function             \

@@ -31,7 +31,7 @@ export function latencyRow(rows: LatencyRow[], place: LatencyPlace): LatencyRow 
 
 /** `null` for a report without latencies. */
 export function latencySection(model: Model): LatencySection | null {
-  const { latency: rows, latency_heat: heat, meta } = model.report;
+  const { latency: rows, latency_heat_map: heat, meta } = model.report;
   if (rows.length === 0 && meta.latency === undefined) return null;
   const measure = measureOf(meta.latency);
   const pictures = new Map<LatencyRow, HeatMapFunction>();
@@ -131,7 +131,7 @@ function filterOf(rows: LatencyRow[], table: DataTable<LatencyRow>): HTMLElement
 }
 
 function columns(model: Model, measure: Measure, pictures: Map<LatencyRow, HeatMapFunction>): Column<LatencyRow>[] {
-  const { latency: rows, latency_heat: heat } = model.report;
+  const { latency: rows, latency_heat_map: heat } = model.report;
   const most = rows.reduce((max, row) => Math.max(max, row.total ?? 0), 1);
   const amount = (key: "mean" | "p50" | "p90" | "p99" | "max", label: string, help: string): Column<LatencyRow> => ({
     key,

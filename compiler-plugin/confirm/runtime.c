@@ -28,7 +28,7 @@ struct table {
   uint64_t bytes;
 };
 
-/// The plugin emits it (confirm.cpp); a program without regions has none.
+/// The plugin emits it (confirmation.cpp); a program without regions has none.
 struct program {
   uint64_t identity;
   uint64_t decisions;

@@ -88,13 +88,8 @@ impl LossKind {
         }
     }
 
-    /// Inverse of [`LossKind::as_str`]; knows the words of profiles of earlier builds, too.
+    /// Inverse of [`LossKind::as_str`].
     pub fn parse(words: &str) -> Option<Self> {
-        let words = match words {
-            "refused sites" => Self::SkippedFunctions.as_str(),
-            "stolen milliseconds" => Self::StealTime.as_str(),
-            words => words,
-        };
         [
             Self::UnhookedSlots,
             Self::UntimedCalls,

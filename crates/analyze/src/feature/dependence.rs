@@ -39,11 +39,8 @@ fn keep_regions(tables: &mut FeatureTables, weakest: Dependence) -> Vec<Option<R
     };
     for region in &mut tables.regions {
         region.parent = nearest(region.parent);
-        let strong = region.dependences.iter().map(|&dependence| dependence <= weakest);
-        let strong: Vec<bool> = strong.collect();
-        let mut is_strong = strong.iter();
-        region.features.retain(|_| is_strong.next().copied().unwrap_or(false));
-        region.dependences.retain(|&dependence| dependence <= weakest);
+        let uses = region.features.iter().copied().zip(region.dependences.iter().copied());
+        (region.features, region.dependences) = uses.filter(|(_, dependence)| *dependence <= weakest).unzip();
     }
     tables.regions.retain(|region| !region.features.is_empty());
     numbers

@@ -168,9 +168,9 @@ pub(crate) fn narrow(view: &mut FeaturesView, profile: &Profile, names: &Names, 
         // Code of no feature is the rest, and no row of its own.
         let mut left = top;
         view.features.retain(|row| {
-            let stays = row.features.is_empty() || left > 0;
-            left -= usize::from(stays && !row.features.is_empty());
-            stays
+            let is_kept = row.features.is_empty() || left > 0;
+            left -= usize::from(is_kept && !row.features.is_empty());
+            is_kept
         });
         view.regions.truncate(top);
         view.apis.truncate(top);

@@ -102,17 +102,21 @@ pub fn advice(message: &str) -> String {
     }
 }
 
-/// Whether there may be so many threads more at once, with a stack of so many bytes each.
+/// Whether there may be so many threads more at once, with a stack of so many bytes each. They may still be about to end when it
+/// is known, and take no signals: what is held back in the thread that goes on must not come there.
 fn has_threads(count: usize, stack: usize) -> bool {
     let all_started = Mutex::new(());
-    thread::scope(|scope| {
-        let held = all_started.lock();
-        let wait = || drop(all_started.lock());
-        let start = || thread::Builder::new().stack_size(stack).spawn_scoped(scope, wait);
-        let started = (0..count).filter(|_| start().is_ok()).count();
-        drop(held);
-        started == count
-    })
+    let count_started = || {
+        thread::scope(|scope| {
+            let held = all_started.lock();
+            let wait = || drop(all_started.lock());
+            let start = || thread::Builder::new().stack_size(stack).spawn_scoped(scope, wait);
+            let started = (0..count).filter(|_| start().is_ok()).count();
+            drop(held);
+            started
+        })
+    };
+    transect_record::hold_back(count_started) == count
 }
 
 /// Why nothing may be loaded into a program that is started with this user's limit of the stack; `None` if it may.
@@ -127,5 +131,7 @@ pub fn with_stack(run: fn() -> ExitCode) -> ExitCode {
         return run();
     }
     let own = thread::Builder::new().stack_size(OWN_STACK).spawn(run);
-    own.ok().and_then(|own| own.join().ok()).unwrap_or(ExitCode::from(crate::failure::RECORDING_FAILED))
+    // Signals are for the thread that runs, which may hold them back.
+    let ended = own.ok().and_then(|own| transect_record::hold_back(|| own.join()).ok());
+    ended.unwrap_or(ExitCode::from(crate::failure::RECORDING_FAILED))
 }

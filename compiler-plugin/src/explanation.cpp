@@ -119,9 +119,9 @@ std::string Explanation::described(TaintPlace place) const {
   return out.str();
 }
 
-void Explanation::print(const Instruction &decision, const Value *condition, unsigned feature, const std::string &name,
-                        raw_ostream &out) const {
-  out << "transect: " << name << " reaches the decision at " << placeInSource(decision) << "\n";
+void Explanation::follow(const Instruction &decision, const Value *condition, unsigned feature,
+                         function_ref<void(const WayStep &)> visit) const {
+  constexpr unsigned kLongest = 200;
   if (!condition)
     return;
   TaintPlace place = TaintPlace::value(condition);
@@ -138,40 +138,51 @@ void Explanation::print(const Instruction &decision, const Value *condition, uns
   if (!begin)
     return;
   uint32_t label = *begin;
-  for (unsigned steps = 0; steps < 200; ++steps) {
-    out << "transect:   " << described(place);
+  for (unsigned steps = 0; steps < kLongest; ++steps) {
+    const Dependence dependence = Label{label}.dependence();
+    if (place.kind == TaintPlace::Kind::Value && Label{label}.isParameter())
+      if (const auto *parameter = dyn_cast<Argument>(static_cast<const Value *>(place.what))) {
+        visit({place, dependence, nullptr, false, false});
+        place = TaintPlace::parameter(parameter);
+        label = strongest(place, wanted).value_or(label);
+        continue;
+      }
     auto known = causes.find(keyOf(place, label));
-    const bool isParameter = place.kind == TaintPlace::Kind::Value && Label{label}.isParameter() &&
-                             isa<Argument>(static_cast<const Value *>(place.what));
-    if (isParameter) {
-      out << "\n";
-      place = TaintPlace::parameter(cast<Argument>(static_cast<const Value *>(place.what)));
-      label = strongest(place, wanted).value_or(label);
-      continue;
-    }
-    if (known == causes.end() || known->second.isSeed) {
-      out << ": the feature's variable\n";
-      return;
-    }
+    if (known == causes.end() || known->second.isSeed)
+      return visit({place, dependence, nullptr, true, false});
     const Cause &cause = known->second;
-    if (place.kind != TaintPlace::Kind::Value && cause.step)
-      out << ", set at " << placeInSource(*cause.step);
-    if (cause.isChosen)
-      out << ", a constant chosen by";
-    out << "\n";
+    visit({place, dependence, cause.step, false, cause.isChosen});
     place = cause.from;
     label = cause.label;
   }
 }
 
-TaintQuestion TaintQuestion::read(StringRef text, std::vector<std::string> features, raw_ostream &out) {
+std::string Explanation::described(const WayStep &step) const {
+  std::string text = described(step.place);
+  if (step.isVariable)
+    return text + ": the feature's variable";
+  if (step.place.kind != TaintPlace::Kind::Value && step.setAt)
+    text += ", set at " + placeInSource(*step.setAt);
+  if (step.isChosen)
+    text += ", a constant chosen by";
+  return text;
+}
+
+void Explanation::print(const Instruction &decision, const Value *condition, unsigned feature, const std::string &name,
+                        raw_ostream &out) const {
+  out << "transect: " << name << " reaches the decision at " << placeInSource(decision) << "\n";
+  follow(decision, condition, feature, [&](const WayStep &step) { out << "transect:   " << described(step) << "\n"; });
+}
+
+TaintQuestion TaintQuestion::read(StringRef text, bool cuts, std::vector<std::string> features, raw_ostream &out) {
   TaintQuestion question;
-  if (text.empty())
+  if (text.empty() && !cuts)
     return question;
   auto [where, line] = text.rsplit(':');
   if (line.empty() || line.getAsInteger(10, question.line))
     where = text;
   question.function = where.str();
+  question.cuts = cuts;
   question.features = std::move(features);
   question.out = &out;
   return question;

@@ -6,6 +6,7 @@
 #include "points_to.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <optional>
@@ -28,6 +29,15 @@ struct TaintPlace {
   static TaintPlace result(const llvm::Function *function) { return {Kind::Result, function}; }
 };
 
+/// A step back on the way of a label: how it came to a place.
+struct WayStep {
+  TaintPlace place;
+  Dependence dependence;           ///< How what is there depends on the feature.
+  const llvm::Instruction *setAt;  ///< What brought it there; null if unknown.
+  bool isVariable;                 ///< The feature's own: the way begins here.
+  bool isChosen;                   ///< A constant that the feature chose.
+};
+
 /// Of each label at each place (but for its hops), the step by which it came there first. Steps lead to places that had it before, so a
 /// way back ends at a variable of the feature.
 class Explanation {
@@ -47,9 +57,14 @@ public:
   void chosen(bool on) { isChosen = on; }
   void arrive(TaintPlace place, LabelSets::Id set);
 
-  /// The way of `feature` to the condition of a decision, one line a step.
+  /// Follows the strongest way of `feature` back from the condition of a decision to the feature's variable.
+  void follow(const llvm::Instruction &decision, const llvm::Value *condition, unsigned feature,
+              llvm::function_ref<void(const WayStep &)> visit) const;
+  /// The same way, one line a step.
   void print(const llvm::Instruction &decision, const llvm::Value *condition, unsigned feature, const std::string &name,
              llvm::raw_ostream &out) const;
+  /// One step of it in words.
+  std::string described(const WayStep &step) const;
 
 private:
   struct Taken {

@@ -58,8 +58,8 @@ void warnOfBroadRegions(const RegionSet &set, raw_ostream &out) {
       << " regions depend on more than half of the " << precision.features << " options";
   if (!precision.largestSet.empty())
     out << ", " << precision.ofLargestSet << " on the same set {" << featureNames(set, precision.largestSet) << "}";
-  out << ": TRANSECT_FEATURE_EXPLAIN=FUNCTION:LINE shows a way, ignore = [...] in the model cuts it, and transect feature "
-         "confirm tells which pairs occur\n";
+  out << ": TRANSECT_FEATURE_CUTS=1 shows through which places they spread, ignore = [...] in the model cuts there, and "
+         "transect feature confirm tells which pairs occur\n";
 }
 
 }  // namespace transect

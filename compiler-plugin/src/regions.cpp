@@ -49,8 +49,11 @@ RegionSet transect::findRegions(Module &module, const FeatureModel &model, Impli
   {
     AnalysisCopy copy = copyForAnalysis(module, variables);
     PointsTo pointsTo(*copy.module);
-    std::vector<FeatureUses> features = decisionFeatures(
-        copy, pointsTo, implicit, TaintQuestion::read(setting("TRANSECT_FEATURE_EXPLAIN"), result.features, errs()));
+    const StringRef cuts = setting("TRANSECT_FEATURE_CUTS");
+    std::vector<FeatureUses> features =
+        decisionFeatures(copy, pointsTo, implicit,
+                         TaintQuestion::read(setting("TRANSECT_FEATURE_EXPLAIN"), !cuts.empty() && cuts != "0",
+                                             result.features, errs()));
     if (setting("TRANSECT_FEATURE_REPORT") == "decisions")
       reportDecisions(result, copy.decisions, features, errs());
     for (size_t i = 0; i < features.size(); ++i)

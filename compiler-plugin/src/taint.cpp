@@ -1,6 +1,7 @@
 #include "taint.h"
 
 #include "access_kind.h"
+#include "cuts.h"
 #include "explanation.h"
 #include "field_path.h"
 #include "implicit_flow.h"
@@ -627,6 +628,9 @@ private:
 
   std::vector<FeatureUses> decide() {
     std::vector<std::map<unsigned, Dependence>> found(copy.decisions.size());
+    std::optional<Cuts> cuts;
+    if (question.cuts)
+      cuts.emplace(*copy.module, *explanation);
     for (const Function &function : module)
       for (const Instruction &instruction : instructions(function)) {
         auto number = decisionOf(instruction);
@@ -645,8 +649,12 @@ private:
           if (explanation && question.asksFor(instruction))
             explanation->print(instruction, conditionOf(&instruction), label.number(),
                                question.features[label.number()], *question.out);
+          if (cuts && label.dependence() <= kDefaultDependence)
+            cuts->add(instruction, conditionOf(&instruction), label.number());
         }
       }
+    if (cuts)
+      cuts->print(question.features, *question.out);
     std::vector<FeatureUses> result(found.size());
     for (size_t i = 0; i < found.size(); ++i)
       for (auto [feature, dependence] : found[i])

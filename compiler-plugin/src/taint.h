@@ -14,13 +14,14 @@ namespace transect {
 
 /// Decisions of which the analysis is to tell why they carry their features.
 struct TaintQuestion {
-  std::string function;  ///< Function or source file.
+  std::string function;  ///< Function or source file; empty: of none.
   unsigned line = 0;
+  bool cuts = false;  ///< And through which places most features reach most decisions (cuts.h).
   std::vector<std::string> features;
   llvm::raw_ostream *out = nullptr;  ///< Null: nothing is asked.
 
   /// From `FUNCTION:LINE` or `FILE:LINE`; without a line, all of the function or file.
-  static TaintQuestion read(llvm::StringRef text, std::vector<std::string> features, llvm::raw_ostream &out);
+  static TaintQuestion read(llvm::StringRef text, bool cuts, std::vector<std::string> features, llvm::raw_ostream &out);
   bool asksFor(const llvm::Instruction &decision) const;
 };
 

@@ -18,6 +18,7 @@ import budget  # noqa: E402
 import calls  # noqa: E402
 import chosen  # noqa: E402
 import confirm  # noqa: E402
+import cuts  # noqa: E402
 import emission  # noqa: E402
 import recorded  # noqa: E402
 import watched  # noqa: E402
@@ -66,6 +67,7 @@ def main():
     try:
         emission.run(build, results)
         bad_input.run(build, results)
+        cuts.run(build, results)
         recorded.run(build, results)
         chosen.run(build, results)
         budget.run(build, results)

@@ -34,6 +34,7 @@ Environment:
   TRANSECT_FEATURE_MODEL=FILE           the feature model (XML or TOML)
   TRANSECT_FEATURE_REPORT=1             list all regions at the link
   TRANSECT_FEATURE_EXPLAIN=FUNCTION:LINE  on what way an option reaches a decision
+  TRANSECT_FEATURE_CUTS=1               through which places options reach most decisions
   TRANSECT_SITES=probe|trace|shared|inlined|none|confirm  how regions are marked
   TRANSECT_IMPLICIT=none|constant|all   what counts as dependent
   TRANSECT_LLVM=16|19                   which LLVM

@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashSet;
 use serde::Serialize;
-use transect_profile_model::{FeatureTables, Profile, RegionKind, RegionMethod, ThreadId};
+use transect_profile_model::{Dependence, FeatureTables, Profile, RegionKind, RegionMethod, ThreadId};
 
 use super::active_set::names;
 use super::row::{Time, methods_in_words};
@@ -15,6 +15,8 @@ pub struct RegionRow {
     pub id: u32,
     /// Features of its decision, in the model's order.
     pub features: Vec<String>,
+    /// How the decision depends on each of them, in their order.
+    pub dependences: Vec<Dependence>,
     /// Function, demangled.
     pub function: String,
     /// Source file as the compiler was told.
@@ -178,6 +180,7 @@ fn row(profile: &Profile, names_of: &Names, id: u32, sum: &Sum) -> RegionRow {
     RegionRow {
         id,
         features: names(&profile.feature, &region.features),
+        dependences: region.dependences.clone(),
         function: region.function.clone(),
         file: region.file.clone(),
         line: region.line,

@@ -21,6 +21,16 @@ constexpr unsigned kPlaces = 10, kSteps = 8;
 /// A place with a smaller share of the pairs is not worth a cut.
 constexpr double kLeastShare = 0.01;
 
+/// The function of the source that an instruction is of, also where it is part of its caller in the copy; null if that is the
+/// program's main function or an installed library's.
+const DISubprogram *functionOf(const Instruction &instruction) {
+  for (const DILocation *place = instruction.getDebugLoc().get(); place; place = place->getInlinedAt())
+    if (const DISubprogram *function = place->getScope()->getSubprogram();
+        function && !function->getFilename().starts_with("/usr/"))
+      return function->getName() == "main" ? nullptr : function;
+  return nullptr;
+}
+
 }  // namespace
 
 void Cuts::add(const Instruction &decision, const Value *condition, unsigned feature) {
@@ -100,8 +110,7 @@ std::string Cuts::entry(const Instruction &place) const {
           break;
         }
   }
-  const DISubprogram *function = place.getFunction()->getSubprogram();
-  if (function && function->getName() != "main")
+  if (const DISubprogram *function = functionOf(place))
     append((sys::path::filename(function->getFilename()) + ":" + function->getName()).str());
   return entries;
 }

@@ -13,7 +13,7 @@ vars = ["cuts.c:verbose"]
 name = "plain"
 vars = ["cuts.c:plain"]
 """
-CUT = re.compile(r"transect: cut (\d+): (\d+) (?:further )?pairs? of (\d+) features?, at (\S+):(\d+) in (\w+); ignore = \[(.*)\] cuts it")
+CUT = re.compile(r"transect: cut (\d+): (\d+) (?:further )?pairs? of (\d+) features?, at (\S+):(\d+) in (\w+)[^;]*; ignore = \[(.*)\] cuts it")
 REGION = re.compile(r"transect: region +\{([^}]*)\} \S+?:\d+-\d+ \w+ in (\w+)")
 
 

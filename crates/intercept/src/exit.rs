@@ -337,6 +337,9 @@ unsafe fn adapt(state: *mut ThreadState, c: *mut FlowCounters, slot: u32, ticks:
 unsafe fn adaptive_gap(s: &mut ThreadState, c: *mut FlowCounters, slot: u32, ticks: u64, now: u64, weight: u32) -> u32 {
     let budget = period::current();
     s.window_calls += 1;
+    let beyond = now.wrapping_sub(s.window_last).saturating_sub(budget.longest_stretch());
+    s.window_start = s.window_start.wrapping_add(beyond);
+    s.window_last = now;
     if let Some(tau) = budget.steer(s.tau, now.wrapping_sub(s.window_start), s.window_calls) {
         s.tau = tau;
         s.window_start = now;

@@ -48,6 +48,12 @@ impl Budget {
         ((self.cost() * 2_000_000 / self.ppm.max(1)) >> 8).clamp(1, 1 << 24) as u32
     }
 
+    /// Of the time between two timed calls of a running thread no more is held against the cost, ticks: it may have had no CPU for
+    /// the rest. Calls further apart are within the budget in any case.
+    pub fn longest_stretch(self) -> u64 {
+        (self.tau_floor() as u64) << 10
+    }
+
     /// τ after a window of `elapsed` ticks with `calls` timed calls; `None` while the window is too short to tell.
     pub fn steer(self, tau: u32, elapsed: u64, calls: u32) -> Option<u32> {
         if elapsed < WINDOW_US * self.ticks_per_us {

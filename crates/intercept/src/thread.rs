@@ -33,6 +33,8 @@ pub struct ThreadState {
     pub stack_high: u64,
     /// Start of the window in which the cost of timing is held against the budget.
     pub window_start: u64,
+    /// The last timed call or end of waiting.
+    pub window_last: u64,
     /// Timed calls in the window.
     pub window_calls: u32,
     /// State of the random generator.
@@ -150,6 +152,7 @@ pub fn register(start_routine: u64, main: bool, stack_high: u64, stack_size: u64
         (*state).stack_high = stack_high;
         (*state).stack_low = stack_high.saturating_sub(stack_size);
         (*state).window_start = now;
+        (*state).window_last = now;
         (*state).window_calls = 0;
         (*state).random = (now as u32) | 1;
         (*state).held = [const { Held::none() }; 8];

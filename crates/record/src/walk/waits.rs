@@ -1,11 +1,13 @@
 //! What is waited for in a chain, and who ends the waiting.
 
+use rustc_hash::FxHashMap;
 use transect_bpf_collect::record::{text, waker_context};
 use transect_call_walk::Tally;
 
 use super::evidence::{WaitKey, WaitsSeen, is_walk};
 use super::frames::Frames;
 use super::state::WalkState;
+use crate::sched::call_stack::StackNumber;
 use crate::sched::kind::{KernelWait, UserWait, kind};
 use crate::sched::object::RawObject;
 
@@ -27,10 +29,12 @@ pub(super) fn words(state: &mut WalkState) -> Vec<WaitWords> {
     let mut keys: Vec<(&WaitKey, &f64)> = waits.times.iter().collect();
     // Of equal ones always the same comes first.
     keys.sort_by_key(|(key, _)| (key.at.task, key.at.stack, key.cause, key.waker, key.waker_stack, key.comm));
+    // Many threads and wakers meet in one stack.
+    let mut means = FxHashMap::default();
     for (key, ns) in keys {
         let Some(group) = state.group_of(key.at.task) else { continue };
         let Some(node) = state.trees[group].leaf(key.at.stack, key.at.call) else { continue };
-        let waiting_for = waiting_for(key, &waits, &mut state.frames);
+        let waiting_for = waiting_for(key, &waits, &mut state.frames, &mut means);
         let woken_by = woken_by(key, state);
         words[group].waiting_for.add(node, &waiting_for, *ns);
         words[group].woken_by.add(node, &woken_by, *ns);
@@ -38,10 +42,15 @@ pub(super) fn words(state: &mut WalkState) -> Vec<WaitWords> {
     words
 }
 
-fn waiting_for(key: &WaitKey, waits: &WaitsSeen, frames: &mut Frames) -> String {
+/// What the halves of a stack say of its waits.
+type Means = FxHashMap<StackNumber, (Option<UserWait>, Option<KernelWait>)>;
+
+fn waiting_for(key: &WaitKey, waits: &WaitsSeen, frames: &mut Frames, means: &mut Means) -> String {
     let cause = waits.causes.get(key.cause);
-    let (user, kernel) = frames.names(key.at.stack);
-    let (user, kernel) = (UserWait::of(user.into_iter()), KernelWait::of(kernel.into_iter()));
+    let (user, kernel) = *means.entry(key.at.stack).or_insert_with(|| {
+        let (user, kernel) = frames.names(key.at.stack);
+        (UserWait::of(user.into_iter()), KernelWait::of(kernel.into_iter()))
+    });
     let kind = kind(&cause.blocked(&waits.objects, user, kernel)).as_str();
     let object = match waits.objects.get(cause.object) {
         RawObject::None => return kind.to_owned(),

@@ -1,4 +1,5 @@
 """Regions confirmed by running: what labels show of programs whose sources say which feature reaches which region, and how."""
+import json
 import os
 import re
 import subprocess
@@ -84,6 +85,7 @@ def run(build, results):
     results.judge("confirm: known pairs", known_pairs(build, folder, program))
     results.judge("confirm: processes", processes(build, folder, program))
     results.judge("confirm: another build", another_build(build, program, marked))
+    results.judge("confirm: kept in a recording", recorded(build, program, marked))
     results.judge("confirm: C++", cxx(build))
     results.judge("confirm: errors", errors(build, sources, model, marked))
 
@@ -122,6 +124,34 @@ def another_build(build, program, marked):
         for part in (sums, "UNCONFIRMED", "VERBOSE"):
             if part not in done.stdout:
                 wrong.append(f"{words[0]}: no {part!r} in {(done.stdout + done.stderr)[:400]}")
+    return wrong
+
+
+def recorded(build, program, marked):
+    """A recording keeps what the file beside its program says, and its report marks what is unconfirmed."""
+    beside, profile = marked + ".confirmed.toml", build.file("profile")
+    wrong = confirm(build, beside, [program, "v"])
+    record = [build.transect, "record", "--quiet", "--collect", "feature", "--feature-method", "probe", "-o", profile, "--", marked, "v"]
+    done = subprocess.run(record, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        return [*wrong, f"recording: {done.stderr[-300:]}"]
+
+    def shown(*words):
+        return subprocess.run([build.transect, "report", profile, "--view", "features", *words], capture_output=True, text=True, timeout=60).stdout
+
+    view = json.loads(shown("--format", "json"))
+    known = {}
+    for region in [*view["regions"], *view.get("silent", [])]:
+        for feature, verdict in zip(region["features"], region["verdicts"], strict=True):
+            known[(os.path.basename(region["file"]), region["line"], feature)] = verdict
+    for place, verdict in found(beside).items():
+        if known.get(place) != verdict:
+            wrong.append(f"{place}: {known.get(place)} instead of {verdict}")
+    ran = [region for region in view["regions"] if (region["entries"] or 0) > 0]
+    questions = sorted(f"{feature}?" for region in ran for feature, verdict in zip(region["features"], region["verdicts"], strict=True) if verdict == "unconfirmed")
+    text = shown()
+    wrong += [f"no {mark!r} in {text[-600:]}" for mark in questions if mark not in text]
+    os.remove(beside)
     return wrong
 
 

@@ -28,6 +28,7 @@ mod probe;
 mod probe_table;
 mod progress;
 mod record;
+mod region_verdicts;
 mod report;
 mod running;
 mod timeline;

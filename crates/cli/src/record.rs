@@ -21,7 +21,9 @@ use crate::output::{self, Stream};
 use crate::place::Place;
 use crate::progress::Progress;
 use crate::report::Extent;
-use crate::{criticality, cut, dependence, feature, flag_effect, latency, report, running, timeline, walk};
+use crate::{
+    criticality, cut, dependence, feature, flag_effect, latency, region_verdicts, report, running, timeline, walk,
+};
 
 /// Records, and says where the profile is.
 pub fn record(arguments: &RecordArguments, config: &Config) -> Result<u8, Failure> {
@@ -154,6 +156,7 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     drop(finishing);
     machine.note(&mut recorded.profile);
     executed_names::apply(&mut recorded.profile);
+    region_verdicts::note(&mut recorded.profile, recording.quiet);
     recorded.profile.loss.extend(collection.loss().iter().cloned());
     timeline::write(&folder, &recorded.profile, recorded.timeline.as_mut())?;
     for pattern in &recording.trace {

@@ -17,4 +17,5 @@ mod region_key;
 pub use confirmation::{Confirmation, VERSION};
 pub use counts::{Counts, LABELS};
 pub use error::ConfirmError;
-pub use program::{ConfirmedProgram, ConfirmedRegion, Verdict};
+pub use program::{ConfirmedProgram, ConfirmedRegion};
+pub use transect_profile_model::Verdict;

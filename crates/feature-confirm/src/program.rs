@@ -5,21 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use transect_binary_info::Object;
 use transect_feature_region::{DecisionTable, RegionIndex, RegionTable};
-use transect_profile_model::Dependence;
+use transect_profile_model::{Dependence, Verdict};
 
 use crate::{ConfirmError, Counts, LABELS};
-
-/// What runs say of a pair of region and feature, in the order of what they know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    /// The decision did not run; or labels can't tell: the feature reaches it by constants that branches choose, none of
-    /// which was seen, or the program hands values through a library that carries no labels.
-    Unseen,
-    /// The decision ran, and its condition never carried the feature's label.
-    Unconfirmed,
-    /// The condition carried the label.
-    Confirmed,
-}
 
 /// A region of a program that ran.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

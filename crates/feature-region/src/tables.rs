@@ -45,10 +45,11 @@ impl RegionTable {
             let rows = region.features.iter().map(|&feature| of_unit[feature as usize]);
             let mut uses: Vec<(FeatureId, Dependence)> = rows.zip(region.dependences.iter().copied()).collect();
             uses.sort_unstable();
-            let (features, dependences) = uses.into_iter().unzip();
+            let (features, dependences): (Vec<_>, Vec<_>) = uses.into_iter().unzip();
             tables.regions.push(FeatureRegion {
                 component,
                 number: number as i64,
+                verdicts: vec![None; features.len()],
                 features,
                 dependences,
                 kind: region.kind,

@@ -103,6 +103,38 @@ impl Dependence {
     }
 }
 
+/// What runs say of a pair of region and feature (`transect feature confirm`), in the order of what they know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The decision did not run; or labels can't tell: the feature reaches it by constants that branches choose, none of
+    /// which was seen, or the program hands values through a library that carries no labels.
+    Unseen,
+    /// The decision ran, and its condition never carried the feature's label.
+    Unconfirmed,
+    /// The condition carried the label.
+    Confirmed,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Unseen, Self::Unconfirmed, Self::Confirmed];
+
+    /// The word for it in tables and output.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unseen => "unseen",
+            Self::Unconfirmed => "unconfirmed",
+            Self::Confirmed => "confirmed",
+        }
+    }
+
+    /// Inverse of [`Verdict::as_str`].
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|verdict| verdict.as_str() == word)
+    }
+}
+
 /// A region: the code under one decision that depends on features.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeatureRegion {
@@ -114,6 +146,8 @@ pub struct FeatureRegion {
     pub features: Vec<FeatureId>,
     /// How the decision depends on each of `features`, in their order.
     pub dependences: Vec<Dependence>,
+    /// What runs of a build that carries labels say of each of `features`, in their order; `None`: there were none.
+    pub verdicts: Vec<Option<Verdict>>,
     /// What decides.
     pub kind: RegionKind,
     /// Function, demangled.

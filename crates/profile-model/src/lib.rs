@@ -23,7 +23,7 @@ pub use criticality::{
 };
 pub use feature::{
     Dependence, Feature, FeatureId, FeatureRegion, FeatureSession, FeatureTables, FeatureVariable, HOT_LOOP,
-    ImplicitFlow, RegionContext, RegionId, RegionKind, RegionMethod, RegionNode, RegionNodeId, RegionSlice,
+    ImplicitFlow, RegionContext, RegionId, RegionKind, RegionMethod, RegionNode, RegionNodeId, RegionSlice, Verdict,
 };
 pub use flow::{ApiClass, Component, Flow, TraceEvent, bare_name};
 pub use latency::{Latency, LatencyBucket, LatencyId, LatencySampling, LatencySession, LatencySlice};

@@ -6,7 +6,7 @@ use transect_analyze::synthetic::{
 };
 use transect_profile_model::{
     Component, Dependence, Feature, FeatureRegion, FeatureTables, FeatureVariable, Process, Profile, RegionContext,
-    RegionKind, RegionMethod, RegionNode, RegionSlice, Thread,
+    RegionKind, RegionMethod, RegionNode, RegionSlice, Thread, Verdict,
 };
 use transect_profile_store::{StoreError, read, write};
 
@@ -147,8 +147,9 @@ prop_compose! {
             features.sort_unstable();
             features.dedup();
             let dependences = (0..features.len()).map(|place| Dependence::ALL[place % Dependence::ALL.len()]).collect();
+            let verdicts = (0..features.len()).map(|place| [None, Some(Verdict::Unseen), Some(Verdict::Confirmed)][place % 3]).collect();
             FeatureRegion {
-                component: 0, number: n[0], features, dependences, kind, function, file, line: n[1], end_line: n[2],
+                component: 0, number: n[0], features, dependences, verdicts, kind, function, file, line: n[1], end_line: n[2],
                 parent: parent.map(|parent| parent.index(many) as u32), sites: n[3], irregular, method,
             }
         }).collect();

@@ -39,6 +39,9 @@ fn keep_regions(tables: &mut FeatureTables, weakest: Dependence) -> Vec<Option<R
     };
     for region in &mut tables.regions {
         region.parent = nearest(region.parent);
+        let verdicts = std::mem::take(&mut region.verdicts).into_iter().zip(&region.dependences);
+        region.verdicts =
+            verdicts.filter(|(_, dependence)| **dependence <= weakest).map(|(verdict, _)| verdict).collect();
         let uses = region.features.iter().copied().zip(region.dependences.iter().copied());
         (region.features, region.dependences) = uses.filter(|(_, dependence)| *dependence <= weakest).unzip();
     }
@@ -96,6 +99,8 @@ fn add(to: &mut RegionNode, other: &RegionNode, same_region: bool) {
 
 #[cfg(test)]
 mod tests {
+    use transect_profile_model::Verdict;
+
     use super::*;
     use crate::synthetic;
 
@@ -147,10 +152,12 @@ mod tests {
         let mut tables = profile();
         let region = &mut tables.regions[0];
         (region.features, region.dependences) = (vec![0, 1], vec![Dependence::Computed, Dependence::Direct]);
+        region.verdicts = vec![Some(Verdict::Unseen), Some(Verdict::Confirmed)];
         keep_dependence(&mut tables, Dependence::Direct);
         assert_eq!(
             (&tables.regions[0].features, &tables.regions[0].dependences),
             (&vec![1], &vec![Dependence::Direct])
         );
+        assert_eq!(tables.regions[0].verdicts, [Some(Verdict::Confirmed)]);
     }
 }

@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 
 use rustc_hash::FxHashSet;
 use serde::Serialize;
-use transect_profile_model::{Dependence, FeatureTables, Profile, RegionKind, RegionMethod, ThreadId};
+use transect_profile_model::{Dependence, FeatureTables, Profile, RegionKind, RegionMethod, ThreadId, Verdict};
 
 use super::active_set::names;
 use super::row::{Time, methods_in_words};
@@ -17,6 +17,8 @@ pub struct RegionRow {
     pub features: Vec<String>,
     /// How the decision depends on each of them, in their order.
     pub dependences: Vec<Dependence>,
+    /// What runs of a build that carries labels say of each of them; null: no such runs are known.
+    pub verdicts: Vec<Option<Verdict>>,
     /// Function, demangled.
     pub function: String,
     /// Source file as the compiler was told.
@@ -70,6 +72,12 @@ pub struct RegionRow {
 }
 
 impl RegionRow {
+    /// Features that no run has shown to decide it although it ran in some.
+    pub fn unconfirmed(&self) -> impl Iterator<Item = &str> {
+        let pairs = self.features.iter().zip(&self.verdicts);
+        pairs.filter(|(_, verdict)| **verdict == Some(Verdict::Unconfirmed)).map(|(feature, _)| feature.as_str())
+    }
+
     /// Some of the program's time was seen in it.
     pub fn has_run(&self) -> bool {
         self.inclusive_ns > 0 || self.samples > 0 || self.entries.is_some_and(|entries| entries > 0)
@@ -181,6 +189,7 @@ fn row(profile: &Profile, names_of: &Names, id: u32, sum: &Sum) -> RegionRow {
         id,
         features: names(&profile.feature, &region.features),
         dependences: region.dependences.clone(),
+        verdicts: region.verdicts.clone(),
         function: region.function.clone(),
         file: region.file.clone(),
         line: region.line,

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
-use transect_profile_model::{LossKind, Profile};
+use transect_profile_model::{LossKind, Profile, Verdict};
 
 use super::words::{bare, count, percent, time};
 use super::{FindingKind, FindingRow};
@@ -63,9 +63,20 @@ fn feature(view: &FeaturesView, row: &FeatureRow, share: f64) -> FindingRow {
     );
     // Outer regions hold the inner ones' time: what has most of its own is where to look.
     let of_feature = |region: &&RegionRow| region.features.iter().any(|feature| row.features.contains(feature));
-    let largest = view.regions.iter().filter(of_feature).max_by_key(|region| (region.exclusive_ns, Reverse(region.id)));
-    if let Some(region) = largest.filter(|region| region.exclusive_ns > 0) {
+    // A region that runs have shown to depend on it says more than one that only the analysis knows.
+    let of_runs = |region: &RegionRow| {
+        let pairs = region.features.iter().zip(&region.verdicts).filter(|(feature, _)| row.features.contains(feature));
+        pairs.filter_map(|(_, verdict)| *verdict).max()
+    };
+    let ran = view.regions.iter().filter(of_feature).filter(|region| region.exclusive_ns > 0);
+    let rank =
+        |region: &&RegionRow| (of_runs(region) != Some(Verdict::Unconfirmed), region.exclusive_ns, Reverse(region.id));
+    let largest = ran.max_by_key(rank);
+    if let Some(region) = largest {
         evidence += &format!("; most in {}: {}", place(region), time(region.exclusive_ns));
+        if let Some(verdict) = of_runs(region) {
+            evidence += &format!(", {} by runs", verdict.as_str());
+        }
         if let Some(entries) = region.entries {
             evidence += &format!(", entered {}", times(entries));
         }

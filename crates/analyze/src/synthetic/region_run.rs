@@ -79,6 +79,7 @@ impl Run {
             component,
             number: regions.iter().filter(|region| region.component == component).count() as i64,
             dependences: vec![Dependence::Direct; features.len()],
+            verdicts: vec![None; features.len()],
             features,
             kind,
             function: function.to_owned(),

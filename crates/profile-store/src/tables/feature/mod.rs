@@ -52,9 +52,12 @@ fn disordered(features: &[FeatureId]) -> Option<&'static str> {
     (!features.is_sorted_by(|a, b| a < b)).then_some("has features out of order")
 }
 
-/// What is wrong with a region's features and dependences, if anything.
+/// What is wrong with what is known of a region's features, if anything.
 fn unmatched(region: &FeatureRegion) -> Option<&'static str> {
-    (region.features.len() != region.dependences.len()).then_some("has not one dependence for each feature")
+    let each = [region.dependences.len(), region.verdicts.len()];
+    each.iter()
+        .any(|&len| len != region.features.len())
+        .then_some("has not one dependence and verdict for each feature")
 }
 
 /// First row that contradicts others, in words.

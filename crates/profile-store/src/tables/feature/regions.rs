@@ -55,6 +55,7 @@ pub(crate) fn read(table: &TableReader, components: usize) -> Result<Vec<Feature
             number: number.next()?,
             features: Vec::new(),
             dependences: Vec::new(),
+            verdicts: Vec::new(),
             kind: kind.next()?,
             function: function.next()?,
             file: file.next()?,

@@ -15,15 +15,14 @@ const LEAST_PERTURBED: f64 = 1.0;
 
 /// Prints the regions that ran, and counts those that did not.
 pub(super) fn regions(page: &mut Page, view: &FeaturesView, limit: Limit) {
-    page.section(
-        "Regions of code",
-        if view.regions.iter().any(|row| !perturbed(row).is_empty()) {
-            "by their own decision; regions inside and what is called from there included in TIME; EVENTS: of TIME, what \
-             the recording took"
-        } else {
-            "by their own decision; regions inside and what is called from there included in TIME"
-        },
-    );
+    let mut note = "by their own decision; regions inside and what is called from there included in TIME".to_owned();
+    if view.regions.iter().any(|row| !perturbed(row).is_empty()) {
+        note += "; EVENTS: of TIME, what the recording took";
+    }
+    if view.regions.iter().any(|row| row.has_run() && row.unconfirmed().next().is_some()) {
+        note += "; FEATURE?: no run has shown that it decides this (transect feature confirm)";
+    }
+    page.section("Regions of code", &note);
     let ran: Vec<&RegionRow> = view.regions.iter().filter(|row| row.has_run()).collect();
     if view.regions.is_empty() {
         return page.empty("none: the program holds no region, or none was selected");
@@ -61,7 +60,7 @@ pub(super) fn regions(page: &mut Page, view: &FeaturesView, limit: Limit) {
             count(row.threads).into(),
             Cell::new(Role::Dim, row.method.clone()),
             Cell::new(Role::Dim, row.kind.as_str()),
-            Cell::new(Role::Name, set_text(&row.features)),
+            Cell::new(Role::Name, marked(row)),
             Cell::new(Role::Plain, escape(&row.function)),
             Cell::new(Role::Dim, line(row)),
             Cell::new(Role::Dim, if several { escape(&row.component).into_owned() } else { String::new() }),
@@ -103,6 +102,13 @@ fn rest(page: &mut Page, view: &FeaturesView) {
         let said = format!("{}{place} of {}: {}", escape(&row.function), set_text(&row.features), escape(why));
         page.bulleted(4, (Role::Warning, "! "), Role::Warning, &said);
     }
+}
+
+/// Its features; those with a question mark that runs have not confirmed.
+fn marked(row: &RegionRow) -> String {
+    let unconfirmed: Vec<&str> = row.unconfirmed().collect();
+    let mark = |name: &String| if unconfirmed.contains(&name.as_str()) { format!("{name}?") } else { name.clone() };
+    set_text(&row.features.iter().map(mark).collect::<Vec<_>>())
 }
 
 /// What part of its time its events took; nothing where it is little.

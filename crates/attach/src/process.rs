@@ -98,11 +98,20 @@ pub fn threads(pid: i32) -> Vec<i32> {
     threads
 }
 
-/// State of a thread, `X` if it is gone. Cheaper than [`Status::read`].
+/// State of a thread, `X` if it is gone, `?` if that can't be read. Cheaper than [`Status::read`].
 pub fn state(tid: i32) -> char {
-    let Ok(line) = read_text(format!("/proc/{tid}/stat")) else { return 'X' };
+    let line = match read_text(format!("/proc/{tid}/stat")) {
+        Ok(line) => line,
+        Err(error) if is_gone(&error) => return 'X',
+        Err(_) => return '?',
+    };
     // The name stands in parentheses and may hold any character.
     line.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()).unwrap_or('X')
+}
+
+/// Whether a file of `/proc` can't be read because its task is gone: a lack of descriptors or memory says nothing of the task.
+pub fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// Whether a task runs in the kernel alone.
@@ -143,6 +152,16 @@ mod tests {
         assert_eq!((status.process, status.tracer, status.has_memory), (pid, 0, true));
         assert_eq!(status.users[1], rustix::process::geteuid().as_raw());
         assert!(threads(pid).contains(&pid));
+    }
+
+    /// A thread that was taken for ended would stand for ever.
+    #[test]
+    fn what_cannot_be_read_has_not_ended() {
+        let system = |number| io::Error::from_raw_os_error(number);
+        assert!(is_gone(&system(libc::ENOENT)) && is_gone(&system(libc::ESRCH)));
+        assert!(!is_gone(&system(libc::EMFILE)) && !is_gone(&system(libc::ENFILE)) && !is_gone(&system(libc::ENOMEM)));
+        assert_eq!(state(i32::MAX), 'X');
+        assert_ne!(state(std::process::id() as i32), 'X');
     }
 
     #[test]

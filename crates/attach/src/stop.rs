@@ -18,7 +18,7 @@ use crate::child_signal::ChildSignal;
 use crate::error::AttachError;
 use crate::interrupted_call::{self, Asleep};
 use crate::priority::{Urgent, cpus, is_crowded};
-use crate::process::{Status, state, threads, wait_place};
+use crate::process::{Status, is_gone, state, threads, wait_place};
 use crate::ptrace::{self, Registers, Waited};
 use crate::seccomp;
 use crate::signal_frame::Interrupted;
@@ -517,7 +517,8 @@ fn seize(pid: i32, tid: i32, ours: bool, which: Which) -> Result<Option<bool>, A
             Ok(()) => Ok(Some(false)),
             Err(Some(libc::ESRCH)) => Ok(None),
             Err(_) => match Status::read(tid) {
-                Err(_) => Ok(None),
+                Err(error) if is_gone(&error) => Ok(None),
+                Err(error) => Err(AttachError::system(pid, "read the status")(error)),
                 Ok(status) if matches!(status.state, 'Z' | 'X') => Ok(None),
                 // Left over from an attempt that could not wait for it, or born of a thread that we have seized.
                 Ok(status) if status.tracer == own_thread() => Ok(Some(ours)),

@@ -10,6 +10,7 @@ use crate::output;
 pub struct Place {
     folder: PathBuf,
     aside: Option<PathBuf>,
+    quiet: bool,
 }
 
 impl Place {
@@ -26,7 +27,7 @@ impl Place {
         if let Some(aside) = aside.as_ref().filter(|_| !quiet) {
             output::say(&format!("the profile that was at {} is kept as {}", folder.display(), aside.display()));
         }
-        Ok(Self { folder, aside })
+        Ok(Self { folder, aside, quiet })
     }
 
     /// The folder.
@@ -39,8 +40,10 @@ impl Drop for Place {
     fn drop(&mut self) {
         if let Some(aside) = &self.aside
             && !self.folder.exists()
+            && std::fs::rename(aside, &self.folder).is_ok()
+            && !self.quiet
         {
-            let _ = std::fs::rename(aside, &self.folder);
+            output::say(&format!("nothing takes its place: the profile is at {} again", self.folder.display()));
         }
     }
 }

@@ -203,6 +203,9 @@ pub(super) fn next(ending: &Ending<'_>) -> String {
             (Some(last), Some(place)) if last.space == Space::Kernel => {
                 format!("The kernel works for {place}: call it less often, or for more at a time.")
             }
+            (Some(last), Some(place)) if ending.last_of_program().is_some_and(|of| of.function != last.function) => {
+                format!("{} takes the time: have {place} call it less often, or on less.", brief(&last.function))
+            }
             (Some(_), Some(place)) => {
                 format!("Look at {place}: make it faster, or call it less often.")
             }

@@ -100,6 +100,10 @@ fn spent_inside(c: &Counters) -> f64 {
     (c.total as f64 - c.own as f64).max(0.0)
 }
 
+/// A call of which one in many is timed runs that once with caches and predictions that the timing has displaced: so many ns more or
+/// less, by calls of known length on busy and on idle machines.
+const UNSURE_NS: f64 = 10.0;
+
 /// An estimate with the ends of its 95 % interval, ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
@@ -119,13 +123,14 @@ struct Times {
 
 impl Times {
     /// From the counters of timed calls; `open` ticks were spent in a wait that hasn't ended, which is in no counter.
-    /// `inside`: [`Inside::half`] of the flow.
-    fn of(c: &Counters, open: u64, room: Room, inside: f64) -> Self {
+    /// `inside`: [`Inside::half`] of the flow. `unsure`: what timing itself may have done to all calls together.
+    fn of(c: &Counters, open: u64, room: Room, inside: f64, unsure: f64) -> Self {
         let open = open as f64;
         // Calls since the last timed one are taken to be like the others.
         let all = to_all(c);
         let sampled = is_sampled(c);
-        let half = half_interval(c);
+        // Both are of the timed calls' sum.
+        let half = half_interval(c).hypot(unsure / all);
         let half_own = half.hypot(inside);
         let (own, total) = (c.own.max(0) as f64, c.total as f64);
         let (fitted_own, fitted_total) = room.fitted(c, own * all, total * all);
@@ -163,7 +168,8 @@ impl Assembler<'_> {
         inside: &Inside,
     ) -> Flow {
         let timed = (c.timed > 0 || open > 0) && !c.count_only;
-        let times = Times::of(c, open, room, inside.half(n, c));
+        let unsure = if is_sampled(c) { c.calls as f64 * UNSURE_NS * self.scale.rate } else { 0.0 };
+        let times = Times::of(c, open, room, inside.half(n, c), unsure);
         let some = |ticks: f64| timed.then(|| self.scale.ns(ticks));
         let low = |estimate: Estimate| estimate.interval.and_then(|(low, _)| some(low));
         let high = |estimate: Estimate| estimate.interval.and_then(|(_, high)| some(high));
@@ -247,7 +253,7 @@ mod tests {
         let outer = Counters { variance: (0.0, 1.0), own: 300, ..counters(100, 10, 1200) };
         let inner = Counters { variance: (0.0, 1.0), ..counters(100, 10, 900) };
         let room = Room::of(1000, 0, 1200, [&outer, &inner].into_iter());
-        let (outer, inner) = (Times::of(&outer, 0, room, 0.0), Times::of(&inner, 0, room, 0.0));
+        let (outer, inner) = (Times::of(&outer, 0, room, 0.0, 0.0), Times::of(&inner, 0, room, 0.0, 0.0));
         assert!((outer.total.ticks - 1000.0).abs() < 1e-6, "{outer:?}");
         assert!((outer.own.ticks - 250.0).abs() < 1e-6 && (inner.total.ticks - 750.0).abs() < 1e-6, "{inner:?}");
         for estimate in [outer.total, outer.own, inner.total, inner.own] {
@@ -260,15 +266,15 @@ mod tests {
     fn calls_timed_one_by_one_keep_their_time_and_the_others_fit_in_the_rest() {
         let (exact, hot) = (counters(5, 5, 700), Counters { variance: (0.0, 1.0), ..counters(100, 10, 400) });
         let room = Room::of(1000, 0, 1100, [&exact, &hot].into_iter());
-        let times = Times::of(&exact, 0, room, 0.0);
+        let times = Times::of(&exact, 0, room, 0.0, 0.0);
         assert_eq!(times.total, Estimate { ticks: 700.0, interval: None });
-        assert!((Times::of(&hot, 0, room, 0.0).total.ticks - 300.0).abs() < 1e-6);
+        assert!((Times::of(&hot, 0, room, 0.0, 0.0).total.ticks - 300.0).abs() < 1e-6);
     }
 
     #[test]
     fn wait_that_has_not_ended_is_added_as_it_is() {
         let waits = Counters { variance: (0.0, 1.0), ..counters(10, 5, 500) };
-        let times = Times::of(&waits, 600, Room::of(1000, 600, 500, [&waits].into_iter()), 0.0);
+        let times = Times::of(&waits, 600, Room::of(1000, 600, 500, [&waits].into_iter()), 0.0, 0.0);
         assert!((times.total.ticks - 1000.0).abs() < 1e-6, "{times:?}");
     }
 }

@@ -56,6 +56,9 @@ impl KernelStops {
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
         self.next = now + PERIOD / 2 + self.random % PERIOD;
+        for target in self.targets.values().flatten() {
+            target.finish_unfinished();
+        }
         let mut threads = gathered.running(now);
         threads.retain(|&(_, _, unsampled, all)| unsampled > WORTH_NS && unsampled > WORTH_SHARE * all);
         if !threads.is_empty() {
@@ -95,7 +98,7 @@ impl KernelStops {
         }
         let target = self.targets.entry(tgid).or_insert_with(|| Target::open(tgid).ok());
         let stopped = Stopped::take(target.as_ref()?, tid);
-        if stopped.is_none() {
+        if stopped.is_none() && target.as_ref().is_some_and(Target::finish_unfinished) {
             // It may have become another program.
             *target = Target::open(tgid).ok();
         }

@@ -186,6 +186,9 @@ impl Watched {
             }
             (self.program, self.mapped_at) = (program, 0);
         }
+        if let Some(target) = &self.target {
+            target.finish_unfinished();
+        }
         let Ok(tids) = threads_of(pid) else { return false };
         self.threads.retain(|&tid, _| {
             let lives = tids.contains(&tid);

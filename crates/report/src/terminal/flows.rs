@@ -54,9 +54,10 @@ fn per_call(total_ns: Option<i64>, calls: i64) -> String {
 /// Interval, relative to the total and in percent, from which an estimate is only an order of magnitude.
 const VAGUE: f64 = 50.0;
 
-/// Half the width of the 95 % interval of a total, ns; `None` where every call was timed.
+/// How far the 95 % interval of a total goes to its wider side, ns; `None` where every call was timed.
 fn half_interval(row: &FlowRow) -> Option<f64> {
-    Some((row.total_ns_high? - row.total_ns_low?) as f64 / 2.0)
+    let (low, high, total) = (row.total_ns_low?, row.total_ns_high?, row.total_ns?);
+    Some((high - total).max(total - low) as f64)
 }
 
 /// `half` ([`half_interval`]) relative to the total; empty where the interval does not show.

@@ -287,7 +287,10 @@ impl<'a> Causes<'a> {
         let most = format!("{} has most, {}", Self::at(&first.function, first), percent(self.share(first.ns)));
         let view = if self.facts.profile.walk.chains.is_empty() { "criticality" } else { "walk" };
         Some(FindingRow {
-            finding: format!("{component} takes {} of the time, spread over {number} functions", percent(share)),
+            finding: format!(
+                "{component} takes {} of the time with what it calls, spread over {number} functions",
+                percent(share)
+            ),
             evidence: format!("{}; {most}", self.part(ns)),
             view: view.to_owned(),
             next: match runtime::interpreter(component, &self.command()) {

@@ -63,7 +63,15 @@ impl<'a> Causes<'a> {
             _ if place.function == GO_COLLECTOR => {
                 format!("Go's garbage collector takes {} of the time in {}", said(share), brief(&place.function))
             }
-            _ if through => format!("{at} takes {} of the time with what it calls", said(share)),
+            _ if through => {
+                let inner = self.view.places.iter().find(|other| {
+                    other.callers.first() == Some(&place.function) && self.weight(other.ns) >= LEAST_PERCENT
+                });
+                let inner = inner.map_or_else(String::new, |inner| {
+                    format!(", {} in {}", said(self.share(inner.ns)), Self::at(&inner.function, inner))
+                });
+                format!("{at} takes {} of the time with what it calls directly{inner}", said(share))
+            }
             _ if !waits && place.nameless_ns * 2 >= place.ns => {
                 let (inner, ns) = &place.nameless;
                 let most = said(self.share(*ns));
@@ -120,7 +128,11 @@ impl<'a> Causes<'a> {
         // Of what it calls, or of itself where it is a library's API.
         let calls = match callee {
             Some(callee) => self.calls_from(place, callee),
-            None => self.calls(&place.function, whole, |api| Some(api.all), 1.0),
+            None => {
+                // Libraries may export the same name.
+                let its = |api: &ApiFact<'_>| self.facts.names.get(api.callee) == place.component;
+                self.calls(&place.function, whole, |api| its(api).then_some(api.all), 1.0)
+            }
         };
         evidence.extend(calls.as_ref().map(|calls| calls.words.clone()));
         if let Some(row) = dependants {
@@ -256,7 +268,9 @@ impl<'a> Causes<'a> {
             }
             Some("mmap" | "munmap" | "brk" | "madvise") => "Keep the memory instead of giving it back",
             Some("read" | "write" | "pread64" | "pwrite64")
-                if calls.and_then(|calls| calls.bytes).is_some_and(|bytes| bytes < FEW_BYTES) =>
+                // Of a reader that waits for who writes, larger calls save nothing.
+                if calls.and_then(|calls| calls.bytes).is_some_and(|bytes| bytes < FEW_BYTES)
+                    && place.samples >= place.switches =>
             {
                 "Move more with each call"
             }

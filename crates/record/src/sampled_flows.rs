@@ -243,10 +243,11 @@ impl Estimate {
         Self { value, deviation: self.deviation.min((most - value).max(value) / HALF) }
     }
 
-    /// Value and interval, none of them above `most`.
+    /// Value and interval, none of them above `most`: a value that is held to that is as unsure as before.
     fn interval(self, most: f64) -> (Option<i64>, Option<i64>, Option<i64>) {
         let ns = |value: f64| Some(value.clamp(0.0, most.max(0.0)).round() as i64);
-        (ns(self.value), ns(self.value - HALF * self.deviation), ns(self.value + HALF * self.deviation))
+        let value = self.value.min(most);
+        (ns(value), ns(value - HALF * self.deviation), ns(value + HALF * self.deviation))
     }
 }
 

@@ -100,9 +100,9 @@ fn spent_inside(c: &Counters) -> f64 {
     (c.total as f64 - c.own as f64).max(0.0)
 }
 
-/// A call of which one in many is timed runs that once with caches and predictions that the timing has displaced: so many ns more or
-/// less, by calls of known length on busy and on idle machines.
-const UNSURE_NS: f64 = 10.0;
+/// A call that is timed does not overlap with those around it, and finds caches and predictions displaced: so many ns more or less, by
+/// calls of known length on busy and on idle machines.
+const UNSURE_NS: f64 = 15.0;
 
 /// An estimate with the ends of its 95 % interval, ticks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -138,7 +138,7 @@ impl Times {
             if !sampled && half == 0.0 {
                 return Estimate { ticks: known + open, interval: None };
             }
-            let low = (known - half).clamp(0.0, fitted);
+            let low = (known.min(fitted) - half).max(0.0);
             let high = (known * all + half * all).min(room.lived).max(fitted);
             Estimate { ticks: fitted + open, interval: Some((low + open, high + open)) }
         };

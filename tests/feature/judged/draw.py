@@ -43,7 +43,7 @@ def main():
     for number, (path, line, _, function) in enumerate(places, 1):
         print(f"\n### {number}: {path}:{line} in {function}")
         source = build.source(path)
-        lines = open(source, errors="replace").read().splitlines() if source else []
+        lines = open(source, errors="replace").read().split("\n") if source else []
         for at in range(max(0, line - 1 - options.context), min(len(lines), line + options.context)):
             print(f"{'>' if at + 1 == line else ' '}{at + 1:5d} {lines[at].expandtabs(4)[:170]}")
     print("\nTABLE")

@@ -59,3 +59,13 @@ bool transect::isCopyOrComparison(const Instruction &instruction) {
   // A bit, or a field of bits.
   return operation->isShift() || operation->getOpcode() == Instruction::And || operation->getOpcode() == Instruction::Xor;
 }
+
+bool transect::mixesData(const Instruction &instruction) {
+  if (const auto *address = dyn_cast<GetElementPtrInst>(&instruction)) {
+    const Value *base = address->getPointerOperand()->stripInBoundsOffsets();
+    return !address->hasAllConstantIndices() && !isa<Constant>(base) && !isa<AllocaInst>(base);
+  }
+  const auto *operation = dyn_cast<BinaryOperator>(&instruction);
+  return operation && !operation->getType()->isIntegerTy(1) && !operation->isBitwiseLogicOp() &&
+         !isa<Constant>(operation->getOperand(0)) && !isa<Constant>(operation->getOperand(1));
+}

@@ -23,4 +23,7 @@ bool isCutToByte(const llvm::Value *value);
 /// values. All else computes something new.
 bool isCopyOrComparison(const llvm::Instruction &instruction);
 
+/// Arithmetic with two variable operands, also of an address that is not that of a variable.
+bool mixesData(const llvm::Instruction &instruction);
+
 }  // namespace transect

@@ -65,7 +65,7 @@ void Explanation::arrive(TaintPlace place, LabelSets::Id set) {
 
 std::optional<uint32_t> Explanation::strongest(TaintPlace place, uint32_t source) const {
   for (unsigned dependence = 0; dependence <= static_cast<unsigned>(Dependence::Content); ++dependence) {
-    const uint32_t label = Label{source}.by(0, static_cast<Dependence>(dependence)).bits;
+    const uint32_t label = Label{source}.by(0, static_cast<Dependence>(dependence), false).bits;
     if (causes.count(keyOf(place, label)))
       return label;
   }

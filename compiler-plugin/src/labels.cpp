@@ -13,7 +13,8 @@ LabelSets::Id LabelSets::intern(std::vector<Label> labels) {
   // Sorted by hops, then by dependence: a later one of the source is worth keeping if its dependence is stronger.
   labels.erase(std::unique(labels.begin(), labels.end(),
                            [](Label kept, Label next) {
-                             return kept.source() == next.source() && kept.dependence() <= next.dependence();
+                             return kept.source() == next.source() && kept.dependence() <= next.dependence() &&
+                                    kept.isMixed() <= next.isMixed();
                            }),
                labels.end());
   std::vector<uint32_t> key;
@@ -44,17 +45,24 @@ LabelSets::Id LabelSets::unite(Id a, Id b) {
   return result;
 }
 
-LabelSets::Id LabelSets::shift(Id set, unsigned hops, Dependence dependence) {
-  if (set == 0 || (hops == 0 && dependence == Dependence::Direct))
+LabelSets::Id LabelSets::shift(Id set, unsigned hops, Dependence dependence, bool mixed) {
+  if (set == 0 || (hops == 0 && dependence == Dependence::Direct && !mixed))
     return set;
-  uint64_t key = static_cast<uint64_t>(set) << 32 | hops << 2 | static_cast<unsigned>(dependence);
+  uint64_t key = static_cast<uint64_t>(set) << 32 | hops << 3 | static_cast<unsigned>(mixed) << 2 |
+                 static_cast<unsigned>(dependence);
   auto known = shifted.find(key);
   if (known != shifted.end())
     return known->second;
   std::vector<Label> labels;
   for (Label label : sets[set]) {
-    if (label.hops() + hops <= mostHops || saturate)
-      labels.push_back(label.by(std::min(label.hops() + hops, mostHops), std::max(label.dependence(), dependence)));
+    if (label.hops() + hops > mostHops && !saturate)
+      continue;
+    Dependence reached = std::max(label.dependence(), dependence);
+    // A constant that a decision chose is one among others only as long as it is whole.
+    if (mixed && label.dependence() == Dependence::Stored)
+      reached = Dependence::Content;
+    labels.push_back(label.by(std::min(label.hops() + hops, mostHops), reached,
+                              label.isParameter() && (label.isMixed() || mixed)));
   }
   Id result = intern(std::move(labels));
   shifted[key] = result;
@@ -64,6 +72,8 @@ LabelSets::Id LabelSets::shift(Id set, unsigned hops, Dependence dependence) {
 LabelSets::Id LabelSets::implicit(Id set) { return shift(set, 1, Dependence::Stored); }
 
 LabelSets::Id LabelSets::weakened(Id set, Dependence dependence) { return shift(set, 0, dependence); }
+
+LabelSets::Id LabelSets::mixed(Id set) { return shift(set, 0, Dependence::Computed, true); }
 
 LabelSets::Id LabelSets::features(Id set) {
   if (set == 0)

@@ -14,22 +14,24 @@
 namespace transect {
 
 /// A feature or a parameter, with the number of implicit hops (constants stored under a tainted branch) on its way and
-/// how what carries it depends on it. Bits: 0-23 number, 24-25 dependence, 26-30 hops, 31 parameter.
+/// how what carries it depends on it. Bits: 0-23 number, 24-25 dependence, 26-29 hops, 30 mixed, 31 parameter.
 struct Label {
   uint32_t bits;
 
   static Label feature(unsigned number) { return {number}; }
   static Label parameter(unsigned number) { return {1u << 31 | number}; }
   bool isParameter() const { return bits >> 31; }
-  unsigned hops() const { return bits >> 26 & 0x1f; }
+  unsigned hops() const { return bits >> 26 & 0xf; }
+  /// A parameter's value went into arithmetic with other data: if it was a chosen constant, the result is none.
+  bool isMixed() const { return bits >> 30 & 1; }
   Dependence dependence() const { return static_cast<Dependence>(bits >> 24 & 3); }
   unsigned number() const { return bits & 0xffffff; }
-  /// Without its hops.
+  /// Without its hops, and whether it is mixed.
   uint32_t use() const { return bits & 0x83ffffff; }
   /// Without its way.
   uint32_t source() const { return bits & 0x80ffffff; }
-  Label by(unsigned hops, Dependence dependence) const {
-    return {source() | static_cast<uint32_t>(dependence) << 24 | hops << 26};
+  Label by(unsigned hops, Dependence dependence, bool mixed) const {
+    return {source() | static_cast<uint32_t>(dependence) << 24 | hops << 26 | static_cast<uint32_t>(mixed) << 30};
   }
 };
 
@@ -48,6 +50,8 @@ public:
   Id implicit(Id set);
   /// The set of what depends on its carriers by `dependence` only, or by less.
   Id weakened(Id set, Dependence dependence);
+  /// The set of what was computed from its carriers and other data: what was a constant chosen by a decision is data then.
+  Id mixed(Id set);
   /// Its features only.
   Id features(Id set);
   /// The set with each parameter's label replaced by what that parameter carries, hops added.
@@ -58,7 +62,7 @@ public:
     const std::vector<Label> labels = sets[set];
     for (Label label : labels)
       if (label.isParameter())
-        result = unite(result, shift(carried(label.number()), label.hops(), label.dependence()));
+        result = unite(result, shift(carried(label.number()), label.hops(), label.dependence(), label.isMixed()));
     return result;
   }
   bool hasParameters(Id set) { return features(set) != set; }
@@ -66,7 +70,7 @@ public:
 
 private:
   Id intern(std::vector<Label> labels);
-  Id shift(Id set, unsigned hops, Dependence dependence);
+  Id shift(Id set, unsigned hops, Dependence dependence, bool mixed = false);
 
   unsigned mostHops;
   bool saturate;

@@ -205,7 +205,7 @@ private:
       for (const Instruction &instruction : instructions(function)) {
         const auto *call = dyn_cast<CallBase>(&instruction);
         if (call || isa<StoreInst>(instruction) || isa<AtomicRMWInst>(instruction) ||
-            isa<AtomicCmpXchgInst>(instruction))
+            isa<AtomicCmpXchgInst>(instruction) || mixesData(instruction))
           sinks[&function].push_back(&instruction);
         if (call)
           for (const CallTarget &target : pointsTo.calls(call))
@@ -336,7 +336,27 @@ private:
     return result;
   }
 
+  /// What is no constant, and carries a feature at most as contents.
+  bool isData(const Value *value) {
+    if (isa<Constant>(value))
+      return false;
+    const Id own = values.lookup(value);
+    auto isFeature = [](Label label) { return !label.isParameter() && label.dependence() != Dependence::Content; };
+    if (any_of(sets.of(own), isFeature))
+      return false;
+    const auto *instruction = dyn_cast<Instruction>(value);
+    const auto *parameter = dyn_cast<Argument>(value);
+    const Function *function = parameter ? parameter->getParent() : instruction ? instruction->getFunction() : nullptr;
+    for (Label label : sets.of(own))
+      if (label.isParameter() && label.dependence() != Dependence::Content && function && label.number() < function->arg_size() &&
+          any_of(sets.of(carried.lookup(function->getArg(label.number()))), isFeature))
+        return false;
+    return true;
+  }
+
   Id derived(const Instruction *instruction, Id set) {
+    if (mixesData(*instruction) && any_of(instruction->operands(), [&](const Value *value) { return isData(value); }))
+      return sets.mixed(set);
     return isCopyOrComparison(*instruction) ? set : sets.weakened(set, Dependence::Computed);
   }
 

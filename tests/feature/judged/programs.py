@@ -59,15 +59,19 @@ class Build(feature_programs.Build):
             self.folder += "-plain"
             self.values.pop("TRANSECT_FEATURE_MODEL")
             self.values.update(AR=self.names["ar"], RANLIB=self.names["ranlib"], NM=self.names["nm"])
-            self.names.update({key: self.wrapper(key, compiler) for key, compiler in (("cc", f"clang-{llvm}"), ("cxx", f"clang++-{llvm}"))})
-        elif shutil.which(f"llvm-ar-{llvm}"):
-            self.values.update(AR=self.names["ar"], RANLIB=self.names["ranlib"])
+            flags = "-w -flto=full -fuse-ld=lld -Wno-unused-command-line-argument"
+            self.names.update({key: self.wrapper(f"plain-{key}", f'{compiler}-{llvm} {flags} "$@"') for key, compiler in (("cc", "clang"), ("cxx", "clang++"))})
+        else:
+            # Configured programs keep the path of their compiler; another one is to link them, too.
+            self.names.update({key: self.wrapper(f"transect-{key}", f'{shlex.quote(self.names[key])} "$@"') for key in ("cc", "cxx")})
+            if shutil.which(f"llvm-ar-{llvm}"):
+                self.values.update(AR=self.names["ar"], RANLIB=self.names["ranlib"])
 
-    def wrapper(self, name, compiler):
+    def wrapper(self, name, command):
         os.makedirs(os.path.join(self.work, "tools"), exist_ok=True)
-        path = os.path.join(self.work, "tools", f"plain-{name}")
+        path = os.path.join(self.work, "tools", name)
         with open(path, "w") as file:
-            file.write(f'#!/bin/sh\nexec {compiler} -w -flto=full -fuse-ld=lld "$@" -Wno-unused-command-line-argument\n')
+            file.write(f"#!/bin/sh\nexec {command}\n")
         os.chmod(path, 0o755)
         return path
 

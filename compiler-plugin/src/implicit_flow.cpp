@@ -31,6 +31,24 @@ bool transect::isLogicalValue(const Instruction *instruction) {
   return isa<PHINode>(instruction) && instruction->getType()->isIntegerTy(1);
 }
 
+bool transect::isSameAddress(const Value *a, const Value *b) {
+  if (a == b)
+    return true;
+  if (const auto *first = dyn_cast<LoadInst>(a))
+    if (const auto *second = dyn_cast<LoadInst>(b))
+      return isSameAddress(first->getPointerOperand(), second->getPointerOperand());
+  const auto *first = dyn_cast<GetElementPtrInst>(a), *second = dyn_cast<GetElementPtrInst>(b);
+  if (!first || !second || first->getNumOperands() != second->getNumOperands() ||
+      first->getSourceElementType() != second->getSourceElementType())
+    return false;
+  for (unsigned i = 0; i < first->getNumOperands(); ++i) {
+    const auto *x = dyn_cast<LoadInst>(first->getOperand(i)), *y = dyn_cast<LoadInst>(second->getOperand(i));
+    if (first->getOperand(i) != second->getOperand(i) && (!x || !y || x->getPointerOperand() != y->getPointerOperand()))
+      return false;
+  }
+  return true;
+}
+
 namespace {
 
 /// Addresses of variables and fresh memory are known like constants are, and so is what constants of the source hold.
@@ -44,22 +62,6 @@ bool isKnownValue(const Value *value, const DenseSet<const Value *> &readOnly) {
   const auto *call = dyn_cast<CallBase>(value);
   const Function *callee = call ? call->getCalledFunction() : nullptr;
   return callee && callee->returnDoesNotAlias();
-}
-
-/// Whether two addresses in a function are computed alike.
-bool isSameAddress(const Value *a, const Value *b) {
-  if (a == b)
-    return true;
-  const auto *first = dyn_cast<GetElementPtrInst>(a), *second = dyn_cast<GetElementPtrInst>(b);
-  if (!first || !second || first->getNumOperands() != second->getNumOperands() ||
-      first->getSourceElementType() != second->getSourceElementType())
-    return false;
-  for (unsigned i = 0; i < first->getNumOperands(); ++i) {
-    const auto *x = dyn_cast<LoadInst>(first->getOperand(i)), *y = dyn_cast<LoadInst>(second->getOperand(i));
-    if (first->getOperand(i) != second->getOperand(i) && (!x || !y || x->getPointerOperand() != y->getPointerOperand()))
-      return false;
-  }
-  return true;
 }
 
 /// What a value was before constants set and cleared bits of it; null: it was not one value before.

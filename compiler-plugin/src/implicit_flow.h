@@ -38,4 +38,7 @@ const llvm::Value *conditionOf(const llvm::Instruction *terminator);
 /// `x && y` as a value: a phi of truth values, which depends on its conditions like on operands.
 bool isLogicalValue(const llvm::Instruction *instruction);
 
+/// Whether two addresses in a function are computed alike.
+bool isSameAddress(const llvm::Value *a, const llvm::Value *b);
+
 }  // namespace transect

@@ -336,27 +336,72 @@ private:
     return result;
   }
 
-  /// What is no constant, and carries a feature at most as contents.
+  /// `*option->variable = !*option->variable`: of each variable of a table the new value depends on its own old one.
+  Id labelsBesideOwn(const Value *value, const StoreInst &store, unsigned depth) {
+    const auto *instruction = dyn_cast<Instruction>(value);
+    const Value *place = store.getPointerOperand();
+    if (!instruction || depth > 6 || !isa<LoadInst>(place))
+      return labels(value);
+    if (const auto *load = dyn_cast<LoadInst>(instruction))
+      return isSameAddress(load->getPointerOperand(), place) ? 0 : labels(value);
+    auto besideOwn = [&](const Value *part) { return labelsBesideOwn(part, store, depth + 1); };
+    if (isa<CastInst>(instruction) || isa<CmpInst>(instruction) || isa<BinaryOperator>(instruction)) {
+      Id result = 0;
+      for (const Value *operand : instruction->operand_values())
+        result = sets.unite(result, besideOwn(operand));
+      return isCopyOrComparison(*instruction) ? result : sets.weakened(result, Dependence::Computed);
+    }
+    if (const auto *select = dyn_cast<SelectInst>(instruction))
+      return selected(*select, besideOwn);
+    if (const auto *phi = dyn_cast<PHINode>(instruction)) {
+      Id result = 0;
+      for (const Value *incoming : phi->incoming_values())
+        result = sets.unite(result, besideOwn(incoming));
+      return sets.unite(result, chosen(phi, besideOwn));
+    }
+    const auto *call = dyn_cast<CallBase>(instruction);
+    if (!call || isa<IntrinsicInst>(call) || !call->getCalledFunction() || call->getCalledFunction()->isDeclaration())
+      return labels(value);
+    const Id result = returned.lookup(call->getCalledFunction());
+    if (explanation)
+      explanation->take(TaintPlace::result(call->getCalledFunction()), sets.features(result));
+    return sets.substitute(result, [&](unsigned number) {
+      return number < call->arg_size() ? besideOwn(call->getArgOperand(number)) : 0;
+    });
+  }
+
+  /// What is no constant, and neither a feature nor computed from one.
   bool isData(const Value *value) {
     if (isa<Constant>(value))
       return false;
     const Id own = values.lookup(value);
-    auto isFeature = [](Label label) { return !label.isParameter() && label.dependence() != Dependence::Content; };
+    auto isFeature = [](Label label) { return !label.isParameter() && label.dependence() < Dependence::Stored; };
     if (any_of(sets.of(own), isFeature))
       return false;
     const auto *instruction = dyn_cast<Instruction>(value);
     const auto *parameter = dyn_cast<Argument>(value);
     const Function *function = parameter ? parameter->getParent() : instruction ? instruction->getFunction() : nullptr;
     for (Label label : sets.of(own))
-      if (label.isParameter() && label.dependence() != Dependence::Content && function && label.number() < function->arg_size() &&
+      if (label.isParameter() && label.dependence() < Dependence::Stored && function &&
+          label.number() < function->arg_size() &&
           any_of(sets.of(carried.lookup(function->getArg(label.number()))), isFeature))
         return false;
     return true;
   }
 
+  /// Of arithmetic: chosen constants are still such beside features, but not beside data.
+  Id mixed(const Instruction *instruction) {
+    Id result = 0;
+    for (const Use &own : instruction->operands()) {
+      const bool data = any_of(instruction->operands(), [&](const Use &other) { return &other != &own && isData(other); });
+      result = sets.unite(result, data ? sets.mixed(labels(own)) : sets.weakened(labels(own), Dependence::Computed));
+    }
+    return result;
+  }
+
   Id derived(const Instruction *instruction, Id set) {
-    if (mixesData(*instruction) && any_of(instruction->operands(), [&](const Value *value) { return isData(value); }))
-      return sets.mixed(set);
+    if (mixesData(*instruction))
+      return mixed(instruction);
     return isCopyOrComparison(*instruction) ? set : sets.weakened(set, Dependence::Computed);
   }
 
@@ -373,11 +418,15 @@ private:
 
   /// What an instruction that chooses among constants takes from the conditions that choose.
   Id chosen(const Instruction *instruction) {
+    return chosen(instruction, [this](const Value *condition) { return labels(condition); });
+  }
+
+  template <typename LabelsOf> Id chosen(const Instruction *instruction, LabelsOf labelsOf) {
     Id result = 0;
     if (explanation)
       explanation->chosen(true);
     for (const Value *condition : dependences.of(instruction)) {
-      Id set = labels(condition);
+      Id set = labelsOf(condition);
       result = sets.unite(result, isLogicalValue(instruction) ? set : sets.implicit(set));
     }
     if (isDataOtherwise(instruction))
@@ -385,6 +434,16 @@ private:
     if (explanation)
       explanation->chosen(false);
     return result;
+  }
+
+  template <typename LabelsOf> Id selected(const SelectInst &select, LabelsOf labelsOf) {
+    Id set = sets.unite(labelsOf(select.getTrueValue()), labelsOf(select.getFalseValue()));
+    const bool constant = isa<Constant>(select.getTrueValue()) || isa<Constant>(select.getFalseValue());
+    if (select.getType()->isIntegerTy(1))
+      set = sets.unite(set, labelsOf(select.getCondition()));
+    else if (implicit == ImplicitFlow::All || (implicit == ImplicitFlow::Constant && constant))
+      set = sets.unite(set, sets.implicit(labelsOf(select.getCondition())));
+    return set;
   }
 
   uint64_t sizeOf(Type *type) const { return module.getDataLayout().getTypeStoreSize(type).getKnownMinValue(); }
@@ -462,7 +521,7 @@ private:
       give(load, set);
     } else if (const auto *store = dyn_cast<StoreInst>(instruction)) {
       const bool element = isElement(store->getPointerOperand());
-      Id set = element && isCutToByte(store->getValueOperand()) ? 0 : labels(store->getValueOperand());
+      Id set = element && isCutToByte(store->getValueOperand()) ? 0 : labelsBesideOwn(store->getValueOperand(), *store, 0);
       if (element)
         set = sets.weakened(set, Dependence::Content);
       // Of the elements of a buffer none is a variable that a reader would say is chosen.
@@ -482,13 +541,7 @@ private:
       const Id own = operands(phi);
       give(phi, sets.unite(own, chosen(phi)));
     } else if (const auto *select = dyn_cast<SelectInst>(instruction)) {
-      Id set = sets.unite(labels(select->getTrueValue()), labels(select->getFalseValue()));
-      bool constant = isa<Constant>(select->getTrueValue()) || isa<Constant>(select->getFalseValue());
-      if (select->getType()->isIntegerTy(1))
-        set = sets.unite(set, labels(select->getCondition()));
-      else if (implicit == ImplicitFlow::All || (implicit == ImplicitFlow::Constant && constant))
-        set = sets.unite(set, sets.implicit(labels(select->getCondition())));
-      give(select, set);
+      give(select, selected(*select, [this](const Value *value) { return labels(value); }));
     } else if (const auto *end = dyn_cast<ReturnInst>(instruction)) {
       if (end->getReturnValue())
         giveBack(function, sets.unite(chosen(end), labels(end->getReturnValue())));

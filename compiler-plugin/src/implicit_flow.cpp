@@ -143,6 +143,31 @@ bool isLocalOfCallee(const Instruction &store, const BasicBlock *decision) {
   return true;
 }
 
+/// A variable that is used in one arm of a decision only holds nothing else when the decision goes the other way.
+bool isLocalOfArm(const Value *place, const BasicBlock *decision, const BasicBlock *block, const DominatorTree &dominators) {
+  const auto *local = dyn_cast<AllocaInst>(place->stripInBoundsOffsets());
+  if (!local)
+    return false;
+  const BasicBlock *arm = nullptr;
+  for (const BasicBlock *successor : successors(decision))
+    if (dominators.dominates(successor, block))
+      arm = successor;
+  if (!arm)
+    return false;
+  SmallVector<const Value *, 8> places = {local};
+  for (size_t i = 0; i < places.size(); ++i)
+    for (const User *user : places[i]->users()) {
+      const auto *use = dyn_cast<Instruction>(user);
+      if (!use || places.size() > 64)
+        return false;
+      if (isa<GetElementPtrInst>(use) || isa<CastInst>(use))
+        places.push_back(use);
+      else if (!isa<DbgInfoIntrinsic>(use) && !dominators.dominates(arm, use->getParent()))
+        return false;
+    }
+  return true;
+}
+
 /// After `if (A) return;` all the rest of the function is under A, which a reader would not say: the rest is the arm
 /// that comes last and is no block of its own in the source. `condition`: the blocks of `if (A && B)` or `if (A || B)`.
 bool isRestAfterEarlyExit(const BasicBlock *decision, const BasicBlock *block, ArrayRef<BasicBlock *> condition,
@@ -265,9 +290,11 @@ void ImplicitDependences::addFunction(const Function &function, ImplicitFlow imp
     if (!dominators->isReachableFromEntry(block))
       continue;
     if (!phi) {
+      const auto *memory = dyn_cast<AnyMemIntrinsic>(&instruction);
+      const Value *place = store ? store->getPointerOperand() : memory ? memory->getRawDest() : nullptr;
       for (const BasicBlock *decision : ends->controllers(block))
         if (all ||
-            (arms->isInOne(decision, block, *dominators) &&
+            (!(place && isLocalOfArm(place, decision, block, *dominators)) && arms->isInOne(decision, block, *dominators) &&
              !isRestAfterEarlyExit(decision, block, arms->conditionAround(decision), *dominators, *ends) &&
              !isLocalOfCallee(instruction, decision)))
           add(&instruction, conditionOf(decision->getTerminator()));

@@ -11,7 +11,8 @@ enum class Dependence : uint8_t {
   Direct,    ///< The option itself, or a copy of it, is compared.
   Computed,  ///< What is compared was computed from it.
   Stored,    ///< What is compared is a constant that was stored under a branch that depends on it.
-  Content,   ///< What is compared was read from data (elements of arrays, text) that it went into.
+  Content,   ///< What is compared was read from data (elements of arrays, text) that it went into, or computed from data
+             ///< and such a constant.
 };
 
 /// What is counted unless another level is asked for.

@@ -13,14 +13,6 @@ import random
 import programs
 
 
-def drawn(text, regions, others, seed):
-    """Places (file, line, kind, function) in random order."""
-    chance = random.Random(seed)
-    with_features = sorted({(path, int(line), kind, function) for features, path, line, _, kind, function, _ in programs.REGION.findall(text) if features})
-    taken = {(path, line, function) for path, line, _, function in with_features}
-    return chance, with_features, taken
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--transect", required=True, type=os.path.abspath)
@@ -33,7 +25,9 @@ def main():
     options = parser.parse_args()
     program = next(program for program in programs.PROGRAMS if program.name == options.name)
     build = programs.Build(program, options.work, os.path.dirname(options.transect))
-    chance, regions, taken = drawn(build.linked()[0], options.regions, options.others, options.seed)
+    chance = random.Random(options.seed)
+    regions = sorted({(path, int(line), kind, function) for features, path, line, _, kind, function, _ in programs.REGION.findall(build.linked()[0]) if features})
+    taken = {(path, line, function) for path, line, _, function in regions}
     places = chance.sample(regions, min(options.regions, len(regions)))
     own = sorted({(path, int(line), "decision", function) for features, path, line, function in programs.DECISION.findall(build.linked("decisions")[0])
                   if not any(dependence != "content" for dependence in (use.partition("=")[2] for use in features.split(",") if use))

@@ -42,9 +42,6 @@ PROGRAMS = [
     Judged("gperf", "gperf", "3.1", "./configure CC={cc} CXX='{cxx} -std=gnu++98' CFLAGS='-g -O2' CXXFLAGS='-g -O2'", "make", "src/gperf", ("src", "lib"), note="C++"),
     Judged("sed", "sed", "4.9", GNU, "make -j2", "sed/sed", ("sed", "lib")),
     Judged("diffutils", "diffutils", "3.8", GNU, "make -j2", "src/diff", ("src", "lib")),
-    Judged("patch", "patch", "2.7.6", GNU, "make -j2", "src/patch", ("src", "lib")),
-    Judged("optipng", "optipng", "0.7.7", "CC={cc} CFLAGS='-g -O2' ./configure", "make -j2", "src/optipng/optipng"),
-    Judged("cppcheck", "cppcheck", "2.10", None, "make -j2 CXX={cxx} CXXFLAGS='-g -O2' cppcheck", "cppcheck", ("cli", "lib", "externals"), note="C++, exceptions"),
 ]
 
 

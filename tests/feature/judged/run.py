@@ -61,6 +61,10 @@ def compare(name, text, wrong):
     return right, have, want, by
 
 
+def share(part, whole):
+    return f"{part / whole:.3f}" if whole else "-"
+
+
 def one(program, options, totals, dependences):
     build = programs.Build(program, options.work, os.path.dirname(options.transect))
     text, seconds, mebibytes = build.linked()
@@ -79,10 +83,10 @@ def one(program, options, totals, dependences):
         dependences[dependence][0] += good
         dependences[dependence][1] += all_of
     broad = sum(len(features) > len(names) / 2 for features, _ in regions) / max(len(regions), 1)
-    totals.append((right, have, want, right / max(have, 1), right / max(want, 1)))
+    totals.append((right, have, want))
     for line in lost:
         print(f"  {program.name}: {line.removeprefix('transect: ')}")
-    print(COLUMNS.format(program.name, build.lines(), len(regions), len(names), f"{broad:.0%}", len(judgements(program.name)), f"{right / max(have, 1):.3f}", f"{right / max(want, 1):.3f}",
+    print(COLUMNS.format(program.name, build.lines(), len(regions), len(names), f"{broad:.0%}", len(judgements(program.name)), share(right, have), share(right, want),
                          f"{seconds:.1f} s {mebibytes:.0f} MiB", plain), flush=True)
 
 
@@ -107,8 +111,7 @@ def main():
             print(f"NOT RUN: {program.name}: {why}", flush=True)
     if totals:
         right, have, want = (sum(row[i] for row in totals) for i in range(3))
-        print(f"{len(totals)} programs, {have} pairs by the analysis, {want} by the reader, {right} by both; precision {right / max(have, 1):.3f}, recall {right / max(want, 1):.3f}"
-              f" (mean of programs {sum(row[3] for row in totals) / len(totals):.3f}, {sum(row[4] for row in totals) / len(totals):.3f})")
+        print(f"{len(totals)} programs, {have} pairs by the analysis, {want} by the reader, {right} by both; precision {share(right, have)}, recall {share(right, want)}")
         print("precision by dependence: " + ", ".join(f"{name} {good}/{count}" for name, (good, count) in sorted(dependences.items())))
     print(f"{len(totals)} run, {absent} not run")
     return 0

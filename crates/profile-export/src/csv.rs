@@ -112,7 +112,7 @@ pub const CRITICAL_PATH_COLUMNS: [&str; 16] = [
 ];
 
 /// Columns of features and regions, in order: `row` is `feature` or `region`.
-pub const FEATURE_COLUMNS: [&str; 33] = [
+pub const FEATURE_COLUMNS: [&str; 35] = [
     "row",
     "features",
     "inclusive_ns",
@@ -139,6 +139,8 @@ pub const FEATURE_COLUMNS: [&str; 33] = [
     "parent",
     "sites",
     "irregular",
+    "dependences",
+    "verdicts",
     "callee",
     "api",
     "class",

@@ -65,7 +65,7 @@ impl<'a> Causes<'a> {
             }
             _ if through => {
                 let inner = self.view.places.iter().find(|other| {
-                    other.callers.first() == Some(&place.function) && self.weight(other.ns) >= LEAST_PERCENT
+                    other.callers.last() == Some(&place.function) && self.weight(other.ns) >= LEAST_PERCENT
                 });
                 let inner = inner.map_or_else(String::new, |inner| {
                     format!(", {} in {}", said(self.share(inner.ns)), Self::at(&inner.function, inner))

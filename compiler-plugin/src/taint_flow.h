@@ -1,0 +1,150 @@
+// The state of the taint analysis while it follows labels from instruction to instruction.
+#pragma once
+
+#include "explanation.h"
+#include "external_functions.h"
+#include "implicit_flow.h"
+#include "labels.h"
+#include "memory_cells.h"
+#include "taint.h"
+
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/IR/Instructions.h"
+
+#include <optional>
+
+namespace transect {
+
+/// Constants stored under a branch carry its features; what is stored under a branch on such a constant does not.
+constexpr unsigned kMostHops = 1;
+/// Text is one place, whatever its length.
+constexpr uint64_t kString = 1;
+
+/// Labels of every value and memory cell, raised until nothing changes any more (a monotone framework over sets of labels).
+class Taint {
+public:
+  Taint(const AnalysisCopy &copy, const PointsTo &pointsTo, ImplicitFlow implicit, const TaintQuestion &question)
+      : copy(copy), module(*copy.module), pointsTo(pointsTo), implicit(implicit), question(question),
+        cells(module, pointsTo), dependences(module, implicit, copy.readOnly), sets(kMostHops, implicit == ImplicitFlow::All) {
+    if (question.out)
+      explanation.emplace(sets, pointsTo);
+  }
+
+  std::vector<FeatureUses> run();
+
+private:
+  using Id = LabelSets::Id;
+  /// What a value carries, seen from an instruction.
+  using LabelsOf = llvm::function_ref<Id(const llvm::Value *)>;
+
+  /// An access that is read: what is read, and by what.
+  struct Watch {
+    Id contents = 0;
+    std::vector<const llvm::Instruction *> readers;
+  };
+
+  void push(const llvm::Instruction *instruction) {
+    if (queued.insert(instruction).second)
+      work.push_back(instruction);
+  }
+
+  Id labels(const llvm::Value *value);
+  void give(const llvm::Value *value, Id set);
+
+  // Memory and parameters (taint_memory.cpp).
+  /// Features only: parameters' labels become what all call sites together give.
+  Id total(Id set, const llvm::Function *function);
+  void carry(const llvm::Argument *parameter, Id set);
+  /// What any of an access' cells holds.
+  Id memory(unsigned access);
+  Id read(const llvm::Instruction *reader, const llvm::Value *pointer, uint64_t size);
+  void watch(const llvm::Instruction *reader, unsigned access);
+  void writeCell(unsigned cell, Id set);
+  bool isReadOnly(unsigned cell) const;
+  void write(unsigned access, Id set);
+  void write(const llvm::Value *pointer, uint64_t size, Id set);
+
+  // Where features begin (taint_seeds.cpp).
+  void findCallers();
+  /// Memory that the program never writes is a table: what is read from it depends on where. So is an array of constants
+  /// that are put in one by one, or all at once.
+  void findStored();
+  void seedObject(const PointsTo::Object &object, Id set);
+  void seedCells(unsigned first, uint64_t bytes, Id set);
+  void seedCell(unsigned cell, Id set);
+  void seed();
+  /// Fields whose address is taken are reached without an address computation that tells the type.
+  void seedMembers();
+
+  Id operands(const llvm::Instruction *instruction);
+
+  // Computing and choosing (taint_choice.cpp).
+  /// `*option->variable = !*option->variable`: of each variable of a table the new value depends on its own old one.
+  Id labelsBesideOwn(const llvm::Value *value, const llvm::StoreInst &store, unsigned depth);
+  /// What is no constant, and neither a feature nor computed from one.
+  bool isData(const llvm::Value *value);
+  /// Of arithmetic: chosen constants are still such beside features, but not beside data.
+  Id mixed(const llvm::Instruction *instruction);
+  Id derived(const llvm::Instruction *instruction, Id set);
+  /// A constant in place of data, as at the end of an input, is data, too.
+  bool isDataOtherwise(const llvm::Instruction *instruction) const;
+  /// What an instruction that chooses among constants takes from the conditions that choose.
+  Id chosen(const llvm::Instruction *instruction);
+  Id chosen(const llvm::Instruction *instruction, LabelsOf labelsOf);
+  Id selected(const llvm::SelectInst &select, LabelsOf labelsOf);
+
+  uint64_t sizeOf(llvm::Type *type) const { return module.getDataLayout().getTypeStoreSize(type).getKnownMinValue(); }
+
+  /// Text that only the system can have written, like the command line, is one, too.
+  bool isTable(const llvm::Value *pointer) const;
+  static bool isCharacterTable(const llvm::Value *pointer);
+  /// A character of the text to which a feature's variable points, whoever wrote it.
+  bool isFeatureText(const llvm::LoadInst &load) const;
+  /// One of many places: what is written there is data.
+  bool isElement(const llvm::Value *pointer) const;
+  /// A number that becomes a byte, given to a function that does nothing with it but store it in a buffer.
+  bool isPutOut(const llvm::Value *value, const llvm::Argument *parameter) const;
+
+  void transfer(const llvm::Instruction *instruction);
+
+  // Calls (taint_calls.cpp).
+  void giveBack(const llvm::Function *function, Id set);
+  void transferCall(const llvm::CallBase *call);
+  void copyMemory(const llvm::Instruction *reader, const llvm::Value *to, const llvm::Value *from, uint64_t length);
+  void transferExternal(const llvm::CallBase *call, const ExternalFunction &known);
+  /// A function called through a pointer: what chose the function, or the object whose table holds it.
+  Id calleeLabels(const llvm::CallBase *call);
+
+  std::vector<FeatureUses> decide();
+
+  const AnalysisCopy &copy;
+  const llvm::Module &module;
+  const PointsTo &pointsTo;
+  const ImplicitFlow implicit;
+  const TaintQuestion &question;
+  MemoryCells cells;
+  ImplicitDependences dependences;
+  LabelSets sets;
+  llvm::DenseMap<const llvm::Value *, Id> values;
+  llvm::DenseMap<const llvm::Argument *, Id> carried;
+  llvm::DenseMap<const llvm::Function *, Id> returned;
+  llvm::DenseMap<const llvm::Function *, std::vector<const llvm::Instruction *>> sinks;
+  llvm::DenseMap<const llvm::Function *, std::vector<const llvm::CallBase *>> callers;
+  llvm::DenseMap<const llvm::Instruction *, std::vector<MemoryCells::Copied>> copied;
+  std::optional<Explanation> explanation;
+  llvm::DenseSet<unsigned> stored;  ///< Objects.
+  llvm::DenseSet<unsigned> seeded;  ///< Cells that are features' variables.
+  Id tokens = 0;              ///< Of all that `strtok` was given.
+  llvm::DenseSet<const llvm::Instruction *> tokenCalls;
+  std::vector<Id> contents;
+  std::vector<std::vector<unsigned>> cellAccesses;
+  llvm::DenseMap<unsigned, Watch> watches;  ///< By access.
+  llvm::DenseMap<unsigned, Id> written;     ///< By access: what was written to all of it.
+  llvm::DenseSet<std::pair<const llvm::Instruction *, unsigned>> watched;
+  bool leadsNowhere = false;  ///< The instruction at hand is of a function that is ignored.
+  std::vector<const llvm::Instruction *> work;
+  llvm::DenseSet<const llvm::Instruction *> queued;
+};
+
+}  // namespace transect

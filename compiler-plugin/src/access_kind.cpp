@@ -1,5 +1,7 @@
 #include "access_kind.h"
 
+#include "type_layout.h"
+
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -25,16 +27,41 @@ AccessKind transect::accessKind(const Value *pointer) {
   return AccessKind::Variable;
 }
 
-bool transect::isScalarAt(Type *type, uint64_t offset, const DataLayout &layout) {
+namespace {
+
+/// The scalar that is no part of an array and lies at a byte of a type, or null.
+Type *variableAt(Type *type, uint64_t offset, const DataLayout &layout) {
   while (auto *structure = dyn_cast_or_null<StructType>(type)) {
     const StructLayout *fields = layout.getStructLayout(structure);
     if (structure->isOpaque() || offset >= static_cast<uint64_t>(fields->getSizeInBytes()))
-      return false;
+      return nullptr;
     unsigned element = fields->getElementContainingOffset(offset);
     offset -= fields->getElementOffset(element);
     type = structure->getElementType(element);
   }
-  return type && type->isSingleValueType();
+  return type && type->isSingleValueType() ? type : nullptr;
+}
+
+}  // namespace
+
+bool transect::isScalarAt(Type *type, uint64_t offset, const DataLayout &layout) {
+  return variableAt(type, offset, layout);
+}
+
+unsigned transect::partsOf(const Type *type) {
+  if (!type || type->isIntegerTy(64) || !type->isSingleValueType() || type->isVectorTy())
+    return part::kAll;
+  return type->isPointerTy() ? part::kAddresses : part::kNumbers;
+}
+
+unsigned transect::partsAt(Type *type, uint64_t offset, const DataLayout &layout) {
+  if (!type)
+    return part::kAll;
+  if (const Type *scalar = scalarAt(type, offset, layout))
+    return partsOf(scalar);
+  // Unions and buffers may hold anything, but for one byte that is a variable.
+  const Type *variable = variableAt(type, offset, layout);
+  return variable && variable->isIntegerTy(8) ? part::kNumbers : part::kAll;
 }
 
 bool transect::isCutToByte(const Value *value) {

@@ -15,6 +15,16 @@ AccessKind accessKind(const llvm::Value *pointer);
 /// Whether a scalar that is no part of an array lies at a byte of a type.
 bool isScalarAt(llvm::Type *type, uint64_t offset, const llvm::DataLayout &layout);
 
+/// What memory holds, in parts that a read tells apart by its type: a number of less than eight bytes is no address. Without that,
+/// where a pointer may lead anywhere, reads of addresses would depend on all options that are numbers.
+namespace part {
+constexpr unsigned kNumbers = 1, kAddresses = 2, kAll = kNumbers | kAddresses;
+}
+/// The parts of memory that a value of this type is read from and written to; null: all.
+unsigned partsOf(const llvm::Type *type);
+/// Those of what lies at a byte of a type.
+unsigned partsAt(llvm::Type *type, uint64_t offset, const llvm::DataLayout &layout);
+
 /// A number that becomes a byte of a buffer is put out: what is read there later is data, not the option. Bytes that
 /// are copied from place to place are not such numbers.
 bool isCutToByte(const llvm::Value *value);

@@ -72,7 +72,7 @@ void Taint::transfer(const Instruction *instruction) {
   if (explanation)
     explanation->begin(instruction);
   if (const auto *load = dyn_cast<LoadInst>(instruction)) {
-    Id set = read(load, load->getPointerOperand(), sizeOf(load->getType()));
+    Id set = read(load, load->getPointerOperand(), sizeOf(load->getType()), partsOf(load->getType()));
     Id address = labels(load->getPointerOperand());
     if (address && isFeatureText(*load))
       set = sets.unite(set, address);
@@ -87,7 +87,8 @@ void Taint::transfer(const Instruction *instruction) {
     // Of the elements of a buffer none is a variable that a reader would say is chosen.
     if (!element || implicit == ImplicitFlow::All)
       set = sets.unite(set, chosen(store));
-    write(store->getPointerOperand(), sizeOf(store->getValueOperand()->getType()), total(set, function));
+    Type *type = store->getValueOperand()->getType();
+    write(store->getPointerOperand(), sizeOf(type), total(set, function), partsOf(type));
   } else if (const auto *exchange = dyn_cast<AtomicRMWInst>(instruction)) {
     uint64_t size = sizeOf(exchange->getType());
     write(exchange->getPointerOperand(), size, total(labels(exchange->getValOperand()), function));

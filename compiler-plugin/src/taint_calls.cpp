@@ -65,7 +65,7 @@ void Taint::transferCall(const CallBase *call) {
       if (parameter)
         carry(parameter, set);
       else if (int place = pointsTo.variableArguments(target.function); place >= 0)
-        writeCell(place, set);
+        writeCell(place, set, partsOf(value->getType()));
     }
     if (target.returns) {
       Id result = returned.lookup(target.function);

@@ -1,6 +1,7 @@
 // The state of the taint analysis while it follows labels from instruction to instruction.
 #pragma once
 
+#include "access_kind.h"
 #include "explanation.h"
 #include "external_functions.h"
 #include "implicit_flow.h"
@@ -12,6 +13,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/IR/Instructions.h"
 
+#include <array>
 #include <optional>
 
 namespace transect {
@@ -56,14 +58,15 @@ private:
   /// Features only: parameters' labels become what all call sites together give.
   Id total(Id set, const llvm::Function *function);
   void carry(const llvm::Argument *parameter, Id set);
-  /// What any of an access' cells holds.
-  Id memory(unsigned access);
-  Id read(const llvm::Instruction *reader, const llvm::Value *pointer, uint64_t size);
-  void watch(const llvm::Instruction *reader, unsigned access);
-  void writeCell(unsigned cell, Id set);
+  /// What any of an access' cells holds in some of its parts.
+  Id memory(unsigned access, unsigned parts);
+  Id read(const llvm::Instruction *reader, const llvm::Value *pointer, uint64_t size, unsigned parts = part::kAll);
+  Watch &watch(const llvm::Instruction *reader, unsigned access, unsigned parts);
+  void writeCell(unsigned cell, Id set, unsigned parts);
   bool isReadOnly(unsigned cell) const;
-  void write(unsigned access, Id set);
-  void write(const llvm::Value *pointer, uint64_t size, Id set);
+  void write(unsigned access, Id set, unsigned parts);
+  void write(const llvm::Value *pointer, uint64_t size, Id set, unsigned parts = part::kAll);
+  unsigned partsAt(unsigned cell) const;
 
   // Where features begin (taint_seeds.cpp).
   void findCallers();
@@ -137,10 +140,10 @@ private:
   llvm::DenseSet<unsigned> seeded;  ///< Cells that are features' variables.
   Id tokens = 0;              ///< Of all that `strtok` was given.
   llvm::DenseSet<const llvm::Instruction *> tokenCalls;
-  std::vector<Id> contents;
-  std::vector<std::vector<unsigned>> cellAccesses;
-  llvm::DenseMap<unsigned, Watch> watches;  ///< By access.
-  llvm::DenseMap<unsigned, Id> written;     ///< By access: what was written to all of it.
+  std::vector<std::array<Id, 2>> contents;             ///< Of each cell, by part.
+  std::vector<std::vector<unsigned>> cellAccesses;      ///< Accesses with parts, as the keys of `watches`.
+  llvm::DenseMap<unsigned, Watch> watches;              ///< By access and parts.
+  llvm::DenseMap<unsigned, Id> written;                 ///< By access and parts: what was written to all of it.
   llvm::DenseSet<std::pair<const llvm::Instruction *, unsigned>> watched;
   bool leadsNowhere = false;  ///< The instruction at hand is of a function that is ignored.
   std::vector<const llvm::Instruction *> work;

@@ -29,53 +29,68 @@ void Taint::carry(const Argument *parameter, Id set) {
     push(sink);
 }
 
-Taint::Id Taint::memory(unsigned access) {
+/// Of an access and parts, one number.
+static unsigned keyOf(unsigned access, unsigned parts) { return access * 4 + parts; }
+
+Taint::Id Taint::memory(unsigned access, unsigned parts) {
   Id result = 0;
   for (unsigned cell : cells.cells(access))
-    if (cell < contents.size()) {
-      result = sets.unite(result, contents[cell]);
-      if (explanation)
-        explanation->take(TaintPlace::cell(cell), contents[cell]);
-    }
+    if (cell < contents.size())
+      for (unsigned place = 0; place < 2; ++place)
+        if (parts & 1u << place) {
+          result = sets.unite(result, contents[cell][place]);
+          if (explanation)
+            explanation->take(TaintPlace::cell(cell), contents[cell][place]);
+        }
   return result;
 }
 
-Taint::Id Taint::read(const Instruction *reader, const Value *pointer, uint64_t size) {
+Taint::Id Taint::read(const Instruction *reader, const Value *pointer, uint64_t size, unsigned parts) {
   unsigned access = cells.access(pointer, size);
-  watch(reader, access);
-  return explanation ? memory(access) : watches[access].contents;
+  const Watch &seen = watch(reader, access, parts);
+  return explanation ? memory(access, parts) : seen.contents;
 }
 
-void Taint::watch(const Instruction *reader, unsigned access) {
-  Watch &watch = watches[access];
+Taint::Watch &Taint::watch(const Instruction *reader, unsigned access, unsigned parts) {
+  const unsigned key = keyOf(access, parts);
+  Watch &watch = watches[key];
   if (watch.readers.empty()) {
-    watch.contents = memory(access);
+    watch.contents = memory(access, parts);
     for (unsigned cell : cells.cells(access)) {
       if (cell >= cellAccesses.size())
         cellAccesses.resize(cell + 1);
-      cellAccesses[cell].push_back(access);
+      cellAccesses[cell].push_back(key);
     }
   }
-  if (watched.insert({reader, access}).second)
+  if (watched.insert({reader, key}).second)
     watch.readers.push_back(reader);
+  return watch;
 }
 
-void Taint::writeCell(unsigned cell, Id set) {
-  if (set == 0 || leadsNowhere)
+void Taint::writeCell(unsigned cell, Id set, unsigned parts) {
+  if (set == 0 || leadsNowhere || isReadOnly(cell))
     return;
   if (cell >= contents.size())
     contents.resize(cells.cellCount());
-  Id united = sets.unite(contents[cell], set);
-  if (united == contents[cell])
+  unsigned changed = 0;
+  for (unsigned place = 0; place < 2; ++place) {
+    Id &content = contents[cell][place];
+    if (Id united = parts & 1u << place ? sets.unite(content, set) : content; united != content) {
+      content = united;
+      changed |= 1u << place;
+    }
+  }
+  if (!changed)
     return;
-  contents[cell] = united;
   if (explanation)
-    explanation->arrive(TaintPlace::cell(cell), united);
+    explanation->arrive(TaintPlace::cell(cell), set);
   if (cell >= cellAccesses.size())
     return;
-  for (unsigned access : cellAccesses[cell]) {
-    Watch &watch = watches[access];
-    Id read = sets.unite(watch.contents, united);
+  for (unsigned key : cellAccesses[cell]) {
+    if (!(key & changed))
+      continue;
+    Watch &watch = watches[key];
+    Id read = sets.unite(watch.contents, set);
     if (read == watch.contents)
       continue;
     watch.contents = read;
@@ -85,38 +100,49 @@ void Taint::writeCell(unsigned cell, Id set) {
 }
 
 bool Taint::isReadOnly(unsigned cell) const {
-  return cell < pointsTo.locationCount() &&
-         copy.readOnly.contains(pointsTo.object(pointsTo.location(cell).object).origin);
+  if (cell >= pointsTo.locationCount())
+    return false;
+  const Value *origin = pointsTo.object(pointsTo.location(cell).object).origin;
+  const auto *global = dyn_cast_or_null<GlobalVariable>(origin);
+  return (global && global->isConstant()) || copy.readOnly.contains(origin);
 }
 
-void Taint::write(unsigned access, Id set) {
+void Taint::write(unsigned access, Id set, unsigned parts) {
   if (leadsNowhere)
     return;
-  Id &before = written[access];
+  Id &before = written[keyOf(access, parts)];
   Id united = sets.unite(before, set);
   if (united == before)
     return;
   before = united;
   for (unsigned cell : cells.cells(access))
-    if (!isReadOnly(cell))
-      writeCell(cell, set);
+    writeCell(cell, set, parts);
 }
 
-void Taint::write(const Value *pointer, uint64_t size, Id set) {
+void Taint::write(const Value *pointer, uint64_t size, Id set, unsigned parts) {
   if (set != 0)
-    write(cells.access(pointer, size), set);
+    write(cells.access(pointer, size), set, parts);
+}
+
+/// By the scalar that the cell is, as far as that is known.
+unsigned Taint::partsAt(unsigned cell) const {
+  if (cell >= pointsTo.locationCount())
+    return part::kAll;
+  const PointsTo::Location &location = pointsTo.location(cell);
+  const PointsTo::Object &object = pointsTo.object(location.object);
+  return object.whole ? part::kAll : transect::partsAt(object.type, location.offset, module.getDataLayout());
 }
 
 void Taint::copyMemory(const Instruction *reader, const Value *to, const Value *from, uint64_t length) {
   auto [place, isNew] = copied.try_emplace(reader);
   // Text that is appended to other text is data from there on.
   const bool appends = length == ~0ull && accessKind(to) == AccessKind::Element;
-  if (isNew) {
+  if (isNew)
     place->second = cells.copied(to, from, length);
-    for (const MemoryCells::Copied &range : place->second)
-      watch(reader, range.from);
-  }
   for (const MemoryCells::Copied &range : place->second)
-    if (Id set = explanation ? memory(range.from) : watches[range.from].contents)
-      write(range.to, appends ? sets.weakened(set, Dependence::Content) : set);
+    for (unsigned part : {part::kNumbers, part::kAddresses}) {
+      const Watch &seen = watch(reader, range.from, part);
+      if (Id set = explanation ? memory(range.from, part) : seen.contents)
+        write(range.to, appends ? sets.weakened(set, Dependence::Content) : set, part);
+    }
 }

@@ -4,6 +4,7 @@
 #include "access_kind.h"
 #include "field_path.h"
 #include "structure_names.h"
+#include "type_layout.h"
 
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -75,7 +76,7 @@ void Taint::seedCells(unsigned first, uint64_t bytes, Id set) {
 
 void Taint::seedCell(unsigned cell, Id set) {
   seeded.insert(cell);
-  writeCell(cell, set);
+  writeCell(cell, set, partsAt(cell));
 }
 
 void Taint::seed() {
@@ -113,9 +114,19 @@ void Taint::seedMembers() {
         set = sets.unite(set, sets.single(Label::feature(seed.feature)));
     return set;
   };
+  // Where a pointer may lead anywhere, most of that is no such structure.
+  constexpr unsigned kFewTargets = 64;
+  auto holds = [&](unsigned number, unsigned targets, const FieldPlace &place) {
+    const PointsTo::Location &location = pointsTo.location(number);
+    const PointsTo::Object &object = pointsTo.object(location.object);
+    if (!object.type)
+      return targets <= kFewTargets;
+    return mayBeSeenAs(object.type, location.offset, place.type, place.offset, layout);
+  };
   for (const MemberSeed &seed : copy.members)
     if (seed.bits == 0)
-      writeCell(cells.fieldCell(seed.type, seed.byteOffset), sets.single(Label::feature(seed.feature)));
+      writeCell(cells.fieldCell(seed.type, seed.byteOffset), sets.single(Label::feature(seed.feature)),
+                transect::partsAt(seed.type, seed.byteOffset, layout));
   for (unsigned number = 0; number < pointsTo.objectCount(); ++number) {
     const PointsTo::Object &object = pointsTo.object(number);
     if (!object.type)
@@ -125,7 +136,7 @@ void Taint::seedMembers() {
       const auto *global = dyn_cast_or_null<GlobalVariable>(object.origin);
       fieldsIn(global ? sourceType(*global) : object.type, offset, layout, places);
       for (const FieldPlace &place : places)
-        writeCell(location, featuresOf(place));
+        writeCell(location, featuresOf(place), transect::partsAt(place.type, place.offset, layout));
     }
   }
   for (const Function &function : module)
@@ -134,5 +145,6 @@ void Taint::seedMembers() {
         for (const FieldPlace &place : fieldsAt(&instruction, layout))
           if (Id set = featuresOf(place))
             for (unsigned location : pointsTo.targets(&instruction))
-              writeCell(location, set);
+              if (holds(location, pointsTo.targets(&instruction).count(), place))
+                writeCell(location, set, transect::partsAt(place.type, place.offset, layout));
 }

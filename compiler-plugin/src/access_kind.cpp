@@ -49,7 +49,9 @@ bool transect::isScalarAt(Type *type, uint64_t offset, const DataLayout &layout)
 }
 
 unsigned transect::partsOf(const Type *type) {
-  if (!type || type->isIntegerTy(64) || !type->isSingleValueType() || type->isVectorTy())
+  if (!type || !type->isSingleValueType() || type->isVectorTy())
+    return part::kAll;
+  if (type->isIntegerTy() && type->getIntegerBitWidth() >= 64)
     return part::kAll;
   return type->isPointerTy() ? part::kAddresses : part::kNumbers;
 }

@@ -46,12 +46,10 @@ void Taint::give(const Value *value, Id set) {
   if (set == 0)
     return;
   Id &place = values[value];
-  Id united = sets.unite(place, set);
-  if (united == place)
+  if (!raise(place, set))
     return;
-  place = united;
   if (explanation)
-    explanation->arrive(TaintPlace::value(value), united);
+    explanation->arrive(TaintPlace::value(value), place);
   for (const User *user : value->users())
     if (const auto *instruction = dyn_cast<Instruction>(user))
       push(instruction);

@@ -13,12 +13,10 @@ void Taint::giveBack(const Function *function, Id set) {
   if (leadsNowhere)
     return;
   Id &place = returned[function];
-  Id united = sets.unite(place, set);
-  if (united == place)
+  if (!raise(place, set))
     return;
-  place = united;
   if (explanation)
-    explanation->arrive(TaintPlace::result(function), united);
+    explanation->arrive(TaintPlace::result(function), place);
   for (const CallBase *caller : callers[function])
     push(caller);
 }

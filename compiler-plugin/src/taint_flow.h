@@ -51,6 +51,13 @@ private:
       work.push_back(instruction);
   }
 
+  /// Adds to what a place carries; false if it had all of it.
+  bool raise(Id &place, Id set) {
+    const Id before = place;
+    place = sets.unite(place, set);
+    return place != before;
+  }
+
   Id labels(const llvm::Value *value);
   void give(const llvm::Value *value, Id set);
 

@@ -19,12 +19,10 @@ Taint::Id Taint::total(Id set, const Function *function) {
 
 void Taint::carry(const Argument *parameter, Id set) {
   Id &place = carried[parameter];
-  Id united = sets.unite(place, set);
-  if (united == place)
+  if (!raise(place, set))
     return;
-  place = united;
   if (explanation)
-    explanation->arrive(TaintPlace::parameter(parameter), united);
+    explanation->arrive(TaintPlace::parameter(parameter), place);
   for (const Instruction *sink : sinks[parameter->getParent()])
     push(sink);
 }
@@ -73,13 +71,9 @@ void Taint::writeCell(unsigned cell, Id set, unsigned parts) {
   if (cell >= contents.size())
     contents.resize(cells.cellCount());
   unsigned changed = 0;
-  for (unsigned place = 0; place < 2; ++place) {
-    Id &content = contents[cell][place];
-    if (Id united = parts & 1u << place ? sets.unite(content, set) : content; united != content) {
-      content = united;
+  for (unsigned place = 0; place < 2; ++place)
+    if (parts & 1u << place && raise(contents[cell][place], set))
       changed |= 1u << place;
-    }
-  }
   if (!changed)
     return;
   if (explanation)
@@ -90,12 +84,9 @@ void Taint::writeCell(unsigned cell, Id set, unsigned parts) {
     if (!(key & changed))
       continue;
     Watch &watch = watches[key];
-    Id read = sets.unite(watch.contents, set);
-    if (read == watch.contents)
-      continue;
-    watch.contents = read;
-    for (const Instruction *reader : watch.readers)
-      push(reader);
+    if (raise(watch.contents, set))
+      for (const Instruction *reader : watch.readers)
+        push(reader);
   }
 }
 
@@ -110,11 +101,8 @@ bool Taint::isReadOnly(unsigned cell) const {
 void Taint::write(unsigned access, Id set, unsigned parts) {
   if (leadsNowhere)
     return;
-  Id &before = written[keyOf(access, parts)];
-  Id united = sets.unite(before, set);
-  if (united == before)
+  if (!raise(written[keyOf(access, parts)], set))
     return;
-  before = united;
   for (unsigned cell : cells.cells(access))
     writeCell(cell, set, parts);
 }

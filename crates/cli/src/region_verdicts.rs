@@ -6,7 +6,7 @@ use std::path::Path;
 use transect_binary_info::Object;
 use transect_feature_confirm::{Confirmation, ConfirmedRegion};
 use transect_feature_region::RegionTable;
-use transect_profile_model::{ComponentId, Profile, Verdict};
+use transect_profile_model::{ComponentId, Profile};
 
 use crate::feature_confirm::beside;
 use crate::output;
@@ -47,8 +47,7 @@ fn apply(profile: &mut Profile, component: ComponentId, known: &[Option<Confirme
         };
         for (verdict, &feature) in region.verdicts.iter_mut().zip(&region.features) {
             let name = features.get(feature as usize).map(|feature| feature.name.as_str());
-            *verdict =
-                known.verdicts().find(|(known, _)| Some(*known) == name).map(|(_, verdict): (_, Verdict)| verdict);
+            *verdict = known.verdicts().find(|(known, _)| Some(*known) == name).map(|(_, verdict)| verdict);
         }
     }
 }

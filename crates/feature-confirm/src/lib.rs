@@ -3,7 +3,7 @@
 //! reach the decisions that regions begin with.
 //!
 //! - [`Counts`] reads what a program has noted.
-//! - [`ConfirmedProgram::of`] joins it with the program's tables: a [`Verdict`] on each pair of region and feature.
+//! - [`ConfirmedProgram::of`] joins it with the program's tables: a [`Verdict`](transect_profile_model::Verdict) on each pair of region and feature.
 //! - [`Confirmation`] is the file in which runs add up, and gives the verdicts on the regions of any build of the same
 //!   sources.
 #![forbid(unsafe_code)]
@@ -18,4 +18,3 @@ pub use confirmation::{Confirmation, VERSION};
 pub use counts::{Counts, LABELS};
 pub use error::ConfirmError;
 pub use program::{ConfirmedProgram, ConfirmedRegion};
-pub use transect_profile_model::Verdict;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use transect_feature_confirm::{Confirmation, ConfirmedRegion, Verdict};
+use transect_feature_confirm::{Confirmation, ConfirmedRegion};
 use transect_feature_region::{RegionIndex, RegionTable};
+use transect_profile_model::Verdict;
 
 use crate::failure::Failure;
 use crate::feature_confirm::beside;

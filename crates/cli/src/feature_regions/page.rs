@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use transect_feature_confirm::Verdict;
 use transect_feature_region::{ListedFile, RegionIndex};
+use transect_profile_model::Verdict;
 
 use super::Shown;
 

@@ -82,6 +82,12 @@ struct NamedStack {
     overhead: bool,
 }
 
+/// Whether a stack (leaf first) of a program's files has code without a file as its outermost frame. No thread begins
+/// there: it is where a function returns to while it is timed, or code of a just-in-time compiler without frames.
+fn ends_in_memory(user: &[Place]) -> bool {
+    matches!(user.last(), Some(Place::Memory { .. })) && user.iter().any(|place| place.file().is_some())
+}
+
 /// Time of which no stack was seen.
 const UNKNOWN: &str = "[unknown]";
 
@@ -192,8 +198,8 @@ impl Frames {
         }
         kernel.reverse();
         self.cut_to_interrupt(&mut kernel);
-        let complete =
-            stack.complete || user.first().is_some_and(|root| self.functions[root.function as usize].name == "main");
+        let complete = stack.complete && !ends_in_memory(&stack.user)
+            || user.first().is_some_and(|root| self.functions[root.function as usize].name == "main");
         self.keep(stack.number, NamedStack { user, kernel, complete, held, overhead: false });
     }
 

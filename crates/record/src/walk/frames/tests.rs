@@ -78,3 +78,17 @@ fn the_agents_own_start_is_overhead() {
         assert!(!of_files(program).contains(&RECORDING_OVERHEAD.to_owned()), "{program:?}");
     }
 }
+
+#[test]
+fn a_stack_that_ends_in_a_return_trampoline_has_no_beginning() {
+    let mut frames = Frames::new(SymbolSource::of(tempfile::tempfile().unwrap()), true);
+    frames.add_files(vec![MappedFile::named("/bin/app")], Vec::new());
+    let app = Place::File { file: 0, offset: 0x1000, returns: false };
+    let memory = Place::Memory { tgid: 7, address: 0x5555_0000_3075, returns: true };
+    for (number, user, complete) in
+        [(1, vec![app, memory], false), (2, vec![memory, app], true), (3, vec![memory], true)]
+    {
+        frames.add_stack(&NewStack { number, complete: true, kernel: Vec::new(), user });
+        assert_eq!(frames.is_complete(number), complete, "stack {number}");
+    }
+}

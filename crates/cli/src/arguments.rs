@@ -142,13 +142,38 @@ pub fn parse_share(word: &str) -> Result<f64, String> {
         .ok_or_else(|| "use a share above 0 and up to 100%, such as 3% or 0.03".to_owned())
 }
 
-/// Parses a duration above zero, `10ms` or `1m 30s`.
+/// Parses a duration: `10ms`, `1m 30s`; a number without a unit is of seconds, as for sleep(1).
+pub fn parse_duration(word: &str) -> Result<Duration, String> {
+    let seconds = word.strip_suffix('s').unwrap_or(word).trim();
+    if seconds.starts_with(|first: char| first.is_ascii_digit() || first == '.')
+        && let Ok(number) = seconds.parse::<f64>()
+    {
+        return Duration::try_from_secs_f64(number).map_err(|error| error.to_string());
+    }
+    humantime::parse_duration(word).map_err(|error| error.to_string())
+}
+
+/// Parses a duration above zero.
 fn parse_positive_duration(word: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(word).map_err(|error| error.to_string())?;
+    let duration = parse_duration(word)?;
     if duration.is_zero() { Err("use a time above 0, such as 10ms or 5s".to_owned()) } else { Ok(duration) }
 }
 
 fn parse_percent(word: &str) -> Result<f64, String> {
     let percent = word.strip_suffix('%').unwrap_or(word).trim().parse::<f64>();
     percent.ok().filter(|p| (0.0..=100.0).contains(p)).ok_or_else(|| "use a number from 0 to 100".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_of_seconds_without_a_unit() {
+        let read = |word| parse_duration(word).ok().map(|time| time.as_millis());
+        assert_eq!([read("2"), read("0.5"), read("1.5s"), read(".25")].map(Option::unwrap), [2000, 500, 1500, 250]);
+        assert_eq!([read("10ms"), read("1m 30s"), read("2min")].map(Option::unwrap), [10, 90_000, 120_000]);
+        assert_eq!([read("-1"), read("soon"), read("inf"), read("nan"), read(""), read("1e30")], [None; 6]);
+        assert!(parse_positive_duration("0").is_err());
+    }
 }

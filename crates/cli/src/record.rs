@@ -11,8 +11,8 @@ use transect_record::walk::WalkAfterRecording;
 use transect_record::{Options, OtherCollectors, RecordError, Recorded, executed_names};
 
 use crate::arguments::{
-    Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_share,
-    parse_timing,
+    Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_duration,
+    parse_share, parse_timing,
 };
 use crate::collection::{Collection, FROM_THE_START};
 use crate::config::{self, Config};
@@ -302,9 +302,7 @@ fn options(recording: &Recording, collection: &Collection, config: &Config) -> R
     }
     let interval = match (recording.interval, &defaults.interval) {
         (Some(interval), _) => Some(interval),
-        (None, Some(word)) => {
-            Some(humantime::parse_duration(word).map_err(|error| wrong("interval", error.to_string()))?)
-        }
+        (None, Some(word)) => Some(parse_duration(word).map_err(|problem| wrong("interval", problem))?),
         (None, None) => None,
     };
     Ok(Options {

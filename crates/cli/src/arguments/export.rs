@@ -7,7 +7,7 @@ use clap::Args;
 use transect_analyze::SortKey;
 use transect_profile_export::Format;
 
-use super::{Color, parse_own_view};
+use super::{Color, parse_duration, parse_own_view};
 
 /// `transect export`.
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ pub struct TopArguments {
     #[arg(value_name = "DIR|PID")]
     pub recording: PathBuf,
     /// Redraw this often
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration, default_value = "2s")]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, default_value = "2s")]
     pub delay: Duration,
     /// End after this number of redraws
     #[arg(short = 'n', value_name = "N")]

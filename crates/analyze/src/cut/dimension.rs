@@ -273,7 +273,7 @@ pub fn parse_duration(text: &str) -> Option<i64> {
         "ns" => 1.0,
         "us" | "µs" => 1e3,
         "ms" => 1e6,
-        "s" | "" => 1e9,
+        "s" => 1e9,
         "m" | "min" => 60e9,
         "h" => 3600e9,
         _ => return None,

@@ -169,7 +169,10 @@ pub enum Color {
 }
 
 fn parse_instant(text: &str) -> Result<i64, String> {
-    parse_duration(text).ok_or_else(|| "expected a time since the recording's start, such as 2s or 150ms".to_owned())
+    let seconds = text.ends_with(|last: char| last.is_ascii_digit()).then(|| parse_duration(&format!("{text}s")));
+    seconds
+        .unwrap_or_else(|| parse_duration(text))
+        .ok_or_else(|| "expected a time since the recording's start, such as 2s or 150ms".to_owned())
 }
 
 /// Views of collectors' own rows.

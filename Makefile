@@ -8,12 +8,13 @@ PROBE_AGENT := target/release/libtransect_probe_agent.so
 REGION_RUNTIME := target/release/libtransect_region.a
 COMPILER := target/release/transect-cc
 PLUGINS := target/release/compiler-plugin
+STAGE := target/packages/stage
 PACKAGES := bc python3-venv gcc g++ make python3 xz-utils zstd sqlite3 curl clang libelf-dev zlib1g-dev pkg-config \
 	clang-19 lld-19 llvm-19-dev libclang-rt-19-dev clang-16 lld-16 llvm-16-dev
 
 MDBOOK := 0.5.4
 
-.PHONY: all build plugin demo guide check test test-all test-oldest bench case-studies install packages test-packages vm-packages bench-packages toolchain nextest readers spark clean
+.PHONY: all build plugin demo guide check test test-all test-oldest bench case-studies install packages test-packages vm-packages bench-packages package-packages toolchain nextest readers spark stage tarball deb rpm clean
 
 all: build
 
@@ -36,6 +37,9 @@ vm-packages:
 
 bench-packages:
 	@dev/install-packages.sh $(PACKAGES) $$(dev/package-list.sh benches/packages.txt)
+
+package-packages:
+	@dev/install-packages.sh $(PACKAGES) $$(dev/package-list.sh packaging/packages.txt)
 
 toolchain:
 	@dev/install-toolchain.sh
@@ -113,6 +117,19 @@ install: build
 	@mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(BIN) man $(DESTDIR)$(PREFIX)/share/man/man1
 	$(BIN) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/transect
+	@mkdir -p $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(BIN) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_transect
+	$(BIN) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/transect.fish
+
+# The commands linked without shared libraries, laid out with all the rest as packages hold it.
+stage: package-packages build
+	@. dev/toolchain.env.sh; LIBBPF_SYS_LIBRARY_PATH=$$(dirname $$(cc -print-file-name=libelf.a)) RUSTFLAGS='-C target-feature=+crt-static' \
+		$(CARGO) build --release --locked --target x86_64-unknown-linux-gnu --features transect-cli/static -p transect-cli -p transect-feature-compiler
+	@. dev/toolchain.env.sh; packaging/stage.sh $(STAGE)
+
+## Packages of this build, with debug symbols beside them: target/packages.
+tarball deb rpm: stage
+	@packaging/$@.sh $(STAGE) target/packages
 
 clean:
 	$(CARGO) clean

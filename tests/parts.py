@@ -88,6 +88,8 @@ PARTS = [
 
     Part("outside", "all", runner("outside/run.py"), "do a fifth of 80 programs of Debian, another one each day, run as ever under every command, and is nothing left, also after kills?",
          "the programs without us", 300, ("root", "packages")),
+    Part("packages", "all", shell("make -s tarball deb rpm && python3 tests/packages/run.py"), "do the packages install, record and go without a trace in bare roots of Debian and Ubuntu?",
+         "a program of the distribution, as root and as nobody", 900, ("root", "packages", "network")),
     Part("corner-cases-default", "all", shell(f"make -s -j2 -C tests/corner-cases && python3 tests/corner-cases/run.py --transect {QUOTED} --collect default --timing adaptive"),
          "corner cases with all collectors of a recording by default", "the same program without us", 120, ("root", "packages")),
     Part("culprits", "all", shell(f"python3 tests/culprits/score.py --transect {QUOTED} --set plain --set patched --least 95 --least 90"),

@@ -90,7 +90,7 @@ pub enum Command {
     Influence(Box<InfluenceArguments>),
     /// Print the views of a profile, or write them as one HTML page.
     Report(ReportArguments),
-    /// Browse a profile in the terminal.
+    /// Show profiles in the browser, or in the terminal.
     View(ShowArguments),
     /// Switch probes of a running or launched program, and count or time calls with them.
     Probe(ProbeArguments),

@@ -49,6 +49,16 @@ pub enum Failure {
     /// The screens of `transect view` could not be shown.
     #[error(transparent)]
     View(#[from] transect_tui::TuiError),
+    /// Pages could not be served.
+    #[error(
+        "cannot serve on port {port} of 127.0.0.1: {reason}; choose another one with --port, or write the page: transect report DIR --html FILE"
+    )]
+    Serve {
+        /// The port; 0 if the system was to choose.
+        port: u16,
+        /// The system's reason.
+        reason: String,
+    },
     /// This machine's costs could not be measured.
     #[error(transparent)]
     Calibrate(#[from] CalibrateError),

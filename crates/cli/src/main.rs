@@ -31,6 +31,7 @@ mod record;
 mod region_verdicts;
 mod report;
 mod running;
+mod serve;
 mod timeline;
 mod top;
 mod unknown_flag;

@@ -1,6 +1,7 @@
-//! `transect view`: a profile in the terminal.
+//! `transect view`: a profile in the browser, or in the terminal.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use transect_report::terminal::escape;
 use transect_tui::{End, Opened, Theme};
@@ -10,14 +11,26 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::output::Stream;
 use crate::progress::Progress;
-use crate::{cut, dependence, newest};
+use crate::{cut, dependence, newest, serve};
 
 /// Exit status of who was ended by signal N, less N.
 const BY_SIGNAL: i32 = 128;
 
-/// Shows the profile until the user quits, then prints the commands that were asked for.
+/// Shows profiles until the user quits.
 pub fn view(arguments: &ShowArguments, config: &Config) -> Result<u8, Failure> {
-    let folder = newest::profile(arguments.folder.as_deref())?;
+    let folders = match arguments.folders.as_slice() {
+        [] => vec![newest::profile(None)?],
+        named => named.to_vec(),
+    };
+    match (arguments.tui, folders.as_slice()) {
+        (false, _) => serve::pages(folders, arguments.port, !arguments.no_browser),
+        (true, [folder]) => in_terminal(folder.clone(), arguments, config),
+        (true, _) => Err(Failure::Usage("--tui shows one profile".to_owned())),
+    }
+}
+
+/// Shows the profile until the user quits, then prints the commands that were asked for.
+fn in_terminal(folder: PathBuf, arguments: &ShowArguments, config: &Config) -> Result<u8, Failure> {
     if !Stream::Stdout.is_terminal() || !std::io::stdin().is_terminal() {
         let shown = transect_report::terminal::parts::shell_words(&[folder.display().to_string()]);
         return Err(Failure::Usage(format!(

@@ -17,5 +17,6 @@ mod reading;
 mod recording;
 mod refusals;
 mod robustness;
+mod serving;
 mod signals;
 mod usdt;

@@ -3,7 +3,8 @@
 //! It answers on the loopback interface, to paths that begin with a secret word: other users of the machine, and pages of other
 //! sites, don't know it. A page is made when it is asked for, so that one of a running recording shows the newest state.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -41,19 +42,17 @@ pub fn pages(folders: Vec<PathBuf>, port: u16, opens: bool) -> Result<u8, Failur
     // Removed as soon as the browser has come.
     let mut leading = opens.then(|| open(&site)).flatten();
     loop {
-        let request = server.recv().map_err(|error| Failure::Serve { port, reason: error.to_string() })?;
-        if site.answer(request) {
-            leading = None;
+        if site.answer(server.recv().map_err(|error| failed(&error))?) {
+            drop(leading.take());
         }
     }
 }
 
 /// A word that nobody guesses.
-fn secret() -> String {
+fn secret() -> std::io::Result<String> {
     let mut bytes = [0u8; SECRET];
-    // It can't fail for so few bytes once the machine has started.
-    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl Site {
@@ -171,7 +170,8 @@ mod tests {
 
     #[test]
     fn secrets_differ() {
-        assert_ne!(secret(), secret());
-        assert_eq!(secret().len(), 2 * SECRET);
+        let [one, other] = [secret().unwrap(), secret().unwrap()];
+        assert_ne!(one, other);
+        assert_eq!(one.len(), 2 * SECRET);
     }
 }

@@ -34,10 +34,11 @@ pub fn pages(folders: Vec<PathBuf>, port: u16, opens: bool) -> Result<u8, Failur
     for folder in &folders {
         transect_profile_store::read_without_slices(folder).map_err(Failure::Read)?;
     }
-    let server =
-        Server::http(("127.0.0.1", port)).map_err(|error| Failure::Serve { port, reason: error.to_string() })?;
+    let failed = |reason: &dyn std::fmt::Display| Failure::Serve { port, reason: reason.to_string() };
+    let server = Server::http(("127.0.0.1", port)).map_err(|error| failed(&error))?;
+    let secret = secret().map_err(|error| failed(&error))?;
     let port = server.server_addr().to_ip().map_or(port, |address| address.port());
-    let site = Site { folders, secret: secret(), port };
+    let site = Site { folders, secret, port };
     output::say(&format!("serving until Ctrl-C: {}", site.address()));
     // Removed as soon as the browser has come.
     let mut leading = opens.then(|| open(&site)).flatten();

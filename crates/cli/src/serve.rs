@@ -116,7 +116,7 @@ fn list(folders: &[PathBuf]) -> Vec<u8> {
     let rows = folders.iter().enumerate();
     let rows: String =
         rows.map(|(number, folder)| format!("<li><a href=\"{number}\">{}</a>\n", escape(folder))).collect();
-    document(&format!("<h1>Profiles</h1>\n<ol start=\"0\">\n{rows}</ol>")).into_bytes()
+    document(&format!("<h1>Profiles</h1>\n<ul>\n{rows}</ul>")).into_bytes()
 }
 
 fn message(text: &str) -> Vec<u8> {

@@ -37,6 +37,10 @@ export interface FeatureRow {
 export interface RegionRow {
   id: number;
   features: string[];
+  /** How the decision depends on each of them. */
+  dependences: string[];
+  /** What confirming runs say of each of them; null: there were none. */
+  verdicts: (string | null)[];
   function: string;
   file: string;
   line: number;

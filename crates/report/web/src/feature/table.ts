@@ -120,6 +120,16 @@ export function featureTable(model: FeatureModel, open: (row: FeatureRow) => voi
   return new DataTable<FeatureRow>({ id: "feature-table", label: "Features", columns, rows, sortBy: "decided_ns", empty: "No features were recorded.", minWidth: "760px", onOpen: open, openLabel: "Show its regions" }).element;
 }
 
+/** Names of a region's features; `?` behind those that no run has shown to decide it. */
+function markedName(row: RegionRow): string {
+  return setName(row.features.map((name, at) => (row.verdicts[at] === "unconfirmed" ? `${name}?` : name)));
+}
+
+/** How the region depends on each of its features, and what runs say of it. */
+function dependenceLines(row: RegionRow): string {
+  return row.features.map((name, at) => `${name}: ${row.dependences[at] ?? "depends"}${row.verdicts[at] ? `, ${row.verdicts[at]} by runs` : ""}`).join("\n");
+}
+
 export interface RegionTable {
   element: HTMLElement;
   /** Shows regions of these features; `null` for all. */
@@ -142,10 +152,11 @@ export function regionTable(model: FeatureModel): RegionTable {
     {
       key: "features",
       label: "Features",
-      help: "Features of the region's own decision",
+      help: "Features of the region's own decision; ?: no run has shown that it decides this (transect feature confirm)",
       width: "170px",
       sort: (row) => setName(row.features).toLowerCase(),
-      text: (row) => printable(setName(row.features)),
+      text: (row) => printable(markedName(row)),
+      title: (row) => printable(dependenceLines(row)),
     },
     ...times<RegionRow>(model, "Time in the region, regions inside and what is called from there included.", "Time in which it was the innermost region"),
     {

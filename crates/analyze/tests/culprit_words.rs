@@ -175,6 +175,15 @@ fn a_function_of_a_library_that_does_the_work_itself_is_called_by_nobody_else() 
         finding(&profile(&stacks), "main.load").finding,
         "main.load spends 100 % of the time in encoding/json.Unmarshal"
     );
+    // One that has much more than each of the others is named, too.
+    let scan = ["main.main", "main.load", "encoding/json.Unmarshal", "encoding/json.scan"];
+    let mut stacks = stacks;
+    stacks.truncate(3);
+    stacks.push(seen(&scan, 400));
+    assert_eq!(
+        finding(&profile(&stacks), "main.load").finding,
+        "main.load spends 100 % of the time in encoding/json.Unmarshal, 40 % in encoding/json.scan"
+    );
 }
 
 /// So few samples that it is no finding of its own, in the only function of a program.

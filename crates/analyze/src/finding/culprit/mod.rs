@@ -5,6 +5,8 @@ mod lock;
 mod row;
 mod starts;
 
+use std::cmp::Reverse;
+
 use lock::Lock;
 use rustc_hash::FxHashMap;
 use transect_profile_model::WaitKind;
@@ -89,7 +91,9 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
     let library = causes.library_call();
     let working = causes.works_through_others().filter(|_| library.is_none());
     if let Some(call) = library {
-        rows.push(causes.row(&as_place(call), call.caller.ns, &locks));
+        let mut row = causes.row(&as_place(call), call.caller.ns, &locks);
+        row.finding += &causes.largest_part(call);
+        rows.push(row);
     }
     for place in places {
         if let Some(call) = library {
@@ -257,6 +261,24 @@ impl<'a> Causes<'a> {
             && self.is_seen(&most.caller)
             && self.is_called_again(most);
         is_it.then_some(most)
+    }
+
+    /// `, 29 % in sqlite3VdbeExec`: the library's function that has most of a call's time, if one stands out.
+    fn largest_part(&self, call: &LibraryCallRow) -> String {
+        let mut parts: Vec<&(String, i64)> = call.parts.iter().collect();
+        parts.sort_by_key(|(_, ns)| Reverse(*ns));
+        let second = parts.get(1).map_or(0, |(_, ns)| *ns);
+        match parts.first() {
+            Some((function, ns))
+                if *function != call.entry
+                    && !function.starts_with('[')
+                    && self.weight(*ns) >= LEAST_PERCENT
+                    && *ns as f64 >= THROUGH_OTHERS * second as f64 =>
+            {
+                format!(", {} in {}", percent(self.share(*ns)), brief(function))
+            }
+            _ => String::new(),
+        }
     }
 
     /// What is called once is the library's share of a program that is only a shell around it.

@@ -23,7 +23,7 @@ fn seen<'a>(stack: &'a [&'a str], samples: i64) -> Seen<'a> {
 /// One thread of one program; a sample and a switch are a millisecond and ten.
 fn profile(stacks: &[Seen<'_>]) -> Profile {
     let mut profile = synthetic::empty();
-    for path in ["/opt/app", "/usr/lib/libc.so.6"] {
+    for path in ["/opt/app", "/usr/lib/libc.so.6", "/usr/lib/libdb.so.1"] {
         let executable = path == "/opt/app";
         let (path, build_id) = (path.to_owned(), String::new());
         profile.components.push(Component { path, build_id, executable, synthetic: false, static_in: None });
@@ -36,7 +36,7 @@ fn profile(stacks: &[Seen<'_>]) -> Profile {
             let of_c = ["memcpy", "nanosleep", "fstatat", "epoll_wait", "accept4"].contains(function);
             profile.sched.frames.push(StackFrame {
                 function: (*function).to_owned(),
-                component: Some(of_c.into()),
+                component: Some(if function.starts_with("db_") { 2 } else { of_c.into() }),
                 file: String::new(),
                 line: 0,
                 inlined: false,
@@ -175,15 +175,21 @@ fn a_function_of_a_library_that_does_the_work_itself_is_called_by_nobody_else() 
         finding(&profile(&stacks), "main.load").finding,
         "main.load spends 100 % of the time in encoding/json.Unmarshal"
     );
-    // One that has much more than each of the others is named, too.
-    let scan = ["main.main", "main.load", "encoding/json.Unmarshal", "encoding/json.scan"];
-    let mut stacks = stacks;
-    stacks.truncate(3);
-    stacks.push(seen(&scan, 400));
-    assert_eq!(
-        finding(&profile(&stacks), "main.load").finding,
-        "main.load spends 100 % of the time in encoding/json.Unmarshal, 40 % in encoding/json.scan"
-    );
+}
+
+#[test]
+fn the_largest_function_of_a_library_is_named_with_the_call() {
+    let steps: Vec<String> = (0..4).map(|n| format!("db_part{n}")).collect();
+    let stacks: Vec<[&str; 4]> = steps.iter().map(|leaf| ["main", "load", "db_step", leaf.as_str()]).collect();
+    let mut stacks: Vec<Seen<'_>> = stacks.iter().map(|stack| seen(stack, 150)).collect();
+    stacks.push(seen(&["main", "load", "db_step", "db_exec"], 400));
+    let mut named = profile(&stacks);
+    calls(&mut named, 0, "db_step", 8, MS);
+    assert_eq!(finding(&named, "load").finding, "load spends 100 % of the time in db_step, 40 % in db_exec");
+    // None stands out.
+    let mut alike = profile(&stacks[..4]);
+    calls(&mut alike, 0, "db_step", 8, MS);
+    assert_eq!(finding(&alike, "load").finding, "load spends 100 % of the time in db_step");
 }
 
 /// So few samples that it is no finding of its own, in the only function of a program.

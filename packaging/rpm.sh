@@ -30,6 +30,6 @@ SPEC
 rpmbuild -bb --quiet --define "_topdir $work/top" --define "_rpmdir $work" --define "_buildhost localhost" \
     --define "use_source_date_epoch_as_buildtime 1" --define "clamp_mtime_to_source_date_epoch 1" \
     --define "__os_install_post %{nil}" --define "debug_package %{nil}" --define "_build_id_links none" \
-    --target x86_64-linux "$work/transect.spec"
+    --target x86_64-linux "$work/transect.spec" >/dev/null
 mv "$work"/x86_64/*.rpm "$out"
 ls "$out"/transect-"$VERSION"-1.x86_64.rpm

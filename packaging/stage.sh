@@ -26,8 +26,11 @@ find "$stage" -type f \( -path '*/bin/*' -o -name '*.so' -o -name '*.so.*' \) | 
         mkdir -p "$(dirname "$debug")"
         objcopy --only-keep-debug --compress-debug-sections=zlib "$file" "$debug"
     fi
-    # Symbols stay: a fault is reported by function.
-    strip --strip-debug "$file"
+    # Those of libraries are for whoever profiles a program with them.
+    case $file in
+    */bin/*) strip --strip-all "$file" ;;
+    *) strip --strip-debug "$file" ;;
+    esac
 done
 
 for tree in "$stage" "$stage-debug"; do

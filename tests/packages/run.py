@@ -21,8 +21,9 @@ sys.path.insert(0, os.path.join(HERE, ".."))
 from harness import results as counted  # noqa: E402
 
 DEBIAN, UBUNTU = "http://deb.debian.org/debian", "http://archive.ubuntu.com/ubuntu"
-# The oldest one has an older glibc than the shared objects may ask for: the archive's commands run there all the same.
 ROOTS = {"Debian 12": ("bookworm", DEBIAN), "Debian 13": ("trixie", DEBIAN), "Ubuntu 22.04": ("jammy", UBUNTU), "Ubuntu 24.04": ("noble", UBUNTU)}
+# Releases that are newer than debootstrap are made as the others of their kind.
+SCRIPTS = {UBUNTU: ["/usr/share/debootstrap/scripts/gutsy"]}
 LIMIT = 25 << 20
 # In the root: a program of the distribution is recorded, as each user, and the report names its library calls.
 RECORD = """set -e
@@ -65,7 +66,7 @@ def root_of(folder, name):
     root = os.path.join(folder, suite)
     if not os.path.exists(os.path.join(root, "complete")):
         shutil.rmtree(root, ignore_errors=True)
-        done = subprocess.run(["debootstrap", "--no-check-gpg", "--variant=minbase", suite, root, mirror], capture_output=True, text=True)
+        done = subprocess.run(["debootstrap", "--no-check-gpg", "--variant=minbase", suite, root, mirror, *SCRIPTS.get(mirror, [])], capture_output=True, text=True)
         if done.returncode:
             return None, (done.stdout + done.stderr).strip().splitlines()[-1:]
         open(os.path.join(root, "complete"), "w").close()

@@ -1,6 +1,8 @@
 // Locations, nodes and what is asked of them.
 #include "points_to_nodes.h"
 
+#include "type_layout.h"
+
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/GlobalIFunc.h"
 #include "llvm/IR/Instructions.h"
@@ -12,10 +14,9 @@ namespace {
 /// Memory has at most so many places that are told apart; further ones count as the one before them.
 constexpr unsigned kMostPlaces = 128;
 
-/// Bytes in which the C++ library's nodes hold an element of any type, whose fields are told apart.
-bool isStorage(const StructType &type) {
-  const StringRef name = type.hasName() ? type.getName() : "";
-  return name.contains("__aligned_membuf") || name.contains("__aligned_buffer");
+/// A class' virtual functions: calls have numbers for them that are constants.
+bool isTableOfClass(const Value &value) {
+  return isa<GlobalVariable>(value) && (value.getName().starts_with("_ZTV") || value.getName().starts_with("_ZTC"));
 }
 
 /// Bytes to a base class or a member, not a walk over text: a structure is seen there, and the pointer is kept nowhere.
@@ -28,7 +29,8 @@ bool leadsToMember(const GEPOperator &address, int64_t offset) {
 }  // namespace
 
 Step transect::stepOf(const GEPOperator &address, const DataLayout &layout) {
-  Step step{true, 0, 0, nullptr, 0};
+  Step step{true, 0, 0, 0, nullptr, 0, false};
+  step.isOnlyRead = all_of(address.users(), [](const User *user) { return isa<LoadInst>(user); });
   // Bytes behind a pointer that is a variable: a walk over text, at any place after some turns.
   const bool walks = isa<PHINode>(address.getPointerOperand()) || isa<LoadInst>(address.getPointerOperand());
   Type *type = address.getSourceElementType();
@@ -40,6 +42,7 @@ Step transect::stepOf(const GEPOperator &address, const DataLayout &layout) {
     const auto *index = dyn_cast<ConstantInt>(use);
     if (auto *structure = first ? nullptr : dyn_cast<StructType>(type)) {
       uint64_t offset = layout.getStructLayout(structure)->getElementOffset(index->getZExtValue());
+      step.all += offset;
       step.exact += offset;
       step.field += offset;
       step.inside += offset;
@@ -56,6 +59,7 @@ Step transect::stepOf(const GEPOperator &address, const DataLayout &layout) {
       step.isExact = false;
     } else {
       int64_t offset = index->getSExtValue() * static_cast<int64_t>(layout.getTypeAllocSize(type).getFixedValue());
+      step.all += offset;
       // A walk over an array ends where it does; elements count as one anyway.
       if (!first || !walks || type->isIntegerTy(8))
         step.exact += offset;
@@ -107,7 +111,8 @@ void PointsTo::wake(unsigned node) {
 }
 
 unsigned PointsTo::newObject(const Value *origin, Type *type, bool whole) {
-  Object object{origin, type, 0, whole, nullptr, {}};
+  const bool isTable = origin && isTableOfClass(*origin);
+  Object object{origin, type, 0, whole, nullptr, isTable, isTable || readOnly.contains(origin), {}};
   if (type && type->isSized() && !isa<ScalableVectorType>(type))
     object.size = layout.getTypeAllocSize(type);
   objects.push_back(std::move(object));
@@ -133,6 +138,8 @@ uint64_t PointsTo::canonical(const Object &object, int64_t offset) const {
   int64_t rest = offset % static_cast<int64_t>(object.size);
   if (rest < 0)
     rest += object.size;
+  if (object.isTable)
+    return rest - rest % layout.getPointerSize();
   uint64_t place = 0, inside = rest;
   Type *type = object.type;
   while (true) {
@@ -231,7 +238,9 @@ unsigned PointsTo::nodeOf(const Value *value) {
         addCopy(result->second, node);
     } else if (const auto *address = dyn_cast<GEPOperator>(constant)) {
       unsigned base = find(nodeOf(address->getPointerOperand()));
-      nodes[base]->addresses.push_back({node, stepOf(*address, layout)});
+      Step step = stepOf(*address, layout);
+      step.isOnlyRead = true;  // Where the functions of a class begin.
+      nodes[base]->addresses.push_back({node, step});
       wake(base);
     } else if (isa<ConstantExpr>(constant) || isa<ConstantAggregate>(constant)) {
       for (const Use &operand : constant->operands())

@@ -4,6 +4,7 @@
 #include "external_functions.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/SparseBitVector.h"
@@ -38,6 +39,8 @@ public:
     uint64_t size;              ///< 0: not known.
     bool whole;                 ///< Its offsets are not told apart.
     llvm::Type *element;        ///< Of what memory of unknown size holds any number; null: not known.
+    bool isTable;               ///< Of a class' virtual functions: an array whose elements are told apart.
+    bool isReadOnly;
     std::map<uint64_t, unsigned> locations;
   };
   struct Location {
@@ -45,7 +48,8 @@ public:
     uint64_t offset;
   };
 
-  explicit PointsTo(llvm::Module &module);
+  /// `readOnly`: constants of the source, to which nothing is written.
+  PointsTo(llvm::Module &module, const llvm::DenseSet<const llvm::Value *> &readOnly);
   ~PointsTo();
 
   /// Locations that a pointer of the module may hold.
@@ -74,6 +78,7 @@ public:
 private:
   struct Node;
   struct Transfer;
+  struct Dispatch;
   class Builder;
   friend class Builder;
 
@@ -91,6 +96,7 @@ private:
   void wake(unsigned node);
   void bind(const llvm::CallBase *call, CallTarget target);
   void enter(const llvm::CallBase *call, llvm::Function *function);
+  void dispatch(unsigned node, const Set &memory);
   void throwException(const llvm::CallBase &call);
   void catchException(const llvm::CallBase &call);
   void takeException(const llvm::CallBase &handler, const llvm::Value *type, unsigned exceptions);
@@ -103,6 +109,7 @@ private:
   void process(unsigned node);
 
   llvm::Module &module;
+  const llvm::DenseSet<const llvm::Value *> &readOnly;
   const llvm::DataLayout &layout;
   mutable std::vector<unsigned> representative;
   std::vector<std::unique_ptr<Node>> nodes;
@@ -115,6 +122,9 @@ private:
   llvm::DenseMap<const llvm::Function *, unsigned> results, variadic;
   llvm::DenseMap<const llvm::CallBase *, std::vector<CallTarget>> callTargets;
   llvm::DenseMap<const llvm::CallBase *, std::vector<llvm::Function *>> callExternals;
+  /// Calls of virtual functions, with the number of the argument that is the object.
+  llvm::DenseMap<const llvm::CallBase *, unsigned> virtualCalls;
+  llvm::DenseSet<std::pair<const llvm::CallBase *, unsigned>> dispatched;  ///< With the object's location.
   std::vector<Transfer> transfers;
   /// By object: transfers whose source it is, with the location from which they copy.
   std::vector<std::vector<std::pair<unsigned, unsigned>>> transfersFrom;

@@ -150,7 +150,7 @@ unsigned PointsTo::allocatedBy(const CallBase *call) {
 /// A node that points so many bytes behind where `node` points.
 unsigned PointsTo::fieldOf(unsigned node, int64_t offset) {
   const unsigned field = newNode();
-  nodes[find(node)]->addresses.push_back({field, Step{true, offset, offset, nullptr, 0}});
+  nodes[find(node)]->addresses.push_back({field, Step{true, offset, offset, offset, nullptr, 0, false}});
   wake(find(node));
   return field;
 }
@@ -185,10 +185,42 @@ void PointsTo::takeException(const CallBase &handler, const Value *type, unsigne
       addCopy(*offset == 0 ? exceptions : fieldOf(exceptions, *offset), nodeOf(&handler));
 }
 
+/// Objects enter only those functions that their own tables hold.
+void PointsTo::dispatch(unsigned node, const Set &memory) {
+  for (size_t i = 0; i < nodes[node]->receivers.size(); ++i) {
+    const Dispatch call = nodes[node]->receivers[i];
+    for (unsigned object : memory)
+      if (dispatched.insert({call.call, object}).second) {
+        const unsigned table = find(contents[object]);
+        nodes[table]->tables.push_back({call.call, call.slot, object});
+        wake(table);
+      }
+  }
+  for (size_t i = 0; i < nodes[node]->tables.size(); ++i) {
+    const Dispatch call = nodes[node]->tables[i];
+    for (unsigned table : memory) {
+      auto [number, offset] = locations[table];
+      if (!objects[number].isTable)
+        continue;
+      const unsigned slot = contents[locationAt(number, static_cast<int64_t>(offset + call.slot))];
+      const Set entered = nodes[find(slot)]->targets;
+      for (unsigned location : entered)
+        if (Function *function = functionAt(location)) {
+          enter(call.call, function);
+          if (const unsigned own = virtualCalls.lookup(call.call); !function->isDeclaration() && own < function->arg_size())
+            addTarget(nodeOf(function->getArg(own)), call.object);
+        }
+    }
+  }
+}
+
 void PointsTo::bind(const CallBase *call, CallTarget target) {
   Function *function = target.function;
+  const auto dispatched = virtualCalls.find(call);
   for (auto [value, parameter] : target.arguments) {
     if (!carriesPointers(value->getType()))
+      continue;
+    if (dispatched != virtualCalls.end() && parameter && parameter->getArgNo() == dispatched->second)
       continue;
     if (parameter)
       addCopy(nodeOf(value), nodeOf(parameter));

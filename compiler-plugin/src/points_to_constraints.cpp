@@ -27,6 +27,20 @@ bool isMultiple(const Value &length) {
   return size && ((product->getOpcode() == Instruction::Mul && size->getZExtValue() % 8 == 0) ||
                   (product->getOpcode() == Instruction::Shl && size->getZExtValue() >= 3));
 }
+
+/// By the type of an access, as far as compilers keep it: those to an object's pointer to its functions have one of their own.
+bool isTablePointer(const LoadInst &load) {
+  const MDNode *tag = load.getMetadata(LLVMContext::MD_tbaa);
+  const auto *type = tag && tag->getNumOperands() > 1 ? dyn_cast<MDNode>(tag->getOperand(1)) : nullptr;
+  const auto *name = type && type->getNumOperands() > 0 ? dyn_cast<MDString>(type->getOperand(0)) : nullptr;
+  return name && name->getString() == "vtable pointer";
+}
+
+/// The difference of two addresses is none.
+bool isDistance(const Instruction &instruction) {
+  return instruction.getOpcode() == Instruction::Sub && isa<PtrToIntInst>(instruction.getOperand(0)) &&
+         isa<PtrToIntInst>(instruction.getOperand(1));
+}
 }  // namespace
 
 /// Constraints of the program's code and data.
@@ -117,7 +131,7 @@ private:
       for (const Use &operand : instruction.operands())
         if (carriesPointers(operand->getType()) && !isa<ConstantData>(operand) && !isa<BasicBlock>(operand))
           all.addCopy(all.nodeOf(operand), all.nodeOf(&instruction));
-    } else if (isa<BinaryOperator>(instruction) && instruction.getType()->isIntegerTy(64)) {
+    } else if (isa<BinaryOperator>(instruction) && instruction.getType()->isIntegerTy(64) && !isDistance(instruction)) {
       for (const Use &operand : instruction.operands())
         if (isa<PtrToIntInst>(operand))
           all.addCopy(all.nodeOf(operand), all.nodeOf(&instruction));
@@ -170,7 +184,28 @@ private:
       all.enter(&call, function);
       return;
     }
-    all.nodes[all.find(all.nodeOf(call.getCalledOperand()))]->calls.push_back(&call);
+    if (!dispatches(call))
+      all.nodes[all.find(all.nodeOf(call.getCalledOperand()))]->calls.push_back(&call);
+  }
+
+  /// `(*(*object + slot))(object)`, where compilers say of `*object` that it is the pointer to a table.
+  bool dispatches(const CallBase &call) {
+    const auto *function = dyn_cast<LoadInst>(call.getCalledOperand());
+    if (!function)
+      return false;
+    const Value *place = function->getPointerOperand();
+    APInt slot(all.layout.getIndexTypeSizeInBits(place->getType()), 0);
+    const auto *table = dyn_cast<LoadInst>(place->stripAndAccumulateConstantOffsets(all.layout, slot, true));
+    if (!table || !isTablePointer(*table))
+      return false;
+    const Value *object = table->getPointerOperand();
+    for (unsigned i = 0; i < 2 && i < call.arg_size(); ++i)
+      if (call.getArgOperand(i) == object) {
+        all.virtualCalls[&call] = i;
+        all.nodes[all.find(all.nodeOf(object))]->receivers.push_back({&call, slot.getZExtValue(), 0});
+        return true;
+      }
+    return false;
   }
 
   /// A `va_list` of x86-64 holds two pointers to the arguments.
@@ -184,7 +219,7 @@ private:
     for (int64_t offset : {0, 8, 16}) {
       unsigned field = all.newNode();
       all.nodes[field]->stores.push_back(holder);
-      all.nodes[base]->addresses.push_back({field, Step{true, offset, offset, nullptr, 0}});
+      all.nodes[base]->addresses.push_back({field, Step{true, offset, offset, offset, nullptr, 0, false}});
     }
   }
 

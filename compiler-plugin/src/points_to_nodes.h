@@ -14,10 +14,12 @@ bool carriesPointers(llvm::Type *type);
 /// What computing an address adds to a pointer.
 struct Step {
   bool isExact;
-  int64_t exact;           ///< With all array elements told apart.
+  int64_t all;             ///< With all that is constant.
+  int64_t exact;           ///< With all array elements told apart, but for those that a pointer walks over.
   int64_t field;           ///< Elements of arrays count as the first one.
   llvm::StructType *seen;  ///< The structure that the pointer is taken for; null: none that has a name.
   uint64_t inside;         ///< Where in it the step leads.
+  bool isOnlyRead;         ///< What is there is read, and the address kept nowhere.
 };
 
 Step stepOf(const llvm::GEPOperator &address, const llvm::DataLayout &layout);
@@ -31,11 +33,19 @@ struct PointsTo::Transfer {
   llvm::DenseSet<unsigned> from, known;  ///< Locations that are sources, targets already.
 };
 
+/// A call of a virtual function: the object's own table says which one is entered with that object.
+struct PointsTo::Dispatch {
+  const llvm::CallBase *call;
+  uint64_t slot;    ///< Bytes from where the object's pointer to the table points.
+  unsigned object;  ///< The location that it is called for; among `receivers` of no meaning.
+};
+
 struct PointsTo::Node {
   Set targets, done, edges;
   std::vector<unsigned> loads, stores;
   std::vector<std::pair<unsigned, Step>> addresses;
   std::vector<const llvm::CallBase *> calls;
+  std::vector<Dispatch> receivers, tables;  ///< Whose object this points to, whose table.
   std::vector<unsigned> transfersFrom, transfersTo;  ///< Of which this is the source's, the target's address.
   bool queued = false;
 };

@@ -47,21 +47,30 @@ void PointsTo::process(unsigned number) {
       addCopy(contents[location], nodes[number]->loads[i]);
   for (size_t i = 0; i < nodes[number]->stores.size(); ++i)
     for (unsigned location : memory)
-      addCopy(nodes[number]->stores[i], contents[location]);
+      if (!objects[locations[location].object].isReadOnly)
+        addCopy(nodes[number]->stores[i], contents[location]);
   for (size_t i = 0; i < nodes[number]->addresses.size(); ++i) {
     auto [into, step] = nodes[number]->addresses[i];
     for (unsigned location : memory) {
       auto [object, offset] = locations[location];
       int64_t by = step.isExact && objects[object].type ? step.exact : step.field;
+      if (objects[object].isTable) {
+        if (!step.isOnlyRead)
+          continue;
+        by = step.all;
+      }
       int64_t place = static_cast<int64_t>(offset) + by;
       // Nothing is behind an object's end: it is another type's field that is addressed there, in other memory.
-      if (objects[object].size != 0 && !objects[object].whole && place > static_cast<int64_t>(objects[object].size))
+      const int64_t size = objects[object].size;
+      const bool isOne = isa_and_nonnull<StructType>(objects[object].type);
+      if (size != 0 && !objects[object].whole && (place > size || (place == size && isOne)))
         continue;
       if (!mayHold(objects[object], offset, step))
         continue;
       addTarget(into, locationAt(object, place));
     }
   }
+  dispatch(number, memory);
   for (size_t i = 0; i < nodes[number]->transfersFrom.size(); ++i) {
     unsigned transfer = nodes[number]->transfersFrom[i];
     for (unsigned location : memory) {
@@ -78,7 +87,8 @@ void PointsTo::process(unsigned number) {
   for (size_t i = 0; i < nodes[number]->transfersTo.size(); ++i) {
     unsigned transfer = nodes[number]->transfersTo[i];
     for (unsigned location : memory) {
-      if (!hasBytes(location, transfers[transfer].length) || !transfers[transfer].known.insert(location).second)
+      if (objects[locations[location].object].isReadOnly || !hasBytes(location, transfers[transfer].length) ||
+          !transfers[transfer].known.insert(location).second)
         continue;
       transfers[transfer].to.push_back(location);
       std::vector<std::pair<uint64_t, unsigned>> between(transfers[transfer].between.begin(),
@@ -195,6 +205,8 @@ void PointsTo::collapseCycles() {
         into.stores.insert(into.stores.end(), gone.stores.begin(), gone.stores.end());
         into.addresses.insert(into.addresses.end(), gone.addresses.begin(), gone.addresses.end());
         into.calls.insert(into.calls.end(), gone.calls.begin(), gone.calls.end());
+        into.receivers.insert(into.receivers.end(), gone.receivers.begin(), gone.receivers.end());
+        into.tables.insert(into.tables.end(), gone.tables.begin(), gone.tables.end());
         into.transfersTo.insert(into.transfersTo.end(), gone.transfersTo.begin(), gone.transfersTo.end());
         into.transfersFrom.insert(into.transfersFrom.end(), gone.transfersFrom.begin(), gone.transfersFrom.end());
         gone = Node{};
@@ -227,7 +239,8 @@ void PointsTo::solve(double end) {
   }
 }
 
-PointsTo::PointsTo(Module &module) : module(module), layout(module.getDataLayout()) {
+PointsTo::PointsTo(Module &module, const DenseSet<const Value *> &readOnly)
+    : module(module), readOnly(readOnly), layout(module.getDataLayout()) {
   const double end = cpuSeconds() + kMostSeconds;
   build();
   solve(end);
@@ -241,6 +254,7 @@ PointsTo::PointsTo(Module &module) : module(module), layout(module.getDataLayout
       for (Function &other : module)
         if (!other.isDeclaration() && other.getFunctionType() == call->getFunctionType() && other.hasAddressTaken())
           fitting.push_back(&other);
+      virtualCalls.erase(call);
       if (fitting.size() <= 8)
         for (Function *other : fitting)
           enter(call, other);

@@ -48,7 +48,7 @@ RegionSet transect::findRegions(Module &module, const FeatureModel &model, Impli
   DenseMap<const Instruction *, FeatureUses> tainted;
   {
     AnalysisCopy copy = copyForAnalysis(module, variables);
-    PointsTo pointsTo(*copy.module);
+    PointsTo pointsTo(*copy.module, copy.readOnly);
     const StringRef cuts = setting("TRANSECT_FEATURE_CUTS");
     std::vector<FeatureUses> features =
         decisionFeatures(copy, pointsTo, implicit,

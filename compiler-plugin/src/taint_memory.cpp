@@ -93,9 +93,7 @@ void Taint::writeCell(unsigned cell, Id set, unsigned parts) {
 bool Taint::isReadOnly(unsigned cell) const {
   if (cell >= pointsTo.locationCount())
     return false;
-  const Value *origin = pointsTo.object(pointsTo.location(cell).object).origin;
-  const auto *global = dyn_cast_or_null<GlobalVariable>(origin);
-  return (global && global->isConstant()) || copy.readOnly.contains(origin);
+  return pointsTo.object(pointsTo.location(cell).object).isReadOnly;
 }
 
 void Taint::write(unsigned access, Id set, unsigned parts) {

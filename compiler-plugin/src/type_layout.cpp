@@ -5,10 +5,17 @@ using namespace transect;
 
 namespace {
 
+/// By its name one of C++, which the link gives to no union of its shape in practice.
+bool isClass(const Type *type) {
+  const auto *structure = dyn_cast<StructType>(type);
+  const StringRef name = structure && structure->hasName() ? structure->getName() : "";
+  return name.starts_with("class.") || name.starts_with("struct.std::");
+}
+
 /// Clang's shape of a union: its most aligned member, and padding. The link may take a union's name away.
 bool mayBeUnion(const StructType &type) {
   if (type.getNumElements() == 1)
-    return true;
+    return !isClass(&type) && !isClass(type.getElementType(0));
   if (type.getNumElements() != 2)
     return false;
   const auto *padding = dyn_cast<ArrayType>(type.getElementType(1));
@@ -28,6 +35,9 @@ bool agrees(Type *type, uint64_t place, Type *seen, uint64_t start, uint64_t las
     Type *there = scalarAt(type, place + start, layout);
     return !there || there == seen || seen->isIntegerTy(8);
   }
+  // The end of a tree, list or table is the beginning of a node, in the container itself: it has no element.
+  if (isStorage(*structure))
+    return place + start < layout.getTypeAllocSize(type) && !scalarAt(type, place + start, layout);
   if (mayBeUnion(*structure))
     return true;
   const StructLayout *fields = layout.getStructLayout(structure);
@@ -62,6 +72,11 @@ Inside goInside(Type *&type, uint64_t &place, const DataLayout &layout) {
 }
 
 }  // namespace
+
+bool transect::isStorage(const StructType &type) {
+  const StringRef name = type.hasName() ? type.getName() : "";
+  return name.contains("__aligned_membuf") || name.contains("__aligned_buffer");
+}
 
 Type *transect::scalarAt(Type *type, uint64_t place, const DataLayout &layout) {
   Inside inside;

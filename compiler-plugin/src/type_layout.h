@@ -6,6 +6,9 @@
 
 namespace transect {
 
+/// Bytes in which the C++ library's nodes hold an element of any type, whose fields are told apart.
+bool isStorage(const llvm::StructType &type);
+
 /// What lies at a byte of a type: a scalar, or null where it may be anything.
 llvm::Type *scalarAt(llvm::Type *type, uint64_t place, const llvm::DataLayout &layout);
 

@@ -97,6 +97,7 @@ private:
   void bind(const llvm::CallBase *call, CallTarget target);
   void enter(const llvm::CallBase *call, llvm::Function *function);
   void dispatch(unsigned node, const Set &memory);
+  void callByPointer(const llvm::CallBase *call);
   void throwException(const llvm::CallBase &call);
   void catchException(const llvm::CallBase &call);
   void takeException(const llvm::CallBase &handler, const llvm::Value *type, unsigned exceptions);

@@ -192,7 +192,7 @@ void PointsTo::dispatch(unsigned node, const Set &memory) {
     for (unsigned object : memory)
       if (dispatched.insert({call.call, object}).second) {
         const unsigned table = find(contents[object]);
-        nodes[table]->tables.push_back({call.call, call.slot, object});
+        nodes[table]->tables.push_back({call.call, call.slot, call.isSure, object});
         wake(table);
       }
   }
@@ -200,18 +200,37 @@ void PointsTo::dispatch(unsigned node, const Set &memory) {
     const Dispatch call = nodes[node]->tables[i];
     for (unsigned table : memory) {
       auto [number, offset] = locations[table];
-      if (!objects[number].isTable)
+      if (!objects[number].isTable) {
+        if (!call.isSure)
+          callByPointer(call.call);
         continue;
+      }
       const unsigned slot = contents[locationAt(number, static_cast<int64_t>(offset + call.slot))];
       const Set entered = nodes[find(slot)]->targets;
       for (unsigned location : entered)
         if (Function *function = functionAt(location)) {
           enter(call.call, function);
-          if (const unsigned own = virtualCalls.lookup(call.call); !function->isDeclaration() && own < function->arg_size())
-            addTarget(nodeOf(function->getArg(own)), call.object);
+          const auto own = virtualCalls.find(call.call);
+          if (own != virtualCalls.end() && !function->isDeclaration() && own->second < function->arg_size())
+            addTarget(nodeOf(function->getArg(own->second)), call.object);
         }
     }
   }
+}
+
+/// What looked like a call of a virtual function is one through a pointer in memory.
+void PointsTo::callByPointer(const CallBase *call) {
+  const auto own = virtualCalls.find(call);
+  if (own == virtualCalls.end())
+    return;
+  const unsigned number = own->second;
+  virtualCalls.erase(own);
+  for (const CallTarget &target : callTargets[call])
+    if (number < target.function->arg_size())
+      addCopy(nodeOf(call->getArgOperand(number)), nodeOf(target.function->getArg(number)));
+  const unsigned callee = find(nodeOf(call->getCalledOperand()));
+  nodes[callee]->calls.push_back(call);
+  wake(callee);
 }
 
 void PointsTo::bind(const CallBase *call, CallTarget target) {

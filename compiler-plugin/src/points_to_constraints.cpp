@@ -188,7 +188,7 @@ private:
       all.nodes[all.find(all.nodeOf(call.getCalledOperand()))]->calls.push_back(&call);
   }
 
-  /// `(*(*object + slot))(object)`, where compilers say of `*object` that it is the pointer to a table.
+  /// `(*(*object + slot))(object)`
   bool dispatches(const CallBase &call) {
     const auto *function = dyn_cast<LoadInst>(call.getCalledOperand());
     if (!function)
@@ -196,13 +196,13 @@ private:
     const Value *place = function->getPointerOperand();
     APInt slot(all.layout.getIndexTypeSizeInBits(place->getType()), 0);
     const auto *table = dyn_cast<LoadInst>(place->stripAndAccumulateConstantOffsets(all.layout, slot, true));
-    if (!table || !isTablePointer(*table))
+    if (!table)
       return false;
     const Value *object = table->getPointerOperand();
     for (unsigned i = 0; i < 2 && i < call.arg_size(); ++i)
       if (call.getArgOperand(i) == object) {
         all.virtualCalls[&call] = i;
-        all.nodes[all.find(all.nodeOf(object))]->receivers.push_back({&call, slot.getZExtValue(), 0});
+        all.nodes[all.find(all.nodeOf(object))]->receivers.push_back({&call, slot.getZExtValue(), isTablePointer(*table), 0});
         return true;
       }
     return false;

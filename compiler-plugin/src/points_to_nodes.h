@@ -37,6 +37,7 @@ struct PointsTo::Transfer {
 struct PointsTo::Dispatch {
   const llvm::CallBase *call;
   uint64_t slot;    ///< Bytes from where the object's pointer to the table points.
+  bool isSure;      ///< That it is such a call, as the type of an access tells.
   unsigned object;  ///< The location that it is called for; among `receivers` of no meaning.
 };
 

@@ -59,10 +59,12 @@ LabelSets::Id LabelSets::shift(Id set, unsigned hops, Dependence dependence, boo
       continue;
     Dependence reached = std::max(label.dependence(), dependence);
     // A constant that a decision chose is one among others only as long as it is whole.
-    if (mixed && label.dependence() == Dependence::Stored)
+    // A number is one that an option tells as long as data went into it once.
+    if (mixed && (label.dependence() == Dependence::Stored || label.isMixed()))
       reached = Dependence::Content;
-    labels.push_back(label.by(std::min(label.hops() + hops, mostHops), reached,
-                              label.isParameter() && (label.isMixed() || mixed)));
+    // Of a constant or data nothing depends on it.
+    const bool matters = label.isParameter() || reached == Dependence::Computed;
+    labels.push_back(label.by(std::min(label.hops() + hops, mostHops), reached, matters && (label.isMixed() || mixed)));
   }
   Id result = intern(std::move(labels));
   shifted[key] = result;

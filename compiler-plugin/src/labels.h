@@ -22,7 +22,7 @@ struct Label {
   static Label parameter(unsigned number) { return {1u << 31 | number}; }
   bool isParameter() const { return bits >> 31; }
   unsigned hops() const { return bits >> 26 & 0xf; }
-  /// A parameter's value went into arithmetic with other data: if it was a chosen constant, the result is none.
+  /// It went into arithmetic with data: if it was a chosen constant, the result is none; if it does so again, it is data.
   bool isMixed() const { return bits >> 30 & 1; }
   Dependence dependence() const { return static_cast<Dependence>(bits >> 24 & 3); }
   unsigned number() const { return bits & 0xffffff; }

@@ -47,14 +47,19 @@ bool Taint::isData(const Value *value) {
   if (isa<Constant>(value))
     return false;
   const Id own = values.lookup(value);
-  auto isFeature = [](Label label) { return !label.isParameter() && label.dependence() < Dependence::Stored; };
+  // A position in data is data, however it was computed.
+  const bool isPosition = value->getType()->isPointerTy() || isa<PtrToIntInst>(value);
+  auto isNumber = [=](Label label) {
+    return label.dependence() < Dependence::Stored && !(isPosition && label.isMixed());
+  };
+  auto isFeature = [=](Label label) { return !label.isParameter() && isNumber(label); };
   if (any_of(sets.of(own), isFeature))
     return false;
   const auto *instruction = dyn_cast<Instruction>(value);
   const auto *parameter = dyn_cast<Argument>(value);
   const Function *function = parameter ? parameter->getParent() : instruction ? instruction->getFunction() : nullptr;
   for (Label label : sets.of(own))
-    if (label.isParameter() && label.dependence() < Dependence::Stored && function &&
+    if (label.isParameter() && isNumber(label) && function &&
         label.number() < function->arg_size() &&
         any_of(sets.of(carried.lookup(function->getArg(label.number()))), isFeature))
       return false;

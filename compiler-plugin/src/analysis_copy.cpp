@@ -8,6 +8,7 @@
 #include "llvm/ADT/SCCIterator.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/Analysis/CallGraph.h"
+#include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -57,6 +58,16 @@ bool makesMemory(const Function &function) {
            return callee && callee->isDeclaration() &&
                   (callee->returnDoesNotAlias() || callee->getName() == "realloc");
          });
+}
+
+/// Whether a function moves pointers from place to place in memory that its callers give it, as a sort or a queue does.
+bool movesPointers(const Function &function) {
+  auto isGiven = [](const Value *place) { return isa<Argument>(getUnderlyingObject(place)); };
+  return any_of(instructions(function), [&](const Instruction &instruction) {
+    const auto *store = dyn_cast<StoreInst>(&instruction);
+    const auto *load = store ? dyn_cast<LoadInst>(store->getValueOperand()) : nullptr;
+    return load && load->getType()->isPointerTy() && isGiven(store->getPointerOperand()) && isGiven(load->getPointerOperand());
+  });
 }
 
 bool isDecision(const Instruction &instruction) {
@@ -327,7 +338,7 @@ private:
       const uint64_t own = function->getInstructionCount();
       if (own <= kSmallFunction)
         small.insert(function);
-      else if ((own <= kLibraryFunction && isOfLibrary(*function)) || (own <= kMakingFunction && makesMemory(*function)))
+      else if ((own <= kLibraryFunction && isOfLibrary(*function)) || (own <= kMakingFunction && (makesMemory(*function) || movesPointers(*function))))
         large.insert(function);
     }
   }

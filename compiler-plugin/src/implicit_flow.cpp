@@ -97,6 +97,38 @@ const Value *withoutBits(const Value *value) {
   return withoutBits(value, seen);
 }
 
+/// The bits that constants set and clear on all ways back to what a value was before.
+uint64_t bitsSet(const Value *value, const Value *before, SmallPtrSetImpl<const Value *> &seen) {
+  uint64_t bits = 0;
+  while (value != before) {
+    if (const auto *operation = dyn_cast<BinaryOperator>(value)) {
+      const auto *constant = dyn_cast<ConstantInt>(operation->getOperand(1));
+      if (!constant || constant->getBitWidth() > 64)
+        return ~0ull;
+      const uint64_t word = constant->getZExtValue(), all = cast<IntegerType>(constant->getType())->getBitMask();
+      bits |= operation->getOpcode() == Instruction::Or ? word : ~word & all;
+      value = operation->getOperand(0);
+    } else if (isa<ZExtInst>(value) || isa<TruncInst>(value)) {
+      value = cast<CastInst>(value)->getOperand(0);
+    } else if (const auto *phi = dyn_cast<PHINode>(value)) {
+      if (!seen.insert(phi).second)
+        return bits;
+      for (const Value *incoming : phi->incoming_values())
+        bits |= bitsSet(incoming, before, seen);
+      return bits;
+    } else {
+      return ~0ull;
+    }
+  }
+  return bits;
+}
+
+std::optional<unsigned> oneBit(uint64_t bits) {
+  if (bits == 0 || (bits & (bits - 1)) != 0 || bits >> 62 != 0)
+    return std::nullopt;
+  return Log2_64(bits);
+}
+
 /// `flags |= 4`, `bits->verify = 1`: constants become part of what is there.
 bool setsBits(const StoreInst &store) {
   const Value *value = store.getValueOperand();
@@ -327,6 +359,22 @@ ImplicitDependences::ImplicitDependences(const Module &module, ImplicitFlow impl
   for (const Function &function : module)
     if (!function.isDeclaration())
       addFunction(function, implicit);
+}
+
+std::optional<unsigned> ImplicitDependences::bitOf(const Instruction *instruction) const {
+  SmallPtrSet<const Value *, 8> seen;
+  if (const auto *store = dyn_cast<StoreInst>(instruction))
+    return isKnownValue(store->getValueOperand(), readOnly) || !setsBits(*store)
+               ? std::nullopt
+               : oneBit(bitsSet(store->getValueOperand(), withoutBits(store->getValueOperand()), seen));
+  const auto *phi = dyn_cast<PHINode>(instruction);
+  if (!phi || any_of(phi->incoming_values(), [&](const Use &use) { return isKnownValue(use, readOnly); }))
+    return std::nullopt;
+  uint64_t bits = 0;
+  for (unsigned way = 0; way < phi->getNumIncomingValues(); ++way)
+    if (setsBits(*phi, way))
+      bits |= bitsSet(phi->getIncomingValue(way), withoutBits(phi->getIncomingValue(way)), seen);
+  return oneBit(bits);
 }
 
 const ImplicitDependences::Conditions &ImplicitDependences::of(const Instruction *instruction) const {

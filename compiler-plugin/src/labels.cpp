@@ -1,6 +1,7 @@
 #include "labels.h"
 
 #include <algorithm>
+#include <optional>
 
 using namespace transect;
 
@@ -45,11 +46,11 @@ LabelSets::Id LabelSets::unite(Id a, Id b) {
   return result;
 }
 
-LabelSets::Id LabelSets::shift(Id set, unsigned hops, Dependence dependence, bool mixed) {
+LabelSets::Id LabelSets::shift(Id set, unsigned hops, Dependence dependence, bool mixed, bool keepBits) {
   if (set == 0 || (hops == 0 && dependence == Dependence::Direct && !mixed))
     return set;
-  uint64_t key = static_cast<uint64_t>(set) << 32 | hops << 3 | static_cast<unsigned>(mixed) << 2 |
-                 static_cast<unsigned>(dependence);
+  uint64_t key = static_cast<uint64_t>(set) << 32 | hops << 4 | static_cast<unsigned>(keepBits) << 3 |
+                 static_cast<unsigned>(mixed) << 2 | static_cast<unsigned>(dependence);
   auto known = shifted.find(key);
   if (known != shifted.end())
     return known->second;
@@ -64,11 +65,40 @@ LabelSets::Id LabelSets::shift(Id set, unsigned hops, Dependence dependence, boo
       reached = Dependence::Content;
     // Of a constant or data nothing depends on it.
     const bool matters = label.isParameter() || reached == Dependence::Computed;
+    if (!keepBits)
+      label = label.ofAnyBit();
     labels.push_back(label.by(std::min(label.hops() + hops, mostHops), reached, matters && (label.isMixed() || mixed)));
   }
   Id result = intern(std::move(labels));
   shifted[key] = result;
   return result;
+}
+
+/// `map` gives what becomes of a label, or nothing.
+template <typename Map> LabelSets::Id LabelSets::mapped(Id set, Map map) {
+  std::vector<Label> labels;
+  bool changed = false;
+  for (Label label : sets[set]) {
+    const std::optional<Label> result = map(label);
+    changed |= !result || result->bits != label.bits;
+    if (result)
+      labels.push_back(*result);
+  }
+  return changed ? intern(std::move(labels)) : set;
+}
+
+LabelSets::Id LabelSets::ofBit(Id set, unsigned bit) {
+  return mapped(set, [=](Label label) -> std::optional<Label> {
+    return label.isParameter() || label.dependence() != Dependence::Stored ? label : label.of(bit);
+  });
+}
+
+LabelSets::Id LabelSets::inBits(Id set, uint64_t word) {
+  return mapped(set, [=](Label label) { return label.isIn(word) ? std::optional<Label>(label) : std::nullopt; });
+}
+
+LabelSets::Id LabelSets::ofAnyBit(Id set) {
+  return mapped(set, [](Label label) { return std::optional<Label>(label.ofAnyBit()); });
 }
 
 LabelSets::Id LabelSets::implicit(Id set) { return shift(set, 1, Dependence::Stored); }

@@ -14,7 +14,8 @@
 namespace transect {
 
 /// A feature or a parameter, with the number of implicit hops (constants stored under a tainted branch) on its way and
-/// how what carries it depends on it. Bits: 0-23 number, 24-25 dependence, 26-29 hops, 30 mixed, 31 parameter.
+/// how what carries it depends on it. Of a chosen constant that is one bit of a word, also which one. Bits: 0-17 number, 18-23 bit
+/// of the word and one, 24-25 dependence, 26-29 hops, 30 mixed, 31 parameter.
 struct Label {
   uint32_t bits;
 
@@ -25,7 +26,14 @@ struct Label {
   /// It went into arithmetic with data: if it was a chosen constant, the result is none; if it does so again, it is data.
   bool isMixed() const { return bits >> 30 & 1; }
   Dependence dependence() const { return static_cast<Dependence>(bits >> 24 & 3); }
-  unsigned number() const { return bits & 0xffffff; }
+  unsigned number() const { return bits & 0x3ffff; }
+  /// Whether it may make a difference for any of these bits of what carries it.
+  bool isIn(uint64_t word) const {
+    const unsigned bit = bits >> 18 & 0x3f;
+    return bit == 0 || (word >> (bit - 1) & 1);
+  }
+  Label of(unsigned bit) const { return {(bits & ~(0x3fu << 18)) | (bit + 1) << 18}; }
+  Label ofAnyBit() const { return {bits & ~(0x3fu << 18)}; }
   /// Without its hops, and whether it is mixed.
   uint32_t use() const { return bits & 0x83ffffff; }
   /// Without its way.
@@ -50,8 +58,16 @@ public:
   Id implicit(Id set);
   /// The set of what depends on its carriers by `dependence` only, or by less.
   Id weakened(Id set, Dependence dependence);
+  /// The same where each bit is still at its place.
+  Id weakenedBits(Id set, Dependence dependence) { return shift(set, 0, dependence, false, true); }
   /// The set of what was computed from its carriers and other data: what was a constant chosen by a decision is data then.
   Id mixed(Id set);
+  /// Chosen constants of it that differ in one bit.
+  Id ofBit(Id set, unsigned bit);
+  /// What of it makes a difference for some bits of the word.
+  Id inBits(Id set, uint64_t word);
+  /// Of what all bits of the word are used for.
+  Id ofAnyBit(Id set);
   /// Its features only.
   Id features(Id set);
   /// The set with each parameter's label replaced by what that parameter carries, hops added.
@@ -70,7 +86,8 @@ public:
 
 private:
   Id intern(std::vector<Label> labels);
-  Id shift(Id set, unsigned hops, Dependence dependence, bool mixed = false);
+  Id shift(Id set, unsigned hops, Dependence dependence, bool mixed = false, bool keepBits = false);
+  template <typename Map> Id mapped(Id set, Map map);
 
   unsigned mostHops;
   bool saturate;

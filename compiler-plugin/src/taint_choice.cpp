@@ -76,6 +76,15 @@ Taint::Id Taint::mixed(const Instruction *instruction) {
 }
 
 Taint::Id Taint::derived(const Instruction *instruction, Id set) {
+  if (const auto *operation = dyn_cast<BinaryOperator>(instruction); operation && !operation->getType()->isIntegerTy(1)) {
+    const auto *word = dyn_cast<ConstantInt>(operation->getOperand(1));
+    if (operation->getOpcode() == Instruction::And && word && word->getBitWidth() <= 64)
+      return sets.inBits(set, word->getZExtValue());
+    if (operation->isBitwiseLogicOp())
+      return isCopyOrComparison(*instruction) ? set : sets.weakenedBits(set, Dependence::Computed);
+  }
+  if (!isa<ZExtInst>(instruction) && !isa<TruncInst>(instruction) && !isa<FreezeInst>(instruction))
+    set = sets.ofAnyBit(set);
   if (mixesData(*instruction))
     return mixed(instruction);
   return isCopyOrComparison(*instruction) ? set : sets.weakened(set, Dependence::Computed);
@@ -105,6 +114,9 @@ Taint::Id Taint::chosen(const Instruction *instruction, LabelsOf labelsOf) {
   }
   if (isDataOtherwise(instruction))
     result = sets.weakened(result, Dependence::Content);
+  if (result != 0)
+    if (auto bit = dependences.bitOf(instruction))
+      result = sets.ofBit(result, *bit);
   if (explanation)
     explanation->chosen(false);
   return result;

@@ -68,7 +68,7 @@ std::optional<uint32_t> Explanation::strongest(TaintPlace place, uint32_t source
     const Label label = Label{source}.by(0, static_cast<Dependence>(dependence), false);
     if (causes.count(keyOf(place, label.bits)))
       return label.bits;
-    for (unsigned bit = 0; bit < 62; ++bit)
+    for (unsigned bit = 0; bit < Label::kWordBits; ++bit)
       if (const uint32_t one = label.of(bit).bits; causes.count(keyOf(place, one)))
         return one;
   }

@@ -1,6 +1,7 @@
 #include "implicit_flow.h"
 
 #include "decisions.h"
+#include "flag_bits.h"
 #include "post_dominators.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -62,101 +63,6 @@ bool isKnownValue(const Value *value, const DenseSet<const Value *> &readOnly) {
   const auto *call = dyn_cast<CallBase>(value);
   const Function *callee = call ? call->getCalledFunction() : nullptr;
   return callee && callee->returnDoesNotAlias();
-}
-
-/// What a value was before constants set and cleared bits of it; null: it was not one value before.
-const Value *withoutBits(const Value *value, SmallPtrSetImpl<const Value *> &seen) {
-  while (true) {
-    const auto *operation = dyn_cast<BinaryOperator>(value);
-    if (operation && (operation->getOpcode() == Instruction::Or || operation->getOpcode() == Instruction::And) &&
-        isa<ConstantInt>(operation->getOperand(1)))
-      value = operation->getOperand(0);
-    else if (isa<ZExtInst>(value) || isa<SExtInst>(value) || isa<TruncInst>(value))
-      value = cast<CastInst>(value)->getOperand(0);
-    else
-      break;
-  }
-  const auto *phi = dyn_cast<PHINode>(value);
-  if (!phi)
-    return value;
-  if (seen.size() > 32 || !seen.insert(phi).second)
-    return nullptr;
-  const Value *before = nullptr;
-  for (const Value *incoming : phi->incoming_values()) {
-    const Value *other = withoutBits(incoming, seen);
-    if (other && before && other != before)
-      return phi;
-    if (other)
-      before = other;
-  }
-  return before;
-}
-
-const Value *withoutBits(const Value *value) {
-  SmallPtrSet<const Value *, 8> seen;
-  return withoutBits(value, seen);
-}
-
-/// The bits that constants set and clear on all ways back to what a value was before.
-uint64_t bitsSet(const Value *value, const Value *before, SmallPtrSetImpl<const Value *> &seen) {
-  uint64_t bits = 0;
-  while (value != before) {
-    if (const auto *operation = dyn_cast<BinaryOperator>(value)) {
-      const auto *constant = dyn_cast<ConstantInt>(operation->getOperand(1));
-      if (!constant || constant->getBitWidth() > 64)
-        return ~0ull;
-      const uint64_t word = constant->getZExtValue(), all = cast<IntegerType>(constant->getType())->getBitMask();
-      bits |= operation->getOpcode() == Instruction::Or ? word : ~word & all;
-      value = operation->getOperand(0);
-    } else if (isa<ZExtInst>(value) || isa<TruncInst>(value)) {
-      value = cast<CastInst>(value)->getOperand(0);
-    } else if (const auto *phi = dyn_cast<PHINode>(value)) {
-      if (!seen.insert(phi).second)
-        return bits;
-      for (const Value *incoming : phi->incoming_values())
-        bits |= bitsSet(incoming, before, seen);
-      return bits;
-    } else {
-      return ~0ull;
-    }
-  }
-  return bits;
-}
-
-std::optional<unsigned> oneBit(uint64_t bits) {
-  if (bits == 0 || (bits & (bits - 1)) != 0 || bits >> 62 != 0)
-    return std::nullopt;
-  return Log2_64(bits);
-}
-
-/// `flags |= 4`, `bits->verify = 1`: constants become part of what is there.
-bool setsBits(const StoreInst &store) {
-  const Value *value = store.getValueOperand();
-  const auto *before = dyn_cast_or_null<LoadInst>(withoutBits(value));
-  return before && before != value && isSameAddress(before->getPointerOperand(), store.getPointerOperand());
-}
-
-/// The same of a variable that is a value: what comes from one way is what comes from another one but for bits.
-bool setsBits(const PHINode &phi, unsigned way) {
-  const Value *value = phi.getIncomingValue(way);
-  if (!isa<BinaryOperator>(value) && !isa<TruncInst>(value))
-    return false;
-  const Value *before = withoutBits(value);
-  // Characters are cut to seven bits and made small, but are no flags.
-  const auto *cut = dyn_cast<BinaryOperator>(value);
-  const auto *mask = cut && cut->getOpcode() == Instruction::And ? dyn_cast<ConstantInt>(cut->getOperand(1)) : nullptr;
-  if ((mask && mask->getValue().isMask()) || (before && (before->getType()->isIntegerTy(8) || isa<CallBase>(before))))
-    return false;
-  return before && before != value && any_of(phi.incoming_values(), [&](const Value *other) {
-           return other != value && withoutBits(other) == before;
-         });
-}
-
-bool setsBits(const PHINode &phi) {
-  for (unsigned way = 0; way < phi.getNumIncomingValues(); ++way)
-    if (setsBits(phi, way))
-      return true;
-  return false;
 }
 
 /// A local variable of a function that became part of its caller is not chosen by what the caller decides.
@@ -361,20 +267,15 @@ ImplicitDependences::ImplicitDependences(const Module &module, ImplicitFlow impl
       addFunction(function, implicit);
 }
 
-std::optional<unsigned> ImplicitDependences::bitOf(const Instruction *instruction) const {
-  SmallPtrSet<const Value *, 8> seen;
+uint64_t ImplicitDependences::bitsOf(const Instruction *instruction) const {
   if (const auto *store = dyn_cast<StoreInst>(instruction))
-    return isKnownValue(store->getValueOperand(), readOnly) || !setsBits(*store)
-               ? std::nullopt
-               : oneBit(bitsSet(store->getValueOperand(), withoutBits(store->getValueOperand()), seen));
+    return isKnownValue(store->getValueOperand(), readOnly) ? 0 : bitsSet(*store);
   const auto *phi = dyn_cast<PHINode>(instruction);
-  if (!phi || any_of(phi->incoming_values(), [&](const Use &use) { return isKnownValue(use, readOnly); }))
-    return std::nullopt;
-  uint64_t bits = 0;
-  for (unsigned way = 0; way < phi->getNumIncomingValues(); ++way)
-    if (setsBits(*phi, way))
-      bits |= bitsSet(phi->getIncomingValue(way), withoutBits(phi->getIncomingValue(way)), seen);
-  return oneBit(bits);
+  if (!phi)
+    return 0;
+  if (any_of(phi->incoming_values(), [&](const Use &use) { return isKnownValue(use, readOnly); }))
+    return bitsChosen(SmallVector<const Value *, 4>(phi->operand_values()));
+  return bitsSet(*phi);
 }
 
 const ImplicitDependences::Conditions &ImplicitDependences::of(const Instruction *instruction) const {

@@ -7,7 +7,7 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 
-#include <optional>
+#include <cstdint>
 
 namespace transect {
 
@@ -22,8 +22,8 @@ public:
 
   /// Conditions that decide on what a phi, a store or a return hands on.
   const Conditions &of(const llvm::Instruction *instruction) const;
-  /// Of what a phi or a store hands on, the one bit that its conditions choose; nothing: they choose more.
-  std::optional<unsigned> bitOf(const llvm::Instruction *instruction) const;
+  /// Of what a phi or a store hands on, the bits that its conditions choose; 0: they choose all of it.
+  uint64_t bitsOf(const llvm::Instruction *instruction) const;
   /// Instructions that depend on a condition.
   const llvm::SmallVector<const llvm::Instruction *, 2> &on(const llvm::Value *condition) const;
 

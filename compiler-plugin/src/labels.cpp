@@ -1,5 +1,7 @@
 #include "labels.h"
 
+#include "llvm/ADT/bit.h"
+
 #include <algorithm>
 #include <optional>
 
@@ -87,10 +89,17 @@ template <typename Map> LabelSets::Id LabelSets::mapped(Id set, Map map) {
   return changed ? intern(std::move(labels)) : set;
 }
 
-LabelSets::Id LabelSets::ofBit(Id set, unsigned bit) {
-  return mapped(set, [=](Label label) -> std::optional<Label> {
-    return label.isParameter() || label.dependence() != Dependence::Stored ? label : label.of(bit);
-  });
+LabelSets::Id LabelSets::ofBits(Id set, uint64_t bits) {
+  constexpr int kMostBits = 10;
+  if (bits == 0 || bits >> Label::kWordBits != 0 || llvm::popcount(bits) > kMostBits)
+    return set;
+  Id result = 0;
+  for (unsigned bit = 0; bit < Label::kWordBits; ++bit)
+    if (bits >> bit & 1)
+      result = unite(result, mapped(set, [=](Label label) -> std::optional<Label> {
+                       return label.isParameter() || label.dependence() != Dependence::Stored ? label : label.of(bit);
+                     }));
+  return result;
 }
 
 LabelSets::Id LabelSets::inBits(Id set, uint64_t word) {

@@ -17,6 +17,9 @@ namespace transect {
 /// how what carries it depends on it. Of a chosen constant that is one bit of a word, also which one. Bits: 0-17 number, 18-23 bit
 /// of the word and one, 24-25 dependence, 26-29 hops, 30 mixed, 31 parameter.
 struct Label {
+  /// Of those bits of a word that are told apart.
+  static constexpr unsigned kWordBits = 62;
+
   uint32_t bits;
 
   static Label feature(unsigned number) { return {number}; }
@@ -62,8 +65,8 @@ public:
   Id weakenedBits(Id set, Dependence dependence) { return shift(set, 0, dependence, false, true); }
   /// The set of what was computed from its carriers and other data: what was a constant chosen by a decision is data then.
   Id mixed(Id set);
-  /// Chosen constants of it that differ in one bit.
-  Id ofBit(Id set, unsigned bit);
+  /// Chosen constants of it that differ in these bits, if they are few.
+  Id ofBits(Id set, uint64_t bits);
   /// What of it makes a difference for some bits of the word.
   Id inBits(Id set, uint64_t word);
   /// Of what all bits of the word are used for.

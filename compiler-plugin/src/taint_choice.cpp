@@ -2,6 +2,7 @@
 #include "taint_flow.h"
 
 #include "access_kind.h"
+#include "flag_bits.h"
 
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -83,6 +84,11 @@ Taint::Id Taint::derived(const Instruction *instruction, Id set) {
     if (operation->isBitwiseLogicOp())
       return isCopyOrComparison(*instruction) ? set : sets.weakenedBits(set, Dependence::Computed);
   }
+  // Of the sign further bits are copies.
+  if (isa<SExtInst>(instruction)) {
+    const unsigned width = instruction->getOperand(0)->getType()->getScalarSizeInBits();
+    return width < 2 || sets.inBits(set, ~(1ull << (width - 1))) != set ? sets.ofAnyBit(set) : set;
+  }
   if (!isa<ZExtInst>(instruction) && !isa<TruncInst>(instruction) && !isa<FreezeInst>(instruction))
     set = sets.ofAnyBit(set);
   if (mixesData(*instruction))
@@ -115,8 +121,7 @@ Taint::Id Taint::chosen(const Instruction *instruction, LabelsOf labelsOf) {
   if (isDataOtherwise(instruction))
     result = sets.weakened(result, Dependence::Content);
   if (result != 0)
-    if (auto bit = dependences.bitOf(instruction))
-      result = sets.ofBit(result, *bit);
+    result = sets.ofBits(result, dependences.bitsOf(instruction));
   if (explanation)
     explanation->chosen(false);
   return result;
@@ -128,7 +133,8 @@ Taint::Id Taint::selected(const SelectInst &select, LabelsOf labelsOf) {
   if (select.getType()->isIntegerTy(1))
     set = sets.unite(set, labelsOf(select.getCondition()));
   else if (implicit == ImplicitFlow::All || (implicit == ImplicitFlow::Constant && constant))
-    set = sets.unite(set, sets.implicit(labelsOf(select.getCondition())));
+    set = sets.unite(set, sets.ofBits(sets.implicit(labelsOf(select.getCondition())),
+                                      bitsChosen({select.getTrueValue(), select.getFalseValue()})));
   return set;
 }
 

@@ -35,6 +35,23 @@ int main(int argc, char **argv) {
   unsigned copy = s->flags << 1;
   if (copy & (KEEP << 1)) // region {Keep,Quiet}
     work(7);
+  unsigned long syntax = keep ? 0x1101 : 0x2100;
+  switch (quiet) { // region {Quiet}
+  case 0:
+    syntax |= 0x10000;
+    break;
+  case 1:
+    syntax &= ~0x20000ul;
+    if (argv[0][0] == 'g')
+      syntax |= 0x40000;
+    break;
+  }
+  if (syntax & 0x1000) // region {Keep}
+    work(9);
+  if (syntax & 0x20000) // region {Quiet}
+    work(10);
+  if (syntax & 0x80100)
+    work(11);
   unsigned other = s->flags & ~KEEP;
   if (other) // region {Quiet}
     work(8);

@@ -73,7 +73,7 @@ impl Totals {
     /// Sums, given the number of distinct flows.
     pub(crate) fn new(profile: &Profile, flows: usize) -> Self {
         let mut totals = Self {
-            wall_ns: (profile.meta.wall_ns - beginning(profile)).max(0),
+            wall_ns: wall_ns(profile),
             ended: has_ended(profile),
             threads: crate::thread::number(profile),
             processes: profile.processes.iter().map(|process| process.pid).collect::<FxHashSet<_>>().len() as i64,
@@ -122,6 +122,11 @@ impl Totals {
         };
         share.unwrap_or(0.0)
     }
+}
+
+/// The launched program's time from start to end, ns.
+pub(crate) fn wall_ns(profile: &Profile) -> i64 {
+    (profile.meta.wall_ns - beginning(profile)).max(0)
 }
 
 /// What threads of a recording of the scheduler did; `None` without one.

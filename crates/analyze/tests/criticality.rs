@@ -107,7 +107,7 @@ fn a_locks_repair_saves_no_more_than_it_is_held() {
         profile.locks = vec![Lock { process: 0, object, path, acquisitions: 1, contended: 1, wait_ns: 0, hold_ns }];
         saved(&profile).1
     };
-    assert_eq!(held(0.01), critical);
+    assert_eq!(held(0.01), unknown, "held for less than others waited: not all calls were seen");
     assert!((held((critical + 2.0) / 100.0) - critical - 2.0).abs() < 0.1);
     assert_eq!(held(1.0), unknown);
 }

@@ -317,6 +317,7 @@ fn a_heavy_tail_that_costs_nothing_is_no_finding() {
 #[test]
 fn processes_too_short_for_samples_count_all_the_same() {
     let mut profile = profile([thread("main", MS, vec![])]);
+    profile.meta.wall_ns = 100 * MS;
     profile.meta.criticality = Some(SchedSession {
         estimate: true,
         per_process: false,

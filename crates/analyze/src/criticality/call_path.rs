@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 use transect_profile_model::{ComponentId, FrameId, Profile, Space, StackId};
 
+use super::lock_call::is_lock_call;
 use super::runtime_library::{go_task, is_agent, is_c_library, is_runtime_component, is_runtime_function, public_name};
 use crate::Names;
 
@@ -24,6 +25,8 @@ pub(super) struct Function {
     pub runtime: bool,
     /// Another shared library's.
     pub library: bool,
+    /// It takes a lock or gives it back.
+    pub locks: bool,
 }
 
 /// The call by which a shared library was entered that is no runtime.
@@ -117,6 +120,19 @@ impl CallPaths {
     /// Whether none of a path's functions is the program's own.
     pub fn is_runtime(&self, path: PathId) -> bool {
         self.paths[path as usize].runtime
+    }
+
+    /// Whether a path ends in a call by which a lock is taken or given back.
+    pub fn is_at_lock(&self, path: PathId) -> bool {
+        let path = &self.paths[path as usize];
+        let inner = path.functions.get(path.place..).unwrap_or_default();
+        inner.iter().any(|&function| self.functions[function as usize].locks)
+    }
+
+    /// The place, and the function of the program that called it.
+    pub fn around(&self, path: PathId) -> impl Iterator<Item = FunctionId> + use<> {
+        let caller = self.paths[path as usize].caller;
+        self.place(path).into_iter().chain(caller)
     }
 
     /// Whether a function is a runtime library's or the kernel's.
@@ -326,7 +342,8 @@ impl<'a> Interner<'a> {
             let executable =
                 |id: ComponentId| self.profile.components.get(id as usize).is_none_or(|one| one.executable);
             let library = !runtime && !frame.component.is_none_or(executable);
-            self.functions.push(Function { name, component, runtime, library });
+            let locks = is_lock_call(&name);
+            self.functions.push(Function { name, component, runtime, library, locks });
         }
         self.by_frame[id as usize] = Some(function);
         function

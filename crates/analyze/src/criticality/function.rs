@@ -13,7 +13,7 @@ pub struct CriticalFunctionRow {
     pub component: String,
     /// Criticality gained in it, callees left out, ns.
     pub own_ns: i64,
-    /// The same with what runtime libraries did for it, ns.
+    /// The same with what runtime libraries did for it, ns; without what threads queued for a CPU that waited there again at once.
     pub place_ns: i64,
     /// Criticality gained in it and its callees, ns.
     pub inclusive_ns: i64,
@@ -32,6 +32,7 @@ pub(super) fn rows(source: &Source<'_>) -> Vec<CriticalFunctionRow> {
     #[derive(Default, Clone, Copy)]
     struct Sum {
         running_ns: i64,
+        queued_ns: i64,
         low_ns: i64,
         spin_ns: i64,
         samples: i64,
@@ -42,6 +43,7 @@ pub(super) fn rows(source: &Source<'_>) -> Vec<CriticalFunctionRow> {
         let Some(facts) = source.paths.stack(sample.stack) else { continue };
         let sum = sums.entry(facts.path).or_default();
         sum.running_ns += sample.criticality_ns;
+        sum.queued_ns += if source.is_idle(sample, facts.path) { sample.criticality_ns } else { 0 };
         sum.low_ns += if source.is_low(sample.n) { sample.criticality_ns } else { 0 };
         sum.spin_ns += if sample.spin { sample.criticality_ns } else { 0 };
         sum.samples += sample.samples;
@@ -73,7 +75,7 @@ pub(super) fn rows(source: &Source<'_>) -> Vec<CriticalFunctionRow> {
             rows[leaf as usize].own_ns += sum.running_ns;
         }
         if let Some(place) = source.paths.place(path) {
-            rows[place as usize].place_ns += sum.running_ns;
+            rows[place as usize].place_ns += sum.running_ns - sum.queued_ns;
         }
         // A recursive function counts once.
         seen.clear();

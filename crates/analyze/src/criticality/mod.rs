@@ -9,7 +9,9 @@ mod call_path;
 mod contention;
 mod function;
 mod graph;
+mod holder;
 mod idle_owner;
+mod lock_call;
 mod over_time;
 mod parallelism;
 mod part;
@@ -30,14 +32,15 @@ mod what_if;
 
 use std::cmp::Reverse;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
-use transect_profile_model::{Profile, SchedSession, SchedTables, StackId};
+use transect_profile_model::{Origin, Profile, SchedSample, SchedSession, SchedTables, SchedWait, StackId, WaitKind};
 
 pub(crate) use apportion::apportion;
 pub use contention::Contention;
 pub use function::CriticalFunctionRow;
 pub use graph::{NodeKind, WaitEdge, WaitGraph, WaitNode};
+pub(crate) use lock_call::{is_lock_call, lets_go, takes_slowly};
 pub use over_time::OverTimeRow;
 pub use parallelism::ParallelismRow;
 pub use path::{CriticalPathRow, LineRow, PathState};
@@ -52,7 +55,8 @@ pub use what_if::{WhatIfRow, WhatIfScope};
 
 use crate::names::file_name;
 use crate::{Names, Selection};
-use call_path::CallPaths;
+use call_path::{CallPaths, PathId};
+use holder::Holders;
 use requests::{Servers, is_serving};
 use short_lived::ShortLived;
 use spin::Correction;
@@ -71,6 +75,9 @@ pub struct CriticalityView {
     pub cpus: i64,
     /// `busy_ns` + `idle_ns`.
     pub elapsed_ns: i64,
+    /// The launched program's time from start to end, 0 if unknown, for the findings, ns: children may go on after it.
+    #[serde(skip)]
+    pub wall_ns: i64,
     /// Time with at least one active thread, ns, summed over applications.
     pub busy_ns: i64,
     /// Time in which all threads waited, ns, summed over applications.
@@ -138,6 +145,13 @@ pub struct CriticalityView {
     pub what_if: Vec<WhatIfRow>,
 }
 
+impl CriticalityView {
+    /// What findings are shares of, ns: nothing that is repaired saves more of a run than the run takes.
+    pub(crate) fn run_ns(&self) -> i64 {
+        if self.wall_ns > 0 { self.elapsed_ns.min(self.wall_ns) } else { self.elapsed_ns }
+    }
+}
+
 /// The tables with what all parts of the view need of them.
 struct Source<'a> {
     session: &'a SchedSession,
@@ -146,6 +160,9 @@ struct Source<'a> {
     /// Stack of each wait: its own, or that of most waits of its thread for the same thing.
     wait_stacks: Vec<Option<u32>>,
     objects: wait::Objects<'a>,
+    holders: Holders,
+    /// Paths at which threads wait until others have something for them.
+    awaiting: FxHashSet<PathId>,
     /// What each wait's holder, or else its waker, gained meanwhile: its part of that, ns.
     gains: Vec<i64>,
     correction: Correction,
@@ -163,6 +180,8 @@ impl<'a> Source<'a> {
         let paths = CallPaths::new(profile, names);
         let objects = wait::Objects::new(tables);
         let wait_stacks = wait::stacks(tables, &objects);
+        let holders = Holders::new(tables, &paths, &wait_stacks);
+        let awaiting = awaiting(tables, &paths, &wait_stacks);
         let place = |stack| paths.stack(stack).and_then(|facts| paths.place(facts.path));
         let correction = Correction::new(session, tables, &place);
         let gains = shared_gain::shares(tables);
@@ -176,6 +195,8 @@ impl<'a> Source<'a> {
             paths,
             wait_stacks,
             objects,
+            holders,
+            awaiting,
             gains,
             correction,
             overhead,
@@ -220,10 +241,23 @@ impl<'a> Source<'a> {
         process.is_some_and(|process| self.servers.is_idle(process, wait, accepts()))
     }
 
+    /// Whether a thread was woken only to wait again: it queued for a CPU, and did nothing where it waits.
+    fn is_idle(&self, sample: &SchedSample, path: PathId) -> bool {
+        sample.origin == Origin::StackTop && self.awaiting.contains(&path)
+    }
+
     /// Whether an instant at `n` active threads left CPUs unused.
     fn is_low(&self, n: i32) -> bool {
         i64::from(n) < self.session.cpus
     }
+}
+
+/// Paths at which threads wait until others have something for them.
+fn awaiting(tables: &SchedTables, paths: &CallPaths, wait_stacks: &[Option<StackId>]) -> FxHashSet<PathId> {
+    let is_it = |wait: &SchedWait| matches!(wait.kind, WaitKind::Condition | WaitKind::Semaphore | WaitKind::Futex);
+    let rows = tables.waits.iter().zip(wait_stacks).filter(|(wait, _)| is_it(wait));
+    let found = rows.filter_map(|(_, stack)| paths.stack((*stack)?)).map(|facts| facts.path);
+    found.filter(|&path| !paths.is_at_lock(path)).collect()
 }
 
 /// The scheduler's view; `None` for a recording without it. `selection.api` and `selection.component` keep paths,
@@ -300,6 +334,7 @@ fn rows(profile: &Profile, source: &Source<'_>) -> CriticalityView {
         per_process: session.per_process,
         cpus: session.cpus,
         elapsed_ns: session.busy_ns + session.idle_ns,
+        wall_ns: crate::totals::wall_ns(profile),
         busy_ns: session.busy_ns,
         idle_ns: session.idle_ns,
         requests_ns,

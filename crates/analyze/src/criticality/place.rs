@@ -32,7 +32,7 @@ pub struct PlaceRow {
     /// The line, 0 if unknown.
     pub line: i32,
     /// Criticality with spinning left out, and idle time, ns. Adds up over all places to the elapsed time, less what servers
-    /// waited for requests.
+    /// waited for requests, and less what threads queued for a CPU that had nothing to do.
     pub ns: i64,
     /// Of it criticality, ns.
     pub running_ns: i64,
@@ -330,6 +330,9 @@ fn gather(source: &Source<'_>, part: impl Fn(FunctionId, InliningId) -> (Functio
     let mut calls: FxHashMap<LibraryCall, Sum> = FxHashMap::default();
     for (sample, &corrected_ns) in source.tables.samples.iter().zip(&source.correction.corrected_ns) {
         let Some(facts) = source.paths.stack(sample.stack).filter(|facts| !facts.preparing) else { continue };
+        if source.is_idle(sample, facts.path) {
+            continue;
+        }
         let Some(place) = source.paths.place(facts.path) else { continue };
         let key = part(place, facts.inlining);
         sums.entry(key).or_default().add_sample(source, facts, None, sample, corrected_ns);

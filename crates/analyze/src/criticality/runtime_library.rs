@@ -255,7 +255,8 @@ fn decltype(name: &str) -> usize {
 /// `__isoc99_sscanf`.
 pub(crate) fn public_name(name: &str) -> &str {
     const BEFORE: [&str; 7] = ["__vdso_", "__GI_", "__isoc99_", "__isoc23_", "__libc_", "___", "__"];
-    const VARIANTS: [&str; 8] = ["_avx", "_evex", "_sse", "_ssse", "_erms", "_generic", "_fma", "_unaligned"];
+    const VARIANTS: [&str; 9] =
+        ["_avx", "_evex", "_sse", "_ssse", "_erms", "_generic", "_fma", "_unaligned", "_usercnt"];
     let mut bare = name;
     if let Some(rest) = BEFORE.iter().find_map(|before| name.strip_prefix(before))
         && rest.starts_with(|c: char| c.is_ascii_lowercase())
@@ -356,6 +357,7 @@ mod tests {
             ("__strlen_sse2", "strlen"),
             ("__isoc99_sscanf", "sscanf"),
             ("__libc_write", "write"),
+            ("__pthread_mutex_unlock_usercnt", "pthread_mutex_unlock"),
             ("__vdso_clock_gettime", "clock_gettime"),
             ("__libc_start_call_main", "__libc_start_call_main"),
             ("__cxa_throw", "__cxa_throw"),

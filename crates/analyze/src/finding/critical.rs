@@ -17,7 +17,7 @@ const CROWDED: f64 = 1.2;
 
 /// Adds findings; says whether they explain what threads wait for.
 pub(super) fn find(view: &CriticalityView, findings: &mut Vec<FindingRow>) -> bool {
-    if view.elapsed_ns <= 0 {
+    if view.run_ns() <= 0 {
         return false;
     }
     let mut explained: Vec<String> = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn find(view: &CriticalityView, findings: &mut Vec<FindingRow>) -> bo
 }
 
 fn share(view: &CriticalityView, ns: i64) -> f64 {
-    (ns as f64 * 100.0 / view.elapsed_ns as f64).clamp(0.0, 100.0)
+    (ns as f64 * 100.0 / view.run_ns() as f64).clamp(0.0, 100.0)
 }
 
 /// Kinds in which others only tell that they have come so far.
@@ -90,8 +90,8 @@ fn waits(view: &CriticalityView, explained: &mut Vec<String>, signals: bool) -> 
             finding: waits_for(view, row),
             evidence: format!(
                 "critical for {} of {}{nobody}; {} of {} in all{}",
-                time(critical_ns.min(view.elapsed_ns)),
-                time(view.elapsed_ns),
+                time(critical_ns.min(view.run_ns())),
+                time(view.run_ns()),
                 super::words::counted(count, "wait", "waits"),
                 time(ns),
                 saving(view, code),
@@ -312,7 +312,7 @@ fn serial(view: &CriticalityView, explained: &[String], groups: &mut Vec<String>
             evidence: format!(
                 "{} of {} pass in it at {:.1} active threads on the average, on {} CPUs{by}{}",
                 time(low),
-                time(view.elapsed_ns),
+                time(view.run_ns()),
                 mean.max(1.0),
                 view.cpus,
                 saving(view, place),
@@ -331,7 +331,7 @@ fn serial(view: &CriticalityView, explained: &[String], groups: &mut Vec<String>
 pub(super) fn crowded(view: &CriticalityView, at_locks_ns: i64) -> Option<FindingRow> {
     let rows = || view.waits.iter().filter(|row| row.kind == WaitKind::RunQueue);
     let (critical, ns) = rows().fold((0, 0), |(c, n), row| (c + row.critical_ns, n + row.ns));
-    let critical = critical.min(view.elapsed_ns - at_locks_ns).max(0);
+    let critical = critical.min(view.run_ns() - at_locks_ns).max(0);
     let mean = view.parallelism_mean.unwrap_or(0.0);
     let first = rows().next().filter(|_| share(view, critical) >= LEAST_PERCENT)?;
     if mean < view.cpus as f64 * CROWDED {
@@ -344,7 +344,7 @@ pub(super) fn crowded(view: &CriticalityView, at_locks_ns: i64) -> Option<Findin
             time(ns),
             first.group,
             time(critical),
-            time(view.elapsed_ns),
+            time(view.run_ns()),
         ),
         view: "criticality".to_owned(),
         next: "Run fewer threads, or give the program more CPUs: --view criticality".to_owned(),

@@ -204,7 +204,7 @@ fn nothing(facts: &facts::Facts<'_>, view: Option<&CriticalityView>) -> FindingR
             evidence: format!(
                 "{} examined over {}; nothing holds the program up for a twentieth of it",
                 words::counted(view.threads.len() as i64, "thread", "threads"),
-                words::time(view.elapsed_ns)
+                words::time(view.run_ns())
             ),
             view: "criticality".to_owned(),
             next: "Compare the call paths: --view criticality".to_owned(),

@@ -61,6 +61,9 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
     let mut by_path: FxHashMap<PathId, Sum> = FxHashMap::default();
     for sample in &source.tables.samples {
         let Some(facts) = source.paths.stack(sample.stack) else { continue };
+        if source.is_idle(sample, facts.path) {
+            continue;
+        }
         let sum = by_path.entry(facts.path).or_default();
         sum.running_ns += sample.criticality_ns;
         sum.spin_ns += if sample.spin { sample.criticality_ns } else { 0 };
@@ -70,6 +73,8 @@ pub(super) fn candidates(source: &Source<'_>) -> Vec<Candidate> {
     let mut inclusive: FxHashMap<FunctionId, Sum> = FxHashMap::default();
     let mut functions: Vec<FunctionId> = Vec::new();
     for (&path, sum) in &by_path {
+        // Nobody can speed up the calls of a contended lock, only what is done under it.
+        let path = source.holders.held_at(path).unwrap_or(path);
         if let Some(place) = source.paths.place(path) {
             own.entry(place).or_default().add(sum, path);
         }

@@ -26,11 +26,15 @@ pub(super) enum Code {
 }
 
 impl Code {
-    /// Whether a path runs it.
+    /// Whether a path runs it. What is done at the calls of a contended lock goes with what is done under the lock.
     pub fn covers(self, source: &Source<'_>, path: PathId) -> bool {
+        let held_at = source.holders.held_at(path);
         match self {
-            Self::Own(function) => source.paths.place(path) == Some(function),
-            Self::Inclusive(function) => source.paths.paths[path as usize].functions.contains(&function),
+            Self::Own(function) => source.paths.place(held_at.unwrap_or(path)) == Some(function),
+            Self::Inclusive(function) => {
+                let has = |path: PathId| source.paths.paths[path as usize].functions.contains(&function);
+                has(path) || held_at.is_some_and(has)
+            }
             Self::Call { place, call } => {
                 source.paths.place(path) == Some(place)
                     && source.paths.paths[path as usize].functions.last() == Some(&call)

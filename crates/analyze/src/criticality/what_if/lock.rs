@@ -112,8 +112,10 @@ pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
         });
         let sum = &mut locks[at].1;
         sum.ns += wait.ns;
-        let party = wait.holder.or(wait.waker);
-        if let Some(facts) = party.and_then(|party| party.stack).and_then(|stack| source.paths.stack(stack)) {
+        // Without a holder the waker had it; where that was giving it back, what it did before is not known.
+        let waker = || wait.waker.filter(|_| wait.holder.is_none()).and_then(|waker| waker.stack);
+        let path = source.holders.stack(row).or_else(waker).and_then(|stack| source.paths.stack(stack));
+        if let Some(facts) = path.filter(|facts| !source.paths.is_at_lock(facts.path)) {
             sum.places.add(facts.path, wait.ns);
         }
         if wait.is_sum() {

@@ -77,7 +77,7 @@ pub(super) struct Wait {
     pub period: f64,
     /// Threads of fixed rate sleep less if they work longer.
     pub elastic: bool,
-    /// Stack of a holder that ran all the time from its begin to its end.
+    /// What a holder did that ran all the time from its begin to its end.
     pub held: Option<u32>,
 }
 
@@ -187,7 +187,7 @@ fn add_waits(trace: &mut Trace, points: &mut Points, source: &Source<'_>, timeli
                 && timelines.waited(tables, holder.task, (wait.begin_ns, wait.end_ns), |_| true) == 0
             {
                 points.push((holder.task, wait.begin_ns, Point::Held(id)));
-                stack = holder.stack;
+                stack = source.holders.stack(row as usize);
             }
             let ns = (wait.end_ns - wait.begin_ns.max(start_ns)) as f64;
             let period = (wait.end_ns - before.max(start_ns)) as f64;
@@ -200,7 +200,7 @@ fn add_waits(trace: &mut Trace, points: &mut Points, source: &Source<'_>, timeli
 /// The thread that held the lock from the wait's begin to its end.
 fn held(wait: &SchedWait) -> Option<OtherThread> {
     let lock = matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock);
-    let holder = wait.holder.filter(|holder| lock && holder.stack.is_some() && holder.task != wait.task)?;
+    let holder = wait.holder.filter(|holder| lock && holder.task != wait.task)?;
     wait.waker.is_none_or(|waker| waker.task == holder.task).then_some(holder)
 }
 
@@ -331,7 +331,7 @@ impl<'a> Cutter<'a> {
         match point {
             Point::Await(_) => (self.tag(1, None, None), None),
             Point::Held(id) => {
-                let stack = self.wait(id).holder.and_then(|holder| holder.stack);
+                let stack = self.trace.waits[id as usize].held;
                 (self.tag(2, Some(self.wait(id).kind), stack), stack)
             }
             Point::Fire(id) => {

@@ -6,8 +6,11 @@ use transect_profile_model::WaitKind;
 use super::super::words::{brief, counted, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical};
 use super::{CALLED_PART, Causes, LEAST_PERCENT, some};
-use crate::criticality::{PlaceRow, public_name};
+use crate::criticality::{PlaceRow, is_lock_call, lets_go, public_name, takes_slowly};
 use crate::{CriticalWaitRow, OtherThreadRow};
+
+/// Part of a place's time in calls of locks from which it does nothing else.
+const NOTHING_ELSE: f64 = 0.9;
 
 /// Waits for one lock.
 pub(super) struct Lock<'a> {
@@ -48,9 +51,9 @@ impl<'a> Causes<'a> {
             sum.critical_ns += row.critical_ns;
             sum.ns += row.ns;
             sum.count += row.count;
-            if let Some(party) = party.filter(|party| sum.code.is_none() || releasing[at] && !lets_go(party)) {
+            if let Some(party) = party.filter(|party| sum.code.is_none() || releasing[at] && !is_letting_go(party)) {
                 (sum.code, sum.holder) = (Some(party.function.as_str()), Some(party));
-                releasing[at] = lets_go(party);
+                releasing[at] = is_letting_go(party);
             }
         }
         for lock in &mut locks {
@@ -71,9 +74,12 @@ impl<'a> Causes<'a> {
         order.sort_by_key(|&lock| std::cmp::Reverse(locks[lock].ns));
         for place in self.view.places.iter().filter(|place| !place.runtime) {
             let ns = at_lock(place);
+            // A library's function that does nothing but take a lock, or give it back, does so for its caller.
+            let for_caller = ns as f64 >= NOTHING_ELSE * place.ns as f64;
             let waits = |lock: &Lock<'_>| {
                 // Stacks have whole functions, places also what was inlined into them.
-                let on = |row: &CriticalWaitRow| row.stack.iter().rev().any(|function| function == place.symbol());
+                let is_it = |function: &String| function == place.symbol() || for_caller && *function == place.caller.0;
+                let on = |row: &CriticalWaitRow| row.stack.iter().rev().any(is_it);
                 let mut rows =
                     self.view.waits.iter().filter(|row| (row.kind, row.object.as_str()) == (lock.kind, lock.object));
                 lock.code == Some(&place.function) || lock.code == Some(place.symbol()) || rows.any(on)
@@ -90,8 +96,9 @@ impl<'a> Causes<'a> {
         let rows = self.view.waits.iter().filter(|row| row.kind == kind && row.object == object);
         let mut on: FxHashMap<&str, (i64, usize)> = FxHashMap::default();
         let mut whole = 0;
-        for (row, holder) in
-            rows.filter_map(|row| Some((row, row.holder.as_ref()?))).filter(|(_, h)| !h.stack.is_empty() && !lets_go(h))
+        for (row, holder) in rows
+            .filter_map(|row| Some((row, row.holder.as_ref()?)))
+            .filter(|(_, h)| !h.stack.is_empty() && !is_letting_go(h))
         {
             whole += row.ns;
             let mut end = holder.stack.iter().rposition(|function| *function == holder.function)?;
@@ -113,12 +120,12 @@ impl<'a> Causes<'a> {
             .map(|(function, _)| function)
     }
 
-    /// How long all threads held the lock, ns; `None` where calls of locks are not recorded.
-    fn held_ns(&self, object: &str) -> Option<i64> {
-        let is_it = |name: &str| name.split_once(' ').is_some_and(|(_, name)| name == object);
-        let mut rows = self.facts.profile.locks.iter().filter(|lock| is_it(&lock.object)).peekable();
-        rows.peek()?;
-        Some(rows.map(|lock| lock.hold_ns).sum())
+    /// How long all threads held the lock, ns; `None` where its calls are not recorded, or not all: it was held while others waited.
+    fn held_ns(&self, lock: &Lock<'_>) -> Option<i64> {
+        let is_it = |name: &str| name.split_once(' ').is_some_and(|(_, name)| name == lock.object);
+        let rows = self.facts.profile.locks.iter().filter(|lock| is_it(&lock.object));
+        let held = rows.map(|lock| lock.hold_ns).sum();
+        (held > 0 && held >= lock.critical_ns).then_some(held)
     }
 
     /// Time of all threads on a CPU with a function on the stack, by the timer's samples, ns.
@@ -129,6 +136,17 @@ impl<'a> Causes<'a> {
         let stacks: Vec<bool> = tables.stacks.iter().map(|stack| stack.frames.iter().any(has)).collect();
         let met = tables.moments.iter().filter(|moment| stacks.get(moment.stack as usize).copied().unwrap_or(false));
         met.map(|moment| moment.period_ns).sum()
+    }
+
+    /// What the run is shorter by at most if nothing is done under a lock, 0–100. That frees more than those who wait for it: the
+    /// holder, too, by what it does while it holds the lock, and all by the calls that hand it over.
+    pub(super) fn without_lock(&self, lock: &Lock<'_>) -> f64 {
+        let Some(row) = lock.code.and_then(|code| critical::prediction(self.view, code, f64::INFINITY)) else {
+            return 0.0;
+        };
+        let saved = row.saving_high * 100.0;
+        let queued: i64 = lock.queued.iter().map(|(_, ns)| ns).sum();
+        self.held_ns(lock).map_or(saved, |held| saved.min(self.share(held + queued)))
     }
 
     /// A lock's holder. The name of a thread says little where it is that of its process.
@@ -172,21 +190,18 @@ impl<'a> Causes<'a> {
             false => (critical_ns, String::new()),
         };
         let code = lock.code.unwrap_or_default();
-        // Held for less, it frees more than those who wait for it: the holder, too, by what it does while it holds the lock.
-        let saved = critical::prediction(self.view, code, f64::INFINITY).map_or(0.0, |row| row.saving_high * 100.0);
-        let saved = self.held_ns(lock.object).map_or(saved, |held| saved.min(self.share(held)));
         FindingRow {
             finding,
             evidence: format!(
                 "critical for {} of {}{woken}; {waits}",
-                time(alone.min(self.view.elapsed_ns)),
-                time(self.view.elapsed_ns)
+                time(alone.min(self.view.run_ns())),
+                time(self.view.run_ns())
             ),
             view: "criticality".to_owned(),
             next: critical::advice(lock.kind, code),
             kind: FindingKind::CriticalWait,
             percent: share,
-            saves_percent: Some(share.max(saved)),
+            saves_percent: Some(share.max(self.without_lock(lock))),
             confidence: Some(if lock.inferred { Confidence::Interval } else { Confidence::Exact }),
             place: Place {
                 object: some(lock.object),
@@ -198,38 +213,16 @@ impl<'a> Causes<'a> {
     }
 }
 
-/// Calls by which a lock is let go.
-const LETS_GO: [&str; 8] = [
-    "pthread_mutex_unlock",
-    "pthread_rwlock_unlock",
-    "pthread_cond_wait",
-    "pthread_cond_timedwait",
-    "pthread_cond_clockwait",
-    "pthread_cond_signal",
-    "pthread_cond_broadcast",
-    "lll_lock_wake",
-];
-/// Calls by which it is taken.
-const TAKES: [&str; 6] =
-    ["pthread_mutex_lock", "pthread_rwlock_wrlock", "pthread_rwlock_rdlock", "lll_lock_wait", "flock", "fcntl"];
-
-/// Parts of the names by which locks of runtimes are taken slowly: Rust's, parking_lot's, Abseil's, Go's.
-const TAKES_SLOWLY: [&str; 4] = ["::lock_contended", "::lock_slow", "Mutex::LockSlow", "Mutex).lockSlow"];
-
 /// Whether a holder was met in a call by which it lets go.
-fn lets_go(party: &OtherThreadRow) -> bool {
+fn is_letting_go(party: &OtherThreadRow) -> bool {
     let called = party.stack.iter().rev().take_while(|function| **function != party.function);
-    called.into_iter().any(|function| LETS_GO.contains(&public_name(function)))
+    called.into_iter().any(|function| lets_go(function))
 }
 
 /// Time of a place in which it was about to take or release a lock.
 fn at_lock(place: &PlaceRow) -> i64 {
-    let slowly = |name: &str| TAKES_SLOWLY.iter().any(|part| name.contains(part));
-    let of_runtime = place.callees.iter().any(|callee| slowly(&callee.function));
-    let is_it = |function: &str| {
-        let name = public_name(function);
-        // Runtimes wake the next one by libc's `syscall`, and may lose the CPU to it there.
-        TAKES.contains(&name) || LETS_GO[..2].contains(&name) || slowly(function) || of_runtime && name == "syscall"
-    };
+    let of_runtime = place.callees.iter().any(|callee| takes_slowly(&callee.function));
+    // Runtimes wake the next one by libc's `syscall`, and may lose the CPU to it there.
+    let is_it = |function: &str| is_lock_call(function) || of_runtime && public_name(function) == "syscall";
     place.callees.iter().filter(|callee| is_it(&callee.function)).map(|callee| callee.ns).sum()
 }

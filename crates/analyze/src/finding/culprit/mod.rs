@@ -75,12 +75,17 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
         let is_habit = lock.count >= LEAST_WAITS || causes.weight(critical_ns) >= SPREAD_PERCENT;
         // What takes longer than the run is done by several at once.
         let serial = lock.code.filter(|_| !lock.inferred).map_or(0, |code| causes.on_cpu_ns(code));
-        serial_ns = serial_ns.max(if serial <= view.elapsed_ns { serial } else { 0 });
-        let is_cause = is_habit && holder.is_none_or(|place| critical_ns as f64 >= LOCK_PART * place.ns as f64);
-        if is_cause && causes.weight(critical_ns) >= LEAST_PERCENT {
+        serial_ns = serial_ns.max(if serial <= view.run_ns() { serial } else { 0 });
+        if !is_habit || causes.weight(critical_ns) < LEAST_PERCENT {
+            continue;
+        }
+        if holder.is_none_or(|place| critical_ns as f64 >= LOCK_PART * place.ns as f64) {
             findings.push(causes.lock(lock, critical_ns, holder));
             held.extend(holder.map(|place| place.function.as_str()));
             told.extend(&lock.queued);
+        } else {
+            // The place where it is held is told by itself, with what its repair saves of this.
+            told.extend(lock.queued.iter().filter(|(function, _)| Some(*function) != lock.code));
         }
     }
     if let Some(starts) = &starts {
@@ -147,7 +152,7 @@ struct Causes<'a> {
 
 impl<'a> Causes<'a> {
     fn share(&self, ns: i64) -> f64 {
-        (ns as f64 * 100.0 / self.view.elapsed_ns as f64).clamp(0.0, 100.0)
+        (ns as f64 * 100.0 / self.view.run_ns() as f64).clamp(0.0, 100.0)
     }
 
     /// The launched command as one line.
@@ -155,9 +160,9 @@ impl<'a> Causes<'a> {
         self.facts.profile.meta.command.join(" ")
     }
 
-    /// The elapsed time less what a server waited for requests, ns.
+    /// The run's time less what a server waited for requests, ns.
     fn asked_ns(&self) -> i64 {
-        (self.view.elapsed_ns - self.view.requests_ns).max(1)
+        (self.view.run_ns() - self.view.requests_ns).max(1)
     }
 
     /// Share of that, 0–100: by it is told what is worth a word.
@@ -172,7 +177,7 @@ impl<'a> Causes<'a> {
             true => format!(", {} of which it waited for requests", time(requests_ns)),
             false => String::new(),
         };
-        format!("{} of {}{requests}", time(ns), time(self.view.elapsed_ns))
+        format!("{} of {}{requests}", time(ns.min(self.view.run_ns())), time(self.view.run_ns()))
     }
 
     /// The place that a wait depends on, by its function.

@@ -18,6 +18,8 @@ const NAMED_CALLEE: f64 = 0.3;
 const MAIN_CALLEE: f64 = 0.6;
 /// Part from which a place that waits does nothing else.
 const ONLY_WAITS: f64 = 0.85;
+/// Times the idle time of a place's waits that is more than what a replay is wrong by.
+const LONGER: f64 = 1.1;
 /// Part from which the place is nothing but calls of it.
 const ALL_OF_IT: f64 = 0.9;
 /// A file with less of the time waited for files is one of many.
@@ -44,14 +46,20 @@ const FEW_BYTES: f64 = 4096.0;
 
 impl<'a> Causes<'a> {
     pub(super) fn row(&self, place: &PlaceRow, ns: i64, locks: &[Lock<'_>]) -> FindingRow {
-        let share = self.share(ns);
         // Through others: it stands for more than its own time.
         let whole = ns.max(place.ns);
         let through = ns > place.ns;
-        let callee = place.callees.first().filter(|callee| callee.ns as f64 >= NAMED_CALLEE * whole as f64);
-        let stands_for = callee.filter(|callee| callee.ns as f64 >= MAIN_CALLEE * place.ns as f64);
         let idle_ns = place.waiting.iter().map(|wait| wait.idle_ns).sum::<i64>();
         let waits = idle_ns * 2 >= place.ns;
+        // While others run beside a wait, the run may depend on it all the same: then it is told as what it saves.
+        let saved_ns = if waits && !through { self.without_waiting_ns(place) } else { 0 };
+        let (ns, idle_ns) = match saved_ns as f64 >= LONGER * ns as f64 {
+            true => (saved_ns, idle_ns + saved_ns - ns),
+            false => (ns, idle_ns),
+        };
+        let share = self.share(ns);
+        let callee = place.callees.first().filter(|callee| callee.ns as f64 >= NAMED_CALLEE * whole as f64);
+        let stands_for = callee.filter(|callee| callee.ns as f64 >= MAIN_CALLEE * place.ns as f64);
         let api = callee.map(|callee| callee.function.as_str());
         let few = !waits && place.seen() < FEW_SAMPLES;
         let said = if few { about } else { percent };
@@ -77,7 +85,7 @@ impl<'a> Causes<'a> {
                 let most = said(self.share(*ns));
                 format!("{at} takes {} of the time with functions without names, {most} in {inner}", said(share))
             }
-            (_, Some(wait)) if (idle_ns as f64) < ONLY_WAITS * place.ns as f64 => {
+            (_, Some(wait)) if (idle_ns as f64) < ONLY_WAITS * ns as f64 => {
                 let idle = percent(self.share(idle_ns));
                 format!("{at} takes {} of the time, {idle} waiting: {}", said(share), waited(place, wait))
             }
@@ -134,7 +142,9 @@ impl<'a> Causes<'a> {
                 self.calls(&place.function, whole, |api| its(api).then_some(api.all), 1.0)
             }
         };
-        evidence.extend(calls.as_ref().map(|calls| calls.words.clone()));
+        // Waits are exact; what the agent timed of the calls would be a second figure for them.
+        let counted = calls.as_ref().filter(|calls| !waits || calls.bytes.is_some());
+        evidence.extend(counted.map(|calls| if waits { calls.number.clone() } else { calls.words.clone() }));
         if let Some(row) = dependants {
             evidence.push(format!("meanwhile {} for {}", lower(&critical::waiters(row)), critical::name(row.kind)));
         }
@@ -148,10 +158,10 @@ impl<'a> Causes<'a> {
             };
             evidence.push(format!("in {} {of}, of which one runs at a time", count(number as i64)));
         }
-        if let Some(lock) = locks
-            .iter()
-            .find(|lock| lock.code == Some(&place.function) && self.weight(lock.critical_ns) >= LEAST_PERCENT)
-        {
+        let is_held =
+            |lock: &&Lock<'_>| lock.code == Some(&place.function) && self.weight(lock.critical_ns) >= LEAST_PERCENT;
+        let held = locks.iter().find(is_held);
+        if let Some(lock) = held {
             evidence.push(format!("others wait {} for {}", time(lock.ns), critical::named(lock.kind, lock.object)));
         }
         if !place.inlined_into.is_empty() {
@@ -174,7 +184,10 @@ impl<'a> Causes<'a> {
                 (false, false) => FindingKind::HotCode,
             },
             percent: share,
-            saves_percent: Some(if waits { share.max(self.without_waiting(place)) } else { share }),
+            saves_percent: Some(match held {
+                Some(lock) if !waits => share.max(self.without_lock(lock)),
+                _ => share,
+            }),
             confidence: Some(match (waits, few) {
                 (true, _) => Confidence::Exact,
                 (false, true) => Confidence::FewSamples,
@@ -188,10 +201,11 @@ impl<'a> Causes<'a> {
     }
 
     /// What the run is shorter by without a place's waiting: also by the queue for a CPU after each wait, and by what others wait
-    /// meanwhile, 0–100.
-    fn without_waiting(&self, place: &PlaceRow) -> f64 {
+    /// meanwhile, ns.
+    fn without_waiting_ns(&self, place: &PlaceRow) -> i64 {
         let row = critical::prediction(self.view, place.symbol(), f64::INFINITY);
-        row.filter(|row| row.scope == WhatIfScope::Wait).map_or(0.0, |row| row.saving_high * 100.0)
+        let row = row.filter(|row| row.scope == WhatIfScope::Wait);
+        row.map_or(0, |row| (row.saving * self.view.run_ns() as f64) as i64)
     }
 
     /// A place that most of its time calls of runtime libraries end in one function of theirs, which is what takes the time.
@@ -323,9 +337,10 @@ impl<'a> Causes<'a> {
         // Which of them this place makes is not counted.
         let elsewhere = if part < NEARLY_ALL_CALLS { ", here and elsewhere" } else { "" };
         let each = if timed { format!(", {}{size} each", time(calls.mean_ns())) } else { String::new() };
-        let number = counted(calls.calls, "call", "calls");
+        let number = format!("{} of {function}{elsewhere}", counted(calls.calls, "call", "calls"));
         Some(Counted {
-            words: format!("{number} of {function}{elsewhere}{each}"),
+            words: format!("{number}{each}"),
+            number: format!("{number}{}", size.replace(" and ", " of ")),
             api: api.bare_name().to_owned(),
             bytes,
         })
@@ -350,6 +365,8 @@ fn seen(place: &PlaceRow) -> String {
 struct Counted {
     /// How many, and how long and large each.
     words: String,
+    /// How many, and how large each.
+    number: String,
     /// Its name in the views of calls.
     api: String,
     /// Bytes of each, where it moves some.

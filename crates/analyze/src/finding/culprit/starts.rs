@@ -131,7 +131,7 @@ impl<'a> Causes<'a> {
         let place = place.or_else(|| own().filter(|place| ends(place) > 0).max_by_key(ends));
         // Most of them may be too short for a sample.
         let ns = ns.max(self.view.short_lived_ns) - worked;
-        let ns = (ns + place.map_or(0, |place| place.ns - place.short_lived_ns)).min(self.view.elapsed_ns);
+        let ns = (ns + place.map_or(0, |place| place.ns - place.short_lived_ns)).min(self.view.run_ns());
         (self.weight(ns) >= LEAST_PERCENT).then_some(Starts { what, count: number(what), ns, place, parent })
     }
 
@@ -167,7 +167,7 @@ impl<'a> Causes<'a> {
             evidence: format!(
                 "{} of {}, {each} each, to start them and for their end",
                 time(starts.ns),
-                time(self.view.elapsed_ns)
+                time(self.view.run_ns())
             ),
             view: "criticality".to_owned(),
             next: next.to_owned(),

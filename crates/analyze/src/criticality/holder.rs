@@ -1,0 +1,96 @@
+//! What is done under a lock that threads wait for: the cause of what they do at the lock's calls, too.
+
+use rustc_hash::FxHashMap;
+use transect_profile_model::{SchedTables, SchedWait, StackId, WaitKind};
+
+use super::call_path::{CallPaths, FunctionId, PathId};
+use super::tally::Tally;
+
+/// Locks are contended at a place if threads wait there for this part of the time that they are active at its calls of locks.
+const CONTENDED: f64 = 0.1;
+
+/// What is known of the holders of locks.
+pub(super) struct Holders {
+    /// By row of the waits: a stack of what was done under the lock meanwhile.
+    stacks: Vec<Option<StackId>>,
+    /// By path that ends in a call of a contended lock: where that lock is held most.
+    held_at: FxHashMap<PathId, PathId>,
+}
+
+impl Holders {
+    /// `wait_stacks`: where threads waited.
+    pub fn new(tables: &SchedTables, paths: &CallPaths, wait_stacks: &[Option<StackId>]) -> Self {
+        let stacks = stacks(tables, paths);
+        let held_at = held_at(tables, paths, wait_stacks, &stacks);
+        Self { stacks, held_at }
+    }
+
+    /// What was done under the lock that a row waits for, while it did.
+    pub fn stack(&self, row: usize) -> Option<StackId> {
+        self.stacks[row]
+    }
+
+    /// Where the lock is held most at whose calls a path ends, if that is contended.
+    pub fn held_at(&self, path: PathId) -> Option<PathId> {
+        self.held_at.get(&path).copied()
+    }
+}
+
+fn is_lock(wait: &SchedWait) -> bool {
+    matches!(wait.kind, WaitKind::Mutex | WaitKind::Rwlock | WaitKind::KernelLock)
+}
+
+/// The holder's stack, unless it says only that the holder had just got the lock or was letting it go; then what the holder was seen
+/// doing while the other waited.
+fn stacks(tables: &SchedTables, paths: &CallPaths) -> Vec<Option<StackId>> {
+    let at_lock = |stack: StackId| paths.stack(stack).is_some_and(|facts| paths.is_at_lock(facts.path));
+    let mut seen: FxHashMap<u32, Vec<(i64, StackId)>> = FxHashMap::default();
+    for moment in tables.moments.iter().filter(|moment| !at_lock(moment.stack)) {
+        seen.entry(moment.task).or_default().push((moment.time_ns, moment.stack));
+    }
+    let while_waited = |wait: &SchedWait| {
+        let of = seen.get(&wait.holder?.task)?;
+        let first = of.partition_point(|&(at, _)| at < wait.begin_ns);
+        of.get(first).filter(|&&(at, _)| at < wait.end_ns).map(|&(_, stack)| stack)
+    };
+    let of = |wait: &SchedWait| {
+        let known = wait.holder?.stack;
+        known.filter(|&stack| !at_lock(stack)).or_else(|| while_waited(wait))
+    };
+    tables.waits.iter().map(|wait| if is_lock(wait) { of(wait) } else { None }).collect()
+}
+
+fn held_at(
+    tables: &SchedTables,
+    paths: &CallPaths,
+    wait_stacks: &[Option<StackId>],
+    holders: &[Option<StackId>],
+) -> FxHashMap<PathId, PathId> {
+    // By function that takes locks, or calls what does: time waited, and where they were held meanwhile.
+    let mut waited: FxHashMap<FunctionId, (i64, Tally<PathId>)> = FxHashMap::default();
+    let path_of = |stack: Option<StackId>| stack.and_then(|stack| paths.stack(stack)).map(|facts| facts.path);
+    for (row, wait) in tables.waits.iter().enumerate().filter(|(_, wait)| is_lock(wait)) {
+        let Some(path) = path_of(wait_stacks[row]).filter(|&path| paths.is_at_lock(path)) else { continue };
+        for function in paths.around(path) {
+            let (ns, held) = waited.entry(function).or_default();
+            *ns += wait.ns;
+            if let Some(holder) = path_of(holders[row]) {
+                held.add(holder, wait.ns);
+            }
+        }
+    }
+    let mut active: FxHashMap<PathId, (FunctionId, i64)> = FxHashMap::default();
+    let mut by_function: FxHashMap<FunctionId, i64> = FxHashMap::default();
+    for sample in &tables.samples {
+        let Some(path) = path_of(Some(sample.stack)).filter(|&path| paths.is_at_lock(path)) else { continue };
+        let Some(function) = paths.around(path).find(|function| waited.contains_key(function)) else { continue };
+        active.entry(path).or_insert((function, 0)).1 += sample.active_ns;
+        *by_function.entry(function).or_default() += sample.active_ns;
+    }
+    let of = |(path, (function, _)): (PathId, (FunctionId, i64))| {
+        let (ns, held) = waited.get(&function)?;
+        let contended = *ns as f64 >= CONTENDED * by_function.get(&function).copied()? as f64;
+        Some((path, held.most().filter(|_| contended)?))
+    };
+    active.into_iter().filter_map(of).collect()
+}

@@ -1,0 +1,136 @@
+//! What a lock's repair saves, against programs that are run again with the lock's work gone, or with a lock for each thread.
+
+use transect_analyze::synthetic::{Do, Program, Script, Step};
+use transect_analyze::{FindingRow, Selection, WhatIfRow, criticality, summary};
+use transect_profile_model::{CallStack, Lock, Profile, Space, StackFrame, WaitKind};
+
+/// Numbers around 1.0 that look random.
+fn jitter(seed: &mut u64) -> f64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    0.6 + 0.8 * ((*seed >> 40) as f64 / f64::from(1 << 24))
+}
+
+/// Threads that prepare by themselves and update under a lock, or under one each.
+fn updating(threads: usize, cpus: usize, (critical, private): (f64, f64), split: bool) -> Program {
+    let mut seed = 7;
+    let mut all = vec![Script { name: "main".into(), steps: Vec::new() }];
+    for n in 0..threads {
+        let lock = if split { n } else { 0 };
+        let mut steps: Vec<Step> = Vec::new();
+        for _ in 0..80 {
+            let (private, critical) = (private * jitter(&mut seed), critical * jitter(&mut seed));
+            steps.extend([("prepare", Do::Run(private)), ("work", Do::Lock(lock))]);
+            steps.extend([("update", Do::Run(critical)), ("work", Do::Unlock(lock))]);
+        }
+        all.push(Script { name: format!("worker{n}"), steps });
+    }
+    let ids = 1..=threads;
+    all[0].steps = ids.clone().map(|id| ("start", Do::Spawn(id))).chain(ids.map(|id| ("join", Do::Join(id)))).collect();
+    Program { cpus, threads: all }
+}
+
+/// The finding about the lock, or about what is done under it.
+fn finding(profile: &Profile) -> FindingRow {
+    let rows = summary(profile);
+    let is_it = |row: &&FindingRow| row.place.function.as_deref() == Some("update");
+    rows.iter().find(is_it).unwrap_or_else(|| panic!("{rows:#?}")).clone()
+}
+
+fn what_if(profile: &Profile) -> Vec<WhatIfRow> {
+    let rows = criticality(profile, &Selection::default()).unwrap().what_if;
+    rows.into_iter().filter(|row| row.speedup.is_infinite()).collect()
+}
+
+#[test]
+fn the_most_that_a_locks_repair_saves_is_no_less_than_it_saves() {
+    let times = [(200.0, 200.0), (200.0, 20.0), (200.0, 600.0)];
+    let programs = times.into_iter().flat_map(|times| [(2, 2, times), (4, 4, times), (4, 2, times)]);
+    for (threads, cpus, times) in programs {
+        let program = updating(threads, cpus, times, false);
+        let base = program.run();
+        let saved = |other: &Program| 100.0 - other.run().elapsed_ns as f64 * 100.0 / base.elapsed_ns as f64;
+        let removed = saved(&program.sped_up("update", f64::INFINITY));
+        let split = saved(&updating(threads, cpus, times, true));
+        let most = finding(&base.profile).saves_percent.unwrap();
+        let what = format!(
+            "{threads} threads on {cpus} CPUs, {times:?}: removed {removed:.1}, split {split:.1}, said {most:.1}"
+        );
+        assert!(most + 1.0 >= removed.max(split), "{what}");
+        assert!(most <= removed + 12.0, "{what}");
+    }
+}
+
+/// Makes most holders those that are still giving the lock back when others come, as where it is handed on, and gives these calls
+/// a part of what is done under it.
+fn at_unlock(profile: &mut Profile) {
+    let tables = &mut profile.sched;
+    let of = |name: &str| tables.frames.iter().position(|frame| frame.function == name).unwrap() as u32;
+    let (root, work, update) = (of("worker_main"), of("work"), of("update"));
+    let unlock = tables.frames.len() as u32;
+    tables.frames.push(StackFrame {
+        function: "__pthread_mutex_unlock_usercnt".into(),
+        component: Some(1),
+        file: String::new(),
+        line: 0,
+        inlined: false,
+        space: Space::User,
+    });
+    let handing = tables.stacks.len() as u32;
+    tables.stacks.push(CallStack { frames: vec![root, work, unlock], complete: true, linked: 0 });
+    let locks = tables.waits.iter_mut().filter(|wait| wait.kind == WaitKind::Mutex);
+    for (number, holder) in locks.filter_map(|wait| wait.holder.as_mut()).enumerate() {
+        if number % 8 > 0 {
+            holder.stack = Some(handing);
+        }
+    }
+    let is_update = |stack: u32| tables.stacks[stack as usize].frames.contains(&update);
+    for moment in tables.moments.iter_mut().filter(|moment| is_update(moment.stack)).step_by(5) {
+        moment.stack = handing;
+    }
+    let mut moved = Vec::new();
+    for sample in tables.samples.iter_mut().filter(|sample| is_update(sample.stack)) {
+        let mut part = sample.clone();
+        part.stack = handing;
+        (part.samples, part.criticality_ns, part.active_ns) =
+            (sample.samples / 5, sample.criticality_ns / 5, sample.active_ns / 5);
+        sample.samples -= part.samples;
+        sample.criticality_ns -= part.criticality_ns;
+        sample.active_ns -= part.active_ns;
+        moved.push(part);
+    }
+    tables.samples.extend(moved);
+}
+
+#[test]
+fn what_is_done_at_a_contended_locks_calls_goes_with_what_is_done_under_it() {
+    for (threads, cpus, times) in [(2, 2, (200.0, 20.0)), (4, 4, (200.0, 200.0))] {
+        let program = updating(threads, cpus, times, false);
+        let mut base = program.run();
+        at_unlock(&mut base.profile);
+        let truth = 1.0 - program.sped_up("update", f64::INFINITY).run().elapsed_ns as f64 / base.elapsed_ns as f64;
+        let rows = what_if(&base.profile);
+        assert!(rows.iter().all(|row| !row.path.contains("unlock") && row.path != "work"), "{rows:#?}");
+        let row = rows.iter().find(|row| row.path == "update").unwrap();
+        assert!((row.saving - truth).abs() < 0.07, "{row:?}, truth {truth:.3}");
+        assert!(row.saving_low <= truth && truth <= row.saving_high + 0.01, "{row:?}, truth {truth:.3}");
+        let findings = summary(&base.profile);
+        let blamed = |row: &FindingRow| row.place.api.as_deref().is_some_and(|api| api.contains("unlock"));
+        assert!(!findings.iter().any(blamed), "{findings:#?}");
+    }
+}
+
+#[test]
+fn a_lock_whose_calls_were_not_all_seen_is_held_for_longer_than_they_tell() {
+    let mut profile = updating(4, 4, (200.0, 20.0), false).run().profile;
+    let most = finding(&profile).saves_percent;
+    profile.locks.push(Lock {
+        process: 0,
+        object: "mutex lock0".into(),
+        path: "app!work".into(),
+        acquisitions: 3,
+        contended: 1,
+        wait_ns: 10_000,
+        hold_ns: 900_000,
+    });
+    assert_eq!(finding(&profile).saves_percent, most);
+}

@@ -1,0 +1,95 @@
+//! What is said of threads that wait: one figure for a wait, nothing for idle threads, and no more than the run took.
+
+use transect_analyze::synthetic::{Do, Program, Script, Step};
+use transect_analyze::{FindingRow, Selection, criticality, summary};
+use transect_profile_model::{
+    CallStack, Origin, OtherThread, Profile, SchedSample, SchedWait, Space, StackFrame, WaitKind,
+};
+
+fn two(main: Vec<Step>, helper: Vec<Step>) -> Program {
+    let script = |name: &str, steps| Script { name: name.into(), steps };
+    let start = [("main", Do::Spawn(1))].into_iter().chain(main).collect();
+    Program { cpus: 2, threads: vec![script("main", start), script("helper", helper)] }
+}
+
+/// Of each of the main thread's naps another thread works for a part.
+fn napping() -> Profile {
+    let main = (0..60).flat_map(|_| [("nap", Do::Sleep(500.0)), ("look", Do::Run(40.0))]).collect();
+    let helper = (0..60).flat_map(|_| [("help", Do::Run(200.0)), ("help", Do::Until(540.0))]).collect();
+    two(main, helper).run().profile
+}
+
+fn about<'a>(rows: &'a [FindingRow], function: &str) -> Option<&'a FindingRow> {
+    rows.iter().find(|row| row.place.function.as_deref() == Some(function))
+}
+
+#[test]
+fn a_wait_has_one_figure() {
+    let rows = summary(&napping());
+    let row = about(&rows, "nap").unwrap_or_else(|| panic!("{rows:#?}"));
+    assert_eq!(Some(row.percent), row.saves_percent, "{row:#?}");
+    // 60 naps of 500 µs each in rounds of 540 µs.
+    assert!((row.percent - 92.6).abs() < 2.0, "{row:#?}");
+    assert!(row.finding.contains(&format!("waits {:.0} % of the time", row.percent)), "{row:#?}");
+    assert!(row.evidence.contains("60 waits, 500 µs each"), "{row:#?}");
+}
+
+/// Children may go on when the launched program has ended.
+#[test]
+fn no_finding_claims_more_than_the_run_took() {
+    let mut profile = napping();
+    profile.meta.wall_ns /= 3;
+    let rows = summary(&profile);
+    let row = about(&rows, "nap").unwrap_or_else(|| panic!("{rows:#?}"));
+    assert!(row.evidence.starts_with("10.8 ms of 10.8 ms"), "{row:#?}");
+    assert!(rows.iter().all(|row| row.saves_percent.is_none_or(|saves| saves <= 100.0)));
+}
+
+/// A thread of a pool is woken, queues for a CPU, finds nothing to do and waits again.
+#[test]
+fn who_waits_for_work_is_not_what_takes_the_time() {
+    let main: Vec<Step> = (0..60).map(|_| ("solve", Do::Run(500.0))).collect();
+    let mut profile = two(main, vec![("start", Do::Run(100.0)), ("await_task", Do::Take(0))]).run().profile;
+    let tables = &mut profile.sched;
+    let frame = |function: &str, component| StackFrame {
+        function: function.into(),
+        component: Some(component),
+        file: String::new(),
+        line: 0,
+        inlined: false,
+        space: Space::User,
+    };
+    let first = tables.frames.len() as u32;
+    tables.frames.extend([frame("worker_main", 0), frame("await_task", 0), frame("pthread_cond_wait", 1)]);
+    let stack = tables.stacks.len() as u32;
+    tables.stacks.push(CallStack { frames: (first..first + 3).collect(), complete: true, linked: 0 });
+    let wait = tables.waits[0].clone();
+    let idle = SchedWait {
+        task: 1,
+        kind: WaitKind::Condition,
+        stack: Some(stack),
+        holder: None,
+        waker: None,
+        idle_ns: 0,
+        ..wait
+    };
+    tables.waits.push(idle);
+    let queued = profile.meta.wall_ns / 3;
+    let origin = Origin::StackTop;
+    tables.samples.push(SchedSample {
+        task: 1,
+        stack,
+        n: 2,
+        origin,
+        samples: 20,
+        criticality_ns: queued,
+        active_ns: 2 * queued,
+        spin: false,
+    });
+    let rows = summary(&profile);
+    assert!(about(&rows, "await_task").is_none(), "{rows:#?}");
+    let view = criticality(&profile, &Selection::default()).unwrap();
+    let row = view.functions.iter().find(|row| row.function == "await_task").unwrap();
+    assert_eq!((row.place_ns, row.inclusive_ns), (0, queued));
+    assert!(view.what_if.iter().all(|row| row.path != "await_task"));
+}

@@ -84,7 +84,7 @@ pub(super) fn find(view: &CriticalityView, facts: &Facts<'_>) -> Vec<FindingRow>
             held.extend(holder.map(|place| place.function.as_str()));
             told.extend(&lock.queued);
         } else {
-            // The place where it is held is told by itself, with what its repair saves of this.
+            // The place where it is held has a row of its own, with what its repair saves of this.
             told.extend(lock.queued.iter().filter(|(function, _)| Some(*function) != lock.code));
         }
     }

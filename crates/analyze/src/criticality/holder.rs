@@ -49,7 +49,8 @@ fn stacks(tables: &SchedTables, paths: &CallPaths) -> Vec<Option<StackId>> {
         seen.entry(moment.task).or_default().push((moment.time_ns, moment.stack));
     }
     let while_waited = |wait: &SchedWait| {
-        let of = seen.get(&wait.holder?.task)?;
+        // In a sum of waits the holder also does other things.
+        let of = seen.get(&wait.holder?.task).filter(|_| !wait.is_sum())?;
         let first = of.partition_point(|&(at, _)| at < wait.begin_ns);
         of.get(first).filter(|&&(at, _)| at < wait.end_ns).map(|&(_, stack)| stack)
     };

@@ -76,6 +76,12 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let model = if source.tables.tasks.len() == 1 { MODEL_ALONE } else { MODEL };
     let (start, end) = super::span(source);
     let predictor = Predictor { source, codes: &codes, locks: &locks, elapsed: (end - start) as f64 };
+    // Which part of each lock's time its holder waited for each other one.
+    let behind = |lock: &Held, other: &Held| {
+        lock.waiting(source, &timelines, |row| other.is_waited_for(source, row) && !lock.is_waited_for(source, row))
+    };
+    let behind_others: Vec<Vec<f64>> =
+        locks.iter().map(|lock| locks.iter().map(|other| behind(lock, other)).collect()).collect();
     candidates
         .iter()
         .map(|candidate| {
@@ -83,9 +89,8 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
             let mark = |stretch: &Stretch| stretch.trace.waits.iter().map(|wait| hit(wait.row)).collect();
             let marks = Marks {
                 waits: loose.iter().map(mark).collect(),
-                locks: locks
-                    .iter()
-                    .map(|lock| {
+                locks: {
+                    let held = |lock: &Held| {
                         let running = match candidate.what {
                             What::Code(code) => {
                                 let number = codes.iter().position(|&other| other == code);
@@ -98,8 +103,12 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
                             _ => 0.0,
                         };
                         running + lock.waiting(source, &timelines, hit)
-                    })
-                    .collect(),
+                    };
+                    let alone: Vec<f64> = locks.iter().map(held).collect();
+                    // A holder that waits for another lock waits for what is done under that.
+                    let behind = |of: &Vec<f64>| of.iter().zip(&alone).map(|(part, other)| part * other).sum::<f64>();
+                    alone.iter().zip(&behind_others).map(|(own, of)| (own + behind(of)).min(1.0)).collect()
+                },
                 paused: timelines.merged.iter().map(|rows| paused(source.tables, rows, hit)).collect(),
             };
             let predict = |stretches, belief| predictor.predict(candidate, &marks, stretches, speedups, belief);

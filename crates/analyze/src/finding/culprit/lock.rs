@@ -9,6 +9,8 @@ use super::{CALLED_PART, Causes, LEAST_PERCENT, some};
 use crate::criticality::{PlaceRow, is_lock_call, lets_go, public_name, takes_slowly};
 use crate::{CriticalWaitRow, OtherThreadRow};
 
+/// Part of the waiting for a lock from which what is known of its holders then stands for all of it.
+const KNOWN_PART: f64 = 0.05;
 /// Part of a place's time in calls of locks from which it does nothing else.
 const NOTHING_ELSE: f64 = 0.9;
 
@@ -51,7 +53,12 @@ impl<'a> Causes<'a> {
             sum.critical_ns += row.critical_ns;
             sum.ns += row.ns;
             sum.count += row.count;
-            if let Some(party) = party.filter(|party| sum.code.is_none() || releasing[at] && !is_letting_go(party)) {
+            // Rows come by their weight: a few waits tell less than most.
+            let tells = |party: &&OtherThreadRow| {
+                let heavy = row.ns as f64 >= KNOWN_PART * sum.ns as f64;
+                sum.code.is_none() || releasing[at] && heavy && !is_letting_go(party)
+            };
+            if let Some(party) = party.filter(tells) {
                 (sum.code, sum.holder) = (Some(party.function.as_str()), Some(party));
                 releasing[at] = is_letting_go(party);
             }
@@ -94,12 +101,14 @@ impl<'a> Causes<'a> {
     /// chance, is not.
     fn holding(&self, kind: WaitKind, object: &str) -> Option<&'a str> {
         let rows = self.view.waits.iter().filter(|row| row.kind == kind && row.object == object);
+        let held = rows.filter_map(|row| Some((row, row.holder.as_ref().filter(|holder| !holder.stack.is_empty())?)));
         let mut on: FxHashMap<&str, (i64, usize)> = FxHashMap::default();
-        let mut whole = 0;
-        for (row, holder) in rows
-            .filter_map(|row| Some((row, row.holder.as_ref()?)))
-            .filter(|(_, h)| !h.stack.is_empty() && !is_letting_go(h))
-        {
+        let (mut whole, mut all) = (0, 0);
+        for (row, holder) in held {
+            all += row.ns;
+            if is_letting_go(holder) {
+                continue;
+            }
             whole += row.ns;
             let mut end = holder.stack.iter().rposition(|function| *function == holder.function)?;
             // Where both took it in the same function, what that called is what is done under the lock.
@@ -112,6 +121,9 @@ impl<'a> Causes<'a> {
                 let sum = on.entry(function).or_default();
                 *sum = (sum.0 + row.ns, sum.1.max(depth));
             }
+        }
+        if (whole as f64) < KNOWN_PART * all as f64 {
+            return None;
         }
         let nearly = |&(_, (ns, _)): &(&str, (i64, usize))| ns as f64 >= CALLED_PART * whole as f64;
         on.into_iter()

@@ -134,3 +134,37 @@ fn a_lock_whose_calls_were_not_all_seen_is_held_for_longer_than_they_tell() {
     });
     assert_eq!(finding(&profile).saves_percent, most);
 }
+
+/// Who reads waits for a lock whose holder waits for another lock, which is held for long.
+fn two_locks() -> Program {
+    let script = |name: &str, steps| Script { name: name.into(), steps };
+    let mut main: Vec<Step> = vec![("main", Do::Spawn(1)), ("main", Do::Spawn(2))];
+    let (mut editor, mut archiver): (Vec<Step>, Vec<Step>) = (Vec::new(), Vec::new());
+    for _ in 0..40 {
+        main.extend([("think", Do::Run(30.0)), ("read", Do::Lock(0)), ("read", Do::Run(5.0)), ("read", Do::Unlock(0))]);
+    }
+    for _ in 0..400 {
+        editor.extend([("edit", Do::Run(20.0)), ("save", Do::Lock(0)), ("save", Do::Lock(1)), ("save", Do::Run(10.0))]);
+        editor.extend([("save", Do::Unlock(1)), ("save", Do::Unlock(0))]);
+        archiver.extend([
+            ("pack", Do::Lock(1)),
+            ("pack", Do::Run(900.0)),
+            ("pack", Do::Unlock(1)),
+            ("rest", Do::Sleep(30.0)),
+        ]);
+    }
+    Program { cpus: 4, threads: vec![script("main", main), script("editor", editor), script("archiver", archiver)] }
+}
+
+#[test]
+fn what_is_done_under_a_lock_holds_up_who_waits_behind_its_waiters() {
+    let program = two_locks();
+    let base = program.run();
+    let truth = 1.0 - program.sped_up("pack", f64::INFINITY).run().elapsed_ns as f64 / base.elapsed_ns as f64;
+    let rows = what_if(&base.profile);
+    let row = rows.iter().find(|row| row.path == "pack").unwrap();
+    assert!(
+        truth > 0.8 && row.saving_low - 0.05 <= truth && truth <= row.saving_high + 0.05,
+        "{row:?}, truth {truth:.3}"
+    );
+}

@@ -2,9 +2,7 @@
 
 use transect_analyze::synthetic::{Do, Program, Script, Step};
 use transect_analyze::{FindingRow, Selection, criticality, summary};
-use transect_profile_model::{
-    CallStack, Origin, OtherThread, Profile, SchedSample, SchedWait, Space, StackFrame, WaitKind,
-};
+use transect_profile_model::{CallStack, Origin, Profile, SchedSample, SchedWait, Space, StackFrame, WaitKind};
 
 fn two(main: Vec<Step>, helper: Vec<Step>) -> Program {
     let script = |name: &str, steps| Script { name: name.into(), steps };

@@ -76,6 +76,25 @@ impl Held {
     }
 }
 
+/// Which part of each lock's time its holder waited for each other lock.
+pub(super) struct Chains(Vec<Vec<f64>>);
+
+impl Chains {
+    pub fn new(source: &Source<'_>, timelines: &Timelines, locks: &[Held]) -> Self {
+        let behind = |lock: &Held, other: &Held| {
+            lock.waiting(source, timelines, |row| other.is_waited_for(source, row) && !lock.is_waited_for(source, row))
+        };
+        Self(locks.iter().map(|lock| locks.iter().map(|other| behind(lock, other)).collect()).collect())
+    }
+
+    /// A candidate's part of each lock's time: of its own, and of that of the locks which its holder waits for.
+    pub fn shares(&self, own: impl Iterator<Item = f64>) -> Vec<f64> {
+        let own: Vec<f64> = own.collect();
+        let others = |behind: &Vec<f64>| behind.iter().zip(&own).map(|(part, share)| part * share).sum::<f64>();
+        self.0.iter().zip(&own).map(|(behind, share)| (share + others(behind)).min(1.0)).collect()
+    }
+}
+
 /// Kind, object, and the process if it means something else in others.
 type LockKey = (WaitKind, u32, Option<ProcessId>);
 

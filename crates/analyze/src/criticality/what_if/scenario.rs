@@ -6,7 +6,7 @@ use super::super::Source;
 use super::candidate::{Candidate, What};
 use super::density::{Code, Density, MOST_CODES};
 use super::fixed_rate::fixed_rate;
-use super::lock::{Held, held};
+use super::lock::{Chains, Held, held};
 use super::meeting::Meetings;
 use super::polling::Polling;
 use super::replay::{Load, replay};
@@ -76,12 +76,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let model = if source.tables.tasks.len() == 1 { MODEL_ALONE } else { MODEL };
     let (start, end) = super::span(source);
     let predictor = Predictor { source, codes: &codes, locks: &locks, elapsed: (end - start) as f64 };
-    // Which part of each lock's time its holder waited for each other one.
-    let behind = |lock: &Held, other: &Held| {
-        lock.waiting(source, &timelines, |row| other.is_waited_for(source, row) && !lock.is_waited_for(source, row))
-    };
-    let behind_others: Vec<Vec<f64>> =
-        locks.iter().map(|lock| locks.iter().map(|other| behind(lock, other)).collect()).collect();
+    let chains = Chains::new(source, &timelines, &locks);
     candidates
         .iter()
         .map(|candidate| {
@@ -90,24 +85,18 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
             let marks = Marks {
                 waits: loose.iter().map(mark).collect(),
                 locks: {
-                    let held = |lock: &Held| {
+                    let number = codes.iter().position(|&other| Some(other) == code_of(candidate));
+                    let first = loose.first().zip(number.filter(|_| matches!(candidate.what, What::Code(_))));
+                    chains.shares(locks.iter().map(|lock| {
+                        let sampled = |(Stretch { trace, density, .. }, number): (&Stretch, usize)| {
+                            lock.sampled(source, trace, density, number)
+                        };
                         let running = match candidate.what {
-                            What::Code(code) => {
-                                let number = codes.iter().position(|&other| other == code);
-                                let sampled = |(number, Stretch { trace, density, .. }): (usize, &Stretch)| {
-                                    lock.sampled(source, trace, density, number)
-                                };
-                                let sampled = number.zip(loose.first()).map_or(0.0, sampled);
-                                lock.running(source, code).max(sampled)
-                            }
+                            What::Code(code) => lock.running(source, code).max(first.map_or(0.0, sampled)),
                             _ => 0.0,
                         };
                         running + lock.waiting(source, &timelines, hit)
-                    };
-                    let alone: Vec<f64> = locks.iter().map(held).collect();
-                    // A holder that waits for another lock waits for what is done under that.
-                    let behind = |of: &Vec<f64>| of.iter().zip(&alone).map(|(part, other)| part * other).sum::<f64>();
-                    alone.iter().zip(&behind_others).map(|(own, of)| (own + behind(of)).min(1.0)).collect()
+                    }))
                 },
                 paused: timelines.merged.iter().map(|rows| paused(source.tables, rows, hit)).collect(),
             };

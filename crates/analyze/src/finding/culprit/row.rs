@@ -112,9 +112,13 @@ impl<'a> Causes<'a> {
         let mut evidence = vec![self.part(ns)];
         if waits {
             let (number, waited) = place.waiting.iter().fold((0, 0), |(n, ns), wait| (n + wait.count, ns + wait.ns));
+            let beside = match waited as f64 >= LONGER * idle_ns as f64 {
+                true => format!(", others ran for {} of that", time(waited - idle_ns)),
+                false => String::new(),
+            };
             evidence.push(match number {
-                1 => format!("one wait of {}", time(waited)),
-                _ => format!("{} waits, {} each", count(number), time(waited / number.max(1))),
+                1 => format!("one wait of {}{beside}", time(waited)),
+                _ => format!("{} waits, {} each{beside}", count(number), time(waited / number.max(1))),
             });
         } else if through {
             evidence.push(format!("{} of it its own ({})", time(place.ns), seen(place)));

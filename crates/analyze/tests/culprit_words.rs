@@ -186,7 +186,7 @@ fn the_largest_function_of_a_library_is_named_with_the_call() {
     let mut named = profile(&stacks);
     calls(&mut named, 0, "db_step", 8, MS);
     assert_eq!(finding(&named, "load").finding, "load spends 100 % of the time in db_step, 40 % in db_exec");
-    // None stands out.
+    // All are alike.
     let mut alike = profile(&stacks[..4]);
     calls(&mut alike, 0, "db_step", 8, MS);
     assert_eq!(finding(&alike, "load").finding, "load spends 100 % of the time in db_step");

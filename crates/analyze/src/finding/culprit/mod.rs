@@ -268,7 +268,7 @@ impl<'a> Causes<'a> {
         is_it.then_some(most)
     }
 
-    /// `, 29 % in sqlite3VdbeExec`: the library's function that has most of a call's time, if one stands out.
+    /// `, 29 % in sqlite3VdbeExec`: the library's function that has most of a call's time, if it is much larger than the others.
     fn largest_part(&self, call: &LibraryCallRow) -> String {
         let mut parts: Vec<&(String, i64)> = call.parts.iter().collect();
         parts.sort_by_key(|(_, ns)| Reverse(*ns));

@@ -41,8 +41,8 @@ def variants(pair, folder):
         program = next(one for one in patched.programs() if one["name"] == name)
         return program, lambda fixed: patched.Prepared(program, not fixed)
     program = next(one for one in plain.programs(kind) if one["name"] == name)
-    sources = os.path.join(folder, name)
-    os.mkdir(sources)
+    # A program may have several fixes.
+    sources = tempfile.mkdtemp(prefix=f"{name}-", dir=folder)
     for source in os.listdir(program["folder"]):
         text = read(os.path.join(program["folder"], source)).decode()
         text = text.replace('"../own_clock.h"', f'"{os.path.join(HERE, "own_clock.h")}"')

@@ -108,7 +108,7 @@ PARTS = [
          "what the sources' comments say", 28, ("packages",)),
     Part("what-if", "all", runner("criticality/run.py", "--timing", "--rounds", "3", "--only", "seeded"), "do the predicted savings come true?", "the fix, applied and timed", 180, ("root",), alone=True),
     Part("what-if-pairs", "all", shell(f"python3 tests/culprits/pairs.py --transect {QUOTED}"), "does the what-if predict what a fix saves, in programs of Debian, too?",
-         "27 pairs of program and fix, timed", 420, ("root", "packages", "network"), alone=True),
+         "26 pairs of program and fix, timed", 420, ("root", "packages", "network"), alone=True),
     Part("walk-long", "all", runner("walk/run.py"), "all chains in programs of full length, and the robustness tests that take long", "as `walk` and `walk-robustness`", 350, ("root",), alone=True),
     *[Part(f"crates-full-{name}", "all", shell(f"TRANSECT_ALL_SUITES= {NEXTEST} --profile all -E '{which}'"),
            "the crates' tests in full size: long sequences, more random cases, storms", "as `crates`", seconds, ("root", "packages", "browser"), alone=True)

@@ -24,6 +24,7 @@ DEBIAN, UBUNTU = "http://deb.debian.org/debian", "http://archive.ubuntu.com/ubun
 ROOTS = {"Debian 12": ("bookworm", DEBIAN), "Debian 13": ("trixie", DEBIAN), "Ubuntu 22.04": ("jammy", UBUNTU), "Ubuntu 24.04": ("noble", UBUNTU)}
 # Releases that are newer than debootstrap are made as the others of their kind.
 SCRIPTS = {UBUNTU: ["/usr/share/debootstrap/scripts/gutsy"]}
+# Bytes of the tool.
 LIMIT = 25 << 20
 # In the root: a program of the distribution is recorded, as each user, and the report names its library calls.
 RECORD = """set -e
@@ -94,7 +95,8 @@ def contents(packages, stage):
     tool = os.path.join(stage, "usr/bin/transect")
     if os.path.getsize(tool) > LIMIT:
         complaints.append(f"transect has {os.path.getsize(tool) / 2**20:.1f} MiB")
-    if "statically linked" not in subprocess.run(["ldd", tool], capture_output=True, text=True).stdout + subprocess.run(["ldd", tool], capture_output=True, text=True).stderr:
+    needed = subprocess.run(["readelf", "-d", tool], capture_output=True, text=True).stdout
+    if "(NEEDED)" in needed:
         complaints.append("transect needs shared libraries")
     return complaints
 

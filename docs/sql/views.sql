@@ -54,7 +54,7 @@ with bare as (
             else symbol end as short
     from bare
 ), variants as (
-    select *, regexp_extract(short, '^(.+?)(?:_avx|_evex|_sse|_ssse|_erms|_generic|_fma|_unaligned)', 1) as root,
+    select *, regexp_extract(short, '^(.+?)(?:_avx|_evex|_sse|_ssse|_erms|_generic|_fma|_unaligned|_usercnt)', 1) as root,
         trim(leading '<&[' from untyped) as path,
         regexp_extract(untyped, '^<(.*?) as ', 1) as implementer,
         trim(leading '<&[' from regexp_extract(untyped, '^<.*? as (.*)$', 1)) as trait,

@@ -195,6 +195,15 @@ fn left_alone() -> Program {
     Program { cpus: 2, threads: vec![script("main", main), script("monitor", watch)] }
 }
 
+/// A monitor sees the flag `phase` µs into its sleep, and is still ending when the main thread, a little later, waits for that.
+fn joined_late(phase: f64) -> Program {
+    let mut main = vec![("start", Do::Spawn(1))];
+    main.extend((0..60).flat_map(|_| [("solve", Do::Run(200.0)), ("await_answer", Do::Sleep(800.0))]));
+    main.extend([("solve", Do::Run(phase)), ("stop", Do::Raise(0)), ("tidy", Do::Run(120.0)), ("stop", Do::Join(1))]);
+    let watch = vec![("watch", Do::Poll(200.0, 0)), ("end", Do::Run(180.0))];
+    Program { cpus: 2, threads: vec![script("main", main), script("monitor", watch)] }
+}
+
 /// The main thread looks now and then whether its workers have ended.
 fn polling_main() -> Program {
     let work = |name: &str, count: usize| {
@@ -235,5 +244,7 @@ pub fn programs() -> Vec<(&'static str, Program)> {
         ("monitored", monitored()),
         ("polling main", polling_main()),
         ("left alone", left_alone()),
+        ("joined late", joined_late(40.0)),
+        ("joined later", joined_late(90.0)),
     ]
 }

@@ -261,7 +261,8 @@ impl Events {
         let ended = end - run.end_ns <= run.mean() + SKEW;
         ended
             && match self.joins.get(&(task as u32)) {
-                Some(&at) => run.ended_by(at),
+                // Who tells it to end may do so some time before waiting for that.
+                Some(&at) => at <= end + SKEW && run.end_ns - at <= run.seen_within(),
                 // To end takes a while, too.
                 None => parent().is_some_and(|parent| {
                     let within = run.seen_within().max((parent.end_ns - parent.start_ns) / 1_000);

@@ -13,6 +13,7 @@ use tiny_http::{Header, Method, Request, Response, Server};
 use transect_report::html;
 
 use crate::failure::Failure;
+use crate::feature_regions::escaped;
 use crate::{dependence, output};
 
 /// Bytes of the secret word; twice as many hexadecimal digits.
@@ -114,13 +115,14 @@ fn page(folder: &Path) -> Result<Vec<u8>, Failure> {
 
 fn list(folders: &[PathBuf]) -> Vec<u8> {
     let rows = folders.iter().enumerate();
-    let rows: String =
-        rows.map(|(number, folder)| format!("<li><a href=\"{number}\">{}</a>\n", escape(folder))).collect();
+    let rows: String = rows
+        .map(|(number, folder)| format!("<li><a href=\"{number}\">{}</a>\n", escaped(&folder.to_string_lossy())))
+        .collect();
     document(&format!("<h1>Profiles</h1>\n<ul>\n{rows}</ul>")).into_bytes()
 }
 
 fn message(text: &str) -> Vec<u8> {
-    document(&format!("<p>{}</p>", escape(Path::new(text)))).into_bytes()
+    document(&format!("<p>{}</p>", escaped(text))).into_bytes()
 }
 
 fn document(body: &str) -> String {
@@ -128,11 +130,6 @@ fn document(body: &str) -> String {
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Transect</title>\n\
          <style>:root {{ color-scheme: light dark; font: 1rem/1.6 system-ui, sans-serif; margin: 2rem }}</style>\n{body}\n</html>\n"
     )
-}
-
-fn escape(text: &Path) -> String {
-    let text = text.display().to_string();
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// Shows the page in the browser, if there is a screen. The word must not stand in a command line, which everybody can read: a file

@@ -2,10 +2,10 @@
 
 use super::runtime_library::public_name;
 
-/// Calls by which a lock is let go.
-const LETS_GO: [&str; 8] = [
-    "pthread_mutex_unlock",
-    "pthread_rwlock_unlock",
+/// Calls that do nothing but let a lock go.
+const UNLOCKS: [&str; 2] = ["pthread_mutex_unlock", "pthread_rwlock_unlock"];
+/// Others by which a lock is let go.
+const LETS_GO: [&str; 6] = [
     "pthread_cond_wait",
     "pthread_cond_timedwait",
     "pthread_cond_clockwait",
@@ -13,8 +13,6 @@ const LETS_GO: [&str; 8] = [
     "pthread_cond_broadcast",
     "lll_lock_wake",
 ];
-/// Of these, calls that do nothing else.
-const UNLOCKS: usize = 2;
 /// Calls by which it is taken.
 const TAKES: [&str; 12] = [
     "pthread_mutex_lock",
@@ -35,7 +33,8 @@ const TAKES_SLOWLY: [&str; 4] = ["::lock_contended", "::lock_slow", "Mutex::Lock
 
 /// Whether a call lets a lock go, among other things.
 pub(crate) fn lets_go(function: &str) -> bool {
-    LETS_GO.contains(&public_name(function))
+    let name = public_name(function);
+    UNLOCKS.contains(&name) || LETS_GO.contains(&name)
 }
 
 /// Whether a function takes a lock of a runtime that somebody else has.
@@ -46,5 +45,5 @@ pub(crate) fn takes_slowly(function: &str) -> bool {
 /// Whether a call does nothing but take a lock or give it back.
 pub(crate) fn is_lock_call(function: &str) -> bool {
     let name = public_name(function);
-    TAKES.contains(&name) || LETS_GO[..UNLOCKS].contains(&name) || takes_slowly(function)
+    TAKES.contains(&name) || UNLOCKS.contains(&name) || takes_slowly(function)
 }

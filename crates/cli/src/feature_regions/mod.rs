@@ -5,6 +5,8 @@ mod page;
 mod precision;
 mod text;
 
+pub use page::escaped;
+
 use std::path::Path;
 
 use transect_binary_info::Object;

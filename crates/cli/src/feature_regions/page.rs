@@ -153,7 +153,7 @@ fn source(shown: &Shown, place: usize, file: &ListedFile, body: &mut String) {
 }
 
 /// Text that is no markup, and can't reorder the line that it stands in.
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len() + 8);
     for letter in text.chars() {
         match letter {

@@ -51,7 +51,7 @@ impl<'a> Causes<'a> {
         let through = ns > place.ns;
         let idle_ns = place.waiting.iter().map(|wait| wait.idle_ns).sum::<i64>();
         let waits = idle_ns * 2 >= place.ns;
-        // While others run beside a wait, the run may depend on it all the same: then it is told as what it saves.
+        // While others run beside a wait, the run may depend on it all the same: then its share is what it saves.
         let saved_ns = if waits && !through { self.without_waiting_ns(place) } else { 0 };
         let (ns, idle_ns) = match saved_ns as f64 >= LONGER * ns as f64 {
             true => (saved_ns, idle_ns + saved_ns - ns),

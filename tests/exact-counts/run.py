@@ -182,6 +182,31 @@ def check_nested(options, folder, results):
         results.judge_measured(name, attempt)
 
 
+def check_reenter(options, folder, results):
+    """Calls inside calls of the same flow, by callbacks: a total is that of the outermost ones, however few calls are timed."""
+    cc = ["cc", "-O2", "-g"]
+    compile_step(cc + ["-fPIC", "-shared", f"{HERE}/libreenter.c", "-o", f"{folder}/libreenter.so"])
+    compile_step(cc + [f"{HERE}/reenter.c", "-o", f"{folder}/reenter", f"-L{folder}", "-lreenter", "-Wl,-rpath,$ORIGIN"])
+    flow, forms = ("--collect", "flow"), (("chains", "50000", "5000", "50", "0", "0"), ("chains from the start", "0", "5000", "50", "0", "0"), ("trees", "50000", "0", "0", "30", "13"))
+    for form, *numbers in forms:
+        calls = int(numbers[0]) + int(numbers[1]) * int(numbers[2]) + int(numbers[3]) * (2 ** (int(numbers[4]) + 1) - 2)
+        for timing, collect in (("full", flow), ("adaptive", flow), ("adaptive", ()), ("every=97", flow)):
+
+            def attempt(form=form, numbers=numbers, calls=calls, timing=timing, collect=collect):
+                profile = os.path.join(folder, "reenter-profile")
+                shutil.rmtree(profile, ignore_errors=True)
+                done = record(options.transect, timing, profile, [f"{folder}/reenter", *numbers], collect=collect)
+                if done.returncode:
+                    return [f"status {done.returncode}: {done.stderr[-200:]}"], []
+                truth = int(done.stdout)
+                row = next((r for r in flows_of(options.transect, profile)[0] if r["api"] == "reenter"), None)
+                if not row or row["calls"] != calls:
+                    return [f"{row and row['calls']} of {calls} calls"], []
+                return [], [f"{key}: {row[key]} ns reported, {truth} ns by its own clock" for key in ("total_ns", "self_ns") if abs(row[key] - truth) > 0.2 * truth]
+
+            results.judge_measured(f"calls inside each other, {form} [{timing}{'' if collect else ', default'}]", attempt)
+
+
 def check_tails(options, folder, results):
     """Few long calls among many short ones: the interval holds what the callee says of itself, with samples beside and without."""
     cc = ["cc", "-O2", "-g", "-pthread"]
@@ -529,6 +554,7 @@ def main():
         check_spin(options, folder, results)
         check_short_recursion(options, folder, results)
         check_nested(options, folder, results)
+        check_reenter(options, folder, results)
         check_tails(options, folder, results)
         check_crowded(options, folder, results)
         check_calling(options, folder, results)

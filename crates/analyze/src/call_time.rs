@@ -12,6 +12,11 @@ const LEAST: f64 = 10.0;
 /// Standard deviations by which samples may differ from the truth by chance.
 const CHANCE: f64 = 2.0;
 
+/// So many are none.
+const CONTRADICTS: f64 = 3.0;
+/// Samples are no surer than this part of their time, however many there are.
+const UNEVEN: f64 = 0.02;
+
 /// Deviation of a time in the queue, in proportion, by that of a time on a CPU.
 const QUEUE_UNSURE: f64 = 3.0;
 
@@ -34,6 +39,13 @@ impl Times {
         self.runnable += other.runnable;
         self.blocked += other.blocked;
         self.seen += other.seen;
+    }
+
+    /// All of it, ns, if this contradicts `ns` by more than chance.
+    pub fn instead_of(&self, ns: i64, one_ns: f64) -> Option<f64> {
+        let all = self.on_cpu + self.runnable + self.blocked;
+        let deviation = one_ns * self.seen.max(1.0).sqrt();
+        ((ns as f64 - all).abs() > CONTRADICTS * deviation.max(all * UNEVEN)).then_some(all)
     }
 
     /// Divides the time of calls that wait: all of it in which samples did not see their thread active.
@@ -79,12 +91,16 @@ pub(crate) struct CallTimes {
     /// Time on a CPU or runnable that calls through linkage tables count for the first, and in which the second's code ran,
     /// called by a pointer, ns.
     pub elsewhere: FxHashMap<(ComponentId, ComponentId), f64>,
+    /// With a call of the first component into the second open, of however many APIs.
+    pub edges: FxHashMap<(ComponentId, ComponentId), Times>,
 }
 
 /// What a stack says, whoever has it.
 struct Read {
     /// Flows whose calls are open, each once.
     flows: Vec<u32>,
+    /// Pairs of components of these, each once.
+    edges: Vec<(ComponentId, ComponentId)>,
     /// For whom its time counts by linkage; `None`: the executable.
     counted: Option<ComponentId>,
     /// Whose code runs.
@@ -124,6 +140,13 @@ impl CallTimes {
         times
     }
 
+    /// What one sample or wait of components' own code stands for, ns; `None` if there are too few to contradict anything.
+    pub fn of_one(&self) -> Option<f64> {
+        let mut all = Times::default();
+        self.components.iter().for_each(|times| all.add(*times));
+        (all.seen >= LEAST * LEAST).then(|| (all.on_cpu + all.runnable + all.blocked) / all.seen)
+    }
+
     /// How `ns` in calls of this flow divide. `None` if it is not known.
     pub fn of_flow(&self, number: u32, class: ApiClass, ns: Option<i64>) -> Option<Divided> {
         let (Some(ns), true) = (ns, self.known) else { return None };
@@ -134,6 +157,9 @@ impl CallTimes {
     fn add(&mut self, stack: &Read, time: Times, executable: Option<ComponentId>) {
         for flow in &stack.flows {
             self.flows.entry(*flow).or_default().add(time);
+        }
+        for edge in &stack.edges {
+            self.edges.entry(*edge).or_default().add(time);
         }
         let (Some(code), false) = (stack.code, stack.waits) else { return };
         self.components[code as usize].add(time);
@@ -199,7 +225,7 @@ fn read_stack(
     stack: StackId,
     index: &FxHashMap<(ComponentId, ComponentId, &str), (u32, ApiClass)>,
 ) -> Read {
-    let mut read = Read { flows: Vec::new(), counted: None, code: None, waits: false };
+    let mut read = Read { flows: Vec::new(), edges: Vec::new(), counted: None, code: None, waits: false };
     let Some(stack) = profile.sched.stacks.get(stack as usize) else { return read };
     for (depth, frame) in stack.frames.iter().enumerate() {
         let Some(frame) = profile.sched.frames.get(*frame as usize).filter(|frame| frame.space == Space::User) else {
@@ -218,6 +244,8 @@ fn read_stack(
                 if !read.flows.contains(&number) {
                     read.flows.push(number);
                 }
+                let edge = caller.map(|caller| (caller, component));
+                read.edges.extend(edge.filter(|edge| !read.edges.contains(edge)));
                 read.waits |= class.is_wait();
                 // Calls that are only counted take no time of their own.
                 if class != ApiClass::CountOnly {

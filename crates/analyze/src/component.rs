@@ -178,7 +178,38 @@ fn gather(prepared: &Prepared<'_>) -> Vec<Sum> {
         }
     }
     move_to_code(&mut sums, &prepared.call_times);
+    fit_to_samples(&mut sums, &prepared.call_times);
     sums
+}
+
+/// Where samples contradict what calls say, their time is taken: estimates of calls inside each other, by callbacks, hold what
+/// runs inside them more than once.
+fn fit_to_samples(sums: &mut [Sum], times: &CallTimes) {
+    let Some(one_ns) = times.of_one() else { return };
+    let (own, attributed) = sums.iter().fold((0.0, 0.0), |(own, attributed), sum| {
+        (own + sum.self_ns.max(0) as f64, attributed + sum.self_attributed_ns)
+    });
+    for (from, (sum, sampled)) in (0..).zip(sums.iter_mut().zip(&times.components)) {
+        if let Some(ns) = sampled.instead_of(sum.self_ns, one_ns) {
+            let share = if sum.self_ns > 0 {
+                sum.self_attributed_ns / sum.self_ns as f64
+            } else {
+                attributed / f64::max(own, 1.0)
+            };
+            sum.self_attributed_ns = ns * share;
+            sum.self_ns = ns as i64;
+        }
+        for (to, other) in &mut sum.others {
+            let sampled = times.edges.get(&(from, *to)).copied().unwrap_or_default();
+            let Some(total) = other.total_ns else { continue };
+            if let Some(ns) = sampled.instead_of(total, one_ns).filter(|&ns| ns < total as f64) {
+                other.attributed_ns =
+                    other.attributed_ns.map(|attributed| (attributed as f64 * ns / total as f64) as i64);
+                other.total_ns = Some(ns as i64);
+            }
+            other.attributed_ns = other.attributed_ns.min(other.total_ns);
+        }
+    }
 }
 
 /// Gives components the time in which their code ran, called by a pointer, and takes it off whom it counted for.

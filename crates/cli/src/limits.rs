@@ -10,7 +10,7 @@ use rustix::process::{Resource, getrlimit};
 use crate::failure::Failure;
 
 /// Address space in which a recording fits, bytes: its maps, tables and profile, and its threads' stacks and heaps.
-const ADDRESS_SPACE: u64 = 384 << 20;
+const ADDRESS_SPACE: u64 = 512 << 20;
 /// The same of memory that only this process can write, bytes.
 const DATA: u64 = 96 << 20;
 /// Open files and threads of a recording of flows alone; what the others lack shows when they are loaded.

@@ -3,21 +3,33 @@
 //! It answers on the loopback interface, to paths that begin with a secret word: other users of the machine, and pages of other
 //! sites, don't know it. A page is made when it is asked for, so that one of a running recording shows the newest state.
 
+mod request;
+
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use tempfile::TempPath;
-use tiny_http::{Header, Method, Request, Response, Server};
 use transect_report::html;
 
+use self::request::{Answer, Request};
 use crate::failure::Failure;
 use crate::feature_regions::escaped;
 use crate::{dependence, output};
 
 /// Bytes of the secret word; twice as many hexadecimal digits.
 const SECRET: usize = 16;
+/// Browsers that are served at a time; who comes beyond is turned away.
+const CONNECTIONS_MAX: usize = 64;
+/// Names of this machine.
+const OUR_NAMES: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
+const OK: &str = "200 OK";
+const NOT_FOUND: &str = "404 Not Found";
 
 /// What is served, and where.
 struct Site {
@@ -36,18 +48,33 @@ pub fn pages(folders: Vec<PathBuf>, port: u16, opens: bool) -> Result<u8, Failur
         transect_profile_store::read_without_slices(folder).map_err(Failure::Read)?;
     }
     let failed = |reason: &dyn std::fmt::Display| Failure::Serve { port, reason: reason.to_string() };
-    let server = Server::http(("127.0.0.1", port)).map_err(|error| failed(&error))?;
+    let server = TcpListener::bind(("127.0.0.1", port)).map_err(|error| failed(&error))?;
     let secret = secret().map_err(|error| failed(&error))?;
-    let port = server.server_addr().to_ip().map_or(port, |address| address.port());
+    let port = server.local_addr().map_or(port, |address| address.port());
     let site = Site { folders, secret, port };
     output::say(&format!("serving until Ctrl-C: {}", site.address()));
     // Removed as soon as the browser has come.
-    let mut leading = opens.then(|| open(&site)).flatten();
-    loop {
-        if site.answer(server.recv().map_err(|error| failed(&error))?) {
-            drop(leading.take());
+    let leading = Mutex::new(opens.then(|| open(&site)).flatten());
+    let served = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        loop {
+            let (mut stream, _) = server.accept().map_err(|error| failed(&error))?;
+            if served.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+                served.fetch_sub(1, Ordering::Relaxed);
+                continue;
+            }
+            let (site, leading, served) = (&site, &leading, &served);
+            scope.spawn(move || {
+                // Who asked may have gone.
+                if let Ok(true) = site.serve(&mut stream)
+                    && let Ok(mut leading) = leading.lock()
+                {
+                    drop(leading.take());
+                }
+                served.fetch_sub(1, Ordering::Relaxed);
+            });
         }
-    }
+    })
 }
 
 /// A word that nobody guesses.
@@ -62,42 +89,37 @@ impl Site {
         format!("http://127.0.0.1:{}/{}/", self.port, self.secret)
     }
 
-    /// Answers a request; true if there is a page. Who does not know the word learns nothing, not even that it is this program.
-    fn answer(&self, request: Request) -> bool {
-        let page = match (self.is_ours(&request), request.method()) {
-            (true, Method::Get | Method::Head) => self.page(request.url()),
-            _ => None,
-        };
-        let found = page.is_some();
-        let response = match page {
-            Some(Ok(page)) => Response::from_data(page),
-            Some(Err(error)) => Response::from_data(message(&error.to_string())).with_status_code(500),
-            None => Response::from_data(Vec::new()).with_status_code(404),
-        };
-        let headers = [
-            ("Content-Type", "text/html; charset=utf-8"),
-            ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
-            ("X-Frame-Options", "DENY"),
-            ("Referrer-Policy", "no-referrer"),
-        ];
-        let headers = headers.into_iter().filter_map(|(name, value)| Header::from_bytes(name, value).ok());
-        let response = headers.fold(response, Response::with_header);
-        // Who asked may have gone.
-        let _ = request.respond(response);
-        found
+    /// Serves a connection; true if it got a page.
+    fn serve(&self, stream: &mut TcpStream) -> io::Result<bool> {
+        let request = request::read(stream)?;
+        let head_only = request.as_ref().is_ok_and(|request| request.head_only);
+        let answer = request.map_or_else(|refusal| refusal, |request| self.answer(&request));
+        request::answer(stream, &answer, head_only)?;
+        Ok(answer.status == OK)
     }
 
-    /// A name that leads here from another site (DNS rebinding) is not ours.
-    fn is_ours(&self, request: &Request) -> bool {
-        let host = request.headers().iter().find(|header| header.field.equiv("Host"));
-        let names = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
-        host.is_some_and(|host| names.iter().any(|name| name == host.value.as_str()))
+    /// Who does not know the word learns nothing, not even that it is this program.
+    fn answer(&self, request: &Request) -> Answer {
+        if request.path == format!("/{}", self.secret) {
+            return Answer {
+                location: Some(format!("/{}/", self.secret)),
+                ..Answer::new("308 Permanent Redirect", Vec::new())
+            };
+        }
+        let Some(page) = self.page(request) else { return Answer::new(NOT_FOUND, Vec::new()) };
+        match page {
+            Ok(page) => Answer::new(OK, page),
+            Err(error) => Answer::new("500 Internal Server Error", message(&error.to_string())),
+        }
     }
 
     /// The page of a path; `None` where there is none.
-    fn page(&self, path: &str) -> Option<Result<Vec<u8>, Failure>> {
-        let rest = path.strip_prefix('/')?.strip_prefix(&self.secret)?.strip_prefix('/')?;
+    fn page(&self, request: &Request) -> Option<Result<Vec<u8>, Failure>> {
+        // A name that leads here from another site (DNS rebinding) is not ours; a port may be forwarded.
+        if !OUR_NAMES.contains(&request.host.as_str()) {
+            return None;
+        }
+        let rest = request.path.strip_prefix('/')?.strip_prefix(&self.secret)?.strip_prefix('/')?;
         match (self.folders.as_slice(), rest) {
             ([only], "") => Some(page(only)),
             (several, "") => Some(Ok(list(several))),
@@ -157,13 +179,19 @@ mod tests {
     #[test]
     fn only_paths_with_the_secret_word_have_pages() {
         let site = site(&["/nowhere/a & <b>", "/nowhere/c"]);
-        let list = site.page("/5ec2e7/").unwrap().unwrap();
+        let page = |path: &str, host: &str| {
+            site.page(&Request { head_only: false, path: path.to_owned(), host: host.to_owned() })
+        };
+        let list = page("/5ec2e7/", "localhost").unwrap().unwrap();
         assert!(String::from_utf8(list).unwrap().contains("<a href=\"0\">/nowhere/a &amp; &lt;b&gt;</a>"));
-        for none in ["/", "", "/5ec2e7", "/5ec2e/", "/5ec2e70/", "/5ec2e7/2", "/5ec2e7/-1", "/5ec2e7/../etc", "5ec2e7/"]
-        {
-            assert!(site.page(none).is_none(), "{none}");
+        for none in ["/", "", "/5ec2e/", "/5ec2e70/", "/5ec2e7/2", "/5ec2e7/-1", "/5ec2e7/../etc", "5ec2e7/"] {
+            assert!(page(none, "127.0.0.1").is_none(), "{none}");
         }
-        assert!(site.page("/5ec2e7/1").unwrap().is_err(), "there is no such profile");
+        assert!(page("/5ec2e7/", "evil.example").is_none());
+        assert!(page("/5ec2e7/1", "127.0.0.1").unwrap().is_err(), "there is no such profile");
+        let moved =
+            site.answer(&Request { head_only: false, path: "/5ec2e7".to_owned(), host: "127.0.0.1".to_owned() });
+        assert_eq!(moved.location.as_deref(), Some("/5ec2e7/"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use transect_event_abi::process::{SLOT_FRAMED, SLOT_STATIC};
 use transect_event_abi::thread::{COUNTERS_OFFSET, FlowCounters, TRACE_CAPACITY, TRACE_OFFSET, TraceRecord};
 
 use crate::frame::{self, Frame};
+use crate::nesting::{self, Nested};
 use crate::slot::{self, Kind};
 use crate::thread::{self, ThreadState};
 use crate::{address_limit, arch, confinement, dlsym, lock, object, process, published, spawn, static_component, wait};
@@ -92,13 +93,23 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             // The stub counted into the boot counters.
             add_countdown(c, -1);
         }
-        let (mut weight, mut timed) = lease(c, kind, (*state).stopped != 0);
+        let outer = if r.ret == arch::return_site() { rbx as *mut Frame } else { layered_outer(state, r) };
+        let tail = !outer.is_null();
+        if !tail && (*c).depth.load(Ordering::Relaxed) != 0 {
+            leave_stale(state, r.sp());
+        }
+        let around = nesting::around((*state).top, c);
+        let entered = if around.is_some() && (*state).stopped == 0 { arch::ticks() } else { 0 };
+        let (mut weight, mut timed) = match around.and_then(|around| around.enters(c)) {
+            Some(false) => (0, true),
+            // It entered for a call that was left by a jump.
+            _ if !kind.always_enters() && (*c).countdown.load(Ordering::Relaxed) as i32 > 0 => (0, false),
+            _ => lease(c, kind, (*state).stopped != 0),
+        };
         timed &= (*state).stopped == 0;
         if kind.traced {
             trace(state, slot, r);
         }
-        let outer = if r.ret == arch::return_site() { rbx as *mut Frame } else { layered_outer(state, r) };
-        let tail = !outer.is_null();
         let mut flags = special(slot, kind, r, state);
         // This very call may give up the clock.
         timed &= (*state).stopped == 0;
@@ -156,7 +167,7 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
             flags |= frame::PRESERVING | frame::SLOW;
         }
         if flags != 0
-            || weight > 1
+            || weight != 1
             || kind.class != class::COMPUTE
             || arch::transect_flags[slot as usize].load(Ordering::Relaxed) != 0
         {
@@ -175,6 +186,8 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         (*f).size = r.rcx;
         (*f).inner_count = 0;
         (*f).tail = 0;
+        (*f).nested = Nested::new(entered);
+        (*f).flags |= if around.is_some() { frame::ENTERED | frame::SLOW } else { 0 };
         if let Some(size) = kind.size(r) {
             (*f).size = size;
             (*f).flags |= frame::SIZED | frame::SLOW;
@@ -185,6 +198,9 @@ pub unsafe extern "C" fn slow_enter(slot: u32, registers: *mut Registers, rbx: u
         (*f).parent = (*state).top;
         (*f).open = 1;
         (*state).top = f;
+        if weight > 1 && !kind.always_enters() && !lent_only {
+            nesting::watch(f, around);
+        }
         let free = flags & (frame::LOCKING | frame::CONTENDED) == frame::LOCKING && lock::knows();
         if blocks(kind) && !free && !lent_only {
             wait::enter(state, slot);

@@ -10,6 +10,7 @@ use transect_event_abi::thread::{
 };
 
 use crate::frame::{self, Frame};
+use crate::nesting::{self, Standing};
 use crate::published::{self, Share};
 use crate::thread::ThreadState;
 use crate::{active, arch, arena, enter, extent_map, lock, period, process, slot, spawn, static_component, wait};
@@ -66,7 +67,7 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
             enter::resolve(slot);
             if is_internal(slot) {
                 // Not a call between components after all: what it called was called by the caller.
-                charge(state, f, slot, (f.child, f.child), f.child);
+                charge(state, f.parent, slot, (f.child, f.child), f.child);
                 (*state).top = f.parent;
                 inner(state, f, now, WHOLE);
                 return state;
@@ -81,15 +82,12 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
             let shared = active::integral(now).saturating_sub(f.integral).min(raw);
             (Share { attributed: if raw > 0 { shared as f64 / raw as f64 } else { 0.0 }, criticality: None }, WHOLE)
         };
-        let attributed = part(ticks, share.attributed);
         let c = f.record;
-        let between = usual(c, ticks, f.weight);
-        let child = f.child.wrapping_add(left_for(f, slot, 0, now));
-        let outermost = fold(state, c, Took { ticks, between }, child, share, f.weight);
-        let k = if outermost { f.weight as u64 } else { 1 };
-        let charged = ticks + between * (k - 1);
-        let inside = ticks + between * (stands_for(k) - 1);
-        charge(state, f, slot, (charged, inside), (attributed * k).min(charged));
+        f.child = f.child.wrapping_add(left_for(f, slot, 0, now));
+        let left = nesting::left(f, now);
+        inner(state, f, now, inner_share);
+        let standing = Standing::of(f, left);
+        fold_call(state, f, &standing, ticks, share);
         (*state).top = f.parent;
         if f.flags & frame::LENT != 0 {
             spawn::take_back();
@@ -106,10 +104,10 @@ pub unsafe extern "C" fn slow_exit(frame: *mut Frame, now: u64) -> *mut ThreadSt
         if arena::header().options & OPTION_HISTOGRAM != 0 {
             histogram(state, slot, ticks, f.weight);
         }
-        inner(state, f, now, inner_share);
-        if here {
+        if here && f.weight > 0 {
             adapt(state, c, slot, ticks, now, f.weight);
         }
+        standing.end(f, ticks);
         // Last, for the lock is held from here on as the program sees it.
         if f.flags & frame::LOCKING != 0 {
             lock::acquired(state, f, now);
@@ -127,6 +125,11 @@ struct Took {
     ticks: u64,
     /// What the calls since the last timed one are given each.
     between: u64,
+    /// Of `ticks`, the callee's own. May be less than nothing: what is called inside stands for all of its calls, also those
+    /// that nobody saw.
+    own: u64,
+    /// In the total of a call around it.
+    covered: bool,
 }
 
 /// The duration that the calls between are given: a sampled short call that was interrupted or preempted once says nothing
@@ -162,22 +165,38 @@ unsafe fn squares(c: *const FlowCounters) -> (f32, f32) {
 /// All of the time counts.
 const WHOLE: Share = Share { attributed: 1.0, criticality: None };
 
-/// Folds one timed call; true if it was the outermost instance of its flow on the thread.
-unsafe fn fold(
-    state: *mut ThreadState,
-    c: *mut FlowCounters,
-    Took { ticks, between }: Took,
-    child: u64,
-    share: Share,
-    weight: u32,
-) -> bool {
+/// Folds the call of a frame, which took so many ticks, and charges it to the call around it.
+unsafe fn fold_call(state: *mut ThreadState, f: &Frame, standing: &Standing, ticks: u64, share: Share) {
+    // SAFETY: the frame's counters are of this thread, as are the frames around it.
+    unsafe {
+        let c = f.record;
+        let own = standing.own(ticks, f.child);
+        let ticks = standing.counted(ticks);
+        let between = usual(c, ticks, f.weight);
+        let covered = standing.is_covered();
+        fold(state, c, Took { ticks, between, own, covered }, share, f.weight);
+        if f.weight == 0 {
+            return;
+        }
+        let k = if covered { 1 } else { f.weight as u64 };
+        let charged = ticks + between * (k - 1);
+        let inside = ticks + between * (stands_for(k) - 1);
+        charge(state, standing.charged_to(f), f.slot, (charged, inside), part(charged, share.attributed));
+    }
+}
+
+/// Folds one timed call.
+unsafe fn fold(state: *mut ThreadState, c: *mut FlowCounters, took: Took, share: Share, weight: u32) {
     // SAFETY: counters are written by one thread; relaxed read-modify-writes keep nested signal handlers' changes.
     unsafe {
-        let k = weight as u64;
         let depth = (*c).depth.load(Ordering::Relaxed).wrapping_sub(1);
         (*c).depth.store(depth, Ordering::Relaxed);
-        let outermost = depth == 0;
-        if outermost {
+        if weight == 0 {
+            return;
+        }
+        let Took { ticks, between, own, covered } = took;
+        let k = weight as u64;
+        if !covered {
             let all = ticks + between * (k - 1);
             add(&(*c).total, all);
             add(&(*c).attributed, part(all, share.attributed));
@@ -187,9 +206,7 @@ unsafe fn fold(
                 add(&*criticality_of(c), part(all, criticality));
             }
         }
-        // May be less than nothing: what is called inside stands for all of its calls, also those that nobody saw.
-        let own = ticks.wrapping_sub(child);
-        let own_between = if between == ticks { own } else { between.saturating_sub(child) };
+        let own_between = if between == ticks { own } else { (own as i64 - (ticks - between) as i64).max(0) as u64 };
         add(&(*c).own, own.wrapping_add(own_between.wrapping_mul(k - 1)));
         add(&(*c).timed, 1);
         if k > 1 {
@@ -201,7 +218,6 @@ unsafe fn fold(
             let (a, b) = (a + w * d * d, b + w);
             (*c).variance.store(a.to_bits() as u64 | (b.to_bits() as u64) << 32, Ordering::Relaxed);
         }
-        outermost
     }
 }
 
@@ -242,10 +258,9 @@ fn stands_for(k: u64) -> u64 {
 }
 
 /// Charges a call's time to the enclosing frame if the callee of that frame made it, or to the thread as outermost.
-unsafe fn charge(state: *mut ThreadState, f: &Frame, slot: u32, (ticks, inside): (u64, u64), attributed: u64) {
+unsafe fn charge(state: *mut ThreadState, parent: *mut Frame, slot: u32, (ticks, inside): (u64, u64), attributed: u64) {
     // SAFETY: parents are frames of the pool or the sentinel; never unmapped.
     unsafe {
-        let parent = f.parent;
         if (*parent).slot == 0 {
             add(&(*(*state).header).outermost_ticks, ticks);
             add(&(*(*state).header).outermost_attributed, attributed);
@@ -278,12 +293,12 @@ unsafe fn left_for(f: &Frame, slot: u32, next: usize, now: u64) -> u64 {
     }
 }
 
-/// Calls that were left by a tail call inside this one end with it.
+/// Calls that were left by a tail call inside this one end with it: the last first, for those before are around it.
 unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64, share: Share) {
     // SAFETY: as in `fold`; counters of this thread.
     unsafe {
         f.tail = 0;
-        for i in 0..(f.inner_count as usize).min(frame::INNER_CAPACITY) {
+        for i in (0..(f.inner_count as usize).min(frame::INNER_CAPACITY)).rev() {
             let (slot, weight) = (f.inner[i] as u32, (f.inner[i] >> 32) as u32);
             let c = frame::counters(f, slot);
             let ticks = now.saturating_sub(f.inner_start[i]);
@@ -291,7 +306,14 @@ unsafe fn inner(state: *mut ThreadState, f: &mut Frame, now: u64, share: Share) 
                 enter::resolve(slot);
             }
             let child = left_for(f, slot, i + 1, now);
-            fold(state, c, Took { ticks, between: usual(c, ticks, weight) }, child, share, weight);
+            // Inside another call of the flow no more than own time counts, if it is not that one's.
+            let covered = (*c).depth.load(Ordering::Relaxed) > 1;
+            let own = if covered && !nesting::is_linked(nesting::left_by(f, i), slot) { child } else { ticks };
+            let took = Took { ticks, between: usual(c, ticks, weight), own: own.wrapping_sub(child), covered };
+            fold(state, c, took, share, weight);
+            if weight == 0 {
+                continue;
+            }
             adapt(state, c, slot, ticks, now, weight);
         }
         // The frame goes back to the trampoline, which counts on there being none.
@@ -399,16 +421,16 @@ pub unsafe fn fold_abandoned(state: *mut ThreadState, frame: *mut Frame, now: u6
             let shared = active::integral(now).saturating_sub(f.integral).min(ticks);
             Share { attributed: if ticks > 0 { shared as f64 / ticks as f64 } else { 0.0 }, criticality: None }
         };
-        let attributed = part(ticks, share.attributed);
-        fold(state, f.record, Took { ticks, between: usual(f.record, ticks, f.weight) }, f.child, share, f.weight);
-        let k = f.weight as u64;
-        charge(state, f, f.slot, (ticks * k, ticks * stands_for(k)), attributed * k);
-        let left = &(*f.record).abandoned;
-        left.store(left.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+        let left_inside = nesting::left(f, now);
         for i in 0..core::mem::take(&mut f.inner_count) as usize {
             let depth = &(*frame::counters(f, f.inner[i] as u32)).depth;
             depth.store(depth.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
         }
+        let standing = Standing::of(f, left_inside);
+        fold_call(state, f, &standing, ticks, share);
+        standing.end(f, ticks);
+        let left = &(*f.record).abandoned;
+        left.store(left.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
         f.tail = 0;
         if f.flags & frame::RESOLVE != 0 {
             enter::resolve(f.slot);

@@ -44,6 +44,10 @@ pub const SAMPLED_CALL: u32 = 256;
 pub const RELOCKING: u32 = 1024;
 /// A function of a static component: its return preserves every register.
 pub const PRESERVING: u32 = 512;
+/// Calls of the same flow directly inside are timed, too ([`crate::nesting`]).
+pub const WATCHING: u32 = 2048;
+/// Entered through Rust with a call of the same flow open: when is noted.
+pub const ENTERED: u32 = 4096;
 
 /// One timed call.
 #[repr(C, align(16))]
@@ -76,7 +80,7 @@ pub struct Frame {
     pub slot: u32,
     /// [`SLOW`] and the others.
     pub flags: u32,
-    /// Calls this one stands for.
+    /// Calls this one stands for: none if it is timed for the call around it only ([`crate::nesting`]).
     pub weight: u32,
     /// 1 from call to return.
     pub open: u32,
@@ -104,6 +108,8 @@ pub struct Frame {
     pub criticality: u64,
     /// The kernel's ∫ dt / max(1, active) then, fixed point.
     pub attribution: u64,
+    /// Calls of the same flow inside.
+    pub nested: crate::nesting::Nested,
 }
 
 const _: () = assert!(size_of::<Frame>() == abi::SIZE);

@@ -49,6 +49,8 @@ pub mod lock;
 #[allow(unsafe_code)]
 mod lock_cost;
 #[allow(unsafe_code)]
+mod nesting;
+#[allow(unsafe_code)]
 pub mod object;
 pub mod period;
 #[allow(unsafe_code)]

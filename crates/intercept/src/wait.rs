@@ -51,7 +51,7 @@ pub unsafe fn leave(state: *mut ThreadState, frame: &Frame, now: u64) {
             s.window_last = now;
             active::change(1);
         }
-        if slot::kind(frame.slot).class != class::IO {
+        if slot::kind(frame.slot).class != class::IO && frame.weight > 0 {
             note(state, frame.slot, frame.object, ticks, frame.weight);
         }
     }

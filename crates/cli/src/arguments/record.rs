@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use transect_profile_model::Timing;
 
-use super::{FeatureArguments, RunningArguments, SchedArguments, ViewArguments, parse_duration, parse_share};
+use super::{FeatureArguments, RunningArguments, SchedArguments, ViewArguments, parse_positive_duration, parse_share};
 
 /// How to record.
 #[derive(Debug, Args)]
@@ -42,7 +42,7 @@ pub struct Recording {
     #[arg(long)]
     pub wait_all: bool,
     /// Write the profile so far this often (also on SIGUSR2)
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_positive_duration)]
     pub interval: Option<Duration>,
     /// File that adds to the table of blocking APIs (repeatable)
     #[arg(long, value_name = "FILE")]

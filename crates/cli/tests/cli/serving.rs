@@ -70,6 +70,24 @@ fn the_page_of_a_profile_is_served_to_who_knows_the_address() {
 }
 
 #[test]
+fn a_body_is_never_read_and_keeps_nobody_waiting() {
+    let sandbox = Sandbox::new();
+    sandbox.profile("p.transect");
+    let served = Served::new(&sandbox, &["p.transect"]);
+    let mut held = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+    write!(held, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000\r\n\r\nabc").unwrap();
+    for length in ["99999999999999", "18446744073709551615"] {
+        let mut stream = TcpStream::connect(("127.0.0.1", served.port)).unwrap();
+        write!(stream, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\nabc").unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.starts_with(b"HTTP/1.1 405"), "{}", String::from_utf8_lossy(&answer));
+    }
+    // Through a tunnel the port is another one.
+    assert_eq!(served.get(&format!("/{}/", served.secret), "LOCALHOST:9000").0, 200);
+}
+
+#[test]
 fn several_profiles_are_listed_and_a_reload_shows_what_stands_there_now() {
     let sandbox = Sandbox::new();
     sandbox.profile("a.transect");

@@ -263,6 +263,9 @@ transect_return_site:
     cmp word ptr [rcx + rdx * 4 + 2], -2
     je 7f
     mov r8, qword ptr [rbx + {F_RECORD}]
+    # a call of the same flow is open around it: Rust knows what of it counts
+    cmp word ptr [r8 + {C_DEPTH}], 1
+    jne 7f
     # last timed call closer than tau: hot, a longer period may be due
     mov r9, rax
     shr r9, 8
@@ -293,10 +296,9 @@ transect_return_site:
     cmovb rdi, rdx
 3:  # rsi = ticks, rdi = attributed ticks
     dec word ptr [r8 + {C_DEPTH}]
-    jnz 4f
     add qword ptr [r8 + {C_TOTAL}], rsi
     add qword ptr [r8 + {C_ATTRIBUTED}], rdi
-4:  inc qword ptr [r8 + {C_TIMED}]
+    inc qword ptr [r8 + {C_TIMED}]
     mov rcx, rsi
     sub rcx, qword ptr [rbx + {F_CHILD}]
     add qword ptr [r8 + {C_OWN}], rcx

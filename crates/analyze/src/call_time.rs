@@ -56,6 +56,15 @@ impl Times {
         [on_cpu, runnable, ns - on_cpu - runnable]
     }
 
+    /// The same of threads that were blocked no longer than this altogether: what is more was active where no sample told of it, as in
+    /// the kernel for who may not sample it. It divides as their active time does.
+    fn divide_waiting_of(&self, ns: i64, threads: Times) -> Divided {
+        let [on_cpu, runnable, blocked] = self.divide_waiting(ns);
+        let active = (blocked - threads.blocked as i64).max(0);
+        let queued = active as f64 * threads.runnable / (threads.on_cpu + threads.runnable).max(1.0);
+        [on_cpu + active - queued as i64, runnable + queued as i64, blocked - active]
+    }
+
     /// Divides other time; `None` if too little was seen of it. All that threads were active for was seen, so that what is more
     /// than that by no chance is waiting without a stack.
     pub fn divide(&self, ns: i64) -> Option<Divided> {
@@ -84,6 +93,8 @@ impl Times {
 pub(crate) struct CallTimes {
     /// Of calls, by the number of their flow.
     flows: FxHashMap<u32, Times>,
+    /// Of threads that made calls of a flow, exact.
+    threads: FxHashMap<u32, Times>,
     /// There are samples of whoever made the calls.
     known: bool,
     /// Of components' own code, by component.
@@ -121,6 +132,7 @@ impl CallTimes {
         for (flow, &number) in profile.flows.iter().zip(flow_of_row) {
             index.insert((flow.caller, flow.callee, bare_name(&flow.api)), (number, flow.class));
         }
+        times.threads = of_threads(profile, flow_of_row);
         let processes: FxHashSet<u32> = profile.threads.iter().map(|thread| thread.process).collect();
         let executables: Vec<_> = profile.processes.iter().map(|process| executable_of(profile, process)).collect();
         let mut read: FxHashMap<StackId, Read> = FxHashMap::default();
@@ -151,7 +163,10 @@ impl CallTimes {
     pub fn of_flow(&self, number: u32, class: ApiClass, ns: Option<i64>) -> Option<Divided> {
         let (Some(ns), true) = (ns, self.known) else { return None };
         let times = self.flows.get(&number).copied().unwrap_or_default();
-        if class == ApiClass::Compute { times.divide(ns) } else { Some(times.divide_waiting(ns)) }
+        if class == ApiClass::Compute {
+            return times.divide(ns);
+        }
+        Some(self.threads.get(&number).map_or_else(|| times.divide_waiting(ns), |&of| times.divide_waiting_of(ns, of)))
     }
 
     fn add(&mut self, stack: &Read, time: Times, executable: Option<ComponentId>) {
@@ -216,6 +231,32 @@ fn active(profile: &Profile) -> impl Iterator<Item = (TaskId, StackId, Times)> +
     })
 }
 
+/// States of the threads that made calls, by the number of the flow.
+fn of_threads(profile: &Profile, flow_of_row: &[u32]) -> FxHashMap<u32, Times> {
+    let tasks: FxHashMap<(u32, i32), &Task> =
+        profile.sched.tasks.iter().map(|task| ((task.process, task.tid), task)).collect();
+    let mut sums: FxHashMap<u32, Times> = FxHashMap::default();
+    let mut unknown: FxHashSet<u32> = FxHashSet::default();
+    let mut counted: FxHashSet<(u32, u32)> = FxHashSet::default();
+    for (flow, &number) in profile.flows.iter().zip(flow_of_row) {
+        if !counted.insert((number, flow.thread)) {
+            continue;
+        }
+        let thread = profile.threads.get(flow.thread as usize);
+        match thread.and_then(|thread| tasks.get(&(thread.process, thread.tid))) {
+            Some(task) => sums.entry(number).or_default().add(Times {
+                on_cpu: task.running_ns as f64,
+                runnable: task.runnable_ns as f64,
+                blocked: task.blocked_ns as f64,
+                seen: 0.0,
+            }),
+            None => drop(unknown.insert(number)),
+        }
+    }
+    sums.retain(|number, _| !unknown.contains(number));
+    sums
+}
+
 fn task_with_calls<'a>(profile: &'a Profile, task: u32, processes: &FxHashSet<u32>) -> Option<&'a Task> {
     profile.sched.tasks.get(task as usize).filter(|task| processes.contains(&task.process))
 }
@@ -278,5 +319,10 @@ mod tests {
         assert_eq!(Times { seen: 9.0, ..times }.divide(100), None);
         assert_eq!(Times { on_cpu: 3.0, ..Times::default() }.divide_waiting(100), [3, 0, 97]);
         assert_eq!(Times { on_cpu: 150.0, runnable: 50.0, ..times }.divide_waiting(100), [75, 25, 0]);
+        // 785 ms in `read`, by threads that were blocked for 60: the rest was work of the kernel, of which no sample tells.
+        let threads = Times { on_cpu: 900.0, runnable: 100.0, blocked: 60.0, seen: 0.0 };
+        assert_eq!(Times { on_cpu: 44.0, ..Times::default() }.divide_waiting_of(785, threads), [657, 68, 60]);
+        let unlimited = Times { blocked: 1000.0, ..threads };
+        assert_eq!(Times { on_cpu: 44.0, ..Times::default() }.divide_waiting_of(785, unlimited), [44, 0, 741]);
     }
 }

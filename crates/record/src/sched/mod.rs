@@ -8,6 +8,7 @@ pub(crate) mod call_stack;
 pub(crate) mod cause;
 mod collected;
 pub(crate) mod collection;
+mod entered_calls;
 pub(crate) mod kernel_symbols;
 pub(crate) mod kind;
 mod main_function;

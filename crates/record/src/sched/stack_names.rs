@@ -6,6 +6,7 @@ use transect_bpf_collect::record::stack_flags;
 use transect_profile_model::{CallStack, FrameId, StackId};
 
 use super::call_stack::{RawStacks, StackNumber};
+use super::entered_calls::EnteredCalls;
 use super::kernel_symbols::{UNNAMED, is_below_the_wait, is_entry_code, shown};
 use super::kind::{KernelWait, UserWait, ends_scope, is_unlocking};
 use super::naming::Naming;
@@ -73,6 +74,7 @@ impl NamedStacks {
         let mut kernel: HashMap<PlaceId, String> = HashMap::new();
         let mut in_runtime: HashMap<PlaceId, RuntimeCode> = HashMap::new();
         let mut hints: HashMap<Vec<FrameId>, Option<UserWait>> = HashMap::new();
+        let entered = EnteredCalls::of(stacks, places, naming);
         for number in 1..stacks.len() as StackNumber {
             let Some(stack) = stacks.get(number) else {
                 named.missing += 1;
@@ -146,6 +148,9 @@ impl NamedStacks {
             let own = functions.iter().rposition(|function| is_below_the_wait(function)).map_or(0, |last| last + 1);
             let mut wanted: Vec<&String> =
                 functions[own..].iter().filter(|function| !is_entry_code(function)).collect();
+            if own == 0 && wanted.is_empty() && !functions.is_empty() {
+                wanted.extend(entered.get(&stack));
+            }
             // One frame stands for a kernel without names.
             wanted.dedup_by(|one, other| one == other && *one == UNNAMED);
             frames.extend(wanted.into_iter().rev().map(|function| naming.kernel_frame(function)));

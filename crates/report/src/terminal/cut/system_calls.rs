@@ -14,6 +14,7 @@ use super::super::units::{count, duration};
 pub(crate) fn system_calls(page: &mut Page, rows: &[SystemCallRow], limit: Limit) {
     let exact = rows.iter().all(|row| row.exact);
     let how = match exact {
+        true if rows.is_empty() => "time of all threads in each",
         true => "time of all threads in each, exact",
         false => "time of all threads in each: blocked exact, on a CPU by samples; calls were not counted",
     };

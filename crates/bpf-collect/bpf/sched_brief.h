@@ -4,8 +4,11 @@
  * sums of their thread, so that counts and times stay exact. A described one stands for 1 / chance waits.
  *
  * The chance follows what describing took, and grows with the length that the thread's waits of this place had lately:
- * those that matter are described, and what turns out to be long is told anyway, if without a stack. Who holds a lock is known at
- * the beginning only, so where waits are long as a rule one that was not chosen has all but its stack, and that of its place.
+ * those that matter are described, and what turns out to be long is told anyway, with the last stack of its place. Who holds a lock is
+ * known at the beginning only, so where waits are long as a rule one that was not chosen has all but its stack, and that of its place.
+ *
+ * A wait where the thread has not been lately is described whatever the others cost: it may be the only one there, and long,
+ * and then no other would have its stack. What that takes is bounded for each thread, so no thread's short waits cost another's.
  */
 #ifndef TRANSECT_SCHED_BRIEF_H
 #define TRANSECT_SCHED_BRIEF_H
@@ -13,12 +16,15 @@
 #include "kernel_types.h"
 #include <bpf/bpf_helpers.h>
 #include "sched_maps.h"
+#include "sched_place.h"
 
 #define BRIEF_WINDOW 20000000 /* ns: the chance is set anew after this time, or when twice the budget is spent */
 #define BRIEF_MOST 1000000 /* ns: a wait this long is told, whatever the chance was */
 #define BRIEF_UNIT_SHIFT 14 /* a wait expected to take 2^this ns has twice the chance of one of no length */
 #define BRIEF_RECORD_COST 700 /* ns: of a described wait's end, and of what user space does with its record */
 #define BRIEF_CERTAIN (1ull << 32)
+#define BRIEF_NEW_PLACE 10000000 /* ns: a thread's waits at places without a stack are described this often, on average, */
+#define BRIEF_NEW_PLACES 16 /* and so many of them at once */
 #define BRIEF_LEAST (1ull << 17) /* one in 32,768 */
 
 /* Of a CPU. Programs that use it run with interrupts off. */
@@ -79,6 +85,15 @@ static __always_inline void find_habit(struct sched_slot *slot, __u64 ip, __u64 
 	slot->habit = key >> 61;
 }
 
+/* Whether the wait that begins now is at a place of which no stack is known, and the thread has room for one more such wait. */
+static __always_inline bool is_new_place(struct sched_slot *slot, __u64 now)
+{
+	if (!with_stacks || has_place(slot) || slot->places_paid > now + (BRIEF_NEW_PLACES - 1) * (__u64)BRIEF_NEW_PLACE)
+		return false;
+	slot->places_paid = (slot->places_paid > now ? slot->places_paid : now) + BRIEF_NEW_PLACE;
+	return true;
+}
+
 /* Whether the wait that begins now, at the habit's place, is described; its chance goes into the record. */
 static __always_inline bool choose_wait(struct sched_slot *slot, __u64 now)
 {
@@ -86,6 +101,7 @@ static __always_inline bool choose_wait(struct sched_slot *slot, __u64 now)
 	__u64 random, chance, length;
 
 	slot->wait.chance = 0;
+	slot->new_place = 0;
 	if (!spending)
 		return true;
 	length = now - spending->since;
@@ -94,6 +110,10 @@ static __always_inline bool choose_wait(struct sched_slot *slot, __u64 now)
 	/* Somebody waits for what this thread holds: the stack tells where. */
 	if (!spending->chance || spending->chance == BRIEF_CERTAIN || slot->stack_wanted)
 		return true;
+	if (is_new_place(slot, now)) {
+		slot->new_place = 1;
+		return true;
+	}
 	chance = spending->chance + spending->chance * (slot->habits[slot->habit & (WAIT_HABITS - 1)] >> BRIEF_UNIT_SHIFT);
 	if (chance >= BRIEF_CERTAIN)
 		return true;

@@ -163,6 +163,7 @@ __noinline __u32 take_slot(__u64 task, __u32 application, __u32 parent)
 	slot->describing = SCHED_DESCRIBING_NOT;
 	slot->habit = 0;
 	__builtin_memset(slot->places, 0, sizeof(slot->places));
+	slot->places_paid = 0;
 	__builtin_memset(slot->habits, 0, sizeof(slot->habits));
 	__builtin_memset(&slot->brief, 0, sizeof(slot->brief));
 	slot->burst_time = 0;

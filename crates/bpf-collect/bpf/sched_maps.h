@@ -151,6 +151,8 @@ struct sched_slot {
 	__u32 preempted_call;
 	__u32 call_returns; /* it lost its CPU between the end of a system call and user space; system_call_return.h */
 	__u32 place; /* of `wait`; sched_place.h */
+	__u32 new_place; /* no stack of it was known, and the wait is described for that */
+	__u64 places_paid; /* until then, such waits are paid for; sched_brief.h */
 	struct wait_place places[WAIT_PLACES];
 	/* Addresses of what `wait.object` describes, and its name's hash; of a datagram socket, whose peer may change, which one
 	 * it is and a hash of the peer. */

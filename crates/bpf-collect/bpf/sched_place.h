@@ -24,6 +24,14 @@ static __always_inline void keep_place(struct sched_slot *slot)
 	place->stack = slot->wait.stack;
 }
 
+/* Whether a stack of the current wait's place is known. */
+static __always_inline bool has_place(const struct sched_slot *slot)
+{
+	const struct wait_place *place = &slot->places[slot->place & (WAIT_PLACES - 1)];
+
+	return place->place == slot->place && place->stack;
+}
+
 /* The stack of the last wait: its own, or that of its place; 0 where neither is known. */
 static __always_inline __u64 stack_of_wait(const struct sched_slot *slot)
 {

@@ -83,7 +83,7 @@ __noinline __u32 begin_wait(struct sched_slot *slot)
 		wait->stack = stack_of_wait(slot);
 		return remains;
 	}
-	if (with_stacks && (wait->n < min_parallelism || slot->stack_wanted ||
+	if (with_stacks && (wait->n < min_parallelism || slot->stack_wanted || slot->new_place ||
 			    wait->begin - slot->last_stack_time >= stack_period)) {
 		remains |= WAIT_STACK;
 		if (kernel_halves || !says_all(wait))
@@ -121,11 +121,13 @@ __noinline int describe_stack(struct sched_slot *slot, __u32 remains, __u32 kern
 	return 0;
 }
 
-/* A wait that was not chosen lasts: what it is for is still in the thread's registers, its stack is out of reach. */
+/* A wait that was not chosen lasts: what it is for is still in the thread's registers. Its stack is out of reach, that of its
+ * place is not. */
 static __always_inline void describe_late(struct sched_slot *slot)
 {
 	slot->wait.call = open_call(slot, true);
 	slot->wait.chance = 0;
+	slot->wait.stack = stack_of_wait(slot);
 	describe_other(slot);
 }
 

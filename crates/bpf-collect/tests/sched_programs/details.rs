@@ -243,3 +243,30 @@ fn a_wait_whose_end_was_missed_is_told_at_the_next_switch() {
         kernel.switch(false, 0, 1);
     }
 }
+
+/// Where a thread waits for the first time no other wait would have its stack, so that one is described whatever others cost.
+#[test]
+fn short_waits_cost_no_other_thread_its_first_one() {
+    const SHORT: u64 = 10_000;
+    let mut kernel = followed(&[1000, 1001]);
+    kernel.set_with_stacks(true);
+    kernel.set_wait_budget(1);
+    let mut now = 1_000_000;
+    let mut told = [0, 0, 0];
+    for index in std::iter::repeat_n(1, 3000).chain([2]) {
+        kernel.set_call(index, FUTEX, [USER_WORDS, FUTEX_PRIVATE]);
+        kernel.set_task(index, BLOCKED);
+        kernel.switch(false, index, 0);
+        now += SHORT;
+        kernel.set_now(now);
+        kernel.waking(0, index);
+        kernel.wakeup(index, false);
+        kernel.set_task(index, RUNNING);
+        kernel.switch(false, 0, index);
+        now += SHORT;
+        kernel.set_now(now);
+        kernel.records(|record| told[index] += usize::from(matches!(record, Record::Wait(_))));
+    }
+    assert!((16..100).contains(&told[1]), "some of the first thread's 3,000: {told:?}");
+    assert_eq!(told[2], 1);
+}

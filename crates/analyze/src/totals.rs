@@ -33,6 +33,9 @@ pub struct Totals {
     pub timed: bool,
     /// What threads did with their time, as the scheduler saw it; `None` if it was not seen.
     pub scheduled: Option<ThreadTimes>,
+    /// Time in which all threads waited that waits without a stack ended, for the header, ns.
+    #[serde(skip)]
+    pub idle_without_stack_ns: i64,
 }
 
 /// Time of threads by state, summed over them, ns.
@@ -79,6 +82,7 @@ impl Totals {
             processes: profile.processes.iter().map(|process| process.pid).collect::<FxHashSet<_>>().len() as i64,
             flows: flows as i64,
             scheduled: scheduled(profile),
+            idle_without_stack_ns: crate::criticality::idle_without_stack_ns(profile),
             ..Self::default()
         };
         for thread in &profile.threads {

@@ -1,7 +1,7 @@
 //! What is said of threads that wait: one figure for a wait, nothing for idle threads, and no more than the run took.
 
 use transect_analyze::synthetic::{Do, Program, Script, Step};
-use transect_analyze::{FindingRow, Selection, criticality, summary};
+use transect_analyze::{FindingRow, Selection, criticality, summary, totals};
 use transect_profile_model::{CallStack, Origin, Profile, SchedSample, SchedWait, Space, StackFrame, WaitKind};
 
 fn two(main: Vec<Step>, helper: Vec<Step>) -> Program {
@@ -30,6 +30,35 @@ fn a_wait_has_one_figure() {
     assert!((row.percent - 92.6).abs() < 2.0, "{row:#?}");
     assert!(row.finding.contains(&format!("waits {:.0} % of the time", row.percent)), "{row:#?}");
     assert!(row.evidence.contains("60 waits, 500 µs each"), "{row:#?}");
+}
+
+/// Two that sleep one after the other while a third does so all the time: nobody runs beside.
+#[test]
+fn waits_that_overlap_are_counted_and_nobody_runs_beside_them() {
+    let main = vec![("nap", Do::Sleep(5_000.0)), ("nap", Do::Sleep(5_000.0)), ("main", Do::Join(1))];
+    let rows = summary(&two(main, vec![("nap", Do::Sleep(10_500.0))]).run().profile);
+    let row = about(&rows, "nap").unwrap_or_else(|| panic!("{rows:#?}"));
+    assert!(row.evidence.contains("3 waits, 6.83 ms each"), "{row:#?}");
+    assert!(!row.evidence.contains("others ran"), "{row:#?}");
+}
+
+/// What a thread waits for is told where no stack says where.
+#[test]
+fn waits_without_a_stack_have_a_finding_and_a_prediction() {
+    let mut profile = napping();
+    let naps = profile.sched.waits.iter_mut().filter(|wait| wait.kind == WaitKind::Sleep && wait.task == 0);
+    naps.for_each(|wait| wait.stack = None);
+    let rows = summary(&profile);
+    let row = rows.iter().find(|row| row.finding.starts_with("main (stack not known) waits"));
+    let row = row.unwrap_or_else(|| panic!("{rows:#?}"));
+    assert!((row.percent - 92.6).abs() < 2.0 && row.finding.ends_with(": a sleep"), "{row:#?}");
+    assert!(row.evidence.contains("60 waits, 500 µs each"), "{row:#?}");
+    assert_eq!(row.place.thread_group.as_deref(), Some("main"));
+    let view = criticality(&profile, &Selection::default()).unwrap();
+    let row = view.what_if.iter().find(|row| row.path == "[unattributed: main]").unwrap();
+    assert_eq!(row.kind, Some(WaitKind::Sleep));
+    let idle = profile.sched.waits.iter().filter(|wait| wait.stack.is_none()).map(|wait| wait.idle_ns).sum::<i64>();
+    assert_eq!(totals(&profile).idle_without_stack_ns, idle);
 }
 
 /// Children may go on when the launched program has ended.

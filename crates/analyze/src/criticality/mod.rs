@@ -12,11 +12,13 @@ mod graph;
 mod holder;
 mod idle_owner;
 mod lock_call;
+mod meanwhile;
 mod over_time;
 mod parallelism;
 mod part;
 mod path;
 mod place;
+mod place_wait;
 mod requests;
 mod root;
 mod runtime_library;
@@ -27,6 +29,7 @@ mod tally;
 #[cfg(test)]
 mod testing;
 mod thread;
+mod unplaced;
 mod wait;
 mod what_if;
 
@@ -44,12 +47,15 @@ pub(crate) use lock_call::{is_lock_call, lets_go, takes_slowly};
 pub use over_time::OverTimeRow;
 pub use parallelism::ParallelismRow;
 pub use path::{CriticalPathRow, LineRow, PathState};
-pub use place::{Callee, Leaf, LibraryCallRow, PlaceRow, PlaceWait};
+pub use place::{Callee, Leaf, LibraryCallRow, PlaceRow};
+pub use place_wait::PlaceWait;
 pub(crate) use root::{begins_there, is_root};
 pub(crate) use runtime_library::{
     GO_MONITOR, GO_SCHEDULER, is_agent, is_c_library, is_runtime_function, public_name, qualified,
 };
 pub use thread::{CriticalGroupRow, CriticalThreadRow};
+pub(crate) use unplaced::idle_without_stack_ns;
+pub(crate) use unplaced::unplaced_group;
 pub use wait::{CriticalWaitRow, HolderShare, OtherThreadRow};
 pub use what_if::{WhatIfRow, WhatIfScope};
 

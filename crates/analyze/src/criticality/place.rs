@@ -9,9 +9,12 @@ use transect_profile_model::{FrameId, Origin, SchedSample, SchedWait, WaitKind};
 use super::Source;
 use super::call_path::{FunctionId, InliningId, LibraryCall, NOT_INLINED, PathId, StackFacts};
 use super::idle_owner;
+use super::meanwhile::Idle;
 use super::part::{Parts, frame_of};
+use super::place_wait::{PlaceWait, Waited, waits};
 use super::short_lived::ShortLived;
 use super::tally::Tally;
+use super::unplaced::{self, Unplaced};
 
 /// A thread that waited for a CPU for less is left to the samples (`sched_queued.h`).
 const QUEUED_NS: i64 = 2_000_000;
@@ -113,21 +116,6 @@ pub struct LibraryCallRow {
     pub parts: Vec<(String, i64)>,
 }
 
-/// What a place waited for while nothing else ran.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PlaceWait {
-    /// What for.
-    pub kind: WaitKind,
-    /// The object, empty if there is none.
-    pub object: String,
-    /// Idle time that these waits ended, ns.
-    pub idle_ns: i64,
-    /// Their whole time, ns.
-    pub ns: i64,
-    /// Waits.
-    pub count: i64,
-}
-
 /// A function of a runtime library that a place called.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Callee {
@@ -167,7 +155,7 @@ pub(super) struct Sum {
     spin_samples: i64,
     switches: i64,
     fault_ns: i64,
-    waiting: FxHashMap<(WaitKind, u32), (i64, i64, i64)>,
+    waiting: FxHashMap<(WaitKind, u32), Waited>,
     inlinings: FxHashMap<(InliningId, Option<FrameId>), i64>,
     callees: Tally<FunctionId>,
     /// Time by the last function of a stack, and the first one of a runtime library on the way to it.
@@ -245,13 +233,10 @@ impl Sum {
         source: &Source<'_>,
         facts: StackFacts,
         call: Option<LibraryCall>,
-        (wait, idle_ns, (ns, count)): (&SchedWait, i64, (i64, i64)),
+        (wait, idle_ns): (&SchedWait, i64),
         object: u32,
     ) {
-        let waiting = self.waiting.entry((wait.kind, object)).or_default();
-        waiting.0 += idle_ns;
-        waiting.1 += ns;
-        waiting.2 += count;
+        self.waiting.entry((wait.kind, object)).or_default().idle_ns += idle_ns;
         self.add(source, facts, call, wait.task, idle_ns);
     }
 
@@ -284,7 +269,7 @@ impl Sum {
 
 /// Places and calls of libraries, longest first, and what servers waited for requests, ns, which is no place's.
 pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceRow>, Vec<LibraryCallRow>, i64) {
-    let Sums { places: wholes, calls, requests_ns } = gather(source, |place, _| (place, 0));
+    let Sums { places: wholes, calls, requests_ns, unplaced } = gather(source, |place, _| (place, 0));
     let parts: FxHashMap<FunctionId, Parts> =
         wholes.iter().map(|(&(place, _), sum)| (place, Parts::of(source, place, sum))).collect();
     let mut near: FxHashMap<FunctionId, i64> =
@@ -309,6 +294,7 @@ pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceR
         row
     };
     let mut rows: Vec<PlaceRow> = sums.into_iter().map(one).collect();
+    rows.extend(unplaced.into_iter().map(|(group, sum)| unplaced::row(source, short_lived, group, sum)));
     rows.sort_by(|a, b| (Reverse(a.ns), &a.function, &a.component).cmp(&(Reverse(b.ns), &b.function, &b.component)));
     let mut calls: Vec<LibraryCallRow> =
         calls.into_iter().map(|(call, sum)| library_call(source, short_lived, call, sum)).collect();
@@ -317,15 +303,17 @@ pub(super) fn rows(source: &Source<'_>, short_lived: &ShortLived) -> (Vec<PlaceR
 }
 
 /// Time by place, each with the number of its part, and by calls of libraries.
-struct Sums {
+struct Sums<'a> {
     places: FxHashMap<(FunctionId, usize), Sum>,
     calls: FxHashMap<LibraryCall, Sum>,
     /// Idle time in which servers waited for requests.
     requests_ns: i64,
+    /// Waits whose place is not known, by thread group.
+    unplaced: FxHashMap<&'a str, Unplaced>,
 }
 
 /// Adds up all samples and waits; `part` tells to which part of a place it belongs what ran or waited in so and so an inlining.
-fn gather(source: &Source<'_>, part: impl Fn(FunctionId, InliningId) -> (FunctionId, usize)) -> Sums {
+fn gather<'a>(source: &'a Source<'_>, part: impl Fn(FunctionId, InliningId) -> (FunctionId, usize)) -> Sums<'a> {
     let mut sums: FxHashMap<(FunctionId, usize), Sum> = FxHashMap::default();
     let mut calls: FxHashMap<LibraryCall, Sum> = FxHashMap::default();
     for (sample, &corrected_ns) in source.tables.samples.iter().zip(&source.correction.corrected_ns) {
@@ -341,7 +329,7 @@ fn gather(source: &Source<'_>, part: impl Fn(FunctionId, InliningId) -> (Functio
         }
     }
     let others = idle_owner::others(source.tables, source.session.estimate);
-    let mut counted: FxHashSet<usize> = FxHashSet::default();
+    let mut unplaced: FxHashMap<&str, Unplaced> = FxHashMap::default();
     let mut requests_ns = 0;
     for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| wait.idle_ns > 0) {
         if source.is_recorders(row) {
@@ -354,25 +342,47 @@ fn gather(source: &Source<'_>, part: impl Fn(FunctionId, InliningId) -> (Functio
             continue;
         }
         let wait = &source.tables.waits[row];
-        let waited = if counted.insert(row) { (wait.ns, wait.count) } else { (0, 0) };
         let facts = source.wait_stacks[row].and_then(|stack| source.paths.stack(stack));
-        let Some(facts) = facts.filter(|facts| !facts.preparing) else { continue };
-        let Some(place) = source.paths.place(facts.path) else { continue };
+        if facts.is_some_and(|facts| facts.preparing) {
+            continue;
+        }
         let object = source.objects.of(row);
+        let found = facts.and_then(|facts| Some((facts, source.paths.place(facts.path)?)));
+        let Some((facts, place)) = found else {
+            unplaced.entry(source.group(wait.task)).or_default().add(wait, object, idle_ns);
+            continue;
+        };
         let key = part(place, facts.inlining);
-        sums.entry(key).or_default().add_wait(source, facts, None, (wait, idle_ns, waited), object);
+        sums.entry(key).or_default().add_wait(source, facts, None, (wait, idle_ns), object);
         if let Some(call) = source.paths.library_call(facts.path) {
-            calls.entry(call).or_default().add_wait(source, facts, Some(call), (wait, idle_ns, waited), object);
+            calls.entry(call).or_default().add_wait(source, facts, Some(call), (wait, idle_ns), object);
         }
     }
-    for (row, wait) in source.tables.waits.iter().enumerate().filter(|(_, wait)| wait.kind == WaitKind::Child) {
+    // One that ended no idle time is a wait of its place all the same.
+    let idle = Idle::new(source.tables, source.session.per_process);
+    for (row, wait) in source.tables.waits.iter().enumerate() {
+        let what = (wait.kind, source.objects.of(row));
+        let beside_ns = || idle.beside(source.tables, wait);
         let facts = source.wait_stacks[row].and_then(|stack| source.paths.stack(stack));
-        let key = facts.and_then(|facts| Some(part(source.paths.place(facts.path)?, facts.inlining)));
-        if let Some(sum) = key.and_then(|key| sums.get_mut(&key)) {
-            sum.child_wait_ns += wait.ns;
+        let Some((facts, place)) = facts.and_then(|facts| Some((facts, source.paths.place(facts.path)?))) else {
+            if let Some(waited) = unplaced.get_mut(source.group(wait.task)).and_then(|sum| sum.waiting.get_mut(&what)) {
+                waited.add(wait, beside_ns());
+            }
+            continue;
+        };
+        let sum = sums.get_mut(&part(place, facts.inlining));
+        let call = source.paths.library_call(facts.path).and_then(|call| calls.get_mut(&call));
+        for sum in sum.into_iter().chain(call) {
+            sum.child_wait_ns += if wait.kind == WaitKind::Child { wait.ns } else { 0 };
+            if let Some(waited) = sum.waiting.get_mut(&what)
+                && !source.is_recorders(row)
+                && !source.is_for_requests(row)
+            {
+                waited.add(wait, beside_ns());
+            }
         }
     }
-    Sums { places: sums, calls, requests_ns }
+    Sums { places: sums, calls, requests_ns, unplaced }
 }
 
 fn library_call(source: &Source<'_>, short_lived: &ShortLived, call: LibraryCall, sum: Sum) -> LibraryCallRow {
@@ -400,15 +410,7 @@ pub(super) fn is_agents(object: &str) -> bool {
 fn row(source: &Source<'_>, short_lived: &ShortLived, place: FunctionId, chain: &[FunctionId], sum: Sum) -> PlaceRow {
     let paths = &source.paths;
     let whole = &paths.functions[place as usize];
-    let wait = |(&(kind, object), &(idle_ns, ns, count)): (&(WaitKind, u32), &(i64, i64, i64))| PlaceWait {
-        kind,
-        object: source.objects.name(object).to_owned(),
-        idle_ns,
-        ns,
-        count,
-    };
-    let mut waiting: Vec<PlaceWait> = sum.waiting.iter().map(wait).collect();
-    waiting.sort_by(|a, b| (Reverse(a.idle_ns), a.kind, &a.object).cmp(&(Reverse(b.idle_ns), b.kind, &b.object)));
+    let waiting = waits(source, &sum.waiting);
     let ns = sum.running_ns + waiting.iter().map(|wait| wait.idle_ns).sum::<i64>();
     let (function, line) = (chain.last().copied().unwrap_or(place), line_of(source, place, chain, &sum));
     let frame = line.and_then(|id| source.tables.frames.get(id as usize));

@@ -39,7 +39,7 @@ pub(crate) fn header(
         page.items(10, &super::latency::facts(session));
     }
     if let Some(session) = &meta.criticality {
-        let (facts, doubts) = super::criticality::facts(session, criticality);
+        let (facts, doubts) = super::criticality::facts(session, criticality, totals.idle_without_stack_ns);
         if !brief {
             page.items(10, &facts);
         }

@@ -9,6 +9,7 @@ use super::super::Source;
 use super::super::call_path::{FunctionId, PathId};
 use super::super::root::is_root;
 use super::super::tally::Tally;
+use super::super::unplaced;
 use super::WhatIfScope;
 use super::density::Code;
 
@@ -23,8 +24,8 @@ const LEAST: f64 = 0.005;
 pub(super) enum What {
     /// Code.
     Code(Code),
-    /// Waits by row, and the call that waits: what it takes of a CPU, and the queue for one after it.
-    Waits(Vec<u32>, Code),
+    /// Waits by row, and the call that waits, if it is known: what it takes of a CPU, and the queue for one after it.
+    Waits(Vec<u32>, Option<Code>),
     /// More CPUs.
     Cpus,
 }
@@ -178,19 +179,27 @@ fn waits(source: &Source<'_>) -> Vec<Candidate> {
                 | K::Other
         )
     };
-    let mut places: FxHashMap<(WaitKind, FunctionId), Waits> = FxHashMap::default();
+    // Of those without a stack the group is known.
+    let mut places: FxHashMap<(WaitKind, Option<FunctionId>, &str), Waits> = FxHashMap::default();
     for (row, wait) in source.tables.waits.iter().enumerate() {
         if wait.waker.is_some() || wait.holder.is_some() || !outside(wait.kind) {
             continue;
         }
         let path = source.wait_stacks[row].and_then(|stack| source.paths.stack(stack)).map(|facts| facts.path);
-        let Some((path, place)) = path.and_then(|path| Some((path, source.paths.place(path)?))) else { continue };
-        let sum = places.entry((wait.kind, place)).or_default();
+        let path = path.filter(|&path| source.paths.place(path).is_some());
+        if path.is_none() && source.is_recorders(row) {
+            continue;
+        }
+        let place = path.and_then(|path| source.paths.place(path));
+        let group = if place.is_some() { "" } else { source.group(wait.task) };
+        let sum = places.entry((wait.kind, place, group)).or_default();
         sum.ns += wait.ns;
         sum.rank += wait.idle_ns + source.gains[row];
         sum.rows.push(row as u32);
         sum.objects.add(source.objects.of(row), wait.ns);
-        sum.paths.add(path, wait.ns);
+        if let Some(path) = path {
+            sum.paths.add(path, wait.ns);
+        }
     }
     let least = (source.session.busy_ns + source.session.idle_ns) as f64 * LEAST;
     let mut places: Vec<_> = places.into_iter().filter(|(_, sum)| sum.ns as f64 >= least).collect();
@@ -199,9 +208,10 @@ fn waits(source: &Source<'_>) -> Vec<Candidate> {
         let call = paths.most().and_then(|path| source.paths.paths[path as usize].functions.last().copied());
         Code::Call { place, call: call.unwrap_or(place) }
     };
-    let candidate = |((kind, place), sum): ((WaitKind, FunctionId), Waits)| Candidate {
-        what: What::Waits(sum.rows, call(place, &sum.paths)),
-        path: source.paths.functions[place as usize].name.clone(),
+    let name = |place: FunctionId| source.paths.functions[place as usize].name.clone();
+    let candidate = |((kind, place, group), sum): ((WaitKind, Option<FunctionId>, &str), Waits)| Candidate {
+        what: What::Waits(sum.rows, place.map(|place| call(place, &sum.paths))),
+        path: place.map_or_else(|| unplaced::name(group), name),
         scope: WhatIfScope::Wait,
         kind: Some(kind),
         object: sum.objects.most().map_or_else(String::new, |object| source.objects.name(object).to_owned()),

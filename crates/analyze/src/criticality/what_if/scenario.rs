@@ -208,7 +208,8 @@ impl Doing {
 /// The code that goes with a candidate.
 fn code_of(candidate: &Candidate) -> Option<Code> {
     match candidate.what {
-        What::Code(code) | What::Waits(_, code) => Some(code),
+        What::Code(code) => Some(code),
+        What::Waits(_, code) => code,
         What::Cpus => None,
     }
 }

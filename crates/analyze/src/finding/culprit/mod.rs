@@ -4,6 +4,7 @@
 mod lock;
 mod row;
 mod starts;
+mod waits;
 
 use std::cmp::Reverse;
 
@@ -14,7 +15,7 @@ use transect_profile_model::WaitKind;
 use super::facts::Facts;
 use super::words::{brief, percent, time};
 use super::{Confidence, FindingKind, FindingRow, Place, critical, runtime};
-use crate::criticality::{GO_MONITOR, GO_SCHEDULER, LibraryCallRow, PlaceRow, is_root, public_name};
+use crate::criticality::{GO_MONITOR, GO_SCHEDULER, LibraryCallRow, PlaceRow, is_root, public_name, unplaced_group};
 use crate::{CriticalWaitRow, CriticalityView};
 
 /// Share of the elapsed time from which a place is worth a line, 0–100.
@@ -333,6 +334,9 @@ impl<'a> Causes<'a> {
     }
 
     fn at(function: &str, place: &PlaceRow) -> String {
+        if let Some(group) = unplaced_group(function) {
+            return format!("{group} (stack not known)");
+        }
         let function = match function {
             "[unknown]" if place.component.is_empty() => "code that is in no file (made at run time?)".to_owned(),
             _ => brief(function),

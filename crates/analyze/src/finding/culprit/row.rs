@@ -6,8 +6,9 @@ use super::super::facts::{ApiFact, Calls};
 use super::super::words::{about, bare, brief, count, counted, percent, shell, size, time};
 use super::super::{Confidence, FindingKind, FindingRow, Place, critical, runtime};
 use super::lock::Lock;
+use super::waits::{counted_waits, waited, waits_for_acknowledgement};
 use super::{ALONE, Causes, GO_COLLECTOR, LEAST_PERCENT, lower, some};
-use crate::criticality::{Callee, GO_SCHEDULER, Leaf, PlaceRow, PlaceWait, public_name};
+use crate::criticality::{Callee, GO_SCHEDULER, Leaf, PlaceRow, public_name};
 use crate::{CriticalWaitRow, WhatIfScope};
 
 /// Up to so many, its share is a rough guess.
@@ -16,14 +17,12 @@ const FEW_SAMPLES: i64 = 50;
 const NAMED_CALLEE: f64 = 0.3;
 /// Part from which the place only stands for it.
 const MAIN_CALLEE: f64 = 0.6;
-/// Part from which a place that waits does nothing else.
-const ONLY_WAITS: f64 = 0.85;
+/// Part from which a place that waits does nothing else: its waiting and its share are one figure then.
+const ONLY_WAITS: f64 = 0.97;
 /// Times the idle time of a place's waits that is more than what a replay is wrong by.
 const LONGER: f64 = 1.1;
 /// Part from which the place is nothing but calls of it.
 const ALL_OF_IT: f64 = 0.9;
-/// A file with less of the time waited for files is one of many.
-const ONE_OF_MANY: f64 = 0.5;
 /// Threads of a place from which it was meant to run in parallel.
 const MANY_THREADS: usize = 4;
 /// The same for those who merely wait for the place.
@@ -38,9 +37,6 @@ const SAME_CALLS: f64 = 0.1;
 const NEARLY_ALL_CALLS: f64 = 0.95;
 /// APIs whose size is that of one element, or what was asked for.
 const UNTOLD_BYTES: [&str; 4] = ["fread", "fwrite", "poll", "recv"];
-/// Mean time of a wait for a delayed acknowledgement, ns, and how many of them are a pattern.
-const DELAYED_NS: std::ops::Range<i64> = 36_000_000..50_000_000;
-const LEAST_ACKNOWLEDGED: i64 = 10;
 /// A read or write of fewer bytes is dominated by the call.
 const FEW_BYTES: f64 = 4096.0;
 
@@ -85,9 +81,10 @@ impl<'a> Causes<'a> {
                 let most = said(self.share(*ns));
                 format!("{at} takes {} of the time with functions without names, {most} in {inner}", said(share))
             }
-            (_, Some(wait)) if (idle_ns as f64) < ONLY_WAITS * ns as f64 => {
+            (callee, Some(wait)) if (idle_ns as f64) < ONLY_WAITS * ns as f64 => {
                 let idle = percent(self.share(idle_ns));
-                format!("{at} takes {} of the time, {idle} waiting: {}", said(share), waited(place, wait))
+                let call = callee.map_or_else(String::new, |callee| format!(" in {}", brief(&callee.function)));
+                format!("{at} takes {} of the time, {idle} waiting{call}: {}", said(share), waited(place, wait))
             }
             (Some(callee), Some(wait)) => {
                 format!(
@@ -111,15 +108,7 @@ impl<'a> Causes<'a> {
         let dependants = self.dependants(place).filter(|_| !self.is_of_go(&place.function));
         let mut evidence = vec![self.part(ns)];
         if waits {
-            let (number, waited) = place.waiting.iter().fold((0, 0), |(n, ns), wait| (n + wait.count, ns + wait.ns));
-            let beside = match waited as f64 >= LONGER * idle_ns as f64 {
-                true => format!(", others ran for {} of that", time(waited - idle_ns)),
-                false => String::new(),
-            };
-            evidence.push(match number {
-                1 => format!("one wait of {}{beside}", time(waited)),
-                _ => format!("{} waits, {} each{beside}", count(number), time(waited / number.max(1))),
-            });
+            evidence.push(counted_waits(place));
         } else if through {
             evidence.push(format!("{} of it its own ({})", time(place.ns), seen(place)));
         } else {
@@ -375,25 +364,4 @@ struct Counted {
     api: String,
     /// Bytes of each, where it moves some.
     bytes: Option<f64>,
-}
-
-/// What a place waits for most, named where it is one thing and not one of many.
-fn waited(place: &PlaceRow, wait: &PlaceWait) -> String {
-    let same = || place.waiting.iter().filter(|other| other.kind == wait.kind);
-    let (ns, most): (i64, i64) = (same().map(|wait| wait.idle_ns).sum(), wait.idle_ns);
-    let files = wait.kind.is_of_files();
-    if files && (most as f64) < ONE_OF_MANY * ns as f64 {
-        let name = critical::name(wait.kind).replace("the file", "files");
-        return format!("{name}, {} among {}", wait.object, count(same().count() as i64));
-    }
-    critical::named(wait.kind, &wait.object)
-}
-
-/// Both ends wait: the one holds back its acknowledgement, some 40 ms on Linux (`TCP_DELACK_MIN`), the other holds back data
-/// until that comes (RFC 896, Nagle's algorithm).
-fn waits_for_acknowledgement(wait: &PlaceWait) -> bool {
-    wait.kind == WaitKind::Socket
-        && wait.object.starts_with("tcp")
-        && wait.count >= LEAST_ACKNOWLEDGED
-        && DELAYED_NS.contains(&(wait.ns / wait.count))
 }

@@ -5,8 +5,12 @@ use transect_profile_model::SchedSession;
 
 use crate::terminal::units::{count, counted, duration, percent, share};
 
-/// Facts, and doubts: what makes the numbers less than whole.
-pub(crate) fn facts(session: &SchedSession, view: Option<&CriticalityView>) -> (Vec<String>, Vec<String>) {
+/// Facts, and doubts: what makes the numbers less than whole. `idle_ns`: idle time that waits without a stack ended.
+pub(crate) fn facts(
+    session: &SchedSession,
+    view: Option<&CriticalityView>,
+    idle_ns: i64,
+) -> (Vec<String>, Vec<String>) {
     let elapsed = session.busy_ns.saturating_add(session.idle_ns);
     let part = |ns: i64| share(ns, elapsed).map_or(String::new(), |share| format!(" ({})", percent(share)));
     let mut facts = vec![
@@ -43,11 +47,11 @@ pub(crate) fn facts(session: &SchedSession, view: Option<&CriticalityView>) -> (
     } else {
         doubts.push(format!("drift: active threads were off by {}", count(session.drift)));
     }
-    if session.unattributed_ns > 0 {
-        let unattributed =
-            format!("{}{} without a stack", duration(session.unattributed_ns), part(session.unattributed_ns));
+    let unattributed_ns = session.unattributed_ns.saturating_add(idle_ns);
+    if unattributed_ns > 0 {
+        let unattributed = format!("{}{} without a stack", duration(unattributed_ns), part(unattributed_ns));
         // A sample's worth at each thread's end is usual; more is a loss.
-        let much = session.unattributed_ns > session.busy_ns / 50;
+        let much = session.unattributed_ns > session.busy_ns / 50 || idle_ns > elapsed / 50;
         if much { doubts.push(unattributed) } else { facts.push(unattributed) }
     }
     (facts, doubts)

@@ -2,10 +2,14 @@
 //! for. A helper that sleeps beside ends an idle moment whenever it looks around; nobody depends on that.
 
 use rustc_hash::FxHashMap;
-use transect_profile_model::{SchedTables, SchedWait, WaitKind};
+use transect_profile_model::{SchedTables, SchedWait, TaskId, WaitKind};
 
 /// A wait that stands for many is looked at in so many instants.
 const INSTANTS: i64 = 16;
+/// One part in so many of the time may pass between two waits for the same.
+const BETWEEN: i64 = 10;
+/// Times in a row that a wait goes on, at most.
+const LOOKED_AT: usize = 64;
 /// Threads that wait one for the other, from the first on.
 const LONGEST_CHAIN: usize = 8;
 
@@ -15,9 +19,13 @@ pub(super) fn others(tables: &SchedTables, estimate: bool) -> FxHashMap<usize, u
         return FxHashMap::default();
     };
     let mut chains = Chains { tables, estimate, by_task: FxHashMap::default() };
-    let ended_by_nobody = |wait: &SchedWait| wait.idle_ns > 0 && wait.waker.is_none() && wait.task != first;
+    let ended_by_nobody = |wait: &SchedWait| wait.idle_ns > 0 && wait.waker.is_none();
     let rows = tables.waits.iter().enumerate().filter(|(_, wait)| ended_by_nobody(wait));
-    rows.filter_map(|(row, wait)| Some((row, chains.owner(first, wait)?))).collect()
+    let owner = |(row, wait): (usize, &SchedWait)| {
+        let owner = chains.later_owner(row);
+        Some((row, owner.or_else(|| if wait.task == first { None } else { chains.owner(first, wait) })?))
+    };
+    rows.filter_map(owner).collect()
 }
 
 struct Chains<'a> {
@@ -28,6 +36,16 @@ struct Chains<'a> {
 }
 
 impl Chains<'_> {
+    /// Of a wait that goes on after its time has run out: the wait that the thread depends on which ends it in the end.
+    fn later_owner(&mut self, row: usize) -> Option<usize> {
+        let wait = &self.tables.waits[row];
+        if self.during(wait.task, wait.begin_ns)? != row {
+            return None;
+        }
+        let other = self.ended_later(wait.task, row)?;
+        self.at(other, wait.task, wait.end_ns.saturating_sub(1))
+    }
+
     /// The wait that the first thread depends on while this one lasts, if it is another thread's.
     fn owner(&mut self, first: u32, wait: &SchedWait) -> Option<usize> {
         if !wait.is_sum() {
@@ -57,8 +75,37 @@ impl Chains<'_> {
             let wait = &self.tables.waits[row];
             match &wait.waker {
                 Some(waker) if waker.task != task => task = waker.task,
-                _ => return Some(row).filter(|_| self.ends_by_itself(wait.kind)),
+                _ => match self.ended_later(task, row) {
+                    Some(other) => task = other,
+                    None => return Some(row).filter(|_| self.ends_by_itself(wait.kind)),
+                },
             }
+        }
+        None
+    }
+
+    /// Who ends what a thread waits for again right after its time has run out: that is what it depends on, and not the time.
+    fn ended_later(&self, task: TaskId, row: usize) -> Option<TaskId> {
+        use WaitKind as K;
+        let waits = &self.tables.waits;
+        let first = &waits[row];
+        let rows = self
+            .by_task
+            .get(&task)
+            .filter(|_| matches!(first.kind, K::Poll | K::Condition | K::Semaphore | K::Futex | K::Socket))?;
+        let at = rows.partition_point(|&other| waits[other].begin_ns <= first.begin_ns);
+        let mut end = first.end_ns;
+        for next in rows[at..].iter().take(LOOKED_AT).map(|&row| &waits[row]) {
+            // Not each has a stack.
+            let place = first.stack.is_none() || next.stack.is_none() || first.stack == next.stack;
+            let again = next.kind == first.kind && next.object == first.object && place;
+            if !again || next.begin_ns - end > (next.end_ns - first.begin_ns) / BETWEEN {
+                return None;
+            }
+            if let Some(waker) = next.waker.as_ref().filter(|waker| waker.task != task) {
+                return Some(waker.task);
+            }
+            end = next.end_ns;
         }
         None
     }
@@ -145,6 +192,28 @@ mod tests {
         // Many naps in one row.
         let all = SchedWait { count: 4, ..wait(1, WaitKind::Sleep, 0, 40, None) };
         assert_eq!(found(&[all, waits[4].clone()], false), [(0, 1)]);
+    }
+
+    /// A client looks at the clock now and then while it waits for the answer of a server that sleeps.
+    #[test]
+    fn a_wait_that_goes_on_after_its_time_depends_on_who_ends_it_in_the_end() {
+        let nap = wait(1, WaitKind::Sleep, 0, 800, None);
+        let look = |begin, end, waker| wait(0, WaitKind::Poll, begin, end, waker);
+        let waits = vec![nap, look(5, 205, None), look(206, 1006, Some(1))];
+        assert_eq!(found(&waits[..1], false), []);
+        assert_eq!(found(&waits, false), [(1, 0)], "what it looks at the clock for is the nap");
+        // The same where another thread waits for the client.
+        let look = |begin, end, waker| wait(1, WaitKind::Poll, begin, end, waker);
+        let all = [
+            wait(2, WaitKind::Sleep, 0, 800, None),
+            look(5, 205, None),
+            look(206, 806, Some(2)),
+            wait(0, WaitKind::Child, 1, 900, Some(1)),
+        ];
+        assert_eq!(found(&all, false), [(1, 0)]);
+        // It gives up, and waits for something else.
+        let other = wait(0, WaitKind::Sleep, 906, 1006, Some(1));
+        assert_eq!(found(&[wait(1, WaitKind::Sleep, 0, 200, None), look(5, 905, None), other], false), [(0, 1)]);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 mod programs;
 
 use programs::programs;
-use transect_analyze::synthetic::{Do, Program};
+use transect_analyze::synthetic::{Do, Program, Script};
 use transect_analyze::{CriticalityView, Selection, WhatIfRow, criticality};
-use transect_profile_model::SchedWait;
+use transect_profile_model::{SchedWait, WaitKind};
 
 fn functions(program: &Program) -> Vec<&'static str> {
     let mut functions: Vec<&'static str> = Vec::new();
@@ -121,4 +121,32 @@ fn summed_up_waits_for_a_server_shrink_with_the_servers_own() {
     let rows = rows(&view, "persist", f64::INFINITY);
     let row = rows.iter().max_by(|a, b| a.saving_high.total_cmp(&b.saving_high)).unwrap();
     assert!((row.saving_low - 0.05..=row.saving_high + 0.05).contains(&truth), "{row:?}, truth {truth:.3}");
+}
+
+/// Nothing says who holds a file's lock. Who gives it free has held it, also while it slept.
+#[test]
+fn a_sleep_under_a_lock_without_an_owner_is_what_others_wait_for() {
+    let script = |name: &str, steps: &[_]| Script { name: name.to_owned(), steps: steps.to_vec() };
+    let main = [
+        ("main", Do::Spawn(1)),
+        ("pause", Do::Sleep(200_000.0)),
+        ("take", Do::Lock(0)),
+        ("take", Do::Run(2_000.0)),
+        ("take", Do::Unlock(0)),
+        ("main", Do::Join(1)),
+    ];
+    let holder = [("hold", Do::Lock(0)), ("hold", Do::Sleep(1_000_000.0)), ("hold", Do::Unlock(0))];
+    let program = Program { cpus: 2, threads: vec![script("main", &main), script("holder", &holder)] };
+    let base = program.run();
+    let mut profile = base.profile;
+    let locks = profile.sched.waits.iter_mut().filter(|wait| wait.kind == WaitKind::Mutex);
+    locks.for_each(|wait| wait.holder = None);
+    let view = criticality(&profile, &Selection::default()).unwrap();
+    let truth = 1.0 - program.sped_up("hold", f64::INFINITY).run().elapsed_ns as f64 / base.elapsed_ns as f64;
+    let rows = rows(&view, "hold", f64::INFINITY);
+    let row = rows.iter().max_by(|a, b| a.saving_high.total_cmp(&b.saving_high)).unwrap();
+    assert!(
+        truth > 0.7 && (row.saving_low - 0.02..=row.saving_high + 0.02).contains(&truth),
+        "{row:?}, truth {truth:.3}"
+    );
 }

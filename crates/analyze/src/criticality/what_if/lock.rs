@@ -146,6 +146,14 @@ pub(super) fn held(source: &Source<'_>, timelines: &Timelines) -> Vec<Held> {
         // If another thread ended the wait, the holder had given the lock back at some time before.
         let to_its_end = |holder: &OtherThread| wait.waker.is_none_or(|waker| waker.task == holder.task);
         sum.followed.extend(wait.holder.filter(to_its_end).map(|holder| (holder.task, span)));
+        // Where nobody says who holds it, as of a file's lock, who ended the wait did so, from its own wait for it on.
+        if let Some(waker) = wait.waker.filter(|waker| wait.holder.is_none() && waker.task != wait.task) {
+            let own = |row: u32| {
+                source.objects.of(row as usize) == object && source.tables.waits[row as usize].kind == wait.kind
+            };
+            let got = timelines.last_end(source.tables, waker.task, span, own);
+            sum.followed.push((waker.task, (got.unwrap_or(wait.begin_ns), wait.end_ns)));
+        }
     }
     locks.sort_by_key(|(key, sum)| (std::cmp::Reverse(sum.ns), *key));
     let active = active_by_place(source);

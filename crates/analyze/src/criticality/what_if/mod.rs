@@ -10,6 +10,7 @@ mod candidate;
 mod demand;
 mod density;
 mod fixed_rate;
+mod hidden;
 mod lock;
 mod meeting;
 mod polling;

@@ -6,6 +6,7 @@ use super::super::Source;
 use super::candidate::{Candidate, What};
 use super::density::{Code, Density, MOST_CODES};
 use super::fixed_rate::fixed_rate;
+use super::hidden::Hidden;
 use super::lock::{Chains, Held, held};
 use super::meeting::Meetings;
 use super::polling::Polling;
@@ -77,6 +78,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
     let (start, end) = super::span(source);
     let predictor = Predictor { source, codes: &codes, locks: &locks, elapsed: (end - start) as f64 };
     let chains = Chains::new(source, &timelines, &locks);
+    let hidden = Hidden::new(source);
     candidates
         .iter()
         .map(|candidate| {
@@ -102,6 +104,10 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
             };
             let predict = |stretches, belief| predictor.predict(candidate, &marks, stretches, speedups, belief);
             let (low, best, high) = (predict(&strict, LOW), predict(&loose, BEST), predict(&loose, HIGH));
+            let unseen = match &candidate.what {
+                What::Waits(rows, _) => hidden.idle_ns(source, rows) as f64 / predictor.elapsed.max(1.0),
+                _ => 0.0,
+            };
             let saving = |at: usize| {
                 let (low, best, high) = (low[at], best[at], high[at]);
                 let (least, most) = (low.min(best).min(high), low.max(best).max(high));
@@ -109,6 +115,7 @@ pub(super) fn savings(source: &Source<'_>, candidates: &[Candidate], speedups: &
                 let (own, lost) = (1.0 - source.overhead, OTHERS * source.contention.of_run);
                 let low = least * (1.0 - model) * own * (1.0 - lost);
                 let high = (most * (1.0 + model) / own).min(1.0);
+                let high = high.max((unseen * (1.0 - 1.0 / speedups[at])).min(1.0));
                 Saving { low, best, high: high + (1.0 - high) * lost }
             };
             (0..speedups.len()).map(saving).collect()

@@ -6,6 +6,9 @@ use transect_profile_model::SchedTables;
 /// other.
 pub(super) const SKEW: i64 = 20_000;
 
+/// Waits that are looked at for one that matters.
+const LOOKED_AT: usize = 64;
+
 /// Waits of each thread, in order of time.
 pub(in crate::criticality) struct Timelines {
     /// Rows of single waits.
@@ -57,6 +60,21 @@ impl Timelines {
             Some(wait) if wait.end_ns - at <= SKEW => Some(wait.end_ns),
             Some(_) => None,
         }
+    }
+
+    /// The end of the thread's last single wait that `counts` and ends within the span; a few are looked at.
+    pub fn last_end(
+        &self,
+        tables: &SchedTables,
+        task: u32,
+        (begin_ns, end_ns): (i64, i64),
+        counts: impl Fn(u32) -> bool,
+    ) -> Option<i64> {
+        let rows = self.single.get(task as usize)?;
+        let end = |row: &u32| tables.waits[*row as usize].end_ns;
+        let until = rows.partition_point(|row| end(row) <= end_ns);
+        let within = rows[..until].iter().rev().take(LOOKED_AT).take_while(|row| end(row) > begin_ns);
+        within.copied().find(|&row| counts(row)).map(|row| end(&row))
     }
 
     /// How much of the time from `begin_ns` to `end_ns` the thread spent in single waits that `counts`, ns.

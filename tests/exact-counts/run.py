@@ -333,7 +333,7 @@ def check_holding(options, folder, results):
 
 
 def check_trying(options, folder):
-    """Locks that are tried: taken as often as the program got them, however often another had them."""
+    """Locks that are tried: taken, or waited for in vain, as often as the program did, however often another had them."""
     compile_step(["cc", "-O2", "-g", "-pthread", f"{HERE}/trying.c", "-o", f"{folder}/trying"])
     for timing in ("adaptive", "full"):
         profile = os.path.join(folder, f"trying-{timing}")
@@ -347,7 +347,11 @@ def check_trying(options, folder):
             taken[row["object"]] = taken.get(row["object"], 0) + row["acquisitions"]
         got = sorted(map(int, done.stdout.split()))
         found = sorted(count for count in taken.values() if count > 1000)
-        yield f"locks that are tried [{timing}]", [] if found == got else [f"taken {found} times, the program got them {got} times"]
+        wrong = [] if found == got else [f"taken {found} times, the program got them {got} times"]
+        waited, contended = (sum(row[what] for row in report["locks"]) for what in ("wait_ns", "contended"))
+        if waited < 60e6 or not 1253 <= contended <= sum(taken.values()):
+            wrong.append(f"{contended} found the lock held and waited {waited / 1e6:.1f} ms: 1,253 at least, and 60 ms")
+        yield f"locks that are tried [{timing}]", wrong
 
 
 def check_waiting(options, folder, results):

@@ -12,9 +12,9 @@ pub struct LockRow {
     pub object: String,
     /// Call path of the acquisition, outermost first.
     pub path: String,
-    /// Acquisitions.
+    /// Acquisitions, and attempts whose time ran out.
     pub acquisitions: i64,
-    /// Acquisitions that found the lock held.
+    /// Of them, those that found the lock held.
     pub contended: i64,
     /// Time waited, ns.
     pub wait_ns: i64,

@@ -133,7 +133,7 @@ pub struct LockRecord {
     pub object: AtomicU64,
     /// Return address of the acquiring call.
     pub caller: AtomicU64,
-    /// Acquisitions.
+    /// Acquisitions, and attempts whose time ran out.
     pub acquisitions: AtomicU64,
     /// Acquisitions that found it held.
     pub contended: AtomicU64,

@@ -305,9 +305,11 @@ pub unsafe fn attempt(state: *mut ThreadState, slot: u32, kind: Kind, r: &Regist
 pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
     // SAFETY: see above; the entry of `held` is this thread's.
     unsafe {
+        const ETIMEDOUT: u32 = 110;
         const EOWNERDEAD: u32 = 130;
-        if !matches!(frame.rax as u32, 0 | EOWNERDEAD) {
-            // Out of time, or another has it.
+        let in_vain = frame.rax as u32 == ETIMEDOUT && slot::kind(frame.slot).waits_for_lock();
+        if !in_vain && !matches!(frame.rax as u32, 0 | EOWNERDEAD) {
+            // Another has it.
             return;
         }
         let Some(l) = find(state, frame.object, frame.ret, frame.slot) else { return };
@@ -316,6 +318,12 @@ pub unsafe fn acquired(state: *mut ThreadState, frame: &Frame, now: u64) {
         };
         add(&l.acquisitions, 1);
         let waited = now.saturating_sub(frame.start);
+        if in_vain {
+            // It waited, found the lock held to the end, and holds nothing.
+            add(&l.contended, 1);
+            add(&l.wait, waited);
+            return;
+        }
         if frame.flags & CONTENDED != 0 {
             add(&l.contended, 1);
             add(&l.wait, waited);

@@ -26,7 +26,7 @@ pub struct Lock {
     pub object: String,
     /// Call path of the acquisition, `component!function` outermost first, joined by ` > `.
     pub path: String,
-    /// Acquisitions.
+    /// Acquisitions, and attempts whose time ran out.
     pub acquisitions: i64,
     /// Acquisitions that found the lock held.
     pub contended: i64,

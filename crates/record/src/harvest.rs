@@ -45,28 +45,14 @@ impl<'a> Harvest<'a> {
 
     /// Reads and frees what has ended. `launched` (pid, end) tells when the launched process was reaped.
     pub fn collect(&mut self, arena: &Arena, launched: Option<(u32, u64)>) {
+        let (heads, ended) = processes(arena, launched);
+        self.take(arena, heads, &ended);
+    }
+
+    /// Reads and frees the `ended` processes with their threads, and the other ones' threads that have ended. Which threads there
+    /// are is asked only now: a process may have made one until it ended, whose record would pass to the next in its extent.
+    fn take(&mut self, arena: &Arena, heads: Vec<Head>, ended: &HashMap<u32, u64>) {
         let extents = arena.extents();
-        let mut heads: Vec<Head> = extents
-            .iter()
-            .filter(|e| e.1 == EXTENT_PROCESS)
-            .map(|e| Head::read(arena, e.0))
-            .filter(|h| h.pid != 0)
-            .collect();
-        heads.sort_by_key(|h| h.start);
-        let now = clock::ticks();
-        let mut ended: HashMap<u32, u64> = HashMap::new();
-        // Where the next program of each process began, from the last on.
-        let mut later: HashMap<u32, u64> = HashMap::new();
-        for h in heads.iter().rev() {
-            if let Some(next) = later.insert(h.pid, h.start) {
-                // Replaced by exec.
-                ended.insert(h.extent, next);
-            } else if let Some((_, end)) = launched.filter(|l| l.0 == h.pid) {
-                ended.insert(h.extent, end);
-            } else if !is_alive(h.pid) {
-                ended.insert(h.extent, now);
-            }
-        }
         let known: HashSet<u32> = heads.iter().map(|head| head.extent).collect();
         let contexts = Context::by_thread(arena, &extents);
         let of = |thread: u32| contexts.get(&thread).map_or(&[][..], Vec::as_slice);
@@ -176,6 +162,33 @@ impl<'a> Harvest<'a> {
     }
 }
 
+/// Processes, by their start, and when those ended that have, by extent.
+fn processes(arena: &Arena, launched: Option<(u32, u64)>) -> (Vec<Head>, HashMap<u32, u64>) {
+    let mut heads: Vec<Head> = arena
+        .extents()
+        .iter()
+        .filter(|e| e.1 == EXTENT_PROCESS)
+        .map(|e| Head::read(arena, e.0))
+        .filter(|h| h.pid != 0)
+        .collect();
+    heads.sort_by_key(|h| h.start);
+    let now = clock::ticks();
+    let mut ended: HashMap<u32, u64> = HashMap::new();
+    // Where the next program of each process began, from the last on.
+    let mut later: HashMap<u32, u64> = HashMap::new();
+    for h in heads.iter().rev() {
+        if let Some(next) = later.insert(h.pid, h.start) {
+            // Replaced by exec.
+            ended.insert(h.extent, next);
+        } else if let Some((_, end)) = launched.filter(|l| l.0 == h.pid) {
+            ended.insert(h.extent, end);
+        } else if !is_alive(h.pid) {
+            ended.insert(h.extent, now);
+        }
+    }
+    (heads, ended)
+}
+
 impl Harvest<'_> {
     /// What the agent has taken to start and to hook objects in all processes that ended, ticks.
     pub fn setup_ticks(&self) -> f64 {
@@ -189,5 +202,46 @@ impl Harvest<'_> {
             if costs.is_empty() { 0.0 } else { costs.iter().sum::<f64>() / costs.len() as f64 }
         };
         (mean(|p| p.timed_call), mean(|p| p.sampled_call))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::Ordering;
+
+    use transect_event_abi::arena::EXTENT_SIZE;
+    use transect_event_abi::process::ProcessHeader;
+    use transect_event_abi::thread::ThreadHeader;
+
+    use super::*;
+
+    /// It may have been made between the look at the extents and that at the process, which was dead by then.
+    #[test]
+    fn the_last_thread_of_a_dead_process_is_not_left_to_the_next() {
+        const NOBODY: u32 = 0x7fff_ffff;
+        let arena = Arena::unused();
+        let memory = File::options().write(true).open(format!("/proc/self/fd/{}", arena.descriptor())).unwrap();
+        let put = |extent: u64, at: usize, word: u32| {
+            memory.write_all_at(&word.to_le_bytes(), extent * EXTENT_SIZE as u64 + at as u64).unwrap();
+        };
+        let add = |extent: usize, kind: u32| {
+            arena.header().kind[extent].store(kind, Ordering::Relaxed);
+            arena.header().next_extent.store(extent as u32 + 1, Ordering::Relaxed);
+        };
+        put(1, std::mem::offset_of!(ProcessHeader, pid), NOBODY);
+        add(1, EXTENT_PROCESS);
+        let (heads, ended) = processes(&arena, None);
+        put(2, std::mem::offset_of!(ThreadHeader, process), 1);
+        put(2, std::mem::offset_of!(ThreadHeader, tid), NOBODY);
+        add(2, EXTENT_THREAD);
+        let mut harvest = Harvest::new(None);
+        harvest.take(&arena, heads, &ended);
+        assert_eq!(
+            harvest.ended.iter().map(|(p, threads, _)| (p.pid, threads.len())).collect::<Vec<_>>(),
+            [(NOBODY, 1)]
+        );
+        assert!(arena.extents().is_empty());
     }
 }

@@ -203,11 +203,10 @@ mod tests {
         assert_eq!(found(&waits[..1], false), []);
         assert_eq!(found(&waits, false), [(1, 0)], "what it looks at the clock for is the nap");
         // The same where another thread waits for the client.
-        let look = |begin, end, waker| wait(1, WaitKind::Poll, begin, end, waker);
         let all = [
             wait(2, WaitKind::Sleep, 0, 800, None),
-            look(5, 205, None),
-            look(206, 806, Some(2)),
+            wait(1, WaitKind::Poll, 5, 205, None),
+            wait(1, WaitKind::Poll, 206, 806, Some(2)),
             wait(0, WaitKind::Child, 1, 900, Some(1)),
         ];
         assert_eq!(found(&all, false), [(1, 0)]);

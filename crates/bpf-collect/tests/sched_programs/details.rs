@@ -250,7 +250,7 @@ fn short_waits_cost_no_other_thread_its_first_one() {
     const SHORT: u64 = 10_000;
     let mut kernel = followed(&[1000, 1001]);
     kernel.set_with_stacks(true);
-    kernel.set_wait_budget(1);
+    kernel.set_wait_budget(1_000);
     let mut now = 1_000_000;
     let mut told = [0, 0, 0];
     for index in std::iter::repeat_n(1, 3000).chain([2]) {
@@ -267,6 +267,6 @@ fn short_waits_cost_no_other_thread_its_first_one() {
         kernel.set_now(now);
         kernel.records(|record| told[index] += usize::from(matches!(record, Record::Wait(_))));
     }
-    assert!((16..100).contains(&told[1]), "some of the first thread's 3,000: {told:?}");
+    assert!((16..200).contains(&told[1]), "some of the first thread's 3,000: {told:?}");
     assert_eq!(told[2], 1);
 }

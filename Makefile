@@ -5,6 +5,7 @@ PREFIX ?= /usr/local
 BIN := target/release/transect
 AGENT := target/release/libtransect_agent.so
 PROBE_AGENT := target/release/libtransect_probe_agent.so
+FLOW_AGENT := target/release/libtransect_flow_agent.so
 REGION_RUNTIME := target/release/libtransect_region.a
 COMPILER := target/release/transect-cc
 PLUGINS := target/release/compiler-plugin
@@ -49,7 +50,7 @@ nextest: toolchain
 
 build: packages toolchain
 	@# The plugin's objects need nothing of cargo's, which leaves a CPU idle now and then.
-	@$(MAKE) -s plugin TARGET=objects & objects=$$!; . dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-c-library -p transect-probe-agent \
+	@$(MAKE) -s plugin TARGET=objects & objects=$$!; . dev/toolchain.env.sh; $(CARGO) build --release --locked -p transect-cli -p transect-agent -p transect-c-library -p transect-probe-agent -p transect-flow-agent \
 		-p transect-region-trace -p transect-feature-compiler -p transect-feature-model && wait $$objects
 	@ln -sf transect-cc target/release/transect-c++
 	@# The mathematical functions of Rust's runtime would come before libm's in programs.
@@ -104,6 +105,7 @@ install: build
 	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/transect
 	install -D -m 755 $(AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_agent.so
 	install -D -m 755 $(PROBE_AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_probe_agent.so
+	install -D -m 755 $(FLOW_AGENT) $(DESTDIR)$(PREFIX)/lib/transect/libtransect_flow_agent.so
 	install -D -m 755 $(COMPILER) $(DESTDIR)$(PREFIX)/bin/transect-cc
 	ln -sf transect-cc $(DESTDIR)$(PREFIX)/bin/transect-c++
 	@for plugin in $(PLUGINS)/llvm-*/transect-features.so; do \

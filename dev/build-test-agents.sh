@@ -3,7 +3,7 @@
 set -eu
 . dev/toolchain.env.sh
 target=${CARGO_TARGET_DIR:-target}
-for package in transect-agent transect-region-trace transect-probe-agent; do
+for package in transect-agent transect-region-trace transect-probe-agent transect-flow-agent; do
     cargo build --locked --quiet --release -p "$package"
 done
 # Renamed into place: a program may have the old one.

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 
-PACKAGES = ("transect-cli", "transect-agent", "transect-c-library", "transect-probe-agent", "transect-region-trace",
+PACKAGES = ("transect-cli", "transect-agent", "transect-c-library", "transect-probe-agent", "transect-flow-agent", "transect-region-trace",
             "transect-feature-compiler", "transect-feature-model")
 
 

@@ -15,7 +15,7 @@ QUOTED = shlex.quote(TRANSECT)
 JOBS = (os.cpu_count() or 1) + 1
 # Tests unwind in any case. Where the programs among them would not, cargo would build every crate twice.
 UNWIND = "CARGO_PROFILE_DEV_PANIC=unwind"
-CRATES = "--workspace --exclude transect-agent --exclude transect-probe-agent --exclude transect-region-trace --locked"
+CRATES = "--workspace --exclude transect-agent --exclude transect-probe-agent --exclude transect-flow-agent --exclude transect-region-trace --locked"
 NEXTEST = f"{UNWIND} cargo nextest run {CRATES} --no-fail-fast"
 
 
@@ -56,6 +56,8 @@ PARTS = [
          "does a program behave to the byte and exit status as without us?", "the same program without us", 45, ("packages",)),
     Part("exact-counts", "test", runner("exact-counts/run.py", "--only", "counts", "--only", "trying", "--only", "killed", "--only", "ends", "--only", "layered"),
          "are counts exact, also after SIGKILL?", "random programs that count their own calls; counters in a file that outlive SIGKILL", 16),
+    Part("attached-flows", "test", runner("attached-flows/run.py"), "are calls of a running process counted exactly, and is it left as it was?",
+         "a program that counts its own calls; its mappings; recorders that are killed", 40),
     Part("exact-times", "test", runner("exact-counts/run.py", "--only", "spin"), "are times right to 2 %?", "a callee that measures itself; a clock", 4, alone=True),
     Part("static-components", "test", shell(f"cd tests/static-components && python3 run.py --transect {QUOTED} && python3 languages.py --transect {QUOTED} "
                                             f"&& python3 real.py --transect {QUOTED}"),

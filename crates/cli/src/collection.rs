@@ -15,7 +15,7 @@ use crate::limits;
 const LONE_REGIONS: &str = "feature regions of this build are recorded by themselves: --collect feature";
 
 /// Why calls of a running program are left out.
-pub const FROM_THE_START: &str = "calls between components are counted from a program's start";
+const ASKED_FOR: &str = "calls between components of a running process are counted if asked for: --collect flow";
 
 /// The collectors of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +60,10 @@ impl Collection {
     fn these(collectors: Vec<Collector>, running: bool) -> Self {
         let mut this = Self { collectors, by_default: false, samples: false, left_out: Vec::new() };
         if running {
+            // A walk beside flows is made of the scheduler's events.
+            if this.wants(Collector::Walk) && this.wants(Collector::Flow) && !this.wants(Collector::Sched) {
+                this.collectors.push(Collector::Sched);
+            }
             if this.collectors.len() > 1 && this.wants(Collector::Latency) && !this.wants(Collector::Sched) {
                 this.collectors.push(Collector::Sched);
             }
@@ -88,7 +92,7 @@ impl Collection {
         }
         let mut this = Self { collectors, by_default: true, samples: false, left_out: Vec::new() };
         if wanted(&Collector::Flow) {
-            this.set_aside(Collector::Flow, FROM_THE_START.to_owned());
+            this.set_aside(Collector::Flow, ASKED_FOR.to_owned());
         }
         Ok(this)
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use transect_analyze::{Selection, Unmatched, View, unmatched};
 use transect_profile_model::Profile;
+use transect_record::attached_flows::{self, AttachedFlowSettings};
 use transect_record::machine_time::MachineTime;
 use transect_record::sched::{self, LoadingRecording, SchedOptions, SchedRecording, SchedSession, SchedTarget};
 use transect_record::walk::WalkAfterRecording;
@@ -14,7 +15,7 @@ use crate::arguments::{
     Collector, DEFAULT_BUDGET, RecordArguments, Recording, ReportFormat, RunArguments, TimingMode, parse_duration,
     parse_share, parse_timing,
 };
-use crate::collection::{Collection, FROM_THE_START};
+use crate::collection::Collection;
 use crate::config::{self, Config};
 use crate::failure::{self, Failure};
 use crate::output::{self, Stream};
@@ -131,11 +132,11 @@ fn keep(recording: &Recording, view: Option<View>, config: &Config) -> Result<(P
     let mut recorded = match (wants(Collector::Sched), wants(Collector::Flow)) {
         (_, false) if wants(Collector::Feature) => feature::recorded(recording, config)?,
         (false, false) if wants(Collector::Latency) => latency::recorded(recording, config)?,
-        (true, false) if recording.running.is_given() || collection.walks_by_samples() => {
-            alone(recording, &collection, &folder)?
-        }
+        (false, true) if recording.running.is_given() => calls_of_running(recording, config, &mut snapshot)?,
+        (true, _) if recording.running.is_given() => alone(recording, &collection, config, &folder)?,
+        (true, false) if collection.walks_by_samples() => alone(recording, &collection, config, &folder)?,
         (_, false) if wants(Collector::Walk) => walk::recorded(recording, &collection, &folder)?,
-        (true, false) => alone(recording, &collection, &folder)?,
+        (true, false) => alone(recording, &collection, config, &folder)?,
         (false, false) if collection.samples() => {
             transect_record::user_samples::record(&recording.command, &criticality::spill(&folder))?
         }
@@ -174,8 +175,15 @@ fn check(collection: &Collection, recording: &Recording) -> Result<(), Failure> 
     let several = collection.collectors().len() > 1;
     let running = recording.running.is_given();
     let one_process = recording.running.pid.len() == 1 && recording.running.cgroup.is_none();
-    let wrong = if running && wants(Collector::Flow) {
-        return Err(Failure::Usage(format!("{FROM_THE_START}: leave flow out of --collect")));
+    let timed = recording.timing.is_some_and(|timing| timing != TimingMode::Count);
+    let of_launches = recording.static_components.is_some() || recording.histogram || !recording.trace.is_empty();
+    let wrong = if running && wants(Collector::Flow) && !one_process {
+        "calls are counted in one running process: name one with --pid, or leave flow out of --collect"
+    } else if running && wants(Collector::Flow) && (timed || recording.overhead.is_some() || of_launches) {
+        "calls of a running process are counted, not timed: leave --timing (or give count), --overhead, --histogram, --trace \
+         and --static-components out"
+    } else if running && wants(Collector::Flow) && wants(Collector::Latency) {
+        "calls and latencies of a running process are recorded one after the other: leave flow or latency out of --collect"
     } else if running && several && wants(Collector::Feature) {
         "features of a running process are recorded by themselves: leave the others out of --collect"
     } else if running && !one_process && (wants(Collector::Latency) || !wants(Collector::Sched)) {
@@ -194,7 +202,8 @@ fn load_beside_flows(
     recording: &Recording,
     folder: &Path,
 ) -> Option<(Result<LoadingRecording, RecordError>, SchedOptions)> {
-    if !(collection.wants(Collector::Sched) && collection.wants(Collector::Flow)) {
+    let running = recording.running.is_given();
+    if running || !(collection.wants(Collector::Sched) && collection.wants(Collector::Flow)) {
         return None;
     }
     let agent = transect_record::find_agent(agent().as_deref()).ok();
@@ -228,7 +237,7 @@ fn beside_flows(
 }
 
 /// Scheduler events without the agent, of a command or of what runs already.
-fn alone(recording: &Recording, collection: &Collection, folder: &Path) -> Result<Recorded, Failure> {
+fn alone(recording: &Recording, collection: &Collection, config: &Config, folder: &Path) -> Result<Recorded, Failure> {
     let running = &recording.running;
     let target = if running.is_given() {
         SchedTarget::Running { followed: running.followed() }
@@ -250,11 +259,37 @@ fn alone(recording: &Recording, collection: &Collection, folder: &Path) -> Resul
             .first()
             .filter(|_| latencies)
             .map(|&pid| (pid, latency::settings_beside(recording, false))),
+        flows: running
+            .pid
+            .first()
+            .filter(|_| collection.wants(Collector::Flow))
+            .map(|&pid| flow_settings(recording, config, pid)),
         writes: vec![folder.to_owned()],
     })?;
     recorded.left_behind.iter().for_each(|left| output::say(left));
     let exit_status = recorded.status.unwrap_or(0);
     Ok(Recorded { profile: recorded.profile, exit_status, timeline: Some(recorded.timeline) })
+}
+
+/// Calls between components of a running process, without other collectors.
+fn calls_of_running(
+    recording: &Recording,
+    config: &Config,
+    snapshot: &mut dyn FnMut(&Profile),
+) -> Result<Recorded, Failure> {
+    let pid = recording.running.pid.first().copied().unwrap_or_default();
+    let recorded = attached_flows::record(&flow_settings(recording, config, pid), snapshot)?;
+    recorded.left_behind.iter().for_each(|left| output::say(left));
+    Ok(Recorded { profile: recorded.profile, exit_status: 0, timeline: None })
+}
+
+fn flow_settings(recording: &Recording, config: &Config, pid: i32) -> AttachedFlowSettings {
+    AttachedFlowSettings {
+        pid,
+        duration: recording.running.duration,
+        interval: recording.interval,
+        wait_apis: config.record.wait_apis.iter().chain(&recording.wait_apis).cloned().collect(),
+    }
 }
 
 /// The program's exit status; recorders give it as a shell would, so it fits.

@@ -173,6 +173,32 @@ pub struct ArenaHeader {
 }
 
 impl ArenaHeader {
+    /// Takes an extent: from the free list, else from the end. `None` when the arena is used up.
+    pub fn take(&self, kind: u32) -> Option<u32> {
+        let count = EXTENT_COUNT as u32;
+        loop {
+            let head = self.free_extents.load(Ordering::Acquire);
+            let index = head as u32;
+            if index == 0 || index >= count {
+                break;
+            }
+            let next = self.next_free[index as usize].load(Ordering::Relaxed);
+            let tagged = ((head >> 32).wrapping_add(1) << 32) | u64::from(next);
+            if self.free_extents.compare_exchange(head, tagged, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+                self.kind[index as usize].store(kind, Ordering::Release);
+                return Some(index);
+            }
+        }
+        let index = self.next_extent.fetch_add(1, Ordering::AcqRel);
+        if index >= count {
+            self.next_extent.fetch_sub(1, Ordering::AcqRel);
+            return None;
+        }
+        debug_assert!(self.kind[index as usize].load(Ordering::Relaxed) == EXTENT_FREE);
+        self.kind[index as usize].store(kind, Ordering::Release);
+        Some(index)
+    }
+
     /// Puts an extent on the free list, whose kind is [`EXTENT_FREE`] by now.
     pub fn put_free(&self, extent: u32) {
         let mut head = self.free_extents.load(Ordering::Acquire);

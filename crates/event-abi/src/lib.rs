@@ -8,6 +8,7 @@
 pub mod api_table;
 pub mod arena;
 pub mod context;
+pub mod flow_image;
 pub mod frame;
 pub mod plan;
 pub mod probe_arena;

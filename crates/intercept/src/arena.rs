@@ -4,8 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use transect_event_abi::api_table::{ApiEntry, hash};
 use transect_event_abi::arena::{
-    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_COUNT, EXTENT_FREE, EXTENT_SIZE,
-    EXTENT_SPARE,
+    API_TABLE_OFFSET, ARENA_MAGIC, ARENA_SIZE, ARENA_VERSION, ArenaHeader, EXTENT_FREE, EXTENT_SIZE, EXTENT_SPARE,
 };
 
 use crate::arch::syscall as sys;
@@ -57,7 +56,7 @@ pub fn keep_spares() {
         return;
     }
     for cell in &SPARE {
-        let spare = take_shared(EXTENT_SPARE).filter(|&index| extent_map::map(index) || give_back(index));
+        let spare = header().take(EXTENT_SPARE).filter(|&index| extent_map::map(index) || give_back(index));
         cell.store(spare.unwrap_or(0).into(), Ordering::Relaxed);
     }
 }
@@ -66,7 +65,7 @@ pub fn keep_spares() {
 pub fn allocate(kind: u32) -> Option<u32> {
     let limited = LIMITED.load(Ordering::Acquire) != 0;
     let can_use = |index| extent_map::is_mapped(index) || !limited && extent_map::map(index);
-    let index = take_shared(kind).filter(|&index| can_use(index) || give_back(index));
+    let index = header().take(kind).filter(|&index| can_use(index) || give_back(index));
     // Parent and children of a fork have the same list: who changes the kind, in shared memory, has the extent.
     let spare = |&index: &u32| {
         let kind_of = &header().kind[index as usize];
@@ -84,33 +83,6 @@ fn give_back(index: u32) -> bool {
     header().kind[index as usize].store(EXTENT_FREE, Ordering::Release);
     header().put_free(index);
     false
-}
-
-/// Takes an extent: from the free list, else from the end. `None` when the arena is used up.
-fn take_shared(kind: u32) -> Option<u32> {
-    let h = header();
-    let count = EXTENT_COUNT as u32;
-    loop {
-        let head = h.free_extents.load(Ordering::Acquire);
-        let index = head as u32;
-        if index == 0 || index >= count {
-            break;
-        }
-        let next = h.next_free[index as usize].load(Ordering::Relaxed);
-        let tagged = ((head >> 32).wrapping_add(1) << 32) | next as u64;
-        if h.free_extents.compare_exchange(head, tagged, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            h.kind[index as usize].store(kind, Ordering::Release);
-            return Some(index);
-        }
-    }
-    let index = h.next_extent.fetch_add(1, Ordering::AcqRel);
-    if index >= count {
-        h.next_extent.fetch_sub(1, Ordering::AcqRel);
-        return None;
-    }
-    debug_assert!(h.kind[index as usize].load(Ordering::Relaxed) == EXTENT_FREE);
-    h.kind[index as usize].store(kind, Ordering::Release);
-    Some(index)
 }
 
 /// What the API table says about a name.

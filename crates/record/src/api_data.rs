@@ -25,8 +25,10 @@ pub enum WaitObject {
 /// One API.
 #[derive(Debug, Clone, Copy)]
 pub struct Api {
-    class: u8,
-    handler: u8,
+    /// A [`class`] value.
+    pub class: u8,
+    /// A [`handler`] value.
+    pub handler: u8,
     size_arg: u8,
     /// What is waited for.
     pub object: WaitObject,

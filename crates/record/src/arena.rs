@@ -68,6 +68,11 @@ impl Arena {
             };
             RecordError::system(what)(error)
         })?;
+        Self::over(file, settings)
+    }
+
+    /// The arena that a file of zeros becomes: one of the size of an arena, which a program may have made.
+    pub fn over(file: File, settings: &Settings<'_>) -> Result<Arena, RecordError> {
         // Programs can open it, too.
         seal_size(&file).map_err(RecordError::system("seal the recording's memory file"))?;
         // SAFETY: a fresh mapping of our own file, which nobody can shorten.
@@ -163,6 +168,17 @@ impl Arena {
             }
         }
         buffer
+    }
+
+    /// Writes a part of an extent that no agent writes to.
+    pub fn write(&self, extent: u32, offset: usize, bytes: &[u8]) -> Result<(), RecordError> {
+        let at = extent as u64 * EXTENT_SIZE as u64 + offset as u64;
+        self.file.write_all_at(bytes, at).map_err(RecordError::system("write the recording's memory file"))
+    }
+
+    /// The memory file.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// Offset of the first data at or after `offset` in an extent, within `end`; `None` if there is only a hole.

@@ -36,6 +36,14 @@ pub enum RecordError {
     /// The process can't be attached to or followed.
     #[error(transparent)]
     Attach(#[from] transect_attach::AttachError),
+    /// Calls of a running process can't be counted.
+    #[error("calls of process {pid} can't be counted: {why}")]
+    Uncountable {
+        /// The process.
+        pid: i32,
+        /// Why, and what to do.
+        why: String,
+    },
     /// Nothing could take the timers' jumps out of the program if this process were killed.
     #[error("nothing could put the program back if this command were killed: {0}")]
     Unguarded(String),

@@ -8,6 +8,7 @@ mod api_data;
 #[allow(unsafe_code)]
 mod arena;
 mod assemble;
+pub mod attached_flows;
 #[allow(unsafe_code)]
 mod clock;
 mod component_rows;

@@ -439,7 +439,7 @@ pub(crate) fn left_out(collector: &str, why: &RecordError) -> Loss {
 
 /// What counting a call costs where nothing hides it, ns: loops that do nothing else ran 1.0 to 1.7 longer for each. This and
 /// the next three are for the estimate of the overhead only.
-const COUNTED_NS: f64 = 1.3;
+pub(crate) const COUNTED_NS: f64 = 1.3;
 /// And what adding up the bytes of one costs beside, ns: `memchr` and the like in Perl, 17 million times.
 const BYTES_NS: f64 = 2.0;
 /// What it takes to load the agent into a program and to give up its mappings, ns: 500 runs of `/bin/true` by a shell, less

@@ -48,6 +48,7 @@ const MAY_USE: [(&str, &[&str]); 29] = [
     ("region-trace", &["event-abi", "region-ring"]),
     ("probe", &["event-abi", "text-patch", "region-ring"]),
     ("probe-agent", &["probe"]),
+    ("flow-agent", &["event-abi"]),
     ("probe-plan", &["binary-info"]),
     ("bpf-collect", &["event-abi", "binary-info", "call-walk", "profile-model"]),
     ("attach", &["event-abi", "text-patch", "probe", "probe-plan", "binary-info"]),

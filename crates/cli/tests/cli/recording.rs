@@ -223,7 +223,7 @@ fn a_running_program_has_the_default_recording_without_calls_as_root() {
     assert!(out.status.success() && goes_on, "{}", String::from_utf8_lossy(&out.stderr));
     let finding = screen.lines().skip_while(|line| !line.starts_with("Findings")).nth(1).unwrap();
     assert!(finding.contains("guard") && finding.contains("hold"), "{screen}");
-    assert!(screen.contains("without flow: calls between components are counted from a program's start"), "{screen}");
+    assert!(screen.contains("without flow: calls between components of a running process are counted if asked for"), "{screen}");
     let profile = transect_profile_store::read(&sandbox.path("p")).unwrap();
     assert_eq!(profile.meta.collectors, ["walk", "sched"]);
     assert!(!profile.walk.nodes.is_empty() && !profile.sched.waits.is_empty());
@@ -316,7 +316,9 @@ fn a_running_program_has_latencies_beside_its_waits_as_root() {
 fn what_a_running_program_cannot_be_asked_for_is_refused() {
     let sandbox = Sandbox::new();
     for (more, why) in [
-        (&["--collect", "flow"][..], "counted from a program's start"),
+        (&["--collect", "flow", "-p", "2"][..], "counted in one running process"),
+        (&["--collect", "flow", "--timing", "full"], "counted, not timed"),
+        (&["--collect", "flow,latency"], "one after the other"),
         (&["--collect", "latency", "-p", "2"], "one running process"),
         (&["--collect", "sched,feature"], "recorded by themselves"),
         (&["--collect", "walk", "-p", "2"], "one running process"),

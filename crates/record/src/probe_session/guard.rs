@@ -95,6 +95,20 @@ impl Guard {
         Ok(Guard { pipe: File::from(pipe), held_ns, refused, stuck })
     }
 
+    /// Starts one for a process that is prepared already: `clean` puts everything back, with the descriptors `kept`.
+    ///
+    /// # Errors
+    /// As for [`Guard::start`].
+    pub fn of_prepared(pid: i32, kept: &[i32], clean: impl FnMut() -> Result<(), AttachError>) -> io::Result<Guard> {
+        let (news, pipe) = pipe_with(PipeFlags::CLOEXEC)?;
+        let kept: Vec<i32> = kept.iter().copied().chain([news.as_raw_fd()]).collect();
+        fork_off(|| {
+            stand_apart(&kept);
+            clean_after(pid, news, clean);
+        })?;
+        Ok(Guard { pipe: File::from(pipe), held_ns: None, refused: None, stuck: None })
+    }
+
     /// Nothing is left to be done.
     pub fn dismiss(mut self) {
         let _ = self.pipe.write_all(&[DISMISSED]);
@@ -270,13 +284,18 @@ fn watch(pid: i32, agent: &Path, news: OwnedFd, reply: OwnedFd) {
         Err(_) => Ok(()),
     };
     drop(reply);
+    clean_after(pid, news, || clean(pid, agent));
+}
+
+/// Waits for the walker's end and then, if it has left something, has it cleaned.
+fn clean_after(pid: i32, news: OwnedFd, mut clean: impl FnMut() -> Result<(), AttachError>) {
     let usual = priority(pid);
     if is_dismissed(news) {
         return;
     }
     give_priority_back(pid, usual);
     let mut deadline = Instant::now() + PATIENCE;
-    while let Err(error) = clean(pid, agent) {
+    while let Err(error) = clean() {
         if matches!(error, AttachError::Unstoppable { .. }) {
             // However long it sleeps, the walker's jumps must not stay.
             wait_for_wakers();

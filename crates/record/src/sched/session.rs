@@ -11,6 +11,7 @@ use transect_profile_model::{Clock as ClockFacts, Meta, Profile};
 use super::collected::Timeline;
 use super::recording::{Followed, SchedOptions, SchedRecording};
 use super::watched::{Keep, Watched};
+use crate::attached_flows::{AttachedFlowSettings, AttachedFlows};
 use crate::clock::Clock;
 use crate::error::RecordError;
 use crate::latency::{ConcurrentLatency, LatencySettings, merge};
@@ -49,6 +50,8 @@ pub struct SchedSession {
     pub walk: bool,
     /// Sample durations of functions of this running process, too.
     pub latency: Option<(i32, LatencySettings)>,
+    /// Count calls between components of this running process, too.
+    pub flows: Option<AttachedFlowSettings>,
     /// Files and folders that will be written afterwards: kept writable when privileges are dropped.
     pub writes: Vec<PathBuf>,
 }
@@ -98,8 +101,10 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     };
     let latencies =
         session.latency.clone().map(|(pid, settings)| ConcurrentLatency::attach(settings, pid)).transpose()?;
+    let flows = session.flows.clone().map(|settings| AttachedFlows::start(settings, clock)).transpose()?;
     // Large programs take a moment to get their probes, which is not the recording that was asked for.
-    let enough = latencies.as_ref().is_some_and(|latencies| latencies.wait_begun(|| signals.ends()));
+    let enough = latencies.as_ref().is_some_and(|latencies| latencies.wait_begun(|| signals.ends()))
+        || flows.as_ref().is_some_and(|flows| flows.wait_begun(|| signals.ends()));
     let duration = if enough { Some(Duration::ZERO) } else { session.duration };
     let limit = duration.map(|duration| Instant::now() + duration);
     let ended = !watched.wait_until(limit, &signals);
@@ -110,9 +115,24 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
     }
     let wall_ns = clock.elapsed_ns();
     let latencies = latencies.map(ConcurrentLatency::finish);
+    let flows = flows.map(AttachedFlows::finish);
     let command = watched.command().to_vec();
     let status = watched.status(&HashMap::default())?;
-    let mut profile = empty(&clock, command, wall_ns, status);
+    let mut left_behind = Vec::new();
+    let mut profile = match flows {
+        Some(Ok(outcome)) => {
+            left_behind.extend(outcome.left_behind);
+            let mut profile = outcome.profile;
+            (profile.meta.command, profile.meta.wall_ns, profile.meta.exit_status) = (command, wall_ns, status);
+            profile
+        }
+        flows => {
+            let mut profile = empty(&clock, command, wall_ns, status);
+            let why = flows.and_then(Result::err);
+            profile.loss.extend(why.map(|why| left_out("flow", &why)));
+            profile
+        }
+    };
     if let Some(walk) = walk
         && let Err(why) = walk.finish(&recording, &options, &clock, &mut profile)
     {
@@ -124,17 +144,14 @@ pub fn record(session: &SchedSession) -> Result<SchedRecorded, RecordError> {
         profile.meta.wall_ns = wall_ns.max(collected.session.end_ns);
     }
     let timeline = collected.merge_into(&mut profile);
-    let left_behind = match latencies {
+    match latencies {
         Some(Ok(outcome)) => {
             merge(&mut profile, outcome.profile);
-            outcome.left_behind
+            left_behind.extend(outcome.left_behind);
         }
-        Some(Err(why)) => {
-            profile.loss.push(left_out("latency", &why));
-            Vec::new()
-        }
-        None => Vec::new(),
-    };
+        Some(Err(why)) => profile.loss.push(left_out("latency", &why)),
+        None => {}
+    }
     Ok(SchedRecorded { profile, timeline, status, left_behind })
 }
 

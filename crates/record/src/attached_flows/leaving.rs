@@ -1,0 +1,107 @@
+//! Leaving a process: no slot leads to a stub, no thread stands in one, nothing of ours is mapped. The same in children that it
+//! forked meanwhile, which have copies of it all.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use transect_attach::{AttachError, FileIdentity, Mapping, Target};
+
+use super::places::{ARENA_PATH, Places};
+use super::slots::put_back;
+use crate::arena::Arena;
+
+/// How often it is looked whether threads have left the stubs, which takes them nanoseconds on a CPU.
+const TRIES: u32 = 40;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// What is left of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Left {
+    /// Slots that held something else, and were not changed.
+    pub others: u64,
+    /// A thread stands in a stub: the memory is still mapped.
+    pub mapped: bool,
+}
+
+/// Leaves a process.
+///
+/// # Errors
+/// If threads can't be stopped or make no calls, or the process has ended.
+pub fn leave(target: &Target, places: &Places, arena: &Arena) -> Result<Left, AttachError> {
+    let mut others = None;
+    let identity = FileIdentity::of(arena.file());
+    for _ in 0..TRIES {
+        let mut stop = target.stop_all_with_handlers()?;
+        // Another program may run in the process by now, in which the addresses are its own.
+        let mappings = Mapping::each(target.task())?;
+        if !identity.as_ref().is_ok_and(|&identity| places.are_in(mappings, identity)) {
+            return Err(AttachError::Replaced { pid: target.pid() });
+        }
+        let others = match others {
+            Some(others) => others,
+            None => *others.insert(put_back(target.memory(), places, arena)?),
+        };
+        let inside = stop.positions().map(|(_, at, _)| at).chain(stop.interrupted()).any(|at| places.has(at));
+        if !inside {
+            stop.choose_caller()?;
+            places.unmap(&mut stop)?;
+            return Ok(Left { others, mapped: false });
+        }
+        drop(stop);
+        std::thread::sleep(PAUSE);
+    }
+    Ok(Left { others: others.unwrap_or(0), mapped: true })
+}
+
+/// Leaves the children that were forked since the process was attached to, and theirs: they have copies of it all. Those that end
+/// meanwhile, or can't be entered, are left out.
+pub fn leave_children(of: i32, places: &Places, arena: &Arena) {
+    let mut known = HashSet::from([of, std::process::id().cast_signed()]);
+    // One that is being left may have forked.
+    for _ in 0..TRIES {
+        let found = children(places, arena, &known);
+        if found.is_empty() {
+            return;
+        }
+        for child in found {
+            known.insert(child);
+            if let Ok(target) = Target::open(child) {
+                let _ = leave(&target, places, arena);
+            }
+        }
+    }
+}
+
+/// Processes that have the arena where the process has, or had it, but those that are known.
+fn children(places: &Places, arena: &Arena, known: &HashSet<i32>) -> Vec<i32> {
+    let (Ok(arena), Ok(entries)) = (FileIdentity::of(arena.file()), std::fs::read_dir("/proc")) else {
+        return Vec::new();
+    };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let has_them = |&pid: &i32| Mapping::each(pid).is_ok_and(|mappings| places.are_in(mappings, arena));
+    pids.filter(|pid| !known.contains(pid)).filter(has_them).collect()
+}
+
+/// Takes out what was mapped before the guard knew of it all: no slot leads there yet.
+///
+/// # Errors
+/// If the process can't be stopped.
+pub fn unmap_told(pid: i32, told: &[u8]) -> Result<(), AttachError> {
+    let target = Target::open(pid)?;
+    let is_arena = |mapping: &Mapping| mapping.path.as_os_str() == ARENA_PATH && mapping.offset == 0;
+    let mut stop = target.stop_one()?;
+    let mapping = Mapping::each(target.task())?.find(is_arena);
+    let open = std::fs::read_dir(format!("/proc/{}/fd", target.task())).into_iter().flatten().flatten();
+    let is_its = |path: &PathBuf| {
+        let link = std::fs::read_link(path).unwrap_or_default();
+        link.to_string_lossy().starts_with(ARENA_PATH)
+    };
+    let files = open.map(|entry| entry.path()).filter(is_its).filter_map(|path| std::fs::metadata(path).ok());
+    let files: Vec<FileIdentity> = files.map(|found| FileIdentity::from(&found)).collect();
+    stop.close_files(&files);
+    match mapping {
+        Some(arena) => Places::last_told(told, arena.start).unmap(&mut stop),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,24 @@
+//! Calls between components of a process that runs already: counted from when it is attached to, until it is let go.
+//!
+//! The agent of launched programs is loaded by the loader before anything else runs; here an image of stubs alone
+//! (`crates/flow-agent`) is mapped by hand, and all else is done from outside:
+//!
+//! 1. What is mapped is looked at and planned while the process runs; what forbids counting is found before anything is touched.
+//! 2. The arena, the table of threads and the image are mapped, by system calls of a held thread.
+//! 3. A guard is started, which puts everything back if this process is killed.
+//! 4. In one stop of all threads, the slots that code only calls through get their stubs.
+//! 5. While it runs, it is looked now and then for objects and slots that have come, and threads that have gone.
+//! 6. In one stop all slots get their targets back, and if no thread stands in a stub, everything is unmapped.
+//!
+//! Calls are counted, not timed: a timed call has a return address of ours on the stack, which unwinders of a program whose loader
+//! does not know the image can't pass.
+
+mod counted;
+mod leaving;
+mod objects;
+mod places;
+mod session;
+mod slots;
+mod threads;
+
+pub use session::{AttachedFlowOutcome, AttachedFlowSettings, AttachedFlows, record};

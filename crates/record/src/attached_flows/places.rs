@@ -1,0 +1,192 @@
+//! What is mapped into the process: the arena, the table of threads, the image of the stubs.
+
+use std::mem::offset_of;
+use std::path::Path;
+
+use transect_attach::{AttachError, FileIdentity, Image, LoadedImage, Mapping, Stop, Target, read_text};
+use transect_event_abi::arena::ARENA_SIZE;
+use transect_event_abi::flow_image::{self, STUB_SIZE, Settings as StubSettings, TABLE_SIZE, THREADS};
+use transect_event_abi::process::SLOT_CAPACITY;
+
+use crate::arena::{Arena, Settings};
+use crate::error::RecordError;
+
+/// File name of the image.
+pub const IMAGE_FILE: &str = "libtransect_flow_agent.so";
+/// The memory file's name, which the agent of launched programs has, too.
+const ARENA_NAME: &str = "transect-arena";
+/// The same in mappings.
+pub const ARENA_PATH: &str = "/memfd:transect-arena";
+/// Where threads' numbers stand in the control blocks of glibc and musl.
+const NUMBER_PLACES: [u64; 3] = [0x2d0, 0x30, 0x38];
+/// The extent of the process.
+pub const PROCESS: u32 = 1;
+
+/// Addresses in the process; 0 for what is not there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Places {
+    arena: u64,
+    table: u64,
+    image: Option<LoadedImage>,
+    stubs: u64,
+    targets: u64,
+}
+
+impl Places {
+    /// Maps everything. Nothing leads there yet. `tell` hears of each mapping: whoever cleans up after us must know it.
+    ///
+    /// # Errors
+    /// If it can't be mapped; what was mapped is taken out again.
+    pub fn make(
+        target: &Target,
+        file: &Path,
+        settings: &Settings<'_>,
+        tell: &mut dyn FnMut(&Places),
+    ) -> Result<(Places, Arena), RecordError> {
+        let image = Image::read(file)?;
+        let number = number_place(target)?;
+        let shared = target.share_memory(ARENA_NAME, ARENA_SIZE as u64)?;
+        let mut places = Places { arena: shared.address, ..Places::default() };
+        let identity = FileIdentity::of(&shared.file).map_err(RecordError::system("look at the recording's memory"))?;
+        let made = Arena::over(shared.file, settings).and_then(|arena| {
+            places.map(target, &image, number, tell)?;
+            Ok(arena)
+        });
+        target.pause();
+        if let Ok(mut stop) = target.stop_one() {
+            // The mapping is enough for the process, and programs count their descriptors.
+            stop.close_files(&[identity]);
+            if made.is_err() {
+                let _ = places.unmap(&mut stop);
+            }
+        }
+        made.map(|arena| (places, arena))
+    }
+
+    fn map(
+        &mut self,
+        target: &Target,
+        image: &Image,
+        number: u64,
+        tell: &mut dyn FnMut(&Places),
+    ) -> Result<(), AttachError> {
+        let table = image.symbol(flow_image::SYMBOL)?;
+        target.pause();
+        let mut stop = target.stop_one()?;
+        self.table = stop.map_private(TABLE_SIZE)?;
+        tell(self);
+        stop.wipe_in_children(self.table, TABLE_SIZE)?;
+        drop(stop);
+        let memory = target.memory();
+        memory.write(self.table + THREADS as u64 * 8, &1u64.to_le_bytes())?;
+        let loaded = image.map(target)?;
+        self.image = Some(loaded);
+        tell(self);
+        image.fill(memory, loaded)?;
+        let word = |index: u64| memory.read_u64(loaded.address + table + index * 8);
+        (self.stubs, self.targets) = (word(flow_image::STUBS)?, word(flow_image::TARGETS)?);
+        let settings = word(flow_image::SETTINGS)?;
+        for (offset, value) in [
+            (offset_of!(StubSettings, number), number),
+            (offset_of!(StubSettings, table), self.table),
+            (offset_of!(StubSettings, arena), self.arena),
+            (offset_of!(StubSettings, process), PROCESS.into()),
+        ] {
+            memory.write(settings + offset as u64, &value.to_le_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Takes everything out, by the first thread of a stop. Nothing may lead there.
+    ///
+    /// The arena goes first: as long as it is there, so is the rest, and whoever goes on after us unmaps nothing of the program's.
+    ///
+    /// # Errors
+    /// If a call fails; the rest remains.
+    pub fn unmap(&self, stop: &mut Stop<'_>) -> Result<(), AttachError> {
+        let image = self.image.map_or((0, 0), |image| (image.address, image.size));
+        for (address, size) in [(self.arena, ARENA_SIZE as u64), (self.table, TABLE_SIZE), image] {
+            if address != 0 {
+                stop.unmap(address, size)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a process has these mappings: it is the one, or was forked from it.
+    pub fn are_in(&self, mappings: impl Iterator<Item = Mapping>, arena: FileIdentity) -> bool {
+        let mut mappings = mappings;
+        mappings.any(|mapping| mapping.start == self.arena && mapping.file() == arena)
+    }
+
+    /// The mappings, to be told.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let image = self.image.map_or((0, 0), |image| (image.address, image.size));
+        [self.table, image.0, image.1].iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// What the last of `told` says; `arena` is where the arena is.
+    pub fn last_told(told: &[u8], arena: u64) -> Places {
+        let words: Vec<u64> =
+            told.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+        let Some(&[table, address, size]) = words.chunks_exact(3).last() else {
+            return Places { arena, ..Places::default() };
+        };
+        let image = (address != 0).then_some(LoadedImage { address, size });
+        Places { arena, table, image, ..Places::default() }
+    }
+
+    /// Whether an address is in the image.
+    pub fn has(&self, address: u64) -> bool {
+        self.image.is_some_and(|image| address.wrapping_sub(image.address) < image.size)
+    }
+
+    /// Address of a slot's stub.
+    pub fn stub(&self, slot: u32) -> u64 {
+        self.stubs + u64::from(slot) * STUB_SIZE
+    }
+
+    /// Address of the word that holds a slot's target.
+    pub fn target(&self, slot: u32) -> u64 {
+        self.targets + u64::from(slot.min(SLOT_CAPACITY as u32 - 1)) * 8
+    }
+
+    /// Address of the table's word of a thread.
+    pub fn thread(&self, number: u32) -> u64 {
+        self.table + u64::from(number) % THREADS as u64 * 8
+    }
+}
+
+/// Where all threads of the process have their own number in their control blocks.
+fn number_place(target: &Target) -> Result<u64, RecordError> {
+    let mut found: Option<u64> = None;
+    let stop = target.stop_all()?;
+    for thread in stop.registers() {
+        let Some(number) = own_number(target.pid(), thread.tid) else { continue };
+        let has_it = |place: &&u64| {
+            let mut word = [0; 4];
+            let read = target.memory().read(thread.fs_base.wrapping_add(**place), &mut word);
+            thread.fs_base != 0 && read.is_ok() && u32::from_le_bytes(word) == number
+        };
+        let place = NUMBER_PLACES.iter().find(has_it).copied();
+        match (place, found) {
+            (Some(place), None) => found = Some(place),
+            (Some(place), Some(known)) if place == known => {}
+            _ => {
+                let why = format!(
+                    "its thread {} has no control block of glibc or musl, by which the threads' counters are found",
+                    thread.tid
+                );
+                return Err(RecordError::Uncountable { pid: target.pid(), why });
+            }
+        }
+    }
+    found.ok_or_else(|| AttachError::Exited { pid: target.pid() }.into())
+}
+
+/// The number by which a thread knows itself.
+pub fn own_number(pid: i32, tid: i32) -> Option<u32> {
+    let status = read_text(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    line.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok()).or(Some(tid.cast_unsigned()))
+}

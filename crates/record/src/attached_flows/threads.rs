@@ -1,0 +1,69 @@
+//! Threads of the process that count: their begin, names and ends are seen from outside.
+
+use std::collections::HashMap;
+use std::mem::offset_of;
+
+use transect_attach::{Target, read_text};
+use transect_event_abi::arena::EXTENT_THREAD;
+use transect_event_abi::thread::{THREAD_ENDED, THREAD_LIVE, ThreadHeader};
+
+use super::places::{Places, own_number};
+use crate::arena::Arena;
+use crate::clock;
+use crate::error::RecordError;
+
+/// The threads of a process, by the number that they know themselves by.
+pub fn numbers(pid: i32) -> HashMap<u32, i32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return HashMap::new() };
+    let tids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    if own_number(pid, pid) == Some(pid.cast_unsigned()) {
+        return tids.map(|tid| (tid.cast_unsigned(), tid)).collect();
+    }
+    tids.filter_map(|tid| Some((own_number(pid, tid)?, tid))).collect()
+}
+
+/// Notes begins and names of threads that are new, and ends of those that have gone. `first`: threads that were there at the
+/// recording's begin, which was at `begin`.
+///
+/// # Errors
+/// If the memory file can't be written.
+pub fn look(
+    target: &Target,
+    places: &Places,
+    arena: &Arena,
+    first: &HashMap<u32, i32>,
+    begin: u64,
+) -> Result<(), RecordError> {
+    let extents = arena.extents().into_iter().filter(|extent| extent.1 == EXTENT_THREAD);
+    let heads: Vec<(u32, Vec<u8>)> =
+        extents.map(|(extent, _)| (extent, arena.read(extent, 0, size_of::<ThreadHeader>()))).collect();
+    if heads.is_empty() {
+        return Ok(());
+    }
+    // Afterwards: whoever had counters by then is among them, or has ended.
+    let threads = numbers(target.pid());
+    let now = clock::ticks();
+    for (extent, head) in heads {
+        let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap_or_default());
+        if word(offset_of!(ThreadHeader, state)) != THREAD_LIVE {
+            continue;
+        }
+        let number = word(offset_of!(ThreadHeader, tid));
+        let tid = threads.get(&number);
+        if word(offset_of!(ThreadHeader, start_ticks)) == 0 {
+            let start = if first.contains_key(&number) { begin } else { now };
+            arena.write(extent, offset_of!(ThreadHeader, start_ticks), &start.to_le_bytes())?;
+            let name = tid.and_then(|tid| read_text(format!("/proc/{}/task/{tid}/comm", target.pid())).ok());
+            let name = name.unwrap_or_default();
+            let name = name.trim_end_matches('\n').as_bytes();
+            arena.write(extent, offset_of!(ThreadHeader, name), &name[..name.len().min(15)])?;
+        }
+        if tid.is_none() {
+            // Its number may be another's one day, which must not go on where it stopped.
+            let _ = target.memory().write(places.thread(number), &[0; 8]);
+            arena.write(extent, offset_of!(ThreadHeader, end_ticks), &now.to_le_bytes())?;
+            arena.write(extent, offset_of!(ThreadHeader, state), &THREAD_ENDED.to_le_bytes())?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+#!/usr/bin/env python3
+"""Calls between components of a process that runs already: a program that counts its own calls is attached to while it waits, and
+told to call; while it calls without end, it is attached to and left again and again, and recorders are killed. Afterwards it
+must be as it was: its mappings, its linkage slots, its output and its end.
+
+usage: run.py --transect PATH [--cycles N] [--seed N] [--only NAME]...
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, ".."))
+from harness.results import Results  # noqa: E402
+
+ARENA = "memfd:transect-arena"
+THREADS = 4
+
+
+def compiled(folder):
+    def cc(*words):
+        subprocess.run(["cc", "-O2", *words], check=True, cwd=HERE)
+    here = ["-L" + folder, "-lcounted", "-Wl,-rpath," + folder]
+    cc("-shared", "-fPIC", "-o", f"{folder}/libcounted.so", "libcounted.c")
+    cc("-shared", "-fPIC", "-o", f"{folder}/liblater.so", "liblater.c", *here)
+    for name, options in {"lazy": ["-Wl,-z,lazy"], "now": ["-Wl,-z,now,-z,relro"], "no-plt": ["-fno-plt"], "fixed": ["-no-pie", "-fno-pie"]}.items():
+        cc("-o", f"{folder}/{name}", "calling.c", *options, *here, "-lm", "-lpthread")
+    cc("-static", "-o", f"{folder}/static", "calling.c", "libcounted.c", "-lm", "-lpthread")
+
+
+class Program:
+    """One that calls as it is told."""
+
+    def __init__(self, folder, name):
+        self.counts = os.path.join(folder, f"counts-{name}")
+        self.process = subprocess.Popen([os.path.join(folder, name), self.counts, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+        assert self.process.stdout.readline() == "ready\n"
+        self.before = self.mappings()
+
+    def told(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        if command == "go":
+            self.process.stdout.readline()
+            return 0
+        return int(self.process.stdout.readline())
+
+    def made(self):
+        """Calls made without end so far."""
+        with open(self.counts, "rb") as file:
+            data = file.read(8 * THREADS)
+        return sum(int.from_bytes(data[i:i + 8], "little") for i in range(0, len(data), 8))
+
+    def mappings(self):
+        """All but the heap's and the stack's ends, which move."""
+        with open(f"/proc/{self.pid}/maps") as file:
+            rows = [line.split(None, 5) for line in file]
+        return [(row[0].split("-")[0], row[1], row[5].strip() if len(row) > 5 else "") for row in rows]
+
+    def has_ours(self):
+        return any(ARENA in row[2] for row in self.mappings())
+
+    def complaints(self):
+        """What of ours is still there."""
+        end = time.monotonic() + 5
+        while self.has_ours() and time.monotonic() < end:
+            time.sleep(0.02)
+        left = set(self.mappings()) - set(self.before)
+        ours = [row for row in left if ARENA in row[2] or "r-xp" in row[1]]
+        return [f"still mapped: {row}" for row in ours]
+
+    def ended(self):
+        """Closes it; its status must be its own."""
+        self.process.stdin.close()
+        status = self.process.wait(timeout=20)
+        return [] if status == 3 else [f"ended with {status}"]
+
+
+class Recording:
+    def __init__(self, options, program, folder, collect="flow", *more):
+        self.profile = os.path.join(folder, f"profile-{program.pid}-{time.monotonic_ns()}")
+        self.transect, self.pid = options.transect, program.pid
+        argv = [options.transect, "record", "--quiet", "--collect", collect, "-o", self.profile, "-p", str(program.pid), *more]
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def begun(self):
+        """Waits until slots lead to us: the guard has been started, the last thing before."""
+        end = time.monotonic() + 60
+        while time.monotonic() < end and self.process.poll() is None:
+            with open(f"/proc/{self.pid}/maps") as maps:
+                if ARENA in maps.read():
+                    time.sleep(0.5)
+                    return self
+            time.sleep(0.01)
+        raise RuntimeError(f"never began: {self.process.communicate(timeout=10)}")
+
+    def ended(self, signal_number=signal.SIGINT):
+        self.process.send_signal(signal_number)
+        return self.result()
+
+    def result(self):
+        _, said = self.process.communicate(timeout=60)
+        if self.process.returncode:
+            raise RuntimeError(f"status {self.process.returncode}: {said[-400:]}")
+        shown = subprocess.run([self.transect, "report", self.profile, "--format", "json"], capture_output=True, text=True, timeout=60)
+        if shown.returncode:
+            raise RuntimeError(f"report: {shown.stderr[-300:]}")
+        self.said = said
+        return json.loads(shown.stdout)
+
+
+def calls(report, api, caller=None):
+    return sum(row["calls"] for row in report["flows"] if row["api"] == api and caller in (None, row["caller"]))
+
+
+def wrong(what, found, expected):
+    return [] if found == expected else [f"{what}: {found}, the program counted {expected}"]
+
+
+def check_exact(options, folder, name):
+    """All that is called while it is recorded, in threads of any age and in signal handlers."""
+    program = Program(folder, name)
+    recording = Recording(options, program, folder).begun()
+    expected = program.told("calls 100000") + program.told("more 5000")
+    handled = program.told("signal 300000")
+    report = recording.ended()
+    found = wrong("counted_step", calls(report, "counted_step"), expected + handled)
+    found += wrong("cbrt", calls(report, "cbrt"), expected + 300000 * THREADS)
+    found += wrong("after it", program.told("calls 1000"), 1000 * THREADS)
+    return found + program.complaints() + program.ended()
+
+
+def check_twice(options, folder, name):
+    program, found = Program(folder, name), []
+    for _ in range(3):
+        program.told("calls 500")
+        recording = Recording(options, program, folder).begun()
+        expected = program.told("calls 1234")
+        found += wrong("counted_step", calls(recording.ended(), "counted_step"), expected)
+    return found + program.complaints() + program.ended()
+
+
+def check_comes_later(options, folder, name):
+    """Functions bound and objects loaded during the recording: listed, if not counted from their first call on."""
+    program = Program(folder, name)
+    recording = Recording(options, program, folder).begun()
+    later, first = program.told("later 70"), program.told("first 50")
+    time.sleep(0.2)
+    first += program.told("first 40")
+    report = recording.ended()
+    counted = calls(report, "counted_step", "liblater.so"), calls(report, "counted_first")
+    listed = sum(row["count"] for row in report["loss"] if "after the recording had begun" in row["reason"])
+    found = wrong("counted_step by liblater.so", counted[0], later)
+    if counted[1] != first and not (counted[1] >= 40 and listed):
+        found.append(f"counted_first: {counted[1]} of {first}, {listed} slots listed")
+    return found + program.complaints() + program.ended()
+
+
+def check_children(options, folder, name):
+    """Children count nowhere, end as they would, and are listed."""
+    program = Program(folder, name)
+    recording = Recording(options, program, folder).begun()
+    status = [program.told("fork 20000") for _ in range(3)]
+    expected = program.told("calls 100")
+    report = recording.ended()
+    found = wrong("counted_step", calls(report, "counted_step"), expected) + wrong("children's status", status, [7] * 3)
+    listed = sum(row["count"] for row in report["loss"] if "following" in row["reason"])
+    found += wrong("children listed", listed, 3)
+    return found + program.complaints() + program.ended()
+
+
+def check_endless(options, folder, name):
+    """Attached to and left while all threads call; what is counted lies between what the program has counted."""
+    program, found = Program(folder, name), []
+    program.told("go")
+    for _ in range(options.cycles):
+        outer = program.made()
+        recording = Recording(options, program, folder).begun()
+        inner = program.made()
+        time.sleep(random.uniform(0, 0.3))
+        inner = program.made() - inner
+        counted = calls(recording.ended(), "counted_step")
+        outer = program.made() - outer
+        # A thread publishes a call after it was made.
+        if not inner - THREADS <= counted <= outer + THREADS:
+            found.append(f"{counted} calls, the program counted {inner} within and {outer} around")
+        found += program.complaints()
+    before = program.made()
+    time.sleep(0.1)
+    if program.made() == before:
+        found.append("it calls no more")
+    program.told("stop")
+    return found + program.ended()
+
+
+def check_killed(options, folder, name):
+    """Recorders killed at any time."""
+    program, found = Program(folder, name), []
+    program.told("go")
+    for _ in range(options.cycles):
+        recording = Recording(options, program, folder)
+        time.sleep(random.uniform(0, 0.4))
+        recording.process.kill()
+        recording.process.communicate()
+        found += program.complaints()
+    report = Recording(options, program, folder).begun().ended()
+    if not calls(report, "counted_step"):
+        found.append("nothing counted after recorders were killed")
+    program.told("stop")
+    return found + program.ended()
+
+
+def check_ends(options, folder, name):
+    """The program ends, or is killed, while it is recorded."""
+    found = []
+    for how in ("ends", "killed"):
+        program = Program(folder, name)
+        recording = Recording(options, program, folder).begun()
+        expected = program.told("calls 777")
+        if how == "ends":
+            found += program.ended()
+        else:
+            program.process.kill()
+            program.process.wait()
+        found += wrong(how, calls(recording.result(), "counted_step"), expected)
+    return found
+
+
+def check_refused(options, folder, _):
+    found = []
+    for name, word in {"static": "statically linked"}.items():
+        program = Program(folder, name)
+        recording = Recording(options, program, folder)
+        _, said = recording.process.communicate(timeout=30)
+        if recording.process.returncode == 0 or word not in said:
+            found.append(f"{name}: {recording.process.returncode} {said!r}")
+        found += program.complaints() + program.ended()
+    program = Program(folder, "now")
+    first = Recording(options, program, folder).begun()
+    _, said = Recording(options, program, folder).process.communicate(timeout=30)
+    if "in it already" not in said:
+        found.append(f"a second recorder: {said!r}")
+    expected = program.told("calls 10")
+    return found + wrong("the first recorder's", calls(first.ended(), "counted_step"), expected) + program.ended()
+
+
+def check_together(options, folder, name):
+    """With the scheduler's events and the walk."""
+    if os.geteuid():
+        return None
+    program = Program(folder, name)
+    recording = Recording(options, program, folder, "flow,sched,walk").begun()
+    time.sleep(1)
+    expected = program.told("calls 400000")
+    report = recording.ended()
+    found = wrong("counted_step", calls(report, "counted_step"), expected)
+    return found + program.complaints() + program.ended()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--transect", required=True)
+    parser.add_argument("--cycles", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append")
+    options = parser.parse_args()
+    options.transect = os.path.abspath(options.transect)
+    random.seed(options.seed)
+    results = Results(options.only)
+    folder = tempfile.mkdtemp(prefix="transect-attached-")
+    compiled(folder)
+    tests = [(f"exact counts, {name}", check_exact, name) for name in ("lazy", "now", "no-plt", "fixed")]
+    tests += [("three recordings of one process", check_twice, "lazy"), ("what comes later, lazy", check_comes_later, "lazy"),
+              ("what comes later, now", check_comes_later, "now"), ("children", check_children, "lazy"),
+              ("attached and left while it calls", check_endless, "now"), ("recorders killed", check_killed, "lazy"),
+              ("the program ends", check_ends, "now"), ("refused", check_refused, ""), ("with other collectors", check_together, "now")]
+    for name, check, program in tests:
+        if not results.wanted(name):
+            continue
+        try:
+            complaints = check(options, folder, program)
+        except (RuntimeError, OSError, subprocess.TimeoutExpired, ValueError, KeyError) as error:
+            complaints = [f"{type(error).__name__}: {error}"[:600]]
+        if complaints is None:
+            results.absent(name, "needs root")
+        else:
+            results.judge(name, complaints)
+    shutil.rmtree(folder, ignore_errors=True)
+    return results.end()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -203,8 +203,17 @@ impl Image {
     /// # Errors
     /// [`AttachError::RemoteCall`].
     pub fn map(&self, target: &Target) -> Result<LoadedImage, AttachError> {
+        self.map_telling(target, &mut |_| ())
+    }
+
+    /// The same; `tell` hears where it is as soon as its addresses are taken.
+    ///
+    /// # Errors
+    /// [`AttachError::RemoteCall`].
+    pub fn map_telling(&self, target: &Target, tell: &mut dyn FnMut(LoadedImage)) -> Result<LoadedImage, AttachError> {
         let address = target.in_short_stop(|stop| stop.map_anonymous(0, self.size, libc::PROT_NONE))?;
         let loaded = LoadedImage { address, size: self.size };
+        tell(loaded);
         let made = self.segments.chunks(2).try_for_each(|pair| {
             target.in_short_stop(|stop| {
                 pair.iter().try_for_each(|segment| {

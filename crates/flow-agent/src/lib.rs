@@ -46,12 +46,15 @@ mod enter {
             let cell = &*table.add(number as usize);
             let known = cell.load(Ordering::Relaxed) as *mut FlowCounters;
             let counters = if known.is_null() { begin(number, &*table.add(THREADS)) } else { known };
+            if counters.is_null() {
+                return;
+            }
             cell.store(counters as u64, Ordering::Relaxed);
             arch::add_one(&(*counters.add(slot as usize)).issued);
         }
     }
 
-    /// Counters for the calling thread.
+    /// Counters for the calling thread; null if there is no room at the moment: then this call is in no flow.
     unsafe fn begin(number: u32, not_a_child: &AtomicU64) -> *mut FlowCounters {
         let settings = arch::settings();
         let arena = settings.arena.load(Ordering::Relaxed) as *mut u8;
@@ -68,8 +71,8 @@ mod enter {
             return arch::lost();
         }
         let Some(index) = head.take(EXTENT_THREAD) else {
-            head.extents_refused.fetch_add(1, Ordering::Relaxed);
-            return arch::lost();
+            own.late_calls.fetch_add(1, Ordering::Relaxed);
+            return core::ptr::null_mut();
         };
         // SAFETY: the extent was taken for this thread just now.
         unsafe {

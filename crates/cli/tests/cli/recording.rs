@@ -223,7 +223,10 @@ fn a_running_program_has_the_default_recording_without_calls_as_root() {
     assert!(out.status.success() && goes_on, "{}", String::from_utf8_lossy(&out.stderr));
     let finding = screen.lines().skip_while(|line| !line.starts_with("Findings")).nth(1).unwrap();
     assert!(finding.contains("guard") && finding.contains("hold"), "{screen}");
-    assert!(screen.contains("without flow: calls between components of a running process are counted if asked for"), "{screen}");
+    assert!(
+        screen.contains("without flow: calls between components of a running process are counted if asked for"),
+        "{screen}"
+    );
     let profile = transect_profile_store::read(&sandbox.path("p")).unwrap();
     assert_eq!(profile.meta.collectors, ["walk", "sched"]);
     assert!(!profile.walk.nodes.is_empty() && !profile.sched.waits.is_empty());

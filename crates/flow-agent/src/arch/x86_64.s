@@ -18,7 +18,7 @@ transect_flow_targets:
     .skip {SLOTS} * 8
     .hidden transect_flow_lost
     .globl transect_flow_lost
-transect_flow_lost:              # what nobody reads: calls of children, and of threads for which there is no room
+transect_flow_lost:              # what nobody reads: calls of children
     .skip {SLOTS} * 64
     .p2align 6
     .hidden transect_flow_settings

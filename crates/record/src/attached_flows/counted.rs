@@ -207,12 +207,19 @@ impl<'a> Counted<'a> {
         self.target.is_alive() && !self.target.memory().is_gone()
     }
 
-    /// Looks for what has come and gone.
+    /// Looks for threads that have come and gone.
+    ///
+    /// # Errors
+    /// If the memory file can't be written.
+    pub fn look_at_threads(&self) -> Result<(), RecordError> {
+        threads::look(&self.target, &self.places, &self.arena, &self.first, self.begin)
+    }
+
+    /// Looks for objects and slots that have come and gone.
     ///
     /// # Errors
     /// If the process ends, or can't be stopped.
-    pub fn look(&mut self) -> Result<(), RecordError> {
-        threads::look(&self.target, &self.places, &self.arena, &self.first, self.begin)?;
+    pub fn look_at_objects(&mut self) -> Result<(), RecordError> {
         let mut candidates = self.objects.look(&self.target, &self.plans, self.apis)?;
         candidates.extend(self.slots.bound_since(&self.target, &self.objects));
         if !candidates.is_empty() {
@@ -248,7 +255,7 @@ impl<'a> Counted<'a> {
             reason: reason.to_owned(),
         };
         let late = self.slots.late.iter().map(|(caller, count)| {
-            let reason = "bound or loaded after the recording had begun: calls are counted from up to 0.1 s later on";
+            let reason = "bound or loaded after the recording had begun: calls are counted from up to 0.5 s later on";
             loss(self.objects.all()[*caller].path(), *count, reason)
         });
         let reason = "changed by the program meanwhile: calls are not counted from then on";

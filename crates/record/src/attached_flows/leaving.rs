@@ -42,7 +42,9 @@ pub fn leave(target: &Target, places: &Places, arena: &Arena) -> Result<Left, At
             Some(others) => others,
             None => *others.insert(put_back(target.memory(), places, arena)?),
         };
-        let inside = stop.positions().map(|(_, at, _)| at).chain(stop.interrupted()).any(|at| places.has(at));
+        // No code that we know keeps a slot's word; that a thread holds one now would be seen.
+        let holds = stop.registers().any(|thread| thread.general.iter().any(|&word| places.is_stub(word)));
+        let inside = holds || stop.positions().map(|(_, at, _)| at).chain(stop.interrupted()).any(|at| places.has(at));
         if !inside {
             stop.choose_caller()?;
             places.unmap(&mut stop)?;

@@ -17,6 +17,7 @@ mod counted;
 mod leaving;
 mod objects;
 mod places;
+mod references;
 mod session;
 mod slots;
 mod threads;

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::mem::offset_of;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,7 @@ use transect_event_abi::process::{
     OBJECT_CAPACITY, OBJECT_EXECUTABLE, OBJECT_GONE, OBJECT_HOOKED, OBJECT_NO_PLAN, OBJECT_SYNTHETIC, ObjectRecord,
 };
 
+use super::references;
 use crate::api_data::ApiData;
 use crate::error::RecordError;
 use crate::probe_session::{KnownMappings, UnreadableObject, load};
@@ -35,7 +37,7 @@ pub struct Component {
     passed_on: HashSet<u64>,
     /// Slots by what became of them.
     pub hooked: u32,
-    /// Slots left because programs compare what is in them.
+    /// Slots left because code loads what is in them.
     pub address_taken: u32,
     /// Slots left for their calling convention, or for want of numbers.
     pub refused: u32,
@@ -216,14 +218,18 @@ impl Component {
         if plan.is_none() {
             self.flags |= OBJECT_NO_PLAN;
         }
+        let slots = object.linkage_slots();
+        let code: Vec<Range<u64>> =
+            self.code.iter().map(|c| c.low.wrapping_sub(self.bias)..c.high.wrapping_sub(self.bias)).collect();
+        let loaded = references::loaded(object, &code, &slots.iter().map(|slot| slot.vaddr).collect());
         let mut uses = plan.iter().flat_map(|plan| &plan.relocs).peekable();
-        for slot in object.linkage_slots() {
+        for slot in slots {
             let table = u32::from(slot.table == RelocationTable::Rela);
             // Both are in the order of the tables.
             while uses.next_if(|at| (at.table, at.index) < (table, slot.index)).is_some() {}
             let slot_use = uses.peek().filter(|at| (at.table, at.index) == (table, slot.index)).map(|at| at.slot_use);
             let is = |wanted: SlotUse| slot_use == Some(wanted as u32);
-            if is(SlotUse::Loaded) || is(SlotUse::CalledAndLoaded) {
+            if is(SlotUse::Loaded) || is(SlotUse::CalledAndLoaded) || loaded.contains(&slot.vaddr) {
                 self.address_taken += 1;
                 continue;
             }

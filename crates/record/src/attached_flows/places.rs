@@ -79,9 +79,8 @@ impl Places {
         drop(stop);
         let memory = target.memory();
         memory.write(self.table + THREADS as u64 * 8, &1u64.to_le_bytes())?;
-        let loaded = image.map(target)?;
+        let loaded = image.map_telling(target, &mut |loaded| tell(&Places { image: Some(loaded), ..*self }))?;
         self.image = Some(loaded);
-        tell(self);
         image.fill(memory, loaded)?;
         let word = |index: u64| memory.read_u64(loaded.address + table + index * 8);
         (self.stubs, self.targets) = (word(flow_image::STUBS)?, word(flow_image::TARGETS)?);
@@ -139,6 +138,11 @@ impl Places {
     /// Whether an address is in the image.
     pub fn has(&self, address: u64) -> bool {
         self.image.is_some_and(|image| address.wrapping_sub(image.address) < image.size)
+    }
+
+    /// Whether an address is in a stub.
+    pub fn is_stub(&self, address: u64) -> bool {
+        self.stubs != 0 && address.wrapping_sub(self.stubs) < SLOT_CAPACITY as u64 * STUB_SIZE
     }
 
     /// Address of a slot's stub.

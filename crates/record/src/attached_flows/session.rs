@@ -129,26 +129,32 @@ fn count(
     let mut counted = Counted::begin(settings.pid, &apis, plans, &clock)?;
     begin();
     let mut harvest = Harvest::new(None);
-    let mut next = Instant::now() + LOOK_EVERY;
+    let (mut next, mut next_objects) = (Instant::now(), Instant::now());
     let mut next_snapshot = settings.interval.map(|interval| Instant::now() + interval);
     let mut trouble = None;
     while !over() && counted.is_alive() {
         let now = Instant::now();
+        let mut looked = Ok(());
         if now >= next {
-            let looked = counted.look();
+            next = now + LOOK_EVERY;
+            looked = counted.look_at_threads();
+            harvest.collect(&counted.arena, None);
+        }
+        if now >= next_objects && looked.is_ok() {
+            let begin = Instant::now();
+            looked = counted.look_at_objects();
             // Many mappings take their time.
-            next = now + LOOK_EVERY.max(now.elapsed() * 20);
-            if let Err(error) = looked {
-                // One that can't be held at the moment can be another time.
-                if matches!(&error, RecordError::Attach(AttachError::Unstoppable { .. } | AttachError::Traced { .. })) {
-                    continue;
-                }
+            next_objects = now + (begin.elapsed() * 20).clamp(LOOK_EVERY, LOOK_EVERY * 10);
+        }
+        match looked {
+            // One that can't be held at the moment can be another time.
+            Ok(()) | Err(RecordError::Attach(AttachError::Unstoppable { .. } | AttachError::Traced { .. })) => {}
+            Err(error) => {
                 let gone = matches!(&error, RecordError::Attach(error) if error.is_gone());
                 trouble = (!gone).then(|| error.to_string());
                 // What goes on in it can't be followed: it is left.
                 break;
             }
-            harvest.collect(&counted.arena, None);
         }
         let due = next_snapshot.is_some_and(|at| now >= at);
         if due || wants_snapshot() {
@@ -158,7 +164,7 @@ fn count(
         std::thread::sleep(NAP);
     }
     // Once more: for what came in the last moment.
-    let _ = counted.look();
+    let _ = counted.look_at_threads().and_then(|()| counted.look_at_objects());
     let left = counted.leave();
     let mut profile = profile(&counted, &mut harvest, &apis, clock, settings.pid);
     let mut left_behind = Vec::new();

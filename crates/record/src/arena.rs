@@ -71,7 +71,7 @@ impl Arena {
         Self::over(file, settings)
     }
 
-    /// The arena that a file of zeros becomes: one of the size of an arena, which a program may have made.
+    /// The arena that a file of zeros becomes, which a program may have made.
     pub fn over(file: File, settings: &Settings<'_>) -> Result<Arena, RecordError> {
         // Programs can open it, too.
         seal_size(&file).map_err(RecordError::system("seal the recording's memory file"))?;

@@ -26,7 +26,8 @@ pub struct Recording {
     /// and criticality; see transect criticality), walk (the function that finally holds the time; see transect walk),
     /// latency with flow (durations of functions of the launched process; see transect latency), feature (time per
     /// feature of a program built with transect-cc). -NAME removes one from the default [default: flow, sched and walk,
-    /// and feature where the program has region sites, as far as this machine permits; of running programs sched and walk]
+    /// and feature where the program has region sites, as far as this machine permits; of running programs sched and walk
+    /// (flow, counted, if named here)]
     #[arg(long, value_name = "WHAT", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_choice)]
     pub collect: Vec<Choice>,
     /// Record median, 99th percentile and maximum of each flow

@@ -5,20 +5,20 @@ use std::io::{Read, Write};
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use transect_attach::{AttachError, Target, read_text};
 use transect_binary_info::{Object, PlanCache};
-use transect_event_abi::arena::{EXTENT_PROCESS, TIMING_COUNT};
+use transect_event_abi::arena::{EXTENT_COUNT, EXTENT_PROCESS, TIMING_COUNT};
 use transect_event_abi::process::{OBJECTS_OFFSET, ObjectRecord, PROCESS_LIVE, ProcessHeader};
 use transect_profile_model::{Loss, LossKind};
 
-use super::leaving::{self, Left};
+use super::leaving::{self, Kept, Left};
 use super::objects::{Candidate, Objects};
 use super::places::{ARENA_PATH, IMAGE_FILE, PROCESS, Places};
-use super::slots::Slots;
+use super::slots::{Changed, Slots};
 use super::threads;
 use crate::api_data::ApiData;
 use crate::arena::{Arena, Settings};
@@ -172,7 +172,9 @@ impl<'a> Counted<'a> {
     fn write_head(&self) -> Result<(), RecordError> {
         let header = self.arena.header();
         header.kind[PROCESS as usize].store(EXTENT_PROCESS, Ordering::Release);
-        header.next_extent.store(PROCESS + 1, Ordering::Release);
+        // Only what is mapped in the process is to be had, and that is on the list of free ones.
+        header.next_extent.store(EXTENT_COUNT as u32, Ordering::Release);
+        (PROCESS + 1..self.places.extents()).rev().for_each(|extent| header.put_free(extent));
         let pid = self.target.pid();
         let stat = read_text(format!("/proc/{pid}/stat")).unwrap_or_default();
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
@@ -184,19 +186,19 @@ impl<'a> Counted<'a> {
         ] {
             self.arena.write(PROCESS, at, &value.to_le_bytes())?;
         }
-        let executable = std::fs::read_link(format!("/proc/{}/exe", self.target.task())).unwrap_or_default();
+        let executable = self.executable();
         let executable = executable.as_os_str().as_bytes();
         self.arena.write(PROCESS, offset_of!(ProcessHeader, executable), &executable[..executable.len().min(1023)])
     }
 
     fn write_objects(&mut self) -> Result<(), RecordError> {
         let records: Vec<u8> = self.objects.all().iter().flat_map(|component| component.record()).collect();
+        self.arena.write(PROCESS, offset_of!(ProcessHeader, slots_refused), &self.slots.refused.to_le_bytes())?;
         if records == self.written {
             return Ok(());
         }
         let count = (records.len() / size_of::<ObjectRecord>()) as u32;
         self.arena.write(PROCESS, OBJECTS_OFFSET, &records)?;
-        self.arena.write(PROCESS, offset_of!(ProcessHeader, slots_refused), &self.slots.refused.to_le_bytes())?;
         self.arena.write(PROCESS, offset_of!(ProcessHeader, object_count), &count.to_le_bytes())?;
         self.written = records;
         Ok(())
@@ -237,13 +239,17 @@ impl<'a> Counted<'a> {
         // Afterwards, for from now on there are no more of them but theirs.
         leaving::leave_children(self.target.pid(), &self.places, &self.arena);
         let left = match left {
-            Err(error) if error.is_gone() => Left { others: 0, mapped: false },
+            Err(error) if error.is_gone() => Left { changed: Changed::default(), kept: None },
             left => left?,
         };
-        if let Some(guard) = self.guard.take_if(|_| !left.mapped) {
+        if let Some(guard) = self.guard.take_if(|_| left.kept != Some(Kept::Inside)) {
             guard.dismiss();
         }
         Ok(left)
+    }
+
+    fn executable(&self) -> PathBuf {
+        std::fs::read_link(format!("/proc/{}/exe", self.target.task())).unwrap_or_default()
     }
 
     /// What was not counted from the begin on.
@@ -258,14 +264,15 @@ impl<'a> Counted<'a> {
             let reason = "bound or loaded after the recording had begun: calls are counted from up to 0.5 s later on";
             loss(self.objects.all()[*caller].path(), *count, reason)
         });
-        let reason = "changed by the program meanwhile: calls are not counted from then on";
-        let changed = (left.others > 0).then(|| loss(Path::new(""), left.others, reason));
+        let reason = "changed by the program or its loader meanwhile: calls are not counted from then on";
+        let changed = left.changed.others + left.changed.bound;
+        let changed = (changed > 0).then(|| loss(&self.executable(), changed, reason));
         let reason = "they lead into code that could not be looked into: calls through them are not counted";
         let elsewhere = self.slots.lead_elsewhere(&self.objects);
         let elsewhere =
             elsewhere.iter().map(|(caller, count)| loss(self.objects.all()[*caller].path(), *count, reason));
         let unreadable = self.objects.unreadable.iter().map(|object| {
-            let reason = format!("the whole object, which could not be looked into: {}", object.reason);
+            let reason = format!("the whole object: {}", object.reason);
             loss(&object.path, 1, &reason)
         });
         late.chain(changed).chain(elsewhere).chain(unreadable).collect()
@@ -277,7 +284,7 @@ fn clean(pid: i32, places: &Places, arena: &Arena) -> Result<(), AttachError> {
     let left = Target::open(pid).and_then(|target| leaving::leave(&target, places, arena));
     leaving::leave_children(pid, places, arena);
     match left {
-        Ok(Left { mapped: true, .. }) => {
+        Ok(Left { kept: Some(Kept::Inside), .. }) => {
             // As long as a thread is inside it is tried again.
             std::thread::sleep(STILL_INSIDE);
             Err(AttachError::Unstoppable { pid, tid: pid, wait: "in a stub".to_owned() })

@@ -8,7 +8,7 @@ use std::time::Duration;
 use transect_attach::{AttachError, FileIdentity, Mapping, Target};
 
 use super::places::{ARENA_PATH, Places};
-use super::slots::put_back;
+use super::slots::{Changed, put_back};
 use crate::arena::Arena;
 
 /// How often it is looked whether threads have left the stubs, which takes them nanoseconds on a CPU.
@@ -18,10 +18,19 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// What is left of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Left {
-    /// Slots that held something else, and were not changed.
-    pub others: u64,
-    /// A thread stands in a stub: the memory is still mapped.
-    pub mapped: bool,
+    /// Slots that held their stubs no longer.
+    pub changed: Changed,
+    /// Why the memory is still mapped.
+    pub kept: Option<Kept>,
+}
+
+/// Why stubs must remain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// A thread stands in one.
+    Inside,
+    /// The program has changed slots that held one, and may call it through what it has kept.
+    Changed,
 }
 
 /// Leaves a process.
@@ -29,7 +38,7 @@ pub struct Left {
 /// # Errors
 /// If threads can't be stopped or make no calls, or the process has ended.
 pub fn leave(target: &Target, places: &Places, arena: &Arena) -> Result<Left, AttachError> {
-    let mut others = None;
+    let mut changed = None;
     let identity = FileIdentity::of(arena.file());
     for _ in 0..TRIES {
         let mut stop = target.stop_all_with_handlers()?;
@@ -38,22 +47,25 @@ pub fn leave(target: &Target, places: &Places, arena: &Arena) -> Result<Left, At
         if !identity.as_ref().is_ok_and(|&identity| places.are_in(mappings, identity)) {
             return Err(AttachError::Replaced { pid: target.pid() });
         }
-        let others = match others {
-            Some(others) => others,
-            None => *others.insert(put_back(target.memory(), places, arena)?),
+        let changed = match changed {
+            Some(changed) => changed,
+            None => *changed.insert(put_back(target.memory(), places, arena)?),
         };
         // No code that we know keeps a slot's word; that a thread holds one now would be seen.
         let holds = stop.registers().any(|thread| thread.general.iter().any(|&word| places.is_stub(word)));
         let inside = holds || stop.positions().map(|(_, at, _)| at).chain(stop.interrupted()).any(|at| places.has(at));
+        if changed.others > 0 {
+            return Ok(Left { changed, kept: Some(Kept::Changed) });
+        }
         if !inside {
             stop.choose_caller()?;
             places.unmap(&mut stop)?;
-            return Ok(Left { others, mapped: false });
+            return Ok(Left { changed, kept: None });
         }
         drop(stop);
         std::thread::sleep(PAUSE);
     }
-    Ok(Left { others: others.unwrap_or(0), mapped: true })
+    Ok(Left { changed: changed.unwrap_or_default(), kept: Some(Kept::Inside) })
 }
 
 /// Leaves the children that were forked since the process was attached to, and theirs: they have copies of it all. Those that end
@@ -103,7 +115,7 @@ pub fn unmap_told(pid: i32, told: &[u8]) -> Result<(), AttachError> {
     let files: Vec<FileIdentity> = files.map(|found| FileIdentity::from(&found)).collect();
     stop.close_files(&files);
     match mapping {
-        Some(arena) => Places::last_told(told, arena.start).unmap(&mut stop),
+        Some(arena) => Places::last_told(told, &arena).unmap(&mut stop),
         None => Ok(()),
     }
 }

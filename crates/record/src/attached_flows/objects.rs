@@ -66,9 +66,11 @@ pub struct Candidate {
 #[derive(Debug, Default)]
 pub struct Objects {
     components: Vec<Component>,
-    /// Files that can't be looked into, and why: calls of theirs are not counted.
+    /// Objects whose calls are not counted, and why.
     pub unreadable: Vec<UnreadableObject>,
     known: KnownMappings,
+    /// Executable mappings by address, with the index of their object.
+    code: Vec<(Reach, usize)>,
 }
 
 impl Objects {
@@ -95,7 +97,9 @@ impl Objects {
         let mut found = Vec::new();
         for object in objects {
             if self.components.len() == OBJECT_CAPACITY {
-                break;
+                let reason = format!("{OBJECT_CAPACITY} objects were loaded before it");
+                self.unreadable.push(UnreadableObject { path: object.path, reason });
+                continue;
             }
             let index = self.components.len();
             let loader = object.object.is_loader();
@@ -121,13 +125,17 @@ impl Objects {
             }
             self.components.push(component);
         }
+        let all = self.components.iter().enumerate();
+        self.code = all.flat_map(|(index, c)| c.code.iter().map(move |code| (*code, index))).collect();
+        self.code.sort_unstable_by_key(|(code, _)| code.low);
         Ok(found)
     }
 
     /// The object whose code holds an address.
     pub fn at(&self, address: u64) -> Option<usize> {
-        let holds = |code: &Reach| (code.low..code.high).contains(&address);
-        self.components.iter().position(|component| component.code.iter().any(holds))
+        let after = self.code.partition_point(|(code, _)| code.low <= address);
+        let (code, index) = self.code.get(after.checked_sub(1)?)?;
+        (address < code.high).then_some(*index)
     }
 
     /// An object.

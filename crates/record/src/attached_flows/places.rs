@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::path::Path;
 
 use transect_attach::{AttachError, FileIdentity, Image, LoadedImage, Mapping, Stop, Target, read_text};
-use transect_event_abi::arena::ARENA_SIZE;
+use transect_event_abi::arena::{EXTENT_COUNT, EXTENT_SIZE};
 use transect_event_abi::flow_image::{self, STUB_SIZE, Settings as StubSettings, TABLE_SIZE, THREADS};
 use transect_event_abi::process::SLOT_CAPACITY;
 
@@ -19,6 +19,11 @@ const ARENA_NAME: &str = "transect-arena";
 pub const ARENA_PATH: &str = "/memfd:transect-arena";
 /// Where threads' numbers stand in the control blocks of glibc and musl.
 const NUMBER_PLACES: [u64; 3] = [0x2d0, 0x30, 0x38];
+/// Extents for as many threads, if there are few: all of them count against a limit of the address space, and a program that locks
+/// its memory meanwhile has them filled.
+const LEAST_EXTENTS: usize = 256;
+/// Extents for each thread that there is.
+const EXTENTS_PER_THREAD: usize = 4;
 /// The extent of the process.
 pub const PROCESS: u32 = 1;
 
@@ -26,6 +31,7 @@ pub const PROCESS: u32 = 1;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Places {
     arena: u64,
+    arena_size: u64,
     table: u64,
     image: Option<LoadedImage>,
     stubs: u64,
@@ -45,8 +51,11 @@ impl Places {
     ) -> Result<(Places, Arena), RecordError> {
         let image = Image::read(file)?;
         let number = number_place(target)?;
-        let shared = target.share_memory(ARENA_NAME, ARENA_SIZE as u64)?;
-        let mut places = Places { arena: shared.address, ..Places::default() };
+        let threads = std::fs::read_dir(format!("/proc/{}/task", target.pid())).map_or(0, Iterator::count);
+        let extents = (threads * EXTENTS_PER_THREAD).clamp(LEAST_EXTENTS, EXTENT_COUNT);
+        let arena_size = (extents * EXTENT_SIZE) as u64;
+        let shared = target.share_memory(ARENA_NAME, arena_size)?;
+        let mut places = Places { arena: shared.address, arena_size, ..Places::default() };
         let identity = FileIdentity::of(&shared.file).map_err(RecordError::system("look at the recording's memory"))?;
         let made = Arena::over(shared.file, settings).and_then(|arena| {
             places.map(target, &image, number, tell)?;
@@ -104,7 +113,7 @@ impl Places {
     /// If a call fails; the rest remains.
     pub fn unmap(&self, stop: &mut Stop<'_>) -> Result<(), AttachError> {
         let image = self.image.map_or((0, 0), |image| (image.address, image.size));
-        for (address, size) in [(self.arena, ARENA_SIZE as u64), (self.table, TABLE_SIZE), image] {
+        for (address, size) in [(self.arena, self.arena_size), (self.table, TABLE_SIZE), image] {
             if address != 0 {
                 stop.unmap(address, size)?;
             }
@@ -124,15 +133,21 @@ impl Places {
         [self.table, image.0, image.1].iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// What the last of `told` says; `arena` is where the arena is.
-    pub fn last_told(told: &[u8], arena: u64) -> Places {
+    /// What the last of `told` says; `arena` is the mapping of the arena.
+    pub fn last_told(told: &[u8], arena: &Mapping) -> Places {
         let words: Vec<u64> =
             told.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect();
+        let (arena, arena_size) = (arena.start, arena.end - arena.start);
         let Some(&[table, address, size]) = words.chunks_exact(3).last() else {
-            return Places { arena, ..Places::default() };
+            return Places { arena, arena_size, ..Places::default() };
         };
         let image = (address != 0).then_some(LoadedImage { address, size });
-        Places { arena, table, image, ..Places::default() }
+        Places { arena, arena_size, table, image, ..Places::default() }
+    }
+
+    /// Extents that there are.
+    pub fn extents(&self) -> u32 {
+        (self.arena_size / EXTENT_SIZE as u64) as u32
     }
 
     /// Whether an address is in the image.

@@ -12,6 +12,7 @@ use transect_binary_info::PlanCache;
 use transect_profile_model::{Clock as ClockFacts, Meta, Overhead, Profile, Timing};
 
 use super::counted::Counted;
+use super::leaving::Kept;
 use crate::api_data::ApiData;
 use crate::assemble::Scale;
 use crate::clock::Clock;
@@ -171,12 +172,13 @@ fn count(
     match left {
         Ok(left) => {
             profile.loss.extend(counted.losses(&left));
-            if left.mapped {
-                left_behind.push(format!(
-                    "a thread of process {} stands in a stub; its memory remains mapped until that has gone on",
-                    settings.pid
-                ));
-            }
+            let why = left.kept.map(|kept| match kept {
+                Kept::Inside => "a thread stands in a stub; the memory remains mapped until that has gone on",
+                Kept::Changed => {
+                    "the program has changed slots meanwhile, and may have kept stubs; the memory remains mapped"
+                }
+            });
+            left_behind.extend(why.map(|why| format!("process {}: {why}", settings.pid)));
         }
         Err(error) => left_behind.push(format!("{error}; it is left as soon as that is possible")),
     }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::mem::offset_of;
 
 use transect_attach::{AttachError, Memory, Target};
-use transect_event_abi::process::{ProcessHeader, SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord};
+use transect_event_abi::process::{
+    OBJECT_GONE, OBJECTS_OFFSET, ObjectRecord, ProcessHeader, SLOT_CAPACITY, SLOTS_OFFSET, SlotRecord,
+};
 
 use super::objects::{Candidate, Objects, places as places_of_code};
 use super::places::{PROCESS, Places};
@@ -178,37 +180,56 @@ fn record(candidate: &Candidate, callee: usize, value: u64) -> Vec<u8> {
     record
 }
 
-/// Puts the targets of a process' slots back, whose threads stand. Gives how many slots hold something else by now, which is not changed.
+/// Slots that held their stubs no longer, and were not changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// They hold something new.
+    pub others: u64,
+    /// They hold their target: the loader was about to bind them when they were hooked.
+    pub bound: u64,
+}
+
+/// Puts the targets of a process' slots back, whose threads stand.
 ///
 /// # Errors
 /// If the process has ended.
-pub fn put_back(memory: &Memory, places: &Places, arena: &Arena) -> Result<u64, AttachError> {
+pub fn put_back(memory: &Memory, places: &Places, arena: &Arena) -> Result<Changed, AttachError> {
     let slots = hooked(arena);
     let values = read_words(memory, &slots.iter().map(|slot| slot.1).collect::<Vec<_>>());
     let mut back = Vec::new();
-    let mut others = 0;
-    for (&(number, address, target), value) in slots.iter().zip(values) {
-        if value == Some(places.stub(number)) {
-            back.push((address, target));
-        } else {
-            // Not mapped any more: its object is gone.
-            others += u64::from(value.is_some());
+    let mut changed = Changed::default();
+    for (&(number, address, target, caller), value) in slots.iter().zip(values) {
+        match value {
+            Some(value) if value == places.stub(number) => back.push((address, target)),
+            Some(value) if value == target => changed.bound += 1,
+            // What is there after its object has gone is another's.
+            Some(_) if !is_gone(arena, caller) => changed.others += 1,
+            _ => {}
         }
     }
     write_words(memory, &back)?;
-    Ok(others)
+    Ok(changed)
 }
 
-/// Number, address and target of each slot that was hooked, by address.
-fn hooked(arena: &Arena) -> Vec<(u32, u64, u64)> {
+/// Whether an object was unloaded.
+fn is_gone(arena: &Arena, object: u16) -> bool {
+    let at = OBJECTS_OFFSET + usize::from(object) * size_of::<ObjectRecord>() + offset_of!(ObjectRecord, flags);
+    u32::from_le_bytes(arena.read(PROCESS, at, 4).try_into().unwrap_or_default()) & OBJECT_GONE != 0
+}
+
+/// Number, address, target and calling object of each slot that was hooked, by address.
+fn hooked(arena: &Arena) -> Vec<(u32, u64, u64, u16)> {
     let head = arena.read(PROCESS, offset_of!(ProcessHeader, slot_count), 4);
     let count = u32::from_le_bytes(head.try_into().unwrap_or_default()).min(SLOT_CAPACITY as u32);
     let records = arena.read(PROCESS, SLOTS_OFFSET, count as usize * size_of::<SlotRecord>());
     let word = |record: &[u8], at: usize| u64::from_le_bytes(record[at..at + 8].try_into().unwrap_or_default());
-    let mut slots: Vec<(u32, u64, u64)> = (0..)
+    let mut slots: Vec<(u32, u64, u64, u16)> = (0..)
         .zip(records.chunks_exact(size_of::<SlotRecord>()))
         .map(|(number, record)| {
-            (number, word(record, offset_of!(SlotRecord, address)), word(record, offset_of!(SlotRecord, target)))
+            let at = offset_of!(SlotRecord, caller);
+            let caller = u16::from_le_bytes([record[at], record[at + 1]]);
+            let (address, target) = (offset_of!(SlotRecord, address), offset_of!(SlotRecord, target));
+            (number, word(record, address), word(record, target), caller)
         })
         .filter(|slot| slot.1 != 0)
         .collect();

@@ -23,13 +23,13 @@ pub fn loaded(object: &Object, code: &[Range<u64>], slots: &HashSet<u64>) -> Has
         let begin = (range.start..range.start + PAGE).find_map(|at| Some((at, object.bytes_at(at)?)));
         let Some((start, bytes)) = begin else { return slots.clone() };
         let length = (range.end - start).min(bytes.len() as u64) as usize;
-        look(&bytes[..length], start, slots, &mut found);
+        look(&bytes[..length], start, object.is_fixed(), slots, &mut found);
     }
     found
 }
 
 /// Every position counts: where instructions begin is not known, and a slot left by mistake is merely listed.
-fn look(code: &[u8], start: u64, slots: &HashSet<u64>, found: &mut HashSet<u64>) {
+fn look(code: &[u8], start: u64, fixed: bool, slots: &HashSet<u64>, found: &mut HashSet<u64>) {
     let (Some(&low), Some(&high)) = (slots.iter().min(), slots.iter().max()) else { return };
     let is_slot = |address: u64| low <= address && address <= high && slots.contains(&address);
     for (at, bytes) in code.windows(4).enumerate() {
@@ -40,7 +40,7 @@ fn look(code: &[u8], start: u64, slots: &HashSet<u64>, found: &mut HashSet<u64>)
             found.insert(target);
         }
         let absolute = u64::from(word.cast_unsigned());
-        if is_slot(absolute) && !BY_ADDRESS.iter().any(|call| before.ends_with(call)) {
+        if fixed && is_slot(absolute) && !BY_ADDRESS.iter().any(|call| before.ends_with(call)) {
             found.insert(absolute);
         }
     }
@@ -65,9 +65,12 @@ mod tests {
         ]
         .concat();
         let mut found = HashSet::new();
-        look(&code, 0x1000, &slots, &mut found);
+        look(&code, 0x1000, true, &slots, &mut found);
         assert_eq!(found, HashSet::from([0x3008]));
-        look(&[0x48, 0x8b, 0x04, 0x25, 0x00, 0x30, 0x40, 0x00], 0x1000, &slots, &mut found);
+        let load = [0x48, 0x8b, 0x04, 0x25, 0x00, 0x30, 0x40, 0x00];
+        look(&load, 0x1000, false, &slots, &mut found);
+        assert_eq!(found, HashSet::from([0x3008]), "a number");
+        look(&load, 0x1000, true, &slots, &mut found);
         assert_eq!(found, HashSet::from([0x3008, 0x40_3000]));
     }
 }

@@ -17,7 +17,7 @@ use transect_profile_model::{Loss, LossKind};
 
 use super::leaving::{self, Kept, Left};
 use super::objects::{Candidate, Objects};
-use super::places::{ARENA_PATH, IMAGE_FILE, PROCESS, Places};
+use super::places::{ARENA_PATH, IMAGE_FILE, PROCESS, Places, numbers};
 use super::slots::{Changed, Slots};
 use super::threads;
 use crate::api_data::ApiData;
@@ -161,7 +161,7 @@ impl<'a> Counted<'a> {
     }
 
     fn start(&mut self, pid: i32, candidates: Vec<Candidate>) -> Result<(), RecordError> {
-        self.first = threads::numbers(pid);
+        self.first = numbers(pid);
         self.slots.hook(&self.target, &self.places, &self.arena, &mut self.objects, candidates, false)?;
         self.begin = clock::ticks();
         let begin = self.begin.to_le_bytes();

@@ -1,5 +1,6 @@
 //! What is mapped into the process: the arena, the table of threads, the image of the stubs.
 
+use std::collections::HashMap;
 use std::mem::offset_of;
 use std::path::Path;
 
@@ -179,9 +180,12 @@ impl Places {
 /// Where all threads of the process have their own number in their control blocks.
 fn number_place(target: &Target) -> Result<u64, RecordError> {
     let mut found: Option<u64> = None;
+    // Of most threads it is known before they stand.
+    let known: HashMap<i32, u32> = numbers(target.pid()).into_iter().map(|(number, tid)| (tid, number)).collect();
     let stop = target.stop_all()?;
     for thread in stop.registers() {
-        let Some(number) = own_number(target.pid(), thread.tid) else { continue };
+        let number = known.get(&thread.tid).copied().or_else(|| own_number(target.pid(), thread.tid));
+        let Some(number) = number else { continue };
         let has_it = |place: &&u64| {
             let mut word = [0; 4];
             let read = target.memory().read(thread.fs_base.wrapping_add(**place), &mut word);
@@ -203,8 +207,18 @@ fn number_place(target: &Target) -> Result<u64, RecordError> {
     found.ok_or_else(|| AttachError::Exited { pid: target.pid() }.into())
 }
 
+/// The threads of a process, by the number that they know themselves by.
+pub fn numbers(pid: i32) -> HashMap<u32, i32> {
+    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return HashMap::new() };
+    let tids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    if own_number(pid, pid) == Some(pid.cast_unsigned()) {
+        return tids.map(|tid| (tid.cast_unsigned(), tid)).collect();
+    }
+    tids.filter_map(|tid| Some((own_number(pid, tid)?, tid))).collect()
+}
+
 /// The number by which a thread knows itself.
-pub fn own_number(pid: i32, tid: i32) -> Option<u32> {
+fn own_number(pid: i32, tid: i32) -> Option<u32> {
     let status = read_text(format!("/proc/{pid}/task/{tid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
     line.and_then(|numbers| numbers.split_whitespace().last()?.parse().ok()).or(Some(tid.cast_unsigned()))

@@ -7,20 +7,10 @@ use transect_attach::{Target, read_text};
 use transect_event_abi::arena::EXTENT_THREAD;
 use transect_event_abi::thread::{THREAD_ENDED, THREAD_LIVE, ThreadHeader};
 
-use super::places::{Places, own_number};
+use super::places::{Places, numbers};
 use crate::arena::Arena;
 use crate::clock;
 use crate::error::RecordError;
-
-/// The threads of a process, by the number that they know themselves by.
-pub fn numbers(pid: i32) -> HashMap<u32, i32> {
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return HashMap::new() };
-    let tids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    if own_number(pid, pid) == Some(pid.cast_unsigned()) {
-        return tids.map(|tid| (tid.cast_unsigned(), tid)).collect();
-    }
-    tids.filter_map(|tid| Some((own_number(pid, tid)?, tid))).collect()
-}
 
 /// Notes begins and names of threads that are new, and ends of those that have gone. `first`: threads that were there at the
 /// recording's begin, which was at `begin`.

@@ -70,13 +70,6 @@ fn open(pid: i32) -> Result<Target, RecordError> {
                        `transect latency` need none",
         );
     }
-    let status = read_text(format!("/proc/{}/status", target.task())).unwrap_or_default();
-    let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
-    if locked.is_some_and(|size| size.trim() != "0 kB") {
-        return refuse(
-            "it has locked its memory (mlockall, mlock), and the tables of counters would be locked in whole",
-        );
-    }
     Ok(target)
 }
 

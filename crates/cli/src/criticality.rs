@@ -136,6 +136,7 @@ fn observed(arguments: &CriticalityArguments, folder: &Path) -> Result<(Profile,
         options: options(&arguments.sched, folder, false),
         walk: false,
         latency: None,
+        flows: None,
         writes: writes.into_iter().flatten().map(Path::to_owned).collect(),
     })?;
     let status = recorded.status.map_or(0, status_of);
